@@ -14,7 +14,7 @@ use crate::ids::PdId;
 use crate::pd::Pd;
 use crate::progress::live;
 
-/// Why an address handle cannot be made.
+/// The reason why an address handle cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateAhError {

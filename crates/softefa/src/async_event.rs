@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use crate::event_queue::{EventQueue, Gone, Next, Unacknowledged};
 use crate::generation::Generation;
 
-/// What has happened.
+/// The kind of an asynchronous event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AsyncEventKind {
@@ -49,7 +49,7 @@ struct Waiting {
 /// An event that a program took; it is to be acknowledged ([`EventSource::acknowledge`]).
 #[derive(Debug)]
 pub struct AsyncEvent {
-    /// What has happened.
+    /// The kind of an asynchronous event.
     pub kind: AsyncEventKind,
     /// To which object.
     pub source: Arc<EventSource>,
@@ -92,7 +92,7 @@ impl AsyncEvents {
     }
 }
 
-/// Why no event can be taken.
+/// The reason why no event can be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TakeEventError {
@@ -133,7 +133,7 @@ impl EventSource {
         self.tag.store(tag, Ordering::Release);
     }
 
-    /// As set.
+    /// The tag as it was set.
     #[must_use]
     pub fn tag(&self) -> u64 {
         self.tag.load(Ordering::Acquire)

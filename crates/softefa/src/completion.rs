@@ -8,7 +8,7 @@ use crate::gid::Gid;
 use crate::host;
 use crate::status::Status;
 
-/// What a completion is about.
+/// The operation that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompletionOp {
     /// A send finished (work request of the send queue).
@@ -81,7 +81,7 @@ pub struct Completion {
     pub(crate) owner: u16,
 }
 
-/// When a work request completed.
+/// The time at which a work request completed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CompletionTime {
     /// Nanoseconds of the device's clock, the monotonic one of the system.

@@ -31,7 +31,7 @@ use crate::sealing::Sealing;
 use crate::trace::{Events, Sink, Tracer};
 use crate::wire::{Port, Steering, SteeringInit, link_mtu_bytes};
 
-/// Why a device cannot be brought up.
+/// The reason why a device cannot be brought up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -88,7 +88,7 @@ fn mtu_bytes_of(spec: &DeviceSpec, config: &Config) -> Option<u32> {
     Some(config.faults.mtu_bytes.map_or(bytes, |narrow| narrow.min(bytes)))
 }
 
-/// What the RoCE device `spec` of `config` is limited to, whether or not it is open; `None` of
+/// Returns the limits of the RoCE device `spec` of `config`, whether or not it is open; `None` of
 /// another device, or when its address is none of this machine.
 #[must_use]
 pub fn roce_attr(spec: &DeviceSpec, config: &Config) -> Option<RoceAttr> {
@@ -275,7 +275,7 @@ impl Device {
         self.is_strict
     }
 
-    /// What it counted in this process.
+    /// Returns what the device counted in this process.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters

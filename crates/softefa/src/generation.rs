@@ -45,7 +45,7 @@ pub(crate) fn in_child_last(unlock: fn()) {
 pub struct Generation(u32);
 
 impl Generation {
-    /// That of this process.
+    /// Returns the generation of this process.
     #[must_use]
     pub fn current() -> Self {
         install();
@@ -60,8 +60,8 @@ impl Generation {
         self.0 == NOW.load(Ordering::Relaxed)
     }
 
-    /// As [`Generation::is_current`], for a program that wants to use the object. A child is told
-    /// in one line, the first time, why nothing happens.
+    /// Answers as [`Generation::is_current`] does, for a program that wants to use the object. A
+    /// child is told in one line, the first time, why nothing happens.
     #[inline]
     #[must_use]
     pub fn is_usable(self) -> bool {

@@ -22,7 +22,7 @@ pub struct Identity {
 const ROCE_VENDOR: [u8; 3] = [0x02, 0x53, 0x45];
 
 impl Identity {
-    /// That of `device` in `config`.
+    /// Returns the identity of `device` in `config`.
     #[must_use]
     pub fn of(config: &Config, device: &DeviceSpec) -> Self {
         Self::new(config.adapter_of(device), &device.name, device.addr)

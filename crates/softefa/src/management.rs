@@ -12,9 +12,9 @@ use crate::seal::Refusal;
 
 static ON_FIRST_DATA: OnceLock<fn(Ipv4Addr, u32)> = OnceLock::new();
 
-/// From now on `tell` is called with the address of a device and the number of its queue pair when
-/// the first packet of a connection has come: its requester is ready, though the message that says
-/// so may be lost. It is called with locks held, and must not wait for others. Only the first call
+/// Calls `tell` from now on with the address of a device and the number of its queue pair when the
+/// first packet of a connection has come: its requester is ready, though the message that says so
+/// may be lost. It is called with locks held, and must not wait for others. Only the first call
 /// counts.
 pub fn on_first_data(tell: fn(Ipv4Addr, u32)) {
     let _ = ON_FIRST_DATA.set(tell);
@@ -38,7 +38,7 @@ pub struct ManagementPacket<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What became of a datagram that was received.
+/// The verdict on a datagram that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It held a message.

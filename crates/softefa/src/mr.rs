@@ -24,7 +24,7 @@ pub(crate) use table::MrTable;
 #[allow(unused_imports, reason = "the queue pairs of RoCE devices name them")]
 pub(crate) use window::{Grant, WindowUser};
 
-/// What may be done to a region. Receiving needs `local_write`.
+/// The operations that a region permits. Receiving needs `local_write`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Access {
     /// The adapter may write (receive, RDMA READ into it).
@@ -37,7 +37,7 @@ pub struct Access {
     pub remote_atomic: bool,
 }
 
-/// What else a program may ask of a region of a RoCE device.
+/// Options that a program has for a region of a RoCE device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MrOptions {
     /// Windows may be bound to it.
@@ -57,7 +57,7 @@ pub struct Sge {
     pub lkey: u32,
 }
 
-/// Why a region cannot be registered.
+/// The reason why a region cannot be registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegMrError {
@@ -92,7 +92,7 @@ pub enum RegMrError {
     },
 }
 
-/// Why memory named by a local entry cannot be used.
+/// The reason why memory named by a local entry cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocalError {
@@ -167,7 +167,7 @@ impl Mr {
         }
     }
 
-    /// As [`Mr::deregister`], unless windows are bound to it.
+    /// Deregisters as [`Mr::deregister`] does, unless windows are bound to the region.
     ///
     /// # Errors
     /// [`StillBound`]; the registration goes on.

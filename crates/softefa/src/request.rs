@@ -70,7 +70,7 @@ impl SendOp {
     }
 }
 
-/// Where the payload of a send is.
+/// The place of a send's payload.
 #[derive(Debug, Clone, Copy)]
 pub enum SendData<'a> {
     /// In registered memory, which must stay as it is until the completion.
@@ -92,7 +92,7 @@ impl SendData<'_> {
     }
 }
 
-/// Where a datagram goes.
+/// The destination of a datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
     /// Remote device.

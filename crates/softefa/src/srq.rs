@@ -23,7 +23,7 @@ pub(crate) use xrc::{Outlet, XrcQueues};
 /// Numbers of shared receive queues have so many bits, as on the wire.
 const NUMBER_BITS: u32 = 24;
 
-/// What a program asks of a queue, and what it has.
+/// The attributes that a program asks of a queue, or that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SrqAttr {
     /// Receives it holds.
@@ -35,7 +35,7 @@ pub struct SrqAttr {
     pub limit: u32,
 }
 
-/// What is changed of a queue; what is `None` stays.
+/// A change of a queue; what is `None` stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModifySrq {
     /// Receives it holds.
@@ -44,7 +44,7 @@ pub struct ModifySrq {
     pub limit: Option<u32>,
 }
 
-/// Why a queue cannot be made or changed.
+/// The reason why a queue cannot be made or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SrqError {
@@ -97,7 +97,7 @@ pub enum SrqError {
     Destroyed,
 }
 
-/// Why a receive cannot be posted.
+/// The reason why a receive cannot be posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostSrqError {
@@ -229,7 +229,7 @@ impl Srq {
         Ok(queue.is_low())
     }
 
-    /// What it has now.
+    /// Returns the attributes that the queue has now.
     #[must_use]
     pub fn query(&self) -> SrqAttr {
         let (max_wr, limit) = self.usable().map_or((0, 0), |queue| (queue.max_wr, queue.limit));

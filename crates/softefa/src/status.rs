@@ -1,4 +1,4 @@
-/// How a work request ended: the status numbers of the device (`efa_io_defs.h`), which verbs hands
+/// The end of a work request: the status numbers of the device (`efa_io_defs.h`), which verbs hands
 /// out as `vendor_err`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]

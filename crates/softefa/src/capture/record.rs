@@ -7,7 +7,7 @@ use srd::wire::Header;
 
 use crate::seal::Envelope;
 
-/// What became of a datagram.
+/// The fate of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// Handed to the operating system.
@@ -18,7 +18,7 @@ pub enum Fate {
     LostOnPurpose,
 }
 
-/// What datagrams of a device carry.
+/// The protocol that the datagrams of a device carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// SRD and UD of an EFA.

@@ -96,7 +96,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What a device plays.
+    /// Returns the profile that a device plays.
     #[must_use]
     pub fn profile_of(&self, device: &DeviceSpec) -> Profile {
         device.profile.unwrap_or(self.profile)
@@ -117,8 +117,8 @@ impl Config {
         self.profile_of(device).adapter()
     }
 
-    /// For those who chose no device: the default one is an EFA by its name, so that another takes
-    /// its place where devices are RoCE devices.
+    /// Replaces the default device, which is an EFA by its name, where the user chose no device and
+    /// devices are RoCE devices.
     pub fn settle_default_device(&mut self) {
         if self.profile.adapter() == Adapter::Roce {
             let profile = Some(self.profile);

@@ -22,7 +22,7 @@ pub enum Mtu {
 }
 
 impl Mtu {
-    /// From the shortest on.
+    /// All of them, the shortest first.
     pub const ALL: [Self; 5] = [Self::B256, Self::B512, Self::B1024, Self::B2048, Self::B4096];
 
     /// All headers that a packet may have around its payload, as rxe counts them.

@@ -47,7 +47,7 @@ impl Adapter {
     }
 }
 
-/// What a device plays. An EFA has generations, told apart by their PCI part ids.
+/// The adapter that a device plays. An EFA has generations, told apart by their PCI part ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Profile {
     /// The c5n of the thesis: SEND and RECV only (part 0xefa0).

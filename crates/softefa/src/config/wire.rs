@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::ConfigError;
 
-/// What carries the datagrams between programs of one user on one machine. Those of other users,
+/// The carrier of datagrams between programs of one user on one machine. Those of other users,
 /// machines and network namespaces are always reached over UDP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WireChoice {

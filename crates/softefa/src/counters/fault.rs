@@ -9,7 +9,7 @@ use crate::generation::Generation;
 use crate::host;
 use crate::mapped::Words;
 
-/// What counts faults that were dealt.
+/// The counters of faults that were dealt.
 pub const DEALT: [Counter; 11] = [
     Counter::FaultLost,
     Counter::FaultReordered,
@@ -37,7 +37,7 @@ mod place {
 /// Words it takes.
 pub(super) const WORDS: usize = place::DEALT + DEALT.len();
 
-/// Who asked for a fault.
+/// The origin of a fault: who asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FaultSource {
     /// `--fault`, when the run was started, or nobody.
@@ -52,7 +52,7 @@ pub enum FaultSource {
 impl FaultSource {
     const ALL: [Self; 3] = [Self::Start, Self::Script, Self::Command];
 
-    /// In a word.
+    /// Returns the origin as a word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl FaultSource {
     }
 }
 
-/// What a device of a process says of its faults.
+/// The faults of a device as its process publishes them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FaultStatus {
     /// Who asked for those in force.

@@ -37,7 +37,7 @@ const AVOIDED: u64 = 1 << 63;
 /// Transports by their numbers in a word.
 const KINDS: [&str; 6] = ["SRD", "UD", "RC", "UC", "XRC", "XRC target"];
 
-/// What a queue pair says.
+/// The gauges that a queue pair publishes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Gauge {
     /// Peers it talks to.
@@ -52,7 +52,7 @@ pub struct Gauge {
     pub paths: Vec<PathGauge>,
 }
 
-/// What a queue pair says of a path.
+/// The gauges that a queue pair publishes of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PathGauge {
     /// Packets with payload sent over it; less than before when a peer was forgotten.

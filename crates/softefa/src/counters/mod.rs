@@ -30,7 +30,7 @@ use crate::seal::Refusal;
 
 macro_rules! counters {
     ($($variant:ident $name:literal $doc:literal;)*) => {
-        /// What is counted. Names are the kernel driver's `hw_counters` where it has one.
+        /// The counters of a device. Names are the kernel driver's `hw_counters` where it has one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Counter { $(#[doc = $doc] $variant,)* }
 
@@ -174,8 +174,8 @@ impl Counter {
         if self == Self::OutOfSequenceMax { one.max(other) } else { one.wrapping_add(other) }
     }
 
-    /// What the kernel driver counts per port (`efa_verbs.c`), which is `ports/1/hw_counters` in
-    /// the device's sysfs directory.
+    /// The counters that the kernel driver has per port (`efa_verbs.c`), which is
+    /// `ports/1/hw_counters` in the device's sysfs directory.
     pub const PORT: &'static [Self] = &[
         Self::TxBytes,
         Self::TxPkts,

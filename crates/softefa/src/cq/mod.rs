@@ -28,7 +28,7 @@ pub use channel::{Channel, ChannelClosed};
 use channel::Events;
 use ring::Ring;
 
-/// Why a completion queue cannot be made.
+/// The reason why a completion queue cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateCqError {
@@ -48,7 +48,7 @@ pub enum CreateCqError {
     },
 }
 
-/// Why a completion queue keeps its size.
+/// The reason why a completion queue keeps its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResizeCqError {
@@ -70,7 +70,7 @@ pub enum ResizeCqError {
     },
 }
 
-/// Why a completion queue cannot be armed.
+/// The reason why a completion queue cannot be armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArmError {
@@ -116,8 +116,8 @@ impl Cq {
         Self::create_on(device, depth, None)
     }
 
-    /// As [`Cq::create`], with a channel that tells of completions while the program sleeps. Call
-    /// [`Cq::retire_events`] before the queue goes.
+    /// Creates a queue as [`Cq::create`] does, with a channel that tells of completions while the
+    /// program sleeps. Call [`Cq::retire_events`] before the queue goes.
     ///
     /// # Errors
     /// [`CreateCqError`].
@@ -255,7 +255,7 @@ impl Cq {
         self.arm_for(false)
     }
 
-    /// As [`Cq::arm`], for solicited completions and errors only.
+    /// Arms the queue as [`Cq::arm`] does, for solicited completions and errors only.
     ///
     /// # Errors
     /// [`ArmError`].
@@ -289,7 +289,7 @@ impl Cq {
         self.tag.store(tag, Ordering::Release);
     }
 
-    /// As set.
+    /// The tag as it was set.
     #[must_use]
     pub fn tag(&self) -> u64 {
         self.tag.load(Ordering::Acquire)

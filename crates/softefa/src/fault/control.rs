@@ -26,9 +26,9 @@ pub(crate) struct InForce {
     pub(crate) from: Instant,
 }
 
-/// What `device` of the run in `run_dir` has to deal now, and who asked for it: whatever the device
-/// itself says, which takes a fault over when it next sends. Times are on the clock of
-/// [`now_ns`](super::now_ns).
+/// Returns the fault that `device` of the run in `run_dir` has to deal now, and who asked for it.
+/// The device itself may still publish another one: it takes a fault over when it next sends. Times
+/// are on the clock of [`now_ns`](super::now_ns).
 ///
 /// # Errors
 /// A file is there and cannot be used.

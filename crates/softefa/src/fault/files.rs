@@ -52,7 +52,7 @@ pub fn set(run_dir: &Path, fault: Option<&TimedFault>) -> io::Result<Vec<Process
     Ok(running.filter(|device| counters::announce_faults(run_dir, device).is_ok()).collect())
 }
 
-/// What a command has asked for in the run in `run_dir`, whether or not it is over.
+/// Reads the fault that a command has asked for in the run in `run_dir`, whether or not it is over.
 ///
 /// # Errors
 /// The file is there and cannot be used.

@@ -24,7 +24,7 @@ use crate::generation::Generation;
 /// it is stopped.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// Why a program is not served.
+/// The reason why a program is not served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatewayError {

@@ -23,7 +23,7 @@ pub(super) const QUESTION_LEN: usize = 12;
 /// Bytes of an answer.
 pub(super) const ANSWER_LEN: usize = 20;
 
-/// What a socket of a program receives.
+/// The kind of traffic that a socket of a program receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeatKind {
     /// Packets of the queue pairs whose numbers begin with its port.

@@ -32,7 +32,7 @@ const EVENTS: usize = 64;
 const DOOR: u64 = u64::MAX;
 const PROGRAMS: u64 = 1 << 32;
 
-/// Why a gateway cannot be opened.
+/// The reason why a gateway cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenGatewayError {
@@ -146,7 +146,7 @@ impl Server {
         self.listeners.iter().all(Listener::sees_headers)
     }
 
-    /// What it has counted.
+    /// Returns what the gateway has counted.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts

@@ -4,7 +4,7 @@
 use super::{DeviceAttr, DeviceCaps};
 use crate::config::{Mtu, PortSpec, Profile, Rate};
 
-/// What only a RoCE device has.
+/// The limits that only a RoCE device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoceAttr {
     /// READs and atomics a queue pair has on their way, and as many it answers.

@@ -23,7 +23,7 @@ pub enum MwKind {
     Type2,
 }
 
-/// What a program wants a window to stand for.
+/// A request to bind a window to a part of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MwBind {
     /// Key of the window; its tag does not count.
@@ -42,7 +42,7 @@ pub struct MwBind {
     pub is_zero_based: bool,
 }
 
-/// Why a window cannot be bound or invalidated.
+/// The reason why a window cannot be bound or invalidated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MwError {
@@ -83,7 +83,7 @@ pub enum MwError {
     OtherQueuePair,
 }
 
-/// Why there is no window.
+/// The reason why there is no window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllocMwError {

@@ -11,7 +11,7 @@ use crate::mr::Access;
 use crate::qp_state::{Path, QpKind, QpState};
 use crate::srq::Srq;
 
-/// What a queue pair is made of.
+/// The parts and limits that a queue pair is made with.
 #[derive(Debug, Clone)]
 pub struct QpInit {
     /// Transport.
@@ -72,7 +72,7 @@ impl QpInit {
     }
 }
 
-/// Why a queue pair cannot be made.
+/// The reason why a queue pair cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateQpError {
@@ -165,7 +165,7 @@ pub struct ModifyQp {
     pub sqd_notify: Option<bool>,
 }
 
-/// Why a change was refused; the queue pair is as it was.
+/// The reason why a change was refused; the queue pair is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModifyError {
@@ -208,7 +208,7 @@ pub enum ModifyError {
     Destroyed,
 }
 
-/// Why a work request was not taken.
+/// The reason why a work request was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {

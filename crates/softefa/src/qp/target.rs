@@ -9,7 +9,7 @@ use crate::async_event::EventSource;
 use crate::counters::Counter;
 use crate::qp_state::QpKind;
 
-/// Why a target cannot be opened once more.
+/// The reason why a target cannot be opened once more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no queue pair {qpn:#x} in the XRC domain of this process")]
 pub struct OpenTargetError {

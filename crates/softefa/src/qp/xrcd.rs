@@ -23,7 +23,7 @@ use crate::pd::{AllocPdError, Pd};
 use crate::progress::Live;
 use crate::srq::{Outlet, Srq, SrqAttr, SrqError, XrcQueues};
 
-/// How a domain is opened.
+/// The options with which a domain is opened.
 #[derive(Debug, Default)]
 pub struct OpenXrcd {
     /// A file by which others of this process find the domain; without one it is only of those it
@@ -35,7 +35,7 @@ pub struct OpenXrcd {
     pub exclusive: bool,
 }
 
-/// Why a domain cannot be opened.
+/// The reason why a domain cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenXrcdError {

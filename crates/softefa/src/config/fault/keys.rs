@@ -1,6 +1,6 @@
 //! What may be asked for: the one list behind the parser's messages, the help and docs/FAULTS.md.
 
-/// Which side a fault acts on.
+/// The side that a fault acts on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// What this process sends.
@@ -12,7 +12,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// In a word.
+    /// Returns the side as a word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

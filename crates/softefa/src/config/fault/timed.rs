@@ -67,7 +67,7 @@ impl TimedFault {
         value::time(text).ok_or_else(|| ConfigError::FaultTime { value: text.to_owned() })
     }
 
-    /// When it ends; `None` = not by itself.
+    /// Returns when the fault ends; `None`: not by itself.
     #[must_use]
     pub fn until_ns(&self) -> Option<u64> {
         self.for_ns.map(|for_ns| self.from_ns.saturating_add(for_ns))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::event::Events;
 use crate::config::ConfigError;
 
-/// Where a trace goes.
+/// The target of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TraceTarget {
     /// Standard error of the program.
