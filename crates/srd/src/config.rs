@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-/// Which algorithm sizes the window.
+/// The algorithm that sizes the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionKind {
     /// Delay-based window (SRD-8).
@@ -258,7 +258,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// For a host with UDP sockets and busy processes.
+    /// The settings for a host with UDP sockets and busy processes.
     ///
     /// It has few paths, bursts that stay on one path, one acknowledgement per burst, and a window
     /// that survives a process that is descheduled.
@@ -301,7 +301,7 @@ impl Config {
         }
     }
 
-    /// For a simulated network with exact clocks.
+    /// The settings for a simulated network with exact clocks.
     ///
     /// It has an acknowledgement per packet, every packet on its own path, and a window from the
     /// link's rate and the base round-trip time.

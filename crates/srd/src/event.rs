@@ -21,7 +21,7 @@ pub struct Message {
     pub rnr_retry: u8,
 }
 
-/// What a datagram brought.
+/// The result of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Who sent it.

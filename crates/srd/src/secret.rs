@@ -10,7 +10,7 @@ use core::fmt;
 /// outlives the memory that it was used (SRD-3.4).
 const COOKIE_SLOT_NS: u64 = 10_000_000_000;
 
-/// Where an endpoint's unguessable numbers and its random choices come from.
+/// The source of an endpoint's unguessable numbers and of its random choices.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed {
     key: [u64; 2],

@@ -2,7 +2,7 @@
 
 use crate::{DropReason, PSN_WINDOW};
 
-/// What one endpoint has done since it was made. All counters only grow.
+/// The counters of one endpoint since it was made. All counters only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Datagrams transmitted, of every kind.
@@ -107,7 +107,7 @@ impl OrderStats {
     }
 }
 
-/// What is known of one path toward one peer.
+/// The state of one path toward one peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathStats {
     /// Latest round-trip time measured over it in nanoseconds, 0 before the first.

@@ -267,8 +267,8 @@ impl Endpoint {
         }
     }
 
-    /// When [`Endpoint::handle_timeout`] must be called next; `None` when nothing waits for time.
-    /// It may name an instant at which nothing turns out to be due. Ask again after any other
+    /// Returns when [`Endpoint::handle_timeout`] must be called next; `None` when nothing waits for
+    /// time. It may name an instant at which nothing turns out to be due. Ask again after any other
     /// call.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -364,13 +364,13 @@ impl Endpoint {
         &self.shared.stats
     }
 
-    /// What is known of a path toward `peer`; `None` when nothing was sent over it yet.
+    /// Returns what is known of a path toward `peer`; `None` when nothing was sent over it yet.
     #[must_use]
     pub fn path_stats(&self, peer: PeerId, path: PathId) -> Option<PathStats> {
         self.peers.get(peer)?.send.paths().stats(path)
     }
 
-    /// What is known of the first paths toward all peers, as many as `totals` has, and how many
+    /// Fills `totals` with what is known of the first paths toward all peers, and returns how many
     /// peers there are. Packets are sums, the round-trip time is that toward the peer with most
     /// packets on the path. Of many peers the first 64 count, so that it takes as long as theirs.
     pub fn path_totals(&self, totals: &mut [PathStats]) -> usize {

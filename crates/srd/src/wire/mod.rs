@@ -62,7 +62,7 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// What a datagram says of its own lengths.
+/// The lengths that a datagram states of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Bytes of the engine's headers.
