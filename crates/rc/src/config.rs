@@ -32,7 +32,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// For a host with UDP sockets, whose peers may be processes that were stopped for a while.
+    /// The settings for a host with UDP sockets, whose peers may be processes that were stopped for
+    /// a while.
     #[must_use]
     pub const fn socket() -> Self {
         Self {
@@ -55,7 +56,7 @@ impl Config {
         Self { timeout_min_ns: 0, rto_floor_ns: 0, silence_min_ns: 0, ..Self::socket() }
     }
 
-    /// As adapters do it: [`Config::strict`], a window of packets that stays as it is, an
+    /// The settings of adapters: [`Config::strict`], a window of packets that stays as it is, an
     /// acknowledgement of each message, READs in one piece.
     #[must_use]
     pub const fn hardware(window_packets: u32) -> Self {
@@ -70,7 +71,7 @@ impl Config {
     }
 }
 
-/// Which transport an endpoint speaks, and which half of it.
+/// The transport that an endpoint speaks, or the half of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Service {
     /// Reliable connection.
@@ -143,7 +144,7 @@ impl Mtu {
     }
 }
 
-/// What a peer may do here (`qp_access_flags`).
+/// The operations that a peer may do here (`qp_access_flags`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// WRITE and ATOMIC WRITE.
@@ -161,7 +162,7 @@ impl Access {
     pub const ALL: Self = Self { write: true, read: true, atomic: true, flush: true };
 }
 
-/// What an endpoint must know before it receives (INIT to RTR).
+/// The attributes that an endpoint must know before it receives (INIT to RTR).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveAttr {
     /// Queue pair of the peer, 24 bits.
@@ -178,7 +179,7 @@ pub struct ReceiveAttr {
     pub access: Access,
 }
 
-/// What an endpoint must know before it sends (RTR to RTS).
+/// The attributes that an endpoint must know before it sends (RTR to RTS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendAttr {
     /// The number of the first packet.

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::wire::NakCode;
 
-/// How a work request ended. The numbers are those of `ibv_wc_status`.
+/// The end of a work request. The numbers are those of `ibv_wc_status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Status {
@@ -55,8 +55,8 @@ impl Status {
     }
 }
 
-/// Why the host refuses an arrival. All but [`Reject::NotReady`] end a reliable connection; an
-/// unreliable one loses the message.
+/// The reason why the host refuses an arrival. All but [`Reject::NotReady`] end a reliable
+/// connection; an unreliable one loses the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reject {
     /// No receive is posted: the peer tries again, as often as its connection allows.
@@ -100,7 +100,8 @@ impl Reject {
     }
 }
 
-/// Why [`Endpoint::post`](crate::Endpoint::post) did not take a work request. Nothing was changed.
+/// The reason why [`Endpoint::post`](crate::Endpoint::post) did not take a work request. Nothing
+/// was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PostError {
     /// The endpoint may not send yet, or never.
@@ -123,7 +124,7 @@ impl fmt::Display for PostError {
 
 impl std::error::Error for PostError {}
 
-/// Why a packet was not used. Each is counted in [`Stats`](crate::Stats).
+/// The reason why a packet was not used. Each is counted in [`Stats`](crate::Stats).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
     /// Shorter than its own headers.

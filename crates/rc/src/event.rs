@@ -3,7 +3,7 @@
 use crate::wire::{Feth, NakCode};
 use crate::{Remote, Status, WrId};
 
-/// What a packet brought.
+/// The result of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The payload starts this many bytes into the packet.
@@ -63,7 +63,7 @@ pub struct SendData {
     pub end: Option<SendEnd>,
 }
 
-/// What the completion of a receive says.
+/// The contents of a receive's completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendEnd {
     /// Bytes of the whole message.
@@ -100,7 +100,7 @@ pub struct WriteData {
     pub receive: Option<WriteReceive>,
 }
 
-/// What the completion of a WRITE with immediate data says.
+/// The contents of the completion of a WRITE with immediate data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteReceive {
     /// Immediate data.
@@ -118,7 +118,7 @@ pub struct Atomic {
     pub op: AtomicOp,
 }
 
-/// What an atomic does. It returns what was there.
+/// The operation of an atomic. It returns what was there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicOp {
     /// Stores `swap` when `compare` is there.
@@ -136,7 +136,7 @@ pub enum AtomicOp {
 }
 
 impl AtomicOp {
-    /// What the memory holds afterwards, when it held `original`.
+    /// Returns what the memory holds afterwards, when it held `original`.
     #[must_use]
     pub const fn apply(self, original: u64) -> u64 {
         match self {
@@ -147,7 +147,7 @@ impl AtomicOp {
     }
 }
 
-/// What to check of a packet that is wrong in itself.
+/// The checks that are left to do of a packet that is wrong in itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verify {
     /// A receive must be there: else [`Reject::NotReady`](crate::Reject::NotReady). It ends with
@@ -157,7 +157,7 @@ pub struct Verify {
     pub memory: Option<(Range, Right)>,
 }
 
-/// What a peer wants to do with memory.
+/// The right that a peer needs for what it wants to do with memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Right {
     /// WRITE.
@@ -205,7 +205,7 @@ impl Transmit {
     }
 }
 
-/// Where the payload of a packet is.
+/// The place of a packet's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// There is none.
@@ -236,7 +236,7 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// How many bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn len(&self) -> u32 {
         match *self {
@@ -296,7 +296,7 @@ pub enum Event {
     Congestion,
 }
 
-/// Why an endpoint failed.
+/// The reason why an endpoint failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A work request of this side ended like that.

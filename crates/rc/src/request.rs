@@ -41,7 +41,7 @@ pub struct Remote {
     pub rkey: u32,
 }
 
-/// What a work request does.
+/// The operation of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// A message for a receive.

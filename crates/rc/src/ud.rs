@@ -75,7 +75,7 @@ impl Sender {
     }
 }
 
-/// What a receiver expects.
+/// The attributes of a receiver, which a datagram must fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiver {
     /// Its queue pair, 24 bits; [`GROUP_QPN`] for what came to a group that it is a member of.

@@ -17,7 +17,7 @@ use crate::{
     Received, Reject, SendAttr, SendRequest, Service, Stats, Status, Transmit, WrId,
 };
 
-/// What an endpoint does at present. A host that has more states (INIT) keeps them itself.
+/// The state of an endpoint. A host that has more states (INIT) keeps them itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Nothing: not connected.
@@ -120,7 +120,7 @@ impl Endpoint {
         self.qpn
     }
 
-    /// What the endpoint does at present.
+    /// Returns the state of the endpoint.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
@@ -308,8 +308,8 @@ impl Endpoint {
         }
     }
 
-    /// When [`Endpoint::handle_timeout`] must be called next; `None` when nothing waits for time.
-    /// Ask again after any other call.
+    /// Returns when [`Endpoint::handle_timeout`] must be called next; `None` when nothing waits for
+    /// time. Ask again after any other call.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.requester.next_timeout()

@@ -75,7 +75,7 @@ impl AtomicEth {
     }
 }
 
-/// Why a responder refuses a request for good.
+/// The reason why a responder refuses a request for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum NakCode {
@@ -91,7 +91,7 @@ pub enum NakCode {
     InvalidQueue = 4,
 }
 
-/// What became of a request.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
     /// Done; 5 bits of credits, 31 for "not counted".
@@ -158,7 +158,7 @@ impl Aeth {
     }
 }
 
-/// Where an unreliable datagram comes from.
+/// The origin of an unreliable datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deth {
     /// Queue key.
@@ -181,7 +181,7 @@ impl Deth {
     }
 }
 
-/// What a FLUSH asks for.
+/// The extent that a FLUSH asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feth {
     /// What was written is to be visible to everyone.

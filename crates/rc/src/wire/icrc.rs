@@ -38,7 +38,7 @@ pub enum Addresses {
     },
 }
 
-/// What the CRC covers before the packet.
+/// The fields before the packet that the CRC covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Addresses of the network layer.
