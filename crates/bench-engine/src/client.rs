@@ -220,7 +220,7 @@ fn processors(targets: &[Target], request: &MeasureRequest) -> Option<Pair> {
     Pair::new(server, client)
 }
 
-/// What to say when `--until` was not reached.
+/// Returns what to say when `--until` was not reached.
 pub fn doubt(order: &Blocks, run: &Run, points: usize) -> Option<String> {
     let doubtful = order.doubtful();
     (doubtful > 0).then(|| {

@@ -41,7 +41,7 @@ pub fn libfabric_version() -> Option<(u32, u32)> {
     fabric::library_version().ok()
 }
 
-/// What is to be opened.
+/// The requirements on a fabric that is to be opened.
 #[derive(Debug, Clone)]
 pub struct Wants {
     /// The way to the peer.
@@ -71,7 +71,7 @@ pub struct Wants {
 }
 
 impl Wants {
-    /// As little as possible of a fabric.
+    /// Requires as little as possible of a fabric.
     pub fn least(fabric: FabricName) -> Self {
         Self {
             endpoint: fabric.endpoint(),
@@ -173,7 +173,7 @@ pub(crate) struct Completion {
     pub(crate) len_bytes: usize,
 }
 
-/// What a fabric says of itself; needs no peer.
+/// Asks a fabric to describe itself; needs no peer.
 pub fn describe(wants: &Wants) -> Result<FabricRecord, Failure> {
     fn of<B: Backend>(wants: &Wants) -> Result<FabricRecord, Failure> {
         Ok(B::describe(&B::prepare(wants)?))
