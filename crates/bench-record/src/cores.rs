@@ -14,7 +14,7 @@ const NEAR_NS: f64 = 250.0;
 /// Round trips whose ratio is below this are alike.
 const ALIKE: f64 = 1.6;
 
-/// Where two processors are.
+/// The distance of two processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -34,7 +34,7 @@ impl Phase {
         }
     }
 
-    /// Of what lies between two looks, in ns.
+    /// Judges by the times of two looks, in ns.
     pub fn between(before_ns: f64, after_ns: f64) -> Self {
         let (low, high) = (before_ns.min(after_ns), before_ns.max(after_ns));
         match (low < NEAR_NS, high < NEAR_NS) {
@@ -51,7 +51,7 @@ impl Phase {
     }
 }
 
-/// Where the processors were beside a block, or beside the blocks of a point that count.
+/// The distance of the processors beside a block, or beside the blocks of a point that count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cores {
     pub phase: Phase,
@@ -68,7 +68,7 @@ impl Cores {
         Self { phase, round_trip_ns: before_ns.min(after_ns), left_out: Vec::new() }
     }
 
-    /// In words: "near 112 ns".
+    /// Returns it in words: "near 112 ns".
     pub fn words(&self) -> String {
         format!("{} {:.0} ns", self.phase.name(), self.round_trip_ns)
     }
@@ -98,7 +98,8 @@ pub fn common(blocks: impl Iterator<Item = Phase>) -> Option<Phase> {
     blocks.reduce(|one, other| if one == other { one } else { Phase::Changed })
 }
 
-/// Of all these points: "cores near: 112 ns (12 points); far: 530 ns (2 points); ...".
+/// Returns in words where all these points were measured: "cores near: 112 ns (12 points); far: 530
+/// ns (2 points); ...".
 pub fn words<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> String {
     let known = points.filter_map(|point| point.cores.as_ref());
     let mut words = Vec::new();

@@ -23,7 +23,7 @@ const PACKETS: [(&str, u64); 3] = [("tx_pkts", 1), ("port_xmit_packets", 1), ("I
 const RETRANSMITTED: [(&str, u64); 3] =
     [("retrans_pkts", 1), ("packet_seq_err", 1), ("Tcp.RetransSegs", 1)];
 
-/// What was counted beside one block of a point.
+/// The counts beside one block of a point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Messages that the client sent in the block, warm-up and tail included; 0: not known.
@@ -39,7 +39,7 @@ pub struct Counted {
 pub struct Reading(pub Vec<Option<Snapshot>>);
 
 impl Counted {
-    /// What was counted between two readings; `None` when nobody counts.
+    /// Returns what was counted between two readings; `None` when nobody counts.
     pub fn between(before: &Reading, after: &Reading, messages: u64) -> Option<Self> {
         let pairs = before.0.iter().zip(&after.0);
         let nodes: Vec<_> =
@@ -50,7 +50,7 @@ impl Counted {
         nodes.iter().any(Option::is_some).then_some(Self { messages, is_shared, nodes })
     }
 
-    /// What the client's side counted.
+    /// Returns what the client's side counted.
     pub fn client(&self) -> Option<&Snapshot> {
         self.nodes.first()?.as_ref()
     }

@@ -181,7 +181,7 @@ pub struct Run {
     pub points: Vec<Point>,
 }
 
-/// Who counted.
+/// The side that counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedAt {
@@ -192,7 +192,7 @@ pub enum CountedAt {
     Initiator,
 }
 
-/// How a run was measured, beyond the sizes and depths of its points.
+/// The method of a run, beyond the sizes and depths of its points.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Method {
@@ -305,7 +305,7 @@ impl Run {
         Some(whole)
     }
 
-    /// What was measured, in one word: the benchmark, or which operation of all ranks.
+    /// Returns what was measured, in one word: the benchmark, or which operation of all ranks.
     pub fn kind(&self) -> &str {
         match self.benchmark {
             Benchmark::Collective if !self.test.is_empty() => &self.test,

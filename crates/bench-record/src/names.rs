@@ -8,7 +8,7 @@ use clap::builder::PossibleValue;
 use crate::spec::{Benchmark, Operation};
 use crate::workload::Pattern;
 
-/// What can be asked for.
+/// The name of a test that can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Name(&'static Preset);
 

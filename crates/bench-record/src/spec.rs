@@ -25,7 +25,7 @@ pub enum EndpointKind {
     Dgram,
 }
 
-/// How bytes are moved.
+/// The operation that moves bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
@@ -83,7 +83,7 @@ impl Operation {
     }
 }
 
-/// When a stream posts again.
+/// The rule by which a stream posts again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Window {
@@ -94,7 +94,7 @@ pub enum Window {
     Refill,
 }
 
-/// How requests of an open loop are spread over time.
+/// The distribution of an open loop's requests over time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
@@ -105,7 +105,7 @@ pub enum Arrivals {
     Fixed,
 }
 
-/// How a stream keeps its depth.
+/// The rules by which a stream keeps its depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     pub window: Window,
@@ -164,7 +164,7 @@ pub struct JobSpec {
     pub server_numa: Option<usize>,
 }
 
-/// When a point is finished.
+/// The condition that finishes a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {

@@ -62,7 +62,8 @@ impl Timeline {
         })
     }
 
-    /// How much of the window was lost in a slump: for choosing the worst of several blocks.
+    /// Returns how much of the window was lost in a slump, for choosing the worst of several
+    /// blocks.
     #[must_use]
     pub fn lost_ms(&self) -> f64 {
         self.slump().map_or(0.0, |own| own.lasts_ms * (100.0 - own.least_percent) / 100.0)

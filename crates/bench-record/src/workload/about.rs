@@ -38,7 +38,7 @@ pub struct About {
     pub check: fn(&JobRequest<'_>) -> Result<(), String>,
 }
 
-/// What the points of a benchmark hold.
+/// The kind of figures that the points of a benchmark hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figures {
     /// Half round trips.

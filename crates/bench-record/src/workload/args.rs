@@ -54,17 +54,17 @@ pub(super) struct Shared {
 }
 
 impl WorkArgs {
-    /// What the workload's own parameter is set to, one after the other.
+    /// Returns the values of the workload's own parameter, one after the other.
     pub fn parameters(&self, preset: &Preset) -> Result<Vec<usize>, Failure> {
         (preset.benchmark.about().parameters)(self).map_err(|text| wrong(preset, &text))
     }
 
-    /// How a workload moves bytes where that is its own matter.
+    /// Returns the operation that moves bytes, where that is the workload's own matter.
     pub fn operation(&self, benchmark: Benchmark) -> Option<Operation> {
         (benchmark.about().operation)(self)
     }
 
-    /// What they mean for what was asked for by a name.
+    /// Returns what the options mean for a test that was asked for by its name.
     pub fn spec(&self, preset: &Preset) -> Result<WorkSpec, Failure> {
         let spec = (preset.benchmark.about().spec)(self, preset);
         let spec = spec.map_err(|text| wrong(preset, &text))?;

@@ -12,7 +12,7 @@ pub const INDEX_LEVELS: usize = 3;
 /// Levels that a client of an index may keep: all inner ones.
 pub const KEPT_MAX: usize = INDEX_LEVELS - 1;
 
-/// Who walks the tree.
+/// The side that walks the tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum LookupMethod {

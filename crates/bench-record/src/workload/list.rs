@@ -57,7 +57,7 @@ macro_rules! workloads {
 
 macro_rules! benchmarks {
     ($($(#[$about:meta])* $folder:ident::$name:ident,)*) => {
-        /// What is measured, and how the two sides talk meanwhile.
+        /// A benchmark: what is measured, and how the two sides talk meanwhile.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Benchmark {
@@ -68,7 +68,7 @@ macro_rules! benchmarks {
             /// Every one there is.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// What is known of it.
+            /// Returns what is known of the benchmark.
             pub const fn about(self) -> &'static About {
                 match self {
                     $(Self::$name => &super::$folder::ABOUT,)*
@@ -95,7 +95,7 @@ impl Benchmark {
         self.about().is_workload
     }
 
-    /// Who talks to whom in it.
+    /// Returns which nodes talk to each other.
     pub const fn topology(self) -> Topology {
         self.about().topology
     }

@@ -49,7 +49,7 @@ const PART: &str = "8K";
 /// Longer chunks are a mistake.
 const CHUNK_MAX: usize = 1 << 28;
 
-/// What the client of a workload asks for.
+/// The specification of a workload, as its client asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkSpec {
     /// Body of a get in bytes: the key and what comes with it.
@@ -92,7 +92,7 @@ pub struct WorkSpec {
 }
 
 impl WorkSpec {
-    /// Of benchmarks that are no workload.
+    /// The specification of benchmarks that are no workload.
     pub const NONE: Self = Self {
         request_bytes: 0,
         keys: 0,

@@ -16,7 +16,7 @@ pub struct Incast {
     pub shares: Option<Shares>,
 }
 
-/// How it is known what the receiver can take.
+/// The source of what the receiver can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdealFrom {

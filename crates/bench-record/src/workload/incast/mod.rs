@@ -42,7 +42,7 @@ pub(super) const ABOUT: About = About {
     ..About::GROUP
 };
 
-/// What an incast asks for.
+/// The specification of an incast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IncastSpec {
     /// Flows send all the time, and their throughput is told for each interval of so many ms;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Bandwidth, ReceiverCount};
 
-/// What one thread of a node saw within its window.
+/// The counts of one thread of a node within its window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShuffleCount {
     /// Tuples that it made, and those of its partition that it took.
@@ -45,7 +45,7 @@ pub struct Shuffle {
     pub time_max_to_mean: f64,
 }
 
-/// What is asked for.
+/// The part of a shuffle's specification that its figures need.
 #[derive(Debug, Clone, Copy)]
 pub struct ShuffleOf {
     pub buffer_bytes: usize,
@@ -54,8 +54,8 @@ pub struct ShuffleOf {
 }
 
 impl Shuffle {
-    /// Of all nodes, thread by thread; answers the mean of what a node gets, too. `None`: a node
-    /// has counted nothing.
+    /// Joins the counts of all nodes, thread by thread; answers the mean of what a node gets, too.
+    /// `None`: a node has counted nothing.
     pub fn of(nodes: &[Vec<ReceiverCount>], asked: ShuffleOf) -> Option<(Self, Bandwidth)> {
         let threads: Vec<&ReceiverCount> = nodes.iter().flatten().collect();
         let own: Vec<ShuffleCount> =
