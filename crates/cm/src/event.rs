@@ -5,7 +5,7 @@ use crate::{ConnId, ListenerId, Offer, Path, Transport};
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// Which way messages go: from which local address to whom (CM-1.2).
+/// The route of messages: from which local address to whom (CM-1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Route {
     /// Local address that messages leave from and arrive at.
@@ -165,7 +165,7 @@ impl Event {
     }
 }
 
-/// Why a call was refused. Nothing was changed.
+/// The reason why a call was refused. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallError {
     /// The connection or listener is not known (any more).
@@ -203,7 +203,7 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
-/// Why a message changed nothing.
+/// The reason why a message changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
     /// It is no message.

@@ -76,8 +76,8 @@ impl Agent {
         }
     }
 
-    /// As [`establish`](Self::establish), for a host that knows the queue pair but not the
-    /// connection; does nothing when no connection of it waits for an RTU.
+    /// Establishes as [`establish`](Self::establish) does, for a host that knows the queue pair but
+    /// not the connection; does nothing when no connection of it waits for an RTU.
     pub fn data_arrived(&mut self, now: Duration, ca_guid: u64, qpn: u32) {
         self.advance(now);
         if let Some(conn) = self.table.waiting_for_rtu(ca_guid, qpn) {

@@ -206,7 +206,7 @@ impl Ids {
         }
     }
 
-    /// As [`Agent::handle_mad`].
+    /// Does what [`Agent::handle_mad`] does.
     ///
     /// # Errors
     /// [`DropReason`]: the message changed nothing.
@@ -221,43 +221,43 @@ impl Ids {
         handled
     }
 
-    /// As [`Agent::is_said_to`].
+    /// Answers as [`Agent::is_said_to`] does.
     #[must_use]
     pub fn is_said_to(&self, peer: SocketAddr, bytes: &[u8]) -> bool {
         self.agent.is_said_to(peer, bytes)
     }
 
-    /// As [`Agent::unreachable`].
+    /// Does what [`Agent::unreachable`] does.
     pub fn unreachable(&mut self, now: Duration, peer: SocketAddr) {
         self.agent.unreachable(now, peer);
         self.take_events();
     }
 
-    /// As [`Agent::no_way`].
+    /// Does what [`Agent::no_way`] does.
     pub fn no_way(&mut self, now: Duration, peer: SocketAddr) {
         self.agent.no_way(now, peer);
         self.take_events();
     }
 
-    /// As [`Agent::data_arrived`].
+    /// Does what [`Agent::data_arrived`] does.
     pub fn data_arrived(&mut self, now: Duration, ca_guid: u64, qpn: u32) {
         self.agent.data_arrived(now, ca_guid, qpn);
         self.take_events();
     }
 
-    /// As [`Agent::handle_timeout`].
+    /// Does what [`Agent::handle_timeout`] does.
     pub fn handle_timeout(&mut self, now: Duration) {
         self.agent.handle_timeout(now);
         self.take_events();
     }
 
-    /// As [`Agent::poll_timeout`].
+    /// Answers as [`Agent::poll_timeout`] does.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.agent.poll_timeout()
     }
 
-    /// As [`Agent::poll_transmit`].
+    /// Answers as [`Agent::poll_transmit`] does.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.agent.poll_transmit()
     }

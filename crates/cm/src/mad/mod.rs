@@ -92,7 +92,7 @@ pub struct Mad {
     pub message: Message,
 }
 
-/// Why bytes are no message of ours.
+/// The reason why bytes are no message of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseError {
     /// Not 256 bytes but this many.
