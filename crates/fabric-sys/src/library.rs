@@ -17,7 +17,7 @@ const OLDEST: (u32, u32) = (1, 17);
 
 static OPENED: OnceLock<Result<Functions, NoLibrary>> = OnceLock::new();
 
-/// Why there is no libfabric: what the loader says, or that it is too old.
+/// The reason why there is no libfabric: what the loader says, or that it is too old.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoLibrary(String);
 

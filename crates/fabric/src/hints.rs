@@ -45,7 +45,7 @@ pub enum MessageKind {
     Tagged,
 }
 
-/// What an endpoint must be able to do beside messages; join with `|`.
+/// The features that an endpoint must have beside messages; join with `|`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features(u64);
 

@@ -14,7 +14,7 @@ use crate::sys;
 /// The only port that any of these programs use.
 pub(crate) const PORT: u8 = 1;
 
-/// What a device says of itself.
+/// The facts that a device states of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Its name.

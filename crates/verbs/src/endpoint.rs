@@ -69,7 +69,7 @@ impl Remote {
         bytes
     }
 
-    /// What the peer's [`Prepared::window`](crate::Prepared::window) said. A wrong one makes
+    /// Reads what the peer's [`Prepared::window`](crate::Prepared::window) said. A wrong one makes
     /// operations fail; it cannot harm this side.
     ///
     /// # Errors
@@ -191,8 +191,8 @@ impl Endpoint {
         }
     }
 
-    /// From now on the slot may be sent or written from any number of times at once, signaled or
-    /// not, and nobody writes it again.
+    /// Lets the slot be sent or written from any number of times at once, signaled or not, and
+    /// nobody writes it again.
     ///
     /// # Errors
     /// [`Error::SlotBusy`], [`Error::NoSuchSlot`].

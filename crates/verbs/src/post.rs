@@ -21,7 +21,7 @@ pub enum Post {
     Again,
 }
 
-/// How to post.
+/// The options of a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PostOptions {
     /// More is posted at once: the list goes to the device with the first request that has no more

@@ -22,8 +22,8 @@ pub(crate) enum Work {
     Atomic { addr: u64, rkey: u32, atomic: Atomic },
 }
 
-/// What an atomic makes of 8 bytes of the peer's window, in the byte order of its machine. What
-/// they were before comes back.
+/// The operation of an atomic on 8 bytes of the peer's window, in the byte order of its machine.
+/// What they were before comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Atomic {
     /// FETCH_ADD: they become the sum.
