@@ -23,7 +23,7 @@ const SWITCHES_MAX: usize = 16;
 const FIRST_LOG2: u32 = 10;
 const STEPS: usize = 4 * 16 + 2;
 
-/// What a run showed over time. Times and bytes count from the start of the run.
+/// The samples of a run over time. Times and bytes count from the start of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Samples {
     /// Microseconds at which samples were taken, the last at the end of the run.

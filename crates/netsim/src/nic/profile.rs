@@ -12,7 +12,7 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("tcp", include_str!("../../profiles/tcp.toml")),
 ];
 
-/// Why a profile is refused.
+/// The reason why a profile is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}, {field}: {problem}")]
 pub struct ProfileError {
