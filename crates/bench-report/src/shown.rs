@@ -37,7 +37,7 @@ struct Repeat {
 type PointIndex = (usize, usize);
 
 impl Shown {
-    /// Of runs as they were measured.
+    /// Shows runs as they were measured.
     #[must_use]
     pub fn of(runs: &[Run]) -> Self {
         let mut this = Self { runs: runs.to_vec(), repeats: Vec::new() };

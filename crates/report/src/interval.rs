@@ -16,7 +16,7 @@ const TAIL: f64 = 0.025;
 /// One value has no spread.
 const VALUES_MIN: usize = 2;
 
-/// Where the middle is with 95 % confidence, in the unit of the values.
+/// The interval in which the middle is with 95 % confidence, in the unit of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Its lower end.

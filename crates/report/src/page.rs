@@ -29,7 +29,7 @@ pub struct Page {
     pub sections: Vec<Section>,
 }
 
-/// Where a section stands.
+/// The place of a section on the page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Layout {
     /// In its turn, over the whole width.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::escape::escape;
 
-/// Where a column's cells are set.
+/// The alignment of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// Text.

@@ -5,7 +5,7 @@
 
 use crate::interval::Interval;
 
-/// Which way a figure gets better.
+/// The direction in which a figure gets better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Times, losses.
@@ -14,7 +14,7 @@ pub enum Better {
     More,
 }
 
-/// What became of a figure.
+/// The change of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Better by more than the noise.

@@ -148,7 +148,7 @@ pub fn read(text: &str, format: Option<Format>, size_bytes: Option<usize>) -> Re
     })
 }
 
-/// What each tool's reader makes of `text`, for the fuzz target.
+/// Reads `text` as the output of each tool, for the fuzz target.
 #[cfg(fuzzing)]
 pub fn read_as_any(text: &str) -> Vec<Run> {
     let formats = Format::ALL.map(|format| (Some(format), None));
