@@ -51,7 +51,7 @@ struct Waiting {
 pub struct AsyncEvent {
     /// The kind of an asynchronous event.
     pub kind: AsyncEventKind,
-    /// To which object.
+    /// The object to which it happened.
     pub source: Arc<EventSource>,
 }
 

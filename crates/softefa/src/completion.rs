@@ -46,11 +46,11 @@ impl CompletionOp {
 /// One finished work request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// As given when the work request was posted.
+    /// The number that the program gave when it posted the work request.
     pub wr_id: u64,
     /// Outcome; [`Status::Ok`] or an EFA error code.
     pub status: Status,
-    /// Which queue it is from.
+    /// The queue that it is from.
     pub op: CompletionOp,
     /// Queue pair that completed it.
     pub qpn: u32,
@@ -118,7 +118,7 @@ impl From<SocketAddrV4> for Sender {
 }
 
 impl Completion {
-    /// In the place of one.
+    /// Stands in the place of a completion.
     pub(crate) const VACANT: Self = Self {
         wr_id: 0,
         status: Status::Ok,
@@ -144,7 +144,8 @@ impl Completion {
     }
 }
 
-/// What a queue pair waits for the program to poll, so that it can stop taking more.
+/// The completions that a queue pair waits for the program to poll, so that it can stop taking
+/// more.
 #[derive(Debug, Default)]
 pub(crate) struct Unpolled {
     /// Sends posted, completed or not.

@@ -15,7 +15,7 @@ pub(crate) struct Datagram<'a> {
     rest: Piece,
 }
 
-/// What a datagram carries.
+/// The payload of a datagram.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Payload<'a> {
     head: &'a [u8],

@@ -72,7 +72,7 @@ fn open_mrs(id: DeviceId, attr: &DeviceAttr) -> Arc<MrTable> {
     }
 }
 
-/// What is in use of a device.
+/// The parts of a device that are in use.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub(crate) pds: AtomicU32,
@@ -286,17 +286,17 @@ impl Device {
         self.made.is_current()
     }
 
-    /// Where captures listen.
+    /// Returns the place at which captures listen.
     pub(crate) fn capture(&self) -> &Capture {
         self.steering.capture()
     }
 
-    /// How numbers of its queue pairs, and of those they talk to, are made.
+    /// Returns how numbers of its queue pairs, and of those they talk to, are made.
     pub(crate) fn numbering(&self) -> Numbering {
         self.steering.numbering()
     }
 
-    /// From now on it takes no queue pairs; whether that is new.
+    /// Refuses queue pairs from now on; answers whether that is new.
     pub(crate) fn fail(&self) -> bool {
         !self.failed.swap(true, Ordering::AcqRel)
     }

@@ -30,7 +30,7 @@ struct State<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gone;
 
-/// What one count of the descriptor stood for.
+/// The meaning of one count of the descriptor.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next<T> {
     /// An event.

@@ -14,8 +14,8 @@ use crate::say::say;
 /// Forks between the process that loaded the adapter and this one.
 static NOW: AtomicU32 = AtomicU32::new(0);
 
-/// What is done around a fork, by the thread that forks. The last two must neither wait nor
-/// allocate.
+/// The work that is done around a fork, by the thread that forks. The last two must neither wait
+/// nor allocate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AroundFork {
     /// In the parent, before.

@@ -29,7 +29,7 @@ pub struct DeviceCaps {
 /// Limits and identity of a device. Byte counts are payload bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceAttr {
-    /// What this device plays.
+    /// The adapter that this device plays.
     pub profile: Profile,
     /// Vendor id, see [`Profile::vendor_id`].
     pub vendor_id: u32,
@@ -67,9 +67,9 @@ pub struct DeviceAttr {
     pub max_rdma_bytes: u32,
     /// Page sizes a memory region may have, as a bit mask.
     pub page_size_cap: u64,
-    /// What the device can do.
+    /// The capabilities of the device.
     pub caps: DeviceCaps,
-    /// What an EFA does not have; `None` for one.
+    /// The limits that an EFA does not have; `None` for one.
     pub roce: Option<RoceAttr>,
 }
 

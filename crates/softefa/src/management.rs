@@ -30,9 +30,9 @@ pub(crate) fn tell_of_first_data(device: Ipv4Addr, qpn: u32) {
 /// A datagram that holds a message, or was to hold one.
 #[derive(Debug, Clone, Copy)]
 pub struct ManagementPacket<'a> {
-    /// Where it came from.
+    /// The address that it came from.
     pub src: SocketAddrV4,
-    /// Where it was sent to.
+    /// The address that it was sent to.
     pub dst: SocketAddrV4,
     /// Its UDP payload.
     pub bytes: &'a [u8],

@@ -211,7 +211,7 @@ impl Drop for Mr {
     }
 }
 
-/// What a peer wants to do.
+/// The right that a peer needs for what it wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Right {
     /// RDMA READ.
@@ -233,7 +233,7 @@ impl Right {
     }
 }
 
-/// What a region is registered as.
+/// The terms on which a region is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) pd: PdId,
@@ -243,7 +243,7 @@ pub(crate) struct Terms {
     pub(crate) options: MrOptions,
 }
 
-/// What queue pairs remember of a registration; may outlive it.
+/// A registration as queue pairs remember it; may outlive it.
 #[derive(Debug)]
 pub(crate) struct Region {
     pd: PdId,
@@ -269,7 +269,7 @@ impl Region {
         self.lease.is_live()
     }
 
-    /// For how long peers may copy what [`Right::Read`] lets them.
+    /// Returns for how long peers may copy what [`Right::Read`] lets them.
     pub(crate) fn lease(&self) -> &Lease {
         &self.lease
     }

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use rc::ud::GROUP_QPN;
 
-/// What a number is made of.
+/// The way in which numbers are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbering {
     /// It is the port: 16 bits, as an EFA has.
@@ -46,13 +46,14 @@ impl Numbering {
         u16::try_from(port).unwrap_or(0)
     }
 
-    /// Where packets for a peer's queue pair `qpn` are sent.
+    /// Returns the port to which packets for a peer's queue pair `qpn` are sent.
     #[inline]
     pub(crate) fn port_of_peer(self, qpn: u32) -> u16 {
         if let Self::Behind(port) = self { port } else { self.port(qpn) }
     }
 
-    /// Where a datagram for queue pair `qpn` at `addr`, or for a group of that address, is sent.
+    /// Returns where a datagram for queue pair `qpn` at `addr`, or for a group of that address, is
+    /// sent.
     #[inline]
     pub(crate) fn way_to(self, addr: Ipv4Addr, qpn: u32) -> SocketAddrV4 {
         let is_group = self != Self::Port && addr.is_multicast();

@@ -66,7 +66,7 @@ pub struct QpQuery {
     pub sq_psn: u32,
     /// Tries when the receiver is not ready.
     pub rnr_retry: u8,
-    /// What the peer may do; connected queue pairs only, as all that follow.
+    /// The operations that the peer may do; connected queue pairs only, as all that follow.
     pub access: Access,
     /// The way to the peer.
     pub path: Path,

@@ -115,7 +115,7 @@ pub struct SendWr<'a> {
     /// Asks for a completion. Without it only a failure completes. Hardware, and a strict device,
     /// refuse such sends; perftest's UD bandwidth test posts them.
     pub signaled: bool,
-    /// Where it goes, on a queue pair of datagrams; `None` on a connected one.
+    /// The destination, on a queue pair of datagrams; `None` on a connected one.
     pub target: Option<Target<'a>>,
     /// The peer's shared receive queue, 24 bits; of XRC only.
     pub remote_srq: u32,

@@ -40,7 +40,7 @@ pub struct SrqAttr {
 pub struct ModifySrq {
     /// Receives it holds.
     pub max_wr: Option<u32>,
-    /// When to tell.
+    /// The number of receives below which to tell.
     pub limit: Option<u32>,
 }
 
@@ -268,7 +268,7 @@ impl Srq {
         !self.destroyed.load(Ordering::Acquire)
     }
 
-    /// How many receives a queue pair could take.
+    /// Returns how many receives a queue pair could take.
     pub(crate) fn len(&self) -> usize {
         self.usable().map_or(0, |queue| queue.posted.len())
     }

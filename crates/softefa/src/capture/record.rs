@@ -41,9 +41,9 @@ pub struct Qpns {
 pub struct Record {
     /// Wall-clock time in nanoseconds since 1970.
     pub time_ns: u64,
-    /// What became of it.
+    /// The fate of the datagram.
     pub fate: Fate,
-    /// What it carries, in the clear or sealed.
+    /// The protocol that it carries, in the clear or sealed.
     pub protocol: Protocol,
     /// Sender: the device's address and the UDP port of the path.
     pub src: SocketAddrV4,

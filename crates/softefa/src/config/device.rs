@@ -16,7 +16,7 @@ pub struct DeviceSpec {
     pub name: String,
     /// A local IPv4 address.
     pub addr: Ipv4Addr,
-    /// What it plays; `None` = what all devices of the configuration do.
+    /// The adapter that it plays; `None`: that of all devices of the configuration.
     pub profile: Option<Profile>,
     /// Its port, if it is a RoCE device.
     pub port: PortSpec,

@@ -49,9 +49,9 @@ pub struct Config {
     pub profile: Profile,
     /// Faults on purpose.
     pub faults: FaultSpec,
-    /// What the check of a sent datagram covers.
+    /// The part of a sent datagram that its check covers.
     pub integrity: Integrity,
-    /// What carries datagrams between programs of this user on this machine.
+    /// The carrier of datagrams between programs of this user on this machine.
     pub wire: WireChoice,
     /// Paths per device, 0 = chosen by the kind of link.
     pub paths: u16,
@@ -71,7 +71,7 @@ pub struct Config {
     /// Devices keep this many bytes of each datagram for captures all their life; `None` = only
     /// while somebody reads.
     pub capture_bytes: Option<u32>,
-    /// Where the sysfs tree and counters live; `None` = no counters on disk.
+    /// The directory of the sysfs tree and of the counters; `None` = no counters on disk.
     pub run_dir: Option<PathBuf>,
 }
 

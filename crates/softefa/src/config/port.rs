@@ -65,11 +65,11 @@ pub struct Rate {
     pub gbit_per_s: u32,
     /// Lanes.
     pub lanes: u8,
-    /// What verbs calls so many lanes (`active_width`).
+    /// The code that verbs has for so many lanes (`active_width`).
     pub width_code: u8,
     /// Name of the speed of a lane.
     pub speed: &'static str,
-    /// What verbs calls it (`active_speed`).
+    /// The code that verbs has for it (`active_speed`).
     pub speed_code: u8,
 }
 

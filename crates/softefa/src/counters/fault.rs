@@ -66,11 +66,11 @@ impl FaultSource {
 /// The faults of a device as its process publishes them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FaultStatus {
-    /// Who asked for those in force.
+    /// The origin of those in force.
     pub source: FaultSource,
-    /// When they were to begin: tells them from others of the same source.
+    /// The time at which they were to begin: tells them from others of the same source.
     pub from_ns: u64,
-    /// When the device took them over, in nanoseconds since 1970.
+    /// The time at which the device took them over, in nanoseconds since 1970.
     pub since_epoch_ns: u64,
     /// Paths it sends over.
     pub paths: u16,
@@ -79,7 +79,7 @@ pub struct FaultStatus {
 }
 
 impl FaultStatus {
-    /// What is in these words.
+    /// Reads the status that is in these words.
     pub(super) fn of_words(words: &[u64]) -> Self {
         let source = usize::try_from(words[place::SOURCE]).ok();
         let source = source.and_then(|source| FaultSource::ALL.get(source).copied());
@@ -123,7 +123,7 @@ impl FaultWords {
         Self { words, made: Generation::current() }
     }
 
-    /// How often somebody has changed what is asked for.
+    /// Returns how often somebody has changed what is asked for.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
         // What was changed is read through system calls, which nothing passes.

@@ -70,7 +70,7 @@ pub struct QueuePairGauge {
     pub qpn: u32,
     /// Its transport, `SRD` for example.
     pub kind: &'static str,
-    /// What it said last.
+    /// The gauge that it published last.
     pub gauge: Gauge,
 }
 
@@ -103,7 +103,7 @@ impl QueuePairGauge {
     }
 }
 
-/// What the queue pairs of a device in this process say.
+/// The gauges of a device's queue pairs in this process.
 #[derive(Debug, Clone)]
 pub(crate) struct Gauges(Words);
 

@@ -140,7 +140,7 @@ counters! {
 }
 
 impl Counter {
-    /// Of datagrams that are refused for this reason.
+    /// Returns the counter of datagrams that are refused for this reason.
     pub(crate) fn of_refusal(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Replayed => Self::RxSealReplays,
@@ -232,22 +232,22 @@ impl Counters {
         Ok((Self { values, links, gauges, faults, made: Generation::current() }, request))
     }
 
-    /// Whom its queue pairs reach through memory.
+    /// Returns the peers that its queue pairs reach through memory.
     pub(crate) fn links(&self) -> &Links {
         &self.links
     }
 
-    /// What its queue pairs say of themselves.
+    /// Returns the gauges of its queue pairs.
     pub(crate) fn gauges(&self) -> &Gauges {
         &self.gauges
     }
 
-    /// What it says of its faults, and is told of them.
+    /// Returns the words in which it publishes its faults, and is told of them.
     pub(crate) fn faults(&self) -> &FaultWords {
         &self.faults
     }
 
-    /// How many faults it has dealt.
+    /// Returns how many faults it has dealt.
     pub(crate) fn dealt(&self) -> [u64; DEALT.len()] {
         DEALT.map(|counter| self.get(counter))
     }

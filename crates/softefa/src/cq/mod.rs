@@ -355,7 +355,7 @@ impl Cq {
         self.ring.hold(|entries| entries.join(unpolled))
     }
 
-    /// From now on polling drives `qp`.
+    /// Lets polling drive `qp` from now on.
     pub(crate) fn attach(&self, qp: &Arc<dyn Live>) {
         // Programs poll what they made.
         self.last_driven_ns.store(host::now().as_ns(), Ordering::Relaxed);
@@ -369,7 +369,7 @@ impl Cq {
         self.forget_owner(owner);
     }
 
-    /// From now on polling does not drive `qp`.
+    /// Keeps polling from driving `qp` from now on.
     pub(crate) fn let_go(&self, qp: &dyn Live) {
         let mut attached = self.attached.write().unwrap_or_else(PoisonError::into_inner);
         *attached = Arc::new(attached.without(qp));

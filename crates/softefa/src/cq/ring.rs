@@ -54,7 +54,7 @@ impl Ring {
         self.hold(|entries| (entries.len() > 0).then(|| entries.pop(|completion| *completion)))
     }
 
-    /// As [`Ring::take_one`], and when it completed.
+    /// Takes as [`Ring::take_one`] does, and returns the time of the completion, too.
     pub(super) fn take_one_timed(&self) -> Option<(Completion, CompletionTime)> {
         if self.is_empty() {
             return None;
@@ -65,7 +65,7 @@ impl Ring {
         })
     }
 
-    /// How many entries there are to take, as far as this thread has heard.
+    /// Returns how many entries there are to take, as far as this thread has heard.
     pub(super) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
@@ -124,7 +124,7 @@ impl Entries {
         done.clear();
     }
 
-    /// From now on it is kept when each completes.
+    /// Keeps from now on when each completes.
     pub(super) fn keep_times(&mut self) {
         let len = self.len();
         self.times.get_or_insert_with(|| vec![CompletionTime::now(); len].into());

@@ -61,7 +61,7 @@ fn steps_of(mut script: Vec<TimedFault>, device: &str, begin: Instant) -> Vec<Ti
     script
 }
 
-/// What a queue pair remembers of its last look at [`FaultControl`].
+/// The memory that a queue pair has of its last look at [`FaultControl`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     changes: u64,
@@ -93,7 +93,7 @@ struct Plan {
 }
 
 impl FaultControl {
-    /// Of `device`, opened now with `spec`. `counters` are its own.
+    /// Controls the faults of `device`, opened now with `spec`. `counters` are its own.
     pub(crate) fn new(
         run_dir: Option<&Path>,
         device: &str,
@@ -118,7 +118,7 @@ impl FaultControl {
         counters.faults().changes() != seen.changes || now >= seen.next
     }
 
-    /// What is in force at `now`, and until when that need not be asked again.
+    /// Returns what is in force at `now`, and until when that need not be asked again.
     #[cold]
     pub(crate) fn look(&self, now: Instant, counters: &Counters) -> (InForce, Seen) {
         // Files are opened with calls that a cancelled thread would end in.

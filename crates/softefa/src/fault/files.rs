@@ -98,7 +98,7 @@ pub fn now_ns() -> u64 {
     host::now().as_ns()
 }
 
-/// When the steps of a script began; from now on, if nobody has opened a device before.
+/// Returns when the steps of a script began. They begin now, if nobody has opened a device before.
 pub(super) fn begin(run_dir: &Path, now: Instant) -> io::Result<Instant> {
     let path = place(run_dir, BEGIN);
     if let Some(begin) = begun(run_dir)? {
@@ -114,7 +114,7 @@ pub(super) fn begin(run_dir: &Path, now: Instant) -> io::Result<Instant> {
     }
 }
 
-/// When the steps began; `None` before that, and without any.
+/// Returns when the steps began; `None` before that, and without any.
 pub(super) fn begun(run_dir: &Path) -> io::Result<Option<Instant>> {
     let Some(text) = read_text(&place(run_dir, BEGIN))? else { return Ok(None) };
     let ns = lines(&text)?.first().and_then(|line| line.parse().ok());

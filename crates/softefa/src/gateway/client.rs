@@ -225,7 +225,7 @@ impl Seat {
         Some((sender, &datagram[envelope::LEN..]))
     }
 
-    /// As [`Seat::open`]; the packet begins behind [`envelope::LEN`] bytes.
+    /// Opens as [`Seat::open`] does; the packet begins behind [`envelope::LEN`] bytes.
     pub(crate) fn sender_of(&self, from: SocketAddrV4, datagram: &[u8]) -> Option<SocketAddrV4> {
         let gateway = SocketAddrV4::new(*self.at.ip(), self.gateway.port);
         (from == gateway).then(|| envelope::open(&self.key, datagram)).flatten()

@@ -28,7 +28,7 @@ pub(super) struct Arrived<'a> {
     pub(super) packet: &'a [u8],
 }
 
-/// Why it is dropped.
+/// The reason why a packet is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dropped {
     Malformed,
@@ -48,8 +48,8 @@ impl Dropped {
     }
 }
 
-/// Where a packet goes. What is cheap to find out is asked first; the tables are changed by what is
-/// intact only.
+/// Decides where a packet goes. What is cheap to find out is asked first; the tables are changed by
+/// what is intact only.
 pub(super) fn judge(
     table: &mut Table,
     arrived: &Arrived<'_>,

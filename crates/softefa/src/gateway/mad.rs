@@ -22,14 +22,14 @@ const SIDR_REP: u16 = 0x18;
 /// Port spaces of librdmacm: the service id is one of them and the port (CM-2.3).
 const SPACES: [u64; 3] = [0x0106, 0x0111, 0x0002];
 
-/// What a program calls a connection, or a question for a datagram service.
+/// The id that a program gives a connection, or a question for a datagram service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id {
     pub(super) is_question: bool,
     pub(super) number: u32,
 }
 
-/// How the receiver of a message is found.
+/// The way in which the receiver of a message is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Destination {
     /// It begins something: whoever serves this port, if the service has one. `id` is the sender's.
@@ -53,7 +53,7 @@ pub(super) fn destination_of(mad: &[u8]) -> Option<Destination> {
     })
 }
 
-/// What the sender of a message calls its connection, when an answer may name it.
+/// Returns the id that the sender of a message has for its connection, when an answer may name it.
 pub(super) fn id_to_claim(mad: &[u8]) -> Option<Id> {
     let mad: &[u8; LEN] = mad.try_into().ok()?;
     match attribute_of(mad)? {

@@ -33,7 +33,7 @@ pub enum SeatKind {
     Connections,
 }
 
-/// What a program wants.
+/// The question of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {
     /// Is this address served?
@@ -46,7 +46,7 @@ pub(super) enum Question {
     Claim(Ipv4Addr, Id),
 }
 
-/// What the gateway says to it.
+/// The answer of the gateway to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Done = 0,
@@ -114,7 +114,7 @@ pub(super) fn answer(status: Status, key: Key) -> [u8; ANSWER_LEN] {
     out
 }
 
-/// As [`answer`], read.
+/// Reads what [`answer`] has made.
 pub(super) fn parse_answer(bytes: &[u8]) -> Option<(Status, Key)> {
     let bytes: &[u8; ANSWER_LEN] = bytes.try_into().ok()?;
     let [VERSION, status, 0, 0, key @ ..] = *bytes else { return None };

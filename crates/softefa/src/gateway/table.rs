@@ -19,7 +19,7 @@ const ASKED_MAX: usize = 1 << 14;
 /// A program that has come, among all that ever did.
 pub(super) type ProgramId = u64;
 
-/// Where something goes, and what the program there knows the gateway by.
+/// The socket that something goes to, and what the program there knows the gateway by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seat {
     pub(super) program: ProgramId,
@@ -115,7 +115,7 @@ impl Table {
         }
     }
 
-    /// What answers this id is for this program.
+    /// Directs to this program whatever answers this id.
     pub(super) fn claim(&mut self, program: ProgramId, addr: Ipv4Addr, id: Id) -> Status {
         let Some(own) = self.programs.get_mut(&program) else { return Status::Strange };
         match self.ids.get(&(addr, id)) {

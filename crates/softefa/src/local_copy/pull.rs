@@ -17,14 +17,14 @@ pub(crate) const PIECE_BYTES: u32 = 1 << 18;
 /// Bytes that are worth a second pair of hands.
 const SPARE_BYTES: u32 = 2 * PIECE_BYTES;
 
-/// Which READ: its slot, and a number that a successor there does not have.
+/// The id of a READ: its slot, and a number that a successor there does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PullId {
     pub(crate) index: u32,
     pub(crate) serial: u32,
 }
 
-/// Why a READ cannot be copied (to the end).
+/// The reason why a READ cannot be copied (to the end).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PullError {
     /// Not from there.

@@ -11,7 +11,7 @@ pub(super) const PLACES_MAX: u32 = 1 << PLACE_BITS;
 /// So many places rest while others are fresh, so that a stale key stays invalid for long.
 const RESTING: usize = 64;
 
-/// What the keys of a table stand for.
+/// The numbers that the keys of a table stand for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Numbers {
     /// The bits that the table may use.

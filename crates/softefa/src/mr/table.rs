@@ -34,7 +34,7 @@ impl MrTable {
         Self::of(device, (regions, windows), max_bytes, KeySpace::plain())
     }
 
-    /// With `max_mw` windows, as a RoCE device has it.
+    /// Makes a table with `max_mw` windows, as a RoCE device has it.
     pub(crate) fn with_windows(
         device: DeviceId,
         (max, max_mw): (u32, u32),
@@ -65,7 +65,7 @@ impl MrTable {
         Ok(())
     }
 
-    /// As [`MrTable::register_as`], without options.
+    /// Registers as [`MrTable::register_as`] does, without options.
     #[cfg(test)]
     pub(crate) fn register(
         self: &Arc<Self>,

@@ -32,11 +32,11 @@ pub struct MwBind {
     pub tag: u8,
     /// [`super::Mr::lkey`] of the region; `None` to take the window away from peers (type 1).
     pub region: Option<u32>,
-    /// Where in the region it begins.
+    /// The address in the region at which it begins.
     pub addr: u64,
     /// Bytes; 0 to take the window away from peers (type 1).
     pub len: u64,
-    /// What peers may do. Local access is the region's.
+    /// The operations that peers may do. Local access is the region's.
     pub access: Access,
     /// Peers count from the beginning of the window instead of naming addresses (type 2).
     pub is_zero_based: bool,
@@ -129,10 +129,10 @@ impl Drop for Mw {
     }
 }
 
-/// Who uses a window.
+/// The user of a window.
 pub(crate) type WindowUser = (PdId, QpId);
 
-/// What a peer may use: the region, and where in this process its bytes lie.
+/// The memory that a peer may use: the region, and where in this process its bytes lie.
 #[derive(Debug)]
 #[allow(dead_code, reason = "the queue pairs of RoCE devices read it")]
 pub(crate) struct Grant {
@@ -241,7 +241,7 @@ impl MrTable {
         Ok(())
     }
 
-    /// What a peer of a queue pair may use through a window: key, address, bytes.
+    /// Returns what a peer of a queue pair may use through a window: key, address, bytes.
     pub(crate) fn grant(
         &self,
         (key, addr, len): (u32, u64, u32),

@@ -37,7 +37,7 @@ impl Due {
         self.watched_until_ns() != UNWATCHED
     }
 
-    /// Until when the service thread need not look at it.
+    /// Returns until when the service thread need not look at it.
     pub(crate) fn watched_until_ns(&self) -> u64 {
         self.watched_until_ns.load(Ordering::SeqCst)
     }
@@ -81,12 +81,12 @@ impl Due {
         is_late
     }
 
-    /// From now on [`Due::at_ns`] is kept.
+    /// Keeps [`Due::at_ns`] from now on.
     pub(crate) fn join_crowd(&self) {
         self.is_in_crowd.store(true, Ordering::Relaxed);
     }
 
-    /// When a turn is needed even if nothing arrives.
+    /// Returns when a turn is needed even if nothing arrives.
     pub(crate) fn at_ns(&self) -> u64 {
         self.due_ns.load(Ordering::Relaxed)
     }

@@ -26,7 +26,7 @@ pub(crate) use family::{Family, Sibling};
 pub(crate) use unseen::Unseen;
 pub(crate) use watch::Watch;
 
-/// What a turn of the service thread came to.
+/// The outcome of a turn of the service thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Served {
     /// The program is at it, perhaps scheduled away in the middle.

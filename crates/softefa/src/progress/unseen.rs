@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// So many turns of the program that took in what a peer wrote show that it polls.
 const TURNS: u32 = 64;
 
-/// What is known of the program's habit.
+/// The program's habit, as far as it is known.
 #[derive(Debug, Default)]
 pub(crate) struct Unseen {
     /// Peers may write.

@@ -24,7 +24,7 @@ struct Sockets {
     of_groups: Vec<RawFd>,
 }
 
-/// What tells when a queue pair needs a turn.
+/// The watch that tells when a queue pair needs a turn.
 #[derive(Debug)]
 pub(crate) struct Watch {
     receive_fd: RawFd,
@@ -37,7 +37,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Of a queue pair that receives from `receive_fd`.
+    /// Watches a queue pair that receives from `receive_fd`.
     pub(crate) fn new(receive_fd: RawFd) -> Self {
         let sockets = Sockets { registration: Registration::Out, of_groups: Vec::new() };
         let (due, unseen) = (Due::new(), Unseen::default());
@@ -45,7 +45,7 @@ impl Watch {
         Self { receive_fd, sockets: Mutex::new(sockets), has_groups, due, unseen }
     }
 
-    /// Where it receives from.
+    /// Returns the descriptor that it receives from.
     pub(crate) fn receive_fd(&self) -> RawFd {
         self.receive_fd
     }

@@ -16,9 +16,9 @@ use crate::srq::Srq;
 pub struct QpInit {
     /// Transport.
     pub kind: QpKind,
-    /// Where sends complete.
+    /// The queue in which sends complete.
     pub send_cq: Arc<Cq>,
-    /// Where receives complete.
+    /// The queue in which receives complete.
     pub recv_cq: Arc<Cq>,
     /// Sends posted and not yet polled.
     pub sq_depth: u32,
@@ -36,9 +36,9 @@ pub struct QpInit {
     /// ([`crate::CompletionOp::UnsolicitedWrite`]). Its requester must have said the same, or gets
     /// [`crate::Status::RemoteFeatureMismatch`]. SRD only.
     pub unsolicited_write_recv: bool,
-    /// Where receives are taken from instead of a queue of its own. RoCE devices only.
+    /// The shared queue from which receives are taken instead of one of its own. RoCE devices only.
     pub srq: Option<Arc<Srq>>,
-    /// Who hears of what happens to it. RoCE devices only.
+    /// The source of events that tell what happens to it. RoCE devices only.
     pub events: Option<Arc<EventSource>>,
 }
 
@@ -135,7 +135,7 @@ pub struct ModifyQp {
     pub sq_psn: Option<u32>,
     /// Tries when the receiver is not ready: 0 to 6, 7 = for ever. SRD, RC and XRC.
     pub rnr_retry: Option<u8>,
-    /// What the peer may do. Connected queue pairs only, as the next four.
+    /// The operations that the peer may do. Connected queue pairs only, as the next four.
     pub access: Option<Access>,
     /// The way to the peer.
     pub path: Option<Path>,

@@ -157,7 +157,7 @@ impl Qp {
         self.any_cq(|cq| cq.is_being_polled(now))
     }
 
-    /// For tests that put another network below it.
+    /// Returns the inside, for tests that put another network below it.
     #[cfg(test)]
     pub(crate) fn inner(&self) -> &Arc<QpInner> {
         &self.inner

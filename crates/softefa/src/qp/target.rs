@@ -13,7 +13,7 @@ use crate::qp_state::QpKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no queue pair {qpn:#x} in the XRC domain of this process")]
 pub struct OpenTargetError {
-    /// As asked.
+    /// The number that was asked for.
     pub qpn: u32,
 }
 

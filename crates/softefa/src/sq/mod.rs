@@ -64,7 +64,7 @@ pub(crate) struct SendSlot {
     is_long: bool,
 }
 
-/// What is left of a work request when it ends.
+/// The remains of a work request when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) wr_id: u64,
@@ -229,7 +229,7 @@ pub(crate) struct SendQueue {
 }
 
 impl SendQueue {
-    /// With `has_leases`, bytes of its work requests may be copied by others.
+    /// Makes a send queue. With `has_leases`, bytes of its work requests may be copied by others.
     pub(crate) fn new(depth: u32, has_leases: bool, numbering: Numbering) -> Self {
         let slots = Vec::with_capacity(depth as usize);
         let leases = (0..if has_leases { depth } else { 0 }).map(|_| Lease::new()).collect();
@@ -313,13 +313,13 @@ impl SendQueue {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
-    /// Where the payload of a work request lies.
+    /// Returns where the payload of a work request lies.
     #[inline]
     pub(crate) fn payload(&self, index: u32) -> impl Iterator<Item = Piece> + Clone {
         self.get(index).map_or(&[][..], SendSlot::payload).iter().copied()
     }
 
-    /// Where a part of the payload lies.
+    /// Returns where a part of the payload lies.
     #[inline]
     pub(crate) fn part(&self, index: u32, offset: u32, len: u32) -> Part<'_> {
         Part::new(self.get(index).map_or(&[][..], SendSlot::payload), offset, len)

@@ -10,7 +10,7 @@ use crate::async_event::EventSource;
 use crate::completion::Completion;
 use crate::pd::Pd;
 
-/// Where the receives of a queue complete.
+/// The completion queue in which the receives of a queue complete.
 pub(crate) trait Outlet: Debug + Send + Sync {
     /// What marks its completions there.
     fn owner(&self) -> u16;
@@ -40,7 +40,7 @@ impl XrcQueues {
     }
 }
 
-/// What only a queue of XRC has.
+/// The part that only a queue of XRC has.
 #[derive(Debug)]
 pub(super) struct InDomain {
     queues: Arc<XrcQueues>,
@@ -76,7 +76,7 @@ impl Srq {
         self.domain.is_some()
     }
 
-    /// What marks its completions; only of a queue of XRC.
+    /// Returns the mark of its completions; only of a queue of XRC.
     pub(crate) fn owner(&self) -> u16 {
         self.domain.as_ref().map_or(u16::MAX, |domain| domain.outlet.owner())
     }

@@ -15,7 +15,7 @@ const PCI_CLASS: &str = "0x020000";
 /// Where the kernel shows network interfaces.
 const NET: &str = "/sys/class/net";
 
-/// What the device and its port say of themselves.
+/// Writes what the device and its port say of themselves.
 pub(super) fn write_node(
     ib: &Path,
     profile: Profile,

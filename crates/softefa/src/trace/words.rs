@@ -45,7 +45,7 @@ impl Display for FlagNames {
     }
 }
 
-/// What an acknowledgement says.
+/// The contents of an acknowledgement as text.
 pub(crate) struct AckText<'a>(pub(crate) AckView<'a>);
 
 impl Display for AckText<'_> {

@@ -28,11 +28,11 @@ impl Side {
 pub struct FaultKey {
     /// Its name.
     pub name: &'static str,
-    /// How it is written.
+    /// An example of how it is written.
     pub example: &'static str,
-    /// Where it acts.
+    /// The side on which it acts.
     pub side: Side,
-    /// What it does.
+    /// Its effect in words.
     pub meaning: &'static str,
     /// It may begin while a device is in use; others are decided when the device is opened.
     pub is_live: bool,

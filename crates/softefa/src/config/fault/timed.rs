@@ -14,16 +14,16 @@ const NONE: &str = "none";
 /// A fault, when it is in force, and whom it hits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedFault {
-    /// What is broken; a specification without faults breaks nothing, whatever the run was started
-    /// with.
+    /// The faults that are dealt; a specification without faults breaks nothing, whatever the run
+    /// was started with.
     pub spec: FaultSpec,
     /// The device it is for; `None` = all.
     pub device: Option<String>,
     /// The address of the only peer it is for; `None` = all.
     pub peer: Option<Ipv4Addr>,
-    /// When it begins, on the clock of whoever keeps it.
+    /// The time at which it begins, on the clock of whoever keeps it.
     pub from_ns: u64,
-    /// For how long it is in force; `None` = until another takes its place.
+    /// The time for which it is in force; `None` = until another takes its place.
     pub for_ns: Option<u64>,
 }
 

@@ -17,7 +17,7 @@ pub enum TraceTarget {
 /// A trace and what is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceSpec {
-    /// Where it goes.
+    /// The target of the trace.
     pub target: TraceTarget,
     events: Events,
 }

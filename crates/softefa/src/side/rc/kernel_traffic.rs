@@ -12,7 +12,7 @@ const ANSWERED_NS: u64 = 200_000;
 /// this often.
 const PAUSES_NS: u64 = 1_000_000;
 
-/// What is still on its way through the kernel.
+/// The packets that are still on their way through the kernel.
 #[derive(Debug, Default)]
 pub(super) struct KernelTraffic {
     /// Requests below this number.

@@ -28,7 +28,7 @@ const ACKNOWLEDGE: [u8; 2] = [
     Opcode { transport: Transport::Xrc, kind: Kind::Acknowledge }.to_byte(),
 ];
 
-/// Whose bytes a packet of the batch has.
+/// The owner of the bytes that a packet of the batch has.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Leaving {
     /// None: an acknowledgement or a refusal. What overtakes it says the same and more.

@@ -7,7 +7,7 @@ use srd::{Instant, PeerId};
 /// unmapped these bytes. To ask again costs a round trip.
 const FAR_NS: u64 = 100_000_000;
 
-/// Until when a peer is far, by [`PeerId::index`].
+/// The peers that are far, with the time until which they are, by [`PeerId::index`].
 #[derive(Debug, Default)]
 pub(super) struct FarPeers(Vec<Option<(PeerId, Instant)>>);
 

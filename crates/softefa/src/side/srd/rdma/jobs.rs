@@ -25,7 +25,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// For how long the requester may copy.
+    /// Returns for how long the requester may copy.
     pub(super) fn lease(&self) -> Option<&Lease> {
         self.region.as_ref().map(|region| region.lease())
     }

@@ -72,7 +72,7 @@ impl Local {
         self.pulling -= u32::from(self.pulls.cancel(PullId { index, serial }));
     }
 
-    /// What outlives the work requests; their memory is not written any more.
+    /// Keeps what outlives the work requests; their memory is not written any more.
     pub(super) fn cleared(&mut self) -> Self {
         self.pulls.clear();
         Self { far: std::mem::take(&mut self.far), ..Self::default() }
@@ -80,7 +80,7 @@ impl Local {
 }
 
 impl SrdSide {
-    /// What seals our sources for `peer`, if it may live on this machine (SRD-10.10).
+    /// Returns what seals our sources for `peer`, if it may live on this machine (SRD-10.10).
     pub(super) fn sealer(&self, peer: PeerId) -> Option<Sealer> {
         let key = self.shell.device.local_key?;
         let to = self.endpoint.address(peer)?;
@@ -110,7 +110,7 @@ impl SrdSide {
         self.may_copy() && slot.len >= OPERATION_MIN_BYTES && slot.peer.is_some_and(is_near)
     }
 
-    /// Where the bytes of a stretch of the WRITE in slot `index` lie.
+    /// Returns where the bytes of a stretch of the WRITE in slot `index` lie.
     pub(super) fn write_local_of(&self, index: u32, number: u32) -> (Block, Body) {
         let offset = number * SEGMENT_BYTES;
         let block = self.block_of(index, offset);
@@ -165,7 +165,7 @@ impl SrdSide {
         Ok(())
     }
 
-    /// Where the requester of job `index` finds the bytes.
+    /// Returns where the requester of job `index` finds the bytes.
     pub(super) fn read_grant_of(&self, index: u32) -> (Block, Body) {
         let block = self.job_block(index);
         let source = || {

@@ -46,7 +46,7 @@ pub(super) const OP_READ_FAIL: u8 = 4;
 pub(super) const OP_PROBE: u8 = 5;
 /// A WRITE whose bytes the responder may copy out of the requester's memory.
 pub(super) const OP_WRITE_LOCAL: u8 = 16;
-/// Where the requester of a READ may copy from.
+/// Tells the requester of a READ where it may copy from.
 pub(super) const OP_READ_GRANT: u8 = 17;
 /// Is what was copied still registered?
 pub(super) const OP_READ_CONFIRM: u8 = 18;
@@ -227,7 +227,7 @@ impl Rdma {
         }
     }
 
-    /// When a turn must look after READs.
+    /// Returns when a turn must look after READs.
     pub(super) fn next_probe(&self) -> Option<Instant> {
         self.next_probe
     }
