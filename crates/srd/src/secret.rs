@@ -62,7 +62,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a cookie is a proof for.
+/// The opening that a cookie proves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening {
     /// The opener's address.

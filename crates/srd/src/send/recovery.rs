@@ -108,7 +108,7 @@ impl SendHalf {
         self.rtt.rto_ns(config.rto_floor_ns) << self.recovery.silences.min(max)
     }
 
-    /// When the oldest transmission counts as lost, unless it is answered before.
+    /// Returns when the oldest transmission counts as lost, unless it is answered before.
     pub(super) fn loss_deadline(&mut self, config: &Config) -> Option<Instant> {
         let (_, tx) = self.oldest_open()?;
         if tx < self.recovery.answered_tx {

@@ -138,7 +138,7 @@ pub struct AckRepr {
     pub echoes_len: usize,
 }
 
-/// What every block has.
+/// The fields that every block has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainAck {
     pub(crate) conn: u64,
