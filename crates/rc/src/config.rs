@@ -137,8 +137,8 @@ impl Mtu {
         if packets == 0 { 1 } else { packets }
     }
 
-    /// Of `left` packets, those that are joined to one with a payload of at most `bytes` (RC-1.15);
-    /// at least one.
+    /// Returns how many of `left` packets are joined to one with a payload of at most `bytes`
+    /// (RC-1.15); at least one.
     pub(crate) fn joinable(self, bytes: u32, left: u64) -> u64 {
         u64::from(bytes / self.bytes()).min(left).clamp(1, 1 + u64::from(Bth::JOINED_MAX))
     }
@@ -175,7 +175,7 @@ pub struct ReceiveAttr {
     pub max_dest_rd_atomic: u8,
     /// Code of the time that the peer waits when no receive is posted, 5 bits.
     pub min_rnr_timer: u8,
-    /// What the peer may do.
+    /// The operations that the peer may do.
     pub access: Access,
 }
 

@@ -43,7 +43,7 @@ impl Status {
         self as u8
     }
 
-    /// What a refusal means for the requester.
+    /// Returns what a refusal means for the requester.
     pub(crate) const fn of_nak(code: NakCode) -> Self {
         match code {
             NakCode::Sequence => Self::RetryExceeded,
@@ -76,7 +76,7 @@ pub enum Reject {
 }
 
 impl Reject {
-    /// What the peer is told; `None` when it is not told.
+    /// Returns what the peer is told; `None` when it is not told.
     pub(crate) const fn nak(self) -> Option<NakCode> {
         match self {
             Self::NotReady | Self::Invalidate => None,
@@ -87,7 +87,7 @@ impl Reject {
         }
     }
 
-    /// What the receive of the message ends with.
+    /// Returns the status that the receive of the message ends with.
     pub(crate) const fn receive_status(self) -> Status {
         match self {
             Self::NotReady => Status::Flushed,

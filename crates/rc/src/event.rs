@@ -8,7 +8,8 @@ use crate::{Remote, Status, WrId};
 pub struct Received {
     /// The payload starts this many bytes into the packet.
     pub payload_at: usize,
-    /// What the host must do and answer before the next packet; `None` when there is nothing to do.
+    /// The work that the host must do and answer before the next packet; `None` when there is
+    /// nothing to do.
     pub arrival: Option<Arrival>,
     /// Shared receive queue that the request names, of XRC only. Its receives and the memory of its
     /// protection domain are used; when it is not there, reject with
@@ -55,7 +56,7 @@ pub struct SendData {
     /// [`Reject::NotReady`](crate::Reject::NotReady). A receive whose message was not finished
     /// is used again (unreliable connections).
     pub is_start: bool,
-    /// Where in the receive the bytes belong.
+    /// The offset in the receive at which the bytes belong.
     pub offset: u32,
     /// Bytes in this packet.
     pub len: u32,
@@ -91,7 +92,7 @@ pub struct Range {
 pub struct WriteData {
     /// The whole message's memory.
     pub range: Range,
-    /// Where in it the bytes belong.
+    /// The offset in it at which the bytes belong.
     pub offset: u32,
     /// Bytes in this packet.
     pub len: u32,
@@ -112,9 +113,9 @@ pub struct WriteReceive {
 /// An atomic that the peer asks for. The address is a multiple of 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atomic {
-    /// Where.
+    /// The memory that it works on.
     pub remote: Remote,
-    /// What to do.
+    /// The operation to do.
     pub op: AtomicOp,
 }
 
@@ -173,7 +174,7 @@ pub enum Right {
 pub struct ReadData {
     /// The work request.
     pub id: WrId,
-    /// Where in its memory the bytes belong.
+    /// The offset in its memory at which the bytes belong.
     pub offset: u32,
     /// Bytes in this packet.
     pub len: u32,
@@ -185,7 +186,7 @@ pub struct ReadData {
 pub struct Transmit {
     /// Bytes of the header buffer in use.
     pub header_len: usize,
-    /// Where the payload is.
+    /// The place of the payload.
     pub payload: Payload,
     /// Zero bytes behind the payload, 0..=3.
     pub pad: u8,

@@ -12,7 +12,7 @@ pub struct SendRequest {
     /// The host's name for it, handed back in [`Transmit`](crate::Transmit) and
     /// [`Event::Completed`](crate::Event::Completed). No other that has not ended has the same.
     pub id: WrId,
-    /// What to do.
+    /// The operation to do.
     pub op: Operation,
     /// Bytes of the message; 8 for atomics and ATOMIC WRITEs.
     pub len: u32,

@@ -35,7 +35,7 @@ pub enum State {
     Error,
 }
 
-/// What requester and responder use together.
+/// The state that requester and responder share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Shared by all endpoints of a host that has thousands.

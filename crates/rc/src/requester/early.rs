@@ -16,7 +16,7 @@ const COPIES: u8 = 3;
 /// The time-out is doubled so often at most.
 const BACKOFF_MAX: u32 = 20;
 
-/// What is known of the way to the peer and back.
+/// The state of the way to the peer and back, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Early {
     /// Something is overdue from then on.
@@ -108,7 +108,7 @@ impl Early {
         now.ns_since(self.repeated_at) >= smoothed_ns / 2
     }
 
-    /// What was sent before is as good as lost: what is known of it counts no more.
+    /// Notes that what was sent before is as good as lost: what is known of it counts no more.
     pub(super) fn note_loss(&mut self, now: Instant) {
         (self.repeated_at, self.copies) = (now, 0);
         (self.timed, self.before) = (None, None);

@@ -133,7 +133,7 @@ impl Requester {
         }
     }
 
-    /// Why the oldest work request has failed, once.
+    /// Returns, once, why the oldest work request has failed.
     pub(crate) fn take_failure(&mut self) -> Option<Status> {
         self.failure.take()
     }

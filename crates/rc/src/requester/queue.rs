@@ -17,7 +17,7 @@ pub(super) struct Entry {
     pub(super) local: LocalStep,
 }
 
-/// How far the host is with what it does itself.
+/// The progress of the host with what it does itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LocalStep {
     /// Its turn has not come, or it is not the host's to do.
@@ -32,7 +32,7 @@ impl Entry {
         self.first.plus(self.packets as u64)
     }
 
-    /// Where the bytes of packet `index` begin; the message's length behind the last one.
+    /// Returns where the bytes of packet `index` begin; the message's length behind the last one.
     pub(super) fn offset(&self, index: u64, mtu: Mtu) -> u32 {
         let at = index.saturating_mul(u64::from(mtu.bytes()));
         u32::try_from(at).unwrap_or(u32::MAX).min(self.request.len)

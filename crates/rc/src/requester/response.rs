@@ -111,7 +111,7 @@ impl Requester {
         }
     }
 
-    /// What came last was not answered: it counts as lost.
+    /// Forgets what came last, which was not answered: it counts as lost.
     pub(crate) fn forget_arrival(&mut self) {
         self.answering = 0;
     }

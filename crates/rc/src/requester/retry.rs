@@ -172,7 +172,7 @@ impl Requester {
         Ok(())
     }
 
-    /// From now on everything unacknowledged is sent again.
+    /// Sends everything unacknowledged again from now on.
     pub(super) fn go_back(&mut self) {
         self.next = self.una;
         // What is repeated need not ask for an acknowledgement at its end.

@@ -74,7 +74,7 @@ struct Waiting {
     step: Step,
 }
 
-/// Why the responder failed.
+/// The reason why the responder failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Option<NakCode>,
@@ -135,12 +135,12 @@ impl Responder {
         self.attr.min_rnr_timer = code;
     }
 
-    /// Why the responder has failed, once.
+    /// Returns, once, why the responder has failed.
     pub(crate) fn take_failure(&mut self) -> Option<Failure> {
         self.failure.take()
     }
 
-    /// What came last was not answered: it counts as never received.
+    /// Forgets what came last, which was not answered: it counts as never received.
     pub(crate) fn forget_arrival(&mut self) {
         self.waiting = None;
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::Range;
 use crate::id::Seq;
 
-/// What a request is answered with.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The bytes of this range.

@@ -21,7 +21,7 @@ pub const DEFAULT_PKEY: u16 = 0xFFFF;
 /// A base transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bth {
-    /// What the packet is.
+    /// The kind of packet.
     pub opcode: Opcode,
     /// The receiver's program asked to be woken by such messages.
     pub is_solicited: bool,
