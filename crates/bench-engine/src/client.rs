@@ -20,11 +20,11 @@ use crate::timeline::Live;
 /// A benchmark as the user asked for it.
 #[derive(Debug, Clone)]
 pub struct MeasureRequest {
-    /// What the reader of the result sees; empty: the provider's name.
+    /// The name that the reader of the result sees; empty: the provider's name.
     pub name: String,
     /// The benchmark's name as it was asked for.
     pub test: String,
-    /// What all sides open.
+    /// The job that all sides open.
     pub job: JobSpec,
     /// Messages in bytes, one size after the other.
     pub sizes: Vec<usize>,
@@ -36,7 +36,7 @@ pub struct MeasureRequest {
     pub parameters: Vec<usize>,
     /// Messages per second of each thread; 0: as fast as it can.
     pub rates_per_s: Vec<u64>,
-    /// When a block ends.
+    /// The condition that ends a block.
     pub limit: Limit,
     /// Time before a block that does not count.
     pub warmup_ms: u64,
@@ -46,14 +46,14 @@ pub struct MeasureRequest {
     pub histograms: bool,
     /// Read what adapters count.
     pub counters: bool,
-    /// What becomes of the order of messages, one after the other.
+    /// The treatments of the order of messages, one after the other.
     pub orders: Vec<Order>,
     /// Say this often what happens while a window is open; `None`: nobody watches.
     pub watch: Option<Duration>,
     /// Raise the rate of each place until this does not hold; `None`: the rates are those that were
     /// named.
     pub ramp: Option<Ramp>,
-    /// How often each point is measured in a session.
+    /// The condition that ends the repetitions of a point in a session.
     pub until: Until,
     /// Sessions, one after the other.
     pub runs: usize,
@@ -88,11 +88,11 @@ impl MeasureRequest {
 /// A run, and why it ended early if it did.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was measured.
+    /// The run that was measured.
     pub run: Run,
-    /// What limits the meaning of its figures.
+    /// The warnings that limit the meaning of its figures.
     pub warnings: Vec<String>,
-    /// Why it ended early.
+    /// The reason why it ended early.
     pub failure: Option<Failure>,
 }
 

@@ -77,7 +77,7 @@ impl Group {
         Ok(Self { members })
     }
 
-    /// For the client's measuring threads.
+    /// Returns the signals for the client's measuring threads.
     pub(crate) fn signals(&self, timeout: Duration, crowded: bool) -> Result<Signals, Failure> {
         Signals::of(self.members.iter().map(|member| &member.control), timeout, crowded)
     }
@@ -178,7 +178,7 @@ impl Group {
         }
     }
 
-    /// What all nodes have counted up to now; `ours` is read while the servers read theirs.
+    /// Reads what all nodes have counted up to now; `ours` is read while the servers read theirs.
     pub(crate) fn read_counters(
         &mut self,
         ours: impl FnOnce() -> Option<Snapshot>,

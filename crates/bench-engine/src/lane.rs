@@ -34,7 +34,7 @@ const LINE_BYTES: usize = 64;
 /// More memory for one endpoint is a mistake.
 const MEMORY_BYTES_MAX: usize = 1 << 44;
 
-/// Which side of a measurement this process is.
+/// The side of a measurement that this process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     /// Starts and reports.
@@ -43,7 +43,7 @@ pub(crate) enum Side {
     Server,
 }
 
-/// What a lane is told.
+/// A command to a lane.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// What the counterpart said in the exchange.
@@ -56,7 +56,7 @@ pub(crate) enum Command {
     Sent(u64),
 }
 
-/// What a lane reports.
+/// A report of a lane.
 #[derive(Debug)]
 pub(crate) enum Report {
     /// Opened; nothing said to the peer yet.
@@ -213,7 +213,7 @@ pub(crate) struct Task {
     pub(crate) live: Option<Live>,
 }
 
-/// What a side of a workload has to open.
+/// Returns what a side of a workload has to open.
 pub(crate) fn wants<W: Workload>(job: &JobSpec, side: Side, thread: usize) -> Wants {
     let is_client = side == Side::Client;
     let (tx_depth, rx_depth) = W::depths(job, side, thread);
@@ -430,7 +430,7 @@ impl Lane {
         }
     }
 
-    /// What happened in the course of the last window.
+    /// Returns what happened in the course of the last window.
     pub(crate) fn course(&self) -> Option<Course> {
         self.told.set(0);
         self.courses.take().pop()

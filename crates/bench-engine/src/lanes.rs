@@ -153,7 +153,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// What happened in the course of the last point, in all lanes that tell.
+    /// Returns what happened in the course of the last point, in all lanes that tell.
     pub(crate) fn timeline(&self) -> Option<Timeline> {
         let courses: Vec<_> = self.lanes.iter().filter_map(Lane::course).collect();
         timeline::together(&courses)

@@ -101,7 +101,7 @@ impl<B: Backend> Link<B> {
         self.backend.begin(lengths);
     }
 
-    /// From now on so many receives are posted, if there are as many.
+    /// Keeps so many receives posted from now on, if there are as many.
     pub(crate) fn keep_posted(&mut self, wanted: usize) -> Result<(), Failure> {
         self.receives.wanted = wanted;
         while self.receives.posted < wanted {
@@ -262,7 +262,7 @@ impl<B: Backend> Link<B> {
         Ok(true)
     }
 
-    /// From now on slots with bytes that were READ wait in `fetched`, until `put_back`.
+    /// Keeps slots with bytes that were READ in `fetched` from now on, until `put_back`.
     pub(crate) fn keep_reads(&mut self) {
         self.is_reading.resize(self.backend.tx_slots(), false);
         self.fetched.reserve(self.backend.tx_slots());
@@ -288,7 +288,7 @@ impl<B: Backend> Link<B> {
         Ok(Some(slot))
     }
 
-    /// From now on `try_file` sends parts of this file.
+    /// Lets `try_file` send parts of this file from now on.
     pub(crate) fn attach_file(&mut self, file: OwnedFd) -> Result<(), Failure> {
         self.backend.attach_file(file)
     }

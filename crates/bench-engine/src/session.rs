@@ -136,7 +136,7 @@ impl BenchSession {
         }
     }
 
-    /// Why a point is not possible on this fabric.
+    /// Returns why a point is not possible on this fabric.
     pub(crate) fn refusal(&self, operation: Operation, place: Coordinates) -> Option<String> {
         (Functions::of(self.job.benchmark).refusal)(self, operation, place)
     }
@@ -218,7 +218,7 @@ impl BenchSession {
         if self.histograms { PackedTimes::pack(of, times_ns) } else { None }
     }
 
-    /// What all sides open.
+    /// Returns the job that all sides open.
     pub(crate) fn job(&self) -> &JobSpec {
         &self.job
     }
@@ -242,8 +242,9 @@ impl BenchSession {
         self.group.counts()
     }
 
-    /// Of points in which both sides send: lets both end once the windows of both are over. Answers
-    /// how many messages the client and the server have sent, and what each side has received.
+    /// Ends a point in which both sides send: lets both end once the windows of both are over.
+    /// Answers how many messages the client and the server have sent, and what each side has
+    /// received.
     pub(crate) fn both_ways(&mut self) -> Result<([u64; 2], [Vec<ReceiverCount>; 2]), Failure> {
         self.lanes.windows_closed(0)?;
         self.group.expect(&Message::WindowDone, "waiting for the end of the server's window")?;

@@ -20,7 +20,7 @@ const KEPT_MAX: usize = 10_000;
 /// Longer than any window.
 const NEVER: Duration = Duration::from_secs(1 << 32);
 
-/// Who watches, and how often there is something to see.
+/// The watcher, and how often there is something to see.
 #[derive(Debug, Clone)]
 pub(crate) struct Live {
     pub(crate) every: Duration,
@@ -57,7 +57,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// For a point; `every`: how often somebody looks.
+    /// Begins the timeline of a point; `every`: how often somebody looks.
     pub(crate) fn new(point: PointSpec, every: Option<Duration>, reports: Sender<Report>) -> Self {
         let (part, kept) = match (every, point.limit) {
             (Some(every), Limit::DurationMs(ms)) => {
@@ -93,7 +93,7 @@ impl Recorder {
         self.until = now.checked_add(self.part);
     }
 
-    /// So many operations have ended, which took this long each.
+    /// Notes so many operations that have ended, which took this long each.
     #[inline]
     pub(crate) fn note(&mut self, now: Instant, took: Duration, count: u64) {
         let Some(until) = self.until else { return };

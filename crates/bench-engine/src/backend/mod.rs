@@ -50,7 +50,7 @@ pub struct Wants {
     pub domain: Option<String>,
     /// Reliable or not.
     pub endpoint: EndpointKind,
-    /// How bytes are moved.
+    /// The operation that moves bytes.
     pub operation: Operation,
     /// Operations of ours that may be in flight.
     pub tx_depth: usize,
@@ -102,7 +102,7 @@ pub(crate) enum Posted {
     Full,
 }
 
-/// What to do with a slot.
+/// The work to do with a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     Send,
@@ -119,7 +119,7 @@ pub(crate) enum Work {
     },
 }
 
-/// What an atomic makes of a word, 8 bytes, of the peer's memory.
+/// The operation of an atomic on a word, 8 bytes, of the peer's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Atomic {
     /// Adds 1, and fetches what it was.
@@ -133,7 +133,7 @@ pub(crate) enum Atomic {
 /// Bytes of a word.
 pub(crate) const WORD_BYTES: usize = 8;
 
-/// How to post it.
+/// The options with which to post it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PostFlags {
     /// More is posted at once.
@@ -143,11 +143,11 @@ pub(crate) struct PostFlags {
 }
 
 impl PostFlags {
-    /// As most are.
+    /// The options that most posts have.
     pub(crate) const PLAIN: Self = Self { more: false, quiet: false };
 }
 
-/// What completed.
+/// The kind of operation that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A message left: the slot is free.
@@ -186,7 +186,7 @@ pub fn describe(wants: &Wants) -> Result<FabricRecord, Failure> {
     }
 }
 
-/// How long the messages of a point are, in both directions.
+/// The lengths of a point's messages in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lengths {
     /// All have this length in bytes.

@@ -12,7 +12,7 @@ use super::{Backend, Completion, Kind, Lengths, PostFlags, Posted, Wants, Work};
 /// Completions that one poll finds at most: what perftest asks a queue for.
 const FOUND: usize = 16;
 
-/// What the other side would do.
+/// The behaviour of the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// Takes what comes.

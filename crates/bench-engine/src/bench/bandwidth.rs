@@ -65,7 +65,7 @@ impl Workload for Bandwidth {
     }
 }
 
-/// What has arrived of what each thread has sent.
+/// Returns what has arrived of what each thread has sent.
 pub(super) fn arrived(
     session: &mut BenchSession,
     point: PointSpec,
@@ -77,7 +77,8 @@ pub(super) fn arrived(
     Ok(Point { sent: in_all, ..measured })
 }
 
-/// What receivers have counted of `in_all` messages, which have all arrived or may have been lost.
+/// Checks what receivers have counted of `in_all` messages, which have all arrived or may have been
+/// lost.
 pub(super) fn checked(
     session: &BenchSession,
     point: PointSpec,

@@ -80,7 +80,7 @@ impl Workload for OpenLoop {
     }
 }
 
-/// What one thread found.
+/// The findings of one thread.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     /// Of all requests intended for the window, and of those that were answered.

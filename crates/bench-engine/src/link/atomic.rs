@@ -23,7 +23,7 @@ impl<B: Backend> Link<B> {
         Ok(true)
     }
 
-    /// What the atomic has fetched that had this slot of `fetched`.
+    /// Returns what the atomic has fetched that had this slot of `fetched`.
     #[inline]
     pub(crate) fn fetched_word(&self, slot: usize) -> Result<u64, Failure> {
         self.backend.fetched(self.operation, slot)

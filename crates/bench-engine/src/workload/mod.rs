@@ -39,7 +39,7 @@ mod store;
 mod table;
 mod twopc;
 
-/// What rooms are made of.
+/// The names that all rooms use.
 pub(crate) mod prelude {
     pub(crate) use bench_record::Point;
     pub(crate) use bench_record::failure::Failure;

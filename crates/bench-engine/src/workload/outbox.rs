@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::message::Code;
 use crate::workload::prelude::*;
 
-/// What is to be sent: which operation it is about, and what it says.
+/// The messages that are to be sent: which operation each is about, and what it says.
 pub(super) struct Outbox {
     waiting: VecDeque<(u32, Code)>,
     list: usize,

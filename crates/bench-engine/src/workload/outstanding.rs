@@ -14,7 +14,7 @@ impl<T: Copy> Outstanding<T> {
         Self { places: vec![None; depth], free: numbers.rev().collect() }
     }
 
-    /// How many more there is room for.
+    /// Returns how many more there is room for.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         self.free.len()

@@ -118,7 +118,7 @@ impl Functions {
 macro_rules! dispatch {
     ($($(#[$about:meta])* $folder:ident::$name:ident,)*) => {
         impl Functions {
-            /// Those of a benchmark.
+            /// Returns those of a benchmark.
             pub(crate) const fn of(benchmark: Benchmark) -> &'static Self {
                 match benchmark {
                     $(Benchmark::$name => &const { Self::of_type::<super::$folder::$name>() },)*

@@ -79,7 +79,7 @@ pub(super) struct Mesh<'a, B> {
 }
 
 impl<'a, B: Backend> Mesh<'a, B> {
-    /// For transfers of at most `bytes`.
+    /// Makes a mesh for transfers of at most `bytes`.
     pub(super) fn new(
         links: &'a mut [Link<B>],
         signals: &'a Signals,

@@ -32,7 +32,7 @@ const REQUESTS: usize = 8;
 /// What a request says besides its header: bytes, and the same inverted, so that damage is noticed.
 const REQUEST_BYTES: usize = 16;
 
-/// What the receiver found besides the times of transfers.
+/// The findings of the receiver besides the times of transfers.
 #[derive(Debug)]
 pub(crate) struct Found {
     incast: record::Incast,
@@ -47,7 +47,7 @@ pub(super) enum Incast {
     Sender,
 }
 
-/// What the receiver was asked for.
+/// The request that the receiver has got.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IncastRequest {
     spec: IncastSpec,

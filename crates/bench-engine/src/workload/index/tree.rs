@@ -92,7 +92,7 @@ pub(super) fn child(node: &[u8], level: usize, wanted: u64) -> Option<usize> {
     level.contains(&child).then_some(child)
 }
 
-/// Where the value of `wanted` is in a leaf; `None` if it is not there.
+/// Finds the value of `wanted` in a leaf; `None` if it is not there.
 #[inline]
 pub(super) fn value(leaf: &[u8], value_bytes: usize, wanted: u64) -> Option<Range<usize>> {
     let stride_bytes = WORD_BYTES + value_bytes;
@@ -107,7 +107,7 @@ pub(super) fn leaf_number(body: &[u8]) -> Option<usize> {
     (FIRST_LEAF..NODES).contains(&number).then_some(number)
 }
 
-/// What a lane holds of a tree.
+/// The part of a tree that a lane holds.
 pub(super) struct Tree {
     bytes: Vec<u8>,
     /// 0: not built yet.
@@ -166,7 +166,7 @@ impl Tree {
         (0..level).try_fold(0, |node, level| child(self.node(node), level, wanted))
     }
 
-    /// Where the number of the leaf is said that `wanted` would be in.
+    /// Finds the place of the number of the leaf that `wanted` would be in.
     #[inline]
     pub(super) fn leaf_place(&self, wanted: u64) -> Option<Range<usize>> {
         let node = self.descend(LEVELS - 2, wanted)?;
@@ -174,7 +174,7 @@ impl Tree {
         Some(node * NODE_BYTES + place.start..node * NODE_BYTES + place.end)
     }
 
-    /// Where the value of `wanted` is.
+    /// Finds the value of `wanted`.
     #[inline]
     pub(super) fn find(&self, wanted: u64) -> Option<Range<usize>> {
         let leaf = self.descend(LEVELS - 1, wanted)?;

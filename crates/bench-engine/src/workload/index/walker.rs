@@ -19,7 +19,7 @@ use crate::workload::store;
 const KINDS: [&str; 1] = ["lookup"];
 const LOOKUP: usize = 0;
 
-/// Who walks the inner levels.
+/// The side that walks the inner levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inner {
     /// The client, which keeps this many levels.

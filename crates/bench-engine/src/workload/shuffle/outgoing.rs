@@ -113,7 +113,7 @@ impl Outgoing {
         Ok(self.has_ended)
     }
 
-    /// So many buffers may be sent in all; an older word may come after a newer one.
+    /// Grants so many buffers in all; an older word may come after a newer one.
     #[inline]
     pub(super) fn grant(&mut self, granted: u64) {
         self.granted = self.granted.max(granted);
