@@ -10,7 +10,7 @@ pub type Counts = BTreeMap<String, u64>;
 /// All that one side has counted up to now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Who counts: "device rdmap0s6", "IP of the network namespace".
+    /// The source that counts: "device rdmap0s6", "IP of the network namespace".
     pub of: String,
     pub counts: Counts,
 }
@@ -30,7 +30,7 @@ pub struct Counted {
     pub messages: u64,
     /// A server has the client's source: its counts are those of both directions.
     pub is_shared: bool,
-    /// By node, the client first; `None` where nobody counts.
+    /// The counters of each node, the client first; `None` where nobody counts.
     pub nodes: Vec<Option<Snapshot>>,
 }
 

@@ -15,11 +15,11 @@ pub struct OpenLoop {
     pub answered_per_s: f64,
     /// Requests that were given up, because the fabric was too far behind.
     pub unposted: u64,
-    /// From the moment for which a request was intended. A request without an answer counts with
-    /// the age at which it was given up. Absent where no request was answered.
+    /// Times from the moment for which a request was intended. A request without an answer counts
+    /// with the age at which it was given up. Absent where no request was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Distribution>,
-    /// From the moment in which it was posted, of those that were answered.
+    /// Times from the moment in which a request was posted, of those that were answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Distribution>,
 }
@@ -29,7 +29,7 @@ pub struct OpenLoop {
 pub struct Disorder {
     /// Messages that came after a later one of their thread.
     pub overtaken: u64,
-    /// Of so many.
+    /// The number of messages that were looked at.
     pub messages: u64,
     /// The largest distance of a message to a later one that came before, in messages.
     pub farthest: u64,
@@ -217,8 +217,8 @@ pub struct ReceiverCount {
     pub duplicates: u64,
     /// Messages whose sequence number was read.
     pub numbered: u64,
-    /// Of those with a sequence number: how many came after a later one of their thread, and by how
-    /// many numbers at most.
+    /// Messages with a sequence number that came after a later one of their thread, and by how many
+    /// numbers at most.
     pub overtaken: u64,
     pub farthest: u64,
     /// Messages that waited for earlier ones, where they are handed on in order, and how many did
@@ -233,7 +233,7 @@ pub struct ReceiverCount {
     /// whole process.
     pub cpu_ns: u64,
     pub process_cpu_ns: u64,
-    /// Of a shuffle.
+    /// The counts of a shuffle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<ShuffleCount>,
 }

@@ -32,7 +32,7 @@ pub struct Preset {
     pub endpoints: usize,
     /// Nodes of `local`.
     pub nodes: usize,
-    /// Which operation of all ranks.
+    /// The operation of all ranks that it stands for.
     pub pattern: Option<Pattern>,
     /// Options that other names of the benchmark read.
     pub ignores: &'static [&'static str],

@@ -111,7 +111,7 @@ pub struct Flow {
     pub window: Window,
     /// One of so many operations completes (selective completion); 1: each.
     pub complete_every: usize,
-    /// So many operations are handed to the fabric at once.
+    /// Operations that are handed to the fabric at once.
     pub post_list: usize,
 }
 
@@ -127,7 +127,7 @@ pub struct JobSpec {
     pub benchmark: Benchmark,
     /// Nodes that take part: the client, which is node 0, and its servers.
     pub nodes: usize,
-    /// Which of them is told.
+    /// The number of the node that is told.
     pub node: usize,
     /// More threads that never sleep than processors: idle ones give theirs away.
     pub crowded: bool,
@@ -139,14 +139,14 @@ pub struct JobSpec {
     pub arrivals: Arrivals,
     /// Messages of the streams that load the fabric in bytes; 0: there are none.
     pub load_size_bytes: usize,
-    /// What the calls of a workload are about.
+    /// The specification of a workload's calls.
     pub work: WorkSpec,
     /// Longest message of the session in bytes.
     pub max_size_bytes: usize,
     /// Memory that messages come from, at random offsets, and that one-sided operations go to;
     /// 0: as much as the depth needs.
     pub memory_bytes: usize,
-    /// Of everything random.
+    /// The seed of everything random.
     pub seed: u64,
     /// Measuring threads of each node.
     pub threads: usize,
@@ -188,7 +188,7 @@ pub struct PointSpec {
     /// client keeps (index), bytes of a chunk (fileget, incast, collective) or of a buffer
     /// (shuffle); 0 elsewhere.
     pub parameter: usize,
-    /// Of streams.
+    /// The treatment of the order of a stream's messages.
     #[serde(default)]
     pub order: Order,
 }

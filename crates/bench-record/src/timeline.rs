@@ -20,10 +20,10 @@ pub struct Timeline {
 /// A time in which much less was done than usual.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slump {
-    /// From the opening of the window.
+    /// Its beginning, counted from the opening of the window.
     pub from_ms: f64,
     pub lasts_ms: f64,
-    /// What its slowest part did, in percent of the middle part.
+    /// The rate of its slowest part, in percent of the middle part's.
     pub least_percent: f64,
 }
 

@@ -24,7 +24,7 @@ const PLANS_OF_PAPERS: [&str; 2] = ["paper", "efa-vs-rdma"];
 /// they are asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pages {
-    /// What was measured.
+    /// The page of what was measured.
     pub main: Page,
     /// The figures of the papers, with what was measured of them.
     pub paper: Option<Page>,

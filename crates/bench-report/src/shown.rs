@@ -19,7 +19,7 @@ use crate::settings;
 /// Runs as they are shown.
 #[derive(Debug)]
 pub struct Shown {
-    /// With one value for each measurement.
+    /// The runs with one value for each measurement.
     pub runs: Vec<Run>,
     repeats: Vec<Repeat>,
 }

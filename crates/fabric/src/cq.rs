@@ -51,7 +51,7 @@ pub struct Completion {
     /// Immediate data that came along; known to endpoints for tagged messages and to those with
     /// any of the [`Features`](crate::Features).
     pub data: Option<u64>,
-    /// Who sent what was received; known to endpoints with
+    /// The sender of what was received; known to endpoints with
     /// [`Features::SOURCES`](crate::Features::SOURCES), of peers in the address vector.
     pub source: Option<Peer>,
     /// Where the message is: see [`Buffers::message`](crate::Buffers::message).

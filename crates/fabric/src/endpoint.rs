@@ -61,7 +61,7 @@ impl PostOptions {
 pub struct EndpointConfig {
     /// Kind of messages.
     pub messages: MessageKind,
-    /// What else it must do; as in the hints that found the fabric.
+    /// The features that it must have; as in the hints that found the fabric.
     pub features: Features,
     /// Slots of message memory.
     pub slots: usize,

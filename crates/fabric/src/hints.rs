@@ -106,7 +106,7 @@ pub struct Hints {
     pub endpoint: EndpointType,
     /// Kind of messages.
     pub messages: MessageKind,
-    /// What else the endpoint must do.
+    /// The features that the endpoint must have besides.
     pub features: Features,
     /// Local IP address to use, for providers that speak over IP; others ignore it.
     pub source: Option<String>,

@@ -31,7 +31,7 @@ pub trait OutOfBand {
 /// The parts and sizes that a node is made with.
 #[derive(Debug, Clone, Default)]
 pub struct NodeConfig {
-    /// Which fabric.
+    /// The hints that choose the fabric.
     pub hints: Hints,
     /// Sends that may be in flight; their slots are `0..tx_slots`. 0: the provider's depth.
     pub tx_slots: usize,

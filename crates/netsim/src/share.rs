@@ -20,7 +20,7 @@ pub struct Shares {
 pub struct FlowShares {
     /// Its number in the outcome.
     pub flow: usize,
-    /// What it uses.
+    /// The transport that it uses.
     pub transport: Kind,
     /// Payload bytes that arrived, one entry per interval that ended while it was sending.
     pub bytes: Vec<u64>,

@@ -20,7 +20,7 @@ const TITLES: [&str; 7] =
 /// figure that is one of theirs is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeClass {
-    /// What they use.
+    /// The transport that they use.
     pub transport: Kind,
     /// Their sizes are above this.
     pub above_bytes: u64,

@@ -10,9 +10,9 @@ const MIB: f64 = 1_048_576.0;
 pub struct Measurement {
     /// Table of the thesis' appendix: `c3.3`.
     pub table: &'static str,
-    /// Whose figure it is.
+    /// The fabric that was measured.
     pub fabric: Fabric,
-    /// How bytes were moved.
+    /// The operation that moved bytes.
     pub operation: Operation,
     /// Bytes of a message.
     pub size_bytes: u32,
@@ -24,11 +24,11 @@ pub struct Measurement {
     pub threads: u32,
     /// Wait of the generators of background load in nanoseconds; 0 where there are none.
     pub wait_ns: u32,
-    /// What `value` is.
+    /// The unit of `value`.
     pub unit: Unit,
-    /// As printed, above 0.
+    /// The value as printed, above 0.
     pub value: f64,
-    /// Why it is listed apart, if it is.
+    /// The reason why it is listed apart, if it is.
     pub anomaly: Option<Anomaly>,
 }
 

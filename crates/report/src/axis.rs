@@ -21,9 +21,9 @@ pub enum Scale {
 /// One axis of a chart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Axis {
-    /// What it shows, with the unit: "message size (bytes)".
+    /// The label, with the unit: "message size (bytes)".
     pub label: String,
-    /// How.
+    /// The scale of the axis.
     pub scale: Scale,
 }
 

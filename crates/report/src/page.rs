@@ -19,9 +19,9 @@ const WARNINGS_MAX: usize = 2;
 pub struct Page {
     /// Title of the document.
     pub title: String,
-    /// What the reader should take away, one paragraph each.
+    /// The lessons that the reader should take away, one paragraph each.
     pub summary: Vec<String>,
-    /// What limits the meaning of the figures.
+    /// The warnings that limit the meaning of the figures.
     pub warnings: Vec<String>,
     /// Name and value pairs: machine, date, versions.
     pub facts: Vec<(String, String)>,
@@ -49,7 +49,7 @@ pub enum Layout {
 pub struct Section {
     /// Heading; of the first screen it may be empty.
     pub title: String,
-    /// Where it stands.
+    /// The place of the section on the page.
     pub layout: Layout,
     /// Paragraphs above the chart.
     pub text: Vec<String>,

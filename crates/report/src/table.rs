@@ -27,7 +27,7 @@ pub struct Column {
 /// A table; rows shorter than the columns are filled with empty cells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
-    /// What it shows.
+    /// The caption: what the table shows.
     pub caption: String,
     /// Columns.
     pub columns: Vec<Column>,

@@ -24,14 +24,14 @@ pub struct Config {
     /// * Change it when the network carries larger datagrams, or smaller ones must not be
     ///   fragmented.
     pub max_message_bytes: u32,
-    /// How many messages may be queued to one peer, sent or not.
+    /// The most messages that may be queued to one peer, sent or not.
     ///
     /// * Unit: messages.
     /// * Range: at least 1.
     /// * Default: 1,048,576.
     /// * Change it when a program that posts without end must be stopped earlier, to save memory.
     pub queue_messages_max: usize,
-    /// How many peers the datagrams of strangers can make this endpoint remember.
+    /// The most peers that the datagrams of strangers can make this endpoint remember.
     ///
     /// * Unit: peers.
     /// * Range: at least 1.
@@ -53,7 +53,8 @@ pub struct Config {
     /// * Default: 0..0.
     /// * Change it when peers live on loopback addresses.
     pub own_hosts: Range<u64>,
-    /// What a packet costs on the wire besides its payload. The window and pacing count it.
+    /// The bytes that a packet costs on the wire besides its payload. The window and pacing count
+    /// it.
     ///
     /// * Unit: bytes.
     /// * Range: at least 0.
@@ -61,29 +62,29 @@ pub struct Config {
     /// * Change it when headers below SRD are larger or smaller than those of UDP over IPv4 over
     ///   Ethernet.
     pub overhead_bytes: u32,
-    /// How many paths (source ports) the host offers.
+    /// The number of paths (source ports) that the host offers.
     ///
     /// * Unit: paths.
     /// * Range: 1 to 256.
     /// * Default: 4 (simulated: 64).
     /// * Change it when the network has more equal paths than this, or only one.
     pub paths: u16,
-    /// How many consecutive packets of a burst stay on one path, so that one system call sends
-    /// them.
+    /// The number of consecutive packets of a burst that stay on one path, so that one system call
+    /// sends them.
     ///
     /// * Unit: packets.
     /// * Range: at least 1.
     /// * Default: 64 (simulated: 1).
     /// * Change it when the host sends packets one by one; then 1 spreads them best.
     pub burst_packets_per_path: u32,
-    /// How much payload of a burst stays on one path.
+    /// The payload of a burst that stays on one path.
     ///
     /// * Unit: bytes.
     /// * Range: at least 0; 0 changes the path with each packet that has payload.
     /// * Default: 65,536 (simulated: 0).
     /// * Change it when segmentation offload takes longer or shorter trains.
     pub burst_bytes_per_path: u32,
-    /// How many packets leave to one peer before the next peer has its turn.
+    /// The number of packets that leave to one peer before the next peer has its turn.
     ///
     /// * Unit: packets.
     /// * Range: at least 1.
@@ -198,7 +199,7 @@ pub struct Config {
     /// * Default: false.
     /// * Change it when a trace is written.
     pub report_losses: bool,
-    /// How long an acknowledgement may be held back.
+    /// The time for which an acknowledgement may be held back.
     ///
     /// * Unit: nanoseconds.
     /// * Range: at least 0.
@@ -234,7 +235,8 @@ pub struct Config {
     /// * Default: 10,000,000.
     /// * Change it when receivers must be found ready sooner, at the cost of more attempts.
     pub rnr_pause_max_ns: u64,
-    /// How long a peer may be silent, with messages outstanding, before it counts as dead.
+    /// The time for which a peer may be silent, with messages outstanding, before it counts as
+    /// dead.
     ///
     /// * Unit: nanoseconds.
     /// * Range: at least 1.

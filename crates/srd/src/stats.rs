@@ -13,7 +13,7 @@ pub struct Stats {
     pub tx_payload_bytes: u64,
     /// Datagrams that carried nothing but an acknowledgement.
     pub tx_pure_acks: u64,
-    /// What those without a connection were told.
+    /// The answers to those without a connection.
     pub strangers: StrangerStats,
     /// Datagrams received and understood.
     pub rx_datagrams: u64,
@@ -86,7 +86,7 @@ pub struct OrderStats {
     pub out_of_sequence: u64,
     /// Most numbers that one of them was behind the highest, below [`PSN_WINDOW`].
     pub behind_max: u32,
-    /// Of those that were 2^i to 2^(i+1) - 1 numbers behind, how many.
+    /// The number of those that were 2^i to 2^(i+1) - 1 numbers behind.
     pub behind: [u64; Self::CLASSES],
 }
 

@@ -8,31 +8,31 @@ use crate::topology::Topology;
 /// A room of the record: everything about a workload that needs no fabric.
 #[derive(Debug)]
 pub struct About {
-    /// What tables and pages call it.
+    /// The name that tables and pages have for it.
     pub name: &'static str,
-    /// By what it is asked for, and what each of these names means.
+    /// The names by which it is asked for, and what each of them means.
     pub names: &'static [Preset],
     /// Whether it is a data system's: calls that a server answers.
     pub is_workload: bool,
-    /// Who talks to whom in it.
+    /// The nodes that talk to each other in it.
     pub topology: Topology,
     /// Whether more than two nodes can take part.
     pub is_for_groups: bool,
     /// Directions in which messages go at the same time: 1 or 2.
     pub directions: usize,
-    /// What its points hold, by which tables and verdicts are chosen.
+    /// The kind of figures that its points hold, by which tables and verdicts are chosen.
     pub figures: Figures,
-    /// What was asked for, in words; `None`: a group of nodes.
+    /// Says in words what was asked for; `None`: a group of nodes.
     pub words: fn(&WorkSpec) -> Option<String>,
-    /// What the workload's own parameter is, for the head of a column; `None`: it has none.
+    /// The name of the workload's own parameter, for the head of a column; `None`: it has none.
     pub parameter: Option<&'static str>,
     /// Options that it reads, beside those that all read.
     pub reads: &'static [&'static [&'static str]],
-    /// What its own parameter is set to, one after the other.
+    /// Returns the values of its own parameter, one after the other.
     pub parameters: fn(&WorkArgs) -> Result<Vec<usize>, String>,
-    /// How it moves bytes where an option of its own says so.
+    /// Returns the operation that moves bytes where an option of its own says so.
     pub operation: fn(&WorkArgs) -> Option<Operation>,
-    /// What its options ask for.
+    /// Returns the specification that its options ask for.
     pub spec: fn(&WorkArgs, &Preset) -> Result<WorkSpec, String>,
     /// Refuses what contradicts itself or cannot be done, beyond what holds for all.
     pub check: fn(&JobRequest<'_>) -> Result<(), String>,

@@ -63,13 +63,13 @@ pub struct WorkSpec {
     /// The largest [`PointSpec::parameter`](crate::spec::PointSpec) of the session.
     #[serde(default)]
     pub parameter_max: usize,
-    /// How long the first record of a message waits for others, in µs.
+    /// The time that the first record of a message waits for others, in µs.
     #[serde(default)]
     pub flush_us: u64,
-    /// Who walks the tree of an index.
+    /// The side that walks the tree of an index.
     #[serde(default)]
     pub way: LookupMethod,
-    /// Where the server has its file.
+    /// The place where the server has its file.
     #[serde(default)]
     pub source: Source,
     /// Transactions, whose rows are locked from prepare to end or not at all.
@@ -77,16 +77,16 @@ pub struct WorkSpec {
     pub transactions: bool,
     #[serde(default)]
     pub locks: bool,
-    /// What the client's link takes in Mbit/s; 0: not told.
+    /// The rate that the client's link takes in Mbit/s; 0: not told.
     #[serde(default)]
     pub link_mbit_per_s: u64,
-    /// Of a log.
+    /// The specification of a log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogSpec>,
-    /// Of an operation of all ranks.
+    /// The specification of an operation of all ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<CollectiveSpec>,
-    /// Of an incast.
+    /// The specification of an incast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incast: Option<IncastSpec>,
 }

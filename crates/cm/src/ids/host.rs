@@ -30,7 +30,7 @@ pub struct Device {
 /// A port that an id asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// Who asks.
+    /// The id that asks.
     pub id: u32,
     /// Port space.
     pub space: u16,

@@ -40,9 +40,9 @@ pub struct ChannelId(u32);
 /// Bytes for the calling program's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Where they go.
+    /// The address that they go to.
     pub at: u64,
-    /// What they are.
+    /// The bytes themselves.
     pub bytes: Vec<u8>,
 }
 

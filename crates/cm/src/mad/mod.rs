@@ -88,7 +88,7 @@ pub enum Message {
 pub struct Mad {
     /// Transaction id: an answer repeats that of its question.
     pub transaction_id: u64,
-    /// What it says.
+    /// The message that it carries.
     pub message: Message,
 }
 

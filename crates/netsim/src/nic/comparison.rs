@@ -35,7 +35,7 @@ pub struct Line {
     pub modelled: f64,
     /// Modelled over published, less 1, in percent.
     pub error_percent: f64,
-    /// Why the row is listed apart, if it is.
+    /// The reason why the row is listed apart, if it is.
     #[serde(serialize_with = "anomaly_word")]
     pub apart: Option<Anomaly>,
 }

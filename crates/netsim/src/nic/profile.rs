@@ -20,7 +20,7 @@ pub struct ProfileError {
     pub line: usize,
     /// The text of the line.
     pub field: String,
-    /// What is wrong, and what is allowed.
+    /// The problem: what is wrong, and what is allowed.
     pub problem: String,
 }
 
@@ -31,7 +31,7 @@ pub struct ProfileError {
 pub struct Profile {
     /// One line on what is modelled.
     pub title: String,
-    /// Which column of the published tables it stands for: `efa`, `rc` or `tcp`.
+    /// The column of the published tables that it stands for: `efa`, `rc` or `tcp`.
     #[serde(deserialize_with = "fabric")]
     pub fabric: Fabric,
     pub(super) link: Link,

@@ -36,9 +36,9 @@ const CHECK_PS: u64 = 1_000_000_000;
 pub struct PausedLink {
     /// Its name, in the direction of the packets.
     pub link: String,
-    /// How often.
+    /// The number of pauses.
     pub pauses: u64,
-    /// How long in all, in picoseconds.
+    /// The time of all pauses together, in picoseconds.
     pub paused_ps: u64,
 }
 

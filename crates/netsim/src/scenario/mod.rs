@@ -40,7 +40,7 @@ pub struct ScenarioError {
     pub line: usize,
     /// The field, or the text of the line.
     pub field: String,
-    /// What is wrong, and what is allowed.
+    /// The problem: what is wrong, and what is allowed.
     pub problem: String,
 }
 

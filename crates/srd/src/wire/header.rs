@@ -80,7 +80,7 @@ impl Flags {
 /// The common header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What follows.
+    /// The kind of what follows.
     pub kind: Kind,
     /// Flag bits; unknown ones are ignored.
     pub flags: Flags,

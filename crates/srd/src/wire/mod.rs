@@ -17,7 +17,7 @@ use crate::DropReason;
 /// A received datagram whose length fields have been checked against each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// What every datagram starts with.
+    /// The header that every datagram starts with.
     pub header: Header,
     /// The acknowledgement block, when there is one.
     pub ack: Option<AckView<'a>>,

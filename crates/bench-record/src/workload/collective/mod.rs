@@ -169,7 +169,7 @@ pub enum Algorithm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectiveSpec {
     pub pattern: Pattern,
-    /// Of an allreduce.
+    /// The algorithm of an allreduce.
     pub algorithm: Algorithm,
 }
 

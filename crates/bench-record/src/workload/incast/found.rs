@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Incast {
     pub flows: usize,
-    /// What the receiver can take in Gbit/s, and how that is known.
+    /// The rate that the receiver can take in Gbit/s, and how that is known.
     pub ideal_gbps: f64,
     pub ideal_from: IdealFrom,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -13,7 +13,7 @@ pub struct ShuffleCount {
     /// Buffers that it sent, and bytes of tuples in them.
     pub buffers_sent: u64,
     pub bytes_sent: u64,
-    /// From the beginning of the block until all tuples of its partition had come, in ns.
+    /// The time from the beginning of the block until all tuples of its partition had come, in ns.
     pub partition_ns: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct Shuffle {
     pub gb_per_s: f64,
     pub gb_per_s_min: f64,
     pub gb_per_s_max: f64,
-    /// That of the busiest node, of what its link takes (`--link-gbit`).
+    /// The rate of the busiest node, in percent of what its link takes (`--link-gbit`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_percent: Option<f64>,
     /// Processor time of the measuring threads of all nodes for a tuple, to make it and to take it,
