@@ -135,7 +135,7 @@ pub enum DropReason {
     Opcode,
     /// Lengths that contradict each other.
     Malformed,
-    /// For another queue pair.
+    /// It is for another queue pair.
     WrongQpn,
     /// Another partition.
     WrongPkey,

@@ -44,7 +44,7 @@ pub enum Arrival {
     AtomicData {
         /// The work request.
         id: WrId,
-        /// What was there.
+        /// The value that was there.
         original: u64,
     },
 }
@@ -124,14 +124,14 @@ pub struct Atomic {
 pub enum AtomicOp {
     /// Stores `swap` when `compare` is there.
     CompareSwap {
-        /// What is expected.
+        /// The value that is expected.
         compare: u64,
-        /// What is swapped in.
+        /// The value that is swapped in.
         swap: u64,
     },
     /// Adds, wrapping.
     FetchAdd {
-        /// What is added.
+        /// The value that is added.
         add: u64,
     },
 }
@@ -211,27 +211,27 @@ impl Transmit {
 pub enum Payload {
     /// There is none.
     None,
-    /// In the memory of a work request. A host that cannot supply it calls
+    /// It is in the memory of a work request. A host that cannot supply it calls
     /// [`Endpoint::withdraw`](crate::Endpoint::withdraw) and does not send the packet.
     Request {
         /// The work request.
         id: WrId,
-        /// Where in its memory.
+        /// The offset in its memory.
         offset: u32,
-        /// How much.
+        /// The number of bytes.
         len: u32,
     },
-    /// In memory that the peer reads. A host that cannot supply it (any more) calls
+    /// It is in memory that the peer reads. A host that cannot supply it (any more) calls
     /// [`Endpoint::refuse_response`](crate::Endpoint::refuse_response) and does not send the
     /// packet.
     Response {
-        /// What the peer reads.
+        /// The memory that the peer reads.
         range: Range,
         /// Shared receive queue that the peer named; of XRC only.
         srq: Option<u32>,
-        /// Where in it.
+        /// The offset in it.
         offset: u32,
-        /// How much.
+        /// The number of bytes.
         len: u32,
     },
 }
@@ -261,7 +261,7 @@ pub enum Event {
     Completed {
         /// The host's name for it.
         id: WrId,
-        /// How it ended.
+        /// The status with which it ended.
         status: Status,
     },
     /// It is the turn of this work request, which is [`Operation::Local`](crate::Operation::Local):
@@ -275,9 +275,9 @@ pub enum Event {
     /// the peer must still be told is in
     /// [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit).
     Failed {
-        /// Why.
+        /// The reason why.
         cause: Cause,
-        /// How the receive ends that the failed message has taken; `None` when it took none.
+        /// The status of the receive that the failed message has taken; `None` when it took none.
         receive: Option<Status>,
     },
     /// A work request of an unreliable connection failed, and all behind it ended as flushed

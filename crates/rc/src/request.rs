@@ -58,18 +58,18 @@ pub enum Operation {
     Read(Remote),
     /// Swaps 8 bytes of the peer's memory when they are what is expected.
     CompareSwap {
-        /// Where.
+        /// The peer's memory.
         remote: Remote,
-        /// What is expected.
+        /// The value that is expected.
         compare: u64,
-        /// What is swapped in.
+        /// The value that is swapped in.
         swap: u64,
     },
     /// Adds to 8 bytes of the peer's memory.
     FetchAdd {
-        /// Where.
+        /// The peer's memory.
         remote: Remote,
-        /// What is added.
+        /// The value that is added.
         add: u64,
     },
     /// Makes `len` bytes of the peer's memory visible or persistent; none are sent.

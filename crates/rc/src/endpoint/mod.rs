@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) mtu: Mtu,
     pub(crate) stats: Stats,
     pub(crate) events: VecDeque<Event>,
-    /// Of the way to the peer and back.
+    /// The round-trip time to the peer.
     pub(crate) rtt: Rtt,
     dest_qpn: u32,
 }
@@ -69,7 +69,7 @@ impl Shared {
     }
 }
 
-/// Whose arrival the host has in its hands.
+/// The half whose arrival the host has in its hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
     Requester,

@@ -26,7 +26,7 @@ pub(super) struct Early {
     timed: Option<(Seq, Instant)>,
     /// Times that something was overdue since a packet was timed.
     backoff: u32,
-    /// When packets were sent again last.
+    /// The time at which packets were sent again last.
     pub(super) repeated_at: Instant,
     /// Copies of the newest acknowledgement.
     copies: u8,
@@ -34,11 +34,12 @@ pub(super) struct Early {
     before: Option<Before>,
 }
 
-/// How it was before something was overdue.
+/// The state before something was overdue.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     window: Window,
-    /// What was sent by then: once all of it is acknowledged, nothing is left to find out.
+    /// The number up to which packets were sent by then: once all of it is acknowledged, nothing is
+    /// left to find out.
     sent: Seq,
 }
 
@@ -91,8 +92,8 @@ impl Early {
         }
     }
 
-    /// What comes now is the answer to what was sent again last, as far as the time that it took
-    /// can tell.
+    /// Answers whether what comes now is the answer to what was sent again last, as far as the time
+    /// that it took can tell.
     #[cold]
     fn answers_repetition(&self, now: Instant, shared: &Shared) -> bool {
         let ns = now.ns_since(self.repeated_at);
@@ -174,7 +175,7 @@ impl Requester {
         }
     }
 
-    /// From now on nothing that was sent is sent again.
+    /// Sends nothing again from now on that was sent already.
     fn go_forward(&mut self, shared: &Shared) {
         let (una, sent, mtu) = (self.una, self.sent, shared.mtu);
         let is_past = |entry: &Entry| {

@@ -13,7 +13,7 @@ pub(super) struct Entry {
     pub(super) packets: u32,
     /// The host cannot do it: it ends like that when its turn has come.
     pub(super) fault: Option<Status>,
-    /// How far the host is with it, if it is the host's to do.
+    /// The progress of the host with it, if it is the host's to do.
     pub(super) local: LocalStep,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Retry {
     rnr_until: Option<Instant>,
     /// Packets from there on were repeated because they were missing; not twice for one gap.
     repeated_from: Option<Seq>,
-    /// What is repeated before the timeout.
+    /// The state of repetitions before the timeout.
     pub(super) early: Early,
 }
 

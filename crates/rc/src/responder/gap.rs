@@ -36,8 +36,8 @@ impl Responder {
         self.nak_state = NakState::Nothing;
     }
 
-    /// How long the peer has to close a gap: two round trips, because nothing is lost by the
-    /// second.
+    /// Returns how long the peer has to close a gap: two round trips, because nothing is lost by
+    /// the second.
     fn patience_ns(&self, shared: &Shared) -> u64 {
         let floor_ns = shared.config.rto_floor_ns;
         if floor_ns == 0 {

@@ -10,7 +10,7 @@ use crate::id::Seq;
 pub(super) enum Answer {
     /// The bytes of this range.
     Read(Range),
-    /// What an atomic found.
+    /// The value that an atomic found.
     Original(u64),
     /// A response without bytes, to a FLUSH or an ATOMIC WRITE.
     Empty,
@@ -41,9 +41,9 @@ pub(super) struct Resource {
 pub(super) struct Resources {
     list: VecDeque<Resource>,
     capacity: usize,
-    /// Those with responses to send.
+    /// The number of requests with responses to send.
     waiting: usize,
-    /// Those whose responses were never all sent.
+    /// The number of requests whose responses were never all sent.
     unanswered: usize,
 }
 
