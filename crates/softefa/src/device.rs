@@ -48,9 +48,9 @@ pub enum OpenError {
     Io {
         /// Device name.
         name: String,
-        /// What was tried.
+        /// The operation that was tried.
         what: &'static str,
-        /// Why it failed.
+        /// The reason why it failed.
         #[source]
         source: io::Error,
     },
@@ -59,7 +59,7 @@ pub enum OpenError {
     Gateway {
         /// Device name.
         name: String,
-        /// Why it is not.
+        /// The reason why it is not.
         why: GatewayError,
     },
 }
@@ -103,12 +103,12 @@ fn open_trace(config: &Config) -> io::Result<Option<(Arc<Sink>, Events)>> {
     Ok(Some((Arc::new(Sink::open(&spec.target)?), spec.events())))
 }
 
-/// How the queue pairs of a RoCE device are numbered.
+/// Returns how the queue pairs of a RoCE device are numbered.
 fn numbering_of(gateway: Option<&Gateway>) -> Numbering {
     gateway.map_or(Numbering::PortAndSlot, |gateway| Numbering::Behind(gateway.port()))
 }
 
-/// Where it counts and is captured.
+/// Opens the place where it counts and is captured.
 fn open_counters(spec: &DeviceSpec, config: &Config) -> io::Result<(Counters, Capture)> {
     let Some(dir) = &config.run_dir else { return Ok((Counters::private(), Capture::never())) };
     let (counters, request) = Counters::in_dir(dir, &spec.name, spec.addr)?;

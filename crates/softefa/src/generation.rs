@@ -18,11 +18,11 @@ static NOW: AtomicU32 = AtomicU32::new(0);
 /// nor allocate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AroundFork {
-    /// In the parent, before.
+    /// Runs in the parent, before the fork.
     pub(crate) prepare: fn(),
-    /// In the parent, afterwards.
+    /// Runs in the parent, after the fork.
     pub(crate) in_parent: fn(),
-    /// In the child, before what it inherits becomes its parent's.
+    /// Runs in the child, before what it inherits becomes its parent's.
     pub(crate) in_child: fn(),
 }
 

@@ -29,9 +29,9 @@ struct CounterDir {
     device: String,
     link: PathBuf,
     files: Vec<Shown>,
-    /// What the two directories say.
+    /// The values that the two directories have.
     values: [Vec<u64>; 2],
-    /// Which one is seen.
+    /// The directory that is seen.
     shown: usize,
 }
 

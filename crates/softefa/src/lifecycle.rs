@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::generation::PerProcess;
 
-/// What is said at the exit of a process.
+/// The function that speaks at the exit of a process.
 static LAST_WORDS: OnceLock<fn()> = OnceLock::new();
 
 /// Has `say` called at the exit of this process and of its children; the first caller decides.

@@ -136,7 +136,7 @@ pub enum Pitfall {
         attribute: &'static str,
         /// Its value.
         value: u8,
-        /// What that means, and what to do.
+        /// The meaning of that, and what to do.
         meaning: &'static str,
     },
     /// A work request failed.
@@ -147,9 +147,9 @@ pub enum Pitfall {
     Failed {
         /// Number of the queue pair.
         qpn: u32,
-        /// Of the work request, as the program chose it.
+        /// The number of the work request, as the program chose it.
         wr_id: u64,
-        /// How it ended.
+        /// The status with which it ended.
         status: Status,
     },
 }
@@ -193,7 +193,7 @@ fn tell(pitfall: &Pitfall) {
     }
 }
 
-/// What most often leads to a completion with `status`.
+/// Says what most often leads to a completion with `status`.
 fn advice(status: Status) -> &'static str {
     match status {
         Status::Ok => "all is well",

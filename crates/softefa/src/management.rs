@@ -49,7 +49,7 @@ pub enum Verdict {
     Damaged,
     /// It did not open, or it was sealed and there is no key (RC-1.14).
     Sealed {
-        /// Why.
+        /// The reason why.
         refusal: Refusal,
         /// Something was opened of that host before: it has the key, and this one may be damaged.
         is_known: bool,

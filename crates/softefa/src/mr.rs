@@ -81,7 +81,7 @@ pub enum RegMrError {
         len: u64,
         /// The first address that cannot be used.
         hole: u64,
-        /// What is wrong there.
+        /// The reason why it is wrong.
         why: &'static str,
     },
     /// All regions of the device are in use.

@@ -12,8 +12,8 @@ pub(crate) enum Numbering {
     /// `port << 8 | slot`: the 24 bits of RoCE. The slot is drawn at random, so that a successor on
     /// the same port is hardly ever taken for its predecessor.
     PortAndSlot,
-    /// As `PortAndSlot`, of queue pairs behind a gateway: those they talk to have numbers of all
-    /// kinds, and this UDP port.
+    /// The same as `PortAndSlot`, of queue pairs behind a gateway: those they talk to have numbers
+    /// of all kinds, and this UDP port.
     Behind(u16),
 }
 

@@ -25,23 +25,24 @@ pub enum SendOp {
     Read(Remote),
     /// Copies the local entries, of which an EFA takes one, to remote memory. SRD, RC, XRC and UC.
     Write(Remote),
-    /// As [`SendOp::Write`], then completes a receive there with 32 bits of immediate data.
+    /// Writes as [`SendOp::Write`] does, then completes a receive there with 32 bits of immediate
+    /// data.
     WriteImm(Remote, u32),
     /// Stores `swap` in 8 bytes of remote memory when they are `compare`; the local entry gets what
     /// was there. RC only.
     CompareSwap {
-        /// Where, a multiple of 8.
+        /// The peer's memory, at a multiple of 8.
         remote: Remote,
-        /// What is expected.
+        /// The value that is expected.
         compare: u64,
-        /// What is swapped in.
+        /// The value that is swapped in.
         swap: u64,
     },
     /// Adds to 8 bytes of remote memory; the local entry gets what was there. RC and XRC only.
     FetchAdd {
-        /// Where, a multiple of 8.
+        /// The peer's memory, at a multiple of 8.
         remote: Remote,
-        /// What is added.
+        /// The value that is added.
         add: u64,
     },
     /// Invalidates a key of this side, in its turn. RC, XRC and UC.
@@ -73,7 +74,7 @@ impl SendOp {
 /// The place of a send's payload.
 #[derive(Debug, Clone, Copy)]
 pub enum SendData<'a> {
-    /// In registered memory, which must stay as it is until the completion.
+    /// It is in registered memory, which must stay as it is until the completion.
     Sges(&'a [Sge]),
     /// Here; copied before the call returns.
     Inline(&'a [&'a [u8]]),

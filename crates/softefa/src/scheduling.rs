@@ -10,7 +10,7 @@ use std::mem::size_of;
 
 /// The shortest that the kernel grants.
 const SLICE_NS: u64 = 100_000;
-/// Of a thread with precedence.
+/// The nice value of a thread with precedence.
 const NICE: i32 = -20;
 
 /// Asks for precedence and short slices for the calling thread, unless it has a policy of its own.

@@ -54,7 +54,7 @@ pub enum SrqError {
     /// No receives, or more than the device has.
     #[error("a shared receive queue of {max_wr} receives is not possible: 1 to {max}")]
     BadDepth {
-        /// As asked.
+        /// The value that was asked for.
         max_wr: u32,
         /// The device's limit.
         max: u32,
@@ -62,7 +62,7 @@ pub enum SrqError {
     /// More entries than the device takes.
     #[error("{max_sge} scatter-gather entries are more than the {max} of a shared receive")]
     TooManySges {
-        /// As asked.
+        /// The value that was asked for.
         max_sge: u32,
         /// The device's limit.
         max: u32,
@@ -76,7 +76,7 @@ pub enum SrqError {
     /// A limit that it is always below.
     #[error("limit {limit} of a shared receive queue of {max_wr} receives")]
     BadLimit {
-        /// As asked, or as it is.
+        /// The limit that was asked for, or the one that there is.
         limit: u32,
         /// Receives it would hold.
         max_wr: u32,
@@ -87,9 +87,9 @@ pub enum SrqError {
     /// There are more receives in it.
     #[error("a shared receive queue of {max_wr} receives has no room for {posted}")]
     Occupied {
-        /// As asked.
+        /// The value that was asked for.
         max_wr: u32,
-        /// What is in it.
+        /// The number of receives in it.
         posted: usize,
     },
     /// It is destroyed, or that of another process.
@@ -120,7 +120,7 @@ pub struct Srq {
     max_sge: u32,
     queue: Mutex<Queue>,
     events: Option<Arc<EventSource>>,
-    /// Of XRC only.
+    /// The domain of a queue of XRC.
     domain: Option<InDomain>,
     destroyed: AtomicBool,
     made: Generation,

@@ -68,7 +68,7 @@ fn driver_of(profile: Profile) -> &'static str {
     }
 }
 
-/// What an EFA and its port say of themselves, as the kernel writes it
+/// Writes what an EFA and its port say of themselves, as the kernel does it
 /// (`drivers/infiniband/core/sysfs.c`). NCCL, UCX, Mooncake and scripts read it.
 fn write_node(ib: &Path, identity: Identity) -> io::Result<()> {
     let (gid, guid) = (groups(&identity.gid.0), groups(&identity.node_guid));

@@ -32,7 +32,7 @@ use ring::Writer;
 /// Bytes of the ring file of a device. It is sparse, and is made when somebody asks.
 const RING_BYTES: usize = 16 << 20;
 
-/// Where the ring of a device lies.
+/// Returns where the ring of a device lies.
 fn ring_path(run_dir: &Path, device: &str, pid: u32) -> PathBuf {
     run_dir.join("capture").join(format!("{device}.{pid}"))
 }

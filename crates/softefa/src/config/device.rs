@@ -77,7 +77,7 @@ impl DeviceSpec {
     }
 }
 
-/// What is wrong with a setting: of the device, or of the value.
+/// The fault of a setting: of the device, or of the value.
 enum SettingError {
     Reason(&'static str),
     Value(ConfigError),

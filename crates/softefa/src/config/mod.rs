@@ -175,7 +175,8 @@ impl Config {
     }
 }
 
-/// How names of other adapters begin. libfabric, UCX and PSM3 take a device for what its name says.
+/// The prefixes of other adapters' names. libfabric, UCX and PSM3 take a device for what its name
+/// says.
 const VENDOR_PREFIXES: [&str; 10] =
     ["mlx", "mthca", "bnxt", "efa", "rdmap", "hfi1", "irdma", "hns", "qedr", "cxgb"];
 

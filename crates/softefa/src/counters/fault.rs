@@ -74,7 +74,7 @@ pub struct FaultStatus {
     pub since_epoch_ns: u64,
     /// Paths it sends over.
     pub paths: u16,
-    /// What the device has dealt before, in the order of [`DEALT`].
+    /// The faults that the device has dealt before, in the order of [`DEALT`].
     before: [u64; DEALT.len()],
 }
 

@@ -75,7 +75,7 @@ pub struct QueuePairGauge {
 }
 
 impl QueuePairGauge {
-    /// What is in the words of one slot; `None` when nobody has it.
+    /// Reads the words of one slot; `None` when nobody has it.
     #[expect(clippy::cast_possible_truncation, reason = "the parts of a word")]
     fn of_words(words: &[u64]) -> Option<Self> {
         let name = words[place::NAME];

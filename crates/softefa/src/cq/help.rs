@@ -13,9 +13,9 @@ use srd::Instant;
 use super::Cq;
 use crate::progress::{Live, Sibling};
 
-/// How long a queue is left to whoever polled it last, and how often others are looked after: as
-/// long as a few round trips, so that it costs those who poll several queues in turn next to
-/// nothing.
+/// The time for which a queue is left to whoever polled it last, and how often others are looked
+/// after: as long as a few round trips, so that it costs those who poll several queues in turn next
+/// to nothing.
 const LEFT_NS: u64 = 20_000;
 
 impl Cq {

@@ -35,7 +35,7 @@ pub enum CreateCqError {
     /// No entries, or more than the device has.
     #[error("a completion queue of {depth} entries is not possible: 1 to {max}")]
     BadDepth {
-        /// As asked.
+        /// The depth that was asked for.
         depth: u32,
         /// The device's limit.
         max: u32,
@@ -55,7 +55,7 @@ pub enum ResizeCqError {
     /// No entries, or more than the device has.
     #[error("a completion queue of {depth} entries is not possible: 1 to {max}")]
     BadDepth {
-        /// As asked.
+        /// The depth that was asked for.
         depth: u32,
         /// The device's limit.
         max: u32,
@@ -63,9 +63,9 @@ pub enum ResizeCqError {
     /// There are more completions in it.
     #[error("a completion queue of {depth} entries has no room for {entries}; poll it first")]
     Occupied {
-        /// As asked.
+        /// The depth that was asked for.
         depth: u32,
-        /// What is in it.
+        /// The number of entries in it.
         entries: usize,
     },
 }

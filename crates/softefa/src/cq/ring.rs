@@ -10,20 +10,21 @@ use crate::completion::{Completion, CompletionTime, Unpolled};
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     entries: Mutex<Entries>,
-    /// How many there are, stored under the lock. Polls that find none need not take it.
+    /// The number of entries, stored under the lock. Polls that find none need not take it.
     len: AtomicUsize,
 }
 
 /// Finished work requests, oldest first, and whose they are.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    /// That of number `n` is at `n % slots.len()`; their number is 0 or a power of two.
+    /// The entries: that of number `n` is at `n % slots.len()`; their number is 0 or a power of
+    /// two.
     slots: Vec<Completion>,
     /// The number of the oldest, and one past that of the latest.
     first: usize,
     end: usize,
     owners: Vec<Option<Arc<Unpolled>>>,
-    /// When they completed, where somebody wants to know.
+    /// The times at which they completed, where somebody wants to know.
     times: Option<VecDeque<CompletionTime>>,
     /// The same of the one that was taken last.
     last_time: CompletionTime,

@@ -22,7 +22,7 @@ pub(crate) struct InForce {
     /// The address of the only peer it is for.
     pub(crate) peer: Option<Ipv4Addr>,
     pub(crate) source: FaultSource,
-    /// When it began.
+    /// The time at which it began.
     pub(crate) from: Instant,
 }
 
@@ -79,15 +79,15 @@ pub(crate) struct FaultControl {
     plan: Mutex<Plan>,
 }
 
-/// What is asked for, in absolute times, for this device.
+/// The faults that are asked for of this device, in absolute times.
 #[derive(Debug, Default)]
 struct Plan {
     changes: u64,
     command: Option<TimedFault>,
     script: Vec<TimedFault>,
-    /// When somebody looked last: clocks of queue pairs are read one after the other.
+    /// The time at which somebody looked last: clocks of queue pairs are read one after the other.
     latest: Instant,
-    /// What was found in force last, by source and time.
+    /// The fault that was found in force last, by source and time.
     told: Option<(FaultSource, Instant)>,
     has_complained: bool,
 }
@@ -170,7 +170,7 @@ impl Plan {
         }
     }
 
-    /// What is in force at `now`, and when that may change by itself.
+    /// Returns what is in force at `now`, and when that may change by itself.
     fn at(&self, now: Instant, start: &InForce) -> (InForce, Instant) {
         let mut next = Instant::FAR;
         let (command, change) = at(self.command.as_slice(), now);
@@ -219,7 +219,7 @@ mod tests {
         )
     }
 
-    /// What is in force at times, and when it changes next.
+    /// Returns what is in force at times, and when it changes next.
     fn course(live: &FaultControl, counters: &Counters, times: &[u64]) -> Vec<(String, u64)> {
         let at = |ns: &u64| {
             let (found, seen) = live.look(Instant::from_ns(*ns), counters);

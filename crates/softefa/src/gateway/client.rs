@@ -20,8 +20,8 @@ use super::mad;
 use super::message::{self, ANSWER_LEN, Question, SeatKind, Status};
 use crate::generation::Generation;
 
-/// So long is an answer waited for: the gateway does nothing else, so that it comes at once unless
-/// it is stopped.
+/// The time for which an answer is waited for: the gateway does nothing else, so that it comes at
+/// once unless it is stopped.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// The reason why a program is not served.
@@ -41,7 +41,7 @@ pub enum GatewayError {
     Stranger {
         /// The port.
         port: u16,
-        /// Whose it is.
+        /// The user whose it is.
         uid: u32,
     },
     /// It serves other addresses.
@@ -67,7 +67,7 @@ pub enum GatewayError {
     Silent {
         /// The port.
         port: u16,
-        /// What happened.
+        /// The error that happened.
         #[source]
         source: io::Error,
     },

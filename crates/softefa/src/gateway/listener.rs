@@ -23,7 +23,7 @@ const PLAIN_IPV4: u8 = 0x45;
 const DONT_FRAGMENT: u16 = 0x4000;
 /// "More fragments", and the place of one.
 const FRAGMENT: u16 = 0x3FFF;
-/// What bursts of all peers need.
+/// The room that bursts of all peers need.
 const RECEIVE_BYTES: usize = 16 << 20;
 /// Bytes of a datagram that are looked at: a longer one is no packet.
 pub(super) const BUFFER_LEN: usize = IP_LEN + UDP_LEN + PACKET_MAX + 1;
@@ -39,7 +39,7 @@ pub(super) struct Listener {
 #[derive(Debug)]
 pub(super) enum Incoming<'a> {
     Nothing,
-    /// So many bytes that are no packet.
+    /// Bytes that are no packet, and their number.
     Malformed(usize),
     Packet(Arrived<'a>),
 }
@@ -120,7 +120,7 @@ fn open_raw(at: SocketAddrV4) -> io::Result<OwnedFd> {
     Ok(raw)
 }
 
-/// As much room as the system allows.
+/// Gives the socket as much room as the system allows.
 fn widen(socket: BorrowedFd<'_>) -> io::Result<()> {
     if set_socket_recv_buffer_size_force(socket, RECEIVE_BYTES).is_err() {
         set_socket_recv_buffer_size(socket, RECEIVE_BYTES)?;

@@ -6,7 +6,7 @@ pub(super) const LEN: usize = 256;
 
 /// Base version, class (communication management), class version, method (send).
 const HEADER: [u8; 4] = [1, 7, 2, 3];
-/// Where the message names itself, its sender's id, its receiver's, the service.
+/// The offsets at which the message names itself, its sender's id, its receiver's, the service.
 const ATTRIBUTE_AT: usize = 16;
 const LOCAL_AT: usize = 24;
 const REMOTE_AT: usize = 28;

@@ -38,11 +38,11 @@ pub enum SeatKind {
 pub(super) enum Question {
     /// Is this address served?
     Serves(Ipv4Addr),
-    /// From now on what is for the socket that comes along goes to it; it is bound there.
+    /// Directs to the socket that comes along, from now on, what is for it; it is bound there.
     Admit(SocketAddrV4, SeatKind),
     /// No longer; without an answer.
     Release(SocketAddrV4),
-    /// What answers this id of the connection manager is for this program.
+    /// Directs to this program what answers this id of the connection manager.
     Claim(Ipv4Addr, Id),
 }
 

@@ -23,7 +23,7 @@ use crate::interface;
 /// Programs at a time, and of one user.
 const PROGRAMS_MAX: usize = 4096;
 const PROGRAMS_OF_ONE_MAX: usize = 1024;
-/// What is taken of one socket before another has its turn.
+/// The number of datagrams that are taken of one socket before another has its turn.
 const DATAGRAMS_PER_TURN: usize = 64;
 const QUESTIONS_PER_TURN: usize = 16;
 const EVENTS: usize = 64;
@@ -64,7 +64,7 @@ pub enum OpenGatewayError {
     Io {
         /// Address and port.
         at: SocketAddrV4,
-        /// Why.
+        /// The reason why.
         #[source]
         source: io::Error,
     },
@@ -225,7 +225,7 @@ impl Server {
         }
     }
 
-    /// What a program is told; `None` when it waits for nothing.
+    /// Does what a program asks, and returns what it is told; `None` when it waits for nothing.
     fn obey(
         &mut self,
         id: ProgramId,

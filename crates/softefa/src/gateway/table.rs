@@ -35,7 +35,7 @@ struct Program {
     ids: VecDeque<(Ipv4Addr, Id)>,
 }
 
-/// Who asked: the peer, what it calls its connection, and whom it asked.
+/// The asker: the peer, what it calls its connection, and whom it asked.
 type Asker = (Ipv4Addr, Id, Ipv4Addr);
 
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ pub(super) struct Table {
     /// Sockets of the connection manager, by address and program.
     agents: BTreeMap<(Ipv4Addr, ProgramId), BTreeSet<u16>>,
     ids: BTreeMap<(Ipv4Addr, Id), ProgramId>,
-    /// Which program was given what a peer has asked: a repetition is for the same one.
+    /// The programs that were given what peers have asked: a repetition is for the same one.
     asked: BTreeMap<Asker, ProgramId>,
     /// Oldest first.
     askers: VecDeque<Asker>,

@@ -8,7 +8,7 @@ pub(super) struct Shown {
     pub(super) name: &'static str,
     /// Ours; `None` for what cannot happen to a device without hardware, or is not counted.
     pub(super) counter: Option<Counter>,
-    /// So many of ours are one of theirs.
+    /// The number of ours that are one of theirs.
     pub(super) per_unit: u64,
 }
 

@@ -18,7 +18,8 @@ use crate::generation::PerProcess;
 use crate::host;
 use crate::lifecycle;
 
-/// How long it looks for more before it sleeps: waking it costs the caller several microseconds.
+/// The time for which it looks for more before it sleeps: waking it costs the caller several
+/// microseconds.
 const SPIN_NS: u64 = 50_000;
 /// A piece that took longer was interrupted by somebody who wanted the processor.
 const LATE_NS: u64 = 1_000_000;

@@ -41,9 +41,9 @@ pub fn random_key() -> UserKey {
 #[derive(Clone, Copy)]
 pub(crate) struct Sealer {
     pub(crate) key: UserKey,
-    /// Whose process owns the bytes.
+    /// The queue pair whose process owns the bytes.
     pub(crate) from: Address,
-    /// Who may copy them.
+    /// The queue pair that may copy them.
     pub(crate) to: Address,
 }
 

@@ -91,7 +91,7 @@ struct State {
     over: u32,
     /// The copier was called and has not left.
     is_attended: bool,
-    /// What the copier is at.
+    /// The READ that the copier is at.
     attended: Option<PullId>,
     /// Bytes copied since somebody asked.
     uncounted_bytes: u64,

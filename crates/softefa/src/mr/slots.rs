@@ -8,7 +8,8 @@ use std::sync::Arc;
 const PLACE_BITS: u32 = 18;
 /// The most places of a table.
 pub(super) const PLACES_MAX: u32 = 1 << PLACE_BITS;
-/// So many places rest while others are fresh, so that a stale key stays invalid for long.
+/// The number of places that rest while others are fresh, so that a stale key stays invalid for
+/// long.
 const RESTING: usize = 64;
 
 /// The numbers that the keys of a table stand for.
@@ -22,7 +23,7 @@ pub(super) struct Numbers {
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// What the key of its last owner stands for.
+    /// The number that the key of its last owner stands for.
     plain: u32,
     owner: Option<Arc<T>>,
 }

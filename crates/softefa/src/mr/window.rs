@@ -145,7 +145,7 @@ pub(crate) struct Grant {
 pub(super) struct Window {
     kind: MwKind,
     pd: PdId,
-    /// What its key stands for, and the part of it that stays.
+    /// The number that its key stands for, and the part of it that stays.
     plain: u32,
     index: u32,
     state: Mutex<State>,

@@ -13,12 +13,12 @@ const UNWATCHED: u64 = 0;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Due {
-    /// Until when the service thread leaves it alone if nothing arrives; [`UNWATCHED`] when it
-    /// does not wait on the socket. Whoever makes something due earlier must wake it.
+    /// The time until which the service thread leaves it alone if nothing arrives; [`UNWATCHED`]
+    /// when it does not wait on the socket. Whoever makes something due earlier must wake it.
     watched_until_ns: AtomicU64,
     /// One of many on a completion queue: a poll gives it a turn when something arrived or is due.
     is_in_crowd: AtomicBool,
-    /// When a turn is needed even if nothing arrives; kept only in a crowd.
+    /// The time at which a turn is needed even if nothing arrives; kept only in a crowd.
     due_ns: AtomicU64,
 }
 

@@ -43,10 +43,10 @@ pub(crate) trait Live: Send + Sync {
     /// Its protection domain.
     fn pd(&self) -> PdId;
 
-    /// Where it stands with those who drive it.
+    /// Returns where it stands with those who drive it.
     fn watch(&self) -> &Watch;
 
-    /// What is left of it after its destruction.
+    /// Returns what is left of it after its destruction.
     fn lingering(&self) -> Arc<dyn Linger>;
 
     /// A turn on behalf of a polling program. Skipped when another thread is at it.
@@ -75,13 +75,13 @@ pub(crate) trait Live: Send + Sync {
     /// nobody drives the queue pair again. Peers hear nothing, as of hardware that is gone.
     fn fail(&self);
 
-    /// From now on its device takes no queue pairs; the device's name if that is new.
+    /// Lets its device take no queue pairs from now on; answers the device's name if that is new.
     fn fail_device(&self) -> Option<String>;
 }
 
 /// A destroyed queue pair that still answers for what it accepted, or a living one at its end.
 pub(crate) trait Linger: Send + Sync {
-    /// Where it stands with those who drive it.
+    /// Returns where it stands with those who drive it.
     fn watch(&self) -> &Watch;
 
     /// Acknowledges and refuses. The next turn is due at [`Due::at_ns`]; `false` while another

@@ -6,7 +6,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// So many turns of the program that took in what a peer wrote show that it polls.
+/// The number of the program's turns, in which it took in what a peer wrote, that show that it
+/// polls.
 const TURNS: u32 = 64;
 
 /// The program's habit, as far as it is known.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::{Due, Unseen};
 use crate::poll_set::{EventFd, PollSet};
 
-/// Where the sockets stand with the service thread's set. A closed socket's number may belong to
+/// The state of the sockets in the service thread's set. A closed socket's number may belong to
 /// another file at once, so the numbers are used under this lock only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Registration {
@@ -20,7 +20,7 @@ enum Registration {
 #[derive(Debug)]
 struct Sockets {
     registration: Registration,
-    /// Those of its multicast groups.
+    /// The sockets of its multicast groups.
     of_groups: Vec<RawFd>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Watch {
     receive_fd: RawFd,
     sockets: Mutex<Sockets>,
     has_groups: AtomicBool,
-    /// When it needs a turn.
+    /// The time at which it needs a turn.
     pub(crate) due: Due,
     /// Whether somebody polls for what peers write.
     pub(crate) unseen: Unseen,

@@ -79,9 +79,9 @@ pub enum CreateQpError {
     /// A size beyond the device's.
     #[error("{what} of {value} is beyond the device's {max}")]
     BeyondLimit {
-        /// Which size.
+        /// The size that was wrong.
         what: &'static str,
-        /// As asked.
+        /// The value that was asked for.
         value: u32,
         /// The device's limit.
         max: u32,
@@ -184,7 +184,7 @@ pub enum ModifyError {
         from: QpState,
         /// Wanted state.
         to: QpState,
-        /// Which attribute.
+        /// The attribute that was wrong.
         attribute: &'static str,
         /// `missing` or `not allowed`.
         problem: &'static str,
@@ -192,9 +192,9 @@ pub enum ModifyError {
     /// A value the device does not take.
     #[error("{attribute} = {value} is out of range")]
     Value {
-        /// Which attribute.
+        /// The attribute that was wrong.
         attribute: &'static str,
-        /// As asked.
+        /// The value that was asked for.
         value: u32,
     },
     /// The path does not lead to a device of the same kind.
@@ -215,7 +215,8 @@ pub enum PostError {
     /// The state of the queue pair does not allow it.
     #[error("queue pair is in state {0:?}")]
     State(QpState),
-    /// As many work requests are outstanding as the queue holds; poll its completion queue.
+    /// The queue is full: as many work requests are outstanding as it holds; poll its completion
+    /// queue.
     #[error("the queue is full; poll its completion queue first")]
     Full,
     /// A datagram needs the number of a queue pair that its device can have, and an address handle.

@@ -16,8 +16,9 @@ use crate::host;
 use crate::poll_set::{PollSet, Ready};
 use crate::shell::Side;
 
-/// How long at most; in vain, all queue pairs of the process together. Time for several tries of
-/// the last message: its retransmission time is 8 ms, 30 ms on a busy machine, before it doubles.
+/// The longest time to drain; in vain, that of all queue pairs of the process together. Time for
+/// several tries of the last message: its retransmission time is 8 ms, 30 ms on a busy machine,
+/// before it doubles.
 const DRAIN_NS: u64 = 500_000_000;
 /// After this the process may wait again: one that goes on is not one that ends.
 const BUDGET_NS: u64 = 10_000_000_000;

@@ -8,7 +8,8 @@ use crate::host;
 use crate::progress::Live;
 use crate::service;
 
-/// What a destroyed queue pair gives back, also when its last turns panic.
+/// The departure of a destroyed queue pair: it gives back what it has, also when its last turns
+/// panic.
 struct Departure<'a>(&'a Arc<Qp>);
 
 impl Drop for Departure<'_> {

@@ -26,7 +26,7 @@ pub enum GroupError {
         "{0:?} is not the GID of an IPv4 multicast group, ::ffff:224.0.0.0 to ::ffff:239.255.255.255"
     )]
     NotAGroup(Gid),
-    /// As many as there may be.
+    /// There are as many as there may be.
     #[error(
         "the device has room for {max_groups} multicast groups of {max_members} queue pairs each; \
          leave some"

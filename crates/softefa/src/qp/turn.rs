@@ -16,7 +16,7 @@ pub(super) struct Turn<'a> {
     end: End<'a>,
 }
 
-/// Whom a turn must tell something.
+/// The programs that a turn must tell something at its end.
 struct End<'a> {
     qp: &'a Qp,
     /// Programs that sleep on the queue for sends and for receives. They wake up, and the first

@@ -42,7 +42,7 @@ pub enum OpenXrcdError {
     /// An EFA has none.
     #[error("the device has no XRC domains")]
     Unsupported,
-    /// What its file is cannot be told.
+    /// It cannot be told what its file is.
     #[error("the file of the XRC domain")]
     File(#[source] std::io::Error),
     /// Nobody has made it in this process.
@@ -61,9 +61,9 @@ pub enum OpenXrcdError {
 
 /// XRC domain.
 pub struct Xrcd {
-    /// That of its targets while no request has named a queue.
+    /// The domain of its targets while no request has named a queue.
     pd: Arc<Pd>,
-    /// In the place of the completion queues that a target has not; nothing completes there.
+    /// Stands in for the completion queues that a target has not; nothing completes there.
     cq: Arc<Cq>,
     queues: Arc<XrcQueues>,
     members: Mutex<Members>,
@@ -215,7 +215,7 @@ impl Target {
     }
 }
 
-/// Where the receives of a queue complete.
+/// The completion queue in which the receives of a queue complete.
 struct QueueOutlet {
     domain: Arc<Xrcd>,
     cq: Arc<Cq>,

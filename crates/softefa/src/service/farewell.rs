@@ -7,7 +7,7 @@ use crate::host;
 use crate::ids::DeviceId;
 use crate::progress::{Linger, live};
 
-/// How often the last acknowledgements are repeated.
+/// The number of times that the last acknowledgements are repeated.
 const GOODBYES: usize = 3;
 
 /// Closes the sockets of all queue pairs that linger, because the process needs descriptors;

@@ -10,7 +10,7 @@ use crate::generation::AroundFork;
 use crate::poll_set::EventFd;
 use crate::progress::live;
 
-/// For so long a fork waits for each list at most: whoever has it may have lost its processor.
+/// The longest time that a fork waits for each list: whoever has it may have lost its processor.
 const MOST_NS: u64 = 100_000_000;
 
 pub(super) const AROUND_FORK: AroundFork =

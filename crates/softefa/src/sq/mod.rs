@@ -21,7 +21,7 @@ pub(crate) use transfer::Transfer;
 pub(crate) const SGE_MAX: usize = 32;
 /// Inline bytes a device takes at most, over all profiles.
 pub(crate) const INLINE_MAX: usize = 512;
-/// So many entries and inline bytes have room in every slot: what an EFA takes.
+/// The entries and inline bytes that every slot has room for: what an EFA takes.
 const SHORT_SGES: usize = 2;
 const SHORT_INLINE_BYTES: usize = 32;
 
@@ -48,12 +48,12 @@ pub(crate) struct SendSlot {
     pub(crate) peer: Option<srd::PeerId>,
     /// Progress, when it is an RDMA operation.
     pub(crate) transfer: Transfer,
-    /// Why the bytes could not be supplied, once that happened.
+    /// The reason why the bytes could not be supplied, once that happened.
     pub(crate) fault: Option<Status>,
     /// Its bytes were gone when they were to be sent again (SRD-6.7).
     pub(crate) is_gone: bool,
     lkeys: [u32; SHORT_SGES],
-    /// Where the payload lies.
+    /// The pieces of memory in which the payload lies.
     pieces: [Piece; SHORT_SGES],
     piece_count: u8,
     /// The only piece is `inline`.
@@ -71,7 +71,7 @@ pub(crate) struct Ended {
     pub(crate) op: SendOp,
     pub(crate) len: u32,
     pub(crate) signaled: bool,
-    /// Why it failed whatever the engine says.
+    /// The reason why it failed, whatever the engine says.
     pub(crate) fault: Option<Status>,
     /// See [`SendSlot::is_gone`].
     pub(crate) is_gone: bool,
@@ -202,7 +202,7 @@ impl SendSlot {
         self.payload().iter().zip(lkeys).map(sge)
     }
 
-    /// Where the payload lies.
+    /// The pieces of memory in which the payload lies.
     #[inline]
     fn payload(&self) -> &[Piece] {
         if self.is_long {
@@ -224,7 +224,7 @@ pub(crate) struct SendQueue {
     numbering: Numbering,
     /// One for each slot, for work requests whose bytes others copy; none where that cannot be.
     leases: Box<[Lease]>,
-    /// How many of them were begun and not ended.
+    /// The number of leases that were begun and not ended.
     leased: u32,
 }
 

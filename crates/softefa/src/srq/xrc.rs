@@ -12,7 +12,7 @@ use crate::pd::Pd;
 
 /// The completion queue in which the receives of a queue complete.
 pub(crate) trait Outlet: Debug + Send + Sync {
-    /// What marks its completions there.
+    /// Returns the mark of its completions there.
     fn owner(&self) -> u16;
 
     /// Appends and empties `done`; whether the program sleeps and must be told.

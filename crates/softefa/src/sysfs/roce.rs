@@ -12,7 +12,7 @@ use crate::interface::{self, Interface};
 
 /// Class of an Ethernet controller.
 const PCI_CLASS: &str = "0x020000";
-/// Where the kernel shows network interfaces.
+/// The directory in which the kernel shows network interfaces.
 const NET: &str = "/sys/class/net";
 
 /// Writes what the device and its port say of themselves.

@@ -3,9 +3,9 @@
 /// The side that a fault acts on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// What this process sends.
+    /// It acts on what this process sends.
     Sent,
-    /// What arrives at this process.
+    /// It acts on what arrives at this process.
     Arriving,
     /// The device itself, or its process.
     Device,

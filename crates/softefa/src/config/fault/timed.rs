@@ -8,7 +8,7 @@ use super::FaultSpec;
 use super::value;
 use crate::config::ConfigError;
 
-/// How "nothing is broken" is written where a fault could be.
+/// The word for "nothing is broken" where a fault could be.
 const NONE: &str = "none";
 
 /// A fault, when it is in force, and whom it hits.

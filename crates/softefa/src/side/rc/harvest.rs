@@ -59,7 +59,7 @@ impl RcSide {
         }
     }
 
-    /// What a peer was refused is told to the program that did nothing wrong; its own failures have
+    /// Tells the program, which did nothing wrong, what a peer was refused; its own failures have
     /// completions.
     fn report_cause(&self, cause: Cause) {
         match cause {

@@ -45,7 +45,7 @@ use count::Synced;
 use kernel_traffic::KernelTraffic;
 use transmit::Leaving;
 
-/// So many work requests in flight are a stream: its acknowledgements come apart.
+/// The number of work requests in flight that are a stream: its acknowledgements come apart.
 const STREAM_REQUESTS: usize = 8;
 
 /// The RC, XRC or UC transport of a queue pair.
@@ -58,15 +58,15 @@ pub(super) struct RcSide {
     /// The path that everything takes: order matters here.
     path: u16,
     kernel_traffic: KernelTraffic,
-    /// What is sent at present goes through the kernel.
+    /// Packets that are sent at present go through the kernel.
     takes_kernel: bool,
-    /// Where the peer is, from RTR on.
+    /// The address of the peer, from RTR on.
     peer: Option<SocketAddrV4>,
     /// The peer sends what takes receives.
     takes_receives: bool,
     /// The receive whose message has begun.
     current: Option<RecvWqe>,
-    /// Whose bytes are in the batch, by their places.
+    /// The owners of the bytes in the batch, by their places.
     leaving: Vec<Leaving>,
     /// The last turn has completed receives, whose acknowledgements may wait for one turn more.
     holds_acks: bool,
@@ -116,7 +116,7 @@ impl RcSide {
         }
     }
 
-    /// What waits for company leaves before the end: hardware has sent it long ago.
+    /// Sends what waits for company before the end: hardware has sent it long ago.
     fn send_held(&mut self, now: Instant) {
         if std::mem::take(&mut self.holds_acks) {
             self.transmit_packets(now);
@@ -209,7 +209,7 @@ impl Side for RcSide {
         self.endpoint.poll_timeout().map(|at| Instant::from_ns(at.as_ns()))
     }
 
-    /// What is on its way ends with the connection.
+    /// Ends what is on its way with the connection.
     fn cancel(&mut self, now: Instant) {
         if !self.is_closing || self.endpoint.in_flight() > 0 {
             self.endpoint.fail(time(now));

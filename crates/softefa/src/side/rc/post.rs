@@ -30,7 +30,7 @@ fn operation(op: SendOp) -> Operation {
     }
 }
 
-/// How a work request ends that the engine does not take.
+/// Returns the status of a work request that the engine does not take.
 fn status_of(error: PostError) -> Status {
     match error {
         PostError::Length => Status::LocalBadLength,

@@ -67,7 +67,7 @@ impl RcSide {
         }
     }
 
-    /// What a reliable connection would refuse is lost by an unreliable one.
+    /// Notes that an unreliable connection has lost what a reliable one would refuse.
     #[cold]
     fn note_lost(&mut self, from: Ipv4Addr, why: Reject) {
         if self.is_reliable {

@@ -22,7 +22,7 @@ const JOINED_BYTES: u32 = 32 << 10;
 /// it always fits.
 const JOINED_ROOM_BYTES: usize = 1 << 20;
 const JOINED_BURST_BYTES: u32 = 512 << 10;
-/// What an acknowledgement begins with.
+/// The bytes that an acknowledgement begins with.
 const ACKNOWLEDGE: [u8; 2] = [
     Opcode { transport: Transport::Rc, kind: Kind::Acknowledge }.to_byte(),
     Opcode { transport: Transport::Xrc, kind: Kind::Acknowledge }.to_byte(),
@@ -35,9 +35,9 @@ pub(super) enum Leaving {
     Acknowledgement,
     /// None.
     Headers,
-    /// Of a work request.
+    /// The bytes are those of a work request.
     Request(WrId),
-    /// Of what the peer reads, in the answer with this number.
+    /// The bytes are those that the peer reads, in the answer with this number.
     Response(Psn),
 }
 

@@ -5,7 +5,7 @@ use srd::{OrderStats, PathStats, Stats, StrangerStats};
 use super::SrdSide;
 use crate::counters::{Counter, GAUGE_PATHS_MAX, Gauge, PathGauge};
 
-/// What is looked at in each turn: it changes when one of the counts below does.
+/// The counts that are looked at in each turn: one changes when one of the counts below does.
 type Marks = [u64; 12];
 
 /// The part of the engine's counters that the device's have already.

@@ -2,9 +2,9 @@
 
 use srd::{Instant, PeerId};
 
-/// For how long operations with such a peer take the wire at once. A WRITE that is refused does not
-/// say why: the peer may be a stranger, which it stays, or one of the two programs had only
-/// unmapped these bytes. To ask again costs a round trip.
+/// The time for which operations with such a peer take the wire at once. A WRITE that is refused
+/// does not say why: the peer may be a stranger, which it stays, or one of the two programs had
+/// only unmapped these bytes. To ask again costs a round trip.
 const FAR_NS: u64 = 100_000_000;
 
 /// The peers that are far, with the time until which they are, by [`PeerId::index`].

@@ -46,8 +46,8 @@ impl Job {
 pub(super) struct Jobs {
     places: Vec<Option<Job>>,
     free: Vec<u32>,
-    /// How many each peer has, by [`PeerId::index`]: an index is used again only when nothing of
-    /// its peer is left.
+    /// The number of jobs of each peer, by [`PeerId::index`]: an index is used again only when
+    /// nothing of its peer is left.
     of_peer: Vec<u32>,
 }
 
