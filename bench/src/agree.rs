@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 use clap::Args;
 
 use crate::block::Block;
+use crate::comparison::{Bound, Comparison};
 use crate::effort::Effort;
-use crate::row::{Row, Wanted};
 use crate::tool::{self, EfaBench, Perftest, Places, Tools};
 
 const SMALL_BYTES: usize = 64;
@@ -23,8 +23,8 @@ const TOLERANCE: f64 = 0.05;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// With agree, every program has real-time priority (chrt -r 10; needs root), so that others on this
-    /// machine wait.
+    /// With agree, every program has real-time priority (chrt -r 10; needs root), so that others on
+    /// this machine wait.
     #[arg(long)]
     realtime: bool,
     /// With agree, the processors of server and client; default: the first two there are.
@@ -34,7 +34,7 @@ pub(crate) struct Options {
 
 /// One figure that two tools measure.
 struct Pair {
-    row: Row,
+    row: Comparison,
     ours: fn(&Tools, u32) -> Result<f64>,
     theirs: fn(&Tools, u32) -> Result<f64>,
     messages: u32,
@@ -49,7 +49,7 @@ pub(crate) fn measure(
     rounds: u32,
     effort: Effort,
     options: &Options,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<Comparison>> {
     let cpus = options.cpus.clone().or_else(tool::two_cpus);
     ensure!(
         cpus.as_ref().is_none_or(|cpus| cpus.len() == 2),
@@ -58,7 +58,8 @@ pub(crate) fn measure(
     let tools = tools.at(&Places::new(cpus.as_deref(), options.realtime));
     let mut pairs = pairs();
     for round in 1..=2 * rounds {
-        // Beyond the rounds asked for only what was measured with the cores in other places than the other tool.
+        // Beyond the rounds asked for only what was measured with the cores in other places than
+        // the other tool.
         for pair in pairs.iter_mut().filter(|pair| round <= rounds || pair.row.is_apart()) {
             eprintln!("round {round} of {rounds}: {}", pair.row.what);
             let messages = effort.messages(pair.messages);
@@ -77,7 +78,7 @@ pub(crate) fn measure(
 }
 
 fn pairs() -> [Pair; 5] {
-    let row = |what, unit, tool| Row::new(what, unit, tool, Wanted::RatioWithin(TOLERANCE));
+    let row = |what, unit, tool| Comparison::new(what, unit, tool, Bound::RatioWithin(TOLERANCE));
     [
         Pair {
             row: row("median, SRD 64 B", "us", "ib_send_lat"),

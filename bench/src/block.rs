@@ -39,8 +39,8 @@ pub(crate) struct Comparable {
     pub(crate) reference: Vec<f64>,
 }
 
-/// Figures of the phase in which both sides have most, of equally many the nearer; none that were measured while
-/// the cores moved. `None`: they have no phase in common.
+/// Figures of the phase in which both sides have most, of equally many the nearer; none that were
+/// measured while the cores moved. `None`: they have no phase in common.
 pub(crate) fn comparable(ours: &[Block], reference: &[Block]) -> Option<Comparable> {
     let both = |phase| Comparable {
         phase,
@@ -69,7 +69,8 @@ fn best(
     phases.into_iter().max_by_key(&count).filter(|own| count(own) > 0)
 }
 
-/// Where the cores were: "cores near: 112 ns (30 blocks); far: 530 ns (2 blocks); moved during 1 block".
+/// Where the cores were: "cores near: 112 ns (30 blocks); far: 530 ns (2 blocks); moved during 1
+/// block".
 pub(crate) fn cores<'a>(blocks: &(impl Iterator<Item = &'a Block> + Clone)) -> String {
     let of = |phase: Phase| {
         let own = blocks.clone().filter(move |own| own.phase == phase);

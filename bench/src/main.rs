@@ -1,6 +1,6 @@
-//! Measures programs from outside, on this machine, beside what they are compared with: Soft-EFA over each of
-//! its wires beside bare memory, bare UDP and libfabric's `shm` and `tcp`, and `efa-bench` beside the tools that
-//! measure the same.
+//! Measures programs from outside, on this machine, beside what they are compared with: Soft-EFA
+//! over each of its wires beside bare memory, bare UDP and libfabric's `shm` and `tcp`, and
+//! `efa-bench` beside the tools that measure the same.
 //!
 //! Everything is measured in one go: rounds of all floors and all programs, so that a machine that
 //! slows down slows everything down. Medians over the rounds are compared.
@@ -8,11 +8,11 @@
 
 mod agree;
 mod block;
+mod comparison;
 mod effort;
 mod floor;
 mod ratios;
 mod recorded;
-mod row;
 mod table;
 mod tool;
 
@@ -23,18 +23,19 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 
+use comparison::Comparison;
 use effort::Effort;
-use row::Row;
 use tool::Tools;
 
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum What {
+enum Mode {
     /// Soft-EFA over each wire beside bare memory, bare UDP and libfabric's shm and tcp.
     Ratios,
     /// Bare memory and bare UDP alone.
     Floor,
-    /// The figures of efa-bench beside perftest and `fi_pingpong` on the same device; exit code 1 when they differ.
+    /// The figures of efa-bench beside perftest and `fi_pingpong` on the same device; exit code 1
+    /// when they differ.
     Agree,
 }
 
@@ -43,7 +44,7 @@ enum What {
 struct Args {
     /// What is compared.
     #[arg(value_enum, default_value = "ratios")]
-    what: What,
+    what: Mode,
     /// The softefa command; efa-bench is expected beside it.
     #[arg(long, default_value = "target/release/softefa")]
     softefa: PathBuf,
@@ -76,29 +77,29 @@ fn run(args: &Args) -> Result<ExitCode> {
     let tools = Tools::beside(&args.softefa);
     let effort = if args.short { Effort::Short } else { Effort::Whole };
     let heads = match args.what {
-        What::Ratios => ["Soft-EFA", "beside"],
-        What::Floor => ["floor", ""],
-        What::Agree => ["efa-bench", "other tool"],
+        Mode::Ratios => ["Soft-EFA", "beside"],
+        Mode::Floor => ["floor", ""],
+        Mode::Agree => ["efa-bench", "other tool"],
     };
     let rows = match args.what {
-        What::Ratios | What::Floor => {
-            let is_floor = args.what == What::Floor;
+        Mode::Ratios | Mode::Floor => {
+            let is_floor = args.what == Mode::Floor;
             ratios::measure(&tools, is_floor, args.rounds.unwrap_or(3), effort, &args.ratios)?
         }
-        What::Agree => agree::measure(&tools, args.rounds.unwrap_or(5), effort, &args.agree)?,
+        Mode::Agree => agree::measure(&tools, args.rounds.unwrap_or(5), effort, &args.agree)?,
     };
     print!("{}", table::to_text(heads, &rows));
-    if args.what == What::Ratios {
+    if args.what == Mode::Ratios {
         print!("{}", recorded::line());
     }
     if let Some(path) = &args.json {
         write_json(path, &rows)?;
     }
-    let fails = args.what == What::Agree && !rows.iter().all(Row::passes);
+    let fails = args.what == Mode::Agree && !rows.iter().all(Comparison::passes);
     Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn write_json(path: &Path, rows: &[Row]) -> Result<()> {
+fn write_json(path: &Path, rows: &[Comparison]) -> Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     }

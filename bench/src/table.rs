@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::block;
-use crate::row::{Row, Wanted};
+use crate::comparison::{Bound, Comparison};
 
 const COLUMNS: usize = 11;
 
 type Cells = [String; COLUMNS];
 
 /// The table as aligned text; medians over the rounds. `heads` are those of the two figures.
-pub(crate) fn to_text([ours, reference]: [&str; 2], rows: &[Row]) -> String {
+pub(crate) fn to_text([ours, reference]: [&str; 2], rows: &[Comparison]) -> String {
     let head =
         ["", ours, "spread", reference, "spread", "ratio", "of rounds", "cores", "must", "aim", ""];
     let head = head.map(String::from);
@@ -39,7 +39,7 @@ pub(crate) fn to_text([ours, reference]: [&str; 2], rows: &[Row]) -> String {
     text + &block::cores(&blocks) + "\n"
 }
 
-fn cells(row: &Row) -> Cells {
+fn cells(row: &Comparison) -> Cells {
     let found = row.found();
     let beside = match row.reference_name {
         "" => String::new(),
@@ -66,13 +66,13 @@ fn cells(row: &Row) -> Cells {
     ]
 }
 
-fn must(wanted: Wanted) -> String {
+fn must(wanted: Bound) -> String {
     match wanted {
-        Wanted::RatioAtMost(limit) => format!("<= {limit} x"),
-        Wanted::RatioAtLeast(limit) => format!(">= {limit} x"),
-        Wanted::AtLeast(limit) => format!(">= {limit}"),
-        Wanted::RatioWithin(limit) => format!("within {:.0} %", limit * 100.0),
-        Wanted::Nothing => String::new(),
+        Bound::RatioAtMost(limit) => format!("<= {limit} x"),
+        Bound::RatioAtLeast(limit) => format!(">= {limit} x"),
+        Bound::AtLeast(limit) => format!(">= {limit}"),
+        Bound::RatioWithin(limit) => format!("within {:.0} %", limit * 100.0),
+        Bound::Nothing => String::new(),
     }
 }
 
@@ -91,11 +91,11 @@ fn significant(value: f64) -> String {
 }
 
 /// All rounds of all rows.
-pub(crate) fn to_json(rows: &[Row]) -> Value {
+pub(crate) fn to_json(rows: &[Comparison]) -> Value {
     json!({ "version": 2, "rows": rows.iter().map(row_to_json).collect::<Vec<_>>() })
 }
 
-fn row_to_json(row: &Row) -> Value {
+fn row_to_json(row: &Comparison) -> Value {
     let figures =
         |blocks: &[block::Block]| -> Vec<f64> { blocks.iter().map(|b| b.figure).collect() };
     let cores =
@@ -130,20 +130,20 @@ mod tests {
     use crate::block::Block;
     use crate::floor::Phase;
 
-    fn row(ours: &[f64], wanted: Wanted) -> Row {
+    fn row(ours: &[f64], wanted: Bound) -> Comparison {
         let blocks = |figures: &[f64]| figures.iter().map(|f| Block::at(*f, Phase::Near)).collect();
-        let row = Row::new("latency", "us", "UDP", wanted);
-        Row { ours: blocks(ours), reference: blocks(&[2.0]), ..row }
+        let row = Comparison::new("latency", "us", "UDP", wanted);
+        Comparison { ours: blocks(ours), reference: blocks(&[2.0]), ..row }
     }
 
     #[test]
     fn columns_are_aligned_and_empty_ones_left_out() {
-        let text = to_text(["ours", "theirs"], &[row(&[3.0], Wanted::RatioAtMost(1.6))]);
+        let text = to_text(["ours", "theirs"], &[row(&[3.0], Bound::RatioAtMost(1.6))]);
         let lines: Vec<&str> = text.lines().collect();
         let at = |line: &str, word: &str| line.find(word).expect(word);
         assert_eq!(at(lines[0], "must"), at(lines[1], "<= 1.6 x"));
         assert!(!text.contains("aim") && lines[1].ends_with("pass"), "{text}");
-        let aimed = Row { aim: Some(1.5), ..row(&[3.0], Wanted::RatioAtMost(1.6)) };
+        let aimed = Comparison { aim: Some(1.5), ..row(&[3.0], Bound::RatioAtMost(1.6)) };
         let text = to_text(["ours", "theirs"], &[aimed]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(at(lines[0], "aim"), at(lines[1], "1.5  "), "{text}");
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn sections_are_named_once() {
-        let named = |section| Row { section, ..row(&[3.0], Wanted::Nothing) };
+        let named = |section| Comparison { section, ..row(&[3.0], Bound::Nothing) };
         let text = to_text(["ours", "theirs"], &[named("memory"), named("memory"), named("UDP:")]);
         let heads: Vec<&str> = text.lines().filter(|line| !line.contains(' ')).collect();
         assert_eq!(heads, ["memory", "UDP:"], "{text}");
@@ -159,12 +159,12 @@ mod tests {
 
     #[test]
     fn a_row_of_the_longest_cells_fits_120_columns() {
-        let mut widest = Row {
+        let mut widest = Comparison {
             reference_name: "UDP ping-pong",
             what: "ib_send_bw 8 KiB",
             unit: "Gbit/s",
             aim: Some(0.85),
-            ..row(&[0.5, 133.3, 200.0], Wanted::RatioAtMost(1.35))
+            ..row(&[0.5, 133.3, 200.0], Bound::RatioAtMost(1.35))
         };
         widest.reference = [50.0, 133.3, 200.0].map(|f| Block::at(f, Phase::Near)).to_vec();
         widest.ours.push(Block::at(1.0, Phase::Far));
@@ -184,13 +184,14 @@ mod tests {
 
     #[test]
     fn json_has_what_the_text_shows() {
-        let json = to_json(&[Row { aim: Some(1.2), ..row(&[3.0], Wanted::RatioAtMost(1.6)) }]);
+        let json =
+            to_json(&[Comparison { aim: Some(1.2), ..row(&[3.0], Bound::RatioAtMost(1.6)) }]);
         let row = &json["rows"][0];
         assert_eq!((&json["version"], &row["must"]), (&2.into(), &"<= 1.6 x".into()));
         assert_eq!((&row["ratio"], &row["aim"]), (&1.5.into(), &1.2.into()));
         assert_eq!((&row["cores"], &row["verdict"]), (&"near".into(), &"pass".into()));
         // What could not be measured is null, not a number that is none.
-        let json = to_json(&[self::row(&[], Wanted::AtLeast(1.0))]);
+        let json = to_json(&[self::row(&[], Bound::AtLeast(1.0))]);
         assert!(json["rows"][0]["ours_median"].is_null(), "{json}");
     }
 }

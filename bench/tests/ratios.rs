@@ -1,5 +1,5 @@
-//! The table of ratios and of floors, from the command line to text and JSON, with few messages: that it runs is what
-//! is tested, not what it finds.
+//! The table of ratios and of floors, from the command line to text and JSON, with few messages:
+//! that it runs is what is tested, not what it finds.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,7 +14,8 @@ fn bench(arguments: &[&str]) -> Output {
     command.args(arguments).output().expect("bench starts")
 }
 
-/// Runs it once with few messages and answers the rows that it wrote, its table, and what else it said.
+/// Runs it once with few messages and answers the rows that it wrote, its table, and what else it
+/// said.
 fn rows(name: &str, arguments: &[&str]) -> (Vec<Value>, String, String) {
     let file = std::env::temp_dir().join(format!("{name}-{}.json", std::process::id()));
     let file_text = file.to_str().expect("UTF-8");

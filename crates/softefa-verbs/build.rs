@@ -1,5 +1,5 @@
-//! Gives the library the name by which the versioned libraries find it (`cargo xtask replace-verbs`)
-//! even when it was loaded from elsewhere.
+//! Gives the library the name by which the versioned libraries find it
+//! (`cargo xtask replace-verbs`) even when it was loaded from elsewhere.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,4 +1,5 @@
-//! Any text as what other tools print, and as a result file: what is read can be shown, written and read again.
+//! Any text as what other tools print, and as a result file: what is read can be shown, written and
+//! read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

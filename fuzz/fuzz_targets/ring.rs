@@ -1,5 +1,5 @@
-//! Any bytes as what a hostile writer does to the memory that it shares with a queue pair of ours; `softefa` has the rest
-//! (`wire/memory/fuzzing.rs`).
+//! Any bytes as what a hostile writer does to the memory that it shares with a queue pair of ours;
+//! `softefa` has the rest (`wire/memory/fuzzing.rs`).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

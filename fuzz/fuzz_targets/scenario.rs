@@ -1,5 +1,6 @@
-//! Any text as a scenario file, and what follows a line `#data` as the data file beside it (`data.csv`). What is accepted and small
-//! is run: no rule of a run may break, and looking at it must not change it.
+//! Any text as a scenario file, and what follows a line `#data` as the data file beside it
+//! (`data.csv`). What is accepted and small is run: no rule of a run may break, and looking at it
+//! must not change it.
 #![no_main]
 
 use std::path::PathBuf;

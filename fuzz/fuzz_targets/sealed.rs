@@ -1,5 +1,5 @@
-//! Any bytes as what a stranger sends to a queue pair with a key, between genuine datagrams, repeated and bent ones: only what the
-//! peer has sealed is opened, and once.
+//! Any bytes as what a stranger sends to a queue pair with a key, between genuine datagrams,
+//! repeated and bent ones: only what the peer has sealed is opened, and once.
 #![no_main]
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -43,8 +43,8 @@ struct Ends {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    // Of the whole input, because addresses go into the key: libFuzzer sees what is compared, and would put into another input what
-    // was sealed in this one.
+    // Of the whole input, because addresses go into the key: libFuzzer sees what is compared, and
+    // would put into another input what was sealed in this one.
     let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(bytes);
     let a = SocketAddrV4::new(Ipv4Addr::from((hash >> 32) as u32), A_QPN);
     let b = SocketAddrV4::new(Ipv4Addr::from(hash as u32), B_QPN);
@@ -138,7 +138,8 @@ impl Ends {
         }
     }
 
-    /// What somebody says of what we have sent: only what quotes it is believed, and of a silent peer alone.
+    /// What somebody says of what we have sent: only what quotes it is believed, and of a silent
+    /// peer alone.
     fn notice(&mut self, which: u8, masks: &[u8]) {
         let Some(at) = usize::from(which).checked_rem(self.sealed.len()) else { return };
         let Some(notice) = Notice::about(&self.sealed[at].0) else { return };

@@ -71,7 +71,8 @@ fn no_record_is_slept_over() {
     });
 }
 
-/// A sleeper that has answered a call and sleeps again is called again; one that has not sees all when it does.
+/// A sleeper that has answered a call and sleeps again is called again; one that has not sees all
+/// when it does.
 #[test]
 fn no_record_is_slept_over_after_a_call() {
     loom::model(|| {

@@ -5,8 +5,16 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use report::{Page, Section, Table};
+use report::{Page, Section, Table, wrapped};
 use serde::Deserialize;
+
+const SUMMARY: &str = "Programs and libraries from elsewhere, unmodified, on the device of `softefa run`. \
+     Written by `make consumers`; do not edit.";
+const LEGEND: &str = "Each case is two processes or more, checks what the program printed and its exit code, and \
+     asserts that the device's own counters moved. All run twice: on the default wire, which is \
+     memory between processes of one machine, and over UDP. *sent* is what the device was given to \
+     SEND, READ and WRITE; *in memory* is the part of the packets that took no socket; *repeated* \
+     counts packets sent again.";
 
 /// One case as `softefa-cli`'s tests record it, a line of JSON each.
 #[derive(Debug, Clone, Deserialize)]
@@ -95,16 +103,7 @@ fn render(records: &[Record], system: &str) -> String {
     });
     let page = Page {
         title: "Consumers".to_owned(),
-        summary: vec![
-            "Programs and libraries from elsewhere, unmodified, on the device of `softefa run`. \
-             Written by `make consumers`; do not edit."
-                .to_owned(),
-            "Each case is two processes or more, checks what the program printed and its exit \
-             code, and asserts that the device's own counters moved. All run twice: on the default wire, which is \
-             memory between processes of one machine, and over UDP. *sent* is what the device was given to SEND, READ \
-             and WRITE; *in memory* is the part of the packets that took no socket; *repeated* counts packets sent again."
-                .to_owned(),
-        ],
+        summary: vec![wrapped(SUMMARY, "", ""), wrapped(LEGEND, "", "")],
         facts: vec![
             ("system".to_owned(), system.to_owned()),
             (

@@ -1,5 +1,6 @@
-//! Project chores: `cargo xtask tidy`, `cargo xtask book`, `cargo xtask consumers`, `cargo xtask replace-verbs`,
-//! `cargo xtask abi-lists`, `cargo xtask licences`, `cargo xtask cost`, `cargo xtask device-cost`, `cargo xtask own-cost`.
+//! Project chores: `cargo xtask tidy`, `cargo xtask book`, `cargo xtask consumers`,
+//! `cargo xtask replace-verbs`, `cargo xtask abi-lists`, `cargo xtask licences`,
+//! `cargo xtask cost`, `cargo xtask device-cost`, `cargo xtask own-cost`.
 #![forbid(unsafe_code)]
 
 mod abi_lists;

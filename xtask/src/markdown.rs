@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::tidy::source;
+
 /// A link to something here; what begins with a scheme is not one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Link<'a> {
@@ -30,7 +32,8 @@ pub(crate) fn links(text: &str) -> Vec<Link<'_>> {
     links
 }
 
-/// The anchors of all headings, as GitHub and mdBook make them, and those written as `<a id="name"></a>`.
+/// The anchors of all headings, as GitHub and mdBook make them, and those written as
+/// `<a id="name"></a>`.
 pub(crate) fn anchors(text: &str) -> BTreeSet<String> {
     const ANCHOR: &str = "<a id=\"";
     let mut anchors = BTreeSet::new();
@@ -86,14 +89,43 @@ pub(crate) fn resolve(from: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
+/// The code of a page with its lines: what prose quotes, and fenced code that is Rust or names no
+/// language.
+pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
+    let mut code = Vec::new();
+    let mut fence = None;
+    for (number, line) in (1..).zip(text.lines()) {
+        if is_fence(line) {
+            let language = line.trim_start().trim_start_matches('`').trim();
+            fence = fence.is_none().then_some(language);
+        } else if fence.is_none() {
+            code.extend(quoted(line).map(|quoted| (number, quoted.to_owned())));
+        } else if fence.is_some_and(|language| language.is_empty() || language.starts_with("rust"))
+        {
+            code.push((number, source::split(line).0));
+        }
+    }
+    code
+}
+
+/// What a line of prose has between backticks.
+pub(crate) fn quoted(line: &str) -> impl Iterator<Item = &str> {
+    code_spans(line).into_iter().map(|span| &line[span.start + 1..span.end])
+}
+
 /// Lines outside fenced code, with their numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     (1..).zip(text.lines()).filter(move |(_, line)| {
-        let is_fence = line.trim_start().starts_with("```");
+        let is_fence = is_fence(line);
         in_code ^= is_fence;
         !in_code && !is_fence
     })
+}
+
+/// Whether fenced code begins or ends with the line.
+pub(crate) fn is_fence(line: &str) -> bool {
+    line.trim_start().starts_with("```")
 }
 
 /// Bytes of the line between backticks.
@@ -121,6 +153,13 @@ mod tests {
         let text = "a\n[b](c.md#d) and [e](#f), `[g](h)`, [i](https://j/k)\n";
         let link = |path, anchor| Link { line: 2, path, anchor };
         assert_eq!(links(text), [link("c.md", "d"), link("", "f")]);
+    }
+
+    #[test]
+    fn code_is_what_is_quoted_or_fenced() {
+        let page = "a `b c` d `e`\n```\nf // g\n```\n```console\nh\n```\n```rust\ni\n```\n";
+        let expected = [(1, "b c"), (1, "e"), (3, "f "), (9, "i")];
+        assert_eq!(code(page), expected.map(|(line, code)| (line, code.to_owned())));
     }
 
     #[test]

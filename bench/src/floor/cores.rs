@@ -1,8 +1,9 @@
-//! The round trip of one cache line between two threads on two cores: the floor below everything that two programs say to each
-//! other.
+//! The round trip of one cache line between two threads on two cores: the floor below everything
+//! that two programs say to each other.
 //!
-//! A hypervisor moves virtual cores between physical ones. Near each other a line comes back within some 110 ns, far
-//! apart within some 530, and streams follow by factors (docs/PERF.md), so that figures of both are not to be mixed.
+//! A hypervisor moves virtual cores between physical ones. Near each other a line comes back within
+//! some 110 ns, far apart within some 530, and streams follow by factors (docs/PERF.md), so that
+//! figures of both are not to be mixed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -31,8 +32,8 @@ struct Line {
     ready: AtomicBool,
 }
 
-/// The round trip between the first two cores in nanoseconds: what one batch of ten is faster than. `None`: there are no two, they
-/// cannot be had, or others keep them busy.
+/// The round trip between the first two cores in nanoseconds: what one batch of ten is faster than.
+/// `None`: there are no two, they cannot be had, or others keep them busy.
 pub(crate) fn round_trip_ns() -> Option<f64> {
     let [near, far] = two_cores().ok()?;
     between(near, far)

@@ -1,4 +1,5 @@
-//! Floors: what two threads reach over bare UDP on loopback and over bare memory, without any protocol.
+//! Floors: what two threads reach over bare UDP on loopback and over bare memory, without any
+//! protocol.
 //!
 //! Both pin themselves to cores of their own and poll busily, like the programs they are compared
 //! with. Messages are counted where they arrive.

@@ -1,5 +1,5 @@
-//! A ring in shared memory between two threads that copies every message twice, in and out: what a wire
-//! of memory that does the same cannot exceed.
+//! A ring in shared memory between two threads that copies every message twice, in and out: what a
+//! wire of memory that does the same cannot exceed.
 
 use std::cell::UnsafeCell;
 use std::hint::black_box;
@@ -37,10 +37,10 @@ pub(super) struct Ring {
     taken: Taken,
 }
 
-// SAFETY: only payloads are not atomic. `ends` hands out one producer and one consumer at a time; the
-// producer writes a payload before it stores its number with release and the consumer reads it after it
-// has seen that number with acquire. Likewise the consumer has read a payload before it counts it as
-// taken, and the producer writes there again only after it has seen that count.
+// SAFETY: only payloads are not atomic. `ends` hands out one producer and one consumer at a time;
+// the producer writes a payload before it stores its number with release and the consumer reads it
+// after it has seen that number with acquire. Likewise the consumer has read a payload before it
+// counts it as taken, and the producer writes there again only after it has seen that count.
 #[expect(unsafe_code, reason = "payloads are shared between threads without a lock")]
 unsafe impl Sync for Ring {}
 
@@ -89,8 +89,8 @@ impl Producer<'_> {
         let number = self.sent + 1;
         let slot = self.ring.slot(number);
         let bytes = message.len().min(SLOT_BYTES);
-        // SAFETY: the slot has room for `bytes`, `message` has as many, and the consumer has given the
-        // slot back or never had it, so that nobody else looks at it.
+        // SAFETY: the slot has room for `bytes`, `message` has as many, and the consumer has given
+        // the slot back or never had it, so that nobody else looks at it.
         #[expect(unsafe_code, reason = "the consumer's thread reads what is written here")]
         unsafe {
             let from = black_box(message.as_ptr());
@@ -110,8 +110,8 @@ pub(super) struct Consumer<'a> {
 }
 
 impl Consumer<'_> {
-    /// Copies the next message out and says how long it is; `None`: there is none. What is longer than
-    /// `buffer` is cut off.
+    /// Copies the next message out and says how long it is; `None`: there is none. What is longer
+    /// than `buffer` is cut off.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let number = self.received + 1;
         let slot = self.ring.slot(number);
@@ -119,8 +119,8 @@ impl Consumer<'_> {
             return None;
         }
         let bytes = (slot.bytes.load(Ordering::Relaxed) as usize).min(buffer.len()).min(SLOT_BYTES);
-        // SAFETY: slot and `buffer` have `bytes`, and the producer leaves the slot alone until it is
-        // given back.
+        // SAFETY: slot and `buffer` have `bytes`, and the producer leaves the slot alone until it
+        // is given back.
         #[expect(unsafe_code, reason = "the producer's thread wrote what is read here")]
         unsafe {
             // Not seen through: otherwise only what is looked at is copied.

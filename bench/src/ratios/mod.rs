@@ -9,14 +9,14 @@ use clap::Args;
 use self::quantity::Quantity;
 use self::rows::Compared;
 use crate::block::Block;
+use crate::comparison::Comparison;
 use crate::effort::Effort;
-use crate::row::Row;
 use crate::tool::{Tools, Wire};
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Choice {
-    /// With ratios and floor, measure only rows in whose wire, name or reference one of these texts stands,
-    /// for example 'READ' or 'udp ib_send'; may be repeated or separated by commas.
+    /// With ratios and floor, measure only rows in whose wire, name or reference one of these texts
+    /// stands, for example 'READ' or 'udp ib_send'; may be repeated or separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "PATTERN")]
     rows: Vec<String>,
     /// With ratios and floor, measure the rows of this wire only.
@@ -24,9 +24,9 @@ pub(crate) struct Choice {
     wire: Option<Wire>,
 }
 
-/// Rounds of all rows that were asked for; up to as many again of those that were measured with the cores in
-/// other places than what they are compared with. What fails leaves its cell empty: the others are still worth
-/// knowing.
+/// Rounds of all rows that were asked for; up to as many again of those that were measured with the
+/// cores in other places than what they are compared with. What fails leaves its cell empty: the
+/// others are still worth knowing.
 ///
 /// # Errors
 /// No row is as asked for.
@@ -36,7 +36,7 @@ pub(crate) fn measure(
     rounds: u32,
     effort: Effort,
     choice: &Choice,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<Comparison>> {
     let all = if is_floor { rows::floors() } else { rows::all() };
     let mut rows = chosen(all, choice)?;
     for round in 1..=2 * rounds {
@@ -90,8 +90,8 @@ fn measure_round<'a>(tools: &Tools, effort: Effort, rows: impl Iterator<Item = &
     }
 }
 
-/// What is ours is measured once: that it failed counts. Other people's programs get a second try, because
-/// without them there is nothing to compare with.
+/// What is ours is measured once: that it failed counts. Other people's programs get a second try,
+/// because without them there is nothing to compare with.
 fn measured(quantity: Quantity, tools: &Tools, effort: Effort) -> Option<Block> {
     let tries = if quantity.is_ours() { 1 } else { 2 };
     (0..tries).find_map(|_| {

@@ -12,7 +12,8 @@ const SMALL_BYTES: usize = 64;
 const TINY_BYTES: usize = 16;
 const LARGE_BYTES: usize = 8192;
 const DEPTH: usize = 256;
-/// What RDMA's own papers measure: a WRITE of a word, messages of 64 KiB, and 128 of them under way.
+/// What RDMA's own papers measure: a WRITE of a word, messages of 64 KiB, and 128 of them under
+/// way.
 const WORD_BYTES: usize = 8;
 const LONG_BYTES: usize = 64 << 10;
 const RC_DEPTH: usize = 128;
@@ -35,7 +36,7 @@ const MPI_MESSAGES: u32 = 4_000;
 
 /// What libfabric runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum On {
+pub(super) enum Provider {
     /// The software device.
     Efa(Wire),
     Tcp,
@@ -52,7 +53,8 @@ pub(super) enum Quantity {
     RingPingPong,
     RingGoodput,
     RingRate,
-    /// What perftest measures over SRD: 64 B in microseconds, 8 KiB in Gbit/s, 64 B in millions per second.
+    /// What perftest measures over SRD: 64 B in microseconds, 8 KiB in Gbit/s, 64 B in millions per
+    /// second.
     SendLatency(Wire),
     SendGoodput(Wire),
     SendRate(Wire),
@@ -69,17 +71,17 @@ pub(super) enum Quantity {
     /// Connections of a RoCE device that `cmtime` sets up by rdma_cm in a second.
     CmRate,
     /// `fi_pingpong`, 64 B in microseconds.
-    FiPingPong(On),
+    FiPingPong(Provider),
     /// `efa-bench` over libfabric, 16 B in millions per second.
-    TinyRate(On),
+    TinyRate(Provider),
     /// 8 KiB and 1 MiB over libfabric's `tcp` in Gbit/s.
     TcpGoodput,
     TcpLong,
     /// RDMA READ of 1 MiB in Gbit/s.
     Read(Wire),
     /// Open MPI: 64 B in microseconds, 1 MiB in Gbit/s.
-    MpiLatency(On),
-    MpiGoodput(On),
+    MpiLatency(Provider),
+    MpiGoodput(Provider),
 }
 
 impl Quantity {
@@ -93,7 +95,7 @@ impl Quantity {
             | Self::TinyRate(on)
             | Self::MpiLatency(on)
             | Self::MpiGoodput(on) => {
-                matches!(on, On::Efa(_))
+                matches!(on, Provider::Efa(_))
             }
             _ => false,
         }
@@ -167,7 +169,7 @@ impl Quantity {
     }
 }
 
-impl On {
+impl Provider {
     const fn name(self) -> &'static str {
         match self {
             Self::Efa(_) => "efa",
@@ -184,10 +186,10 @@ impl On {
     }
 }
 
-fn tiny_rate(on: On, tools: &Tools, effort: Effort) -> Result<f64> {
+fn tiny_rate(on: Provider, tools: &Tools, effort: Effort) -> Result<f64> {
     let (fabric, messages) = match on {
-        On::Efa(_) => ("libfabric:efa", TINY_MESSAGES),
-        On::Tcp | On::Shm => (tool::TCP, TCP_MESSAGES),
+        Provider::Efa(_) => ("libfabric:efa", TINY_MESSAGES),
+        Provider::Tcp | Provider::Shm => (tool::TCP, TCP_MESSAGES),
     };
     let stream = EfaBench {
         benchmark: "bandwidth",

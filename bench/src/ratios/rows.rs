@@ -1,14 +1,14 @@
 //! The rows of the table: what stands beside what, and what is wanted of it.
 
-use super::quantity::{On, Quantity};
-use crate::row::{Row, Wanted};
+use super::quantity::{Provider, Quantity};
+use crate::comparison::{Bound, Comparison};
 use crate::tool::Wire;
 
 /// A row and what fills it.
 #[derive(Debug)]
 pub(super) struct Compared {
     pub(super) wire: Wire,
-    pub(super) row: Row,
+    pub(super) row: Comparison,
     pub(super) ours: Quantity,
     pub(super) reference: Option<Quantity>,
 }
@@ -19,13 +19,13 @@ impl Compared {
         what: &'static str,
         (ours, unit): (Quantity, &'static str),
         (reference, name): Reference,
-        wanted: Wanted,
+        wanted: Bound,
     ) -> Self {
         let section = match wire {
             Wire::Auto => AUTO,
             Wire::Udp => UDP,
         };
-        let row = Row { section, ..Row::new(what, unit, name, wanted) };
+        let row = Comparison { section, ..Comparison::new(what, unit, name, wanted) };
         Self { wire, row, ours, reference: Some(reference) }
     }
 
@@ -48,8 +48,8 @@ const AUTO: &str = "Default wire (memory between programs of one user on one mac
 const UDP: &str = "UDP (softefa run --wire udp):";
 const FLOORS: &str = "Floors of this machine:";
 
+use Bound::{AtLeast, Nothing, RatioAtLeast, RatioAtMost};
 use Quantity as Q;
-use Wanted::{AtLeast, Nothing, RatioAtLeast, RatioAtMost};
 
 const SEND_LAT: &str = "ib_send_lat 64 B";
 const SEND_BW: &str = "ib_send_bw 8 KiB";
@@ -59,7 +59,7 @@ const RC_WRITE_LAT: &str = "RC write 8 B";
 const RC_SEND: &str = "RC send 64 KiB";
 const RC_WRITE: &str = "RC write 64 KiB";
 /// Three times the best that was published of the kernel's rxe on one machine, 8.7 Gbit/s.
-const THREE_RXE: Wanted = AtLeast(26.1);
+const THREE_RXE: Bound = AtLeast(26.1);
 const RDMA_CM: &str = "rdma_cm connections";
 const FI_PINGPONG: &str = "fi_pingpong 64 B";
 const READ: &str = "RDMA READ 1 MiB";
@@ -71,8 +71,8 @@ const RING: &str = "bare ring";
 const GSO: &str = "UDP GSO/GRO";
 const TCP: &str = "libfabric tcp";
 const UDP_PING: Reference = (Q::UdpPingPong, "UDP ping-pong");
-const FI_SHM: Reference = (Q::FiPingPong(On::Shm), "libfabric shm");
-const FI_TCP: Reference = (Q::FiPingPong(On::Tcp), TCP);
+const FI_SHM: Reference = (Q::FiPingPong(Provider::Shm), "libfabric shm");
+const FI_TCP: Reference = (Q::FiPingPong(Provider::Tcp), TCP);
 const READ_TCP: Reference = (Q::TcpLong, TCP);
 
 /// Soft-EFA beside what is below and beside it.
@@ -84,13 +84,13 @@ pub(super) fn all() -> Vec<Compared> {
 
 fn over_default() -> Vec<Compared> {
     let wire = Wire::Auto;
-    let on = On::Efa(wire);
+    let on = Provider::Efa(wire);
     let row =
         |what, unit, ours, beside, wanted| Compared::new(wire, what, (ours, unit), beside, wanted);
-    let mpi_lat = (Q::MpiLatency(On::Tcp), TCP);
-    let mpi_bw = (Q::MpiGoodput(On::Tcp), TCP);
+    let mpi_lat = (Q::MpiLatency(Provider::Tcp), TCP);
+    let mpi_bw = (Q::MpiGoodput(Provider::Tcp), TCP);
     let ring = (Q::RingGoodput, RING);
-    let tiny_tcp = (Q::TinyRate(On::Tcp), TCP);
+    let tiny_tcp = (Q::TinyRate(Provider::Tcp), TCP);
     vec![
         row(SEND_LAT, "us", Q::SendLatency(wire), FI_SHM, RatioAtMost(2.0)).aim(1.3),
         row(SEND_LAT, "us", Q::SendLatency(wire), (Q::RingPingPong, RING), Nothing),
@@ -118,7 +118,7 @@ fn over_udp() -> Vec<Compared> {
         |what, unit, ours, beside, wanted| Compared::new(wire, what, (ours, unit), beside, wanted);
     vec![
         row(SEND_LAT, "us", Q::SendLatency(wire), UDP_PING, RatioAtMost(1.35)).aim(1.2),
-        row(FI_PINGPONG, "us", Q::FiPingPong(On::Efa(wire)), FI_TCP, RatioAtMost(1.0)),
+        row(FI_PINGPONG, "us", Q::FiPingPong(Provider::Efa(wire)), FI_TCP, RatioAtMost(1.0)),
         row(SEND_BW, "Gbit/s", Q::SendGoodput(wire), (Q::UdpGoodput, GSO), RatioAtLeast(0.75))
             .aim(0.85),
         row(SEND_BW, "Gbit/s", Q::SendGoodput(wire), (Q::TcpGoodput, TCP), RatioAtLeast(3.0)),
@@ -132,16 +132,17 @@ fn over_udp() -> Vec<Compared> {
     ]
 }
 
-/// Nothing here is like it: each connection is four messages, a queue pair, and its way through four states.
+/// Nothing here is like it: each connection is four messages, a queue pair, and its way through
+/// four states.
 fn connections() -> Compared {
-    let row = Row { section: AUTO, ..Row::new(RDMA_CM, "/s", "", AtLeast(500.0)) };
+    let row = Comparison { section: AUTO, ..Comparison::new(RDMA_CM, "/s", "", AtLeast(500.0)) };
     Compared { wire: Wire::Auto, row, ours: Q::CmRate, reference: None }
 }
 
 /// Floors alone.
 pub(super) fn floors() -> Vec<Compared> {
     let row = |ours, wire, what, unit| {
-        let row = Row { section: FLOORS, ..Row::new(what, unit, "", Nothing) };
+        let row = Comparison { section: FLOORS, ..Comparison::new(what, unit, "", Nothing) };
         Compared { wire, row, ours, reference: None }
     };
     vec![
@@ -183,7 +184,7 @@ mod tests {
             let is_harder = match row.wanted {
                 RatioAtMost(limit) => aim < limit,
                 RatioAtLeast(limit) | AtLeast(limit) => aim > limit,
-                Wanted::RatioWithin(_) | Nothing => false,
+                Bound::RatioWithin(_) | Nothing => false,
             };
             assert!(is_harder, "{row:?}");
         }

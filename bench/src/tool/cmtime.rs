@@ -12,8 +12,8 @@ const OTHERS: [&str; 5] = ["disconnect", "destroy", "destroy id", "destroy qp", 
 /// Width of the names of steps where no colon ends them.
 const NAME_COLUMNS: usize = 13;
 
-/// Connections per second, from an id to an established queue pair of a RoCE device; `count` are set up, each step for
-/// all of them before the next one.
+/// Connections per second, from an id to an established queue pair of a RoCE device; `count` are
+/// set up, each step for all of them before the next one.
 ///
 /// # Errors
 /// The program is missing, fails or prints something unknown.
@@ -31,8 +31,9 @@ pub(crate) fn connections_per_s(tools: &Tools, count: u32) -> Result<f64> {
     Ok(f64::from(count) * 1e3 / ms)
 }
 
-/// The sum of the totals of all steps of the set-up. Releases of rdma-core before 56 print milliseconds in the first
-/// column and a colon behind each name, later ones microseconds in the second.
+/// The sum of the totals of all steps of the set-up. Releases of rdma-core before 56 print
+/// milliseconds in the first column and a colon behind each name, later ones microseconds in the
+/// second.
 fn set_up_ms(output: &str) -> Option<f64> {
     let mut rows = output.lines().skip_while(|line| !line.starts_with("step"));
     let heading = rows.next()?;

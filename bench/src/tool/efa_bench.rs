@@ -1,5 +1,5 @@
-//! `efa-bench`: for what no packaged program measures (streaming over libfabric's `tcp`), and as the
-//! program that is judged.
+//! `efa-bench`: for what no packaged program measures (streaming over libfabric's `tcp`), and as
+//! the program that is judged.
 
 use std::time::Duration;
 

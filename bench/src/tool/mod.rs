@@ -56,7 +56,8 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Those beside the `softefa` command; they run wherever the kernel puts them, over the default wire.
+    /// Those beside the `softefa` command; they run wherever the kernel puts them, over the default
+    /// wire.
     pub(crate) fn beside(softefa: &Path) -> Self {
         let (device, wire, places) = (Device::Efa, Wire::Auto, Places::default());
         Self { softefa: softefa.to_path_buf(), device, wire, places }

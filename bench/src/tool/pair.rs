@@ -100,7 +100,8 @@ pub(super) fn run(
     Ok(output)
 }
 
-/// The same with a server that goes on for ever and has a UDP port: it is ended when the client is done.
+/// The same with a server that goes on for ever and has a UDP port: it is ended when the client is
+/// done.
 ///
 /// # Errors
 /// As [`run`].
@@ -150,8 +151,8 @@ fn is_bound(port: u16) -> bool {
     fs::read_to_string("/proc/net/udp").is_ok_and(|table| has_port(&table, port, None))
 }
 
-/// Columns of the table: number, local address, remote address, state (0A = listening). Any state will do where none
-/// is asked for.
+/// Columns of the table: number, local address, remote address, state (0A = listening). Any state
+/// will do where none is asked for.
 fn has_port(table: &str, port: u16, state: Option<&str>) -> bool {
     let end = format!(":{port:04X}");
     table.lines().any(|line| {

@@ -11,12 +11,14 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// A processor for each side, with real-time priority if wanted; `None`: wherever there is room.
+    /// A processor for each side, with real-time priority if wanted; `None`: wherever there is
+    /// room.
     pub(crate) fn new(cpus: Option<&[usize]>, realtime: bool) -> Self {
         let words = |side: usize| {
             let mut words = Vec::new();
             if realtime {
-                // In turn with its own threads: first in, first out would leave those no time at all.
+                // In turn with its own threads: first in, first out would leave those no time at
+                // all.
                 words.extend(["chrt", "-r", "10"].map(str::to_owned));
             }
             if let Some(cpu) = cpus.and_then(|cpus| cpus.get(side)) {

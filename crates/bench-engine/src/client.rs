@@ -13,18 +13,18 @@ use crate::interrupt;
 use crate::looks::{Looks, Pair};
 use crate::measure::{Blocks, Until};
 use crate::ramp;
-use crate::session::{Coordinates, Session};
+use crate::session::{BenchSession, Coordinates};
 use crate::target::Target;
 use crate::timeline::Live;
 
 /// A benchmark as the user asked for it.
 #[derive(Debug, Clone)]
 pub struct MeasureRequest {
-    /// What the reader of the result sees; empty: the provider's name.
+    /// The name that the reader of the result sees; empty: the provider's name.
     pub name: String,
     /// The benchmark's name as it was asked for.
     pub test: String,
-    /// What all sides open.
+    /// The job that all sides open.
     pub job: JobSpec,
     /// Messages in bytes, one size after the other.
     pub sizes: Vec<usize>,
@@ -36,7 +36,7 @@ pub struct MeasureRequest {
     pub parameters: Vec<usize>,
     /// Messages per second of each thread; 0: as fast as it can.
     pub rates_per_s: Vec<u64>,
-    /// When a block ends.
+    /// The condition that ends a block.
     pub limit: Limit,
     /// Time before a block that does not count.
     pub warmup_ms: u64,
@@ -46,13 +46,14 @@ pub struct MeasureRequest {
     pub histograms: bool,
     /// Read what adapters count.
     pub counters: bool,
-    /// What becomes of the order of messages, one after the other.
+    /// The treatments of the order of messages, one after the other.
     pub orders: Vec<Order>,
     /// Say this often what happens while a window is open; `None`: nobody watches.
     pub watch: Option<Duration>,
-    /// Raise the rate of each place until this does not hold; `None`: the rates are those that were named.
+    /// Raise the rate of each place until this does not hold; `None`: the rates are those that were
+    /// named.
     pub ramp: Option<Ramp>,
-    /// How often each point is measured in a session.
+    /// The condition that ends the repetitions of a point in a session.
     pub until: Until,
     /// Sessions, one after the other.
     pub runs: usize,
@@ -63,7 +64,8 @@ pub struct MeasureRequest {
 }
 
 impl MeasureRequest {
-    /// Number of measurements that are certain: points times blocks times sessions. Of a ramp it is a guess.
+    /// Number of measurements that are certain: points times blocks times sessions. Of a ramp it is
+    /// a guess.
     pub fn measurements(&self) -> usize {
         let steps = if self.ramp.is_some() { ramp::STEPS_USUAL } else { 1 };
         self.places().len() * self.ways().len() * self.until.blocks() * self.runs * steps
@@ -86,16 +88,16 @@ impl MeasureRequest {
 /// A run, and why it ended early if it did.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was measured.
+    /// The run that was measured.
     pub run: Run,
-    /// What limits the meaning of its figures.
+    /// The warnings that limit the meaning of its figures.
     pub warnings: Vec<String>,
-    /// Why it ended early.
+    /// The reason why it ended early.
     pub failure: Option<Failure>,
 }
 
-/// Measures all points of a request, in as many sessions as it asks for. An error means that nothing was
-/// measured; what fails later is in the outcome beside the points that were done.
+/// Measures all points of a request, in as many sessions as it asks for. An error means that
+/// nothing was measured; what fails later is in the outcome beside the points that were done.
 pub fn run(
     targets: &[Target],
     request: &MeasureRequest,
@@ -142,7 +144,7 @@ fn session(
     request.job.crowded = crowd.is_some();
     let request = &request;
     let live = request.watch.map(|every| Live { every, voice: progress.voice() });
-    let mut session = Session::open(targets, request, live.as_ref())?;
+    let mut session = BenchSession::open(targets, request, live.as_ref())?;
     let mut warnings: Vec<String> = crowd.into_iter().collect();
     let mut run = session.new_run(request);
     let mut specs = Vec::new();
@@ -207,8 +209,8 @@ fn session(
     Ok(Outcome { run, warnings, failure })
 }
 
-/// The processors of both sides, where both are of this machine: those that were asked for, else two that the
-/// threads will be on.
+/// The processors of both sides, where both are of this machine: those that were asked for, else
+/// two that the threads will be on.
 fn processors(targets: &[Target], request: &MeasureRequest) -> Option<Pair> {
     if !targets.iter().all(Target::is_here) {
         return None;
@@ -218,7 +220,7 @@ fn processors(targets: &[Target], request: &MeasureRequest) -> Option<Pair> {
     Pair::new(server, client)
 }
 
-/// What to say when `--until` was not reached.
+/// Returns what to say when `--until` was not reached.
 pub fn doubt(order: &Blocks, run: &Run, points: usize) -> Option<String> {
     let doubtful = order.doubtful();
     (doubtful > 0).then(|| {
@@ -245,8 +247,8 @@ fn crowd(targets: &[Target], job: &JobSpec) -> Option<String> {
 }
 
 /// Measures the points in the order of `order`; `measure` is told whether it is a point's first
-/// block, beside which counters are read: that takes as long as they lag behind. Answers the blocks of each point, and what ended the
-/// measurement early.
+/// block, beside which counters are read: that takes as long as they lag behind. Answers the blocks
+/// of each point, and what ended the measurement early.
 pub fn measure_blocks(
     name: &str,
     specs: &[PointSpec],

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::watch::Silence;
 
-/// Changes with every incompatible change of [`Message`], and of what measuring threads say to each other.
+/// Changes with every incompatible change of [`Message`], and of what measuring threads say to each
+/// other.
 pub(crate) const PROTOCOL: u32 = 8;
 const MAGIC: &str = "efa-bench";
 /// Longest frame accepted; the longest real one is a fabric description.
@@ -72,7 +73,7 @@ pub enum Message {
     Damaged(String),
 }
 
-/// What waits on a connection; of several the last of these counts.
+/// The event that waits on a connection; of several the last of these counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pending {
     Nothing,
@@ -85,8 +86,8 @@ pub(crate) enum Pending {
     Closed,
 }
 
-/// What measuring threads see of the connections of a session: whether another side has something to
-/// say or has gone, and whether this side wants them to end.
+/// The signals that measuring threads get from the connections of a session: whether another side
+/// has something to say or has gone, and whether this side wants them to end.
 #[derive(Debug, Clone)]
 pub(crate) struct Signals {
     streams: Arc<[TcpStream]>,
@@ -97,7 +98,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// For the measuring threads of a session that has these connections.
+    /// Makes the signals for the measuring threads of a session that has these connections.
     pub(crate) fn of<'a>(
         controls: impl IntoIterator<Item = &'a Control>,
         timeout: Duration,
@@ -129,13 +130,13 @@ impl Signals {
         }
     }
 
-    /// Those of a connection without a session.
+    /// Makes the signals of a connection without a session.
     #[cfg(test)]
     pub(crate) fn over(stream: TcpStream, timeout: Duration) -> Self {
         Self { streams: [stream].into(), timeout, end: Arc::default(), crowded: false }
     }
 
-    /// How long silence is tolerated.
+    /// Returns how long silence is tolerated.
     pub(crate) const fn timeout(&self) -> Duration {
         self.timeout
     }

@@ -1,5 +1,5 @@
-//! The servers of a session as the client sees them: a control connection to each. They are nodes 1,
-//! 2, ... in the order in which they were named; the client is node 0 and speaks between them.
+//! The servers of a session as the client sees them: a control connection to each. They are nodes
+//! 1, 2, ... in the order in which they were named; the client is node 0 and speaks between them.
 
 use std::time::{Duration, Instant};
 
@@ -77,7 +77,7 @@ impl Group {
         Ok(Self { members })
     }
 
-    /// For the client's measuring threads.
+    /// Returns the signals for the client's measuring threads.
     pub(crate) fn signals(&self, timeout: Duration, crowded: bool) -> Result<Signals, Failure> {
         Signals::of(self.members.iter().map(|member| &member.control), timeout, crowded)
     }
@@ -178,7 +178,7 @@ impl Group {
         }
     }
 
-    /// What all nodes have counted up to now; `ours` is read while the servers read theirs.
+    /// Reads what all nodes have counted up to now; `ours` is read while the servers read theirs.
     pub(crate) fn read_counters(
         &mut self,
         ours: impl FnOnce() -> Option<Snapshot>,
@@ -200,8 +200,8 @@ impl Group {
             if member.control.is_closed() {
                 return member.named(Err(Failure::closed("measuring")));
             }
-            // Nobody has been asked anything: it says that it failed. `explained` reads it beside what
-            // the others say.
+            // Nobody has been asked anything: it says that it failed. `explained` reads it beside
+            // what the others say.
             if member.control.has_message() {
                 return member.named(Err(gave_up()));
             }
@@ -292,8 +292,8 @@ mod tests {
         (group, accepting.join().expect("accepted"))
     }
 
-    /// The client hears of the first one's end before it has noticed the death of the second one, which
-    /// was the reason.
+    /// The client hears of the first one's end before it has noticed the death of the second one,
+    /// which was the reason.
     #[test]
     fn who_died_is_named_though_another_was_heard_before() {
         let (mut group, mut servers) = session(3);

@@ -25,7 +25,7 @@ pub fn describe() -> Host {
     }
 }
 
-/// What this host calls itself.
+/// Returns the name that this host has for itself.
 pub fn name() -> String {
     line("/proc/sys/kernel/hostname")
 }
@@ -66,8 +66,8 @@ fn clock_read_ns() -> f64 {
     (start.elapsed().as_nanos() as f64 / f64::from(READS) * 10.0).round() / 10.0
 }
 
-/// What about this machine or program makes figures worse than they could be, where both sides have
-/// so many processors; takes a fifth of a second. Call it before measuring.
+/// Finds what makes figures worse on this machine or of this program than they could be, where both
+/// sides have so many processors; takes a fifth of a second. Call it before measuring.
 pub fn doubts(cores: usize) -> Vec<String> {
     let mut doubts = Vec::new();
     if cfg!(debug_assertions) {

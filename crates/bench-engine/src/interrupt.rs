@@ -22,10 +22,10 @@ use signal_hook::iterator::Signals;
 static ASKED: AtomicBool = AtomicBool::new(false);
 static CHILDREN: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
-/// How long children may take to write what they have, and servers to end a session.
+/// The time that children may take to write what they have, and servers to end a session.
 pub const GRACE: Duration = Duration::from_secs(8);
 
-/// From now on an interruption is noted instead of ending the process.
+/// Notes an interruption from now on instead of ending the process.
 pub fn watch() -> Result<(), Failure> {
     // Opened now: while they are loaded, libraries below it hold these signals and would end this
     // process. A machine without it is told so when somebody asks for one of its fabrics.
@@ -41,8 +41,8 @@ pub fn watch() -> Result<(), Failure> {
     thread.map(|_| ()).map_err(|e| failed(&e))
 }
 
-/// From now on this process ends when standard input is closed, so that no client outlives the plan
-/// it belongs to; what it has nobody waits for.
+/// Ends this process when standard input is closed, so that no client outlives the plan it belongs
+/// to; what it has nobody waits for.
 pub fn end_with_stdin() {
     let body = || {
         let mut byte = [0_u8; 64];

@@ -34,7 +34,7 @@ const LINE_BYTES: usize = 64;
 /// More memory for one endpoint is a mistake.
 const MEMORY_BYTES_MAX: usize = 1 << 44;
 
-/// Which side of a measurement this process is.
+/// The side of a measurement that this process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     /// Starts and reports.
@@ -43,7 +43,7 @@ pub(crate) enum Side {
     Server,
 }
 
-/// What a lane is told.
+/// A command to a lane.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// What the counterpart said in the exchange.
@@ -56,7 +56,7 @@ pub(crate) enum Command {
     Sent(u64),
 }
 
-/// What a lane reports.
+/// A report of a lane.
 #[derive(Debug)]
 pub(crate) enum Report {
     /// Opened; nothing said to the peer yet.
@@ -188,7 +188,8 @@ impl OutOfBand for Port {
     }
 }
 
-/// A lane's part of a point: its endpoints, its line to the thread that speaks for it, and what is to be measured.
+/// A lane's part of a point: its endpoints, its line to the thread that speaks for it, and what is
+/// to be measured.
 pub(crate) struct Part<'a, B> {
     pub(crate) links: &'a mut [Link<B>],
     pub(crate) port: &'a Port,
@@ -212,7 +213,7 @@ pub(crate) struct Task {
     pub(crate) live: Option<Live>,
 }
 
-/// What a side of a workload has to open.
+/// Returns what a side of a workload has to open.
 pub(crate) fn wants<W: Workload>(job: &JobSpec, side: Side, thread: usize) -> Wants {
     let is_client = side == Side::Client;
     let (tx_depth, rx_depth) = W::depths(job, side, thread);
@@ -255,8 +256,8 @@ pub(crate) fn affordable(wants: &Wants) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Receives that a point has on each endpoint: those that a session for it alone would have, so that it
-/// does not matter what else a sweep measures.
+/// Receives that a point has on each endpoint: those that a session for it alone would have, so
+/// that it does not matter what else a sweep measures.
 fn receives<W: Workload>(task: &Task, point: PointSpec) -> usize {
     let PointSpec { depth: tx_depth, rx_depth, .. } = point;
     let job = JobSpec { tx_depth, rx_depth, ..(*task.job).clone() };
@@ -299,8 +300,8 @@ fn warm_up<B: Backend>(task: &Task, links: &mut [Link<B>], port: &Port) -> Resul
 }
 
 fn run<B: Backend, W: Workload>(task: &Task, port: &mut Port) -> Result<(), Failure> {
-    // Memory comes from the node of the thread that first writes it, which is this one; threads that
-    // the fabric starts stay there, too.
+    // Memory comes from the node of the thread that first writes it, which is this one; threads
+    // that the fabric starts stay there, too.
     let _near = (!task.near.is_empty()).then(|| Pinned::among(&task.near)).transpose()?;
     let mut links = connect::<B>(task, port)?;
     // Only after the fabric has started threads of its own, which stay free.
@@ -429,7 +430,7 @@ impl Lane {
         }
     }
 
-    /// What happened in the course of the last window.
+    /// Returns what happened in the course of the last window.
     pub(crate) fn course(&self) -> Option<Course> {
         self.told.set(0);
         self.courses.take().pop()

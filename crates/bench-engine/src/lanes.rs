@@ -14,8 +14,8 @@ use crate::numa;
 use crate::timeline::{self, Live};
 use crate::workload::Functions;
 
-/// All measuring threads of one side of a session. Dropping them ends them and waits for it, so that
-/// no library is unloaded under their feet.
+/// All measuring threads of one side of a session. Dropping them ends them and waits for it, so
+/// that no library is unloaded under their feet.
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
     signals: Signals,
@@ -153,7 +153,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// What happened in the course of the last point, in all lanes that tell.
+    /// Returns what happened in the course of the last point, in all lanes that tell.
     pub(crate) fn timeline(&self) -> Option<Timeline> {
         let courses: Vec<_> = self.lanes.iter().filter_map(Lane::course).collect();
         timeline::together(&courses)

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use bench_record::failure::Failure;
 use bench_record::spec::{JobSpec, Operation};
 
-use crate::backend::{BURST, Backend, How, Kind, Lengths, Posted, Work};
+use crate::backend::{BURST, Backend, Kind, Lengths, PostFlags, Posted, Work};
 use crate::lane::Side;
 use crate::measure::Random;
 
@@ -21,8 +21,8 @@ pub(crate) struct Arrival {
     pub(crate) len_bytes: usize,
 }
 
-/// Which receives are posted. A point has as many as it asks for, whatever others of its session do: what
-/// an earlier one has posted beyond that is used up first, and stays away.
+/// Which receives are posted. A point has as many as it asks for, whatever others of its session
+/// do: what an earlier one has posted beyond that is used up first, and stays away.
 #[derive(Debug, Default)]
 struct Receives {
     wanted: usize,
@@ -47,8 +47,8 @@ pub(crate) struct Link<B> {
     quiet_in_flight: usize,
     /// Operations of ours that have completed, or were done at once.
     pub(crate) completed: u64,
-    /// Messages that arrived and were not handled, oldest first; room for every posted receive, so that it
-    /// never grows.
+    /// Messages that arrived and were not handled, oldest first; room for every posted receive, so
+    /// that it never grows.
     pub(crate) arrived: VecDeque<Arrival>,
     /// Slots with bytes that were READ, oldest first, where they are kept; and those of atomics.
     pub(crate) fetched: VecDeque<usize>,
@@ -101,7 +101,7 @@ impl<B: Backend> Link<B> {
         self.backend.begin(lengths);
     }
 
-    /// From now on so many receives are posted, if there are as many.
+    /// Keeps so many receives posted from now on, if there are as many.
     pub(crate) fn keep_posted(&mut self, wanted: usize) -> Result<(), Failure> {
         self.receives.wanted = wanted;
         while self.receives.posted < wanted {
@@ -208,8 +208,8 @@ impl<B: Backend> Link<B> {
         self.backend.payload(slot)
     }
 
-    /// Tries to send the slot that `next_tx` answered as a message of its own; false when the fabric
-    /// is full.
+    /// Tries to send the slot that `next_tx` answered as a message of its own; false when the
+    /// fabric is full.
     #[inline]
     pub(crate) fn try_send(&mut self, len_bytes: usize) -> Result<bool, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(false) };
@@ -217,8 +217,8 @@ impl<B: Backend> Link<B> {
         self.try_slot(work, slot, len_bytes, false)
     }
 
-    /// Tries to send the slot that `next_tx` answered as a message, whatever the job moves bytes by;
-    /// `more` follows at once.
+    /// Tries to send the slot that `next_tx` answered as a message, whatever the job moves bytes
+    /// by; `more` follows at once.
     #[inline]
     pub(crate) fn try_message(&mut self, len_bytes: usize, more: bool) -> Result<bool, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(false) };
@@ -237,7 +237,8 @@ impl<B: Backend> Link<B> {
         self.tx_free.push(slot);
     }
 
-    /// Tries to send a slot that `take_tx` took; false when the fabric is full. `more` follows at once.
+    /// Tries to send a slot that `take_tx` took; false when the fabric is full. `more` follows at
+    /// once.
     #[inline]
     pub(crate) fn try_taken(
         &mut self,
@@ -245,7 +246,12 @@ impl<B: Backend> Link<B> {
         len_bytes: usize,
         more: bool,
     ) -> Result<bool, Failure> {
-        match self.backend.post(Work::Send, slot, len_bytes, How { more, ..How::PLAIN })? {
+        match self.backend.post(
+            Work::Send,
+            slot,
+            len_bytes,
+            PostFlags { more, ..PostFlags::PLAIN },
+        )? {
             Posted::Full => return Ok(false),
             Posted::Free => {
                 self.completed += 1;
@@ -256,7 +262,7 @@ impl<B: Backend> Link<B> {
         Ok(true)
     }
 
-    /// From now on slots with bytes that were READ wait in `fetched`, until `put_back`.
+    /// Keeps slots with bytes that were READ in `fetched` from now on, until `put_back`.
     pub(crate) fn keep_reads(&mut self) {
         self.is_reading.resize(self.backend.tx_slots(), false);
         self.fetched.reserve(self.backend.tx_slots());
@@ -272,7 +278,7 @@ impl<B: Backend> Link<B> {
         more: bool,
     ) -> Result<Option<usize>, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(None) };
-        let how = How { more, ..How::PLAIN };
+        let how = PostFlags { more, ..PostFlags::PLAIN };
         let posted = self.backend.post(Work::Read { offset }, slot, len_bytes, how)?;
         if posted == Posted::Full {
             return Ok(None);
@@ -282,13 +288,13 @@ impl<B: Backend> Link<B> {
         Ok(Some(slot))
     }
 
-    /// From now on `try_file` sends parts of this file.
+    /// Lets `try_file` send parts of this file from now on.
     pub(crate) fn attach_file(&mut self, file: OwnedFd) -> Result<(), Failure> {
         self.backend.attach_file(file)
     }
 
-    /// Tries to send the front of the slot that `next_tx` answered, and a part of the file behind it,
-    /// as one message; false when the fabric is full.
+    /// Tries to send the front of the slot that `next_tx` answered, and a part of the file behind
+    /// it, as one message; false when the fabric is full.
     #[inline]
     pub(crate) fn try_file(
         &mut self,
@@ -327,7 +333,8 @@ impl<B: Backend> Link<B> {
         len_bytes: usize,
         more: bool,
     ) -> Result<bool, Failure> {
-        let posted = self.backend.post(work, slot, len_bytes, How { more, ..How::PLAIN })?;
+        let posted =
+            self.backend.post(work, slot, len_bytes, PostFlags { more, ..PostFlags::PLAIN })?;
         match posted {
             Posted::Full => return Ok(false),
             Posted::Free => self.completed += 1,
@@ -349,7 +356,8 @@ impl<B: Backend> Link<B> {
     fn try_quiet(&mut self, len_bytes: usize, more: bool) -> Result<bool, Failure> {
         let quiet = self.quiet_posts + 1 < self.complete_every;
         let work = self.work(CONSTANT_SLOT, len_bytes);
-        let posted = self.backend.post(work, CONSTANT_SLOT, len_bytes, How { more, quiet })?;
+        let posted =
+            self.backend.post(work, CONSTANT_SLOT, len_bytes, PostFlags { more, quiet })?;
         if posted == Posted::Full {
             return Ok(false);
         }

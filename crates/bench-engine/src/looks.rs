@@ -1,4 +1,5 @@
-//! How far apart two processors are right now: the round trip of one cache line between two threads that are kept on them.
+//! How far apart two processors are right now: the round trip of one cache line between two threads
+//! that are kept on them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +12,8 @@ use crate::affinity::Pinned;
 
 /// How long a look takes.
 const LOOK: Duration = Duration::from_millis(10);
-/// Where processors are so busy with others that not even this many batches come about, nothing is said.
+/// Where processors are so busy with others that not even this many batches come about, nothing is
+/// said.
 const BATCHES_MIN: usize = 8;
 /// Round trips between two clock reads: short beside what disturbs them.
 const BATCH: u64 = 32;
@@ -56,8 +58,9 @@ impl Pair {
         (first != second).then_some(Self(first, second))
     }
 
-    /// The round trip between them now in ns: what one of ten batches is faster than, so that threads that look up now and then
-    /// do not count. `None`: it cannot be measured (a processor is not ours, or is not given to us).
+    /// The round trip between them now in ns: what one of ten batches is faster than, so that
+    /// threads that look up now and then do not count. `None`: it cannot be measured (a processor
+    /// is not ours, or is not given to us).
     pub(crate) fn look(self) -> Option<f64> {
         let line = Line::default();
         std::thread::scope(|scope| {

@@ -1,8 +1,10 @@
-//! A ramp of rates: the rate of an open loop doubles until its tail is beyond a bound, and what lies between the last rate that kept it and
-//! the first that did not is halved until they are near each other.
+//! A ramp of rates: the rate of an open loop doubles until its tail is beyond a bound, and what
+//! lies between the last rate that kept it and the first that did not is halved until they are near
+//! each other.
 //!
-//! Each step is a point of its own, in the record with all its blocks. Its tail counts from the moments for which operations were due, those
-//! included that were not done when the window closed: a fabric that falls behind cannot hide it by being asked less.
+//! Each step is a point of its own, in the record with all its blocks. Its tail counts from the
+//! moments for which operations were due, those included that were not done when the window closed:
+//! a fabric that falls behind cannot hide it by being asked less.
 
 use bench_record::failure::Failure;
 use bench_record::spec::{Limit, PointSpec};
@@ -72,8 +74,8 @@ fn rate_of(operations: f64, spec: PointSpec) -> u64 {
     ((operations / seconds).ceil() as u64).clamp(1, RATE_MAX)
 }
 
-/// Climbs from each of these points; `measure` is told whether it is a step's first block. Answers a point for each step, and what ended
-/// it early.
+/// Climbs from each of these points; `measure` is told whether it is a step's first block. Answers
+/// a point for each step, and what ended it early.
 pub(crate) fn climb(
     specs: &[PointSpec],
     (ramp, blocks): (Ramp, usize),
@@ -162,7 +164,8 @@ mod tests {
         Point { rate_per_s, open_loop: Some(found), ..Point::new(spec.size_bytes, spec.depth) }
     }
 
-    /// Climbs where `p99_us` tells the tail of each rate; answers rate and number of blocks of each step.
+    /// Climbs where `p99_us` tells the tail of each rate; answers rate and number of blocks of each
+    /// step.
     fn climbed(first: u64, mut p99_us: impl FnMut(u64) -> Option<f64>) -> Vec<(u64, usize)> {
         let mut progress = Progress::new(0, true);
         let mut measured = Vec::new();

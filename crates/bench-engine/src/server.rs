@@ -27,7 +27,7 @@ pub(crate) const WORD_EVERY: Duration = Duration::from_millis(200);
 /// More threads or endpoints than this are a mistake, not a measurement.
 const ENDPOINTS_MAX: usize = 4096;
 
-/// How to serve.
+/// The options of a server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// The address to listen at.
@@ -42,7 +42,7 @@ pub struct ServerOptions {
     pub quiet: bool,
 }
 
-/// What the first line on standard output starts with; the port follows at its end.
+/// The start of the first line on standard output; the port follows at its end.
 pub const READY: &str = "efa-bench server: listening on ";
 
 /// Serves until told to end.
@@ -98,7 +98,7 @@ impl Server {
         self.address.port()
     }
 
-    /// What ends it from another thread.
+    /// Returns what ends the server from another thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper { ended: Arc::clone(&self.ended), address: self.address }
@@ -146,7 +146,8 @@ fn end_with_stdin(stopper: &Stopper) {
     let mut stdin = std::io::stdin();
     while stdin.read(&mut byte).is_ok_and(|n| n > 0) {}
     stopper.stop();
-    // A peer that was killed in a lock that it shared with us (libfabric's shm) never gives it back.
+    // A peer that was killed in a lock that it shared with us (libfabric's shm) never gives it
+    // back.
     std::thread::sleep(interrupt::GRACE);
     interrupt::end_now();
 }

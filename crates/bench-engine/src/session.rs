@@ -32,7 +32,7 @@ const WORD_EVERY: Duration = Duration::from_millis(200);
 pub(crate) type Coordinates = (usize, usize, usize);
 
 /// A session with servers: the endpoints of all sides, ready for one point after the other.
-pub(crate) struct Session {
+pub(crate) struct BenchSession {
     lanes: Lanes,
     group: Group,
     job: Arc<JobSpec>,
@@ -45,7 +45,7 @@ pub(crate) struct Session {
     is_watched: bool,
 }
 
-impl Session {
+impl BenchSession {
     /// Opens all sides; `live`: who watches.
     pub(crate) fn open(
         targets: &[Target],
@@ -136,7 +136,7 @@ impl Session {
         }
     }
 
-    /// Why a point is not possible on this fabric.
+    /// Returns why a point is not possible on this fabric.
     pub(crate) fn refusal(&self, operation: Operation, place: Coordinates) -> Option<String> {
         (Functions::of(self.job.benchmark).refusal)(self, operation, place)
     }
@@ -218,7 +218,7 @@ impl Session {
         if self.histograms { PackedTimes::pack(of, times_ns) } else { None }
     }
 
-    /// What all sides open.
+    /// Returns the job that all sides open.
     pub(crate) fn job(&self) -> &JobSpec {
         &self.job
     }
@@ -242,8 +242,9 @@ impl Session {
         self.group.counts()
     }
 
-    /// Of points in which both sides send: lets both end once the windows of both are over. Answers how
-    /// many messages the client and the server have sent, and what each side has received.
+    /// Ends a point in which both sides send: lets both end once the windows of both are over.
+    /// Answers how many messages the client and the server have sent, and what each side has
+    /// received.
     pub(crate) fn both_ways(&mut self) -> Result<([u64; 2], [Vec<ReceiverCount>; 2]), Failure> {
         self.lanes.windows_closed(0)?;
         self.group.expect(&Message::WindowDone, "waiting for the end of the server's window")?;
@@ -333,7 +334,8 @@ fn connect(lanes: &Lanes, group: &mut Group, job: &JobSpec) -> Result<Opened, Fa
         // Servers may still be busy with each other.
         group.settle(Duration::from_millis(job.timeout_ms / 2));
     }
-    // Who still waits for a message of the warm-up that was lost or damaged learns that none will come.
+    // Who still waits for a message of the warm-up that was lost or damaged learns that none will
+    // come.
     group.send(&Message::Working)?;
     group.expect(&Message::Ready, "warming up")?;
     Ok(opened)

@@ -4,7 +4,7 @@ use bench_record::fabric_name::FabricName;
 use bench_record::spec::{Arrivals, Benchmark, EndpointKind, Flow, JobSpec, Operation};
 use bench_record::workload::WorkSpec;
 
-/// What `efa-bench local bandwidth --fabric tcp -s 64 -d DEPTH` opens.
+/// Returns the job that `efa-bench local bandwidth --fabric tcp -s 64 -d DEPTH` opens.
 pub(crate) fn stream_job(depth: usize) -> JobSpec {
     JobSpec {
         benchmark: Benchmark::Bandwidth,

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 pub struct Target {
     /// Name or address.
     pub host: String,
-    /// Of its control connection.
+    /// The port of its control connection.
     pub port: u16,
 }
 

@@ -1,5 +1,6 @@
-//! What happens in the course of a window: each measuring thread counts in parts of equal length, and tells the thread that waits for it when
-//! the window is over, or part by part where somebody watches. No thread wakes up for it.
+//! What happens in the course of a window: each measuring thread counts in parts of equal length,
+//! and tells the thread that waits for it when the window is over, or part by part where somebody
+//! watches. No thread wakes up for it.
 
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ const KEPT_MAX: usize = 10_000;
 /// Longer than any window.
 const NEVER: Duration = Duration::from_secs(1 << 32);
 
-/// Who watches, and how often there is something to see.
+/// The watcher, and how often there is something to see.
 #[derive(Debug, Clone)]
 pub(crate) struct Live {
     pub(crate) every: Duration,
@@ -56,7 +57,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// For a point; `every`: how often somebody looks.
+    /// Begins the timeline of a point; `every`: how often somebody looks.
     pub(crate) fn new(point: PointSpec, every: Option<Duration>, reports: Sender<Report>) -> Self {
         let (part, kept) = match (every, point.limit) {
             (Some(every), Limit::DurationMs(ms)) => {
@@ -92,7 +93,7 @@ impl Recorder {
         self.until = now.checked_add(self.part);
     }
 
-    /// So many operations have ended, which took this long each.
+    /// Notes so many operations that have ended, which took this long each.
     #[inline]
     pub(crate) fn note(&mut self, now: Instant, took: Duration, count: u64) {
         let Some(until) = self.until else { return };
@@ -140,7 +141,8 @@ impl Recorder {
 }
 
 impl Live {
-    /// Tells the part of that number: "[  2.00-  3.00 s]    103,422/s  mean 9.52 µs  longest 412 µs".
+    /// Tells the part of that number:
+    /// "[  2.00-  3.00 s]    103,422/s  mean 9.52 µs  longest 412 µs".
     pub(crate) fn tell(&self, number: u32, part: Part) {
         let (from, every) =
             (self.every.as_secs_f64() * f64::from(number), self.every.as_secs_f64());

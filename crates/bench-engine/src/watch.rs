@@ -6,7 +6,7 @@ use bench_record::failure::Failure;
 
 use crate::exchange::{Pending, Signals};
 
-/// What a loop that found nothing should do.
+/// The advice for a loop that found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idle {
     /// Go on polling.
@@ -19,8 +19,9 @@ pub(crate) enum Idle {
     Quiet,
 }
 
-/// How long nothing has happened while somebody looked. A process that did not run, because it was
-/// stopped or others had the processors, has not looked, and what it waits for may be there.
+/// The time for which nothing has happened while somebody looked. A process that did not run,
+/// because it was stopped or others had the processors, has not looked, and what it waits for may
+/// be there.
 #[derive(Debug)]
 pub(crate) struct Silence {
     last_look: Instant,
@@ -69,7 +70,7 @@ impl<'a> Watch<'a> {
         Self { signals, doing, is_deaf: false, spins: 0, silence: None, last_look: None }
     }
 
-    /// For what goes on until it is done, whatever the other side says meanwhile.
+    /// Watches what goes on until it is done, whatever the other side says meanwhile.
     pub(crate) const fn deaf(signals: &'a Signals, doing: &'static str) -> Self {
         Self { is_deaf: true, ..Self::new(signals, doing) }
     }

@@ -1,8 +1,9 @@
 //! How far apart the two processors of a measurement were.
 //!
-//! A virtual machine's processors are moved between physical ones while programs run. When both are on one complex of cores a
-//! line comes back within some 110 ns, when they are on two within some 530, and whatever two processes say to each
-//! other costs in step with it (docs/PERF.md). So the figures of blocks measured near and far are not of one machine.
+//! A virtual machine's processors are moved between physical ones while programs run. When both are
+//! on one complex of cores a line comes back within some 110 ns, when they are on two within some
+//! 530, and whatever two processes say to each other costs in step with it (docs/PERF.md). So the
+//! figures of blocks measured near and far are not of one machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ const NEAR_NS: f64 = 250.0;
 /// Round trips whose ratio is below this are alike.
 const ALIKE: f64 = 1.6;
 
-/// Where two processors are.
+/// The distance of two processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -33,7 +34,7 @@ impl Phase {
         }
     }
 
-    /// Of what lies between two looks, in ns.
+    /// Judges by the times of two looks, in ns.
     pub fn between(before_ns: f64, after_ns: f64) -> Self {
         let (low, high) = (before_ns.min(after_ns), before_ns.max(after_ns));
         match (low < NEAR_NS, high < NEAR_NS) {
@@ -50,7 +51,7 @@ impl Phase {
     }
 }
 
-/// Where the processors were beside a block, or beside the blocks of a point that count.
+/// The distance of the processors beside a block, or beside the blocks of a point that count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cores {
     pub phase: Phase,
@@ -67,14 +68,14 @@ impl Cores {
         Self { phase, round_trip_ns: before_ns.min(after_ns), left_out: Vec::new() }
     }
 
-    /// In words: "near 112 ns".
+    /// Returns it in words: "near 112 ns".
     pub fn words(&self) -> String {
         format!("{} {:.0} ns", self.phase.name(), self.round_trip_ns)
     }
 }
 
-/// The phase whose blocks count: near, when a third of those with the processors in one place were, else far.
-/// `None`: all count, because for most of them no such place is known.
+/// The phase whose blocks count: near, when a third of those with the processors in one place were,
+/// else far. `None`: all count, because for most of them no such place is known.
 pub fn counting<'a>(blocks: impl Iterator<Item = &'a Option<Cores>>) -> Option<Phase> {
     let (mut near, mut far, mut others) = (0, 0, 0);
     for cores in blocks {
@@ -97,7 +98,8 @@ pub fn common(blocks: impl Iterator<Item = Phase>) -> Option<Phase> {
     blocks.reduce(|one, other| if one == other { one } else { Phase::Changed })
 }
 
-/// Of all these points: "cores near: 112 ns (12 points); far: 530 ns (2 points); ...".
+/// Returns in words where all these points were measured: "cores near: 112 ns (12 points); far: 530
+/// ns (2 points); ...".
 pub fn words<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> String {
     let known = points.filter_map(|point| point.cores.as_ref());
     let mut words = Vec::new();

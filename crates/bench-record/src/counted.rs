@@ -10,7 +10,7 @@ pub type Counts = BTreeMap<String, u64>;
 /// All that one side has counted up to now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Who counts: "device rdmap0s6", "IP of the network namespace".
+    /// The source that counts: "device rdmap0s6", "IP of the network namespace".
     pub of: String,
     pub counts: Counts,
 }
@@ -23,14 +23,14 @@ const PACKETS: [(&str, u64); 3] = [("tx_pkts", 1), ("port_xmit_packets", 1), ("I
 const RETRANSMITTED: [(&str, u64); 3] =
     [("retrans_pkts", 1), ("packet_seq_err", 1), ("Tcp.RetransSegs", 1)];
 
-/// What was counted beside one block of a point.
+/// The counts beside one block of a point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Messages that the client sent in the block, warm-up and tail included; 0: not known.
     pub messages: u64,
     /// A server has the client's source: its counts are those of both directions.
     pub is_shared: bool,
-    /// By node, the client first; `None` where nobody counts.
+    /// The counters of each node, the client first; `None` where nobody counts.
     pub nodes: Vec<Option<Snapshot>>,
 }
 
@@ -39,7 +39,7 @@ pub struct Counted {
 pub struct Reading(pub Vec<Option<Snapshot>>);
 
 impl Counted {
-    /// What was counted between two readings; `None` when nobody counts.
+    /// Returns what was counted between two readings; `None` when nobody counts.
     pub fn between(before: &Reading, after: &Reading, messages: u64) -> Option<Self> {
         let pairs = before.0.iter().zip(&after.0);
         let nodes: Vec<_> =
@@ -50,7 +50,7 @@ impl Counted {
         nodes.iter().any(Option::is_some).then_some(Self { messages, is_shared, nodes })
     }
 
-    /// What the client's side counted.
+    /// Returns what the client's side counted.
     pub fn client(&self) -> Option<&Snapshot> {
         self.nodes.first()?.as_ref()
     }

@@ -55,7 +55,7 @@ impl FabricName {
         }
     }
 
-    /// What tables call it.
+    /// Returns the name for tables.
     pub fn label(&self) -> String {
         match self {
             Self::Libfabric(provider) => format!("libfabric {provider}"),

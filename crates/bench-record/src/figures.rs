@@ -15,21 +15,21 @@ pub struct OpenLoop {
     pub answered_per_s: f64,
     /// Requests that were given up, because the fabric was too far behind.
     pub unposted: u64,
-    /// From the moment for which a request was intended. A request without an answer counts with the
-    /// age at which it was given up. Absent where no request was answered.
+    /// Times from the moment for which a request was intended. A request without an answer counts
+    /// with the age at which it was given up. Absent where no request was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Distribution>,
-    /// From the moment in which it was posted, of those that were answered.
+    /// Times from the moment in which a request was posted, of those that were answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Distribution>,
 }
 
-/// How far messages of a stream came out of the order in which they were posted.
+/// The distance of a stream's messages from the order in which they were posted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disorder {
     /// Messages that came after a later one of their thread.
     pub overtaken: u64,
-    /// Of so many.
+    /// The number of messages that were looked at.
     pub messages: u64,
     /// The largest distance of a message to a later one that came before, in messages.
     pub farthest: u64,
@@ -42,7 +42,7 @@ pub struct Disorder {
 }
 
 impl Disorder {
-    /// Of receivers together; `None` where no number was read.
+    /// Joins the counts of receivers; `None` where no number was read.
     pub fn of<'a>(counts: impl IntoIterator<Item = &'a ReceiverCount>) -> Option<Self> {
         let all = counts.into_iter().fold(Self::default(), |sum, one| Self {
             overtaken: sum.overtaken + one.overtaken,
@@ -101,7 +101,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Of times in ns, each divided by `ways`; `None` where there are none.
+    /// Summarizes times in ns, each divided by `ways`; `None` where there are none.
     pub fn of(times_ns: &Histogram<u64>, ways: u32) -> Option<Self> {
         let us = |time_ns: u64| time_ns as f64 / 1_000.0 / f64::from(ways);
         let at = |quantile: f64| us(times_ns.value_at_quantile(quantile));
@@ -145,8 +145,8 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// What several receiving threads counted: their rates add up, since their windows are of one
-    /// length and lie within each other's streams.
+    /// Joins what several receiving threads counted: their rates add up, since their windows are of
+    /// one length and lie within each other's streams.
     pub fn of(threads: &[ReceiverCount]) -> Self {
         let each = threads.iter().map(|c| Self::new(c.messages, c.bytes, c.seconds));
         each.fold(Self::default(), Self::and)
@@ -186,7 +186,7 @@ impl Bandwidth {
         }
     }
 
-    /// Of which only the rate of its messages is known.
+    /// Makes a bandwidth of which only the rate of its messages is known.
     pub fn of_rate(mmsg_per_s: f64, size_bytes: usize) -> Self {
         let mb_per_s = mmsg_per_s * size_bytes as f64;
         let gbit_per_s = mb_per_s * 8.0 / 1e3;
@@ -202,7 +202,7 @@ fn together<T>(one: Option<T>, other: Option<T>, both: impl FnOnce(T, T) -> T) -
     }
 }
 
-/// What the receiver of a bandwidth point saw.
+/// The counts of the receiver of a bandwidth point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReceiverCount {
     /// Messages and bytes within the window, and its length.
@@ -217,12 +217,12 @@ pub struct ReceiverCount {
     pub duplicates: u64,
     /// Messages whose sequence number was read.
     pub numbered: u64,
-    /// Of those with a sequence number: how many came after a later one of their thread, and by how
-    /// many numbers at most.
+    /// Messages with a sequence number that came after a later one of their thread, and by how many
+    /// numbers at most.
     pub overtaken: u64,
     pub farthest: u64,
-    /// Messages that waited for earlier ones, where they are handed on in order, and how many did at
-    /// the same time at most.
+    /// Messages that waited for earlier ones, where they are handed on in order, and how many did
+    /// at the same time at most.
     #[serde(default)]
     pub held: u64,
     #[serde(default)]
@@ -233,7 +233,7 @@ pub struct ReceiverCount {
     /// whole process.
     pub cpu_ns: u64,
     pub process_cpu_ns: u64,
-    /// Of a shuffle.
+    /// The counts of a shuffle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<ShuffleCount>,
 }

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
-/// What was timed.
+/// The kind of time that a histogram holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimesOf {
@@ -19,7 +19,7 @@ pub enum TimesOf {
 }
 
 impl TimesOf {
-    /// By how much a time is divided for the figures of its point.
+    /// Returns by how much a time is divided for the figures of its point.
     pub const fn ways(self) -> u32 {
         match self {
             Self::RoundTrips => 2,

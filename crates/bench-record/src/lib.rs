@@ -1,5 +1,5 @@
-//! What `efa-bench` measures and what it finds: specs and names on one side, the result schema on the other. Nothing here opens a
-//! fabric.
+//! What `efa-bench` measures and what it finds: specs and names on one side, the result schema on
+//! the other. Nothing here opens a fabric.
 //!
 //! The schema is `efa-bench/2`. Fields are only ever added; files of `efa-bench/1` can be read.
 #![forbid(unsafe_code)]
@@ -73,9 +73,9 @@ pub struct Results {
     /// The command that made this file.
     pub command: String,
     pub host: Host,
-    /// What limits the meaning of the figures.
+    /// The warnings that limit the meaning of the figures.
     pub warnings: Vec<String>,
-    /// Of files that a plan made.
+    /// The plan that made the file, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanRecord>,
     pub runs: Vec<Run>,
@@ -135,11 +135,12 @@ pub struct FabricRecord {
 /// One benchmark on one fabric.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Run {
-    /// What the reader sees: "Soft-EFA", "libfabric tcp", "EFA c5n.18xlarge (published)".
+    /// The name that the reader sees: "Soft-EFA", "libfabric tcp", "EFA c5n.18xlarge (published)".
     pub name: String,
-    /// Where it is from: "measured", "imported" (from the output of another tool) or "published".
+    /// The source of the figures: "measured", "imported" (from the output of another tool) or
+    /// "published".
     pub source: String,
-    /// Where published numbers are from.
+    /// The citation of published numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub citation: Option<String>,
     pub benchmark: Benchmark,
@@ -157,7 +158,7 @@ pub struct Run {
     /// All nodes were processes of one machine that met on its loopback address.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_loopback: bool,
-    /// What the software device was told to send messages over.
+    /// The wire that the software device was told to send messages over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<Wire>,
     /// Set-up phases of the client in µs.
@@ -181,7 +182,7 @@ pub struct Run {
     pub points: Vec<Point>,
 }
 
-/// Who counted.
+/// The side that counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedAt {
@@ -192,7 +193,7 @@ pub enum CountedAt {
     Initiator,
 }
 
-/// How a run was measured, beyond the sizes and depths of its points.
+/// The method of a run, beyond the sizes and depths of its points.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Method {
@@ -214,13 +215,13 @@ pub struct Method {
     pub counted_at: CountedAt,
     /// Threads outnumbered processors and took turns.
     pub crowded: bool,
-    /// What the calls of a workload were about.
+    /// The specification of a workload's calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub work: Option<WorkSpec>,
     /// Rates were raised until a tail was beyond this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ramp: Option<Ramp>,
-    /// Of the order of blocks and everything else random.
+    /// The seed of the order of blocks and of everything else random.
     pub seed: u64,
 }
 
@@ -276,8 +277,8 @@ impl Run {
         self.wire == Some(Wire::Shm)
     }
 
-    /// The same measured in several sessions, one after the other: each is one value of a point, and
-    /// the middle one counts. `None` without sessions.
+    /// The same measured in several sessions, one after the other: each is one value of a point,
+    /// and the middle one counts. `None` without sessions.
     pub fn of_sessions(sessions: Vec<Self>) -> Option<Self> {
         let runs = sessions.len();
         let mut sessions = sessions.into_iter();
@@ -305,7 +306,7 @@ impl Run {
         Some(whole)
     }
 
-    /// What was measured, in one word: the benchmark, or which operation of all ranks.
+    /// Returns what was measured, in one word: the benchmark, or which operation of all ranks.
     pub fn kind(&self) -> &str {
         match self.benchmark {
             Benchmark::Collective if !self.test.is_empty() => &self.test,

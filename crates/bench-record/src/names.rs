@@ -8,7 +8,7 @@ use clap::builder::PossibleValue;
 use crate::spec::{Benchmark, Operation};
 use crate::workload::Pattern;
 
-/// What can be asked for.
+/// The name of a test that can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Name(&'static Preset);
 
@@ -32,7 +32,7 @@ pub struct Preset {
     pub endpoints: usize,
     /// Nodes of `local`.
     pub nodes: usize,
-    /// Which operation of all ranks.
+    /// The operation of all ranks that it stands for.
     pub pattern: Option<Pattern>,
     /// Options that other names of the benchmark read.
     pub ignores: &'static [&'static str],
@@ -101,7 +101,8 @@ impl Name {
         *self.0
     }
 
-    /// Whether an option changes what is measured. One that no benchmark's room names is read by all.
+    /// Whether an option changes what is measured. One that no benchmark's room names is read by
+    /// all.
     pub fn reads(self, option: &str) -> bool {
         let is_of_some = Benchmark::ALL.iter().any(|own| own.about().reads(option));
         let is_read = !is_of_some || self.0.benchmark.about().reads(option);

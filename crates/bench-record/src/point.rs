@@ -39,13 +39,13 @@ pub struct Point {
     pub latency: Option<Latency>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
-    /// Of streams in both directions; then `bandwidth` is their sum.
+    /// The figures of streams in both directions; then `bandwidth` is their sum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub both_ways: Option<BothWays>,
-    /// From posting to completion, of one-sided operations that come one at a time.
+    /// Times from posting to completion, of one-sided operations that come one at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_time: Option<Distribution>,
-    /// Of atomics that this tool did.
+    /// The figures of atomics that this tool did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub atomics: Option<Atomics>,
     /// The mean of the same times, where that is what a tool prints.
@@ -61,40 +61,41 @@ pub struct Point {
     pub parameter: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<OpenLoop>,
-    /// What became of the order of messages.
+    /// The treatment of the order of messages.
     #[serde(default, skip_serializing_if = "Order::is_any")]
     pub order: Order,
-    /// How far messages came out of order; known where numbers are read.
+    /// The distance by which messages came out of order; known where numbers are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disorder: Option<Disorder>,
-    /// What streams moved beside a latency, measured at their receivers.
+    /// The bandwidth of the streams beside a latency, measured at their receivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Bandwidth>,
-    /// What adapters counted beside the first block.
+    /// The counts of adapters beside the first block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
     /// Messages that the client sent in the block, warm-up and tail included; 0: not known.
     #[serde(skip)]
     pub sent: u64,
-    /// Where the processors were beside the blocks; absent: not measured.
+    /// The distance of the processors beside the blocks; absent: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<Cores>,
     /// All times of the block that counts, for those who want more than percentiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<PackedTimes>,
-    /// What happened in the course of a block: of the one with the longest slump, if there was any or somebody watched.
+    /// The course of a block: of the one with the longest slump, if there was any or somebody
+    /// watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// Of a data system's calls; then `operation_time` is that of all of them.
+    /// The figures of a data system's calls; then `operation_time` is that of all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
-    /// Of an operation of all ranks; then `operation_time` is that of its slowest rank.
+    /// The figures of an operation of all ranks; then `operation_time` is that of its slowest rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<Collective>,
-    /// Of flows that meet at one node.
+    /// The figures of flows that meet at one node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incast: Option<Incast>,
-    /// Of tuples that went to the owners of their partitions.
+    /// The figures of tuples that went to the owners of their partitions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<Shuffle>,
 }
@@ -160,8 +161,8 @@ impl Point {
         found.or_else(median).or(self.operation_mean_us)
     }
 
-    /// The tail of what came by the clock, each operation from the moment for which it was due, in µs; `None` in a closed loop,
-    /// and where nothing was answered.
+    /// The tail of what came by the clock, each operation from the moment for which it was due, in
+    /// µs; `None` in a closed loop, and where nothing was answered.
     pub fn p99_from_due_us(&self) -> Option<f64> {
         if let Some(found) = self.open_loop {
             return found.response.map(|times| times.p99_us);

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The bound that a rate must keep: "p99<1ms". Times count from the moment for which an operation was due.
+/// The bound that a rate must keep: "p99<1ms". Times count from the moment for which an operation
+/// was due.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ramp {
     /// 99 of 100 operations take less than this in µs.

@@ -25,7 +25,7 @@ pub enum EndpointKind {
     Dgram,
 }
 
-/// How bytes are moved.
+/// The operation that moves bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
@@ -44,7 +44,8 @@ pub enum Operation {
     /// Add to 8 bytes of the peer's memory, and fetch what they were.
     #[value(name = "fetch_add", alias = "fetch-add")]
     FetchAdd,
-    /// Replace 8 bytes of the peer's memory if they are what they are compared with, and fetch what they were.
+    /// Replace 8 bytes of the peer's memory if they are what they are compared with, and fetch what
+    /// they were.
     #[value(name = "compare_swap", alias = "compare-swap")]
     CompareSwap,
     /// `fi_atomic`: add to 8 bytes of the peer's memory, and fetch nothing.
@@ -82,7 +83,7 @@ impl Operation {
     }
 }
 
-/// When a stream posts again.
+/// The rule by which a stream posts again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Window {
@@ -93,7 +94,7 @@ pub enum Window {
     Refill,
 }
 
-/// How requests of an open loop are spread over time.
+/// The distribution of an open loop's requests over time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
@@ -104,13 +105,13 @@ pub enum Arrivals {
     Fixed,
 }
 
-/// How a stream keeps its depth.
+/// The rules by which a stream keeps its depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     pub window: Window,
     /// One of so many operations completes (selective completion); 1: each.
     pub complete_every: usize,
-    /// So many operations are handed to the fabric at once.
+    /// Operations that are handed to the fabric at once.
     pub post_list: usize,
 }
 
@@ -126,7 +127,7 @@ pub struct JobSpec {
     pub benchmark: Benchmark,
     /// Nodes that take part: the client, which is node 0, and its servers.
     pub nodes: usize,
-    /// Which of them is told.
+    /// The number of the node that is told.
     pub node: usize,
     /// More threads that never sleep than processors: idle ones give theirs away.
     pub crowded: bool,
@@ -138,14 +139,14 @@ pub struct JobSpec {
     pub arrivals: Arrivals,
     /// Messages of the streams that load the fabric in bytes; 0: there are none.
     pub load_size_bytes: usize,
-    /// What the calls of a workload are about.
+    /// The specification of a workload's calls.
     pub work: WorkSpec,
     /// Longest message of the session in bytes.
     pub max_size_bytes: usize,
     /// Memory that messages come from, at random offsets, and that one-sided operations go to;
     /// 0: as much as the depth needs.
     pub memory_bytes: usize,
-    /// Of everything random.
+    /// The seed of everything random.
     pub seed: u64,
     /// Measuring threads of each node.
     pub threads: usize,
@@ -163,7 +164,7 @@ pub struct JobSpec {
     pub server_numa: Option<usize>,
 }
 
-/// When a point is finished.
+/// The condition that finishes a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -184,10 +185,10 @@ pub struct PointSpec {
     /// Messages per second of each thread that sends by the clock; 0: as fast as it can.
     pub rate_per_s: u64,
     /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
-    /// client keeps (index), bytes of a chunk (fileget, incast, collective) or of a buffer (shuffle); 0
-    /// elsewhere.
+    /// client keeps (index), bytes of a chunk (fileget, incast, collective) or of a buffer
+    /// (shuffle); 0 elsewhere.
     pub parameter: usize,
-    /// Of streams.
+    /// The treatment of the order of a stream's messages.
     #[serde(default)]
     pub order: Order,
 }

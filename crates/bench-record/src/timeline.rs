@@ -9,7 +9,8 @@ pub struct Timeline {
     pub part_ms: f64,
     /// Operations that ended in each part.
     pub operations: Vec<u64>,
-    /// Their times, mean and longest; 0 where none ended. Empty where operations are not timed one by one.
+    /// Their times, mean and longest; 0 where none ended. Empty where operations are not timed one
+    /// by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mean_us: Vec<f64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -19,10 +20,10 @@ pub struct Timeline {
 /// A time in which much less was done than usual.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slump {
-    /// From the opening of the window.
+    /// Its beginning, counted from the opening of the window.
     pub from_ms: f64,
     pub lasts_ms: f64,
-    /// What its slowest part did, in percent of the middle part.
+    /// The rate of its slowest part, in percent of the middle part's.
     pub least_percent: f64,
 }
 
@@ -34,7 +35,8 @@ const OPERATIONS_MIN: u64 = 50;
 const PARTS_MIN: usize = 8;
 
 impl Timeline {
-    /// The longest time in which much less was done than usual; `None`: there is none, or the parts are too short to tell.
+    /// The longest time in which much less was done than usual; `None`: there is none, or the parts
+    /// are too short to tell.
     #[must_use]
     pub fn slump(&self) -> Option<Slump> {
         let mut sorted = self.operations.clone();
@@ -60,7 +62,8 @@ impl Timeline {
         })
     }
 
-    /// How much of the window was lost in a slump: for choosing the worst of several blocks.
+    /// Returns how much of the window was lost in a slump, for choosing the worst of several
+    /// blocks.
     #[must_use]
     pub fn lost_ms(&self) -> f64 {
         self.slump().map_or(0.0, |own| own.lasts_ms * (100.0 - own.least_percent) / 100.0)

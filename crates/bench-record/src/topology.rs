@@ -3,7 +3,7 @@
 /// Nodes of one session at most: a set of them fits into one word.
 pub const NODES_MAX: usize = 64;
 
-/// Who has endpoints to whom.
+/// The nodes that have endpoints to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topology {
     /// Every server with the client.
@@ -24,7 +24,7 @@ impl Topology {
         firsts.flat_map(|first| (first + 1..nodes).map(move |second| (first, second))).collect()
     }
 
-    /// Whom that node talks to, in the order in which it connects.
+    /// Returns the peers of a node, in the order in which it connects.
     pub fn peers(self, nodes: usize, node: usize) -> Vec<usize> {
         let other = |(first, second): (usize, usize)| match node {
             _ if node == first => Some(second),

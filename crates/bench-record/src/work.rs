@@ -13,14 +13,14 @@ pub struct Work {
     pub seconds: f64,
     /// Million operations a second.
     pub mcalls_per_s: f64,
-    /// How operations followed each other (open loop); absent: closed loop.
+    /// The distribution by which operations followed each other (open loop); absent: closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
-    /// How late the next operation was at the end of the window (open loop): what grows with the
+    /// The delay of the next operation at the end of the window (open loop): what grows with the
     /// window is more than the fabric can do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind_ms: Option<f64>,
-    /// From start (closed loop) or when due (open loop) to end, by kind of operation.
+    /// Times from start (closed loop) or when due (open loop) to end, by kind of operation.
     pub actions: Vec<ActionTimes>,
     /// Parts of those times: "wait", until the message with a record was posted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -28,8 +28,8 @@ pub struct Work {
     /// READs of the peer's memory (index); 0 in files of workloads without.
     #[serde(default)]
     pub reads_per_call: f64,
-    /// Messages of both directions, and bytes of all that crossed the fabric with the headers of the
-    /// calls.
+    /// Messages of both directions, and bytes of all that crossed the fabric with the headers of
+    /// the calls.
     pub messages_per_call: f64,
     pub bytes_per_call: f64,
     /// Processor time of the measuring threads on each side, polling included; 0: not enough calls.
@@ -50,14 +50,14 @@ pub struct Work {
 /// Times of one kind of operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ActionTimes {
-    /// What they did: "get", "put", "record", "lookup", "commit", "abort".
+    /// The kind of operation: "get", "put", "record", "lookup", "commit", "abort".
     pub name: String,
-    /// Those that ended within the window.
+    /// Operations that ended within the window.
     pub calls: u64,
-    /// Those that were due and not done at its end (open loop).
+    /// Operations that were due and not done at its end (open loop).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unended: u64,
-    /// Of both: what was not done counts with the age that it had at the end.
+    /// The times of both: what was not done counts with the age that it had at the end.
     pub distribution: Distribution,
 }
 

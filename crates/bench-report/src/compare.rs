@@ -10,8 +10,8 @@ use crate::settings::{self, DEPTH, ENDPOINT, RX_DEPTH, SIZE};
 /// What may be special about a point of the comparison: its place, and what the run's name says.
 const SPECIAL: [&str; 4] = [SIZE, DEPTH, ENDPOINT, RX_DEPTH];
 
-/// All points of one name and benchmark that are of messages sent one by one, by one thread over one
-/// endpoint.
+/// All points of one name and benchmark that are of messages sent one by one, by one thread over
+/// one endpoint.
 #[derive(Debug)]
 struct Group<'a> {
     name: &'a str,
@@ -50,7 +50,7 @@ pub(crate) fn latency_us(point: &Point) -> Option<f64> {
 
 /// What a row of the comparison shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum ComparedQuantity {
     Median,
     /// Many tables were published with means only: what stands beside them is a mean, too.
     Mean,
@@ -60,54 +60,60 @@ enum What {
 
 /// A row of the comparison.
 #[derive(Debug, Clone, Copy)]
-struct Row {
-    what: What,
+struct ComparedPoint {
+    what: ComparedQuantity,
     size_bytes: usize,
     depth: usize,
 }
 
 /// The rows: sizes and depths that the published tables have as well.
-fn rows() -> Vec<Row> {
-    let row = |what| move |(size_bytes, depth)| Row { what, size_bytes, depth };
+fn rows() -> Vec<ComparedPoint> {
+    let row = |what| move |(size_bytes, depth)| ComparedPoint { what, size_bytes, depth };
     let latency = [16, 64, 512, 1024, 4096, 8192].map(|size_bytes| (size_bytes, 1));
     let bandwidth = [(512, 256), (4096, 256), (8192, 16), (8192, 64), (8192, 256)];
     let rate = [(16, 1), (16, 16), (16, 64), (16, 256), (16, 1024), (64, 256)];
-    let times = latency.map(row(What::Median)).into_iter().chain(latency.map(row(What::Mean)));
-    times.chain(bandwidth.map(row(What::Goodput))).chain(rate.map(row(What::Rate))).collect()
+    let times = latency
+        .map(row(ComparedQuantity::Median))
+        .into_iter()
+        .chain(latency.map(row(ComparedQuantity::Mean)));
+    times
+        .chain(bandwidth.map(row(ComparedQuantity::Goodput)))
+        .chain(rate.map(row(ComparedQuantity::Rate)))
+        .collect()
 }
 
-impl Row {
+impl ComparedPoint {
     const fn benchmark(self) -> Benchmark {
         match self.what {
-            What::Median | What::Mean => Benchmark::Latency,
-            What::Goodput | What::Rate => Benchmark::Bandwidth,
+            ComparedQuantity::Median | ComparedQuantity::Mean => Benchmark::Latency,
+            ComparedQuantity::Goodput | ComparedQuantity::Rate => Benchmark::Bandwidth,
         }
     }
 
     fn label(self) -> String {
         let Self { what, size_bytes, depth } = self;
         match what {
-            What::Median => format!("latency {size_bytes} B, median half round trip"),
-            What::Mean => format!("latency {size_bytes} B, mean half round trip"),
-            What::Goodput => format!("bandwidth {size_bytes} B, depth {depth}"),
-            What::Rate => format!("message rate {size_bytes} B, depth {depth}"),
+            ComparedQuantity::Median => format!("latency {size_bytes} B, median half round trip"),
+            ComparedQuantity::Mean => format!("latency {size_bytes} B, mean half round trip"),
+            ComparedQuantity::Goodput => format!("bandwidth {size_bytes} B, depth {depth}"),
+            ComparedQuantity::Rate => format!("message rate {size_bytes} B, depth {depth}"),
         }
     }
 
     const fn unit(self) -> &'static str {
         match self.what {
-            What::Median | What::Mean => "µs",
-            What::Goodput => "Gbit/s",
-            What::Rate => "M msg/s",
+            ComparedQuantity::Median | ComparedQuantity::Mean => "µs",
+            ComparedQuantity::Goodput => "Gbit/s",
+            ComparedQuantity::Rate => "M msg/s",
         }
     }
 
     fn value(self, point: &Point) -> Option<f64> {
         match self.what {
-            What::Median => point.latency?.distribution.map(|d| d.p50_us),
-            What::Mean => point.latency.map(|latency| latency.mean_us),
-            What::Goodput => point.bandwidth.map(|b| b.gbit_per_s),
-            What::Rate => point.bandwidth.map(|b| b.mmsg_per_s),
+            ComparedQuantity::Median => point.latency?.distribution.map(|d| d.p50_us),
+            ComparedQuantity::Mean => point.latency.map(|latency| latency.mean_us),
+            ComparedQuantity::Goodput => point.bandwidth.map(|b| b.gbit_per_s),
+            ComparedQuantity::Rate => point.bandwidth.map(|b| b.mmsg_per_s),
         }
     }
 
@@ -129,7 +135,8 @@ impl Row {
         if ratio.is_finite() { format!("{ratio:.2}x") } else { "-".to_owned() }
     }
 
-    /// The ratio of two points, or why there is none: measured near and far they are not of one machine.
+    /// The ratio of two points, or why there is none: measured near and far they are not of one
+    /// machine.
     fn ratio_of(self, first: Option<&Point>, other: Option<&Point>) -> String {
         let phase = |point: Option<&Point>| Some(point?.cores.as_ref()?.phase);
         match phase(first).zip(phase(other)) {
@@ -179,8 +186,9 @@ pub(crate) fn networks<'a>(runs: &[Run], names: impl Iterator<Item = &'a str>) -
     all.join(" beside ")
 }
 
-/// What may stand side by side: published adapters not beside what never left the memory of one machine.
-/// Where there are both, all that was measured is the first side, and what went over a network the second.
+/// What may stand side by side: published adapters not beside what never left the memory of one
+/// machine. Where there are both, all that was measured is the first side, and what went over a
+/// network the second.
 fn sides<'a>(runs: &[Run], names: &[&'a str]) -> Vec<Vec<&'a str>> {
     let not_over = |what: &str| -> Vec<&'a str> {
         names.iter().copied().filter(|name| network(runs, name) != what).collect()
@@ -201,7 +209,9 @@ pub fn tables(runs: &[Run], names: &[&str]) -> Vec<Table> {
 /// The comparison of the first name among `names` with the others.
 fn table(runs: &[Run], names: &[&str]) -> Table {
     let groups = groups(runs);
-    let value = |row: Row, name: &str| row.point(&groups, name).and_then(|point| row.value(point));
+    let value = |row: ComparedPoint, name: &str| {
+        row.point(&groups, name).and_then(|point| row.value(point))
+    };
     let has_value = |name: &&str| rows().iter().any(|row| value(*row, name).is_some());
     let names: Vec<&str> = names.iter().copied().filter(has_value).collect();
     let Some((first, others)) = names.split_first() else { return Table::default() };

@@ -19,7 +19,7 @@ pub(crate) struct Step<'a> {
 
 /// What the rates of a fabric came to at one place.
 #[derive(Debug, Clone)]
-pub(crate) struct Held<'a> {
+pub(crate) struct KeptRate<'a> {
     pub(crate) name: &'a str,
     /// The highest rate that kept the bound, with all lower ones.
     pub(crate) best: Option<Step<'a>>,
@@ -34,7 +34,7 @@ pub(crate) struct Ladder<'a> {
     /// What p99 had to stay below, in µs.
     pub(crate) bound_us: f64,
     /// One for each fabric.
-    pub(crate) entries: Vec<Held<'a>>,
+    pub(crate) entries: Vec<KeptRate<'a>>,
 }
 
 fn step<'a>(run: &Run, point: &'a Point) -> Option<Step<'a>> {
@@ -64,11 +64,11 @@ fn place(run: &Run, point: &Point) -> String {
 }
 
 /// The best of these rates, and the first that is too much.
-fn held<'a>(name: &'a str, bound_us: f64, mut steps: Vec<Step<'a>>) -> Held<'a> {
+fn held<'a>(name: &'a str, bound_us: f64, mut steps: Vec<Step<'a>>) -> KeptRate<'a> {
     steps.sort_by(|a, b| a.per_s.total_cmp(&b.per_s));
     let count = steps.iter().take_while(|step| step.p99_us < bound_us).count();
     let best = count.checked_sub(1).and_then(|last| steps.get(last)).copied();
-    Held { name, best, beyond: steps.get(count).copied() }
+    KeptRate { name, best, beyond: steps.get(count).copied() }
 }
 
 /// A place while it is looked for: its label, its bound, and the steps of each fabric.
@@ -102,7 +102,7 @@ pub(crate) fn ladders<'a>(runs: &'a [Run], names: &[&'a str], kind: &str) -> Vec
     };
     let mut ladders: Vec<Ladder<'a>> = places.into_iter().map(ladder).collect();
     // Of equally many fabrics the place that goes highest.
-    let reached = |own: &Held<'_>| own.best.map_or(0.0, |step| step.per_s);
+    let reached = |own: &KeptRate<'_>| own.best.map_or(0.0, |step| step.per_s);
     let highest = |own: &Ladder<'_>| own.entries.iter().map(reached).fold(0.0, f64::max);
     ladders.sort_by(|a, b| {
         b.entries.len().cmp(&a.entries.len()).then(highest(b).total_cmp(&highest(a)))
@@ -151,7 +151,7 @@ impl Step<'_> {
     }
 }
 
-impl Held<'_> {
+impl KeptRate<'_> {
     /// What is known of the highest rate.
     pub(crate) fn words(&self) -> String {
         match (&self.best, &self.beyond) {

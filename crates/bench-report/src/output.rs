@@ -58,7 +58,7 @@ pub fn json(results: &Results) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-/// Where results go.
+/// The files that results go to.
 #[derive(Debug, Clone, Copy)]
 pub struct Outputs<'a> {
     /// The result file.

@@ -20,10 +20,11 @@ pub(crate) use self::runs::{row_name, set_up_name};
 /// Plans that measure figures of the papers again.
 const PLANS_OF_PAPERS: [&str; 2] = ["paper", "efa-vs-rdma"];
 
-/// What is written of result files: the page itself, and the figures of the papers where they are asked for.
+/// The pages that are written of result files: the page itself, and the figures of the papers where
+/// they are asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pages {
-    /// What was measured.
+    /// The page of what was measured.
     pub main: Page,
     /// The figures of the papers, with what was measured of them.
     pub paper: Option<Page>,

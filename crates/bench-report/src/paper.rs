@@ -2,7 +2,7 @@
 
 use bench_record::spec::Benchmark;
 use bench_record::{Bandwidth, Latency, Point, Run};
-use published::{CITATION, Fabric, Row, Unit, rows};
+use published::{CITATION, Fabric, Measurement, Unit, rows};
 
 /// Name of the published EFA hardware in tables and plots.
 pub const EFA: &str = "paper:efa-c5n";
@@ -23,7 +23,7 @@ pub(crate) const fn name(fabric: Fabric) -> &'static str {
 /// Published runs of the plain benchmarks: latency over size, one stream over size and depth.
 pub fn runs() -> Vec<Run> {
     let rows = rows();
-    let run = |table: &str, fabric: Fabric, benchmark, point: fn(&Row) -> Option<Point>| {
+    let run = |table: &str, fabric: Fabric, benchmark, point: fn(&Measurement) -> Option<Point>| {
         let own = rows.iter().filter(|r| r.table == table && r.fabric == fabric);
         Run {
             source: "published".to_owned(),
@@ -40,17 +40,17 @@ pub fn runs() -> Vec<Run> {
     ]
 }
 
-fn point(row: &Row) -> Point {
+fn point(row: &Measurement) -> Point {
     Point::new(row.size_bytes as usize, row.depth as usize)
 }
 
-fn latency(row: &Row) -> Option<Point> {
+fn latency(row: &Measurement) -> Option<Point> {
     let latency = Latency { round_trips: None, mean_us: row.value, distribution: None };
     (row.unit == Unit::MeanUs).then(|| Point { latency: Some(latency), ..point(row) })
 }
 
 /// Message rates follow from the bandwidth: the printed ones have only two decimals.
-fn bandwidth(row: &Row) -> Option<Point> {
+fn bandwidth(row: &Measurement) -> Option<Point> {
     let (mmsg_per_s, gbit_per_s) = (row.mmsg_per_s(row.value)?, row.gbit_per_s(row.value)?);
     let mb_per_s = gbit_per_s * 1e3 / 8.0;
     let bandwidth = Bandwidth { messages: None, seconds: None, mb_per_s, gbit_per_s, mmsg_per_s };

@@ -1,9 +1,9 @@
-//! What names a measurement: everything that was asked for, as names and values. Two points with the
-//! same settings measured the same; what differs between points is what plots are about.
+//! What names a measurement: everything that was asked for, as names and values. Two points with
+//! the same settings measured the same; what differs between points is what plots are about.
 //!
-//! What does not name one: the seed, processors, warm-up and duration. Receives that were posted do, unless they are
-//! as many as the depth, which is what is measured when nothing is asked for; a record that does not know them
-//! (published, of other tools) is taken for such a one.
+//! What does not name one: the seed, processors, warm-up and duration. Receives that were posted
+//! do, unless they are as many as the depth, which is what is measured when nothing is asked for; a
+//! record that does not know them (published, of other tools) is taken for such a one.
 
 use std::fmt;
 
@@ -97,8 +97,8 @@ pub(crate) fn is_usual_but(run: &Run, point: &Point, special: &[&str]) -> bool {
     of(run, point).iter().all(|own| own.is_usual || special.contains(&own.name))
 }
 
-/// The receives of all points of a run, if there were others than each point's depth. A sweep with so many for all its points is one
-/// thing, at its deepest point too.
+/// The receives of all points of a run, if there were others than each point's depth. A sweep with
+/// so many for all its points is one thing, at its deepest point too.
 pub(crate) fn receives(run: &Run) -> Option<usize> {
     let has_own = match run.benchmark {
         // The ping-pong's, in older records; the streams' are what counts.

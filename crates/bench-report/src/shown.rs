@@ -1,12 +1,13 @@
 //! What a report shows of runs: one value for each measurement, wherever it stands.
 //!
-//! Runs of one name may have measured the same (a point of a sweep over sizes and of one over depths, two
-//! files of one report). All their blocks count as blocks of one measurement then, and the one whose figure lies nearest to
-//! the middle of them stands for all: in every table, figure and lesson, with the interval of all blocks. What else was found is
-//! listed beside it. Whoever shows runs begins here, and chooses nothing himself.
+//! Runs of one name may have measured the same (a point of a sweep over sizes and of one over
+//! depths, two files of one report). All their blocks count as blocks of one measurement then, and
+//! the one whose figure lies nearest to the middle of them stands for all: in every table, figure
+//! and lesson, with the interval of all blocks. What else was found is listed beside it. Whoever
+//! shows runs begins here, and chooses nothing himself.
 //!
-//! What names a measurement is in [`settings`]. Runs whose receives are others than each point's depth measured something
-//! else, and have a name of their own.
+//! What names a measurement is in [`settings`]. Runs whose receives are others than each point's
+//! depth measured something else, and have a name of their own.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ use crate::settings;
 /// Runs as they are shown.
 #[derive(Debug)]
 pub struct Shown {
-    /// With one value for each measurement.
+    /// The runs with one value for each measurement.
     pub runs: Vec<Run>,
     repeats: Vec<Repeat>,
 }
@@ -36,7 +37,7 @@ struct Repeat {
 type PointIndex = (usize, usize);
 
 impl Shown {
-    /// Of runs as they were measured.
+    /// Shows runs as they were measured.
     #[must_use]
     pub fn of(runs: &[Run]) -> Self {
         let mut this = Self { runs: runs.to_vec(), repeats: Vec::new() };
@@ -115,8 +116,8 @@ fn key(run: &Run, point: &Point) -> String {
     format!("{}\n{}\n{}\n{}", run.name, run.source, run.kind(), values.join("\n"))
 }
 
-/// The point that stands for all, and its figure; of equally good ones the last. Those that were measured with the processors elsewhere do
-/// not count.
+/// The point that stands for all, and its figure; of equally good ones the last. Those that were
+/// measured with the processors elsewhere do not count.
 fn one_of(points: &[&Point]) -> Option<(Point, f64)> {
     let phase = cores::counting(points.iter().map(|point| &point.cores));
     let is_there = |point: &&&Point| {
@@ -176,8 +177,8 @@ mod tests {
         ]
     }
 
-    /// Every number of a page's text, tables and data tables of plots that is one of the candidates, to
-    /// as many digits as people see.
+    /// Every number of a page's text, tables and data tables of plots that is one of the
+    /// candidates, to as many digits as people see.
     fn seen(page: &report::Page, candidates: &[&'static str]) -> Vec<&'static str> {
         let mut words: Vec<String> = page.summary.clone();
         for section in page.sections.iter().filter(|own| own.title != "Measured more than once") {

@@ -1,5 +1,5 @@
-//! How times are spread, from the histograms in the results: which share of them was longer than any
-//! given time. Percentiles are points of these lines; where the tail begins only a line shows.
+//! How times are spread, from the histograms in the results: which share of them was longer than
+//! any given time. Percentiles are points of these lines; where the tail begins only a line shows.
 
 use bench_record::{Point, Run, TimesOf};
 use report::{Axis, Chart, LOOKS, Scale, Section, Series, Stroke};
@@ -77,8 +77,8 @@ fn line(run: &Run, point: &Point, names: &[&str]) -> Option<Series> {
         .filter(|(time_us, share)| *share > 0.0 && *time_us < slowest_us)
         .collect();
     points.dedup_by(|a, b| a.0 == b.0);
-    // None took longer than the slowest, and nothing has no place on a logarithmic axis: how many took as
-    // long.
+    // None took longer than the slowest, and nothing has no place on a logarithmic axis: how many
+    // took as long.
     points.push((slowest_us, histogram.count_at(histogram.max()) as f64 / histogram.len() as f64));
     let is_plain = matches!(run.test.as_str(), "" | "latency");
     Some(Series {

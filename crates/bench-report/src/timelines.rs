@@ -1,5 +1,5 @@
-//! What happened in the course of a window: operations and their times over it, where for some time much less was done than usual, or where
-//! somebody watched.
+//! What happened in the course of a window: operations and their times over it, where for some time
+//! much less was done than usual, or where somebody watched.
 
 use bench_record::{Point, Run, Timeline};
 use report::{Axis, Chart, LOOKS, Layout, Scale, Section, Series, Stroke, Table, significant};

@@ -8,8 +8,8 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 /// Time between questions to a port where nobody is.
 pub(crate) const NOBODY_WAIT: Duration = Duration::from_millis(10);
 
-/// Before that a network that knows no way may be about to find one; a neighbour that does not answer takes
-/// Linux 3 s.
+/// Before that a network that knows no way may be about to find one; a neighbour that does not
+/// answer takes Linux 3 s.
 pub(crate) const NO_WAY_WAIT: Duration = Duration::from_secs(2);
 
 /// Times and limits of an [`Agent`](crate::Agent). Times are exponents as messages carry them:
@@ -18,7 +18,7 @@ pub(crate) const NO_WAY_WAIT: Duration = Duration::from_secs(2);
 pub struct Config {
     /// Exponent of the time within which both sides answer a message, at most 31.
     pub response_timeout: u8,
-    /// How often a message without answer is repeated, at most 15.
+    /// The number of times that a message without answer is repeated, at most 15.
     pub retries_max: u8,
     /// Exponent of the longest life of a datagram, at most 30. Ended connections are remembered
     /// for twice as long.
@@ -27,7 +27,8 @@ pub struct Config {
     pub ack_delay: u8,
     /// Exponent of the time that this side asks for when its program has not decided yet.
     pub service_timeout: u8,
-    /// How long is asked again where nobody is: the peer's program may be about to listen.
+    /// The time for which an agent asks again where nobody is: the peer's program may be about to
+    /// listen.
     pub nobody_wait: Duration,
     /// Longest that a peer's message can make this side wait for an answer.
     pub wait_max: Duration,

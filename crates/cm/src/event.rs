@@ -5,19 +5,19 @@ use crate::{ConnId, ListenerId, Offer, Path, Transport};
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// Which way messages go: from which local address to whom (CM-1.2).
+/// The route of messages: from which local address to whom (CM-1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Route {
     /// Local address that messages leave from and arrive at.
     pub local: IpAddr,
-    /// Where the peer's agent receives messages.
+    /// The address at which the peer's agent receives messages.
     pub peer: SocketAddr,
 }
 
 /// A message to send now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// From where to where.
+    /// The route of the message.
     pub route: Route,
     /// The message.
     pub bytes: [u8; crate::mad::MAD_LEN],
@@ -26,9 +26,9 @@ pub struct Transmit {
 /// A peer asks for a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Where it came from.
+    /// The route by which it came.
     pub route: Route,
-    /// Who connects from where to where, in the port spaces.
+    /// The addresses between which somebody connects, in the port spaces.
     pub addresses: Option<IpHeader>,
     /// The service.
     pub service_id: u64,
@@ -45,9 +45,9 @@ pub struct Request {
 /// A peer asks for the queue pair of a datagram service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolution {
-    /// Where it came from.
+    /// The route by which it came.
     pub route: Route,
-    /// Who asks from where for whom, in the port spaces.
+    /// The addresses from which and for which somebody asks, in the port spaces.
     pub addresses: Option<IpHeader>,
     /// The service.
     pub service_id: u64,
@@ -165,7 +165,7 @@ impl Event {
     }
 }
 
-/// Why a call was refused. Nothing was changed.
+/// The reason why a call was refused. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallError {
     /// The connection or listener is not known (any more).
@@ -203,7 +203,7 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
-/// Why a message changed nothing.
+/// The reason why a message changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
     /// It is no message.

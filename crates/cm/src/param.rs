@@ -74,7 +74,7 @@ pub struct Path {
     pub rate: u8,
 }
 
-/// Whom to connect to, with what (CM-4.1).
+/// The parameters of a connection that is asked for (CM-4.1).
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectParams<'a> {
     /// The service.
@@ -91,7 +91,7 @@ pub struct ConnectParams<'a> {
     pub private_data: &'a [u8],
 }
 
-/// Whom to ask for the queue pair of a datagram service (CM-7.1).
+/// The parameters of a question for the queue pair of a datagram service (CM-7.1).
 #[derive(Clone, Copy, Debug)]
 pub struct ResolveParams<'a> {
     /// The service.
@@ -104,7 +104,7 @@ pub struct ResolveParams<'a> {
     pub private_data: &'a [u8],
 }
 
-/// How to set up the local queue pair of a connection.
+/// The parameters of a connection's local queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QpParams {
     /// Kind of the connection.

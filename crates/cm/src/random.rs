@@ -3,7 +3,7 @@
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher as _;
 
-/// Where an agent's ids come from: two hosts must not have the same, and nobody may know it.
+/// The source of an agent's ids: two hosts must not have the same, and nobody may know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub [u8; 16]);
 

@@ -15,7 +15,7 @@ const PROGRAMS: usize = 2;
 /// Where a program believes its connection to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Asked,
+    Connecting,
     Requested,
     Accepted,
     Answered,
@@ -65,7 +65,7 @@ impl World {
         self.tags += 1;
         let (tag, qpn) = (self.tags, 0x100 + self.tags as u32);
         let conn = self.net.connect(from, 1 - from, qpn, &tag.to_be_bytes());
-        self.sides.insert((from, conn), Side::new(Stage::Asked, tag));
+        self.sides.insert((from, conn), Side::new(Stage::Connecting, tag));
     }
 
     /// One program does something with one of its connections.
@@ -152,16 +152,16 @@ impl World {
         side.was_rejected |= matches!(event, Event::Rejected { .. });
         side.was_unreachable |= matches!(event, Event::Unreachable { .. });
         let next = match (side.stage, event) {
-            (Stage::Asked, Event::Accepted { private_data, .. }) => {
+            (Stage::Connecting, Event::Accepted { private_data, .. }) => {
                 assert_eq!(private_data[..8], side.tag.to_be_bytes(), "another's answer");
                 Stage::Accepted
             }
             (Stage::Answered, Event::Established { .. }) => Stage::Established,
             (
-                Stage::Asked | Stage::Requested | Stage::Accepted | Stage::Answered,
+                Stage::Connecting | Stage::Requested | Stage::Accepted | Stage::Answered,
                 Event::Rejected { .. },
             ) => Stage::Over,
-            (Stage::Asked | Stage::Answered, Event::Unreachable { .. }) => Stage::Over,
+            (Stage::Connecting | Stage::Answered, Event::Unreachable { .. }) => Stage::Over,
             (Stage::Established, Event::Disconnected { .. }) if side.wants_end => {
                 Stage::Disconnected
             }

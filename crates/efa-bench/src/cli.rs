@@ -21,7 +21,7 @@ mod measure;
 mod options;
 
 pub(crate) use self::measure::{MeasureArgs, millis};
-pub(crate) use self::options::Given;
+pub(crate) use self::options::GivenOptions;
 
 /// Port of a server that was not told another one.
 pub(crate) const DEFAULT_PORT: u16 = 18590;
@@ -34,7 +34,8 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What can be measured, and what exit codes mean; with the meaning of each name where there is room.
+/// What can be measured, and what exit codes mean; with the meaning of each name where there is
+/// room.
 fn ending(has_meanings: bool) -> String {
     let mut text = "Benchmarks: `efa-bench NAME` measures one on this machine, `efa-bench run NAME -H HOST` against a server\n".to_owned();
     if has_meanings {
@@ -61,8 +62,8 @@ pub(crate) enum Command {
     Run {
         /// What to measure.
         benchmark: Name,
-        /// Host the server runs on; benchmarks of several nodes take several: H1,H2:PORT,... Without it
-        /// this is one of several ranks that find each other.
+        /// Host the server runs on; benchmarks of several nodes take several: H1,H2:PORT,...
+        /// Without it this is one of several ranks that find each other.
         #[arg(short = 'H', long, value_delimiter = ',', conflicts_with_all = ["rendezvous", "address"])]
         host: Vec<String>,
         /// Port of servers that are named without one.
@@ -100,9 +101,11 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Measure the MPI of this machine: point to point and collective operations.
     Mpi(MpiArgs),
-    /// Compare two results point by point; exit code 11 when something got worse, 12 when nobody can tell.
+    /// Compare two results point by point; exit code 11 when something got worse, 12 when nobody
+    /// can tell.
     Compare(CompareArgs),
-    /// Turn the output of perftest, OSU, sockperf, iperf3, fi_pingpong, UCX or NCCL tests into a result file.
+    /// Turn the output of perftest, OSU, sockperf, iperf3, fi_pingpong, UCX or NCCL tests into a
+    /// result file.
     Import(ImportArgs),
     /// Make one report of result files.
     Report(ReportArgs),
@@ -122,10 +125,10 @@ impl Cli {
         if let Some((_, matches)) = matches.subcommand() {
             match &mut cli.command {
                 Command::Run { measure, .. } | Command::Local { measure, .. } => {
-                    measure.given = Given::of(matches);
+                    measure.given = GivenOptions::of(matches);
                 }
-                Command::Mpi(args) => args.given = Given::of(matches),
-                Command::Plan(args) => args.given = Given::of(matches),
+                Command::Mpi(args) => args.given = GivenOptions::of(matches),
+                Command::Plan(args) => args.given = GivenOptions::of(matches),
                 _ => {}
             }
         }

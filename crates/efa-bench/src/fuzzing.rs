@@ -12,8 +12,8 @@ pub fn plan(text: &str) {
     let _ = plan::understand(text);
 }
 
-/// Reads what another tool has printed, as each of them and as the one whose title it bears, and result files; then
-/// shows what was read.
+/// Reads what another tool has printed, as each of them and as the one whose title it bears, and
+/// result files; then shows what was read.
 ///
 /// # Panics
 /// A result cannot be read again after it was written.

@@ -1,5 +1,5 @@
-//! The program `efa-bench` measures any fabric honestly and writes one report. A library, so that its fuzz targets can call it; its one user is the
-//! command.
+//! The program `efa-bench` measures any fabric honestly and writes one report. A library, so that
+//! its fuzz targets can call it; its one user is the command.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::cast_precision_loss,

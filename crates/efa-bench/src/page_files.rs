@@ -15,16 +15,18 @@ use crate::{import_command, result_file};
 /// Makes one report of result files.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Result files that --json wrote, or output of a tool that `import` reads; without any: the published figures.
+    /// Result files that --json wrote, or output of a tool that `import` reads; without any: the
+    /// published figures.
     files: Vec<PathBuf>,
-    /// The report: a folder gets index.html, index.md and index-plots/ with a plot per SVG file; "NAME.md" Markdown and
-    /// NAME-plots/ beside it; everything else is an HTML file.
+    /// The report: a folder gets index.html, index.md and index-plots/ with a plot per SVG file;
+    /// "NAME.md" Markdown and NAME-plots/ beside it; everything else is an HTML file.
     #[arg(short, long, default_value = "page/index.html")]
     output: PathBuf,
     /// Leave out the published figures.
     #[arg(long)]
     no_paper: bool,
-    /// Show what a model of a NIC says beside the published figures: the file of `netsim nic --json FILE`.
+    /// Show what a model of a NIC says beside the published figures: the file of
+    /// `netsim nic --json FILE`.
     #[arg(long, value_name = "FILE", conflicts_with = "no_paper")]
     model: Option<PathBuf>,
 }
@@ -68,8 +70,8 @@ fn files_and_reasons(files: &[Unread]) -> (String, String) {
     (first.map_or_else(String::new, |(path, _)| path.display().to_string()), reasons)
 }
 
-/// All runs of the files, with the machine of the first, and the files that cannot be read; a failure
-/// when that is all of them.
+/// All runs of the files, with the machine of the first, and the files that cannot be read; a
+/// failure when that is all of them.
 fn load(files: &[PathBuf]) -> Result<(Results, Vec<Unread>), Failure> {
     let (mut all, mut unread): (Option<Results>, Vec<Unread>) = (None, Vec::new());
     for file in files {

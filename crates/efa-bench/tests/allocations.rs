@@ -8,8 +8,8 @@ use std::process::Command;
 
 use common::PROGRAM;
 
-/// More than this for thousands of messages more would be some of them. What libraries keep for messages
-/// that wait grows when a machine is busy.
+/// More than this for thousands of messages more would be some of them. What libraries keep for
+/// messages that wait grows when a machine is busy.
 const TOLERANCE: i64 = 200;
 
 /// Compiles the counter.

@@ -1,5 +1,5 @@
-//! Atomics on the peer's memory, between real processes. That each was done once is what the benchmark
-//! itself finds out, or it ends with code 9.
+//! Atomics on the peer's memory, between real processes. That each was done once is what the
+//! benchmark itself finds out, or it ends with code 9.
 
 mod common;
 

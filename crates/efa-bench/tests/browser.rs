@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Runs after the page has loaded and puts what it found into the title. Any request of the page, to files too, is a
-/// resource entry.
+/// Runs after the page has loaded and puts what it found into the title. Any request of the page,
+/// to files too, is a resource entry.
 const PROBE: &str = "<script>addEventListener('load',()=>{\
     const count=(what)=>document.querySelectorAll(what).length;\
     const plots=[...document.querySelectorAll('section svg')];\
@@ -17,8 +17,8 @@ const PROBE: &str = "<script>addEventListener('load',()=>{\
     links:anchors.length,targets:anchors.filter(a=>document.querySelector(a.hash)).length,\
     ids:new Set([...document.querySelectorAll('[id]')].map(e=>e.id)).size===count('[id]'),wide})})</script>";
 
-/// Looks at what was measured: how far down the verdicts end, how long the page is, texts of pictures that are cut off, and whether a
-/// table sorts.
+/// Looks at what was measured: how far down the verdicts end, how long the page is, texts of
+/// pictures that are cut off, and whether a table sorts.
 const MEASURED: &str = "<script>addEventListener('load',()=>{\
     const table=document.querySelector('main table');const rows=()=>[...table.tBodies[0].rows];\
     const cut=[...document.querySelectorAll('svg text')].filter(t=>{if(!t.getClientRects().length)return false;\
@@ -34,8 +34,8 @@ const MEASURED: &str = "<script>addEventListener('load',()=>{\
     panels:document.querySelectorAll('svg.dots').length,\
     panel:document.querySelector('svg.dots').getBoundingClientRect().width})})</script>";
 
-/// Looks at what is for who chooses a network: where it begins, whether each link leads to one row, and whether a choice unfolds and shows
-/// the row that it leads to.
+/// Looks at what is for who chooses a network: where it begins, whether each link leads to one row,
+/// and whether a choice unfolds and shows the row that it leads to.
 const CHOICE: &str = "<script>addEventListener('load',()=>{\
     const part=[...document.querySelectorAll('section')].find(s=>s.querySelector('h2')?.textContent==='For who chooses a network');\
     const links=[...part.querySelectorAll('td a')];\
@@ -101,7 +101,8 @@ fn the_first_screen_says_what_came_of_it() {
     }
     let file = folder.path().join("index.html");
     report(&files, &file, MEASURED);
-    // As high as a screen of each width, and four of them at most where the charts stand side by side.
+    // As high as a screen of each width, and four of them at most where the charts stand side by
+    // side.
     for (width, screen, page) in
         [("1280", 900.0, 3600.0), ("768", 1024.0, 6000.0), ("500", 1000.0, 9000.0)]
     {

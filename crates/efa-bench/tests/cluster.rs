@@ -1,5 +1,5 @@
-//! The files of `examples/cluster`: they parse, they ask for EFA where they say so, their commands are
-//! ours, and the one that needs no service is run.
+//! The files of `examples/cluster`: they parse, they ask for EFA where they say so, their commands
+//! are ours, and the one that needs no service is run.
 
 mod common;
 

@@ -383,7 +383,8 @@ fn messages_are_handed_on_in_order_where_that_is_asked_for() {
         assert!(count(1, "overtaken") > 0 && count(1, "held") == 0, "{}", points[1]);
         let (held, most) = (count(2, "held"), count(2, "held_most"));
         assert!(held >= count(2, "overtaken") && held >= most && most > 0, "{}", points[2]);
-        // Nothing is lost on the way: what waits is handed on in the end, some of it across the end of the warm-up.
+        // Nothing is lost on the way: what waits is handed on in the end, some of it across the end
+        // of the warm-up.
         assert_eq!(count(2, "messages"), 3300, "{}", points[2]);
         assert!(points[2]["bandwidth"]["messages"].as_u64() >= Some(3000 - most), "{}", points[2]);
     }

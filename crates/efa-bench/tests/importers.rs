@@ -1,9 +1,9 @@
 //! What other tools printed, as files: each is read for what it is, or refused by name.
 //!
 //! perftest's are of releases 4.5 and 26.07 on Soft-EFA (`softefa run --profile efa2`, for atomics
-//! `--roce`), UCX's of 1.13 over TCP, OSU's of 5.3 between two processes. NCCL tests need GPUs, which
-//! nobody here had: theirs are composed in the form of published logs (release 2.17.9, with and without
-//! mpirun's prefixes), and some of their rows and values are made up.
+//! `--roce`), UCX's of 1.13 over TCP, OSU's of 5.3 between two processes. NCCL tests need GPUs,
+//! which nobody here had: theirs are composed in the form of published logs (release 2.17.9, with
+//! and without mpirun's prefixes), and some of their rows and values are made up.
 
 mod common;
 

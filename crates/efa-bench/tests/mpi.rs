@@ -1,5 +1,5 @@
-//! `efa-bench mpi` with the MPI of the machine: every test, on MPI's own choice, on sockets and on the
-//! software device.
+//! `efa-bench mpi` with the MPI of the machine: every test, on MPI's own choice, on sockets and on
+//! the software device.
 
 mod common;
 

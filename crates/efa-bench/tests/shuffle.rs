@@ -117,8 +117,8 @@ fn shuffles_run_over_shared_memory_and_soft_efa() {
 fn what_the_fabric_damages_is_noticed_and_what_it_reorders_is_counted() {
     let few = ["shuffle", "--fabric", "verbs:srd", "-s", "16", "-d", "8", "--buffer", "1K", "-q"];
     let few = [&few[..], &["-n", "200000"]].concat();
-    // Keys and words alone, and all bytes. Few of many messages: the first ones, which only wake the
-    // endpoints up, have no check.
+    // Keys and words alone, and all bytes. Few of many messages: the first ones, which only wake
+    // the endpoints up, have no check.
     for validate in [&[][..], &["--validate"]] {
         let fault = ["--fault", "corrupt=0.2%,seed=3"];
         let (output, _) = on_soft_efa_with(&fault, &[&few[..], validate].concat());

@@ -1,5 +1,5 @@
-//! Ranks under Slurm: Debian's slurmctld, slurmd and munged, started here in a folder of their own on
-//! ports of their own, and ended with the test. `make slurm` runs it; elsewhere it skips itself.
+//! Ranks under Slurm: Debian's slurmctld, slurmd and munged, started here in a folder of their own
+//! on ports of their own, and ended with the test. `make slurm` runs it; elsewhere it skips itself.
 
 mod common;
 

@@ -314,7 +314,8 @@ fn a_ramp_ends_where_its_bound_does_and_says_so() {
     let beyond = steps.iter().filter(|(_, p99)| *p99 >= 20_000.0);
     let beyond = beyond.map(|own| own.0).fold(f64::INFINITY, f64::min);
     assert!(beyond.is_finite() && held < beyond, "{steps:?}");
-    // A busy machine may not hold even the lowest rate: then that has a hundred operations in a block, or few more.
+    // A busy machine may not hold even the lowest rate: then that has a hundred operations in a
+    // block, or few more.
     match held > 0.0 {
         true => assert!(beyond / held <= 1.1, "{steps:?}"),
         false => assert!((250.0..=500.0).contains(&beyond), "{steps:?}"),

@@ -17,7 +17,7 @@ const OLDEST: (u32, u32) = (1, 17);
 
 static OPENED: OnceLock<Result<Functions, NoLibrary>> = OnceLock::new();
 
-/// Why there is no libfabric: what the loader says, or that it is too old.
+/// The reason why there is no libfabric: what the loader says, or that it is too old.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoLibrary(String);
 
@@ -46,7 +46,8 @@ fn find(file: &str) -> Result<Functions, NoLibrary> {
     let library = load(file).map_err(reason)?;
     // It stays: threads of providers may still run in it.
     let library = Box::leak(Box::new(library));
-    // Where a name has several versions, the loader answers the newest of each, so they go together.
+    // Where a name has several versions, the loader answers the newest of each, so they go
+    // together.
     let mut address = |name: &'static str| {
         // SAFETY: an address is taken and nothing is called.
         unsafe { library.get::<*mut c_void>(name.as_bytes()) }.map(|symbol| *symbol).map_err(reason)

@@ -44,7 +44,8 @@ impl AddressVector {
         Ok(Rc::new(Self { raw, _domain: domain.clone() }))
     }
 
-    /// Adds the address another endpoint answered from [`Endpoint::address`](crate::Endpoint::address).
+    /// Adds the address another endpoint answered from
+    /// [`Endpoint::address`](crate::Endpoint::address).
     ///
     /// # Errors
     /// [`Error::Call`]; also when the provider took no address.

@@ -54,7 +54,7 @@ impl AtomicType {
     }
 }
 
-/// What becomes of each element of the peer's, `theirs`, with `ours` of the slot.
+/// The operation on each element of the peer's, `theirs`, with `ours` of the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtomicOp {
     /// The smaller one.
@@ -102,7 +102,8 @@ impl AtomicOp {
     }
 }
 
-/// When each element of the peer's becomes ours: if `compare` stands so to it.
+/// The condition under which each element of the peer's becomes ours: that `compare` stands so to
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompareOp {
     /// `compare == theirs`.
@@ -187,7 +188,8 @@ impl Endpoint {
         self.posted("fi_atomic", ret, slot, Some(Operation::Atomic))
     }
 
-    /// As [`Endpoint::atomic`]; what the elements were before is stored behind ours in the slot.
+    /// Posts as [`Endpoint::atomic`] does; what the elements were before is stored behind ours in
+    /// the slot.
     ///
     /// # Errors
     /// As [`Endpoint::atomic`].
@@ -259,8 +261,8 @@ impl Endpoint {
         self.posted("fi_compare_atomic", ret, slot, Some(Operation::Atomic))
     }
 
-    /// How many elements one [`Endpoint::fetch_atomic`] takes at most; `None` when the provider
-    /// does not do the operation on that type.
+    /// Returns how many elements one [`Endpoint::fetch_atomic`] takes at most; `None` when the
+    /// provider does not do the operation on that type.
     #[must_use]
     pub fn atomic_count(&self, op: AtomicOp, element: AtomicType) -> Option<usize> {
         let mut count = 0;

@@ -17,7 +17,7 @@ const CONTEXT_BYTES: usize = size_of::<fi_context2>();
 /// endpoint says nothing about the memory of another.
 const LIFE_BITS: u32 = 40;
 
-/// How many slots, and how large.
+/// The number of slots, and their size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// Number of slots, numbered from 0.

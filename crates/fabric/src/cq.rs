@@ -14,7 +14,7 @@ use crate::object::Owned;
 /// Stands for "no slot".
 pub const NO_SLOT: usize = usize::MAX;
 
-/// What completed.
+/// The kind of operation that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompletionKind {
     /// The message left (transmit complete by the provider's default level, unless asked for
@@ -37,7 +37,7 @@ pub enum CompletionKind {
 /// One completed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// What completed.
+    /// The kind of operation that completed.
     pub kind: CompletionKind,
     /// The slot, or [`NO_SLOT`].
     pub slot: usize,
@@ -51,7 +51,7 @@ pub struct Completion {
     /// Immediate data that came along; known to endpoints for tagged messages and to those with
     /// any of the [`Features`](crate::Features).
     pub data: Option<u64>,
-    /// Who sent what was received; known to endpoints with
+    /// The sender of what was received; known to endpoints with
     /// [`Features::SOURCES`](crate::Features::SOURCES), of peers in the address vector.
     pub source: Option<Peer>,
     /// Where the message is: see [`Buffers::message`](crate::Buffers::message).

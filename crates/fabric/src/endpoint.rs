@@ -26,7 +26,7 @@ pub enum Post {
     Again,
 }
 
-/// What a message or a write may bring along or ask for.
+/// Options of a message or a write: what it brings along or asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PostOptions {
     /// Immediate data for the receiver's completion.
@@ -56,12 +56,12 @@ impl PostOptions {
     }
 }
 
-/// What an endpoint is made of.
+/// The parts and sizes that an endpoint is made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndpointConfig {
     /// Kind of messages.
     pub messages: MessageKind,
-    /// What else it must do; as in the hints that found the fabric.
+    /// The features that it must have; as in the hints that found the fabric.
     pub features: Features,
     /// Slots of message memory.
     pub slots: usize,
@@ -199,7 +199,7 @@ impl Endpoint {
         Ok(self.place(slot))
     }
 
-    /// From now on the slot may be sent or written from by [`Endpoint::send_with`] and
+    /// Lets the slot be sent or written from by [`Endpoint::send_with`] and
     /// [`Endpoint::write_with`] any number of times at once. Nobody writes it, reads into it or
     /// borrows it again.
     ///

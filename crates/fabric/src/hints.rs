@@ -45,7 +45,7 @@ pub enum MessageKind {
     Tagged,
 }
 
-/// What an endpoint must be able to do beside messages; join with `|`.
+/// The features that an endpoint must have beside messages; join with `|`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features(u64);
 
@@ -106,7 +106,7 @@ pub struct Hints {
     pub endpoint: EndpointType,
     /// Kind of messages.
     pub messages: MessageKind,
-    /// What else the endpoint must do.
+    /// The features that the endpoint must have besides.
     pub features: Features,
     /// Local IP address to use, for providers that speak over IP; others ignore it.
     pub source: Option<String>,

@@ -11,7 +11,8 @@
 //! borrowed or used again (`Error::SlotBusy`), and the pool is released only after the endpoint
 //! was closed. Should the provider refuse to close, the pool is leaked rather than freed.
 //!
-//! Memory that peers use on their own is a [`Window`]: it is never borrowed, only copied from and to.
+//! Memory that peers use on their own is a [`Window`]: it is never borrowed, only copied from and
+//! to.
 //!
 //! # The library
 //! `libfabric.so.1` is opened by the first search for a fabric. Where there is none, or one that is

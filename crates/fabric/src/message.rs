@@ -40,7 +40,7 @@ impl Endpoint {
         self.posted("fi_send", ret, slot, Some(Operation::Send))
     }
 
-    /// As [`Endpoint::send`], with immediate data or another moment of completion.
+    /// Sends as [`Endpoint::send`] does, with immediate data or another moment of completion.
     ///
     /// # Errors
     /// As [`Endpoint::send`].

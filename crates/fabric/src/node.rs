@@ -28,10 +28,10 @@ pub trait OutOfBand {
     fn barrier(&mut self) -> Result<(), String>;
 }
 
-/// What a node is made of.
+/// The parts and sizes that a node is made with.
 #[derive(Debug, Clone, Default)]
 pub struct NodeConfig {
-    /// Which fabric.
+    /// The hints that choose the fabric.
     pub hints: Hints,
     /// Sends that may be in flight; their slots are `0..tx_slots`. 0: the provider's depth.
     pub tx_slots: usize,
@@ -43,7 +43,7 @@ pub struct NodeConfig {
     pub payload_bytes: usize,
 }
 
-/// How long one phase of set-up took.
+/// The time that one phase of set-up took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseTime {
     /// Name of the phase as in the thesis' figure 3.1.
@@ -117,7 +117,7 @@ impl Node {
         self.tx_slots
     }
 
-    /// As [`NodeConfig::spare_slots`].
+    /// Returns [`NodeConfig::spare_slots`].
     #[must_use]
     pub const fn spare_slots(&self) -> usize {
         self.spare_slots

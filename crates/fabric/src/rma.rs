@@ -44,7 +44,7 @@ impl Endpoint {
         self.posted("fi_write", ret, slot, Some(Operation::Write))
     }
 
-    /// As [`Endpoint::write`], with immediate data (the peer gets a
+    /// Writes as [`Endpoint::write`] does, with immediate data (the peer gets a
     /// [`RemoteWrite`](crate::CompletionKind::RemoteWrite)) or another moment of completion.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Endpoint {
         self.posted("fi_writemsg", ret, slot, Some(Operation::Write))
     }
 
-    /// As [`Endpoint::read`], with another moment of completion or more to come.
+    /// Reads as [`Endpoint::read`] does, with another moment of completion or more to come.
     ///
     /// # Errors
     /// As [`Endpoint::read`].

@@ -14,8 +14,8 @@ use crate::memory::Memory;
 /// lent as a reference, because a peer may write at any moment; bytes go in and out by copy, and a
 /// copy made while a peer writes may be half old, half new.
 ///
-/// Providers that emulate RMA move its bytes only while an endpoint of the domain is polled, and may
-/// be in the middle of it when the window goes: its memory stays allocated until the domain is
+/// Providers that emulate RMA move its bytes only while an endpoint of the domain is polled, and
+/// may be in the middle of it when the window goes: its memory stays allocated until the domain is
 /// closed.
 #[derive(Debug)]
 pub struct Window {
@@ -39,7 +39,7 @@ impl Window {
         Ok(Self { region, memory: ManuallyDrop::new(memory), len_bytes, needs_virtual_addresses })
     }
 
-    /// What peers need to know to use it.
+    /// Returns what peers need to know to use the window.
     #[must_use]
     pub fn remote(&self) -> RemoteMemory {
         let start =
@@ -99,7 +99,7 @@ impl RemoteMemory {
     /// Bytes of [`RemoteMemory::to_bytes`].
     pub const BYTES: usize = 24;
 
-    /// As bytes, to tell a peer.
+    /// Returns it as bytes, to tell a peer.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -109,7 +109,7 @@ impl RemoteMemory {
         bytes
     }
 
-    /// What a peer told. A wrong one makes operations fail; it cannot harm this side.
+    /// Reads what a peer told. A wrong one makes operations fail; it cannot harm this side.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let word = |at: usize| {

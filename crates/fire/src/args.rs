@@ -46,7 +46,8 @@ pub(crate) enum Command {
 /// `fire run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Try everything, but seldom and briefly; what depends on a quiet machine is shown and not judged.
+    /// Try everything, but seldom and briefly; what depends on a quiet machine is shown and not
+    /// judged.
     #[arg(long)]
     pub(crate) short: bool,
     /// Where random moments and choices begin.

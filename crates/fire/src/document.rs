@@ -4,15 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, markdown_files};
+use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, markdown_files, wrapped};
 
 use crate::experiments::{ALL, Experiment};
 use crate::record::{self, Plot, Record};
 use crate::say::say;
 
 const STEM: &str = "RELIABILITY";
-/// Columns of a line, but for pictures.
-const COLUMNS: usize = 100;
 
 const SUMMARY: &str = "This page says what was tried, how often, and with which result, on real sockets and with a real \
                        kernel's routing. `make fire` writes it; do not edit it.";
@@ -131,23 +129,6 @@ fn case(record: &Record) -> String {
     std::iter::once(wrapped(&item, "* ", "  ")).chain(failures).collect::<Vec<_>>().join("\n")
 }
 
-/// Text in lines; the first begins with `first`, the others with `rest`.
-fn wrapped(text: &str, first: &str, rest: &str) -> String {
-    let (mut lines, mut line) = (Vec::new(), first.to_owned());
-    let mut is_empty = true;
-    for word in text.split_whitespace() {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            lines.push(std::mem::replace(&mut line, rest.to_owned()));
-        } else if !is_empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_empty = false;
-    }
-    lines.push(line);
-    lines.join("\n")
-}
-
 /// What adds up is known here only.
 fn result(record: &Record) -> String {
     match record.figures.get("inputs").filter(|_| record.adds_up) {
@@ -188,7 +169,8 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        let is_long = |line: &&str| line.chars().count() > COLUMNS && !line.starts_with("![");
+        let is_long =
+            |line: &&str| line.chars().count() > report::COLUMNS && !line.starts_with("![");
         assert_eq!(text.lines().find(is_long), None);
         assert!(dir.path().join("RELIABILITY-plots/1.svg").is_file());
         assert!(write(&dir.path().join("nothing"), dir.path()).is_err());

@@ -45,8 +45,8 @@ fn ticks() -> (u64, u64) {
     (all.saturating_sub(idle), all)
 }
 
-/// Real-time priority of this thread and what it starts, until it is dropped: a busy machine disturbs less what is
-/// timed. What has it must not spin.
+/// Real-time priority of this thread and what it starts, until it is dropped: a busy machine
+/// disturbs less what is timed. What has it must not spin.
 pub(crate) struct Precedence;
 
 impl Precedence {
@@ -63,7 +63,8 @@ impl Drop for Precedence {
     }
 }
 
-/// Names of abstract Unix sockets in the text of `/proc/net/unix`, without those the kernel numbered.
+/// Names of abstract Unix sockets in the text of `/proc/net/unix`, without those the kernel
+/// numbered.
 pub(crate) fn abstract_sockets(text: &str) -> Vec<String> {
     let names = text.lines().filter_map(|line| line.split_whitespace().nth(7));
     names.filter(|name| name.starts_with('@')).map(str::to_owned).collect()

@@ -1,7 +1,7 @@
 //! Soft-EFA under fire: what was promised of it, tried on real sockets and a real kernel's routing.
 //!
-//! `fire run` makes hosts and switches of network namespaces, lets real processes talk across them and breaks
-//! what can break. Each experiment yields records; docs/RELIABILITY.md is made of those.
+//! `fire run` makes hosts and switches of network namespaces, lets real processes talk across them
+//! and breaks what can break. Each experiment yields records; docs/RELIABILITY.md is made of those.
 #![forbid(unsafe_code)]
 
 mod args;

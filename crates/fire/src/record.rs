@@ -120,7 +120,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Record>> {
     (1..).zip(text.lines()).map(line).collect()
 }
 
-/// Puts new records into a file: each takes the place of the earlier one of its case, or adds to it.
+/// Puts new records into a file: each takes the place of the earlier one of its case, or adds to
+/// it.
 ///
 /// # Errors
 /// The file cannot be read or written.

@@ -1,4 +1,5 @@
-//! What the user is told. Whoever reads it may have gone, which must not keep anybody from cleaning up.
+//! What the user is told. Whoever reads it may have gone, which must not keep anybody from cleaning
+//! up.
 
 /// A line on standard error.
 macro_rules! say {

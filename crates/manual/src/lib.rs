@@ -1,8 +1,8 @@
 //! Manual pages and shell completions of a command line.
 //!
-//! Each program calls [`check`] in a test. Programs therefore do not carry the generators, and pages
-//! cannot fall behind the options. `packaging/build` runs these tests with [`ENV_DIR`] set and packs
-//! what they write.
+//! Each program calls [`check`] in a test. Programs therefore do not carry the generators, and
+//! pages cannot fall behind the options. `packaging/build` runs these tests with [`ENV_DIR`] set
+//! and packs what they write.
 #![forbid(unsafe_code)]
 
 /// The program of the README, compiled and run.

@@ -40,9 +40,11 @@ pub(crate) enum Command {
     Paper(PaperArgs),
     /// Sets two result files side by side, with a verdict for each figure.
     ///
-    /// Exit codes: 0 nothing is worse, 1 something regressed or is missing, 2 a file cannot be read.
+    /// Exit codes: 0 nothing is worse, 1 something regressed or is missing, 2 a file cannot be
+    /// read.
     Compare(CompareArgs),
-    /// Models an adapter and its host, and sets what benchmarks measure on it beside published tables.
+    /// Models an adapter and its host, and sets what benchmarks measure on it beside published
+    /// tables.
     Nic(NicArgs),
 }
 
@@ -164,8 +166,8 @@ pub(crate) struct CompareArgs {
     pub(crate) base: PathBuf,
     /// Result file that is compared.
     pub(crate) new: PathBuf,
-    /// Call changes up to this many percent the same; default: 2. All are where the 95 % interval of
-    /// the seeds' ratios holds 1.
+    /// Call changes up to this many percent the same; default: 2. All are where the 95 % interval
+    /// of the seeds' ratios holds 1.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) threshold: Option<f64>,
 }

@@ -136,8 +136,9 @@ impl Faults {
         &self.parts[part].links
     }
 
-    /// What a link does now, and what routing thinks of it, with all that is wrong at the same time: cut by
-    /// any, the slowest rate, losses that know nothing of each other. The link has faults.
+    /// What a link does now, and what routing thinks of it, with all that is wrong at the same
+    /// time: cut by any, the slowest rate, losses that know nothing of each other. The link has
+    /// faults.
     pub(crate) fn now(&self, link: LinkId) -> (Condition, Verdict) {
         let healthy = self.normal_ps_per_byte.binary_search_by_key(&link, |entry| entry.0);
         let ps_per_byte = healthy.map_or(0, |place| self.normal_ps_per_byte[place].1);

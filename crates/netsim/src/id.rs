@@ -53,8 +53,8 @@ ids! {
     pub(crate) SwitchId
     /// A rack: consecutive hosts below one switch.
     pub(crate) RackId
-    /// One direction of a cable, and the port that feeds it. The first ones lead away from the hosts, in
-    /// their order.
+    /// One direction of a cable, and the port that feeds it. The first ones lead away from the
+    /// hosts, in their order.
     pub(crate) LinkId
     /// A transfer of a run's workloads.
     pub FlowId

@@ -5,8 +5,9 @@
 //! gives an [`Outcome`], or the [`Violation`] of a rule that holds in every run: messages arrive
 //! exactly once, packets neither appear nor disappear, queues stay within their buffers.
 //!
-//! Below: `sim` (the loop, hosts, sockets) with `transport` (what sockets speak) on `network` (packets on their way) on `topology`
-//! (where they go), `link` (queue, rate, faults), `pfc` (pauses) and [`Wheel`] (what happens next).
+//! Below: `sim` (the loop, hosts, sockets) with `transport` (what sockets speak) on `network`
+//! (packets on their way) on `topology` (where they go), `link` (queue, rate, faults), `pfc`
+//! (pauses) and [`Wheel`] (what happens next).
 #![forbid(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// One flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {
-    /// What it uses.
+    /// The transport that it uses.
     #[serde(default)]
     pub transport: Kind,
     /// Sending host.
@@ -61,7 +61,7 @@ pub struct Outcome {
     pub paused_links: Vec<PausedLink>,
     /// End of the run in picoseconds.
     pub end_ps: u64,
-    /// How flows that send all the time shared the network.
+    /// The shares that flows which send all the time had of the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
     /// Events handled.
@@ -196,8 +196,8 @@ pub struct Summary {
     pub p50_to_ideal: f64,
     #[serde(default)]
     pub p99_to_ideal: f64,
-    /// Ideal time of all transfers over what they took: what a sender gets that makes such transfers one
-    /// after the other.
+    /// Ideal time of all transfers over what they took: what a sender gets that makes such
+    /// transfers one after the other.
     #[serde(default)]
     pub goodput_percent: f64,
     /// Repeated packets per hundred first transmissions.

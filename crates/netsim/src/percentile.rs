@@ -1,6 +1,6 @@
-//! Percentiles. There is one definition, nearest rank: the smallest value that so many percent of all
-//! values do not exceed. It is always a value that occurred, and of fewer than a hundred values the
-//! 99th percentile is the largest. (Histograms of `efa-bench` and of queues count alike.)
+//! Percentiles. There is one definition, nearest rank: the smallest value that so many percent of
+//! all values do not exceed. It is always a value that occurred, and of fewer than a hundred values
+//! the 99th percentile is the largest. (Histograms of `efa-bench` and of queues count alike.)
 
 /// The rank, from 1, of a percentile of `count` values.
 pub(crate) const fn rank(count: usize, percent: usize) -> usize {

@@ -25,8 +25,8 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// Its number, part of the golden tables. The generator of a run and that of its workloads each count
-    /// from anew.
+    /// Its number, part of the golden tables. The generator of a run and that of its workloads each
+    /// count from anew.
     const fn number(self) -> u64 {
         match self {
             Self::Transfers => 0,

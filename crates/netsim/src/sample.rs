@@ -23,14 +23,15 @@ const SWITCHES_MAX: usize = 16;
 const FIRST_LOG2: u32 = 10;
 const STEPS: usize = 4 * 16 + 2;
 
-/// What a run showed over time. Times and bytes count from the start of the run.
+/// The samples of a run over time. Times and bytes count from the start of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Samples {
     /// Microseconds at which samples were taken, the last at the end of the run.
     pub at_us: Vec<f64>,
     /// Payload bytes of all flows that had arrived by then.
     pub delivered_bytes: Vec<u64>,
-    /// Deepest queue of all switch ports, of the moments since the sample before that were looked at.
+    /// Deepest queue of all switch ports, of the moments since the sample before that were looked
+    /// at.
     pub deepest_queue_bytes: Vec<u32>,
     /// Up to 64 flows, spread evenly over all.
     pub flows: Vec<FlowSamples>,

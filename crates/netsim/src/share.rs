@@ -20,14 +20,14 @@ pub struct Shares {
 pub struct FlowShares {
     /// Its number in the outcome.
     pub flow: usize,
-    /// What it uses.
+    /// The transport that it uses.
     pub transport: Kind,
     /// Payload bytes that arrived, one entry per interval that ended while it was sending.
     pub bytes: Vec<u64>,
 }
 
-/// How equal the shares of the flows of a transport were. The first interval, in which they begin,
-/// does not count when there are others.
+/// The equality of the shares that the flows of a transport had. The first interval, in which they
+/// begin, does not count when there are others.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShareSummary {
     /// Flows.
@@ -47,7 +47,8 @@ pub struct ShareSummary {
 }
 
 impl Shares {
-    /// How flows of a transport shared; `None` when there were none or they got nothing.
+    /// Returns how the flows of a transport shared; `None` when there were none or they got
+    /// nothing.
     #[must_use]
     pub fn summary(&self, transport: Kind) -> Option<ShareSummary> {
         let flows: Vec<&[u64]> = self

@@ -26,7 +26,8 @@ struct Adapter {
     watched: bool,
 }
 
-/// What the digest of a run is made of. Their numbers are part of the golden tables, and have three bits.
+/// What the digest of a run is made of. Their numbers are part of the golden tables, and have three
+/// bits.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 enum Mark {

@@ -1,6 +1,7 @@
 //! Slowdown by size: completion times over the best possible ones in classes of transfer sizes, as
 //! published comparisons of transports show it for random arrivals (pFabric, SIGCOMM 2013; HPCC,
-//! SIGCOMM 2019). Short transfers wait in queues, long ones share links: one figure for all hides it.
+//! SIGCOMM 2019). Short transfers wait in queues, long ones share links: one figure for all hides
+//! it.
 
 use crate::outcome::{FlowOutcome, Outcome};
 use crate::percentile::rank;
@@ -19,7 +20,7 @@ const TITLES: [&str; 7] =
 /// figure that is one of theirs is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeClass {
-    /// What they use.
+    /// The transport that they use.
     pub transport: Kind,
     /// Their sizes are above this.
     pub above_bytes: u64,
@@ -59,8 +60,8 @@ impl SizeClass {
     }
 }
 
-/// The transfers of some runs together, by transport and size; empty when their sizes are so few that
-/// there is nothing to tell.
+/// The transfers of some runs together, by transport and size; empty when their sizes are so few
+/// that there is nothing to tell.
 #[must_use]
 pub fn by_size(outcomes: &[Outcome]) -> Vec<SizeClass> {
     let mut flows: Vec<&FlowOutcome> = outcomes.iter().flat_map(|run| &run.flows).collect();

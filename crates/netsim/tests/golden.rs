@@ -1,8 +1,8 @@
 //! The scenarios of the repository: each runs twice to the same digest, and gives the table that
 //! is kept beside it.
 //!
-//! After a change that is meant to change them: `NETSIM_BLESS=1 cargo test -p netsim --test golden`,
-//! and read the difference.
+//! After a change that is meant to change them:
+//! `NETSIM_BLESS=1 cargo test -p netsim --test golden`, and read the difference.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use netsim::{Outcome, Scenario, shares_table, slowdown_table, table};

@@ -1,5 +1,5 @@
-//! A transfer that passes an incast on its way to somewhere else: in a network that pauses links, it
-//! stands behind packets that it has nothing to do with.
+//! A transfer that passes an incast on its way to somewhere else: in a network that pauses links,
+//! it stands behind packets that it has nothing to do with.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use netsim::{Outcome, Scenario};

@@ -37,7 +37,7 @@ impl Client {
         self.rank
     }
 
-    /// What the library calls itself, such as "OpenPMIx 4.2.2".
+    /// Returns what the library calls itself, such as "OpenPMIx 4.2.2".
     pub fn version(&self) -> String {
         // SAFETY: takes nothing and answers a constant text.
         let text = unsafe { text((self.library.version)()) };
@@ -78,9 +78,9 @@ impl Client {
         check(self.library, "PMIx_Commit", status)
     }
 
-    /// What `rank` has published under `key`; `None` when nothing came within `timeout`, which the
-    /// server counts in whole seconds, and some servers not at all: then the call waits until the
-    /// rank has published.
+    /// Returns what `rank` has published under `key`; `None` when nothing came within `timeout`,
+    /// which the server counts in whole seconds, and some servers not at all: then the call waits
+    /// until the rank has published.
     ///
     /// # Errors
     /// The server fails, or the value is no text.
@@ -139,7 +139,8 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // SAFETY: no directives. A server that is gone by now does no harm: the status is not needed.
+        // SAFETY: no directives. A server that is gone by now does no harm: the status is not
+        // needed.
         let _ = unsafe { (self.library.finalize)(ptr::null(), 0) };
     }
 }

@@ -1,10 +1,10 @@
 //! Safe PMIx client: what the ranks of one job tell each other.
 //!
 //! A launcher (`mpirun`, `srun --mpi=pmix`) starts a server on each host, which knows the job.
-//! [`Client::start`] talks to it: a rank [`publish`](Client::publish)es a text under a key, and every
-//! other can [`lookup`](Client::lookup) it. The library, `libpmix.so.2` (PMIx 2.1 or newer, whose
-//! client interface has kept its layout since), is opened when it is asked for and never linked, so
-//! that programs run where there is none.
+//! [`Client::start`] talks to it: a rank [`publish`](Client::publish)es a text under a key, and
+//! every other can [`lookup`](Client::lookup) it. The library, `libpmix.so.2` (PMIx 2.1 or newer,
+//! whose client interface has kept its layout since), is opened when it is asked for and never
+//! linked, so that programs run where there is none.
 //!
 //! Functions and values: PMIx Standard 4.1, chapters 3 and 5; `pmix.h`, `pmix_common.h`.
 

@@ -107,7 +107,7 @@ words! {
 }
 
 impl Unit {
-    /// As tables say it.
+    /// Returns the name that tables have for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -124,7 +124,7 @@ impl Unit {
 }
 
 impl Anomaly {
-    /// In words.
+    /// Returns the anomaly in words.
     #[must_use]
     pub const fn why(self) -> &'static str {
         match self {

@@ -1,8 +1,9 @@
 //! Published figures of EFA hardware, InfiniBand and TCP, as typed rows.
 //!
-//! Each [`Row`] is one number of a table of the thesis in [`CITATION`], as printed, with what recomputation shows its
-//! [`Unit`] to be and, where it is not what its label says, the [`Anomaly`]. [`rows`] has all of them; conversions to
-//! messages a second and payload bytes are methods of a row, so that there is one of each.
+//! Each [`Measurement`] is one number of a table of the thesis in [`CITATION`], as printed, with
+//! what recomputation shows its [`Unit`] to be and, where it is not what its label says, the
+//! [`Anomaly`]. [`rows`] has all of them; conversions to messages a second and payload bytes are
+//! methods of a row, so that there is one of each.
 #![forbid(unsafe_code)]
 
 /// The program of the README, compiled and run.
@@ -11,14 +12,14 @@
 struct Readme;
 
 mod kind;
-mod row;
+mod measurement;
 
 pub use kind::{Anomaly, Fabric, Operation, Unit};
-pub use row::{Row, rows};
+pub use measurement::{Measurement, rows};
 
 /// The source of every row.
 pub const CITATION: &str = "Dwarakanandan B.M, Elastic Fabric Adapter: A Viable Alternative to RDMA over InfiniBand \
     for DBMS?, master thesis, TU Darmstadt 2022, appendix C";
-/// What was measured: two instances, two hosts of a cluster.
+/// The hardware that was measured: two instances, two hosts of a cluster.
 pub const HARDWARE: &str = "EFA and TCP: two AWS c5n.18xlarge in one placement group, 100 Gbit/s. InfiniBand: two \
     hosts with ConnectX-5 EDR, 100 Gbit/s, reliable connections";

@@ -12,8 +12,8 @@ pub fn rnr_timer_ns(code: u8) -> u64 {
     u64::from(RNR_10_US[usize::from(code & 31)]) * 10_000
 }
 
-/// The time an acknowledgement timeout code stands for, in nanoseconds; `None` for 0, which is never.
-/// Only the lower 5 bits count.
+/// The time an acknowledgement timeout code stands for, in nanoseconds; `None` for 0, which is
+/// never. Only the lower 5 bits count.
 #[must_use]
 pub fn timeout_ns(code: u8) -> Option<u64> {
     let code = code & 31;

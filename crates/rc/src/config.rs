@@ -14,15 +14,16 @@ pub struct Config {
     pub is_window_fixed: bool,
     /// Payload bytes that may ever be unacknowledged; one packet may always.
     pub window_max_bytes: u64,
-    /// One of so many messages asks for an acknowledgement; 0 and 1 mean each (RC-3.8). With more, a
-    /// message is left to the timeout when the one behind it is withdrawn.
+    /// One of so many messages asks for an acknowledgement; 0 and 1 mean each (RC-3.8). With more,
+    /// a message is left to the timeout when the one behind it is withdrawn.
     pub ack_every_messages: u32,
-    /// Response packets that one READ request asks for at most; a longer READ takes several (RC-3.6).
+    /// Response packets that one READ request asks for at most; a longer READ takes several
+    /// (RC-3.6).
     pub read_packets_max: u32,
     /// Shortest acknowledgement timeout, whatever a connection asks for (RC-4.1).
     pub timeout_min_ns: u64,
-    /// Shortest time after which something is sent again because its answer is overdue by what was measured (RC-4.5);
-    /// 0: only the acknowledgement timeout counts, as of adapters.
+    /// Shortest time after which something is sent again because its answer is overdue by what was
+    /// measured (RC-4.5); 0: only the acknowledgement timeout counts, as of adapters.
     pub rto_floor_ns: u64,
     /// Shortest silence after which a peer counts as dead, whatever `retry_cnt` says (RC-4.3).
     pub silence_min_ns: u64,
@@ -31,7 +32,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// For a host with UDP sockets, whose peers may be processes that were stopped for a while.
+    /// The settings for a host with UDP sockets, whose peers may be processes that were stopped for
+    /// a while.
     #[must_use]
     pub const fn socket() -> Self {
         Self {
@@ -54,8 +56,8 @@ impl Config {
         Self { timeout_min_ns: 0, rto_floor_ns: 0, silence_min_ns: 0, ..Self::socket() }
     }
 
-    /// As adapters do it: [`Config::strict`], a window of packets that stays as it is, an acknowledgement of each message,
-    /// READs in one piece.
+    /// The settings of adapters: [`Config::strict`], a window of packets that stays as it is, an
+    /// acknowledgement of each message, READs in one piece.
     #[must_use]
     pub const fn hardware(window_packets: u32) -> Self {
         Self {
@@ -69,7 +71,7 @@ impl Config {
     }
 }
 
-/// Which transport an endpoint speaks, and which half of it.
+/// The transport that an endpoint speaks, or the half of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Service {
     /// Reliable connection.
@@ -135,13 +137,14 @@ impl Mtu {
         if packets == 0 { 1 } else { packets }
     }
 
-    /// Of `left` packets, those that are joined to one with a payload of at most `bytes` (RC-1.15); at least one.
+    /// Returns how many of `left` packets are joined to one with a payload of at most `bytes`
+    /// (RC-1.15); at least one.
     pub(crate) fn joinable(self, bytes: u32, left: u64) -> u64 {
         u64::from(bytes / self.bytes()).min(left).clamp(1, 1 + u64::from(Bth::JOINED_MAX))
     }
 }
 
-/// What a peer may do here (`qp_access_flags`).
+/// The operations that a peer may do here (`qp_access_flags`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// WRITE and ATOMIC WRITE.
@@ -159,7 +162,7 @@ impl Access {
     pub const ALL: Self = Self { write: true, read: true, atomic: true, flush: true };
 }
 
-/// What an endpoint must know before it receives (INIT to RTR).
+/// The attributes that an endpoint must know before it receives (INIT to RTR).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveAttr {
     /// Queue pair of the peer, 24 bits.
@@ -172,11 +175,11 @@ pub struct ReceiveAttr {
     pub max_dest_rd_atomic: u8,
     /// Code of the time that the peer waits when no receive is posted, 5 bits.
     pub min_rnr_timer: u8,
-    /// What the peer may do.
+    /// The operations that the peer may do.
     pub access: Access,
 }
 
-/// What an endpoint must know before it sends (RTR to RTS).
+/// The attributes that an endpoint must know before it sends (RTR to RTS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendAttr {
     /// The number of the first packet.

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::wire::NakCode;
 
-/// How a work request ended. The numbers are those of `ibv_wc_status`.
+/// The end of a work request. The numbers are those of `ibv_wc_status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Status {
@@ -43,7 +43,7 @@ impl Status {
         self as u8
     }
 
-    /// What a refusal means for the requester.
+    /// Returns what a refusal means for the requester.
     pub(crate) const fn of_nak(code: NakCode) -> Self {
         match code {
             NakCode::Sequence => Self::RetryExceeded,
@@ -55,8 +55,8 @@ impl Status {
     }
 }
 
-/// Why the host refuses an arrival. All but [`Reject::NotReady`] end a reliable connection; an
-/// unreliable one loses the message.
+/// The reason why the host refuses an arrival. All but [`Reject::NotReady`] end a reliable
+/// connection; an unreliable one loses the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reject {
     /// No receive is posted: the peer tries again, as often as its connection allows.
@@ -76,7 +76,7 @@ pub enum Reject {
 }
 
 impl Reject {
-    /// What the peer is told; `None` when it is not told.
+    /// Returns what the peer is told; `None` when it is not told.
     pub(crate) const fn nak(self) -> Option<NakCode> {
         match self {
             Self::NotReady | Self::Invalidate => None,
@@ -87,7 +87,7 @@ impl Reject {
         }
     }
 
-    /// What the receive of the message ends with.
+    /// Returns the status that the receive of the message ends with.
     pub(crate) const fn receive_status(self) -> Status {
         match self {
             Self::NotReady => Status::Flushed,
@@ -100,7 +100,8 @@ impl Reject {
     }
 }
 
-/// Why [`Endpoint::post`](crate::Endpoint::post) did not take a work request. Nothing was changed.
+/// The reason why [`Endpoint::post`](crate::Endpoint::post) did not take a work request. Nothing
+/// was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PostError {
     /// The endpoint may not send yet, or never.
@@ -123,7 +124,7 @@ impl fmt::Display for PostError {
 
 impl std::error::Error for PostError {}
 
-/// Why a packet was not used. Each is counted in [`Stats`](crate::Stats).
+/// The reason why a packet was not used. Each is counted in [`Stats`](crate::Stats).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
     /// Shorter than its own headers.
@@ -134,7 +135,7 @@ pub enum DropReason {
     Opcode,
     /// Lengths that contradict each other.
     Malformed,
-    /// For another queue pair.
+    /// It is for another queue pair.
     WrongQpn,
     /// Another partition.
     WrongPkey,
@@ -144,7 +145,8 @@ pub enum DropReason {
     State,
     /// A request behind a gap (RC-5.2).
     Gap,
-    /// A repeated request whose answer is not stored any more, or that differs from the first (RC-5.6).
+    /// A repeated request whose answer is not stored any more, or that differs from the first
+    /// (RC-5.6).
     Duplicate,
     /// A request that ended the connection.
     Refused,

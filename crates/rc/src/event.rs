@@ -3,15 +3,17 @@
 use crate::wire::{Feth, NakCode};
 use crate::{Remote, Status, WrId};
 
-/// What a packet brought.
+/// The result of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The payload starts this many bytes into the packet.
     pub payload_at: usize,
-    /// What the host must do and answer before the next packet; `None` when there is nothing to do.
+    /// The work that the host must do and answer before the next packet; `None` when there is
+    /// nothing to do.
     pub arrival: Option<Arrival>,
-    /// Shared receive queue that the request names, of XRC only. Its receives and the memory of its protection
-    /// domain are used; when it is not there, reject with [`Reject::NoQueue`](crate::Reject::NoQueue).
+    /// Shared receive queue that the request names, of XRC only. Its receives and the memory of its
+    /// protection domain are used; when it is not there, reject with
+    /// [`Reject::NoQueue`](crate::Reject::NoQueue).
     pub srq: Option<u32>,
 }
 
@@ -42,7 +44,7 @@ pub enum Arrival {
     AtomicData {
         /// The work request.
         id: WrId,
-        /// What was there.
+        /// The value that was there.
         original: u64,
     },
 }
@@ -54,7 +56,7 @@ pub struct SendData {
     /// [`Reject::NotReady`](crate::Reject::NotReady). A receive whose message was not finished
     /// is used again (unreliable connections).
     pub is_start: bool,
-    /// Where in the receive the bytes belong.
+    /// The offset in the receive at which the bytes belong.
     pub offset: u32,
     /// Bytes in this packet.
     pub len: u32,
@@ -62,7 +64,7 @@ pub struct SendData {
     pub end: Option<SendEnd>,
 }
 
-/// What the completion of a receive says.
+/// The contents of a receive's completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendEnd {
     /// Bytes of the whole message.
@@ -75,8 +77,8 @@ pub struct SendEnd {
     pub is_solicited: bool,
 }
 
-/// Memory of this side that the peer names. Check key, right and all `len` bytes; none when `len` is
-/// 0.
+/// Memory of this side that the peer names. Check key, right and all `len` bytes; none when `len`
+/// is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
     /// Address and key.
@@ -90,7 +92,7 @@ pub struct Range {
 pub struct WriteData {
     /// The whole message's memory.
     pub range: Range,
-    /// Where in it the bytes belong.
+    /// The offset in it at which the bytes belong.
     pub offset: u32,
     /// Bytes in this packet.
     pub len: u32,
@@ -99,7 +101,7 @@ pub struct WriteData {
     pub receive: Option<WriteReceive>,
 }
 
-/// What the completion of a WRITE with immediate data says.
+/// The contents of the completion of a WRITE with immediate data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteReceive {
     /// Immediate data.
@@ -111,31 +113,31 @@ pub struct WriteReceive {
 /// An atomic that the peer asks for. The address is a multiple of 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atomic {
-    /// Where.
+    /// The memory that it works on.
     pub remote: Remote,
-    /// What to do.
+    /// The operation to do.
     pub op: AtomicOp,
 }
 
-/// What an atomic does. It returns what was there.
+/// The operation of an atomic. It returns what was there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicOp {
     /// Stores `swap` when `compare` is there.
     CompareSwap {
-        /// What is expected.
+        /// The value that is expected.
         compare: u64,
-        /// What is swapped in.
+        /// The value that is swapped in.
         swap: u64,
     },
     /// Adds, wrapping.
     FetchAdd {
-        /// What is added.
+        /// The value that is added.
         add: u64,
     },
 }
 
 impl AtomicOp {
-    /// What the memory holds afterwards, when it held `original`.
+    /// Returns what the memory holds afterwards, when it held `original`.
     #[must_use]
     pub const fn apply(self, original: u64) -> u64 {
         match self {
@@ -146,7 +148,7 @@ impl AtomicOp {
     }
 }
 
-/// What to check of a packet that is wrong in itself.
+/// The checks that are left to do of a packet that is wrong in itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verify {
     /// A receive must be there: else [`Reject::NotReady`](crate::Reject::NotReady). It ends with
@@ -156,7 +158,7 @@ pub struct Verify {
     pub memory: Option<(Range, Right)>,
 }
 
-/// What a peer wants to do with memory.
+/// The right that a peer needs for what it wants to do with memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Right {
     /// WRITE.
@@ -172,7 +174,7 @@ pub enum Right {
 pub struct ReadData {
     /// The work request.
     pub id: WrId,
-    /// Where in its memory the bytes belong.
+    /// The offset in its memory at which the bytes belong.
     pub offset: u32,
     /// Bytes in this packet.
     pub len: u32,
@@ -184,7 +186,7 @@ pub struct ReadData {
 pub struct Transmit {
     /// Bytes of the header buffer in use.
     pub header_len: usize,
-    /// Where the payload is.
+    /// The place of the payload.
     pub payload: Payload,
     /// Zero bytes behind the payload, 0..=3.
     pub pad: u8,
@@ -204,37 +206,38 @@ impl Transmit {
     }
 }
 
-/// Where the payload of a packet is.
+/// The place of a packet's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// There is none.
     None,
-    /// In the memory of a work request. A host that cannot supply it calls
+    /// It is in the memory of a work request. A host that cannot supply it calls
     /// [`Endpoint::withdraw`](crate::Endpoint::withdraw) and does not send the packet.
     Request {
         /// The work request.
         id: WrId,
-        /// Where in its memory.
+        /// The offset in its memory.
         offset: u32,
-        /// How much.
+        /// The number of bytes.
         len: u32,
     },
-    /// In memory that the peer reads. A host that cannot supply it (any more) calls
-    /// [`Endpoint::refuse_response`](crate::Endpoint::refuse_response) and does not send the packet.
+    /// It is in memory that the peer reads. A host that cannot supply it (any more) calls
+    /// [`Endpoint::refuse_response`](crate::Endpoint::refuse_response) and does not send the
+    /// packet.
     Response {
-        /// What the peer reads.
+        /// The memory that the peer reads.
         range: Range,
         /// Shared receive queue that the peer named; of XRC only.
         srq: Option<u32>,
-        /// Where in it.
+        /// The offset in it.
         offset: u32,
-        /// How much.
+        /// The number of bytes.
         len: u32,
     },
 }
 
 impl Payload {
-    /// How many bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn len(&self) -> u32 {
         match *self {
@@ -258,28 +261,32 @@ pub enum Event {
     Completed {
         /// The host's name for it.
         id: WrId,
-        /// How it ended.
+        /// The status with which it ended.
         status: Status,
     },
-    /// It is the turn of this work request, which is [`Operation::Local`](crate::Operation::Local): do
-    /// it, and call [`Endpoint::executed`](crate::Endpoint::executed). Nothing behind it leaves before.
+    /// It is the turn of this work request, which is [`Operation::Local`](crate::Operation::Local):
+    /// do it, and call [`Endpoint::executed`](crate::Endpoint::executed). Nothing behind it leaves
+    /// before.
     Execute {
         /// The work request.
         id: WrId,
     },
-    /// The endpoint failed. Receives end as flushed, but for the one that `receive` speaks of. What the
-    /// peer must still be told is in [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit).
+    /// The endpoint failed. Receives end as flushed, but for the one that `receive` speaks of. What
+    /// the peer must still be told is in
+    /// [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit).
     Failed {
-        /// Why.
+        /// The reason why.
         cause: Cause,
-        /// How the receive ends that the failed message has taken; `None` when it took none.
+        /// The status of the receive that the failed message has taken; `None` when it took none.
         receive: Option<Status>,
     },
-    /// A work request of an unreliable connection failed, and all behind it ended as flushed (RC-7.3). Receiving goes on;
-    /// [`Endpoint::resume`](crate::Endpoint::resume) lets work requests begin again.
+    /// A work request of an unreliable connection failed, and all behind it ended as flushed
+    /// (RC-7.3). Receiving goes on; [`Endpoint::resume`](crate::Endpoint::resume) lets work
+    /// requests begin again.
     SendFailed,
-    /// The first request of the peer has come: it knows that this side is there. Programs are told when it came before the
-    /// endpoint was ready to send (`IBV_EVENT_COMM_EST`), the connection manager always.
+    /// The first request of the peer has come: it knows that this side is there. Programs are told
+    /// when it came before the endpoint was ready to send (`IBV_EVENT_COMM_EST`), the connection
+    /// manager always.
     Established,
     /// Everything that was begun before [`Endpoint::drain`](crate::Endpoint::drain) has ended
     /// (`IBV_EVENT_SQ_DRAINED`).
@@ -290,7 +297,7 @@ pub enum Event {
     Congestion,
 }
 
-/// Why an endpoint failed.
+/// The reason why an endpoint failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A work request of this side ended like that.

@@ -49,7 +49,7 @@ impl Seq {
         Self(self.0.wrapping_add_signed(ahead as i64))
     }
 
-    /// As a number that grows.
+    /// Returns it as a number that grows.
     pub(crate) const fn mark(self) -> u64 {
         self.0
     }
@@ -62,7 +62,7 @@ impl Seq {
         Self(self.0 - 1)
     }
 
-    /// How far `self` is ahead of `origin`; 0 when it is not.
+    /// Returns how far `self` is ahead of `origin`; 0 when it is not.
     pub(crate) const fn since(self, origin: Self) -> u64 {
         self.0.saturating_sub(origin.0)
     }

@@ -1,17 +1,18 @@
 //! RoCEv2 transports as values: reliable and unreliable connections, datagrams, XRC.
 //!
 //! An [`Endpoint`] is one queue pair's requester and responder. It owns no socket, clock, thread or
-//! random source: the host program (a software NIC, a simulator, a test) hands it packet headers and
-//! the time, asks it what to transmit, and reads completions. It never sees payload bytes, only where
-//! they belong. Rules are numbered `RC-n.m` in `docs/PROTOCOL.md`.
+//! random source: the host program (a software NIC, a simulator, a test) hands it packet headers
+//! and the time, asks it what to transmit, and reads completions. It never sees payload bytes, only
+//! where they belong. Rules are numbered `RC-n.m` in `docs/PROTOCOL.md`.
 //!
 //! One turn of a host:
 //!
-//! 1. [`Endpoint::handle_packet`] for each packet received; each [`Arrival`] is done and answered at
-//!    once with [`Endpoint::accept`], [`Endpoint::accept_atomic`] or [`Endpoint::reject`].
+//! 1. [`Endpoint::handle_packet`] for each packet received; each [`Arrival`] is done and answered
+//!    at once with [`Endpoint::accept`], [`Endpoint::accept_atomic`] or [`Endpoint::reject`].
 //! 2. [`Endpoint::post`] for each work request the application posted.
 //! 3. [`Endpoint::handle_timeout`] when [`Endpoint::poll_timeout`] has passed.
-//! 4. [`Endpoint::poll_transmit`] until it returns `None`, or until other endpoints want their turn.
+//! 4. [`Endpoint::poll_transmit`] until it returns `None`, or until other endpoints want their
+//!    turn.
 //! 5. [`Endpoint::poll_event`] until it returns `None`.
 //!
 //! Unreliable datagrams need no state: see [`ud`].

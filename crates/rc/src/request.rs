@@ -12,7 +12,7 @@ pub struct SendRequest {
     /// The host's name for it, handed back in [`Transmit`](crate::Transmit) and
     /// [`Event::Completed`](crate::Event::Completed). No other that has not ended has the same.
     pub id: WrId,
-    /// What to do.
+    /// The operation to do.
     pub op: Operation,
     /// Bytes of the message; 8 for atomics and ATOMIC WRITEs.
     pub len: u32,
@@ -41,7 +41,7 @@ pub struct Remote {
     pub rkey: u32,
 }
 
-/// What a work request does.
+/// The operation of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// A message for a receive.
@@ -58,18 +58,18 @@ pub enum Operation {
     Read(Remote),
     /// Swaps 8 bytes of the peer's memory when they are what is expected.
     CompareSwap {
-        /// Where.
+        /// The peer's memory.
         remote: Remote,
-        /// What is expected.
+        /// The value that is expected.
         compare: u64,
-        /// What is swapped in.
+        /// The value that is swapped in.
         swap: u64,
     },
     /// Adds to 8 bytes of the peer's memory.
     FetchAdd {
-        /// Where.
+        /// The peer's memory.
         remote: Remote,
-        /// What is added.
+        /// The value that is added.
         add: u64,
     },
     /// Makes `len` bytes of the peer's memory visible or persistent; none are sent.

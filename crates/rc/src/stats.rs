@@ -2,7 +2,7 @@
 
 use crate::DropReason;
 
-/// What one endpoint has done since it was made. All counters only grow.
+/// The counters of one endpoint since it was made. All counters only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets transmitted, of every kind.

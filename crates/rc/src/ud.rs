@@ -1,8 +1,9 @@
 //! Unreliable datagrams: one packet, one message, no connection (RC-8).
 //!
-//! There is nothing to remember but the next sequence number: a host calls [`Sender::packet`] for each work
-//! request and [`receive`] for each packet, and puts the 40 bytes of [`grh`](crate::wire::grh) before
-//! what it received. A work request that it cannot send stops its send queue (RC-8.4).
+//! There is nothing to remember but the next sequence number: a host calls [`Sender::packet`] for
+//! each work request and [`receive`] for each packet, and puts the 40 bytes of
+//! [`grh`](crate::wire::grh) before what it received. A work request that it cannot send stops its
+//! send queue (RC-8.4).
 
 use crate::wire::{Bth, Deth, Headers, Kind, Opcode, Packet, Transport, pad_of};
 use crate::{DropReason, HEADER_MAX, Mtu, Psn};
@@ -42,8 +43,8 @@ impl Sender {
     }
 
     /// Writes the headers of a datagram and returns their length and the zero bytes behind the
-    /// payload. `None` when it is longer than the path allows: then it is not sent, and its work request
-    /// ends successfully all the same (RC-8.2).
+    /// payload. `None` when it is longer than the path allows: then it is not sent, and its work
+    /// request ends successfully all the same (RC-8.2).
     pub fn packet(
         &mut self,
         datagram: &Datagram,
@@ -74,7 +75,7 @@ impl Sender {
     }
 }
 
-/// What a receiver expects.
+/// The attributes of a receiver, which a datagram must fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiver {
     /// Its queue pair, 24 bits; [`GROUP_QPN`] for what came to a group that it is a member of.
@@ -87,7 +88,8 @@ pub struct Receiver {
     pub mtu: Mtu,
 }
 
-/// A datagram that came. Where no receive is posted, or it is too short, the datagram is dropped (RC-8.3).
+/// A datagram that came. Where no receive is posted, or it is too short, the datagram is dropped
+/// (RC-8.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Queue pair that sent it.
@@ -102,8 +104,8 @@ pub struct Received {
     pub payload_len: u32,
 }
 
-/// Reads a datagram: `bytes` starts at the base transport header and holds at least all headers, `len` is
-/// the length of the whole packet with pad and ICRC.
+/// Reads a datagram: `bytes` starts at the base transport header and holds at least all headers,
+/// `len` is the length of the whole packet with pad and ICRC.
 ///
 /// # Errors
 /// Why it is dropped (RC-8.1).

@@ -1,4 +1,5 @@
-//! Packets bent at random, answers nobody gave, any bytes: nothing panics, nothing is executed twice.
+//! Packets bent at random, answers nobody gave, any bytes: nothing panics, nothing is executed
+//! twice.
 //!
 //! `RC_ROUNDS=10000000 RC_SEED=5 cargo test -p rc --test hostile` goes on for longer.
 

@@ -1,4 +1,5 @@
-//! The responder beside a plain model of one: random requests, right and wrong, must be answered alike.
+//! The responder beside a plain model of one: random requests, right and wrong, must be answered
+//! alike.
 //!
 //! `RC_CASES=100000 RC_SEED=7 cargo test -p rc --test model` runs more of them, or others.
 
@@ -6,7 +7,7 @@ mod common;
 
 use common::craft::{Craft, Solo, THEIR_PSN, receive_attr, send_attr};
 use common::host::{KEY, READ_KEY};
-use common::model::{Model, Said};
+use common::model::{Model, Reply};
 use common::{Dice, explore};
 use rc::wire::Kind;
 use rc::{Access, Config, ReceiveAttr, Service, State, Status};
@@ -192,7 +193,7 @@ impl Run {
             let detail = headers.original.max(u64::from(seen.len));
             (seen.kind, seen.psn, detail, headers.aeth.syndrome)
         });
-        let mut sent: Vec<Said> = sent.collect();
+        let mut sent: Vec<Reply> = sent.collect();
         // A packet in the middle of an answer says nothing but its bytes.
         for said in sent.iter_mut().filter(|said| said.0 == Kind::ReadResponseMiddle) {
             said.3 = rc::wire::Syndrome::ACK;

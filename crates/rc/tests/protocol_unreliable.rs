@@ -172,7 +172,8 @@ fn numbers_may_jump_back_and_back() {
     }
 }
 
-/// RC-7.2, RC-7.4: over a network that loses, messages arrive whole, in order and once, or not at all.
+/// RC-7.2, RC-7.4: over a network that loses, messages arrive whole, in order and once, or not at
+/// all.
 #[test]
 fn messages_arrive_whole_or_not_at_all() {
     explore("protocol_unreliable", "messages_arrive", 200, |seed| {

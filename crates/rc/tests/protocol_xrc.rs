@@ -123,7 +123,8 @@ fn a_message_is_for_one_queue() {
     solo.give(&request(Kind::SendOnly, 1, 6).with(8)).unwrap();
 }
 
-/// RC-9.2: the memory that an answer is read from is that of the queue's domain, also when it is read again.
+/// RC-9.2: the memory that an answer is read from is that of the queue's domain, also when it is
+/// read again.
 #[test]
 fn an_answer_knows_the_queue_that_was_named() {
     let mut solo = target();

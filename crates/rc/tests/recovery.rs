@@ -249,7 +249,8 @@ fn said(solo: &mut Solo) -> Vec<(u32, bool)> {
     solo.sent().iter().map(|seen| (seen.psn, is_nak(seen))).collect()
 }
 
-/// RC-5.2, RC-4.6: the peer is told again when it has had time to repeat, and only when later packets come.
+/// RC-5.2, RC-4.6: the peer is told again when it has had time to repeat, and only when later
+/// packets come.
 #[test]
 fn a_gap_is_told_again_after_two_round_trips() {
     let mut solo = measured();
@@ -325,8 +326,8 @@ fn ping_pong(config: Config, faults: Faults, seed: u64, rounds: u64) -> (u64, u6
     (pair.now.ns_since(begin), timeouts, pair.packets)
 }
 
-/// RC-4.5 to RC-4.7: what a lossy or reordering network costs is some round trips, not the timeouts of the
-/// connection. 500 rounds of 2 x 4 packets take 10 ms of virtual time where nothing is lost.
+/// RC-4.5 to RC-4.7: what a lossy or reordering network costs is some round trips, not the timeouts
+/// of the connection. 500 rounds of 2 x 4 packets take 10 ms of virtual time where nothing is lost.
 #[test]
 fn losses_cost_round_trips_and_not_timeouts() {
     let lossy = Faults { loss: 100, ..Faults::default() };

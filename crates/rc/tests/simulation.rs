@@ -1,5 +1,5 @@
-//! Random sequences of work requests over a network that does its worst, compared byte by byte with a
-//! serial execution.
+//! Random sequences of work requests over a network that does its worst, compared byte by byte with
+//! a serial execution.
 //!
 //! `RC_CASES=10000 RC_SEED=7 cargo test -p rc --test simulation` runs more of them, or others.
 

@@ -12,8 +12,8 @@ use rc::{Access, Config, Operation, Remote, SendRequest, Status, WrId};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What goes wrong, what its work request ends with, and what the receive ends with that it has or would have
-/// taken.
+/// What goes wrong, what its work request ends with, and what the receive ends with that it has or
+/// would have taken.
 struct Wrong {
     name: &'static str,
     op: Operation,

@@ -5,7 +5,7 @@ const NAME_CHARS_ALL: usize = 72;
 /// Characters that a name has at least.
 const NAME_CHARS_MIN: usize = 6;
 
-/// How values are spread along an axis.
+/// The spread of values along an axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scale {
     /// Equal steps, from zero.
@@ -21,9 +21,9 @@ pub enum Scale {
 /// One axis of a chart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Axis {
-    /// What it shows, with the unit: "message size (bytes)".
+    /// The label, with the unit: "message size (bytes)".
     pub label: String,
-    /// How.
+    /// The scale of the axis.
     pub scale: Scale,
 }
 

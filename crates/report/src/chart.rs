@@ -3,7 +3,7 @@
 use crate::axis::Axis;
 use crate::table::Table;
 
-/// How a line is drawn.
+/// The stroke of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stroke {
     /// Measured here.

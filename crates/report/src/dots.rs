@@ -1,4 +1,5 @@
-//! One quantity of several things, a row each: where the figure is, how far its repetitions lie apart, and how far its tail goes.
+//! One quantity of several things, a row each: where the figure is, how far its repetitions lie
+//! apart, and how far its tail goes.
 
 use std::fmt::Write;
 
@@ -22,7 +23,7 @@ const TEXT_CHARS: usize = 58;
 /// A row.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Dot {
-    /// What it is.
+    /// The name of the row.
     pub name: String,
     /// Colour and marker; the same thing has the same in every chart of a page.
     pub look: usize,
@@ -32,14 +33,14 @@ pub struct Dot {
     pub interval: Option<(f64, f64)>,
     /// The figures of its repetitions.
     pub blocks: Vec<f64>,
-    /// Where its tail is: ("p99", 9.1), ("max", 130.0).
+    /// The values of its tail: ("p99", 9.1), ("max", 130.0).
     pub tail: Vec<(String, f64)>,
 }
 
 /// A chart of rows with one axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dots {
-    /// What is shown, with the unit: "Latency 64 B (µs; lower is better)".
+    /// The title, with the unit: "Latency 64 B (µs; lower is better)".
     pub title: String,
     /// Behind each number: "µs".
     pub unit: String,

@@ -12,7 +12,7 @@ use thiserror::Error;
 pub struct WriteError {
     /// The file that was to be written.
     pub path: PathBuf,
-    /// Why, in words.
+    /// The reason in words.
     pub reason: String,
 }
 

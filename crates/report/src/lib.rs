@@ -1,10 +1,10 @@
 //! Self-contained HTML reports: text, tables and SVG plots in one file.
 //!
-//! A report needs no network: it opens from a file, from a mail, in ten years. Its one script sorts tables and unfolds what a link leads to; without it
-//! all is there. It is readable in light and dark, by keyboard and by screen reader: every plot has a title, a
-//! description and a data table with the same numbers, and series differ by colour, marker and
-//! dash. [`html`] and [`markdown`] render the same [`Page`]; [`write_atomic`] puts the result on
-//! disk whole or not at all.
+//! A report needs no network: it opens from a file, from a mail, in ten years. Its one script sorts
+//! tables and unfolds what a link leads to; without it all is there. It is readable in light and
+//! dark, by keyboard and by screen reader: every plot has a title, a description and a data table
+//! with the same numbers, and series differ by colour, marker and dash. [`html`] and [`markdown`]
+//! render the same [`Page`]; [`write_atomic`] puts the result on disk whole or not at all.
 #![forbid(unsafe_code)]
 
 /// The program of the README, compiled and run.
@@ -39,7 +39,7 @@ pub use dots::{Dot, Dots};
 pub use fairness::jain;
 pub use file::{WriteError, write_atomic};
 pub use interval::{Interval, middle, middle_interval, ratio_interval};
-pub use markdown::markdown;
+pub use markdown::{COLUMNS, markdown, wrapped};
 pub use page::{Layout, Page, Section, html};
 pub use progress::{Progress, Voice};
 pub use shell::shell_word;

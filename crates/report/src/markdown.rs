@@ -4,6 +4,28 @@ use std::fmt::Write;
 
 use crate::page::Page;
 
+/// The width of prose in Markdown, but for pictures and tables.
+pub const COLUMNS: usize = 100;
+
+/// Breaks text into lines of at most [`COLUMNS`]. The first line begins with `first`, the others
+/// with `rest`; a word that is longer than a line has one of its own.
+#[must_use]
+pub fn wrapped(text: &str, first: &str, rest: &str) -> String {
+    let (mut lines, mut line) = (Vec::new(), first.to_owned());
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            lines.push(std::mem::replace(&mut line, rest.to_owned()));
+        } else if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    lines.push(line);
+    lines.join("\n")
+}
+
 /// Renders a page for places that show Markdown (pull requests, wikis).
 #[must_use]
 pub fn markdown(page: &Page) -> String {
@@ -60,6 +82,17 @@ mod tests {
     use super::*;
     use crate::page::Section;
     use crate::table::Table;
+
+    #[test]
+    fn text_is_broken_into_lines() {
+        let words = "µ234 ".repeat(20);
+        let expected = format!("* {}\n  µ234", "µ234 ".repeat(19).trim_end());
+        assert_eq!(wrapped(&words, "* ", "  "), expected);
+        let line = words.trim_end();
+        assert_eq!((line.chars().count(), wrapped(&words, "", "")), (99, line.to_owned()));
+        let long = "x".repeat(101);
+        assert_eq!(wrapped(&format!("a {long} b"), "", ""), format!("a\n{long}\nb"));
+    }
 
     #[test]
     fn tables_and_commands_are_there() {

@@ -19,9 +19,9 @@ const WARNINGS_MAX: usize = 2;
 pub struct Page {
     /// Title of the document.
     pub title: String,
-    /// What the reader should take away, one paragraph each.
+    /// The lessons that the reader should take away, one paragraph each.
     pub summary: Vec<String>,
-    /// What limits the meaning of the figures.
+    /// The warnings that limit the meaning of the figures.
     pub warnings: Vec<String>,
     /// Name and value pairs: machine, date, versions.
     pub facts: Vec<(String, String)>,
@@ -29,13 +29,14 @@ pub struct Page {
     pub sections: Vec<Section>,
 }
 
-/// Where a section stands.
+/// The place of a section on the page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Layout {
     /// In its turn, over the whole width.
     #[default]
     Body,
-    /// On the first screen, before warnings and facts; a page with such sections is wide, and folds its facts.
+    /// On the first screen, before warnings and facts; a page with such sections is wide, and folds
+    /// its facts.
     Lead,
     /// Beside another one of this kind, where there is room; all but its chart is folded.
     Half,
@@ -48,11 +49,12 @@ pub enum Layout {
 pub struct Section {
     /// Heading; of the first screen it may be empty.
     pub title: String,
-    /// Where it stands.
+    /// The place of the section on the page.
     pub layout: Layout,
     /// Paragraphs above the chart.
     pub text: Vec<String>,
-    /// HTML that the caller made, with a style and a script of its own; it stands in front of the chart as it is.
+    /// HTML that the caller made, with a style and a script of its own; it stands in front of the
+    /// chart as it is.
     pub markup: String,
     /// The chart.
     pub chart: Option<Chart>,

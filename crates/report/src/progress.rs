@@ -24,13 +24,14 @@ const BY_POINTS: &str = "{bar:24} {pos}/{len}  {wide_msg}  elapsed {elapsed}, le
 const BY_TIME: &str = "{bar:24} {percent} %  {wide_msg}  elapsed {elapsed}, left about {eta}";
 
 impl Progress {
-    /// Of `total` points; nothing is shown when `quiet`.
+    /// Shows the progress of `total` points; nothing is shown when `quiet`.
     #[must_use]
     pub fn new(total: usize, quiet: bool) -> Self {
         Self::with(total, quiet, BY_POINTS)
     }
 
-    /// Of work that is estimated to take so many seconds; nothing is shown when `quiet`.
+    /// Shows the progress of work that is estimated to take so many seconds; nothing is shown when
+    /// `quiet`.
     #[must_use]
     pub fn timed(total_s: f64, quiet: bool) -> Self {
         Self::with(millis(total_s), quiet, BY_TIME)
@@ -92,8 +93,8 @@ impl Progress {
         }
     }
 
-    /// The point of that number was measured once more, and `figure` came of it: on a terminal each point is a line when it is first
-    /// known, and the bar has the curve of all of them so far.
+    /// The point of that number was measured once more, and `figure` came of it: on a terminal each
+    /// point is a line when it is first known, and the bar has the curve of all of them so far.
     pub fn point_of(&mut self, number: usize, figure: Option<f64>, what: &str) {
         if self.curve.len() <= number {
             self.curve.resize(number + 1, None);
@@ -134,7 +135,7 @@ impl Progress {
         self.voice().say(text);
     }
 
-    /// For who knows what to say, and not how far the work is.
+    /// Returns a voice for those who know what to say, and not how far the work is.
     #[must_use]
     pub fn voice(&self) -> Voice {
         Voice(self.bar.clone())

@@ -6,7 +6,8 @@ const CHARS_MAX: usize = 24;
 /// Values that differ by more than this factor are spread by their logarithm.
 const WIDE: f64 = 20.0;
 
-/// A block for each value, in order, the lowest for the least; a dot where there is none. Of many values some are left out.
+/// A block for each value, in order, the lowest for the least; a dot where there is none. Of many
+/// values some are left out.
 #[must_use]
 pub fn sparkline(values: &[Option<f64>]) -> String {
     let usable = |value: &f64| value.is_finite();

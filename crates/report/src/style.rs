@@ -1,7 +1,7 @@
 //! Colours and layout of a page.
 
-/// Number of distinct looks (colour and marker) of series. Numbers that differ by a multiple of it share the colour, but
-/// not the marker: for lines of one thing.
+/// Number of distinct looks (colour and marker) of series. Numbers that differ by a multiple of it
+/// share the colour, but not the marker: for lines of one thing.
 pub const LOOKS: usize = 6;
 
 /// The style sheet. Colours were chosen to differ for colour-blind readers on both grounds;
@@ -62,8 +62,8 @@ block-size:auto}.scroll,figure{overflow:visible}\
 .halves{grid-template-columns:1fr}.panels{grid-template-columns:1fr 1fr 1fr}details>dl{display:grid}.scroll th:first-child{position:static}\
 table{font-size:.7rem}.p{min-width:0}th,td{white-space:normal;padding:.1rem .3rem}figure,tr{break-inside:avoid}h2{break-after:avoid}}";
 
-/// Sorts a table by the column whose heading is chosen, by mouse or keyboard: by number where there are numbers. What is no number
-/// comes last.
+/// Sorts a table by the column whose heading is chosen, by mouse or keyboard: by number where there
+/// are numbers. What is no number comes last.
 pub(crate) const SORT: &str = "\
 for(const t of document.querySelectorAll('table')){const b=t.tBodies[0];if(!b||b.rows.length<3)continue;\
 const hs=[...t.tHead.rows[0].cells];hs.forEach((h,i)=>{h.tabIndex=0;h.classList.add('sort');const go=()=>{\
@@ -73,7 +73,8 @@ b.append(...[...b.rows].sort((x,y)=>{const p=s(x),q=s(y),m=parseFloat(p),n=parse
 if(isNaN(m)!==isNaN(n))return isNaN(m)?1:-1;const d=isNaN(m)?p.localeCompare(q,'en',{numeric:true}):m-n;\
 return up?d:-d}))};h.onclick=go;h.onkeydown=e=>{if(e.key==='Enter'||e.key===' '){e.preventDefault();go()}}})}";
 
-/// Opens what a link leads into: browsers scroll to a row, but not all of them unfold what it is in.
+/// Opens what a link leads into: browsers scroll to a row, but not all of them unfold what it is
+/// in.
 pub(crate) const REVEAL: &str = "\
 {const reveal=()=>{const e=document.getElementById(location.hash.slice(1));if(!e)return;\
 for(let d=e.parentElement;d;d=d.parentElement)if(d.tagName==='DETAILS')d.open=true;\

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::escape::escape;
 
-/// Where a column's cells are set.
+/// The alignment of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// Text.
@@ -27,7 +27,7 @@ pub struct Column {
 /// A table; rows shorter than the columns are filled with empty cells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
-    /// What it shows.
+    /// The caption: what the table shows.
     pub caption: String,
     /// Columns.
     pub columns: Vec<Column>,
@@ -115,8 +115,9 @@ impl Table {
         out
     }
 
-    /// The same table no wider than `chars` where that can be, and the headings of the columns that it lacks: first those that say nothing
-    /// (the same of all rows, or nothing at all), then those of `least`, the least telling first, then from the right. The first column stays.
+    /// The same table no wider than `chars` where that can be, and the headings of the columns that
+    /// it lacks: first those that say nothing (the same of all rows, or nothing at all), then those
+    /// of `least`, the least telling first, then from the right. The first column stays.
     #[must_use]
     pub fn within(&self, chars: usize, least: &[&str]) -> (Self, Vec<String>) {
         let (mut own, mut lacks) = (self.clone(), Vec::new());

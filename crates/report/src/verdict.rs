@@ -5,7 +5,7 @@
 
 use crate::interval::Interval;
 
-/// Which way a figure gets better.
+/// The direction in which a figure gets better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Times, losses.
@@ -14,7 +14,7 @@ pub enum Better {
     More,
 }
 
-/// What became of a figure.
+/// The change of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Better by more than the noise.
@@ -29,8 +29,8 @@ pub enum Change {
 
 impl Change {
     /// The change from `base` to `new`, of which up to `noise_percent` are noise. Where there is an
-    /// interval of their ratio, a change is one only if the interval does not hold 1, and "the same" only
-    /// if all of the interval is noise.
+    /// interval of their ratio, a change is one only if the interval does not hold 1, and "the
+    /// same" only if all of the interval is noise.
     #[must_use]
     pub fn of(
         base: f64,

@@ -80,8 +80,8 @@ fn list_of_faults(is_listed: impl Fn(&FaultKey) -> bool) -> String {
     text
 }
 
-/// Network adapters in software: unmodified programs get an EFA device that speaks SRD, or a RoCE v2
-/// device.
+/// Network adapters in software: unmodified programs get an EFA device that speaks SRD, or a RoCE
+/// v2 device.
 #[derive(Debug, Parser)]
 #[command(name = "softefa", version, after_help = EXAMPLES, arg_required_else_help = true)]
 struct Cli {
@@ -109,10 +109,11 @@ pub(crate) enum Command {
     Trace(TraceArgs),
     /// Break things while programs run: set, clear and show faults on purpose.
     Fault(FaultArgs),
-    /// Say what works on this machine, what does not, and what helps. Exit code 0 when devices can be opened,
-    /// else 1.
+    /// Say what works on this machine, what does not, and what helps. Exit code 0 when devices can
+    /// be opened, else 1.
     Doctor(DoctorArgs),
-    /// Connect RoCE devices with those of other machines, rxe and NICs: have UDP port 4791 for all programs.
+    /// Connect RoCE devices with those of other machines, rxe and NICs: have UDP port 4791 for all
+    /// programs.
     #[command(after_help = GATEWAY_HELP)]
     Gateway(GatewayArgs),
 }
@@ -123,9 +124,9 @@ pub(crate) struct DeviceArgs {
     /// A device and its local IPv4 address; may be repeated [default: rdmap0s6=127.0.0.1].
     ///
     /// A device may have a profile of its own: NAME=IP,profile=efa1. A RoCE device also takes
-    /// mtu=BYTES (256 to 4096, at most what its link carries), rate=GBIT_PER_S (the rate that its port
-    /// reports: 10, 25, 40, 50, 100, 200 or 400) and gateway=4791 ('softefa gateway' connects it with
-    /// everybody who uses that UDP port).
+    /// mtu=BYTES (256 to 4096, at most what its link carries), rate=GBIT_PER_S (the rate that its
+    /// port reports: 10, 25, 40, 50, 100, 200 or 400) and gateway=4791 ('softefa gateway' connects
+    /// it with everybody who uses that UDP port).
     #[arg(long = "device", value_name = "NAME=IP")]
     pub(crate) devices: Vec<String>,
     /// Make a RoCE v2 device, roce0, beside those of --device or instead of the default one.
@@ -135,8 +136,8 @@ pub(crate) struct DeviceArgs {
     pub(crate) roce: bool,
     /// The adapter that devices play which name no profile [default: efa2].
     ///
-    /// EFA: efa0 (c5n), efa1 (p4d, with RDMA READ) or efa2 (p5, with RDMA WRITE). RoCE v2: roce, or rxe
-    /// (the same under rxe's vendor id).
+    /// EFA: efa0 (c5n), efa1 (p4d, with RDMA READ) or efa2 (p5, with RDMA WRITE). RoCE v2: roce, or
+    /// rxe (the same under rxe's vendor id).
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Inject faults, such as loss=1%,reorder=20%,dup=1%,delay=50us,seed=1.
@@ -177,24 +178,25 @@ pub(crate) struct RunArgs {
     pub(crate) device: DeviceArgs,
     /// Refuse what hardware refuses and Soft-EFA otherwise accepts.
     ///
-    /// That is RDMA from a peer without an address handle, sends without the signaled flag, receives
-    /// without entries, and messages that a queue pair has not delivered when it is destroyed.
+    /// That is RDMA from a peer without an address handle, sends without the signaled flag,
+    /// receives without entries, and messages that a queue pair has not delivered when it is
+    /// destroyed.
     #[arg(long)]
     pub(crate) strict: bool,
     /// Explain on standard error what programs get wrong, once each.
     ///
-    /// That is the reason of every refused call and failed work request, and what works here but not on
-    /// hardware. Also SOFTEFA_LINT=1.
+    /// That is the reason of every refused call and failed work request, and what works here but
+    /// not on hardware. Also SOFTEFA_LINT=1.
     #[arg(long)]
     pub(crate) lint: bool,
-    /// Faults in time, from a file (TOML): each step has a time after the first device was opened and a
-    /// fault, which takes the place of the one before (docs/FAULTS.md).
+    /// Faults in time, from a file (TOML): each step has a time after the first device was opened
+    /// and a fault, which takes the place of the one before (docs/FAULTS.md).
     #[arg(long, value_name = "FILE")]
     pub(crate) fault_script: Option<PathBuf>,
-    /// What carries packets between programs of one user on one machine: auto (shared memory where that
-    /// is possible), udp, or shm (as auto, but do not start where memory cannot be shared). With udp all
-    /// bytes of RDMA go over UDP, too; otherwise long READs and WRITEs are copied from memory to memory
-    /// (never with --fault). Also SOFTEFA_WIRE.
+    /// What carries packets between programs of one user on one machine: auto (shared memory where
+    /// that is possible), udp, or shm (as auto, but do not start where memory cannot be shared).
+    /// With udp all bytes of RDMA go over UDP, too; otherwise long READs and WRITEs are copied from
+    /// memory to memory (never with --fault). Also SOFTEFA_WIRE.
     #[arg(long, value_name = "WIRE")]
     pub(crate) wire: Option<String>,
     /// The same as --wire udp.
@@ -206,7 +208,8 @@ pub(crate) struct RunArgs {
     /// Print the counters of the run to standard error when it ends.
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Write a line for each event (post, transmit, loss, ...) to a file, or to standard error for -.
+    /// Write a line for each event (post, transmit, loss, ...) to a file, or to standard error for
+    /// -.
     ///
     /// %p in the name stands for the process id. docs/TRACE.md describes the lines.
     #[arg(long, value_name = "FILE")]
@@ -284,8 +287,8 @@ pub(crate) struct PcapArgs {
     pub(crate) devices: Vec<String>,
     /// Decrypt packets with the key in this file.
     ///
-    /// Packets that do not open, and those that --snaplen cut, are written as they were captured. Also
-    /// SOFTEFA_KEY_FILE.
+    /// Packets that do not open, and those that --snaplen cut, are written as they were captured.
+    /// Also SOFTEFA_KEY_FILE.
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
     /// Capture only what this queue pair sends or receives; may be repeated.
@@ -308,8 +311,9 @@ pub(crate) struct FaultArgs {
 /// What to do with faults.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FaultAction {
-    /// Have running programs, and those that the same 'softefa run' starts later, deal a fault; it takes the
-    /// place of the one set before, and while it is in force of --fault and --fault-script.
+    /// Have running programs, and those that the same 'softefa run' starts later, deal a fault; it
+    /// takes the place of the one set before, and while it is in force of --fault and
+    /// --fault-script.
     #[command(after_help = fault_help())]
     Set(FaultSetArgs),
     /// End the fault that was set: from then on --fault-script and --fault count again.
@@ -321,7 +325,8 @@ pub(crate) enum FaultAction {
 /// `softefa fault set`.
 #[derive(Debug, Args)]
 pub(crate) struct FaultSetArgs {
-    /// Faults as for --fault, for example loss=5% or loss=1%,delay=50us,seed=7; none breaks nothing.
+    /// Faults as for --fault, for example loss=5% or loss=1%,delay=50us,seed=7; none breaks
+    /// nothing.
     #[arg(required = true, value_name = "SPEC")]
     pub(crate) spec: Vec<String>,
     /// Only on the devices of this name.
@@ -347,8 +352,8 @@ pub(crate) struct FaultClearArgs {
 /// Whose faults.
 #[derive(Debug, Args, Default)]
 pub(crate) struct FaultRunArgs {
-    /// Of the run with this process, 'softefa run' itself or a program of it [default: all runs of this
-    /// user; inside a run, that run].
+    /// Of the run with this process, 'softefa run' itself or a program of it [default: all runs of
+    /// this user; inside a run, that run].
     #[arg(long, value_name = "PID")]
     pub(crate) run: Option<u32>,
     /// Of all runs of this user, also when this is called inside a run.
@@ -376,7 +381,8 @@ pub(crate) struct DoctorArgs {
 /// `softefa gateway`.
 #[derive(Debug, Args)]
 pub(crate) struct GatewayArgs {
-    /// An IPv4 address to serve; may be repeated [default: all addresses that this machine has now].
+    /// An IPv4 address to serve; may be repeated [default: all addresses that this machine has
+    /// now].
     #[arg(long = "address", value_name = "IP")]
     pub(crate) addresses: Vec<Ipv4Addr>,
     /// The UDP port to own.

@@ -74,7 +74,8 @@ fn failure(path: &Path, error: &io::Error) -> Failure {
     ))
 }
 
-/// Values of all processes and devices together, in the order of [`softefa::counters::Counter::ALL`].
+/// Values of all processes and devices together, in the order of
+/// [`softefa::counters::Counter::ALL`].
 pub(crate) fn sum(processes: &[ProcessCounters]) -> Vec<(&'static str, u64)> {
     let mut sums: Vec<(&'static str, u64)> = Vec::new();
     for &(name, value) in processes.iter().flat_map(|process| &process.values) {
@@ -114,7 +115,8 @@ pub(crate) fn object(values: &[(&'static str, u64)]) -> Map<String, Value> {
     values.iter().map(|&(name, value)| (name.to_owned(), json!(value))).collect()
 }
 
-/// `[{"qpn", "to"}..]`: what is sent from one queue pair to another through memory; the rest is UDP.
+/// `[{"qpn", "to"}..]`: what is sent from one queue pair to another through memory; the rest is
+/// UDP.
 pub(crate) fn links(process: &ProcessCounters) -> Value {
     process.links.iter().map(|link| json!({ "qpn": link.qpn, "to": link.to.to_string() })).collect()
 }

@@ -68,7 +68,8 @@ pub(crate) fn warn_of_exposure(key: Option<&SealKey>) {
     }
 }
 
-/// Goes to the gateways that devices are to be behind; what is wrong would be found out only in the program.
+/// Goes to the gateways that devices are to be behind; what is wrong would be found out only in the
+/// program.
 ///
 /// # Errors
 /// There is none, or it is not to be trusted.

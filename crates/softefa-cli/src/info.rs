@@ -99,7 +99,8 @@ fn common_limits(attr: &DeviceAttr) -> Vec<Limit> {
     ]
 }
 
-/// Name of each capability and whether the device has it; those that only an EFA can have, of an EFA only.
+/// Name of each capability and whether the device has it; those that only an EFA can have, of an
+/// EFA only.
 fn capabilities(attr: &DeviceAttr) -> Vec<(&'static str, bool)> {
     let caps = &attr.caps;
     let mut all = vec![

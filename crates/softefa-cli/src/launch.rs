@@ -50,9 +50,9 @@ pub(crate) fn command(
 
 /// Has the loader bring the adapter along, and find `replacements` before the system's libraries.
 ///
-/// The preload answers programs that are linked with libibverbs, whatever their copy of it is called;
-/// the replacements answer those that open it by name. Those of a run around this one are taken out:
-/// a process has one adapter.
+/// The preload answers programs that are linked with libibverbs, whatever their copy of it is
+/// called; the replacements answer those that open it by name. Those of a run around this one are
+/// taken out: a process has one adapter.
 ///
 /// # Errors
 /// A path cannot be written in the loader's lists.

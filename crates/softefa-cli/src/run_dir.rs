@@ -80,8 +80,8 @@ impl RunDir {
         match filled {
             Ok((lock, local_key)) => Ok(Self { path, keep, local_key, _lock: lock }),
             Err(error) => {
-                // Here and not in a destructor, which would wait for the lock that we hold. What cannot be
-                // removed is stale, and the next run's.
+                // Here and not in a destructor, which would wait for the lock that we hold. What
+                // cannot be removed is stale, and the next run's.
                 let _ = fs::remove_dir_all(&path);
                 Err(error)
             }
@@ -149,8 +149,8 @@ pub(crate) fn own_run() -> Option<LiveRun> {
     is_locked(&path).then(|| LiveRun::at(path))
 }
 
-/// Until the answer is dropped, no run beside the one at `path` begins or takes its directory away; `None` when that
-/// cannot be had.
+/// Until the answer is dropped, no run beside the one at `path` begins or takes its directory away;
+/// `None` when that cannot be had.
 pub(crate) fn hold(path: &Path) -> Option<File> {
     one_at_a_time(path.parent()?).ok()
 }

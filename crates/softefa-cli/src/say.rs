@@ -1,7 +1,8 @@
 //! Lines for people, on standard error.
 
-/// Writes a line to standard error. Perhaps nobody reads it any more (`softefa run ... 2>&1 | head`):
-/// that changes nothing else, where `eprintln` would panic and take the program's exit code along.
+/// Writes a line to standard error. Perhaps nobody reads it any more
+/// (`softefa run ... 2>&1 | head`): that changes nothing else, where `eprintln` would panic and
+/// take the program's exit code along.
 macro_rules! say {
     ($($argument:tt)*) => {{
         use std::io::Write as _;

@@ -1,5 +1,5 @@
-//! Advice on memory. Nothing is pinned and nothing faults on behalf of hardware, so that a prefetch has nothing to do but to say
-//! whether it could.
+//! Advice on memory. Nothing is pinned and nothing faults on behalf of hardware, so that a prefetch
+//! has nothing to do but to say whether it could.
 
 use std::ffi::c_int;
 

@@ -31,8 +31,8 @@ unsafe impl Handle for Ah {
 /// Destroyed handles whose memory is kept, at most: as many as a device has.
 const KEPT_MAX: usize = 1024;
 
-/// The handles of a domain that were destroyed last. A program that goes on to use one made a mistake;
-/// it hears so (status 4), and what would have been in its place is not written to.
+/// The handles of a domain that were destroyed last. A program that goes on to use one made a
+/// mistake; it hears so (status 4), and what would have been in its place is not written to.
 #[derive(Default)]
 pub(crate) struct Destroyed(Mutex<VecDeque<Box<Ah>>>);
 
@@ -86,8 +86,8 @@ unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
         }
         // SAFETY: not destroyed before, so the program gives it up.
         let object = unsafe { handle::take::<Ah>(ah) }?;
-        // SAFETY: `pd` is written once, before the program learns the address; the handle counted as
-        // a user, so its domain is still there.
+        // SAFETY: `pd` is written once, before the program learns the address; the handle counted
+        // as a user, so its domain is still there.
         let pd = unsafe { handle::borrow::<Pd>((*object.ibv.get()).pd) }?;
         if owner.is_current() {
             pd.destroyed_ahs.keep(object);

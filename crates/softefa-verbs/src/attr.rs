@@ -58,8 +58,8 @@ pub(crate) fn device_ex(nic: &softefa::Device) -> ibv_device_attr_ex {
     out
 }
 
-/// The largest of verbs' MTUs that a message can have, as the kernel's `ib_mtu_int_to_enum`: programs
-/// that segment by it must not exceed the device.
+/// The largest of verbs' MTUs that a message can have, as the kernel's `ib_mtu_int_to_enum`:
+/// programs that segment by it must not exceed the device.
 fn mtu(max_msg_bytes: u32) -> c_int {
     match max_msg_bytes {
         4096.. => sys::IBV_MTU_4096,

@@ -62,8 +62,8 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
     })
 }
 
-/// What was made in the context keeps the adapter alive until it is destroyed itself. A thread that waits for an event sleeps on, as
-/// in the kernel: programs would take an error for a failure.
+/// What was made in the context keeps the adapter alive until it is destroyed itself. A thread that
+/// waits for an event sleeps on, as in the kernel: programs would take an error for a failure.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     panic::code(|| {

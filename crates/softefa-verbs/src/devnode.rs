@@ -2,9 +2,9 @@
 //!
 //! UCX takes a device only if `/dev/infiniband/<dev_name>` is a character device that it may read
 //! and write (`uct_ib_device_is_accessible`), and only root could make one. So the C library's
-//! questions about exactly these paths ([`crate::paths`]) are answered here, once the program has been told
-//! of the devices. All of it may be called from signal handlers and before constructors ran: nothing
-//! allocates or locks.
+//! questions about exactly these paths ([`crate::paths`]) are answered here, once the program has
+//! been told of the devices. All of it may be called from signal handlers and before constructors
+//! ran: nothing allocates or locks.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -50,8 +50,8 @@ pub(crate) unsafe fn read_prefix<T>(from: *const T, len: usize, least: usize) ->
     }
 }
 
-/// The attributes of the EFA behind `context`; `EOPNOTSUPP` when it is no EFA, as libefa answers for
-/// devices of others.
+/// The attributes of the EFA behind `context`; `EOPNOTSUPP` when it is no EFA, as libefa answers
+/// for devices of others.
 ///
 /// # Safety
 /// `context` as for [`handle::borrow`].

@@ -107,7 +107,8 @@ unsafe fn answer(events: &AsyncEvents, out: *mut ibv_async_event) -> Option<c_in
         let address = usize::try_from(source.tag()).unwrap_or(0);
         let element = std::ptr::with_exposed_provenance_mut(address);
         unacknowledged().push((address, source));
-        // SAFETY: not null, so it can be written to. The object cannot go before the program has acknowledged this event.
+        // SAFETY: not null, so it can be written to. The object cannot go before the program has
+        // acknowledged this event.
         unsafe { out.write(ibv_async_event { element, event_type: event_type(kind) }) };
         Ok(0)
     });
@@ -129,7 +130,8 @@ fn event_type(kind: AsyncEventKind) -> c_int {
     }
 }
 
-/// Events that the program has taken, by the address of the object; an acknowledgement says no more.
+/// Events that the program has taken, by the address of the object; an acknowledgement says no
+/// more.
 type Taken = Vec<(usize, Arc<EventSource>)>;
 
 fn unacknowledged() -> MutexGuard<'static, Taken> {

@@ -1,7 +1,7 @@
 //! A thread inside the adapter is not let in again.
 //!
-//! A signal handler that calls the adapter in the midst of a call of the same thread finds locks that
-//! nobody gives back before the handler returns. It is told so, or that there is nothing.
+//! A signal handler that calls the adapter in the midst of a call of the same thread finds locks
+//! that nobody gives back before the handler returns. It is told so, or that there is nothing.
 
 use std::cell::Cell;
 use std::ptr::NonNull;

@@ -2,13 +2,14 @@
 //!
 //! A program that was linked to `libibverbs` and `libefa` finds these functions first when this
 //! library is in `LD_PRELOAD`, and the adapter of the `softefa` crate behind them. Two thirds of
-//! the verbs API are inline functions of the C headers: for those the layouts of `verbs-abi` and the
-//! tables in `ops` *are* the interface.
+//! the verbs API are inline functions of the C headers: for those the layouts of `verbs-abi` and
+//! the tables in `ops` *are* the interface.
 //!
 //! Rules of this crate:
 //! * an exported function checks for null, casts (`handle`), calls `softefa` and turns the error
 //!   into an errno (`errno`); nothing else;
-//! * no panic leaves it (`panic`), and a thread inside is not cancelled and not let in again (`inside`);
+//! * no panic leaves it (`panic`), and a thread inside is not cancelled and not let in again
+//!   (`inside`);
 //! * it owns no global that needs a destructor: programs call it from their own destructors;
 //! * a process that was forked off never touches the parent's objects (`fork`).
 

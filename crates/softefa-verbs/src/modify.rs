@@ -95,8 +95,8 @@ fn change(adapter: Adapter, attr: &ibv_qp_attr, mask: c_int) -> Result<ModifyQp,
     })
 }
 
-/// What the kernel passes over although it has no meaning (`modify_qp_mask` of `uverbs_cmd.c`): programs treat both halves of an
-/// extended connection alike, perftest does.
+/// What the kernel passes over although it has no meaning (`modify_qp_mask` of `uverbs_cmd.c`):
+/// programs treat both halves of an extended connection alike, perftest does.
 fn ignored(kind: QpKind) -> c_int {
     match kind {
         QpKind::XrcInitiator => sys::IBV_QP_MAX_DEST_RD_ATOMIC | sys::IBV_QP_MIN_RNR_TIMER,

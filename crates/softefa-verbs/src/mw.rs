@@ -1,5 +1,5 @@
-//! Memory windows. They are bound and invalidated by work requests, which queue pairs do in their turn; those of type 1 by a
-//! call that posts one.
+//! Memory windows. They are bound and invalidated by work requests, which queue pairs do in their
+//! turn; those of type 1 by a call that posts one.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
@@ -95,7 +95,8 @@ unsafe fn checked_bind(window: &Mw, key: u32, info: &ibv_mw_bind_info) -> Result
     })
 }
 
-/// The work request that binds a window of type 2. A window of type 1 is refused: it has a call of its own.
+/// The work request that binds a window of type 2. A window of type 1 is refused: it has a call of
+/// its own.
 ///
 /// # Safety
 /// `mw` as for [`handle::borrow`], and as for [`checked_bind`].
@@ -120,7 +121,8 @@ pub(crate) unsafe extern "C" fn bind_mw(
     bind: *mut ibv_mw_bind,
 ) -> c_int {
     panic::code_or(Errno::EDEADLK, || {
-        // SAFETY: the program passes a live queue pair, a window it allocated and what it wants of it.
+        // SAFETY: the program passes a live queue pair, a window it allocated and what it wants of
+        // it.
         let (qp, window, bind) =
             unsafe { (handle::borrow::<Qp>(qp)?, handle::borrow::<Mw>(mw)?, &*bind) };
         let known = sys::IBV_SEND_SIGNALED | sys::IBV_SEND_FENCE | sys::IBV_SEND_SOLICITED;

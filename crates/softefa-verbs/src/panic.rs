@@ -1,5 +1,5 @@
-//! The boundary no panic crosses: unwinding into a C caller would be undefined. Nor does a cancellation
-//! ([`Uncancelled`]): it waits until the call returns.
+//! The boundary no panic crosses: unwinding into a C caller would be undefined. Nor does a
+//! cancellation ([`Uncancelled`]): it waits until the call returns.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -51,8 +51,8 @@ pub(crate) fn count_or(
     })
 }
 
-/// For functions that cannot report an error: `fallback` stands in for one. They make no system call
-/// that is a cancellation point.
+/// For functions that cannot report an error: `fallback` stands in for one. They make no system
+/// call that is a cancellation point.
 pub(crate) fn value<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(fallback)
 }

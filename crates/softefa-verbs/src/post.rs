@@ -187,7 +187,8 @@ fn operation(is_connected: bool, wr: &ibv_send_wr) -> Result<SendOp, Errno> {
         sys::IBV_WR_SEND_WITH_INV => return Ok(SendOp::SendInvalidate(wr.imm_data_be)),
         sys::IBV_WR_BIND_MW => {
             let sys::ibv_send_wr_bind_mw { mw, rkey, bind_info } = wr.bind_mw;
-            // SAFETY: the program passes a window of its own, and a region of its own if it names one.
+            // SAFETY: the program passes a window of its own, and a region of its own if it names
+            // one.
             return unsafe { mw::bind_type2(mw, rkey, &bind_info) };
         }
         sys::IBV_WR_LOCAL_INV => return Ok(SendOp::LocalInvalidate(wr.imm_data_be)),

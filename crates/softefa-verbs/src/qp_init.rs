@@ -32,7 +32,8 @@ pub(crate) struct QpRequest {
     pub(crate) processing_hints: bool,
 }
 
-/// Transport by the QP type and, for driver QPs, the driver's type. What the device does not have is refused.
+/// Transport by the QP type and, for driver QPs, the driver's type. What the device does not have
+/// is refused.
 fn kind(adapter: Adapter, qp_type: c_int, driver_type: Option<u32>) -> Result<QpKind, Errno> {
     if adapter == Adapter::Roce {
         return match (qp_type, driver_type) {

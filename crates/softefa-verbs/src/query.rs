@@ -86,7 +86,8 @@ pub(crate) unsafe extern "C" fn query_port(
     })
 }
 
-/// The clock that completions are timed by, as hardware gives it: one number, its cycles, which here are nanoseconds.
+/// The clock that completions are timed by, as hardware gives it: one number, its cycles, which
+/// here are nanoseconds.
 pub(crate) unsafe extern "C" fn query_rt_values(
     context: *mut ibv_context,
     values: *mut ibv_values_ex,

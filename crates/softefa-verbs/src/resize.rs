@@ -21,7 +21,8 @@ unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, entries: c_int) -> c_int {
         }
         nic.resize(u32::try_from(entries).map_err(|_| Errno::EINVAL)?)?;
         let depth = c_int::try_from(nic.depth()).unwrap_or(c_int::MAX);
-        // SAFETY: the same queue; programs read the member only, and a change is theirs to serialise.
+        // SAFETY: the same queue; programs read the member only, and a change is theirs to
+        // serialise.
         unsafe { (*cq).cqe = depth };
         Ok(())
     })

@@ -50,8 +50,8 @@ impl<T> Drop for Leave<'_, T> {
     }
 }
 
-/// Says once that queue pair `qpn` is shared without a lock. A handler of a signal counts as another
-/// thread.
+/// Says once that queue pair `qpn` is shared without a lock. A handler of a signal counts as
+/// another thread.
 #[cold]
 pub(crate) fn warn_of_shared(qpn: u32) {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
@@ -69,8 +69,8 @@ pub(crate) fn warn_of_shared(qpn: u32) {
 const SPINS: u32 = 64;
 
 impl<T> CallSession<T> {
-    /// Waits until no other thread has a session open, and opens one; `false` when this thread has one,
-    /// which it would wait for in vain: it is in a signal handler, or has forgotten to end it.
+    /// Waits until no other thread has a session open, and opens one; `false` when this thread has
+    /// one, which it would wait for in vain: it is in a signal handler, or has forgotten to end it.
     pub(crate) fn open(&self) -> bool {
         let (me, mut tries) = (thread(), 0);
         let (taken, free) = (Ordering::Acquire, Ordering::Relaxed);
@@ -93,8 +93,8 @@ impl<T> CallSession<T> {
         true
     }
 
-    /// Opens a session for posting. One that this thread has open already fails as a shared one does,
-    /// because their work requests cannot be told apart.
+    /// Opens a session for posting. One that this thread has open already fails as a shared one
+    /// does, because their work requests cannot be told apart.
     pub(crate) fn open_or_spoil(&self) {
         if !self.open() {
             self.is_shared.store(true, Ordering::Relaxed);
@@ -111,8 +111,8 @@ impl<T> CallSession<T> {
         self.opener.store(NOBODY, Ordering::Release);
     }
 
-    /// Runs `body` on the state of the open session. Only one thread gets in at a time, whatever the
-    /// program does: where its threads share a session by mistake, our memory stays intact.
+    /// Runs `body` on the state of the open session. Only one thread gets in at a time, whatever
+    /// the program does: where its threads share a session by mistake, our memory stays intact.
     pub(crate) fn enter<R>(&self, body: impl FnOnce(&mut T) -> R) -> Result<R, NoEntry> {
         let leave = self.try_enter(false)?;
         // SAFETY: whoever sets `entered` is alone here until `leave` is dropped.
@@ -121,7 +121,8 @@ impl<T> CallSession<T> {
         Ok(result)
     }
 
-    /// As [`CallSession::enter`], waits for whoever is inside, and ends the session; `None` without one.
+    /// As [`CallSession::enter`], waits for whoever is inside, and ends the session; `None` without
+    /// one.
     pub(crate) fn finish<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
         let leave = loop {
             match self.try_enter(true) {

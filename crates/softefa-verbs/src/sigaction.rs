@@ -1,5 +1,5 @@
-//! `sigaction` and `signal`: what a program sets for SIGSEGV and SIGBUS comes after the adapter's own
-//! look, which tells a hole in registered memory from a mistake of the program.
+//! `sigaction` and `signal`: what a program sets for SIGSEGV and SIGBUS comes after the adapter's
+//! own look, which tells a hole in registered memory from a mistake of the program.
 
 use std::ffi::{c_int, c_void};
 use std::mem::{transmute, zeroed};
@@ -35,7 +35,8 @@ unsafe extern "C" fn sigaction(
 unsafe extern "C" fn signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
     if !matches!(signal, libc::SIGSEGV | libc::SIGBUS) {
         let Some(next) = SIGNAL.get() else { return libc::SIG_ERR };
-        // SAFETY: the program's arguments, unchanged; the address is that of a function of this type.
+        // SAFETY: the program's arguments, unchanged; the address is that of a function of this
+        // type.
         return unsafe { transmute::<*mut c_void, Signal>(next)(signal, handler) };
     }
     // As the C library does (BSD semantics).

@@ -1,7 +1,8 @@
 //! What threads sleep on, because another thread may end it meanwhile.
 //!
-//! Threads may be cancelled in their sleep: then the stack is unwound through the function that sleeps, which therefore holds
-//! nothing that has to be dropped. Its share of the object is the thread's, and goes back when the thread ends.
+//! Threads may be cancelled in their sleep: then the stack is unwound through the function that
+//! sleeps, which therefore holds nothing that has to be dropped. Its share of the object is the
+//! thread's, and goes back when the thread ends.
 
 use std::any::Any;
 use std::cell::RefCell;

@@ -80,7 +80,8 @@ unsafe fn create(
     };
     let has = nic.query();
     (attr.max_wr, attr.max_sge) = (has.max_wr, has.max_sge);
-    // SAFETY: null pointers, zero numbers and the static initialisers of mutex and condition are valid.
+    // SAFETY: null pointers, zero numbers and the static initialisers of mutex and condition are
+    // valid.
     let mut ibv: ibv_srq = unsafe { std::mem::zeroed() };
     (ibv.context, ibv.srq_context, ibv.pd, ibv.handle) = (context, srq_context, pd, nic.number());
     domain.users.add();

@@ -16,8 +16,8 @@ const ENV_SYSFS_PATH: &CStr = c"SYSFS_PATH";
 /// The tree inside a run directory, where `softefa run` makes it, too.
 const SUBDIR: &str = "sysfs";
 
-/// Makes the tree for `config`, shows it to programs that read sysfs themselves, and points `SYSFS_PATH` at it
-/// unless the user did; its root.
+/// Makes the tree for `config`, shows it to programs that read sysfs themselves, and points
+/// `SYSFS_PATH` at it unless the user did; its root.
 ///
 /// A tree that cannot be made costs programs that read it the device, so it is said, but others
 /// work without.

@@ -1,7 +1,7 @@
 //! Thread domains and parent domains, by which a program promises that one thread uses an object.
 //!
-//! Nothing is gained from the promise here: the locks guard against the service thread, too. Programs
-//! that make it get what they ask for all the same, as on the device.
+//! Nothing is gained from the promise here: the locks guard against the service thread, too.
+//! Programs that make it get what they ask for all the same, as on the device.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;

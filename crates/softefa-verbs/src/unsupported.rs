@@ -1,4 +1,5 @@
-//! What no device has: imported objects, counters, raw queue access. Programs find the functions and hear `EOPNOTSUPP`, as from the real device.
+//! What no device has: imported objects, counters, raw queue access. Programs find the functions
+//! and hear `EOPNOTSUPP`, as from the real device.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;

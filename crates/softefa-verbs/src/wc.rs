@@ -52,7 +52,8 @@ pub(crate) fn flags(completion: &Completion) -> u32 {
     imm | grh | inv
 }
 
-/// Immediate data in network byte order, or the key that was invalidated, as the API hands them out.
+/// Immediate data in network byte order, or the key that was invalidated, as the API hands them
+/// out.
 pub(crate) fn imm_be(completion: &Completion) -> u32 {
     completion.invalidated.unwrap_or_else(|| completion.imm.unwrap_or(0).to_be())
 }

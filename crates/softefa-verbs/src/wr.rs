@@ -87,8 +87,8 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
         // SAFETY: the program passes a live queue pair.
         if let Ok(qp) = unsafe { borrow(qp) } {
             qp.posting.open_or_spoil();
-            // A thread without a session of its own may have come in while the last one ended. If it is still there,
-            // this session is shared.
+            // A thread without a session of its own may have come in while the last one ended. If
+            // it is still there, this session is shared.
             let _ = qp.posting.enter(Batch::clear);
         }
     });

@@ -70,7 +70,8 @@ fn without_a_roce_device_there_is_no_connection_manager() {
     }
 }
 
-/// Noise, damage and requests of nobody do not keep others from connecting; `SOFTEFA_SEED` chooses them.
+/// Noise, damage and requests of nobody do not keep others from connecting; `SOFTEFA_SEED` chooses
+/// them.
 #[test]
 fn connections_are_made_from_threads_and_under_attack() {
     assert_eq!(check("rdmacm_storm", DEVICE, &[]), "");

@@ -1,11 +1,13 @@
-//! What the adapter executes for a message, both ends together: counted from outside by `cargo xtask
-//! device-cost`, which runs this under callgrind and looks at [`ping`] and [`stream`] only.
+//! What the adapter executes for a message, both ends together: counted from outside by
+//! `cargo xtask device-cost`, which runs this under callgrind and looks at [`ping`] and [`stream`]
+//! only.
 //!
 //! ```text
 //! cargo run --release -p softefa --example message_cost -- ping-64 1000
 //! cargo run --release -p softefa --example message_cost -- stream-8192 1000
 //! ```
-//! Over UDP; with `-memory` behind the name through shared memory, with `rc-` before it over a reliable connection.
+//! Over UDP; with `-memory` behind the name through shared memory, with `rc-` before it over a
+//! reliable connection.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be set up has failed")]
 
 #[path = "../tests/common/mod.rs"]
@@ -23,8 +25,9 @@ const BURST: u64 = 16;
 /// What the clock of this program shows, in nanoseconds.
 static NOW_NS: AtomicI64 = AtomicI64::new(1_000_000_000);
 
-/// In the place of the C library's: under callgrind a message takes as long as a thousand do outside, and
-/// timers of the adapter would run out in each. This clock goes on by 50 ns whenever somebody looks.
+/// In the place of the C library's: under callgrind a message takes as long as a thousand do
+/// outside, and timers of the adapter would run out in each. This clock goes on by 50 ns whenever
+/// somebody looks.
 #[unsafe(no_mangle)]
 extern "C" fn clock_gettime(_clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
     let now_ns = NOW_NS.fetch_add(50, Ordering::Relaxed);

@@ -14,7 +14,7 @@ use crate::ids::PdId;
 use crate::pd::Pd;
 use crate::progress::live;
 
-/// Why an address handle cannot be made.
+/// The reason why an address handle cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateAhError {
@@ -80,8 +80,8 @@ impl Ah {
 
 impl Ah {
     /// Ends the handle: work requests posted with it from now on complete with
-    /// [`Status::LocalInvalidAh`](crate::Status::LocalInvalidAh). With the last handle of its domain
-    /// for its GID ends what that domain knew of the peer: work requests on their way there
+    /// [`Status::LocalInvalidAh`](crate::Status::LocalInvalidAh). With the last handle of its
+    /// domain for its GID ends what that domain knew of the peer: work requests on their way there
     /// complete as [`Status::Flushed`](crate::Status::Flushed), unless another thread makes a new
     /// handle for it before they do. `false` when it had ended before.
     pub fn destroy(&self) -> bool {

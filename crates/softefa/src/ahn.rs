@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::AHN_UNKNOWN;
 use crate::ids::PdId;
 
-/// Who is meant, and who asks.
+/// The domain that asks, and the address that it means.
 type Known = (PdId, Ipv4Addr);
 
 #[derive(Debug)]

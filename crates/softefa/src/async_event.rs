@@ -1,7 +1,8 @@
 //! Asynchronous events: what happens to objects of a program beside its work requests.
 //!
-//! A context has one queue ([`AsyncEvents`]). An object that can have events has a source ([`EventSource`]), made for the queue of
-//! its context; whoever notices that something has happened reports it there, with any lock held but the queue's.
+//! A context has one queue ([`AsyncEvents`]). An object that can have events has a source
+//! ([`EventSource`]), made for the queue of its context; whoever notices that something has
+//! happened reports it there, with any lock held but the queue's.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -11,7 +12,7 @@ use std::sync::{Arc, Weak};
 use crate::event_queue::{EventQueue, Gone, Next, Unacknowledged};
 use crate::generation::Generation;
 
-/// What has happened.
+/// The kind of an asynchronous event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AsyncEventKind {
@@ -48,9 +49,9 @@ struct Waiting {
 /// An event that a program took; it is to be acknowledged ([`EventSource::acknowledge`]).
 #[derive(Debug)]
 pub struct AsyncEvent {
-    /// What has happened.
+    /// The kind of an asynchronous event.
     pub kind: AsyncEventKind,
-    /// To which object.
+    /// The object to which it happened.
     pub source: Arc<EventSource>,
 }
 
@@ -69,9 +70,10 @@ impl AsyncEvents {
         self.0.fd()
     }
 
-    /// Takes the oldest event. To be called after each read of eight bytes from [`AsyncEvents::fd`], which sleeps until
-    /// there is one. `Ok(None)` when the event was withdrawn in between: read again. Somebody else's write to the
-    /// descriptor is an error of its own.
+    /// Takes the oldest event. To be called after each read of eight bytes from
+    /// [`AsyncEvents::fd`], which sleeps until there is one. `Ok(None)` when the event was
+    /// withdrawn in between: read again. Somebody else's write to the descriptor is an error of its
+    /// own.
     ///
     /// # Errors
     /// [`TakeEventError`].
@@ -90,7 +92,7 @@ impl AsyncEvents {
     }
 }
 
-/// Why no event can be taken.
+/// The reason why no event can be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TakeEventError {
@@ -131,13 +133,14 @@ impl EventSource {
         self.tag.store(tag, Ordering::Release);
     }
 
-    /// As set.
+    /// The tag as it was set.
     #[must_use]
     pub fn tag(&self) -> u64 {
         self.tag.load(Ordering::Acquire)
     }
 
-    /// Something has happened to the object. Nothing comes of it once the source is retired, or in a child.
+    /// Something has happened to the object. Nothing comes of it once the source is retired, or in
+    /// a child.
     pub fn report(self: &Arc<Self>, kind: AsyncEventKind) {
         if self.made.is_current() {
             let source = Arc::downgrade(self);
@@ -153,7 +156,8 @@ impl EventSource {
         }
     }
 
-    /// The object goes: removes the events nobody took, and waits until those that were taken are acknowledged.
+    /// The object goes: removes the events nobody took, and waits until those that were taken are
+    /// acknowledged.
     pub fn retire(&self) {
         if !self.made.is_current() {
             return;

@@ -8,7 +8,7 @@ use crate::gid::Gid;
 use crate::host;
 use crate::status::Status;
 
-/// What a completion is about.
+/// The operation that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompletionOp {
     /// A send finished (work request of the send queue).
@@ -46,11 +46,11 @@ impl CompletionOp {
 /// One finished work request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// As given when the work request was posted.
+    /// The number that the program gave when it posted the work request.
     pub wr_id: u64,
     /// Outcome; [`Status::Ok`] or an EFA error code.
     pub status: Status,
-    /// Which queue it is from.
+    /// The queue that it is from.
     pub op: CompletionOp,
     /// Queue pair that completed it.
     pub qpn: u32,
@@ -61,8 +61,8 @@ pub struct Completion {
     pub ahn: u16,
     /// Sender's device; receives only.
     pub src_addr: Ipv4Addr,
-    /// Bytes in the receive buffer (with the GRH area on UD); of sends only those that a READ or an atomic of a
-    /// RoCE device has brought.
+    /// Bytes in the receive buffer (with the GRH area on UD); of sends only those that a READ or an
+    /// atomic of a RoCE device has brought.
     pub byte_len: u32,
     /// Immediate data of the message.
     pub imm: Option<u32>,
@@ -70,7 +70,8 @@ pub struct Completion {
     pub invalidated: Option<u32>,
     /// The buffer starts with a GRH area (UD receives).
     pub has_grh: bool,
-    /// Service level (UD receives). RoCE has none: mlx5 tells there what the routing header is of, and UCX reads it.
+    /// Service level (UD receives). RoCE has none: mlx5 tells there what the routing header is of,
+    /// and UCX reads it.
     pub sl: u8,
     /// The sender wants it to wake programs that wait for such completions only.
     pub is_solicited: bool,
@@ -80,7 +81,7 @@ pub struct Completion {
     pub(crate) owner: u16,
 }
 
-/// When a work request completed.
+/// The time at which a work request completed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CompletionTime {
     /// Nanoseconds of the device's clock, the monotonic one of the system.
@@ -117,7 +118,7 @@ impl From<SocketAddrV4> for Sender {
 }
 
 impl Completion {
-    /// In the place of one.
+    /// Stands in the place of a completion.
     pub(crate) const VACANT: Self = Self {
         wr_id: 0,
         status: Status::Ok,
@@ -143,7 +144,8 @@ impl Completion {
     }
 }
 
-/// What a queue pair waits for the program to poll, so that it can stop taking more.
+/// The completions that a queue pair waits for the program to poll, so that it can stop taking
+/// more.
 #[derive(Debug, Default)]
 pub(crate) struct Unpolled {
     /// Sends posted, completed or not.

@@ -1,7 +1,8 @@
-//! Received bytes: the first of them in memory of ours, the others maybe still where the wire has them.
+//! Received bytes: the first of them in memory of ours, the others maybe still where the wire has
+//! them.
 //!
-//! Headers are copied before anybody reads them, because whoever writes a ring may change it meanwhile. What a
-//! program is to get is only copied, and once is enough.
+//! Headers are copied before anybody reads them, because whoever writes a ring may change it
+//! meanwhile. What a program is to get is only copied, and once is enough.
 
 use crate::memory::{self, Gone, Piece};
 
@@ -14,7 +15,7 @@ pub(crate) struct Datagram<'a> {
     rest: Piece,
 }
 
-/// What a datagram carries.
+/// The payload of a datagram.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Payload<'a> {
     head: &'a [u8],
@@ -59,7 +60,8 @@ impl<'a> Payload<'a> {
         self.head.len() + self.rest.len
     }
 
-    /// The first `N` bytes and those behind them; `None` unless they are memory of ours, as headers are.
+    /// The first `N` bytes and those behind them; `None` unless they are memory of ours, as headers
+    /// are.
     #[inline]
     pub(crate) fn split_header<const N: usize>(&self) -> Option<(&'a [u8; N], Self)> {
         let (header, head) = self.head.split_first_chunk()?;

@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 /// Gives descriptors up that are dispensable; whether there were any.
 static MAKE_ROOM: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Who can give descriptors up says so; the first one is asked.
+/// Registers somebody who can give descriptors up; the first one is asked.
 pub(crate) fn on_shortage(make_room: fn() -> bool) {
     let _ = MAKE_ROOM.set(make_room);
 }

@@ -31,7 +31,7 @@ use crate::sealing::Sealing;
 use crate::trace::{Events, Sink, Tracer};
 use crate::wire::{Port, Steering, SteeringInit, link_mtu_bytes};
 
-/// Why a device cannot be brought up.
+/// The reason why a device cannot be brought up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -48,9 +48,9 @@ pub enum OpenError {
     Io {
         /// Device name.
         name: String,
-        /// What was tried.
+        /// The operation that was tried.
         what: &'static str,
-        /// Why it failed.
+        /// The reason why it failed.
         #[source]
         source: io::Error,
     },
@@ -59,7 +59,7 @@ pub enum OpenError {
     Gateway {
         /// Device name.
         name: String,
-        /// Why it is not.
+        /// The reason why it is not.
         why: GatewayError,
     },
 }
@@ -72,7 +72,7 @@ fn open_mrs(id: DeviceId, attr: &DeviceAttr) -> Arc<MrTable> {
     }
 }
 
-/// What is in use of a device.
+/// The parts of a device that are in use.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub(crate) pds: AtomicU32,
@@ -81,14 +81,15 @@ pub(crate) struct Live {
     pub(crate) qps: AtomicU32,
 }
 
-/// Bytes of IP packet that the link of a device carries, or is to; `None` when its address is none of this machine.
+/// Bytes of IP packet that the link of a device carries, or is to; `None` when its address is none
+/// of this machine.
 fn mtu_bytes_of(spec: &DeviceSpec, config: &Config) -> Option<u32> {
     let bytes = link_mtu_bytes(spec.addr)?;
     Some(config.faults.mtu_bytes.map_or(bytes, |narrow| narrow.min(bytes)))
 }
 
-/// What the RoCE device `spec` of `config` is limited to, whether or not it is open; `None` of another device, or when its
-/// address is none of this machine.
+/// Returns the limits of the RoCE device `spec` of `config`, whether or not it is open; `None` of
+/// another device, or when its address is none of this machine.
 #[must_use]
 pub fn roce_attr(spec: &DeviceSpec, config: &Config) -> Option<RoceAttr> {
     let seal_bytes = if config.key.is_some() { OVERHEAD_BYTES as u32 } else { 0 };
@@ -102,12 +103,12 @@ fn open_trace(config: &Config) -> io::Result<Option<(Arc<Sink>, Events)>> {
     Ok(Some((Arc::new(Sink::open(&spec.target)?), spec.events())))
 }
 
-/// How the queue pairs of a RoCE device are numbered.
+/// Returns how the queue pairs of a RoCE device are numbered.
 fn numbering_of(gateway: Option<&Gateway>) -> Numbering {
     gateway.map_or(Numbering::PortAndSlot, |gateway| Numbering::Behind(gateway.port()))
 }
 
-/// Where it counts and is captured.
+/// Opens the place where it counts and is captured.
 fn open_counters(spec: &DeviceSpec, config: &Config) -> io::Result<(Counters, Capture)> {
     let Some(dir) = &config.run_dir else { return Ok((Counters::private(), Capture::never())) };
     let (counters, request) = Counters::in_dir(dir, &spec.name, spec.addr)?;
@@ -275,7 +276,7 @@ impl Device {
         self.is_strict
     }
 
-    /// What it counted in this process.
+    /// Returns what the device counted in this process.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -286,17 +287,17 @@ impl Device {
         self.made.is_current()
     }
 
-    /// Where captures listen.
+    /// Returns the place at which captures listen.
     pub(crate) fn capture(&self) -> &Capture {
         self.steering.capture()
     }
 
-    /// How numbers of its queue pairs, and of those they talk to, are made.
+    /// Returns how numbers of its queue pairs, and of those they talk to, are made.
     pub(crate) fn numbering(&self) -> Numbering {
         self.steering.numbering()
     }
 
-    /// From now on it takes no queue pairs; whether that is new.
+    /// Refuses queue pairs from now on; answers whether that is new.
     pub(crate) fn fail(&self) -> bool {
         !self.failed.swap(true, Ordering::AcqRel)
     }

@@ -1,4 +1,5 @@
-//! Events that wait for a program, behind a descriptor that it may sleep on, and what it owes for those it took.
+//! Events that wait for a program, behind a descriptor that it may sleep on, and what it owes for
+//! those it took.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,7 +30,7 @@ struct State<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gone;
 
-/// What one count of the descriptor stood for.
+/// The meaning of one count of the descriptor.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next<T> {
     /// An event.
@@ -54,8 +55,9 @@ impl<T> EventQueue<T> {
         self.counter.fd()
     }
 
-    /// Takes the oldest event that `accept` accepts; those before it are forgotten. To be called after each read of
-    /// eight bytes from [`EventQueue::fd`], which sleeps until there is an event.
+    /// Takes the oldest event that `accept` accepts; those before it are forgotten. To be called
+    /// after each read of eight bytes from [`EventQueue::fd`], which sleeps until there is an
+    /// event.
     pub(crate) fn take<R>(&self, mut accept: impl FnMut(T) -> Option<R>) -> Result<Next<R>, Gone> {
         if !self.made.is_usable() {
             return Err(Gone);

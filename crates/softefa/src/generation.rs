@@ -14,14 +14,15 @@ use crate::say::say;
 /// Forks between the process that loaded the adapter and this one.
 static NOW: AtomicU32 = AtomicU32::new(0);
 
-/// What is done around a fork, by the thread that forks. The last two must neither wait nor allocate.
+/// The work that is done around a fork, by the thread that forks. The last two must neither wait
+/// nor allocate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AroundFork {
-    /// In the parent, before.
+    /// Runs in the parent, before the fork.
     pub(crate) prepare: fn(),
-    /// In the parent, afterwards.
+    /// Runs in the parent, after the fork.
     pub(crate) in_parent: fn(),
-    /// In the child, before what it inherits becomes its parent's.
+    /// Runs in the child, before what it inherits becomes its parent's.
     pub(crate) in_child: fn(),
 }
 
@@ -33,7 +34,8 @@ pub(crate) fn around_fork(around: AroundFork) {
     let _ = AROUND.set(around);
 }
 
-/// Has `unlock` called in each child, last. It must neither wait nor allocate. The first caller decides.
+/// Has `unlock` called in each child, last. It must neither wait nor allocate. The first caller
+/// decides.
 pub(crate) fn in_child_last(unlock: fn()) {
     let _ = UNLOCK.set(unlock);
 }
@@ -43,23 +45,23 @@ pub(crate) fn in_child_last(unlock: fn()) {
 pub struct Generation(u32);
 
 impl Generation {
-    /// That of this process.
+    /// Returns the generation of this process.
     #[must_use]
     pub fn current() -> Self {
         install();
         Self(NOW.load(Ordering::Relaxed))
     }
 
-    /// This process made what has it. What a parent made must not be touched: its locks may be taken
-    /// for ever, and what they guard is the parent's.
+    /// This process made what has it. What a parent made must not be touched: its locks may be
+    /// taken for ever, and what they guard is the parent's.
     #[inline]
     #[must_use]
     pub fn is_current(self) -> bool {
         self.0 == NOW.load(Ordering::Relaxed)
     }
 
-    /// As [`Generation::is_current`], for a program that wants to use the object. A child is told in
-    /// one line, the first time, why nothing happens.
+    /// Answers as [`Generation::is_current`] does, for a program that wants to use the object. A
+    /// child is told in one line, the first time, why nothing happens.
     #[inline]
     #[must_use]
     pub fn is_usable(self) -> bool {
@@ -167,8 +169,8 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
         }
     }
 
-    /// The value that this process or one before it has made; makes one where there is none. For what
-    /// a child may share with its parent.
+    /// The value that this process or one before it has made; makes one where there is none. For
+    /// what a child may share with its parent.
     pub fn inherit_or_init(&self, make: impl FnOnce() -> T) -> &'static T {
         let inherited = self.latest().and_then(|slot| slot.value.get());
         inherited.unwrap_or_else(|| self.get_or_init(make))
@@ -181,7 +183,8 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The slot of this process. A thread of the parent may have been at work in that of the parent.
+    /// The slot of this process. A thread of the parent may have been at work in that of the
+    /// parent.
     #[cold]
     fn slot(&self) -> &'static Slot<T> {
         let of = Generation::current();

@@ -1,9 +1,9 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Global identifier of a device. That of an EFA is `fe80::/64` plus an interface id that carries the
-/// IPv4 address, one prefix for all, because UCX calls peers unreachable when prefixes differ. That of a
-/// RoCE device is the address itself, as IPv6 writes it.
+/// Global identifier of a device. That of an EFA is `fe80::/64` plus an interface id that carries
+/// the IPv4 address, one prefix for all, because UCX calls peers unreachable when prefixes differ.
+/// That of a RoCE device is the address itself, as IPv6 writes it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Gid(pub [u8; 16]);
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct GroupTable(Mutex<HashMap<Ipv4Addr, u32>>);
 
-/// What a device has room for.
+/// The number of groups and members that a device has room for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupLimits {
     /// Groups.

@@ -16,7 +16,7 @@ use crate::config::{Adapter, Config};
 use crate::counters::ProcessCounters;
 use tables::Shown;
 
-/// How old the files may be in ms, as far as whoever publishes them can help it.
+/// The age in ms that the files may reach, as far as whoever publishes them can help it.
 pub const LIFESPAN_MS: u64 = 100;
 /// The file that says so, as the kernel's do.
 const LIFESPAN: &str = "lifespan";
@@ -29,9 +29,9 @@ struct CounterDir {
     device: String,
     link: PathBuf,
     files: Vec<Shown>,
-    /// What the two directories say.
+    /// The values that the two directories have.
     values: [Vec<u64>; 2],
-    /// Which one is seen.
+    /// The directory that is seen.
     shown: usize,
 }
 

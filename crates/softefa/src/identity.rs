@@ -8,8 +8,8 @@ use siphasher::sip::SipHasher24;
 use crate::config::{Adapter, Config, DeviceSpec};
 use crate::gid::Gid;
 
-/// Names of a device that nobody chooses. They follow from what it is, its name and its address, so that
-/// they are the same in every process and after every start.
+/// Names of a device that nobody chooses. They follow from what it is, its name and its address, so
+/// that they are the same in every process and after every start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// Entry 0 of the table of port 1.
@@ -22,7 +22,7 @@ pub struct Identity {
 const ROCE_VENDOR: [u8; 3] = [0x02, 0x53, 0x45];
 
 impl Identity {
-    /// That of `device` in `config`.
+    /// Returns the identity of `device` in `config`.
     #[must_use]
     pub fn of(config: &Config, device: &DeviceSpec) -> Self {
         Self::new(config.adapter_of(device), &device.name, device.addr)

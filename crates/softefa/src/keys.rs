@@ -1,7 +1,7 @@
 //! Keys of memory regions that cannot be told from the keys before.
 //!
-//! A key has 24 bits, because the device's descriptors have room for no more, so it can be guessed by
-//! whoever may try for long. It must not be known without trying: a secret permutation of the 24
+//! A key has 24 bits, because the device's descriptors have room for no more, so it can be guessed
+//! by whoever may try for long. It must not be known without trying: a secret permutation of the 24
 //! bits stands between the slots of a device and the keys it gives out.
 
 use std::hash::Hasher;
@@ -36,7 +36,7 @@ impl KeyCipher {
         left << HALF_BITS | right
     }
 
-    /// What `key` stands for; any number when it has more than [`KEY_BITS`].
+    /// Returns what `key` stands for; any number when it has more than [`KEY_BITS`].
     pub(crate) fn reveal(&self, key: u32) -> u32 {
         let (mut left, mut right) = (key >> HALF_BITS & HALF_MASK, key & HALF_MASK);
         for round in (0..ROUNDS).rev() {
@@ -57,7 +57,7 @@ impl KeyCipher {
 /// Low bits of a key that are not a part of the permutation, where keys have a tag.
 pub(crate) const TAG_BITS: u32 = 8;
 
-/// What the keys of a device look like.
+/// The shape of a device's keys.
 #[derive(Debug)]
 pub(crate) struct KeySpace {
     cipher: KeyCipher,
@@ -82,7 +82,8 @@ impl KeySpace {
         if self.is_tagged { hidden << TAG_BITS | tag } else { hidden }
     }
 
-    /// What a key stands for, whatever its tag is; any number for those that were never given.
+    /// Returns what a key stands for, whatever its tag is; any number for those that were never
+    /// given.
     pub(crate) fn plain_of(&self, key: u32) -> u32 {
         self.cipher.reveal(if self.is_tagged { key >> TAG_BITS } else { key })
     }

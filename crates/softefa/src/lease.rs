@@ -30,7 +30,8 @@ impl Lease {
         self.0.store(value, Ordering::Release);
     }
 
-    /// From now on nothing that is copied counts; whether it had not been ended before.
+    /// Ends the lease: nothing that is copied from now on counts. Answers whether it had not been
+    /// ended before.
     pub(crate) fn end(&self) -> bool {
         let before = self.0.swap(ENDED, Ordering::AcqRel);
         // The owner's next store to the memory must not be seen before.

@@ -103,7 +103,7 @@ pub use status::Status;
 pub use uncancelled::Uncancelled;
 pub use wire::{SOCKET_BUFFER_BYTES, check_memory as check_shared_memory, door_name};
 
-/// What the fuzz targets call, which nobody else needs.
+/// Functions that the fuzz targets call and nobody else needs.
 #[cfg(fuzzing)]
 pub mod fuzzing {
     /// Plays `input` as what a hostile writer does to its rings while they are read.

@@ -2,7 +2,8 @@
 //!
 //! Nothing is torn down in a destructor: libfabric destroys its queue pairs in its own library
 //! destructor, which may run after ours would. At exit the last acknowledgements are repeated,
-//! because nobody will be there to answer a retransmission (docs/ARCHITECTURE.md, "The end of a peer").
+//! because nobody will be there to answer a retransmission (docs/ARCHITECTURE.md, "The end of a
+//! peer").
 
 use std::io;
 use std::sync::OnceLock;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use crate::generation::PerProcess;
 
-/// What is said at the exit of a process.
+/// The function that speaks at the exit of a process.
 static LAST_WORDS: OnceLock<fn()> = OnceLock::new();
 
 /// Has `say` called at the exit of this process and of its children; the first caller decides.

@@ -1,4 +1,5 @@
-//! Device values. Those of an EFA are what a real one reports, per generation; `roce` has the others.
+//! Device values. Those of an EFA are what a real one reports, per generation; `roce` has the
+//! others.
 //!
 //! Sources: the kernel driver's `efa_query_device`, rdma-core's `efadv.h`, and the thesis'
 //! `fi_info` of a c5n instance, which one set of values reproduces exactly.
@@ -28,7 +29,7 @@ pub struct DeviceCaps {
 /// Limits and identity of a device. Byte counts are payload bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceAttr {
-    /// What this device plays.
+    /// The adapter that this device plays.
     pub profile: Profile,
     /// Vendor id, see [`Profile::vendor_id`].
     pub vendor_id: u32,
@@ -66,9 +67,9 @@ pub struct DeviceAttr {
     pub max_rdma_bytes: u32,
     /// Page sizes a memory region may have, as a bit mask.
     pub page_size_cap: u64,
-    /// What the device can do.
+    /// The capabilities of the device.
     pub caps: DeviceCaps,
-    /// What an EFA does not have; `None` for one.
+    /// The limits that an EFA does not have; `None` for one.
     pub roce: Option<RoceAttr>,
 }
 
@@ -78,8 +79,8 @@ const MAX_MSG_BYTES: u32 = 8928;
 const IP_UDP_BYTES: u32 = 28;
 
 impl DeviceAttr {
-    /// Values of a device on a link that carries `link_mtu_bytes` of IP packet, of which sealing takes
-    /// `seal_bytes`.
+    /// Values of a device on a link that carries `link_mtu_bytes` of IP packet, of which sealing
+    /// takes `seal_bytes`.
     pub(crate) fn new(
         profile: Profile,
         port: PortSpec,
@@ -92,7 +93,8 @@ impl DeviceAttr {
         }
     }
 
-    /// Longest payload of one datagram: the longest message of an EFA, the port's MTU of a RoCE device.
+    /// Longest payload of one datagram: the longest message of an EFA, the port's MTU of a RoCE
+    /// device.
     #[must_use]
     pub fn packet_max_bytes(&self) -> u32 {
         self.roce.map_or(self.max_msg_bytes, |roce| roce.path_mtu.bytes())

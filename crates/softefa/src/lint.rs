@@ -1,8 +1,8 @@
 //! Lines about what programs get wrong, on request (`softefa run --lint`).
 //!
-//! A verb answers `EINVAL`, a completion has a number: both are right, and neither says why. Whoever
-//! debugs gets one line for each mistake that the adapter saw, with the value and what to do. Nothing
-//! else changes: what is refused is refused with and without these lines.
+//! A verb answers `EINVAL`, a completion has a number: both are right, and neither says why.
+//! Whoever debugs gets one line for each mistake that the adapter saw, with the value and what to
+//! do. Nothing else changes: what is refused is refused with and without these lines.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
@@ -65,7 +65,8 @@ pub enum Pitfall {
         /// The peer's address.
         from: Ipv4Addr,
     },
-    /// A request of an XRC initiator names a shared receive queue that the target's domain does not have.
+    /// A request of an XRC initiator names a shared receive queue that the target's domain does not
+    /// have.
     #[error(
         "queue pair {qpn:#x}: a request of {from} is for shared receive queue {srq:#x}, which its XRC domain does not have; tell \
          the peer the number that ibv_get_srq_num gives, of a queue that was made with this domain and is not destroyed"
@@ -135,7 +136,7 @@ pub enum Pitfall {
         attribute: &'static str,
         /// Its value.
         value: u8,
-        /// What that means, and what to do.
+        /// The meaning of that, and what to do.
         meaning: &'static str,
     },
     /// A work request failed.
@@ -146,9 +147,9 @@ pub enum Pitfall {
     Failed {
         /// Number of the queue pair.
         qpn: u32,
-        /// Of the work request, as the program chose it.
+        /// The number of the work request, as the program chose it.
         wr_id: u64,
-        /// How it ended.
+        /// The status with which it ended.
         status: Status,
     },
 }
@@ -192,7 +193,7 @@ fn tell(pitfall: &Pitfall) {
     }
 }
 
-/// What most often leads to a completion with `status`.
+/// Says what most often leads to a completion with `status`.
 fn advice(status: Status) -> &'static str {
     match status {
         Status::Ok => "all is well",

@@ -1,5 +1,5 @@
-//! Messages of the connection manager, which are not of any queue pair of a program. They are counted and shown to captures
-//! like all packets of their device.
+//! Messages of the connection manager, which are not of any queue pair of a program. They are
+//! counted and shown to captures like all packets of their device.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::OnceLock;
@@ -12,9 +12,10 @@ use crate::seal::Refusal;
 
 static ON_FIRST_DATA: OnceLock<fn(Ipv4Addr, u32)> = OnceLock::new();
 
-/// From now on `tell` is called with the address of a device and the number of its queue pair when the first packet of a
-/// connection has come: its requester is ready, though the message that says so may be lost. It is called with locks held,
-/// and must not wait for others. Only the first call counts.
+/// Calls `tell` from now on with the address of a device and the number of its queue pair when the
+/// first packet of a connection has come: its requester is ready, though the message that says so
+/// may be lost. It is called with locks held, and must not wait for others. Only the first call
+/// counts.
 pub fn on_first_data(tell: fn(Ipv4Addr, u32)) {
     let _ = ON_FIRST_DATA.set(tell);
 }
@@ -29,15 +30,15 @@ pub(crate) fn tell_of_first_data(device: Ipv4Addr, qpn: u32) {
 /// A datagram that holds a message, or was to hold one.
 #[derive(Debug, Clone, Copy)]
 pub struct ManagementPacket<'a> {
-    /// Where it came from.
+    /// The address that it came from.
     pub src: SocketAddrV4,
-    /// Where it was sent to.
+    /// The address that it was sent to.
     pub dst: SocketAddrV4,
     /// Its UDP payload.
     pub bytes: &'a [u8],
 }
 
-/// What became of a datagram that was received.
+/// The verdict on a datagram that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It held a message.
@@ -48,7 +49,7 @@ pub enum Verdict {
     Damaged,
     /// It did not open, or it was sealed and there is no key (RC-1.14).
     Sealed {
-        /// Why.
+        /// The reason why.
         refusal: Refusal,
         /// Something was opened of that host before: it has the key, and this one may be damaged.
         is_known: bool,

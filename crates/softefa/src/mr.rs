@@ -24,7 +24,7 @@ pub(crate) use table::MrTable;
 #[allow(unused_imports, reason = "the queue pairs of RoCE devices name them")]
 pub(crate) use window::{Grant, WindowUser};
 
-/// What may be done to a region. Receiving needs `local_write`.
+/// The operations that a region permits. Receiving needs `local_write`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Access {
     /// The adapter may write (receive, RDMA READ into it).
@@ -37,7 +37,7 @@ pub struct Access {
     pub remote_atomic: bool,
 }
 
-/// What else a program may ask of a region of a RoCE device.
+/// Options that a program has for a region of a RoCE device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MrOptions {
     /// Windows may be bound to it.
@@ -57,7 +57,7 @@ pub struct Sge {
     pub lkey: u32,
 }
 
-/// Why a region cannot be registered.
+/// The reason why a region cannot be registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegMrError {
@@ -81,7 +81,7 @@ pub enum RegMrError {
         len: u64,
         /// The first address that cannot be used.
         hole: u64,
-        /// What is wrong there.
+        /// The reason why it is wrong.
         why: &'static str,
     },
     /// All regions of the device are in use.
@@ -92,7 +92,7 @@ pub enum RegMrError {
     },
 }
 
-/// Why memory named by a local entry cannot be used.
+/// The reason why memory named by a local entry cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocalError {
@@ -167,7 +167,7 @@ impl Mr {
         }
     }
 
-    /// As [`Mr::deregister`], unless windows are bound to it.
+    /// Deregisters as [`Mr::deregister`] does, unless windows are bound to the region.
     ///
     /// # Errors
     /// [`StillBound`]; the registration goes on.
@@ -185,8 +185,8 @@ impl Mr {
         Terms { pd, addr, len, access, options }
     }
 
-    /// Changes the registration to `terms`, which [`MrTable::check`] took; the keys stay. When this returns, every turn has
-    /// ended that did not know it.
+    /// Changes the registration to `terms`, which [`MrTable::check`] took; the keys stay. When this
+    /// returns, every turn has ended that did not know it.
     pub(crate) fn change(&self, terms: Terms) -> Result<(), StillBound> {
         let old = Arc::clone(&self.region());
         if !old.binds.close() {
@@ -211,7 +211,7 @@ impl Drop for Mr {
     }
 }
 
-/// What a peer wants to do.
+/// The right that a peer needs for what it wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Right {
     /// RDMA READ.
@@ -233,7 +233,7 @@ impl Right {
     }
 }
 
-/// What a region is registered as.
+/// The terms on which a region is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) pd: PdId,
@@ -243,7 +243,7 @@ pub(crate) struct Terms {
     pub(crate) options: MrOptions,
 }
 
-/// What queue pairs remember of a registration; may outlive it.
+/// A registration as queue pairs remember it; may outlive it.
 #[derive(Debug)]
 pub(crate) struct Region {
     pd: PdId,
@@ -269,7 +269,7 @@ impl Region {
         self.lease.is_live()
     }
 
-    /// For how long peers may copy what [`Right::Read`] lets them.
+    /// Returns for how long peers may copy what [`Right::Read`] lets them.
     pub(crate) fn lease(&self) -> &Lease {
         &self.lease
     }

@@ -4,15 +4,16 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use rc::ud::GROUP_QPN;
 
-/// What a number is made of.
+/// The way in which numbers are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbering {
     /// It is the port: 16 bits, as an EFA has.
     Port,
-    /// `port << 8 | slot`: the 24 bits of RoCE. The slot is drawn at random, so that a successor on the same port
-    /// is hardly ever taken for its predecessor.
+    /// `port << 8 | slot`: the 24 bits of RoCE. The slot is drawn at random, so that a successor on
+    /// the same port is hardly ever taken for its predecessor.
     PortAndSlot,
-    /// As `PortAndSlot`, of queue pairs behind a gateway: those they talk to have numbers of all kinds, and this UDP port.
+    /// The same as `PortAndSlot`, of queue pairs behind a gateway: those they talk to have numbers
+    /// of all kinds, and this UDP port.
     Behind(u16),
 }
 
@@ -34,7 +35,8 @@ impl Numbering {
         }
     }
 
-    /// The port of queue pair `qpn` of this device; 0, where nobody is, when there is no such number.
+    /// The port of queue pair `qpn` of this device; 0, where nobody is, when there is no such
+    /// number.
     #[inline]
     pub(crate) fn port(self, qpn: u32) -> u16 {
         let port = match self {
@@ -44,13 +46,14 @@ impl Numbering {
         u16::try_from(port).unwrap_or(0)
     }
 
-    /// Where packets for a peer's queue pair `qpn` are sent.
+    /// Returns the port to which packets for a peer's queue pair `qpn` are sent.
     #[inline]
     pub(crate) fn port_of_peer(self, qpn: u32) -> u16 {
         if let Self::Behind(port) = self { port } else { self.port(qpn) }
     }
 
-    /// Where a datagram for queue pair `qpn` at `addr`, or for a group of that address, is sent.
+    /// Returns where a datagram for queue pair `qpn` at `addr`, or for a group of that address, is
+    /// sent.
     #[inline]
     pub(crate) fn way_to(self, addr: Ipv4Addr, qpn: u32) -> SocketAddrV4 {
         let is_group = self != Self::Port && addr.is_multicast();

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::memory::{self, Piece};
 use crate::process;
 
-/// The kernel does not offer `process_vm_readv(2)` (a sandbox): memory is copied by [`crate::memory`].
+/// The kernel does not offer `process_vm_readv(2)` (a sandbox): memory is copied by
+/// [`crate::memory`].
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Appends the bytes of `pieces`, registered memory, to `out`; `false` when some are not there.

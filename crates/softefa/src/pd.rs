@@ -17,7 +17,7 @@ pub struct AllocPdError {
     pub max: u32,
 }
 
-/// What is changed of a registration; what is `None` stays.
+/// A change of a registration; what is `None` stays.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rereg<'a> {
     /// Another domain of the same device.
@@ -28,7 +28,7 @@ pub struct Rereg<'a> {
     pub access: Option<(Access, MrOptions)>,
 }
 
-/// Why a registration cannot be changed; it stays as it is.
+/// The reason why a registration cannot be changed; it stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReregMrError {
@@ -77,7 +77,7 @@ impl Pd {
         self.reg_mr_with(addr, len, access, MrOptions::default())
     }
 
-    /// As [`Pd::reg_mr`], with what only RoCE devices have.
+    /// Registers as [`Pd::reg_mr`] does, with the options that only RoCE devices have.
     ///
     /// # Errors
     /// [`RegMrError`].
@@ -93,7 +93,8 @@ impl Pd {
         self.device.counters.command(registered, Some(Counter::RegMrErr))
     }
 
-    /// Changes a registration of this domain. Its keys stay; work requests that are under way may find either.
+    /// Changes a registration of this domain. Its keys stay; work requests that are under way may
+    /// find either.
     ///
     /// # Errors
     /// [`ReregMrError`].

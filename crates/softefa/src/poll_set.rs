@@ -40,12 +40,12 @@ impl PollSet {
         Ok(Self { epoll })
     }
 
-    /// From now on the set tells when `fd` is readable; adding it twice is harmless.
+    /// Adds `fd`: the set tells from now on when it is readable. Adding it twice is harmless.
     pub(crate) fn add(&self, fd: RawFd) {
         self.add_as(fd, fd);
     }
 
-    /// As [`PollSet::add`], but the set says `name` when `fd` is readable.
+    /// Adds as [`PollSet::add`] does, but the set says `name` when `fd` is readable.
     pub(crate) fn add_as(&self, fd: RawFd, name: RawFd) {
         let data = EventData::new_u64(name.unsigned_abs().into());
         // SAFETY: only lent to the call; were it closed, the kernel would refuse it.
@@ -97,15 +97,16 @@ impl EventFd {
         Self::new(EventfdFlags::NONBLOCK)
     }
 
-    /// For a file that is not there any more. Gives up nothing for it.
+    /// Makes a counter that stands in for a file that is not there any more. Does not make room for
+    /// its descriptor.
     pub(crate) fn placeholder() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC)?))
     }
 
-    /// From now on `fd`, a descriptor of this process, is this counter, too.
+    /// Makes `fd`, a descriptor of this process, this counter, too.
     pub(crate) fn take_the_place_of(&self, fd: RawFd) {
-        // SAFETY: whoever owns `fd` keeps a descriptor that it may use and close. Fails only when that
-        // is closed just now.
+        // SAFETY: whoever owns `fd` keeps a descriptor that it may use and close. Fails only when
+        // that is closed just now.
         unsafe { libc::dup3(self.fd(), fd, libc::O_CLOEXEC) };
     }
 

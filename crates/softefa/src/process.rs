@@ -10,8 +10,8 @@ pub(crate) fn own_id() -> u32 {
     *ID.get_or_init(std::process::id)
 }
 
-/// When the process started, in clock ticks since boot; `None` when it has ended. Together with
-/// the process id it names a process for good: ids are used again.
+/// Returns when the process started, in clock ticks since boot; `None` when it has ended. Together
+/// with the process id it names a process for good: ids are used again.
 pub(crate) fn start_ticks(pid: u32) -> Option<u64> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }

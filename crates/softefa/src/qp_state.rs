@@ -16,7 +16,8 @@ pub enum QpKind {
     Uc,
     /// The sending half of an extended reliable connection; on a RoCE device.
     XrcInitiator,
-    /// The receiving half of an extended reliable connection, made in an XRC domain; on a RoCE device.
+    /// The receiving half of an extended reliable connection, made in an XRC domain; on a RoCE
+    /// device.
     XrcTarget,
 }
 
@@ -65,7 +66,7 @@ pub struct QpQuery {
     pub sq_psn: u32,
     /// Tries when the receiver is not ready.
     pub rnr_retry: u8,
-    /// What the peer may do; connected queue pairs only, as all that follow.
+    /// The operations that the peer may do; connected queue pairs only, as all that follow.
     pub access: Access,
     /// The way to the peer.
     pub path: Path,
@@ -89,8 +90,8 @@ pub struct QpQuery {
     pub sqd_notify: bool,
 }
 
-/// The way to a peer, as an address vector names it. A software device has one port and one way; what it does not
-/// use it keeps for those who ask.
+/// The way to a peer, as an address vector names it. A software device has one port and one way;
+/// what it does not use it keeps for those who ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Path {
     /// GID of the peer's device.

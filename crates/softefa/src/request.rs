@@ -25,23 +25,24 @@ pub enum SendOp {
     Read(Remote),
     /// Copies the local entries, of which an EFA takes one, to remote memory. SRD, RC, XRC and UC.
     Write(Remote),
-    /// As [`SendOp::Write`], then completes a receive there with 32 bits of immediate data.
+    /// Writes as [`SendOp::Write`] does, then completes a receive there with 32 bits of immediate
+    /// data.
     WriteImm(Remote, u32),
-    /// Stores `swap` in 8 bytes of remote memory when they are `compare`; the local entry gets what was there. RC
-    /// only.
+    /// Stores `swap` in 8 bytes of remote memory when they are `compare`; the local entry gets what
+    /// was there. RC only.
     CompareSwap {
-        /// Where, a multiple of 8.
+        /// The peer's memory, at a multiple of 8.
         remote: Remote,
-        /// What is expected.
+        /// The value that is expected.
         compare: u64,
-        /// What is swapped in.
+        /// The value that is swapped in.
         swap: u64,
     },
     /// Adds to 8 bytes of remote memory; the local entry gets what was there. RC and XRC only.
     FetchAdd {
-        /// Where, a multiple of 8.
+        /// The peer's memory, at a multiple of 8.
         remote: Remote,
-        /// What is added.
+        /// The value that is added.
         add: u64,
     },
     /// Invalidates a key of this side, in its turn. RC, XRC and UC.
@@ -70,10 +71,10 @@ impl SendOp {
     }
 }
 
-/// Where the payload of a send is.
+/// The place of a send's payload.
 #[derive(Debug, Clone, Copy)]
 pub enum SendData<'a> {
-    /// In registered memory, which must stay as it is until the completion.
+    /// It is in registered memory, which must stay as it is until the completion.
     Sges(&'a [Sge]),
     /// Here; copied before the call returns.
     Inline(&'a [&'a [u8]]),
@@ -92,7 +93,7 @@ impl SendData<'_> {
     }
 }
 
-/// Where a datagram goes.
+/// The destination of a datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
     /// Remote device.
@@ -115,7 +116,7 @@ pub struct SendWr<'a> {
     /// Asks for a completion. Without it only a failure completes. Hardware, and a strict device,
     /// refuse such sends; perftest's UD bandwidth test posts them.
     pub signaled: bool,
-    /// Where it goes, on a queue pair of datagrams; `None` on a connected one.
+    /// The destination, on a queue pair of datagrams; `None` on a connected one.
     pub target: Option<Target<'a>>,
     /// The peer's shared receive queue, 24 bits; of XRC only.
     pub remote_srq: u32,

@@ -9,7 +9,7 @@ use crate::mr::{MrCache, Sge};
 
 /// Entries of a receive a device takes at most, over all profiles.
 pub(crate) const SGE_MAX: usize = 32;
-/// So many have room in every receive: what an EFA takes.
+/// The number of entries that every receive has room for: what an EFA takes.
 const SHORT_SGES: usize = 3;
 
 /// One posted receive.

@@ -5,7 +5,8 @@ use std::io;
 
 use crate::uncancelled::Uncancelled;
 
-/// Standard error without Rust's lock of it, which a thread of the parent may have held at the fork.
+/// Standard error without Rust's lock of it, which a thread of the parent may have held at the
+/// fork.
 pub(crate) struct Stderr;
 
 impl io::Write for Stderr {

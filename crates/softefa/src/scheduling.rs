@@ -1,19 +1,20 @@
 //! The processor time of the service thread.
 //!
-//! A program that waits without system calls fills its processor. Where there are no more processors than such programs, a
-//! thread that wakes there may wait for the next tick of the kernel, up to 4 ms. The service thread works in short bursts
-//! for the program, as an adapter does beside it: it asks for precedence where the user may have it, and for short slices,
-//! which Linux 6.12 grants everybody (`sched(7)`).
+//! A program that waits without system calls fills its processor. Where there are no more
+//! processors than such programs, a thread that wakes there may wait for the next tick of the
+//! kernel, up to 4 ms. The service thread works in short bursts for the program, as an adapter does
+//! beside it: it asks for precedence where the user may have it, and for short slices, which Linux
+//! 6.12 grants everybody (`sched(7)`).
 
 use std::mem::size_of;
 
 /// The shortest that the kernel grants.
 const SLICE_NS: u64 = 100_000;
-/// Of a thread with precedence.
+/// The nice value of a thread with precedence.
 const NICE: i32 = -20;
 
-/// Asks for precedence and short slices for the calling thread, unless it has a policy of its own. A refusal changes
-/// nothing.
+/// Asks for precedence and short slices for the calling thread, unless it has a policy of its own.
+/// A refusal changes nothing.
 #[allow(unsafe_code)]
 pub(crate) fn ask_for_precedence() {
     // SAFETY: zero is valid in each member.

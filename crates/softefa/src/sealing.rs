@@ -20,7 +20,8 @@ pub(crate) struct Sealing {
 }
 
 impl Sealing {
-    /// With a key it needs random numbers that nobody can guess, and has no substitute for them.
+    /// Starts the sealing of a device. With a key it needs random numbers that nobody can guess,
+    /// and has no substitute for them.
     pub(crate) fn new(key: Option<SealKey>) -> io::Result<Self> {
         let sealing = Self { key, throttle: Mutex::default(), complaints: Mutex::default() };
         sealing.session()?;
@@ -40,7 +41,7 @@ impl Sealing {
         if self.key.is_some() { Layout::SealedRoce } else { Layout::Roce }
     }
 
-    /// What it adds to each datagram.
+    /// Returns the number of bytes that it adds to each datagram.
     pub(crate) fn overhead_bytes(&self) -> u32 {
         if self.key.is_some() { OVERHEAD_BYTES as u32 } else { 0 }
     }

@@ -7,13 +7,13 @@
 //! Destroyed queue pairs linger here, so that a lost last acknowledgement does not turn a delivered
 //! message into an error.
 //!
-//! The operating system may refuse the thread. Then nothing lingers, because nobody would drive it while
-//! its program does something else, and peers would hear neither an answer nor a refusal: the last
-//! acknowledgements are repeated at once and the socket is closed, as when a device is closed.
+//! The operating system may refuse the thread. Then nothing lingers, because nobody would drive it
+//! while its program does something else, and peers would hear neither an answer nor a refusal: the
+//! last acknowledgements are repeated at once and the socket is closed, as when a device is closed.
 //!
 //! A panic in a turn is a mistake of ours, and the program did nothing to deserve it: the device is
-//! dead from then on ([`Live::fail`]), its thread and its other devices go on. So it is when the turn
-//! was the program's own, which hears of that one by an error.
+//! dead from then on ([`Live::fail`]), its thread and its other devices go on. So it is when the
+//! turn was the program's own, which hears of that one by an error.
 
 mod farewell;
 mod fork;
@@ -38,9 +38,9 @@ use crate::say::say;
 use crate::scheduling::ask_for_precedence;
 use crate::uncancelled::Uncancelled;
 
-/// How often polled queue pairs are looked at.
+/// The interval at which polled queue pairs are looked at.
 const TICK_NS: u64 = 2_000_000;
-/// How long a destroyed queue pair answers for the last message it accepted: several
+/// The time for which a destroyed queue pair answers for the last message it accepted: several
 /// retransmission times.
 const LINGER_NS: u64 = 250_000_000;
 /// Destroyed queue pairs of a process that answer at the same time. Each keeps a descriptor.
@@ -87,7 +87,7 @@ struct Service {
     has_precedence: AtomicBool,
 }
 
-/// What the thread waits at.
+/// The set and the counter that the thread waits at.
 struct Station {
     sockets: PollSet,
     doorbell: EventFd,
@@ -104,8 +104,8 @@ pub(crate) fn adopt(qp: Arc<dyn Live>) {
 }
 
 /// Takes a destroyed queue pair out of care. It goes on answering for what it accepted at
-/// `last_accepted`, if that was lately and the thread runs; otherwise its socket is closed when this
-/// returns. Of too many that linger the one closest to its end is given up.
+/// `last_accepted`, if that was lately and the thread runs; otherwise its socket is closed when
+/// this returns. Of too many that linger the one closest to its end is given up.
 pub(crate) fn release(qp: &dyn Live, last_accepted: Option<Instant>) {
     let service = service();
     let until = last_accepted.map(|at| at.plus_ns(LINGER_NS)).filter(|until| *until > host::now());
@@ -141,8 +141,8 @@ fn close(given_up: &[Arc<dyn Linger>], sockets: Option<&PollSet>) {
     }
 }
 
-/// A device broke, by a turn outside of the thread, which ends its queue pairs at once. Where it does not
-/// run, the caller does, who holds none of them. `name` when nobody was told of it.
+/// A device broke, by a turn outside of the thread, which ends its queue pairs at once. Where it
+/// does not run, the caller does, who holds none of them. `name` when nobody was told of it.
 #[cold]
 pub(crate) fn fail_device(device: DeviceId, name: Option<String>) {
     let _uncancelled = Uncancelled::begin();
@@ -177,7 +177,7 @@ pub(crate) fn remove_group(watch: &Watch, fd: RawFd) {
     watch.remove_group(fd, service().sockets());
 }
 
-/// What this process has in care.
+/// Returns the service of this process.
 fn service() -> &'static Service {
     SERVICE.get_or_init(|| {
         lifecycle::at_exit(say_goodbye);
@@ -196,8 +196,8 @@ impl Station {
 }
 
 impl Service {
-    /// Starts the thread; `false` when the operating system refuses a descriptor or the thread. Queue
-    /// pairs then progress only while they are polled, and the next one tries again.
+    /// Starts the thread; `false` when the operating system refuses a descriptor or the thread.
+    /// Queue pairs then progress only while they are polled, and the next one tries again.
     fn start(&'static self) -> bool {
         if self.station.get().is_some() {
             return true;
@@ -300,8 +300,8 @@ impl Service {
         (next < u64::MAX).then(|| next.saturating_sub(now.as_ns()))
     }
 
-    /// For a program that watches its memory. Others do without: they poll, and what needs their processor would have
-    /// to wait.
+    /// Takes precedence for a program that watches its memory. Others do without: they poll, and
+    /// what needs their processor would have to wait.
     #[inline]
     fn take_precedence(&self) {
         if !self.has_precedence.load(Ordering::Relaxed) {
@@ -310,7 +310,7 @@ impl Service {
         }
     }
 
-    /// Those that linger; ends the lingering of those whose time is over.
+    /// Returns those that linger; ends the lingering of those whose time is over.
     fn look_after(&self, now: Instant) -> Vec<Lingering> {
         let mut ward = self.lock();
         for Lingering { driven, .. } in ward.lingering.iter().filter(|l| l.until <= now) {
@@ -340,7 +340,7 @@ impl Service {
         }
     }
 
-    /// As [`Service::fail`] for every device, when it cannot be told which one it was.
+    /// Fails every device as [`Service::fail`] does, when it cannot be told which one it was.
     fn fail_all(&self) {
         while let Some(qp) = live::all().first() {
             self.fail(qp.device(), qp.fail_device());
@@ -355,7 +355,7 @@ impl Service {
     }
 }
 
-/// What `turn` returns; `None` when it panicked, which Rust has reported on standard error.
+/// Returns what `turn` returns; `None` when it panicked, which Rust has reported on standard error.
 fn catch_panic<T>(turn: impl FnOnce() -> T) -> Option<T> {
     // What it may have left half done is not used again.
     catch_unwind(AssertUnwindSafe(turn)).ok()

@@ -1,7 +1,7 @@
 //! Shared receive queues: receives that many queue pairs take, each when it needs one.
 //!
-//! The queue has a lock of its own, held for a push or a pop, so that a queue pair takes a receive under its own lock and a
-//! program posts without one.
+//! The queue has a lock of its own, held for a push or a pop, so that a queue pair takes a receive
+//! under its own lock and a program posts without one.
 
 mod xrc;
 
@@ -23,27 +23,28 @@ pub(crate) use xrc::{Outlet, XrcQueues};
 /// Numbers of shared receive queues have so many bits, as on the wire.
 const NUMBER_BITS: u32 = 24;
 
-/// What a program asks of a queue, and what it has.
+/// The attributes that a program asks of a queue, or that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SrqAttr {
     /// Receives it holds.
     pub max_wr: u32,
     /// Scatter-gather entries of a receive.
     pub max_sge: u32,
-    /// With fewer receives than this there is one event, [`AsyncEventKind::SrqLimitReached`], and the limit is 0 again; 0 = none.
+    /// With fewer receives than this there is one event, [`AsyncEventKind::SrqLimitReached`], and
+    /// the limit is 0 again; 0 = none.
     pub limit: u32,
 }
 
-/// What is changed of a queue; what is `None` stays.
+/// A change of a queue; what is `None` stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModifySrq {
     /// Receives it holds.
     pub max_wr: Option<u32>,
-    /// When to tell.
+    /// The number of receives below which to tell.
     pub limit: Option<u32>,
 }
 
-/// Why a queue cannot be made or changed.
+/// The reason why a queue cannot be made or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SrqError {
@@ -53,7 +54,7 @@ pub enum SrqError {
     /// No receives, or more than the device has.
     #[error("a shared receive queue of {max_wr} receives is not possible: 1 to {max}")]
     BadDepth {
-        /// As asked.
+        /// The value that was asked for.
         max_wr: u32,
         /// The device's limit.
         max: u32,
@@ -61,7 +62,7 @@ pub enum SrqError {
     /// More entries than the device takes.
     #[error("{max_sge} scatter-gather entries are more than the {max} of a shared receive")]
     TooManySges {
-        /// As asked.
+        /// The value that was asked for.
         max_sge: u32,
         /// The device's limit.
         max: u32,
@@ -75,7 +76,7 @@ pub enum SrqError {
     /// A limit that it is always below.
     #[error("limit {limit} of a shared receive queue of {max_wr} receives")]
     BadLimit {
-        /// As asked, or as it is.
+        /// The limit that was asked for, or the one that there is.
         limit: u32,
         /// Receives it would hold.
         max_wr: u32,
@@ -86,9 +87,9 @@ pub enum SrqError {
     /// There are more receives in it.
     #[error("a shared receive queue of {max_wr} receives has no room for {posted}")]
     Occupied {
-        /// As asked.
+        /// The value that was asked for.
         max_wr: u32,
-        /// What is in it.
+        /// The number of receives in it.
         posted: usize,
     },
     /// It is destroyed, or that of another process.
@@ -96,7 +97,7 @@ pub enum SrqError {
     Destroyed,
 }
 
-/// Why a receive cannot be posted.
+/// The reason why a receive cannot be posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostSrqError {
@@ -119,7 +120,7 @@ pub struct Srq {
     max_sge: u32,
     queue: Mutex<Queue>,
     events: Option<Arc<EventSource>>,
-    /// Of XRC only.
+    /// The domain of a queue of XRC.
     domain: Option<InDomain>,
     destroyed: AtomicBool,
     made: Generation,
@@ -144,7 +145,8 @@ impl Queue {
 }
 
 impl Srq {
-    /// A queue for the queue pairs of `pd`; the limit in `attr` does not count. What happens to it is reported to `events`.
+    /// A queue for the queue pairs of `pd`; the limit in `attr` does not count. What happens to it
+    /// is reported to `events`.
     ///
     /// # Errors
     /// [`SrqError`].
@@ -199,7 +201,8 @@ impl Srq {
         &self.pd
     }
 
-    /// Changes size and limit, all or nothing. A limit above the number of receives is told of at once.
+    /// Changes size and limit, all or nothing. A limit above the number of receives is told of at
+    /// once.
     ///
     /// # Errors
     /// [`SrqError`].
@@ -226,7 +229,7 @@ impl Srq {
         Ok(queue.is_low())
     }
 
-    /// What it has now.
+    /// Returns the attributes that the queue has now.
     #[must_use]
     pub fn query(&self) -> SrqAttr {
         let (max_wr, limit) = self.usable().map_or((0, 0), |queue| (queue.max_wr, queue.limit));
@@ -265,13 +268,13 @@ impl Srq {
         !self.destroyed.load(Ordering::Acquire)
     }
 
-    /// How many receives a queue pair could take.
+    /// Returns how many receives a queue pair could take.
     pub(crate) fn len(&self) -> usize {
         self.usable().map_or(0, |queue| queue.posted.len())
     }
 
-    /// Ends it: its receives are forgotten, and it has no more events; waits until those the program took are acknowledged.
-    /// Idempotent.
+    /// Ends it: its receives are forgotten, and it has no more events; waits until those the
+    /// program took are acknowledged. Idempotent.
     pub fn destroy(&self) {
         if !self.made.is_current() || self.destroyed.swap(true, Ordering::AcqRel) {
             return;

@@ -1,4 +1,4 @@
-/// How a work request ended: the status numbers of the device (`efa_io_defs.h`), which verbs hands
+/// The end of a work request: the status numbers of the device (`efa_io_defs.h`), which verbs hands
 /// out as `vendor_err`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
@@ -41,7 +41,8 @@ pub enum Status {
     LocalUnreachRemote = 15,
     /// The two sides differ in a feature that both must have: unsolicited receiving of WRITEs.
     RemoteFeatureMismatch = 18,
-    /// A memory window could not be bound. From here on: what only a RoCE device says, 128 plus the number of verbs.
+    /// A memory window could not be bound. From here on: what only a RoCE device says, 128 plus the
+    /// number of verbs.
     BindError = 134,
     /// The responder says that the request is invalid; at a responder: it was.
     RemoteInvalidRequest = 137,
@@ -49,7 +50,8 @@ pub enum Status {
     RemoteOperation = 139,
     /// No answer, or packets were missing too often.
     RetryExceeded = 140,
-    /// The responder has no such shared receive queue in its XRC domain; at a responder: it has none any more.
+    /// The responder has no such shared receive queue in its XRC domain; at a responder: it has
+    /// none any more.
     RemoteInvalidQueue = 143,
 }
 

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::config::{Adapter, Config, Profile};
 use crate::identity::Identity;
 
-/// Writes the tree for the devices of `config` below `root`, which becomes `SYSFS_PATH`. What exists stays.
+/// Writes the tree for the devices of `config` below `root`, which becomes `SYSFS_PATH`. What
+/// exists stays.
 ///
 /// # Errors
 /// A file or link cannot be made.
@@ -27,8 +28,8 @@ pub fn create(root: &Path, config: &Config) -> io::Result<()> {
     }
     put(&verbs.join("abi_version"), "6")?;
     for (index, device) in config.devices.iter().enumerate() {
-        // The machine has no such function, and MPICH aborts when it does not find one it looks for;
-        // it looks for none when the first has the null address (5.0.2, `mpir_hwtopo.c`).
+        // The machine has no such function, and MPICH aborts when it does not find one it looks
+        // for; it looks for none when the first has the null address (5.0.2, `mpir_hwtopo.c`).
         let pci = root.join(format!("devices/pci0000:00/0000:{index:02x}:00.0"));
         let ib = pci.join("infiniband").join(&device.name);
         fs::create_dir_all(&ib)?;
@@ -67,8 +68,8 @@ fn driver_of(profile: Profile) -> &'static str {
     }
 }
 
-/// What an EFA and its port say of themselves, as the kernel writes it (`drivers/infiniband/core/sysfs.c`). NCCL, UCX,
-/// Mooncake and scripts read it.
+/// Writes what an EFA and its port say of themselves, as the kernel does it
+/// (`drivers/infiniband/core/sysfs.c`). NCCL, UCX, Mooncake and scripts read it.
 fn write_node(ib: &Path, identity: Identity) -> io::Result<()> {
     let (gid, guid) = (groups(&identity.gid.0), groups(&identity.node_guid));
     write_all(
@@ -104,8 +105,8 @@ fn write_all(dir: &Path, files: &[(&str, &str)]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file of one line. Each process of a run makes the tree, and others read it at any moment: a file is there
-/// whole or not at all, and one that says the same is left alone.
+/// Writes a file of one line. Each process of a run makes the tree, and others read it at any
+/// moment: a file is there whole or not at all, and one that says the same is left alone.
 fn put(path: &Path, line: &str) -> io::Result<()> {
     static FILES: AtomicU32 = AtomicU32::new(0);
     let text = format!("{line}\n");
@@ -168,7 +169,8 @@ mod tests {
         assert!(!dir.path().join("class/misc").exists(), "an EFA has no connection manager");
     }
 
-    /// UCX once took a RoCE v2 device for v1, because a process that started beside it had just truncated the file.
+    /// UCX once took a RoCE v2 device for v1, because a process that started beside it had just
+    /// truncated the file.
     #[test]
     fn who_reads_beside_a_writer_sees_whole_files() {
         let dir = tempfile::tempdir().unwrap();

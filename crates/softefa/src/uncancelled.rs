@@ -9,9 +9,9 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// The calling thread is not cancelled until this is dropped. Most system calls of the C library are
-/// cancellation points; a thread that was cancelled in one would unwind through frames that cannot be
-/// unwound and that hold locks.
+/// The calling thread is not cancelled until this is dropped. Most system calls of the C library
+/// are cancellation points; a thread that was cancelled in one would unwind through frames that
+/// cannot be unwound and that hold locks.
 #[derive(Debug)]
 pub struct Uncancelled {
     before: c_int,

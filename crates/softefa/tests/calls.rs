@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config as RunnerConfig, RngAlgorithm, TestRng, TestRunner};
 use softefa::{Config, QpKind, QpState};
 
-use world::{Call, Place, World};
+use world::{Call, RegionSpan, World};
 
-fn place() -> impl Strategy<Value = Place> {
+fn place() -> impl Strategy<Value = RegionSpan> {
     let at = prop_oneof![4 => Just(0u32), 2 => 0..60_000u32, 1 => any::<u32>()];
     let len = prop_oneof![
         1 => Just(0u32),
@@ -23,7 +23,7 @@ fn place() -> impl Strategy<Value = Place> {
         1 => any::<u32>(),
     ];
     let wrong_key = prop_oneof![9 => Just(0u32), 1 => any::<u32>()];
-    (any::<u8>(), at, len, wrong_key).prop_map(|(region, at, len, wrong_key)| Place {
+    (any::<u8>(), at, len, wrong_key).prop_map(|(region, at, len, wrong_key)| RegionSpan {
         region,
         at,
         len,

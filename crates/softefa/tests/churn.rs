@@ -1,5 +1,5 @@
-//! Threads that post, poll, make and destroy everything there is on one device, all at once. Best under
-//! ThreadSanitizer (`make tsan`); `SOFTEFA_ROUNDS` says for how long.
+//! Threads that post, poll, make and destroy everything there is on one device, all at once. Best
+//! under ThreadSanitizer (`make tsan`); `SOFTEFA_ROUNDS` says for how long.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;

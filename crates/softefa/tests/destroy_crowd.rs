@@ -1,5 +1,5 @@
-//! A crowd of queue pairs whose peers never answer, destroyed. Alone in its process: waiting in vain
-//! has one budget for all.
+//! A crowd of queue pairs whose peers never answer, destroyed. Alone in its process: waiting in
+//! vain has one budget for all.
 
 mod common;
 

@@ -217,8 +217,8 @@ fn a_blackhole_ends() {
     panic!("nothing was sent within 4.8 s after the device was opened");
 }
 
-/// A side that `peer` has answered and that nobody will from now on. Its silence begins a while after
-/// it was opened, on a busy machine perhaps before the answer: then a later one is tried.
+/// A side that `peer` has answered and that nobody will from now on. Its silence begins a while
+/// after it was opened, on a busy machine perhaps before the answer: then a later one is tried.
 fn silenced(peer: &Side) -> (Side, Arc<Ah>) {
     for millis in [500, 2_000, 6_000] {
         let side = side(QpKind::Srd, &format!("blackhole=all@{millis}ms"));

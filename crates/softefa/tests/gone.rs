@@ -1,5 +1,5 @@
-//! GONE, the question for a message whose bytes are lost (SRD-6.7), where "not ready" (SRD-6.1 to 6.5)
-//! has a say, too; one side is an adapter, the other the engine alone.
+//! GONE, the question for a message whose bytes are lost (SRD-6.7), where "not ready" (SRD-6.1 to
+//! 6.5) has a say, too; one side is an adapter, the other the engine alone.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! A process of the same user on the other side of a ring writes into it what it likes while it is read: records, sizes,
-//! headers, the reader's own places. It is a peer that was let in, so all of the adapter stands behind the ring.
+//! A process of the same user on the other side of a ring writes into it what it likes while it is
+//! read: records, sizes, headers, the reader's own places. It is a peer that was let in, so all of
+//! the adapter stands behind the ring.
 //!
 //! Another seed: `SOFTEFA_SEED`; longer: `SOFTEFA_HOSTILE_SECONDS`.
 
@@ -64,7 +65,8 @@ fn scribble(mut dice: u64, is_over: &AtomicBool) {
     }
 }
 
-/// One blow where the reader will look next: a record that looks like an earlier one, or a bit of what stands there.
+/// One blow where the reader will look next: a record that looks like an earlier one, or a bit of
+/// what stands there.
 fn strike(memory: &File, dice: &mut u64, ring: u64, lines: u64) -> std::io::Result<()> {
     let mut freed = [0; 8];
     memory.read_exact_at(&mut freed, ring)?;

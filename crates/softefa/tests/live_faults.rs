@@ -1,4 +1,5 @@
-//! Faults that begin and end while queue pairs are in use, asked for through the files of their run.
+//! Faults that begin and end while queue pairs are in use, asked for through the files of their
+//! run.
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
 mod common;
@@ -285,7 +286,8 @@ fn the_trace_says_what_was_set_and_what_was_dealt() {
     assert!(text.lines().all(|line| line.contains(" is=set ") || line.contains(" is=dealt ")));
 }
 
-/// The file is replaced by what nobody can use, and the word that tells of changes by what anybody could write into it.
+/// The file is replaced by what nobody can use, and the word that tells of changes by what anybody
+/// could write into it.
 #[test]
 fn files_that_others_broke_harm_nobody() {
     let run = tempfile::tempdir().unwrap();
@@ -321,7 +323,8 @@ fn files_that_others_broke_harm_nobody() {
     assert_eq!(lost(&sides), before, "without a file nothing is asked for");
 }
 
-/// Writes something else into the words that commands and captures write, in the files of all devices.
+/// Writes something else into the words that commands and captures write, in the files of all
+/// devices.
 fn tell(run: &Path) {
     use std::os::unix::fs::FileExt;
     for entry in fs::read_dir(run.join("counters")).unwrap() {

@@ -1,5 +1,5 @@
-//! Programs of one user on one machine reach each other through shared memory, and notice nothing of it but
-//! the time.
+//! Programs of one user on one machine reach each other through shared memory, and notice nothing
+//! of it but the time.
 
 mod common;
 
@@ -47,8 +47,8 @@ fn one_side_that_wants_udp_gets_it() {
     assert_eq!(count(&a, Counter::TxMemoryPkts), 0);
 }
 
-/// Exchanges so many messages, again until most of a round went through memory: a ring is opened when the peer has
-/// time to let it in, which beside other tests may be later than the first round.
+/// Exchanges so many messages, again until most of a round went through memory: a ring is opened
+/// when the peer has time to let it in, which beside other tests may be later than the first round.
 fn exchange_in_memory(a: &mut Side, b: &Side, messages: u64) {
     for _ in 0..100 {
         let before = count(a, Counter::TxMemoryPkts);
@@ -94,8 +94,8 @@ fn faults_are_dealt_to_sealed_packets() {
     assert_eq!(count(&a, Counter::TxUnsealedPkts), 0);
 }
 
-/// SRD-12.9: a program without the key may hand in a ring. What it puts there is no better than what
-/// it sends over the network.
+/// SRD-12.9: a program without the key may hand in a ring. What it puts there is no better than
+/// what it sends over the network.
 #[test]
 fn what_a_stranger_puts_into_a_ring_is_refused() {
     let (a, b) = (side(QpKind::Ud, ""), common::sealing::sealed_side(QpKind::Ud, ""));

@@ -1,8 +1,9 @@
 //! Random calls with good and bad arguments on connected queue pairs of two devices.
 //!
-//! Whatever a program does: nothing panics or hangs, work requests and receives complete in the order of posting,
-//! each once (or go with their queue pair), nothing succeeds behind a failure, and no byte changes outside of
-//! registered memory. `SOFTEFA_CASES=1000 SOFTEFA_SEED=7 cargo test -p softefa --test roce_calls` runs more, or
+//! Whatever a program does: nothing panics or hangs, work requests and receives complete in the
+//! order of posting, each once (or go with their queue pair), nothing succeeds behind a failure,
+//! and no byte changes outside of registered memory.
+//! `SOFTEFA_CASES=1000 SOFTEFA_SEED=7 cargo test -p softefa --test roce_calls` runs more, or
 //! others.
 
 mod common;

@@ -1,5 +1,5 @@
-//! The end of RoCE queue pairs, and faults of a device of one's own: what was taken is answered for, what was
-//! posted arrives, and nothing of an old connection disturbs a new one.
+//! The end of RoCE queue pairs, and faults of a device of one's own: what was taken is answered
+//! for, what was posted arrives, and nothing of an old connection disturbs a new one.
 
 mod common;
 

@@ -1,8 +1,10 @@
-//! Random mixes of all operations, both ways at once, through a network that loses, doubles, reorders and damages.
+//! Random mixes of all operations, both ways at once, through a network that loses, doubles,
+//! reorders and damages.
 //!
-//! Every work request ends once and in its order, every message arrives once and in its order, and memory is at
-//! each moment what a serial execution makes of it. `SOFTEFA_CASES=100 SOFTEFA_SEED=7 cargo test -p softefa
-//! --test roce_faults` runs more mixes, or others.
+//! Every work request ends once and in its order, every message arrives once and in its order, and
+//! memory is at each moment what a serial execution makes of it.
+//! `SOFTEFA_CASES=100 SOFTEFA_SEED=7 cargo test -p softefa --test roce_faults` runs more mixes, or
+//! others.
 
 mod common;
 
@@ -53,7 +55,8 @@ fn mix_of(integrity: Integrity, faults: &str, wire: WireChoice, seed: u64) -> [S
     [a, b]
 }
 
-/// Takes what has completed at `own`, of its work requests and of its peer's messages; whether something has.
+/// Takes what has completed at `own`, of its work requests and of its peer's messages; whether
+/// something has.
 fn take(own: &Side, out: &mut Lane, into: &mut Lane) -> bool {
     let mut is_new = false;
     while let Some(done) = own.cq.poll_one() {
@@ -151,7 +154,8 @@ fn a_storm_of_naks_does_not_show() {
     });
 }
 
-/// Also with packets that are late or doubled: a number that skipped is never taken for another packet's.
+/// Also with packets that are late or doubled: a number that skipped is never taken for another
+/// packet's.
 #[test]
 fn numbers_that_skip_do_not_show() {
     explore("numbers_that_skip_do_not_show", 4, |seed| {
@@ -190,8 +194,8 @@ fn damaged_payload_is_delivered_where_there_is_none() {
     }
 }
 
-/// Programs wait for the last bytes of a WRITE by looking at them, and take the others for granted. Here a thread
-/// of its own looks all the time.
+/// Programs wait for the last bytes of a WRITE by looking at them, and take the others for granted.
+/// Here a thread of its own looks all the time.
 #[test]
 fn the_last_bytes_of_a_write_come_last() {
     for wire in WIRES {

@@ -166,7 +166,8 @@ struct Stranger {
 }
 
 impl Stranger {
-    /// At another address of loopback, the interface of which multicast datagrams take by themselves.
+    /// At another address of loopback, the interface of which multicast datagrams take by
+    /// themselves.
     fn new() -> Self {
         let socket = UdpSocket::bind("127.0.0.9:0").unwrap();
         let interface = libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 9]) };
@@ -193,7 +194,8 @@ impl Stranger {
     }
 }
 
-/// RC-10.2, RC-8.5: what does not fit is counted and dropped, by each member, and nothing is kept of it.
+/// RC-10.2, RC-8.5: what does not fit is counted and dropped, by each member, and nothing is kept
+/// of it.
 #[test]
 fn strangers_need_the_queue_key() {
     let (config, group) = (config(WireChoice::Udp, ""), group(12));

@@ -1,6 +1,7 @@
 //! Packets of strangers, and of somebody at the peer's address, at live queue pairs.
 //!
-//! `SOFTEFA_PACKETS=1000000 SOFTEFA_SEED=7 cargo test -p softefa --test roce_hostile` sends more, or others.
+//! `SOFTEFA_PACKETS=1000000 SOFTEFA_SEED=7 cargo test -p softefa --test roce_hostile` sends more,
+//! or others.
 
 mod common;
 
@@ -182,7 +183,8 @@ fn strangers_do_nothing() {
     });
 }
 
-/// Somebody at the peer's address who does not know where the numbers are: they are far behind or far ahead.
+/// Somebody at the peer's address who does not know where the numbers are: they are far behind or
+/// far ahead.
 #[test]
 fn neighbours_without_the_numbers_do_nothing() {
     seeded("neighbours_without_the_numbers_do_nothing", |mut dice, packets| {
@@ -240,8 +242,8 @@ fn neighbours_of_a_sealed_connection_do_nothing() {
     });
 }
 
-/// Somebody at the peer's address who knows the numbers can end the connection, as on any RoCE network; what
-/// needs a key it cannot do.
+/// Somebody at the peer's address who knows the numbers can end the connection, as on any RoCE
+/// network; what needs a key it cannot do.
 #[test]
 fn neighbours_without_the_key_touch_no_memory() {
     seeded("neighbours_without_the_key_touch_no_memory", |mut dice, packets| {
@@ -271,7 +273,8 @@ fn neighbours_without_the_key_touch_no_memory_of_a_target() {
     });
 }
 
-/// Sends packets to `victim` from its peer's address, and has it connected again when it has failed; how often that was.
+/// Sends packets to `victim` from its peer's address, and has it connected again when it has
+/// failed; how often that was.
 fn besiege(
     dice: &mut Dice,
     packets: u64,
@@ -311,8 +314,8 @@ fn revive(victim: &Side) {
     }
 }
 
-/// A request for a READ that was answered long ago comes once more, as late copies do, and finds the memory gone:
-/// its requester is told, if it still waits; nobody else has to suffer.
+/// A request for a READ that was answered long ago comes once more, as late copies do, and finds
+/// the memory gone: its requester is told, if it still waits; nobody else has to suffer.
 #[test]
 fn a_late_copy_of_a_read_does_not_end_the_connection() {
     let config = config(WIRES[1], "");

@@ -1,4 +1,5 @@
-//! Long messages between RoCE devices of one machine: packets that travel through shared memory as one (RC-1.15).
+//! Long messages between RoCE devices of one machine: packets that travel through shared memory as
+//! one (RC-1.15).
 
 mod common;
 

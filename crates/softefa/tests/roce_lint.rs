@@ -26,7 +26,8 @@ fn pair(wish: &str) -> (Side, Target) {
     pair_of(&config, 1 << 16, &Link { rnr_retry: 0, ..Link::default() })
 }
 
-/// A queue that is not there; one without a receive; a receive without memory; a queue that is full of completions.
+/// A queue that is not there; one without a receive; a receive without memory; a queue that is full
+/// of completions.
 fn make_mistakes(wish: &str) {
     let (a, b) = pair(wish);
     post_to(&a.qp, b.srq.number() + 100, 1, SendOp::Send, &[a.sge(0, 8)]);

@@ -1,5 +1,6 @@
-//! Memory that goes away under a connection: given back behind the adapter's back, or deregistered in the middle
-//! of a message. A status says so, at the right side; nothing crashes, and nothing is touched afterwards.
+//! Memory that goes away under a connection: given back behind the adapter's back, or deregistered
+//! in the middle of a message. A status says so, at the right side; nothing crashes, and nothing is
+//! touched afterwards.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;

@@ -1,4 +1,5 @@
-//! The state machine of connected queue pairs: what each way needs and what it refuses, all or nothing.
+//! The state machine of connected queue pairs: what each way needs and what it refuses, all or
+//! nothing.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 mod common;

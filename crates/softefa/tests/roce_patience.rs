@@ -1,4 +1,5 @@
-//! Reliable connections whose peer is not ready, gone or silent (RC-4), and queue pairs that end or begin anew.
+//! Reliable connections whose peer is not ready, gone or silent (RC-4), and queue pairs that end or
+//! begin anew.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 mod common;
@@ -146,7 +147,8 @@ fn a_peer_that_cannot_be_ends_the_retries() {
     }
 }
 
-/// RC-5.3. The one whose packets are shorter breaks off the other's messages, and the answers to its READs.
+/// RC-5.3. The one whose packets are shorter breaks off the other's messages, and the answers to
+/// its READs.
 #[test]
 fn different_path_mtus_end_as_invalid_requests() {
     let ends_of = |mtus: [u32; 2], op: fn(&Side) -> SendOp, len: u32| {
@@ -217,8 +219,8 @@ fn poll_until_counted_any(sides: &[&Side], of: &Side, counter: Counter, at_least
     }
 }
 
-/// What a device has taken it acknowledges at once, whatever becomes of the queue pair afterwards. A program
-/// learns of the message by polling, and its next call may take the queue pair down.
+/// What a device has taken it acknowledges at once, whatever becomes of the queue pair afterwards.
+/// A program learns of the message by polling, and its next call may take the queue pair down.
 #[test]
 fn what_was_received_is_acknowledged_by_a_queue_pair_that_goes_down() {
     for state in [QpState::Error, QpState::Reset] {
@@ -234,8 +236,8 @@ fn what_was_received_is_acknowledged_by_a_queue_pair_that_goes_down() {
     }
 }
 
-/// The same of a refusal behind a message that was taken: the program sees its receive end, and takes the queue
-/// pair back.
+/// The same of a refusal behind a message that was taken: the program sees its receive end, and
+/// takes the queue pair back.
 #[test]
 fn what_was_refused_is_told_by_a_queue_pair_that_is_reset() {
     for wire in WIRES {

@@ -1,4 +1,5 @@
-//! Reliable connections of RoCE devices: every operation, at every length that a packet boundary could spoil.
+//! Reliable connections of RoCE devices: every operation, at every length that a packet boundary
+//! could spoil.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 mod common;
@@ -20,7 +21,8 @@ const MIB: usize = 1 << 20;
 const GUARD: usize = 64;
 const GUARD_BYTE: u8 = 0xa5;
 
-/// Lengths around every boundary of packets, and of the requests that a READ is cut into (16 packets).
+/// Lengths around every boundary of packets, and of the requests that a READ is cut into (16
+/// packets).
 fn lengths(mtu: usize) -> Vec<usize> {
     let mut lengths: Vec<usize> = (1..=9).collect();
     for packets in [1, 2, 3, 15, 16, 17, 33] {
@@ -313,8 +315,8 @@ fn a_fenced_send_carries_what_was_read() {
     }
 }
 
-/// Between programs of one machine packets go through memory; the option says that they do not. Not beside
-/// tests with so many connections that there is no memory left for all.
+/// Between programs of one machine packets go through memory; the option says that they do not. Not
+/// beside tests with so many connections that there is no memory left for all.
 #[test]
 fn the_wire_is_the_one_that_was_chosen() {
     for wire in WIRES {
@@ -359,7 +361,8 @@ fn acknowledgements_of_a_stream_take_memory() {
     assert!(through * 2 > sent, "{through} of {sent} acknowledgements went through memory");
 }
 
-/// Requests that the kernel still had kept those behind them there, for as long as the stream went on.
+/// Requests that the kernel still had kept those behind them there, for as long as the stream went
+/// on.
 #[test]
 fn requests_of_a_stream_that_is_never_empty_take_memory() {
     let link = Link::default();

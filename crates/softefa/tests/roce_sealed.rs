@@ -140,7 +140,8 @@ fn a_key_at_one_end_ends_the_connection() {
     assert_refused(&a, &b);
 }
 
-/// In the clear nothing tells a notice of somebody's from a stranger's: the peer does not answer, and that is all.
+/// In the clear nothing tells a notice of somebody's from a stranger's: the peer does not answer,
+/// and that is all.
 #[test]
 fn without_the_key_nobody_answers() {
     let config = Config { strict: true, ..config(WireChoice::Udp, "") };
@@ -179,7 +180,8 @@ fn datagrams_of_others_are_lost() {
     assert_eq!(QKEY, b.qp.query().qkey, "the queue key was right");
 }
 
-/// A connection takes what its peer has sealed, and nothing of another holder of the key at the same address.
+/// A connection takes what its peer has sealed, and nothing of another holder of the key at the
+/// same address.
 #[test]
 fn another_holder_of_the_key_is_not_the_peer() {
     let config = sealed(WireChoice::Udp, 1);

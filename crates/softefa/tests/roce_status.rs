@@ -1,5 +1,5 @@
-//! What both ends of a reliable connection are told when a work request goes wrong, and what becomes of all
-//! the others. Rules RC-3.11, RC-4.2, RC-4.4 and RC-5.5.
+//! What both ends of a reliable connection are told when a work request goes wrong, and what
+//! becomes of all the others. Rules RC-3.11, RC-4.2, RC-4.4 and RC-5.5.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;
@@ -25,8 +25,9 @@ enum Fails {
     Requester,
 }
 
-/// Posts, between good work requests with and without a completion, one that goes wrong: `op` on `sges`, with
-/// receive `into` for it at the peer. `ends_with` is what it ends with, `receive` what that receive does.
+/// Posts, between good work requests with and without a completion, one that goes wrong: `op` on
+/// `sges`, with receive `into` for it at the peer. `ends_with` is what it ends with, `receive` what
+/// that receive does.
 fn goes_wrong(
     (a, b): &(Side, Side),
     (op, sges): (SendOp, &[Sge]),
@@ -200,7 +201,8 @@ fn a_region_of_another_domain_is_an_access_error() {
     }
 }
 
-/// The receive that the immediate data takes ends with the same; with the first packet of several it takes none.
+/// The receive that the immediate data takes ends with the same; with the first packet of several
+/// it takes none.
 #[test]
 fn a_write_with_immediate_data_takes_its_receive_along() {
     for (len, receive) in [(8, RemoteBadAddress), (LEN, Flushed)] {

@@ -33,7 +33,8 @@ impl Sleeper {
     fn sleep(&self) {
         let mut look = libc::pollfd { fd: self.channel.fd(), events: libc::POLLIN, revents: 0 };
         let mut count = [0u8; 8];
-        // SAFETY: the channel is open, and there is room for one entry and the eight bytes of an eventfd.
+        // SAFETY: the channel is open, and there is room for one entry and the eight bytes of an
+        // eventfd.
         let read = unsafe {
             assert_eq!(libc::poll(&raw mut look, 1, 20_000), 1, "nothing happened for 20 s");
             libc::read(look.fd, count.as_mut_ptr().cast(), 8)
@@ -92,7 +93,8 @@ fn programs_may_sleep_between_messages() {
     }
 }
 
-/// Four threads make connections between the same two devices, use them in every way and take them down.
+/// Four threads make connections between the same two devices, use them in every way and take them
+/// down.
 #[test]
 fn threads_do_everything_at_once() {
     for wire in WIRES {
@@ -147,7 +149,8 @@ fn poll(cq: &Cq) -> Completion {
     }
 }
 
-/// Who waits for the answer of a program that computes, and never enters the library, gets it all the same.
+/// Who waits for the answer of a program that computes, and never enters the library, gets it all
+/// the same.
 #[test]
 fn the_target_program_takes_no_part() {
     for wire in WIRES {

@@ -122,8 +122,9 @@ fn a_wrong_local_key_is_a_protection_error() {
     }
 }
 
-/// RC-7.3: none behind a work request that failed is sent, but what comes is still received, until the program lets
-/// the queue pair send again. Then messages arrive as before, the numbers of those that were not sent left out.
+/// RC-7.3: none behind a work request that failed is sent, but what comes is still received, until
+/// the program lets the queue pair send again. Then messages arrive as before, the numbers of those
+/// that were not sent left out.
 #[test]
 fn a_send_that_cannot_be_done_stops_the_send_queue() {
     for len in [8, 1024, 3000] {
@@ -167,8 +168,8 @@ fn a_length_that_cannot_be_is_a_length_error() {
     }
 }
 
-/// Sends `wrong`, for which the peer has posted `receive`, between good messages: it alone is lost, without a
-/// word, and its receive takes the next one.
+/// Sends `wrong`, for which the peer has posted `receive`, between good messages: it alone is lost,
+/// without a word, and its receive takes the next one.
 fn is_lost(receive: impl Fn(&Side) -> Option<Sge>, wrong: impl Fn(&Side, &Side) -> (SendOp, Sge)) {
     for (a, b) in pairs(&Link::default()) {
         b.post_recv(1, 0, 8);
@@ -274,8 +275,9 @@ fn what_arrives_through_faults_is_whole() {
     }
 }
 
-/// A sender that is faster than its peer reads waits for it, as behind a link with flow control: nothing is lost on the
-/// way through memory, also while it begins. The peer's program never polls meanwhile.
+/// A sender that is faster than its peer reads waits for it, as behind a link with flow control:
+/// nothing is lost on the way through memory, also while it begins. The peer's program never polls
+/// meanwhile.
 #[test]
 fn a_fast_sender_loses_nothing_through_memory() {
     const TOTAL: u64 = 4000;

@@ -185,8 +185,8 @@ fn a_send_that_cannot_be_done_says_so() {
     assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(1, LocalBadLength)]);
 }
 
-/// A work request that cannot be done ends in its turn. None behind it is sent, but what comes is still received,
-/// until the program lets the queue pair send again.
+/// A work request that cannot be done ends in its turn. None behind it is sent, but what comes is
+/// still received, until the program lets the queue pair send again.
 #[test]
 fn a_send_that_cannot_be_done_stops_the_send_queue() {
     for wire in WIRES {

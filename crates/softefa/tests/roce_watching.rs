@@ -1,5 +1,6 @@
-//! A program that polls for a moment and then only watches its memory, beside a service thread that has no processor
-//! meanwhile. The test holds that thread, in a call that it makes, where a busy machine would leave it without one.
+//! A program that polls for a moment and then only watches its memory, beside a service thread that
+//! has no processor meanwhile. The test holds that thread, in a call that it makes, where a busy
+//! machine would leave it without one.
 
 mod common;
 
@@ -34,7 +35,8 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Writes `value` over an unreliable connection, which nobody repeats; whether it went through memory.
+/// Writes `value` over an unreliable connection, which nobody repeats; whether it went through
+/// memory.
 fn write(a: &Side, to: Remote, value: u64) -> bool {
     let in_memory = || a.device.counters().get(Counter::TxMemoryPkts);
     let (before, bytes) = (in_memory(), value.to_ne_bytes());
@@ -45,7 +47,8 @@ fn write(a: &Side, to: Remote, value: u64) -> bool {
     in_memory() > before
 }
 
-/// SRD-12.5: the program's polls take what called the service thread out of the socket. Its peer must call again.
+/// SRD-12.5: the program's polls take what called the service thread out of the socket. Its peer
+/// must call again.
 #[test]
 fn who_polls_and_then_watches_is_told_of_the_next_write() {
     let word = AtomicU64::new(0);

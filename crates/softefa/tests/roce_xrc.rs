@@ -1,4 +1,5 @@
-//! Extended reliable connections: every operation, queues that peers name, domains and targets that are shared.
+//! Extended reliable connections: every operation, queues that peers name, domains and targets that
+//! are shared.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 mod common;
@@ -105,7 +106,8 @@ fn each_queue_has_its_own_completions_and_memory() {
     for place in [100, 200, 300, 400] {
         assert!(b.side.bytes(place, 64) == pattern(1, 64), "{place}");
     }
-    // Requests of one length come in one train, before the first is answered: its memory is still that of the queue it named.
+    // Requests of one length come in one train, before the first is answered: its memory is still
+    // that of the queue it named.
     let into = [a.sge(128, 64)];
     let read = SendOp::Read(at(300));
     let more = SendWr { remote_srq: second.number(), more: true, ..wr(7, read, &into) };
@@ -299,7 +301,8 @@ fn a_silent_target_is_given_up() {
     assert_eq!(ends(&found[0], true), [(1, Status::RetryExceeded)]);
 }
 
-/// Messages, WRITEs and READs for two queues, through a network that loses, doubles, reorders and has no receives.
+/// Messages, WRITEs and READs for two queues, through a network that loses, doubles, reorders and
+/// has no receives.
 #[test]
 fn faults_do_not_show() {
     for (name, faults) in [("loss", "loss=1%"), ("all", "loss=3%,reorder=10%,dup=5%,rnr=10%")] {

@@ -1,7 +1,8 @@
-//! Queues, targets and openings of a domain that come and go while others send through it, from several threads.
+//! Queues, targets and openings of a domain that come and go while others send through it, from
+//! several threads.
 //!
-//! `SOFTEFA_ROUNDS=10000 cargo test -p softefa --test roce_xrc_churn` does it longer. It ends, or hangs: there is no order of locks
-//! to be had that does not show here.
+//! `SOFTEFA_ROUNDS=10000 cargo test -p softefa --test roce_xrc_churn` does it longer. It ends, or
+//! hangs: there is no order of locks to be had that does not show here.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 mod common;
@@ -18,7 +19,8 @@ use softefa::{Completion, Cq, Qp, QpKind, SendOp, SendWr, Status, WireChoice};
 /// Messages that may be under way through the queue that stays.
 const DEPTH: u64 = 64;
 
-/// Sends through the queue that stays, and takes what arrives there; each message takes one receive.
+/// Sends through the queue that stays, and takes what arrives there; each message takes one
+/// receive.
 fn stream(a: &Side, b: &Target, stop: &AtomicBool) -> u64 {
     let (mut sent, mut done, mut got) = (0, 0, 0);
     (0..DEPTH).for_each(|id| b.post_recv(id, 0, 64));
@@ -43,8 +45,8 @@ fn stream(a: &Side, b: &Target, stop: &AtomicBool) -> u64 {
     sent
 }
 
-/// A queue with a completion queue of its own, another target, and an initiator that sends there until all of it is destroyed, in
-/// an order that depends on the round.
+/// A queue with a completion queue of its own, another target, and an initiator that sends there
+/// until all of it is destroyed, in an order that depends on the round.
 fn come_and_go(b: &Target, from: &Side, round: u64) {
     let cq = Cq::create(&b.side.device, 64).unwrap();
     let srq = srq_in(&b.xrcd, &b.side.pd, &cq);

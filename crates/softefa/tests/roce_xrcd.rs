@@ -117,7 +117,8 @@ fn targets_are_made_in_domains_and_efas_have_neither() {
     }
 }
 
-/// A work request that the program posted in vain leaves nothing that a destroyed domain would miss.
+/// A work request that the program posted in vain leaves nothing that a destroyed domain would
+/// miss.
 #[test]
 fn domains_come_and_go() {
     let device = device();

@@ -334,7 +334,8 @@ fn hostile_lengths_cost_no_more_than_their_train() {
     assert!(runs <= 33, "{runs} system calls: these were no trains");
 }
 
-/// At most one answer each, none to answers, none to ports that no queue pair has, and not without end.
+/// At most one answer each, none to answers, none to ports that no queue pair has, and not without
+/// end.
 #[test]
 fn strangers_are_answered_with_measure() {
     let b = sealed_side(QpKind::Srd, "");

@@ -298,7 +298,8 @@ fn a_post_behind_another_leaves_without_a_poll() {
     let (a, b) = pair("");
     let ah = a.ah(&b);
     for number in 1..=5 {
-        // Without a receive, and with a service thread that looks in between, the sender would pause.
+        // Without a receive, and with a service thread that looks in between, the sender would
+        // pause.
         b.post_recv(number, 0, 64);
         a.post(number, &ah, b.qp.qpn(), SendOp::Send, &[a.sge(0, 64)]);
         let sent = a.device.counters().get(Counter::TxPkts);

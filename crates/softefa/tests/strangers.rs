@@ -40,8 +40,8 @@ fn polls_until_received(b: &Side) -> usize {
 #[test]
 fn a_turn_looks_behind_what_strangers_sent() {
     for kind in [QpKind::Srd, QpKind::Ud] {
-        // Few polls prove nothing when the service thread helps, nor many when it was stopped in a turn
-        // of its own, which polls do not wait for.
+        // Few polls prove nothing when the service thread helps, nor many when it was stopped in a
+        // turn of its own, which polls do not wait for.
         let mut polls = [(); 9].map(|()| polls_behind_strangers(kind));
         polls.sort_unstable();
         assert!(

@@ -10,8 +10,8 @@ use softefa::{Cq, Qp, QpKind, SendOp, Status};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A program that has just polled one queue waits on another for what the first one's queue pair must
-/// answer. The service thread would look after that only at its next tick, 2 ms later.
+/// A program that has just polled one queue waits on another for what the first one's queue pair
+/// must answer. The service thread would look after that only at its next tick, 2 ms later.
 #[test]
 fn polling_one_queue_drives_the_others() {
     let a = side(QpKind::Srd, "");

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-/// Which algorithm sizes the window.
+/// The algorithm that sizes the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionKind {
     /// Delay-based window (SRD-8).
@@ -24,14 +24,14 @@ pub struct Config {
     /// * Change it when the network carries larger datagrams, or smaller ones must not be
     ///   fragmented.
     pub max_message_bytes: u32,
-    /// How many messages may be queued to one peer, sent or not.
+    /// The most messages that may be queued to one peer, sent or not.
     ///
     /// * Unit: messages.
     /// * Range: at least 1.
     /// * Default: 1,048,576.
     /// * Change it when a program that posts without end must be stopped earlier, to save memory.
     pub queue_messages_max: usize,
-    /// How many peers the datagrams of strangers can make this endpoint remember.
+    /// The most peers that the datagrams of strangers can make this endpoint remember.
     ///
     /// * Unit: peers.
     /// * Range: at least 1.
@@ -45,15 +45,16 @@ pub struct Config {
     /// * Default: false.
     /// * Change it when source addresses may be forged. It costs a round trip per connection.
     pub always_challenge: bool,
-    /// Addresses of which one machine has as many as it likes, such as those of loopback. Their wrong
-    /// queue keys are counted together (SRD-3.12).
+    /// Addresses of which one machine has as many as it likes, such as those of loopback. Their
+    /// wrong queue keys are counted together (SRD-3.12).
     ///
     /// * Unit: host addresses.
     /// * Range: any; an empty range is none.
     /// * Default: 0..0.
     /// * Change it when peers live on loopback addresses.
     pub own_hosts: Range<u64>,
-    /// What a packet costs on the wire besides its payload. The window and pacing count it.
+    /// The bytes that a packet costs on the wire besides its payload. The window and pacing count
+    /// it.
     ///
     /// * Unit: bytes.
     /// * Range: at least 0.
@@ -61,28 +62,29 @@ pub struct Config {
     /// * Change it when headers below SRD are larger or smaller than those of UDP over IPv4 over
     ///   Ethernet.
     pub overhead_bytes: u32,
-    /// How many paths (source ports) the host offers.
+    /// The number of paths (source ports) that the host offers.
     ///
     /// * Unit: paths.
     /// * Range: 1 to 256.
     /// * Default: 4 (simulated: 64).
     /// * Change it when the network has more equal paths than this, or only one.
     pub paths: u16,
-    /// How many consecutive packets of a burst stay on one path, so that one system call sends them.
+    /// The number of consecutive packets of a burst that stay on one path, so that one system call
+    /// sends them.
     ///
     /// * Unit: packets.
     /// * Range: at least 1.
     /// * Default: 64 (simulated: 1).
     /// * Change it when the host sends packets one by one; then 1 spreads them best.
     pub burst_packets_per_path: u32,
-    /// How much payload of a burst stays on one path.
+    /// The payload of a burst that stays on one path.
     ///
     /// * Unit: bytes.
     /// * Range: at least 0; 0 changes the path with each packet that has payload.
     /// * Default: 65,536 (simulated: 0).
     /// * Change it when segmentation offload takes longer or shorter trains.
     pub burst_bytes_per_path: u32,
-    /// How many packets leave to one peer before the next peer has its turn.
+    /// The number of packets that leave to one peer before the next peer has its turn.
     ///
     /// * Unit: packets.
     /// * Range: at least 1.
@@ -197,7 +199,7 @@ pub struct Config {
     /// * Default: false.
     /// * Change it when a trace is written.
     pub report_losses: bool,
-    /// How long an acknowledgement may be held back.
+    /// The time for which an acknowledgement may be held back.
     ///
     /// * Unit: nanoseconds.
     /// * Range: at least 0.
@@ -233,7 +235,8 @@ pub struct Config {
     /// * Default: 10,000,000.
     /// * Change it when receivers must be found ready sooner, at the cost of more attempts.
     pub rnr_pause_max_ns: u64,
-    /// How long a peer may be silent, with messages outstanding, before it counts as dead.
+    /// The time for which a peer may be silent, with messages outstanding, before it counts as
+    /// dead.
     ///
     /// * Unit: nanoseconds.
     /// * Range: at least 1.
@@ -257,7 +260,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// For a host with UDP sockets and busy processes.
+    /// The settings for a host with UDP sockets and busy processes.
     ///
     /// It has few paths, bursts that stay on one path, one acknowledgement per burst, and a window
     /// that survives a process that is descheduled.
@@ -300,7 +303,7 @@ impl Config {
         }
     }
 
-    /// For a simulated network with exact clocks.
+    /// The settings for a simulated network with exact clocks.
     ///
     /// It has an acknowledgement per packet, every packet on its own path, and a window from the
     /// link's rate and the base round-trip time.

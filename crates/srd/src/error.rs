@@ -2,13 +2,14 @@
 
 use core::fmt;
 
-/// How a message ended. The numbers are those of an EFA completion.
+/// The end of a message. The numbers are those of an EFA completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
     /// The remote side accepted the message, exactly once.
     Ok = 0,
-    /// The local side gave the message up ([`Endpoint::cancel_peer`](crate::Endpoint::cancel_peer)).
+    /// The local side gave the message up
+    /// ([`Endpoint::cancel_peer`](crate::Endpoint::cancel_peer)).
     Flushed = 1,
     /// The remote side could not use the memory it was told to use.
     BadAddress = 7,
@@ -54,7 +55,7 @@ impl Status {
     }
 }
 
-/// Why the host refuses an arrived message.
+/// The reason why the host refuses an arrived message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reject {
     /// Receiver not ready: the sender tries again, as often as its message allows.
@@ -89,7 +90,8 @@ impl Reject {
     }
 }
 
-/// Why [`Endpoint::send`](crate::Endpoint::send) did not take a message. Nothing was changed.
+/// The reason why [`Endpoint::send`](crate::Endpoint::send) did not take a message. Nothing was
+/// changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SendError {
     /// The message is longer than [`Config::max_message_bytes`](crate::Config::max_message_bytes).
@@ -119,7 +121,7 @@ impl fmt::Display for SendError {
 
 impl std::error::Error for SendError {}
 
-/// Why a datagram was not (wholly) used. Each is counted in [`Stats`](crate::Stats).
+/// The reason why a datagram was not (wholly) used. Each is counted in [`Stats`](crate::Stats).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
     /// Shorter than its own fields.

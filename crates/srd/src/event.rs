@@ -17,14 +17,15 @@ pub struct Message {
     pub qkey: u32,
     /// Immediate data, opaque to the engine.
     pub imm: u32,
-    /// How often to try again when the receiver is not ready: 0..=6, or 7 for ever (SRD-6.1).
+    /// The number of times to try again when the receiver is not ready: 0..=6, or 7 for ever
+    /// (SRD-6.1).
     pub rnr_retry: u8,
 }
 
-/// What a datagram brought.
+/// The result of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Who sent it.
+    /// The peer that sent it.
     pub peer: PeerId,
     /// The payload starts this many bytes into the datagram.
     pub header_len: usize,
@@ -36,7 +37,7 @@ pub struct Received {
 /// A message seen for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Who sent it.
+    /// The peer that sent it.
     pub peer: PeerId,
     /// Its sequence number, to be given to `accept` or `reject`.
     pub psn: Psn,
@@ -57,9 +58,9 @@ pub struct Arrival {
 pub struct Transmit {
     /// The context it belongs to; `None` for an answer to a stranger (RESET).
     pub peer: Option<PeerId>,
-    /// Where to.
+    /// The address to send it to.
     pub addr: Address,
-    /// Which of the host's paths (source ports) to use.
+    /// The path (source port of the host) to use.
     pub path: PathId,
     /// Bytes of the header buffer in use.
     pub header_len: usize,

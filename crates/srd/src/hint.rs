@@ -1,10 +1,11 @@
-//! The receiver's fair-share hint: line rate over the number of senders with more to send (SRD-8.6).
+//! The receiver's fair-share hint: line rate over the number of senders with more to send
+//! (SRD-8.6).
 
 use crate::wire::data::encode_log;
 use crate::{Config, Instant};
 
-/// Those who owe something are counted exactly, and never more of them than were heard of lately:
-/// a sender that has died is not waited for.
+/// The count of those who owe something: exact, and never more than were heard of lately, because a
+/// sender that has died is not waited for.
 #[derive(Debug, Default)]
 pub(crate) struct FairShare {
     /// Senders that owe something.
@@ -15,7 +16,7 @@ pub(crate) struct FairShare {
     heard_before: u32,
 }
 
-/// What is noted of one sender, kept with its peer.
+/// The note on one sender, kept with its peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ShareMark {
     is_active: bool,

@@ -1,6 +1,6 @@
 //! Small identifiers with one meaning each.
 
-/// Where a remote endpoint is: a host and a queue pair number on it.
+/// The address of a remote endpoint: a host and a queue pair number on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     /// Opaque number of the host, chosen by the program that hosts the engine (an IPv4 address, an
@@ -48,7 +48,7 @@ impl Psn {
         Self(self.0.wrapping_add(n))
     }
 
-    /// How far `self` is ahead of `origin`; negative when it is behind.
+    /// Returns how far `self` is ahead of `origin`; negative when it is behind.
     #[must_use]
     pub const fn ahead_of(self, origin: Self) -> i32 {
         self.0.wrapping_sub(origin.0) as i32

@@ -22,7 +22,7 @@ impl Pacer {
         self.next <= now
     }
 
-    /// When the next packet may leave; `None` when it may leave now.
+    /// Returns when the next packet may leave; `None` when it may leave now.
     pub(crate) fn wake(&self, now: Instant) -> Option<Instant> {
         (self.next > now).then_some(self.next)
     }

@@ -95,7 +95,7 @@ impl Peer {
         at.min(self.send.earliest_deadline(config))
     }
 
-    /// When this peer must be looked at again.
+    /// Returns when this peer must be looked at again.
     pub(crate) fn deadline(&mut self, now: Instant, config: &Config) -> Option<Instant> {
         let at = self.recv.ack_deadline().unwrap_or(Instant::FAR);
         let at = at.min(self.send.deadline(now, config));

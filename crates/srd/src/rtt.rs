@@ -70,7 +70,7 @@ impl Rtt {
         u64::from(self.recent_max_ns)
     }
 
-    /// How old a packet must be to be lost (SRD-7.1).
+    /// Returns how old a packet must be to count as lost (SRD-7.1).
     pub(crate) fn rto_ns(&self, floor_ns: u64) -> u64 {
         let rto_ns = if self.measured {
             self.max_ns() + self.max_ns() / 2 + self.base_ns()

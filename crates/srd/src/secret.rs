@@ -10,7 +10,7 @@ use core::fmt;
 /// outlives the memory that it was used (SRD-3.4).
 const COOKIE_SLOT_NS: u64 = 10_000_000_000;
 
-/// Where an endpoint's unguessable numbers and its random choices come from.
+/// The source of an endpoint's unguessable numbers and of its random choices.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed {
     key: [u64; 2],
@@ -62,7 +62,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a cookie is a proof for.
+/// The opening that a cookie proves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening {
     /// The opener's address.
@@ -74,8 +74,8 @@ pub(crate) struct Opening {
 }
 
 impl Secret {
-    /// A connection token (SRD-3.1). The generator's number, which never comes twice, makes it another
-    /// one each time and does not show in it.
+    /// A connection token (SRD-3.1). The generator's number, which never comes twice, makes it
+    /// another one each time and does not show in it.
     pub(crate) fn token(&self, rng: &mut Rng) -> u64 {
         self.number(1, [rng.next(), 0, 0, 0, 0]).max(1)
     }

@@ -43,8 +43,8 @@ fn round(v: &mut [u64; 4]) {
 mod tests {
     use super::*;
 
-    /// Hashes of nothing, 00, 00 01, 00 01 02 and so on under the key 00 01 .. 0F, as the authors' reference
-    /// implementation prints them.
+    /// Hashes of nothing, 00, 00 01, 00 01 02 and so on under the key 00 01 .. 0F, as the authors'
+    /// reference implementation prints them.
     const REFERENCE: [u64; 64] = [
         0x726F_DB47_DD0E_0E31,
         0x74F8_39C5_93DC_67FD,

@@ -2,7 +2,7 @@
 
 use crate::{DropReason, PSN_WINDOW};
 
-/// What one endpoint has done since it was made. All counters only grow.
+/// The counters of one endpoint since it was made. All counters only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Datagrams transmitted, of every kind.
@@ -13,7 +13,7 @@ pub struct Stats {
     pub tx_payload_bytes: u64,
     /// Datagrams that carried nothing but an acknowledgement.
     pub tx_pure_acks: u64,
-    /// What those without a connection were told.
+    /// The answers to those without a connection.
     pub strangers: StrangerStats,
     /// Datagrams received and understood.
     pub rx_datagrams: u64,
@@ -86,7 +86,7 @@ pub struct OrderStats {
     pub out_of_sequence: u64,
     /// Most numbers that one of them was behind the highest, below [`PSN_WINDOW`].
     pub behind_max: u32,
-    /// Of those that were 2^i to 2^(i+1) - 1 numbers behind, how many.
+    /// The number of those that were 2^i to 2^(i+1) - 1 numbers behind.
     pub behind: [u64; Self::CLASSES],
 }
 
@@ -107,7 +107,7 @@ impl OrderStats {
     }
 }
 
-/// What is known of one path toward one peer.
+/// The state of one path toward one peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathStats {
     /// Latest round-trip time measured over it in nanoseconds, 0 before the first.

@@ -107,8 +107,8 @@ fn refusals_are_remembered_within_bounds() {
     assert!(bytes < 200 * 2048, "{bytes} bytes for 200 senders without the key");
 }
 
-/// SRD-6.8: by those who know the key, on connections they may have, whose messages are refused one by
-/// one.
+/// SRD-6.8: by those who know the key, on connections they may have, whose messages are refused one
+/// by one.
 #[test]
 fn refusals_on_connections_are_remembered_within_bounds() {
     let mut scene = Scene::new(Config::socket());

@@ -212,7 +212,8 @@ fn silence_ends_messages() {
     assert_eq!(pair.nodes[0].engine.stats().unresponsive_remote_events, 2);
 }
 
-/// SRD-7.5: two hosts that were stopped together, as by a shell's job control, find each other again.
+/// SRD-7.5: two hosts that were stopped together, as by a shell's job control, find each other
+/// again.
 #[test]
 fn a_host_that_slept_does_not_call_its_peer_silent() {
     for seed in 0..20 {

@@ -1,5 +1,5 @@
-//! A million forged datagrams at an endpoint with a live connection, by somebody who sees nothing of
-//! it: nothing is taken without the key, nothing ends wrongly, the transfer goes on, and memory
+//! A million forged datagrams at an endpoint with a live connection, by somebody who sees nothing
+//! of it: nothing is taken without the key, nothing ends wrongly, the transfer goes on, and memory
 //! stays.
 //!
 //! `SRD_ROUNDS=10000000 SRD_SEED=5 cargo test -p srd --test all flood` goes on for longer.

@@ -140,7 +140,8 @@ fn newcomers_get_in_while_somebody_guesses() {
     assert!(judged(&scene) <= 7 * FREE);
 }
 
-/// Machines that answer challenges and use up all that strangers may try keep out nobody who is known.
+/// Machines that answer challenges and use up all that strangers may try keep out nobody who is
+/// known.
 #[test]
 fn known_peers_get_in_beside_machines_that_guess() {
     let mut scene = Scene::new(Config::socket());

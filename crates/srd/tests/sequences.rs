@@ -1,6 +1,7 @@
 //! Random sequences of operations, with oracles.
 //!
-//! `SRD_CASES=10000 SRD_SEED=7 cargo test -p srd --test all sequences` runs more of them, or others.
+//! `SRD_CASES=10000 SRD_SEED=7 cargo test -p srd --test all sequences` runs more of them, or
+//! others.
 
 use crate::common::{Answer, Faults, KEY, Pair};
 use proptest::prelude::*;

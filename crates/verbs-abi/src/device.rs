@@ -17,8 +17,8 @@ pub struct ibv_device {
     pub ibdev_path: [c_char; IBV_SYSFS_PATH_MAX],
 }
 
-/// What the providers' private `verbs_device` looks like from outside: libmlx5 and others read the
-/// word behind `ibv_device` to see whose device it is, so zeroes must follow.
+/// The providers' private `verbs_device` as it looks from outside: libmlx5 and others read the word
+/// behind `ibv_device` to see whose device it is, so zeroes must follow.
 #[repr(C)]
 pub struct verbs_device {
     pub device: ibv_device,

@@ -1,5 +1,5 @@
-//! The structures of `infiniband/efadv.h`, as of rdma-core 65. They grow at their end, and a program
-//! passes the length it knows.
+//! The structures of `infiniband/efadv.h`, as of rdma-core 65. They grow at their end, and a
+//! program passes the length it knows.
 
 use std::ffi::c_int;
 
@@ -28,7 +28,8 @@ pub struct efadv_ah_attr {
     pub reserved: [u8; 6],
 }
 
-/// Members behind `driver_qp_type` were reserved bytes before rdma-core 57, `wr_flags` came with 64.
+/// Members behind `driver_qp_type` were reserved bytes before rdma-core 57, `wr_flags` came
+/// with 64.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct efadv_qp_init_attr {

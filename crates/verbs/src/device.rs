@@ -14,7 +14,7 @@ use crate::sys;
 /// The only port that any of these programs use.
 pub(crate) const PORT: u8 = 1;
 
-/// What a device says of itself.
+/// The facts that a device states of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Its name.
@@ -39,14 +39,14 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Longest message of a queue pair of that kind in bytes: of a SEND, or of a READ or WRITE where
-    /// it `has_rdma`.
+    /// Longest message of a queue pair of that kind in bytes: of a SEND, or of a READ or WRITE
+    /// where it `has_rdma`.
     #[must_use]
     pub const fn longest_bytes(&self, transport: Transport, has_rdma: bool) -> usize {
         match (transport, self.max_rdma_bytes) {
             (Transport::Srd, Some(max_rdma_bytes)) if has_rdma => max_rdma_bytes,
-            // Only EFA says so; elsewhere the limit of a port is that of connections, and a datagram
-            // is one packet.
+            // Only EFA says so; elsewhere the limit of a port is that of connections, and a
+            // datagram is one packet.
             (Transport::Ud, None) if self.mtu_bytes > 0 => self.mtu_bytes,
             _ => self.max_message_bytes,
         }

@@ -69,7 +69,7 @@ impl Remote {
         bytes
     }
 
-    /// What the peer's [`Prepared::window`](crate::Prepared::window) said. A wrong one makes
+    /// Reads what the peer's [`Prepared::window`](crate::Prepared::window) said. A wrong one makes
     /// operations fail; it cannot harm this side.
     ///
     /// # Errors
@@ -167,8 +167,8 @@ impl Endpoint {
         self.slots.copy(from, to, len_bytes)
     }
 
-    /// Copies bytes to the front of the memory that the peer may read and write. A peer that does so
-    /// meanwhile finds some of them.
+    /// Copies bytes to the front of the memory that the peer may read and write. A peer that does
+    /// so meanwhile finds some of them.
     ///
     /// # Errors
     /// [`Error::OutsideWindow`].
@@ -179,8 +179,8 @@ impl Endpoint {
         }
     }
 
-    /// Copies bytes from the front of the memory that the peer may read and write. While a peer writes,
-    /// some may be old and some new.
+    /// Copies bytes from the front of the memory that the peer may read and write. While a peer
+    /// writes, some may be old and some new.
     ///
     /// # Errors
     /// [`Error::OutsideWindow`].
@@ -191,8 +191,8 @@ impl Endpoint {
         }
     }
 
-    /// From now on the slot may be sent or written from any number of times at once, signaled or
-    /// not, and nobody writes it again.
+    /// Lets the slot be sent or written from any number of times at once, signaled or not, and
+    /// nobody writes it again.
     ///
     /// # Errors
     /// [`Error::SlotBusy`], [`Error::NoSuchSlot`].

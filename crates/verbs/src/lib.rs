@@ -9,8 +9,8 @@
 //! Everything belongs to the thread that opened it (`!Send`). Nothing happens between calls as far
 //! as completions go: poll until every expected one came.
 //!
-//! SRD is that of EFA devices, made and posted by EFA's own calls; UD and RC work on any device that
-//! has them.
+//! SRD is that of EFA devices, made and posted by EFA's own calls; UD and RC work on any device
+//! that has them.
 
 /// The program of the README, compiled and run.
 #[cfg(doctest)]

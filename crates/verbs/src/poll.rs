@@ -13,7 +13,7 @@ use crate::sys;
 /// How many completions one poll asks for at most.
 const BURST: usize = 64;
 
-/// What completed.
+/// The kind of operation that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompletionKind {
     /// The peer's device has the message.
@@ -31,7 +31,7 @@ pub enum CompletionKind {
 /// One completed operation; its slot is free again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// What completed.
+    /// The kind of operation that completed.
     pub kind: CompletionKind,
     /// The slot.
     pub slot: usize,
@@ -70,8 +70,8 @@ impl Drop for Queue {
 }
 
 impl Endpoint {
-    /// Makes progress and gives `each` of up to `at_most` (64) finished operations; answers how many
-    /// there were.
+    /// Makes progress and gives `each` of up to `at_most` (64) finished operations; answers how
+    /// many there were.
     ///
     /// # Errors
     /// [`Error::Completion`] for the first failed operation (those found with it are lost, so that

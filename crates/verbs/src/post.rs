@@ -21,7 +21,7 @@ pub enum Post {
     Again,
 }
 
-/// How to post.
+/// The options of a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PostOptions {
     /// More is posted at once: the list goes to the device with the first request that has no more
@@ -87,8 +87,8 @@ impl Endpoint {
         self.post(slot, len_bytes, Work::Write { addr, rkey: remote.rkey }, options)
     }
 
-    /// Does an atomic with the 8 bytes of the peer's window from byte `offset` on, a multiple of 8; what they
-    /// were before comes into the front of `slot`, in the byte order of this machine.
+    /// Does an atomic with the 8 bytes of the peer's window from byte `offset` on, a multiple of 8;
+    /// what they were before comes into the front of `slot`, in the byte order of this machine.
     ///
     /// # Errors
     /// As [`Endpoint::read`], and [`Error::NoAtomics`].

@@ -22,8 +22,8 @@ pub(crate) enum Work {
     Atomic { addr: u64, rkey: u32, atomic: Atomic },
 }
 
-/// What an atomic makes of 8 bytes of the peer's window, in the byte order of its machine. What they were
-/// before comes back.
+/// The operation of an atomic on 8 bytes of the peer's window, in the byte order of its machine.
+/// What they were before comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Atomic {
     /// FETCH_ADD: they become the sum.
@@ -63,15 +63,15 @@ pub(crate) struct Poster {
 
 enum Interface {
     List(List),
-    Session(PostSession),
+    PostSession(PostSession),
 }
 
 impl Poster {
-    /// READs and WRITEs of SRD take sessions, their only interface; everything else takes lists, which
-    /// every device has and which are one call for each message instead of five.
+    /// READs and WRITEs of SRD take sessions, their only interface; everything else takes lists,
+    /// which every device has and which are one call for each message instead of five.
     pub(crate) fn new(qp: &QueuePair, has_rdma: bool) -> Result<Self, Error> {
         let interface = match qp.transport {
-            Transport::Srd if has_rdma => Interface::Session(PostSession::of(qp)?),
+            Transport::Srd if has_rdma => Interface::PostSession(PostSession::of(qp)?),
             Transport::Srd | Transport::Ud | Transport::Rc => Interface::List(List::new()),
         };
         Ok(Self { pending: Vec::with_capacity(LIST), interface })
@@ -97,7 +97,8 @@ impl Poster {
     /// Gives what is pending to the device; false when it does not take all of it.
     ///
     /// # Safety
-    /// Queue pair and peer are alive; the memory of the requests stays as it is until they complete.
+    /// Queue pair and peer are alive; the memory of the requests stays as it is until they
+    /// complete.
     #[inline]
     pub(crate) unsafe fn hand_over(
         &mut self,
@@ -108,7 +109,7 @@ impl Poster {
         // SAFETY: promised by the caller.
         let (name, errno, posted) = unsafe {
             match &mut self.interface {
-                Interface::Session(session) => session.post(&self.pending, peer, slots),
+                Interface::PostSession(session) => session.post(&self.pending, peer, slots),
                 Interface::List(list) => list.post(&self.pending, qp, peer, slots),
             }
         };

@@ -46,7 +46,7 @@ impl Transport {
     }
 }
 
-/// What to open.
+/// The queue pair and the memory to open.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Name of the device; `None`: the first.
@@ -169,13 +169,13 @@ impl Prepared {
         self.inline_bytes
     }
 
-    /// As [`Config::tx_depth`], no more than the device takes.
+    /// Returns [`Config::tx_depth`], or less where the device takes no more.
     #[must_use]
     pub const fn tx_depth(&self) -> usize {
         self.config.tx_depth
     }
 
-    /// What the peer's [`Prepared::connect`] needs.
+    /// Returns what the peer's [`Prepared::connect`] needs.
     #[must_use]
     pub fn address(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(ADDRESS_BYTES);
@@ -190,7 +190,7 @@ impl Prepared {
         bytes
     }
 
-    /// What the peer needs to use our window; empty without one.
+    /// Returns what the peer needs to use our window; empty without one.
     #[must_use]
     pub fn window(&self) -> Vec<u8> {
         self.window.as_ref().map_or_else(Vec::new, |region| {

@@ -14,7 +14,8 @@ use verbs_abi::*;
 
 use crate::library::{Functions, exported};
 
-/// `ENOSYS`, for an entry that a device's table lacks and a function of a library that is not there.
+/// `ENOSYS`, for an entry that a device's table lacks and a function of a library that is not
+/// there.
 const MISSING: c_int = libc::ENOSYS;
 
 exported! { Verbs of "libibverbs.so.1":

@@ -1,5 +1,5 @@
-//! What the adapter executes for a message, both ends together: an example of `softefa` sends them under
-//! callgrind, twice, and the difference of the two runs is divided by that of their messages.
+//! What the adapter executes for a message, both ends together: an example of `softefa` sends them
+//! under callgrind, twice, and the difference of the two runs is divided by that of their messages.
 
 use std::env;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! What the timed loops of `efa-bench` cost beyond the fabric's calls, for each message: each loop runs
-//! without a fabric under callgrind, twice, and the difference of the two runs is divided by that of
-//! their messages.
+//! What the timed loops of `efa-bench` cost beyond the fabric's calls, for each message: each loop
+//! runs without a fabric under callgrind, twice, and the difference of the two runs is divided by
+//! that of their messages.
 
 use std::env;
 use std::path::{Path, PathBuf};

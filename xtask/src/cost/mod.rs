@@ -1,5 +1,5 @@
-//! What programs of this workspace cost, in instructions: unlike seconds they are the same on a busy
-//! machine, so a few percent show.
+//! What programs of this workspace cost, in instructions: unlike seconds they are the same on a
+//! busy machine, so a few percent show.
 
 mod callgrind;
 mod device;

@@ -57,7 +57,8 @@ struct Outcome {
     data_packets: u64,
 }
 
-/// Counts what `netsim`, a program of this build, executes per data packet, and compares it with the record.
+/// Counts what `netsim`, a program of this build, executes per data packet, and compares it with
+/// the record.
 pub(crate) fn check(root: &Path, netsim: &Path, build: Build) -> Result<()> {
     let gate = match build {
         Build::Release => RELEASE,

@@ -1,6 +1,7 @@
-//! `cargo xtask licences` checks all dependencies: their licences let the programs be given away, they come from the
-//! registry, and none is there twice. The rules are those of `deny.toml`, so that cargo-deny agrees.
-//! `--texts FILE` writes what must come along with the programs: each crate with its licence.
+//! `cargo xtask licences` checks all dependencies: their licences let the programs be given away,
+//! they come from the registry, and none is there twice. The rules are those of `deny.toml`, so
+//! that cargo-deny agrees. `--texts FILE` writes what must come along with the programs: each crate
+//! with its licence.
 
 mod expression;
 

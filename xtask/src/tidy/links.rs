@@ -1,5 +1,5 @@
-//! Links of the documents: each leads to a file of the checkout and to a heading of it, and every page is in the
-//! book's list.
+//! Links of the documents: each leads to a file of the checkout and to a heading of it, and every
+//! page is in the book's list.
 
 use std::collections::{BTreeMap, BTreeSet};
 

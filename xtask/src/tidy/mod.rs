@@ -1,11 +1,13 @@
 //! Rules no compiler checks. Each rule is a pure function from text to findings.
 
+mod columns;
 mod dependencies;
 mod links;
 mod manifests;
 mod protocol;
 mod rooms;
 mod sentences;
+pub(crate) mod source;
 mod text;
 mod tree;
 mod unsafety;
@@ -57,6 +59,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(protocol::check(&tree));
     findings.extend(rooms::check(&tree));
     findings.extend(links::check(&tree));
+    findings.extend(columns::check(&tree));
     findings.extend(sentences::check(&tree));
     findings.extend(vocabulary::check(&tree));
     findings.extend(dependencies::check(root)?);

@@ -1,4 +1,5 @@
-//! Doc comments are sentences: each begins with a capital and ends with a full stop, for itself alone.
+//! Doc comments are sentences: each begins with a capital and ends with a full stop, for itself
+//! alone.
 
 use super::Finding;
 use super::tree::{SourceFile, Tree};

@@ -1,7 +1,9 @@
 //! Words that the code has given up, because they puzzled readers, each with what to say instead.
 
 use super::Finding;
+use super::source;
 use super::tree::{SourceFile, Tree};
+use crate::markdown;
 
 /// A word of the code that is not used any more.
 struct Retired {
@@ -14,7 +16,7 @@ const fn retired(word: &'static str, instead: &'static str) -> Retired {
     Retired { word, instead }
 }
 
-const WORDS: [Retired; 12] = [
+const WORDS: [Retired; 18] = [
     retired("Option<Option<", "an enum whose variants say what is missing"),
     retired("Wish", "Request, with what is asked for: QpRequest"),
     retired("Way", "what it leads through: Interface, Path, Route, Method"),
@@ -24,78 +26,57 @@ const WORDS: [Retired; 12] = [
     retired("Keeper", "what it keeps: Owner, Supervisor"),
     retired("Beside", "what it is for: Reference, Counters"),
     retired("Driven", "QpInner"),
+    retired("Session", "whose session it is: PostSession, BenchSession; or Launcher, Connection"),
+    retired("Row", "what stands in it: Measurement, Comparison, DeviceRates"),
+    retired("Said", "Reply, Message, Line"),
+    retired("Came", "Incoming, Arrival"),
+    retired("Asked", "Request"),
+    retired("Wanted", "Bound, Request"),
     retired("no_doubts", "no_host_checks"),
     retired("sound(", "a verb: check(), catch_panic()"),
     retired("cannot(", "what it answers: refusal(), obstacle()"),
 ];
 
-/// What is clean of them; the others follow.
-const CLEAN: [&str; 24] = [
-    "bench/",
-    "crates/bench-engine/",
-    "crates/bench-record/",
-    "crates/bench-report/",
-    "crates/cm/",
-    "crates/efa-bench/",
-    "crates/fabric-sys/",
-    "crates/fabric/",
-    "crates/fire/",
-    "crates/manual/",
-    "crates/netsim/",
-    "crates/pmix/",
-    "crates/published/",
-    "crates/rc/",
-    "crates/report/",
-    "crates/softefa-cli/",
-    "crates/softefa-verbs/",
-    "crates/softefa/src/",
-    "crates/srd/",
-    "crates/verbs-abi/",
-    "crates/verbs/",
-    "fuzz/",
-    "loom/",
-    "xtask/",
-];
+/// What releases were like stays as it was written.
+const HISTORY: &str = "CHANGELOG.md";
+/// The words themselves.
+const THIS_FILE: &str = "xtask/src/tidy/vocabulary.rs";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let is_checked = |file: &&SourceFile| {
-        file.is_rust() && CLEAN.iter().any(|folder| file.path.starts_with(folder))
-    };
-    tree.files().filter(is_checked).flat_map(|file| check_file(&file.path, &file.text)).collect()
+    let is_checked = |file: &&SourceFile| ![HISTORY, THIS_FILE].contains(&file.path.as_str());
+    tree.files().filter(is_checked).flat_map(check_file).collect()
 }
 
-fn check_file(path: &str, text: &str) -> Vec<Finding> {
+fn check_file(file: &SourceFile) -> Vec<Finding> {
+    let code = match file.path.rsplit_once('.') {
+        Some((_, "rs")) => code_of_rust(&file.text),
+        Some((_, "md")) => markdown::code(&file.text),
+        _ => Vec::new(),
+    };
     let mut findings = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let code = code_of(line);
+    for (number, code) in code {
         for Retired { word, instead } in WORDS {
             if names(&code, word) {
                 let what = format!("`{word}` is a word that was given up; say {instead}");
-                findings.push(Finding::at(path, number, what));
+                findings.push(Finding::at(&file.path, number, what));
             }
         }
     }
     findings
 }
 
-/// A line without its comment and without what its strings say. A string of several lines counts as code from
-/// its second one on, where a capital that stands alone is rare.
-fn code_of(line: &str) -> String {
-    let mut code = String::new();
-    let (mut is_string, mut is_escaped) = (false, false);
-    // A quotation mark alone begins no string.
-    let line = line.replace("'\"'", "");
-    let mut rest = line.chars().peekable();
-    while let Some(next) = rest.next() {
-        match next {
-            '"' if !is_escaped => is_string = !is_string,
-            '/' if !is_string && rest.peek() == Some(&'/') => break,
-            _ if !is_string => code.push(next),
-            _ => {}
+/// Code and the code that comments quote.
+fn code_of_rust(text: &str) -> Vec<(usize, String)> {
+    let lines = (1..).zip(text.lines());
+    let code = lines.map(|(number, line)| {
+        let (mut code, comment) = source::split(line);
+        for quoted in markdown::quoted(comment) {
+            code.push(' ');
+            code.push_str(quoted);
         }
-        is_escaped = is_string && next == '\\' && !is_escaped;
-    }
-    code
+        (number, code)
+    });
+    code.collect()
 }
 
 /// Whether `word` stands in `code` for itself, not as a part of a longer name.
@@ -112,9 +93,13 @@ fn names(code: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn found_in(path: &str, text: &str) -> Vec<String> {
+        let found = check(&Tree::of(&[(path, text)]));
+        found.iter().map(ToString::to_string).collect()
+    }
+
     fn found(text: &str) -> Vec<String> {
-        let findings = check_file("crates/cm/src/a.rs", text);
-        findings.iter().map(ToString::to_string).collect()
+        found_in("crates/cm/src/a.rs", text)
     }
 
     #[test]
@@ -138,10 +123,18 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_clean_is_checked() {
-        let files =
-            [("crates/another/src/a.rs", "enum Place {}"), ("crates/cm/src/a.rs", "enum Place {}")];
-        let found = check(&Tree::of(&files));
-        assert_eq!(found.len(), 1);
+    fn what_a_comment_quotes_is_code() {
+        assert_eq!(found("/// Like a [`Way`], or `other::Wish`.\n").len(), 2);
+        assert_eq!(found("let a = 1; // of `b`, Way and `c`\n"), [""; 0]);
+    }
+
+    #[test]
+    fn tests_and_documents_are_read_and_the_change_log_is_not() {
+        assert_eq!(found_in("crates/cm/tests/a.rs", "enum Place {}\n").len(), 1);
+        let page = "Place it here, Way.\n\nA `Place` is:\n\n```rust\nlet a: Place; // Way\n```\n";
+        assert_eq!(found_in("docs/A.md", page).len(), 2);
+        assert_eq!(found_in("docs/A.md", "```console\n$ ls\nPlace\n```\n"), [""; 0]);
+        assert_eq!(found_in("CHANGELOG.md", page), [""; 0]);
+        assert_eq!(found_in("a.txt", page), [""; 0]);
     }
 }

@@ -10,7 +10,7 @@ use fabric::{
 };
 
 use super::{
-    Atomic, BURST, Backend, Completion, How, Kind, Lengths, Posted, WORD_BYTES, Wants, Work,
+    Atomic, BURST, Backend, Completion, Kind, Lengths, PostFlags, Posted, WORD_BYTES, Wants, Work,
     failed, word_at,
 };
 
@@ -231,7 +231,7 @@ impl Backend for Libfabric {
         work: Work,
         slot: usize,
         len_bytes: usize,
-        how: How,
+        how: PostFlags,
     ) -> Result<Posted, Failure> {
         let peer = self.node.peer();
         let is_plain = !how.more && !self.with_flags;

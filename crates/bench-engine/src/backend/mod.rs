@@ -41,7 +41,7 @@ pub fn libfabric_version() -> Option<(u32, u32)> {
     fabric::library_version().ok()
 }
 
-/// What is to be opened.
+/// The requirements on a fabric that is to be opened.
 #[derive(Debug, Clone)]
 pub struct Wants {
     /// The way to the peer.
@@ -50,7 +50,7 @@ pub struct Wants {
     pub domain: Option<String>,
     /// Reliable or not.
     pub endpoint: EndpointKind,
-    /// How bytes are moved.
+    /// The operation that moves bytes.
     pub operation: Operation,
     /// Operations of ours that may be in flight.
     pub tx_depth: usize,
@@ -71,7 +71,7 @@ pub struct Wants {
 }
 
 impl Wants {
-    /// As little as possible of a fabric.
+    /// Requires as little as possible of a fabric.
     pub fn least(fabric: FabricName) -> Self {
         Self {
             endpoint: fabric.endpoint(),
@@ -102,7 +102,7 @@ pub(crate) enum Posted {
     Full,
 }
 
-/// What to do with a slot.
+/// The work to do with a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     Send,
@@ -119,7 +119,7 @@ pub(crate) enum Work {
     },
 }
 
-/// What an atomic makes of a word, 8 bytes, of the peer's memory.
+/// The operation of an atomic on a word, 8 bytes, of the peer's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Atomic {
     /// Adds 1, and fetches what it was.
@@ -133,21 +133,21 @@ pub(crate) enum Atomic {
 /// Bytes of a word.
 pub(crate) const WORD_BYTES: usize = 8;
 
-/// How to post it.
+/// The options with which to post it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct How {
+pub(crate) struct PostFlags {
     /// More is posted at once.
     pub(crate) more: bool,
     /// No completion follows: the slot must be frozen.
     pub(crate) quiet: bool,
 }
 
-impl How {
-    /// As most are.
+impl PostFlags {
+    /// The options that most posts have.
     pub(crate) const PLAIN: Self = Self { more: false, quiet: false };
 }
 
-/// What completed.
+/// The kind of operation that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A message left: the slot is free.
@@ -173,7 +173,7 @@ pub(crate) struct Completion {
     pub(crate) len_bytes: usize,
 }
 
-/// What a fabric says of itself; needs no peer.
+/// Asks a fabric to describe itself; needs no peer.
 pub fn describe(wants: &Wants) -> Result<FabricRecord, Failure> {
     fn of<B: Backend>(wants: &Wants) -> Result<FabricRecord, Failure> {
         Ok(B::describe(&B::prepare(wants)?))
@@ -186,7 +186,7 @@ pub fn describe(wants: &Wants) -> Result<FabricRecord, Failure> {
     }
 }
 
-/// How long the messages of a point are, in both directions.
+/// The lengths of a point's messages in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lengths {
     /// All have this length in bytes.
@@ -268,7 +268,7 @@ pub(crate) trait Backend: Sized {
         work: Work,
         slot: usize,
         len_bytes: usize,
-        how: How,
+        how: PostFlags,
     ) -> Result<Posted, Failure>;
 
     /// Does an atomic on the word of the peer's memory that begins there.
@@ -301,6 +301,7 @@ pub(crate) trait Backend: Sized {
         Err(Failure::Usage("only tcp sends out of the page cache".to_owned()))
     }
 
-    /// Makes progress and gives `each` completion of those found, [`BURST`] at most; answers how many.
+    /// Makes progress and gives `each` completion of those found, [`BURST`] at most; answers how
+    /// many.
     fn poll(&mut self, each: impl FnMut(Completion)) -> Result<usize, Failure>;
 }

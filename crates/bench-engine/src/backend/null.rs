@@ -7,12 +7,12 @@ use bench_record::FabricRecord;
 use bench_record::failure::Failure;
 use fabric::OutOfBand;
 
-use super::{Backend, Completion, How, Kind, Lengths, Posted, Wants, Work};
+use super::{Backend, Completion, Kind, Lengths, PostFlags, Posted, Wants, Work};
 
 /// Completions that one poll finds at most: what perftest asks a queue for.
 const FOUND: usize = 16;
 
-/// What the other side would do.
+/// The behaviour of the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// Takes what comes.
@@ -166,7 +166,7 @@ impl Backend for Null {
         _work: Work,
         slot: usize,
         _len_bytes: usize,
-        _how: How,
+        _how: PostFlags,
     ) -> Result<Posted, Failure> {
         self.taken += 1;
         self.done.push_back(Completion { kind: Kind::Sent, slot, len_bytes: 0 });

@@ -10,7 +10,8 @@ use fabric::OutOfBand;
 use verbs::{CompletionKind, Config, Endpoint, Post, PostOptions, Prepared, Remote, Transport};
 
 use super::{
-    Atomic, BURST, Backend, Completion, How, Kind, Lengths, Posted, Wants, Work, failed, word_at,
+    Atomic, BURST, Backend, Completion, Kind, Lengths, PostFlags, Posted, Wants, Work, failed,
+    word_at,
 };
 
 /// One queue pair.
@@ -218,7 +219,7 @@ impl Backend for Verbs {
         work: Work,
         slot: usize,
         len_bytes: usize,
-        how: How,
+        how: PostFlags,
     ) -> Result<Posted, Failure> {
         let inline = matches!(work, Work::Inject | Work::InjectWrite { .. });
         let options = PostOptions { more: how.more, inline, signaled: !how.quiet };

@@ -1,9 +1,9 @@
 //! Atomics on the peer's memory, counted by the initiator and checked by both sides.
 //!
-//! FETCH_ADDs of an endpoint all add 1 to one word: each of the values before must be fetched once, and
-//! the word ends as their number. Of COMPARE_SWAPs each slot has a word of its own, which goes from one
-//! number to the next: a swap that finds another number than the one before has left has lost one. So no
-//! order between operations in flight is needed.
+//! FETCH_ADDs of an endpoint all add 1 to one word: each of the values before must be fetched once,
+//! and the word ends as their number. Of COMPARE_SWAPs each slot has a word of its own, which goes
+//! from one number to the next: a swap that finds another number than the one before has left has
+//! lost one. So no order between operations in flight is needed.
 
 use std::time::Instant;
 
@@ -83,8 +83,9 @@ impl Workload for Atomics {
         }
     }
 
-    /// Waits until all threads have done their operations, then looks what the server's memory says.
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    /// Waits until all threads have done their operations, then looks what the server's memory
+    /// says.
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         let (mut counts, mut times) = (Vec::new(), Vec::new());
         for measured in session.slow_results()? {
             if let Measured::Initiated(count, trips) = measured {
@@ -168,8 +169,8 @@ struct Words {
     done: u64,
     /// Number in the word of each slot.
     numbers: Vec<u64>,
-    /// Sum of the values that were fetched, and of their squares, each less those of the values that had
-    /// to be: both are 0 when each of them was fetched once.
+    /// Sum of the values that were fetched, and of their squares, each less those of the values
+    /// that had to be: both are 0 when each of them was fetched once.
     balance: [u64; 2],
 }
 
@@ -263,7 +264,8 @@ impl Initiator {
         Self { depth: point.depth, total, posted: 0, words: words.collect() }
     }
 
-    /// Posts what there is room for and takes what is done; answers how many operations were either.
+    /// Posts what there is room for and takes what is done; answers how many operations were
+    /// either.
     #[inline]
     fn turn<B: Backend>(&mut self, links: &mut [Link<B>]) -> Result<usize, Failure> {
         let mut moved = 0;

@@ -59,15 +59,15 @@ impl Workload for Bandwidth {
     }
 
     /// Waits until all threads have sent and the receiver has counted.
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         let sent = session.results()?.iter().map(Measured::sent).collect();
         arrived(session, point, sent)
     }
 }
 
-/// What has arrived of what each thread has sent.
+/// Returns what has arrived of what each thread has sent.
 pub(super) fn arrived(
-    session: &mut Session,
+    session: &mut BenchSession,
     point: PointSpec,
     sent: Vec<u64>,
 ) -> Result<Point, Failure> {
@@ -77,9 +77,10 @@ pub(super) fn arrived(
     Ok(Point { sent: in_all, ..measured })
 }
 
-/// What receivers have counted of `in_all` messages, which have all arrived or may have been lost.
+/// Checks what receivers have counted of `in_all` messages, which have all arrived or may have been
+/// lost.
 pub(super) fn checked(
-    session: &Session,
+    session: &BenchSession,
     point: PointSpec,
     in_all: u64,
     counts: &[ReceiverCount],

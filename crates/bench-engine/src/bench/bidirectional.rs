@@ -1,8 +1,9 @@
-//! Streams in both directions at once, on the same endpoints: each side posts and receives in one loop.
+//! Streams in both directions at once, on the same endpoints: each side posts and receives in one
+//! loop.
 //!
-//! Each receiver has a window of its own. No side stops sending before both windows are over, which the
-//! client finds out and says, so that each direction is measured while the other one is busy. Then each
-//! side tells the other how much it has sent, and receives until it has all of it.
+//! Each receiver has a window of its own. No side stops sending before both windows are over, which
+//! the client finds out and says, so that each direction is measured while the other one is busy.
+//! Then each side tells the other how much it has sent, and receives until it has all of it.
 
 use std::time::{Duration, Instant};
 
@@ -54,7 +55,7 @@ impl Workload for Bidirectional {
     }
 
     /// Waits until both sides have sent and counted.
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         let (sent, [at_server, at_client]) = session.both_ways()?;
         let in_all = sent.iter().sum();
         let both_ways = BothWays {

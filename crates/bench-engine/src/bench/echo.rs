@@ -46,8 +46,8 @@ pub(super) fn answer<B: Backend>(
         }
     }
     let mut watch = Watch::new(&port.signals, "sending the last echo");
-    // Until the peer has it: whoever looks after the next endpoint now does not move this one, and a
-    // provider that was told "receiver not ready" repeats a message only when it is polled.
+    // Until the peer has it: whoever looks after the next endpoint now does not move this one, and
+    // a provider that was told "receiver not ready" repeats a message only when it is polled.
     let is_datagram = port.endpoint == EndpointKind::Dgram;
     while link.in_flight() > 0 {
         if link.poll()? > 0 {

@@ -61,7 +61,7 @@ impl Inspector {
         }
     }
 
-    /// What was found, added to what was counted.
+    /// Adds what was found to what was counted.
     pub(super) fn add_to(self, count: ReceiverCount) -> Result<ReceiverCount, Failure> {
         let Self { seen, reorder, overtaken, found, .. } = self;
         let twice = reorder.as_ref().map_or(0, |reorder| reorder.duplicates);

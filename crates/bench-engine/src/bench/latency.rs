@@ -69,7 +69,7 @@ impl Workload for Latency {
     }
 
     /// Waits for the round trips of all threads.
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         let all = session.results()?;
         of_all(session, all, point)
     }
@@ -77,7 +77,7 @@ impl Workload for Latency {
 
 /// The round trips of all threads.
 pub(super) fn of_all(
-    session: &Session,
+    session: &BenchSession,
     all: Vec<Measured>,
     point: PointSpec,
 ) -> Result<Point, Failure> {

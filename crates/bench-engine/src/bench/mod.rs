@@ -25,7 +25,7 @@ use hdrhistogram::Histogram;
 pub(crate) use self::open_loop::Loaded;
 use crate::workload::Calls;
 
-/// What one thread found in one point.
+/// The findings of one thread in one point.
 #[derive(Debug)]
 pub(crate) enum Measured {
     /// A client's round trips.
@@ -54,7 +54,7 @@ impl Measured {
     }
 }
 
-/// What a lane's part of a point came to.
+/// The outcome of a lane's part of a point.
 pub(crate) type Outcome = Result<Measured, Failure>;
 
 /// Round trips of one thread.
@@ -96,8 +96,8 @@ impl RoundTrips {
         self.count += count;
     }
 
-    /// So many that had no end: they had this age when they were given up. A schedule may ask for more
-    /// than a sum has room for.
+    /// Notes so many operations that had no end: they had this age when they were given up. A
+    /// schedule may ask for more than a sum has room for.
     pub(crate) fn note_age(&mut self, age: Duration, count: u64) {
         let age_ns = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
         self.histogram.saturating_record_n(age_ns, count);

@@ -1,8 +1,8 @@
 //! Requests that come when they come, not when the last answer has come (an open loop), and are
 //! echoed by the server. A request's response time runs from the moment for which it was intended,
 //! so that what a slow answer holds up is not left out; its service time runs from the moment it
-//! was posted. A request that was never posted, or whose answer was lost, counts with the age at which it
-//! was given up: leaving it out would make the fabric look the better the slower it is.
+//! was posted. A request that was never posted, or whose answer was lost, counts with the age at
+//! which it was given up: leaving it out would make the fabric look the better the slower it is.
 
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ impl Workload for OpenLoop {
     }
 
     /// Waits for the answers to all requests.
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         let mut all = session.results()?.into_iter().filter_map(|measured| match measured {
             Measured::Loaded(loaded) => Some(*loaded),
             _ => None,
@@ -80,7 +80,7 @@ impl Workload for OpenLoop {
     }
 }
 
-/// What one thread found.
+/// The findings of one thread.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     /// Of all requests intended for the window, and of those that were answered.

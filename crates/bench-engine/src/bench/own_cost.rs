@@ -1,5 +1,5 @@
-//! What the timed loops cost beyond the fabric's calls: each runs here without a fabric, so that its
-//! instructions can be counted (`cargo xtask own-cost`, which runs this test under callgrind).
+//! What the timed loops cost beyond the fabric's calls: each runs here without a fabric, so that
+//! its instructions can be counted (`cargo xtask own-cost`, which runs this test under callgrind).
 
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;

@@ -38,7 +38,7 @@ impl Workload for PingPong {
         Latency::serve(lanes, control)
     }
 
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         Latency::conclude(session, point)
     }
 }

@@ -95,7 +95,7 @@ impl Reorder {
         Ok(())
     }
 
-    /// When everything has come, nothing may wait.
+    /// Checks that nothing waits when everything has come.
     pub(super) fn check_end(&self) -> Result<(), Failure> {
         let waiting = AHEAD_MAX - self.free.len();
         if waiting == 0 {

@@ -45,7 +45,7 @@ impl Workload for Rma {
     }
 
     /// Waits until all threads have done their operations, then ends the server's.
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         let (mut counts, mut all_times) = (Vec::new(), None);
         for measured in session.slow_results()? {
             if let Measured::Initiated(count, trips) = measured {

@@ -62,7 +62,7 @@ impl Workload for SatLatency {
     }
 
     /// Waits for the ping-pong, and for the streams beside it.
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         let mut all = session.results()?;
         let streams = all.split_off(1.min(all.len()));
         let trips = latency::of_all(session, all, point)?;

@@ -26,7 +26,7 @@ impl CounterReader {
         group.read_counters(|| self.source.as_ref().map(Source::snapshot))
     }
 
-    /// What has been counted before a block, if it is to be counted.
+    /// Returns what has been counted before a block, if it is to be counted.
     pub(crate) fn before(
         &mut self,
         group: &mut Group,
@@ -40,7 +40,7 @@ impl CounterReader {
         last.map_or_else(|| self.read(group), Ok).map(Some)
     }
 
-    /// What was counted since, beside that many messages.
+    /// Returns what was counted since, beside that many messages.
     pub(crate) fn after(
         &mut self,
         group: &mut Group,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bench_record::counted::Counts;
 
-/// The file beside the counters that says how old they may be in ms, and what it says where there is
-/// none (`struct rdma_hw_stats`).
+/// The file beside the counters that says how old they may be in ms, and what it says where there
+/// is none (`struct rdma_hw_stats`).
 const LIFESPAN: &str = "lifespan";
 const LIFESPAN_MS: u64 = 10;
 /// Readings until two are alike; a device that others use never stops.

@@ -11,7 +11,7 @@ use bench_record::fabric_name::FabricName;
 pub(crate) use self::between::CounterReader;
 use self::device::Device;
 
-/// Who counts.
+/// The source of the counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     /// An RDMA device.
@@ -26,7 +26,7 @@ pub(crate) fn device_folder(domain: &str) -> Option<std::path::PathBuf> {
 }
 
 impl Source {
-    /// Who counts what a fabric does in `domain`.
+    /// Returns the source that counts what a fabric does in `domain`.
     pub(crate) fn of(fabric: &FabricName, domain: &str) -> Option<Self> {
         if let Some(device) = Device::find(&device::sysfs(), domain) {
             return Some(Self::Device(device));

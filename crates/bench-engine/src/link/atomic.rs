@@ -11,8 +11,8 @@ impl<B: Backend> Link<B> {
         self.fetched.reserve(self.backend.tx_slots());
     }
 
-    /// Tries an atomic with the slot that `next_tx` answered, on the word of the peer's memory that begins
-    /// there; false when the fabric is full.
+    /// Tries an atomic with the slot that `next_tx` answered, on the word of the peer's memory that
+    /// begins there; false when the fabric is full.
     #[inline]
     pub(crate) fn try_atomic(&mut self, atomic: Atomic, offset: u64) -> Result<bool, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(false) };
@@ -23,7 +23,7 @@ impl<B: Backend> Link<B> {
         Ok(true)
     }
 
-    /// What the atomic has fetched that had this slot of `fetched`.
+    /// Returns what the atomic has fetched that had this slot of `fetched`.
     #[inline]
     pub(crate) fn fetched_word(&self, slot: usize) -> Result<u64, Failure> {
         self.backend.fetched(self.operation, slot)

@@ -8,7 +8,7 @@ use report::{middle, middle_interval};
 
 use super::Random;
 
-/// When to stop repeating.
+/// The condition that ends the repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Until {
     /// After so many blocks of each point.
@@ -46,8 +46,8 @@ impl Until {
         percent.map(|percent| Self::Interval { percent, at_most }).ok_or_else(wrong)
     }
 
-    /// What the options ask for: an interval, so many blocks, or neither: a number of iterations is
-    /// for one block, a time for as many as an interval takes.
+    /// Returns what the options ask for: an interval, so many blocks, or neither: a number of
+    /// iterations is for one block, a time for as many as an interval takes.
     pub fn of<N>(
         until: Option<Self>,
         blocks: Option<usize>,
@@ -71,7 +71,7 @@ impl Until {
     }
 }
 
-/// Which point comes next.
+/// The order of blocks: which point comes next.
 #[derive(Debug)]
 pub struct Blocks {
     until: Until,
@@ -85,7 +85,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Of so many points; `seed` is that of their order.
+    /// Orders the blocks of so many points; `seed` is that of their order.
     #[must_use]
     pub fn new(points: usize, until: Until, seed: u64) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Blocks {
         self.pass.pop()
     }
 
-    /// What a measurement of it found.
+    /// Notes what a measurement of the point found.
     pub fn note(&mut self, point: usize, figure: f64) {
         self.figures[point].push(figure);
     }

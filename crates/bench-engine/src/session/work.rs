@@ -7,7 +7,7 @@ use bench_record::{ActionTimes, Distribution, ReceiverCount, Work};
 use crate::bench::RoundTrips;
 use crate::workload::{Calls, Times};
 
-/// Of the operations of several threads, and what they cost their servers; answers the times of
+/// Joins the operations of several threads, and what they cost their servers; answers the times of
 /// all operations, too; `None` where none has ended.
 pub(crate) fn of(
     threads: &[Calls],

@@ -17,7 +17,7 @@ const ACTIONS: [&str; 2] = ["get", "put"];
 const GET: usize = 0;
 const PUT: usize = 1;
 
-/// What the numbers of keys mean.
+/// The meaning of the numbers of keys.
 pub(super) trait Naming {
     /// The number of the key that is asked for as often as `rank` says.
     fn index(&self, rank: u64, value_bytes: usize) -> u64;

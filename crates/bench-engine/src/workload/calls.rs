@@ -8,7 +8,7 @@ use crate::bench::RoundTrips;
 /// Times by name.
 pub(crate) type Times = Vec<(&'static str, RoundTrips)>;
 
-/// What crossed the fabric, headers included.
+/// The bytes and messages that crossed the fabric, headers included.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traffic {
     /// Messages of both directions.
@@ -22,14 +22,15 @@ pub(crate) struct Traffic {
     pub(crate) content_bytes: u64,
 }
 
-/// What one thread's operations came to within the window.
+/// The outcome of one thread's operations within the window.
 #[derive(Debug)]
 pub(crate) struct Calls {
     /// Times of the operations of each kind, from start (or when due) to end.
     pub(crate) times: Times,
     /// Times of a part of each operation.
     pub(crate) parts: Times,
-    /// Ages of those that were due and not done when the window closed, and of such parts (open loop).
+    /// Ages of those that were due and not done when the window closed, and of such parts (open
+    /// loop).
     pub(crate) unended: Times,
     pub(crate) unended_parts: Times,
     pub(crate) seconds: f64,
@@ -49,7 +50,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// What files or flows came to; `None`: there were none.
+    /// Returns what files or flows came to; `None`: there were none.
     pub(crate) fn stream(&self) -> Option<ReceiverCount> {
         let Traffic { chunks, content_bytes, .. } = self.traffic;
         (chunks > 0).then(|| ReceiverCount {

@@ -6,7 +6,7 @@ use super::popularity::Popularity;
 use crate::lane::Task;
 use crate::measure::Random;
 
-/// What a lane's operations are drawn from.
+/// The source that a lane's operations are drawn from.
 pub(super) struct Demand {
     pub(super) work: WorkSpec,
     pub(super) random: Random,

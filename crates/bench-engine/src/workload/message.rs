@@ -7,7 +7,7 @@ use crate::workload::prelude::*;
 /// Bytes of a header.
 pub(super) const HEADER_BYTES: usize = 12;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Code {
@@ -84,7 +84,7 @@ impl Code {
     ];
 }
 
-/// What a message begins with.
+/// The header that a message begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) len_bytes: usize,

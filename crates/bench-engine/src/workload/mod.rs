@@ -1,5 +1,5 @@
-//! What data systems do with a fabric. Each workload is a room: [`room::Workload`] is what the rest of the engine knows of it.
-//! What several of them are made of stands beside the rooms:
+//! What data systems do with a fabric. Each workload is a room: [`room::Workload`] is what the rest
+//! of the engine knows of it. What several of them are made of stands beside the rooms:
 //!
 //! ```text
 //! client lane                                    server lane
@@ -12,8 +12,9 @@
 //!             message: the header of both
 //! ```
 //!
-//! Each endpoint pair is a session with calls outstanding of its own. Each server lane owns the keys
-//! that its counterpart asks for (as in MICA, Lim et al., NSDI 2014), so that no lock is measured.
+//! Each endpoint pair is a session with calls outstanding of its own. Each server lane owns the
+//! keys that its counterpart asks for (as in MICA, Lim et al., NSDI 2014), so that no lock is
+//! measured.
 
 mod caller;
 mod calls;
@@ -38,7 +39,7 @@ mod store;
 mod table;
 mod twopc;
 
-/// What rooms are made of.
+/// The names that all rooms use.
 pub(crate) mod prelude {
     pub(crate) use bench_record::Point;
     pub(crate) use bench_record::failure::Failure;
@@ -50,7 +51,7 @@ pub(crate) mod prelude {
     pub(crate) use crate::bench::{Measured, Outcome};
     pub(crate) use crate::lane::{Part, Port, Side, Task};
     pub(crate) use crate::link::Link;
-    pub(crate) use crate::session::Session;
+    pub(crate) use crate::session::BenchSession;
 }
 
 use std::fmt;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::message::Code;
 use crate::workload::prelude::*;
 
-/// What is to be sent: which operation it is about, and what it says.
+/// The messages that are to be sent: which operation each is about, and what it says.
 pub(super) struct Outbox {
     waiting: VecDeque<(u32, Code)>,
     list: usize,
@@ -22,8 +22,9 @@ impl Outbox {
         self.waiting.push_back((operation, code));
     }
 
-    /// Sends what there is room for, and answers how many messages; `sent` learns the length of each message. `write` fills one in
-    /// and answers its length; it may be asked again for one that the fabric did not take.
+    /// Sends what there is room for, and answers how many messages; `sent` learns the length of
+    /// each message. `write` fills one in and answers its length; it may be asked again for one
+    /// that the fabric did not take.
     #[inline]
     pub(super) fn flush<B: Backend>(
         &mut self,

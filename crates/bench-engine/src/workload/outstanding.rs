@@ -1,6 +1,7 @@
 //! Operations that are on their way, by number.
 
-/// A table of operations. The number of one is its place; it is free again when the operation has ended.
+/// A table of operations. The number of one is its place; it is free again when the operation has
+/// ended.
 pub(crate) struct Outstanding<T> {
     places: Vec<Option<T>>,
     free: Vec<u32>,
@@ -13,7 +14,7 @@ impl<T: Copy> Outstanding<T> {
         Self { places: vec![None; depth], free: numbers.rev().collect() }
     }
 
-    /// How many more there is room for.
+    /// Returns how many more there is room for.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         self.free.len()

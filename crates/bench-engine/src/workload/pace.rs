@@ -1,9 +1,9 @@
 //! The time of a point at the client: when operations start, when the window is open, what counts.
 //!
 //! Closed loop: an operation starts when there is room for it. Open loop: operations start by a
-//! schedule; one that finds no room starts late and is timed from when it was due. What was due and is
-//! not done when the window closes counts with the age that it has then. One clock read per round with
-//! completions (open loop: per round), not per operation.
+//! schedule; one that finds no room starts late and is timed from when it was due. What was due and
+//! is not done when the window closes counts with the age that it has then. One clock read per
+//! round with completions (open loop: per round), not per operation.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::timeline::Recorder;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
-/// What a workload's client does with each of its endpoints, which have numbers.
+/// The activity of a workload's client with each of its endpoints, which have numbers.
 pub(super) trait Activity<B: Backend> {
     /// Polls, and takes what has come; answers how many completions there were.
     fn collect(
@@ -84,7 +84,7 @@ fn room(names: &[&'static str]) -> Result<Times, Failure> {
 }
 
 impl Pace {
-    /// For operations of these kinds, which have these parts.
+    /// Paces operations of these kinds, which have these parts.
     pub(super) fn new(
         point: PointSpec,
         port: &Port,
@@ -133,7 +133,7 @@ impl Pace {
         })
     }
 
-    /// As few operations before the window as this, where their number is asked for, not a time.
+    /// Makes so few operations before the window, where their number is asked for, not a time.
     pub(super) fn with_warmup(mut self, operations: u64) -> Self {
         if let Limit::Iterations(n) = self.point.limit {
             self.total = n + operations;
@@ -187,8 +187,8 @@ impl Pace {
         self.traffic.bytes += len_bytes as u64;
     }
 
-    /// Polls an endpoint; what has come is handed to `take`, message by message, after one clock read for
-    /// all. Answers how many completions there were.
+    /// Polls an endpoint; what has come is handed to `take`, message by message, after one clock
+    /// read for all. Answers how many completions there were.
     #[inline]
     pub(super) fn collect<B: Backend>(
         &mut self,
@@ -220,7 +220,7 @@ impl Pace {
         Ok(len_bytes.is_some())
     }
 
-    /// So many operations of a kind, all timed from `since`, have ended.
+    /// Notes that so many operations of a kind, all timed from `since`, have ended.
     #[inline]
     pub(super) fn end(&mut self, kind: usize, since: Instant, count: u64) {
         if self.is_counting {

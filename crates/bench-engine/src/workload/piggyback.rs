@@ -1,5 +1,6 @@
 //! Records that travel together: they come one by one, as a schedule says or as fast as they are
-//! taken, and leave several to a message, when it is full or its first record has waited long enough.
+//! taken, and leave several to a message, when it is full or its first record has waited long
+//! enough.
 //!
 //! The clocks of two hosts differ, and half of a round trip is no measurement of one way. So each
 //! message is answered at once, and two times are kept, both of the sender's clock: from the moment
@@ -72,7 +73,7 @@ struct Open {
 }
 
 /// The messages of one endpoint.
-struct Session {
+struct EndpointMessages {
     /// Records of each message that waits for its answer; 0: it is still being filled.
     messages: Outstanding<usize>,
     /// When each of them was due: `per_message` places for each message.
@@ -84,7 +85,7 @@ struct Session {
 struct Gatherer {
     per_message: usize,
     flush_after: Duration,
-    sessions: Vec<Session>,
+    endpoints: Vec<EndpointMessages>,
     /// What records are copied from; with a content of its own each where it is checked.
     record: Vec<u8>,
     sequence: u64,
@@ -98,8 +99,8 @@ impl<B: Backend> Activity<B> for Gatherer {
         link: &mut Link<B>,
         number: usize,
     ) -> Result<usize, Failure> {
-        let (session, per_message) = (&mut self.sessions[number], self.per_message);
-        pace.collect(link, |pace, answer| session.take(pace, answer, per_message))
+        let (endpoint, per_message) = (&mut self.endpoints[number], self.per_message);
+        pace.collect(link, |pace, answer| endpoint.take(pace, answer, per_message))
     }
 
     #[inline]
@@ -118,23 +119,23 @@ impl<B: Backend> Activity<B> for Gatherer {
 
     fn abandon(&mut self, pace: &mut Pace, link: &mut Link<B>, number: usize) {
         let per_message = self.per_message;
-        let session = &mut self.sessions[number];
-        if let Some(open) = session.open.take() {
+        let endpoint = &mut self.endpoints[number];
+        if let Some(open) = endpoint.open.take() {
             let first = open.number as usize * per_message;
-            for due in &session.due[first..first + open.records] {
+            for due in &endpoint.due[first..first + open.records] {
                 pace.give_up(RECORD, WAIT, *due);
             }
-            session.messages.end(open.number);
+            endpoint.messages.end(open.number);
             link.put_back(open.slot);
         }
     }
 
     fn is_idle(&self, number: usize) -> bool {
-        self.sessions[number].messages.is_empty()
+        self.endpoints[number].messages.is_empty()
     }
 }
 
-impl Session {
+impl EndpointMessages {
     /// Takes an answer: the records of a message have arrived.
     #[inline]
     fn take(&mut self, pace: &mut Pace, answer: &[u8], per_message: usize) -> Result<(), Failure> {
@@ -152,7 +153,7 @@ impl Session {
 impl Gatherer {
     fn new(links: usize, point: PointSpec, flush_after: Duration) -> Self {
         let (depth, per_message) = (point.depth, point.parameter.max(1));
-        let session = || Session {
+        let endpoint = || EndpointMessages {
             messages: Outstanding::new(depth),
             due: vec![Instant::now(); depth * per_message],
             open: None,
@@ -160,7 +161,7 @@ impl Gatherer {
         Self {
             per_message,
             flush_after,
-            sessions: (0..links).map(|_| session()).collect(),
+            endpoints: (0..links).map(|_| endpoint()).collect(),
             record: vec![0x5a; point.size_bytes],
             sequence: 0,
         }
@@ -174,15 +175,15 @@ impl Gatherer {
         link: &mut Link<B>,
         number: usize,
     ) -> Result<bool, Failure> {
-        let session = &mut self.sessions[number];
-        let mut open = match session.open {
+        let endpoint = &mut self.endpoints[number];
+        let mut open = match endpoint.open {
             Some(open) => open,
             None => {
-                let (Some(_), Some(number)) = (pace.due(), session.messages.next()) else {
+                let (Some(_), Some(number)) = (pace.due(), endpoint.messages.next()) else {
                     return Ok(false);
                 };
                 let Some(slot) = link.take_tx() else { return Ok(false) };
-                session.messages.begin(0);
+                endpoint.messages.begin(0);
                 Open { number, slot, records: 0 }
             }
         };
@@ -197,12 +198,12 @@ impl Gatherer {
             }
             let start = HEADER_BYTES + open.records * size_bytes;
             message[start..start + size_bytes].copy_from_slice(&self.record);
-            session.due[first + open.records] = due;
+            endpoint.due[first + open.records] = due;
             open.records += 1;
             pace.start();
         }
-        session.open = Some(open);
-        let waited = pace.now.saturating_duration_since(session.due[first]);
+        endpoint.open = Some(open);
+        let waited = pace.now.saturating_duration_since(endpoint.due[first]);
         let is_full = open.records == self.per_message;
         Ok(is_full || pace.rest() == 0 || waited >= self.flush_after)
     }
@@ -215,8 +216,8 @@ impl Gatherer {
         link: &mut Link<B>,
         number: usize,
     ) -> Result<bool, Failure> {
-        let session = &mut self.sessions[number];
-        let Some(Open { number, slot, records }) = session.open else { return Ok(false) };
+        let endpoint = &mut self.endpoints[number];
+        let Some(Open { number, slot, records }) = endpoint.open else { return Ok(false) };
         let len_bytes = HEADER_BYTES + records * self.record.len();
         let header = Header { len_bytes, call: number, code: Code::Records };
         header.write(link.payload_mut(slot)?);
@@ -226,13 +227,13 @@ impl Gatherer {
         // A moment of its own: filling a message takes time, too.
         let posted = Instant::now();
         let first = number as usize * self.per_message;
-        for due in &session.due[first..first + records] {
+        for due in &endpoint.due[first..first + records] {
             pace.part(WAIT, posted.saturating_duration_since(*due));
         }
-        if let Some(posted) = session.messages.get(number) {
+        if let Some(posted) = endpoint.messages.get(number) {
             *posted = records;
         }
-        session.open = None;
+        endpoint.open = None;
         pace.ask(records as u64);
         pace.message(len_bytes);
         Ok(true)

@@ -2,7 +2,7 @@
 
 use crate::measure::Random;
 
-/// How often each of some keys is asked for.
+/// The distribution by which each of some keys is asked for.
 pub(super) enum Popularity {
     /// All alike.
     Uniform { keys: usize },

@@ -1,4 +1,5 @@
-//! What a workload is to the rest of the engine: one type that has both sides of it, what they open, and what a point comes to.
+//! What a workload is to the rest of the engine: one type that has both sides of it, what they
+//! open, and what a point comes to.
 
 use bench_record::Point;
 use bench_record::failure::Failure;
@@ -11,7 +12,7 @@ use crate::lane::{self, Part, Port, Side, Task};
 use crate::lanes::Lanes;
 use crate::link::Link;
 use crate::server;
-use crate::session::{Coordinates, Session};
+use crate::session::{BenchSession, Coordinates};
 
 /// One lane of a workload, on either side, with what it keeps between the points of a session.
 ///
@@ -24,8 +25,8 @@ pub(crate) trait Workload: Sized {
 
     /// Sends and receives that may be in flight on each endpoint.
     fn depths(job: &JobSpec, _side: Side, _thread: usize) -> (usize, usize) {
-        // A reply may come before the request is known to have left, and a request before the reply's
-        // receive is posted again: twice the calls that are outstanding.
+        // A reply may come before the request is known to have left, and a request before the
+        // reply's receive is posted again: twice the calls that are outstanding.
         let depth = twice(job);
         (depth, job.rx_depth.max(depth))
     }
@@ -35,13 +36,14 @@ pub(crate) trait Workload: Sized {
         size_bytes
     }
 
-    /// Memory that one-sided operations of the peer go to, in bytes. Both sides ask for some, though
-    /// nobody uses the client's.
+    /// Memory that one-sided operations of the peer go to, in bytes. Both sides ask for some,
+    /// though nobody uses the client's.
     fn window_bytes(_job: &JobSpec, _side: Side) -> usize {
         0
     }
 
-    /// Why a point is not possible, beyond what holds for all; `rx_depth`: receives that servers have.
+    /// Why a point is not possible, beyond what holds for all; `rx_depth`: receives that servers
+    /// have.
     fn refusal(_size_bytes: usize, _parameter: usize, _rx_depth: usize) -> Option<String> {
         None
     }
@@ -77,7 +79,7 @@ pub(crate) trait Workload: Sized {
     }
 
     /// What a point came to, at the client, whose lanes are under way.
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         session.calls(point)
     }
 }
@@ -87,15 +89,16 @@ pub(super) fn twice(job: &JobSpec) -> usize {
     job.tx_depth.max(1).saturating_mul(2)
 }
 
-/// The functions of a workload that are called where only its name is known, which is never while something is measured.
+/// The functions of a workload that are called where only its name is known, which is never while
+/// something is measured.
 pub(crate) struct Functions {
     pub(crate) wants: fn(&JobSpec, Side, usize) -> Wants,
     pub(crate) lane: fn(&Task, &mut Port) -> Result<(), Failure>,
     pub(crate) has_course: fn(usize) -> bool,
     pub(crate) least_bytes: usize,
-    pub(crate) refusal: fn(&Session, Operation, Coordinates) -> Option<String>,
+    pub(crate) refusal: fn(&BenchSession, Operation, Coordinates) -> Option<String>,
     pub(crate) serve: fn(&Lanes, &mut Control) -> Result<(), Failure>,
-    pub(crate) conclude: fn(&mut Session, PointSpec) -> Result<Point, Failure>,
+    pub(crate) conclude: fn(&mut BenchSession, PointSpec) -> Result<Point, Failure>,
 }
 
 impl Functions {
@@ -105,7 +108,7 @@ impl Functions {
             lane: lane::run_on_fabric::<W>,
             has_course: W::has_course,
             least_bytes: W::LEAST_BYTES,
-            refusal: Session::refusal_of::<W>,
+            refusal: BenchSession::refusal_of::<W>,
             serve: W::serve,
             conclude: W::conclude,
         }
@@ -115,7 +118,7 @@ impl Functions {
 macro_rules! dispatch {
     ($($(#[$about:meta])* $folder:ident::$name:ident,)*) => {
         impl Functions {
-            /// Those of a benchmark.
+            /// Returns those of a benchmark.
             pub(crate) const fn of(benchmark: Benchmark) -> &'static Self {
                 match benchmark {
                     $(Benchmark::$name => &const { Self::of_type::<super::$folder::$name>() },)*

@@ -14,7 +14,7 @@ const ROUNDS_PER_LOOK: u32 = 64;
 /// Calls between two readings of the processor's time, two system calls.
 const CALLS_PER_READING: u64 = 256;
 
-/// What a call came to.
+/// The answer to a call.
 pub(super) struct Answer {
     /// The number of the call.
     pub(super) call: u32,
@@ -26,7 +26,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Of a call that arrived damaged. Its number may be right: then its caller learns at once.
+    /// Answers a call that arrived damaged. Its number may be right: then its caller learns at
+    /// once.
     pub(super) fn damaged(call: &[u8]) -> Self {
         let number = call.get(4..).and_then(|rest| rest.first_chunk());
         let call = number.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes));
@@ -34,7 +35,7 @@ impl Answer {
     }
 }
 
-/// What answers calls.
+/// A service that answers calls.
 pub(super) trait Service {
     /// Does what a call asks for. May be asked again when the reply did not find room.
     fn handle(&mut self, call: &[u8]) -> Answer;
@@ -43,7 +44,7 @@ pub(super) trait Service {
     fn body(&self, place: Range<usize>) -> &[u8];
 }
 
-/// What answering costs: processor time from the first call to the last reading.
+/// The cost of answering: processor time from the first call to the last reading.
 #[derive(Default)]
 pub(super) struct Cost {
     calls: u64,
@@ -96,7 +97,7 @@ impl Cost {
         self.served
     }
 
-    /// In the end; `validate`: all was checked.
+    /// Returns the count in the end; `validate`: all was checked.
     pub(super) fn count(mut self, validate: bool) -> ReceiverCount {
         if self.operations == 0 && self.calls > 1 {
             self.read();
@@ -112,8 +113,8 @@ impl Cost {
     }
 }
 
-/// Goes on with `round`, which answers whether anything moved, until the client has had all that it asked for; answers how much
-/// that was.
+/// Goes on with `round`, which answers whether anything moved, until the client has had all that it
+/// asked for; answers how much that was.
 pub(super) fn until_told<B: Backend>(
     links: &mut [Link<B>],
     port: &Port,

@@ -88,7 +88,7 @@ impl Store {
         }
     }
 
-    /// Where the value of a key is.
+    /// Finds the value of a key.
     #[inline]
     pub(super) fn find(&self, key: &[u8; KEY_BYTES]) -> Option<Range<usize>> {
         let start = self.places.get(key)? * self.value_bytes;

@@ -1,10 +1,11 @@
-//! The order of a stream's messages: whether anybody asks for it, and what messages carry therefore.
+//! The order of a stream's messages: whether anybody asks for it, and what messages carry
+//! therefore.
 
 use serde::{Deserialize, Serialize};
 
 use super::PointSpec;
 
-/// What becomes of the order in which the messages of a stream were posted.
+/// The treatment of the order in which the messages of a stream were posted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
@@ -31,7 +32,7 @@ impl Order {
     }
 }
 
-/// What makes a message of a stream tell itself from others.
+/// The mark that tells a message of a stream from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
     Nothing,
@@ -41,7 +42,7 @@ pub enum Stamp {
 }
 
 impl PointSpec {
-    /// What the sender of a stream writes into each message.
+    /// Returns the mark that the sender of a stream writes into each message.
     pub const fn stamp(&self) -> Stamp {
         match (self.validate, self.order) {
             (true, _) => Stamp::Content,

@@ -8,37 +8,37 @@ use crate::topology::Topology;
 /// A room of the record: everything about a workload that needs no fabric.
 #[derive(Debug)]
 pub struct About {
-    /// What tables and pages call it.
+    /// The name that tables and pages have for it.
     pub name: &'static str,
-    /// By what it is asked for, and what each of these names means.
+    /// The names by which it is asked for, and what each of them means.
     pub names: &'static [Preset],
     /// Whether it is a data system's: calls that a server answers.
     pub is_workload: bool,
-    /// Who talks to whom in it.
+    /// The nodes that talk to each other in it.
     pub topology: Topology,
     /// Whether more than two nodes can take part.
     pub is_for_groups: bool,
     /// Directions in which messages go at the same time: 1 or 2.
     pub directions: usize,
-    /// What its points hold, by which tables and verdicts are chosen.
+    /// The kind of figures that its points hold, by which tables and verdicts are chosen.
     pub figures: Figures,
-    /// What was asked for, in words; `None`: a group of nodes.
+    /// Says in words what was asked for; `None`: a group of nodes.
     pub words: fn(&WorkSpec) -> Option<String>,
-    /// What the workload's own parameter is, for the head of a column; `None`: it has none.
+    /// The name of the workload's own parameter, for the head of a column; `None`: it has none.
     pub parameter: Option<&'static str>,
     /// Options that it reads, beside those that all read.
     pub reads: &'static [&'static [&'static str]],
-    /// What its own parameter is set to, one after the other.
+    /// Returns the values of its own parameter, one after the other.
     pub parameters: fn(&WorkArgs) -> Result<Vec<usize>, String>,
-    /// How it moves bytes where an option of its own says so.
+    /// Returns the operation that moves bytes where an option of its own says so.
     pub operation: fn(&WorkArgs) -> Option<Operation>,
-    /// What its options ask for.
+    /// Returns the specification that its options ask for.
     pub spec: fn(&WorkArgs, &Preset) -> Result<WorkSpec, String>,
     /// Refuses what contradicts itself or cannot be done, beyond what holds for all.
-    pub check: fn(&Asked<'_>) -> Result<(), String>,
+    pub check: fn(&JobRequest<'_>) -> Result<(), String>,
 }
 
-/// What the points of a benchmark hold.
+/// The kind of figures that the points of a benchmark hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figures {
     /// Half round trips.
@@ -65,9 +65,9 @@ pub enum Figures {
     Collective,
 }
 
-/// What is asked for, for a look whether it makes sense.
+/// A job that is asked for, to be checked for sense.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct JobRequest<'a> {
     pub job: &'a JobSpec,
     pub sizes: &'a [usize],
     /// The least of the depths.
@@ -120,7 +120,7 @@ impl About {
     }
 
     /// Refuses what contradicts itself or cannot be done; the words belong after the name.
-    pub fn check(&self, asked: &Asked<'_>) -> Result<(), String> {
+    pub fn check(&self, asked: &JobRequest<'_>) -> Result<(), String> {
         let Flow { complete_every, post_list, .. } = asked.job.flow;
         for (option, value) in [("--complete-every", complete_every), ("--post-list", post_list)] {
             if value == 0 || value > asked.shortest {
@@ -136,7 +136,7 @@ impl About {
 }
 
 /// Refuses one-sided operations.
-pub(super) fn two_sided(asked: &Asked<'_>) -> Result<(), String> {
+pub(super) fn two_sided(asked: &JobRequest<'_>) -> Result<(), String> {
     let operation = asked.job.operation;
     match operation.is_one_sided() {
         true => Err(format!("--op {} is not for this benchmark", operation.name())),
@@ -145,8 +145,8 @@ pub(super) fn two_sided(asked: &Asked<'_>) -> Result<(), String> {
 }
 
 /// Refuses a stream whose messages cannot be told apart as they would have to be.
-pub(super) fn stream(asked: &Asked<'_>) -> Result<(), String> {
-    let Asked { job, validate, .. } = *asked;
+pub(super) fn stream(asked: &JobRequest<'_>) -> Result<(), String> {
+    let JobRequest { job, validate, .. } = *asked;
     let (Flow { complete_every, post_list, .. }, operation) = (job.flow, job.operation);
     if complete_every > 1 && (operation.is_injected() || operation == Operation::Read) {
         return Err(format!("--op {} has no say in its completion", operation.name()));

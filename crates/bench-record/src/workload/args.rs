@@ -39,31 +39,32 @@ pub(super) struct Shared {
     /// Keys of the server (shuffle: that tuples have): 1000, 64K, 64M (powers of two). Default: 1M.
     #[arg(long, value_parser = parse_bytes)]
     keys: Option<usize>,
-    /// Ask for keys (shuffle: make tuples) by Zipf's law with this exponent, 0.01 to 0.99. Default: all keys alike.
+    /// Ask for keys (shuffle: make tuples) by Zipf's law with this exponent, 0.01 to 0.99. Default:
+    /// all keys alike.
     #[arg(long, value_name = "EXPONENT")]
     zipf: Option<f64>,
-    /// Bytes of a chunk, like --sizes: fileget (multiples of 8; default: 64K), incast and operations of all
-    /// ranks (one, a multiple of 8; default: 8K).
+    /// Bytes of a chunk, like --sizes: fileget (multiples of 8; default: 64K), incast and
+    /// operations of all ranks (one, a multiple of 8; default: 8K).
     #[arg(long)]
     chunk: Option<String>,
-    /// What a link takes in Gbit/s: incast, of the receiver (default: what one flow alone moves counts
-    /// instead), and shuffle, of each node.
+    /// What a link takes in Gbit/s: incast, of the receiver (default: what one flow alone moves
+    /// counts instead), and shuffle, of each node.
     #[arg(long, value_name = "GBIT")]
     link_gbit: Option<f64>,
 }
 
 impl WorkArgs {
-    /// What the workload's own parameter is set to, one after the other.
+    /// Returns the values of the workload's own parameter, one after the other.
     pub fn parameters(&self, preset: &Preset) -> Result<Vec<usize>, Failure> {
         (preset.benchmark.about().parameters)(self).map_err(|text| wrong(preset, &text))
     }
 
-    /// How a workload moves bytes where that is its own matter.
+    /// Returns the operation that moves bytes, where that is the workload's own matter.
     pub fn operation(&self, benchmark: Benchmark) -> Option<Operation> {
         (benchmark.about().operation)(self)
     }
 
-    /// What they mean for what was asked for by a name.
+    /// Returns what the options mean for a test that was asked for by its name.
     pub fn spec(&self, preset: &Preset) -> Result<WorkSpec, Failure> {
         let spec = (preset.benchmark.about().spec)(self, preset);
         let spec = spec.map_err(|text| wrong(preset, &text))?;

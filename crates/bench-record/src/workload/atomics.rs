@@ -32,10 +32,10 @@ pub(super) const ABOUT: About = About {
     ..About::MESSAGES
 };
 
-/// What became of atomics, beside how fast they were.
+/// The results of atomics, beside how fast they were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Atomics {
-    /// Operations of the block, warm-up included, that the peer's memory shows, neither more nor fewer. What
-    /// each of them fetched was right, too.
+    /// Operations of the block, warm-up included, that the peer's memory shows, neither more nor
+    /// fewer. What each of them fetched was right, too.
     pub checked: u64,
 }

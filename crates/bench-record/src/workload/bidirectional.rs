@@ -29,8 +29,8 @@ pub(super) const ABOUT: About = About {
     ..About::MESSAGES
 };
 
-/// What each direction carried while the other one was busy, at its receiver. The windows of both lie
-/// within the streams of both.
+/// The bandwidth of each direction while the other one was busy, at its receiver. The windows of
+/// both lie within the streams of both.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct BothWays {
     pub to_server: Bandwidth,

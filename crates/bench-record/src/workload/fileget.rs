@@ -11,7 +11,7 @@ use crate::spec::Benchmark;
 /// Bytes of a chunk where nothing else is said.
 const CHUNK: &str = "64K";
 
-/// Where the server has the file.
+/// The place where the server has the file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {

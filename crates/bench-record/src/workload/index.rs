@@ -12,7 +12,7 @@ pub const INDEX_LEVELS: usize = 3;
 /// Levels that a client of an index may keep: all inner ones.
 pub const KEPT_MAX: usize = INDEX_LEVELS - 1;
 
-/// Who walks the tree.
+/// The side that walks the tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum LookupMethod {
@@ -80,8 +80,8 @@ pub(super) struct Args {
     /// Who walks the tree of index. Default: rpc.
     #[arg(long)]
     way: Option<LookupMethod>,
-    /// Upper levels of the tree that the client keeps (index --way read), 0 to 2, or several: 0,1,2.
-    /// Default: 0.
+    /// Upper levels of the tree that the client keeps (index --way read), 0 to 2, or several:
+    /// 0,1,2. Default: 0.
     #[arg(long, value_delimiter = ',', value_name = "LEVELS")]
     kept: Vec<usize>,
 }

@@ -7,7 +7,8 @@ use crate::topology::Topology;
 
 /// Hands every benchmark to the macro `then`, each as `folder::Name`.
 ///
-/// The record makes its enum of them, the engine its dispatch: a new one is a line here and a folder of this name in each.
+/// The record makes its enum of them, the engine its dispatch: a new one is a line here and a
+/// folder of this name in each.
 #[macro_export]
 macro_rules! workloads {
     ($then:ident) => {
@@ -22,7 +23,8 @@ macro_rules! workloads {
             bidirectional::Bidirectional,
             /// READs or WRITEs of the peer's memory, counted at the initiator.
             rma::Rma,
-            /// Atomic operations on 8 bytes of the peer's memory, counted at the initiator and checked at both.
+            /// Atomic operations on 8 bytes of the peer's memory, counted at the initiator and
+            /// checked at both.
             atomics::Atomics,
             /// Requests at moments that do not depend on answers; response and service times.
             open_loop::OpenLoop,
@@ -55,7 +57,7 @@ macro_rules! workloads {
 
 macro_rules! benchmarks {
     ($($(#[$about:meta])* $folder:ident::$name:ident,)*) => {
-        /// What is measured, and how the two sides talk meanwhile.
+        /// A benchmark: what is measured, and how the two sides talk meanwhile.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Benchmark {
@@ -66,7 +68,7 @@ macro_rules! benchmarks {
             /// Every one there is.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// What is known of it.
+            /// Returns what is known of the benchmark.
             pub const fn about(self) -> &'static About {
                 match self {
                     $(Self::$name => &super::$folder::ABOUT,)*
@@ -93,7 +95,7 @@ impl Benchmark {
         self.about().is_workload
     }
 
-    /// Who talks to whom in it.
+    /// Returns which nodes talk to each other.
     pub const fn topology(self) -> Topology {
         self.about().topology
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::about::{Asked, CALLS};
+use super::about::{CALLS, JobRequest};
 use super::{About, WorkSpec};
 use crate::fabric_name::FabricName;
 use crate::names::Preset;
@@ -33,7 +33,7 @@ pub(super) const ABOUT: About = About {
     ..About::GROUP
 };
 
-/// Who must have a record before it is committed.
+/// The replicas that must have a record before it is committed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Commit {
@@ -44,7 +44,7 @@ pub enum Commit {
     Majority,
 }
 
-/// What tells the primary that a replica has a group.
+/// The event that tells the primary that a replica has a group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Ack {
@@ -55,7 +55,7 @@ pub enum Ack {
     Completion,
 }
 
-/// What a log asks for.
+/// The specification of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogSpec {
     /// Records of a group, at most (open loop: those that are due).
@@ -114,7 +114,7 @@ impl Args {
 }
 
 /// Refuses what a log cannot do.
-fn check(asked: &Asked<'_>) -> Result<(), String> {
+fn check(asked: &JobRequest<'_>) -> Result<(), String> {
     let job = asked.job;
     if job.endpoints > 1 {
         return Err("each thread has one log, shipped in its order: no --endpoints".to_owned());

@@ -1,5 +1,5 @@
-//! What is measured, room by room: by which names and options it is asked for, what they mean, and what they come to.
-//! `list` names all rooms, and [`About`] is what is known of each.
+//! What is measured, room by room: by which names and options it is asked for, what they mean, and
+//! what they come to. `list` names all rooms, and [`About`] is what is known of each.
 
 #[macro_use]
 mod list;
@@ -26,7 +26,7 @@ mod twopc;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::about::{About, Asked, Figures};
+pub use self::about::{About, Figures, JobRequest};
 pub use self::args::WorkArgs;
 pub use self::atomics::Atomics;
 pub use self::bidirectional::BothWays;
@@ -43,12 +43,13 @@ use self::args::NoArgs;
 
 /// Bytes of a key, as HERD and FaSST have it.
 pub const KEY_BYTES: usize = 16;
-/// Bytes of a message of a flow where nothing else is said: with its header within the MTU of an EFA.
+/// Bytes of a message of a flow where nothing else is said: with its header within the MTU of an
+/// EFA.
 const PART: &str = "8K";
 /// Longer chunks are a mistake.
 const CHUNK_MAX: usize = 1 << 28;
 
-/// What the client of a workload asks for.
+/// The specification of a workload, as its client asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkSpec {
     /// Body of a get in bytes: the key and what comes with it.
@@ -62,13 +63,13 @@ pub struct WorkSpec {
     /// The largest [`PointSpec::parameter`](crate::spec::PointSpec) of the session.
     #[serde(default)]
     pub parameter_max: usize,
-    /// How long the first record of a message waits for others, in µs.
+    /// The time that the first record of a message waits for others, in µs.
     #[serde(default)]
     pub flush_us: u64,
-    /// Who walks the tree of an index.
+    /// The side that walks the tree of an index.
     #[serde(default)]
     pub way: LookupMethod,
-    /// Where the server has its file.
+    /// The place where the server has its file.
     #[serde(default)]
     pub source: Source,
     /// Transactions, whose rows are locked from prepare to end or not at all.
@@ -76,22 +77,22 @@ pub struct WorkSpec {
     pub transactions: bool,
     #[serde(default)]
     pub locks: bool,
-    /// What the client's link takes in Mbit/s; 0: not told.
+    /// The rate that the client's link takes in Mbit/s; 0: not told.
     #[serde(default)]
     pub link_mbit_per_s: u64,
-    /// Of a log.
+    /// The specification of a log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogSpec>,
-    /// Of an operation of all ranks.
+    /// The specification of an operation of all ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<CollectiveSpec>,
-    /// Of an incast.
+    /// The specification of an incast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incast: Option<IncastSpec>,
 }
 
 impl WorkSpec {
-    /// Of benchmarks that are no workload.
+    /// The specification of benchmarks that are no workload.
     pub const NONE: Self = Self {
         request_bytes: 0,
         keys: 0,

@@ -1,8 +1,8 @@
-//! The figures of the paper (2 to 9) and of the thesis (4.2 to 4.18): what each shows, what it was measured with, and the
-//! command that measures it here.
+//! The figures of the paper (2 to 9) and of the thesis (4.2 to 4.18): what each shows, what it was
+//! measured with, and the command that measures it here.
 //!
-//! Sources: the tables of the crate `published`, and Ziegler, Mohan, Leis, Binnig, "EFA: A Viable Alternative to RDMA over
-//! InfiniBand for DBMSs?", DaMoN 2022, for the numbers of its figures.
+//! Sources: the tables of the crate `published`, and Ziegler, Mohan, Leis, Binnig, "EFA: A Viable
+//! Alternative to RDMA over InfiniBand for DBMSs?", DaMoN 2022, for the numbers of its figures.
 
 use bench_record::spec::Window;
 use published::Operation;

@@ -1,4 +1,5 @@
-//! The figures of the paper and the thesis, each with what was measured here, published, and modelled.
+//! The figures of the paper and the thesis, each with what was measured here, published, and
+//! modelled.
 
 mod catalogue;
 mod model;
@@ -7,7 +8,7 @@ mod sample;
 mod tests;
 
 use bench_record::{Point, Run};
-use published::{Fabric, Operation, Row};
+use published::{Fabric, Measurement, Operation};
 use report::{Axis, Chart, LOOKS, Layout, Scale, Section, Series, Stroke, Table, significant};
 
 use crate::compare::networks;
@@ -78,7 +79,7 @@ struct Plot<'a> {
 }
 
 impl Plot<'_> {
-    fn section(&self, runs: &[Run], rows: &[Row], model: Option<&Model>) -> Section {
+    fn section(&self, runs: &[Run], rows: &[Measurement], model: Option<&Model>) -> Section {
         let (mut samples, commands) = sample::measured(self.figure, self.panel, runs);
         let is_measured = !samples.is_empty();
         samples.extend(sample::published(self.figure, self.panel, rows, model));

@@ -1,9 +1,10 @@
-//! What a model of a NIC says where a figure was published: the file that `netsim nic --json` writes.
+//! What a model of a NIC says where a figure was published: the file that `netsim nic --json`
+//! writes.
 
 use std::path::Path;
 
 use bench_record::failure::{Failure, plain};
-use published::Row;
+use published::Measurement;
 use serde::Deserialize;
 
 const SCHEMA: &str = "netsim-nic-1";
@@ -61,7 +62,7 @@ impl Model {
     }
 
     /// Series and value where `row` was published.
-    pub(super) fn of(&self, row: &Row) -> Option<(&str, f64)> {
+    pub(super) fn of(&self, row: &Measurement) -> Option<(&str, f64)> {
         let line = self.lines.iter().find(|line| line.is_of(row))?;
         Some((&line.series, line.modelled))
     }
@@ -69,7 +70,7 @@ impl Model {
 
 impl Line {
     /// A row has no name; its published figure tells it from those of other fabrics.
-    fn is_of(&self, row: &Row) -> bool {
+    fn is_of(&self, row: &Measurement) -> bool {
         let own = (self.size_bytes, self.depth, self.queue_pairs, self.threads, self.wait_ns);
         self.table == row.table
             && self.operation == row.operation.word()

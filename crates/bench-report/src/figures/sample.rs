@@ -2,7 +2,7 @@
 
 use bench_record::spec::{self, Benchmark, EndpointKind};
 use bench_record::{Point, Run};
-use published::{Anomaly, Fabric, Operation, Row, Unit};
+use published::{Anomaly, Fabric, Measurement, Operation, Unit};
 
 use super::catalogue::{Across, Figure, Panel, Quantity};
 use super::model::Model;
@@ -65,7 +65,7 @@ impl Settings {
 pub(super) fn published(
     figure: &Figure,
     panel: Panel,
-    rows: &[Row],
+    rows: &[Measurement],
     model: Option<&Model>,
 ) -> Vec<Sample> {
     let own = rows.iter().filter(|row| figure.tables.contains(&row.table));
@@ -97,17 +97,22 @@ pub(super) fn published(
     samples
 }
 
-fn published_x(figure: &Figure, panel: Panel, row: &Row, rows: &[Row]) -> Option<f64> {
+fn published_x(
+    figure: &Figure,
+    panel: Panel,
+    row: &Measurement,
+    rows: &[Measurement],
+) -> Option<f64> {
     if figure.across != Across::Load {
-        let &Row { size_bytes, depth, queue_pairs, threads, .. } = row;
+        let &Measurement { size_bytes, depth, queue_pairs, threads, .. } = row;
         return Settings { size_bytes, depth, queue_pairs, threads }.x(figure, panel);
     }
     // Table C.8.1 has the load of both.
-    let load = |r: &&Row| r.unit == Unit::LoadMbPerS && r.wait_ns == row.wait_ns;
+    let load = |r: &&Measurement| r.unit == Unit::LoadMbPerS && r.wait_ns == row.wait_ns;
     rows.iter().find(load).map(|load| load.value / 1e3)
 }
 
-fn in_quantity(row: &Row, value: f64, figure: &Figure) -> Option<f64> {
+fn in_quantity(row: &Measurement, value: f64, figure: &Figure) -> Option<f64> {
     let if_is = |unit: Unit| (row.unit == unit).then_some(value);
     match figure.quantity {
         Quantity::Mean => if_is(Unit::MeanUs),
@@ -153,8 +158,9 @@ pub(super) fn of_point(figure: &Figure, panel: Panel, run: &Run, point: &Point) 
     place.filter(|_| is_one).map(|(x, y)| sample(x, y))
 }
 
-/// What else may be special about a point of a figure: it is its place, its line, or what the figure is
-/// about. Streams with lists, rare completions or large memory are benchmarks of their own.
+/// What else may be special about a point of a figure: it is its place, its line, or what the
+/// figure is about. Streams with lists, rare completions or large memory are benchmarks of their
+/// own.
 const SPECIAL: [&str; 10] = [
     settings::SIZE,
     settings::DEPTH,

@@ -48,7 +48,8 @@ fn every_table_belongs_to_a_figure() {
 
 #[test]
 fn a_measured_point_stands_beside_the_published_one() {
-    // Table C.3: 2.38 M msg/s of 16 B at depth 512 at best; at depth 1, 0.47 MiB/s = 0.0308 M msg/s.
+    // Table C.3: 2.38 M msg/s of 16 B at depth 512 at best; at depth 1, 0.47 MiB/s = 0.0308 M
+    // msg/s.
     let sections = sections(&[run("mine", 16, 1, 0.0616)], None);
     let section =
         section_of(&sections, "Figure 6, lower (thesis: 4.8): message rate over depth, 16 B");

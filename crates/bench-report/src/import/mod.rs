@@ -1,8 +1,9 @@
 //! Results of other tools, so that one report can hold them all.
 //!
-//! Each tool has a file that reads what it printed; the format is found by its own title, and the test
-//! by its header line: one that is not in the file's table is refused by name. What a tool does not
-//! print is left out, never guessed. Units are ours: µs for half a round trip, MB = 10^6 bytes.
+//! Each tool has a file that reads what it printed; the format is found by its own title, and the
+//! test by its header line: one that is not in the file's table is refused by name. What a tool
+//! does not print is left out, never guessed. Units are ours: µs for half a round trip, MB = 10^6
+//! bytes.
 
 mod fi_pingpong;
 mod iperf3;
@@ -147,7 +148,7 @@ pub fn read(text: &str, format: Option<Format>, size_bytes: Option<usize>) -> Re
     })
 }
 
-/// What each tool's reader makes of `text`, for the fuzz target.
+/// Reads `text` as the output of each tool, for the fuzz target.
 #[cfg(fuzzing)]
 pub fn read_as_any(text: &str) -> Vec<Run> {
     let formats = Format::ALL.map(|format| (Some(format), None));
@@ -156,7 +157,8 @@ pub fn read_as_any(text: &str) -> Vec<Run> {
     all.filter_map(|(format, size_bytes)| read(text, format, size_bytes).ok()).collect()
 }
 
-/// All its figures are numbers: a result file cannot hold others, as that of a rate in messages of 0 bytes.
+/// All its figures are numbers: a result file cannot hold others, as that of a rate in messages of
+/// 0 bytes.
 fn is_written_in_full(point: &Point) -> bool {
     serde_json::to_value(point).is_ok_and(|value| serde_json::from_value::<Point>(value).is_ok())
 }

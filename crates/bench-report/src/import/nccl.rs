@@ -1,6 +1,6 @@
-//! NCCL tests (and RCCL's, which are the same). The mean time of an operation, out of place; the bus
-//! bandwidth is computed from it, since two decimals of GB/s are nothing for small sizes. Releases
-//! before 2.17 do not print which operation it is, but logs often hold the command.
+//! NCCL tests (and RCCL's, which are the same). The mean time of an operation, out of place; the
+//! bus bandwidth is computed from it, since two decimals of GB/s are nothing for small sizes.
+//! Releases before 2.17 do not print which operation it is, but logs often hold the command.
 
 use bench_record::spec::Benchmark;
 use bench_record::workload::Pattern;
@@ -94,7 +94,8 @@ fn point(pattern: Pattern, bytes: usize, ranks: usize, mean_us: f64) -> Result<P
     Ok(Point { collective: Some(collective), ..Point::new(size_bytes, 1) })
 }
 
-/// The test by its own line, or by the first word of the log that ends as one: `./build/all_reduce_perf`.
+/// The test by its own line, or by the first word of the log that ends as one:
+/// `./build/all_reduce_perf`.
 fn test_name(text: &str) -> Option<&str> {
     let said = text.lines().find_map(|line| plain(line).strip_prefix(STARTING)).map(str::trim);
     let word = || text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));

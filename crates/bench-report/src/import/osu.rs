@@ -1,6 +1,6 @@
-//! OSU micro-benchmarks. The first line says which test it is, MB = 10^6 bytes; the window (64 unless
-//! told otherwise) and the number of pairs are printed by the message rate test only, the number of
-//! ranks by none.
+//! OSU micro-benchmarks. The first line says which test it is, MB = 10^6 bytes; the window (64
+//! unless told otherwise) and the number of pairs are printed by the message rate test only, the
+//! number of ranks by none.
 
 use bench_record::spec::{Benchmark, Operation};
 use bench_record::{Bandwidth, Collective, Distribution, Latency, Method, Point};
@@ -20,8 +20,8 @@ enum Figure {
     Stream { directions: usize },
 }
 
-/// Tests by their header lines, without `# OSU ` and the version, in small letters: releases differ in
-/// capitals.
+/// Tests by their header lines, without `# OSU ` and the version, in small letters: releases differ
+/// in capitals.
 const TESTS: [(&str, Figure, Operation); 13] = [
     ("mpi latency test", Figure::HalfRoundTrip, Operation::Send),
     ("mpi bandwidth test", Figure::Stream { directions: 1 }, Operation::Send),

@@ -1,5 +1,5 @@
-//! Reads perftest. Its "MB/sec" are MiB/s, or Gbit/s on request, and its JSON does not say which: the
-//! goodput is taken from the message rate, which has one unit only.
+//! Reads perftest. Its "MB/sec" are MiB/s, or Gbit/s on request, and its JSON does not say which:
+//! the goodput is taken from the message rate, which has one unit only.
 
 use bench_record::spec::{Benchmark, EndpointKind, Flow, Operation};
 use bench_record::{Bandwidth, Distribution, Latency, Method, Point};
@@ -9,7 +9,8 @@ use super::{Found, numbers, unsupported, whole};
 /// What a test prints.
 #[derive(Debug, Clone, Copy)]
 enum Figure {
-    /// Half of a round trip: a ping-pong of messages, or of WRITEs that the peer sees in its memory.
+    /// Half of a round trip: a ping-pong of messages, or of WRITEs that the peer sees in its
+    /// memory.
     HalfRoundTrip,
     /// A whole operation.
     Operation,
@@ -59,7 +60,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let count = |name| setting(text, name).and_then(|value| value.parse::<usize>().ok());
     let depth = count("TX depth").unwrap_or(0);
     let rows = if text.trim_start().starts_with('{') { json_rows(text)? } else { rows(text)? };
-    let one = |row: &Row| match figure {
+    let one = |row: &TitledFigures| match figure {
         Figure::HalfRoundTrip => row.latency(),
         Figure::Operation => row.operation(),
         Figure::Rate => row.bandwidth(depth),
@@ -108,9 +109,9 @@ fn setting(text: &str, name: &str) -> Option<String> {
 }
 
 /// Figures by their title.
-struct Row(Vec<(String, f64)>);
+struct TitledFigures(Vec<(String, f64)>);
 
-impl Row {
+impl TitledFigures {
     fn get(&self, titles: &[&str]) -> Option<f64> {
         let is_one = |title: &str| titles.iter().any(|wanted| title.starts_with(wanted));
         self.0.iter().find(|(title, _)| is_one(title)).map(|(_, value)| *value)
@@ -165,7 +166,7 @@ impl Row {
 }
 
 /// The table: titles of several words, each row below it one size.
-fn rows(text: &str) -> Result<Vec<Row>, String> {
+fn rows(text: &str) -> Result<Vec<TitledFigures>, String> {
     let mut titles: Option<Vec<String>> = None;
     let mut rows = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -182,7 +183,7 @@ fn rows(text: &str) -> Result<Vec<Row>, String> {
                 let (got, want) = (values.len(), titles.len());
                 return Err(format!("line {}: {got} figures for {want} titles", number + 1));
             }
-            rows.push(Row(titles.iter().cloned().zip(values).collect()));
+            rows.push(TitledFigures(titles.iter().cloned().zip(values).collect()));
         }
     }
     titles.map(|_| rows).ok_or_else(|| "it has no line that begins with #bytes".to_owned())
@@ -208,14 +209,14 @@ fn split_titles(line: &str) -> Vec<String> {
 }
 
 /// Older versions than 24 write neither quotes nor proper commas, so it is read by lines.
-fn json_rows(text: &str) -> Result<Vec<Row>, String> {
-    let mut rows: Vec<Row> = Vec::new();
+fn json_rows(text: &str) -> Result<Vec<TitledFigures>, String> {
+    let mut rows: Vec<TitledFigures> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let Some((key, value)) = line.split_once(':') else { continue };
         let key = key.trim().trim_matches(['"', ' ']);
         let value = value.trim().trim_matches([',', '"', ' ']);
         if key == "MsgSize" {
-            rows.push(Row(Vec::new()));
+            rows.push(TitledFigures(Vec::new()));
         }
         if let Some(row) = rows.last_mut() {
             let value = value

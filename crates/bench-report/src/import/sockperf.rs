@@ -1,4 +1,5 @@
-//! Reads sockperf. It prints half round trips, does not print the message size, and calls MiB "MBps".
+//! Reads sockperf. It prints half round trips, does not print the message size, and calls MiB
+//! "MBps".
 
 use bench_record::spec::{Benchmark, EndpointKind};
 use bench_record::{Bandwidth, Distribution, Latency, Point};

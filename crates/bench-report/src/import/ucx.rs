@@ -1,7 +1,7 @@
 //! `ucx_perftest`. Its server prints which test it is and how long the messages are, its client the
-//! figures, so that the output of both is needed (one process that does both prints all). Its "MB/s" are
-//! MiB/s: the goodput is taken from the message rate. Percentiles are those of the last seconds, one of
-//! them: the mean of all is taken.
+//! figures, so that the output of both is needed (one process that does both prints all). Its
+//! "MB/s" are MiB/s: the goodput is taken from the message rate. Percentiles are those of the last
+//! seconds, one of them: the mean of all is taken.
 
 use bench_record::spec::{Benchmark, Operation};
 use bench_record::{Bandwidth, Latency, Point};

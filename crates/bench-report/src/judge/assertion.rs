@@ -116,8 +116,8 @@ impl Assertion {
         outcomes
     }
 
-    /// `None` for a point that it is not about. A figure that a point does not have breaks the limit,
-    /// whatever other points have.
+    /// `None` for a point that it is not about. A figure that a point does not have breaks the
+    /// limit, whatever other points have.
     fn check_point(&self, run: &Run, point: &Point) -> Option<Outcome> {
         let is_meant = self.size_bytes.is_none_or(|size| size == point.size_bytes)
             && self.depth.is_none_or(|depth| depth == point.depth);

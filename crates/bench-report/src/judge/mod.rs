@@ -42,8 +42,8 @@ pub struct CompareArgs {
     quiet: bool,
 }
 
-/// Loads both files and prints the verdicts; a failure when something regressed, is missing, or breaks a limit, and another
-/// one when nothing did but the blocks cannot tell.
+/// Loads both files and prints the verdicts; a failure when something regressed, is missing, or
+/// breaks a limit, and another one when nothing did but the blocks cannot tell.
 pub fn run(
     args: &CompareArgs,
     load: impl Fn(&Path) -> Result<Results, Failure>,
@@ -60,7 +60,8 @@ pub fn run(
         );
         return Err(Failure::Usage(reason));
     }
-    let rows: Vec<Row> = pairs.iter().flat_map(|pair| rows_of(pair, args.threshold)).collect();
+    let rows: Vec<ComparedFigure> =
+        pairs.iter().flat_map(|pair| rows_of(pair, args.threshold)).collect();
     let titles = ["point", "figure", "verdict", "first", "second", "ratio", "95 % of it", "noise"];
     let mut table = Table::new("Change from the first to the second", &titles, 3);
     for row in rows.iter().filter(|row| !args.quiet || row.change != Change::Same) {
@@ -121,7 +122,7 @@ fn names(results: &Results) -> String {
 }
 
 /// A line of the table.
-struct Row {
+struct ComparedFigure {
     point: String,
     figure: Figure,
     base: f64,
@@ -133,7 +134,7 @@ struct Row {
     change: Change,
 }
 
-impl Row {
+impl ComparedFigure {
     fn cells(&self) -> Vec<String> {
         let (unit, _) = self.figure.units()[0];
         let mut cells = vec![self.point.clone(), format!("{} {unit}", self.figure.name())];
@@ -155,7 +156,7 @@ impl Row {
 }
 
 /// The figures of a point that are judged: the middle and the tail of times, and what was moved.
-fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<Row> {
+fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<ComparedFigure> {
     let &Pair { ref label, base, new } = pair;
     let judged = Figure::judged(base).into_iter();
     let row = |figure: Figure| {
@@ -171,7 +172,7 @@ fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<Row> {
         let change = other.map_or(Change::Regressed, |other| {
             Change::of(value, other, figure.better(), noise_percent, ratio)
         });
-        Some(Row {
+        Some(ComparedFigure {
             point: label.clone(),
             figure,
             base: value,
@@ -201,7 +202,7 @@ mod tests {
         Results::of(vec![Run::new(name, Benchmark::Bandwidth, vec![point])], Vec::new())
     }
 
-    fn rows(base: &Results, new: &Results) -> Vec<Row> {
+    fn rows(base: &Results, new: &Results) -> Vec<ComparedFigure> {
         Pairs::of(base, new).pairs.iter().flat_map(|pair| rows_of(pair, None)).collect()
     }
 

@@ -1,6 +1,6 @@
-//! Which point of one file is which of another: those with the same settings. What is there more than
-//! once is paired one by one in the order of the files, and said; where one file has it more often
-//! than the other, nobody knows which is which, and that is said, too.
+//! Which point of one file is which of another: those with the same settings. What is there more
+//! than once is paired one by one in the order of the files, and said; where one file has it more
+//! often than the other, nobody knows which is which, and that is said, too.
 
 use std::collections::BTreeMap;
 

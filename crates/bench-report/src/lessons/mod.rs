@@ -1,5 +1,5 @@
-//! The findings of the EFA paper's section 5, computed again from what was measured on a fabric. Nothing is said
-//! without figures: what is missing is named with the command that measures it.
+//! The findings of the EFA paper's section 5, computed again from what was measured on a fabric.
+//! Nothing is said without figures: what is missing is named with the command that measures it.
 //!
 //! Runs in which threads had to share processors measure the scheduler; no finding rests on them.
 

@@ -1,5 +1,5 @@
-//! What it costs a receiver to have messages in the order in which they were posted, where the fabric
-//! lets them overtake each other.
+//! What it costs a receiver to have messages in the order in which they were posted, where the
+//! fabric lets them overtake each other.
 
 use bench_record::spec::{Benchmark, Order};
 use bench_record::{Disorder, Point, Run};

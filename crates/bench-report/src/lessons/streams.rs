@@ -251,8 +251,8 @@ pub(super) fn parallel(streams: &[Stream]) -> Option<Found> {
 }
 
 impl Scaling {
-    /// Of the smallest size at which it was varied: words, what the best gains over one, and how many
-    /// are nearly as good.
+    /// Of the smallest size at which it was varied: words, what the best gains over one, and how
+    /// many are nearly as good.
     fn peak(&self, streams: &[Stream]) -> Option<(String, f64, usize)> {
         let own: Vec<&Stream> =
             streams.iter().filter(|s| s.post_list == 1 && (self.is_one)(s)).collect();

@@ -6,13 +6,13 @@ use report::{Table, significant};
 use super::{doubt, spread, us};
 
 /// What one row is about.
-struct Row<'a> {
+struct IncastRow<'a> {
     point: &'a Point,
     incast: &'a Incast,
 }
 
 /// A column: its head, and what it says of a row.
-type Column = (&'static str, fn(&Row<'_>) -> String);
+type Column = (&'static str, fn(&IncastRow<'_>) -> String);
 
 const WHERE: [Column; 5] = [
     ("size B", |row| row.point.size_bytes.to_string()),
@@ -57,20 +57,24 @@ fn ratio(value: f64) -> String {
     format!("{value:.3}")
 }
 
-fn share(row: &Row<'_>, of: fn(&bench_record::Shares) -> f64, text: fn(f64) -> String) -> String {
+fn share(
+    row: &IncastRow<'_>,
+    of: fn(&bench_record::Shares) -> f64,
+    text: fn(f64) -> String,
+) -> String {
     row.incast.shares.as_ref().map_or_else(dash, |found| text(of(found)))
 }
 
-fn cost(row: &Row<'_>, of: fn(&bench_record::Work) -> Option<f64>) -> String {
+fn cost(row: &IncastRow<'_>, of: fn(&bench_record::Work) -> Option<f64>) -> String {
     row.point.work.as_ref().and_then(of).map_or_else(dash, significant)
 }
 
 /// One row for each point.
 pub(super) fn table(run: &Run) -> Table {
-    let found: Vec<Row<'_>> = run
+    let found: Vec<IncastRow<'_>> = run
         .points
         .iter()
-        .filter_map(|point| Some(Row { point, incast: point.incast.as_ref()? }))
+        .filter_map(|point| Some(IncastRow { point, incast: point.incast.as_ref()? }))
         .collect();
     let is_persistent = found.iter().any(|row| row.incast.shares.is_some());
     let mut columns = WHERE.to_vec();

@@ -29,7 +29,8 @@ const LEAST: [&str; 14] = [
     "p90 µs",
 ];
 
-/// A table as standard output shows it: whole, but for terminals as wide as they are, with the names of what it lacks.
+/// A table as standard output shows it: whole, but for terminals as wide as they are, with the
+/// names of what it lacks.
 pub fn for_terminal(table: &Table) -> String {
     if !std::io::stdout().is_terminal() {
         return table.text();

@@ -8,14 +8,14 @@ use report::{Table, significant};
 use super::{doubt, spread, us};
 
 /// What one row is about.
-struct Row<'a> {
+struct WorkRow<'a> {
     point: &'a Point,
     work: &'a Work,
     action: &'a ActionTimes,
 }
 
 /// A column: its head, and what it says of a row.
-type Column = (&'static str, fn(&Row<'_>) -> String);
+type Column = (&'static str, fn(&WorkRow<'_>) -> String);
 
 /// What was asked for.
 const WHERE: [Column; 3] = [
@@ -92,7 +92,7 @@ fn dash() -> String {
 }
 
 /// Million operations of one kind a second.
-fn rate(row: &Row<'_>) -> String {
+fn rate(row: &WorkRow<'_>) -> String {
     let share = row.action.calls as f64 / row.work.calls.max(1) as f64;
     significant(row.work.mcalls_per_s * share)
 }
@@ -136,7 +136,7 @@ pub(super) fn table(run: &Run) -> Table {
             table.push(nothing_ended(point, columns.len()));
         }
         for action in &work.actions {
-            let row = Row { point, work, action };
+            let row = WorkRow { point, work, action };
             table.push(columns.iter().map(|(_, text)| text(&row)).collect());
         }
     }

@@ -7,7 +7,8 @@ use report::{Section, Table, significant};
 
 use crate::output;
 
-/// What the row of a point is called among all measurements: by the numbers of its run and of the point in it.
+/// What the row of a point is called among all measurements: by the numbers of its run and of the
+/// point in it.
 pub(crate) fn row_name(run: usize, point: usize) -> String {
     format!("m{run}-{point}")
 }

@@ -1,5 +1,5 @@
-//! A plot for each thing that was varied, whatever the benchmark: what it came to over sizes, depths,
-//! threads, records in a message, ranks.
+//! A plot for each thing that was varied, whatever the benchmark: what it came to over sizes,
+//! depths, threads, records in a message, ranks.
 //!
 //! Points of one benchmark whose settings differ in one number lie on a line. Other numbers that
 //! points of a run may differ in (size, depth, rate, the workload's own) make plots of their own;

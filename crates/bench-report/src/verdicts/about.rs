@@ -32,7 +32,8 @@ pub(crate) fn about(results: &Results, runs: &[Run], names: &[&str]) -> About {
     About { title, text }
 }
 
-/// Where and when: "Measured over loopback on vm (AMD EPYC, 2 cores), 2026-11-22 18:05 UTC; cores near: 112 ns (78 points)".
+/// Where and when: "Measured over loopback on vm (AMD EPYC, 2 cores), 2026-11-22 18:05 UTC; cores
+/// near: 112 ns (78 points)".
 fn place(results: &Results, runs: &[Run], names: &[&str]) -> String {
     let host = &results.host;
     let date = results.date.replace('T', " ");

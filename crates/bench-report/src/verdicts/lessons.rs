@@ -1,4 +1,5 @@
-//! What workloads teach: when batching pays, who should walk a tree, over what to replicate, and where TCP is enough.
+//! What workloads teach: when batching pays, who should walk a tree, over what to replicate, and
+//! where TCP is enough.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The first screen of a report: what was held against what, where, and what came of it, in words and in one picture.
+//! The first screen of a report: what was held against what, where, and what came of it, in words
+//! and in one picture.
 
 mod about;
 mod aspect;

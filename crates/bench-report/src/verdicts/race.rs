@@ -1,5 +1,5 @@
-//! Which measurements are held against each other: of each benchmark the place that most fabrics have, and of those the
-//! most telling one.
+//! Which measurements are held against each other: of each benchmark the place that most fabrics
+//! have, and of those the most telling one.
 
 use bench_record::spec::Benchmark;
 use bench_record::{Point, Run};
@@ -147,7 +147,8 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The place that most have; of equally many the best of the first for a workload, for others the most usual.
+/// The place that most have; of equally many the best of the first for a workload, for others the
+/// most usual.
 fn race<'a>(
     all: &[Candidate<'a>],
     kind: &str,

@@ -5,7 +5,8 @@ use report::{Better, Change, Interval, ratio_interval};
 
 use super::aspect::Aspect;
 
-/// What a comparison came to, in words, and what stands before them: a reader who sees no colours sees that.
+/// What a comparison came to, in words, and what stands before them: a reader who sees no colours
+/// sees that.
 pub(super) struct Verdict {
     pub(super) words: String,
     pub(super) certainty: String,

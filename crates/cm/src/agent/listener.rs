@@ -4,7 +4,7 @@ use crate::{CallError, ListenerId};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What to listen for.
+/// The parameters of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenParams {
     /// The service.

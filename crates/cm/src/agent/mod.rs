@@ -96,7 +96,7 @@ impl Agent {
         }
     }
 
-    /// How to set up the queue pair of a connection; `None` when it is over, or unknown.
+    /// Returns how to set up the queue pair of a connection; `None` when it is over, or unknown.
     #[must_use]
     pub fn qp_params(&self, conn: ConnId) -> Option<QpParams> {
         let connection = self.table.get(conn).filter(|c| !c.is_abandoned)?;
@@ -145,8 +145,8 @@ impl Agent {
         self.events.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called; ask again after every call
-    /// that takes a time.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called; ask again after every
+    /// call that takes a time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.table.next_deadline()
@@ -158,7 +158,7 @@ impl Agent {
         self.table.len()
     }
 
-    /// Those that peers began and that are not established.
+    /// Returns the number of connections that peers began and that are not established.
     #[must_use]
     pub fn half_open(&self) -> usize {
         self.table.half_open()

@@ -12,8 +12,8 @@ use std::time::Duration;
 const PERMISSIVE_LID: u16 = 0xFFFF;
 
 impl Agent {
-    /// Asks the agent at `route` for a connection (CM-4.1, CM-4.2); ends with one of [`Event::Accepted`],
-    /// [`Event::Rejected`] and [`Event::Unreachable`].
+    /// Asks the agent at `route` for a connection (CM-4.1, CM-4.2); ends with one of
+    /// [`Event::Accepted`], [`Event::Rejected`] and [`Event::Unreachable`].
     ///
     /// # Errors
     /// [`CallError::PrivateData`], [`CallError::MixedFamilies`], [`CallError::Full`].

@@ -16,7 +16,8 @@ impl Agent {
     /// Refuses a connection that was requested or accepted, and forgets it.
     ///
     /// # Errors
-    /// [`CallError::Unknown`], [`CallError::WrongState`], [`CallError::PrivateData`]: 148 bytes fit.
+    /// [`CallError::Unknown`], [`CallError::WrongState`], [`CallError::PrivateData`]: 148 bytes
+    /// fit.
     pub fn reject(
         &mut self,
         now: Duration,
@@ -199,7 +200,8 @@ impl Agent {
 }
 
 impl Agent {
-    /// The network knows no way to `peer`: a question that has been asked for a while is given up (CM-4.9).
+    /// The network knows no way to `peer`: a question that has been asked for a while is given up
+    /// (CM-4.9).
     pub fn no_way(&mut self, now: Duration, peer: SocketAddr) {
         self.advance(now);
         for conn in self.table.with_peer(peer) {

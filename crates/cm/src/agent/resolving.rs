@@ -65,7 +65,8 @@ impl Agent {
     /// Answers a question with a queue pair and its key, and forgets it.
     ///
     /// # Errors
-    /// [`CallError::Unknown`], [`CallError::WrongState`], [`CallError::PrivateData`]: 136 bytes fit.
+    /// [`CallError::Unknown`], [`CallError::WrongState`], [`CallError::PrivateData`]: 136 bytes
+    /// fit.
     pub fn accept_resolution(
         &mut self,
         now: Duration,

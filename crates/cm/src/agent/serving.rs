@@ -16,7 +16,8 @@ impl Agent {
     /// [`Event::Unreachable`]. The queue pair must be able to receive by now.
     ///
     /// # Errors
-    /// [`CallError::Unknown`], [`CallError::WrongState`], [`CallError::PrivateData`]: 196 bytes fit.
+    /// [`CallError::Unknown`], [`CallError::WrongState`], [`CallError::PrivateData`]: 196 bytes
+    /// fit.
     pub fn accept(
         &mut self,
         now: Duration,
@@ -75,8 +76,8 @@ impl Agent {
         }
     }
 
-    /// As [`establish`](Self::establish), for a host that knows the queue pair but not the
-    /// connection; does nothing when no connection of it waits for an RTU.
+    /// Establishes as [`establish`](Self::establish) does, for a host that knows the queue pair but
+    /// not the connection; does nothing when no connection of it waits for an RTU.
     pub fn data_arrived(&mut self, now: Duration, ca_guid: u64, qpn: u32) {
         self.advance(now);
         if let Some(conn) = self.table.waiting_for_rtu(ca_guid, qpn) {

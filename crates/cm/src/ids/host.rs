@@ -30,7 +30,7 @@ pub struct Device {
 /// A port that an id asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// Who asks.
+    /// The id that asks.
     pub id: u32,
     /// Port space.
     pub space: u16,
@@ -66,7 +66,8 @@ pub trait Host {
     /// Gives back what [`bind`](Self::bind) took; the port is that which it returned.
     fn release(&mut self, binding: &Binding);
 
-    /// Where the agent receives that listens at `destination`, as the adapter of `local` reaches it.
+    /// Where the agent receives that listens at `destination`, as the adapter of `local` reaches
+    /// it.
     fn agent_at(&self, local: IpAddr, destination: SocketAddr) -> SocketAddr {
         let _ = local;
         destination

@@ -118,7 +118,8 @@ impl Id {
     }
 }
 
-/// The GID of whoever is at `there`. Loopback is this machine, and on a device with another address it is that device.
+/// The GID of whoever is at `there`. Loopback is this machine, and on a device with another address
+/// it is that device.
 fn remote_gid(device: &Device, there: IpAddr) -> [u8; 16] {
     let own = Ipv6Addr::from(device.gid).to_canonical();
     if there.is_loopback() && !own.is_loopback() { device.gid } else { gid_of(there) }

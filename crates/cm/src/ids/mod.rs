@@ -40,17 +40,17 @@ pub struct ChannelId(u32);
 /// Bytes for the calling program's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Where they go.
+    /// The address that they go to.
     pub at: u64,
-    /// What they are.
+    /// The bytes themselves.
     pub bytes: Vec<u8>,
 }
 
 /// All that one process has of the connection manager.
 ///
-/// Times as for [`Agent`]. After each call that takes a time: [`poll_transmit`](Self::poll_transmit)
-/// and [`poll_readable`](Self::poll_readable) until `None`, then
-/// [`poll_timeout`](Self::poll_timeout).
+/// Times as for [`Agent`]. After each call that takes a time:
+/// [`poll_transmit`](Self::poll_transmit) and [`poll_readable`](Self::poll_readable) until `None`,
+/// then [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Ids {
     agent: Agent,
@@ -129,8 +129,9 @@ impl Ids {
         self.readable.pop_first()
     }
 
-    /// The process ends: connections end as if their programs said so, and who is being connected is refused. Ids and
-    /// descriptors remain, for programs that do the same at their end and wait for events.
+    /// The process ends: connections end as if their programs said so, and who is being connected
+    /// is refused. Ids and descriptors remain, for programs that do the same at their end and wait
+    /// for events.
     pub fn part(&mut self, now: Duration) {
         for conn in self.by_conn.keys().copied() {
             let is_over = self.agent.disconnect(now, conn).is_ok();
@@ -205,7 +206,7 @@ impl Ids {
         }
     }
 
-    /// As [`Agent::handle_mad`].
+    /// Does what [`Agent::handle_mad`] does.
     ///
     /// # Errors
     /// [`DropReason`]: the message changed nothing.
@@ -220,43 +221,43 @@ impl Ids {
         handled
     }
 
-    /// As [`Agent::is_said_to`].
+    /// Answers as [`Agent::is_said_to`] does.
     #[must_use]
     pub fn is_said_to(&self, peer: SocketAddr, bytes: &[u8]) -> bool {
         self.agent.is_said_to(peer, bytes)
     }
 
-    /// As [`Agent::unreachable`].
+    /// Does what [`Agent::unreachable`] does.
     pub fn unreachable(&mut self, now: Duration, peer: SocketAddr) {
         self.agent.unreachable(now, peer);
         self.take_events();
     }
 
-    /// As [`Agent::no_way`].
+    /// Does what [`Agent::no_way`] does.
     pub fn no_way(&mut self, now: Duration, peer: SocketAddr) {
         self.agent.no_way(now, peer);
         self.take_events();
     }
 
-    /// As [`Agent::data_arrived`].
+    /// Does what [`Agent::data_arrived`] does.
     pub fn data_arrived(&mut self, now: Duration, ca_guid: u64, qpn: u32) {
         self.agent.data_arrived(now, ca_guid, qpn);
         self.take_events();
     }
 
-    /// As [`Agent::handle_timeout`].
+    /// Does what [`Agent::handle_timeout`] does.
     pub fn handle_timeout(&mut self, now: Duration) {
         self.agent.handle_timeout(now);
         self.take_events();
     }
 
-    /// As [`Agent::poll_timeout`].
+    /// Answers as [`Agent::poll_timeout`] does.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.agent.poll_timeout()
     }
 
-    /// As [`Agent::poll_transmit`].
+    /// Answers as [`Agent::poll_transmit`] does.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.agent.poll_transmit()
     }

@@ -13,7 +13,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Who connects from where to where (CM-2.4). The destination's port is in the service id.
+/// The addresses between which somebody connects (CM-2.4). The destination's port is in the service
+/// id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpHeader {
     /// The requester's address.

@@ -1,7 +1,8 @@
 //! The fields of every message, after chapter 12 of the InfiniBand Architecture Specification.
 //!
 //! `[byte]` is where a field begins behind the common header; `[byte, bit, width]` places one that
-//! does not fill its bytes, and bit 0 is the highest. What no field covers is sent as zero (CM-2.2).
+//! does not fill its bytes, and bit 0 is the highest. What no field covers is sent as zero
+//! (CM-2.2).
 
 use super::MAD_LEN;
 use super::bits::{BitRange, Field};

@@ -88,11 +88,11 @@ pub enum Message {
 pub struct Mad {
     /// Transaction id: an answer repeats that of its question.
     pub transaction_id: u64,
-    /// What it says.
+    /// The message that it carries.
     pub message: Message,
 }
 
-/// Why bytes are no message of ours.
+/// The reason why bytes are no message of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseError {
     /// Not 256 bytes but this many.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 

@@ -14,11 +14,11 @@ use bench_record::spec::{
     parse_list, within,
 };
 use bench_record::topology::NODES_MAX;
-use bench_record::workload::{Asked, WorkArgs};
+use bench_record::workload::{JobRequest, WorkArgs};
 use bench_report::judge::Assertion;
 use clap::Args;
 
-use super::options::Given;
+use super::options::GivenOptions;
 
 mod clocked;
 
@@ -28,7 +28,8 @@ const RAMP_BLOCKS: usize = 3;
 /// How to measure and where to put the results.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MeasureArgs {
-    /// What to measure: libfabric:PROVIDER, verbs:srd, verbs:ud, verbs:rc, sockets:tcp or sockets:udp.
+    /// What to measure: libfabric:PROVIDER, verbs:srd, verbs:ud, verbs:rc, sockets:tcp or
+    /// sockets:udp.
     #[arg(long, default_value = "libfabric:tcp")]
     pub(crate) fabric: FabricName,
     /// Short for --fabric libfabric:PROVIDER: efa, tcp, shm, sockets, ... (see `fi_info -l`).
@@ -80,8 +81,9 @@ pub(crate) struct MeasureArgs {
     pub(crate) rate: Option<String>,
     /// Raise the rate until p99 is beyond a bound, then narrow it down; alone it is p99<1ms.
     ///
-    /// Times count from the moment for which an operation was due. The first rate is that of --rate, the middle of --blocks
-    /// (default: 3) decides at each, and what was held and what was not end within 10 % of each other.
+    /// Times count from the moment for which an operation was due. The first rate is that of
+    /// --rate, the middle of --blocks (default: 3) decides at each, and what was held and what was
+    /// not end within 10 % of each other.
     #[arg(long, value_name = "BOUND", num_args = 0..=1, default_missing_value = "p99<1ms",
         conflicts_with_all = ["iterations", "until", "runs"])]
     pub(crate) ramp: Option<Ramp>,
@@ -96,7 +98,8 @@ pub(crate) struct MeasureArgs {
     /// Each thread has endpoints of its own. In sat_latency one measures and the others stream.
     #[arg(long)]
     pub(crate) threads: Option<usize>,
-    /// Endpoint pairs (queue pairs) of each thread, or flows of each server [default: 1, for incast 4].
+    /// Endpoint pairs (queue pairs) of each thread, or flows of each server [default: 1, for incast
+    /// 4].
     ///
     /// --depth and --rx-depth are those of each pair.
     #[arg(long)]
@@ -111,8 +114,8 @@ pub(crate) struct MeasureArgs {
     pub(crate) server_cpu: Vec<usize>,
     /// NUMA node of the client's measuring threads.
     ///
-    /// They run on its processors and take their memory there. The result says which node the adapter
-    /// is on.
+    /// They run on its processors and take their memory there. The result says which node the
+    /// adapter is on.
     #[arg(long, value_name = "NODE")]
     pub(crate) numa: Option<usize>,
     /// NUMA node of the server's measuring threads.
@@ -143,8 +146,8 @@ pub(crate) struct MeasureArgs {
     pub(crate) blocks: Option<usize>,
     /// Sessions in which everything is measured, one after the other.
     ///
-    /// Each of several sessions is one value of a point, so the interval also holds what differs between
-    /// sessions.
+    /// Each of several sessions is one value of a point, so the interval also holds what differs
+    /// between sessions.
     #[arg(long, default_value_t = 1)]
     pub(crate) runs: usize,
     /// Measure until the 95 % interval of each point is this narrow: ci=2%,max=60s.
@@ -165,9 +168,11 @@ pub(crate) struct MeasureArgs {
     /// Leave the histograms of all times out of the results.
     #[arg(long)]
     pub(crate) no_histogram: bool,
-    /// Say every so many seconds (alone: 1) what happens while a block is measured, as lines of their own.
+    /// Say every so many seconds (alone: 1) what happens while a block is measured, as lines of
+    /// their own.
     ///
-    /// The parts are kept in the result, and the report draws them. Give --duration a time that holds several.
+    /// The parts are kept in the result, and the report draws them. Give --duration a time that
+    /// holds several.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
     pub(crate) watch: Option<f64>,
     /// Name of the run in tables and plots [default: the provider].
@@ -195,7 +200,7 @@ pub(crate) struct MeasureArgs {
     pub(crate) until_stdin_closes: bool,
     /// Which of all these were given.
     #[arg(skip)]
-    pub(crate) given: Given,
+    pub(crate) given: GivenOptions,
 }
 
 /// A time given in seconds, in whole milliseconds.
@@ -363,5 +368,5 @@ fn check(
         return Err(wrong(format!("{} nodes: give 2 to {NODES_MAX}", job.nodes)));
     }
     let shortest = depths.iter().copied().min().unwrap_or(1);
-    about.check(&Asked { job, sizes, shortest, validate }).map_err(wrong)
+    about.check(&JobRequest { job, sizes, shortest, validate }).map_err(wrong)
 }

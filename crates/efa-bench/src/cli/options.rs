@@ -1,7 +1,7 @@
 //! Which options are given.
 //!
-//! Each benchmark's room of the record says which of them it reads. An option that does nothing for a benchmark is
-//! refused: whoever gives it believes that it does something.
+//! Each benchmark's room of the record says which of them it reads. An option that does nothing for
+//! a benchmark is refused: whoever gives it believes that it does something.
 
 use bench_record::failure::Failure;
 use bench_record::names::Name;
@@ -10,7 +10,7 @@ use clap::{ArgMatches, ValueEnum};
 
 /// The options that were given, by their names in code.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Given(Vec<String>);
+pub(crate) struct GivenOptions(Vec<String>);
 
 /// An option that does nothing without one of some others, where the benchmark has none of its own.
 const NEEDS: [(&str, &[&str]); 2] =
@@ -36,7 +36,7 @@ fn readers(option: &str) -> String {
     if names.len() > FEW { String::new() } else { format!(": it is for {}", names.join(", ")) }
 }
 
-impl Given {
+impl GivenOptions {
     /// Of a command's words.
     pub(super) fn of(matches: &ArgMatches) -> Self {
         let given = matches.ids().map(clap::Id::as_str).filter(|id| {

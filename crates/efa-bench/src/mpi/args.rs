@@ -16,7 +16,7 @@ use bench_report::output::Outputs;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
-use crate::cli::{Given, millis};
+use crate::cli::{GivenOptions, millis};
 
 /// Which softefa command gives ranks their device.
 #[derive(Debug, Clone)]
@@ -122,8 +122,8 @@ pub(crate) struct MpiArgs {
     /// Number of ranks, like --sizes; latency and bandwidth take two.
     #[arg(short, long, default_value = "2")]
     ranks: String,
-    /// What MPI is to run on: libfabric:PROVIDER or mpi:tcp (its own TCP); default: what MPI chooses by itself, on one
-    /// machine its shared memory.
+    /// What MPI is to run on: libfabric:PROVIDER or mpi:tcp (its own TCP); default: what MPI
+    /// chooses by itself, on one machine its shared memory.
     #[arg(long, value_parser = on)]
     fabric: Option<FabricName>,
     /// Short for --fabric libfabric:PROVIDER.
@@ -209,7 +209,7 @@ pub(crate) struct MpiArgs {
     pub(crate) until_stdin_closes: bool,
     /// Which of all these were given.
     #[arg(skip)]
-    pub(crate) given: Given,
+    pub(crate) given: GivenOptions,
 }
 
 /// Options that do nothing for some tests, and who reads them.
@@ -219,7 +219,7 @@ const READERS: [(&str, &[Test]); 2] = [
 ];
 
 /// What the arguments mean.
-pub(super) struct Wanted {
+pub(super) struct MpiJob {
     pub(super) test: Test,
     pub(super) ranks: Vec<usize>,
     pub(super) specs: Vec<PointSpec>,
@@ -258,7 +258,7 @@ impl MpiArgs {
         }
     }
 
-    pub(super) fn wanted(&self) -> Result<Wanted, Failure> {
+    pub(super) fn wanted(&self) -> Result<MpiJob, Failure> {
         let wrong = |text: String| Failure::Usage(format!("mpi {}: {text}", self.test.name()));
         let list = |option: &str, text: &str| {
             parse_list(text).map_err(|reason| wrong(format!("{option}: {reason}")))
@@ -308,7 +308,7 @@ impl MpiArgs {
         };
         let measured_ms = if let Limit::DurationMs(ms) = limit { ms } else { 0 };
         let timeout_ms = millis("--timeout", self.timeout, 0.1)? + warmup_ms + measured_ms;
-        Ok(Wanted {
+        Ok(MpiJob {
             test: self.test,
             ranks,
             specs: super::points(self.test, &sizes, &depths, spec),

@@ -1,5 +1,5 @@
-//! MPI as an interface: point to point and collective operations, measured by a small C program that
-//! is compiled and started with the MPI of the machine.
+//! MPI as an interface: point to point and collective operations, measured by a small C program
+//! that is compiled and started with the MPI of the machine.
 
 mod args;
 mod compiler;
@@ -23,7 +23,7 @@ use crate::softefa_device::{self, Counters};
 
 pub(crate) use args::{MpiArgs, Test, name_of};
 
-use args::Wanted;
+use args::MpiJob;
 use compiler::Built;
 use launcher::Launcher;
 use program::Program;
@@ -83,7 +83,7 @@ fn crowded(ranks: usize) -> Option<String> {
 /// All measurements with one number of ranks.
 struct Job<'a> {
     args: &'a MpiArgs,
-    wanted: &'a Wanted,
+    wanted: &'a MpiJob,
     launcher: &'a Launcher,
     softefa: Option<&'a Path>,
     ranks: usize,
@@ -148,7 +148,8 @@ impl Job<'_> {
         if self.wanted.ranks.len() > 1 { format!("{name}, {} ranks", self.ranks) } else { name }
     }
 
-    /// Bytes of payload that ranks are known to have sent to each other: those of the middle blocks.
+    /// Bytes of payload that ranks are known to have sent to each other: those of the middle
+    /// blocks.
     fn sent_bytes(&self, run: &Run) -> u64 {
         let of_point = |point: &Point| {
             let bytes = point.size_bytes as u64;

@@ -7,7 +7,7 @@ use bench_record::failure::Failure;
 use bench_record::wire::Wire;
 
 use super::options::PlanArgs;
-use super::source::{FabricSource, On};
+use super::source::{FabricSource, Runner};
 
 use crate::softefa_device;
 
@@ -120,8 +120,8 @@ impl Fabric {
         }
     }
 
-    /// Whether a step that is for `pattern` ("tcp", "libfabric:*", "*", or its name) is for this one.
-    /// Where things go wrong on purpose only the name will do, and where the plan says so.
+    /// Whether a step that is for `pattern` ("tcp", "libfabric:*", "*", or its name) is for this
+    /// one. Where things go wrong on purpose only the name will do, and where the plan says so.
     pub(super) fn fits(&self, pattern: &str) -> bool {
         let is_odd = matches!(&self.start, Start::Softefa(softefa) if softefa.fault.is_some());
         if is_odd || self.is_by_name || self.name == pattern {
@@ -145,17 +145,17 @@ pub(super) fn all(plan: &[FabricSource], options: &PlanArgs) -> Result<Vec<Fabri
         let text = "this plan names no fabric: name one with --fabric";
         return Err(Failure::Usage(text.to_owned()));
     }
-    let softefa = match plan.iter().any(|fabric| fabric.on == On::Softefa) {
+    let softefa = match plan.iter().any(|fabric| fabric.on == Runner::Softefa) {
         true => softefa(options)?,
         false => PathBuf::new(),
     };
     let start = |source: &FabricSource| match source.on {
-        On::Softefa => Start::Softefa(Softefa {
+        Runner::Softefa => Start::Softefa(Softefa {
             program: softefa.clone(),
             fault: source.fault.clone(),
             wire: source.wire,
         }),
-        On::Nothing => Start::Plain,
+        Runner::Nothing => Start::Plain,
     };
     let one = |source: &FabricSource| Fabric {
         name: source.name.clone(),

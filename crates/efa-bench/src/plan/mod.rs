@@ -3,9 +3,10 @@
 //! The text of a plan ([`source`]) becomes a list of tasks ([`task`]), which is checked as a whole
 //! before anything runs. The executor runs each in processes of its own and writes what it finds to
 //! the journal ([`journal`]), from which an interrupted plan goes on and the results ([`outcome`])
-//! are put together. Steps that measure the same on several fabrics take turns ([`rounds`]), each block in
-//! a session of its own: such a round is the unit of going on. Any other step is one, since its blocks are
-//! shuffled over one session, and halves of two sessions would not be one measurement.
+//! are put together. Steps that measure the same on several fabrics take turns ([`rounds`]), each
+//! block in a session of its own: such a round is the unit of going on. Any other step is one,
+//! since its blocks are shuffled over one session, and halves of two sessions would not be one
+//! measurement.
 
 mod budget;
 mod clock;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::{DEFAULT_PORT, Given};
+use crate::cli::{DEFAULT_PORT, GivenOptions};
 
 /// The folder of a plan that was given none; its result is not overwritten without --force.
 pub(crate) const DEFAULT_OUT: &str = "report";
@@ -21,8 +21,8 @@ pub(crate) struct PlanArgs {
     /// Print each command and how long it will take; measure nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Folder for results.json, results.csv, events.ndjson and the report: index.html, index.md and its
-    /// plots.
+    /// Folder for results.json, results.csv, events.ndjson and the report: index.html, index.md and
+    /// its plots.
     #[arg(short, long, default_value = DEFAULT_OUT)]
     pub(crate) out: PathBuf,
     /// Begin anew, whatever the folder holds of a plan that did not end.
@@ -52,7 +52,7 @@ pub(crate) struct PlanArgs {
     pub(crate) quiet: bool,
     /// Which of all these were given.
     #[arg(skip)]
-    pub(crate) given: Given,
+    pub(crate) given: GivenOptions,
 }
 
 #[cfg(any(test, fuzzing))]

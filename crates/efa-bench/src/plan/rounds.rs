@@ -1,8 +1,9 @@
-//! Steps that measure the same on several fabrics take turns: a block of each point on one, then on the next, round
-//! after round (A B C, B C A, ...). A machine that changes its speed meanwhile changes it for all of them, instead of making a
-//! difference between the first and the last.
+//! Steps that measure the same on several fabrics take turns: a block of each point on one, then on
+//! the next, round after round (A B C, B C A, ...). A machine that changes its speed meanwhile
+//! changes it for all of them, instead of making a difference between the first and the last.
 //!
-//! Each block is a session of its own, so that an interrupted group goes on with the round it was in.
+//! Each block is a session of its own, so that an interrupted group goes on with the round it was
+//! in.
 
 use std::collections::BTreeMap;
 
@@ -111,7 +112,8 @@ impl Executor<'_> {
     }
 }
 
-/// Of a hundred points that both have, how many were measured with the processors in different places.
+/// Of a hundred points that both have, how many were measured with the processors in different
+/// places.
 fn apart_percent(first: &[Point], second: &[Point]) -> usize {
     let phase = |point: &Point| point.cores.as_ref().map(|cores| cores.phase);
     let pairs =

@@ -17,7 +17,7 @@ use clap::{CommandFactory, ValueEnum};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-pub(super) use self::fabrics::{FabricSource, On};
+pub(super) use self::fabrics::{FabricSource, Runner};
 use super::mpi;
 use super::tool::{self, ToolSource};
 use crate::cli::Cli;

@@ -63,7 +63,8 @@ pub(super) struct BenchmarkWork {
     pub(super) words: Vec<String>,
     /// Points times blocks.
     pub(super) measurements: usize,
-    /// Blocks of each point, each of which is a round of the group; `None`: they are not taken apart.
+    /// Blocks of each point, each of which is a round of the group; `None`: they are not taken
+    /// apart.
     pub(super) rounds: Option<usize>,
     /// Nobody said where its threads run.
     pub(super) may_be_pinned: bool,
@@ -82,8 +83,9 @@ const DURATION_MIN_S: f64 = 0.01;
 /// Tasks of a plan: more take days.
 const TASKS_MAX: usize = 2000;
 
-/// All tasks of a plan, step after step. What one step measures on several fabrics is a group: its blocks take
-/// turns, so that a machine that gets slower does not make a difference between fabrics.
+/// All tasks of a plan, step after step. What one step measures on several fabrics is a group: its
+/// blocks take turns, so that a machine that gets slower does not make a difference between
+/// fabrics.
 pub(super) fn all(source: &Source, fabrics: &[Fabric], scale: f64) -> Result<Vec<Task>, Failure> {
     let mut tasks: Vec<Task> = Vec::new();
     for step in &source.steps {

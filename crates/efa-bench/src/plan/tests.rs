@@ -92,7 +92,7 @@ fn the_wire_is_named_on_every_command_line() {
 fn built_in_plans_name_the_wire_of_each_fabric_of_soft_efa() {
     for (name, text) in library::BUILT_IN {
         let source = source::read(name, text).expect(name);
-        let own = source.fabrics.iter().filter(|fabric| fabric.on == source::On::Softefa);
+        let own = source.fabrics.iter().filter(|fabric| fabric.on == source::Runner::Softefa);
         let wires: Vec<Option<Wire>> = own
             .map(|fabric| {
                 let is = |word: &str| fabric.name.contains(word);

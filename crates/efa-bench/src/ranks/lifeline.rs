@@ -72,7 +72,7 @@ pub(super) struct LifelineListener {
 
 /// A server's end of a lifeline.
 #[derive(Debug)]
-pub(super) struct Held(Control);
+pub(super) struct LifelineServer(Control);
 
 impl LifelineListener {
     pub(super) fn listen(bind: IpAddr) -> Result<Self, Failure> {
@@ -93,7 +93,7 @@ impl LifelineListener {
         self,
         rank_address: &RankAddress,
         deadline: Instant,
-    ) -> Result<Held, Failure> {
+    ) -> Result<LifelineServer, Failure> {
         while Instant::now() < deadline {
             let Ok((stream, _)) = self.listener.accept() else {
                 std::thread::sleep(LOOK_EVERY);
@@ -106,7 +106,7 @@ impl LifelineListener {
             }
             control.send(&Message::Barrier)?;
             control.wait_forever()?;
-            return Ok(Held(control));
+            return Ok(LifelineServer(control));
         }
         Err(Failure::NoRank(
             "rank 0 did not come: look whether it was started and reaches this host, or \
@@ -116,7 +116,7 @@ impl LifelineListener {
     }
 }
 
-impl Held {
+impl LifelineServer {
     /// Returns when rank 0 is done, or has gone without a word, which is an error.
     pub(super) fn wait(mut self) -> Result<(), Failure> {
         match self.0.receive("serving rank 0")? {

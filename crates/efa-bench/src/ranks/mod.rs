@@ -1,8 +1,8 @@
 //! Ranks that a launcher started find each other: rank 0 measures, all others serve.
 //!
-//! Each server pins its [`RankAddress`] to a [`Rendezvous`] that all ranks can read. Rank 0 takes every server
-//! on a [`Lifeline`], a connection that lasts until it is done: so it knows that they can be reached,
-//! and they know when to end, whatever happens to rank 0.
+//! Each server pins its [`RankAddress`] to a [`Rendezvous`] that all ranks can read. Rank 0 takes
+//! every server on a [`Lifeline`], a connection that lasts until it is done: so it knows that they
+//! can be reached, and they know when to end, whatever happens to rank 0.
 
 mod address;
 mod environment;
@@ -119,7 +119,8 @@ fn gather(rendezvous: &mut Rendezvous, deadline: Instant) -> Result<Vec<Lifeline
         }
         for (index, lifeline) in lifelines.iter_mut().enumerate().filter(|(_, l)| l.is_none()) {
             let Some(rank_address) = rendezvous.look(index + 1, deadline)? else { continue };
-            // A rank_address may be an old one, of a job that has ended: then the new one is still to come.
+            // A rank_address may be an old one, of a job that has ended: then the new one is still
+            // to come.
             match Lifeline::take(index + 1, &rank_address, deadline) {
                 Ok(taken) => *lifeline = Some(taken),
                 Err(error @ Failure::OtherVersion { .. }) => return Err(error),

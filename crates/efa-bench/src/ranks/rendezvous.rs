@@ -71,7 +71,8 @@ impl Rendezvous {
         }
     }
 
-    /// Takes this rank's rank_address off the rendezvous where it would stay, and leaves the launcher's server.
+    /// Takes this rank's rank_address off the rendezvous where it would stay, and leaves the
+    /// launcher's server.
     pub(super) fn leave(self) {
         if let Channel::Folder(folder) = &self.channel {
             // Rank 0 has none; what cannot be removed is not believed by the next job either.

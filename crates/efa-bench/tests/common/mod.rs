@@ -124,8 +124,8 @@ pub(crate) fn on_soft_efa(arguments: &[&str]) -> (Output, u64) {
     on_soft_efa_with(&[], arguments)
 }
 
-/// The same with options of `softefa run`. Both ends of a pair poll, and fill two processors: two pairs at once
-/// would take ten times as long.
+/// The same with options of `softefa run`. Both ends of a pair poll, and fill two processors: two
+/// pairs at once would take ten times as long.
 pub(crate) fn on_soft_efa_with(options: &[&str], arguments: &[&str]) -> (Output, u64) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

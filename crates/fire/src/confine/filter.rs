@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::{Result, anyhow};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-/// Numbers (x86-64) of the calls that are refused with EPERM: what the default profiles of container engines refuse, and what
-/// stricter ones do that this adapter could want.
+/// Numbers (x86-64) of the calls that are refused with EPERM: what the default profiles of
+/// container engines refuse, and what stricter ones do that this adapter could want.
 const REFUSED: [i64; 15] = [
     101, // ptrace
     165, // mount

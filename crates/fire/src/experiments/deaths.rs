@@ -1,7 +1,8 @@
 //! Ends that die: killed at a random moment under traffic in both directions.
 //!
-//! Both ends send; the survivor's operations must end within 10 s with 9, 13 or 15, and nothing of the dead may
-//! be left: no descriptor in the survivor, no shared memory, no abstract socket, no file.
+//! Both ends send; the survivor's operations must end within 10 s with 9, 13 or 15, and nothing of
+//! the dead may be left: no descriptor in the survivor, no shared memory, no abstract socket, no
+//! file.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// Where both ends are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Where {
+enum Placement {
     /// One machine, one user: the default wire, and memory copied where that is faster.
     Here,
     /// One machine over UDP alone.
@@ -36,7 +37,7 @@ enum Where {
     Namespaces,
 }
 
-impl Where {
+impl Placement {
     fn name(self) -> &'static str {
         match self {
             Self::Here => "one machine, default",
@@ -108,33 +109,33 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
     let mut dice = Dice::new(context.seed, "deaths");
     let mut records = Vec::new();
     let network = Network::line()?;
-    for place in [Where::Here, Where::Udp, Where::Run, Where::Namespaces] {
+    for placement in [Placement::Here, Placement::Udp, Placement::Run, Placement::Namespaces] {
         for op in Op::ALL {
             let times = context.pick(2, 84);
-            context.beginning(&case_name(place, op));
-            records.push(case(context, place, op, times, &network, &mut dice)?);
+            context.beginning(&case_name(placement, op));
+            records.push(case(context, placement, op, times, &network, &mut dice)?);
         }
     }
     Ok(records)
 }
 
-fn case_name(place: Where, op: Op) -> String {
-    format!("killed under {}, {}", op.name().to_uppercase(), place.name())
+fn case_name(placement: Placement, op: Op) -> String {
+    format!("killed under {}, {}", op.name().to_uppercase(), placement.name())
 }
 
 fn case(
     context: &Context,
-    place: Where,
+    placement: Placement,
     op: Op,
     times: u32,
     network: &Network,
     dice: &mut Dice,
 ) -> Result<Record> {
-    let mut record = Record::new(case_name(place, op), "kills");
+    let mut record = Record::new(case_name(placement, op), "kills");
     let mut seen = Seen::default();
     for _ in 0..times {
         interrupt::check()?;
-        let wrong = kill_one(context, place, op, network, dice, &mut seen)?;
+        let wrong = kill_one(context, placement, op, network, dice, &mut seen)?;
         record.tried(wrong);
     }
     let statuses: Vec<String> =
@@ -157,14 +158,14 @@ fn case(
 
 fn kill_one(
     context: &Context,
-    place: Where,
+    placement: Placement,
     op: Op,
     network: &Network,
     dice: &mut Dice,
     seen: &mut Seen,
 ) -> Result<Option<String>> {
     let dir = tempfile::tempdir()?;
-    let namespaces = (place == Where::Namespaces).then_some(network);
+    let namespaces = (placement == Placement::Namespaces).then_some(network);
     let before = Traces::now(namespaces)?;
     let bytes = match op {
         Op::Send => 0,
@@ -176,13 +177,13 @@ fn kill_one(
         bytes,
         source,
         depth: 1 + dice_depth(bytes),
-        env: place.env(dir.path()),
+        env: placement.env(dir.path()),
         ..Role::default()
     };
-    let locations = match place {
-        Where::Here | Where::Udp => [Location::Here, Location::Here],
-        Where::Run => [Location::Run(&context.softefa), Location::Run(&context.softefa)],
-        Where::Namespaces => [
+    let locations = match placement {
+        Placement::Here | Placement::Udp => [Location::Here, Location::Here],
+        Placement::Run => [Location::Run(&context.softefa), Location::Run(&context.softefa)],
+        Placement::Namespaces => [
             Location::Host(network, "inside", "10.50.0.2"),
             Location::Host(network, "outside", "10.60.0.2"),
         ],

@@ -16,7 +16,8 @@ const BEGINS_MS: usize = 50;
 pub(super) struct Dip {
     /// Usual bytes per millisecond.
     pub(super) usual: f64,
-    /// From the fault until goodput is back, 0 without a dip; what there is of the series if it never is.
+    /// From the fault until goodput is back, 0 without a dip; what there is of the series if it
+    /// never is.
     pub(super) ms: usize,
     /// What is missing within a second of the fault, as milliseconds of what is usual.
     pub(super) missing_ms: f64,

@@ -1,5 +1,5 @@
-//! What other programs of this project try at length: the engine's random sequences and the fuzzers. Their figures
-//! add up over runs.
+//! What other programs of this project try at length: the engine's random sequences and the
+//! fuzzers. Their figures add up over runs.
 
 use std::process::Command;
 use std::time::Duration;
@@ -139,7 +139,8 @@ impl Job {
     }
 }
 
-/// Seconds that a process has had processors for (proc_pid_stat(5): fields 14 and 15, in hundredths).
+/// Seconds that a process has had processors for (proc_pid_stat(5): fields 14 and 15, in
+/// hundredths).
 fn cpu_s(process: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let fields = stat.rsplit_once(") ")?.1;

@@ -1,7 +1,8 @@
-//! Something is missing: disk, descriptors, memory, processes, a writable /tmp, system calls, /dev/shm.
+//! Something is missing: disk, descriptors, memory, processes, a writable /tmp, system calls,
+//! /dev/shm.
 //!
-//! An unmodified program under `softefa run` either works or ends with a line that says why and an exit code. It
-//! never hangs, and nothing of ours panics or dies of a signal.
+//! An unmodified program under `softefa run` either works or ends with a line that says why and an
+//! exit code. It never hangs, and nothing of ours panics or dies of a signal.
 
 mod cases;
 mod pair;

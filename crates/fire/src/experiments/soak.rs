@@ -13,7 +13,8 @@ use crate::record::{Line, Plot, Record};
 
 /// Growth that is not judged: the allocator's own.
 const RSS_SLACK_KB: f64 = 4096.0;
-/// A receiver knows the queue pairs of others until they have been silent for 30 s (SRD-3.6). What comes later is judged.
+/// A receiver knows the queue pairs of others until they have been silent for 30 s (SRD-3.6). What
+/// comes later is judged.
 const SETTLED_S: f64 = 45.0;
 /// What a queue pair of another costs until then.
 const PEER_KB: f64 = 2.0;
@@ -112,8 +113,8 @@ fn look(pid: u32, at_s: f64) -> Result<Sample> {
     Ok(Sample { at_s, rss_kb: field("VmRSS:"), descriptors, threads: field("Threads:") })
 }
 
-/// What grew beyond its bound, from the first tenth after peers are forgotten as fast as they come, to the last. A run
-/// that ends before may keep all its `guests`.
+/// What grew beyond its bound, from the first tenth after peers are forgotten as fast as they come,
+/// to the last. A run that ends before may keep all its `guests`.
 fn growth(samples: &[Sample], guests: u64) -> Vec<String> {
     let tenth = (samples.len() / 10).max(1);
     let settled = samples.iter().position(|sample| sample.at_s > SETTLED_S);

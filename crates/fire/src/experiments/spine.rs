@@ -1,8 +1,8 @@
 //! A spine's link goes down in the middle of traffic.
 //!
-//! The link between spine 0 and leaf 0 fails; data flow towards leaf 0. Leaf 0 knows at once; leaf 1 goes on
-//! sending a quarter of the paths to the spine that has lost its way, until its routes follow after a second.
-//! What is judged is the flow that suffers most of each try.
+//! The link between spine 0 and leaf 0 fails; data flow towards leaf 0. Leaf 0 knows at once; leaf
+//! 1 goes on sending a quarter of the paths to the spine that has lost its way, until its routes
+//! follow after a second. What is judged is the flow that suffers most of each try.
 
 use std::time::Duration;
 

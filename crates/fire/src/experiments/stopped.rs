@@ -1,5 +1,5 @@
-//! An end that is stopped (SIGSTOP) and goes on later: within 8 s nobody may notice, after 30 s the other end has
-//! given it up, and whoever comes next finds it working.
+//! An end that is stopped (SIGSTOP) and goes on later: within 8 s nobody may notice, after 30 s the
+//! other end has given it up, and whoever comes next finds it working.
 
 use std::time::Duration;
 

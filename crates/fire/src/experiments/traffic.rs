@@ -37,7 +37,8 @@ impl Flow {
         Ok(Self { source, sink })
     }
 
-    /// From each host of leaf 1 to its opposite at leaf 0, as much under way as the network holds; nothing is sent yet.
+    /// From each host of leaf 1 to its opposite at leaf 0, as much under way as the network holds;
+    /// nothing is sent yet.
     ///
     /// # Errors
     /// An end does not start.

@@ -1,7 +1,8 @@
 //! Hosts and switches made of network namespaces: eight hosts under two leaves and four spines.
 //!
-//! Routing is the kernel's, with a hash over addresses and ports (ECMP). Every host sends single packets: trains
-//! are cut where they leave it, as an adapter would, so that switches lose packets and not trains.
+//! Routing is the kernel's, with a hash over addresses and ports (ECMP). Every host sends single
+//! packets: trains are cut where they leave it, as an adapter would, so that switches lose packets
+//! and not trains.
 
 mod faults;
 mod lever;
@@ -34,15 +35,15 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Three spines carry what four hosts send, and two processors can play all of it: long packets cost them no more
-    /// than short ones.
+    /// Three spines carry what four hosts send, and two processors can play all of it: long packets
+    /// cost them no more than short ones.
     pub(crate) fn of(mtu_bytes: u32) -> Self {
         let host_mbps = if mtu_bytes > 4000 { 200 } else { 50 };
         Self { mtu_bytes, host_mbps, core_mbps: 2 * host_mbps }
     }
 
-    /// Packets that a host's link carries in 4 ms. With more under way they queue before it, and a round trip is as
-    /// long as that queue.
+    /// Packets that a host's link carries in 4 ms. With more under way they queue before it, and a
+    /// round trip is as long as that queue.
     pub(crate) fn packets_under_way(self) -> u32 {
         self.host_mbps * 125 * 4 / self.mtu_bytes
     }
@@ -112,8 +113,8 @@ impl Network {
         tool::run("ip", &format!("netns add {name}"))?;
         self.made.push(name);
         self.ip(member, "link set lo up")?;
-        // A switch hashes what is on the wire. Here it would see the number by which a TCP of Linux changes its
-        // path, which IPv4 does not carry.
+        // A switch hashes what is on the wire. Here it would see the number by which a TCP of Linux
+        // changes its path, which IPv4 does not carry.
         for (key, value) in
             [("ipv4/ip_forward", 1), ("ipv4/fib_multipath_hash_policy", 1), ("core/txrehash", 0)]
         {
@@ -187,7 +188,8 @@ impl Network {
         self.ip(&format!("l{leaf}"), &line).map(drop)
     }
 
-    /// No experiment should measure how long a switch asks for an address: every neighbour is known from the start.
+    /// No experiment should measure how long a switch asks for an address: every neighbour is known
+    /// from the start.
     fn warm_neighbours(&self) -> Result<()> {
         for leaf in 0..LEAVES {
             for host in 0..HOSTS {

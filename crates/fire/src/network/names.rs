@@ -1,5 +1,5 @@
-//! Names of namespaces: those of a run carry its process, so that runs do not meet and a later one removes what a
-//! killed one left.
+//! Names of namespaces: those of a run carry its process, so that runs do not meet and a later one
+//! removes what a killed one left.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -33,7 +33,8 @@ pub(super) fn more(
     after.iter().filter_map(surplus).collect()
 }
 
-/// Takes the open door of queue pair `qpn` out of what is too much. It belongs to the queue pair as long as that lives.
+/// Takes the open door of queue pair `qpn` out of what is too much. It belongs to the queue pair as
+/// long as that lives.
 pub(super) fn leave_out_door(more: &mut BTreeMap<String, u64>, addr: &Ipv4Addr, qpn: u16) {
     let name = format!("@{}", softefa::door_name(SocketAddrV4::new(*addr, qpn)));
     let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();

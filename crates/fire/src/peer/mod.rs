@@ -1,7 +1,7 @@
 //! One end of a connection, as a process of its own.
 //!
-//! It speaks lines: commands come on standard input, events go to standard output as JSON. It ends with its
-//! standard input or with its parent, so that no experiment leaves one behind.
+//! It speaks lines: commands come on standard input, events go to standard output as JSON. It ends
+//! with its standard input or with its parent, so that no experiment leaves one behind.
 //!
 //! | command | then |
 //! |---|---|

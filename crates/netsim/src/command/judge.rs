@@ -1,5 +1,5 @@
-//! Whether a point is as it should be: its runs, and what its scenario expects of them. The one rule
-//! of `run`, `sweep` and `check`.
+//! Whether a point is as it should be: its runs, and what its scenario expects of them. The one
+//! rule of `run`, `sweep` and `check`.
 
 use crate::command::record::{Expected, Point, Run};
 use netsim::{Bound, Figures, Scenario};

@@ -3,7 +3,7 @@
 use super::profile::Profile;
 use super::replay::Replay;
 use crate::percentile::nearest_rank;
-use published::{Anomaly, Fabric, Operation, Row, Unit, rows};
+use published::{Anomaly, Fabric, Measurement, Operation, Unit, rows};
 use report::Table;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub struct Line {
     pub modelled: f64,
     /// Modelled over published, less 1, in percent.
     pub error_percent: f64,
-    /// Why the row is listed apart, if it is.
+    /// The reason why the row is listed apart, if it is.
     #[serde(serialize_with = "anomaly_word")]
     pub apart: Option<Anomaly>,
 }
@@ -79,7 +79,7 @@ impl Comparison {
             let series = format!("model:{name}");
             replays.insert(profile.fabric, (series, Replay::new(profile, seed)));
         }
-        let is_asked = |row: &Row| table.is_none_or(|table| is_part_of(row.table, table));
+        let is_asked = |row: &Measurement| table.is_none_or(|table| is_part_of(row.table, table));
         for row in rows().into_iter().filter(is_asked) {
             if let Some((series, replay)) = replays.get_mut(&row.fabric) {
                 let modelled = replay.modelled(&row);
@@ -154,7 +154,7 @@ impl Comparison {
 }
 
 impl Line {
-    fn new(row: &Row, series: String, modelled: f64) -> Self {
+    fn new(row: &Measurement, series: String, modelled: f64) -> Self {
         Self {
             table: row.table,
             series,

@@ -1,8 +1,8 @@
 //! What keeps a sender from running away from the program that receives.
 //!
 //! A reliable connection tells its sender how many receives wait for it, so that messages stay away
-//! while the program is behind. What the adapter has let in it acknowledges at once, though: a burst
-//! is as fast as the adapters, and only what goes on for longer is as slow as the program.
+//! while the program is behind. What the adapter has let in it acknowledges at once, though: a
+//! burst is as fast as the adapters, and only what goes on for longer is as slow as the program.
 
 use super::adapter::Work;
 use std::collections::VecDeque;

@@ -1,9 +1,9 @@
 //! A model of an RDMA adapter and its host, in virtual time: what a benchmark would measure on it.
 //!
-//! Threads post messages and take completions (`program`), adapters work in rounds
-//! (`adapter`), the network delays (`model`). A [`Profile`] holds what each of these costs. The
-//! benchmarks of published tables run as programs on the model (`experiment`, `replay`); the
-//! tables themselves (crate `published`) are read only to be put beside the results ([`Comparison`]).
+//! Threads post messages and take completions (`program`), adapters work in rounds (`adapter`), the
+//! network delays (`model`). A [`Profile`] holds what each of these costs. The benchmarks of
+//! published tables run as programs on the model (`experiment`, `replay`); the tables themselves
+//! (crate `published`) are read only to be put beside the results ([`Comparison`]).
 //! `docs/NIC-MODEL.md` explains mechanism and parameters.
 
 mod adapter;

@@ -122,8 +122,8 @@ impl<'a> Model<'a> {
         thread
     }
 
-    /// Adds the program that receives on some connections, if what it takes is what limits a stream on
-    /// this adapter.
+    /// Adds the program that receives on some connections, if what it takes is what limits a stream
+    /// on this adapter.
     pub(super) fn add_sink(&mut self, api: &Api, pairs: Pairs) {
         let Some(ahead) = self.profile.adapter.taken_ahead else { return };
         for pair in pairs.all() {

@@ -12,7 +12,7 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("tcp", include_str!("../../profiles/tcp.toml")),
 ];
 
-/// Why a profile is refused.
+/// The reason why a profile is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}, {field}: {problem}")]
 pub struct ProfileError {
@@ -20,7 +20,7 @@ pub struct ProfileError {
     pub line: usize,
     /// The text of the line.
     pub field: String,
-    /// What is wrong, and what is allowed.
+    /// The problem: what is wrong, and what is allowed.
     pub problem: String,
 }
 
@@ -31,7 +31,7 @@ pub struct ProfileError {
 pub struct Profile {
     /// One line on what is modelled.
     pub title: String,
-    /// Which column of the published tables it stands for: `efa`, `rc` or `tcp`.
+    /// The column of the published tables that it stands for: `efa`, `rc` or `tcp`.
     #[serde(deserialize_with = "fabric")]
     pub fabric: Fabric,
     pub(super) link: Link,
@@ -78,8 +78,8 @@ pub(super) struct Path {
     /// Mean of what is added to both at random (exponential).
     pub(super) jitter_ns: Ns,
     /// How often a packet is stored as a whole before it goes on, in times at the link's rate. The
-    /// lane of the sender's link counts as many as there are lanes, the receiver's memory one unless
-    /// it has a rate of its own.
+    /// lane of the sender's link counts as many as there are lanes, the receiver's memory one
+    /// unless it has a rate of its own.
     pub(super) stages: f64,
 }
 

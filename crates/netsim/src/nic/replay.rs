@@ -2,7 +2,7 @@
 
 use super::experiment::{Calls, Experiment, Measured, Pattern, Window};
 use super::profile::Profile;
-use published::{Fabric, Operation, Row, Unit};
+use published::{Fabric, Measurement, Operation, Unit};
 use std::collections::BTreeMap;
 
 /// Completions that perftest and efa-bench take at once.
@@ -28,7 +28,7 @@ impl<'a> Replay<'a> {
     }
 
     /// What the model says where `row` was published.
-    pub(super) fn modelled(&mut self, row: &Row) -> f64 {
+    pub(super) fn modelled(&mut self, row: &Measurement) -> f64 {
         let experiment = experiment(row);
         let run = || experiment.run(self.profile, self.seed);
         let measured = *self.known.entry(experiment).or_insert_with(run);
@@ -36,7 +36,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-fn in_unit(row: &Row, measured: &Measured) -> f64 {
+fn in_unit(row: &Measurement, measured: &Measured) -> f64 {
     if let Some(value) = row.in_unit(measured.mmsg_per_s) {
         return value;
     }
@@ -50,8 +50,8 @@ fn in_unit(row: &Row, measured: &Measured) -> f64 {
 }
 
 /// The benchmark that a figure comes from.
-fn experiment(row: &Row) -> Experiment {
-    let &Row { size_bytes, depth, threads, queue_pairs, wait_ns, .. } = row;
+fn experiment(row: &Measurement) -> Experiment {
+    let &Measurement { size_bytes, depth, threads, queue_pairs, wait_ns, .. } = row;
     let ping_pong = Pattern::PingPong { is_reliable: row.operation != Operation::Datagram };
     let sliding = |poll_max| Window { depth, refill: 1, poll_max, moderation: 1 };
     let efa_bench = sliding(EFA_BENCH_POLL);
@@ -77,7 +77,7 @@ fn experiment(row: &Row) -> Experiment {
     Experiment { calls, size_bytes, pattern }
 }
 
-fn remote_memory(row: &Row, window: Window) -> (Calls, Pattern) {
+fn remote_memory(row: &Measurement, window: Window) -> (Calls, Pattern) {
     let stream = Pattern::Stream { window, threads: 1, queue_pairs: 1 };
     match row.operation {
         Operation::Read => (Calls::RemoteMemory, Pattern::Read { window }),

@@ -1,6 +1,6 @@
 //! Finding links that wait for each other for ever.
 
-use super::{Held, Pfc, Port};
+use super::{BufferedPacket, Pfc, Port};
 use crate::id::LinkId;
 
 impl Pfc {
@@ -31,7 +31,7 @@ impl Pfc {
     fn held_before(&self, stuck: &[bool]) -> Vec<u64> {
         let mut held_bytes = vec![0; self.ports.len()];
         for (port, _) in self.ports.iter().zip(stuck).filter(|(_, stuck)| **stuck) {
-            for Held { from, bytes } in self.queue_of(port) {
+            for BufferedPacket { from, bytes } in self.queue_of(port) {
                 held_bytes[from.index()] += u64::from(bytes);
             }
         }

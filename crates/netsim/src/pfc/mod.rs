@@ -36,15 +36,15 @@ const CHECK_PS: u64 = 1_000_000_000;
 pub struct PausedLink {
     /// Its name, in the direction of the packets.
     pub link: String,
-    /// How often.
+    /// The number of pauses.
     pub pauses: u64,
-    /// How long in all, in picoseconds.
+    /// The time of all pauses together, in picoseconds.
     pub paused_ps: u64,
 }
 
-/// Bytes of a packet that a port sends, or will send.
+/// A packet that a port sends or will send: the bytes that it takes of a buffer.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct BufferedPacket {
     /// The link it came by.
     from: LinkId,
     bytes: u32,
@@ -56,7 +56,7 @@ struct Port {
     /// Packets waiting, by their numbers.
     first: Option<PacketId>,
     last: Option<PacketId>,
-    sending: Option<Held>,
+    sending: Option<BufferedPacket>,
     /// Since when it is paused.
     paused_at: Option<Time>,
     pauses: u64,
@@ -171,7 +171,7 @@ impl Pfc {
     pub(crate) fn miscounted(&self) -> Option<Miscount> {
         let mut found = vec![0; self.ports.len()];
         for port in &self.ports {
-            for Held { from, bytes } in self.queue_of(port).chain(port.sending) {
+            for BufferedPacket { from, bytes } in self.queue_of(port).chain(port.sending) {
                 found[from.index()] += bytes;
             }
         }
@@ -185,10 +185,10 @@ impl Pfc {
     }
 
     /// Packets that wait for a port.
-    fn queue_of(&self, port: &Port) -> impl Iterator<Item = Held> {
+    fn queue_of(&self, port: &Port) -> impl Iterator<Item = BufferedPacket> {
         std::iter::successors(port.first, |id| self.waiting[id.index()].next).map(|id| {
             let waiting = &self.waiting[id.index()];
-            Held { from: waiting.from, bytes: waiting.packet.wire_bytes() }
+            BufferedPacket { from: waiting.from, bytes: waiting.packet.wire_bytes() }
         })
     }
 
@@ -278,7 +278,7 @@ impl Network {
         let bytes = packet.wire_bytes();
         self.fabric.links[link.index()].release(bytes);
         self.offer(now, link, packet);
-        pfc.port(link).sending = Some(Held { from, bytes });
+        pfc.port(link).sending = Some(BufferedPacket { from, bytes });
         let idle_at = self.fabric.links[link.index()].idle_at();
         self.queue.push(idle_at, Event::PortIdle { link });
     }
@@ -295,7 +295,7 @@ impl Network {
     }
 
     /// A packet has left its switch.
-    fn give_back(&mut self, pfc: &mut Pfc, now: Time, left: Held) {
+    fn give_back(&mut self, pfc: &mut Pfc, now: Time, left: BufferedPacket) {
         let share = pfc.port(left.from);
         share.share_bytes -= left.bytes;
         if share.stopping && share.share_bytes <= share.thresholds.xon_bytes {
@@ -376,7 +376,7 @@ impl Network {
             let bytes = packet.wire_bytes();
             self.fabric.links[link.index()].release(bytes);
             self.lose(packet.id, LossCause::Cut);
-            self.give_back(pfc, now, Held { from, bytes });
+            self.give_back(pfc, now, BufferedPacket { from, bytes });
         }
         self.resume(pfc, now, link);
     }

@@ -45,7 +45,8 @@ pub(crate) struct Expect {
 pub struct Bound {
     /// Its name, as in tables: "max/ideal".
     pub figure: &'static str,
-    /// Mean over the runs, or the worst of them, as the name says; `None` when no flow ended well, or none sent all the time.
+    /// Mean over the runs, or the worst of them, as the name says; `None` when no flow ended well,
+    /// or none sent all the time.
     pub mean: Option<f64>,
     /// It is expected not to be larger than this.
     pub most: Option<f64>,
@@ -53,7 +54,7 @@ pub struct Bound {
     pub least: Option<f64>,
 }
 
-/// What one run adds to the figures that its scenario may expect something of.
+/// The contribution of one run to the figures that its scenario may expect something of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Of the flows that are meant.
@@ -124,7 +125,7 @@ impl Bound {
         least.into_iter().chain(most).collect::<Vec<_>>().join(", ")
     }
 
-    /// How the mean misses its bounds; `None` when it does not.
+    /// Returns how the mean misses its bounds; `None` when it does not.
     #[must_use]
     pub fn missed(&self) -> Option<String> {
         let figure = self.figure;

@@ -32,7 +32,7 @@ use std::ops::Range;
 use std::path::Path;
 use thiserror::Error;
 
-/// Why a scenario file is refused.
+/// The reason why a scenario file is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}, {field}: {problem}")]
 pub struct ScenarioError {
@@ -40,7 +40,7 @@ pub struct ScenarioError {
     pub line: usize,
     /// The field, or the text of the line.
     pub field: String,
-    /// What is wrong, and what is allowed.
+    /// The problem: what is wrong, and what is allowed.
     pub problem: String,
 }
 
@@ -149,8 +149,8 @@ impl Scenario {
         shared + finite.iter().map(|flow| flow.bytes).sum::<u64>()
     }
 
-    /// Hosts of its network, and transfers of a run with the first seed: what the fuzz target picks small
-    /// scenarios by.
+    /// Hosts of its network, and transfers of a run with the first seed: what the fuzz target picks
+    /// small scenarios by.
     #[cfg(fuzzing)]
     #[must_use]
     pub fn size(&self) -> (u32, usize) {
@@ -206,7 +206,7 @@ impl Scenario {
         Ok(sim)
     }
 
-    /// What a run adds to the figures that the file may expect something of.
+    /// Returns what a run adds to the figures that the file may expect something of.
     #[must_use]
     pub fn figures(&self, outcome: &Outcome) -> Figures {
         self.file.expect.figures(outcome)
@@ -219,7 +219,7 @@ impl Scenario {
         self.file.expect.bounds(runs)
     }
 
-    /// What runs do not keep of what the file expects of their means, one line each.
+    /// Returns what runs do not keep of what the file expects of their means, one line each.
     #[must_use]
     pub fn missed(&self, outcomes: &[Outcome]) -> Vec<String> {
         let figures: Vec<Figures> = outcomes.iter().map(|outcome| self.figures(outcome)).collect();

@@ -61,8 +61,8 @@ pub(crate) struct Roce {
     pub(crate) window_packets: Option<Bounded<1, 1_000_000>>,
     /// Acknowledge each so many packets, and each quarter of the window; each when it is missing.
     pub(crate) ack_every_packets: Option<Bounded<1, 64>>,
-    /// Go back after this silence; 67,109 (4.096 x 2^14) when it is missing. The shortest there is has
-    /// 4.096 x 2.
+    /// Go back after this silence; 67,109 (4.096 x 2^14) when it is missing. The shortest there is
+    /// has 4.096 x 2.
     pub(crate) timeout_us: Option<Bounded<9, 60_000_000>>,
     /// Give up after so many silences and gaps in a row and one more; 7 when it is missing.
     pub(crate) retries: Option<Bounded<0, 7>>,

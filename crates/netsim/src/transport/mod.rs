@@ -22,7 +22,7 @@ use roce::QueuePair;
 use serde::{Deserialize, Serialize};
 use tcp::{Receiver, Sender};
 
-/// What a flow uses.
+/// The transport that a flow uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {

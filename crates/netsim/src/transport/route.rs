@@ -14,8 +14,8 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// The way of data and of acknowledgements, for a connection between two hosts. What an end sends has
-    /// that end's 5-tuple (`tuples`: protocol and ports), and takes one path.
+    /// The way of data and of acknowledgements, for a connection between two hosts. What an end
+    /// sends has that end's 5-tuple (`tuples`: protocol and ports), and takes one path.
     pub(super) fn both(
         ports: &Ports,
         hosts: Ends<HostId>,

@@ -2,8 +2,8 @@
 //!
 //! Packets follow each other without a gap on the first link, the last one, which may be short,
 //! takes the rest of the way, and its acknowledgement comes back. A transfer alone is no faster,
-//! whatever paths its packets take. Of transfers that begin together, the last ends at best when the
-//! busier of its hosts' links has carried all of them, and all links out of its racks and pods
+//! whatever paths its packets take. Of transfers that begin together, the last ends at best when
+//! the busier of its hosts' links has carried all of them, and all links out of its racks and pods
 //! together have carried what crosses them: where they are too few for their hosts, these decide.
 
 use super::Plan;

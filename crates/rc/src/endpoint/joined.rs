@@ -4,7 +4,8 @@ use super::{Endpoint, State};
 use crate::{DropReason, HEADER_MAX, Instant, Received, Transmit};
 
 impl Endpoint {
-    /// As [`Endpoint::handle_packet`], from a way on which packets may be joined (RC-1.15).
+    /// Handles a packet as [`Endpoint::handle_packet`] does, from a way on which packets may be
+    /// joined (RC-1.15).
     ///
     /// # Errors
     /// As [`Endpoint::handle_packet`].
@@ -20,9 +21,9 @@ impl Endpoint {
         result
     }
 
-    /// As [`Endpoint::poll_transmit`], for a way on which packets may be joined (RC-1.15): one with those that follow it
-    /// in its message, when all of them together have a payload of at most `joined_bytes`. The host gives this up for
-    /// 0 whenever it likes.
+    /// Returns packets as [`Endpoint::poll_transmit`] does, for a way on which they may be joined
+    /// (RC-1.15): one with those that follow it in its message, when all of them together have a
+    /// payload of at most `joined_bytes`. The host gives this up for 0 whenever it likes.
     #[inline]
     pub fn poll_joined(
         &mut self,

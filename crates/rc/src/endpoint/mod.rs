@@ -17,7 +17,7 @@ use crate::{
     Received, Reject, SendAttr, SendRequest, Service, Stats, Status, Transmit, WrId,
 };
 
-/// What an endpoint does at present. A host that has more states (INIT) keeps them itself.
+/// The state of an endpoint. A host that has more states (INIT) keeps them itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Nothing: not connected.
@@ -28,13 +28,14 @@ pub enum State {
     Sending,
     /// Receives, and finishes what was begun (SQD).
     Draining,
-    /// A work request of an unreliable connection failed: what is posted ends as flushed, what comes is received (SQE).
+    /// A work request of an unreliable connection failed: what is posted ends as flushed, what
+    /// comes is received (SQE).
     SendError,
     /// Failed: what is posted ends as flushed.
     Error,
 }
 
-/// What requester and responder use together.
+/// The state that requester and responder share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Shared by all endpoints of a host that has thousands.
@@ -43,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) mtu: Mtu,
     pub(crate) stats: Stats,
     pub(crate) events: VecDeque<Event>,
-    /// Of the way to the peer and back.
+    /// The round-trip time to the peer.
     pub(crate) rtt: Rtt,
     dest_qpn: u32,
 }
@@ -68,7 +69,7 @@ impl Shared {
     }
 }
 
-/// Whose arrival the host has in its hands.
+/// The half whose arrival the host has in its hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
     Requester,
@@ -89,8 +90,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint for queue pair `qpn` (24 bits), not connected. Endpoints with the same settings can
-    /// share them ([`Arc`]).
+    /// An endpoint for queue pair `qpn` (24 bits), not connected. Endpoints with the same settings
+    /// can share them ([`Arc`]).
     #[must_use]
     pub fn new(config: impl Into<Arc<Config>>, service: Service, qpn: u32) -> Self {
         let shared = Shared {
@@ -119,7 +120,7 @@ impl Endpoint {
         self.qpn
     }
 
-    /// What the endpoint does at present.
+    /// Returns the state of the endpoint.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
@@ -131,7 +132,8 @@ impl Endpoint {
         &self.shared.config
     }
 
-    /// Connects the receiving half (INIT to RTR). Does nothing unless the state is [`State::Reset`].
+    /// Connects the receiving half (INIT to RTR). Does nothing unless the state is
+    /// [`State::Reset`].
     pub fn ready_to_receive(&mut self, attr: ReceiveAttr) {
         self.begin_receiving(attr);
     }
@@ -179,12 +181,12 @@ impl Endpoint {
     }
 
     /// Takes a packet from the peer, whose address the host has checked. `bytes` starts at the base
-    /// transport header and holds at least all headers; `len` is the length of the whole packet with pad
-    /// and ICRC, which the host has verified or trusts.
+    /// transport header and holds at least all headers; `len` is the length of the whole packet
+    /// with pad and ICRC, which the host has verified or trusts.
     ///
     /// When the result names an [`Arrival`](crate::Arrival), do what it says and answer with
-    /// [`Endpoint::accept`], [`Endpoint::accept_atomic`] or [`Endpoint::reject`] before the next packet; a
-    /// packet not answered by then counts as lost. Call [`Endpoint::poll_transmit`] and
+    /// [`Endpoint::accept`], [`Endpoint::accept_atomic`] or [`Endpoint::reject`] before the next
+    /// packet; a packet not answered by then counts as lost. Call [`Endpoint::poll_transmit`] and
     /// [`Endpoint::poll_event`] after a batch.
     ///
     /// # Errors
@@ -221,8 +223,8 @@ impl Endpoint {
         self.note_failures();
     }
 
-    /// The arrival was not done. After [`Reject::NotReady`] it will come again; anything else ends a
-    /// reliable connection, and loses the message of an unreliable one.
+    /// The arrival was not done. After [`Reject::NotReady`] it will come again; anything else ends
+    /// a reliable connection, and loses the message of an unreliable one.
     pub fn reject(&mut self, _now: Instant, why: Reject) {
         match self.arrival.take() {
             Some(Half::Requester) => self.requester.reject(why),
@@ -232,9 +234,10 @@ impl Endpoint {
         self.note_failures();
     }
 
-    /// Gives up work request `id`, which [`Endpoint::poll_transmit`] named: the host cannot supply its
-    /// bytes, or may not. It ends with `status` when all before it have ended, and the endpoint fails
-    /// with it, of an unreliable connection its sending half alone. Call [`Endpoint::poll_event`].
+    /// Gives up work request `id`, which [`Endpoint::poll_transmit`] named: the host cannot supply
+    /// its bytes, or may not. It ends with `status` when all before it have ended, and the endpoint
+    /// fails with it, of an unreliable connection its sending half alone. Call
+    /// [`Endpoint::poll_event`].
     pub fn withdraw(&mut self, _now: Instant, id: WrId, status: Status) {
         if !self.requester.withdraw(id, status) && !self.shared.service.is_reliable() {
             self.recall(id, status);
@@ -242,25 +245,25 @@ impl Endpoint {
         self.note_failures();
     }
 
-    /// The host has done work request `id`, which [`Event::Execute`] named; with another `status` than
-    /// [`Status::Ok`] it could not, and the endpoint fails as with [`Endpoint::withdraw`]. Call
-    /// [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`] afterwards.
+    /// The host has done work request `id`, which [`Event::Execute`] named; with another `status`
+    /// than [`Status::Ok`] it could not, and the endpoint fails as with [`Endpoint::withdraw`].
+    /// Call [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`] afterwards.
     pub fn executed(&mut self, _now: Instant, id: WrId, status: Status) {
         self.requester.executed(id, status, &mut self.shared);
         self.note_failures();
     }
 
-    /// The host cannot supply the response with number `psn`, which [`Endpoint::poll_transmit`] returned since
-    /// anything was received: the peer may not read that memory any more. The peer is told, and the endpoint
-    /// fails. Of several only the first one need be named.
+    /// The host cannot supply the response with number `psn`, which [`Endpoint::poll_transmit`]
+    /// returned since anything was received: the peer may not read that memory any more. The peer
+    /// is told, and the endpoint fails. Of several only the first one need be named.
     pub fn refuse_response(&mut self, _now: Instant, psn: Psn) {
         self.responder.refuse_response(psn);
         self.note_failures();
     }
 
-    /// The host knows that nobody is there any more (ICMP port unreachable, a process that is gone):
-    /// the oldest work request ends as when retries are exhausted. An unreliable connection does not mind. Call
-    /// [`Endpoint::poll_event`].
+    /// The host knows that nobody is there any more (ICMP port unreachable, a process that is
+    /// gone): the oldest work request ends as when retries are exhausted. An unreliable connection
+    /// does not mind. Call [`Endpoint::poll_event`].
     pub fn peer_unreachable(&mut self, _now: Instant) {
         if self.shared.service.is_reliable() {
             self.requester.lose_peer();
@@ -268,8 +271,8 @@ impl Endpoint {
         self.note_failures();
     }
 
-    /// Begins no further work request (RTS to SQD); [`Event::Drained`] says when all that were begun have
-    /// ended.
+    /// Begins no further work request (RTS to SQD); [`Event::Drained`] says when all that were
+    /// begun have ended.
     pub fn drain(&mut self, _now: Instant) {
         if self.state == State::Sending {
             self.state = State::Draining;
@@ -285,8 +288,8 @@ impl Endpoint {
         }
     }
 
-    /// Moves to [`State::Error`]: all that is posted ends as flushed, the peer hears nothing more. Call
-    /// [`Endpoint::poll_event`].
+    /// Moves to [`State::Error`]: all that is posted ends as flushed, the peer hears nothing more.
+    /// Call [`Endpoint::poll_event`].
     pub fn fail(&mut self, _now: Instant) {
         self.fail_by_host();
     }
@@ -296,8 +299,8 @@ impl Endpoint {
         self.forget();
     }
 
-    /// Does what is due. Call when [`Endpoint::poll_timeout`] has passed (earlier is harmless), then
-    /// [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`].
+    /// Does what is due. Call when [`Endpoint::poll_timeout`] has passed (earlier is harmless),
+    /// then [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`].
     pub fn handle_timeout(&mut self, now: Instant) {
         if matches!(self.state, State::Sending | State::Draining) {
             self.requester.handle_timeout(now, &mut self.shared);
@@ -305,16 +308,16 @@ impl Endpoint {
         }
     }
 
-    /// When [`Endpoint::handle_timeout`] must be called next; `None` when nothing waits for time. Ask
-    /// again after any other call.
+    /// Returns when [`Endpoint::handle_timeout`] must be called next; `None` when nothing waits for
+    /// time. Ask again after any other call.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.requester.next_timeout()
     }
 
-    /// The next packet to send now: answers first, then requests. Call until it returns `None`, after every
-    /// other call that takes `&mut self`. It may be interrupted, after any packet, and resumed later:
-    /// a long READ of the peer is answered packet by packet.
+    /// The next packet to send now: answers first, then requests. Call until it returns `None`,
+    /// after every other call that takes `&mut self`. It may be interrupted, after any packet, and
+    /// resumed later: a long READ of the peer is answered packet by packet.
     #[inline]
     pub fn poll_transmit(
         &mut self,
@@ -349,14 +352,15 @@ impl Endpoint {
         self.in_flight() == 0 && !self.responder.has_work()
     }
 
-    /// Sends no request for the first time until all that were sent are acknowledged, but for one more packet that
-    /// asks for that (RC-3.14). For hosts that change the way to the peer, when nothing may overtake anything.
+    /// Sends no request for the first time until all that were sent are acknowledged, but for one
+    /// more packet that asks for that (RC-3.14). For hosts that change the way to the peer, when
+    /// nothing may overtake anything.
     pub fn pause_requests(&mut self) {
         self.requester.pause_once();
     }
 
-    /// A mark that grows with each number that a request takes, until the endpoint is reset; to be compared with
-    /// [`Endpoint::acknowledged`].
+    /// A mark that grows with each number that a request takes, until the endpoint is reset; to be
+    /// compared with [`Endpoint::acknowledged`].
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.requester.sent_and_acknowledged().0

@@ -39,8 +39,8 @@ impl Endpoint {
         }
     }
 
-    /// A work request of an unreliable connection ends when its last packet is handed out, which the host then could
-    /// not send.
+    /// A work request of an unreliable connection ends when its last packet is handed out, which
+    /// the host then could not send.
     #[cold]
     pub(super) fn recall(&mut self, id: WrId, status: Status) {
         let is_it = |event: &&mut Event| **event == Event::Completed { id, status: Status::Ok };
@@ -49,7 +49,8 @@ impl Endpoint {
         self.stop_sending(None);
     }
 
-    /// Work requests end, the oldest one with `first`, the rest as flushed; receiving goes on (RC-7.3).
+    /// Work requests end, the oldest one with `first`, the rest as flushed; receiving goes on
+    /// (RC-7.3).
     fn stop_sending(&mut self, first: Option<Status>) {
         if matches!(self.state, State::Sending | State::Draining) {
             self.state = State::SendError;
@@ -63,8 +64,8 @@ impl Endpoint {
         self.responder.silence();
     }
 
-    /// Everything posted ends: the oldest work request with `first`, the rest as flushed. The responder
-    /// still says what it has to say.
+    /// Everything posted ends: the oldest work request with `first`, the rest as flushed. The
+    /// responder still says what it has to say.
     fn end(&mut self, cause: Cause, first: Option<Status>, receive: Option<Status>) {
         if self.state == State::Error {
             return;

@@ -56,8 +56,8 @@ impl Requester {
         Ok(())
     }
 
-    /// Takes all before `upto` as done; false when a READ or an atomic stands in the way whose answer is
-    /// missing (RC-3.4).
+    /// Takes all before `upto` as done; false when a READ or an atomic stands in the way whose
+    /// answer is missing (RC-3.4).
     pub(super) fn advance(&mut self, now: Instant, upto: Seq, shared: &mut Shared) -> bool {
         while self.una < upto {
             let Some(front) = self.queue.front() else { break };

@@ -1,7 +1,8 @@
 //! Repeating before the acknowledgement timeout (RC-4.5 to RC-4.7): where the host lets it.
 //!
-//! The acknowledgement timeout decides how long a silent peer is borne, and is chosen for that. What is lost is
-//! repeated as soon as an answer is overdue, by what was measured. None of it counts as a failure.
+//! The acknowledgement timeout decides how long a silent peer is borne, and is chosen for that.
+//! What is lost is repeated as soon as an answer is overdue, by what was measured. None of it
+//! counts as a failure.
 
 use super::Requester;
 use super::queue::{Entry, LocalStep};
@@ -15,17 +16,17 @@ const COPIES: u8 = 3;
 /// The time-out is doubled so often at most.
 const BACKOFF_MAX: u32 = 20;
 
-/// What is known of the way to the peer and back.
+/// The state of the way to the peer and back, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Early {
     /// Something is overdue from then on.
     pub(super) due: Option<Instant>,
-    /// The packet that is timed, and when it left. After a loss nothing is timed any more that left before: its answer
-    /// may have waited for a repetition.
+    /// The packet that is timed, and when it left. After a loss nothing is timed any more that left
+    /// before: its answer may have waited for a repetition.
     timed: Option<(Seq, Instant)>,
     /// Times that something was overdue since a packet was timed.
     backoff: u32,
-    /// When packets were sent again last.
+    /// The time at which packets were sent again last.
     pub(super) repeated_at: Instant,
     /// Copies of the newest acknowledgement.
     copies: u8,
@@ -33,11 +34,12 @@ pub(super) struct Early {
     before: Option<Before>,
 }
 
-/// How it was before something was overdue.
+/// The state before something was overdue.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     window: Window,
-    /// What was sent by then: once all of it is acknowledged, nothing is left to find out.
+    /// The number up to which packets were sent by then: once all of it is acknowledged, nothing is
+    /// left to find out.
     sent: Seq,
 }
 
@@ -90,7 +92,8 @@ impl Early {
         }
     }
 
-    /// What comes now is the answer to what was sent again last, as far as the time that it took can tell.
+    /// Answers whether what comes now is the answer to what was sent again last, as far as the time
+    /// that it took can tell.
     #[cold]
     fn answers_repetition(&self, now: Instant, shared: &Shared) -> bool {
         let ns = now.ns_since(self.repeated_at);
@@ -106,7 +109,7 @@ impl Early {
         now.ns_since(self.repeated_at) >= smoothed_ns / 2
     }
 
-    /// What was sent before is as good as lost: what is known of it counts no more.
+    /// Notes that what was sent before is as good as lost: what is known of it counts no more.
     pub(super) fn note_loss(&mut self, now: Instant) {
         (self.repeated_at, self.copies) = (now, 0);
         (self.timed, self.before) = (None, None);
@@ -114,7 +117,8 @@ impl Early {
 }
 
 impl Requester {
-    /// An answer is overdue (RC-4.5). The oldest packet goes first, alone: its answer says what became of the others.
+    /// An answer is overdue (RC-4.5). The oldest packet goes first, alone: its answer says what
+    /// became of the others.
     pub(super) fn repeat_overdue(&mut self, now: Instant, shared: &mut Shared) {
         let early = &mut self.retry.early;
         early.due = None;
@@ -134,8 +138,8 @@ impl Requester {
         self.retry.arm_early(now, shared);
     }
 
-    /// The peer says again that the oldest packet is missing, which was repeated: so was the repetition lost
-    /// (RC-4.6). Answers on their way when it was sent say nothing new.
+    /// The peer says again that the oldest packet is missing, which was repeated: so was the
+    /// repetition lost (RC-4.6). Answers on their way when it was sent say nothing new.
     pub(super) fn repeat_again(&mut self, now: Instant, shared: &mut Shared) {
         let is_possible = shared.config.rto_floor_ns > 0
             && self.next > self.una
@@ -150,8 +154,8 @@ impl Requester {
         }
     }
 
-    /// The newest acknowledgement comes again, while packets are on their way behind it: what came to the peer since
-    /// is old (RC-4.7).
+    /// The newest acknowledgement comes again, while packets are on their way behind it: what came
+    /// to the peer since is old (RC-4.7).
     pub(super) fn note_copy(&mut self, now: Instant, shared: &mut Shared) {
         let early = &mut self.retry.early;
         early.copies = early.copies.saturating_add(1);
@@ -160,8 +164,8 @@ impl Requester {
         }
     }
 
-    /// Acknowledged is more than was sent again when something was overdue: it was late and not lost. All goes on
-    /// as if nothing had been overdue.
+    /// Acknowledged is more than was sent again when something was overdue: it was late and not
+    /// lost. All goes on as if nothing had been overdue.
     pub(super) fn note_acknowledged_unsent(&mut self, shared: &Shared) {
         self.next = self.una;
         self.flight_bytes = 0;
@@ -171,7 +175,7 @@ impl Requester {
         }
     }
 
-    /// From now on nothing that was sent is sent again.
+    /// Sends nothing again from now on that was sent already.
     fn go_forward(&mut self, shared: &Shared) {
         let (una, sent, mtu) = (self.una, self.sent, shared.mtu);
         let is_past = |entry: &Entry| {

@@ -1,7 +1,8 @@
 //! The requester: work requests, their packets, and what comes back.
 //!
-//! All it has in flight lies between `una`, the oldest number that is not acknowledged, and `sent`, the
-//! first that was never sent. `next` is the number to send next; going back is setting it to `una`.
+//! All it has in flight lies between `una`, the oldest number that is not acknowledged, and `sent`,
+//! the first that was never sent. `next` is the number to send next; going back is setting it to
+//! `una`.
 
 mod acknowledge;
 mod early;
@@ -113,8 +114,8 @@ impl Requester {
         Ok(())
     }
 
-    /// The host cannot do a work request. It ends like that once all before it have ended. False when it has
-    /// ended before.
+    /// The host cannot do a work request. It ends like that once all before it have ended. False
+    /// when it has ended before.
     pub(crate) fn withdraw(&mut self, id: WrId, status: Status) -> bool {
         let found = self.queue.iter().rposition(|entry| entry.request.id == id);
         let Some(place) = found else { return false };
@@ -132,7 +133,7 @@ impl Requester {
         }
     }
 
-    /// Why the oldest work request has failed, once.
+    /// Returns, once, why the oldest work request has failed.
     pub(crate) fn take_failure(&mut self) -> Option<Status> {
         self.failure.take()
     }

@@ -13,11 +13,11 @@ pub(super) struct Entry {
     pub(super) packets: u32,
     /// The host cannot do it: it ends like that when its turn has come.
     pub(super) fault: Option<Status>,
-    /// How far the host is with it, if it is the host's to do.
+    /// The progress of the host with it, if it is the host's to do.
     pub(super) local: LocalStep,
 }
 
-/// How far the host is with what it does itself.
+/// The progress of the host with what it does itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LocalStep {
     /// Its turn has not come, or it is not the host's to do.
@@ -32,7 +32,7 @@ impl Entry {
         self.first.plus(self.packets as u64)
     }
 
-    /// Where the bytes of packet `index` begin; the message's length behind the last one.
+    /// Returns where the bytes of packet `index` begin; the message's length behind the last one.
     pub(super) fn offset(&self, index: u64, mtu: Mtu) -> u32 {
         let at = index.saturating_mul(u64::from(mtu.bytes()));
         u32::try_from(at).unwrap_or(u32::MAX).min(self.request.len)
@@ -47,8 +47,9 @@ impl Entry {
         u64::from(at(to)) - u64::from(at(from))
     }
 
-    /// The end of the READ request that `seq` belongs to: a long READ is asked for in several, always cut
-    /// at the same places, so that repetitions ask for a part of what was asked for (RC-3.6).
+    /// The end of the READ request that `seq` belongs to: a long READ is asked for in several,
+    /// always cut at the same places, so that repetitions ask for a part of what was asked for
+    /// (RC-3.6).
     pub(super) fn piece_end(&self, seq: Seq, config: &Config) -> Seq {
         let piece = u64::from(config.read_packets_max.clamp(1, 1 << 22));
         let index = seq.since(self.first);

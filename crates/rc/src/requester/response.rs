@@ -6,7 +6,7 @@ use crate::endpoint::Shared;
 use crate::wire::{Headers, Kind, Syndrome};
 use crate::{Arrival, DropReason, Instant, Operation, ReadData, Reject, Status};
 
-/// What an answer means to the operation at the head of the queue.
+/// The meaning of an answer for the operation at the head of the queue.
 #[derive(Debug)]
 enum Answer {
     /// It does not belong to that operation.
@@ -111,7 +111,7 @@ impl Requester {
         }
     }
 
-    /// What came last was not answered: it counts as lost.
+    /// Forgets what came last, which was not answered: it counts as lost.
     pub(crate) fn forget_arrival(&mut self) {
         self.answering = 0;
     }

@@ -22,7 +22,7 @@ pub(super) struct Retry {
     rnr_until: Option<Instant>,
     /// Packets from there on were repeated because they were missing; not twice for one gap.
     repeated_from: Option<Seq>,
-    /// What is repeated before the timeout.
+    /// The state of repetitions before the timeout.
     pub(super) early: Early,
 }
 
@@ -172,7 +172,7 @@ impl Requester {
         Ok(())
     }
 
-    /// From now on everything unacknowledged is sent again.
+    /// Sends everything unacknowledged again from now on.
     pub(super) fn go_back(&mut self) {
         self.next = self.una;
         // What is repeated need not ask for an acknowledgement at its end.

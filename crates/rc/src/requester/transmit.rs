@@ -91,8 +91,8 @@ impl Requester {
         is_draining || (entry.request.is_fenced && awaits_answers)
     }
 
-    /// The next packet, unless something holds it, with those that are joined to it when that makes no more than
-    /// `joined_bytes`.
+    /// The next packet, unless something holds it, with those that are joined to it when that makes
+    /// no more than `joined_bytes`.
     #[inline]
     fn choose(&self, shared: &Shared, joined_bytes: u32) -> Option<Choice> {
         let entry = *self.queue.get(self.cursor)?;
@@ -125,7 +125,8 @@ impl Requester {
         Some(Choice { entry, end, bytes })
     }
 
-    /// Packets of the message of `entry` that leave as one: none that is repeated, and no more than the window admits.
+    /// Packets of the message of `entry` that leave as one: none that is repeated, and no more than
+    /// the window admits.
     fn joinable(&self, entry: &Entry, shared: &Shared, joined_bytes: u32) -> u64 {
         if joined_bytes < shared.mtu.bytes() || self.next < self.sent {
             return 1;
@@ -135,15 +136,17 @@ impl Requester {
         shared.mtu.joinable(bytes, packets.min(entry.end().since(self.next)))
     }
 
-    /// Whether this packet asks for an acknowledgement: at the end of each message or of each so many,
-    /// each quarter of the window, and when the window is full and nothing in it asks (RC-3.8).
+    /// Whether this packet asks for an acknowledgement: at the end of each message or of each so
+    /// many, each quarter of the window, and when the window is full and nothing in it asks
+    /// (RC-3.8).
     fn wants_ack(&mut self, choice: &Choice, is_last: bool, shared: &Shared) -> bool {
         self.since_ack_request += choice.end.since(self.next) as u32;
         self.messages_since_ack_request += u32::from(is_last);
         let packets = u64::from(self.window.packets());
         let flight = choice.end.since(self.una);
         let flight_bytes = self.flight_bytes + choice.bytes;
-        // Where the window is always full an answer is on its way, and the next one is asked for in its turn.
+        // Where the window is always full an answer is on its way, and the next one is asked for in
+        // its turn.
         let is_unasked = u64::from(self.since_ack_request) >= flight;
         let is_full = is_unasked && !self.window.admits(flight, flight_bytes, 1, choice.bytes);
         let is_quarter = u64::from(self.since_ack_request) >= (packets / 4).max(1);
@@ -157,8 +160,8 @@ impl Requester {
         wants
     }
 
-    /// A SEND or WRITE is behind the work request that is being sent, and waits for nothing but its turn:
-    /// it will ask for what is before it, too.
+    /// A SEND or WRITE is behind the work request that is being sent, and waits for nothing but its
+    /// turn: it will ask for what is before it, too.
     fn is_followed(&self) -> bool {
         self.queue.get(self.cursor + 1).is_some_and(|next| {
             let op = next.request.op;

@@ -1,6 +1,6 @@
 //! What the host says of an arrival (RC-5.4, RC-5.5).
 
-use super::{Answer, Nak, Responder, Step, Told, Waiting};
+use super::{Answer, Nak, NakState, Responder, Step, Waiting};
 use crate::endpoint::Shared;
 use crate::wire::NakCode;
 use crate::{Psn, Reject, Status};
@@ -46,7 +46,7 @@ impl Responder {
         match why {
             Reject::NotReady => {
                 self.nak = Some(Nak::NotReady);
-                self.told = Told::NotReady;
+                self.nak_state = NakState::NotReady;
             }
             Reject::Invalidate => {
                 self.take_without_key(&waiting);

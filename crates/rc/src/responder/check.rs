@@ -8,7 +8,7 @@ use crate::{
     SendData, SendEnd, Status, Verify, WriteData, WriteReceive,
 };
 
-/// What is wrong with a packet that the host has to look at first.
+/// The result of a check: the arrival and what becomes of it, or the reason to drop the packet.
 type Checked = Result<(Arrival, Step, bool), DropReason>;
 
 impl Responder {

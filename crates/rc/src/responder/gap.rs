@@ -1,19 +1,19 @@
 //! Packets that are missing, and what the peer is told of them (RC-5.2, RC-4.6).
 
-use super::{Nak, Responder, Told};
+use super::{Nak, NakState, Responder};
 use crate::endpoint::Shared;
 use crate::{DropReason, Instant};
 
 impl Responder {
-    /// A packet is missing. The peer is told once; where the host lets it, again when what it repeated should have
-    /// come and later packets come instead.
+    /// A packet is missing. The peer is told once; where the host lets it, again when what it
+    /// repeated should have come and later packets come instead.
     pub(super) fn note_gap(&mut self, now: Instant, shared: &Shared) -> DropReason {
-        let is_first = match self.told {
-            Told::Nothing => true,
-            Told::Missing { at, .. } if now.ns_since(at) >= self.patience_ns(shared) => false,
-            Told::Missing { .. } | Told::NotReady => return DropReason::Gap,
+        let is_first = match self.nak_state {
+            NakState::Nothing => true,
+            NakState::Missing { at, .. } if now.ns_since(at) >= self.patience_ns(shared) => false,
+            NakState::Missing { .. } | NakState::NotReady => return DropReason::Gap,
         };
-        self.told = Told::Missing { at: now, is_first };
+        self.nak_state = NakState::Missing { at: now, is_first };
         self.nak = Some(Nak::Sequence);
         DropReason::Gap
     }
@@ -21,7 +21,7 @@ impl Responder {
     /// The expected packet has come.
     #[inline]
     pub(super) fn note_expected(&mut self, now: Instant) {
-        if self.told != Told::Nothing {
+        if self.nak_state != NakState::Nothing {
             self.end_gap(now);
         }
     }
@@ -29,14 +29,15 @@ impl Responder {
     #[cold]
     fn end_gap(&mut self, now: Instant) {
         // Of one that was told of twice it is not known which time was heard.
-        if let Told::Missing { at, is_first: true } = self.told {
+        if let NakState::Missing { at, is_first: true } = self.nak_state {
             let ns = now.ns_since(at).max(1);
             self.gap_ns = Some(self.gap_ns.map_or(ns, |old| old - old / 8 + ns / 8));
         }
-        self.told = Told::Nothing;
+        self.nak_state = NakState::Nothing;
     }
 
-    /// How long the peer has to close a gap: two round trips, because nothing is lost by the second.
+    /// Returns how long the peer has to close a gap: two round trips, because nothing is lost by
+    /// the second.
     fn patience_ns(&self, shared: &Shared) -> u64 {
         let floor_ns = shared.config.rto_floor_ns;
         if floor_ns == 0 {

@@ -34,20 +34,20 @@ enum Nak {
     Refusal(NakCode, Seq),
 }
 
-/// What the peer was told of the expected packet, since the one before it came.
+/// The news that the peer has had of the expected packet since the one before it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum NakState {
     Nothing,
-    /// That it is missing; when, and whether that was the first time.
+    /// The peer was told that it is missing; when, and whether that was the first time.
     Missing {
         at: Instant,
         is_first: bool,
     },
-    /// That there is no receive for it.
+    /// The peer was told that there is no receive for it.
     NotReady,
 }
 
-/// What becomes of an arrival when the host accepts it.
+/// The step that an arrival leads to when the host accepts it.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A packet of a message: what is being received afterwards.
@@ -74,7 +74,7 @@ struct Waiting {
     step: Step,
 }
 
-/// Why the responder failed.
+/// The reason why the responder failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Option<NakCode>,
@@ -95,14 +95,14 @@ pub(crate) struct Responder {
     /// An acknowledgement is to be sent.
     owes_ack: bool,
     nak: Option<Nak>,
-    /// What the peer was told of the expected packet.
-    told: Told,
-    /// From telling the peer of a gap until it was closed, smoothed.
+    /// The news that the peer has had of the expected packet.
+    nak_state: NakState,
+    /// The time from telling the peer of a gap until it was closed, smoothed.
     gap_ns: Option<u64>,
     waiting: Option<Waiting>,
     /// The response that was handed out last, for a host that cannot supply it.
     handed_out: Option<Seq>,
-    /// Only what the peer must still be told is sent.
+    /// The responder is closed: it sends only what the peer must still be told.
     is_closed: bool,
     failure: Option<Failure>,
 }
@@ -118,7 +118,7 @@ impl Responder {
             resources: Resources::new(attr.max_dest_rd_atomic),
             owes_ack: false,
             nak: None,
-            told: Told::Nothing,
+            nak_state: NakState::Nothing,
             gap_ns: None,
             waiting: None,
             handed_out: None,
@@ -135,12 +135,12 @@ impl Responder {
         self.attr.min_rnr_timer = code;
     }
 
-    /// Why the responder has failed, once.
+    /// Returns, once, why the responder has failed.
     pub(crate) fn take_failure(&mut self) -> Option<Failure> {
         self.failure.take()
     }
 
-    /// What came last was not answered: it counts as never received.
+    /// Forgets what came last, which was not answered: it counts as never received.
     pub(crate) fn forget_arrival(&mut self) {
         self.waiting = None;
     }

@@ -13,7 +13,8 @@ pub(super) const fn fits(message: Option<Message>, kind: Kind) -> bool {
     }
 }
 
-/// The payload is as long as a packet in that place of a message has it, with so many joined to it (RC-1.15).
+/// The payload is as long as a packet in that place of a message has it, with so many joined to it
+/// (RC-1.15).
 pub(super) const fn has_length(kind: Kind, payload_len: u32, joined: u8, mtu: Mtu) -> bool {
     // All but the last of them are full.
     let Some(last) = payload_len.checked_sub(joined as u32 * mtu.bytes()) else { return false };

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use crate::Range;
 use crate::id::Seq;
 
-/// What a request is answered with.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The bytes of this range.
     Read(Range),
-    /// What an atomic found.
+    /// The value that an atomic found.
     Original(u64),
     /// A response without bytes, to a FLUSH or an ATOMIC WRITE.
     Empty,
@@ -41,9 +41,9 @@ pub(super) struct Resource {
 pub(super) struct Resources {
     list: VecDeque<Resource>,
     capacity: usize,
-    /// Those with responses to send.
+    /// The number of requests with responses to send.
     waiting: usize,
-    /// Those whose responses were never all sent.
+    /// The number of requests whose responses were never all sent.
     unanswered: usize,
 }
 
@@ -52,8 +52,9 @@ impl Resources {
         Self { capacity: usize::from(capacity), ..Self::default() }
     }
 
-    /// One more would be more than the requester may have outstanding: all these were not even answered
-    /// yet. Those that are answered again do not count, for late copies of requests ask for that, too.
+    /// One more would be more than the requester may have outstanding: all these were not even
+    /// answered yet. Those that are answered again do not count, for late copies of requests ask
+    /// for that, too.
     pub(super) fn is_full(&self) -> bool {
         self.unanswered >= self.capacity
     }

@@ -1,7 +1,7 @@
 //! What leaves a responder, in order: responses, then a refusal, then an acknowledgement (RC-6).
 
 use super::resources::{Answer, Resource};
-use super::{Nak, Responder, Told};
+use super::{Nak, NakState, Responder};
 use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::wire::{Aeth, Bth, Headers, Kind, NakCode, Syndrome, pad_of};
@@ -35,8 +35,8 @@ impl Responder {
         None
     }
 
-    /// The host cannot supply response `psn`, which was handed out: the peer may not read that memory any
-    /// more. The first one that is missing counts.
+    /// The host cannot supply response `psn`, which was handed out: the peer may not read that
+    /// memory any more. The first one that is missing counts.
     pub(crate) fn refuse_response(&mut self, psn: Psn) {
         let Some(newest) = self.handed_out else { return };
         let seq = newest.near(psn);
@@ -60,14 +60,15 @@ impl Responder {
         }
     }
 
-    /// The number that is told of. It may have moved since; what comes behind it is no news to the peer.
+    /// The number that is told of. It may have moved since; what comes behind it is no news to the
+    /// peer.
     fn number(&mut self, now: Instant, nak: Nak) -> Seq {
         match nak {
             Nak::Sequence => {
-                let is_first = !matches!(self.told, Told::Missing { is_first: false, .. });
-                self.told = Told::Missing { at: now, is_first };
+                let is_first = !matches!(self.nak_state, NakState::Missing { is_first: false, .. });
+                self.nak_state = NakState::Missing { at: now, is_first };
             }
-            Nak::NotReady => self.told = Told::NotReady,
+            Nak::NotReady => self.nak_state = NakState::NotReady,
             Nak::Refusal(_, seq) => return seq,
         }
         self.expected

@@ -21,7 +21,7 @@ pub const DEFAULT_PKEY: u16 = 0xFFFF;
 /// A base transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bth {
-    /// What the packet is.
+    /// The kind of packet.
     pub opcode: Opcode,
     /// The receiver's program asked to be woken by such messages.
     pub is_solicited: bool,
@@ -39,8 +39,8 @@ pub struct Bth {
     pub dest_qpn: u32,
     /// The responder is to acknowledge at once.
     pub wants_ack: bool,
-    /// Packets that follow in the message and are joined to this one, 0..=63 (RC-1.15). The bits are reserved, and
-    /// mean nothing in what came over a network.
+    /// Packets that follow in the message and are joined to this one, 0..=63 (RC-1.15). The bits
+    /// are reserved, and mean nothing in what came over a network.
     pub joined: u8,
     /// Packet sequence number.
     pub psn: Psn,

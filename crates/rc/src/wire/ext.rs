@@ -53,9 +53,9 @@ pub struct AtomicEth {
     pub va: u64,
     /// Remote key.
     pub rkey: u32,
-    /// What to swap in, or to add.
+    /// The value to swap in, or to add.
     pub swap_or_add: u64,
-    /// What to compare with.
+    /// The value to compare with.
     pub compare: u64,
 }
 
@@ -75,7 +75,7 @@ impl AtomicEth {
     }
 }
 
-/// Why a responder refuses a request for good.
+/// The reason why a responder refuses a request for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum NakCode {
@@ -91,7 +91,7 @@ pub enum NakCode {
     InvalidQueue = 4,
 }
 
-/// What became of a request.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
     /// Done; 5 bits of credits, 31 for "not counted".
@@ -138,7 +138,7 @@ impl Syndrome {
 /// An acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aeth {
-    /// What became of the request.
+    /// The answer to the request.
     pub syndrome: Syndrome,
     /// Messages that the responder has completed, 24 bits.
     pub msn: u32,
@@ -158,7 +158,7 @@ impl Aeth {
     }
 }
 
-/// Where an unreliable datagram comes from.
+/// The origin of an unreliable datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deth {
     /// Queue key.
@@ -181,12 +181,12 @@ impl Deth {
     }
 }
 
-/// What a FLUSH asks for.
+/// The extent that a FLUSH asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feth {
-    /// What was written is to be visible to everyone.
+    /// Makes what was written visible to everyone.
     pub is_global: bool,
-    /// What was written is to survive a loss of power.
+    /// Makes what was written survive a loss of power.
     pub is_persistent: bool,
     /// The whole memory region, not the range of the RETH.
     pub is_whole_region: bool,

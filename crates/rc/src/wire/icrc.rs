@@ -17,8 +17,8 @@ const UDP: u8 = 17;
 /// The network layer's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addresses {
-    /// IPv4, with the identification of its header: 0 from a socket that is not connected and sets "do
-    /// not fragment".
+    /// IPv4, with the identification of its header: 0 from a socket that is not connected and sets
+    /// "do not fragment".
     V4 {
         /// Source address.
         src: Ipv4Addr,
@@ -38,7 +38,7 @@ pub enum Addresses {
     },
 }
 
-/// What the CRC covers before the packet.
+/// The fields before the packet that the CRC covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Addresses of the network layer.
@@ -54,8 +54,8 @@ pub struct Route {
 pub struct Icrc(Hasher);
 
 impl Icrc {
-    /// Begins with everything before the packet; `packet_len` is the length of the packet with pad and
-    /// ICRC.
+    /// Begins with everything before the packet; `packet_len` is the length of the packet with pad
+    /// and ICRC.
     #[must_use]
     pub fn new(route: &Route, packet_len: usize) -> Self {
         let udp_len = packet_len.saturating_add(8).min(usize::from(u16::MAX)) as u16;

@@ -42,13 +42,13 @@ pub struct Headers {
     pub deth: Deth,
     /// Remote memory.
     pub reth: Reth,
-    /// What a FLUSH asks for.
+    /// The extent that a FLUSH asks for.
     pub feth: Feth,
     /// Operands of an atomic.
     pub atomic: AtomicEth,
-    /// What became of a request.
+    /// The answer to a request.
     pub aeth: Aeth,
-    /// What an atomic found.
+    /// The value that an atomic found.
     pub original: u64,
     /// Immediate data.
     pub imm: u32,

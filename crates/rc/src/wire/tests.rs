@@ -18,8 +18,8 @@ const NAK: &str = "1140ffff0012345600fedcba620000077cb61c0c";
 /// `IP(..., id=0x4d2, tos=1, ttl=9)` without DF, `opcode=0x00, becn=1 / Raw(bytes(range(64)))`.
 const WITH_ID: &str = "0040ffff4012345600fedcba000102030405060708090a0b0c0d0e0f101112131415161718191a1b\
                        1c1d1e1f202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f8d84a12b";
-/// `IPv6(src="fd00::1", dst="fd00::2", tc=2, hlim=7, fl=0x12345) / UDP(sport=50001, ...)`, `opcode=0x04,
-/// padcount=3, ackreq=1 / Raw(b"hello\0\0\0")`.
+/// `IPv6(src="fd00::1", dst="fd00::2", tc=2, hlim=7, fl=0x12345) / UDP(sport=50001, ...)`,
+/// `opcode=0x04, padcount=3, ackreq=1 / Raw(b"hello\0\0\0")`.
 const SEND_ONLY_V6: &str = "0470ffff0012345680fedcba68656c6c6f0000005826d7cd";
 /// The same network, `opcode=0x11 / AETH(syndrome=0x2e, msn=7)`.
 const RNR_NAK_V6: &str = "1140ffff0012345600fedcba2e0000074fe8541d";

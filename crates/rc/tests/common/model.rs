@@ -1,5 +1,5 @@
-//! A responder as plain as can be, written from the rules and not from the engine: 24-bit numbers, one
-//! list of what is to be said, memory at hand. It is slow and has no states but these.
+//! A responder as plain as can be, written from the rules and not from the engine: 24-bit numbers,
+//! one list of what is to be said, memory at hand. It is slow and has no states but these.
 
 use rc::wire::{Kind, NakCode, Syndrome};
 use rc::{Access, Status};
@@ -7,8 +7,8 @@ use rc::{Access, Status};
 use super::craft::Craft;
 use super::host::{BASE, KEY, READ_KEY};
 
-/// Something said: kind, number, bytes or result, and what an acknowledgement says.
-pub type Said = (Kind, u32, u64, Syndrome);
+/// A reply: kind, number, bytes or result, and what an acknowledgement says.
+pub type Reply = (Kind, u32, u64, Syndrome);
 
 const INVALID: NakCode = NakCode::InvalidRequest;
 
@@ -38,7 +38,7 @@ pub struct Model {
     /// The first packet of the message that is being received, and bytes so far.
     pub message: Option<(Craft, usize)>,
     stored: Vec<Stored>,
-    say: Vec<Said>,
+    say: Vec<Reply>,
     ack: bool,
     last: Option<(u32, Syndrome)>,
     told: bool,
@@ -271,7 +271,7 @@ impl Model {
         self.ack = false;
         if self.stored.len() > self.limit {
             let old = self.stored.remove(0);
-            let is_old = |said: &Said| (said.1 + (1 << 24) - old.first) % (1 << 24) < old.count;
+            let is_old = |said: &Reply| (said.1 + (1 << 24) - old.first) % (1 << 24) < old.count;
             self.say.retain(|said| !is_old(said));
         }
         let stored = self.stored.last().expect("just stored").clone();
@@ -330,9 +330,9 @@ impl Model {
         if is_same && !is_waiting {
             let mut later = std::mem::take(&mut self.say);
             let belongs =
-                |said: &Said| (said.1 + (1 << 24) - stored.first) % (1 << 24) < stored.count;
+                |said: &Reply| (said.1 + (1 << 24) - stored.first) % (1 << 24) < stored.count;
             later.retain(|said| !belongs(said));
-            let is_before = |said: &Said| (said.1 + (1 << 24) - psn) % (1 << 24) > 1 << 23;
+            let is_before = |said: &Reply| (said.1 + (1 << 24) - psn) % (1 << 24) > 1 << 23;
             let place = later.iter().take_while(|said| is_before(said)).count();
             self.say = later[..place].to_vec();
             self.answer(&stored, skip);
@@ -341,7 +341,7 @@ impl Model {
     }
 
     /// Everything there is to say.
-    pub fn said(&mut self) -> Vec<Said> {
+    pub fn said(&mut self) -> Vec<Reply> {
         let mut said = std::mem::take(&mut self.say);
         self.stored.iter_mut().for_each(|stored| stored.is_open = false);
         let newest = (self.expected + (1 << 24) - 1) % (1 << 24);

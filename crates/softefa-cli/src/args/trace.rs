@@ -27,7 +27,8 @@ pub(crate) struct TraceArgs {
     /// Leave out what came at this time and later.
     #[arg(long, value_name = "SECONDS", value_parser = parse_time)]
     pub(crate) to: Option<Duration>,
-    /// Traces (softefa run --trace) and captures (--pcap, softefa pcap); several become one time line.
+    /// Traces (softefa run --trace) and captures (--pcap, softefa pcap); several become one time
+    /// line.
     #[arg(required = true, value_name = "TRACE-OR-PCAP")]
     pub(crate) files: Vec<PathBuf>,
 }

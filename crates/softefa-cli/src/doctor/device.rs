@@ -129,7 +129,8 @@ fn directory() -> Finding {
     }
 }
 
-/// The child: opens two devices, sends a stream from one to the other, and prints what they counted.
+/// The child: opens two devices, sends a stream from one to the other, and prints what they
+/// counted.
 ///
 /// # Errors
 /// What does not work.

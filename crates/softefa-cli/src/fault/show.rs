@@ -9,13 +9,13 @@ use crate::process;
 use crate::run_dir::LiveRun;
 
 /// What a device has to deal now, and what it says of it.
-pub(crate) struct Row {
+pub(crate) struct DeviceFault {
     device: ProcessCounters,
     fault: TimedFault,
     source: FaultSource,
 }
 
-impl Row {
+impl DeviceFault {
     /// Of each device that is open in a process of `run`; whose files cannot be read says nothing.
     fn all(run: &LiveRun) -> Vec<Self> {
         let all = counters::read_dir(&run.path).unwrap_or_default();
@@ -119,7 +119,7 @@ pub(super) fn to_json(runs: &[LiveRun]) -> String {
         document["command"] = json!(command.as_ref().map(fault_json));
         let script = nic_fault::script(&run.path).unwrap_or_default();
         document["script"] = script.iter().map(step_json).collect();
-        document["devices"] = Row::all(run).iter().map(Row::to_json).collect();
+        document["devices"] = DeviceFault::all(run).iter().map(DeviceFault::to_json).collect();
         document
     };
     let runs: Vec<Value> = runs.iter().map(of_run).collect();
@@ -146,7 +146,7 @@ pub(super) fn to_text(runs: &[LiveRun]) -> String {
     let mut text = String::new();
     for run in runs {
         text += &format!("{}\n", run_line(run));
-        let rows = Row::all(run);
+        let rows = DeviceFault::all(run);
         if rows.is_empty() {
             text += "  no device is open\n";
         }

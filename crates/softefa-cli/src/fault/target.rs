@@ -49,8 +49,8 @@ impl Target {
     /// # Errors
     /// A run cannot deal that: nothing has changed then. Or a file cannot be written.
     pub(crate) fn set(self, request: Option<&FaultRequest>) -> Result<Vec<Reached>, Failure> {
-        // Runs that end meanwhile must not take their directories along, and of two commands the later one is to win
-        // everywhere.
+        // Runs that end meanwhile must not take their directories along, and of two commands the
+        // later one is to win everywhere.
         let _alone = self.0.first().and_then(|run| run_dir::hold(&run.path));
         let Self(mut runs) = self;
         if let Some(request) = request {

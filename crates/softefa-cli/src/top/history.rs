@@ -11,7 +11,8 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 /// Whose looks they are: a process, and what it has.
 pub(super) type Key<'a> = (u32, &'a str);
 
-/// Two quantities at each look: bytes that were carried, and packets that were sent again, per second.
+/// Two quantities at each look: bytes that were carried, and packets that were sent again, per
+/// second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Look {
     pub(super) carried: f64,

@@ -117,8 +117,8 @@ fn print(view: &View, as_json: bool) -> io::Result<()> {
     out.flush()
 }
 
-/// One line: `{"interval_s", "devices": [{"device", "kind", "address", "pid", "program", "fault", RATES.., "counters"}..],
-/// "queue_pairs": [..]}`.
+/// One line: `interval_s`, `devices` (each with `device`, `kind`, `address`, `pid`, `program`,
+/// `fault`, the rates and `counters`) and `queue_pairs`.
 fn to_json(rates: &Rates) -> Value {
     let devices: Vec<Value> = rates
         .rows

@@ -114,7 +114,8 @@ impl QueuePair {
         ]
     }
 
-    /// Its paths in as many lines as need be, in a line of `width`. A queue pair that sends nothing has none to show.
+    /// Its paths in as many lines as need be, in a line of `width`. A queue pair that sends nothing
+    /// has none to show.
     fn path_lines(&self, width: usize) -> Vec<String> {
         if self.paths.iter().all(|path| path.rtt_ns == 0 && path.share == 0.0) {
             return Vec::new();

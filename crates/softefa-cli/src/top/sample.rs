@@ -68,7 +68,7 @@ impl Sample {
 
 /// What one device of one process did.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
+pub(super) struct DeviceRates {
     pub(super) device: String,
     pub(super) adapter: Adapter,
     pub(super) addr: Ipv4Addr,
@@ -82,7 +82,7 @@ pub(super) struct Row {
     per_second: Vec<f64>,
 }
 
-impl Row {
+impl DeviceRates {
     fn new(seen: &Seen, before: Option<&Seen>, interval: Duration) -> Self {
         let process = &seen.counters;
         let seconds = interval.as_secs_f64().max(1e-9);
@@ -126,7 +126,7 @@ impl Row {
 #[derive(Debug, Default)]
 pub(super) struct Rates {
     pub(super) interval: Duration,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<DeviceRates>,
     /// Those of all devices, the busiest first.
     pub(super) queue_pairs: Vec<QueuePair>,
 }
@@ -137,9 +137,9 @@ impl Rates {
         let interval = now.at - before.at;
         let row = |seen: &Seen| {
             let old = before.processes.iter().find(|old| old.is_same(seen));
-            Row::new(seen, old, interval)
+            DeviceRates::new(seen, old, interval)
         };
-        let mut rows: Vec<Row> = now.processes.iter().map(row).collect();
+        let mut rows: Vec<DeviceRates> = now.processes.iter().map(row).collect();
         rows.sort_by(|a, b| {
             let by_traffic = b.traffic().total_cmp(&a.traffic());
             by_traffic.then_with(|| (&a.device, a.pid).cmp(&(&b.device, b.pid)))
@@ -155,8 +155,10 @@ impl Rates {
 
     /// What is remembered of it.
     pub(super) fn looks(&self) -> Vec<(Key<'_>, Look)> {
-        let of_device =
-            |row: &Row| Look { carried: row.traffic(), repeated: row.rate(Counter::RetransPkts) };
+        let of_device = |row: &DeviceRates| Look {
+            carried: row.traffic(),
+            repeated: row.rate(Counter::RetransPkts),
+        };
         let devices = self.rows.iter().map(|row| (row.key(), of_device(row)));
         let queue_pairs = self.queue_pairs.iter();
         let queue_pairs = queue_pairs.map(|own| ((own.pid, own.name.as_str()), own.look()));

@@ -3,14 +3,14 @@
 use softefa::counters::Counter;
 
 use super::history::History;
-use super::sample::{Rates, Row};
+use super::sample::{DeviceRates, Rates};
 
 /// A column of figures.
 pub(super) struct Column {
     title: &'static str,
     /// Name in JSON, with its unit.
     pub(super) key: &'static str,
-    pub(super) value: fn(&Row) -> f64,
+    pub(super) value: fn(&DeviceRates) -> f64,
 }
 
 const GIGABIT_PER_BYTE: f64 = 8e-9;
@@ -57,7 +57,7 @@ pub(super) const COLUMNS: [Column; 12] = [
 ];
 
 /// Share of the packets sent that went through memory and not over UDP.
-fn memory_percent(row: &Row) -> f64 {
+fn memory_percent(row: &DeviceRates) -> f64 {
     let pkts = row.rate(Counter::TxPkts);
     if pkts > 0.0 { 100.0 * row.rate(Counter::TxMemoryPkts) / pkts } else { 0.0 }
 }
@@ -71,7 +71,8 @@ const LAST_TITLES: [&str; 2] = ["TRAFFIC", "FAULT"];
 
 /// Characters of the picture of the last minute.
 const PICTURE: usize = 16;
-/// Columns that are left out first where there is no room: addresses, kinds, disorder, what goes through memory, RDMA.
+/// Columns that are left out first where there is no room: addresses, kinds, disorder, what goes
+/// through memory, RDMA.
 const DISPENSABLE: [usize; 12] = [2, 1, 16, 15, 14, 11, 9, 10, 3, 13, 17, 5];
 
 /// A heading and a line per device, in lines of `width`.
@@ -88,8 +89,8 @@ pub(super) fn lines(rates: &Rates, history: &History, width: usize) -> Vec<Strin
     lines
 }
 
-fn cells(row: &Row, history: &History) -> Vec<String> {
-    let Row { device, adapter, addr, pid, program, .. } = row;
+fn cells(row: &DeviceRates, history: &History) -> Vec<String> {
+    let DeviceRates { device, adapter, addr, pid, program, .. } = row;
     let kind = adapter.name().to_owned();
     let texts = [device.clone(), kind, addr.to_string(), pid.to_string(), program.clone()];
     let figures = COLUMNS.iter().map(|column| figure((column.value)(row)));
@@ -98,8 +99,8 @@ fn cells(row: &Row, history: &History) -> Vec<String> {
     texts.into_iter().chain(figures).chain([picture, fault]).collect()
 }
 
-/// Rows of cells as lines of at most `width` characters, if the columns that are dispensable, in this order, are enough.
-/// Those in `left` stand to the left.
+/// Rows of cells as lines of at most `width` characters, if the columns that are dispensable, in
+/// this order, are enough. Those in `left` stand to the left.
 pub(super) fn columns(
     table: &[Vec<String>],
     left: &[usize],

@@ -53,7 +53,8 @@ impl Bins {
             .collect()
     }
 
-    /// How many of the spans were open at most, in each part. A span without an end is open until the log ends.
+    /// How many of the spans were open at most, in each part. A span without an end is open until
+    /// the log ends.
     pub(super) fn most_open(self, spans: impl Iterator<Item = (u64, Option<u64>)>) -> Vec<u64> {
         let mut steps: Vec<(u64, i64)> = spans
             .flat_map(|(start, end)| [Some((start, 1)), end.map(|end| (end, -1))])

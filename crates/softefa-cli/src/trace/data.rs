@@ -73,7 +73,8 @@ pub(super) fn data(log: &Log, queue_pairs: &[QueuePair]) -> Data {
     }
 }
 
-/// For each queue pair: the events of each kind, and behind the kinds those of receivers that were not ready.
+/// For each queue pair: the events of each kind, and behind the kinds those of receivers that were
+/// not ready.
 fn counts(log: &Log, shown: usize, place: &dyn Fn(u32) -> Option<usize>, bins: Bins) -> Vec<Value> {
     let kinds = TraceEvent::ALL.len() + 1;
     let mut moments = vec![vec![Vec::new(); kinds]; shown];

@@ -12,8 +12,8 @@ use super::queue_pair::is_not_ready;
 const EVENTS_MAX: usize = 30_000;
 /// Messages on a page.
 const MESSAGES_MAX: usize = 12_000;
-/// The kinds that have a mark of their own; of the others only those that say that a receiver was not ready. Posts
-/// and completions are the ends of messages, and acknowledgements make times.
+/// The kinds that have a mark of their own; of the others only those that say that a receiver was
+/// not ready. Posts and completions are the ends of messages, and acknowledgements make times.
 const MARKED: [TraceEvent; 10] = [
     TraceEvent::Transmit,
     TraceEvent::Retransmit,
@@ -36,7 +36,8 @@ pub(super) struct Drawn {
     pub(super) candidates: u64,
 }
 
-/// Chooses events of the queue pairs that are `shown`: of each kind all, or as many as of any other kind, evenly.
+/// Chooses events of the queue pairs that are `shown`: of each kind all, or as many as of any other
+/// kind, evenly.
 pub(super) fn events(log: &Log, shown: impl Fn(u32) -> bool) -> Drawn {
     let not_ready_kind = TraceEvent::ALL.len();
     let mut of_kind: Vec<Vec<usize>> = vec![Vec::new(); not_ready_kind + 1];
@@ -61,7 +62,8 @@ pub(super) fn events(log: &Log, shown: impl Fn(u32) -> bool) -> Drawn {
     Drawn { events, candidates }
 }
 
-/// Chooses messages of a queue pair that has `share` of the room: the longest, and the others evenly. In the order of time.
+/// Chooses messages of a queue pair that has `share` of the room: the longest, and the others
+/// evenly. In the order of time.
 pub(super) fn messages(all: &[Message], share: usize, log_ends_ns: u64) -> Vec<&Message> {
     let mut by_length: Vec<&Message> = all.iter().collect();
     if all.len() > share {

@@ -1,7 +1,9 @@
-//! Which queue pair of a RoCE device a packet of a connection belongs to: it names its receiver only.
+//! Which queue pair of a RoCE device a packet of a connection belongs to: it names its receiver
+//! only.
 //!
-//! What a queue pair sends and what it receives are brought together by their numbers. An answer has the number of a
-//! request that went the other way, and where only one connection can have sent that request, it is this one.
+//! What a queue pair sends and what it receives are brought together by their numbers. An answer
+//! has the number of a request that went the other way, and where only one connection can have sent
+//! that request, it is this one.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -71,7 +73,8 @@ impl Flows {
         self.pairs.iter().find(|(_, known)| **known == own).map(|((_, qpn), _)| *qpn)
     }
 
-    /// A packet left for `qpn` at `ip`: whether it was sent before, and whether its owner is known since now.
+    /// A packet left for `qpn` at `ip`: whether it was sent before, and whether its owner is known
+    /// since now.
     pub(super) fn sent(
         &mut self,
         ip: Ipv4Addr,

@@ -10,7 +10,8 @@ use crate::failure::Failure;
 
 /// Bytes of a line at most; what is longer is no event.
 const LINE_MAX: u64 = 64 << 10;
-/// Bytes within which a trace has its first event: standard error may hold what a program said before.
+/// Bytes within which a trace has its first event: standard error may hold what a program said
+/// before.
 const PREFACE_MAX: u64 = 4 << 20;
 /// How captures begin: pcapng, and the formats before it in both byte orders.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];

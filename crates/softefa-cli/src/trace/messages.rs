@@ -1,4 +1,5 @@
-//! Messages from their post to their completion, and packets from their transmission to their acknowledgement.
+//! Messages from their post to their completion, and packets from their transmission to their
+//! acknowledgement.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use softefa::capture::{Fate, Protocol, Record};
-use softefa::trace::{Said, TraceEvent, said_of};
+use softefa::trace::{TraceEvent, TraceLine, trace_lines};
 
 use super::flows::{Flows, Owner};
 use super::line::{number, value};
@@ -28,7 +28,7 @@ struct Waiting {
     peer: SocketAddrV4,
     peer_qpn: u32,
     time_ns: u64,
-    said: Said,
+    said: TraceLine,
 }
 
 /// Lines of a capture.
@@ -93,7 +93,7 @@ impl<R: Read> Packets<R> {
         let peer = if is_received { record.src } else { record.dst };
         let flows = self.flows.entry(device.to_owned()).or_default();
         let mut has_news = false;
-        for mut said in said_of(record) {
+        for mut said in trace_lines(record) {
             let psn = number(&said.text, "psn").and_then(|psn| psn.try_into().ok());
             let is_roce = record.protocol == Protocol::Roce;
             let is_answer = is_answer(&said.text);
@@ -139,7 +139,8 @@ impl<R: Read> Packets<R> {
         }
     }
 
-    /// Lets go of the lines whose queue pair is known by now; with `all`, of the others under the name of their peer.
+    /// Lets go of the lines whose queue pair is known by now; with `all`, of the others under the
+    /// name of their peer.
     fn release(&mut self, all: bool) {
         for waiting in std::mem::take(&mut self.waiting) {
             let Waiting { device, peer, peer_qpn, time_ns, said } = &waiting;
@@ -174,8 +175,8 @@ fn device(interface: &str) -> &str {
     if name.is_empty() || name.contains([' ', ':']) { "device" } else { name }
 }
 
-/// What the device at the interface recorded. A packet of a capture that does not tell directions was sent by one
-/// device and received by another.
+/// What the device at the interface recorded. A packet of a capture that does not tell directions
+/// was sent by one device and received by another.
 fn records(packet: &Packet) -> Vec<Record> {
     let fates = match packet.direction {
         _ if packet.interface.ends_with(DROPPED) => vec![Fate::LostOnPurpose],
@@ -183,7 +184,7 @@ fn records(packet: &Packet) -> Vec<Record> {
         Some(Direction::In) => vec![Fate::Received],
         None => vec![Fate::Sent, Fate::Received],
     };
-    let of = |fate| record(packet, fate).filter(|record| !said_of(record).is_empty());
+    let of = |fate| record(packet, fate).filter(|record| !trace_lines(record).is_empty());
     fates.into_iter().filter_map(of).collect()
 }
 

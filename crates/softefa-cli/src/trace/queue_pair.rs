@@ -78,8 +78,8 @@ struct Work {
     sent: Sent,
 }
 
-/// All queue pairs of a log, those with most events first. A log without posts, as a capture is, has packets for
-/// messages.
+/// All queue pairs of a log, those with most events first. A log without posts, as a capture is,
+/// has packets for messages.
 pub(super) fn queue_pairs(log: &Log) -> Vec<QueuePair> {
     let has_posts = log.events.iter().any(|event| event.kind == TraceEvent::Post);
     let mut all: Vec<Work> =

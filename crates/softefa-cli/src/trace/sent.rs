@@ -1,4 +1,5 @@
-//! Packets that were sent and have not been acknowledged, and how long acknowledgements took on each path.
+//! Packets that were sent and have not been acknowledged, and how long acknowledgements took on
+//! each path.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -117,7 +118,8 @@ impl Sent {
         self.resolve(at_ns, what, |psn| last.wrapping_sub(psn) & 0xff_ffff < 1 << 23);
     }
 
-    /// A packet was named. One that was sent twice does not tell which of both was answered (Karn's rule).
+    /// A packet was named. One that was sent twice does not tell which of both was answered (Karn's
+    /// rule).
     fn answer(&mut self, at_ns: u64, what: &str, psn: u32) {
         let Some(flow) = self.flows.get_mut(peer(what)) else { return };
         let Some(packet) = flow.packets.remove(&psn) else { return };

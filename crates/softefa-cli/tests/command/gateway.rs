@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::fail;
-use crate::harness::{Session, has, is_root, softefa, wait_until};
+use crate::harness::{Launcher, has, is_root, softefa, wait_until};
 
 const ADDR: &str = "127.0.93.1";
 
@@ -51,7 +51,8 @@ fn what_cannot_be_served_is_one_line() {
     }
 }
 
-/// A gateway that is started by `within`; its counters, `gateway.json` in `dir`, are written when it serves.
+/// A gateway that is started by `within`; its counters, `gateway.json` in `dir`, are written when
+/// it serves.
 fn start(dir: &Path, within: &[&str], port: &str) -> Child {
     let counters = dir.join("gateway.json");
     let mut command = Command::new("env");
@@ -94,8 +95,8 @@ fn nobody_trusts_another_users_gateway() {
         return;
     }
     // Its directory is one that everybody may write to.
-    let (session, port) = (Session::new("").within("env"), free());
-    let gateway = start(session.runtime_dir(), &nobody, &port);
+    let (launcher, port) = (Launcher::new("").within("env"), free());
+    let gateway = start(launcher.runtime_dir(), &nobody, &port);
     let device = format!("roce0={ADDR},profile=roce,gateway={port}");
     let (code, text) = fail(&["run", "--device", &device, "--", "true"]);
     assert_eq!((code, text.lines().count()), (125, 1), "{text}");

@@ -7,7 +7,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::harness::{Session, softefa};
+use crate::harness::{Launcher, softefa};
 
 /// A file of `len` bytes.
 fn file(dir: &Path, name: &str, len: usize, mode: u32) -> PathBuf {
@@ -18,7 +18,7 @@ fn file(dir: &Path, name: &str, len: usize, mode: u32) -> PathBuf {
 }
 
 fn run(args: &[&str], dir: &Path) -> (Output, String) {
-    let output = Session::new("").command().args(args).current_dir(dir).output().unwrap();
+    let output = Launcher::new("").command().args(args).current_dir(dir).output().unwrap();
     let text = String::from_utf8(output.stderr.clone()).unwrap();
     (output, text)
 }
@@ -79,13 +79,13 @@ fn the_program_is_told_the_file_by_its_absolute_path() {
 #[test]
 fn a_variable_that_cannot_be_used_is_as_bad_as_an_option() {
     for command in ["run", "info", "pcap"] {
-        let session = Session::new("").with_env(&[("SOFTEFA_KEY_FILE", "/missing")]);
+        let launcher = Launcher::new("").with_env(&[("SOFTEFA_KEY_FILE", "/missing")]);
         let args = match command {
             "run" => &["run", "--", "true"][..],
             "info" => &["info"],
             _ => &["pcap", "--write", "/dev/null", "--duration", "0.1"],
         };
-        let output = session.command().args(args).output().unwrap();
+        let output = launcher.command().args(args).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(125), "{command}: {text}");
         assert!(text.contains("/missing") && text.lines().count() == 1, "{command}: {text}");

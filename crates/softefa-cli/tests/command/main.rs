@@ -15,13 +15,13 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use harness::{LIMIT, Session, has, is_root, softefa, wait_until};
+use harness::{LIMIT, Launcher, has, is_root, softefa, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Exit code and standard error of `softefa` with `args`.
 fn fail(args: &[&str]) -> (i32, String) {
-    let output = Session::new("").command().args(args).output().unwrap();
+    let output = Launcher::new("").command().args(args).output().unwrap();
     assert!(output.stdout.is_empty(), "a failure writes to standard error only");
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
 }
@@ -84,12 +84,12 @@ fn a_full_disk_is_one_line_and_an_exit_code() {
 
 #[test]
 fn exit_code_is_the_program_s() {
-    let session = Session::new("");
-    let code = |script| session.start_words("sh", &["sh", "-c", script]).wait(LIMIT).code;
+    let launcher = Launcher::new("");
+    let code = |script| launcher.start_words("sh", &["sh", "-c", script]).wait(LIMIT).code;
     assert_eq!(code("exit 0"), 0);
     assert_eq!(code("exit 7"), 7);
     assert_eq!(code("kill -KILL $$"), 137);
-    let outcome = session.start_words("sh", &["sh", "-c", "kill -SEGV $$"]).wait(LIMIT);
+    let outcome = launcher.start_words("sh", &["sh", "-c", "kill -SEGV $$"]).wait(LIMIT);
     assert_eq!(outcome.code, 139);
     assert!(outcome.stderr.contains("SIGSEGV"), "{outcome}");
 }
@@ -113,9 +113,9 @@ fn signals_reach_the_program() {
     let script =
         "trap 'exit 41' TERM; trap 'exit 42' INT; echo ready; while :; do sleep 0.01; done";
     for (signal, code) in [(Signal::TERM, 41), (Signal::INT, 42)] {
-        let session = Session::new("");
-        let running = session.start_words("sh", &["sh", "-c", script]);
-        let out = session.runtime_dir().join("sh.out");
+        let launcher = Launcher::new("");
+        let running = launcher.start_words("sh", &["sh", "-c", script]);
+        let out = launcher.runtime_dir().join("sh.out");
         wait_until("the script is ready", || fs::read_to_string(&out).unwrap().contains("ready"));
         kill_process(running.pid(), signal).unwrap();
         assert_eq!(running.wait(LIMIT).code, code);
@@ -123,22 +123,22 @@ fn signals_reach_the_program() {
 }
 
 /// Directories of runs; beside them lies what all runs share.
-fn run_dirs(session: &Session) -> usize {
-    let entries = fs::read_dir(session.runtime_dir().join("softefa")).unwrap();
+fn run_dirs(launcher: &Launcher) -> usize {
+    let entries = fs::read_dir(launcher.runtime_dir().join("softefa")).unwrap();
     entries.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().is_dir())).count()
 }
 
 #[test]
 fn nothing_is_left_behind() {
-    let session = Session::new("");
-    session.run("true");
-    assert_eq!(run_dirs(&session), 0);
+    let launcher = Launcher::new("");
+    launcher.run("true");
+    assert_eq!(run_dirs(&launcher), 0);
 }
 
 #[test]
 fn killed_run_is_tidied_up_by_the_next() {
-    let session = Session::new("");
-    let running = session.start("sleep", "sleep 60");
+    let launcher = Launcher::new("");
+    let running = launcher.start("sleep", "sleep 60");
     // Before it has become `sleep` it is a copy of `softefa`, with the lock of the run.
     let is_sleep = |pid: Pid| {
         let name = fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
@@ -149,22 +149,22 @@ fn killed_run_is_tidied_up_by_the_next() {
     kill_process(running.pid(), Signal::KILL).unwrap();
     kill_process(program, Signal::KILL).unwrap();
     drop(running);
-    assert_eq!(run_dirs(&session), 1, "a killed run leaves its directory");
-    session.run("true");
-    assert_eq!(run_dirs(&session), 0);
+    assert_eq!(run_dirs(&launcher), 1, "a killed run leaves its directory");
+    launcher.run("true");
+    assert_eq!(run_dirs(&launcher), 0);
 }
 
 #[test]
 fn environment_puts_the_device_under_the_program() {
-    let session =
-        Session::new("--profile efa0 --fault loss=1%,seed=7 --device x=127.0.0.9 --strict");
-    let outcome = session.run("env");
+    let launcher =
+        Launcher::new("--profile efa0 --fault loss=1%,seed=7 --device x=127.0.0.9 --strict");
+    let outcome = launcher.run("env");
     let value = |name: &str| {
         let found = outcome.stdout.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
         found.unwrap_or_else(|| panic!("{name} is not set\n{outcome}")).to_owned()
     };
     assert!(value("LD_PRELOAD").contains("libsoftefa_verbs.so"));
-    assert!(value("SYSFS_PATH").starts_with(session.runtime_dir().to_str().unwrap()));
+    assert!(value("SYSFS_PATH").starts_with(launcher.runtime_dir().to_str().unwrap()));
     assert_eq!(value("FI_EFA_ENABLE_SHM_TRANSFER"), "0");
     assert_eq!(value("SOFTEFA_DEVICES"), "x=127.0.0.9");
     assert_eq!(value("SOFTEFA_PROFILE"), "efa0");
@@ -176,9 +176,9 @@ fn environment_puts_the_device_under_the_program() {
 #[test]
 fn a_run_in_a_run_is_its_own() {
     let outer = "--profile efa0 --fault loss=1%,seed=7 --strict --paths 3 --trace /dev/null";
-    let session = Session::new(&format!("{outer} --pcap /dev/null"));
+    let launcher = Launcher::new(&format!("{outer} --pcap /dev/null"));
     let inner = format!("{} run --wire-only --replace-verbs=no -- env", softefa().display());
-    let outcome = session.run(&inner);
+    let outcome = launcher.run(&inner);
     let values = |name: &str| {
         let prefix = format!("{name}=");
         let lines = outcome.stdout.lines();
@@ -192,7 +192,7 @@ fn a_run_in_a_run_is_its_own() {
         (vec!["efa2"], vec!["seed=0"])
     );
     assert_eq!(values("SOFTEFA_TRACE"), ["/dev/null"]);
-    let outcome = session.run(&format!("env SOFTEFA_FAULT=dup=2% {inner}"));
+    let outcome = launcher.run(&format!("env SOFTEFA_FAULT=dup=2% {inner}"));
     assert!(outcome.stdout.contains("\nSOFTEFA_FAULT=dup=2%"), "set anew: {outcome}");
     assert!(outcome.stdout.contains("\nSOFTEFA_PROFILE=efa2\n"), "{outcome}");
     assert_eq!(values("LD_PRELOAD")[0].matches("libsoftefa_verbs").count(), 1, "{outcome}");
@@ -201,23 +201,23 @@ fn a_run_in_a_run_is_its_own() {
 
 #[test]
 fn counters_of_another_build_are_missed() {
-    let session = Session::new("");
+    let launcher = Launcher::new("");
     let script =
         "mkdir $SOFTEFA_RUN_DIR/counters && echo other > $SOFTEFA_RUN_DIR/counters/rdmap0s6.$$";
-    let mut command = session.command();
+    let mut command = launcher.command();
     let output = command.args(["run", "--stats", "--", "sh", "-c", script]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{text}");
     assert!(text.contains("another build") && text.lines().count() == 1, "{text}");
-    let output = session.command().args(["run", "--stats", "--", "true"]).output().unwrap();
+    let output = launcher.command().args(["run", "--stats", "--", "true"]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("opened a device") && text.lines().count() == 1, "{text}");
 }
 
 #[test]
 fn user_s_environment_is_respected() {
-    let session = Session::new("");
-    let mut command = session.command();
+    let launcher = Launcher::new("");
+    let mut command = launcher.command();
     command.env("FI_EFA_ENABLE_SHM_TRANSFER", "1").env("LD_PRELOAD", "libm.so.6");
     let output = command.args(["run", "--", "env"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -227,8 +227,8 @@ fn user_s_environment_is_respected() {
 
 #[test]
 fn counters_file_is_written_or_the_failure_is_told() {
-    let session = Session::new("");
-    let outcome = session.run("true");
+    let launcher = Launcher::new("");
+    let outcome = launcher.run("true");
     assert_eq!(outcome.counter("tx_pkts"), 0);
     assert!(outcome.counters["processes"].is_array(), "{outcome}");
     let (code, text) = fail(&["run", "--counters", "/dev/full", "--", "true"]);
@@ -238,18 +238,18 @@ fn counters_file_is_written_or_the_failure_is_told() {
 
 #[test]
 fn info_shows_devices_and_running_programs() {
-    let session = Session::new("");
-    let running = session.start("sleep", "sleep 60");
+    let launcher = Launcher::new("");
+    let running = launcher.start("sleep", "sleep 60");
     wait_until("the program runs", || running.program_pid().is_some());
-    let output = session.command().args(["info", "--profile", "efa1", "--json"]).output().unwrap();
+    let output = launcher.command().args(["info", "--profile", "efa1", "--json"]).output().unwrap();
     let info: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(info["devices"][0]["name"], "rdmap0s6");
     assert_eq!(info["devices"][0]["part_id"], 0xefa1);
     assert_eq!(info["devices"][0]["limits"]["max_qp"], 256);
     assert_eq!(info["running"][0]["program"], "sleep");
     let directory = info["running"][0]["directory"].as_str().unwrap();
-    assert!(Path::new(directory).starts_with(session.runtime_dir()), "{directory}");
-    let output = session.command().arg("info").output().unwrap();
+    assert!(Path::new(directory).starts_with(launcher.runtime_dir()), "{directory}");
+    let output = launcher.command().arg("info").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("max_msg_bytes") && text.contains("running sleep"), "{text}");
     kill_process(running.pid(), Signal::TERM).unwrap();

@@ -1,6 +1,6 @@
 //! Scripts and programs that read `/sys/class/infiniband` and `/dev/infiniband` by their names.
 
-use crate::harness::{Session, has};
+use crate::harness::{Launcher, has};
 
 /// What `words` print in a run of two devices; nothing is complained about.
 fn output(words: &[&str]) -> String {
@@ -13,8 +13,8 @@ fn output_with_roce(words: &[&str]) -> String {
 }
 
 fn output_with(devices: [&str; 2], words: &[&str]) -> String {
-    let session = Session::new("");
-    let mut command = session.command();
+    let launcher = Launcher::new("");
+    let mut command = launcher.command();
     command.arg("run").args(devices.map(|device| format!("--device={device}"))).arg("--");
     let output = command.args(words).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{words:?}: {output:?}");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{LIMIT, Outcome, Session, has, is_root, softefa};
+use crate::harness::{LIMIT, Launcher, Outcome, has, is_root, softefa};
 
 /// Needs version nodes that are newer than those of most systems' libraries.
 const NEWER: &str = r#"
@@ -50,9 +50,9 @@ fn build_newer(dir: &Path) -> String {
 }
 
 fn run(options: &str) -> Outcome {
-    let session = Session::new(options);
-    let program = build_newer(session.runtime_dir());
-    session.start_words("newer", &[&program]).wait(LIMIT)
+    let launcher = Launcher::new(options);
+    let program = build_newer(launcher.runtime_dir());
+    launcher.start_words("newer", &[&program]).wait(LIMIT)
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn program_built_against_a_newer_libibverbs_runs() {
 #[test]
 fn search_path_is_changed_only_for_who_wants_it() {
     let path = |options: &str| {
-        let outcome = Session::new(options).run("env");
+        let outcome = Launcher::new(options).run("env");
         let line = outcome.stdout.lines().find(|line| line.starts_with("LD_LIBRARY_PATH="));
         line.map(str::to_owned).unwrap_or_default()
     };
@@ -82,8 +82,8 @@ fn missing_replacements_are_told_to_who_asked_for_them() {
     let library = dir.path().join("libsoftefa_verbs.so");
     std::fs::copy(softefa().with_file_name("libsoftefa_verbs.so"), &library).unwrap();
     let library = format!("--library {}", library.display());
-    Session::new(&library).run("true").assert_clean();
-    let outcome = Session::new(&format!("{library} --replace-verbs")).run("true");
+    Launcher::new(&library).run("true").assert_clean();
+    let outcome = Launcher::new(&format!("{library} --replace-verbs")).run("true");
     assert_eq!(outcome.code, 125, "{outcome}");
     assert!(outcome.stderr.contains("replace-verbs"), "{outcome}");
 }
@@ -107,7 +107,7 @@ fn machine_without_rdma_core_has_the_device() {
     }
     let hidden = ["libibverbs.so.1", "libefa.so.1"].map(system_library);
     let words = ["unshare", "--mount", "sh", "-c", HIDE_AND_LIST, "sh", &hidden[0], &hidden[1]];
-    let run = |options| Session::new(options).start_words("fi_info", &words).wait(LIMIT);
+    let run = |options| Launcher::new(options).start_words("fi_info", &words).wait(LIMIT);
     let outcome = run("");
     outcome.assert_clean();
     assert!(outcome.stdout.contains("rdmap0s6-rdm"), "{outcome}");

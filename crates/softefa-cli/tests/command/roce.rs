@@ -4,11 +4,11 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use crate::fail;
-use crate::harness::{LIMIT, Session, has, wait_until};
+use crate::harness::{LIMIT, Launcher, has, wait_until};
 
 /// Standard output of `softefa` with `args`, which must succeed.
-fn output(session: &Session, args: &[&str]) -> String {
-    let output = session.command().args(args).output().unwrap();
+fn output(launcher: &Launcher, args: &[&str]) -> String {
+    let output = launcher.command().args(args).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -18,9 +18,9 @@ fn the_short_form_makes_one_device_or_one_more() {
     if !has("ibv_devices") {
         return;
     }
-    let session = Session::new("");
+    let launcher = Launcher::new("");
     let names = |args: &[&str]| -> Vec<String> {
-        let text = output(&session, &[&["run"], args, &["--", "ibv_devices"]].concat());
+        let text = output(&launcher, &[&["run"], args, &["--", "ibv_devices"]].concat());
         let rows = text.lines().skip(2).filter_map(|line| line.split_whitespace().next());
         rows.map(str::to_owned).collect()
     };
@@ -32,14 +32,14 @@ fn the_short_form_makes_one_device_or_one_more() {
 
 #[test]
 fn info_says_what_kind_a_device_is() {
-    let session = Session::new("");
+    let launcher = Launcher::new("");
     let devices = ["--device", "a=127.0.0.1", "--device", "b=127.0.0.2,profile=roce,mtu=2048"];
-    let text = output(&session, &[&["info"], &devices[..]].concat());
+    let text = output(&launcher, &[&["info"], &devices[..]].concat());
     let kinds: Vec<_> = text.lines().filter(|line| line.trim().starts_with("kind ")).collect();
     assert_eq!(kinds.len(), 2, "{text}");
     assert!(kinds[0].ends_with("EFA") && kinds[1].ends_with("RoCE v2"), "{text}");
     assert!(text.contains("025345") && text.contains("::ffff:127.0.0.2"), "{text}");
-    let json = output(&session, &[&["info", "--json"], &devices[..]].concat());
+    let json = output(&launcher, &[&["info", "--json"], &devices[..]].concat());
     let info: Value = serde_json::from_str(&json).unwrap();
     let [efa, roce] = [0, 1].map(|at| &info["devices"][at]);
     assert_eq!((&efa["kind"], &efa["limits"]["max_srq"]), (&"EFA".into(), &Value::Null));
@@ -54,12 +54,12 @@ fn top_says_what_kind_a_device_is() {
     if !has("ibv_asyncwatch") {
         return;
     }
-    let session = Session::new("--device a=127.0.0.1 --device roce0=127.0.0.2,profile=roce");
+    let launcher = Launcher::new("--device a=127.0.0.1 --device roce0=127.0.0.2,profile=roce");
     let watching = ["a", "roce0"].map(|device| {
         let words = format!("ibv_asyncwatch -d {device}");
-        session.start(device, &words)
+        launcher.start(device, &words)
     });
-    let look = || output(&session, &["top", "--once", "--interval", "0.1"]);
+    let look = || output(&launcher, &["top", "--once", "--interval", "0.1"]);
     wait_until("both devices are open", || look().matches("ibv_asyncwatch").count() == 2);
     let text = look();
     let is_row = |line: &&str, start: &[&str]| {
@@ -69,7 +69,7 @@ fn top_says_what_kind_a_device_is() {
     for start in [&["a", "EFA", "127.0.0.1"][..], &["roce0", "RoCE", "v2", "127.0.0.2"]] {
         assert!(text.lines().any(|line| is_row(&line, start)), "no {start:?} in\n{text}");
     }
-    let json = output(&session, &["top", "--once", "--json", "--interval", "0.1"]);
+    let json = output(&launcher, &["top", "--once", "--json", "--interval", "0.1"]);
     assert!(json.contains("\"kind\":\"RoCE v2\"") && json.contains("\"kind\":\"EFA\""), "{json}");
     for running in watching {
         kill_process(running.pid(), Signal::TERM).unwrap();

@@ -2,10 +2,10 @@
 
 use std::process::{Command, Output};
 
-use crate::harness::{Session, softefa};
+use crate::harness::{Launcher, softefa};
 
 fn run(script: &str) -> (Output, String) {
-    let mut command = Session::new("").command();
+    let mut command = Launcher::new("").command();
     let program = command.get_program().to_owned();
     let env: Vec<_> =
         command.get_envs().map(|(k, v)| (k.to_owned(), v.map(ToOwned::to_owned))).collect();

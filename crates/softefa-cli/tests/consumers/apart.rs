@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::harness::{
-    Directions, LIMIT, Session, exclusive, free_port, has, is_root, is_sealed, softefa,
+    Directions, LIMIT, Launcher, exclusive, free_port, has, is_root, is_sealed, softefa,
 };
 
 /// As a container that has the network of its host: its own users, processes, files, names.
@@ -14,8 +14,8 @@ const NOBODY: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups";
 /// Packets that took memory and that were sent at all, of both ends.
 fn exchange(there: &str, here: &str) -> [u64; 2] {
     let [there, here] = [there, here].map(|within| match within {
-        "" => Session::new("--wire auto"),
-        within => Session::new("--wire auto").within(within),
+        "" => Launcher::new("--wire auto"),
+        within => Launcher::new("--wire auto").within(within),
     });
     let port = free_port();
     let line = format!("ib_send_lat -c SRD -x 0 -F -s 64 -n 2000 -p {port}");

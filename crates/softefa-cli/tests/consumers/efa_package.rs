@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, rdma_on_the_wire};
+use crate::harness::{Directions, LIMIT, Launcher, Outcome, exclusive, rdma_on_the_wire};
 use crate::pypi;
 
 const VERSION: &str = "2026.10.22";
 
-fn run(session: &Session) -> Outcome {
+fn run(launcher: &Launcher) -> Outcome {
     let python = pypi::install("efa", VERSION, &[]).join("bin/python");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/efa/transfers.py");
     let words = [python, script].map(|path| path.to_str().unwrap().to_owned());
-    session.start_words("efa", &words.each_ref().map(String::as_str)).wait(LIMIT)
+    launcher.start_words("efa", &words.each_ref().map(String::as_str)).wait(LIMIT)
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn transfers_between_processes() {
     let consumer = Consumer::new("efa", VERSION, "PyPI");
     for faults in ["", FAULTS] {
         let mut case = Case::new(&consumer, "SEND, RDMA READ and WRITE of two processes", faults);
-        let outcome = run(&case.session(rdma_on_the_wire()));
+        let outcome = run(&case.launcher(rdma_on_the_wire()));
         case.add(&outcome);
         outcome.assert_clean();
         outcome.assert_moved(Directions::Both);
@@ -41,7 +41,7 @@ fn preloading_alone_does_not_reach_it() {
     if !pypi::is_wanted() {
         return;
     }
-    let outcome = run(&Session::new("--replace-verbs=no"));
+    let outcome = run(&Launcher::new("--replace-verbs=no"));
     assert_ne!(outcome.code, 0, "{outcome}");
     assert!(outcome.counters["processes"].as_array().unwrap().is_empty(), "{outcome}");
 }

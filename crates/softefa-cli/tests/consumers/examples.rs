@@ -37,7 +37,7 @@ fn run(program: &str, language: &str, sizes: &[usize], rounds: u64) {
         let mut case = Case::new(&consumer, &format!("{name} ({language})"), faults);
         for bytes in sizes {
             let line = format!("{} -s {bytes} -n {rounds}", program.display());
-            let (server, client) = case.session("").run_pair(&line, PORTS);
+            let (server, client) = case.launcher("").run_pair(&line, PORTS);
             for side in [&server, &client] {
                 case.add(side);
                 side.assert_clean();
@@ -69,11 +69,11 @@ fn a_write_over_a_connection_in_c() {
     for faults in ["", FAULTS] {
         let mut case = Case::new(&consumer, "rdma_write (C, verbs and librdmacm)", faults);
         for bytes in [1, 1 << 20] {
-            let (session, port) = (case.session(ROCE), free_port());
+            let (launcher, port) = (case.launcher(ROCE), free_port());
             let line = format!("{} -s {bytes} -p {port}", program.display());
-            let mut target = session.start("target", &line);
+            let mut target = launcher.start("target", &line);
             target.wait_until_bound(port);
-            let writer = session.start("writer", &format!("{line} 127.0.0.1")).wait(LIMIT);
+            let writer = launcher.start("writer", &format!("{line} 127.0.0.1")).wait(LIMIT);
             let target = target.wait(LIMIT);
             for (side, row) in [(&writer, "bytes written"), (&target, "bytes came")] {
                 case.add(side);

@@ -1,8 +1,8 @@
-//! Faults on purpose under unmodified programs: what must be hidden from them is, what must end them
-//! does.
+//! Faults on purpose under unmodified programs: what must be hidden from them is, what must end
+//! them does.
 
 use crate::harness::{
-    Directions, LIMIT, Outcome, Session, damage_counter, exclusive, free_port, has,
+    Directions, LIMIT, Launcher, Outcome, damage_counter, exclusive, free_port, has,
 };
 
 #[test]
@@ -14,7 +14,7 @@ fn damage_dead_paths_and_unready_receivers_do_not_show() {
     let options = "--integrity crc32c --fault mangle=2%,corrupt=2%,rnr=2%,mtu=3000,qpn-reuse,\
         blackhole=path:0@0s+200ms,blackhole=all@300ms+50ms,delay=10us+-5us,seed=1";
     let line = "ib_send_bw -c SRD -x 0 -F -s 2048 -n 5000";
-    let (server, client) = Session::new(options).run_pair(line, ["-p", "-p"]);
+    let (server, client) = Launcher::new(options).run_pair(line, ["-p", "-p"]);
     for side in [&server, &client] {
         side.assert_clean();
         side.assert_moved(Directions::Both);
@@ -44,12 +44,13 @@ fn a_server_that_ends_at_its_time_ends_its_client() {
     assert_eq!(client.counter("unresponsive_remote_events"), 0, "told by silence only\n{client}");
 }
 
-/// What becomes of a client whose server ends after so many seconds; `None` when there was none yet.
+/// What becomes of a client whose server ends after so many seconds; `None` when there was none
+/// yet.
 fn end_of_a_client(life_s: u32) -> Option<Outcome> {
     let port = free_port();
     let line = format!("ib_send_bw -c SRD -x 0 -F -s 4096 -D 600 -p {port}");
-    let doomed = Session::new(&format!("--fault peer-kill@{life_s}s"));
-    let other = Session::new("");
+    let doomed = Launcher::new(&format!("--fault peer-kill@{life_s}s"));
+    let other = Launcher::new("");
     let mut server = doomed.start("server", &line);
     if !server.comes_to_listen(port) {
         return None;

@@ -1,4 +1,5 @@
-//! fio's engine for RDMA on a RoCE device: one process gives memory away, another writes or reads it.
+//! fio's engine for RDMA on a RoCE device: one process gives memory away, another writes or reads
+//! it.
 
 use crate::harness::record::{Case, Consumer, EACH_FAULT};
 use crate::harness::{Directions, LIMIT, exclusive, free_port, has, is_long};
@@ -9,12 +10,12 @@ const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
 fn run((verb, counted): (&str, &str), kib: u64, faults: &str) {
     let what = format!("ioengine=rdma, verb={verb}");
     let mut case = Case::new(&Consumer::debian("fio"), &what, faults);
-    let (session, port) = (case.session(DEVICE), free_port());
+    let (launcher, port) = (case.launcher(DEVICE), free_port());
     let job = format!("--ioengine=rdma --port={port} --bs=16k --iodepth=16 --size={kib}k");
-    let mut server = session.start("server", &format!("fio --name=server {job} --rw=read"));
+    let mut server = launcher.start("server", &format!("fio --name=server {job} --rw=read"));
     server.wait_until_bound(port);
     let line = format!("fio --name=client {job} --rw=write --hostname=127.0.0.1 --verb={verb}");
-    let client = session.start("client", &line).wait(LIMIT);
+    let client = launcher.start("client", &line).wait(LIMIT);
     for side in [server.wait(LIMIT), client] {
         case.add(&side);
         assert_eq!(side.code, 0, "{side}");

@@ -1,4 +1,5 @@
-//! RoCE devices behind `softefa gateway`: two hosts over UDP port 4791, and a NIC that is none of ours.
+//! RoCE devices behind `softefa gateway`: two hosts over UDP port 4791, and a NIC that is none of
+//! ours.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::harness::{
-    Directions, LIMIT, Outcome, Session, exclusive, has, is_root, softefa, wait_until,
+    Directions, LIMIT, Launcher, Outcome, exclusive, has, is_root, softefa, wait_until,
 };
 use crate::netns::{CLIENT, Hosts, SERVER};
 use crate::pyverbs::PYTHON;
@@ -28,9 +29,9 @@ struct Gateway {
 }
 
 impl Gateway {
-    fn start(session: &Session) -> Self {
-        let counters = session.runtime_dir().join("gateway.json");
-        let mut command = session.command();
+    fn start(launcher: &Launcher) -> Self {
+        let counters = launcher.runtime_dir().join("gateway.json");
+        let mut command = launcher.command();
         command.args(["gateway", "--stats", "--counters"]).arg(&counters);
         let child = command.spawn().unwrap();
         wait_until("the gateway serves", || counters.exists());
@@ -69,7 +70,8 @@ fn dropped(counters: &Value) -> u64 {
     dropped.map(|(_, value)| value.as_u64().unwrap()).sum()
 }
 
-/// That no packet was lost on its way: what comes late for a program that has ended is nobody's, and no damage.
+/// That no packet was lost on its way: what comes late for a program that has ended is nobody's,
+/// and no damage.
 #[track_caller]
 fn assert_undamaged(counters: &Value) {
     for name in ["drop_icrc", "drop_malformed", "drop_no_room", "refused_requests"] {
@@ -81,13 +83,13 @@ fn assert_undamaged(counters: &Value) {
 }
 
 /// A host whose device is behind a gateway.
-fn session(namespace: &str, addr: &str, user: &str) -> Session {
-    session_with("", namespace, addr, user)
+fn launcher(namespace: &str, addr: &str, user: &str) -> Launcher {
+    launcher_with("", namespace, addr, user)
 }
 
 /// The same, with more options.
-fn session_with(options: &str, namespace: &str, addr: &str, user: &str) -> Session {
-    Session::new(&format!("--device roce0={addr},profile=roce,gateway=4791 {options}"))
+fn launcher_with(options: &str, namespace: &str, addr: &str, user: &str) -> Launcher {
+    Launcher::new(&format!("--device roce0={addr},profile=roce,gateway=4791 {options}"))
         .within(&format!("ip netns exec {namespace} {user}"))
 }
 
@@ -168,7 +170,7 @@ fn assert_pair(sides: [Outcome; 2]) {
 }
 
 /// Runs a ping-pong between the hosts, and something that connects by librdmacm.
-fn run_pairs(there: &Session, here: &Session) {
+fn run_pairs(there: &Launcher, here: &Launcher) {
     for line in ["ibv_rc_pingpong -g 0 -c -n 300", "ibv_ud_pingpong -g 0 -s 1000 -n 100"] {
         let mut server = there.start("server", line);
         server.wait_until_listening(PINGPONG_PORT);
@@ -191,8 +193,8 @@ fn hosts_meet_at_port_4791_with_packets_that_scapy_and_tshark_take() {
     let Some(hosts) = Hosts::new() else { return };
     let dir = tempfile::tempdir().unwrap();
     let own = dir.path().join("own.pcapng");
-    let there = session(&hosts.names[0], SERVER, "");
-    let here = session_with(&format!("--pcap {}", own.display()), &hosts.names[1], CLIENT, "");
+    let there = launcher(&hosts.names[0], SERVER, "");
+    let here = launcher_with(&format!("--pcap {}", own.display()), &hosts.names[1], CLIENT, "");
     let gateways = [&there, &here].map(Gateway::start);
     let mut capture = Capture::start(&hosts.names[0], there.runtime_dir());
     run_pairs(&there, &here);
@@ -222,8 +224,8 @@ fn hosts_meet_at_port_4791_with_packets_that_scapy_and_tshark_take() {
     }
 }
 
-/// Without any right: what peers of ours send has the identification that can be relied on. Root's gateway serves
-/// everybody, another one its own user.
+/// Without any right: what peers of ours send has the identification that can be relied on. Root's
+/// gateway serves everybody, another one its own user.
 #[test]
 fn nobody_needs_rights_between_hosts_of_ours() {
     let _one = exclusive();
@@ -232,10 +234,10 @@ fn nobody_needs_rights_between_hosts_of_ours() {
     }
     let Some(hosts) = Hosts::new() else { return };
     let [there, here] =
-        [(0, SERVER), (1, CLIENT)].map(|(at, addr)| session(&hosts.names[at], addr, NOBODY));
-    let of_root = session(&hosts.names[0], SERVER, "");
+        [(0, SERVER), (1, CLIENT)].map(|(at, addr)| launcher(&hosts.names[at], addr, NOBODY));
+    let of_root = launcher(&hosts.names[0], SERVER, "");
     let gateways = [(&of_root, true), (&here, false)]
-        .map(|(session, is_root)| (Gateway::start(session), is_root));
+        .map(|(launcher, is_root)| (Gateway::start(launcher), is_root));
     run_pairs(&there, &here);
     for (gateway, is_root) in gateways {
         assert_eq!(gateway.read()["sees_ip_headers"], is_root);
@@ -250,7 +252,7 @@ fn a_foreign_nic_is_answered_and_nothing_else_gets_in() {
         return;
     }
     let Some(hosts) = Hosts::new() else { return };
-    let there = session(&hosts.names[0], SERVER, "");
+    let there = launcher(&hosts.names[0], SERVER, "");
     let gateway = Gateway::start(&there);
     let mut server = there.start("server", "ibv_rc_pingpong -g 0 -c -n 1 -s 64");
     server.wait_until_listening(PINGPONG_PORT);
@@ -281,7 +283,7 @@ fn messages_of_connections_find_their_programs() {
     }
     let Some(hosts) = Hosts::new() else { return };
     let [there, here] =
-        [(0, SERVER), (1, CLIENT)].map(|(at, addr)| session(&hosts.names[at], addr, ""));
+        [(0, SERVER), (1, CLIENT)].map(|(at, addr)| launcher(&hosts.names[at], addr, ""));
     let gateways = [&there, &here].map(Gateway::start);
     let rping = |end: &str, port| format!("rping {end} -V -C 5 -a {SERVER} -p {port}");
     let ucmatose = |end: &str| format!("ucmatose {end} {SERVER} -c 20 -C 50 -S 5000 -p 7500");
@@ -314,7 +316,7 @@ fn a_killed_program_leaves_nothing_behind() {
         return;
     }
     let Some(hosts) = Hosts::new() else { return };
-    let there = session(&hosts.names[0], SERVER, "");
+    let there = launcher(&hosts.names[0], SERVER, "");
     let gateway = Gateway::start(&there);
     let server = there.start("server", "ibv_rc_pingpong -g 0");
     wait_until("a queue pair is served", || gateway.read()["sockets"] == 1);
@@ -370,7 +372,7 @@ fn the_script_for_foreign_adapters_tries_everything() {
         count("tcp", " 0A ") + count("tcp6", " 0A ") + count("udp", " 07 ") >= TRIALS
     };
     wait_until("all servers are there", has_all);
-    let here = session(&hosts.names[1], CLIENT, "");
+    let here = launcher(&hosts.names[1], CLIENT, "");
     let gateway = Gateway::start(&here);
     let temporary = format!("TMPDIR={}", dir.path().display());
     let words = ["env", &temporary, FOREIGN, "rdma", SERVER, "roce0", "0"];

@@ -1,6 +1,6 @@
 //! What programs find out about the device.
 
-use crate::harness::{Outcome, Session, exclusive, has};
+use crate::harness::{Launcher, Outcome, exclusive, has};
 
 /// Values of `key: value` lines, in order.
 fn values<'a>(outcome: &'a Outcome, key: &str) -> Vec<&'a str> {
@@ -10,7 +10,7 @@ fn values<'a>(outcome: &'a Outcome, key: &str) -> Vec<&'a str> {
 
 fn fi_info(options: &str, args: &str) -> Outcome {
     let _one = exclusive();
-    let outcome = Session::new(options).run(&format!("fi_info -p efa {args}"));
+    let outcome = Launcher::new(options).run(&format!("fi_info -p efa {args}"));
     outcome.assert_clean();
     let opened = outcome.counters["processes"].as_array().is_some_and(|all| !all.is_empty());
     assert!(opened, "no process opened our device\n{outcome}");
@@ -53,7 +53,7 @@ fn every_device_is_listed() {
     let options = "--device rdmap0s6=127.0.0.1 --device rdmap1s6=127.0.0.2";
     let outcome = fi_info(options, "-t FI_EP_RDM");
     assert_eq!(values(&outcome, "domain"), ["rdmap0s6-rdm", "rdmap1s6-rdm"], "{outcome}");
-    let outcome = Session::new(options).run("ibv_devinfo");
+    let outcome = Launcher::new(options).run("ibv_devinfo");
     outcome.assert_clean();
     assert_eq!(values(&outcome, "hca_id"), ["rdmap0s6", "rdmap1s6"], "{outcome}");
     assert_eq!(values(&outcome, "state"), ["PORT_ACTIVE (4)"; 2], "{outcome}");

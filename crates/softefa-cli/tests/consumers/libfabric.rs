@@ -29,11 +29,11 @@ fn peers() -> &'static PathBuf {
 /// Runs those of the tests whose name contains `filter`, on a device of `profile`; answers the sum
 /// of the counters of all processes. `rdma`: whether libfabric may use the device's RDMA.
 fn run(case: &mut Case, filter: &str, profile: &str, rdma: bool) {
-    let session = case.session(&format!("--profile {profile}"));
+    let launcher = case.launcher(&format!("--profile {profile}"));
     let rdma = format!("FI_EFA_USE_DEVICE_RDMA={}", u8::from(rdma));
     let program = peers().to_str().unwrap();
     let words = ["env", "FABRIC_TEST_PROVIDER=efa", &rdma, program, filter, "--test-threads=1"];
-    let outcome = session.start_words("peers", &words).wait(3 * LIMIT);
+    let outcome = launcher.start_words("peers", &words).wait(3 * LIMIT);
     case.add(&outcome);
     assert_eq!(outcome.code, 0, "{outcome}");
     assert!(outcome.stdout.contains(" 0 failed; 0 ignored"), "{outcome}");

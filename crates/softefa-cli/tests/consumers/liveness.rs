@@ -3,7 +3,7 @@
 use rustix::process::{Signal, kill_process};
 
 use crate::harness::{
-    Directions, LIMIT, Running, Session, efa_bench, exclusive, free_port, has, is_long, wait_until,
+    Directions, LIMIT, Launcher, Running, efa_bench, exclusive, free_port, has, is_long, wait_until,
 };
 
 const PORTS: [&str; 2] = ["-p", "-p"];
@@ -11,8 +11,8 @@ const PORTS: [&str; 2] = ["-p", "-p"];
 const MIDDLE_PKTS: u64 = 2_000;
 
 /// Kills the program itself, not `softefa`, in the middle of its transfer.
-fn kill_in_the_middle(session: &Session, victim: &Running) {
-    wait_until("the transfer is under way", || session.live_tx_pkts() > MIDDLE_PKTS);
+fn kill_in_the_middle(launcher: &Launcher, victim: &Running) {
+    wait_until("the transfer is under way", || launcher.live_tx_pkts() > MIDDLE_PKTS);
     let program = victim.program_pid().expect("the program runs");
     kill_process(program, Signal::KILL).unwrap();
 }
@@ -20,9 +20,9 @@ fn kill_in_the_middle(session: &Session, victim: &Running) {
 /// The side that sends notices a receiver that was killed. (A side that only waits for messages
 /// cannot: like EFA, the device is connectionless and has nothing under way to fail.)
 fn sender_notices(line: &str) {
-    let session = Session::new("");
-    let (server, client) = session.start_pair(line, PORTS);
-    kill_in_the_middle(&session, &server);
+    let launcher = Launcher::new("");
+    let (server, client) = launcher.start_pair(line, PORTS);
+    kill_in_the_middle(&launcher, &server);
     let client = client.wait(LIMIT);
     assert_ne!(client.code, 0, "the client took a killed server for a success\n{client}");
     assert_eq!(client.counter("unresponsive_remote_events"), 0, "told by silence only\n{client}");
@@ -47,16 +47,16 @@ fn killed_receiver_ends_the_sender() {
 #[test]
 fn killed_libfabric_receiver_ends_the_sender() {
     let _one = exclusive();
-    let session = Session::new("");
+    let launcher = Launcher::new("");
     let efa_bench = efa_bench().display();
     let port = free_port();
     let mut server =
-        session.start("server", &format!("{efa_bench} server --bind 127.0.0.1 --port {port}"));
+        launcher.start("server", &format!("{efa_bench} server --bind 127.0.0.1 --port {port}"));
     server.wait_until_listening(port);
     let client =
         format!("{efa_bench} run bandwidth -p efa -H 127.0.0.1 --port {port} -s 4096 -t 600");
-    let client = session.start("client", &client);
-    kill_in_the_middle(&session, &server);
+    let client = launcher.start("client", &client);
+    kill_in_the_middle(&launcher, &server);
     let client = client.wait(LIMIT);
     assert_ne!(client.code, 0, "the client took a killed server for a success\n{client}");
     client.assert_moved(Directions::Both);
@@ -74,7 +74,7 @@ fn exit_with_acknowledgements_under_way() {
     let rounds = if is_long() { 200 } else { 20 };
     for round in 0..rounds {
         let line = format!("ib_send_bw -c SRD -x 0 -F -s {} -n 5 -t 16", 64 << (round % 8));
-        let (server, client) = Session::new("").run_pair(&line, PORTS);
+        let (server, client) = Launcher::new("").run_pair(&line, PORTS);
         for side in [&server, &client] {
             assert_eq!(side.code, 0, "round {round} of {rounds}\n{side}");
             side.assert_moved(Directions::Both);
@@ -93,7 +93,7 @@ fn libfabric_exit_with_acknowledgements_under_way() {
     for round in 0..rounds {
         let faults = if round % 2 == 0 { "" } else { "--fault loss=5%,seed=3" };
         let line = "fi_pingpong -p efa -e rdm -S 64 -I 10";
-        let (server, client) = Session::new(faults).run_pair(line, ["-B", "-P"]);
+        let (server, client) = Launcher::new(faults).run_pair(line, ["-B", "-P"]);
         for side in [&server, &client] {
             assert_eq!(side.code, 0, "round {round} of {rounds}\n{side}");
         }

@@ -17,7 +17,7 @@ fn run(longest: u64, faults: &str) {
     let what = format!("RoCE: WRITE and READ of two engines, 1 B to {longest} B");
     let mut case = Case::new(&Consumer::new(PACKAGE, VERSION, "PyPI"), &what, faults);
     let line = format!("{} {} 127.0.0.1 roce0 {longest}", python.display(), script.display());
-    let outcome = case.session(DEVICE).start("mooncake", &line).wait(LIMIT);
+    let outcome = case.launcher(DEVICE).start("mooncake", &line).wait(LIMIT);
     case.add(&outcome);
     assert_eq!(outcome.code, 0, "{outcome}");
     outcome.assert_moved(Directions::Both);

@@ -47,13 +47,13 @@ impl Mpi {
         case.pass();
     }
 
-    /// Runs `line` on `ranks` ranks in a session of the case.
+    /// Runs `line` on `ranks` ranks in a launcher of the case.
     #[track_caller]
     pub(crate) fn launch(&self, case: &Case, ranks: usize, line: &str) -> Outcome {
         let env: Vec<_> = self.env.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let session = case.session(self.device).with_env(&env);
+        let launcher = case.launcher(self.device).with_env(&env);
         let line = format!("{} -np {ranks} {line}", self.launcher);
-        session.start("mpi", &line).wait(MPI_LIMIT)
+        launcher.start("mpi", &line).wait(MPI_LIMIT)
     }
 
     /// Builds a program beside this file's directory with the installation's compiler.

@@ -6,7 +6,7 @@ use std::{fs, process};
 use rustix::process::{Signal, kill_process};
 
 use crate::harness::record::{Case, Consumer};
-use crate::harness::{LIMIT, Outcome, Running, Session, exclusive, has, wait_until};
+use crate::harness::{LIMIT, Launcher, Outcome, Running, exclusive, has, wait_until};
 use crate::netns::{CLIENT, Hosts, SERVER};
 
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
@@ -31,8 +31,8 @@ fn wait_for_members(of: &Running, group: Ipv4Addr, count: usize) {
     wait_until(&format!("{count} members"), || members(process, group) == count);
 }
 
-fn mckey(session: &Session, name: &str, group: Ipv4Addr, more: &str) -> Running {
-    session.start(name, &format!("mckey -m {group} -C {MESSAGES} -S 1000 {more}"))
+fn mckey(launcher: &Launcher, name: &str, group: Ipv4Addr, more: &str) -> Running {
+    launcher.start(name, &format!("mckey -m {group} -C {MESSAGES} -S 1000 {more}"))
 }
 
 /// The receivers got everything, once each.
@@ -57,22 +57,22 @@ fn mckey_reaches_every_member_on_a_machine() {
     }
     let consumer = Consumer::debian("rdmacm-utils");
     let mut case = Case::new(&consumer, "mckey, a sender and two receivers", "");
-    let (session, group) = (case.session(DEVICE), group(1));
+    let (launcher, group) = (case.launcher(DEVICE), group(1));
     let names = ["first", "second"];
-    let receivers = names.map(|name| mckey(&session, name, group, "-b 127.0.0.1"));
+    let receivers = names.map(|name| mckey(&launcher, name, group, "-b 127.0.0.1"));
     // One that ends in the midst of it is no member any more.
-    let killed = mckey(&session, "killed", group, "-b 127.0.0.1");
+    let killed = mckey(&launcher, "killed", group, "-b 127.0.0.1");
     wait_for_members(&killed, group, 3);
     kill_process(killed.program_pid().unwrap(), Signal::KILL).unwrap();
     // Read by one that lives: a process that has ended has no table.
     wait_for_members(&receivers[0], group, 2);
-    let sender = mckey(&session, "sender", group, "-s -b 127.0.0.1").wait(LIMIT);
+    let sender = mckey(&launcher, "sender", group, "-s -b 127.0.0.1").wait(LIMIT);
     check(&mut case, &sender, &receivers.map(|one| one.wait(LIMIT)));
     case.pass();
 }
 
-/// As a full member that only sends, in the port space of IPoIB, and as one that does not want to hear itself; without an
-/// address of its own.
+/// As a full member that only sends, in the port space of IPoIB, and as one that does not want to
+/// hear itself; without an address of its own.
 #[test]
 fn mckey_joins_in_other_ways() {
     let _one = exclusive();
@@ -82,11 +82,11 @@ fn mckey_joins_in_other_ways() {
     let consumer = Consumer::debian("rdmacm-utils");
     for (index, more) in ["-o", "-p 0x2", "-l"].into_iter().enumerate() {
         let mut case = Case::new(&consumer, &format!("mckey {more}"), "");
-        let (session, group) = (case.session(DEVICE), group(10 + index as u8));
+        let (launcher, group) = (case.launcher(DEVICE), group(10 + index as u8));
         let space = more.strip_prefix("-o").unwrap_or(more);
-        let receiver = mckey(&session, "receiver", group, space);
+        let receiver = mckey(&launcher, "receiver", group, space);
         wait_for_members(&receiver, group, 1);
-        let sender = mckey(&session, "sender", group, &format!("-s {more}")).wait(LIMIT);
+        let sender = mckey(&launcher, "sender", group, &format!("-s {more}")).wait(LIMIT);
         if more == "-o" {
             assert_eq!(sender.counter("rx_pkts"), 0, "it only sends\n{sender}");
         }
@@ -105,7 +105,7 @@ fn mckey_reaches_members_on_two_hosts() {
     let consumer = Consumer::debian("rdmacm-utils");
     let mut case = Case::new(&consumer, "mckey, receivers on the sender's host and another", "");
     let device = |addr| format!("--device roce0={addr},profile=roce");
-    let [there, here] = [SERVER, CLIENT].map(|addr| case.session(&device(addr)));
+    let [there, here] = [SERVER, CLIENT].map(|addr| case.launcher(&device(addr)));
     let there = there.in_namespace(&hosts.names[0]);
     let here = here.in_namespace(&hosts.names[1]);
     let group = group(20);

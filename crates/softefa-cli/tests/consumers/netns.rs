@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::harness::{Directions, LIMIT, Session, exclusive, has, is_root, wait_until};
+use crate::harness::{Directions, LIMIT, Launcher, exclusive, has, is_root, wait_until};
 
 pub(crate) const SERVER: &str = "10.77.0.1";
 pub(crate) const CLIENT: &str = "10.77.0.2";
@@ -37,11 +37,11 @@ impl Hosts {
         Some(hosts)
     }
 
-    fn sessions(&self) -> [Session; 2] {
-        let session = |name: &String, addr| {
-            Session::new(&format!("--device rdmap0s6={addr}")).in_namespace(name)
+    fn launchers(&self) -> [Launcher; 2] {
+        let launcher = |name: &String, addr| {
+            Launcher::new(&format!("--device rdmap0s6={addr}")).in_namespace(name)
         };
-        [session(&self.names[0], SERVER), session(&self.names[1], CLIENT)]
+        [launcher(&self.names[0], SERVER), launcher(&self.names[1], CLIENT)]
     }
 
     fn cut_link(&self) {
@@ -70,7 +70,7 @@ fn messages_fit_a_1500_byte_link() {
         return;
     }
     let Some(hosts) = Hosts::new() else { return };
-    let [there, here] = hosts.sessions();
+    let [there, here] = hosts.launchers();
     let line = format!("ib_send_bw -c SRD -x 0 -F -s 1024 -n 20000 -p {PORT}");
     let mut server = there.start("server", &line);
     server.wait_until_listening(PORT);
@@ -92,7 +92,7 @@ fn a_message_too_long_for_the_way_is_an_error() {
     let Some(hosts) = Hosts::new() else { return };
     let route = format!("-n {} route change 10.77.0.0/24 dev eth0 mtu lock 1000", hosts.names[1]);
     ip(&route);
-    let [there, here] = hosts.sessions();
+    let [there, here] = hosts.launchers();
     let line = format!("ib_send_bw -c SRD -x 0 -F -s 1024 -n 1000 -p {PORT}");
     let mut server = there.start("server", &line);
     server.wait_until_listening(PORT);
@@ -109,7 +109,7 @@ fn a_link_that_is_cut_ends_the_sender() {
         return;
     }
     let Some(hosts) = Hosts::new() else { return };
-    let [there, here] = hosts.sessions();
+    let [there, here] = hosts.launchers();
     let line = format!("ib_send_bw -c SRD -x 0 -F -s 1024 -D 600 -p {PORT}");
     let mut server = there.start("server", &line);
     server.wait_until_listening(PORT);

@@ -1,11 +1,11 @@
-//! NIXL from its wheel on PyPI, without a GPU, on the UCX 1.23 that it brings; that one's libibverbs
-//! has another name than the system's, and there is no libefa in it.
+//! NIXL from its wheel on PyPI, without a GPU, on the UCX 1.23 that it brings; that one's
+//! libibverbs has another name than the system's, and there is no libefa in it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, rdma_on_the_wire};
+use crate::harness::{Directions, LIMIT, Launcher, Outcome, exclusive, rdma_on_the_wire};
 use crate::{pypi, wheels};
 
 const VERSION: &str = "1.5.1";
@@ -25,18 +25,18 @@ pub(crate) fn consumer() -> Consumer {
 }
 
 /// Runs the script with `argument` (may be empty), over srd only.
-fn run(session: Session, argument: &str) -> Outcome {
-    run_with(&python(), session, argument)
+fn run(launcher: Launcher, argument: &str) -> Outcome {
+    run_with(&python(), launcher, argument)
 }
 
-fn run_with(python: &Path, session: Session, argument: &str) -> Outcome {
+fn run_with(python: &Path, launcher: Launcher, argument: &str) -> Outcome {
     let words = [python.to_str().unwrap(), SCRIPT, argument];
     let words = if argument.is_empty() { &words[..2] } else { &words };
-    session.with_env(&[("UCX_TLS", "srd,self")]).start_words("nixl", words).wait(LIMIT)
+    launcher.with_env(&[("UCX_TLS", "srd,self")]).start_words("nixl", words).wait(LIMIT)
 }
 
 /// The script on UCX's reliable connections, with `bytes` each way.
-pub(crate) fn on_reliable_connections(session: Session, rounds: u64, bytes: u64) -> Outcome {
+pub(crate) fn on_reliable_connections(launcher: Launcher, rounds: u64, bytes: u64) -> Outcome {
     let env = [
         ("UCX_TLS", "rc_v,self".to_owned()),
         ("NIXL_ROUNDS", rounds.to_string()),
@@ -44,7 +44,7 @@ pub(crate) fn on_reliable_connections(session: Session, rounds: u64, bytes: u64)
     ];
     let env = env.each_ref().map(|(name, value)| (*name, value.as_str()));
     let line = format!("{} {SCRIPT}", python().display());
-    session.with_env(&env).start("nixl", &line).wait(LIMIT)
+    launcher.with_env(&env).start("nixl", &line).wait(LIMIT)
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn memory_is_written_read_and_told_of() {
     for faults in ["", FAULTS] {
         let what = "WRITE, READ and notifications of two agents, UCX 1.23 srd";
         let mut case = Case::new(&consumer(), what, faults);
-        let outcome = run(case.session(rdma_on_the_wire()), "");
+        let outcome = run(case.launcher(rdma_on_the_wire()), "");
         case.add(&outcome);
         outcome.assert_clean();
         outcome.assert_moved(Directions::Both);
@@ -67,8 +67,8 @@ fn memory_is_written_read_and_told_of() {
     }
 }
 
-/// The plug-in for libfabric is linked with the driver of CUDA, which it does not call for memory of
-/// the host: a stand-in, so that it loads where there is no GPU.
+/// The plug-in for libfabric is linked with the driver of CUDA, which it does not call for memory
+/// of the host: a stand-in, so that it loads where there is no GPU.
 fn cuda_stand_in(dir: &Path) {
     let source = dir.join("cuda.c");
     let calls = ["cuCtxSetCurrent", "cuDeviceGetPCIBusId", "cuPointerGetAttributes"];
@@ -105,8 +105,8 @@ fn memory_is_written_and_read_through_libfabric() {
     for faults in ["", FAULTS] {
         let what = "WRITE, READ and notifications of two agents, libfabric 2.5.1 efa";
         let mut case = Case::new(&consumer, what, faults);
-        let session = case.session(rdma_on_the_wire()).with_env(&env);
-        let outcome = run_with(&venv.join("bin/python"), session, "");
+        let launcher = case.launcher(rdma_on_the_wire()).with_env(&env);
+        let outcome = run_with(&venv.join("bin/python"), launcher, "");
         case.add(&outcome);
         outcome.assert_clean();
         for bytes in ["rdma_write_bytes", "rdma_read_bytes"] {
@@ -136,7 +136,7 @@ fn two_devices_share_the_load() {
     }
     let mut case = Case::new(&consumer(), "the same over two devices", "");
     let rails = "--device rdmap0s6=127.0.0.1 --device rdmap1s6=127.0.0.2";
-    let outcome = run(case.session(&format!("{} {rails}", rdma_on_the_wire())), "");
+    let outcome = run(case.launcher(&format!("{} {rails}", rdma_on_the_wire())), "");
     case.add(&outcome);
     outcome.assert_clean();
     for device in ["rdmap0s6", "rdmap1s6"] {
@@ -156,7 +156,7 @@ fn death_of_the_target_is_told() {
         return;
     }
     let mut case = Case::new(&consumer(), "the target is killed, and the initiator told", "");
-    let outcome = run(case.session(rdma_on_the_wire()), "kill");
+    let outcome = run(case.launcher(rdma_on_the_wire()), "kill");
     case.add(&outcome);
     assert_eq!(outcome.code, 0, "{outcome}");
     assert!(outcome.stdout.contains("heard of the death"), "{outcome}");
@@ -172,9 +172,9 @@ fn ucx_lists_both_transports_of_the_device() {
     }
     let mut case = Case::new(&consumer(), "UCX 1.23 lists srd and ud on the device", "");
     let env = [("UCX_TLS", "srd,ud_v,self"), ("UCX_LOG_LEVEL", "debug")];
-    let session = case.session("").with_env(&env);
+    let launcher = case.launcher("").with_env(&env);
     let python = python();
-    let outcome = session.start_words("ucx", &[python.to_str().unwrap(), "-c", AGENT]).wait(LIMIT);
+    let outcome = launcher.start_words("ucx", &[python.to_str().unwrap(), "-c", AGENT]).wait(LIMIT);
     case.add(&outcome);
     assert_eq!(outcome.code, 0, "{outcome}");
     for transport in ["srd", "ud_verbs"] {

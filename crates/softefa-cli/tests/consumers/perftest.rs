@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, has, is_long};
+use crate::harness::{Directions, LIMIT, Launcher, Outcome, exclusive, has, is_long};
 
 const PORTS: [&str; 2] = ["-p", "-p"];
 /// perftest takes UD messages no longer than the verbs MTU, whatever the device can.
@@ -29,7 +29,7 @@ fn run(
     let line = format!("{program} -c {transport} -x 0 -F -s {bytes} {extra}");
     let one_way = transport == "UD" && program == "ib_send_bw";
     let directions = if one_way { Directions::Either } else { Directions::Both };
-    let (server, client) = case.session("").run_pair(&line, PORTS);
+    let (server, client) = case.launcher("").run_pair(&line, PORTS);
     for side in [&server, &client] {
         case.add(side);
         side.assert_clean();
@@ -162,7 +162,7 @@ fn a_duration_is_kept() {
     let extra = format!("-D {seconds} -f 0");
     for program in ["ib_send_bw", "ib_send_lat"] {
         let line = format!("{program} -c SRD -x 0 -F -s 4096 {extra}");
-        let (server, client) = case.session("").run_pair(&line, PORTS);
+        let (server, client) = case.launcher("").run_pair(&line, PORTS);
         for side in [&server, &client] {
             case.add(side);
             side.assert_clean();
@@ -180,10 +180,10 @@ fn endless_run_prints_until_it_is_ended() {
         return;
     }
     let mut case = case("ib_send_bw --run_infinitely, ended by a signal", "");
-    let session = case.session("");
+    let launcher = case.launcher("");
     let line = "ib_send_bw -c SRD -x 0 -F -s 4096 --run_infinitely -D 1";
-    let (server, client) = session.start_pair(line, PORTS);
-    let out = session.runtime_dir().join("client.out");
+    let (server, client) = launcher.start_pair(line, PORTS);
+    let out = launcher.runtime_dir().join("client.out");
     let rows = || {
         let text = std::fs::read_to_string(&out).unwrap_or_default();
         text.lines().filter(|line| line.trim_start().starts_with("4096 ")).count()
@@ -207,11 +207,11 @@ fn connected_transports_are_refused() {
     }
     // As on EFA: no reliable connections. The server fails before it would wait for a client, or
     // right after the client came.
-    let session = Session::new("");
+    let launcher = Launcher::new("");
     let port = crate::harness::free_port();
-    let mut server = session.start("server", &format!("ib_send_bw -c RC -F -x 0 -p {port}"));
+    let mut server = launcher.start("server", &format!("ib_send_bw -c RC -F -x 0 -p {port}"));
     let client = format!("ib_send_bw -c RC -F -x 0 -p {port} 127.0.0.1");
     server.wait_until_listening(port);
-    assert_ne!(session.start("client", &client).wait(LIMIT).code, 0);
+    assert_ne!(launcher.start("client", &client).wait(LIMIT).code, 0);
     assert_ne!(server.wait(LIMIT).code, 0);
 }

@@ -12,7 +12,7 @@ fn case(what: &str, faults: &str) -> Case {
 /// Runs all sizes and checks that each printed its row.
 fn run(case: &mut Case, options: &str, endpoint: &str, extra: &str) {
     let line = format!("fi_pingpong -p efa -e {endpoint} -c {extra}");
-    let (server, client) = case.session(options).run_pair(&line, PORTS);
+    let (server, client) = case.launcher(options).run_pair(&line, PORTS);
     for side in [&server, &client] {
         case.add(side);
         side.assert_clean();

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::harness::record::{Case, Consumer, FAULTS};
 use crate::harness::{
-    Directions, LIMIT, Outcome, Session, damage_counter, exclusive, free_port, has, is_sealed,
+    Directions, LIMIT, Launcher, Outcome, damage_counter, exclusive, free_port, has, is_sealed,
 };
 
 /// The distribution's own interpreter: pyverbs is built for it and for no other.
@@ -30,9 +30,9 @@ fn case(what: &str, faults: &str) -> Case {
 }
 
 /// Runs cases of `tests/pyverbs` between two processes; answers responder and initiator.
-fn pair(session: &Session, names: &str) -> [Outcome; 2] {
+fn pair(launcher: &Launcher, names: &str) -> [Outcome; 2] {
     let port = free_port();
-    let start = |role| session.start(role, &format!("{PYTHON} -B {MAIN} {role} {port} {names}"));
+    let start = |role| launcher.start(role, &format!("{PYTHON} -B {MAIN} {role} {port} {names}"));
     let mut responder = start("listen");
     responder.wait_until_listening(port);
     let initiator = start("connect").wait(LIMIT);
@@ -40,8 +40,8 @@ fn pair(session: &Session, names: &str) -> [Outcome; 2] {
 }
 
 /// Runs cases that both processes must survive.
-fn passes(case: &mut Case, session: &Session, names: &str) {
-    for side in pair(session, names) {
+fn passes(case: &mut Case, launcher: &Launcher, names: &str) {
+    for side in pair(launcher, names) {
         case.add(&side);
         assert_passed(&side, names);
         side.assert_moved(Directions::Both);
@@ -66,8 +66,8 @@ fn every_operation_moves_the_data() {
         let what = "extended calls: SEND, inline, with immediate data; READ, WRITE, \
              WRITE_WITH_IMM of 0 B to 4 MiB";
         let mut case = case(what, faults);
-        let session = case.session("");
-        passes(&mut case, &session, TRANSFERS);
+        let launcher = case.launcher("");
+        passes(&mut case, &launcher, TRANSFERS);
         case.pass();
     }
 }
@@ -82,8 +82,8 @@ fn every_failure_has_its_status() {
     for faults in ["", "loss=10%,reorder=20%,dup=10%,seed=1"] {
         let mut case =
             case("status 1, 4, 5, 6, 7, 9, 10, 11 on purpose; nothing is written", faults);
-        let session = case.session("");
-        passes(&mut case, &session, STATUSES);
+        let launcher = case.launcher("");
+        passes(&mut case, &launcher, STATUSES);
         assert!(case.counter("rx_rnr") > 0, "nobody was not ready");
         assert_eq!(case.counter("fault_lost") > 0, !faults.is_empty(), "loss");
         case.pass();
@@ -97,8 +97,8 @@ fn strict_targets_turn_strangers_away() {
         return;
     }
     let mut case = case("status 14 on purpose (--strict)", "");
-    let session = case.session("--strict");
-    passes(&mut case, &session, "UnknownPeer");
+    let launcher = case.launcher("--strict");
+    passes(&mut case, &launcher, "UnknownPeer");
     case.pass();
 }
 
@@ -109,9 +109,9 @@ fn silence_and_death_have_their_statuses() {
         return;
     }
     let mut case = case("status 9, 13, 15: peers that were killed, stopped or never there", "");
-    let session = case.session("");
-    passes(&mut case, &session, "Silent");
-    let [killed, initiator] = pair(&session, "Killed");
+    let launcher = case.launcher("");
+    passes(&mut case, &launcher, "Silent");
+    let [killed, initiator] = pair(&launcher, "Killed");
     case.add(&initiator);
     assert_eq!((killed.code, initiator.code), (137, 0), "{killed}\n{initiator}");
     case.pass();
@@ -124,9 +124,9 @@ fn mistakes_are_refused_with_the_device_s_errno() {
         return;
     }
     let mut case = case("errno of wrong work requests, states, objects and full queues", "");
-    let session = case.session("");
-    passes(&mut case, &session, REFUSALS);
-    let first_generation = case.session("--profile efa0");
+    let launcher = case.launcher("");
+    passes(&mut case, &launcher, REFUSALS);
+    let first_generation = case.launcher("--profile efa0");
     passes(&mut case, &first_generation, "NoRdma");
     case.pass();
 }
@@ -157,9 +157,9 @@ fn faults_end_calls_that_are_all_right_or_do_not_show() {
             continue; // No altered byte is delivered.
         }
         let counter = if counter == "rx_crc_errors" { damage_counter() } else { counter };
-        let session = case.session(options);
+        let launcher = case.launcher(options);
         let before = case.counter(counter);
-        for side in pair(&session, names) {
+        for side in pair(&launcher, names) {
             case.add(&side);
             assert_passed(&side, names);
         }

@@ -28,11 +28,11 @@ fn consumer() -> Consumer {
 /// Each test for a second, the shortest there is.
 fn run(tests: &[&str], faults: &str) {
     let mut case = Case::new(&consumer(), &tests.join(", "), faults);
-    let (session, port) = (case.session(DEVICE), free_port());
-    let mut server = session.start("server", &format!("qperf -lp {port}"));
+    let (launcher, port) = (case.launcher(DEVICE), free_port());
+    let mut server = launcher.start("server", &format!("qperf -lp {port}"));
     server.wait_until_listening(port);
     let line = format!("qperf 127.0.0.1 -lp {port} -cm1 -t 1 {}", tests.join(" "));
-    let client = session.start("client", &line).wait(LIMIT);
+    let client = launcher.start("client", &line).wait(LIMIT);
     client.assert_clean();
     client.assert_moved(Directions::Both);
     for test in tests {

@@ -48,11 +48,11 @@ fn run(what: &str, faults: &str, names: &str) -> Option<(Case, Outcome, [u32; 2]
         return None;
     }
     let mut case = Case::new(&Consumer::debian("python3-pyverbs"), what, faults);
-    let session = case.session("");
+    let launcher = case.launcher("");
     let root = dir.path().to_str().unwrap();
     let script =
         format!("cd {root} && PYTHONPATH={root} {PYTHON} -B tests/run_tests.py -v {names}");
-    let outcome = session.start_words("suite", &["sh", "-c", &script]).wait(2 * LIMIT);
+    let outcome = launcher.start_words("suite", &["sh", "-c", &script]).wait(2 * LIMIT);
     case.add(&outcome);
     assert_eq!(outcome.code, 0, "{outcome}");
     let skipped = number(&outcome, "OK (skipped=");

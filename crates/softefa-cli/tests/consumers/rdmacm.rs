@@ -66,10 +66,10 @@ fn case(what: &str, faults: &str) -> Case {
 
 fn run(pair: &Pair, faults: &str) {
     let mut case = case(pair.what, faults);
-    let (session, port) = (case.session(DEVICE), free_port());
-    let mut server = session.start("server", &format!("{} {port}", pair.server));
+    let (launcher, port) = (case.launcher(DEVICE), free_port());
+    let mut server = launcher.start("server", &format!("{} {port}", pair.server));
     server.wait_until_bound(port);
-    let client = session.start("client", &format!("{} {port}", pair.client)).wait(LIMIT);
+    let client = launcher.start("client", &format!("{} {port}", pair.client)).wait(LIMIT);
     for side in [client, server.wait(LIMIT)] {
         case.add(&side);
         side.assert_clean();
@@ -113,7 +113,7 @@ fn tests_of_rdma_core_connect() {
     let script = format!(
         "cd {root} && PYTHONPATH={root} {PYTHON} -B tests/run_tests.py -v {names} --dev roce0 --port 1 --gid 0"
     );
-    let outcome = case.session(DEVICE).start_words("suite", &["sh", "-c", &script]).wait(LIMIT);
+    let outcome = case.launcher(DEVICE).start_words("suite", &["sh", "-c", &script]).wait(LIMIT);
     assert_eq!(outcome.code, 0, "{outcome}");
     let passed = outcome.stderr.lines().filter(|line| line.ends_with("... ok")).count();
     assert_eq!(passed, CONNECTED, "{outcome}");
@@ -130,11 +130,11 @@ fn udaddy_answers_datagrams() {
         return;
     }
     let mut case = case("udaddy, 5 queue pairs", "");
-    let session = case.session("--device roce0=127.0.0.77,profile=roce");
-    let mut server = session.start("server", "udaddy -b 127.0.0.77 -c 5 -C 20 -S 1000");
+    let launcher = case.launcher("--device roce0=127.0.0.77,profile=roce");
+    let mut server = launcher.start("server", "udaddy -b 127.0.0.77 -c 5 -C 20 -S 1000");
     server.wait_until_bound(PORT);
     let line = "udaddy -s 127.0.0.77 -c 5 -C 20 -S 1000";
-    for side in [session.start("client", line).wait(LIMIT), server.wait(LIMIT)] {
+    for side in [launcher.start("client", line).wait(LIMIT), server.wait(LIMIT)] {
         case.add(&side);
         side.assert_clean();
         side.assert_moved(Directions::Both);
@@ -149,16 +149,16 @@ fn rcopy_copies_a_file() {
         return;
     }
     let mut case = case("rcopy, 3 MB", "");
-    let (session, port) = (case.session(DEVICE), free_port());
-    let path = |name: &str| session.runtime_dir().join(name).to_str().unwrap().to_owned();
+    let (launcher, port) = (case.launcher(DEVICE), free_port());
+    let path = |name: &str| launcher.runtime_dir().join(name).to_str().unwrap().to_owned();
     let (from, to) = (path("from"), path("to"));
     let bytes: Vec<u8> =
         (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     fs::write(&from, &bytes).unwrap();
-    let mut server = session.start("server", &format!("rcopy -p {port}"));
+    let mut server = launcher.start("server", &format!("rcopy -p {port}"));
     server.wait_until_bound(port);
     let line = format!("rcopy {from} 127.0.0.1:{to} -p {port}");
-    let client = session.start("client", &line).wait(LIMIT);
+    let client = launcher.start("client", &line).wait(LIMIT);
     client.assert_clean();
     client.assert_moved(Directions::Both);
     assert!(fs::read(to).unwrap() == bytes, "the copy differs");
@@ -174,10 +174,10 @@ fn connections_by_the_hundred() {
         return;
     }
     let mut case = case("cmtime -c 100", "");
-    let (session, port) = (case.session(DEVICE), free_port());
-    let mut server = session.start("server", &format!("cmtime -b 127.0.0.1 -c 100 -p {port}"));
+    let (launcher, port) = (case.launcher(DEVICE), free_port());
+    let mut server = launcher.start("server", &format!("cmtime -b 127.0.0.1 -c 100 -p {port}"));
     server.wait_until_bound(port);
-    let client = session.start("client", &format!("cmtime -s 127.0.0.1 -c 100 -p {port}"));
+    let client = launcher.start("client", &format!("cmtime -s 127.0.0.1 -c 100 -p {port}"));
     let client = client.wait(LIMIT);
     client.assert_clean();
     assert!(client.stdout.contains("us / conn"), "{client}");

@@ -1,9 +1,10 @@
-//! Unmodified programs on a RoCE device: the ping-pongs of libibverbs, Open MPI over UCX, libfabric.
+//! Unmodified programs on a RoCE device: the ping-pongs of libibverbs, Open MPI over UCX,
+//! libfabric.
 
 use std::path::PathBuf;
 
 use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, LIMIT, Session, exclusive, free_port, has, is_long};
+use crate::harness::{Directions, LIMIT, Launcher, exclusive, free_port, has, is_long};
 use crate::mpi::{LONG_MESSAGE, Mpi};
 use crate::pyverbs::{PYTHON, has_pyverbs};
 use crate::rdma_core::unpack;
@@ -26,12 +27,12 @@ fn pingpongs_of_libibverbs() {
         "ibv_srq_pingpong",
     ] {
         let mut case = Case::new(&consumer, &format!("RoCE: {program} -c"), "");
-        let session: Session = case.session(DEVICE);
+        let launcher: Launcher = case.launcher(DEVICE);
         let port = free_port();
         let line = format!("{program} -g 0 -c -n 200 -p {port}");
-        let mut server = session.start("server", &line);
+        let mut server = launcher.start("server", &line);
         server.wait_until_listening(port);
-        let client = session.start("client", &format!("{line} 127.0.0.1")).wait(LIMIT);
+        let client = launcher.start("client", &format!("{line} 127.0.0.1")).wait(LIMIT);
         for side in [server.wait(LIMIT), client] {
             case.add(&side);
             side.assert_clean();
@@ -42,7 +43,8 @@ fn pingpongs_of_libibverbs() {
     }
 }
 
-/// Two clients send to one shared receive queue, and the server answers each of them through its own.
+/// Two clients send to one shared receive queue, and the server answers each of them through its
+/// own.
 #[test]
 fn shared_queues_of_extended_connections() {
     let _one = exclusive();
@@ -52,13 +54,13 @@ fn shared_queues_of_extended_connections() {
     for faults in ["", FAULTS] {
         let what = "RoCE: ibv_xsrq_pingpong, two clients";
         let mut case = Case::new(&Consumer::debian("ibverbs-utils"), what, faults);
-        let session: Session = case.session(DEVICE);
+        let launcher: Launcher = case.launcher(DEVICE);
         let port = free_port();
         let line = format!("ibv_xsrq_pingpong -g 0 -n 500 -p {port}");
-        let mut server = session.start("server", &format!("{line} -c 2"));
+        let mut server = launcher.start("server", &format!("{line} -c 2"));
         server.wait_until_listening(port);
         let clients = ["first", "second"];
-        let clients = clients.map(|name| session.start(name, &format!("{line} 127.0.0.1")));
+        let clients = clients.map(|name| launcher.start(name, &format!("{line} 127.0.0.1")));
         for side in clients.into_iter().chain([server]).map(|side| side.wait(LIMIT)) {
             case.add(&side);
             side.assert_clean();
@@ -82,8 +84,8 @@ fn pyverbs_on_extended_connections() {
         let what = "RoCE: rdma-core's own tests of XRC";
         let mut case = Case::new(&Consumer::debian("python3-pyverbs"), what, faults);
         let script = format!("{suite} --dev roce0 --port 1 --gid 0 -k xrc");
-        let session: Session = case.session(DEVICE);
-        let outcome = session.start_words("suite", &["sh", "-c", &script]).wait(2 * LIMIT);
+        let launcher: Launcher = case.launcher(DEVICE);
+        let outcome = launcher.start_words("suite", &["sh", "-c", &script]).wait(2 * LIMIT);
         case.add(&outcome);
         assert_eq!(outcome.code, 0, "{outcome}");
         let said = &outcome.stderr;
@@ -142,7 +144,7 @@ fn libfabric_on_its_verbs_provider() {
         let mut case = Case::new(&Consumer::debian("libfabric-bin"), &what, "");
         let line = format!("fi_pingpong -p {provider} -e {endpoint} -c -I 100");
         // The provider leaves interfaces of loopback out.
-        let (server, client) = case.session(DEVICE).run_pair(&line, ["-B", "-P"]);
+        let (server, client) = case.launcher(DEVICE).run_pair(&line, ["-B", "-P"]);
         for side in [&server, &client] {
             case.add(side);
             side.assert_clean();

@@ -24,8 +24,8 @@ const fn of(
     Matrix { transport, line, short, long }
 }
 
-/// A size and `-a` are ways, too. Who sends on an unreliable connection is not held up by a receiver that is late: few
-/// messages, for which there are receives.
+/// A size and `-a` are ways, too. Who sends on an unreliable connection is not held up by a
+/// receiver that is late: few messages, for which there are receives.
 const MATRIX: [Matrix; 22] = [
     of(
         "RC",
@@ -105,7 +105,7 @@ fn run(case: &mut Case, transport: &str, line: &str) {
     let [server, client] = if line.contains(" -R") {
         connected(case, &options)
     } else {
-        case.session(DEVICE).run_pair(&format!("{options} -x 0"), ["-p", "-p"]).into()
+        case.launcher(DEVICE).run_pair(&format!("{options} -x 0"), ["-p", "-p"]).into()
     };
     // What is not acknowledged goes one way only.
     let is_silent =
@@ -118,11 +118,11 @@ fn run(case: &mut Case, transport: &str, line: &str) {
 }
 
 fn connected(case: &Case, options: &str) -> [Outcome; 2] {
-    let (session, port) = (case.session(DEVICE), free_port());
+    let (launcher, port) = (case.launcher(DEVICE), free_port());
     let line = format!("{options} -p {port}");
-    let mut server = session.start("server", &line);
+    let mut server = launcher.start("server", &line);
     server.wait_until_bound(port);
-    let client = session.start("client", &format!("{line} 127.0.0.1")).wait(LIMIT);
+    let client = launcher.start("client", &format!("{line} 127.0.0.1")).wait(LIMIT);
     [server.wait(LIMIT), client]
 }
 

@@ -1,5 +1,5 @@
-//! Scripts on pyverbs (`tests/pyverbs_roce`), one per object of verbs, on a RoCE device. Each checks what came, and what is
-//! refused; all but `cmid` have both ends in one process.
+//! Scripts on pyverbs (`tests/pyverbs_roce`), one per object of verbs, on a RoCE device. Each
+//! checks what came, and what is refused; all but `cmid` have both ends in one process.
 
 use crate::harness::record::{Case, Consumer, EACH_FAULT};
 use crate::harness::{LIMIT, exclusive, free_port, is_long};
@@ -11,13 +11,13 @@ const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pyverbs_roce")
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
 /// Tests of memory windows that rdma-core has.
 const WINDOWS: usize = 8;
-/// Those that lose nothing for good, whatever the network does. The others provoke refusals, which are said once: who does not
-/// hear it ends with status 12.
+/// Those that lose nothing for good, whatever the network does. The others provoke refusals, which
+/// are said once: who does not hear it ends with status 12.
 const RELIABLE: [&str; 4] = ["cq", "channel", "srq", "cmid"];
 
 fn run(object: &str, case: &mut Case) {
     let line = format!("{PYTHON} -B {SCRIPTS}/{object}.py 127.0.0.1 {}", free_port());
-    let outcome = case.session(DEVICE).start(object, &line).wait(LIMIT);
+    let outcome = case.launcher(DEVICE).start(object, &line).wait(LIMIT);
     case.add(&outcome);
     assert_eq!(outcome.code, 0, "{outcome}");
     assert_eq!(outcome.stdout, format!("{object}: passed\n"), "{outcome}");
@@ -53,7 +53,7 @@ fn tests_of_rdma_core_bind_windows() {
     let script = format!(
         "cd {root} && PYTHONPATH={root} {PYTHON} -B tests/run_tests.py -v {names} --dev roce0 --port 1 --gid 0"
     );
-    let outcome = case.session(DEVICE).start_words("suite", &["sh", "-c", &script]).wait(LIMIT);
+    let outcome = case.launcher(DEVICE).start_words("suite", &["sh", "-c", &script]).wait(LIMIT);
     assert_eq!(outcome.code, 0, "{outcome}");
     let passed = outcome.stderr.lines().filter(|line| line.ends_with("ok")).count();
     assert_eq!(passed, WINDOWS, "{outcome}");

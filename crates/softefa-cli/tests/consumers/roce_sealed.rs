@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::process::{Signal, kill_process};
 
 use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, free_port, has};
+use crate::harness::{Directions, LIMIT, Launcher, Outcome, exclusive, free_port, has};
 
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
 /// Counters that stay 0 between ends that share a key.
@@ -53,11 +53,11 @@ fn programs_that_connect_with_a_key() {
     for (what, server, client) in lines {
         for faults in ["", FAULTS] {
             let mut case = Case::new(&consumer, &format!("{what}, --key-file"), faults);
-            let session = case.session(&with_key(dir.path(), 1));
+            let launcher = case.launcher(&with_key(dir.path(), 1));
             let port = free_port();
-            let mut server = session.start("server", &format!("{server} {port}"));
+            let mut server = launcher.start("server", &format!("{server} {port}"));
             server.wait_until_bound(port);
-            let client = session.start("client", &format!("{client} {port}")).wait(LIMIT);
+            let client = launcher.start("client", &format!("{client} {port}")).wait(LIMIT);
             for side in [client, server.wait(LIMIT)] {
                 assert!(side.counter("cm_rx_msgs") > 0, "{side}");
                 check(&mut case, &side);
@@ -84,8 +84,8 @@ fn perftest_with_a_key() {
         "ib_send_lat -c UD -F -s 1000 -n 500",
     ] {
         let mut case = Case::new(&consumer, &format!("{line}, --key-file"), "");
-        let session = case.session(&with_key(dir.path(), 1));
-        let (server, client) = session.run_pair(&format!("{line} -x 0"), ["-p", "-p"]);
+        let launcher = case.launcher(&with_key(dir.path(), 1));
+        let (server, client) = launcher.run_pair(&format!("{line} -x 0"), ["-p", "-p"]);
         [server, client].iter().for_each(|side| check(&mut case, side));
         case.pass();
     }
@@ -100,7 +100,7 @@ fn two_keys_are_two_networks() {
     }
     let dir = tempfile::tempdir().unwrap();
     let [there, here] = [1, 2].map(|byte| {
-        Session::new(&with_key(dir.path(), byte)).with_env(&[("SOFTEFA_KEY_FILE", "")])
+        Launcher::new(&with_key(dir.path(), byte)).with_env(&[("SOFTEFA_KEY_FILE", "")])
     });
     let port = free_port();
     let mut server = there.start("server", &format!("rping -s -C 1 -p {port}"));

@@ -1,5 +1,5 @@
-//! The MPI wheels and NIXL of `PyPI` on a RoCE device, over the UCX and the libfabric that they bring. Each checks every
-//! byte, and the device must have carried them all.
+//! The MPI wheels and NIXL of `PyPI` on a RoCE device, over the UCX and the libfabric that they
+//! bring. Each checks every byte, and the device must have carried them all.
 
 use crate::harness::exclusive;
 use crate::harness::record::{Case, EACH_FAULT, FAULTS};
@@ -26,7 +26,8 @@ fn mpich_ucx(way: &'static str, transport: &str) -> Mpi {
     mpich(way, [("MPIR_CVAR_CH4_NETMOD", "ucx"), ("UCX_TLS", &format!("{transport},self"))])
 }
 
-/// Going back over all that follows takes its time, for each packet that is lost or overtaken: shorter messages.
+/// Going back over all that follows takes its time, for each packet that is lost or overtaken:
+/// shorter messages.
 fn exchange(mpi: &Mpi) {
     for ranks in [2, 4] {
         mpi.exchange(ranks, LONG_MESSAGE, "");
@@ -85,7 +86,7 @@ fn nixl_on_roce() {
             _ if faults.contains("loss=10%") => (2, 64 << 10),
             _ => (4, 256 << 10),
         };
-        let outcome = nixl::on_reliable_connections(case.session(DEVICE), rounds, bytes);
+        let outcome = nixl::on_reliable_connections(case.launcher(DEVICE), rounds, bytes);
         case.add(&outcome);
         outcome.assert_clean();
         for counter in ["rdma_write_bytes", "rdma_read_bytes"] {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Signal, kill_process};
 
 use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, free_port, has};
+use crate::harness::{Directions, LIMIT, Launcher, Outcome, exclusive, free_port, has};
 
 const PERFTEST: [&str; 2] = ["-p", "-p"];
 const PINGPONG: [&str; 2] = ["-B", "-P"];
@@ -29,7 +29,7 @@ fn run(
 ) -> (Outcome, Outcome) {
     let dir = tempfile::tempdir().unwrap();
     let options = format!("--key-file {}", key_file(dir.path(), 1).display());
-    let (server, client) = case.session(&options).run_pair(line, ports);
+    let (server, client) = case.launcher(&options).run_pair(line, ports);
     for side in [&server, &client] {
         case.add(side);
         side.assert_clean();
@@ -119,7 +119,7 @@ fn two_keys_end_a_transfer() {
     }
 }
 
-/// A session with these options and nothing else, even where everything is run with a key.
-fn without_key(options: &str) -> Session {
-    Session::new(options).with_env(&[("SOFTEFA_KEY_FILE", "")])
+/// A launcher with these options and nothing else, even where everything is run with a key.
+fn without_key(options: &str) -> Launcher {
+    Launcher::new(options).with_env(&[("SOFTEFA_KEY_FILE", "")])
 }

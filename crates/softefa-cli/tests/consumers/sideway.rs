@@ -1,5 +1,5 @@
-//! A Rust crate for verbs and the connection manager, sideway, on a RoCE device: its examples and its tests, as they are.
-//! Only `make consumers` runs it, because it is downloaded and built.
+//! A Rust crate for verbs and the connection manager, sideway, on a RoCE device: its examples and
+//! its tests, as they are. Only `make consumers` runs it, because it is downloaded and built.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -83,7 +83,7 @@ fn examples_of_sideway_exchange_messages() {
             let what = format!("RoCE: {name}");
             let mut case = Case::new(&consumer(), &what, faults);
             let line = format!("{program} -s 4096 -n {ROUNDS}");
-            let (server, client) = case.session(DEVICE).run_pair(&line, ["-p", "-p"]);
+            let (server, client) = case.launcher(DEVICE).run_pair(&line, ["-p", "-p"]);
             for side in [server, client] {
                 case.add(&side);
                 side.assert_clean();
@@ -106,7 +106,7 @@ fn tests_of_sideway_pass() {
     let tests = programs(&["test", "--no-run"]);
     let is_wanted = |path: &&String| path.contains("/deps/") && !path.contains(ABOUT_THE_COMPILER);
     for test in tests.iter().filter(is_wanted) {
-        let outcome = case.session(DEVICE).start("tests", test).wait(LIMIT);
+        let outcome = case.launcher(DEVICE).start("tests", test).wait(LIMIT);
         assert_eq!(outcome.code, 0, "{outcome}");
         passed += outcome.stdout.lines().filter(|line| line.ends_with("... ok")).count();
         case.add(&outcome);

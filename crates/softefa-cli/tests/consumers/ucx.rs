@@ -28,7 +28,7 @@ fn ucx_info_lists_the_device() {
     }
     let what = "ucx_info -d: the device with ud_verbs";
     let mut case = Case::new(&Consumer::debian("ucx-utils"), what, "");
-    let outcome = case.session("").run("ucx_info -d");
+    let outcome = case.launcher("").run("ucx_info -d");
     case.add(&outcome);
     assert_eq!(outcome.code, 0, "{outcome}");
     assert_eq!(transports(&outcome.stdout), ["ud_verbs"], "{outcome}");

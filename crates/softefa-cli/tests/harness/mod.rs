@@ -1,6 +1,6 @@
 //! Programs under `softefa run`, each with a time limit after which it is ended.
 //!
-//! Every session has a runtime directory of its own, so that runs on the same machine cannot be
+//! Every launcher has a runtime directory of its own, so that runs on the same machine cannot be
 //! mistaken for each other. Only processes that a test started are signalled, by their ids.
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -108,13 +108,14 @@ pub(crate) fn is_sealed() -> bool {
     std::env::var_os("SOFTEFA_KEY_FILE").is_some_and(|path| !path.is_empty())
 }
 
-/// The wire of all programs of these tests, which inherit the variable; empty when it is theirs to choose.
+/// The wire of all programs of these tests, which inherit the variable; empty when it is theirs to
+/// choose.
 pub(crate) fn wire() -> String {
     std::env::var("SOFTEFA_WIRE").unwrap_or_default()
 }
 
-/// Options that put the bytes of RDMA on the wire even where they could be copied from memory to memory,
-/// unless the wire is given.
+/// Options that put the bytes of RDMA on the wire even where they could be copied from memory to
+/// memory, unless the wire is given.
 pub(crate) fn rdma_on_the_wire() -> &'static str {
     if wire().is_empty() { "--wire-only" } else { "" }
 }
@@ -156,9 +157,9 @@ impl Outcome {
         self.counters["counters"][name].as_u64().unwrap_or_default()
     }
 
-    /// A server of rping closes its channel when it was told of the disconnection, while its thread may be about to
-    /// ask for the next event. The kernel, too, refuses a descriptor that is closed already, and then rping ends
-    /// with -1 when all its work is done.
+    /// A server of rping closes its channel when it was told of the disconnection, while its thread
+    /// may be about to ask for the next event. The kernel, too, refuses a descriptor that is closed
+    /// already, and then rping ends with -1 when all its work is done.
     fn is_race_of_rping(&self) -> bool {
         let said = format!("{}{}", self.stdout, self.stderr);
         self.code == 255
@@ -197,8 +198,8 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// Directory and options shared by the programs of a test.
-pub(crate) struct Session {
+/// Starts the programs of a test, which share its directory and options.
+pub(crate) struct Launcher {
     dir: tempfile::TempDir,
     options: Vec<String>,
     /// Words in front of `softefa`: what it is started by.
@@ -206,7 +207,7 @@ pub(crate) struct Session {
     env: Vec<(String, String)>,
 }
 
-impl Session {
+impl Launcher {
     /// `options` go to `softefa run`, separated by blanks.
     pub(crate) fn new(options: &str) -> Self {
         let options = options.split_whitespace().map(str::to_owned).collect();
@@ -226,7 +227,7 @@ impl Session {
         self
     }
 
-    /// Sets variables of everything this session runs.
+    /// Sets variables of everything this launcher runs.
     pub(crate) fn with_env(mut self, env: &[(&str, &str)]) -> Self {
         self.env.extend(env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
         self
@@ -237,7 +238,7 @@ impl Session {
         self.dir.path()
     }
 
-    /// `softefa` with this session's runtime directory.
+    /// `softefa` with this launcher's runtime directory.
     pub(crate) fn command(&self) -> Command {
         let mut command = match self.within.split_first() {
             None => Command::new(softefa()),
@@ -284,7 +285,7 @@ impl Session {
         (server.wait(LIMIT), client)
     }
 
-    /// As [`Session::run_pair`], with both running.
+    /// As [`Launcher::run_pair`], with both running.
     pub(crate) fn start_pair(&self, line: &str, ports: [&str; 2]) -> (Running, Running) {
         let port = free_port();
         let mut server = self.start("server", &format!("{line} {} {port}", ports[0]));
@@ -293,7 +294,7 @@ impl Session {
         (server, client)
     }
 
-    /// Packets sent by all live programs of this session.
+    /// Packets sent by all live programs of this launcher.
     pub(crate) fn live_tx_pkts(&self) -> u64 {
         let output = self.command().args(["info", "--json"]).output().unwrap();
         let info: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -390,7 +391,8 @@ impl Running {
         true
     }
 
-    /// Waits until the program has bound UDP port `port`, where those who connect by the connection manager ask.
+    /// Waits until the program has bound UDP port `port`, where those who connect by the connection
+    /// manager ask.
     #[track_caller]
     pub(crate) fn wait_until_bound(&mut self, port: u16) {
         let deadline = Instant::now() + START_LIMIT;
@@ -422,7 +424,8 @@ impl Drop for Running {
     }
 }
 
-/// Whether somebody listens on TCP `port`. Looked up where `process` is: it may be in a network namespace.
+/// Whether somebody listens on TCP `port`. Looked up where `process` is: it may be in a network
+/// namespace.
 pub(crate) fn is_listening(process: u32, port: u16) -> bool {
     let end = format!(":{port:04X}");
     let listens = |line: &str| {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::{Outcome, Session, wire};
+use super::{Launcher, Outcome, wire};
 
 /// The mix of faults that no consumer of a reliable queue pair may notice.
 pub(crate) const FAULTS: &str = "loss=1%,reorder=20%,dup=1%,seed=1";
@@ -87,12 +87,12 @@ impl Case {
         }
     }
 
-    /// A session with the faults of this case and `options` of `softefa run`.
-    pub(crate) fn session(&self, options: &str) -> Session {
+    /// A launcher with the faults of this case and `options` of `softefa run`.
+    pub(crate) fn launcher(&self, options: &str) -> Launcher {
         if self.faults.is_empty() {
-            return Session::new(options);
+            return Launcher::new(options);
         }
-        Session::new(&format!("{options} --fault {}", self.faults))
+        Launcher::new(&format!("{options} --fault {}", self.faults))
     }
 
     /// Adds what the device counted in a run.
@@ -116,8 +116,8 @@ impl Case {
     /// The case holds.
     ///
     /// # Panics
-    /// The device did not move a packet, or one through memory though the wire is UDP, or [`FAULTS`] or
-    /// [`EACH_FAULT`] provoked nothing.
+    /// The device did not move a packet, or one through memory though the wire is UDP, or
+    /// [`FAULTS`] or [`EACH_FAULT`] provoked nothing.
     #[track_caller]
     pub(crate) fn pass(mut self) {
         assert!(self.counter("tx_pkts") > 0, "{}: the device sent nothing", self.what);

@@ -20,8 +20,8 @@ pub(crate) fn browser() -> Option<&'static str> {
     found
 }
 
-/// What `probe` makes of the page in `file` when it has loaded: a script that returns a value. An error in the page, or
-/// anything that it says, fails the test.
+/// What `probe` makes of the page in `file` when it has loaded: a script that returns a value. An
+/// error in the page, or anything that it says, fails the test.
 pub(crate) fn look(browser: &str, file: &Path, width: u32, probe: &str) -> Value {
     let page = fs::read_to_string(file).unwrap();
     // From then on frames are drawn at once: nobody waits for the next one here.

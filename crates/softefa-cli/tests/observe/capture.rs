@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, free_port, has, wait_until};
+use crate::harness::{Directions, LIMIT, Launcher, Outcome, exclusive, free_port, has, wait_until};
 use crate::wireshark::tshark;
 use crate::{PORTS, STREAM};
 
@@ -84,8 +84,8 @@ fn own_ports(file: &Path) -> BTreeSet<String> {
     ports.lines().map(str::to_owned).collect()
 }
 
-/// All packets, none of which may be malformed, but for what a stranger sends: a number may have belonged to a program
-/// of another test before, whose peer has not noticed its end.
+/// All packets, none of which may be malformed, but for what a stranger sends: a number may have
+/// belonged to a program of another test before, whose peer has not noticed its end.
 fn packets(file: &Path) -> Vec<Packet> {
     let wrong = "srd.expert.malformed || srd.check.status == 0 || _ws.malformed || !srd";
     let ports = tshark(file, &["-Y", wrong, "-T", "fields", "-e", "udp.srcport"]);
@@ -120,10 +120,10 @@ fn check_complete(side: &Outcome, file: &Path) -> Vec<Packet> {
     packets
 }
 
-/// A session that captures, and where to.
-fn recorded(options: &str, dir: &Path, name: &str) -> (Session, PathBuf) {
+/// A launcher that captures, and where to.
+fn recorded(options: &str, dir: &Path, name: &str) -> (Launcher, PathBuf) {
     let file = dir.join(name);
-    (Session::new(&format!("{options} --pcap {}", file.display())), file)
+    (Launcher::new(&format!("{options} --pcap {}", file.display())), file)
 }
 
 #[test]
@@ -168,11 +168,11 @@ fn damage_is_told_from_what_is_whole() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (session, file) = recorded("--fault mangle=10%,seed=1", dir.path(), FILE);
+    let (launcher, file) = recorded("--fault mangle=10%,seed=1", dir.path(), FILE);
     let port = free_port();
     let line = format!("ib_send_bw -c SRD -x 0 -F -s 256 -n 200 -p {port}");
     let script = format!("{line} & until {line} 127.0.0.1; do sleep 0.1; done; wait");
-    let outcome = session.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
+    let outcome = launcher.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
     assert_eq!(outcome.code, 0, "{outcome}");
     let damaged = "!(srd.check.status == 1) && frame.packet_flags_direction == 2";
     let damaged = tshark(&file, &["-Y", damaged]).lines().count() as u64;
@@ -187,12 +187,12 @@ fn unreliable_datagrams_are_understood() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (session, file) = recorded("", dir.path(), "both.pcapng");
+    let (launcher, file) = recorded("", dir.path(), "both.pcapng");
     let port = free_port();
     // Two processes of one run, in one file.
     let line = format!("ib_send_lat -c UD -x 0 -F -s 100 -n 200 -p {port}");
     let script = format!("{line} & until {line} 127.0.0.1; do sleep 0.1; done; wait");
-    let outcome = session.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
+    let outcome = launcher.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
     let packets = check_complete(&outcome, &file);
     let interfaces: BTreeSet<_> = packets.iter().map(|p| &p.interface).collect();
     assert_eq!(interfaces.len(), 2, "one for each process: {interfaces:?}");
@@ -210,12 +210,12 @@ fn pyverbs(options: &str, cases: &str) -> Option<(Outcome, Vec<Packet>, tempfile
         return None;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (session, file) = recorded(options, dir.path(), FILE);
+    let (launcher, file) = recorded(options, dir.path(), FILE);
     let port = free_port();
     let line = |role| format!("{PYTHON} -B {MAIN} {role} {port} {cases}");
     let script =
         format!("{} & until {}; do sleep 0.1; done; wait", line("listen"), line("connect"));
-    let outcome = session.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
+    let outcome = launcher.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
     let packets = check_complete(&outcome, &file);
     Some((outcome, packets, dir))
 }
@@ -272,12 +272,12 @@ fn what_runs_already_can_be_captured() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let session = Session::new("");
-    let (server, client) = session.start_pair(STREAM, PORTS);
-    wait_until("the transfer is under way", || session.live_tx_pkts() > 2_000);
+    let launcher = Launcher::new("");
+    let (server, client) = launcher.start_pair(STREAM, PORTS);
+    wait_until("the transfer is under way", || launcher.live_tx_pkts() > 2_000);
     let capture = |args: &[&str]| {
         let file = dir.path().join("live.pcapng");
-        let mut command = session.command();
+        let mut command = launcher.command();
         command.args(["pcap", "--snaplen", "256", "--write"]).arg(&file).args(args);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -294,7 +294,7 @@ fn what_runs_already_can_be_captured() {
     assert!(some.len() == 100 && some.iter().all(|packet| packet.qpns.contains(&qpn)));
     assert!(capture(&["--duration", "0.2", "--device", "other"]).is_empty());
     let file = dir.path().join("interrupted.pcapng");
-    let mut endless = session.command();
+    let mut endless = launcher.command();
     let endless = endless.args(["pcap", "--write"]).arg(&file).stderr(Stdio::piped());
     let mut endless = endless.spawn().unwrap();
     let has_packets = || file.metadata().is_ok_and(|meta| meta.len() > 1 << 20);
@@ -314,7 +314,7 @@ fn a_file_that_cannot_be_written_is_told_before_the_program_starts() {
         &["run", "--pcap", "/nonexistent/x", "--", "echo", "started"][..],
         &["pcap", "--write", "/nonexistent/x"],
     ] {
-        let output = Session::new("").command().args(args).output().unwrap();
+        let output = Launcher::new("").command().args(args).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(125), "{text}");
         assert!(text.contains("/nonexistent/x") && text.lines().count() == 1, "{text}");

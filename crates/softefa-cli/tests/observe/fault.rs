@@ -7,29 +7,29 @@ use std::time::SystemTime;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::harness::{LIMIT, Running, Session, exclusive, has, wait_until};
+use crate::harness::{LIMIT, Launcher, Running, exclusive, has, wait_until};
 use crate::{PORTS, STREAM};
 
 const RC_STREAM: &str = "ib_send_bw -c RC -d roce0 -x 0 -F -s 4096 -D 60 -f 0";
 
-fn fault(session: &Session, words: &str) -> Output {
-    session.command().arg("fault").args(words.split_whitespace()).output().unwrap()
+fn fault(launcher: &Launcher, words: &str) -> Output {
+    launcher.command().arg("fault").args(words.split_whitespace()).output().unwrap()
 }
 
 #[track_caller]
-fn fault_ok(session: &Session, words: &str) -> String {
-    let output = fault(session, words);
+fn fault_ok(launcher: &Launcher, words: &str) -> String {
+    let output = fault(launcher, words);
     assert!(output.status.success(), "{words}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn show(session: &Session) -> Value {
-    serde_json::from_str(&fault_ok(session, "show --json")).unwrap()
+fn show(launcher: &Launcher) -> Value {
+    serde_json::from_str(&fault_ok(launcher, "show --json")).unwrap()
 }
 
 /// What the devices of all runs have dealt of the fault in force.
-fn dealt(session: &Session, name: &str) -> u64 {
-    let shown = show(session);
+fn dealt(launcher: &Launcher, name: &str) -> u64 {
+    let shown = show(launcher);
     let devices = |run: &Value| run["devices"].as_array().cloned().unwrap_or_default();
     let runs = shown["runs"].as_array().cloned().unwrap_or_default();
     let of = |device: &Value| device["dealt"][name].as_u64().unwrap_or_default();
@@ -37,8 +37,8 @@ fn dealt(session: &Session, name: &str) -> u64 {
 }
 
 /// What all devices have dealt of all faults.
-fn total(session: &Session, name: &str) -> u64 {
-    let output = session.command().args(["info", "--json"]).output().unwrap();
+fn total(launcher: &Launcher, name: &str) -> u64 {
+    let output = launcher.command().args(["info", "--json"]).output().unwrap();
     let info: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let runs = info["running"].as_array().cloned().unwrap_or_default();
     runs.iter().filter_map(|run| run["counters"][name].as_u64()).sum()
@@ -67,39 +67,39 @@ fn end(pair: (Running, Running)) {
 }
 
 /// Sends go on: twice as many packets as now are soon reached.
-fn goes_on(session: &Session) {
-    let now = session.live_tx_pkts();
-    wait_until("the transfer goes on", || session.live_tx_pkts() > now + 2_000);
+fn goes_on(launcher: &Launcher) {
+    let now = launcher.live_tx_pkts();
+    wait_until("the transfer goes on", || launcher.live_tx_pkts() > now + 2_000);
 }
 
-/// `softefa fault` acts on what is sent from the moment at which it returns, and on nothing that is sent after
-/// `clear` has returned: by the time stamps of the programs themselves.
+/// `softefa fault` acts on what is sent from the moment at which it returns, and on nothing that is
+/// sent after `clear` has returned: by the time stamps of the programs themselves.
 fn acts_under_load(options: &str, stream: &str) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("trace");
     let trace = format!("--trace {} --trace-events transmit,fault", file.display());
-    let session = Session::new(&format!("{options} {trace}"));
-    let pair = session.start_pair(stream, PORTS);
-    wait_until("the transfer is under way", || session.live_tx_pkts() > 2_000);
+    let launcher = Launcher::new(&format!("{options} {trace}"));
+    let pair = launcher.start_pair(stream, PORTS);
+    wait_until("the transfer is under way", || launcher.live_tx_pkts() > 2_000);
     let asked = epoch_ns();
-    let said = fault_ok(&session, "set loss=5% seed=3");
+    let said = fault_ok(&launcher, "set loss=5% seed=3");
     let set = epoch_ns();
     assert_eq!(said.matches(": loss=5%,seed=3\n").count(), 2, "{said}");
-    wait_until("packets are lost", || dealt(&session, "fault_lost") > 20);
-    goes_on(&session);
-    fault_ok(&session, "clear");
+    wait_until("packets are lost", || dealt(&launcher, "fault_lost") > 20);
+    goes_on(&launcher);
+    fault_ok(&launcher, "clear");
     let cleared = epoch_ns();
-    goes_on(&session);
-    let lost = total(&session, "fault_lost");
-    goes_on(&session);
-    assert_eq!(total(&session, "fault_lost"), lost);
+    goes_on(&launcher);
+    let lost = total(&launcher, "fault_lost");
+    goes_on(&launcher);
+    assert_eq!(total(&launcher, "fault_lost"), lost);
     end(pair);
     let text = fs::read_to_string(&file).unwrap();
     check(&text, asked, set, cleared);
 }
 
-/// Each queue pair has nothing sent between the end of the command and the line that says that the fault is in force,
-/// and deals nothing once it is cleared.
+/// Each queue pair has nothing sent between the end of the command and the line that says that the
+/// fault is in force, and deals nothing once it is cleared.
 fn check(text: &str, asked: u64, set: u64, cleared: u64) {
     let mut found = 0;
     let lines: Vec<(u64, Vec<&str>)> = text
@@ -153,39 +153,39 @@ fn a_fault_ends_in_time_though_its_command_was_killed() {
     if !has("ib_send_bw") {
         return;
     }
-    let session = Session::new("");
-    let pair = session.start_pair(STREAM, PORTS);
-    wait_until("the transfer is under way", || session.live_tx_pkts() > 2_000);
-    let mut command: Command = session.command();
+    let launcher = Launcher::new("");
+    let pair = launcher.start_pair(STREAM, PORTS);
+    wait_until("the transfer is under way", || launcher.live_tx_pkts() > 2_000);
+    let mut command: Command = launcher.command();
     command.args(["fault", "set", "loss=5%", "--for", "1s"]);
     let mut child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
-    wait_until("packets are lost", || total(&session, "fault_lost") > 0);
+    wait_until("packets are lost", || total(&launcher, "fault_lost") > 0);
     // It has ended by itself, or ends now: nothing depends on it.
     let _ = kill_process(Pid::from_child(&child), Signal::KILL);
     child.wait().unwrap();
-    wait_until("it is over", || show(&session)["runs"][0]["command"].is_null());
-    goes_on(&session);
-    let lost = total(&session, "fault_lost");
-    goes_on(&session);
-    assert_eq!(total(&session, "fault_lost"), lost);
+    wait_until("it is over", || show(&launcher)["runs"][0]["command"].is_null());
+    goes_on(&launcher);
+    let lost = total(&launcher, "fault_lost");
+    goes_on(&launcher);
+    assert_eq!(total(&launcher, "fault_lost"), lost);
     end(pair);
 }
 
 #[test]
 fn what_is_wrong_is_one_line_and_changes_nothing() {
     let _one = exclusive();
-    let session = Session::new("--device a=127.0.0.1 --device b=127.0.0.2");
+    let launcher = Launcher::new("--device a=127.0.0.1 --device b=127.0.0.2");
     let refused = |words: &str, expected: &str| {
-        let output = fault(&session, words);
+        let output = fault(&launcher, words);
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(125), "{words}: {text}");
         assert!(text.lines().count() == 1 && text.contains(expected), "{words}: {text}");
         assert!(output.stdout.is_empty(), "{words}");
     };
     refused("set loss=5%", "softefa run --");
-    let running = session.start_words("sleeper", &["sleep", "60"]);
-    wait_until("it runs", || fault(&session, "show").status.success());
-    fault_ok(&session, "set loss=1% --device a");
+    let running = launcher.start_words("sleeper", &["sleep", "60"]);
+    wait_until("it runs", || fault(&launcher, "show").status.success());
+    fault_ok(&launcher, "set loss=1% --device a");
     for (words, expected) in [
         ("set", "SPEC"),
         ("set lose=5%", "unknown fault 'lose'"),
@@ -204,11 +204,11 @@ fn what_is_wrong_is_one_line_and_changes_nothing() {
         ("broken", "broken"),
     ] {
         refused(words, expected);
-        let command = &show(&session)["runs"][0]["command"];
+        let command = &show(&launcher)["runs"][0]["command"];
         assert_eq!((&command["spec"], &command["device"]), (&"loss=1%,seed=0".into(), &"a".into()));
     }
-    fault_ok(&session, "clear");
-    assert!(show(&session)["runs"][0]["command"].is_null());
+    fault_ok(&launcher, "clear");
+    assert!(show(&launcher)["runs"][0]["command"].is_null());
     kill_process(program(&running), Signal::TERM).unwrap();
     running.wait(LIMIT);
 }
@@ -217,21 +217,21 @@ fn what_is_wrong_is_one_line_and_changes_nothing() {
 #[test]
 fn of_two_at_once_one_wins_everywhere() {
     let _one = exclusive();
-    let session = Session::new("");
+    let launcher = Launcher::new("");
     let runs: Vec<Running> =
-        ["a", "b", "c"].map(|name| session.start_words(name, &["sleep", "60"])).into();
+        ["a", "b", "c"].map(|name| launcher.start_words(name, &["sleep", "60"])).into();
     wait_until("they run", || {
-        show_maybe(&session).is_some_and(|shown| shown["runs"].as_array().unwrap().len() == 3)
+        show_maybe(&launcher).is_some_and(|shown| shown["runs"].as_array().unwrap().len() == 3)
     });
     for _ in 0..10 {
         let specs = ["loss=1%", "dup=2% --for 100s", "rnr=3% --peer 127.0.0.9"];
         std::thread::scope(|scope| {
             for spec in specs {
-                let session = &session;
-                scope.spawn(move || fault_ok(session, &format!("set {spec}")));
+                let launcher = &launcher;
+                scope.spawn(move || fault_ok(launcher, &format!("set {spec}")));
             }
         });
-        let shown = show(&session);
+        let shown = show(&launcher);
         let commands: Vec<&Value> =
             shown["runs"].as_array().unwrap().iter().map(|run| &run["command"]).collect();
         assert!(commands.iter().all(|command| *command == commands[0]), "{shown}");
@@ -247,30 +247,31 @@ fn of_two_at_once_one_wins_everywhere() {
     }
 }
 
-fn show_maybe(session: &Session) -> Option<Value> {
-    let output = fault(session, "show --json");
+fn show_maybe(launcher: &Launcher) -> Option<Value> {
+    let output = fault(launcher, "show --json");
     serde_json::from_slice(&output.stdout).ok()
 }
 
-/// A program of the run changes the faults of its own run, and of no other; one that starts later sees them.
+/// A program of the run changes the faults of its own run, and of no other; one that starts later
+/// sees them.
 #[test]
 fn inside_a_run_it_is_about_that_run() {
     let _one = exclusive();
     if !has("ib_send_lat") {
         return;
     }
-    let session = Session::new("");
-    let other = session.start_words("other", &["sleep", "60"]);
-    wait_until("it runs", || fault(&session, "show").status.success());
+    let launcher = Launcher::new("");
+    let other = launcher.start_words("other", &["sleep", "60"]);
+    wait_until("it runs", || fault(&launcher, "show").status.success());
     let port = crate::harness::free_port();
     let softefa = crate::harness::softefa().display();
     let line = format!("ib_send_lat -c SRD -x 0 -F -s 64 -n 2000 -p {port}");
     let script =
         format!("{softefa} fault set loss=5% seed=1 && ({line} & sleep 1; {line} 127.0.0.1; wait)");
-    let outcome = session.start_words("inner", &["sh", "-c", &script]).wait(LIMIT);
+    let outcome = launcher.start_words("inner", &["sh", "-c", &script]).wait(LIMIT);
     assert_eq!(outcome.code, 0, "{outcome}");
     assert!(outcome.counter("fault_lost") > 0, "{outcome}");
-    assert!(show(&session)["runs"][0]["command"].is_null(), "the other run");
+    assert!(show(&launcher)["runs"][0]["command"].is_null(), "the other run");
     kill_process(program(&other), Signal::TERM).unwrap();
     other.wait(LIMIT);
 }
@@ -291,8 +292,8 @@ fn a_script_breaks_and_mends_in_time() {
     )
     .unwrap();
     let trace_option = format!("--trace {} --trace-events fault", trace.display());
-    let session = Session::new(&format!("--fault-script {} {trace_option}", script.display()));
-    let pair = session.start_pair(STREAM, PORTS);
+    let launcher = Launcher::new(&format!("--fault-script {} {trace_option}", script.display()));
+    let pair = launcher.start_pair(STREAM, PORTS);
     let over = |shown: &Value| {
         let runs = shown["runs"].as_array().cloned().unwrap_or_default();
         let of = |run: &Value| run["devices"].as_array().cloned().unwrap_or_default();
@@ -303,7 +304,7 @@ fn a_script_breaks_and_mends_in_time() {
                 is_last && device["is_taken"] == true
             })
     };
-    wait_until("it is over", || show_maybe(&session).is_some_and(|shown| over(&shown)));
+    wait_until("it is over", || show_maybe(&launcher).is_some_and(|shown| over(&shown)));
     let pid = program(&pair.1).as_raw_nonzero();
     end(pair);
     let text = fs::read_to_string(dir.path().join(format!("{pid}.trace"))).unwrap();
@@ -332,9 +333,9 @@ fn a_script_with_a_mistake_starts_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("script.toml");
     fs::write(&script, "[[step]]\nat = \"1s\"\nfault = \"loss=5\"\n").unwrap();
-    let session = Session::new("");
+    let launcher = Launcher::new("");
     let run = |path: &std::path::Path| {
-        let mut command = session.command();
+        let mut command = launcher.command();
         command.args(["run", "--fault-script"]).arg(path).args(["--", "echo", "started"]);
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(125), "{output:?}");

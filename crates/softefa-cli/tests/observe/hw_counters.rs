@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{Session, exclusive, has, wait_until};
+use crate::harness::{Launcher, exclusive, has, wait_until};
 use crate::{PORTS, STREAM};
 
-/// Directories of the device of each run of the session.
-fn devices(session: &Session) -> Vec<PathBuf> {
-    let runs = fs::read_dir(session.runtime_dir().join("softefa")).into_iter().flatten().flatten();
+/// Directories of the device of each run of the launcher.
+fn devices(launcher: &Launcher) -> Vec<PathBuf> {
+    let runs = fs::read_dir(launcher.runtime_dir().join("softefa")).into_iter().flatten().flatten();
     let device = |run: PathBuf| run.join("sysfs/class/infiniband/rdmap0s6");
     let is_made = |device: &PathBuf| device.join("ports/1/hw_counters").is_dir();
     runs.map(|run| device(run.path())).filter(is_made).collect()
@@ -36,16 +36,16 @@ fn another_process_reads_them_while_the_program_runs() {
     if !has("ib_send_bw") {
         return;
     }
-    let session = Session::new("");
-    let (_server, _client) = session.start_pair(STREAM, PORTS);
+    let launcher = Launcher::new("");
+    let (_server, _client) = launcher.start_pair(STREAM, PORTS);
     let moving = |name: &str, floor: u64| {
-        let all = devices(&session);
+        let all = devices(&launcher);
         let values = all.iter().map(|device| cat("ports/1/hw_counters", device)[name]);
         all.len() == 2 && values.max() > Some(floor)
     };
     wait_until("the sender counts", || moving("send_wrs", 1000));
     wait_until("the receiver counts", || moving("recv_wrs", 1000));
-    let sent = devices(&session).iter().map(|d| cat("ports/1/hw_counters", d)["tx_bytes"]).max();
+    let sent = devices(&launcher).iter().map(|d| cat("ports/1/hw_counters", d)["tx_bytes"]).max();
     wait_until("the count goes on", || moving("tx_bytes", sent.unwrap()));
 }
 
@@ -55,10 +55,10 @@ fn in_the_end_they_are_what_the_run_counted() {
     if !has("ib_send_bw") {
         return;
     }
-    let session = Session::new("--keep --fault loss=1%,seed=1");
-    let (server, client) = session.run_pair("ib_send_bw -c SRD -x 0 -F -s 1024 -n 5000", PORTS);
+    let launcher = Launcher::new("--keep --fault loss=1%,seed=1");
+    let (server, client) = launcher.run_pair("ib_send_bw -c SRD -x 0 -F -s 1024 -n 5000", PORTS);
     assert_eq!((server.code, client.code), (0, 0), "{client}");
-    let devices = devices(&session);
+    let devices = devices(&launcher);
     assert_eq!(devices.len(), 2);
     let total = |name: &str| server.counter(name) + client.counter(name);
     let shown: Vec<_> = devices.iter().map(|device| cat("ports/1/hw_counters", device)).collect();

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{LIMIT, Session, exclusive, free_port, has, wait_until};
+use crate::harness::{LIMIT, Launcher, exclusive, free_port, has, wait_until};
 use crate::roce::tshark;
 
 /// A `softefa pcap` that ends with the test, also with one that fails.
@@ -17,8 +17,8 @@ pub(crate) struct Capture {
 
 impl Capture {
     /// Returns when packets are captured.
-    pub(crate) fn begin(session: &Session, file: PathBuf, key: Option<&PathBuf>) -> Self {
-        let mut command = session.command();
+    pub(crate) fn begin(launcher: &Launcher, file: PathBuf, key: Option<&PathBuf>) -> Self {
+        let mut command = launcher.command();
         command.args(["pcap", "--write"]).arg(&file).stderr(Stdio::null());
         if let Some(key) = key {
             command.arg("--key-file").arg(key);
@@ -64,16 +64,16 @@ fn what_a_program_sends_before_it_ends_is_captured() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let session = Session::new("--device roce0=127.0.0.1,profile=roce");
-    let capture = Capture::begin(&session, dir.path().join("live.pcapng"), None);
+    let launcher = Launcher::new("--device roce0=127.0.0.1,profile=roce");
+    let capture = Capture::begin(&launcher, dir.path().join("live.pcapng"), None);
     // Programs record for two seconds after the last look of any reader: this one goes on looking.
-    let other = Capture::begin(&session, dir.path().join("other.pcapng"), None);
+    let other = Capture::begin(&launcher, dir.path().join("other.pcapng"), None);
     let port = free_port();
-    let mut server = session.start("server", &format!("rping -s -P -a 127.0.0.1 -p {port}"));
+    let mut server = launcher.start("server", &format!("rping -s -P -a 127.0.0.1 -p {port}"));
     server.wait_until_bound(port);
     let client = |name: &str| {
         let line = format!("rping -c -a 127.0.0.1 -C 5 -p {port}");
-        session.start(name, &line).wait(LIMIT).assert_clean();
+        launcher.start(name, &line).wait(LIMIT).assert_clean();
     };
     let mut clients = 0;
     // The first ones may come before the server is found.

@@ -1,8 +1,9 @@
-//! The connection manager's messages, seen from outside: Wireshark reads them without our dissector, and they are counted.
+//! The connection manager's messages, seen from outside: Wireshark reads them without our
+//! dissector, and they are counted.
 
 use std::process::Command;
 
-use crate::harness::{LIMIT, Session, exclusive, free_port, has};
+use crate::harness::{LIMIT, Launcher, exclusive, free_port, has};
 
 #[test]
 fn connections_are_captured_and_counted() {
@@ -13,12 +14,12 @@ fn connections_are_captured_and_counted() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("server.pcap");
     let device = "--device roce0=127.0.0.1,profile=roce";
-    let server = Session::new(&format!("{device} --pcap {}", file.display()));
+    let server = Launcher::new(&format!("{device} --pcap {}", file.display()));
     let port = free_port();
     let mut running = server.start("server", &format!("rping -s -a 127.0.0.1 -C 3 -V -p {port}"));
     running.wait_until_bound(port);
     let line = format!("rping -c -a 127.0.0.1 -C 3 -V -p {port}");
-    let client = Session::new(device).start("client", &line).wait(LIMIT);
+    let client = Launcher::new(device).start("client", &line).wait(LIMIT);
     let server = running.wait(LIMIT);
     client.assert_clean();
     server.assert_clean();

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{LIMIT, Outcome, Session, exclusive, free_port, has};
+use crate::harness::{LIMIT, Launcher, Outcome, exclusive, free_port, has};
 
 const HEADERS_BYTES: u64 = 8;
 
-/// How many packets of each opcode one direction of a program has, in order of opcodes; acknowledgements are coalesced
-/// as time allows.
+/// How many packets of each opcode one direction of a program has, in order of opcodes;
+/// acknowledgements are coalesced as time allows.
 type Opcodes = BTreeMap<u8, u64>;
 
 struct Program {
@@ -65,7 +65,8 @@ pub(crate) fn tshark(file: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// First transmissions of one direction, by opcode: what is repeated has a number that was there before.
+/// First transmissions of one direction, by opcode: what is repeated has a number that was there
+/// before.
 fn opcodes(file: &Path, direction: u8) -> Opcodes {
     let wanted = format!("frame.packet_flags_direction == {direction}");
     let fields = ["-T", "fields", "-e", "infiniband.bth.opcode", "-e", "infiniband.bth.psn"];
@@ -106,12 +107,12 @@ fn every_tool_reads_what_a_roce_device_sends() {
         for wire in ["auto", "udp"] {
             let dir = tempfile::tempdir().unwrap();
             let file = |side: &str| dir.path().join(format!("{side}.pcapng"));
-            let session = |side: &str| {
+            let launcher = |side: &str| {
                 let pcap = file(side);
                 let device = "--device roce0=127.0.0.1,profile=roce";
-                Session::new(&format!("{device} --wire {wire} --pcap {}", pcap.display()))
+                Launcher::new(&format!("{device} --wire {wire} --pcap {}", pcap.display()))
             };
-            let (there, here, port) = (session("server"), session("client"), free_port());
+            let (there, here, port) = (launcher("server"), launcher("client"), free_port());
             let line = format!("{line} -x 0 -F -p {port}");
             let mut server = there.start("server", &line);
             server.wait_until_listening(port);

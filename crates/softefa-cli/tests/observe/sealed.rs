@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{LIMIT, Session, exclusive, has, wait_until};
+use crate::harness::{LIMIT, Launcher, exclusive, has, wait_until};
 use crate::live::Capture;
 use crate::wireshark::tshark;
 use crate::{PORTS, STREAM, roce};
@@ -30,12 +30,12 @@ fn only_who_has_the_key_sees_what_is_sent() {
     let dir = tempfile::tempdir().unwrap();
     let [key, other] =
         [("key", 1), ("other", 2)].map(|(name, byte)| key_file(dir.path(), name, byte));
-    let session = Session::new(&format!("--key-file {}", key.display()));
-    let (server, client) = session.start_pair(STREAM, PORTS);
-    wait_until("the transfer is under way", || session.live_tx_pkts() > 2_000);
+    let launcher = Launcher::new(&format!("--key-file {}", key.display()));
+    let (server, client) = launcher.start_pair(STREAM, PORTS);
+    wait_until("the transfer is under way", || launcher.live_tx_pkts() > 2_000);
     let capture = |options: &[&str]| {
         let file = dir.path().join("live.pcapng");
-        let mut command = session.command();
+        let mut command = launcher.command();
         command.args(["pcap", "--count", "1000", "--write"]).arg(&file).args(options);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -73,19 +73,19 @@ fn a_run_is_captured_sealed() {
     let dir = tempfile::tempdir().unwrap();
     let (key, file) = (key_file(dir.path(), "key", 1), dir.path().join("both.pcapng"));
     let options = format!("--key-file {} --pcap {}", key.display(), file.display());
-    let session = Session::new(&options);
+    let launcher = Launcher::new(&options);
     let line = "ib_send_lat -c SRD -x 0 -F -s 100 -n 200 -p";
     let port = crate::harness::free_port();
     let script = format!("{line} {port} & until {line} {port} 127.0.0.1; do sleep 0.1; done; wait");
-    let outcome = session.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
+    let outcome = launcher.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
     assert_eq!(outcome.code, 0, "{outcome}");
     let packets = outcome.counter("tx_pkts") + outcome.counter("rx_pkts");
     assert_eq!(count(&file, "srd.kind == 8") as u64, packets, "{outcome}");
     assert_eq!(count(&file, "srd.kind != 8"), 0, "{outcome}");
 }
 
-/// Packets of a RoCE device, messages of its connection manager among them: nothing without the key, and with it what
-/// every tool reads.
+/// Packets of a RoCE device, messages of its connection manager among them: nothing without the
+/// key, and with it what every tool reads.
 #[test]
 fn a_roce_device_is_captured_sealed_and_opened() {
     let _one = exclusive();
@@ -95,14 +95,14 @@ fn a_roce_device_is_captured_sealed_and_opened() {
     let dir = tempfile::tempdir().unwrap();
     let (key, sealed) = (key_file(dir.path(), "key", 1), dir.path().join("sealed.pcapng"));
     let device = "--device roce0=127.0.0.1,profile=roce";
-    let session = Session::new(&format!("{device} --key-file {}", key.display()));
+    let launcher = Launcher::new(&format!("{device} --key-file {}", key.display()));
     let port = crate::harness::free_port();
     let captures = [("sealed", None), ("open", Some(&key))].map(|(name, key)| {
-        Capture::begin(&session, dir.path().join(format!("{name}.pcapng")), key)
+        Capture::begin(&launcher, dir.path().join(format!("{name}.pcapng")), key)
     });
-    let mut server = session.start("server", &format!("rping -s -a 127.0.0.1 -C 50 -V -p {port}"));
+    let mut server = launcher.start("server", &format!("rping -s -a 127.0.0.1 -C 50 -V -p {port}"));
     server.wait_until_bound(port);
-    let client = session.start("client", &format!("rping -c -a 127.0.0.1 -C 50 -V -p {port}"));
+    let client = launcher.start("client", &format!("rping -c -a 127.0.0.1 -C 50 -V -p {port}"));
     for side in [client.wait(LIMIT), server.wait(LIMIT)] {
         side.assert_clean();
         assert!(side.counter("cm_rx_msgs") > 0 && side.counter("rx_pkts") > 100, "{side}");

@@ -8,9 +8,10 @@ use std::process::Output;
 use serde_json::Value;
 
 use crate::browser::{browser, look};
-use crate::harness::{LIMIT, Outcome, Session, exclusive, free_port, has, is_sealed};
+use crate::harness::{LIMIT, Launcher, Outcome, exclusive, free_port, has, is_sealed};
 
-/// Looks at a page: what it shows, whether anything is cut off, and what buttons, keys and a pointer do.
+/// Looks at a page: what it shows, whether anything is cut off, and what buttons, keys and a
+/// pointer do.
 const PROBE: &str = "\
     const shown=t=>t.getClientRects().length>0;\
     const cut=()=>[...document.querySelectorAll('#line svg text')].filter(shown).filter(t=>{\
@@ -72,17 +73,17 @@ fn counts_on(page: &Value) -> BTreeMap<String, BTreeMap<String, u64>> {
     all.into_iter().filter(|(name, _)| !name.starts_with("all ")).collect()
 }
 
-fn trace(session: &Session, words: &[&str]) -> Output {
-    session.command().arg("trace").args(words).output().unwrap()
+fn trace(launcher: &Launcher, words: &[&str]) -> Output {
+    launcher.command().arg("trace").args(words).output().unwrap()
 }
 
 /// Makes the page of `files` and looks at it in three widths.
-fn page(session: &Session, folder: &Path, files: &[&Path], browser: &str) -> Value {
+fn page(launcher: &Launcher, folder: &Path, files: &[&Path], browser: &str) -> Value {
     let page = folder.join("page.html");
     let files = files.iter().map(|file| file.to_str().unwrap());
     let words: Vec<&str> =
         ["--html", "-o", page.to_str().unwrap()].into_iter().chain(files).collect();
-    let output = trace(session, &words);
+    let output = trace(launcher, &words);
     assert!(output.status.success(), "{output:?}");
     let mut seen = Value::Null;
     for width in [1280, 768, 400] {
@@ -103,7 +104,7 @@ fn page(session: &Session, folder: &Path, files: &[&Path], browser: &str) -> Val
 }
 
 /// A program of both sides in one run, which sets a fault, sends, clears it and sends again.
-fn run_both(session: &Session, line: &str) -> Outcome {
+fn run_both(launcher: &Launcher, line: &str) -> Outcome {
     let softefa = crate::harness::softefa().display();
     let pair = || {
         let port = free_port();
@@ -117,7 +118,7 @@ fn run_both(session: &Session, line: &str) -> Outcome {
         pair(),
         pair()
     );
-    let outcome = session.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
+    let outcome = launcher.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
     assert_eq!(outcome.code, 0, "{outcome}");
     outcome
 }
@@ -132,14 +133,14 @@ fn the_page_of_a_trace_shows_all_that_it_has() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("run.trace");
-        let session = Session::new(&format!("{options} --trace {}", file.display()));
-        let outcome = run_both(&session, line);
+        let launcher = Launcher::new(&format!("{options} --trace {}", file.display()));
+        let outcome = run_both(&launcher, line);
         assert!(
             outcome.counter("fault_lost") > 0 && outcome.counter("retrans_pkts") > 0,
             "{outcome}"
         );
         let text = fs::read_to_string(&file).unwrap();
-        let seen = page(&session, folder.path(), &[&file], browser);
+        let seen = page(&launcher, folder.path(), &[&file], browser);
         assert_eq!(counts_on(&seen), count(&text), "{options}");
         assert_eq!(seen["pairs"], 4, "{seen}");
         assert_eq!(seen["warnings"], serde_json::json!([]), "{seen}");
@@ -168,10 +169,10 @@ fn the_page_of_captures_shows_their_packets() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let names = ["server.pcapng", "client.pcapng"].map(|name| folder.path().join(name));
-        let session = |file: &PathBuf| {
-            Session::new(&format!("{options} --fault loss=5%,seed=3 --pcap {}", file.display()))
+        let launcher = |file: &PathBuf| {
+            Launcher::new(&format!("{options} --fault loss=5%,seed=3 --pcap {}", file.display()))
         };
-        let [there, here] = names.each_ref().map(session);
+        let [there, here] = names.each_ref().map(launcher);
         let port = free_port();
         let mut server = there.start("server", &format!("{line} -p {port}"));
         server.wait_until_listening(port);
@@ -192,19 +193,20 @@ fn the_page_of_captures_shows_their_packets() {
     }
 }
 
-/// More events than a page holds: it says how many it left out, and a part of the time has all of its own.
+/// More events than a page holds: it says how many it left out, and a part of the time has all of
+/// its own.
 #[test]
 fn a_long_trace_is_thinned_and_the_page_says_so() {
     let _one = exclusive();
     let Some(browser) = browser().filter(|_| has("ib_send_bw")) else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.trace");
-    let session = Session::new(&format!("--fault loss=1%,seed=1 --trace {}", file.display()));
+    let launcher = Launcher::new(&format!("--fault loss=1%,seed=1 --trace {}", file.display()));
     let (server, client) =
-        session.run_pair("ib_send_bw -c SRD -x 0 -F -s 64 -n 20000", ["-p", "-p"]);
+        launcher.run_pair("ib_send_bw -c SRD -x 0 -F -s 64 -n 20000", ["-p", "-p"]);
     assert_eq!((client.code, server.code), (0, 0), "{client}{server}");
     let text = fs::read_to_string(&file).unwrap();
-    let seen = page(&session, folder.path(), &[&file], browser);
+    let seen = page(&launcher, folder.path(), &[&file], browser);
     assert_eq!(counts_on(&seen), count(&text));
     let warning = seen["warnings"][0].as_str().unwrap();
     let number = |at: usize| -> u64 { warning.split(' ').nth(at).unwrap().parse().unwrap() };
@@ -228,7 +230,7 @@ fn a_long_trace_is_thinned_and_the_page_says_so() {
     let inside = times.iter().filter(|time| (from..to).contains(&(*time - times[0]))).count();
     let seconds = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     let output =
-        trace(&session, &["--from", &seconds(from), "--to", &seconds(to), file.to_str().unwrap()]);
+        trace(&launcher, &["--from", &seconds(from), "--to", &seconds(to), file.to_str().unwrap()]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains(&format!(" {inside} events in ")), "{inside}: {said}");
 }
@@ -236,7 +238,7 @@ fn a_long_trace_is_thinned_and_the_page_says_so() {
 #[test]
 fn what_is_no_trace_is_one_line() {
     let folder = tempfile::tempdir().unwrap();
-    let session = Session::new("");
+    let launcher = Launcher::new("");
     let file = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
         fs::write(&path, bytes).unwrap();
@@ -255,7 +257,7 @@ fn what_is_no_trace_is_one_line() {
     for (path, expected) in &wrong {
         for words in [&["--html"][..], &[]] {
             let words: Vec<&str> = words.iter().copied().chain([path.to_str().unwrap()]).collect();
-            let output = trace(&session, &words);
+            let output = trace(&launcher, &words);
             let text = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(125), "{path:?}: {text}");
             assert!(text.lines().count() == 1 && text.contains(expected), "{path:?}: {text}");
@@ -274,7 +276,7 @@ fn what_is_no_trace_is_one_line() {
         (vec!["-o", "x.html", good], "--html"),
         (vec![], "TRACE-OR-PCAP"),
     ] {
-        let output = trace(&session, &words);
+        let output = trace(&launcher, &words);
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(125), "{words:?}: {text}");
         assert!(text.lines().count() == 1 && text.contains(expected), "{words:?}: {text}");
@@ -291,14 +293,15 @@ fn what_is_whole_of_a_damaged_trace_is_shown() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.trace");
-    let session = Session::new(&format!("--trace {}", file.display()));
-    let (server, client) = session.run_pair("ib_send_lat -c SRD -x 0 -F -s 64 -n 20", ["-p", "-p"]);
+    let launcher = Launcher::new(&format!("--trace {}", file.display()));
+    let (server, client) =
+        launcher.run_pair("ib_send_lat -c SRD -x 0 -F -s 64 -n 20", ["-p", "-p"]);
     assert_eq!((client.code, server.code), (0, 0), "{client}{server}");
     let text = fs::read_to_string(&file).unwrap();
     let events = text.lines().count();
     let damaged = format!("softefa: hello\n\u{0}\u{1}\n{}", &text[..text.len() - 2]);
     fs::write(&file, damaged).unwrap();
-    let output = trace(&session, &[file.to_str().unwrap()]);
+    let output = trace(&launcher, &[file.to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");
     let [said, told] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
     assert!(said.contains(&format!(" {} events in ", events - 1)), "{events}: {said}");
@@ -307,7 +310,7 @@ fn what_is_whole_of_a_damaged_trace_is_shown() {
     let hostile =
         "1795259766107928498 loss <b>:1 127.0.0.1:2 psn=</script><script>alert(1)</script>\n";
     fs::write(&file, format!("{text}{hostile}")).unwrap();
-    let output = trace(&session, &["--html", "-o", "-", file.to_str().unwrap()]);
+    let output = trace(&launcher, &["--html", "-o", "-", file.to_str().unwrap()]);
     let html = String::from_utf8(output.stdout).unwrap();
     assert!(!html.contains("<script>alert") && !html.contains("<b>"), "markup of others");
 }

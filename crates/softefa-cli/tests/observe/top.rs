@@ -8,18 +8,18 @@ use std::thread::JoinHandle;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-use crate::harness::{LIMIT, Session, exclusive, has, softefa, wait_until};
+use crate::harness::{LIMIT, Launcher, exclusive, has, softefa, wait_until};
 use crate::{PORTS, STREAM};
 
 /// The devices of one look, as JSON.
-fn look(session: &Session) -> Vec<Value> {
-    look_at_all(session)["devices"].as_array().unwrap().clone()
+fn look(launcher: &Launcher) -> Vec<Value> {
+    look_at_all(launcher)["devices"].as_array().unwrap().clone()
 }
 
 /// One look.
-fn look_at_all(session: &Session) -> Value {
+fn look_at_all(launcher: &Launcher) -> Value {
     let args = ["top", "--once", "--json", "--interval", "0.2"];
-    let output = session.command().args(args).output().unwrap();
+    let output = launcher.command().args(args).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(seen["interval_s"].as_f64().unwrap() >= 0.2, "{seen}");
@@ -32,11 +32,11 @@ fn devices_come_with_their_programs_and_go_with_them() {
     if !has("ib_send_bw") {
         return;
     }
-    let session = Session::new("--fault reorder=20%,seed=1");
-    assert!(look(&session).is_empty());
-    let (server, client) = session.start_pair(STREAM, PORTS);
-    wait_until("the transfer is under way", || session.live_tx_pkts() > 2_000);
-    let devices = look(&session);
+    let launcher = Launcher::new("--fault reorder=20%,seed=1");
+    assert!(look(&launcher).is_empty());
+    let (server, client) = launcher.start_pair(STREAM, PORTS);
+    wait_until("the transfer is under way", || launcher.live_tx_pkts() > 2_000);
+    let devices = look(&launcher);
     assert_eq!(devices.len(), 2, "{devices:?}");
     for (running, rate) in [(&client, "sends_per_s"), (&server, "receives_per_s")] {
         let pid = running.program_pid().unwrap().as_raw_nonzero().get();
@@ -53,12 +53,12 @@ fn devices_come_with_their_programs_and_go_with_them() {
     }
     let behind = |device: &Value| device["out_of_sequence_max"].as_f64().unwrap();
     assert!(devices.iter().any(|device| behind(device) > 0.0), "{devices:?}");
-    let output = session.command().arg("info").output().unwrap();
+    let output = launcher.command().arg("info").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let of_sender =
         format!("pid {}: wire memory from", client.program_pid().unwrap().as_raw_nonzero());
     assert!(text.contains(&of_sender) && text.contains(" to 127.0.0.1:"), "{text}");
-    let output = session.command().args(["top", "--once"]).output().unwrap();
+    let output = launcher.command().args(["top", "--once"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.lines().filter(|line| line.contains("ib_send_bw")).count(), 2, "{text}");
     assert!(!text.contains('\x1b'), "no terminal, no escapes: {text:?}");
@@ -66,15 +66,15 @@ fn devices_come_with_their_programs_and_go_with_them() {
     for running in [&client, &server] {
         kill_process(running.program_pid().unwrap(), Signal::KILL).unwrap();
     }
-    wait_until("they vanish", || look(&session).is_empty());
+    wait_until("they vanish", || look(&launcher).is_empty());
     assert_eq!((client.wait(LIMIT).code, server.wait(LIMIT).code), (137, 137));
 }
 
 /// The queue pair that sends, once it has had to repeat something.
-fn sender(session: &Session) -> Value {
+fn sender(launcher: &Launcher) -> Value {
     let mut found = Value::Null;
     wait_until("a queue pair sends, and again", || {
-        let seen = look_at_all(session);
+        let seen = look_at_all(launcher);
         let all = seen["queue_pairs"].as_array().unwrap();
         let is_sender = |own: &&Value| {
             let above = |key: &str, least: f64| own[key].as_f64().unwrap() > least;
@@ -96,9 +96,9 @@ fn queue_pairs_are_told_with_their_paths() {
         ("--paths 4", STREAM, "SRD", 4),
         ("--roce", "ib_send_bw -c RC -d roce0 -x 0 -F -s 4096 -D 60 -f 0", "RC", 1),
     ] {
-        let session = Session::new(&format!("{options} --wire udp --fault loss=2%,seed=1"));
-        let pair = session.start_pair(line, PORTS);
-        let seen = sender(&session);
+        let launcher = Launcher::new(&format!("{options} --wire udp --fault loss=2%,seed=1"));
+        let pair = launcher.start_pair(line, PORTS);
+        let seen = sender(&launcher);
         assert_eq!((&seen["kind"], &seen["peers"]), (&kind.into(), &1.into()), "{seen}");
         assert_eq!(seen["pid"], pair.1.program_pid().unwrap().as_raw_nonzero().get());
         let all = seen["paths"].as_array().unwrap();
@@ -106,8 +106,8 @@ fn queue_pairs_are_told_with_their_paths() {
         let sum: f64 = all.iter().map(|path| path["share"].as_f64().unwrap()).sum();
         assert!((sum - 1.0).abs() < 1e-6, "{seen}");
         assert!(all.iter().any(|path| path["rtt_ns"].as_u64().unwrap() > 1_000), "{seen}");
-        shows_within(&session, 80, 24);
-        shows_within(&session, 132, 40);
+        shows_within(&launcher, 80, 24);
+        shows_within(&launcher, 132, 40);
         for running in [&pair.1, &pair.0] {
             kill_process(running.program_pid().unwrap(), Signal::KILL).unwrap();
         }
@@ -115,12 +115,13 @@ fn queue_pairs_are_told_with_their_paths() {
     }
 }
 
-/// A terminal of this size shows queue pairs, paths and both pictures, and no line is longer or lower than it.
-fn shows_within(session: &Session, columns: usize, rows: usize) {
+/// A terminal of this size shows queue pairs, paths and both pictures, and no line is longer or
+/// lower than it.
+fn shows_within(launcher: &Launcher, columns: usize, rows: usize) {
     let line =
         format!("stty cols {columns} rows {rows}; {} top --interval 0.2", softefa().display());
     let mut script = Command::new("script");
-    script.args(["-qec", &line, "/dev/null"]).env("XDG_RUNTIME_DIR", session.runtime_dir());
+    script.args(["-qec", &line, "/dev/null"]).env("XDG_RUNTIME_DIR", launcher.runtime_dir());
     let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let shown = Shown::of(child.stdout.take().unwrap());
@@ -177,10 +178,10 @@ fn on_a_terminal_q_leaves_and_the_screen_is_given_back() {
     if !has("script") {
         return;
     }
-    let session = Session::new("");
+    let launcher = Launcher::new("");
     let line = format!("{} top --interval 0.1", softefa().display());
     let mut script = Command::new("script");
-    script.args(["-qec", &line, "/dev/null"]).env("XDG_RUNTIME_DIR", session.runtime_dir());
+    script.args(["-qec", &line, "/dev/null"]).env("XDG_RUNTIME_DIR", launcher.runtime_dir());
     let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let shown = Shown::of(child.stdout.take().unwrap());
@@ -200,30 +201,30 @@ fn on_a_terminal_a_fault_is_set_shown_and_cleared() {
     if !(has("script") && has("ib_send_bw")) {
         return;
     }
-    let session = Session::new("");
-    let (server, client) = session.start_pair(STREAM, PORTS);
-    wait_until("the transfer is under way", || session.live_tx_pkts() > 2_000);
+    let launcher = Launcher::new("");
+    let (server, client) = launcher.start_pair(STREAM, PORTS);
+    wait_until("the transfer is under way", || launcher.live_tx_pkts() > 2_000);
     let line = format!("stty cols 300 rows 50; {} top --interval 0.1", softefa().display());
     let mut script = Command::new("script");
-    script.args(["-qec", &line, "/dev/null"]).env("XDG_RUNTIME_DIR", session.runtime_dir());
+    script.args(["-qec", &line, "/dev/null"]).env("XDG_RUNTIME_DIR", launcher.runtime_dir());
     let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let shown = Shown::of(child.stdout.take().unwrap());
     wait_until("the devices are shown", || shown.text().contains("FAULT"));
     stdin.write_all(b"flose=5%\n").unwrap();
     wait_until("the mistake is told", || shown.text().contains("unknown fault 'lose'"));
-    assert!(look(&session).iter().all(|device| device["fault"] == ""));
+    assert!(look(&launcher).iter().all(|device| device["fault"] == ""));
     stdin.write_all(b"floss=5% --for 3000s\n").unwrap();
     let is_shown =
         |text: &str| text.lines().any(|l| l.contains("ib_send_bw") && l.contains("loss=5%"));
     wait_until("the fault is shown", || is_shown(&shown.text()));
-    let devices = look(&session);
+    let devices = look(&launcher);
     assert!(devices.iter().all(|device| device["fault"].as_str().unwrap().contains("loss=5%")));
     let lost = |device: &Value| device["counters"]["fault_lost"].as_u64().unwrap();
-    wait_until("packets are lost", || look(&session).iter().any(|device| lost(device) > 0));
+    wait_until("packets are lost", || look(&launcher).iter().any(|device| lost(device) > 0));
     assert!(shown.text().contains('█'), "the picture of the traffic");
     stdin.write_all(b"c").unwrap();
-    wait_until("it is cleared", || look(&session).iter().all(|device| device["fault"] == ""));
+    wait_until("it is cleared", || look(&launcher).iter().all(|device| device["fault"] == ""));
     stdin.write_all(b"q").unwrap();
     wait_until("it leaves", || child.try_wait().unwrap().is_some());
     for running in [&client, &server] {
@@ -234,7 +235,7 @@ fn on_a_terminal_a_fault_is_set_shown_and_cleared() {
 
 #[test]
 fn a_bad_interval_is_one_line() {
-    let output = Session::new("").command().args(["top", "--interval", "0"]).output().unwrap();
+    let output = Launcher::new("").command().args(["top", "--interval", "0"]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(125));
     assert!(text.contains("'0'") && text.contains("86400") && text.lines().count() == 1, "{text}");

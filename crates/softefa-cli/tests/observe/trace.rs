@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{LIMIT, Outcome, Session, exclusive, free_port, has, wait_until};
+use crate::harness::{LIMIT, Launcher, Outcome, exclusive, free_port, has, wait_until};
 use crate::{PORTS, STREAM};
 
 const EVENTS: [&str; 14] = [
@@ -59,8 +59,8 @@ fn count(lines: &[Line], event: &str) -> u64 {
     lines.iter().filter(|line| line.event == event).count() as u64
 }
 
-/// A pair of which each side has a session of its own; answers server and client.
-fn run_pair([there, here]: [&Session; 2], line: &str) -> [Outcome; 2] {
+/// A pair of which each side has a launcher of its own; answers server and client.
+fn run_pair([there, here]: [&Launcher; 2], line: &str) -> [Outcome; 2] {
     let port = free_port();
     let line = format!("{line} -p {port}");
     let mut server = there.start("server", &line);
@@ -77,10 +77,10 @@ fn a_run_with_losses_says_what_was_lost_and_sent_again() {
     }
     let dir = tempfile::tempdir().unwrap();
     let [server_file, client_file] = ["server", "client"].map(|name| dir.path().join(name));
-    let session = |file: &Path| {
-        Session::new(&format!("--fault loss=3%,mangle=3%,seed=2 --trace {}", file.display()))
+    let launcher = |file: &Path| {
+        Launcher::new(&format!("--fault loss=3%,mangle=3%,seed=2 --trace {}", file.display()))
     };
-    let (there, here) = (session(&server_file), session(&client_file));
+    let (there, here) = (launcher(&server_file), launcher(&client_file));
     let sides = run_pair([&there, &here], "ib_send_lat -c SRD -x 0 -F -s 64 -n 300");
     for (side, file) in sides.iter().zip([&server_file, &client_file]) {
         assert_eq!(side.code, 0, "{side}");
@@ -119,9 +119,9 @@ fn only_what_is_asked_for_goes_to_a_file_of_each_process() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("%p.trace");
     let events = "--trace-events completion,peer,state";
-    let session = Session::new(&format!("--trace {} {events}", file.display()));
-    let (server, client) = session.start_pair(STREAM, PORTS);
-    wait_until("the transfer is under way", || session.live_tx_pkts() > 2_000);
+    let launcher = Launcher::new(&format!("--trace {} {events}", file.display()));
+    let (server, client) = launcher.start_pair(STREAM, PORTS);
+    wait_until("the transfer is under way", || launcher.live_tx_pkts() > 2_000);
     let victim = server.program_pid().unwrap();
     let survivor = client.program_pid().unwrap();
     kill_process(victim, Signal::KILL).unwrap();
@@ -146,14 +146,14 @@ fn a_variable_is_enough() {
     if !has("ib_send_lat") {
         return;
     }
-    let session = Session::new("");
+    let launcher = Launcher::new("");
     let line =
         "SOFTEFA_TRACE=1 SOFTEFA_TRACE_EVENTS=transmit,receive ib_send_lat -c UD -x 0 -F -n 50";
     let port = free_port();
-    let mut server = session.start_words("server", &["sh", "-c", &format!("{line} -p {port}")]);
+    let mut server = launcher.start_words("server", &["sh", "-c", &format!("{line} -p {port}")]);
     server.wait_until_listening(port);
     let client = format!("{line} -p {port} 127.0.0.1");
-    let client = session.start_words("client", &["sh", "-c", &client]).wait(LIMIT);
+    let client = launcher.start_words("client", &["sh", "-c", &client]).wait(LIMIT);
     let server = server.wait(LIMIT);
     for side in [&server, &client] {
         assert_eq!(side.code, 0, "{side}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::harness::{LIMIT, Outcome, Session, exclusive, free_port, has};
+use crate::harness::{LIMIT, Launcher, Outcome, exclusive, free_port, has};
 use crate::wireshark::tshark;
 
 /// One-way and both ways, one packet and several, each with the operation it leads to.
@@ -81,12 +81,12 @@ fn events(file: &Path) -> Census {
 fn run(program: &str, wire: &str) -> [Seen; 2] {
     let dir = tempfile::tempdir().unwrap();
     let file = |side: &str, end: &str| dir.path().join(format!("{side}.{end}"));
-    let session = |side: &str| {
+    let launcher = |side: &str| {
         let (pcap, trace) = (file(side, "pcapng"), file(side, "trace"));
         let (pcap, trace) = (pcap.display(), trace.display());
-        Session::new(&format!("--profile efa1 --wire {wire} --pcap {pcap} --trace {trace}"))
+        Launcher::new(&format!("--profile efa1 --wire {wire} --pcap {pcap} --trace {trace}"))
     };
-    let (there, here) = (session("server"), session("client"));
+    let (there, here) = (launcher("server"), launcher("client"));
     let port = free_port();
     let line = format!("{program} -x 0 -F -p {port}");
     let mut server = there.start("server", &line);

@@ -1,4 +1,5 @@
-//! The recorded demos: their script still works, and the pictures that are checked in show its commands.
+//! The recorded demos: their script still works, and the pictures that are checked in show its
+//! commands.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The tutorials of the book, run as they are written, in a scratch folder.
 //!
-//! A page is a list of blocks ([`page`]). Each command runs in a shell as a reader would run it, and its output
-//! must keep what the page promises ([`promise`]).
+//! A page is a list of blocks ([`page`]). Each command runs in a shell as a reader would run it,
+//! and its output must keep what the page promises ([`promise`]).
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
 mod demos;

@@ -1,9 +1,11 @@
 //! The fenced blocks of a page that a reader runs.
 //!
-//! * ```` ```console ```` holds commands after `$ `, continued by lines after `> `, and what they print.
-//! * ```` ```console figures ```` is the same where the numbers of the output differ from run to run.
-//! * ```` ```console server=PORT ```` holds one command for a first terminal. It listens on that port while the
-//!   next block runs, and ends with it.
+//! * ```` ```console ```` holds commands after `$ `, continued by lines after `> `, and what they
+//!   print.
+//! * ```` ```console figures ```` is the same where the numbers of the output differ from run to
+//!   run.
+//! * ```` ```console server=PORT ```` holds one command for a first terminal. It listens on that
+//!   port while the next block runs, and ends with it.
 //! * ```` ```sh ```` is one script, which must succeed.
 //!
 //! A block with `not-run` in its first line is left out. So are blocks of other languages.

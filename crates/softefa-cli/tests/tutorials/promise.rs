@@ -1,8 +1,9 @@
 //! Whether a command printed what a page shows.
 //!
-//! Lines must be those of the page, in its order; blanks at their ends and how many stand in between do not
-//! count. A line `...` stands for any lines, also none, and ` ...` at the end of a line for the rest of it. Where
-//! figures differ from run to run, each number stands for any number.
+//! Lines must be those of the page, in its order; blanks at their ends and how many stand in
+//! between do not count. A line `...` stands for any lines, also none, and ` ...` at the end of a
+//! line for the rest of it. Where figures differ from run to run, each number stands for any
+//! number.
 
 /// What the numbers of a page stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

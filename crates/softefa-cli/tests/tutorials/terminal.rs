@@ -114,7 +114,8 @@ impl Drop for Server {
     }
 }
 
-/// A reader's shell takes the exit code of the last command: who is cut off by `head` has not failed.
+/// A reader's shell takes the exit code of the last command: who is cut off by `head` has not
+/// failed.
 #[test]
 fn pipes_that_end_early_are_no_failure() {
     let output = Terminal::new(&[]).run("yes | head -n 1");

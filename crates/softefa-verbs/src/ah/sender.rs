@@ -13,8 +13,8 @@ pub(super) struct Sender {
     pub(super) traffic_class: u8,
 }
 
-/// The sender of a datagram to `own`; `None` when there is no intact IPv4 header, or one to somebody else: a group,
-/// whose members answer from no address of it.
+/// The sender of a datagram to `own`; `None` when there is no intact IPv4 header, or one to
+/// somebody else: a group, whose members answer from no address of it.
 pub(super) fn in_header(bytes: &[u8; 40], own: Ipv4Addr) -> Option<Sender> {
     const VERSION_AND_LEN: u8 = 0x45;
     let header = &bytes[HEADER_AT..];

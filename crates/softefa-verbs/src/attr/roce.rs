@@ -19,7 +19,8 @@ const DEVICE_CAP_FLAGS: u32 = sys::IBV_DEVICE_BAD_PKEY_CNTR
     | sys::IBV_DEVICE_MEM_MGT_EXTENSIONS
     | sys::IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
-/// Nothing is pinned, so that all memory is used on demand, also that of a region that is all of the address space.
+/// Nothing is pinned, so that all memory is used on demand, also that of a region that is all of
+/// the address space.
 pub(super) const ODP_CAPS: ibv_odp_caps = ibv_odp_caps {
     general_caps: sys::IBV_ODP_SUPPORT | sys::IBV_ODP_SUPPORT_IMPLICIT,
     rc_odp_caps: ODP_RELIABLE,

@@ -1,8 +1,10 @@
 //! Functions that pass a path on.
 
-/// Defines functions of the C library that redirect `path` and call the next definition with the result. Before the
-/// next definition is known, `unknown` answers instead: early callers, and those in signal handlers, must not wait for
-/// the dynamic linker. For device files of ours there is an answer of their own, given which it is; for the connection manager's file, where it is opened, another.
+/// Defines functions of the C library that redirect `path` and call the next definition with the
+/// result. Before the next definition is known, `unknown` answers instead: early callers, and those
+/// in signal handlers, must not wait for the dynamic linker. For device files of ours there is an
+/// answer of their own, given which it is; for the connection manager's file, where it is opened,
+/// another.
 macro_rules! forward {
     ($(
         fn $name:ident($($before:ident: $before_type:ty,)* [$path:ident] $(, $after:ident: $after_type:ty)*)
@@ -21,7 +23,8 @@ macro_rules! forward {
                 $(
                     // SAFETY: the program's arguments; the path is a C string or null.
                     if let Some($node) = unsafe { $crate::devnode::find($path) } {
-                        // SAFETY: the program's arguments, of which those that are written to are writable.
+                        // SAFETY: the program's arguments, of which those that are written to are
+                        // writable.
                         return unsafe { $device };
                     }
                 )?
@@ -35,8 +38,8 @@ macro_rules! forward {
                 let redirected = unsafe { $crate::paths::Redirected::of($path) };
                 let $path = redirected.as_ptr();
                 match next::$name.get() {
-                    // SAFETY: the program's arguments, but for a path that is a C string, too; the address is that
-                    // of a function of this type.
+                    // SAFETY: the program's arguments, but for a path that is a C string, too; the
+                    // address is that of a function of this type.
                     Some(next) => unsafe {
                         std::mem::transmute::<*mut std::ffi::c_void, Function>(next)(
                             $($before,)* $path $(, $after)*

@@ -1,10 +1,11 @@
 //! Paths that programs read literally, wherever `SYSFS_PATH` points.
 //!
-//! `SYSFS_PATH` reaches libibverbs and libfabric's efa provider only. NCCL, UCX from 1.19 on, Mooncake, UCCL, eRPC and
-//! scripts open `/sys/class/infiniband/...` themselves, where this machine has nothing, or devices that the run does not
-//! show. So the functions of the C library that take a path are answered here: what names a device is looked up in the
-//! tree of the run, and every other path goes to the next definition, after the comparison of a few bytes. Results such
-//! as that of `realpath` are places in that tree.
+//! `SYSFS_PATH` reaches libibverbs and libfabric's efa provider only. NCCL, UCX from 1.19 on,
+//! Mooncake, UCCL, eRPC and scripts open `/sys/class/infiniband/...` themselves, where this machine
+//! has nothing, or devices that the run does not show. So the functions of the C library that take
+//! a path are answered here: what names a device is looked up in the tree of the run, and every
+//! other path goes to the next definition, after the comparison of a few bytes. Results such as
+//! that of `realpath` are places in that tree.
 //!
 //! Programs with system calls of their own (Go, static ones) are not reached.
 
@@ -31,7 +32,8 @@ const TREE: &str = "sysfs/class/";
 /// Longest path, with its end.
 const PATH_MAX: usize = libc::PATH_MAX as usize;
 
-/// The `class` directory of the tree, with a slash at its end; null before it is known. Never freed.
+/// The `class` directory of the tree, with a slash at its end; null before it is known. Never
+/// freed.
 static ROOT: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
 /// From now on the tree at `sysfs` is what programs see.
@@ -46,7 +48,8 @@ fn set_root(root: Vec<u8>) {
     }
 }
 
-/// Programs look at sysfs before they ask for devices: what `softefa run` has made is there from the beginning.
+/// Programs look at sysfs before they ask for devices: what `softefa run` has made is there from
+/// the beginning.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
@@ -115,7 +118,8 @@ impl Redirected {
         }
         // Bytes of it that are not written are not read: they stand behind the terminating zero.
         let out = self.other.as_mut_ptr().cast::<u8>();
-        // SAFETY: `len` bytes and the zero behind them are within the buffer, which overlaps neither.
+        // SAFETY: `len` bytes and the zero behind them are within the buffer, which overlaps
+        // neither.
         unsafe {
             out.copy_from_nonoverlapping(root.as_ptr(), root.len());
             out.add(root.len()).copy_from_nonoverlapping(rest.as_ptr(), rest.len());

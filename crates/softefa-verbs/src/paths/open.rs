@@ -1,8 +1,8 @@
 //! Functions that open a path.
 //!
-//! `open` and its kin take a mode only with some flags. It is passed on in any case: callees of 64-bit Linux find it
-//! where a third or fourth argument is, and look at it only with these flags. The file of the connection manager opens
-//! [`crate::rdmacm`].
+//! `open` and its kin take a mode only with some flags. It is passed on in any case: callees of
+//! 64-bit Linux find it where a third or fourth argument is, and look at it only with these flags.
+//! The file of the connection manager opens [`crate::rdmacm`].
 
 use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;

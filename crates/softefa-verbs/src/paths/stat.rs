@@ -9,7 +9,8 @@ use libc::{SYS_getxattr, SYS_lgetxattr, SYS_listxattr, SYS_llistxattr};
 use super::forward::{call, forward};
 use crate::devnode;
 
-// The C library's structure is the kernel's on 64-bit Linux, and that of the functions with 64 the same.
+// The C library's structure is the kernel's on 64-bit Linux, and that of the functions with 64 the
+// same.
 forward! {
     fn stat([path], out: *mut libc::stat) -> c_int,
         call!(SYS_newfstatat, AT_FDCWD, path, out, 0),

@@ -75,7 +75,8 @@ impl Adapters {
         found.and_then(|adapter| adapter.listed).map_or("", device::Device::name)
     }
 
-    /// The adapter at an address, while the program has it open: what counts packets and shows them.
+    /// The adapter at an address, while the program has it open: what counts packets and shows
+    /// them.
     pub(super) fn open_at(&self, local: Ipv4Addr) -> Option<Arc<softefa::Device>> {
         self.managed.iter().find(|adapter| adapter.addr == local)?.listed?.adapter()
     }
@@ -145,7 +146,8 @@ fn adapter(listed: &'static device::Device) -> Option<Adapter> {
     Some(Adapter { addr, device, gateway: listed.gateway(), listed: Some(listed) })
 }
 
-/// The address from which the kernel would go `to` there, when it may choose what is left open `from` here.
+/// The address from which the kernel would go `to` there, when it may choose what is left open
+/// `from` here.
 fn way(from: Ipv4Addr, to: Ipv4Addr) -> io::Result<Ipv4Addr> {
     let socket = softefa::with_descriptor(|| UdpSocket::bind(SocketAddrV4::new(from, 0)))?;
     socket.connect(SocketAddrV4::new(to, PORT))?;

@@ -1,4 +1,5 @@
-//! Queue pairs whose first data has come, on their way from whoever received it to the connection manager (CM-4.4).
+//! Queue pairs whose first data has come, on their way from whoever received it to the connection
+//! manager (CM-4.4).
 //!
 //! It is told with the lock of the queue pair held, so nothing here waits for the manager.
 

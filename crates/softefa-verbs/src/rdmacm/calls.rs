@@ -1,7 +1,7 @@
 //! Functions of the C library that get a descriptor.
 //!
-//! Where the program has not opened the device, each is one comparison before the next definition is called.
-//! Threads may be cancelled in that, because nothing here is to be dropped.
+//! Where the program has not opened the device, each is one comparison before the next definition
+//! is called. Threads may be cancelled in that, because nothing here is to be dropped.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
@@ -30,9 +30,9 @@ macro_rules! call {
     };
 }
 
-/// Defines functions of the C library: under the condition they do what stands behind it, otherwise they call the next
-/// definition. Before that is known, and where there is none, `unknown` answers. What most calls need not ask stands
-/// behind `unless`, and is all that they pay for.
+/// Defines functions of the C library: under the condition they do what stands behind it, otherwise
+/// they call the next definition. Before that is known, and where there is none, `unknown` answers.
+/// What most calls need not ask stands behind `unless`, and is all that they pay for.
 macro_rules! stand_in {
     ($(
         fn $name:ident($($argument:ident: $type:ty),+) -> $result:ty, $unknown:expr,
@@ -76,7 +76,8 @@ macro_rules! stand_in {
                 pub(super) unsafe fn $name($($argument: $type),+) -> $result {
                     type Function = unsafe extern "C-unwind" fn($($type),+) -> $result;
                     match places::$name.get() {
-                        // SAFETY: the program's arguments; the address is that of a function of this type.
+                        // SAFETY: the program's arguments; the address is that of a function of
+                        // this type.
                         Some(next) => unsafe {
                             std::mem::transmute::<*mut c_void, Function>(next)($($argument),+)
                         },
@@ -139,7 +140,8 @@ stand_in! {
         if is_ours(from) || is_ours(to) =>
             // SAFETY: the program's arguments.
             channels::duplicate(from, Some(to), || unsafe { next::dup3(from, to, flags) });
-    // The third argument is there with some commands only; callees of 64-bit Linux find it in the same place.
+    // The third argument is there with some commands only; callees of 64-bit Linux find it in the
+    // same place.
     fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int, call!(SYS_fcntl, fd, command, argument),
         unless none(),
         if is_ours(fd) && duplicates(command) =>
@@ -165,7 +167,8 @@ stand_in! {
                 0
             });
         };
-    // The C library's structure is the kernel's on 64-bit Linux, and that of the functions with 64 the same.
+    // The C library's structure is the kernel's on 64-bit Linux, and that of the functions with 64
+    // the same.
     fn fstat(fd: c_int, out: *mut libc::stat) -> c_int, call!(SYS_fstat, fd, out),
         unless none(),
         // SAFETY: the program's structure.

@@ -1,8 +1,9 @@
 //! Descriptors of programs that stand for the device.
 //!
-//! Each is an eventfd that counts when events wait. A thread that waits for an event sleeps in a `read` of it, as it
-//! would in the kernel: interrupted, restarted and cancelled in the same way. So the count may be gone before
-//! its event is, and whoever took it counts again when more events wait.
+//! Each is an eventfd that counts when events wait. A thread that waits for an event sleeps in a
+//! `read` of it, as it would in the kernel: interrupted, restarted and cancelled in the same way.
+//! So the count may be gone before its event is, and whoever took it counts again when more events
+//! wait.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint};
@@ -113,7 +114,8 @@ fn count_none(fd: RawFd) {
     // SAFETY: one piece of memory of the length given.
     let done = unsafe { libc::preadv2(fd, &raw const room, 1, -1, libc::RWF_NOWAIT) };
     if done < 0 && Errno::last() == Errno::EOPNOTSUPP {
-        // Kernels before 5.8. A thread that takes the count in between lets this one wait for the next event.
+        // Kernels before 5.8. A thread that takes the count in between lets this one wait for the
+        // next event.
         let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // SAFETY: one structure; then 8 bytes, the size of the variable.
         unsafe {
@@ -197,8 +199,8 @@ pub(super) fn close_all(first: u32, last: u32, call: impl FnOnce() -> c_int) -> 
     })
 }
 
-/// A call that makes another descriptor stand for the file of `from`: `onto` this one, which is closed first, or any
-/// that is free. Nothing is counted meanwhile.
+/// A call that makes another descriptor stand for the file of `from`: `onto` this one, which is
+/// closed first, or any that is free. Nothing is counted meanwhile.
 pub(super) fn duplicate(from: RawFd, onto: Option<RawFd>, call: impl FnOnce() -> c_int) -> c_int {
     panic::count(|| {
         let Some(manager) = manager::own() else {

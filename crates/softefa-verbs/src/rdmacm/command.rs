@@ -30,8 +30,9 @@ enum Course {
     Closed,
 }
 
-/// `write` to a descriptor of ours. A thread that waits for an event may be cancelled: then the stack is
-/// unwound through this function, so it holds nothing that has to be dropped while it sleeps.
+/// `write` to a descriptor of ours. A thread that waits for an event may be cancelled: then the
+/// stack is unwound through this function, so it holds nothing that has to be dropped while it
+/// sleeps.
 ///
 /// # Safety
 /// None but those of `event::sleep`; the memory is checked.
@@ -58,7 +59,8 @@ pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, le
         if !is_patient {
             return written as isize;
         }
-        // SAFETY: an eventfd, unless the program has closed it in this moment; nothing is to be dropped.
+        // SAFETY: an eventfd, unless the program has closed it in this moment; nothing is to be
+        // dropped.
         if !unsafe { event::sleep(fd) } && Errno::last() != Errno::EBADF {
             return -1;
         }

@@ -14,7 +14,8 @@ const BETWEEN: Duration = Duration::from_micros(100);
 /// For so long a process waits at its end for a thread that has the manager.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// After the program's own handlers and destructors, which may still end connections and wait for events.
+/// After the program's own handlers and destructors, which may still end connections and wait for
+/// events.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static END: extern "C" fn() = at_exit;
@@ -23,14 +24,14 @@ static END: extern "C" fn() = at_exit;
 pub(super) fn prepare() {
     static IS_PREPARED: AtomicBool = AtomicBool::new(false);
     if !IS_PREPARED.swap(true, Ordering::Relaxed) {
-        // SAFETY: the handler is a plain function that lives as long as the program and does not unwind. Where the C
-        // library has no room for it peers hear later that nobody is there.
+        // SAFETY: the handler is a plain function that lives as long as the program and does not
+        // unwind. Where the C library has no room for it peers hear later that nobody is there.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     }
 }
 
-/// A child must not keep the ports of its parent: peers are to hear when nobody is there any more. It has the
-/// objects of its parent, too, but never touches them.
+/// A child must not keep the ports of its parent: peers are to hear when nobody is there any more.
+/// It has the objects of its parent, too, but never touches them.
 extern "C" fn in_child() {
     for fd in HIDDEN.all() {
         HIDDEN.remove(fd);

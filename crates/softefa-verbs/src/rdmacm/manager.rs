@@ -64,8 +64,8 @@ pub(super) fn own() -> Option<&'static Manager> {
     MANAGER.get()?.as_ref().ok().filter(|manager| manager.pid == std::process::id())
 }
 
-/// This process shares the memory of the one that has the manager (`vfork`), or was made by other means than
-/// the C library's `fork`: its descriptors are no business of ours.
+/// This process shares the memory of the one that has the manager (`vfork`), or was made by other
+/// means than the C library's `fork`: its descriptors are no business of ours.
 pub(super) fn is_anothers() -> bool {
     let manager = MANAGER.get().and_then(|made| made.as_ref().ok());
     manager.is_some_and(|manager| manager.pid != std::process::id())
@@ -122,7 +122,8 @@ impl State {
         Ok(())
     }
 
-    /// Does what a command, a message or the time has led to: sends, tells programs, sets the timer.
+    /// Does what a command, a message or the time has led to: sends, tells programs, sets the
+    /// timer.
     pub(super) fn settle(&mut self, now: Duration) {
         for (device, qpn) in arrived::take() {
             if let Ok(Device { guid, .. }) = self.host.device(device.into()) {
@@ -202,7 +203,8 @@ impl State {
         }
     }
 
-    /// Tells a stranger that its message does not open, and the user, unless the device has done so.
+    /// Tells a stranger that its message does not open, and the user, unless the device has done
+    /// so.
     pub(super) fn turn_away(&mut self, now: Duration, socket: &Socket, datagram: &Datagram) {
         let (from, local) = (datagram.from, *datagram.to.ip());
         let adapters = &self.host.ports.adapters;
@@ -238,8 +240,8 @@ impl State {
         }
     }
 
-    /// A descriptor is about to be closed. Who sleeps on it sleeps on, as in the kernel: rping ends its process when
-    /// that returns.
+    /// A descriptor is about to be closed. Who sleeps on it sleeps on, as in the kernel: rping ends
+    /// its process when that returns.
     pub(super) fn let_go(&mut self, now: Duration, fd: i32) {
         if let Some(channel) = self.host.channels.remove(fd) {
             self.close(now, channel);

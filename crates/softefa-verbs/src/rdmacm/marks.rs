@@ -3,7 +3,8 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
-/// Descriptors from here on cannot be marked: Linux has no more unless its user says so (`fs.nr_open`).
+/// Descriptors from here on cannot be marked: Linux has no more unless its user says so
+/// (`fs.nr_open`).
 const FDS_MAX: usize = 1 << 20;
 
 /// Descriptors of programs that stand for the device.

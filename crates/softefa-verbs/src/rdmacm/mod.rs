@@ -1,9 +1,9 @@
 //! `/dev/infiniband/rdma_cm` for an unmodified librdmacm.
 //!
-//! librdmacm writes commands to that device and asks for nothing else. Here they are taken from the C
-//! library's `write` and obeyed by the connection manager of the `cm` crate, whose messages travel in
-//! UDP datagrams (chapter 13 of `docs/PROTOCOL.md`). The descriptor that a program gets is an eventfd, which polls
-//! readable while events wait.
+//! librdmacm writes commands to that device and asks for nothing else. Here they are taken from the
+//! C library's `write` and obeyed by the connection manager of the `cm` crate, whose messages
+//! travel in UDP datagrams (chapter 13 of `docs/PROTOCOL.md`). The descriptor that a program gets
+//! is an eventfd, which polls readable while events wait.
 //!
 //! | file | what happens there |
 //! |---|---|

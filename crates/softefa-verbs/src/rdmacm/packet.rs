@@ -1,4 +1,5 @@
-//! A message of the connection manager in a RoCEv2 packet: an unreliable datagram to queue pair 1 (CM-1.1).
+//! A message of the connection manager in a RoCEv2 packet: an unreliable datagram to queue pair 1
+//! (CM-1.1).
 
 use std::net::SocketAddrV4;
 
@@ -60,7 +61,8 @@ impl Packer {
     }
 }
 
-/// The message in a datagram that came `from` one socket `to` another; no addresses when its ICRC was checked.
+/// The message in a datagram that came `from` one socket `to` another; no addresses when its ICRC
+/// was checked.
 pub(super) fn unpack(
     addresses: Option<(SocketAddrV4, SocketAddrV4)>,
     bytes: &[u8],

@@ -1,8 +1,9 @@
 //! Ports of ids, and the sockets that stand for them.
 //!
-//! A port that others may ask for is a UDP port of the same number, at the address it is bound to, or at that of
-//! each adapter. So the kernel knows who has it, in all processes, and says when nobody is there. What a
-//! process says itself leaves from one socket per adapter, which has no number that anybody asks for.
+//! A port that others may ask for is a UDP port of the same number, at the address it is bound to,
+//! or at that of each adapter. So the kernel knows who has it, in all processes, and says when
+//! nobody is there. What a process says itself leaves from one socket per adapter, which has no
+//! number that anybody asks for.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -161,7 +162,8 @@ impl Ports {
         Ok(())
     }
 
-    /// A number for an id that connects. Others may have it, too: it only tells the ids of a process apart.
+    /// A number for an id that connects. Others may have it, too: it only tells the ids of a
+    /// process apart.
     fn draw_outgoing(&mut self) -> u16 {
         loop {
             self.next_outgoing = self.next_outgoing.wrapping_add(1) | OUTGOING_MIN;
@@ -252,8 +254,8 @@ impl Ports {
     }
 }
 
-/// What the kernel says of a port that somebody has: something else when one of the two asked for every address. Which address
-/// another process asked for is not known.
+/// What the kernel says of a port that somebody has: something else when one of the two asked for
+/// every address. Which address another process asked for is not known.
 fn taken(is_any: bool) -> Errno {
     if is_any { Errno::EADDRNOTAVAIL } else { Errno::EADDRINUSE }
 }

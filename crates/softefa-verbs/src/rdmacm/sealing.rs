@@ -1,4 +1,5 @@
-//! Messages in envelopes, between processes that share a key (RC-1.14). Each socket seals and opens by itself.
+//! Messages in envelopes, between processes that share a key (RC-1.14). Each socket seals and opens
+//! by itself.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -31,7 +32,8 @@ impl Seals {
         Some(bytes)
     }
 
-    /// The packet in what came `from` somewhere, which must be where it says that it comes from: answers go there.
+    /// The packet in what came `from` somewhere, which must be where it says that it comes from:
+    /// answers go there.
     pub(super) fn open(&mut self, from: SocketAddrV4, came: &[u8]) -> Result<Vec<u8>, Refusal> {
         let mut bytes = came.to_vec();
         let inner = self.opener.open(*from.ip(), &mut bytes)?;
@@ -59,8 +61,8 @@ impl Seals {
     }
 }
 
-/// The answer to what came `from` somewhere `to` here and could not be opened, unless its sender would not know what to
-/// do with one. It is shorter than what it answers.
+/// The answer to what came `from` somewhere `to` here and could not be opened, unless its sender
+/// would not know what to do with one. It is shorter than what it answers.
 pub(super) fn notice_about(
     (from, to): (SocketAddrV4, SocketAddrV4),
     came: &[u8],

@@ -1,7 +1,7 @@
 //! A UDP socket for messages, bound to one address and port.
 //!
-//! It is never connected and never fragments, because then the identification in the IP header is 0,
-//! which the check of a packet covers. ICMP messages come through its error queue.
+//! It is never connected and never fragments, because then the identification in the IP header is
+//! 0, which the check of a packet covers. ICMP messages come through its error queue.
 
 use std::ffi::c_int;
 use std::io;
@@ -19,7 +19,8 @@ use super::sealing::{Seals, notice_about};
 
 /// Bytes of a datagram that are looked at: a longer one is none of ours.
 const ROOM: usize = PACKET_LEN + OVERHEAD_BYTES + 1;
-/// Room for what comes while the thread has no processor: what does not fit comes again seconds later.
+/// Room for what comes while the thread has no processor: what does not fit comes again seconds
+/// later.
 const RECEIVE_BYTES: c_int = 4 << 20;
 /// Datagrams, and ICMP messages, taken at a time.
 const BATCH: usize = 32;
@@ -71,7 +72,8 @@ impl Datagram {
         }
     }
 
-    /// It has an envelope that fits it in all that can be read without a key. Noise begins like one now and then.
+    /// It has an envelope that fits it in all that can be read without a key. Noise begins like one
+    /// now and then.
     fn is_sealed(&self) -> bool {
         Envelope::parse(self.bytes()).is_some_and(|envelope| {
             usize::from(envelope.len) == self.bytes().len()
@@ -241,7 +243,8 @@ impl Socket {
         }
     }
 
-    /// What came `from` somewhere. What does not come from the gateway, where there is one, is nothing.
+    /// What came `from` somewhere. What does not come from the gateway, where there is one, is
+    /// nothing.
     fn datagram(&self, from: SocketAddrV4, came: &[u8]) -> Datagram {
         let Some((port, seat)) = &self.gateway else {
             let mut datagram = Datagram::new((from, self.local), false, came);
@@ -266,7 +269,8 @@ impl Socket {
         Some(opened.map_err(|refusal| Unopened { refusal, is_known }))
     }
 
-    /// The ICMP messages that wait, up to a batch. Of a socket that seals only those about what it has sent.
+    /// The ICMP messages that wait, up to a batch. Of a socket that seals only those about what it
+    /// has sent.
     pub(super) fn take_refused(&self) -> Vec<Refused> {
         let udp = self.udp();
         let Some(udp) = &*udp else { return Vec::new() };
@@ -347,7 +351,8 @@ fn take_error(fd: RawFd) -> QueuedError {
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control);
-    // SAFETY: everything that the message points to lives through the call and has the lengths given.
+    // SAFETY: everything that the message points to lives through the call and has the lengths
+    // given.
     let len =
         unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
     let Ok(len) = usize::try_from(len) else { return QueuedError::Empty };

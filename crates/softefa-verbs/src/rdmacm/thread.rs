@@ -1,4 +1,5 @@
-//! The thread that waits for messages and timers, so that connections go on while programs do something else.
+//! The thread that waits for messages and timers, so that connections go on while programs do
+//! something else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

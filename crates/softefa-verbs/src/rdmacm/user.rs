@@ -1,8 +1,8 @@
 //! Memory of the calling program, at addresses that its commands name.
 //!
-//! A kernel answers `EFAULT` where nothing is mapped. Here the kernel copies, too, so that an address of
-//! nothing does no harm: a process may always read and write itself. Where that is forbidden (old filters of
-//! containers), addresses are trusted.
+//! A kernel answers `EFAULT` where nothing is mapped. Here the kernel copies, too, so that an
+//! address of nothing does no harm: a process may always read and write itself. Where that is
+//! forbidden (old filters of containers), addresses are trusted.
 
 use std::io;
 
@@ -82,8 +82,8 @@ pub(super) fn copy_out(at: u64, bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether `len` bytes can be written to `at`; they are as before. For commands that cannot be undone when
-/// their answer has no place.
+/// Whether `len` bytes can be written to `at`; they are as before. For commands that cannot be
+/// undone when their answer has no place.
 pub(super) fn is_writable(at: u64, len: usize) -> bool {
     let mut now = vec![0; len];
     copy_in(at, &mut now) && copy_out(at, &now)

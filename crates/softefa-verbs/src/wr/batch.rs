@@ -14,7 +14,8 @@ const INLINE_MAX: usize = 512;
 /// What a session has collected. Keeps its memory from session to session.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// The first `len` are in use; the others are as earlier sessions left them, to be written over.
+    /// The first `len` are in use; the others are as earlier sessions left them, to be written
+    /// over.
     wrs: Vec<PendingWr>,
     len: usize,
     error: Option<Errno>,
@@ -25,8 +26,8 @@ pub(crate) struct PendingWr {
     wr_id: u64,
     pub(super) op: SendOp,
     flags: u32,
-    /// Kept for the next work request in this place: a program that sends where it sent before costs no
-    /// reference.
+    /// Kept for the next work request in this place: a program that sends where it sent before
+    /// costs no reference.
     ah: Option<Arc<softefa::Ah>>,
     has_target: bool,
     qpn: u32,

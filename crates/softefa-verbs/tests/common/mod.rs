@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 
 use softefa::counters::{self, ProcessCounters};
 
-/// Compiles `tests/c/<name>.c` and links it with `libraries`; the program, or what the compiler said.
+/// Compiles `tests/c/<name>.c` and links it with `libraries`; the program, or what the compiler
+/// said.
 pub(crate) fn compile(name: &str, libraries: &[&str]) -> Result<PathBuf, String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("verbs-{name}"));

@@ -11,7 +11,7 @@ use crate::counters::{self, ProcessCounters};
 use crate::host;
 use crate::mapped::Mapped;
 
-/// How long a device goes on recording when its reader has gone.
+/// The time for which a device goes on recording when its reader has gone.
 const LEASE_NS: u64 = 2_000_000_000;
 
 /// A device that is being read.

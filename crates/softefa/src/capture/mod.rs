@@ -32,7 +32,7 @@ use ring::Writer;
 /// Bytes of the ring file of a device. It is sparse, and is made when somebody asks.
 const RING_BYTES: usize = 16 << 20;
 
-/// Where the ring of a device lies.
+/// Returns where the ring of a device lies.
 fn ring_path(run_dir: &Path, device: &str, pid: u32) -> PathBuf {
     run_dir.join("capture").join(format!("{device}.{pid}"))
 }
@@ -56,12 +56,12 @@ enum State {
 }
 
 impl Capture {
-    /// For a device nobody can look at.
+    /// Makes a capture for a device nobody can look at.
     pub(crate) fn never() -> Self {
         Self::new(Request::never(), None)
     }
 
-    /// For a device in `run_dir`.
+    /// Makes a capture for a device in `run_dir`.
     pub(crate) fn in_dir(run_dir: &Path, device: &str, request: Request) -> Self {
         let path = Some(ring_path(run_dir, device, std::process::id()));
         Self::new(request, path)

@@ -7,7 +7,7 @@ use srd::wire::Header;
 
 use crate::seal::Envelope;
 
-/// What became of a datagram.
+/// The fate of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// Handed to the operating system.
@@ -18,7 +18,7 @@ pub enum Fate {
     LostOnPurpose,
 }
 
-/// What datagrams of a device carry.
+/// The protocol that the datagrams of a device carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// SRD and UD of an EFA.
@@ -41,9 +41,9 @@ pub struct Qpns {
 pub struct Record {
     /// Wall-clock time in nanoseconds since 1970.
     pub time_ns: u64,
-    /// What became of it.
+    /// The fate of the datagram.
     pub fate: Fate,
-    /// What it carries, in the clear or sealed.
+    /// The protocol that it carries, in the clear or sealed.
     pub protocol: Protocol,
     /// Sender: the device's address and the UDP port of the path.
     pub src: SocketAddrV4,
@@ -61,7 +61,8 @@ const PROTOCOL_SHIFT: u32 = 8;
 pub(super) const HEAD_WORDS: usize = 3;
 
 impl Record {
-    /// Queue pair numbers, when they were captured. Those of a RoCE device cannot be told while it is sealed.
+    /// Queue pair numbers, when they were captured. Those of a RoCE device cannot be told while it
+    /// is sealed.
     #[must_use]
     pub fn qpns(&self) -> Option<Qpns> {
         let of_ports = |src: u16, dst: u16| Qpns { src: Some(src.into()), dst: dst.into() };
@@ -81,7 +82,8 @@ impl Record {
         }
     }
 
-    /// It is a packet of RoCEv2 in the clear: then every tool reads it behind RoCE's own port, whatever port it took.
+    /// It is a packet of RoCEv2 in the clear: then every tool reads it behind RoCE's own port,
+    /// whatever port it took.
     #[must_use]
     pub fn is_roce_packet(&self) -> bool {
         self.protocol == Protocol::Roce && Envelope::parse(&self.bytes).is_none()

@@ -5,10 +5,10 @@
 //! record: words of it and bytes in it | serial number | head (3 words) | bytes ...
 //! ```
 //! `head` and `tail` count words since the beginning; a record lies at its count modulo the size.
-//! The writer moves `tail` past what it is going to overwrite *before* it does, and readers look
-//! at `tail` again *after* they have copied: a copy that was overwritten meanwhile is thrown away.
-//! Neither side believes what it reads: others may write to the file by mistake. Records that make no
-//! sense are given up, with all behind them, and readers miss their serial numbers.
+//! The writer moves `tail` past what it is going to overwrite *before* it does, and readers look at
+//! `tail` again *after* they have copied: a copy that was overwritten meanwhile is thrown away.
+//! Neither side believes what it reads: others may write to the file by mistake. Records that make
+//! no sense are given up, with all behind them, and readers miss their serial numbers.
 
 use std::fs::File;
 use std::io;
@@ -335,8 +335,8 @@ mod tests {
         assert_eq!(seen + reader.lost(), RECORDS);
     }
 
-    /// Words that nobody but the writer should write may hold anything: the writer goes on with what
-    /// it knows itself, and readers see whole records or none.
+    /// Words that nobody but the writer should write may hold anything: the writer goes on with
+    /// what it knows itself, and readers see whole records or none.
     #[test]
     fn words_that_others_wrote_neither_stop_nor_mislead() {
         const ROUNDS: u64 = 300;

@@ -7,15 +7,16 @@ use std::str::FromStr;
 use super::{ConfigError, PortSpec, Profile};
 use crate::interface;
 
-/// One device: the name programs see and the local address it lives at. As text `NAME=IP`, and behind it
-/// settings: `,profile=PROFILE`, and of a RoCE device `,mtu=BYTES`, `,rate=GBIT_PER_S` and `,gateway=PORT`.
+/// One device: the name programs see and the local address it lives at. As text `NAME=IP`, and
+/// behind it settings: `,profile=PROFILE`, and of a RoCE device `,mtu=BYTES`, `,rate=GBIT_PER_S`
+/// and `,gateway=PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceSpec {
     /// Device name, e.g. `rdmap0s6`; letters, digits, `_` and `-`, at most 63 bytes.
     pub name: String,
     /// A local IPv4 address.
     pub addr: Ipv4Addr,
-    /// What it plays; `None` = what all devices of the configuration do.
+    /// The adapter that it plays; `None`: that of all devices of the configuration.
     pub profile: Option<Profile>,
     /// Its port, if it is a RoCE device.
     pub port: PortSpec,
@@ -76,7 +77,7 @@ impl DeviceSpec {
     }
 }
 
-/// What is wrong with a setting: of the device, or of the value.
+/// The fault of a setting: of the device, or of the value.
 enum SettingError {
     Reason(&'static str),
     Value(ConfigError),

@@ -1,5 +1,5 @@
-//! A configuration in environment variables: from `softefa run` to the preloaded library, and from the
-//! user to both.
+//! A configuration in environment variables: from `softefa run` to the preloaded library, and from
+//! the user to both.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ pub const ENV_DEVICES: &str = "SOFTEFA_DEVICES";
 pub const ENV_PROFILE: &str = "SOFTEFA_PROFILE";
 /// Fault specification.
 pub const ENV_FAULT: &str = "SOFTEFA_FAULT";
-/// What the check of a datagram covers.
+/// Chooses what the check of a datagram covers.
 pub const ENV_INTEGRITY: &str = "SOFTEFA_INTEGRITY";
-/// What carries datagrams on this machine.
+/// Chooses what carries datagrams on this machine.
 pub const ENV_WIRE: &str = "SOFTEFA_WIRE";
 /// Paths per device.
 pub const ENV_PATHS: &str = "SOFTEFA_PATHS";
@@ -24,7 +24,7 @@ pub const ENV_PATHS: &str = "SOFTEFA_PATHS";
 pub const ENV_LOCAL_KEY: &str = "SOFTEFA_LOCAL_KEY";
 /// File with the key that seals all datagrams; without it they are in the clear.
 pub const ENV_KEY_FILE: &str = "SOFTEFA_KEY_FILE";
-/// Where a trace goes: `1` for standard error, or a file name in which `%p` is the process id.
+/// The target of a trace: `1` for standard error, or a file name in which `%p` is the process id.
 pub const ENV_TRACE: &str = "SOFTEFA_TRACE";
 /// Kinds of events in the trace, separated by commas.
 pub const ENV_TRACE_EVENTS: &str = "SOFTEFA_TRACE_EVENTS";
@@ -36,7 +36,7 @@ pub const ENV_STRICT: &str = "SOFTEFA_STRICT";
 pub const ENV_LINT: &str = "SOFTEFA_LINT";
 /// Directory of the sysfs tree and the counters.
 pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
-/// What the run has set of the variables for users, as `NAME=VALUE` with spaces between.
+/// The variables for users that the run has set, as `NAME=VALUE` with spaces between.
 pub const ENV_OF_RUN: &str = "SOFTEFA_OF_RUN";
 
 /// All of them: what a run does not set must not be left from another one.
@@ -114,9 +114,9 @@ impl Config {
         Ok(config)
     }
 
-    /// What the user asks for in the environment: as [`Config::from_env`], but in a run only the trace
-    /// and the key, which are meant for everything below, and what has another value than the run
-    /// has set.
+    /// Reads what the user asks for in the environment: as [`Config::from_env`], but in a run only
+    /// the trace and the key, which are meant for everything below, and what has another value than
+    /// the run has set.
     ///
     /// # Errors
     /// As [`Config::from_env`].

@@ -13,7 +13,7 @@ pub enum ConfigError {
     /// Not a known profile.
     #[error("unknown profile '{value}': allowed are {}", Profile::NAMES.join(", "))]
     Profile {
-        /// As written.
+        /// The value as it was written.
         value: String,
     },
     /// Not `NAME=IPV4`.
@@ -21,27 +21,27 @@ pub enum ConfigError {
         "device '{value}' is not NAME=IPV4[,profile=NAME][,mtu=BYTES][,rate=GBIT_PER_S][,gateway=PORT] ({reason}); write for example rdmap0s6=127.0.0.1"
     )]
     Device {
-        /// As written.
+        /// The value as it was written.
         value: String,
-        /// What is wrong with it.
+        /// The reason why it is wrong.
         reason: &'static str,
     },
     /// Not a path MTU.
     #[error("mtu '{value}': allowed are {}", Mtu::ALL.map(|mtu| mtu.bytes().to_string()).join(", "))]
     Mtu {
-        /// As written.
+        /// The value as it was written.
         value: String,
     },
     /// Not a rate of ports.
     #[error("rate '{value}': allowed are, in Gb/s, {}", Rate::names())]
     Rate {
-        /// As written.
+        /// The value as it was written.
         value: String,
     },
     /// Not a UDP port of the network.
     #[error("gateway '{value}': write the UDP port of the network, which is 4791 of RoCE v2")]
     Gateway {
-        /// As written.
+        /// The value as it was written.
         value: String,
     },
     /// A RoCE device under a name by which programs take it for the adapter of a vendor.
@@ -51,7 +51,7 @@ pub enum ConfigError {
     VendorName {
         /// The name.
         value: String,
-        /// How it begins.
+        /// The prefix that it begins with.
         prefix: &'static str,
     },
     /// Settings of a port for a device whose link chooses them.
@@ -81,25 +81,25 @@ pub enum ConfigError {
     /// Not a known extent of the check.
     #[error("unknown integrity '{value}': allowed are {}", Integrity::NAMES.join(", "))]
     Integrity {
-        /// As written.
+        /// The value as it was written.
         value: String,
     },
     /// Not a known wire.
     #[error("unknown wire '{value}': allowed are {}", WireChoice::NAMES.join(", "))]
     Wire {
-        /// As written.
+        /// The value as it was written.
         value: String,
     },
     /// Not a path count.
     #[error("paths '{value}' is not a number from 1 to {MAX_PATHS}")]
     Paths {
-        /// As written.
+        /// The value as it was written.
         value: String,
     },
     /// Not a key of a user's programs.
     #[error("local key '{value}' is not 32 hexadecimal digits; unset it to use the wire only")]
     LocalKey {
-        /// As written.
+        /// The value as it was written.
         value: String,
     },
     /// A key file that cannot be used.
@@ -110,25 +110,25 @@ pub enum ConfigError {
     Switch {
         /// Name of the variable.
         name: &'static str,
-        /// As written.
+        /// The value as it was written.
         value: String,
     },
     /// Not a kind of event.
     #[error("unknown trace event '{value}': allowed are {}", TraceEvent::NAMES.join(", "))]
     TraceEvent {
-        /// As written.
+        /// The value as it was written.
         value: String,
     },
     /// Not a known fault.
     #[error("unknown fault '{key}': allowed are {}", FaultKey::names())]
     FaultKey {
-        /// As written.
+        /// The value as it was written.
         key: String,
     },
     /// A fault of a path that a device does not have.
     #[error("fault blackhole=path:{path}: device {device} has paths 0 to {}; --paths N gives it N", paths - 1)]
     FaultPath {
-        /// As written.
+        /// The value as it was written.
         path: u16,
         /// The device.
         device: String,
@@ -140,9 +140,9 @@ pub enum ConfigError {
     FaultValue {
         /// The fault.
         key: String,
-        /// As written.
+        /// The value as it was written.
         value: String,
-        /// What may be written instead.
+        /// The values that may be written instead.
         expected: &'static str,
     },
     /// No fault where one is needed.
@@ -157,7 +157,7 @@ pub enum ConfigError {
     /// Not a time.
     #[error("time '{value}': write 2s, 500ms, 50us or 10ns, at most 3600s")]
     FaultTime {
-        /// As written.
+        /// The value as it was written.
         value: String,
     },
 }

@@ -4,14 +4,15 @@ use std::str::FromStr;
 
 use super::ConfigError;
 
-/// What the check of a sent datagram covers. Receivers verify what each datagram says it covers, so
-/// the two sides need not agree.
+/// The part of a sent datagram that its check covers. Receivers verify what each datagram says it
+/// covers, so the two sides need not agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Integrity {
     /// Headers: nothing is delivered to the wrong place, and nothing twice.
     #[default]
     Headers,
-    /// Headers and payload, by CRC32C, or by the ICRC of a RoCE device. Costs a copy of each payload.
+    /// Headers and payload, by CRC32C, or by the ICRC of a RoCE device. Costs a copy of each
+    /// payload.
     Crc32c,
 }
 

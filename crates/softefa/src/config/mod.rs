@@ -49,9 +49,9 @@ pub struct Config {
     pub profile: Profile,
     /// Faults on purpose.
     pub faults: FaultSpec,
-    /// What the check of a sent datagram covers.
+    /// The part of a sent datagram that its check covers.
     pub integrity: Integrity,
-    /// What carries datagrams between programs of this user on this machine.
+    /// The carrier of datagrams between programs of this user on this machine.
     pub wire: WireChoice,
     /// Paths per device, 0 = chosen by the kind of link.
     pub paths: u16,
@@ -71,7 +71,7 @@ pub struct Config {
     /// Devices keep this many bytes of each datagram for captures all their life; `None` = only
     /// while somebody reads.
     pub capture_bytes: Option<u32>,
-    /// Where the sysfs tree and counters live; `None` = no counters on disk.
+    /// The directory of the sysfs tree and of the counters; `None` = no counters on disk.
     pub run_dir: Option<PathBuf>,
 }
 
@@ -96,7 +96,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What a device plays.
+    /// Returns the profile that a device plays.
     #[must_use]
     pub fn profile_of(&self, device: &DeviceSpec) -> Profile {
         device.profile.unwrap_or(self.profile)
@@ -117,8 +117,8 @@ impl Config {
         self.profile_of(device).adapter()
     }
 
-    /// For those who chose no device: the default one is an EFA by its name, so that another takes its place
-    /// where devices are RoCE devices.
+    /// Replaces the default device, which is an EFA by its name, where the user chose no device and
+    /// devices are RoCE devices.
     pub fn settle_default_device(&mut self) {
         if self.profile.adapter() == Adapter::Roce {
             let profile = Some(self.profile);
@@ -175,7 +175,8 @@ impl Config {
     }
 }
 
-/// How names of other adapters begin. libfabric, UCX and PSM3 take a device for what its name says.
+/// The prefixes of other adapters' names. libfabric, UCX and PSM3 take a device for what its name
+/// says.
 const VENDOR_PREFIXES: [&str; 10] =
     ["mlx", "mthca", "bnxt", "efa", "rdmap", "hfi1", "irdma", "hns", "qedr", "cxgb"];
 

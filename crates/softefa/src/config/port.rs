@@ -22,7 +22,7 @@ pub enum Mtu {
 }
 
 impl Mtu {
-    /// From the shortest on.
+    /// All of them, the shortest first.
     pub const ALL: [Self; 5] = [Self::B256, Self::B512, Self::B1024, Self::B2048, Self::B4096];
 
     /// All headers that a packet may have around its payload, as rxe counts them.
@@ -65,11 +65,11 @@ pub struct Rate {
     pub gbit_per_s: u32,
     /// Lanes.
     pub lanes: u8,
-    /// What verbs calls so many lanes (`active_width`).
+    /// The code that verbs has for so many lanes (`active_width`).
     pub width_code: u8,
     /// Name of the speed of a lane.
     pub speed: &'static str,
-    /// What verbs calls it (`active_speed`).
+    /// The code that verbs has for it (`active_speed`).
     pub speed_code: u8,
 }
 
@@ -129,7 +129,8 @@ pub struct PortSpec {
     pub mtu: Option<Mtu>,
     /// Rate it says it has.
     pub rate: Option<Rate>,
-    /// UDP port of the network, whose gateway it is behind; `None` = each queue pair has a port of its own.
+    /// UDP port of the network, whose gateway it is behind; `None` = each queue pair has a port of
+    /// its own.
     pub gateway: Option<u16>,
 }
 

@@ -47,7 +47,7 @@ impl Adapter {
     }
 }
 
-/// What a device plays. An EFA has generations, told apart by their PCI part ids.
+/// The adapter that a device plays. An EFA has generations, told apart by their PCI part ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Profile {
     /// The c5n of the thesis: SEND and RECV only (part 0xefa0).
@@ -77,9 +77,9 @@ impl Profile {
         }
     }
 
-    /// Vendor id: Amazon's as PCI has it, otherwise 24 bits as IEEE assigns them. No vendor can have
-    /// been given that of `roce`: it is locally administered. Programs take 0 and rxe's for less than
-    /// an adapter, and look for quirks of the vendors they know.
+    /// Vendor id: Amazon's as PCI has it, otherwise 24 bits as IEEE assigns them. No vendor can
+    /// have been given that of `roce`: it is locally administered. Programs take 0 and rxe's for
+    /// less than an adapter, and look for quirks of the vendors they know.
     #[must_use]
     pub fn vendor_id(self) -> u32 {
         match self {

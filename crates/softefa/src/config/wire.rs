@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use super::ConfigError;
 
-/// What carries the datagrams between programs of one user on one machine. Those of other users, machines and
-/// network namespaces are always reached over UDP.
+/// The carrier of datagrams between programs of one user on one machine. Those of other users,
+/// machines and network namespaces are always reached over UDP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WireChoice {
     /// Shared memory where it is possible.
@@ -13,7 +13,7 @@ pub enum WireChoice {
     Auto,
     /// UDP, also for the bytes of RDMA.
     Udp,
-    /// As `Auto`; programs do not start where memory cannot be shared.
+    /// The same as `Auto`, but programs do not start where memory cannot be shared.
     Shm,
 }
 

@@ -1,5 +1,6 @@
-//! Faults as seen from outside: words of the counters file. Commands count in the first how often they have changed
-//! what is asked for; the process says in the others what is in force, and what it had dealt by then.
+//! Faults as seen from outside: words of the counters file. Commands count in the first how often
+//! they have changed what is asked for; the process says in the others what is in force, and what
+//! it had dealt by then.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +9,7 @@ use crate::generation::Generation;
 use crate::host;
 use crate::mapped::Words;
 
-/// What counts faults that were dealt.
+/// The counters of faults that were dealt.
 pub const DEALT: [Counter; 11] = [
     Counter::FaultLost,
     Counter::FaultReordered,
@@ -36,7 +37,7 @@ mod place {
 /// Words it takes.
 pub(super) const WORDS: usize = place::DEALT + DEALT.len();
 
-/// Who asked for a fault.
+/// The origin of a fault: who asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FaultSource {
     /// `--fault`, when the run was started, or nobody.
@@ -51,7 +52,7 @@ pub enum FaultSource {
 impl FaultSource {
     const ALL: [Self; 3] = [Self::Start, Self::Script, Self::Command];
 
-    /// In a word.
+    /// Returns the origin as a word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,23 +63,23 @@ impl FaultSource {
     }
 }
 
-/// What a device of a process says of its faults.
+/// The faults of a device as its process publishes them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FaultStatus {
-    /// Who asked for those in force.
+    /// The origin of those in force.
     pub source: FaultSource,
-    /// When they were to begin: tells them from others of the same source.
+    /// The time at which they were to begin: tells them from others of the same source.
     pub from_ns: u64,
-    /// When the device took them over, in nanoseconds since 1970.
+    /// The time at which the device took them over, in nanoseconds since 1970.
     pub since_epoch_ns: u64,
     /// Paths it sends over.
     pub paths: u16,
-    /// What the device has dealt before, in the order of [`DEALT`].
+    /// The faults that the device has dealt before, in the order of [`DEALT`].
     before: [u64; DEALT.len()],
 }
 
 impl FaultStatus {
-    /// What is in these words.
+    /// Reads the status that is in these words.
     pub(super) fn of_words(words: &[u64]) -> Self {
         let source = usize::try_from(words[place::SOURCE]).ok();
         let source = source.and_then(|source| FaultSource::ALL.get(source).copied());
@@ -93,8 +94,8 @@ impl FaultStatus {
         }
     }
 
-    /// Names of the counters of faults, and how much they have grown since the faults in force began; `now` are the
-    /// values of the process.
+    /// Names of the counters of faults, and how much they have grown since the faults in force
+    /// began; `now` are the values of the process.
     #[must_use]
     pub fn dealt(&self, now: impl Fn(Counter) -> u64) -> Vec<(&'static str, u64)> {
         let grown = |(counter, before): (&Counter, &u64)| {
@@ -122,7 +123,7 @@ impl FaultWords {
         Self { words, made: Generation::current() }
     }
 
-    /// How often somebody has changed what is asked for.
+    /// Returns how often somebody has changed what is asked for.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
         // What was changed is read through system calls, which nothing passes.

@@ -45,7 +45,7 @@ fn path(run_dir: &Path, device: &str, pid: u32) -> PathBuf {
     run_dir.join("counters").join(format!("{device}.{pid}"))
 }
 
-/// What the file of a process holds.
+/// The contents of a process's file.
 pub(super) struct Opened {
     pub(super) values: Words,
     pub(super) links: Links,
@@ -129,11 +129,11 @@ pub struct ProcessCounters {
     pub addr: Ipv4Addr,
     /// Process that counted.
     pub pid: u32,
-    /// When that process started, in clock ticks since boot.
+    /// The time at which that process started, in clock ticks since boot.
     pub start_ticks: u64,
     /// Queue pairs that it reaches through memory, the first 64.
     pub links: Vec<Link>,
-    /// What its queue pairs say, of 32 at most.
+    /// The gauges of its queue pairs, of 32 at most.
     pub queue_pairs: Vec<QueuePairGauge>,
     /// Faults in force.
     pub faults: FaultStatus,

@@ -1,5 +1,5 @@
-//! What each queue pair says of itself, for those who look from outside: words of the counters file, which it writes
-//! anew ten times a second while something arrives.
+//! What each queue pair says of itself, for those who look from outside: words of the counters
+//! file, which it writes anew ten times a second while something arrives.
 
 use std::sync::atomic::Ordering;
 
@@ -37,7 +37,7 @@ const AVOIDED: u64 = 1 << 63;
 /// Transports by their numbers in a word.
 const KINDS: [&str; 6] = ["SRD", "UD", "RC", "UC", "XRC", "XRC target"];
 
-/// What a queue pair says.
+/// The gauges that a queue pair publishes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Gauge {
     /// Peers it talks to.
@@ -52,7 +52,7 @@ pub struct Gauge {
     pub paths: Vec<PathGauge>,
 }
 
-/// What a queue pair says of a path.
+/// The gauges that a queue pair publishes of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PathGauge {
     /// Packets with payload sent over it; less than before when a peer was forgotten.
@@ -70,12 +70,12 @@ pub struct QueuePairGauge {
     pub qpn: u32,
     /// Its transport, `SRD` for example.
     pub kind: &'static str,
-    /// What it said last.
+    /// The gauge that it published last.
     pub gauge: Gauge,
 }
 
 impl QueuePairGauge {
-    /// What is in the words of one slot; `None` when nobody has it.
+    /// Reads the words of one slot; `None` when nobody has it.
     #[expect(clippy::cast_possible_truncation, reason = "the parts of a word")]
     fn of_words(words: &[u64]) -> Option<Self> {
         let name = words[place::NAME];
@@ -103,7 +103,7 @@ impl QueuePairGauge {
     }
 }
 
-/// What the queue pairs of a device in this process say.
+/// The gauges of a device's queue pairs in this process.
 #[derive(Debug, Clone)]
 pub(crate) struct Gauges(Words);
 

@@ -1,4 +1,5 @@
-//! Whom a process reaches through memory, for those who look from outside: words of the counters file.
+//! Whom a process reaches through memory, for those who look from outside: words of the counters
+//! file.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::Ordering;

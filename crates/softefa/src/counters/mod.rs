@@ -30,7 +30,7 @@ use crate::seal::Refusal;
 
 macro_rules! counters {
     ($($variant:ident $name:literal $doc:literal;)*) => {
-        /// What is counted. Names are the kernel driver's `hw_counters` where it has one.
+        /// The counters of a device. Names are the kernel driver's `hw_counters` where it has one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Counter { $(#[doc = $doc] $variant,)* }
 
@@ -141,7 +141,7 @@ counters! {
 }
 
 impl Counter {
-    /// Of datagrams that are refused for this reason.
+    /// Returns the counter of datagrams that are refused for this reason.
     pub(crate) fn of_refusal(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Replayed => Self::RxSealReplays,
@@ -175,8 +175,8 @@ impl Counter {
         if self == Self::OutOfSequenceMax { one.max(other) } else { one.wrapping_add(other) }
     }
 
-    /// What the kernel driver counts per port (`efa_verbs.c`), which is `ports/1/hw_counters` in
-    /// the device's sysfs directory.
+    /// The counters that the kernel driver has per port (`efa_verbs.c`), which is
+    /// `ports/1/hw_counters` in the device's sysfs directory.
     pub const PORT: &'static [Self] = &[
         Self::TxBytes,
         Self::TxPkts,
@@ -233,22 +233,22 @@ impl Counters {
         Ok((Self { values, links, gauges, faults, made: Generation::current() }, request))
     }
 
-    /// Whom its queue pairs reach through memory.
+    /// Returns the peers that its queue pairs reach through memory.
     pub(crate) fn links(&self) -> &Links {
         &self.links
     }
 
-    /// What its queue pairs say of themselves.
+    /// Returns the gauges of its queue pairs.
     pub(crate) fn gauges(&self) -> &Gauges {
         &self.gauges
     }
 
-    /// What it says of its faults, and is told of them.
+    /// Returns the words in which it publishes its faults, and is told of them.
     pub(crate) fn faults(&self) -> &FaultWords {
         &self.faults
     }
 
-    /// How many faults it has dealt.
+    /// Returns how many faults it has dealt.
     pub(crate) fn dealt(&self) -> [u64; DEALT.len()] {
         DEALT.map(|counter| self.get(counter))
     }

@@ -69,7 +69,8 @@ impl Attached {
         }
     }
 
-    /// As [`Attached::turn`], for those that `needs` says, or in a crowd for all if there is one.
+    /// Takes turns as [`Attached::turn`] does, for those that `needs` says, or in a crowd for all
+    /// if there is one.
     pub(super) fn turn_if_any(
         &self,
         now: Instant,

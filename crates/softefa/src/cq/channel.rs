@@ -66,7 +66,7 @@ impl Channel {
     }
 }
 
-/// What a completion queue knows of its events.
+/// The events of a completion queue.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     channel: Option<Arc<Channel>>,

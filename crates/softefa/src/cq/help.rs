@@ -1,8 +1,8 @@
 //! How polling one completion queue helps the others of its device.
 //!
 //! A program that polls a queue drives its queue pairs, so the service thread leaves them alone for
-//! a tick. It may then wait for something else: for a message to itself, say, by polling the queue of
-//! the sender while the receiver must answer. Whoever polls in vain therefore looks now and then
+//! a tick. It may then wait for something else: for a message to itself, say, by polling the queue
+//! of the sender while the receiver must answer. Whoever polls in vain therefore looks now and then
 //! after the queues that were left.
 
 use std::sync::Weak;
@@ -13,8 +13,9 @@ use srd::Instant;
 use super::Cq;
 use crate::progress::{Live, Sibling};
 
-/// How long a queue is left to whoever polled it last, and how often others are looked after: as
-/// long as a few round trips, so that it costs those who poll several queues in turn next to nothing.
+/// The time for which a queue is left to whoever polled it last, and how often others are looked
+/// after: as long as a few round trips, so that it costs those who poll several queues in turn next
+/// to nothing.
 const LEFT_NS: u64 = 20_000;
 
 impl Cq {

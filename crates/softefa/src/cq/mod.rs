@@ -28,14 +28,14 @@ pub use channel::{Channel, ChannelClosed};
 use channel::Events;
 use ring::Ring;
 
-/// Why a completion queue cannot be made.
+/// The reason why a completion queue cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateCqError {
     /// No entries, or more than the device has.
     #[error("a completion queue of {depth} entries is not possible: 1 to {max}")]
     BadDepth {
-        /// As asked.
+        /// The depth that was asked for.
         depth: u32,
         /// The device's limit.
         max: u32,
@@ -48,14 +48,14 @@ pub enum CreateCqError {
     },
 }
 
-/// Why a completion queue keeps its size.
+/// The reason why a completion queue keeps its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResizeCqError {
     /// No entries, or more than the device has.
     #[error("a completion queue of {depth} entries is not possible: 1 to {max}")]
     BadDepth {
-        /// As asked.
+        /// The depth that was asked for.
         depth: u32,
         /// The device's limit.
         max: u32,
@@ -63,14 +63,14 @@ pub enum ResizeCqError {
     /// There are more completions in it.
     #[error("a completion queue of {depth} entries has no room for {entries}; poll it first")]
     Occupied {
-        /// As asked.
+        /// The depth that was asked for.
         depth: u32,
-        /// What is in it.
+        /// The number of entries in it.
         entries: usize,
     },
 }
 
-/// Why a completion queue cannot be armed.
+/// The reason why a completion queue cannot be armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArmError {
@@ -116,8 +116,8 @@ impl Cq {
         Self::create_on(device, depth, None)
     }
 
-    /// As [`Cq::create`], with a channel that tells of completions while the program sleeps. Call
-    /// [`Cq::retire_events`] before the queue goes.
+    /// Creates a queue as [`Cq::create`] does, with a channel that tells of completions while the
+    /// program sleeps. Call [`Cq::retire_events`] before the queue goes.
     ///
     /// # Errors
     /// [`CreateCqError`].
@@ -255,7 +255,7 @@ impl Cq {
         self.arm_for(false)
     }
 
-    /// As [`Cq::arm`], for solicited completions and errors only.
+    /// Arms the queue as [`Cq::arm`] does, for solicited completions and errors only.
     ///
     /// # Errors
     /// [`ArmError`].
@@ -289,7 +289,7 @@ impl Cq {
         self.tag.store(tag, Ordering::Release);
     }
 
-    /// As set.
+    /// The tag as it was set.
     #[must_use]
     pub fn tag(&self) -> u64 {
         self.tag.load(Ordering::Acquire)
@@ -355,7 +355,7 @@ impl Cq {
         self.ring.hold(|entries| entries.join(unpolled))
     }
 
-    /// From now on polling drives `qp`.
+    /// Lets polling drive `qp` from now on.
     pub(crate) fn attach(&self, qp: &Arc<dyn Live>) {
         // Programs poll what they made.
         self.last_driven_ns.store(host::now().as_ns(), Ordering::Relaxed);
@@ -369,7 +369,7 @@ impl Cq {
         self.forget_owner(owner);
     }
 
-    /// From now on polling does not drive `qp`.
+    /// Keeps polling from driving `qp` from now on.
     pub(crate) fn let_go(&self, qp: &dyn Live) {
         let mut attached = self.attached.write().unwrap_or_else(PoisonError::into_inner);
         *attached = Arc::new(attached.without(qp));
@@ -388,8 +388,8 @@ impl Cq {
         self.ring.hold(|entries| entries.purge(owner));
     }
 
-    /// Appends and empties all of `done`; whether that disarmed the queue, so that its program must be told
-    /// ([`Cq::tell`]).
+    /// Appends and empties all of `done`; whether that disarmed the queue, so that its program must
+    /// be told ([`Cq::tell`]).
     #[inline]
     #[must_use]
     pub(crate) fn push<const N: usize>(&self, done: [&mut Vec<Completion>; N]) -> bool {

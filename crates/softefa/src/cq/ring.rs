@@ -10,20 +10,21 @@ use crate::completion::{Completion, CompletionTime, Unpolled};
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     entries: Mutex<Entries>,
-    /// How many there are, stored under the lock. Polls that find none need not take it.
+    /// The number of entries, stored under the lock. Polls that find none need not take it.
     len: AtomicUsize,
 }
 
 /// Finished work requests, oldest first, and whose they are.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    /// That of number `n` is at `n % slots.len()`; their number is 0 or a power of two.
+    /// The entries: that of number `n` is at `n % slots.len()`; their number is 0 or a power of
+    /// two.
     slots: Vec<Completion>,
     /// The number of the oldest, and one past that of the latest.
     first: usize,
     end: usize,
     owners: Vec<Option<Arc<Unpolled>>>,
-    /// When they completed, where somebody wants to know.
+    /// The times at which they completed, where somebody wants to know.
     times: Option<VecDeque<CompletionTime>>,
     /// The same of the one that was taken last.
     last_time: CompletionTime,
@@ -54,7 +55,7 @@ impl Ring {
         self.hold(|entries| (entries.len() > 0).then(|| entries.pop(|completion| *completion)))
     }
 
-    /// As [`Ring::take_one`], and when it completed.
+    /// Takes as [`Ring::take_one`] does, and returns the time of the completion, too.
     pub(super) fn take_one_timed(&self) -> Option<(Completion, CompletionTime)> {
         if self.is_empty() {
             return None;
@@ -65,7 +66,7 @@ impl Ring {
         })
     }
 
-    /// How many entries there are to take, as far as this thread has heard.
+    /// Returns how many entries there are to take, as far as this thread has heard.
     pub(super) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
@@ -124,7 +125,7 @@ impl Entries {
         done.clear();
     }
 
-    /// From now on it is kept when each completes.
+    /// Keeps from now on when each completes.
     pub(super) fn keep_times(&mut self) {
         let len = self.len();
         self.times.get_or_insert_with(|| vec![CompletionTime::now(); len].into());

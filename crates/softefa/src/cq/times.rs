@@ -5,14 +5,16 @@ use crate::completion::{Completion, CompletionTime};
 use crate::host;
 
 impl Cq {
-    /// From now on it is kept when each work request completes. [`Cq::poll_one_timed`] and [`Cq::pop_timed`] tell.
+    /// Keeps from now on the time at which each work request completes. [`Cq::poll_one_timed`] and
+    /// [`Cq::pop_timed`] return it.
     pub fn keep_times(&self) {
         if self.made.is_current() {
             self.ring.hold(super::ring::Entries::keep_times);
         }
     }
 
-    /// As [`Cq::poll_one`], and when it completed; that is 0 unless times are kept.
+    /// Polls as [`Cq::poll_one`] does, and returns the time of the completion, too; it is 0 unless
+    /// times are kept.
     pub fn poll_one_timed(&self) -> Option<(Completion, CompletionTime)> {
         if let Some(found) = self.pop_timed() {
             return Some(found);
@@ -28,12 +30,12 @@ impl Cq {
         found
     }
 
-    /// As [`Cq::pop`], and when it completed.
+    /// Pops as [`Cq::pop`] does, and returns the time of the completion, too.
     pub fn pop_timed(&self) -> Option<(Completion, CompletionTime)> {
         if self.made.is_usable() { self.ring.take_one_timed() } else { None }
     }
 
-    /// What the clock of completions says now, in nanoseconds.
+    /// Returns the time by the clock of completions, in nanoseconds.
     #[must_use]
     pub fn device_clock_ns() -> u64 {
         host::now().as_ns()

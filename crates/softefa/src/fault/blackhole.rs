@@ -16,7 +16,7 @@ impl Blackholes {
         Self { holes, opened }
     }
 
-    /// What is sent over `path` now does not arrive.
+    /// Answers whether what is sent over `path` now does not arrive.
     pub(crate) fn swallow(&self, now: Instant, path: u16) -> bool {
         let since_open_ns = now.ns_since(self.opened);
         self.holes.iter().any(|hole| hole.swallows(path, since_open_ns))

@@ -1,5 +1,5 @@
-//! Which fault is in force: of those that the run was started with, a script, and a command. The last of them that has
-//! one takes the place of the others, whole.
+//! Which fault is in force: of those that the run was started with, a script, and a command. The
+//! last of them that has one takes the place of the others, whole.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -22,12 +22,13 @@ pub(crate) struct InForce {
     /// The address of the only peer it is for.
     pub(crate) peer: Option<Ipv4Addr>,
     pub(crate) source: FaultSource,
-    /// When it began.
+    /// The time at which it began.
     pub(crate) from: Instant,
 }
 
-/// What `device` of the run in `run_dir` has to deal now, and who asked for it: whatever the device itself says, which
-/// takes a fault over when it next sends. Times are on the clock of [`now_ns`](super::now_ns).
+/// Returns the fault that `device` of the run in `run_dir` has to deal now, and who asked for it.
+/// The device itself may still publish another one: it takes a fault over when it next sends. Times
+/// are on the clock of [`now_ns`](super::now_ns).
 ///
 /// # Errors
 /// A file is there and cannot be used.
@@ -60,7 +61,7 @@ fn steps_of(mut script: Vec<TimedFault>, device: &str, begin: Instant) -> Vec<Ti
     script
 }
 
-/// What a queue pair remembers of its last look at [`FaultControl`].
+/// The memory that a queue pair has of its last look at [`FaultControl`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     changes: u64,
@@ -78,21 +79,21 @@ pub(crate) struct FaultControl {
     plan: Mutex<Plan>,
 }
 
-/// What is asked for, in absolute times, for this device.
+/// The faults that are asked for of this device, in absolute times.
 #[derive(Debug, Default)]
 struct Plan {
     changes: u64,
     command: Option<TimedFault>,
     script: Vec<TimedFault>,
-    /// When somebody looked last: clocks of queue pairs are read one after the other.
+    /// The time at which somebody looked last: clocks of queue pairs are read one after the other.
     latest: Instant,
-    /// What was found in force last, by source and time.
+    /// The fault that was found in force last, by source and time.
     told: Option<(FaultSource, Instant)>,
     has_complained: bool,
 }
 
 impl FaultControl {
-    /// Of `device`, opened now with `spec`. `counters` are its own.
+    /// Controls the faults of `device`, opened now with `spec`. `counters` are its own.
     pub(crate) fn new(
         run_dir: Option<&Path>,
         device: &str,
@@ -117,7 +118,7 @@ impl FaultControl {
         counters.faults().changes() != seen.changes || now >= seen.next
     }
 
-    /// What is in force at `now`, and until when that need not be asked again.
+    /// Returns what is in force at `now`, and until when that need not be asked again.
     #[cold]
     pub(crate) fn look(&self, now: Instant, counters: &Counters) -> (InForce, Seen) {
         // Files are opened with calls that a cancelled thread would end in.
@@ -169,7 +170,7 @@ impl Plan {
         }
     }
 
-    /// What is in force at `now`, and when that may change by itself.
+    /// Returns what is in force at `now`, and when that may change by itself.
     fn at(&self, now: Instant, start: &InForce) -> (InForce, Instant) {
         let mut next = Instant::FAR;
         let (command, change) = at(self.command.as_slice(), now);
@@ -188,7 +189,8 @@ impl Plan {
     }
 }
 
-/// The last of `faults`, which are in the order of time, that has begun, unless it is over; and when that changes.
+/// The last of `faults`, which are in the order of time, that has begun, unless it is over; and
+/// when that changes.
 fn at(faults: &[TimedFault], now: Instant) -> (Option<&TimedFault>, Instant) {
     let begun = faults.partition_point(|fault| fault.from_ns <= now.as_ns());
     let far = Instant::FAR.as_ns();
@@ -217,7 +219,7 @@ mod tests {
         )
     }
 
-    /// What is in force at times, and when it changes next.
+    /// Returns what is in force at times, and when it changes next.
     fn course(live: &FaultControl, counters: &Counters, times: &[u64]) -> Vec<(String, u64)> {
         let at = |ns: &u64| {
             let (found, seen) = live.look(Instant::from_ns(*ns), counters);
@@ -249,7 +251,8 @@ mod tests {
             ])
         );
         files::set(dir.path(), Some(&fault("none", 1_120, Some(100)))).unwrap();
-        // Another device of the process, opened later, counts from the same beginning and knows the command at once.
+        // Another device of the process, opened later, counts from the same beginning and knows the
+        // command at once.
         let other = FaultControl::new(
             Some(dir.path()),
             "b",

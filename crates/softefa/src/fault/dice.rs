@@ -7,7 +7,7 @@ use super::random::{Die, Random, Use};
 /// Longest time a reordered datagram is held back.
 const REORDER_MAX_NS: u64 = 300_000;
 
-/// What happens to one datagram.
+/// The fate of one datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Fate {
     /// Copies sent: 0 = lost, 2 = doubled.

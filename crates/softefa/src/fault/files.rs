@@ -6,8 +6,8 @@
 //! RUN_DIR/fault/start     what `--fault` asks for
 //! RUN_DIR/fault/begin     when the first device of the run was opened, from which the steps count
 //! ```
-//! Each is put in its place whole, by a rename or a link, so that whoever reads finds one or the other and never a
-//! mixture. What is not whole, not ours, or not a file is not used.
+//! Each is put in its place whole, by a rename or a link, so that whoever reads finds one or the
+//! other and never a mixture. What is not whole, not ours, or not a file is not used.
 
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
@@ -39,8 +39,8 @@ fn place(run_dir: &Path, name: &str) -> PathBuf {
     run_dir.join("fault").join(name)
 }
 
-/// Has `fault` dealt by the programs of the run in `run_dir`, or `None`; those that run are told. Answers the
-/// devices that were told.
+/// Has `fault` dealt by the programs of the run in `run_dir`, or `None`; those that run are told.
+/// Answers the devices that were told.
 ///
 /// # Errors
 /// The file cannot be written; then nothing has changed.
@@ -52,7 +52,7 @@ pub fn set(run_dir: &Path, fault: Option<&TimedFault>) -> io::Result<Vec<Process
     Ok(running.filter(|device| counters::announce_faults(run_dir, device).is_ok()).collect())
 }
 
-/// What a command has asked for in the run in `run_dir`, whether or not it is over.
+/// Reads the fault that a command has asked for in the run in `run_dir`, whether or not it is over.
 ///
 /// # Errors
 /// The file is there and cannot be used.
@@ -60,8 +60,8 @@ pub fn asked(run_dir: &Path) -> io::Result<Option<TimedFault>> {
     Ok(read(run_dir, COMMAND)?.into_iter().next())
 }
 
-/// Has `steps` dealt by the programs of the run in `run_dir`, each from its time after the first device was opened.
-/// For a run without programs yet.
+/// Has `steps` dealt by the programs of the run in `run_dir`, each from its time after the first
+/// device was opened. For a run without programs yet.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -98,7 +98,7 @@ pub fn now_ns() -> u64 {
     host::now().as_ns()
 }
 
-/// When the steps of a script began; from now on, if nobody has opened a device before.
+/// Returns when the steps of a script began. They begin now, if nobody has opened a device before.
 pub(super) fn begin(run_dir: &Path, now: Instant) -> io::Result<Instant> {
     let path = place(run_dir, BEGIN);
     if let Some(begin) = begun(run_dir)? {
@@ -114,7 +114,7 @@ pub(super) fn begin(run_dir: &Path, now: Instant) -> io::Result<Instant> {
     }
 }
 
-/// When the steps began; `None` before that, and without any.
+/// Returns when the steps began; `None` before that, and without any.
 pub(super) fn begun(run_dir: &Path) -> io::Result<Option<Instant>> {
     let Some(text) = read_text(&place(run_dir, BEGIN))? else { return Ok(None) };
     let ns = lines(&text)?.first().and_then(|line| line.parse().ok());

@@ -5,7 +5,8 @@ use std::net::Ipv4Addr;
 use super::InForce;
 use super::random::{Die, Random, Use};
 
-/// Decides for one queue pair of a RoCE device what becomes of its acknowledgements and packet numbers.
+/// Decides for one queue pair of a RoCE device what becomes of its acknowledgements and packet
+/// numbers.
 #[derive(Debug)]
 pub(crate) struct Lapses {
     silence: Die,

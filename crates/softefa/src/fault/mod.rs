@@ -12,7 +12,8 @@
 //! ```
 //! What dice decide is deterministic: the same seed and the same sequence of datagrams give the
 //! same fates, and asking for another fault does not change them. What is told by a time happens at
-//! that time after the device was opened, or after the command that asked for it, whatever is on its way then.
+//! that time after the device was opened, or after the command that asked for it, whatever is on
+//! its way then.
 
 mod blackhole;
 mod control;

@@ -3,7 +3,7 @@
 /// Step of SplitMix64: 2^64 over the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a sequence is for: each use has its own, so that one does not shift another.
+/// The purpose of a sequence: each use has its own, so that one does not shift another.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Use {
     Loss,

@@ -1,8 +1,8 @@
 //! CRC32C of headers.
 #![allow(unsafe_code)]
 
-/// Headers are shorter than this. What is longer gains from the crate's three streams at a time, whose
-/// beginning and end cost headers as much as their bytes.
+/// Headers are shorter than this. What is longer gains from the crate's three streams at a time,
+/// whose beginning and end cost headers as much as their bytes.
 #[cfg(target_arch = "x86_64")]
 const SHORT_BYTES: usize = 512;
 

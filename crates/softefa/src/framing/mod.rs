@@ -1,7 +1,7 @@
 //! What makes datagrams fit for a network, and what judges those that come from one.
 //!
-//! Sockets carry bytes; a framing knows where a train of coalesced datagrams is cut, what is added to
-//! a datagram before it leaves, and whether one that came is as its sender made it.
+//! Sockets carry bytes; a framing knows where a train of coalesced datagrams is cut, what is added
+//! to a datagram before it leaves, and whether one that came is as its sender made it.
 
 mod crc;
 mod crc32c;
@@ -34,8 +34,8 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    /// Bytes of the first datagram of `train`, at least 1; the others are as long, but for a shorter
-    /// last one.
+    /// Bytes of the first datagram of `train`, at least 1; the others are as long, but for a
+    /// shorter last one.
     #[inline]
     pub(crate) fn datagram_len(self, train: &[u8]) -> usize {
         let len = match self {
@@ -53,9 +53,9 @@ impl Layout {
         self == Self::Roce
     }
 
-    /// Bytes of all headers of the datagram that begins with `head`, when nothing behind them has to
-    /// be looked at or opened. `is_proven` if it came from a ring whose writer has the key, which
-    /// carries datagrams that are not sealed, too.
+    /// Bytes of all headers of the datagram that begins with `head`, when nothing behind them has
+    /// to be looked at or opened. `is_proven` if it came from a ring whose writer has the key,
+    /// which carries datagrams that are not sealed, too.
     #[inline]
     pub(crate) fn lent_from(self, head: &[u8], is_proven: bool) -> Option<usize> {
         let is_clear = is_proven && !sealed::is_enveloped(head);
@@ -201,8 +201,8 @@ impl Framing {
         }
     }
 
-    /// What came from `from`, with the bytes at `rest` behind it, is a datagram as its sender made it, and nothing
-    /// around it. What is not may still be one to be opened.
+    /// What came from `from`, with the bytes at `rest` behind it, is a datagram as its sender made
+    /// it, and nothing around it. What is not may still be one to be opened.
     #[inline]
     pub(crate) fn is_plain(&self, from: Ipv4Addr, received: &[u8], rest: Piece) -> bool {
         match self {
@@ -218,7 +218,8 @@ impl Framing {
         self.sealed().is_some_and(|sealed| sealed.is_clear(from, received))
     }
 
-    /// Where the datagram is inside what came to `group` from the socket `from`; it is opened where it lies.
+    /// Where the datagram is inside what came to `group` from the socket `from`; it is opened where
+    /// it lies.
     pub(crate) fn open_in_group(
         &mut self,
         from: SocketAddrV4,
@@ -234,7 +235,8 @@ impl Framing {
         }
     }
 
-    /// Where the datagram is inside what came from `from` and is not plain; it is opened where it lies.
+    /// Where the datagram is inside what came from `from` and is not plain; it is opened where it
+    /// lies.
     pub(crate) fn open(
         &mut self,
         from: Ipv4Addr,

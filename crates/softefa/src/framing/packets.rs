@@ -1,4 +1,5 @@
-//! Packets of RoCE v2 as datagrams, and the four bytes behind them (docs/PROTOCOL.md, RC-1.5 and RC-1.8; sealed: RC-1.13).
+//! Packets of RoCE v2 as datagrams, and the four bytes behind them (docs/PROTOCOL.md, RC-1.5 and
+//! RC-1.8; sealed: RC-1.13).
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -11,13 +12,13 @@ use crate::memory::{self, Piece};
 /// Bytes behind a payload at most.
 pub(super) const TRAILER_MAX: usize = 3 + icrc::LEN;
 
-/// The bit of the base transport header, reserved, that says that the last four bytes are a check of the
-/// headers, not the ICRC.
+/// The bit of the base transport header, reserved, that says that the last four bytes are a check
+/// of the headers, not the ICRC.
 const SHORT: u8 = 1;
 const SHORT_AT: usize = 8;
 
-/// The source port that an ICRC between queue pairs of our own covers. Which one a packet leaves by is not known when
-/// it is finished, and one that goes through memory has none.
+/// The source port that an ICRC between queue pairs of our own covers. Which one a packet leaves by
+/// is not known when it is finished, and one that goes through memory has none.
 const SRC_PORT: u16 = 0xC000;
 /// Bytes of the shortest packet.
 const PACKET_MIN: usize = Bth::LEN + icrc::LEN;
@@ -41,7 +42,8 @@ impl Packets {
         Self { local, has_icrc, ports: (SRC_PORT, UDP_PORT), is_checked: false }
     }
 
-    /// For a queue pair behind the gateway of `port`, which sends from `src_port` to that port of everybody.
+    /// For a queue pair behind the gateway of `port`, which sends from `src_port` to that port of
+    /// everybody.
     pub(crate) fn behind_gateway(local: Ipv4Addr, src_port: u16, port: u16) -> Self {
         Self { local, has_icrc: true, ports: (src_port, port), is_checked: true }
     }
@@ -53,7 +55,8 @@ impl Packets {
         }
     }
 
-    /// The packet of `head` and the bytes at `rest` is as its sender made it, as far as its check tells.
+    /// The packet of `head` and the bytes at `rest` is as its sender made it, as far as its check
+    /// tells.
     #[inline]
     pub(super) fn is_intact(self, from: Ipv4Addr, head: &[u8], rest: Piece) -> bool {
         if self.is_checked {
@@ -67,8 +70,8 @@ impl Packets {
         last_bytes(behind, rest) == Some(check(headers, head.len() + rest.len))
     }
 
-    /// The same of a packet that came to `group`. Its sender may be behind a gateway, whose ICRCs cover the real ports,
-    /// though this queue pair is not, or the other way round.
+    /// The same of a packet that came to `group`. Its sender may be behind a gateway, whose ICRCs
+    /// cover the real ports, though this queue pair is not, or the other way round.
     pub(super) fn is_intact_in_group(
         self,
         from: SocketAddrV4,
@@ -82,7 +85,8 @@ impl Packets {
         })
     }
 
-    /// What the ICRC covers of a datagram from a socket that is not connected and does not fragment.
+    /// What the ICRC covers of a datagram from a socket that is not connected and does not
+    /// fragment.
     fn route(self, src: Ipv4Addr, dst: Ipv4Addr) -> Route {
         let addresses = Addresses::V4 { src, dst, id: 0, dont_fragment: true };
         let (src_port, dst_port) = self.ports;
@@ -92,7 +96,8 @@ impl Packets {
     }
 }
 
-/// Bytes of all headers; `None` when they cannot be read or there are fewer bytes than they should have.
+/// Bytes of all headers; `None` when they cannot be read or there are fewer bytes than they should
+/// have.
 #[inline]
 pub(super) fn headers_len(packet: &[u8]) -> Option<usize> {
     let bth = Bth::parse(packet).ok()?;

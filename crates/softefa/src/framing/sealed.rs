@@ -42,7 +42,8 @@ impl Sealed {
         Self { opener: self.opener.of_packets(), has_packets: true, ..self }
     }
 
-    /// From now on only what comes from the queue pair at `peer` is opened; from any when there is none.
+    /// From now on only what comes from the queue pair at `peer` is opened; from any when there is
+    /// none.
     pub(crate) fn listen_to(&mut self, peer: Option<SocketAddrV4>) {
         self.only = peer;
     }
@@ -57,8 +58,8 @@ impl Sealed {
         sealed.expect("every datagram can be sealed");
     }
 
-    /// Whether `received`, from the ring of the queue pair `from`, is a datagram without envelope that
-    /// this queue pair may take.
+    /// Whether `received`, from the ring of the queue pair `from`, is a datagram without envelope
+    /// that this queue pair may take.
     pub(super) fn is_clear(&self, from: SocketAddrV4, received: &[u8]) -> bool {
         let is_peer = self.only.is_none_or(|only| only == from);
         is_peer && !is_enveloped(received) && self.opener.is_between(from, received)
@@ -79,7 +80,8 @@ impl Sealed {
         self.opener.open(from, received)
     }
 
-    /// As [`Sealed::open`], of a datagram from the socket `from` to a group of which this queue pair is a member.
+    /// As [`Sealed::open`], of a datagram from the socket `from` to a group of which this queue
+    /// pair is a member.
     #[inline(never)]
     pub(super) fn open_in_group(
         &mut self,
@@ -112,8 +114,8 @@ impl Sealed {
         self.opener.has_heard_host(host)
     }
 
-    /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to be
-    /// believed (SRD-11.10). One datagram may have been damaged on the way; two are a reason.
+    /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to
+    /// be believed (SRD-11.10). One datagram may have been damaged on the way; two are a reason.
     pub(crate) fn refused_by(&mut self, notice: &Notice, from: Ipv4Addr) -> Option<SocketAddrV4> {
         let to = self.sealer.refused_by(notice, from, &self.opener)?;
         let counter = Envelope::parse(&notice.quote)?.counter;

@@ -20,10 +20,11 @@ use super::mad;
 use super::message::{self, ANSWER_LEN, Question, SeatKind, Status};
 use crate::generation::Generation;
 
-/// So long is an answer waited for: the gateway does nothing else, so that it comes at once unless it is stopped.
+/// The time for which an answer is waited for: the gateway does nothing else, so that it comes at
+/// once unless it is stopped.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// Why a program is not served.
+/// The reason why a program is not served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatewayError {
@@ -40,7 +41,7 @@ pub enum GatewayError {
     Stranger {
         /// The port.
         port: u16,
-        /// Whose it is.
+        /// The user whose it is.
         uid: u32,
     },
     /// It serves other addresses.
@@ -66,7 +67,7 @@ pub enum GatewayError {
     Silent {
         /// The port.
         port: u16,
-        /// What happened.
+        /// The error that happened.
         #[source]
         source: io::Error,
     },
@@ -212,7 +213,8 @@ fn uninterrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Resu
 }
 
 impl Seat {
-    /// The packet in a datagram that came `from` somewhere to this socket, and who sent it; `None` when it is not the gateway's.
+    /// The packet in a datagram that came `from` somewhere to this socket, and who sent it; `None`
+    /// when it is not the gateway's.
     #[must_use]
     pub fn open<'a>(
         &self,
@@ -223,7 +225,7 @@ impl Seat {
         Some((sender, &datagram[envelope::LEN..]))
     }
 
-    /// As [`Seat::open`]; the packet begins behind [`envelope::LEN`] bytes.
+    /// Opens as [`Seat::open`] does; the packet begins behind [`envelope::LEN`] bytes.
     pub(crate) fn sender_of(&self, from: SocketAddrV4, datagram: &[u8]) -> Option<SocketAddrV4> {
         let gateway = SocketAddrV4::new(*self.at.ip(), self.gateway.port);
         (from == gateway).then(|| envelope::open(&self.key, datagram)).flatten()

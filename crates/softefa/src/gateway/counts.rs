@@ -2,7 +2,7 @@
 
 macro_rules! counts {
     ($($field:ident $name:literal $doc:literal;)*) => {
-        /// What has become of what came.
+        /// The counts of arrivals by what became of them.
         #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
         pub struct Counts { $(#[doc = $doc] pub $field: u64,)* }
 

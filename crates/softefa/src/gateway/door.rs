@@ -1,4 +1,5 @@
-//! Where programs come to: a Unix socket in the network namespace of the gateway, which knows whose they are.
+//! Where programs come to: a Unix socket in the network namespace of the gateway, which knows whose
+//! they are.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -35,15 +36,15 @@ pub(super) struct Visitor {
     pub(super) uid: u32,
 }
 
-/// What a program says.
+/// A message of a program to the gateway.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum ProgramMessage {
     Nothing,
     /// It has gone, or is as good as that.
     Goodbye,
     /// Something that is no question.
     Strange,
-    Asked(Question, Option<OwnedFd>),
+    Question(Question, Option<OwnedFd>),
 }
 
 impl Door {
@@ -58,8 +59,8 @@ impl Door {
         &self.0
     }
 
-    /// The next who waits. Another user than this one is served by root alone: its programs would not believe
-    /// anybody else.
+    /// The next who waits. Another user than this one is served by root alone: its programs would
+    /// not believe anybody else.
     ///
     /// # Errors
     /// Nobody waits, or the process has no descriptor left.
@@ -73,23 +74,24 @@ impl Door {
 }
 
 /// The next thing that a program says.
-pub(super) fn hear(socket: &OwnedFd) -> Said {
+pub(super) fn hear(socket: &OwnedFd) -> ProgramMessage {
     let mut bytes = [0; QUESTION_LEN + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
     let got = match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
         Ok(got) => got.bytes,
-        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Said::Nothing,
-        Err(_) => return Said::Goodbye,
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return ProgramMessage::Nothing,
+        Err(_) => return ProgramMessage::Goodbye,
     };
     let file = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
     });
     match got {
-        0 => Said::Goodbye,
-        len => Question::parse(&bytes[..len]).map_or(Said::Strange, |it| Said::Asked(it, file)),
+        0 => ProgramMessage::Goodbye,
+        len => Question::parse(&bytes[..len])
+            .map_or(ProgramMessage::Strange, |it| ProgramMessage::Question(it, file)),
     }
 }
 

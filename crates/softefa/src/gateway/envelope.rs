@@ -13,7 +13,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 pub const LEN: usize = KEY_LEN + 8;
 const KEY_LEN: usize = 16;
 
-/// What only the gateway and one program know: nobody else can put a packet into an envelope.
+/// The secret that only the gateway and one program know: nobody else can put a packet into an
+/// envelope.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key(pub(super) [u8; KEY_LEN]);
 
@@ -23,7 +24,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// In front of a packet that came from `from`.
+/// Makes the envelope in front of a packet that came from `from`.
 pub(super) fn seal(key: &Key, from: SocketAddrV4) -> [u8; LEN] {
     let mut out = [0; LEN];
     out[..KEY_LEN].copy_from_slice(&key.0);
@@ -32,7 +33,7 @@ pub(super) fn seal(key: &Key, from: SocketAddrV4) -> [u8; LEN] {
     out
 }
 
-/// Who sent the packet behind the envelope; `None` when the gateway has not made it.
+/// Returns who sent the packet behind the envelope; `None` when the gateway has not made it.
 pub(super) fn open(key: &Key, bytes: &[u8]) -> Option<SocketAddrV4> {
     let envelope: &[u8; LEN] = bytes.first_chunk()?;
     // All bytes are looked at, so that how long it takes tells nothing of the key.

@@ -1,4 +1,5 @@
-//! Whether a datagram from the network is a packet, and whose. Nothing is forwarded that is not intact (RC-1.9).
+//! Whether a datagram from the network is a packet, and whose. Nothing is forwarded that is not
+//! intact (RC-1.9).
 
 use std::net::SocketAddrV4;
 
@@ -27,7 +28,7 @@ pub(super) struct Arrived<'a> {
     pub(super) packet: &'a [u8],
 }
 
-/// Why it is dropped.
+/// The reason why a packet is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dropped {
     Malformed,
@@ -47,7 +48,8 @@ impl Dropped {
     }
 }
 
-/// Where a packet goes. What is cheap to find out is asked first; the tables are changed by what is intact only.
+/// Decides where a packet goes. What is cheap to find out is asked first; the tables are changed by
+/// what is intact only.
 pub(super) fn judge(
     table: &mut Table,
     arrived: &Arrived<'_>,

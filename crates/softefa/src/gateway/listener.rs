@@ -1,5 +1,5 @@
-//! The port of one address: a UDP socket that has it, and beside it, where that is allowed, a raw socket that shows
-//! the IP headers, whose identification the ICRC covers (RC-1.9).
+//! The port of one address: a UDP socket that has it, and beside it, where that is allowed, a raw
+//! socket that shows the IP headers, whose identification the ICRC covers (RC-1.9).
 
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -23,7 +23,7 @@ const PLAIN_IPV4: u8 = 0x45;
 const DONT_FRAGMENT: u16 = 0x4000;
 /// "More fragments", and the place of one.
 const FRAGMENT: u16 = 0x3FFF;
-/// What bursts of all peers need.
+/// The room that bursts of all peers need.
 const RECEIVE_BYTES: usize = 16 << 20;
 /// Bytes of a datagram that are looked at: a longer one is no packet.
 pub(super) const BUFFER_LEN: usize = IP_LEN + UDP_LEN + PACKET_MAX + 1;
@@ -35,11 +35,11 @@ pub(super) struct Listener {
     raw: Option<OwnedFd>,
 }
 
-/// What a look has brought.
+/// The outcome of a look at the sockets.
 #[derive(Debug)]
-pub(super) enum Came<'a> {
+pub(super) enum Incoming<'a> {
     Nothing,
-    /// So many bytes that are no packet.
+    /// Bytes that are no packet, and their number.
     Malformed(usize),
     Packet(Arrived<'a>),
 }
@@ -75,22 +75,23 @@ impl Listener {
     }
 
     /// Takes the next datagram into `buffer`.
-    pub(super) fn receive<'a>(&self, buffer: &'a mut [u8; BUFFER_LEN]) -> Came<'a> {
+    pub(super) fn receive<'a>(&self, buffer: &'a mut [u8; BUFFER_LEN]) -> Incoming<'a> {
         let to = self.at;
         let Some(raw) = &self.raw else {
-            // What others set than we do, without fragmentation, cannot be known here; the check tells.
+            // What others set than we do, without fragmentation, cannot be known here; the check
+            // tells.
             return match self.udp.recv_from(&mut buffer[..]) {
                 Ok((len, SocketAddr::V4(from))) => {
                     let packet = &buffer[..len];
-                    Came::Packet(Arrived { from, to, id: 0, dont_fragment: true, packet })
+                    Incoming::Packet(Arrived { from, to, id: 0, dont_fragment: true, packet })
                 }
-                _ => Came::Nothing,
+                _ => Incoming::Nothing,
             };
         };
         let Ok((len, _)) = recv(raw, &mut buffer[..], RecvFlags::DONTWAIT) else {
-            return Came::Nothing;
+            return Incoming::Nothing;
         };
-        parse(&buffer[..len], to).map_or(Came::Malformed(len), Came::Packet)
+        parse(&buffer[..len], to).map_or(Incoming::Malformed(len), Incoming::Packet)
     }
 
     /// Hands a packet in its envelope to a socket of this machine.
@@ -119,7 +120,7 @@ fn open_raw(at: SocketAddrV4) -> io::Result<OwnedFd> {
     Ok(raw)
 }
 
-/// As much room as the system allows.
+/// Gives the socket as much room as the system allows.
 fn widen(socket: BorrowedFd<'_>) -> io::Result<()> {
     if set_socket_recv_buffer_size_force(socket, RECEIVE_BYTES).is_err() {
         set_socket_recv_buffer_size(socket, RECEIVE_BYTES)?;

@@ -1,11 +1,12 @@
-//! Which program a message of the connection manager is for (RC-1.12). Only as much of it is read as that takes.
+//! Which program a message of the connection manager is for (RC-1.12). Only as much of it is read
+//! as that takes.
 
 /// Length of every message.
 pub(super) const LEN: usize = 256;
 
 /// Base version, class (communication management), class version, method (send).
 const HEADER: [u8; 4] = [1, 7, 2, 3];
-/// Where the message names itself, its sender's id, its receiver's, the service.
+/// The offsets at which the message names itself, its sender's id, its receiver's, the service.
 const ATTRIBUTE_AT: usize = 16;
 const LOCAL_AT: usize = 24;
 const REMOTE_AT: usize = 28;
@@ -21,14 +22,14 @@ const SIDR_REP: u16 = 0x18;
 /// Port spaces of librdmacm: the service id is one of them and the port (CM-2.3).
 const SPACES: [u64; 3] = [0x0106, 0x0111, 0x0002];
 
-/// What a program calls a connection, or a question for a datagram service.
+/// The id that a program gives a connection, or a question for a datagram service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id {
     pub(super) is_question: bool,
     pub(super) number: u32,
 }
 
-/// How the receiver of a message is found.
+/// The way in which the receiver of a message is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Destination {
     /// It begins something: whoever serves this port, if the service has one. `id` is the sender's.
@@ -52,7 +53,7 @@ pub(super) fn destination_of(mad: &[u8]) -> Option<Destination> {
     })
 }
 
-/// What the sender of a message calls its connection, when an answer may name it.
+/// Returns the id that the sender of a message has for its connection, when an answer may name it.
 pub(super) fn id_to_claim(mad: &[u8]) -> Option<Id> {
     let mad: &[u8; LEN] = mad.try_into().ok()?;
     match attribute_of(mad)? {

@@ -1,4 +1,5 @@
-//! What a program and the gateway say to each other, over a Unix socket that keeps messages apart (RC-1.11).
+//! What a program and the gateway say to each other, over a Unix socket that keeps messages apart
+//! (RC-1.11).
 //!
 //! ```text
 //!  0       1      2       4              8             12
@@ -22,29 +23,30 @@ pub(super) const QUESTION_LEN: usize = 12;
 /// Bytes of an answer.
 pub(super) const ANSWER_LEN: usize = 20;
 
-/// What a socket of a program receives.
+/// The kind of traffic that a socket of a program receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeatKind {
     /// Packets of the queue pairs whose numbers begin with its port.
     QueuePair,
-    /// Messages of the connection manager: of the service at its port, and what answers the program.
+    /// Messages of the connection manager: of the service at its port, and what answers the
+    /// program.
     Connections,
 }
 
-/// What a program wants.
+/// The question of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {
     /// Is this address served?
     Serves(Ipv4Addr),
-    /// From now on what is for the socket that comes along goes to it; it is bound there.
+    /// Directs to the socket that comes along, from now on, what is for it; it is bound there.
     Admit(SocketAddrV4, SeatKind),
     /// No longer; without an answer.
     Release(SocketAddrV4),
-    /// What answers this id of the connection manager is for this program.
+    /// Directs to this program what answers this id of the connection manager.
     Claim(Ipv4Addr, Id),
 }
 
-/// What the gateway says to it.
+/// The answer of the gateway to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Done = 0,
@@ -112,7 +114,7 @@ pub(super) fn answer(status: Status, key: Key) -> [u8; ANSWER_LEN] {
     out
 }
 
-/// As [`answer`], read.
+/// Reads what [`answer`] has made.
 pub(super) fn parse_answer(bytes: &[u8]) -> Option<(Status, Key)> {
     let bytes: &[u8; ANSWER_LEN] = bytes.try_into().ok()?;
     let [VERSION, status, 0, 0, key @ ..] = *bytes else { return None };

@@ -1,13 +1,14 @@
-//! The UDP port of RoCEv2, which one process has for all programs of a network namespace (RC-1.9 to RC-1.12).
+//! The UDP port of RoCEv2, which one process has for all programs of a network namespace (RC-1.9 to
+//! RC-1.12).
 //!
 //! ```text
 //! network -> Listener -> judge: whole? ICRC right? whose? -> envelope -> the program's own UDP socket -> Seat
 //! program -> Gateway, a Unix socket -> Door -> Table: sockets, ids of connections
 //! program --------------------------------------------------------------> network
 //! ```
-//! What programs send does not come by here: an ICRC covers the source port, and each sends from its own. What they
-//! receive does: one port cannot be theirs all. Programs and gateway know each other by their users, packets by a
-//! key of 128 bits that the gateway draws for each socket.
+//! What programs send does not come by here: an ICRC covers the source port, and each sends from
+//! its own. What they receive does: one port cannot be theirs all. Programs and gateway know each
+//! other by their users, packets by a key of 128 bits that the gateway draws for each socket.
 
 mod client;
 mod counts;

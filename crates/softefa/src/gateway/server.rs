@@ -11,10 +11,10 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::counts::Counts;
-use super::door::{self, Door, Said, Visitor};
+use super::door::{self, Door, ProgramMessage, Visitor};
 use super::envelope::{self, Key};
 use super::judge::{self, Arrived};
-use super::listener::{BUFFER_LEN, Came, Listener};
+use super::listener::{BUFFER_LEN, Incoming, Listener};
 use super::message::{Question, Status};
 use super::table::{ProgramId, Seat, Table};
 use crate::host;
@@ -23,15 +23,16 @@ use crate::interface;
 /// Programs at a time, and of one user.
 const PROGRAMS_MAX: usize = 4096;
 const PROGRAMS_OF_ONE_MAX: usize = 1024;
-/// What is taken of one socket before another has its turn.
+/// The number of datagrams that are taken of one socket before another has its turn.
 const DATAGRAMS_PER_TURN: usize = 64;
 const QUESTIONS_PER_TURN: usize = 16;
 const EVENTS: usize = 64;
-/// Names of sockets in the set: that of the door; those of programs from there on; listeners have their index.
+/// Names of sockets in the set: that of the door; those of programs from there on; listeners have
+/// their index.
 const DOOR: u64 = u64::MAX;
 const PROGRAMS: u64 = 1 << 32;
 
-/// Why a gateway cannot be opened.
+/// The reason why a gateway cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenGatewayError {
@@ -63,7 +64,7 @@ pub enum OpenGatewayError {
     Io {
         /// Address and port.
         at: SocketAddrV4,
-        /// Why.
+        /// The reason why.
         #[source]
         source: io::Error,
     },
@@ -92,8 +93,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes `port` at each of `addrs`, or at all addresses of this machine when there are none or 0.0.0.0. IP headers, which the
-    /// ICRC covers, are seen if that is wanted and allowed.
+    /// Takes `port` at each of `addrs`, or at all addresses of this machine when there are none or
+    /// 0.0.0.0. IP headers, which the ICRC covers, are seen if that is wanted and allowed.
     ///
     /// # Errors
     /// [`OpenGatewayError`].
@@ -145,7 +146,7 @@ impl Server {
         self.listeners.iter().all(Listener::sees_headers)
     }
 
-    /// What it has counted.
+    /// Returns what the gateway has counted.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -209,10 +210,10 @@ impl Server {
         for _ in 0..QUESTIONS_PER_TURN {
             let Some(program) = self.programs.get(&id) else { return };
             let (question, socket) = match door::hear(&program.socket) {
-                Said::Nothing => return,
-                Said::Goodbye => return self.forget(id),
-                Said::Strange => (None, None),
-                Said::Asked(question, socket) => (Some(question), socket),
+                ProgramMessage::Nothing => return,
+                ProgramMessage::Goodbye => return self.forget(id),
+                ProgramMessage::Strange => (None, None),
+                ProgramMessage::Question(question, socket) => (Some(question), socket),
             };
             let Some((status, key)) = self.obey(id, question, socket.as_ref()) else { continue };
             self.counts.refused += u64::from(status != Status::Done);
@@ -224,7 +225,7 @@ impl Server {
         }
     }
 
-    /// What a program is told; `None` when it waits for nothing.
+    /// Does what a program asks, and returns what it is told; `None` when it waits for nothing.
     fn obey(
         &mut self,
         id: ProgramId,
@@ -261,7 +262,8 @@ impl Server {
     }
 
     fn forget(&mut self, id: ProgramId) {
-        // A child of the program may still have the other end, so that closing this one is not enough.
+        // A child of the program may still have the other end, so that closing this one is not
+        // enough.
         if let Some(program) = self.programs.remove(&id) {
             let _ = epoll::delete(&self.epoll, &program.socket);
         }
@@ -273,13 +275,13 @@ impl Server {
         let Some(listener) = listeners.get(index) else { return };
         for _ in 0..DATAGRAMS_PER_TURN {
             match listener.receive(buffer) {
-                Came::Nothing => return,
-                Came::Malformed(len) => {
+                Incoming::Nothing => return,
+                Incoming::Malformed(len) => {
                     counts.packets += 1;
                     counts.bytes += len as u64;
                     counts.malformed += 1;
                 }
-                Came::Packet(arrived) => forward(listener, table, counts, &arrived),
+                Incoming::Packet(arrived) => forward(listener, table, counts, &arrived),
             }
         }
     }

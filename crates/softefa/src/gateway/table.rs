@@ -1,4 +1,5 @@
-//! What programs have told the gateway: which sockets, and which connections. Everything has a bound.
+//! What programs have told the gateway: which sockets, and which connections. Everything has a
+//! bound.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -10,14 +11,15 @@ use super::message::{SeatKind, Status};
 /// Sockets of all programs, and of one.
 const SEATS_MAX: usize = 1 << 18;
 const SEATS_OF_ONE_MAX: usize = 1 << 16;
-/// Ids that one program has claimed, and requests that peers have made, remembered at most. The oldest are forgotten.
+/// Ids that one program has claimed, and requests that peers have made, remembered at most. The
+/// oldest are forgotten.
 const IDS_OF_ONE_MAX: usize = 1 << 16;
 const ASKED_MAX: usize = 1 << 14;
 
 /// A program that has come, among all that ever did.
 pub(super) type ProgramId = u64;
 
-/// Where something goes, and what the program there knows the gateway by.
+/// The socket that something goes to, and what the program there knows the gateway by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seat {
     pub(super) program: ProgramId,
@@ -33,7 +35,7 @@ struct Program {
     ids: VecDeque<(Ipv4Addr, Id)>,
 }
 
-/// Who asked: the peer, what it calls its connection, and whom it asked.
+/// The asker: the peer, what it calls its connection, and whom it asked.
 type Asker = (Ipv4Addr, Id, Ipv4Addr);
 
 #[derive(Debug, Default)]
@@ -43,7 +45,7 @@ pub(super) struct Table {
     /// Sockets of the connection manager, by address and program.
     agents: BTreeMap<(Ipv4Addr, ProgramId), BTreeSet<u16>>,
     ids: BTreeMap<(Ipv4Addr, Id), ProgramId>,
-    /// Which program was given what a peer has asked: a repetition is for the same one.
+    /// The programs that were given what peers have asked: a repetition is for the same one.
     asked: BTreeMap<Asker, ProgramId>,
     /// Oldest first.
     askers: VecDeque<Asker>,
@@ -66,8 +68,8 @@ impl Table {
         }
     }
 
-    /// The socket of a program that is bound there, as was checked. One that another program of this user has left
-    /// behind gives way: the kernel binds only one.
+    /// The socket of a program that is bound there, as was checked. One that another program of
+    /// this user has left behind gives way: the kernel binds only one.
     pub(super) fn admit(&mut self, at: SocketAddrV4, seat: Seat) -> Status {
         let Some(uid) = self.programs.get(&seat.program).map(|program| program.uid) else {
             return Status::Strange;
@@ -113,7 +115,7 @@ impl Table {
         }
     }
 
-    /// What answers this id is for this program.
+    /// Directs to this program whatever answers this id.
     pub(super) fn claim(&mut self, program: ProgramId, addr: Ipv4Addr, id: Id) -> Status {
         let Some(own) = self.programs.get_mut(&program) else { return Status::Strange };
         match self.ids.get(&(addr, id)) {
@@ -276,7 +278,8 @@ mod tests {
         assert_eq!(table.claim(1, HERE, id(77)), Status::Done);
     }
 
-    /// A listener is closed after its only connection was asked for; the request is repeated, and given up.
+    /// A listener is closed after its only connection was asked for; the request is repeated, and
+    /// given up.
     #[test]
     fn repetitions_are_for_the_same_program() {
         let mut table = table();

@@ -281,7 +281,8 @@ fn each_address_is_served_once() {
     assert_eq!(served(&[Ipv4Addr::UNSPECIFIED]), all);
 }
 
-/// What a stranger writes to the port and to the door: nothing of it gets in, and the next program is served.
+/// What a stranger writes to the port and to the door: nothing of it gets in, and the next program
+/// is served.
 #[test]
 fn garbage_does_no_harm() {
     let seed = std::env::var("SOFTEFA_SEED").ok().and_then(|text| text.parse().ok());

@@ -8,7 +8,7 @@ pub(super) struct Shown {
     pub(super) name: &'static str,
     /// Ours; `None` for what cannot happen to a device without hardware, or is not counted.
     pub(super) counter: Option<Counter>,
-    /// So many of ours are one of theirs.
+    /// The number of ours that are one of theirs.
     pub(super) per_unit: u64,
 }
 
@@ -25,7 +25,7 @@ const fn words(name: &'static str, counter: Counter) -> Shown {
     Shown { name, counter: Some(counter), per_unit: 4 }
 }
 
-/// What the driver of an EFA counts per device (`efa_verbs.c`).
+/// The counters that the driver of an EFA has per device (`efa_verbs.c`).
 pub(super) const EFA_DEVICE: &[Shown] = &[
     shown("submitted_cmds", Counter::SubmittedCmds),
     // Each command is answered at once, and all are.
@@ -42,12 +42,12 @@ pub(super) const EFA_DEVICE: &[Shown] = &[
     never("mmap_err"),
 ];
 
-/// What it counts per port.
+/// Returns the counters that it has per port.
 pub(super) fn efa_port() -> Vec<Shown> {
     Counter::PORT.iter().map(|counter| shown(counter.name(), *counter)).collect()
 }
 
-/// What rxe counts per port (`rxe_hw_counters.c`).
+/// The counters that rxe has per port (`rxe_hw_counters.c`).
 pub(super) const ROCE_PORT: &[Shown] = &[
     shown("sent_pkts", Counter::TxPkts),
     shown("rcvd_pkts", Counter::RxPkts),
@@ -66,7 +66,8 @@ pub(super) const ROCE_PORT: &[Shown] = &[
     shown("rdma_recvs", Counter::RecvWrs),
 ];
 
-/// What the kernel shows of every port of InfiniBand (`counters/`, `drivers/infiniband/core/sysfs.c`).
+/// The counters that the kernel shows of every port of InfiniBand (`counters/`,
+/// `drivers/infiniband/core/sysfs.c`).
 pub(super) const IB_PORT: &[Shown] = &[
     words("port_xmit_data", Counter::TxBytes),
     words("port_rcv_data", Counter::RxBytes),

@@ -1,10 +1,10 @@
-//! Limits of a RoCE device: about those of rxe, which programs are used to. Programs allocate by some of
-//! them, so that a million would cost memory.
+//! Limits of a RoCE device: about those of rxe, which programs are used to. Programs allocate by
+//! some of them, so that a million would cost memory.
 
 use super::{DeviceAttr, DeviceCaps};
 use crate::config::{Mtu, PortSpec, Profile, Rate};
 
-/// What only a RoCE device has.
+/// The limits that only a RoCE device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoceAttr {
     /// READs and atomics a queue pair has on their way, and as many it answers.

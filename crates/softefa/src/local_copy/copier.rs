@@ -2,8 +2,8 @@
 //!
 //! One core cannot copy faster than it reads and writes memory; two can. The thread is started by
 //! the first READ that is worth it, and only where there is a second processor to run on. It takes
-//! pieces as the queue pair's own turn does ([`super::pull`]) and never holds more than one. It stays
-//! with a queue pair until that has nothing more; others do without it meanwhile.
+//! pieces as the queue pair's own turn does ([`super::pull`]) and never holds more than one. It
+//! stays with a queue pair until that has nothing more; others do without it meanwhile.
 //!
 //! Whoever needs all pieces back waits for it, so it must not lose its processor while it has one.
 //! It cannot prevent that, but it notices and stays away in proportion: a busy machine has no use
@@ -13,12 +13,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::pull::{Pulls, Who};
+use super::pull::{PullDriver, Pulls};
 use crate::generation::PerProcess;
 use crate::host;
 use crate::lifecycle;
 
-/// How long it looks for more before it sleeps: waking it costs the caller several microseconds.
+/// The time for which it looks for more before it sleeps: waking it costs the caller several
+/// microseconds.
 const SPIN_NS: u64 = 50_000;
 /// A piece that took longer was interrupted by somebody who wanted the processor.
 const LATE_NS: u64 = 1_000_000;
@@ -77,7 +78,7 @@ fn attend(pulls: &Pulls) {
     let mut now = host::now();
     let mut idle_since = now;
     loop {
-        let has_copied = pulls.copy(Who::Copier, 1) > 0;
+        let has_copied = pulls.copy(PullDriver::Copier, 1) > 0;
         let begun = std::mem::replace(&mut now, host::now());
         let took_ns = now.ns_since(begun);
         if has_copied {

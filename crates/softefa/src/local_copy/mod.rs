@@ -41,9 +41,9 @@ pub fn random_key() -> UserKey {
 #[derive(Clone, Copy)]
 pub(crate) struct Sealer {
     pub(crate) key: UserKey,
-    /// Whose process owns the bytes.
+    /// The queue pair whose process owns the bytes.
     pub(crate) from: Address,
-    /// Who may copy them.
+    /// The queue pair that may copy them.
     pub(crate) to: Address,
 }
 
@@ -54,7 +54,7 @@ impl Sealer {
     }
 }
 
-/// Where bytes lie, and for how long.
+/// The place of bytes, and for how long they lie there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pid: u32,
@@ -71,7 +71,7 @@ pub(crate) struct Source {
     seal: [u8; SEAL_LEN],
 }
 
-/// Why bytes could not be copied; the caller takes the wire instead.
+/// The reason why bytes could not be copied; the caller takes the wire instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CopyError {
     /// Another user, another machine, or somebody who only says so.
@@ -113,7 +113,7 @@ impl Source {
         Self { stretch, seal: stretch.seal(sealer) }
     }
 
-    /// What may be copied, if it was named by whom and to whom `sealer` says.
+    /// Returns what may be copied, if it was named by whom and to whom `sealer` says.
     ///
     /// # Errors
     /// [`CopyError::Stranger`].

@@ -1,9 +1,9 @@
 //! READs whose bytes are being copied out of another process, piece by piece.
 //!
 //! Pieces are taken by the turn of the queue pair, from the oldest READ on, and when there are many
-//! by the copier thread ([`super::copier`]), from the newest: neighbours in memory have the locks of
-//! their page tables in common. Before memory goes back to the program nobody has a piece of it any more:
-//! [`Pulls::cancel`], [`Pulls::clear`] and [`Pulls::wait`] see to that.
+//! by the copier thread ([`super::copier`]), from the newest: neighbours in memory have the locks
+//! of their page tables in common. Before memory goes back to the program nobody has a piece of it
+//! any more: [`Pulls::cancel`], [`Pulls::clear`] and [`Pulls::wait`] see to that.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,14 +17,14 @@ pub(crate) const PIECE_BYTES: u32 = 1 << 18;
 /// Bytes that are worth a second pair of hands.
 const SPARE_BYTES: u32 = 2 * PIECE_BYTES;
 
-/// Which READ: its slot, and a number that a successor there does not have.
+/// The id of a READ: its slot, and a number that a successor there does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PullId {
     pub(crate) index: u32,
     pub(crate) serial: u32,
 }
 
-/// Why a READ cannot be copied (to the end).
+/// The reason why a READ cannot be copied (to the end).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PullError {
     /// Not from there.
@@ -91,15 +91,15 @@ struct State {
     over: u32,
     /// The copier was called and has not left.
     is_attended: bool,
-    /// What the copier is at.
+    /// The READ that the copier is at.
     attended: Option<PullId>,
     /// Bytes copied since somebody asked.
     uncounted_bytes: u64,
 }
 
-/// Who copies.
+/// The thread that copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum PullDriver {
     /// The queue pair's own turn.
     Turn,
     /// The copier thread.
@@ -107,11 +107,11 @@ pub(crate) enum Who {
 }
 
 impl State {
-    fn take(&mut self, who: Who) -> Option<Piece> {
+    fn take(&mut self, driver: PullDriver) -> Option<Piece> {
         let mut open = self.queue.iter_mut().filter(|pull| pull.remaining() > 0);
-        let pull = match who {
-            Who::Turn => open.next()?,
-            Who::Copier => {
+        let pull = match driver {
+            PullDriver::Turn => open.next()?,
+            PullDriver::Copier => {
                 let begun = self.attended;
                 let pull =
                     open.rev().reduce(|new, old| if begun == Some(old.id) { old } else { new })?;
@@ -169,11 +169,11 @@ impl Pulls {
     }
 
     /// Copies pieces until that makes at least `enough_bytes` or all are taken; how many bytes.
-    pub(crate) fn copy(&self, who: Who, enough_bytes: u32) -> u32 {
+    pub(crate) fn copy(&self, driver: PullDriver, enough_bytes: u32) -> u32 {
         let mut bytes = 0;
         let mut state = self.lock();
         while bytes < enough_bytes {
-            let Some(piece) = state.take(who) else { break };
+            let Some(piece) = state.take(driver) else { break };
             drop(state);
             let copied = piece.copy();
             state = self.lock();

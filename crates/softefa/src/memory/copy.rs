@@ -3,10 +3,10 @@
 //! A copy is a single `rep movsb`, because a fault in it leaves the registers as the bytes that are
 //! left: the handler of [`super::signals`] steps over the instruction, and the function returns how
 //! many were not copied. Processors that announce FSRM and ERMS copy that way as fast as `memcpy`
-//! does, once it has begun. Up to 128 bytes are moved by a few loads and stores instead, all of which come
-//! before the first store; a fault in one of them ends the copy. The compiler does not see these
-//! accesses, so peers that change the memory meanwhile make no data race of it. Elsewhere than on
-//! x86-64 a copy is plain, and unmapped memory ends the program.
+//! does, once it has begun. Up to 128 bytes are moved by a few loads and stores instead, all of
+//! which come before the first store; a fault in one of them ends the copy. The compiler does not
+//! see these accesses, so peers that change the memory meanwhile make no data race of it. Elsewhere
+//! than on x86-64 a copy is plain, and unmapped memory ends the program.
 #![allow(unsafe_code)]
 
 use super::Gone;
@@ -35,7 +35,8 @@ std::arch::global_asm!(
     "softefa_guarded_copy_end:",
     "mov rax, rcx",
     "ret",
-    // Pieces from both ends, which overlap where the length is none of theirs. Nothing is on the stack.
+    // Pieces from both ends, which overlap where the length is none of theirs. Nothing is on the
+    // stack.
     "softefa_guarded_copy_short:",
     "2:",
     "cmp rdx, 16",
@@ -97,7 +98,8 @@ std::arch::global_asm!(
     "8:",
     "xor eax, eax",
     "ret",
-    // Compares 8 bytes at rdi with those at rsi and stores rdx when they are equal; else shows what was there.
+    // Compares 8 bytes at rdi with those at rsi and stores rdx when they are equal; else shows what
+    // was there.
     ".globl softefa_guarded_swap",
     ".hidden softefa_guarded_swap",
     "softefa_guarded_swap:",
@@ -122,8 +124,8 @@ std::arch::global_asm!(
 unsafe extern "C" {
     /// Copies `len` bytes; 0 when it could.
     fn softefa_guarded_copy(to: *mut u8, from: *const u8, len: usize) -> usize;
-    /// Swaps when `expected` is there; 0 when it did, 1 when there is a hole, 2 when `expected` was changed to what is
-    /// there.
+    /// Swaps when `expected` is there; 0 when it did, 1 when there is a hole, 2 when `expected` was
+    /// changed to what is there.
     fn softefa_guarded_swap(at: *mut u64, expected: *mut u64, new: u64) -> usize;
     static softefa_guarded_copy_fault: u8;
     static softefa_guarded_copy_end: u8;
@@ -143,7 +145,8 @@ pub(super) fn guarded(to: *mut u8, from: *const u8, len: usize) -> Result<(), Go
     }
 }
 
-/// Stores `new` in 8 bytes of registered memory when they are `expected`, at once; else what is there.
+/// Stores `new` in 8 bytes of registered memory when they are `expected`, at once; else what is
+/// there.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn swap(at: *mut u64, expected: u64, new: u64) -> Result<Result<(), u64>, Gone> {
     let mut found = expected;
@@ -155,7 +158,8 @@ pub(super) fn swap(at: *mut u64, expected: u64, new: u64) -> Result<Result<(), u
     }
 }
 
-/// Stores `new` in 8 bytes of registered memory when they are `expected`, at once; else what is there.
+/// Stores `new` in 8 bytes of registered memory when they are `expected`, at once; else what is
+/// there.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn swap(at: *mut u64, expected: u64, new: u64) -> Result<Result<(), u64>, Gone> {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -168,7 +172,8 @@ pub(super) fn swap(at: *mut u64, expected: u64, new: u64) -> Result<Result<(), u
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn guarded(to: *mut u8, from: *const u8, len: usize) -> Result<(), Gone> {
     // SAFETY: one side is memory of ours that the caller holds; the other lies in a registered
-    // region with the right for this access, which the program promised to keep until the completion.
+    // region with the right for this access, which the program promised to keep until the
+    // completion.
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
     Ok(())
 }

@@ -53,8 +53,8 @@ fn look(addr: u64, len: u64, is_written: bool) -> Option<Hole> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Unknown;
 
-/// Walks a range (address, bytes, is written) over the mappings that `covering` finds: the one at an
-/// address, or any that does not cover it when there is none. Addresses only grow.
+/// Walks a range (address, bytes, is written) over the mappings that `covering` finds: the one at
+/// an address, or any that does not cover it when there is none. Addresses only grow.
 fn find_hole(
     (addr, len, is_written): (u64, u64, bool),
     mut covering: impl FnMut(u64) -> Result<Option<Mapping>, Unknown>,
@@ -78,7 +78,8 @@ fn find_hole(
     Ok(None)
 }
 
-/// The first mapping that ends behind `at` in a text as `proc_pid_maps(5)` describes, which is sorted.
+/// The first mapping that ends behind `at` in a text as `proc_pid_maps(5)` describes, which is
+/// sorted.
 fn next_of(maps: &mut impl BufRead, at: u64) -> Result<Option<Mapping>, Unknown> {
     let mut line = Vec::with_capacity(256);
     while maps.read_until(b'\n', &mut line).map_err(|_| Unknown)? > 0 {

@@ -36,14 +36,14 @@ pub(crate) fn copy_out(addr: u64, len: usize, out: &mut Vec<u8>) -> Result<(), G
     Ok(())
 }
 
-/// Copies `len` bytes of registered memory at `from` to memory of ours, or shared with another process, at
-/// `to`. After [`Gone`] a part of it may have been written.
+/// Copies `len` bytes of registered memory at `from` to memory of ours, or shared with another
+/// process, at `to`. After [`Gone`] a part of it may have been written.
 pub(crate) fn copy_to(to: u64, from: u64, len: usize) -> Result<(), Gone> {
     copy::guarded(to as usize as *mut u8, from as usize as *const u8, len)
 }
 
-/// Replaces 8 bytes of registered memory at `addr`, a multiple of 8, by what `next` makes of them, at once as all
-/// other processors see it; what was there.
+/// Replaces 8 bytes of registered memory at `addr`, a multiple of 8, by what `next` makes of them,
+/// at once as all other processors see it; what was there.
 pub(crate) fn update(addr: u64, next: impl Fn(u64) -> u64) -> Result<u64, Gone> {
     let mut found = 0;
     loop {

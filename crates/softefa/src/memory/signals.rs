@@ -88,8 +88,8 @@ pub(crate) fn install() {
     });
 }
 
-/// `sigaction(2)` for a program: what it sets for SIGSEGV and SIGBUS comes after the adapter's look,
-/// and what it asks for is what it set.
+/// `sigaction(2)` for a program: what it sets for SIGSEGV and SIGBUS comes after the adapter's
+/// look, and what it asks for is what it set.
 ///
 /// # Safety
 /// As `sigaction(2)`: `new` and `old` are null or valid.

@@ -13,7 +13,7 @@ const CLOSED: u32 = u32::MAX;
 pub(super) struct Binds(AtomicU32);
 
 impl Binds {
-    /// From now on nothing can be bound; `false` when something is.
+    /// Lets nothing be bound from now on; `false` when something is.
     pub(super) fn close(&self) -> bool {
         let closed = self.0.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire);
         closed.is_ok_and(|_| true) || closed == Err(CLOSED)

@@ -48,7 +48,8 @@ impl MrCache {
         self.find(key).filter(|region| region.grants(addr, len, right)).cloned()
     }
 
-    /// As [`MrCache::remote`], through a region or a window that queue pair `qp` may show to its peer.
+    /// Looks up as [`MrCache::remote`] does, through a region or a window that queue pair `qp` may
+    /// show to its peer.
     pub(crate) fn grant(
         &mut self,
         range: (u32, u64, u32),

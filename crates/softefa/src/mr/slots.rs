@@ -3,14 +3,16 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Low bits of what a key stands for are the place, the bits above tell successors in a place apart.
+/// Low bits of what a key stands for are the place, the bits above tell successors in a place
+/// apart.
 const PLACE_BITS: u32 = 18;
 /// The most places of a table.
 pub(super) const PLACES_MAX: u32 = 1 << PLACE_BITS;
-/// So many places rest while others are fresh, so that a stale key stays invalid for long.
+/// The number of places that rest while others are fresh, so that a stale key stays invalid for
+/// long.
 const RESTING: usize = 64;
 
-/// What the keys of a table stand for.
+/// The numbers that the keys of a table stand for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Numbers {
     /// The bits that the table may use.
@@ -21,7 +23,7 @@ pub(super) struct Numbers {
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// What the key of its last owner stands for.
+    /// The number that the key of its last owner stands for.
     plain: u32,
     owner: Option<Arc<T>>,
 }

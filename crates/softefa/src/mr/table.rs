@@ -11,7 +11,7 @@ use crate::keys::{KEY_BITS, KeySpace};
 
 /// Set in what the key of a window stands for, where there are windows.
 const WINDOW_MARK: u32 = 1 << (KEY_BITS - 1);
-/// What keys of regions stand for, where there are windows and where there are none.
+/// The numbers of regions' keys, where there are windows and where there are none.
 const BESIDE_WINDOWS: Numbers = Numbers { mask: WINDOW_MARK - 1, mark: 0 };
 const ALONE: Numbers = Numbers { mask: (1 << KEY_BITS) - 1, mark: 0 };
 const WINDOWS: Numbers = Numbers { mask: WINDOW_MARK - 1, mark: WINDOW_MARK };
@@ -34,7 +34,7 @@ impl MrTable {
         Self::of(device, (regions, windows), max_bytes, KeySpace::plain())
     }
 
-    /// With `max_mw` windows, as a RoCE device has it.
+    /// Makes a table with `max_mw` windows, as a RoCE device has it.
     pub(crate) fn with_windows(
         device: DeviceId,
         (max, max_mw): (u32, u32),
@@ -65,7 +65,7 @@ impl MrTable {
         Ok(())
     }
 
-    /// As [`MrTable::register_as`], without options.
+    /// Registers as [`MrTable::register_as`] does, without options.
     #[cfg(test)]
     pub(crate) fn register(
         self: &Arc<Self>,

@@ -1,9 +1,11 @@
-//! Memory windows: a part of a region under a key of its own, which a program gives and takes by work requests, and so in
-//! order with its messages. Type 1 is bound by a call of its own and may be bound again at any time; type 2 (2B) belongs to
-//! the queue pair that bound it, until it is invalidated.
+//! Memory windows: a part of a region under a key of its own, which a program gives and takes by
+//! work requests, and so in order with its messages. Type 1 is bound by a call of its own and may
+//! be bound again at any time; type 2 (2B) belongs to the queue pair that bound it, until it is
+//! invalidated.
 //!
-//! A key is 24 bits that the adapter chooses and a tag of 8 bits that the program does. All that can be wrong with a bind or an
-//! invalidation completes its work request with status 6 (MW_BIND) of verbs.
+//! A key is 24 bits that the adapter chooses and a tag of 8 bits that the program does. All that
+//! can be wrong with a bind or an invalidation completes its work request with status 6 (MW_BIND)
+//! of verbs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +23,7 @@ pub enum MwKind {
     Type2,
 }
 
-/// What a program wants a window to stand for.
+/// A request to bind a window to a part of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MwBind {
     /// Key of the window; its tag does not count.
@@ -30,17 +32,17 @@ pub struct MwBind {
     pub tag: u8,
     /// [`super::Mr::lkey`] of the region; `None` to take the window away from peers (type 1).
     pub region: Option<u32>,
-    /// Where in the region it begins.
+    /// The address in the region at which it begins.
     pub addr: u64,
     /// Bytes; 0 to take the window away from peers (type 1).
     pub len: u64,
-    /// What peers may do. Local access is the region's.
+    /// The operations that peers may do. Local access is the region's.
     pub access: Access,
     /// Peers count from the beginning of the window instead of naming addresses (type 2).
     pub is_zero_based: bool,
 }
 
-/// Why a window cannot be bound or invalidated.
+/// The reason why a window cannot be bound or invalidated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MwError {
@@ -81,7 +83,7 @@ pub enum MwError {
     OtherQueuePair,
 }
 
-/// Why there is no window.
+/// The reason why there is no window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllocMwError {
@@ -127,10 +129,10 @@ impl Drop for Mw {
     }
 }
 
-/// Who uses a window.
+/// The user of a window.
 pub(crate) type WindowUser = (PdId, QpId);
 
-/// What a peer may use: the region, and where in this process its bytes lie.
+/// The memory that a peer may use: the region, and where in this process its bytes lie.
 #[derive(Debug)]
 #[allow(dead_code, reason = "the queue pairs of RoCE devices read it")]
 pub(crate) struct Grant {
@@ -143,7 +145,7 @@ pub(crate) struct Grant {
 pub(super) struct Window {
     kind: MwKind,
     pd: PdId,
-    /// What its key stands for, and the part of it that stays.
+    /// The number that its key stands for, and the part of it that stays.
     plain: u32,
     index: u32,
     state: Mutex<State>,
@@ -221,8 +223,8 @@ impl MrTable {
         Ok(window.key(&state))
     }
 
-    /// Takes a window of type 2 away from peers, for the queue pair that bound it: by a work request, or by a message of the
-    /// peer of that queue pair.
+    /// Takes a window of type 2 away from peers, for the queue pair that bound it: by a work
+    /// request, or by a message of the peer of that queue pair.
     pub(crate) fn invalidate(&self, key: u32, (pd, qp): WindowUser) -> Result<(), MwError> {
         let window = self.window_of(key, pd)?;
         let mut state = window.state();
@@ -239,7 +241,7 @@ impl MrTable {
         Ok(())
     }
 
-    /// What a peer of a queue pair may use through a window: key, address, bytes.
+    /// Returns what a peer of a queue pair may use through a window: key, address, bytes.
     pub(crate) fn grant(
         &self,
         (key, addr, len): (u32, u64, u32),

@@ -17,8 +17,9 @@ impl Call {
         !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// The thread has taken the wake-up and looks next. Read and written at once: whoever found the call
-    /// made before has its change seen by that look, whoever comes later wakes the thread again.
+    /// The thread has taken the wake-up and looks next. Read and written at once: whoever found the
+    /// call made before has its change seen by that look, whoever comes later wakes the thread
+    /// again.
     pub(crate) fn answer(&self) {
         self.0.swap(false, Ordering::AcqRel);
     }

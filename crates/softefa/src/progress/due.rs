@@ -1,7 +1,7 @@
 //! When a queue pair needs a turn, and whether the service thread would give it in time.
 //!
-//! The program changes this under the lock of the queue pair, the service thread after its turn; a post
-//! that neither sees would wait for ever (`loom/` tries all orders).
+//! The program changes this under the lock of the queue pair, the service thread after its turn; a
+//! post that neither sees would wait for ever (`loom/` tries all orders).
 
 use srd::Instant;
 
@@ -13,12 +13,12 @@ const UNWATCHED: u64 = 0;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Due {
-    /// Until when the service thread leaves it alone if nothing arrives; [`UNWATCHED`] when it
-    /// does not wait on the socket. Whoever makes something due earlier must wake it.
+    /// The time until which the service thread leaves it alone if nothing arrives; [`UNWATCHED`]
+    /// when it does not wait on the socket. Whoever makes something due earlier must wake it.
     watched_until_ns: AtomicU64,
     /// One of many on a completion queue: a poll gives it a turn when something arrived or is due.
     is_in_crowd: AtomicBool,
-    /// When a turn is needed even if nothing arrives; kept only in a crowd.
+    /// The time at which a turn is needed even if nothing arrives; kept only in a crowd.
     due_ns: AtomicU64,
 }
 
@@ -37,7 +37,7 @@ impl Due {
         self.watched_until_ns() != UNWATCHED
     }
 
-    /// Until when the service thread need not look at it.
+    /// Returns until when the service thread need not look at it.
     pub(crate) fn watched_until_ns(&self) -> u64 {
         self.watched_until_ns.load(Ordering::SeqCst)
     }
@@ -81,12 +81,12 @@ impl Due {
         is_late
     }
 
-    /// From now on [`Due::at_ns`] is kept.
+    /// Keeps [`Due::at_ns`] from now on.
     pub(crate) fn join_crowd(&self) {
         self.is_in_crowd.store(true, Ordering::Relaxed);
     }
 
-    /// When a turn is needed even if nothing arrives.
+    /// Returns when a turn is needed even if nothing arrives.
     pub(crate) fn at_ns(&self) -> u64 {
         self.due_ns.load(Ordering::Relaxed)
     }

@@ -13,7 +13,8 @@ pub(crate) trait Sibling: Debug + Send + Sync {
     fn help(&self, now: Instant, is_left: &dyn Fn(&dyn Live) -> bool);
 }
 
-/// Completion queues of a device; replaced as a whole, so that who looks through them holds no lock.
+/// Completion queues of a device; replaced as a whole, so that who looks through them holds no
+/// lock.
 #[derive(Debug, Default)]
 pub(crate) struct Family(RwLock<Arc<[Weak<dyn Sibling>]>>);
 

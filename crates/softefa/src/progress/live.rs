@@ -1,5 +1,5 @@
-//! The living queue pairs of the process. They are known here whether or not the service thread runs,
-//! so that whoever takes memory or an address handle away finds them.
+//! The living queue pairs of the process. They are known here whether or not the service thread
+//! runs, so that whoever takes memory or an address handle away finds them.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -24,8 +24,8 @@ pub(crate) fn all() -> All {
     if LIVE.get().is_none() { Arc::default() } else { Arc::clone(&list()) }
 }
 
-/// The list, which nobody changes while this is held; `None` while somebody does, perhaps a thread that
-/// was ended.
+/// The list, which nobody changes while this is held; `None` while somebody does, perhaps a thread
+/// that was ended.
 pub(crate) fn try_hold() -> Option<MutexGuard<'static, All>> {
     match LIVE.get_or_init(Mutex::default).try_lock() {
         Ok(list) => Some(list),
@@ -57,8 +57,8 @@ pub(crate) fn is_same(one: &dyn Live, other: &dyn Live) -> bool {
     std::ptr::addr_eq(one, other)
 }
 
-/// Region `key` of `device` is gone. When this returns, every turn has ended that did not know it, and
-/// nobody copies its bytes any more.
+/// Region `key` of `device` is gone. When this returns, every turn has ended that did not know it,
+/// and nobody copies its bytes any more.
 pub(crate) fn retire(device: DeviceId, key: u32) {
     all().iter().filter(|qp| qp.device() == device).for_each(|qp| qp.retire(key));
 }

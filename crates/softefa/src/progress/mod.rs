@@ -26,7 +26,7 @@ pub(crate) use family::{Family, Sibling};
 pub(crate) use unseen::Unseen;
 pub(crate) use watch::Watch;
 
-/// What a turn of the service thread came to.
+/// The outcome of a turn of the service thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Served {
     /// The program is at it, perhaps scheduled away in the middle.
@@ -43,10 +43,10 @@ pub(crate) trait Live: Send + Sync {
     /// Its protection domain.
     fn pd(&self) -> PdId;
 
-    /// Where it stands with those who drive it.
+    /// Returns where it stands with those who drive it.
     fn watch(&self) -> &Watch;
 
-    /// What is left of it after its destruction.
+    /// Returns what is left of it after its destruction.
     fn lingering(&self) -> Arc<dyn Linger>;
 
     /// A turn on behalf of a polling program. Skipped when another thread is at it.
@@ -58,9 +58,9 @@ pub(crate) trait Live: Send + Sync {
     /// Region `key` is gone; waits for the turn that is under way.
     fn retire(&self, key: u32);
 
-    /// The last address handle for `addr` is gone: what is on its way there is flushed, unless another
-    /// thread has made a new one meanwhile. What is posted with that one must not end, and the rest
-    /// ends with it.
+    /// The last address handle for `addr` is gone: what is on its way there is flushed, unless
+    /// another thread has made a new one meanwhile. What is posted with that one must not end, and
+    /// the rest ends with it.
     fn flush_toward(&self, now: Instant, addr: Ipv4Addr);
 
     /// A turn panicked, the program's or the service thread's: what it left half done is only good
@@ -71,17 +71,17 @@ pub(crate) trait Live: Send + Sync {
     fn has_failed(&self) -> bool;
 
     /// The adapter broke: what was posted ends as on a device that died (sends with
-    /// [`crate::Status::LocalQpInternalError`], receives flushed), nothing more is taken, and nobody
-    /// drives the queue pair again. Peers hear nothing, as of hardware that is gone.
+    /// [`crate::Status::LocalQpInternalError`], receives flushed), nothing more is taken, and
+    /// nobody drives the queue pair again. Peers hear nothing, as of hardware that is gone.
     fn fail(&self);
 
-    /// From now on its device takes no queue pairs; the device's name if that is new.
+    /// Lets its device take no queue pairs from now on; answers the device's name if that is new.
     fn fail_device(&self) -> Option<String>;
 }
 
 /// A destroyed queue pair that still answers for what it accepted, or a living one at its end.
 pub(crate) trait Linger: Send + Sync {
-    /// Where it stands with those who drive it.
+    /// Returns where it stands with those who drive it.
     fn watch(&self) -> &Watch;
 
     /// Acknowledges and refuses. The next turn is due at [`Due::at_ns`]; `false` while another
@@ -92,7 +92,7 @@ pub(crate) trait Linger: Send + Sync {
     /// thread is at it.
     fn final_acks(&self, now: Instant) -> bool;
 
-    /// Closes the socket: from now on the kernel answers for this number. `sockets` is the set of the
-    /// service thread, if that runs. Idempotent.
+    /// Closes the socket: from now on the kernel answers for this number. `sockets` is the set of
+    /// the service thread, if that runs. Idempotent.
     fn close(&self, sockets: Option<&PollSet>);
 }

@@ -1,14 +1,16 @@
 //! Programs that watch their memory instead of their completion queue, while peers write there.
 //!
-//! Such a program calls nothing while it waits, so that only the service thread can take in what it waits for. It polls in
-//! between, for its own completions, which must not be taken for a promise to poll on.
+//! Such a program calls nothing while it waits, so that only the service thread can take in what it
+//! waits for. It polls in between, for its own completions, which must not be taken for a promise
+//! to poll on.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// So many turns of the program that took in what a peer wrote show that it polls.
+/// The number of the program's turns, in which it took in what a peer wrote, that show that it
+/// polls.
 const TURNS: u32 = 64;
 
-/// What is known of the program's habit.
+/// The program's habit, as far as it is known.
 #[derive(Debug, Default)]
 pub(crate) struct Unseen {
     /// Peers may write.
@@ -32,7 +34,8 @@ impl Unseen {
         self.is_possible.load(Ordering::Relaxed)
     }
 
-    /// The program does not poll for what peers write: the service thread waits for it all the time.
+    /// The program does not poll for what peers write: the service thread waits for it all the
+    /// time.
     #[inline]
     pub(crate) fn is_usual(&self) -> bool {
         self.is_usual.load(Ordering::Relaxed)

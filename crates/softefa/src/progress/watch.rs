@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::{Due, Unseen};
 use crate::poll_set::{EventFd, PollSet};
 
-/// Where the sockets stand with the service thread's set. A closed socket's number may belong to
+/// The state of the sockets in the service thread's set. A closed socket's number may belong to
 /// another file at once, so the numbers are used under this lock only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Registration {
@@ -20,24 +20,24 @@ enum Registration {
 #[derive(Debug)]
 struct Sockets {
     registration: Registration,
-    /// Those of its multicast groups.
+    /// The sockets of its multicast groups.
     of_groups: Vec<RawFd>,
 }
 
-/// What tells when a queue pair needs a turn.
+/// The watch that tells when a queue pair needs a turn.
 #[derive(Debug)]
 pub(crate) struct Watch {
     receive_fd: RawFd,
     sockets: Mutex<Sockets>,
     has_groups: AtomicBool,
-    /// When it needs a turn.
+    /// The time at which it needs a turn.
     pub(crate) due: Due,
     /// Whether somebody polls for what peers write.
     pub(crate) unseen: Unseen,
 }
 
 impl Watch {
-    /// Of a queue pair that receives from `receive_fd`.
+    /// Watches a queue pair that receives from `receive_fd`.
     pub(crate) fn new(receive_fd: RawFd) -> Self {
         let sockets = Sockets { registration: Registration::Out, of_groups: Vec::new() };
         let (due, unseen) = (Due::new(), Unseen::default());
@@ -45,7 +45,7 @@ impl Watch {
         Self { receive_fd, sockets: Mutex::new(sockets), has_groups, due, unseen }
     }
 
-    /// Where it receives from.
+    /// Returns the descriptor that it receives from.
     pub(crate) fn receive_fd(&self) -> RawFd {
         self.receive_fd
     }
@@ -76,8 +76,8 @@ impl Watch {
         self.has_groups.store(!own.of_groups.is_empty(), Ordering::Relaxed);
     }
 
-    /// The service thread's set has the sockets from now on, unless they are closed. It tells of all by the number of
-    /// the first.
+    /// The service thread's set has the sockets from now on, unless they are closed. It tells of
+    /// all by the number of the first.
     pub(crate) fn join(&self, set: &PollSet) {
         let mut own = self.own();
         if own.registration == Registration::Out {
@@ -105,8 +105,8 @@ impl Watch {
         own.registration = Registration::Closed;
     }
 
-    /// Puts `nothing` in the place of the sockets, unless they were being closed at the fork: then their
-    /// numbers may belong to other files.
+    /// Puts `nothing` in the place of the sockets, unless they were being closed at the fork: then
+    /// their numbers may belong to other files.
     pub(crate) fn let_go(&self, nothing: &EventFd) {
         let Ok(own) = self.sockets.try_lock() else { return };
         if own.registration != Registration::Closed {

@@ -11,14 +11,14 @@ use crate::mr::Access;
 use crate::qp_state::{Path, QpKind, QpState};
 use crate::srq::Srq;
 
-/// What a queue pair is made of.
+/// The parts and limits that a queue pair is made with.
 #[derive(Debug, Clone)]
 pub struct QpInit {
     /// Transport.
     pub kind: QpKind,
-    /// Where sends complete.
+    /// The queue in which sends complete.
     pub send_cq: Arc<Cq>,
-    /// Where receives complete.
+    /// The queue in which receives complete.
     pub recv_cq: Arc<Cq>,
     /// Sends posted and not yet polled.
     pub sq_depth: u32,
@@ -36,9 +36,9 @@ pub struct QpInit {
     /// ([`crate::CompletionOp::UnsolicitedWrite`]). Its requester must have said the same, or gets
     /// [`crate::Status::RemoteFeatureMismatch`]. SRD only.
     pub unsolicited_write_recv: bool,
-    /// Where receives are taken from instead of a queue of its own. RoCE devices only.
+    /// The shared queue from which receives are taken instead of one of its own. RoCE devices only.
     pub srq: Option<Arc<Srq>>,
-    /// Who hears of what happens to it. RoCE devices only.
+    /// The source of events that tell what happens to it. RoCE devices only.
     pub events: Option<Arc<EventSource>>,
 }
 
@@ -72,16 +72,16 @@ impl QpInit {
     }
 }
 
-/// Why a queue pair cannot be made.
+/// The reason why a queue pair cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateQpError {
     /// A size beyond the device's.
     #[error("{what} of {value} is beyond the device's {max}")]
     BeyondLimit {
-        /// Which size.
+        /// The size that was wrong.
         what: &'static str,
-        /// As asked.
+        /// The value that was asked for.
         value: u32,
         /// The device's limit.
         max: u32,
@@ -91,7 +91,8 @@ pub enum CreateQpError {
         "the device has no {0:?} queue pairs; EFA devices have SRD and UD, RoCE devices RC, UC, UD and XRC"
     )]
     NoSuchKind(QpKind),
-    /// The receiving half of an extended reliable connection is made by [`crate::Qp::create_target`].
+    /// The receiving half of an extended reliable connection is made by
+    /// [`crate::Qp::create_target`].
     #[error("an XRC target is made in an XRC domain")]
     NoDomain,
     /// The device, or this transport, has no unsolicited receiving of WRITEs.
@@ -134,7 +135,7 @@ pub struct ModifyQp {
     pub sq_psn: Option<u32>,
     /// Tries when the receiver is not ready: 0 to 6, 7 = for ever. SRD, RC and XRC.
     pub rnr_retry: Option<u8>,
-    /// What the peer may do. Connected queue pairs only, as the next four.
+    /// The operations that the peer may do. Connected queue pairs only, as the next four.
     pub access: Option<Access>,
     /// The way to the peer.
     pub path: Option<Path>,
@@ -144,13 +145,15 @@ pub struct ModifyQp {
     pub dest_qpn: Option<u32>,
     /// Number of the peer's first packet; 24 bits count.
     pub rq_psn: Option<u32>,
-    /// READs and atomics that may be unanswered, 0 to 128. RC, and of XRC one half or the other, as the next four.
+    /// READs and atomics that may be unanswered, 0 to 128. RC, and of XRC one half or the other, as
+    /// the next four.
     pub max_rd_atomic: Option<u8>,
     /// The same of the peer, 0 to 128.
     pub max_dest_rd_atomic: Option<u8>,
     /// Code of the time that the peer waits when no receive is posted, 0 to 31.
     pub min_rnr_timer: Option<u8>,
-    /// Code of the acknowledgement timeout, 0 to 31: 4.096 us times two to the power of it; 0 for none.
+    /// Code of the acknowledgement timeout, 0 to 31: 4.096 us times two to the power of it; 0 for
+    /// none.
     pub timeout: Option<u8>,
     /// Timeouts and sequence errors without progress that are borne, 0 to 7.
     pub retry_cnt: Option<u8>,
@@ -162,7 +165,7 @@ pub struct ModifyQp {
     pub sqd_notify: Option<bool>,
 }
 
-/// Why a change was refused; the queue pair is as it was.
+/// The reason why a change was refused; the queue pair is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModifyError {
@@ -181,7 +184,7 @@ pub enum ModifyError {
         from: QpState,
         /// Wanted state.
         to: QpState,
-        /// Which attribute.
+        /// The attribute that was wrong.
         attribute: &'static str,
         /// `missing` or `not allowed`.
         problem: &'static str,
@@ -189,9 +192,9 @@ pub enum ModifyError {
     /// A value the device does not take.
     #[error("{attribute} = {value} is out of range")]
     Value {
-        /// Which attribute.
+        /// The attribute that was wrong.
         attribute: &'static str,
-        /// As asked.
+        /// The value that was asked for.
         value: u32,
     },
     /// The path does not lead to a device of the same kind.
@@ -205,14 +208,15 @@ pub enum ModifyError {
     Destroyed,
 }
 
-/// Why a work request was not taken.
+/// The reason why a work request was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {
     /// The state of the queue pair does not allow it.
     #[error("queue pair is in state {0:?}")]
     State(QpState),
-    /// As many work requests are outstanding as the queue holds; poll its completion queue.
+    /// The queue is full: as many work requests are outstanding as it holds; poll its completion
+    /// queue.
     #[error("the queue is full; poll its completion queue first")]
     Full,
     /// A datagram needs the number of a queue pair that its device can have, and an address handle.

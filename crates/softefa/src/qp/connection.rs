@@ -4,7 +4,8 @@ use super::attr::{ModifyError, ModifyQp};
 use crate::device::Device;
 use crate::qp_state::QpQuery;
 
-/// Packet numbers and queue pair numbers have so many bits; others of the attribute are ignored, as hardware does.
+/// Packet numbers and queue pair numbers have so many bits; others of the attribute are ignored, as
+/// hardware does.
 const MASK_24: u32 = 0xff_ffff;
 /// Payload bytes of a full packet that verbs has names for.
 const PATH_MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];

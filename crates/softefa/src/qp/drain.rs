@@ -16,15 +16,16 @@ use crate::host;
 use crate::poll_set::{PollSet, Ready};
 use crate::shell::Side;
 
-/// How long at most; in vain, all queue pairs of the process together. Time for several tries of
-/// the last message: its retransmission time is 8 ms, 30 ms on a busy machine, before it doubles.
+/// The longest time to drain; in vain, that of all queue pairs of the process together. Time for
+/// several tries of the last message: its retransmission time is 8 ms, 30 ms on a busy machine,
+/// before it doubles.
 const DRAIN_NS: u64 = 500_000_000;
 /// After this the process may wait again: one that goes on is not one that ends.
 const BUDGET_NS: u64 = 10_000_000_000;
 /// Another thread may take from the socket what this one waits for.
 const LOOK_NS: u64 = 1_000_000;
-/// Who looks later than this after the last time did not run meanwhile, and repeated nothing: only so
-/// much of it counts as waiting.
+/// Who looks later than this after the last time did not run meanwhile, and repeated nothing: only
+/// so much of it counts as waiting.
 const STEP_MAX_NS: u64 = 5 * LOOK_NS;
 
 /// Waiting in vain that the process has done since `since`.
@@ -50,8 +51,8 @@ fn budget() -> MutexGuard<'static, Budget> {
 }
 
 impl Qp {
-    /// Goes on until every SEND and WRITE has been acknowledged, or the process has waited long enough.
-    /// A strict device does not: destruction cancels work requests there, as SRD says.
+    /// Goes on until every SEND and WRITE has been acknowledged, or the process has waited long
+    /// enough. A strict device does not: destruction cancels work requests there, as SRD says.
     pub(super) fn drain(&self) {
         if self.pd.device().is_strict {
             return;

@@ -8,7 +8,8 @@ use crate::host;
 use crate::progress::Live;
 use crate::service;
 
-/// What a destroyed queue pair gives back, also when its last turns panic.
+/// The departure of a destroyed queue pair: it gives back what it has, also when its last turns
+/// panic.
 struct Departure<'a>(&'a Arc<Qp>);
 
 impl Drop for Departure<'_> {
@@ -36,8 +37,8 @@ impl Drop for Departure<'_> {
 impl Qp {
     /// Ends the queue pair. Its completions disappear from both queues. Messages on their way get
     /// half a second to arrive, on a strict device none, and are then given up without a
-    /// completion. What it accepted is acknowledged for a while longer. Idempotent, but for an XRC target: of those
-    /// who have opened it the last one ends it.
+    /// completion. What it accepted is acknowledged for a while longer. Idempotent, but for an XRC
+    /// target: of those who have opened it the last one ends it.
     pub fn destroy(self: &Arc<Self>) {
         // In a child everything is the parent's, and its locks may be taken for ever.
         if !self.made.is_current() || !self.is_given_up() {

@@ -8,7 +8,7 @@ use super::xrcd::{OpenXrcdError, Xrcd};
 use crate::generation::PerProcess;
 use crate::ids::DeviceId;
 
-/// Which file it is. Kept open: its number must not become that of another one.
+/// The identity of a file. Kept open: its number must not become that of another one.
 pub(super) struct FileId {
     device: u64,
     inode: u64,
@@ -34,7 +34,7 @@ struct Entry {
 
 static SHARED: PerProcess<Mutex<Vec<Entry>>> = PerProcess::new();
 
-/// What `open` makes of the domain of `file` on this device, which others find from now on.
+/// Returns what `open` makes of the domain of `file` on this device; others find it from now on.
 pub(super) fn shared(
     device: DeviceId,
     file: FileId,

@@ -11,7 +11,7 @@ use crate::qp_state::QpKind;
 use crate::service;
 use crate::uncancelled::Uncancelled;
 
-/// Why a queue pair does not become a member of a multicast group, or stay one.
+/// The reason why a queue pair does not become a member of a multicast group, or stay one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
@@ -26,7 +26,7 @@ pub enum GroupError {
         "{0:?} is not the GID of an IPv4 multicast group, ::ffff:224.0.0.0 to ::ffff:239.255.255.255"
     )]
     NotAGroup(Gid),
-    /// As many as there may be.
+    /// There are as many as there may be.
     #[error(
         "the device has room for {max_groups} multicast groups of {max_members} queue pairs each; \
          leave some"
@@ -49,8 +49,8 @@ pub enum GroupError {
 }
 
 impl Qp {
-    /// From now on what is sent to multicast group `gid` goes into the receives of this queue pair, too, when it has its
-    /// queue key. Doing it again changes nothing.
+    /// Joins the multicast group `gid`: what is sent to it goes into the receives of this queue
+    /// pair, too, when it has its queue key. Doing it again changes nothing.
     ///
     /// # Errors
     /// [`GroupError`].
@@ -91,7 +91,7 @@ impl Qp {
         if self.leave(group) { Ok(()) } else { Err(GroupError::NotAttached(gid)) }
     }
 
-    /// From now on it does not get what it sends to groups that it is a member of.
+    /// Keeps from the queue pair what it sends to groups that it is a member of.
     pub fn ignore_itself_in_groups(&self) {
         if self.made.is_current() {
             self.lock().shell_mut().is_deaf_to_itself = true;

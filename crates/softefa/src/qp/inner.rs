@@ -11,8 +11,8 @@ use crate::shell::Side;
 #[cfg(test)]
 use crate::wire::Wire;
 
-/// A destroyed queue pair lingers as this alone, so that its protection domain and completion queues
-/// are free at once.
+/// A destroyed queue pair lingers as this alone, so that its protection domain and completion
+/// queues are free at once.
 pub(crate) struct QpInner {
     side: Mutex<Box<dyn Side>>,
     pub(super) watch: Watch,

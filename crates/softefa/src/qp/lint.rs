@@ -9,7 +9,8 @@ use crate::lint::{Pitfall, lint};
 use crate::status::Status;
 
 impl Qp {
-    /// A send was posted. Here one without completion gives its place back by itself; on hardware it does not.
+    /// A send was posted. Here one without completion gives its place back by itself; on hardware
+    /// it does not.
     #[cold]
     pub(super) fn lint_post(&self, is_signaled: bool) {
         if is_signaled {

@@ -144,7 +144,8 @@ impl Qp {
             || self.xrcd.as_ref().is_some_and(|xrcd| xrcd.any_cq(is))
     }
 
-    /// The program polls. Where peers may write, it must do so this very moment: it may have polled for something else.
+    /// The program polls. Where peers may write, it must do so this very moment: it may have polled
+    /// for something else.
     fn is_polled(&self, now: Instant) -> bool {
         if self.watch().unseen.is_possible() {
             return self.is_being_polled(now);
@@ -156,7 +157,7 @@ impl Qp {
         self.any_cq(|cq| cq.is_being_polled(now))
     }
 
-    /// For tests that put another network below it.
+    /// Returns the inside, for tests that put another network below it.
     #[cfg(test)]
     pub(crate) fn inner(&self) -> &Arc<QpInner> {
         &self.inner

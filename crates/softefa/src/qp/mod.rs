@@ -171,7 +171,7 @@ impl Qp {
         &self.pd
     }
 
-    /// What it was made of.
+    /// Returns what the queue pair was made with.
     #[must_use]
     pub fn init(&self) -> &QpInit {
         &self.init

@@ -1,4 +1,5 @@
-//! XRC targets: made in a domain, without queues of their own, and opened as often as a program wants.
+//! XRC targets: made in a domain, without queues of their own, and opened as often as a program
+//! wants.
 
 use std::sync::Arc;
 
@@ -8,11 +9,11 @@ use crate::async_event::EventSource;
 use crate::counters::Counter;
 use crate::qp_state::QpKind;
 
-/// Why a target cannot be opened once more.
+/// The reason why a target cannot be opened once more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no queue pair {qpn:#x} in the XRC domain of this process")]
 pub struct OpenTargetError {
-    /// As asked.
+    /// The number that was asked for.
     pub qpn: u32,
 }
 
@@ -43,8 +44,8 @@ impl Qp {
         xrcd.device().counters.command(made, Some(Counter::CreateQpErr))
     }
 
-    /// Opens target `qpn` of the domain once more: [`Qp::destroy`] is then to be called once more, too. `events` hears of what
-    /// happens to it as long as [`Qp::stop_telling`] is not called.
+    /// Opens target `qpn` of the domain once more: [`Qp::destroy`] is then to be called once more,
+    /// too. `events` hears of what happens to it as long as [`Qp::stop_telling`] is not called.
     ///
     /// # Errors
     /// [`OpenTargetError`].

@@ -16,13 +16,14 @@ pub(super) struct Turn<'a> {
     end: End<'a>,
 }
 
-/// Whom a turn must tell something.
+/// The programs that a turn must tell something at its end.
 struct End<'a> {
     qp: &'a Qp,
     /// Programs that sleep on the queue for sends and for receives. They wake up, and the first
     /// thing they do is to post: with the lock still taken they would sleep again.
     is_awaited: [bool; 2],
-    /// The same of the queues that an XRC target has completed receives of. Others have none, and a turn is short.
+    /// The same of the queues that an XRC target has completed receives of. Others have none, and a
+    /// turn is short.
     targets: Option<Box<Targets>>,
 }
 

@@ -1,7 +1,8 @@
 //! XRC domains: shared receive queues, and the targets that take their receives as peers name them.
 //!
-//! A target completes where the queue says that a peer has named. Whoever polls that completion queue must drive the target, so
-//! each queue attaches all targets of its domain there, and each target goes to all queues.
+//! A target completes where the queue says that a peer has named. Whoever polls that completion
+//! queue must drive the target, so each queue attaches all targets of its domain there, and each
+//! target goes to all queues.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -22,10 +23,11 @@ use crate::pd::{AllocPdError, Pd};
 use crate::progress::Live;
 use crate::srq::{Outlet, Srq, SrqAttr, SrqError, XrcQueues};
 
-/// How a domain is opened.
+/// The options with which a domain is opened.
 #[derive(Debug, Default)]
 pub struct OpenXrcd {
-    /// A file by which others of this process find the domain; without one it is only of those it is handed to.
+    /// A file by which others of this process find the domain; without one it is only of those it
+    /// is handed to.
     pub file: Option<OwnedFd>,
     /// Make the domain of the file if there is none.
     pub create: bool,
@@ -33,14 +35,14 @@ pub struct OpenXrcd {
     pub exclusive: bool,
 }
 
-/// Why a domain cannot be opened.
+/// The reason why a domain cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenXrcdError {
     /// An EFA has none.
     #[error("the device has no XRC domains")]
     Unsupported,
-    /// What its file is cannot be told.
+    /// It cannot be told what its file is.
     #[error("the file of the XRC domain")]
     File(#[source] std::io::Error),
     /// Nobody has made it in this process.
@@ -59,9 +61,9 @@ pub enum OpenXrcdError {
 
 /// XRC domain.
 pub struct Xrcd {
-    /// That of its targets while no request has named a queue.
+    /// The domain of its targets while no request has named a queue.
     pd: Arc<Pd>,
-    /// In the place of the completion queues that a target has not; nothing completes there.
+    /// Stands in for the completion queues that a target has not; nothing completes there.
     cq: Arc<Cq>,
     queues: Arc<XrcQueues>,
     members: Mutex<Members>,
@@ -87,7 +89,8 @@ impl fmt::Debug for Xrcd {
 }
 
 impl Xrcd {
-    /// Opens a domain: a new one, or that of a file. Domains are of one process: the same file names another one elsewhere.
+    /// Opens a domain: a new one, or that of a file. Domains are of one process: the same file
+    /// names another one elsewhere.
     ///
     /// # Errors
     /// [`OpenXrcdError`].
@@ -126,7 +129,8 @@ impl Xrcd {
         self.pd.device()
     }
 
-    /// A shared receive queue that peers of all targets can name. Memory is that of `pd`, receives complete in `cq`.
+    /// A shared receive queue that peers of all targets can name. Memory is that of `pd`, receives
+    /// complete in `cq`.
     ///
     /// # Errors
     /// [`SrqError`].
@@ -211,7 +215,7 @@ impl Target {
     }
 }
 
-/// Where the receives of a queue complete.
+/// The completion queue in which the receives of a queue complete.
 struct QueueOutlet {
     domain: Arc<Xrcd>,
     cq: Arc<Cq>,

@@ -18,8 +18,8 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// The answer to `datagram`, which could not be opened; `None` when it is none that is answered,
-    /// or not longer than the answer, so that nobody can be flooded by a detour over us.
+    /// The answer to `datagram`, which could not be opened; `None` when it is none that is
+    /// answered, or not longer than the answer, so that nobody can be flooded by a detour over us.
     #[must_use]
     pub fn about(datagram: &[u8]) -> Option<Self> {
         let quote = *datagram.first_chunk()?;

@@ -101,8 +101,8 @@ impl Opener {
         Self { has_packets: true, ..self }
     }
 
-    /// Verifies and decrypts, where it lies, a datagram that came from `from`; where in it the inner
-    /// datagram is. Nothing is remembered of what fails (SRD-11.7).
+    /// Verifies and decrypts, where it lies, a datagram that came from `from`; where in it the
+    /// inner datagram is. Nothing is remembered of what fails (SRD-11.7).
     ///
     /// # Errors
     /// [`Refusal`]; behind [`Refusal::Tag`] only the envelope is still as it came.

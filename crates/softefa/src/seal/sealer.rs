@@ -100,8 +100,8 @@ impl Sealer {
         (is_ours && (1..=last).contains(&envelope.counter)).then_some(to)
     }
 
-    /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to be
-    /// believed (SRD-11.10).
+    /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to
+    /// be believed (SRD-11.10).
     #[must_use]
     pub fn refused_by(
         &self,

@@ -7,7 +7,7 @@ use crate::host;
 use crate::ids::DeviceId;
 use crate::progress::{Linger, live};
 
-/// How often the last acknowledgements are repeated.
+/// The number of times that the last acknowledgements are repeated.
 const GOODBYES: usize = 3;
 
 /// Closes the sockets of all queue pairs that linger, because the process needs descriptors;
@@ -34,8 +34,8 @@ pub(crate) fn say_farewell(device: DeviceId) {
     close(&given_up, service.sockets());
 }
 
-/// Repeats the last acknowledgements of all queue pairs, living and lingering. Called on the way out
-/// of a process, which a panic must not turn into an abort.
+/// Repeats the last acknowledgements of all queue pairs, living and lingering. Called on the way
+/// out of a process, which a panic must not turn into an abort.
 pub(crate) fn say_goodbye() {
     let _ = catch_panic(try_say_goodbye);
 }

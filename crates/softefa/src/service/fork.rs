@@ -1,5 +1,5 @@
-//! A forked child lets go of the receiving sockets of its parent, so that it does not keep their ports: peers
-//! must hear when nobody is there any more.
+//! A forked child lets go of the receiving sockets of its parent, so that it does not keep their
+//! ports: peers must hear when nobody is there any more.
 
 use std::cell::RefCell;
 use std::sync::MutexGuard;
@@ -10,30 +10,30 @@ use crate::generation::AroundFork;
 use crate::poll_set::EventFd;
 use crate::progress::live;
 
-/// For so long a fork waits for each list at most: whoever has it may have lost its processor.
+/// The longest time that a fork waits for each list: whoever has it may have lost its processor.
 const MOST_NS: u64 = 100_000_000;
 
 pub(super) const AROUND_FORK: AroundFork =
     AroundFork { prepare: hold, in_parent: release, in_child: let_go };
 
 /// The lists of queue pairs, which nobody changes while they are held.
-struct Held {
+struct HeldLists {
     ward: MutexGuard<'static, Ward>,
     live: MutexGuard<'static, live::All>,
 }
 
 thread_local! {
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<HeldLists>> = const { RefCell::new(None) };
 }
 
-/// Before the fork: the child finds the lists whole. Not for ever, because the thread that forks may have
-/// one of them (in a handler of a signal); the sockets stay with the child then.
+/// Before the fork: the child finds the lists whole. Not for ever, because the thread that forks
+/// may have one of them (in a handler of a signal); the sockets stay with the child then.
 fn hold() {
     let Some(service) = SERVICE.get() else { return };
     let ward = try_for(MOST_NS, || service.ward.try_lock().ok());
     let held = ward.and_then(|ward| {
         let live = try_for(MOST_NS, live::try_hold)?;
-        Some(Held { ward, live })
+        Some(HeldLists { ward, live })
     });
     let _ = HELD.try_with(|place| place.replace(held));
 }

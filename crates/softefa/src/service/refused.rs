@@ -32,7 +32,8 @@ fn in_child(name: &str, body: impl FnOnce()) {
     );
 }
 
-/// From now on the kernel refuses threads. The superuser is not limited, so that one becomes nobody.
+/// From now on the kernel refuses threads. The superuser is not limited, so that one becomes
+/// nobody.
 fn refuse_threads() {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     const NOBODY: u32 = 65_534;

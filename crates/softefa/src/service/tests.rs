@@ -258,8 +258,8 @@ fn a_panic_ends_lingering() {
     });
 }
 
-/// A network that is closed until somebody opens it: what is sent is lost, and who listens is kept if
-/// it is a trap.
+/// A network that is closed until somebody opens it: what is sent is lost, and who listens is kept
+/// if it is a trap.
 pub(super) struct Gate {
     pub(super) wire: Box<dyn Wire>,
     pub(super) is_open: Arc<AtomicBool>,

@@ -88,7 +88,8 @@ impl Shell {
         );
     }
 
-    /// Faults that came while the device was open want to see what the wire does: nothing is copied past it.
+    /// Faults that came while the device was open want to see what the wire does: nothing is copied
+    /// past it.
     #[inline]
     pub(crate) fn keeps_to_the_wire(&self) -> bool {
         self.faults.is_live

@@ -1,4 +1,5 @@
-//! Multicast groups: what comes to them goes to the transport as what comes to the queue pair itself does.
+//! Multicast groups: what comes to them goes to the transport as what comes to the queue pair
+//! itself does.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -12,7 +13,8 @@ use crate::datagram::Datagram;
 use crate::wire::{ForGroup, Groups};
 
 impl Shell {
-    /// Becomes a member of `group`; the socket that is readable when something has come to it, `None` of a member.
+    /// Becomes a member of `group`; the socket that is readable when something has come to it,
+    /// `None` of a member.
     pub(crate) fn join_group(&mut self, group: Ipv4Addr) -> io::Result<Option<RawFd>> {
         let (local, tap) = (self.device.addr(), &self.tap);
         let groups = self.groups.get_or_insert_with(|| Box::new(Groups::new(local, tap.clone())));

@@ -7,10 +7,11 @@
 
 use srd::Instant;
 
-/// A poll that comes within this time after a post came soon. So did a later turn when the program took
-/// a completion in each such time: it polled all along, and found the queue empty only now.
+/// A poll that comes within this time after a post came soon. So did a later turn when the program
+/// took a completion in each such time: it polled all along, and found the queue empty only now.
 const SOON_NS: u64 = 20_000;
-/// A post takes no longer, so that one who posted a hundred before a poll did nothing else in between.
+/// A post takes no longer, so that one who posted a hundred before a poll did nothing else in
+/// between.
 const POST_NS: u64 = 1000;
 /// Turns that must come soon, one after the other, before posts wait: at first, and after as many
 /// late ones as it takes to double that to the most.
@@ -20,12 +21,14 @@ const TRUST_MAX: u32 = 16;
 /// Whether posts of a queue pair may wait.
 #[derive(Debug)]
 pub(super) struct Holding {
-    /// When the program was last seen to post: the last time that a post left at once, or the first of those since then
-    /// that wait for a turn. And how many completions the program had taken by then.
+    /// When the program was last seen to post: the last time that a post left at once, or the first
+    /// of those since then that wait for a turn. And how many completions the program had taken by
+    /// then.
     since: Option<(Instant, u32)>,
     /// How many wait.
     posts: u32,
-    /// Two posts since the last turn were so far apart that the first could not have waited for the second.
+    /// Two posts since the last turn were so far apart that the first could not have waited for the
+    /// second.
     is_slow: bool,
     soon: u32,
     needed: u32,
@@ -59,7 +62,8 @@ impl Holding {
         })
     }
 
-    /// Something was posted at the time that `now` tells, and waits; the program had taken so many completions.
+    /// Something was posted at the time that `now` tells, and waits; the program had taken so many
+    /// completions.
     #[inline]
     pub(super) fn note_post(&mut self, now: impl FnOnce() -> Instant, taken: u32) {
         if self.since.is_none() {
@@ -68,8 +72,8 @@ impl Holding {
         self.posts += 1;
     }
 
-    /// A turn begins, of the program that polls or of somebody who stands in for it; the program has
-    /// taken so many completions.
+    /// A turn begins, of the program that polls or of somebody who stands in for it; the program
+    /// has taken so many completions.
     #[inline]
     pub(super) fn note_turn(&mut self, now: Instant, is_polled: bool, taken: u32) {
         if self.since.is_none() {

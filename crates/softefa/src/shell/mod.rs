@@ -4,8 +4,8 @@
 //! post_send --> sq --> Side::start ... Side::send_out --> Batch --> Wire
 //! Wire --> datagram --> Side::take --> rq --copy--> program, Completion --> Cq
 //! ```
-//! A [`Side`] is one transport. It owns its shell and decides what leaves, what a datagram means and
-//! when; the shell keeps work requests, keys, completions, counters and the trace.
+//! A [`Side`] is one transport. It owns its shell and decides what leaves, what a datagram means
+//! and when; the shell keeps work requests, keys, completions, counters and the trace.
 
 mod count;
 mod faults;
@@ -252,8 +252,8 @@ impl Shell {
         self.wire.has_ring_to(to)
     }
 
-    /// Whether all of a burst to `to`, which would else leave by `via`, may be as no network has it,
-    /// see [`Via::Memory`]: there is room for it in a ring.
+    /// Whether all of a burst to `to`, which would else leave by `via`, may be as no network has
+    /// it, see [`Via::Memory`]: there is room for it in a ring.
     #[inline]
     pub(crate) fn has_ring_for_burst(&mut self, to: SocketAddrV4, via: Via) -> bool {
         // What is covered whole lies in the arena, whose room is that of packets.
@@ -267,14 +267,15 @@ impl Shell {
         self.has_received || (!self.is_wire_asleep && self.wire.has_rings())
     }
 
-    /// From now on the socket tells of whatever arrives; whether something is there that it has not told.
+    /// From now on the socket tells of whatever arrives; whether something is there that it has not
+    /// told.
     pub(crate) fn fall_asleep(&mut self) -> bool {
         self.is_wire_asleep = true;
         self.wire.sleep()
     }
 
-    /// After a turn of the service thread that has given it what came: whether the next one should come at once, because
-    /// a stream goes on. Until then nobody calls for it.
+    /// After a turn of the service thread that has given it what came: whether the next one should
+    /// come at once, because a stream goes on. Until then nobody calls for it.
     pub(crate) fn stays_awake(&mut self, now: Instant) -> bool {
         let stays = self.pace.goes_on(now);
         if stays {
@@ -283,8 +284,8 @@ impl Shell {
         stays
     }
 
-    /// After a turn of the program beside the sleeping service thread, which may have taken away what calls that: whether
-    /// something came that the socket has not told.
+    /// After a turn of the program beside the sleeping service thread, which may have taken away
+    /// what calls that: whether something came that the socket has not told.
     #[inline]
     pub(crate) fn sleep_on(&mut self) -> bool {
         self.is_wire_asleep && self.wire.was_called() && self.wire.sleep()

@@ -1,7 +1,8 @@
 //! Whether what comes through memory is a stream, whose reader had better look again than sleep.
 //!
-//! The window of a stream is taken in some microseconds, and its next one is on its way when the acknowledgement has
-//! left. Sleeping in between costs a call and a wake-up for each window: ten times as long as the copy.
+//! The window of a stream is taken in some microseconds, and its next one is on its way when the
+//! acknowledgement has left. Sleeping in between costs a call and a wake-up for each window: ten
+//! times as long as the copy.
 
 use srd::Instant;
 

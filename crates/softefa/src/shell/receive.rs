@@ -21,11 +21,11 @@ use crate::wire::{Run, Unplugged, Wire};
 
 /// Runs received in one turn at most, so that a flood cannot keep a program from its completions.
 pub(super) const RUNS_PER_TURN: usize = 16;
-/// So much through memory ends a turn, too: its sender waits for the acknowledgement of half a window while it fills the
-/// other half.
+/// So much through memory ends a turn, too: its sender waits for the acknowledgement of half a
+/// window while it fills the other half.
 const MEMORY_BYTES_PER_TURN: u64 = 128 << 10;
-/// A run this long is a stream: look for another run. Otherwise the second look would find nothing and
-/// cost a ping-pong a system call. Streams need it: a sender that takes one acknowledgement per
+/// A run this long is a stream: look for another run. Otherwise the second look would find nothing
+/// and cost a ping-pong a system call. Streams need it: a sender that takes one acknowledgement per
 /// turn answers it with as few messages, and bursts that have become short stay short.
 const STREAM_BYTES: usize = 4096;
 
@@ -52,8 +52,8 @@ impl Received {
     }
 }
 
-/// A wire outside of its shell, so that the side may work on what the wire lends; it returns even when
-/// the side panics, because nobody else may close its socket.
+/// A wire outside of its shell, so that the side may work on what the wire lends; it returns even
+/// when the side panics, because nobody else may close its socket.
 struct Lender<'a, S: Side + ?Sized> {
     side: &'a mut S,
     wire: Box<dyn Wire>,
@@ -154,8 +154,8 @@ impl Shell {
         self.count_sends();
     }
 
-    /// Nothing is known to have come that was not looked at. What is still to be read may be the answer that a timer
-    /// misses, or the last one of a peer that is gone by now.
+    /// Nothing is known to have come that was not looked at. What is still to be read may be the
+    /// answer that a timer misses, or the last one of a peer that is gone by now.
     pub(crate) fn has_read_all(&self) -> bool {
         self.unread_turns == 0 || self.unread_turns >= UNREAD_TURNS_MAX
     }

@@ -22,8 +22,8 @@ pub(crate) trait Side: Send {
 
     fn shell_mut(&mut self) -> &mut Shell;
 
-    /// The program has changed attributes, and the state from `from` to `to`; they are in the shell. Neither error nor
-    /// reset: these have calls of their own.
+    /// The program has changed attributes, and the state from `from` to `to`; they are in the
+    /// shell. Neither error nor reset: these have calls of their own.
     fn changed(&mut self, _now: Instant, _from: QpState, _to: QpState) {}
 
     /// From now on only messages with this queue key are taken.
@@ -35,8 +35,8 @@ pub(crate) trait Side: Send {
     /// Takes in the work request in slot `index` of the send queue.
     fn start(&mut self, now: Instant, index: u32);
 
-    /// Nothing is on its way whose completion would bring a poll. `unpolled` sends were posted before
-    /// and their completions not polled; `op` is the last one posted.
+    /// Nothing is on its way whose completion would bring a poll. `unpolled` sends were posted
+    /// before and their completions not polled; `op` is the last one posted.
     fn is_idle(&self, unpolled: u32, op: SendOp) -> bool;
 
     /// Nothing more should be received in this turn.
@@ -61,7 +61,8 @@ pub(crate) trait Side: Send {
     /// for are lost either way.
     fn take_notice(&mut self, _now: Instant, _from: Ipv4Addr, _notice: &Notice) {}
 
-    /// Whether a peer has changed memory of this side since the last call, which its program need not poll for.
+    /// Whether a peer has changed memory of this side since the last call, which its program need
+    /// not poll for.
     fn take_written(&mut self) -> bool {
         false
     }
@@ -141,7 +142,8 @@ pub(crate) trait Side: Send {
         true
     }
 
-    /// What was posted is to leave at once: nothing else will bring a poll soon, or it fills a burst.
+    /// What was posted is to leave at once: nothing else will bring a poll soon, or it fills a
+    /// burst.
     fn should_transmit(&self, unpolled: u32, op: SendOp) -> bool {
         let shell = self.shell();
         !shell.may_wait() || is_burst(shell) || self.is_idle(unpolled, op)
@@ -223,7 +225,8 @@ pub(crate) trait Side: Send {
     fn close(&mut self, now: Instant) {
         let from = self.shell().attrs.state;
         self.shell_mut().trace_state(from, None);
-        // What is left is for those who ask whether this is still here: the kernel takes it to them.
+        // What is left is for those who ask whether this is still here: the kernel takes it to
+        // them.
         self.shell_mut().leave_rings();
         self.begin_close(now);
         self.reset(now);

@@ -1,4 +1,5 @@
-//! The receives of an XRC target: those of the shared queue that each request names, in whose protection domain its memory is.
+//! The receives of an XRC target: those of the shared queue that each request names, in whose
+//! protection domain its memory is.
 
 use std::sync::{Arc, Weak};
 
@@ -67,7 +68,8 @@ impl Named {
 }
 
 impl Shell {
-    /// From now on receives and memory are those of queue `srq`, if a request names one; `false` when that is not there.
+    /// From now on receives and memory are those of queue `srq`, if a request names one; `false`
+    /// when that is not there.
     #[inline]
     pub(crate) fn turn_to(&mut self, srq: Option<u32>) -> bool {
         srq.is_none_or(|number| self.turn_to_queue(number))
@@ -98,7 +100,8 @@ impl Shell {
         self.named.is_some()
     }
 
-    /// Hands completed receives of a target to the queues they are of; `must_tell` hears of those whose program sleeps.
+    /// Hands completed receives of a target to the queues they are of; `must_tell` hears of those
+    /// whose program sleeps.
     pub(crate) fn deliver(&mut self, mut must_tell: impl FnMut(Arc<Srq>)) {
         let Some(Named { whose, batch, .. }) = &mut self.named else { return };
         let mut rest = &self.recvs_done[..];

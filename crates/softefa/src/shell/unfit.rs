@@ -55,8 +55,8 @@ impl Shell {
         }
     }
 
-    /// Tells user and sender that they have different keys. `is_certain` unless a single datagram may
-    /// just have been damaged; of somebody who has the same key all are.
+    /// Tells user and sender that they have different keys. `is_certain` unless a single datagram
+    /// may just have been damaged; of somebody who has the same key all are.
     fn tell_of_keys(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8], is_certain: bool) {
         let sealed = self.framing.sealed();
         let is_host_known = sealed.is_some_and(|sealed| sealed.has_heard_host(from));

@@ -16,7 +16,7 @@ use crate::wire::PathSockets;
 /// Immediate data is present (the engine carries the flags for us).
 const FLAG_IMM: u8 = 1;
 
-/// What a queue pair was made for, as far as transports differ.
+/// The purpose that a queue pair was made for, as far as transports differ.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SideInit {
     pub(crate) kind: QpKind,

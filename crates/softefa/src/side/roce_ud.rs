@@ -1,4 +1,5 @@
-//! Unreliable datagrams of RoCE v2: no engine, one packet each, 40 bytes of routing header before the payload.
+//! Unreliable datagrams of RoCE v2: no engine, one packet each, 40 bytes of routing header before
+//! the payload.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -56,7 +57,8 @@ impl RoceUdSide {
         Self { shell, queue: VecDeque::new(), numbers, current: None, mtu, path }
     }
 
-    /// Adds the datagram in slot `index` to the burst; one that cannot be sent stops the send queue.
+    /// Adds the datagram in slot `index` to the burst; one that cannot be sent stops the send
+    /// queue.
     fn push(&mut self, index: u32) {
         let (own_qkey, state) = (self.shell.attrs.qkey, self.shell.attrs.state);
         let Some(slot) = self.shell.sq.get_mut(index) else { return };
@@ -95,7 +97,8 @@ impl RoceUdSide {
         }
     }
 
-    /// The next receive whose memory can be written; others end with their own error instead of standing in the way.
+    /// The next receive whose memory can be written; others end with their own error instead of
+    /// standing in the way.
     fn next_receive(&mut self) -> Option<RecvWqe> {
         if self.shell.is_not_ready_on_purpose() {
             return None;
@@ -131,8 +134,8 @@ impl RoceUdSide {
         self.shell.trace_state(from, Some(to));
     }
 
-    /// Puts a datagram that came to address `to`, maybe a group's and sent by itself (RC-10.4), into the next posted
-    /// receive; why it cannot.
+    /// Puts a datagram that came to address `to`, maybe a group's and sent by itself (RC-10.4),
+    /// into the next posted receive; why it cannot.
     fn receive(
         &mut self,
         from: Ipv4Addr,
@@ -234,8 +237,8 @@ impl Side for RoceUdSide {
         unpolled == 0
     }
 
-    /// Datagrams that find no receive are lost: what is still in the kernel waits there until the program has posted
-    /// more.
+    /// Datagrams that find no receive are lost: what is still in the kernel waits there until the
+    /// program has posted more.
     fn has_enough(&self) -> bool {
         self.shell.receives_left() < MAX_PACKETS
     }

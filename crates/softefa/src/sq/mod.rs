@@ -21,7 +21,7 @@ pub(crate) use transfer::Transfer;
 pub(crate) const SGE_MAX: usize = 32;
 /// Inline bytes a device takes at most, over all profiles.
 pub(crate) const INLINE_MAX: usize = 512;
-/// So many entries and inline bytes have room in every slot: what an EFA takes.
+/// The entries and inline bytes that every slot has room for: what an EFA takes.
 const SHORT_SGES: usize = 2;
 const SHORT_INLINE_BYTES: usize = 32;
 
@@ -48,12 +48,12 @@ pub(crate) struct SendSlot {
     pub(crate) peer: Option<srd::PeerId>,
     /// Progress, when it is an RDMA operation.
     pub(crate) transfer: Transfer,
-    /// Why the bytes could not be supplied, once that happened.
+    /// The reason why the bytes could not be supplied, once that happened.
     pub(crate) fault: Option<Status>,
     /// Its bytes were gone when they were to be sent again (SRD-6.7).
     pub(crate) is_gone: bool,
     lkeys: [u32; SHORT_SGES],
-    /// Where the payload lies.
+    /// The pieces of memory in which the payload lies.
     pieces: [Piece; SHORT_SGES],
     piece_count: u8,
     /// The only piece is `inline`.
@@ -64,14 +64,14 @@ pub(crate) struct SendSlot {
     is_long: bool,
 }
 
-/// What is left of a work request when it ends.
+/// The remains of a work request when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) wr_id: u64,
     pub(crate) op: SendOp,
     pub(crate) len: u32,
     pub(crate) signaled: bool,
-    /// Why it failed whatever the engine says.
+    /// The reason why it failed, whatever the engine says.
     pub(crate) fault: Option<Status>,
     /// See [`SendSlot::is_gone`].
     pub(crate) is_gone: bool,
@@ -103,8 +103,8 @@ impl SendSlot {
         is_long: false,
     };
 
-    /// Takes `wr`, whose shape was checked: at most [`SGE_MAX`] entries or [`INLINE_MAX`] bytes, `len` in all.
-    /// Written in place: the slot is too long to be moved for each message.
+    /// Takes `wr`, whose shape was checked: at most [`SGE_MAX`] entries or [`INLINE_MAX`] bytes,
+    /// `len` in all. Written in place: the slot is too long to be moved for each message.
     fn take(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32, numbering: Numbering) {
         self.is_live = true;
         (self.wr_id, self.op, self.signaled, self.len) = (wr.wr_id, wr.op, signaled, len);
@@ -202,7 +202,7 @@ impl SendSlot {
         self.payload().iter().zip(lkeys).map(sge)
     }
 
-    /// Where the payload lies.
+    /// The pieces of memory in which the payload lies.
     #[inline]
     fn payload(&self) -> &[Piece] {
         if self.is_long {
@@ -224,12 +224,12 @@ pub(crate) struct SendQueue {
     numbering: Numbering,
     /// One for each slot, for work requests whose bytes others copy; none where that cannot be.
     leases: Box<[Lease]>,
-    /// How many of them were begun and not ended.
+    /// The number of leases that were begun and not ended.
     leased: u32,
 }
 
 impl SendQueue {
-    /// With `has_leases`, bytes of its work requests may be copied by others.
+    /// Makes a send queue. With `has_leases`, bytes of its work requests may be copied by others.
     pub(crate) fn new(depth: u32, has_leases: bool, numbering: Numbering) -> Self {
         let slots = Vec::with_capacity(depth as usize);
         let leases = (0..if has_leases { depth } else { 0 }).map(|_| Lease::new()).collect();
@@ -313,13 +313,13 @@ impl SendQueue {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
-    /// Where the payload of a work request lies.
+    /// Returns where the payload of a work request lies.
     #[inline]
     pub(crate) fn payload(&self, index: u32) -> impl Iterator<Item = Piece> + Clone {
         self.get(index).map_or(&[][..], SendSlot::payload).iter().copied()
     }
 
-    /// Where a part of the payload lies.
+    /// Returns where a part of the payload lies.
     #[inline]
     pub(crate) fn part(&self, index: u32, offset: u32, len: u32) -> Part<'_> {
         Part::new(self.get(index).map_or(&[][..], SendSlot::payload), offset, len)

@@ -19,7 +19,7 @@ pub(crate) struct Transfer {
     pub(crate) tail_sent: bool,
     /// The bytes are named, not sent.
     pub(crate) is_local: bool,
-    /// Why it will end with an error.
+    /// The reason why it will end with an error.
     pub(crate) failed: Option<Status>,
     /// Tells it from its predecessors in the slot.
     pub(crate) serial: u32,

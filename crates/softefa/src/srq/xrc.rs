@@ -1,5 +1,5 @@
-//! Shared receive queues of XRC: they belong to a domain, whose targets take their receives as peers name them, and have a
-//! completion queue of their own.
+//! Shared receive queues of XRC: they belong to a domain, whose targets take their receives as
+//! peers name them, and have a completion queue of their own.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -10,9 +10,9 @@ use crate::async_event::EventSource;
 use crate::completion::Completion;
 use crate::pd::Pd;
 
-/// Where the receives of a queue complete.
+/// The completion queue in which the receives of a queue complete.
 pub(crate) trait Outlet: Debug + Send + Sync {
-    /// What marks its completions there.
+    /// Returns the mark of its completions there.
     fn owner(&self) -> u16;
 
     /// Appends and empties `done`; whether the program sleeps and must be told.
@@ -40,7 +40,7 @@ impl XrcQueues {
     }
 }
 
-/// What only a queue of XRC has.
+/// The part that only a queue of XRC has.
 #[derive(Debug)]
 pub(super) struct InDomain {
     queues: Arc<XrcQueues>,
@@ -76,7 +76,7 @@ impl Srq {
         self.domain.is_some()
     }
 
-    /// What marks its completions; only of a queue of XRC.
+    /// Returns the mark of its completions; only of a queue of XRC.
     pub(crate) fn owner(&self) -> u16 {
         self.domain.as_ref().map_or(u16::MAX, |domain| domain.outlet.owner())
     }

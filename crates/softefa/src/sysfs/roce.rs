@@ -1,5 +1,5 @@
-//! The tree of a RoCE device. Programs read more of it than of an EFA's: NCCL, UCX, Mooncake, UCCL, eRPC, tools and
-//! exporters of counters.
+//! The tree of a RoCE device. Programs read more of it than of an EFA's: NCCL, UCX, Mooncake, UCCL,
+//! eRPC, tools and exporters of counters.
 
 use std::fs;
 use std::io;
@@ -12,10 +12,10 @@ use crate::interface::{self, Interface};
 
 /// Class of an Ethernet controller.
 const PCI_CLASS: &str = "0x020000";
-/// Where the kernel shows network interfaces.
+/// The directory in which the kernel shows network interfaces.
 const NET: &str = "/sys/class/net";
 
-/// What the device and its port say of themselves.
+/// Writes what the device and its port say of themselves.
 pub(super) fn write_node(
     ib: &Path,
     profile: Profile,

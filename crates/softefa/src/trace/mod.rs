@@ -15,7 +15,7 @@ use crate::completion::Sender;
 use crate::host;
 
 pub use crate::config::trace::{TraceEvent, TraceSpec, TraceTarget};
-pub use packet::{Said, said_of};
+pub use packet::{TraceLine, trace_lines};
 
 pub(crate) use crate::config::trace::Events;
 pub(crate) use sink::Sink;

@@ -8,37 +8,38 @@ use super::TraceEvent;
 use super::words::{AckText, FlagNames, op_name};
 use crate::capture::{Fate, Protocol, Record};
 
-/// One line of a trace without its first columns.
+/// A line of a trace without its first columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct TraceLine {
     /// The event.
     pub event: TraceEvent,
     /// Its keys and values.
     pub text: String,
 }
 
-impl Said {
+impl TraceLine {
     fn new(event: TraceEvent, text: String) -> Self {
         Self { event, text }
     }
 }
 
-/// What the trace of the device that recorded this packet says of it, as far as the packet tells. Whether a packet of
-/// RoCE was sent before stands in its number only, so that it is a transmission here.
+/// Returns the lines that the trace of the device would have of this packet, as far as the packet
+/// tells. Whether a packet of RoCE was sent before stands in its number only, so that it is a
+/// transmission here.
 #[must_use]
-pub fn said_of(record: &Record) -> Vec<Said> {
-    let mut said = match record.protocol {
+pub fn trace_lines(record: &Record) -> Vec<TraceLine> {
+    let mut lines = match record.protocol {
         Protocol::Srd => of_srd(record),
         Protocol::Roce => of_roce(record).into_iter().collect(),
     };
     if record.fate == Fate::LostOnPurpose {
-        let what = said.first().map(|said| format!(" {}", said.text)).unwrap_or_default();
-        said.push(Said::new(TraceEvent::Fault, format!("is=dealt fault_lost=1{what}")));
+        let what = lines.first().map(|line| format!(" {}", line.text)).unwrap_or_default();
+        lines.push(TraceLine::new(TraceEvent::Fault, format!("is=dealt fault_lost=1{what}")));
     }
-    said
+    lines
 }
 
-fn of_srd(record: &Record) -> Vec<Said> {
+fn of_srd(record: &Record) -> Vec<TraceLine> {
     let Ok(common) = Header::parse(&record.bytes) else { return Vec::new() };
     let (path, is_sent) = (common.path.0, record.fate != Fate::Received);
     match common.kind {
@@ -47,7 +48,7 @@ fn of_srd(record: &Record) -> Vec<Said> {
         kind => {
             let event = if is_sent { TraceEvent::Transmit } else { TraceEvent::Receive };
             let name = format!("{kind:?}").to_uppercase();
-            return vec![Said::new(event, format!("op={name} path={path}"))];
+            return vec![TraceLine::new(event, format!("op={name} path={path}"))];
         }
     }
     let Ok(datagram) = wire::Datagram::parse(common, &record.bytes, record.len.into()) else {
@@ -62,25 +63,28 @@ fn of_srd(record: &Record) -> Vec<Said> {
         };
         let (op, psn, len, flags) =
             (op_name(data.op), data.psn.0, data.len, FlagNames(common.flags));
-        said.push(Said::new(
+        said.push(TraceLine::new(
             event,
             format!("op={op} psn={psn} path={path} len={len} flags={flags}"),
         ));
     }
     if let Some(ack) = datagram.ack {
         let dir = if is_sent { "out" } else { "in" };
-        said.push(Said::new(TraceEvent::Ack, format!("dir={dir} path={path} {}", AckText(ack))));
+        said.push(TraceLine::new(
+            TraceEvent::Ack,
+            format!("dir={dir} path={path} {}", AckText(ack)),
+        ));
     }
     said
 }
 
-fn of_ud(record: &Record, is_sent: bool) -> Option<Said> {
+fn of_ud(record: &Record, is_sent: bool) -> Option<TraceLine> {
     let UdRepr { path, len, .. } = UdRepr::parse(&record.bytes, record.len.into()).ok()?;
     let event = if is_sent { TraceEvent::Transmit } else { TraceEvent::Receive };
-    Some(Said::new(event, format!("op=UD_SEND path={} len={len}", path.0)))
+    Some(TraceLine::new(event, format!("op=UD_SEND path={} len={len}", path.0)))
 }
 
-fn of_roce(record: &Record) -> Option<Said> {
+fn of_roce(record: &Record) -> Option<TraceLine> {
     let headers = Headers::parse(&record.bytes).ok()?;
     let is_sent = record.fate != Fate::Received;
     let event = if is_sent { TraceEvent::Transmit } else { TraceEvent::Receive };
@@ -93,7 +97,7 @@ fn of_roce(record: &Record) -> Option<Said> {
         let around = headers.len() + usize::from(headers.bth.pad) + rc::wire::icrc::LEN;
         text += &format!(" len={}", usize::from(record.len).saturating_sub(around));
     }
-    Some(Said::new(event, text))
+    Some(TraceLine::new(event, text))
 }
 
 #[cfg(test)]
@@ -122,10 +126,10 @@ mod tests {
         };
         let mut bytes = [0; UdRepr::LEN];
         repr.emit(&mut bytes);
-        let said = said_of(&record(bytes.to_vec(), Fate::LostOnPurpose, Protocol::Srd));
+        let said = trace_lines(&record(bytes.to_vec(), Fate::LostOnPurpose, Protocol::Srd));
         let text = "op=UD_SEND path=3 len=0";
-        let sent = Said::new(TraceEvent::Transmit, text.to_owned());
-        let lost = Said::new(TraceEvent::Fault, format!("is=dealt fault_lost=1 {text}"));
+        let sent = TraceLine::new(TraceEvent::Transmit, text.to_owned());
+        let lost = TraceLine::new(TraceEvent::Fault, format!("is=dealt fault_lost=1 {text}"));
         assert_eq!(said, [sent, lost]);
     }
 
@@ -133,7 +137,7 @@ mod tests {
     fn bytes_of_others_say_nothing() {
         for protocol in [Protocol::Srd, Protocol::Roce] {
             for bytes in [vec![], vec![0xff; 80], vec![0x10; 5]] {
-                assert_eq!(said_of(&record(bytes, Fate::Sent, protocol)), []);
+                assert_eq!(trace_lines(&record(bytes, Fate::Sent, protocol)), []);
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Words for what stands in the headers of a datagram, in traces of devices and of captured packets alike.
+//! Words for what stands in the headers of a datagram, in traces of devices and of captured packets
+//! alike.
 
 use std::fmt::{self, Display};
 
@@ -44,7 +45,7 @@ impl Display for FlagNames {
     }
 }
 
-/// What an acknowledgement says.
+/// The contents of an acknowledgement as text.
 pub(crate) struct AckText<'a>(pub(crate) AckView<'a>);
 
 impl Display for AckText<'_> {

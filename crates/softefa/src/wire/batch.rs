@@ -19,12 +19,14 @@ const COPY_BYTES: usize = 512;
 pub(crate) enum Via {
     /// By this path, or any faster way to the same queue pair.
     Path(u16),
-    /// As [`Via::Path`], and through the ring of a sleeper, who is called for many at once (SRD-12.5).
+    /// As [`Via::Path`], and through the ring of a sleeper, who is called for many at once
+    /// (SRD-12.5).
     Stream(u16),
     /// As [`Via::Stream`], and only through the ring, because no network may carry it: it is too
     /// long, or not sealed. Where no ring takes it, it is lost.
     Memory(u16),
-    /// As [`Via::Path`], and rather late than never: what nobody sends again waits for room in a ring.
+    /// As [`Via::Path`], and rather late than never: what nobody sends again waits for room in a
+    /// ring.
     Patient(u16),
     /// By this path and through the kernel, which knows when nobody is there.
     Kernel(u16),
@@ -32,7 +34,8 @@ pub(crate) enum Via {
     Behind(u16),
     /// Through the queue pair's own socket, which hears of no refusals.
     ///
-    /// What strangers are answered goes there. Their address may be a lie, and to be told so costs as much as the answer.
+    /// What strangers are answered goes there. Their address may be a lie, and to be told so costs
+    /// as much as the answer.
     OwnSocket,
 }
 
@@ -142,8 +145,9 @@ impl Batch {
         payload_len <= self.copy_bytes
     }
 
-    /// Adds a datagram of `header`, which are all its headers, and the payload at `payload`; returns
-    /// its place. Adds nothing when the payload is short, so that it is copied, and [`Gone`].
+    /// Adds a datagram of `header`, which are all its headers, and the payload at `payload`;
+    /// returns its place. Adds nothing when the payload is short, so that it is copied, and
+    /// [`Gone`].
     ///
     /// The payload must stay where it is until the batch is sent; the adapter guarantees it by
     /// sending before it gives up the lock of the queue pair that posted it.
@@ -243,8 +247,8 @@ impl Batch {
 }
 
 impl Packet {
-    /// Appends the first `max` bytes of the datagram, whose batch has `pieces`, to `bytes`; zeroes for
-    /// what has been unmapped since it was sent.
+    /// Appends the first `max` bytes of the datagram, whose batch has `pieces`, to `bytes`; zeroes
+    /// for what has been unmapped since it was sent.
     pub(super) fn copy(&self, pieces: &[Piece], max: usize, bytes: &mut Vec<u8>) {
         let mut left = max;
         for piece in &pieces[self.iov_start..self.iov_end] {

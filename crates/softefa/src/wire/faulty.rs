@@ -14,7 +14,8 @@ use crate::framing::{Framing, Layout};
 use crate::memory::Piece;
 use crate::status::Status;
 
-/// Bytes of a datagram that are copied into the batch it leaves in; the rest is short, too, or named.
+/// Bytes of a datagram that are copied into the batch it leaves in; the rest is short, too, or
+/// named.
 const HEAD_BYTES: usize = 320;
 
 /// A copy that leaves later. Ordered by time, then by the order of arrival.
@@ -198,7 +199,8 @@ impl Wire for Faulty {
 
     fn set_faults(&mut self, now: Instant, faults: &mut Option<DatagramFaults>) -> bool {
         self.faults = faults.take();
-        // What was held back for longer than the fault has lasted would come when nobody thinks of it any more.
+        // What was held back for longer than the fault has lasted would come when nobody thinks of
+        // it any more.
         let held = std::mem::take(&mut self.held).into_sorted_vec();
         let hurried = held.into_iter().rev().zip(0..).map(|(Reverse(held), serial)| {
             let due = held.due.min(now);

@@ -1,4 +1,5 @@
-//! UDP behind a gateway: datagrams go to the network as they are, and come in the gateway's envelopes.
+//! UDP behind a gateway: datagrams go to the network as they are, and come in the gateway's
+//! envelopes.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -12,8 +13,8 @@ use super::{Batch, Run, Sent, Wire};
 use crate::gateway::{ENVELOPE_LEN, Gateway, Seat, SeatKind};
 use crate::say::say;
 
-/// Bytes that are left of a stranger's datagram: fewer than any packet has, so that it is counted and dropped as one
-/// that cannot be read.
+/// Bytes that are left of a stranger's datagram: fewer than any packet has, so that it is counted
+/// and dropped as one that cannot be read.
 const STUB_LEN: usize = 1;
 
 /// The socket of a queue pair, and its seat at the gateway. The seat is given up first.

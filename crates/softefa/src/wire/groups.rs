@@ -1,7 +1,8 @@
-//! The multicast groups of a queue pair: a socket for each, beside the one that its number leads to (RC-10.3).
+//! The multicast groups of a queue pair: a socket for each, beside the one that its number leads to
+//! (RC-10.3).
 //!
-//! The kernel knows the members of a group: each of their sockets gets a copy of what is sent to the group
-//! on the link of its device, and is forgotten with its process.
+//! The kernel knows the members of a group: each of their sockets gets a copy of what is sent to
+//! the group on the link of its device, and is forgotten with its process.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -73,7 +74,8 @@ impl Groups {
         Some(self.joined.swap_remove(at).socket)
     }
 
-    /// The place for what comes, to be given back: the caller works on it while the rest stays here.
+    /// The place for what comes, to be given back: the caller works on it while the rest stays
+    /// here.
     pub(crate) fn take_buffer(&mut self) -> Box<[u8]> {
         std::mem::take(&mut self.buffer)
     }

@@ -138,12 +138,14 @@ pub(crate) trait Wire: Send {
         false
     }
 
-    /// From now on whatever comes makes the socket readable; whether something has come that does not.
+    /// From now on whatever comes makes the socket readable; whether something has come that does
+    /// not.
     fn sleep(&mut self) -> bool {
         false
     }
 
-    /// The socket was read since [`Wire::sleep`], and will not tell of what comes next: it must sleep again.
+    /// The socket was read since [`Wire::sleep`], and will not tell of what comes next: it must
+    /// sleep again.
     fn was_called(&self) -> bool {
         false
     }
@@ -161,8 +163,8 @@ pub(crate) trait Wire: Send {
         false
     }
 
-    /// Bytes that a ring to the queue pair at `to` takes now of what would otherwise leave by `via`;
-    /// 0 where datagrams must stay as the network has them.
+    /// Bytes that a ring to the queue pair at `to` takes now of what would otherwise leave by
+    /// `via`; 0 where datagrams must stay as the network has them.
     fn ring_room_bytes(&mut self, _to: SocketAddrV4, _via: Via) -> usize {
         0
     }
@@ -173,7 +175,8 @@ pub(crate) trait Wire: Send {
     /// From now on everything goes through the kernel.
     fn leave_rings(&mut self) {}
 
-    /// From now on `faults` are dealt, which are taken out of it, or none; `false` of a wire that deals none.
+    /// From now on `faults` are dealt, which are taken out of it, or none; `false` of a wire that
+    /// deals none.
     fn set_faults(&mut self, _now: Instant, _faults: &mut Option<DatagramFaults>) -> bool {
         false
     }

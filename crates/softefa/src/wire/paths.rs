@@ -52,7 +52,8 @@ impl PathSockets {
         Ok(Arc::new(Self { sockets, ports, quotes, quote_count, unsegmented }))
     }
 
-    /// What is sent to multicast groups goes to the link of `addr`; of loopback, which has no route there, too.
+    /// What is sent to multicast groups goes to the link of `addr`; of loopback, which has no route
+    /// there, too.
     pub(crate) fn lead_to_groups(&self, addr: Ipv4Addr) -> io::Result<()> {
         self.sockets.iter().try_for_each(|socket| {
             send_to_groups_from(socket, addr)?;

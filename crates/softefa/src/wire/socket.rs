@@ -10,7 +10,8 @@ use libc::c_int;
 
 use crate::descriptor::with_descriptor;
 
-/// Socket buffer asked for, each way; the kernel grants what `net.core.rmem_max` and `wmem_max` allow.
+/// Socket buffer asked for, each way; the kernel grants what `net.core.rmem_max` and `wmem_max`
+/// allow.
 pub const SOCKET_BUFFER_BYTES: c_int = 4 << 20;
 /// Bytes kept of a datagram that a peer's kernel refused: enough for the headers of any transport.
 pub(crate) const QUOTE_BYTES: usize = 320;
@@ -214,8 +215,8 @@ pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
 /// As [`receive_train`], and asks the kernel where the datagrams end, for those that do not say it.
 pub(super) fn receive_segmented(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
     let mut control = Control([0; 256]);
-    // SAFETY: every pointer in `message` outlives the call and has the length given; the kernel leaves valid
-    // control messages, of which only those with an int are read.
+    // SAFETY: every pointer in `message` outlives the call and has the length given; the kernel
+    // leaves valid control messages, of which only those with an int are read.
     unsafe {
         let mut name: libc::sockaddr_in = zeroed();
         let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -273,8 +274,8 @@ pub(super) fn read_error(fd: RawFd) -> Option<(Quote, bool)> {
     Some((quote, refused))
 }
 
-// Not the C library's: those are cancellation points, and a thread that is cancelled in the midst of a
-// turn would keep the lock of its queue pair. Each is as the system call of its name.
+// Not the C library's: those are cancellation points, and a thread that is cancelled in the midst
+// of a turn would keep the lock of its queue pair. Each is as the system call of its name.
 
 unsafe fn sendto(
     fd: RawFd,

@@ -33,8 +33,8 @@ const BUFFER_BYTES: usize = 1 << 16;
 const MAX_RUN_BYTES: usize = 65_000;
 /// Bytes of a held datagram that are copied into the batch it leaves in.
 const HEAD_BYTES: usize = 320;
-/// How long datagrams wait before a socket without room is tried again: what a link of 10 Gbit/s takes
-/// for 64 KiB.
+/// How long datagrams wait before a socket without room is tried again: what a link of 10 Gbit/s
+/// takes for 64 KiB.
 const BLOCKED_NS: u64 = 50_000;
 
 /// A datagram that found no room in its socket.
@@ -331,8 +331,8 @@ impl UdpWire {
         self.next_release = Some(now.plus_ns(BLOCKED_NS));
     }
 
-    /// Sends held datagrams, one by one because a train may be longer than the queue below; how many
-    /// of how many are gone.
+    /// Sends held datagrams, one by one because a train may be longer than the queue below; how
+    /// many of how many are gone.
     fn send_held(&mut self, now: Instant, sent: &mut Sent) -> (usize, usize) {
         let mut batch = Batch::new(&Framing::Done, HEAD_BYTES, 0);
         for Held { to, via, bytes } in self.held.iter().take(MAX_PACKETS) {

@@ -163,7 +163,8 @@ impl Attacker {
         }
     }
 
-    /// Whom a datagram says that it is from: the live peer, an invented number, the socket's own, 0.
+    /// Whom a datagram says that it is from: the live peer, an invented number, the socket's
+    /// own, 0.
     fn source(&mut self, at: usize, victim: usize) -> u16 {
         let own = self.sockets[at].local_addr().map_or(0, |addr| addr.port());
         let Self { forge, qpns, .. } = self;
@@ -198,8 +199,8 @@ impl Attacker {
         assert!(sent > 0, "{}", std::io::Error::last_os_error());
     }
 
-    /// A train that the victim's system hands over in one piece. Each of its datagrams is another one, cut
-    /// or padded to one length, which may not be the one that the first of them says.
+    /// A train that the victim's system hands over in one piece. Each of its datagrams is another
+    /// one, cut or padded to one length, which may not be the one that the first of them says.
     fn train(&mut self, at: usize, victim: usize) {
         let segment = self.forge.dice.pick(&[1, 12, 24, 44, 52, 64, 76, 100, 320, 900]);
         let dst = self.forge.dice.pick(&self.qpns[victim]);

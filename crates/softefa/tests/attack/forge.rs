@@ -46,8 +46,8 @@ impl Dice {
         }
     }
 
-    /// A guess of the queue key. The highest bit is that of the victims' keys: were it guessed, too, one
-    /// run of ten million in 430 would get in.
+    /// A guess of the queue key. The highest bit is that of the victims' keys: were it guessed,
+    /// too, one run of ten million in 430 would get in.
     pub(crate) fn key(&mut self) -> u32 {
         match self.below(4) {
             0 => self.pick(&KEYS),

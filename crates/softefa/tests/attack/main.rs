@@ -1,10 +1,10 @@
-//! A process of another user sends whatever may do harm to live traffic of which every byte and every
-//! completion is checked: nothing it sends is taken, nothing ends, memory stays.
+//! A process of another user sends whatever may do harm to live traffic of which every byte and
+//! every completion is checked: nothing it sends is taken, nothing ends, memory stays.
 //!
 //! `make attack` sends ten million datagrams at each kind of traffic and prints a table. Another
-//! seed: `SOFTEFA_SEED`; so many datagrams: `SOFTEFA_ATTACK_DATAGRAMS`;
-//! one kind of traffic: `SOFTEFA_ATTACK_TRAFFIC=send`, `rdma` or `ud`; one mode: `SOFTEFA_ATTACK_MODE=clear`,
-//! `sealed`, `udp` or `memory`.
+//! seed: `SOFTEFA_SEED`; so many datagrams: `SOFTEFA_ATTACK_DATAGRAMS`; one kind of traffic:
+//! `SOFTEFA_ATTACK_TRAFFIC=send`, `rdma` or `ud`; one mode: `SOFTEFA_ATTACK_MODE=clear`, `sealed`,
+//! `udp` or `memory`.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -26,7 +26,7 @@ use attacker::{Deeds, Orders, Style};
 use softefa::counters::Counter;
 use softefa::seal::SealKey;
 use softefa::{CompletionOp, Config, QpKind, WireChoice};
-use table::{Rate, Row, resident_bytes};
+use table::{AttackResult, Rate, resident_bytes};
 use victims::{Traffic, Victims};
 
 /// Makes this program the attacker, with what it is told.
@@ -91,7 +91,7 @@ struct Attack {
 }
 
 impl Attack {
-    fn run(&self, test: &str) -> Row {
+    fn run(&self, test: &str) -> AttackResult {
         let Self { traffic, style, datagrams, seed, .. } = *self;
         // Addresses of this attack alone: the attacker must not meet other programs.
         let net = 0x7F40_0000 | ((std::process::id() << 8) & 0x3F_FF00) | (self.place << 1);
@@ -133,7 +133,7 @@ impl Attack {
             Style::Mixed => format!("{traffic:?}").to_uppercase(),
             Style::Guesses { .. } => format!("{traffic:?} keys").to_uppercase(),
         };
-        Row { name, mode: self.mode, deeds, counts, calm, attacked, rss, rss_after }
+        AttackResult { name, mode: self.mode, deeds, counts, calm, attacked, rss, rss_after }
     }
 }
 

@@ -27,7 +27,7 @@ impl Rate {
 }
 
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct AttackResult {
     pub(crate) name: String,
     pub(crate) mode: &'static str,
     pub(crate) deeds: Deeds,
@@ -39,14 +39,14 @@ pub(crate) struct Row {
 }
 
 /// Prints a line for each attack. What was accepted is 0, else the run has ended.
-pub(crate) fn print(rows: &[Row]) {
+pub(crate) fn print(rows: &[AttackResult]) {
     println!(
         "| attack on | mode | datagrams | per second | received and dropped | lost, queue full | answered | left without an answer | \
          challenges answered by the attacker | accepted | sent again | goodput before, MB/s | during | ratio | RSS before, MiB | after |"
     );
     println!("|{}", "---|".repeat(16));
     for row in rows {
-        let Row { name, mode, deeds, counts, calm, attacked, .. } = row;
+        let AttackResult { name, mode, deeds, counts, calm, attacked, .. } = row;
         let per_second = deeds.sent as f64 / attacked.took.as_secs_f64();
         let (before, during) = (calm.per_second() / 1e6, attacked.per_second() / 1e6);
         let [rss, rss_after] =

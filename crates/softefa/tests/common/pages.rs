@@ -32,8 +32,8 @@ impl Pages {
         }
     }
 
-    /// The addresses stay taken: else the next stack or heap of another thread would get them, and the
-    /// pages could be read again.
+    /// The addresses stay taken: else the next stack or heap of another thread would get them, and
+    /// the pages could be read again.
     pub fn unmap(self) {
         let taken = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         // SAFETY: nobody has a reference into it, and all of it is a mapping of ours.

@@ -51,8 +51,8 @@ impl Dice {
     }
 }
 
-/// What the peer writes, what it only reads, buffers of work requests, and of receives: each begins at a place in
-/// the memory of a side.
+/// What the peer writes, what it only reads, buffers of work requests, and of receives: each begins
+/// at a place in the memory of a side.
 const TARGET: usize = 0;
 const CONSTANT: usize = 1 << 16;
 const LOCAL: usize = 1 << 17;
@@ -223,7 +223,8 @@ impl Lane {
         self.posted.push_back(Posted { id, op, slot, is_signaled, is_of_target, len, brings });
     }
 
-    /// What `op` brings when all before it have been done, and whether it is a READ of what changes.
+    /// What `op` brings when all before it have been done, and whether it is a READ of what
+    /// changes.
     fn model(&mut self, op: SendOp, bytes: &[u8]) -> (Vec<u8>, bool) {
         let len = bytes.len() as u32;
         let mut message = |op, imm, bytes| self.messages.push_back(Message { op, imm, len, bytes });

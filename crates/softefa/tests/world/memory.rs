@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use softefa::{Access, Mr, Pd, Sge};
 
-use super::{Place, pick_of};
+use super::{RegionSpan, pick_of};
 
 const SLOTS: usize = 8;
 const SLOT_BYTES: usize = 64 << 10;
@@ -85,24 +85,24 @@ impl Memory {
     }
 
     /// Address and key, mostly of a region of `pd`.
-    pub(super) fn address(&self, pd: &Arc<Pd>, place: Place) -> (u64, u32) {
+    pub(super) fn address(&self, pd: &Arc<Pd>, place: RegionSpan) -> (u64, u32) {
         let fits = |region: &Region| region.is_live && Arc::ptr_eq(&region.pd, pd);
         let region = pick_of(&self.regions, place.region, fits);
         (region.mr.addr().wrapping_add(u64::from(place.at)), region.mr.rkey() ^ place.wrong_key)
     }
 
-    pub(super) fn sge(&self, pd: &Arc<Pd>, place: Place) -> Sge {
+    pub(super) fn sge(&self, pd: &Arc<Pd>, place: RegionSpan) -> Sge {
         let (addr, lkey) = self.address(pd, place);
         Sge { addr, len: place.len, lkey }
     }
 
     /// A place where queue pairs of `pd` may receive.
-    pub(super) fn whole_of(&mut self, pd: &Arc<Pd>) -> Place {
+    pub(super) fn whole_of(&mut self, pd: &Arc<Pd>) -> RegionSpan {
         let fits = |region: &Region| region.is_live && Arc::ptr_eq(&region.pd, pd);
         if !self.regions.iter().any(fits) {
             self.register(pd, 0, 7);
         }
-        Place { region: 0, at: 0, len: 8_968, wrong_key: 0 }
+        RegionSpan { region: 0, at: 0, len: 8_968, wrong_key: 0 }
     }
 
     /// Nothing changed that was not registered.

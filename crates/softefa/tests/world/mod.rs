@@ -22,9 +22,9 @@ const RQ_DEPTH: u32 = 128;
 /// Receives that wait on each queue pair at the end.
 const READY: usize = 8;
 
-/// Part of a region, or beside it.
+/// A span of a region; it may reach beyond it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RegionSpan {
     pub(crate) region: u8,
     pub(crate) at: u32,
     pub(crate) len: u32,
@@ -42,8 +42,8 @@ pub(crate) enum Call {
     Deregister { region: u8 },
     CreateAh { pd: u8, host: u8 },
     DestroyAh { ah: u8 },
-    Send { qp: u8, to: u8, ah: u8, op: u8, local: Place, remote: Place, flags: u8 },
-    Recv { qp: u8, local: Place, entries: u8 },
+    Send { qp: u8, to: u8, ah: u8, op: u8, local: RegionSpan, remote: RegionSpan, flags: u8 },
+    Recv { qp: u8, local: RegionSpan, entries: u8 },
     Poll { max: u8 },
 }
 
@@ -182,7 +182,14 @@ impl World {
         }
     }
 
-    fn send(&mut self, (qp, to, ah): (u8, u8, u8), op: u8, local: Place, remote: Place, flags: u8) {
+    fn send(
+        &mut self,
+        (qp, to, ah): (u8, u8, u8),
+        op: u8,
+        local: RegionSpan,
+        remote: RegionSpan,
+        flags: u8,
+    ) {
         let Some(qp) = pick(&self.qps, qp) else { return };
         let ah = pick_of(&self.ahs, ah, |(_, pd)| Arc::ptr_eq(pd, qp.pd()));
         let has = |bit: u8| flags & 1 << bit != 0;
@@ -230,7 +237,7 @@ impl World {
         }
     }
 
-    fn recv(&mut self, qp: u8, local: Place, entries: u8) {
+    fn recv(&mut self, qp: u8, local: RegionSpan, entries: u8) {
         let Some(qp) = pick(&self.qps, qp) else { return };
         let sge = self.memory.sge(qp.pd(), local);
         let sges = vec![sge; usize::from(entries)];

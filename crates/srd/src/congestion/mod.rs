@@ -6,7 +6,7 @@ mod fixed;
 use crate::{Config, CongestionKind, Instant};
 use core::fmt::Debug;
 
-/// What one acknowledgement tells the window.
+/// The news that one acknowledgement has for the window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckSample {
     pub(crate) now: Instant,

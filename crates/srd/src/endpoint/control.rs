@@ -38,8 +38,8 @@ impl Endpoint {
         }
     }
 
-    /// Hands the news to the current connection toward `from`, if it has this token: only who has read
-    /// our datagrams can name it.
+    /// Hands the news to the current connection toward `from`, if it has this token: only who has
+    /// read our datagrams can name it.
     fn tell(
         &mut self,
         now: Instant,

@@ -15,17 +15,17 @@ const WRONG_MAX: u8 = 2;
 /// Wrong keys that are remembered.
 const KEYS: usize = 64;
 
-/// Where the wrong keys of an address are counted.
+/// The bucket in which the wrong keys of an address are counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket(usize);
 
 impl Bucket {
-    /// That of an address with a context: nobody else can prove to have it.
+    /// Returns the bucket of an address with a context: nobody else can prove to have it.
     pub(super) fn of_peer(number: u64) -> Self {
         Self(MACHINES * BUCKETS + number as usize % BUCKETS)
     }
 
-    /// That of another address, by numbers of its machine and of itself.
+    /// Returns the bucket of another address, by numbers of its machine and of itself.
     pub(super) fn of_stranger(machine: u64, number: u64) -> Self {
         Self(machine as usize % MACHINES * BUCKETS + number as usize % BUCKETS)
     }

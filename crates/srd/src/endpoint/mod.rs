@@ -86,8 +86,8 @@ impl Shared {
 impl Endpoint {
     /// An endpoint for queue pair `qpn`.
     ///
-    /// `seed` feeds what strangers must not guess and all random choices; its numbers must never have
-    /// been used before. Endpoints with the same settings can share them ([`Arc`]).
+    /// `seed` feeds what strangers must not guess and all random choices; its numbers must never
+    /// have been used before. Endpoints with the same settings can share them ([`Arc`]).
     #[must_use]
     pub fn new(config: impl Into<Arc<Config>>, qpn: u16, seed: Seed) -> Self {
         let (rng, secret) = (seed.rng(), seed.secret());
@@ -181,9 +181,10 @@ impl Endpoint {
     /// Takes a datagram from `from_host`. `header` holds at least its protocol headers and may
     /// hold all of it; `datagram_len` is its full length in bytes.
     ///
-    /// When the result names an [`Arrival`](crate::Arrival), answer it with [`Endpoint::accept`]
-    /// or [`Endpoint::reject`] before the next datagram; a message not answered by then counts as
-    /// never received. (Sending in between is fine: an answer may be on its way before it.) Call [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`] after a batch.
+    /// When the result names an [`Arrival`](crate::Arrival), answer it with [`Endpoint::accept`] or
+    /// [`Endpoint::reject`] before the next datagram; a message not answered by then counts as
+    /// never received. (Sending in between is fine: an answer may be on its way before it.) Call
+    /// [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`] after a batch.
     ///
     /// # Errors
     /// The reason why the datagram was not used; it was counted, and nothing else need be done
@@ -266,8 +267,8 @@ impl Endpoint {
         }
     }
 
-    /// When [`Endpoint::handle_timeout`] must be called next; `None` when nothing waits for time.
-    /// It may name an instant at which nothing turns out to be due. Ask again after any other
+    /// Returns when [`Endpoint::handle_timeout`] must be called next; `None` when nothing waits for
+    /// time. It may name an instant at which nothing turns out to be due. Ask again after any other
     /// call.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -363,15 +364,15 @@ impl Endpoint {
         &self.shared.stats
     }
 
-    /// What is known of a path toward `peer`; `None` when nothing was sent over it yet.
+    /// Returns what is known of a path toward `peer`; `None` when nothing was sent over it yet.
     #[must_use]
     pub fn path_stats(&self, peer: PeerId, path: PathId) -> Option<PathStats> {
         self.peers.get(peer)?.send.paths().stats(path)
     }
 
-    /// What is known of the first paths toward all peers, as many as `totals` has, and how many peers there are. Packets
-    /// are sums, the round-trip time is that toward the peer with most packets on the path. Of many peers the first 64
-    /// count, so that it takes as long as theirs.
+    /// Fills `totals` with what is known of the first paths toward all peers, and returns how many
+    /// peers there are. Packets are sums, the round-trip time is that toward the peer with most
+    /// packets on the path. Of many peers the first 64 count, so that it takes as long as theirs.
     pub fn path_totals(&self, totals: &mut [PathStats]) -> usize {
         totals.fill(PathStats::default());
         let mut most = [0; u8::MAX as usize + 1];
@@ -404,8 +405,8 @@ impl Endpoint {
         self.peers.get(peer).map(Peer::memory_bytes)
     }
 
-    /// Bytes of memory the endpoint takes, but for events that were not polled. Takes time in proportion
-    /// to the peers.
+    /// Bytes of memory the endpoint takes, but for events that were not polled. Takes time in
+    /// proportion to the peers.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.heap_bytes()

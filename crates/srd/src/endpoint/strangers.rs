@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 struct Allowance {
     /// At once, and waiting to be sent.
     burst: usize,
-    /// Time in which one more is earned. An answer costs a system call: who asks without end must not
-    /// take the time of live traffic.
+    /// Time in which one more is earned. An answer costs a system call: who asks without end must
+    /// not take the time of live traffic.
     interval_ns: u64,
 }
 
@@ -191,8 +191,8 @@ impl Endpoint {
         Ok(index)
     }
 
-    /// Whether an opening has the queue key and all the proof that it needs; what its sender is told when
-    /// not.
+    /// Whether an opening has the queue key and all the proof that it needs; what its sender is
+    /// told when not.
     fn judge(
         &mut self,
         now: Instant,

@@ -35,8 +35,8 @@ impl Dedup {
         self.end.ahead_of(self.cum) as u32
     }
 
-    /// How far `psn`, which is not consumed, is behind the highest consumed number; 0 when it is
-    /// not.
+    /// Returns how far `psn`, which is not consumed, is behind the highest consumed number; 0 when
+    /// it is not.
     #[inline]
     pub(crate) fn behind(&self, psn: Psn) -> u32 {
         self.end.ahead_of(psn).max(1) as u32 - 1

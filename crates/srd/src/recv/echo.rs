@@ -40,7 +40,7 @@ impl Echoes {
         self.last.path
     }
 
-    /// When the latest packet arrived, [`Instant::ZERO`] before the first.
+    /// Returns when the latest packet arrived, [`Instant::ZERO`] before the first.
     pub(super) fn last_at(&self) -> Instant {
         self.last.at
     }

@@ -176,7 +176,7 @@ impl RecvHalf {
         self.schedule == Schedule::Due
     }
 
-    /// When a held acknowledgement is due.
+    /// Returns when a held acknowledgement is due.
     #[inline]
     pub(crate) fn ack_deadline(&self) -> Option<Instant> {
         match self.schedule {

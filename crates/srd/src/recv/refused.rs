@@ -15,8 +15,8 @@ pub(crate) enum Room {
     Held,
     /// Up to the most of one list.
     Free,
-    /// In any case: it is the sender's oldest number, and the list cannot become shorter before that is
-    /// answered. There is only one such.
+    /// In any case: it is the sender's oldest number, and the list cannot become shorter before
+    /// that is answered. There is only one such.
     Needed,
 }
 

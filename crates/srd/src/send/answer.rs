@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::wire::{AckView, DropRange};
 use crate::{DropReason, MsgId, Psn, Status};
 
-/// What one acknowledgement block settled.
+/// The effect of one acknowledgement block.
 #[derive(Debug, Default)]
 pub(super) struct Settled {
     bytes: u64,

@@ -321,7 +321,7 @@ impl SendHalf {
         }
     }
 
-    /// When this direction must be looked at again, [`Instant::FAR`] for never.
+    /// Returns when this direction must be looked at again, [`Instant::FAR`] for never.
     #[inline]
     pub(crate) fn deadline(&mut self, now: Instant, config: &Config) -> Instant {
         let mut at = self.rnr.until.unwrap_or(Instant::FAR);

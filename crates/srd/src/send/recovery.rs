@@ -108,7 +108,7 @@ impl SendHalf {
         self.rtt.rto_ns(config.rto_floor_ns) << self.recovery.silences.min(max)
     }
 
-    /// When the oldest transmission counts as lost, unless it is answered before.
+    /// Returns when the oldest transmission counts as lost, unless it is answered before.
     pub(super) fn loss_deadline(&mut self, config: &Config) -> Option<Instant> {
         let (_, tx) = self.oldest_open()?;
         if tx < self.recovery.answered_tx {
@@ -122,8 +122,8 @@ impl SendHalf {
         Some(since.plus_ns(self.silence_ns(config)))
     }
 
-    /// A host that slept through its own timer has neither asked again nor listened: that time is not the
-    /// peer's silence (SRD-7.5).
+    /// A host that slept through its own timer has neither asked again nor listened: that time is
+    /// not the peer's silence (SRD-7.5).
     pub(super) fn excuse_sleep(&mut self, cx: &Context<'_>) {
         let Some(due) = self.loss_deadline(cx.config).filter(|&at| at <= cx.now) else { return };
         let slept_ns = cx.now.ns_since(due).saturating_sub(ASLEEP_NS);
@@ -180,8 +180,9 @@ impl SendHalf {
         self.check_health(cx);
     }
 
-    /// Packets that ask after a silence: one for each path but the one that was silent, because several may have
-    /// died at once. Where none of them was answered, or nothing ever, it is rather the peer that is not there.
+    /// Packets that ask after a silence: one for each path but the one that was silent, because
+    /// several may have died at once. Where none of them was answered, or nothing ever, it is
+    /// rather the peer that is not there.
     fn probes_max(&self, config: &Config) -> u8 {
         let is_first = self.established && self.recovery.silences == 0;
         let is_to_spread = config.probe_on_silence && is_first;

@@ -57,9 +57,9 @@ const RETRY_BIT: u8 = 0x80;
 pub struct DropRange {
     /// First of them.
     pub psn: Psn,
-    /// How many, at least 1.
+    /// The number of them, at least 1.
     pub count: u16,
-    /// Why.
+    /// The status that says why.
     pub status: Status,
     /// They were not consumed: the sender may try again.
     pub retry: bool,
@@ -138,7 +138,7 @@ pub struct AckRepr {
     pub echoes_len: usize,
 }
 
-/// What every block has.
+/// The fields that every block has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainAck {
     pub(crate) conn: u64,

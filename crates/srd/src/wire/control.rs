@@ -43,7 +43,7 @@ pub struct Refused {
     pub range: DropRange,
 }
 
-/// What the opener of a connection has to send back.
+/// A challenge: what the opener of a connection has to send back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Challenge {
     /// Token that the opening datagram named.

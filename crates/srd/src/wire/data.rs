@@ -42,7 +42,7 @@ pub struct DataRepr {
     pub psn: Psn,
     /// Sender's clock at this transmission, in ticks of 16 ns.
     pub tx_ts: u32,
-    /// How far `psn` is ahead of the sender's oldest unresolved number, below [`PSN_WINDOW`].
+    /// The distance of `psn` from the sender's oldest unresolved number, below [`PSN_WINDOW`].
     pub oldest: u16,
     /// Log-coded bytes still queued behind this packet.
     pub backlog: u16,

@@ -21,7 +21,7 @@ use crate::{DropReason, PathId};
 /// The protocol version this crate speaks.
 pub const VERSION: u8 = 1;
 
-/// What a datagram is.
+/// The kind of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Data, an acknowledgement, or both.
@@ -80,7 +80,7 @@ impl Flags {
 /// The common header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What follows.
+    /// The kind of what follows.
     pub kind: Kind,
     /// Flag bits; unknown ones are ignored.
     pub flags: Flags,
@@ -95,9 +95,9 @@ pub struct Header {
 impl Header {
     /// Length in bytes.
     pub const LEN: usize = 12;
-    /// Where the flags stand.
+    /// The byte in which the flags stand.
     pub const FLAGS_AT: usize = 1;
-    /// Where the check stands.
+    /// The bytes in which the check stands.
     pub const CHECK: Range<usize> = 8..12;
 
     /// Reads the first bytes of a datagram.

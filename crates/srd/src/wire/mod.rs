@@ -17,7 +17,7 @@ use crate::DropReason;
 /// A received datagram whose length fields have been checked against each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// What every datagram starts with.
+    /// The header that every datagram starts with.
     pub header: Header,
     /// The acknowledgement block, when there is one.
     pub ack: Option<AckView<'a>>,
@@ -62,7 +62,7 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// What a datagram says of its own lengths.
+/// The lengths that a datagram states of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Bytes of the engine's headers.

@@ -67,8 +67,8 @@ impl Slots {
     }
 
     /// Reports sends that are done; answers how many. After a report that they filled, the next one
-    /// leaves room for arrivals: a sender that never has to wait would take no message otherwise, and
-    /// two such sides would wait for each other for ever.
+    /// leaves room for arrivals: a sender that never has to wait would take no message otherwise,
+    /// and two such sides would wait for each other for ever.
     #[inline]
     pub(super) fn report_sent(&mut self, mut each: impl FnMut(Completion)) -> usize {
         let room = if self.sent_alone { BURST / 2 } else { BURST };

@@ -17,7 +17,7 @@ use rustix::net::SendFlags;
 
 use super::slots::{Slots, slot_methods};
 use super::{Phases, check, exchange, failed, gone, local, record};
-use crate::backend::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Wants, Work};
+use crate::backend::{BURST, Backend, Completion, Kind, Lengths, PostFlags, Posted, Wants, Work};
 
 /// Bytes taken from the kernel at once; longer messages are read where they belong.
 const STAGE_BYTES: usize = 256 * 1024;
@@ -152,7 +152,7 @@ impl Backend for Tcp {
         _work: Work,
         slot: usize,
         len_bytes: usize,
-        how: How,
+        how: PostFlags,
     ) -> Result<Posted, Failure> {
         debug_assert_eq!(len_bytes, self.sent_bytes(slot), "as agreed for the point");
         self.unsent.push_back(Unsent { slot, file: 0..0 });

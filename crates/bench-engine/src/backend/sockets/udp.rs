@@ -10,7 +10,7 @@ use fabric::OutOfBand;
 
 use super::slots::{Slots, slot_methods};
 use super::{Phases, check, exchange, failed, gone, local, record};
-use crate::backend::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Wants, Work};
+use crate::backend::{BURST, Backend, Completion, Kind, Lengths, PostFlags, Posted, Wants, Work};
 
 /// The longest UDP payload over IPv4.
 const MESSAGE_BYTES_MAX: usize = 65_507;
@@ -81,7 +81,7 @@ impl Backend for Udp {
         _work: Work,
         slot: usize,
         len_bytes: usize,
-        _how: How,
+        _how: PostFlags,
     ) -> Result<Posted, Failure> {
         match self.socket.send(&self.slots.payload(slot)[..len_bytes]) {
             Ok(_) => {

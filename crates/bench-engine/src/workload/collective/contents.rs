@@ -27,7 +27,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// For operations with `bytes` of each rank.
+    /// Makes contents for operations with `bytes` of each rank.
     pub(super) fn new(spec: CollectiveSpec, rank: usize, ranks: usize, bytes: usize) -> Self {
         let whole = if spec.pattern.is_in_parts() { bytes * ranks } else { bytes };
         let (mine, wanted) = match spec.pattern {

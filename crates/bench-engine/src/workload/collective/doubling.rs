@@ -1,6 +1,6 @@
-//! Recursive doubling: in step k each rank adds up with the one whose number differs in bit k. Where
-//! there are more ranks than a power of two, the first ones pair up before, and their partners tell them
-//! the result.
+//! Recursive doubling: in step k each rank adds up with the one whose number differs in bit k.
+//! Where there are more ranks than a power of two, the first ones pair up before, and their
+//! partners tell them the result.
 
 use bench_record::failure::Failure;
 

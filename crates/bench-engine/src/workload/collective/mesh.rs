@@ -1,6 +1,6 @@
-//! Whole transfers between two ranks, cut into messages that may come in any order. A transfer is known
-//! by the number of the operation and its step in it. What comes before its turn stays in its receive
-//! slot.
+//! Whole transfers between two ranks, cut into messages that may come in any order. A transfer is
+//! known by the number of the operation and its step in it. What comes before its turn stays in its
+//! receive slot.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::pace::gave_up;
 use crate::workload::prelude::*;
 
-/// The header of a part: that of all messages (the call is the operation), step, place, and a check of
-/// these three. A part of another operation or step is kept for later, so that a damaged one that
-/// looked like it would be waited for in vain.
+/// The header of a part: that of all messages (the call is the operation), step, place, and a check
+/// of these three. A part of another operation or step is kept for later, so that a damaged one
+/// that looked like it would be waited for in vain.
 pub(super) const PART_HEADER_BYTES: usize = HEADER_BYTES + 12;
 /// A rank may be so many operations ahead of another.
 const AHEAD: u32 = 1;
@@ -100,7 +100,7 @@ pub(super) struct Mesh<'a, B> {
 }
 
 impl<'a, B: Backend> Mesh<'a, B> {
-    /// For transfers of at most `bytes`.
+    /// Makes a mesh for transfers of at most `bytes`.
     pub(super) fn new(
         links: &'a mut [Link<B>],
         signals: &'a Signals,
@@ -281,7 +281,8 @@ impl<'a, B: Backend> Mesh<'a, B> {
         Ok(())
     }
 
-    /// Takes a message if it is a part of this transfer, else keeps it; answers how many parts it was.
+    /// Takes a message if it is a part of this transfer, else keeps it; answers how many parts it
+    /// was.
     #[inline]
     fn take_part(
         &mut self,

@@ -1,5 +1,6 @@
 //! Operations of all ranks between the nodes of a session, by the textbook's algorithms: allgather,
-//! allreduce, alltoall, barrier, bcast, gather and reduce_scatter. Each node is a rank and has an endpoint to every other one.
+//! allreduce, alltoall, barrier, bcast, gather and reduce_scatter. Each node is a rank and has an
+//! endpoint to every other one.
 //!
 //! ```text
 //! rounds: how many operations, when, how long, whether the result is right
@@ -60,7 +61,7 @@ impl Workload for Collective {
         rounds::take_part(part, self)
     }
 
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         point::conclude(session, point)
     }
 }

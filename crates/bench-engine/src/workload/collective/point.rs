@@ -6,7 +6,7 @@ use crate::bench::RoundTrips;
 use crate::workload::prelude::*;
 
 /// Waits until all operations are done, then ends the servers' part.
-pub(super) fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+pub(super) fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
     let mut times: Option<Box<RoundTrips>> = None;
     for measured in session.slow_results()? {
         if let Measured::RoundTrips(own) = measured {

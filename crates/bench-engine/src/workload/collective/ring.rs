@@ -19,8 +19,8 @@ pub(super) fn allgather<B: Backend>(
     pass_on(mesh, all, 0, (first, &block), |mine, theirs| mine.copy_from_slice(theirs))
 }
 
-/// Every rank gets the sum of all; its own addend is in `sums`. First each block is summed up on its
-/// way round, then the sums go round.
+/// Every rank gets the sum of all; its own addend is in `sums`. First each block is summed up on
+/// its way round, then the sums go round.
 pub(super) fn allreduce<B: Backend>(
     mesh: &mut Mesh<'_, B>,
     sums: &mut [u8],
@@ -36,8 +36,8 @@ pub(super) fn allreduce<B: Backend>(
     pass_on(mesh, sums, steps, (first, &block), |mine, theirs| mine.copy_from_slice(theirs))
 }
 
-/// Every rank gets its block of `block_bytes` of the sum of all, in its place; all addends of its own are
-/// in `sums`, which is used up.
+/// Every rank gets its block of `block_bytes` of the sum of all, in its place; all addends of its
+/// own are in `sums`, which is used up.
 pub(super) fn reduce_scatter<B: Backend>(
     mesh: &mut Mesh<'_, B>,
     sums: &mut [u8],
@@ -49,8 +49,8 @@ pub(super) fn reduce_scatter<B: Backend>(
     pass_on(mesh, sums, 0, (first, &block), add)
 }
 
-/// Sends a block to the next rank and takes the one before from the rank before, until each has been
-/// everywhere; `first` is sent first. Steps count from `step`.
+/// Sends a block to the next rank and takes the one before from the rank before, until each has
+/// been everywhere; `first` is sent first. Steps count from `step`.
 fn pass_on<B: Backend>(
     mesh: &mut Mesh<'_, B>,
     data: &mut [u8],

@@ -1,5 +1,6 @@
-//! Rounds of operations: rank 0 says how many, all do them one after the other with barriers between, and
-//! rank 0 hears how long each took on each rank. An operation lasts as long as on its slowest rank.
+//! Rounds of operations: rank 0 says how many, all do them one after the other with barriers
+//! between, and rank 0 hears how long each took on each rank. An operation lasts as long as on its
+//! slowest rank.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,8 @@ struct Rounds<'a, B> {
     validate: bool,
     operation: u64,
     validated: u64,
-    /// How long each operation of a round took in ns, and their check: on this rank, then on another.
+    /// How long each operation of a round took in ns, and their check: on this rank, then on
+    /// another.
     times_ns: Vec<u8>,
     theirs_ns: Vec<u8>,
 }
@@ -231,8 +233,8 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The word that asks for so many operations. It says the number twice, so that a damaged one is noticed:
-/// a rank that does more than the others would wait for them.
+/// The word that asks for so many operations. It says the number twice, so that a damaged one is
+/// noticed: a rank that does more than the others would wait for them.
 fn announced(count: usize) -> [u8; WORD_BYTES] {
     let count = count as u32;
     (u64::from(!count) << 32 | u64::from(count)).to_le_bytes()

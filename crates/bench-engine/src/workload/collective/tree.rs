@@ -1,5 +1,6 @@
-//! Binomial trees. Down from rank 0: who has the data tells the rank 2^k after it, the farthest first. Up
-//! to it: who has the parts of the 2^k ranks from itself on hands them to the rank 2^k before it.
+//! Binomial trees. Down from rank 0: who has the data tells the rank 2^k after it, the farthest
+//! first. Up to it: who has the parts of the 2^k ranks from itself on hands them to the rank 2^k
+//! before it.
 
 use bench_record::failure::Failure;
 
@@ -26,8 +27,8 @@ pub(super) fn bcast<B: Backend>(mesh: &mut Mesh<'_, B>, data: &mut [u8]) -> Resu
     Ok(())
 }
 
-/// Rank 0 gets the parts of all, of `part_bytes` each; that of each rank is in its place. The others need
-/// the rest of `all` for what passes through them.
+/// Rank 0 gets the parts of all, of `part_bytes` each; that of each rank is in its place. The
+/// others need the rest of `all` for what passes through them.
 pub(super) fn gather<B: Backend>(
     mesh: &mut Mesh<'_, B>,
     all: &mut [u8],

@@ -29,8 +29,8 @@ struct Get {
     promised: Option<u64>,
 }
 
-/// One endpoint: one file after the other.
-struct Session {
+/// The download of an endpoint: one file after the other.
+struct Download {
     /// The number of the last file it has asked for.
     number: u32,
     get: Option<Get>,
@@ -44,23 +44,23 @@ struct Getter {
     chunks: Chunks,
     /// Chunks that the server may send before it hears of those that have come.
     window: usize,
-    sessions: Vec<Session>,
+    downloads: Vec<Download>,
 }
 
 /// The client's side of a point.
 pub(super) fn get<B: Backend>(part: Part<'_, B>, random: &mut Random) -> Outcome {
     let Part { links, port, point } = part;
     let chunks = Chunks::of(point);
-    let mut sessions = Vec::with_capacity(links.len());
+    let mut downloads = Vec::with_capacity(links.len());
     for _ in &mut *links {
         let size_bytes = point.size_bytes;
         let file = filled(size_bytes, 0, format_args!("a file of {size_bytes} bytes"))?;
         // Of a point of its own, so that a grant for one before it cannot be meant.
         let number = random.next() as u32;
-        sessions.push(Session { number, get: None, file, seen: vec![false; chunks.count()] });
+        downloads.push(Download { number, get: None, file, seen: vec![false; chunks.count()] });
     }
     let pace = Pace::new(point, port, random.next(), (&KINDS, &[]))?.with_warmup(WARMUP_FILES);
-    let mut getter = Getter { chunks, window: point.depth, sessions };
+    let mut getter = Getter { chunks, window: point.depth, downloads };
     pace.run(links, port, &mut getter)
 }
 
@@ -71,12 +71,12 @@ impl<B: Backend> Activity<B> for Getter {
         link: &mut Link<B>,
         number: usize,
     ) -> Result<usize, Failure> {
-        let (session, chunks) = (&mut self.sessions[number], self.chunks);
-        let moved = pace.collect(link, |pace, reply| session.take(pace, chunks, reply))?;
+        let (download, chunks) = (&mut self.downloads[number], self.chunks);
+        let moved = pace.collect(link, |pace, reply| download.take(pace, chunks, reply))?;
         if moved > 0 {
             // After the bytes were put where they belong: that is when the file is there.
             pace.now = Instant::now();
-            session.end_if_whole(pace, chunks)?;
+            download.end_if_whole(pace, chunks)?;
         }
         Ok(moved)
     }
@@ -87,8 +87,8 @@ impl<B: Backend> Activity<B> for Getter {
         link: &mut Link<B>,
         number: usize,
     ) -> Result<usize, Failure> {
-        let session = &mut self.sessions[number];
-        match session.get {
+        let download = &mut self.downloads[number];
+        match download.get {
             Some(get) => {
                 // What the server may send by now may be all.
                 let is_needed = get.granted + self.window < self.chunks.count();
@@ -96,21 +96,22 @@ impl<B: Backend> Activity<B> for Getter {
                     return Ok(0);
                 }
                 let limit = u32::try_from(get.come + self.window).unwrap_or(u32::MAX);
-                let grant = Grant { file: session.number, limit }.bytes();
-                if !pace.post(link, (session.number, Code::Grant), &grant)? {
+                let grant = Grant { file: download.number, limit }.bytes();
+                if !pace.post(link, (download.number, Code::Grant), &grant)? {
                     return Ok(0);
                 }
-                session.get = Some(Get { granted: get.come, ..get });
+                download.get = Some(Get { granted: get.come, ..get });
             }
             None => {
                 let Some(since) = pace.due() else { return Ok(0) };
-                let number = session.number.wrapping_add(1);
+                let number = download.number.wrapping_add(1);
                 if !pace.post(link, (number, Code::File), &NAME)? {
                     return Ok(0);
                 }
-                session.number = number;
-                session.seen.fill(false);
-                session.get = Some(Get { since, come: 0, granted: 0, checksum: 0, promised: None });
+                download.number = number;
+                download.seen.fill(false);
+                download.get =
+                    Some(Get { since, come: 0, granted: 0, checksum: 0, promised: None });
                 pace.start();
                 pace.ask(1);
             }
@@ -119,7 +120,7 @@ impl<B: Backend> Activity<B> for Getter {
     }
 
     fn is_idle(&self, number: usize) -> bool {
-        self.sessions[number].get.is_none()
+        self.downloads[number].get.is_none()
     }
 
     /// A window without a whole file tells nothing.
@@ -128,7 +129,7 @@ impl<B: Backend> Activity<B> for Getter {
     }
 }
 
-impl Session {
+impl Download {
     /// Takes a chunk, or what the server says of the whole file.
     fn take(&mut self, pace: &mut Pace, chunks: Chunks, reply: &[u8]) -> Result<(), Failure> {
         let Some(get) = &mut self.get else { return Err(wrong("comes without being asked for")) };

@@ -99,7 +99,7 @@ impl Content {
         self.len_bytes
     }
 
-    /// Of the whole file.
+    /// Returns the checksum of the whole file.
     pub(super) const fn checksum(&self) -> u64 {
         self.checksum
     }

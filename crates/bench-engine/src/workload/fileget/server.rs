@@ -1,4 +1,5 @@
-//! The server's side: sends the file chunk by chunk, as far as the client allows, then its checksum.
+//! The server's side: sends the file chunk by chunk, as far as the client allows, then its
+//! checksum.
 
 use bench_record::ReceiverCount;
 use bench_record::workload::Source;
@@ -23,7 +24,7 @@ struct Sending {
 }
 
 /// What a request says.
-enum Asked {
+enum Request {
     /// This file, from now on known by a number.
     File(u32),
     More(Grant),
@@ -31,7 +32,7 @@ enum Asked {
     Nothing(u32),
 }
 
-impl Asked {
+impl Request {
     fn read(request: &[u8]) -> Self {
         let nothing = Self::Nothing(Answer::damaged(request).call);
         let Some(Header { code, call, .. }) = Header::read(request) else { return nothing };
@@ -83,17 +84,17 @@ impl Sender<'_> {
         sending: &mut Option<Sending>,
     ) -> Result<(), Failure> {
         link.take_arrived(|request| {
-            match (Asked::read(request), &mut *sending) {
-                (Asked::File(number), None) => {
+            match (Request::read(request), &mut *sending) {
+                (Request::File(number), None) => {
                     self.cost.start();
                     *sending = Some(Sending { number, sent: 0, limit: self.window, error: None });
                 }
-                (Asked::More(grant), Some(own)) if own.number == grant.file => {
+                (Request::More(grant), Some(own)) if own.number == grant.file => {
                     own.limit = own.limit.max(grant.limit as usize);
                 }
                 // For a file that is done: overtaken by what came after it.
-                (Asked::More(_), _) => {}
-                (Asked::File(number), Some(_)) | (Asked::Nothing(number), _) => {
+                (Request::More(_), _) => {}
+                (Request::File(number), Some(_)) | (Request::Nothing(number), _) => {
                     let error = Some(Code::Damaged);
                     *sending = Some(Sending { number, sent: 0, limit: 0, error });
                 }

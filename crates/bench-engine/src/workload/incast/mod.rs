@@ -1,6 +1,6 @@
-//! Incast: flows of several servers, each over an endpoint of its own, meet at one receiver, which is
-//! the client. It lets all of them send at once and again when the last has ended (bursts), or all
-//! the time.
+//! Incast: flows of several servers, each over an endpoint of its own, meet at one receiver, which
+//! is the client. It lets all of them send at once and again when the last has ended (bursts), or
+//! all the time.
 //!
 //! ```text
 //! client lane                                   server lane
@@ -9,8 +9,8 @@
 //!     shares: bytes of each flow by interval
 //! ```
 //!
-//! Clocks of two hosts differ, so that all times are the receiver's: from the moment in which it lets
-//! the flows go to the last byte of each. The word that does so is in them.
+//! Clocks of two hosts differ, so that all times are the receiver's: from the moment in which it
+//! lets the flows go to the last byte of each. The word that does so is in them.
 
 mod point;
 mod receiver;
@@ -32,7 +32,7 @@ const REQUESTS: usize = 8;
 /// What a request says besides its header: bytes, and the same inverted, so that damage is noticed.
 const REQUEST_BYTES: usize = 16;
 
-/// What the receiver found besides the times of transfers.
+/// The findings of the receiver besides the times of transfers.
 #[derive(Debug)]
 pub(crate) struct Found {
     incast: record::Incast,
@@ -42,14 +42,14 @@ pub(crate) struct Found {
 /// A lane of it.
 pub(super) enum Incast {
     /// Takes what comes.
-    Receiver(Asked, Random),
+    Receiver(IncastRequest, Random),
     /// Sends it.
     Sender,
 }
 
-/// What the receiver was asked for.
+/// The request that the receiver has got.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct IncastRequest {
     spec: IncastSpec,
     /// 0: not told.
     link_mbit_per_s: u64,
@@ -75,7 +75,7 @@ impl Workload for Incast {
         let work = task.job.work;
         let spec =
             work.incast.ok_or_else(|| Failure::Usage("no incast was described".to_owned()))?;
-        let asked = Asked { spec, link_mbit_per_s: work.link_mbit_per_s };
+        let asked = IncastRequest { spec, link_mbit_per_s: work.link_mbit_per_s };
         Ok(match task.side {
             Side::Client => Self::Receiver(asked, demand::random(task)),
             Side::Server => Self::Sender,
@@ -89,7 +89,7 @@ impl Workload for Incast {
         }
     }
 
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         point::conclude(session, point)
     }
 }

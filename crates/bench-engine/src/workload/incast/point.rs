@@ -7,7 +7,7 @@ use crate::workload::Calls;
 use crate::workload::prelude::*;
 
 /// Waits until the flows have ended, and for what they cost their senders.
-pub(super) fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+pub(super) fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
     let mut calls = session.own_calls()?;
     let made: Vec<u64> = calls.iter().map(|thread| thread.total).collect();
     let served = session.counts(made.clone())?;

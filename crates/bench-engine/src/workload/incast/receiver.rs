@@ -8,7 +8,7 @@ use bench_record::{Disorder, IdealFrom, Incast};
 
 use super::shares::Meter;
 use super::times::Times;
-use super::{Asked, ENDLESS, Found, request};
+use super::{ENDLESS, Found, IncastRequest, request};
 use crate::measure::Random;
 use crate::pattern::{self, Overtaken, SEQUENCE_BYTES, Seen};
 use crate::watch::{Idle, Watch};
@@ -110,7 +110,7 @@ struct Receiver {
 /// The client's side of a point.
 pub(super) fn receive<B: Backend>(
     part: Part<'_, B>,
-    (asked, random): (Asked, &mut Random),
+    (asked, random): (IncastRequest, &mut Random),
 ) -> Outcome {
     let Part { links, port, point } = part;
     let mut receiver = Receiver::new(links.len(), point, asked.spec)?;

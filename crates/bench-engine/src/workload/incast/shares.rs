@@ -18,7 +18,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// With room for all intervals of a window.
+    /// Makes shares with room for all intervals of a window.
     pub(super) fn new(flows: usize, interval: Duration, window: Duration) -> Self {
         let interval = interval.min(window);
         let intervals = (window.as_nanos() / interval.as_nanos().max(1)) as usize + 1;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bench_record::Bursts;
 use report::jain;
 
-/// What the bursts of a point come to.
+/// The times of a point's bursts.
 pub(super) struct Times {
     /// Of the burst that is on its way.
     us: Vec<f64>,
@@ -20,7 +20,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// With room for the transfers of a burst.
+    /// Makes times with room for the transfers of a burst.
     pub(super) fn new(flows: usize) -> Self {
         Self {
             us: Vec::with_capacity(flows),

@@ -1,5 +1,5 @@
-//! An index that its owner holds and others look up: the owner walks the tree when it is called, the
-//! client READs its nodes, or both do a part.
+//! An index that its owner holds and others look up: the owner walks the tree when it is called,
+//! the client READs its nodes, or both do a part.
 
 mod owner;
 mod tree;

@@ -59,7 +59,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// How many of `count` ascending keys, each `stride_bytes` after the one before, are up to `wanted`.
+/// How many of `count` ascending keys, each `stride_bytes` after the one before, are up to
+/// `wanted`.
 #[inline]
 fn up_to(node: &[u8], count: usize, stride_bytes: usize, wanted: u64) -> usize {
     let (mut low, mut high) = (0, count);
@@ -91,7 +92,7 @@ pub(super) fn child(node: &[u8], level: usize, wanted: u64) -> Option<usize> {
     level.contains(&child).then_some(child)
 }
 
-/// Where the value of `wanted` is in a leaf; `None` if it is not there.
+/// Finds the value of `wanted` in a leaf; `None` if it is not there.
 #[inline]
 pub(super) fn value(leaf: &[u8], value_bytes: usize, wanted: u64) -> Option<Range<usize>> {
     let stride_bytes = WORD_BYTES + value_bytes;
@@ -106,7 +107,7 @@ pub(super) fn leaf_number(body: &[u8]) -> Option<usize> {
     (FIRST_LEAF..NODES).contains(&number).then_some(number)
 }
 
-/// What a lane holds of a tree.
+/// The part of a tree that a lane holds.
 pub(super) struct Tree {
     bytes: Vec<u8>,
     /// 0: not built yet.
@@ -165,7 +166,7 @@ impl Tree {
         (0..level).try_fold(0, |node, level| child(self.node(node), level, wanted))
     }
 
-    /// Where the number of the leaf is said that `wanted` would be in.
+    /// Finds the place of the number of the leaf that `wanted` would be in.
     #[inline]
     pub(super) fn leaf_place(&self, wanted: u64) -> Option<Range<usize>> {
         let node = self.descend(LEVELS - 2, wanted)?;
@@ -173,7 +174,7 @@ impl Tree {
         Some(node * NODE_BYTES + place.start..node * NODE_BYTES + place.end)
     }
 
-    /// Where the value of `wanted` is.
+    /// Finds the value of `wanted`.
     #[inline]
     pub(super) fn find(&self, wanted: u64) -> Option<Range<usize>> {
         let leaf = self.descend(LEVELS - 1, wanted)?;

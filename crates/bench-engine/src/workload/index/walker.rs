@@ -1,5 +1,6 @@
-//! The client's side of an index that it READs itself: each lookup fetches one node after the other,
-//! from the levels that the client does not keep (or only the leaf, which the owner has named).
+//! The client's side of an index that it READs itself: each lookup fetches one node after the
+//! other, from the levels that the client does not keep (or only the leaf, which the owner has
+//! named).
 
 use std::time::Instant;
 
@@ -18,7 +19,7 @@ use crate::workload::store;
 const KINDS: [&str; 1] = ["lookup"];
 const LOOKUP: usize = 0;
 
-/// Who walks the inner levels.
+/// The side that walks the inner levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inner {
     /// The client, which keeps this many levels.
@@ -39,7 +40,7 @@ struct Lookup {
 }
 
 /// The lookups of one endpoint.
-struct Session {
+struct EndpointLookups {
     lookups: Outstanding<Lookup>,
     /// Those that know which node comes next.
     ready: Vec<u32>,
@@ -52,7 +53,7 @@ struct Walker<'a> {
     tree: &'a Tree,
     inner: Inner,
     demand: &'a mut Demand,
-    sessions: Vec<Session>,
+    endpoints: Vec<EndpointLookups>,
 }
 
 /// The client's side of a point.
@@ -63,16 +64,16 @@ pub(super) fn look_up<B: Backend>(
 ) -> Outcome {
     let Part { links, port, point } = part;
     let pace = Pace::new(point, port, demand.random.next(), (&KINDS, &[]))?;
-    let session = |link: &mut Link<B>| {
+    let endpoint = |link: &mut Link<B>| {
         link.keep_reads();
-        Session {
+        EndpointLookups {
             lookups: Outstanding::new(point.depth),
             ready: Vec::with_capacity(point.depth),
             in_slot: vec![0; link.backend().tx_slots()],
         }
     };
-    let sessions = links.iter_mut().map(session).collect();
-    let mut walker = Walker { tree, inner, demand, sessions };
+    let endpoints = links.iter_mut().map(endpoint).collect();
+    let mut walker = Walker { tree, inner, demand, endpoints };
     pace.run(links, port, &mut walker)
 }
 
@@ -84,14 +85,14 @@ impl<B: Backend> Activity<B> for Walker<'_> {
         link: &mut Link<B>,
         number: usize,
     ) -> Result<usize, Failure> {
-        let session = &mut self.sessions[number];
-        let moved = pace.collect(link, |_, reply| session.descend(reply))?;
+        let endpoint = &mut self.endpoints[number];
+        let moved = pace.collect(link, |_, reply| endpoint.descend(reply))?;
         if !link.fetched.is_empty() {
             pace.now = Instant::now();
         }
         while let Some(slot) = link.fetched.pop_front() {
             let node = &link.payload(slot)?[..NODE_BYTES];
-            session.step(pace, session.in_slot[slot], node)?;
+            endpoint.step(pace, endpoint.in_slot[slot], node)?;
             link.put_back(slot);
             pace.traffic.bytes += NODE_BYTES as u64;
         }
@@ -105,12 +106,12 @@ impl<B: Backend> Activity<B> for Walker<'_> {
         link: &mut Link<B>,
         number: usize,
     ) -> Result<usize, Failure> {
-        let session = &self.sessions[number];
-        let new = session.lookups.room().min(pace.rest());
-        let room = (session.ready.len() + new).min(link.free_tx());
+        let endpoint = &self.endpoints[number];
+        let new = endpoint.lookups.room().min(pace.rest());
+        let room = (endpoint.ready.len() + new).min(link.free_tx());
         for index in 0..room {
             let more = pace.list > 1 && index + 1 < room && (index + 1) % pace.list != 0;
-            let is_posted = match self.sessions[number].ready.last().copied() {
+            let is_posted = match self.endpoints[number].ready.last().copied() {
                 Some(lookup) => self.read(pace, link, number, (lookup, more))?,
                 None => self.start(pace, link, number, more)?,
             };
@@ -122,11 +123,11 @@ impl<B: Backend> Activity<B> for Walker<'_> {
     }
 
     fn is_idle(&self, number: usize) -> bool {
-        self.sessions[number].lookups.is_empty()
+        self.endpoints[number].lookups.is_empty()
     }
 }
 
-impl Session {
+impl EndpointLookups {
     /// The owner has named the leaf.
     #[inline]
     fn descend(&mut self, reply: &[u8]) -> Result<(), Failure> {
@@ -172,13 +173,13 @@ impl Walker<'_> {
         number: usize,
         (lookup, more): (u32, bool),
     ) -> Result<bool, Failure> {
-        let session = &mut self.sessions[number];
-        let node = session.lookups.get(lookup).map_or(0, |own| own.node);
+        let endpoint = &mut self.endpoints[number];
+        let node = endpoint.lookups.get(lookup).map_or(0, |own| own.node);
         let Some(slot) = link.try_read((node * NODE_BYTES) as u64, NODE_BYTES, more)? else {
             return Ok(false);
         };
-        session.in_slot[slot] = lookup;
-        session.ready.pop();
+        endpoint.in_slot[slot] = lookup;
+        endpoint.ready.pop();
         pace.traffic.reads += 1;
         Ok(true)
     }
@@ -192,7 +193,7 @@ impl Walker<'_> {
         number: usize,
         more: bool,
     ) -> Result<bool, Failure> {
-        let (Some(since), Some(place)) = (pace.due(), self.sessions[number].lookups.next()) else {
+        let (Some(since), Some(place)) = (pace.due(), self.endpoints[number].lookups.next()) else {
             return Ok(false);
         };
         let value_bytes = pace.point.size_bytes;
@@ -210,13 +211,13 @@ impl Walker<'_> {
         if !is_posted {
             return Ok(false);
         }
-        self.sessions[number].lookups.begin(lookup);
+        self.endpoints[number].lookups.begin(lookup);
         pace.start();
         pace.ask(1);
         if self.inner == Inner::Owner {
             return Ok(true);
         }
-        self.sessions[number].ready.push(place);
+        self.endpoints[number].ready.push(place);
         // What the fabric does not take now stays ready.
         self.read(pace, link, number, (place, more))?;
         Ok(true)

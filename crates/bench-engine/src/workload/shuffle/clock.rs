@@ -1,5 +1,5 @@
-//! When a node's window is open, and what counts within it. Clocks of two hosts differ: each node has its
-//! own, from the moment in which it may begin.
+//! When a node's window is open, and what counts within it. Clocks of two hosts differ: each node
+//! has its own, from the moment in which it may begin.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::workload::{cpu_ns, process_cpu_ns};
 /// Tuples that are made between two looks at what has come.
 const BATCH: u64 = 128;
 
-/// What has happened so far.
+/// The totals so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Totals {
     pub(super) tuples_made: u64,
@@ -68,7 +68,7 @@ impl Clock {
         }
     }
 
-    /// Since it began.
+    /// Returns when it began.
     pub(super) const fn started(&self) -> Instant {
         self.window.started
     }
@@ -98,7 +98,7 @@ impl Clock {
         is_over || self.batch(totals.tuples_made) == 0
     }
 
-    /// What comes from now on counts no more.
+    /// Closes the window: what comes from now on counts no more.
     pub(super) fn close(&mut self, now: Instant, totals: Totals) {
         self.closed.get_or_insert_with(|| Reading::new(now, totals));
     }

@@ -43,8 +43,8 @@ impl Flow {
         Ok(())
     }
 
-    /// Says and sends what is due and has room; answers how much that was. `is_last`: no more tuples
-    /// are made.
+    /// Says and sends what is due and has room; answers how much that was. `is_last`: no more
+    /// tuples are made.
     #[inline]
     pub(super) fn send<B: Backend>(
         &mut self,

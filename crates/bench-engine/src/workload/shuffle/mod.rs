@@ -12,9 +12,10 @@
 //!     word: credits and ends
 //! ```
 //!
-//! Node p owns partition p. Thread t of a node talks to thread t of the others only, as if each thread were a
-//! shuffle of its own, so that no lock is measured. A tuple whose buffer can neither be filled nor
-//! sent holds up its thread, as it does a query's operator; what comes is taken all the same.
+//! Node p owns partition p. Thread t of a node talks to thread t of the others only, as if each
+//! thread were a shuffle of its own, so that no lock is measured. A tuple whose buffer can neither
+//! be filled nor sent holds up its thread, as it does a query's operator; what comes is taken all
+//! the same.
 
 mod clock;
 mod flow;
@@ -33,8 +34,8 @@ use super::demand::Demand;
 use super::message::HEADER_BYTES;
 use crate::workload::prelude::*;
 
-/// Words to each node (credits, ends) that may be on their way: credits are given for a quarter of the
-/// depth at once, or for each buffer where that is less than one.
+/// Words to each node (credits, ends) that may be on their way: credits are given for a quarter of
+/// the depth at once, or for each buffer where that is less than one.
 const WORDS: usize = 16;
 
 /// A lane of it; all nodes do the same.
@@ -70,7 +71,7 @@ impl Workload for Shuffle {
         node::take_part(part, self)
     }
 
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         point::conclude(session, point)
     }
 }

@@ -1,5 +1,5 @@
-//! One thread's part of a point: makes tuples until it is told that it is enough, and takes those of its
-//! partition until all have come.
+//! One thread's part of a point: makes tuples until it is told that it is enough, and takes those
+//! of its partition until all have come.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! The way to one other node: a buffer is filled, and leaves when it is full and there is credit for it.
+//! The way to one other node: a buffer is filled, and leaves when it is full and there is credit
+//! for it.
 
 use super::clock::Totals;
 use super::partition::Sum;
@@ -112,7 +113,7 @@ impl Outgoing {
         Ok(self.has_ended)
     }
 
-    /// So many buffers may be sent in all; an older word may come after a newer one.
+    /// Grants so many buffers in all; an older word may come after a newer one.
     #[inline]
     pub(super) fn grant(&mut self, granted: u64) {
         self.granted = self.granted.max(granted);

@@ -11,7 +11,7 @@ pub(super) const fn hash(key: u64) -> u64 {
     Random::new(key).next()
 }
 
-/// Whose tuples of this hash are.
+/// Returns the owner of tuples of this hash.
 #[inline]
 pub(super) fn owner(hash: u64, partitions: usize) -> usize {
     ((u128::from(hash) * partitions as u128) >> 64) as usize

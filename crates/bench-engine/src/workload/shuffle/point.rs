@@ -4,7 +4,7 @@ use crate::workload::prelude::*;
 use bench_record::{Disorder, ReceiverCount, Shuffle, ShuffleOf};
 
 /// Waits until all tuples have come to all nodes, and for what each has counted.
-pub(super) fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+pub(super) fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
     let own = session.slow_results()?.into_iter().filter_map(|measured| match measured {
         Measured::Received(count) => Some(count),
         _ => None,

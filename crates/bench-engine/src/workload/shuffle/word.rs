@@ -1,5 +1,5 @@
-//! Short messages beside the buffers. Each carries a sum of itself, so that a damaged one is noticed: a
-//! wrong credit could hold a shuffle up for good.
+//! Short messages beside the buffers. Each carries a sum of itself, so that a damaged one is
+//! noticed: a wrong credit could hold a shuffle up for good.
 
 use crate::measure::Random;
 use crate::workload::message::{self, Code, HEADER_BYTES, Header};
@@ -7,7 +7,7 @@ use crate::workload::prelude::*;
 
 /// Numbers of a word.
 const NUMBERS: usize = 3;
-/// What follows the header: its numbers and their sum.
+/// The bytes that follow the header: its numbers and their sum.
 pub(super) const WORD_BYTES: usize = (NUMBERS + 1) * 8;
 
 /// A word: what it says, and the numbers that belong to it.
@@ -23,7 +23,7 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// Of a message with this header; `None`: it is damaged.
+    /// Reads the word of a message with this header; `None`: it is damaged.
     #[inline]
     pub(super) fn read(header: Header, message: &[u8]) -> Option<Self> {
         let mut numbers = [0; NUMBERS];

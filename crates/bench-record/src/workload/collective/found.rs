@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// Operations of all ranks of an MPI program, one after the other, barriers between them. One lasts
-/// as long as on the rank where it lasted longest; the distribution is the point's `operation_time`.
+/// as long as on the rank where it lasted longest; the distribution is the point's
+/// `operation_time`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Collective {
     /// 0: unknown.
@@ -12,8 +13,8 @@ pub struct Collective {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<u64>,
     pub mean_us: f64,
-    /// What every link carries at least, by the mean time: the bus bandwidth of nccl-tests; absent
-    /// for barriers.
+    /// The rate that every link carries at least, by the mean time: the bus bandwidth of
+    /// nccl-tests; absent for barriers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bus_gbit_per_s: Option<f64>,
 }

@@ -98,7 +98,7 @@ pub(super) const ABOUT: About = About {
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(super) struct Args {
-    /// How an allreduce is done. Default: ring.
+    /// The algorithm of an allreduce. Default: ring.
     #[arg(long)]
     algorithm: Option<Algorithm>,
 }
@@ -154,7 +154,7 @@ impl Pattern {
     }
 }
 
-/// How an allreduce is done.
+/// The algorithm of an allreduce.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Algorithm {
@@ -165,11 +165,11 @@ pub enum Algorithm {
     Doubling,
 }
 
-/// What the ranks do.
+/// The operation that the ranks do together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectiveSpec {
     pub pattern: Pattern,
-    /// Of an allreduce.
+    /// The algorithm of an allreduce.
     pub algorithm: Algorithm,
 }
 

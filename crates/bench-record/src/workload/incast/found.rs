@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Incast {
     pub flows: usize,
-    /// What the receiver can take in Gbit/s, and how that is known.
+    /// The rate that the receiver can take in Gbit/s, and how that is known.
     pub ideal_gbps: f64,
     pub ideal_from: IdealFrom,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -16,7 +16,7 @@ pub struct Incast {
     pub shares: Option<Shares>,
 }
 
-/// How it is known what the receiver can take.
+/// The source of what the receiver can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdealFrom {

@@ -42,11 +42,11 @@ pub(super) const ABOUT: About = About {
     ..About::GROUP
 };
 
-/// What an incast asks for.
+/// The specification of an incast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IncastSpec {
-    /// Flows send all the time, and their throughput is told for each interval of so many ms; `None`:
-    /// they send in bursts.
+    /// Flows send all the time, and their throughput is told for each interval of so many ms;
+    /// `None`: they send in bursts.
     pub interval_ms: Option<u64>,
 }
 
@@ -57,7 +57,8 @@ pub(super) struct Args {
     /// The flows of incast send all the time, not in bursts.
     #[arg(long)]
     persistent: bool,
-    /// Throughput of each flow is told for each interval of so many ms (incast --persistent). Default: 100.
+    /// Throughput of each flow is told for each interval of so many ms (incast --persistent).
+    /// Default: 100.
     #[arg(long, value_name = "MS", requires = "persistent")]
     interval_ms: Option<u64>,
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Bandwidth, ReceiverCount};
 
-/// What one thread of a node saw within its window.
+/// The counts of one thread of a node within its window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShuffleCount {
     /// Tuples that it made, and those of its partition that it took.
@@ -13,12 +13,12 @@ pub struct ShuffleCount {
     /// Buffers that it sent, and bytes of tuples in them.
     pub buffers_sent: u64,
     pub bytes_sent: u64,
-    /// From the beginning of the block until all tuples of its partition had come, in ns.
+    /// The time from the beginning of the block until all tuples of its partition had come, in ns.
     pub partition_ns: u64,
 }
 
-/// Tuples of all nodes, each to the node that owns its key's partition; 10^9 bytes to a GB. The point's
-/// `bandwidth` is what a node gets from others, a mean.
+/// Tuples of all nodes, each to the node that owns its key's partition; 10^9 bytes to a GB. The
+/// point's `bandwidth` is what a node gets from others, a mean.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Shuffle {
     pub partitions: usize,
@@ -26,11 +26,12 @@ pub struct Shuffle {
     pub tuples: u64,
     /// Millions of them a second, of all nodes.
     pub mtuples_per_s: f64,
-    /// Bytes of tuples that a node gets from others: a mean, of the slowest node and of the busiest.
+    /// Bytes of tuples that a node gets from others: a mean, of the slowest node and of the
+    /// busiest.
     pub gb_per_s: f64,
     pub gb_per_s_min: f64,
     pub gb_per_s_max: f64,
-    /// That of the busiest node, of what its link takes (`--link-gbit`).
+    /// The rate of the busiest node, in percent of what its link takes (`--link-gbit`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_percent: Option<f64>,
     /// Processor time of the measuring threads of all nodes for a tuple, to make it and to take it,
@@ -44,7 +45,7 @@ pub struct Shuffle {
     pub time_max_to_mean: f64,
 }
 
-/// What is asked for.
+/// The part of a shuffle's specification that its figures need.
 #[derive(Debug, Clone, Copy)]
 pub struct ShuffleOf {
     pub buffer_bytes: usize,
@@ -53,8 +54,8 @@ pub struct ShuffleOf {
 }
 
 impl Shuffle {
-    /// Of all nodes, thread by thread; answers the mean of what a node gets, too. `None`: a node has
-    /// counted nothing.
+    /// Joins the counts of all nodes, thread by thread; answers the mean of what a node gets, too.
+    /// `None`: a node has counted nothing.
     pub fn of(nodes: &[Vec<ReceiverCount>], asked: ShuffleOf) -> Option<(Self, Bandwidth)> {
         let threads: Vec<&ReceiverCount> = nodes.iter().flatten().collect();
         let own: Vec<ShuffleCount> =

@@ -10,7 +10,8 @@ use crate::topology::Topology;
 
 /// The shortest tuple of a shuffle: its key.
 pub const TUPLE_BYTES_MIN: usize = 8;
-/// Bytes of a buffer of tuples where nothing else is said: with its header within the MTU of an EFA.
+/// Bytes of a buffer of tuples where nothing else is said: with its header within the MTU of an
+/// EFA.
 const BUFFER: &str = "8K";
 
 pub(super) const ABOUT: About = About {

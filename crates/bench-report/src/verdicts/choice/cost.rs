@@ -1,10 +1,11 @@
-//! What a workload costs on a fabric: its connection, and its processor time by bytes and by messages.
+//! What a workload costs on a fabric: its connection, and its processor time by bytes and by
+//! messages.
 
 use bench_record::{Point, Run, Work};
 use report::{Table, significant};
 
 use super::{Cell, push};
-use crate::held::{self, Held};
+use crate::held::{self, KeptRate};
 use crate::verdicts::race::Race;
 
 /// Set-up of the endpoint and the first round trip, in µs.
@@ -13,8 +14,8 @@ pub(super) fn connection_us(run: &Run) -> Option<f64> {
     run.cold_start_us.map(|first| set_up + first).filter(|_| !run.setup_us.is_empty())
 }
 
-/// Processor time of both sides for one operation in ns: that of whole processes where it is known, since a fabric may have threads of its
-/// own.
+/// Processor time of both sides for one operation in ns: that of whole processes where it is known,
+/// since a fabric may have threads of its own.
 fn cpu_ns(work: &Work) -> Option<f64> {
     let whole = (work.client_process_cpu_ns, work.server_process_cpu_ns);
     let threads = (work.client_cpu_ns, work.server_cpu_ns);
@@ -93,8 +94,9 @@ pub(super) fn table(runs: &[Run], races: &[Race<'_>], names: &[&str]) -> Table {
     table
 }
 
-/// The highest rate that was held, and the first that was not; at another place than the rest of the row where `label` names one.
-fn rates(runs: &[Run], own: &Held<'_>, label: &str) -> [Cell; 2] {
+/// The highest rate that was held, and the first that was not; at another place than the rest of
+/// the row where `label` names one.
+fn rates(runs: &[Run], own: &KeptRate<'_>, label: &str) -> [Cell; 2] {
     let at = if label.is_empty() { String::new() } else { format!(" ({label})") };
     let cell = |step: Option<held::Step<'_>>, words: String| match step {
         Some(step) => Cell::of(runs, step.point, words),

@@ -1,6 +1,7 @@
-//! For who chooses a network: the workloads asked the other way round. What suits a system that does this, how far does it go, and what
-//! does it cost? Nothing is said that the run did not show: each figure leads to its row, what is not certain is a tie, and what was not
-//! measured is named with its command.
+//! For who chooses a network: the workloads asked the other way round. What suits a system that
+//! does this, how far does it go, and what does it cost? Nothing is said that the run did not show:
+//! each figure leads to its row, what is not certain is a tie, and what was not measured is named
+//! with its command.
 
 mod cost;
 mod needs;

@@ -1,4 +1,5 @@
-//! "If your system does this, use that": a row for each thing that data systems do, a cell for each fabric.
+//! "If your system does this, use that": a row for each thing that data systems do, a cell for each
+//! fabric.
 
 use bench_record::{Point, Run};
 use report::{Better, Change, Table, middle, ratio_interval, significant};
@@ -122,8 +123,8 @@ const CALLS: Need = Need {
     command: "",
 };
 
-/// What was found of a need.
-struct Row {
+/// The findings on one need of a system.
+struct NeedRow {
     what: String,
     advice: String,
     /// One for each fabric; `None`: not measured.
@@ -143,7 +144,7 @@ pub(super) fn table(runs: &[Run], names: &[&str]) -> (Table, Vec<String>) {
         table = table.with_prose(column);
     }
     let mut missing = Vec::new();
-    let mut add = |row: Option<Row>, what: &str, command: &str| {
+    let mut add = |row: Option<NeedRow>, what: &str, command: &str| {
         let absent = |name: &&str| format!("{what}, {name}: {}", command_on(runs, name, command));
         let Some(row) = row else {
             let first = names.first().copied().unwrap_or_default();
@@ -203,14 +204,14 @@ fn at(label: &str, kind: &str) -> String {
     label.strip_prefix(kind).unwrap_or(label).trim_start().to_owned()
 }
 
-fn of_race(runs: &[Run], names: &[&str], need: &Need, race: &Race<'_>) -> Row {
+fn of_race(runs: &[Run], names: &[&str], need: &Need, race: &Race<'_>) -> NeedRow {
     let chosen = choose(race);
     let cell = |name: &&str| {
         let (_, point) = race.entries.iter().find(|(own, _)| own == name)?;
         Some(Cell::of(runs, point, chosen.signed(name, &said(need.says, point))))
     };
     let what = format!("{} ({} {})", need.what, need.kind, at(&race.label, need.kind));
-    Row { what, advice: chosen.words(), cells: names.iter().map(cell).collect() }
+    NeedRow { what, advice: chosen.words(), cells: names.iter().map(cell).collect() }
 }
 
 /// "2.8 µs, p99 31 µs".
@@ -311,7 +312,7 @@ fn choose_by_cost<'a>(costs: &[(&'a str, Vec<f64>)]) -> Chosen<'a> {
 }
 
 /// The row of rates that are held.
-fn of_rates(runs: &[Run], names: &[&str]) -> Option<Row> {
+fn of_rates(runs: &[Run], names: &[&str]) -> Option<NeedRow> {
     const KINDS: [&str; 3] = ["rpc", "kv", "open_loop"];
     let known = KINDS.iter().map(|kind| held::ladders(runs, names, kind));
     let rest = || {
@@ -319,7 +320,7 @@ fn of_rates(runs: &[Run], names: &[&str]) -> Option<Row> {
         others.flat_map(|kind| held::ladders(runs, names, kind)).collect::<Vec<_>>()
     };
     let ladder = known.flatten().next().or_else(|| rest().into_iter().next())?;
-    Some(Row {
+    Some(NeedRow {
         what: format!(
             "must answer by the clock, p99 below {} µs ({})",
             ladder.bound_us, ladder.label
@@ -341,7 +342,7 @@ fn choose_by_rate(ladder: &Ladder<'_>) -> String {
     let leads = all
         .iter()
         .find(|own| all.iter().all(|other| own.name == other.name || own.is_above(other)));
-    let is_beaten = |own: &held::Held<'_>| all.iter().any(|other| other.is_above(own));
+    let is_beaten = |own: &held::KeptRate<'_>| all.iter().any(|other| other.is_above(own));
     let rest: Vec<&str> = all.iter().filter(|own| !is_beaten(own)).map(|own| own.name).collect();
     match (all.as_slice(), leads) {
         ([one], _) => format!("only {} was measured", one.name),
@@ -352,7 +353,7 @@ fn choose_by_rate(ladder: &Ladder<'_>) -> String {
 }
 
 /// The row of connections: the same workloads on each fabric, with as many threads and endpoints.
-fn of_connections(runs: &[Run], names: &[&str]) -> Option<Row> {
+fn of_connections(runs: &[Run], names: &[&str]) -> Option<NeedRow> {
     let is_pair = |run: &&Run| run.benchmark.is_workload() && run.method.nodes == 2;
     let of_fabric = |name: &str| {
         let own = runs.iter().filter(|run| run.name == name).filter(is_pair);
@@ -388,11 +389,11 @@ fn of_connections(runs: &[Run], names: &[&str]) -> Option<Row> {
     };
     let cells = names.iter().zip(&all).map(cell).collect();
     let what = "opens connections often (set-up and first round trip)".to_owned();
-    (!costs.is_empty()).then(|| Row { what, advice: chosen.words(), cells })
+    (!costs.is_empty()).then(|| NeedRow { what, advice: chosen.words(), cells })
 }
 
 /// The row of a cost.
-fn of_cost(runs: &[Run], names: &[&str], race: &Race<'_>, own: &Cost) -> Row {
+fn of_cost(runs: &[Run], names: &[&str], race: &Race<'_>, own: &Cost) -> NeedRow {
     let Cost { what, unit, of, .. } = own;
     let known = race.entries.iter().filter_map(|(name, point)| Some((*name, vec![of(point)?])));
     let chosen = choose_by_cost(&known.collect::<Vec<_>>());
@@ -402,7 +403,7 @@ fn of_cost(runs: &[Run], names: &[&str], race: &Race<'_>, own: &Cost) -> Row {
         Some(Cell::of(runs, point, chosen.signed(name, &figure)))
     };
     let what = format!("{what} ({})", race.label);
-    Row { what, advice: chosen.words(), cells: names.iter().map(cell).collect() }
+    NeedRow { what, advice: chosen.words(), cells: names.iter().map(cell).collect() }
 }
 
 /// What measures something on a fabric of these runs, as one of them was started.

@@ -12,7 +12,7 @@ use super::{Reader, Table};
 pub(in crate::plan) struct FabricSource {
     pub(in crate::plan) name: String,
     pub(in crate::plan) fabric: FabricName,
-    pub(in crate::plan) on: On,
+    pub(in crate::plan) on: Runner,
     /// What goes wrong on purpose there; only steps that name the fabric by its name go with it.
     pub(in crate::plan) fault: Option<String>,
     /// What messages go over there; `None`: what `softefa` chooses.
@@ -23,7 +23,7 @@ pub(in crate::plan) struct FabricSource {
 
 /// What processes on a fabric are started by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::plan) enum On {
+pub(in crate::plan) enum Runner {
     Nothing,
     /// `softefa run`.
     Softefa,
@@ -37,8 +37,8 @@ impl Reader<'_> {
         let fabric: FabricName =
             name.parse().map_err(|reason: String| self.wrong(&span("fabric"), &reason))?;
         let on = match self.text_at(table, "on")?.as_deref() {
-            None => On::Nothing,
-            Some("softefa") => On::Softefa,
+            None => Runner::Nothing,
+            Some("softefa") => Runner::Softefa,
             Some(other) => {
                 let what = format!("on = \"{other}\": write softefa, or leave it out");
                 return Err(self.wrong(&span("on"), &what));
@@ -46,7 +46,7 @@ impl Reader<'_> {
         };
         let name = self.text_at(table, "name")?.unwrap_or_else(|| fabric.label());
         let fault = self.text_at(table, "fault")?;
-        if fault.is_some() && on == On::Nothing {
+        if fault.is_some() && on == Runner::Nothing {
             return Err(self.wrong(&span("fault"), "fault: it is for on = \"softefa\""));
         }
         let wire = self.wire(table, on)?;
@@ -58,7 +58,7 @@ impl Reader<'_> {
     }
 
     /// What messages of the software device go over.
-    fn wire(&self, table: &Table<'_>, on: On) -> Result<Option<Wire>, Failure> {
+    fn wire(&self, table: &Table<'_>, on: Runner) -> Result<Option<Wire>, Failure> {
         let Some(text) = self.text_at(table, "wire")? else { return Ok(None) };
         let span = table.get("wire").map_or(0..0, Spanned::span);
         let Some(wire) = Wire::ALL.into_iter().find(|wire| wire.name() == text) else {
@@ -66,8 +66,8 @@ impl Reader<'_> {
             return Err(self.wrong(&span, &format!("wire = \"{text}\": write one of {names}")));
         };
         match on {
-            On::Softefa => Ok(Some(wire)),
-            On::Nothing => Err(self.wrong(&span, "wire: it is for on = \"softefa\"")),
+            Runner::Softefa => Ok(Some(wire)),
+            Runner::Nothing => Err(self.wrong(&span, "wire: it is for on = \"softefa\"")),
         }
     }
 }

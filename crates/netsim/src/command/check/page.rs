@@ -5,8 +5,12 @@ use crate::command::judge;
 use crate::command::page::{describe, line};
 use crate::command::record::Run;
 use netsim::{Bound, Scenario};
-use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
+use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table, wrapped};
 
+const SUMMARY: &str = "Every scenario with all its seeds, beside the bounds that it holds itself to \
+     (`[expect]`). The figures are of virtual time: they repeat on any machine.";
+const HELD_OUT: &str = "Scenarios in `heldout`, and the column of other seeds, are those that no parameter of the \
+     transport was chosen on.";
 /// Ratios further apart than this are drawn in equal factors.
 const LINEAR_MAX: f64 = 5.0;
 /// Looks of the chart: own seeds, other seeds, bounds.
@@ -21,17 +25,9 @@ pub(super) fn page(entries: &[Entry], table: Table) -> Page {
     for (number, Entry { point, .. }) in (1..).zip(entries) {
         names.push(vec![number.to_string(), point.file.clone(), point.title.clone()]);
     }
-    let mut summary = vec![
-        "Every scenario with all its seeds, beside the bounds that it holds itself to (`[expect]`). \
-         The figures are of virtual time: they repeat on any machine."
-            .to_owned(),
-    ];
+    let mut summary = vec![wrapped(SUMMARY, "", "")];
     let is_held_out = |entry: &Entry| entry.point.file.contains("heldout/");
-    summary.extend(entries.iter().any(is_held_out).then(|| {
-        "Scenarios in `heldout`, and the column of other seeds, are those that no parameter of the \
-         transport was chosen on."
-            .to_owned()
-    }));
+    summary.extend(entries.iter().any(is_held_out).then(|| wrapped(HELD_OUT, "", "")));
     Page {
         title: "Scenarios".to_owned(),
         summary,

@@ -1,9 +1,10 @@
 //! RoCEv2: reliable connections of InfiniBand over UDP, as adapters speak it in lossless networks.
 //!
-//! Both ends of a connection are `rc` engines, unchanged. Their window is fixed, as adapters have it; rates
-//! are left to the network's pauses, or to DCQCN, or to the engine's own window. A packet is a SEND of the
-//! flow and always full but the last: one that is missing is asked for once, and sent again with all after
-//! it. A queue pair serves one flow, on one path. Queue pairs are connected before the run begins.
+//! Both ends of a connection are `rc` engines, unchanged. Their window is fixed, as adapters have
+//! it; rates are left to the network's pauses, or to DCQCN, or to the engine's own window. A packet
+//! is a SEND of the flow and always full but the last: one that is missing is asked for once, and
+//! sent again with all after it. A queue pair serves one flow, on one path. Queue pairs are
+//! connected before the run begins.
 
 mod dcqcn;
 mod notifier;

@@ -1,5 +1,5 @@
-//! DCQCN's notification point: the receiver of marked packets tells their sender, at most once in an
-//! interval.
+//! DCQCN's notification point: the receiver of marked packets tells their sender, at most once in
+//! an interval.
 
 use crate::time::Time;
 

@@ -48,8 +48,8 @@ pub(crate) struct QueuePair {
 }
 
 impl QueuePair {
-    /// The queue pair of the socket `src`, connected to that of `dst`. Sockets are fewer than there are
-    /// numbers of queue pairs.
+    /// The queue pair of the socket `src`, connected to that of `dst`. Sockets are fewer than there
+    /// are numbers of queue pairs.
     pub(super) fn new(setup: &RoceSetup, end: End, route: Route, sockets: Ends<SocketId>) -> Self {
         let (qpn, peer_qpn) = (sockets.src.0, sockets.dst.0);
         let mut engine = Endpoint::new(Arc::clone(&setup.config), Service::Rc, qpn);

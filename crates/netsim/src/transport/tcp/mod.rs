@@ -1,12 +1,13 @@
 //! TCP as the kernel of a current host speaks it: NewReno or CUBIC with selective
 //! acknowledgements, and DCTCP.
 //!
-//! RFC 5681 (congestion control), 6298 (timeout), 2018 and 6675 (selective acknowledgements and
-//! the recovery that goes with them), 8985 (loss detection by time, tail loss probe), 9406 (HyStart++), 9937 (proportional rate reduction), 7323 (time stamps), 9438 (CUBIC), 8257 (DCTCP). A segment is a message of the flow and
-//! always full but the last, so sequence numbers count segments. Connections are open before the
-//! run begins, and what their handshakes measured is the round-trip time of the empty network. The
-//! receiver reads at once, so its window is never what limits; the sender's buffer is. There is no
-//! pacing, and a connection never gives up.
+//! RFC 5681 (congestion control), 6298 (timeout), 2018 and 6675 (selective acknowledgements and the
+//! recovery that goes with them), 8985 (loss detection by time, tail loss probe), 9406 (HyStart++),
+//! 9937 (proportional rate reduction), 7323 (time stamps), 9438 (CUBIC), 8257 (DCTCP). A segment is
+//! a message of the flow and always full but the last, so sequence numbers count segments.
+//! Connections are open before the run begins, and what their handshakes measured is the round-trip
+//! time of the empty network. The receiver reads at once, so its window is never what limits; the
+//! sender's buffer is. There is no pacing, and a connection never gives up.
 
 mod congestion;
 mod reassembly;

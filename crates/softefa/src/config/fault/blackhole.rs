@@ -9,9 +9,9 @@ use super::value::{self, format_time};
 pub struct Blackhole {
     /// Path index; `None` = every path.
     pub path: Option<u16>,
-    /// From so long after the device was opened.
+    /// Begins so long after the device was opened.
     pub from_ns: u64,
-    /// For so long; `None` = for ever.
+    /// Lasts so long; `None`: for ever.
     pub for_ns: Option<u64>,
 }
 

@@ -1,18 +1,18 @@
 //! What may be asked for: the one list behind the parser's messages, the help and docs/FAULTS.md.
 
-/// Which side a fault acts on.
+/// The side that a fault acts on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// What this process sends.
+    /// It acts on what this process sends.
     Sent,
-    /// What arrives at this process.
+    /// It acts on what arrives at this process.
     Arriving,
     /// The device itself, or its process.
     Device,
 }
 
 impl Side {
-    /// In a word.
+    /// Returns the side as a word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -28,11 +28,11 @@ impl Side {
 pub struct FaultKey {
     /// Its name.
     pub name: &'static str,
-    /// How it is written.
+    /// An example of how it is written.
     pub example: &'static str,
-    /// Where it acts.
+    /// The side on which it acts.
     pub side: Side,
-    /// What it does.
+    /// Its effect in words.
     pub meaning: &'static str,
     /// It may begin while a device is in use; others are decided when the device is opened.
     pub is_live: bool,

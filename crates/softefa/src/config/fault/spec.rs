@@ -46,7 +46,7 @@ pub struct FaultSpec {
     pub mtu_bytes: Option<u32>,
     /// New queue pairs take the number of the one destroyed last.
     pub qpn_reuse: bool,
-    /// When the process ends, after it first opened a device.
+    /// The time at which the process ends, after it first opened a device.
     pub peer_kill_ns: Option<u64>,
     /// Seed of the dice.
     pub seed: u64,

@@ -8,21 +8,22 @@ use super::FaultSpec;
 use super::value;
 use crate::config::ConfigError;
 
-/// How "nothing is broken" is written where a fault could be.
+/// The word for "nothing is broken" where a fault could be.
 const NONE: &str = "none";
 
 /// A fault, when it is in force, and whom it hits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedFault {
-    /// What is broken; a specification without faults breaks nothing, whatever the run was started with.
+    /// The faults that are dealt; a specification without faults breaks nothing, whatever the run
+    /// was started with.
     pub spec: FaultSpec,
     /// The device it is for; `None` = all.
     pub device: Option<String>,
     /// The address of the only peer it is for; `None` = all.
     pub peer: Option<Ipv4Addr>,
-    /// When it begins, on the clock of whoever keeps it.
+    /// The time at which it begins, on the clock of whoever keeps it.
     pub from_ns: u64,
-    /// For how long it is in force; `None` = until another takes its place.
+    /// The time for which it is in force; `None` = until another takes its place.
     pub for_ns: Option<u64>,
 }
 
@@ -30,7 +31,8 @@ impl TimedFault {
     /// Reads a specification that may change while a device is in use; `none` breaks nothing.
     ///
     /// # Errors
-    /// As of [`FaultSpec`], and [`ConfigError::FaultOpening`] for what is decided when a device is opened.
+    /// As of [`FaultSpec`], and [`ConfigError::FaultOpening`] for what is decided when a device is
+    /// opened.
     pub fn parse_spec(text: &str) -> Result<FaultSpec, ConfigError> {
         if text.trim() == NONE {
             return Ok(FaultSpec::default());
@@ -65,7 +67,7 @@ impl TimedFault {
         value::time(text).ok_or_else(|| ConfigError::FaultTime { value: text.to_owned() })
     }
 
-    /// When it ends; `None` = not by itself.
+    /// Returns when the fault ends; `None`: not by itself.
     #[must_use]
     pub fn until_ns(&self) -> Option<u64> {
         self.for_ns.map(|for_ns| self.from_ns.saturating_add(for_ns))

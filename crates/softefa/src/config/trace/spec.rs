@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::event::Events;
 use crate::config::ConfigError;
 
-/// Where a trace goes.
+/// The target of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TraceTarget {
     /// Standard error of the program.
@@ -17,7 +17,7 @@ pub enum TraceTarget {
 /// A trace and what is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceSpec {
-    /// Where it goes.
+    /// The target of the trace.
     pub target: TraceTarget,
     events: Events,
 }

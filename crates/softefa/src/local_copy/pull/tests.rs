@@ -50,7 +50,7 @@ fn put_back(pulls: &Pulls, piece: &Piece) {
 }
 
 fn copy_all(pulls: &Pulls) -> u64 {
-    u64::from(pulls.copy(Who::Turn, u32::MAX))
+    u64::from(pulls.copy(PullDriver::Turn, u32::MAX))
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn all_pieces_make_the_whole() {
     let (pulls, mut memory) = (Pulls::default(), Memory::new());
     memory.push(&pulls, id(7));
     assert!(pulls.wants_help() && !pulls.wants_help(), "called once");
-    assert_eq!(pulls.copy(Who::Turn, 1), PIECE_BYTES);
+    assert_eq!(pulls.copy(PullDriver::Turn, 1), PIECE_BYTES);
     assert!(pulls.pop_over().is_none() && !pulls.leave());
     copy_all(&pulls);
     assert_eq!(pulls.take_uncounted(), u64::from(LEN));
@@ -71,7 +71,7 @@ fn all_pieces_make_the_whole() {
 fn what_is_over_is_found_behind_what_is_not() {
     let (pulls, mut first, mut second) = (Pulls::default(), Memory::new(), Memory::new());
     first.push(&pulls, id(1));
-    let piece = pulls.lock().take(Who::Turn).unwrap();
+    let piece = pulls.lock().take(PullDriver::Turn).unwrap();
     second.push(&pulls, id(2));
     copy_all(&pulls);
     assert_eq!(pulls.pop_over(), Some((id(2), Ok(()))));
@@ -88,13 +88,13 @@ fn the_copier_begins_at_the_other_end_and_finishes_what_it_began() {
         |who| pulls.lock().take(who).map(|piece| (piece.id.index, piece.offset / PIECE_BYTES));
     memories[0].push(&pulls, id(1));
     memories[1].push(&pulls, id(2));
-    assert_eq!(taken(Who::Copier), Some((2, 0)));
+    assert_eq!(taken(PullDriver::Copier), Some((2, 0)));
     memories[2].push(&pulls, id(3));
-    assert_eq!((taken(Who::Copier), taken(Who::Turn)), (Some((2, 1)), Some((1, 0))));
-    (2..6).for_each(|number| assert_eq!(taken(Who::Copier), Some((2, number))));
-    assert_eq!(taken(Who::Copier), Some((3, 0)));
-    (1..6).for_each(|number| assert_eq!(taken(Who::Turn), Some((1, number))));
-    assert_eq!(taken(Who::Turn), Some((3, 1)));
+    assert_eq!((taken(PullDriver::Copier), taken(PullDriver::Turn)), (Some((2, 1)), Some((1, 0))));
+    (2..6).for_each(|number| assert_eq!(taken(PullDriver::Copier), Some((2, number))));
+    assert_eq!(taken(PullDriver::Copier), Some((3, 0)));
+    (1..6).for_each(|number| assert_eq!(taken(PullDriver::Turn), Some((1, number))));
+    assert_eq!(taken(PullDriver::Turn), Some((3, 1)));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn memory_comes_back_only_when_nobody_has_a_piece_of_it() {
     for how in 0..3 {
         let (pulls, mut memory) = (Pulls::default(), Memory::new());
         memory.push(&pulls, id(1));
-        let piece = pulls.lock().take(Who::Turn).unwrap();
+        let piece = pulls.lock().take(PullDriver::Turn).unwrap();
         let is_back = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {

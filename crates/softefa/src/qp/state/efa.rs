@@ -3,7 +3,7 @@
 use super::{Attrs, Rule};
 use crate::qp_state::{QpKind, QpState};
 
-/// What a transition needs and what it also takes; `None` when there is none.
+/// Returns what a transition needs and what it also takes; `None` when there is none.
 pub(super) fn rule(kind: QpKind, from: QpState, to: QpState) -> Option<Rule> {
     use QpState::{Error, Init, ReadyToReceive, ReadyToSend, Reset, SendQueueDrained};
     let rnr = if kind == QpKind::Srd { Attrs::RNR_RETRY } else { Attrs::NONE };

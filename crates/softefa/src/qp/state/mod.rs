@@ -21,7 +21,7 @@ macro_rules! attrs {
             const NAMES: &'static [(Self, &'static str)] =
                 &[$((Self::$name, stringify!($field)),)*];
 
-            /// Those that `change` has.
+            /// Returns the attributes that `change` has.
             fn given(change: &ModifyQp) -> Self {
                 let mut given = Self::NONE;
                 $(if change.$field.is_some() {
@@ -86,7 +86,7 @@ impl fmt::Debug for Attrs {
     }
 }
 
-/// What a transition needs and what it also takes.
+/// The attributes that a transition needs, and those that it also takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rule {
     needs: Attrs,

@@ -1,9 +1,10 @@
-//! The table of the kernel's core (`qp_state_table` of `core/verbs.c`), which drivers of RoCE devices follow.
+//! The table of the kernel's core (`qp_state_table` of `core/verbs.c`), which drivers of RoCE
+//! devices follow.
 
 use super::{Attrs, Rule};
 use crate::qp_state::{QpKind, QpState};
 
-/// What a transition needs and what it also takes; `None` when there is none.
+/// Returns what a transition needs and what it also takes; `None` when there is none.
 pub(super) fn rule(kind: QpKind, from: QpState, to: QpState) -> Option<Rule> {
     use QpState::{
         Error, Init, ReadyToReceive, ReadyToSend, Reset, SendQueueDrained, SendQueueError,

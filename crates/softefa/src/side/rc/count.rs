@@ -6,7 +6,7 @@ use super::RcSide;
 use crate::counters::{Counter, Gauge, PathGauge};
 use crate::shell::Carried;
 
-/// What the device's counters have of the engine's.
+/// The part of the engine's counters that the device's have already.
 #[derive(Debug, Default)]
 pub(super) struct Synced(Stats);
 
@@ -32,7 +32,7 @@ impl RcSide {
         self.synced.0.clone_from(new);
     }
 
-    /// How it is, for those who look from outside: all goes over one path.
+    /// Returns its state for those who look from outside: all goes over one path.
     pub(super) fn gauge_of_engine(&self) -> Gauge {
         let (stats, Carried { sent_bytes, received_bytes }) = (self.endpoint.stats(), self.carried);
         let path = PathGauge {

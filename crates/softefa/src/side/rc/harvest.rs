@@ -59,7 +59,8 @@ impl RcSide {
         }
     }
 
-    /// What a peer was refused is told to the program that did nothing wrong; its own failures have completions.
+    /// Tells the program, which did nothing wrong, what a peer was refused; its own failures have
+    /// completions.
     fn report_cause(&self, cause: Cause) {
         match cause {
             Cause::Peer(Some(NakCode::RemoteAccess)) => {
@@ -94,7 +95,8 @@ impl RcSide {
         }
     }
 
-    /// A work request of an unreliable connection failed: nothing more is sent until the program says so.
+    /// A work request of an unreliable connection failed: nothing more is sent until the program
+    /// says so.
     fn stop_sending(&mut self) {
         let from = self.shell.attrs.state;
         if matches!(from, QpState::ReadyToSend | QpState::SendQueueDrained) {
@@ -103,7 +105,8 @@ impl RcSide {
         }
     }
 
-    /// The connection is over. The receive of the message that was refused, if there is one, ends with `first`.
+    /// The connection is over. The receive of the message that was refused, if there is one, ends
+    /// with `first`.
     fn fail_connection(&mut self, first: Option<Status>) {
         let from = self.shell.attrs.state;
         if !matches!(from, QpState::Error | QpState::Reset) {

@@ -1,17 +1,18 @@
 //! What still goes through the kernel, so that no packet overtakes another.
 //!
-//! A peer reads what comes through memory before what comes through its socket. Whatever went through the kernel must
-//! therefore have been taken in before anything goes through memory again.
+//! A peer reads what comes through memory before what comes through its socket. Whatever went
+//! through the kernel must therefore have been taken in before anything goes through memory again.
 
 use srd::Instant;
 
 /// Answers are not acknowledged. After so long somebody has looked at the socket they came to.
 const ANSWERED_NS: u64 = 200_000;
 
-/// A stream that is never empty would never leave the kernel. It pauses for a round trip, at most this often.
+/// A stream that is never empty would never leave the kernel. It pauses for a round trip, at most
+/// this often.
 const PAUSES_NS: u64 = 1_000_000;
 
-/// What is still on its way through the kernel.
+/// The packets that are still on their way through the kernel.
 #[derive(Debug, Default)]
 pub(super) struct KernelTraffic {
     /// Requests below this number.

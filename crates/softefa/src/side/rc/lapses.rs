@@ -6,8 +6,8 @@ use rc::{HEADER_MAX, Psn, Transmit};
 use super::RcSide;
 use crate::counters::Counter;
 
-/// So far ahead is a number that jumps: it stays ahead for as long as any network keeps the packet, so that it is
-/// never taken for another one (RC-2.2).
+/// The distance by which a number jumps ahead: it stays ahead for as long as any network keeps the
+/// packet, so that it is never taken for another one (RC-2.2).
 const JUMP: u32 = 1 << 22;
 
 impl RcSide {

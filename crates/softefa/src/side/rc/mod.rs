@@ -1,12 +1,14 @@
-//! Reliable, extended reliable and unreliable connections of RoCE v2: the engine `rc` between the shell's queues and the wire.
+//! Reliable, extended reliable and unreliable connections of RoCE v2: the engine `rc` between the
+//! shell's queues and the wire.
 //!
 //! ```text
 //! post_send --> post --> engine --> transmit --> Batch
 //! Datagram --> receive --> engine --> serve (memory, receives) --> engine --> transmit
 //! engine --> harvest: completions, the end of the connection
 //! ```
-//! The engine sees headers and lengths, never payload. Acknowledgements of a turn that completed receives wait for
-//! the next one: a program that answers at once lets them leave together with its answer.
+//! The engine sees headers and lengths, never payload. Acknowledgements of a turn that completed
+//! receives wait for the next one: a program that answers at once lets them leave together with its
+//! answer.
 
 mod connect;
 mod count;
@@ -43,7 +45,7 @@ use count::Synced;
 use kernel_traffic::KernelTraffic;
 use transmit::Leaving;
 
-/// So many work requests in flight are a stream: its acknowledgements come apart.
+/// The number of work requests in flight that are a stream: its acknowledgements come apart.
 const STREAM_REQUESTS: usize = 8;
 
 /// The RC, XRC or UC transport of a queue pair.
@@ -56,15 +58,15 @@ pub(super) struct RcSide {
     /// The path that everything takes: order matters here.
     path: u16,
     kernel_traffic: KernelTraffic,
-    /// What is sent at present goes through the kernel.
+    /// Packets that are sent at present go through the kernel.
     takes_kernel: bool,
-    /// Where the peer is, from RTR on.
+    /// The address of the peer, from RTR on.
     peer: Option<SocketAddrV4>,
     /// The peer sends what takes receives.
     takes_receives: bool,
     /// The receive whose message has begun.
     current: Option<RecvWqe>,
-    /// Whose bytes are in the batch, by their places.
+    /// The owners of the bytes in the batch, by their places.
     leaving: Vec<Leaving>,
     /// The last turn has completed receives, whose acknowledgements may wait for one turn more.
     holds_acks: bool,
@@ -114,7 +116,7 @@ impl RcSide {
         }
     }
 
-    /// What waits for company leaves before the end: hardware has sent it long ago.
+    /// Sends what waits for company before the end: hardware has sent it long ago.
     fn send_held(&mut self, now: Instant) {
         if std::mem::take(&mut self.holds_acks) {
             self.transmit_packets(now);
@@ -155,8 +157,8 @@ impl Side for RcSide {
         self.endpoint.in_flight() <= self.shell.unsent_messages as usize
     }
 
-    /// Messages that find no receive are lost by an unreliable connection: what has come waits where it is until the
-    /// program has posted more.
+    /// Messages that find no receive are lost by an unreliable connection: what has come waits
+    /// where it is until the program has posted more.
     fn has_enough(&self) -> bool {
         self.takes_receives && !self.is_reliable && self.shell.receives_left() < MAX_PACKETS
     }
@@ -207,7 +209,7 @@ impl Side for RcSide {
         self.endpoint.poll_timeout().map(|at| Instant::from_ns(at.as_ns()))
     }
 
-    /// What is on its way ends with the connection.
+    /// Ends what is on its way with the connection.
     fn cancel(&mut self, now: Instant) {
         if !self.is_closing || self.endpoint.in_flight() > 0 {
             self.endpoint.fail(time(now));

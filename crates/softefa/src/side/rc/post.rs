@@ -30,7 +30,7 @@ fn operation(op: SendOp) -> Operation {
     }
 }
 
-/// How a work request ends that the engine does not take.
+/// Returns the status of a work request that the engine does not take.
 fn status_of(error: PostError) -> Status {
     match error {
         PostError::Length => Status::LocalBadLength,
@@ -58,8 +58,8 @@ impl RcSide {
         true
     }
 
-    /// Gives the work request in slot `index` to the engine. One that it does not take fails in its turn, when all
-    /// before it have ended.
+    /// Gives the work request in slot `index` to the engine. One that it does not take fails in its
+    /// turn, when all before it have ended.
     pub(super) fn start_request(&mut self, now: Instant, index: u32) {
         // What waits to be acknowledged leaves together with this.
         self.holds_acks = false;

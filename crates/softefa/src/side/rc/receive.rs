@@ -36,7 +36,8 @@ impl RcSide {
         }
         match result {
             Ok(Received { payload_at, arrival: Some(arrival), srq }) => {
-                // A queue pair that is destroyed takes nothing new: the peer hears nothing, as of hardware.
+                // A queue pair that is destroyed takes nothing new: the peer hears nothing, as of
+                // hardware.
                 if self.is_closing {
                     return;
                 }
@@ -66,7 +67,7 @@ impl RcSide {
         }
     }
 
-    /// What a reliable connection would refuse is lost by an unreliable one.
+    /// Notes that an unreliable connection has lost what a reliable one would refuse.
     #[cold]
     fn note_lost(&mut self, from: Ipv4Addr, why: Reject) {
         if self.is_reliable {

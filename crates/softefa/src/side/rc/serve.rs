@@ -166,7 +166,8 @@ impl RcSide {
         Ok(())
     }
 
-    /// The next receive, whatever its memory is like: a message that cannot be put there ends the connection.
+    /// The next receive, whatever its memory is like: a message that cannot be put there ends the
+    /// connection.
     fn next_request(&mut self) -> Option<RecvWqe> {
         self.takes_receives = true;
         if self.shell.is_not_ready_on_purpose() {
@@ -191,7 +192,8 @@ impl RcSide {
         shell.device.mrs.invalidate(key, (shell.pd, shell.id)).is_ok()
     }
 
-    /// Where the bytes of `range` lie, all of which the peer may use. Nothing is needed for no bytes.
+    /// Returns where the bytes of `range` lie, all of which the peer may use. Nothing is needed for
+    /// no bytes.
     pub(super) fn check(&mut self, range: Range, right: Right) -> Result<u64, Reject> {
         if range.len == 0 {
             return Ok(range.remote.va);

@@ -110,8 +110,8 @@ impl Wire for LosesTheFirst {
     }
 }
 
-/// Through memory it may lie unseen as long as what it repeats: the peer's service thread sleeps at its socket, and
-/// `ib_write_lat` hung.
+/// Through memory it may lie unseen as long as what it repeats: the peer's service thread sleeps at
+/// its socket, and `ib_write_lat` hung.
 #[test]
 fn what_is_repeated_goes_through_the_kernel_which_wakes_sleepers() {
     let (near, far) = (device("roce2"), device("roce3"));

@@ -12,29 +12,30 @@ use crate::mr::Right;
 use crate::status::Status;
 use crate::wire::{Impossible, MAX_PACKETS, Via};
 
-/// Bursts of one turn at most: who answers a long READ has other queue pairs to serve, and something to receive.
+/// Bursts of one turn at most: who answers a long READ has other queue pairs to serve, and
+/// something to receive.
 const BURSTS_PER_TURN: usize = 2;
-/// Payload of packets that are joined to one (RC-1.15): long enough that a packet's own cost does not show, short enough
-/// that the peer copies one part of a message while the next one is written.
+/// Payload of packets that are joined to one (RC-1.15): long enough that a packet's own cost does
+/// not show, short enough that the peer copies one part of a message while the next one is written.
 const JOINED_BYTES: u32 = 32 << 10;
 /// No more than so many bytes are joined in a burst, so that it always fits into a ring.
 const JOINED_BURST_BYTES: u32 = 512 << 10;
-/// What an acknowledgement begins with.
+/// The bytes that an acknowledgement begins with.
 const ACKNOWLEDGE: [u8; 2] = [
     Opcode { transport: Transport::Rc, kind: Kind::Acknowledge }.to_byte(),
     Opcode { transport: Transport::Xrc, kind: Kind::Acknowledge }.to_byte(),
 ];
 
-/// Whose bytes a packet of the batch has.
+/// The owner of the bytes that a packet of the batch has.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Leaving {
     /// None: an acknowledgement or a refusal. What overtakes it says the same and more.
     Acknowledgement,
     /// None.
     Headers,
-    /// Of a work request.
+    /// The bytes are those of a work request.
     Request(WrId),
-    /// Of what the peer reads, in the answer with this number.
+    /// The bytes are those that the peer reads, in the answer with this number.
     Response(Psn),
 }
 
@@ -64,8 +65,8 @@ impl RcSide {
         self.harvest(now);
     }
 
-    /// Fills the batch; whether there was room for everything. An acknowledgement goes last: shorter than what
-    /// goes with it, it leaves and arrives in the same train.
+    /// Fills the batch; whether there was room for everything. An acknowledgement goes last:
+    /// shorter than what goes with it, it leaves and arrives in the same train.
     fn fill_batch(&mut self, now: Instant, peer: SocketAddrV4) -> bool {
         let mut ack: Option<(Transmit, [u8; HEADER_MAX])> = None;
         let mut header = [0; HEADER_MAX];
@@ -106,8 +107,8 @@ impl RcSide {
         if self.shell.is_traced() {
             self.trace_transmit(out, header);
         }
-        // What is repeated goes through the kernel, which knows whether anybody is there, and what follows it goes
-        // the same way.
+        // What is repeated goes through the kernel, which knows whether anybody is there, and what
+        // follows it goes the same way.
         let is_behind = self.takes_kernel;
         self.takes_kernel |= out.is_repeated;
         let via = match (out.is_repeated, is_behind, self.is_reliable) {
@@ -158,7 +159,8 @@ impl RcSide {
         }
     }
 
-    /// Whether the bytes of the work request may (still) be read, and nothing else speaks against it.
+    /// Whether the bytes of the work request may (still) be read, and nothing else speaks against
+    /// it.
     fn is_readable(&mut self, index: u32) -> bool {
         let shell = &mut self.shell;
         let slot = shell.sq.get(index);

@@ -5,10 +5,10 @@ use srd::{OrderStats, PathStats, Stats, StrangerStats};
 use super::SrdSide;
 use crate::counters::{Counter, GAUGE_PATHS_MAX, Gauge, PathGauge};
 
-/// What is looked at in each turn: it changes when one of the counts below does.
+/// The counts that are looked at in each turn: one changes when one of the counts below does.
 type Marks = [u64; 12];
 
-/// What the device's counters have of the engine's.
+/// The part of the engine's counters that the device's have already.
 #[derive(Debug, Default)]
 pub(super) struct Synced {
     marks: Marks,
@@ -44,7 +44,7 @@ impl SrdSide {
         }
     }
 
-    /// How it is, for those who look from outside.
+    /// Returns its state for those who look from outside.
     pub(super) fn gauge_of_engine(&self) -> Gauge {
         let stats = self.endpoint.stats();
         let mut totals = [PathStats::default(); GAUGE_PATHS_MAX];

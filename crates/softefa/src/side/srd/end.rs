@@ -17,7 +17,7 @@ impl SrdSide {
         self.rdma.clear();
     }
 
-    /// What is on its way to `addr` completes as flushed.
+    /// Completes as flushed what is on its way to `addr`.
     pub(super) fn flush_toward(&mut self, now: Instant, addr: Ipv4Addr) {
         for peer in self.shell.sq.peers() {
             if is_at(&self.endpoint, peer, addr) {

@@ -51,17 +51,19 @@ pub(super) struct SrdSide {
     endpoint: Endpoint,
     rdma: rdma::Rdma,
     paths: Arc<PathSockets>,
-    /// Whose datagrams are in the batch, by their places.
+    /// The messages whose datagrams are in the batch, by their places.
     leaving: Vec<Option<(PeerId, MsgId)>>,
-    /// What the engine writes headers to; kept, because clearing it would cost as much as writing one.
+    /// The buffer that the engine writes headers to; kept, because clearing it would cost as much
+    /// as writing one.
     header: Option<Box<[u8; srd::HEADER_MAX]>>,
     /// Bytes of a message that is sent again; grows to the longest one.
     again: Vec<u8>,
-    /// How WRITEs with immediate are received.
+    /// The way in which WRITEs with immediate are received.
     write_recv: rdma::WriteRecv,
     /// Refusals wait until all was read that came before them.
     has_looked: bool,
-    /// When the latest message was accepted, whose acknowledgement may have to be repeated.
+    /// The time at which the latest message was accepted, whose acknowledgement may have to be
+    /// repeated.
     last_accepted: Option<Instant>,
     answering: Answering,
     last_collection: Instant,
@@ -262,7 +264,7 @@ fn new_endpoint(
     Endpoint::new(config, qpn, Seed::new(host::random_bytes()))
 }
 
-/// Where a queue pair of another device is reached.
+/// Returns where a queue pair of another device is reached.
 fn socket_addr(host: u64, qpn: u16) -> SocketAddrV4 {
     #[expect(clippy::cast_possible_truncation, reason = "hosts are IPv4 addresses")]
     let addr = Ipv4Addr::from(host as u32);

@@ -12,7 +12,7 @@ use crate::qp_state::QpState;
 use crate::side::FLAG_IMM;
 use crate::status::Status;
 
-/// So many messages in flight are a stream: its acknowledgements come apart.
+/// The number of messages in flight that are a stream: its acknowledgements come apart.
 const STREAM_MESSAGES: usize = 8;
 
 impl SrdSide {

@@ -182,8 +182,8 @@ impl SrdSide {
     }
 }
 
-/// What opens a connection, is repeated or probes goes through the kernel: it knows when nobody is there
-/// (SRD-12.6).
+/// Returns the way of a datagram. What opens a connection, is repeated or probes goes through the
+/// kernel: it knows when nobody is there (SRD-12.6).
 #[inline]
 fn via(out: &Transmit, header: &[u8]) -> Via {
     const THROUGH_KERNEL: u8 = Flags::INIT.0 | Flags::RTX.0 | Flags::PROBE.0 | Flags::FINAL_TRY.0;

@@ -1,5 +1,5 @@
-//! What the trace says of the engine's events. Call sites ask whether there is a trace; the rest is out of
-//! their way.
+//! What the trace says of the engine's events. Call sites ask whether there is a trace; the rest is
+//! out of their way.
 
 use std::net::SocketAddrV4;
 

@@ -18,7 +18,7 @@ impl SrdSide {
         }
     }
 
-    /// Who is gone now may have answered before: that is read first.
+    /// Reads first what somebody who is gone now may have answered before.
     #[cold]
     fn has_looked_everywhere(&mut self) -> bool {
         if !self.has_looked {

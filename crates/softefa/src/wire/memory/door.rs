@@ -1,6 +1,6 @@
-//! How the memory of a ring gets from its writer to its reader: through an abstract Unix socket that is named by
-//! the queue pair's address, in the network namespace of both. Only programs of one user hand each other
-//! memory (SRD-12.1).
+//! How the memory of a ring gets from its writer to its reader: through an abstract Unix socket
+//! that is named by the queue pair's address, in the network namespace of both. Only programs of
+//! one user hand each other memory (SRD-12.1).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -112,8 +112,8 @@ impl Doorstep {
         Ok(Self(socket))
     }
 
-    /// Hands in `file`, the ring that `from` writes. It is let in when its reader looks, which a datagram
-    /// should make it do.
+    /// Hands in `file`, the ring that `from` writes. It is let in when its reader looks, which a
+    /// datagram should make it do.
     pub(super) fn hand_in(self, from: SocketAddrV4, file: BorrowedFd<'_>) -> io::Result<()> {
         let files = [file];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -169,7 +169,8 @@ mod tests {
         assert!(door.next().is_none());
     }
 
-    /// Of another version, without a file, in pieces, with nothing: none of them is in the way of the next.
+    /// Of another version, without a file, in pieces, with nothing: none of them is in the way of
+    /// the next.
     #[test]
     fn strange_visitors_are_sent_away() {
         let at = addr(3);

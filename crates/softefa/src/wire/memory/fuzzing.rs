@@ -1,8 +1,9 @@
-//! Any bytes as what a hostile writer does to its rings, before, between and behind the looks of their reader, who
-//! also has a ring of somebody honest (SRD-12.3, SRD-12.4).
+//! Any bytes as what a hostile writer does to its rings, before, between and behind the looks of
+//! their reader, who also has a ring of somebody honest (SRD-12.3, SRD-12.4).
 //!
-//! What the reader takes is held against what lies in the ring, read here by the document; then it goes the way that
-//! datagrams go: check, engine, copy. The honest writer's datagrams all arrive, once and in order.
+//! What the reader takes is held against what lies in the ring, read here by the document; then it
+//! goes the way that datagrams go: check, engine, copy. The honest writer's datagrams all arrive,
+//! once and in order.
 
 mod far;
 mod model;
@@ -321,7 +322,8 @@ fn victim_words() -> Vec<AtomicU64> {
     (0..words_for(32 * LINE_BYTES)).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// What the friend sends: any length, and its number in each word. Its first byte is 0: no headers, so that it is never lent.
+/// What the friend sends: any length, and its number in each word. Its first byte is 0: no headers,
+/// so that it is never lent.
 fn friendly(number: u64) -> Vec<u8> {
     let len = 1 + (number * 389 % 2500) as usize;
     number.to_be_bytes().iter().copied().cycle().take(len).collect()

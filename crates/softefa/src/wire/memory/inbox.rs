@@ -105,8 +105,8 @@ impl Inbox {
         if self.is_asleep { ReaderState::Asleep } else { ReaderState::Awake }
     }
 
-    /// Takes what is in one of the rings; the bytes replace those of `out`. Of long datagrams with `headers` it
-    /// copies the headers only.
+    /// Takes what is in one of the rings; the bytes replace those of `out`. Of long datagrams with
+    /// `headers` it copies the headers only.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -128,8 +128,8 @@ impl Inbox {
         None
     }
 
-    /// The ring at `index` has given something. It is the same ring's turn once more, because what comes in bursts is
-    /// taken in bursts; but who never stops does not keep others waiting.
+    /// The ring at `index` has given something. It is the same ring's turn once more, because what
+    /// comes in bursts is taken in bursts; but who never stops does not keep others waiting.
     #[inline]
     fn count_run(&mut self, index: usize) {
         if index != self.next {
@@ -147,8 +147,8 @@ impl Inbox {
         self.next = if index + 1 < self.rings.len() { index + 1 } else { 0 };
     }
 
-    /// From now on writers wake this side with datagrams; whether something came in between, so that it must
-    /// not sleep yet.
+    /// From now on writers wake this side with datagrams; whether something came in between, so
+    /// that it must not sleep yet.
     pub(super) fn sleep(&mut self) -> bool {
         self.is_asleep = true;
         self.rings.iter_mut().fold(false, |has_some, ring| {

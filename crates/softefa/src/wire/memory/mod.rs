@@ -6,9 +6,10 @@
 //! receive <-- inbox: rings of peers <- - - - door: where rings are handed in
 //!         <-- UdpWire, each time, or every 20 us beside rings
 //! ```
-//! A ring is opened by who writes it, after some datagrams to a peer of this machine: it hands the memory in at the
-//! peer's [`door`], and sends an empty datagram to make it look there. What opens connections, repeats or probes goes
-//! through the kernel always, because the kernel knows who is dead. So does what a sleeper must be woken by.
+//! A ring is opened by who writes it, after some datagrams to a peer of this machine: it hands the
+//! memory in at the peer's [`door`], and sends an empty datagram to make it look there. What opens
+//! connections, repeats or probes goes through the kernel always, because the kernel knows who is
+//! dead. So does what a sleeper must be woken by.
 
 mod door;
 #[cfg(any(test, fuzzing))]
@@ -201,8 +202,8 @@ impl MemoryWire {
         sent
     }
 
-    /// Tries again what waits. A ring that nobody reads is given up (SRD-12.6), and what waited for it goes through the
-    /// kernel.
+    /// Tries again what waits. A ring that nobody reads is given up (SRD-12.6), and what waited for
+    /// it goes through the kernel.
     #[cold]
     fn retry(&mut self, now: Instant) -> Sent {
         let waiting = std::mem::take(&mut self.waiting);
@@ -212,8 +213,8 @@ impl MemoryWire {
         waiting.take(|batch| self.pass(now, batch))
     }
 
-    /// Takes what came in the order in which it was sent, as far as can be told (SRD-12.7): the rings until they are
-    /// empty, then the socket until it is, then the rings again.
+    /// Takes what came in the order in which it was sent, as far as can be told (SRD-12.7): the
+    /// rings until they are empty, then the socket until it is, then the rings again.
     #[inline]
     fn next(&mut self, now: Instant) -> Option<Come> {
         if self.runs_left > 0 {

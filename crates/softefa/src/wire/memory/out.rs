@@ -10,13 +10,13 @@ use crate::counters::Shown;
 use crate::memory::{Gone, Piece};
 use crate::wire::batch::Via;
 
-/// So long a ring is as good as open after the first datagram to its peer, and after it was handed in: who looks at its
-/// socket at all lets it in meanwhile.
+/// So long a ring is as good as open after the first datagram to its peer, and after it was handed
+/// in: who looks at its socket at all lets it in meanwhile.
 pub(super) const LET_IN_NS: u64 = 20_000_000;
 /// A ring that nobody lets in for so long is given up.
 const UNANSWERED_NS: u64 = 1_000_000_000;
-/// So is one that nobody reads for so long while datagrams have to be repeated. Its reader may have died, and
-/// somebody else may have its address.
+/// So is one that nobody reads for so long while datagrams have to be repeated. Its reader may have
+/// died, and somebody else may have its address.
 const UNREAD_NS: u64 = 100_000_000;
 
 /// A ring that is written.

@@ -25,8 +25,9 @@ const RETRY_MIN_NS: u64 = 1_000_000;
 const RETRY_MAX_NS: u64 = 4_000_000_000;
 /// A ring that nothing was written into for so long is given up.
 const IDLE_NS: u64 = 10_000_000_000;
-/// Who did not read may have been stopped, or had no processor: another ring is tried after so long, after four times as
-/// long when that one is not read either, and so on up to [`RETRY_MAX_NS`].
+/// Who did not read may have been stopped, or had no processor: another ring is tried after so
+/// long, after four times as long when that one is not read either, and so on up to
+/// [`RETRY_MAX_NS`].
 const UNREAD_RETRY_NS: u64 = 100_000_000;
 
 /// What became of a datagram.
@@ -104,14 +105,15 @@ impl Outbox {
         self.is_retired = true;
     }
 
-    /// The address belongs to this machine, as far as can be known: another network namespace may have the
-    /// same, and there no door is found.
+    /// The address belongs to this machine, as far as can be known: another network namespace may
+    /// have the same, and there no door is found.
     pub(super) fn is_here(&self, addr: Ipv4Addr) -> bool {
         addr.is_loopback() || addr == *self.local.ip() || self.own_addrs.contains(&addr)
     }
 
-    /// Writes the datagram that `pieces` are into the ring of `to`; opens one when it is worth it. A patient one and
-    /// one of a stream go into the ring of a sleeper as well, so that they overtake nothing there.
+    /// Writes the datagram that `pieces` are into the ring of `to`; opens one when it is worth it.
+    /// A patient one and one of a stream go into the ring of a sleeper as well, so that they
+    /// overtake nothing there.
     #[inline]
     pub(super) fn put(
         &mut self,
@@ -174,8 +176,8 @@ impl Outbox {
         }
     }
 
-    /// Peers that may have fallen asleep before they could see what was put into their rings, and those that
-    /// should let a ring in: each needs a datagram.
+    /// Peers that may have fallen asleep before they could see what was put into their rings, and
+    /// those that should let a ring in: each needs a datagram.
     pub(super) fn unheard(&mut self) -> impl Iterator<Item = SocketAddrV4> {
         self.links.iter_mut().filter_map(|link| match &mut link.state {
             State::Open(out) => out.is_to_be_told().then_some(link.to),

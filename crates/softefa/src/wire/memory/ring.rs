@@ -1,15 +1,17 @@
-//! A ring of records between one writer and one reader, in words that both processes map (SRD-12.3).
+//! A ring of records between one writer and one reader, in words that both processes map
+//! (SRD-12.3).
 //!
 //! ```text
 //! words:  head of the ring (see below) | line 0 | line 1 | ... | line L-1
 //! record: a word (0, or PUBLISHED and the length), then the bytes, rounded up to lines of 64 bytes
 //! ```
-//! The reader looks at one word, the one where the next record will begin, so that an idle look touches nothing
-//! that changes and a short record costs one transfer of a line for the word and its first bytes together.
-//! The writer clears the word behind a record before it publishes the record.
+//! The reader looks at one word, the one where the next record will begin, so that an idle look
+//! touches nothing that changes and a short record costs one transfer of a line for the word and
+//! its first bytes together. The writer clears the word behind a record before it publishes the
+//! record.
 //!
-//! Neither side believes the other: what cannot be is [`Corrupt`], and the ring is given up (SRD-12.4). `loom/` tries all
-//! orders of the accesses below.
+//! Neither side believes the other: what cannot be is [`Corrupt`], and the ring is given up
+//! (SRD-12.4). `loom/` tries all orders of the accesses below.
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -88,7 +90,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Room for a record of `len` bytes: the first word of its bytes. `None` when there is none now.
+    /// Room for a record of `len` bytes: the first word of its bytes. `None` when there is none
+    /// now.
     ///
     /// # Errors
     /// [`Corrupt`].
@@ -127,7 +130,8 @@ impl Writer {
         self.at = next;
     }
 
-    /// Bytes that are free, as far as is known where that is half of them, else as the reader says now.
+    /// Bytes that are free, as far as is known where that is half of them, else as the reader says
+    /// now.
     #[inline]
     pub(super) fn room_bytes(&mut self, words: &[AtomicU64]) -> usize {
         let lines = line_count(words);
@@ -153,8 +157,8 @@ impl Writer {
         ReaderState::of(words[READER_AT].load(Ordering::Acquire))
     }
 
-    /// After something was published: whether the reader needs a datagram to see it. Who gets `true` sends one. Otherwise
-    /// the reader sees the record before it sleeps (SRD-12.5).
+    /// After something was published: whether the reader needs a datagram to see it. Who gets
+    /// `true` sends one. Otherwise the reader sees the record before it sleeps (SRD-12.5).
     #[inline]
     pub(super) fn must_call(words: &[AtomicU64]) -> bool {
         fence(Ordering::SeqCst);
@@ -256,8 +260,8 @@ impl Reader {
         words[READER_AT].load(Ordering::Relaxed) != ReaderState::Asleep as u64
     }
 
-    /// Says how the reader is from now on. After [`ReaderState::Asleep`] it must look once more: the writer
-    /// may have published something before it could know.
+    /// Says how the reader is from now on. After [`ReaderState::Asleep`] it must look once more:
+    /// the writer may have published something before it could know.
     pub(super) fn say(words: &[AtomicU64], state: ReaderState) {
         words[READER_AT].store(state as u64, Ordering::Release);
         fence(Ordering::SeqCst);

@@ -27,7 +27,8 @@ fn take(reader: &mut Reader, words: &[AtomicU64]) -> Option<(usize, u64)> {
     Some((found.len, marks.first().copied().unwrap_or_default()))
 }
 
-/// Of all lengths (SRD-12.3), with all places for the end of the ring; marks are like words of records.
+/// Of all lengths (SRD-12.3), with all places for the end of the ring; marks are like words of
+/// records.
 #[test]
 fn records_come_out_as_they_went_in() {
     for lines in [8, 13, 64] {
@@ -64,7 +65,8 @@ fn a_full_ring_takes_nothing_and_goes_on_when_freed() {
     assert_eq!(std::iter::from_fn(|| take(&mut reader, &words)).count(), 14);
 }
 
-/// Whatever another process writes into any word, the reader finds only what lies in the ring, and ends.
+/// Whatever another process writes into any word, the reader finds only what lies in the ring, and
+/// ends.
 #[test]
 fn a_hostile_writer_leads_nowhere() {
     let seed = std::env::var("SOFTEFA_SEED").ok().and_then(|seed| seed.parse().ok());

@@ -1,4 +1,5 @@
-//! The memory of a ring: a file without a name, sealed so that its length stays as it is (SRD-12.2).
+//! The memory of a ring: a file without a name, sealed so that its length stays as it is
+//! (SRD-12.2).
 
 use std::fs::File;
 use std::io;
@@ -21,7 +22,8 @@ const WORDS: usize = ring::words_for(RING_BYTES);
 const BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
 /// What the rings of a process may take, each way.
 const ALL_BYTES_MAX: usize = 256 << 20;
-/// Up to here, and from there on, a copy by the few instructions that survive a hole is faster than one by words.
+/// Up to here, and from there on, a copy by the few instructions that survive a hole is faster than
+/// one by words.
 const SHORT_BYTES: usize = 128;
 const LONG_BYTES: usize = 512;
 
@@ -98,7 +100,8 @@ impl Segment {
         &self.words
     }
 
-    /// Writes `pieces` from `word` on; the first is memory of ours, and each lies inside of the ring.
+    /// Writes `pieces` from `word` on; the first is memory of ours, and each lies inside of the
+    /// ring.
     pub(super) fn write(&self, word: usize, pieces: &[Piece]) -> Result<(), Gone> {
         let mut at = self.addr_of(word);
         for piece in pieces {
@@ -108,8 +111,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Appends the `len` bytes from `word` on to `out`: another process may change them meanwhile, and the
-    /// copy is what counts.
+    /// Appends the `len` bytes from `word` on to `out`: another process may change them meanwhile,
+    /// and the copy is what counts.
     #[inline]
     pub(super) fn read(&self, word: usize, len: usize, out: &mut Vec<u8>) {
         let words = &self.words[word..word + len.div_ceil(size_of::<u64>())];
@@ -156,8 +159,8 @@ fn is_sealed(file: BorrowedFd<'_>) -> io::Result<bool> {
 /// Tries whether this process can share memory with others as [`crate::WireChoice::Shm`] needs it.
 ///
 /// # Errors
-/// What the operating system refuses: files in memory (`memfd_create`), their sealing, their mapping, or
-/// abstract Unix sockets.
+/// What the operating system refuses: files in memory (`memfd_create`), their sealing, their
+/// mapping, or abstract Unix sockets.
 pub fn check() -> io::Result<()> {
     let (_, file) = Segment::create()?;
     Segment::open(file)?;

@@ -215,7 +215,8 @@ fn what_nobody_sends_again_waits_for_room_in_the_ring() {
     assert!(total.blocked > 0, "the ring was never full");
 }
 
-/// SRD-12.8: what went to a sleeper's socket could be overtaken by what goes into its ring when it has woken.
+/// SRD-12.8: what went to a sleeper's socket could be overtaken by what goes into its ring when it
+/// has woken.
 #[test]
 fn what_nobody_sends_again_keeps_to_the_ring_of_a_sleeper() {
     let (mut a, mut b, to) = linked();
@@ -227,7 +228,8 @@ fn what_nobody_sends_again_keeps_to_the_ring_of_a_sleeper() {
     assert_eq!(take(&mut b), (0..40).collect::<Vec<_>>());
 }
 
-/// SRD-12.5: each packet of a stream of WRITEs to a program that computes cost a system call of both.
+/// SRD-12.5: each packet of a stream of WRITEs to a program that computes cost a system call of
+/// both.
 #[test]
 fn a_sleeper_is_called_once_for_many() {
     let (mut a, mut b, to) = linked();
@@ -241,7 +243,8 @@ fn a_sleeper_is_called_once_for_many() {
     }
 }
 
-/// The program took what called the service thread, and went on to watch its memory: nobody called again.
+/// The program took what called the service thread, and went on to watch its memory: nobody called
+/// again.
 #[test]
 fn a_sleeper_whose_call_was_taken_away_is_called_again() {
     let (mut a, mut b, to) = linked();
@@ -310,7 +313,8 @@ fn rings_and_socket_take_turns() {
     assert!(got.contains(&1_000_000), "{} runs and none from the socket", got.len());
 }
 
-/// A sleeper is woken by its socket; what was put into the ring before it slept is found (SRD-12.5).
+/// A sleeper is woken by its socket; what was put into the ring before it slept is found
+/// (SRD-12.5).
 #[test]
 fn sleepers_are_reached_through_the_kernel() {
     let (mut a, mut b, to) = linked();
@@ -399,7 +403,8 @@ fn a_reader_that_was_stopped_has_a_ring_again_soon() {
     assert!(is_open(&mut a, now_ms + 200));
 }
 
-/// A process of the same user writes whatever it likes wherever it can while the ring is read (SRD-12.4).
+/// A process of the same user writes whatever it likes wherever it can while the ring is read
+/// (SRD-12.4).
 #[test]
 fn a_hostile_writer_harms_nobody() {
     let (mut b, to) = wire();

@@ -57,7 +57,8 @@ fn equal_datagrams_travel_together_and_arrive_apart() {
     assert_eq!(seen, [(1, 1000), (2, 1000), (3, 1000), (4, 10)]);
 }
 
-/// Answers to forged addresses made their refusals fail what was sent next: live traffic lost a quarter.
+/// Answers to forged addresses made their refusals fail what was sent next: live traffic lost a
+/// quarter.
 #[test]
 fn refused_answers_are_not_heard_of() {
     let (mut a, from) = wire(1);
@@ -111,7 +112,8 @@ fn where_the_kernel_does_not_segment_datagrams_leave_one_by_one() {
     assert_eq!(syscalls(now.plus_ns(10_000_000_000), to), 1, "it is tried again");
 }
 
-/// In a network of its own whose loopback is as slow as `queue` says; `false` without root or tc(8).
+/// In a network of its own whose loopback is as slow as `queue` says; `false` without root or
+/// tc(8).
 fn slow_loopback(queue: &str) -> bool {
     // SAFETY: changes the network of this thread alone.
     let is_apart = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;

@@ -1,7 +1,7 @@
-//! When slow start has gone far enough (HyStart++, RFC 9406): a queue that grows shows in round-trip
-//! times before it overflows. The window then grows at a quarter of the pace, and slow start ends if
-//! that goes on for some rounds. The RFC's thresholds are those of the Internet: a queue of less than
-//! 4 ms is none.
+//! When slow start has gone far enough (HyStart++, RFC 9406): a queue that grows shows in
+//! round-trip times before it overflows. The window then grows at a quarter of the pace, and slow
+//! start ends if that goes on for some rounds. The RFC's thresholds are those of the Internet: a
+//! queue of less than 4 ms is none.
 
 use super::Flight;
 

@@ -29,8 +29,8 @@ impl Prr {
         Self { flight_bytes: flight_bytes.max(1), delivered_bytes: 0, out_bytes: 0 }
     }
 
-    /// What may be sent after an acknowledgement when `pipe_bytes` are in the network, on the way to
-    /// a window of `threshold_bytes`.
+    /// What may be sent after an acknowledgement when `pipe_bytes` are in the network, on the way
+    /// to a window of `threshold_bytes`.
     pub(super) fn allowance(
         &mut self,
         arrived: Arrived,

@@ -2,16 +2,16 @@
 
 use srd::{Instant, PeerId};
 
-/// For how long operations with such a peer take the wire at once. A WRITE that is refused does not
-/// say why: the peer may be a stranger, which it stays, or one of the two programs had only unmapped
-/// these bytes. To ask again costs a round trip.
+/// The time for which operations with such a peer take the wire at once. A WRITE that is refused
+/// does not say why: the peer may be a stranger, which it stays, or one of the two programs had
+/// only unmapped these bytes. To ask again costs a round trip.
 const FAR_NS: u64 = 100_000_000;
 
-/// Until when a peer is far, by [`PeerId::index`].
+/// The peers that are far, with the time until which they are, by [`PeerId::index`].
 #[derive(Debug, Default)]
-pub(super) struct Far(Vec<Option<(PeerId, Instant)>>);
+pub(super) struct FarPeers(Vec<Option<(PeerId, Instant)>>);
 
-impl Far {
+impl FarPeers {
     /// Nothing could be copied.
     pub(super) fn note(&mut self, now: Instant, peer: PeerId) {
         if self.0.len() <= peer.index() {
@@ -37,7 +37,7 @@ mod tests {
         let mut endpoint = Endpoint::new(Config::socket(), 1, Seed::from_u64(1));
         let start = Instant::from_ns(5);
         let [first, second] = [2, 3].map(|qpn| endpoint.peer(start, Address { host: 1, qpn }));
-        let mut far = Far::default();
+        let mut far = FarPeers::default();
         assert!(!far.contains(start, first));
         far.note(start, second);
         let end = start.plus_ns(FAR_NS);

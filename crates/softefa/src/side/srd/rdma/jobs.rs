@@ -25,7 +25,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// For how long the requester may copy.
+    /// Returns for how long the requester may copy.
     pub(super) fn lease(&self) -> Option<&Lease> {
         self.region.as_ref().map(|region| region.lease())
     }
@@ -46,8 +46,8 @@ impl Job {
 pub(super) struct Jobs {
     places: Vec<Option<Job>>,
     free: Vec<u32>,
-    /// How many each peer has, by [`PeerId::index`]: an index is used again only when nothing of its
-    /// peer is left.
+    /// The number of jobs of each peer, by [`PeerId::index`]: an index is used again only when
+    /// nothing of its peer is left.
     of_peer: Vec<u32>,
 }
 

@@ -18,7 +18,8 @@ pub(super) struct Waiting {
 pub(super) struct Lanes {
     /// Segments of one peer in the engine, from which on its operations wait.
     budget: u32,
-    /// By [`PeerId::index`]: an index is used again only when nothing of its peer is left.
+    /// The lanes by [`PeerId::index`]: an index is used again only when nothing of its peer is
+    /// left.
     lanes: Vec<Lane>,
     /// Peers with something to give and room for it.
     rotation: VecDeque<u32>,

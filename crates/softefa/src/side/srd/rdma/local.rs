@@ -7,19 +7,19 @@
 //!         copied   <----------------- where the bytes are
 //!         confirm  -----------------> still registered? accepted = done
 //! ```
-//! What cannot be copied goes over the wire, and so does all with that peer for a while (`far`), unless
-//! it only took the bytes back or they were not there.
+//! What cannot be copied goes over the wire, and so does all with that peer for a while (`far`),
+//! unless it only took the bytes back or they were not there.
 
 use std::sync::Arc;
 
 use srd::{Address, Arrival, Instant, PeerId, Reject};
 
-use super::far::Far;
+use super::far::FarPeers;
 use super::{Block, Body, Lanes, OP_READ, OP_READ_CONFIRM, Part};
 use crate::counters::Counter;
 use crate::datagram::Payload;
 use crate::local_copy::copier;
-use crate::local_copy::pull::{PIECE_BYTES, PullError, PullId, Pulls, Who};
+use crate::local_copy::pull::{PIECE_BYTES, PullDriver, PullError, PullId, Pulls};
 use crate::local_copy::{CopyError, Sealer, Source, Stretch};
 use crate::mr::Right;
 use crate::side::srd::SrdSide;
@@ -47,13 +47,13 @@ pub(super) struct Local {
     pulling: u32,
     /// WRITEs with segments to name.
     pub(super) writes: Lanes,
-    far: Far,
+    far: FarPeers,
 }
 
 impl Default for Local {
     fn default() -> Self {
         let writes = Lanes::new(SEGMENTS_IN_ENGINE);
-        Self { pulls: Arc::default(), pulling: 0, writes, far: Far::default() }
+        Self { pulls: Arc::default(), pulling: 0, writes, far: FarPeers::default() }
     }
 }
 
@@ -72,7 +72,7 @@ impl Local {
         self.pulling -= u32::from(self.pulls.cancel(PullId { index, serial }));
     }
 
-    /// What outlives the work requests; their memory is not written any more.
+    /// Keeps what outlives the work requests; their memory is not written any more.
     pub(super) fn cleared(&mut self) -> Self {
         self.pulls.clear();
         Self { far: std::mem::take(&mut self.far), ..Self::default() }
@@ -80,7 +80,7 @@ impl Local {
 }
 
 impl SrdSide {
-    /// What seals our sources for `peer`, if it may live on this machine (SRD-10.10).
+    /// Returns what seals our sources for `peer`, if it may live on this machine (SRD-10.10).
     pub(super) fn sealer(&self, peer: PeerId) -> Option<Sealer> {
         let key = self.shell.device.local_key?;
         let to = self.endpoint.address(peer)?;
@@ -110,7 +110,7 @@ impl SrdSide {
         self.may_copy() && slot.len >= OPERATION_MIN_BYTES && slot.peer.is_some_and(is_near)
     }
 
-    /// Where the bytes of a stretch of the WRITE in slot `index` lie.
+    /// Returns where the bytes of a stretch of the WRITE in slot `index` lie.
     pub(super) fn write_local_of(&self, index: u32, number: u32) -> (Block, Body) {
         let offset = number * SEGMENT_BYTES;
         let block = self.block_of(index, offset);
@@ -165,7 +165,7 @@ impl SrdSide {
         Ok(())
     }
 
-    /// Where the requester of job `index` finds the bytes.
+    /// Returns where the requester of job `index` finds the bytes.
     pub(super) fn read_grant_of(&self, index: u32) -> (Block, Body) {
         let block = self.job_block(index);
         let source = || {
@@ -211,7 +211,8 @@ impl SrdSide {
         Ok(())
     }
 
-    /// Copies bytes of READs, as many as one turn allows. Not for posts, which must not wait for them.
+    /// Copies bytes of READs, as many as one turn allows. Not for posts, which must not wait for
+    /// them.
     pub(in crate::side::srd) fn advance_copies(&mut self, now: Instant) {
         if !self.rdma.local.has_copies() {
             return;
@@ -220,7 +221,7 @@ impl SrdSide {
         if pulls.wants_help() {
             copier::call(&pulls);
         }
-        pulls.copy(Who::Turn, TURN_BYTES);
+        pulls.copy(PullDriver::Turn, TURN_BYTES);
         self.shell.device.counters.add(Counter::RdmaLocalBytes, pulls.take_uncounted());
         while let Some((PullId { index, serial }, result)) = pulls.pop_over() {
             self.rdma.local.pulling -= 1;

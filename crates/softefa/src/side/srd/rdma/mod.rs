@@ -46,7 +46,7 @@ pub(super) const OP_READ_FAIL: u8 = 4;
 pub(super) const OP_PROBE: u8 = 5;
 /// A WRITE whose bytes the responder may copy out of the requester's memory.
 pub(super) const OP_WRITE_LOCAL: u8 = 16;
-/// Where the requester of a READ may copy from.
+/// Tells the requester of a READ where it may copy from.
 pub(super) const OP_READ_GRANT: u8 = 17;
 /// Is what was copied still registered?
 pub(super) const OP_READ_CONFIRM: u8 = 18;
@@ -59,7 +59,7 @@ const SEGMENTS_PER_TURN: usize = 16;
 /// A READ without progress for so long asks whether its responder is alive.
 const PROBE_NS: u64 = 500_000_000;
 
-/// What stands in front of the bytes of every RDMA message.
+/// The block in front of the bytes of every RDMA message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::side::srd) struct Block {
     /// Remote address of the operation.
@@ -68,7 +68,7 @@ pub(in crate::side::srd) struct Block {
     pub(super) key: u32,
     /// Bytes of the whole operation.
     pub(super) total: u32,
-    /// Where the bytes of this message belong in it.
+    /// The offset at which the bytes of this message belong in it.
     pub(super) offset: u32,
     /// Names the READ this belongs to.
     pub(super) tag: u32,
@@ -98,7 +98,7 @@ impl Block {
     }
 }
 
-/// What a message of the engine is to us.
+/// The part that a message of the engine has in an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::side::srd) enum Part {
     /// A whole send of this slot.
@@ -115,9 +115,9 @@ pub(in crate::side::srd) enum Part {
     ReadFail(u32),
     /// The question whether a READ of this slot lives, with its serial.
     Probe(u32, u32),
-    /// Where the bytes of a WRITE of this slot lie.
+    /// It tells where the bytes of a WRITE of this slot lie.
     WriteLocal(u32, u32),
-    /// Where the bytes of a READ lie, of this job.
+    /// It tells where the bytes of a READ lie, of this job.
     ReadGrant(u32),
     /// The question whether the bytes of a READ of this slot were still registered.
     ReadConfirm(u32),
@@ -160,14 +160,14 @@ impl Part {
     }
 }
 
-/// What follows the block of a message.
+/// The body that follows the block of a message.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::side::srd) enum Body {
     /// Nothing.
     Empty,
     /// Registered memory.
     Bytes(Piece),
-    /// Where the bytes are.
+    /// It tells where the bytes are.
     Source(Source),
 }
 
@@ -227,7 +227,7 @@ impl Rdma {
         }
     }
 
-    /// When a turn must look after READs.
+    /// Returns when a turn must look after READs.
     pub(super) fn next_probe(&self) -> Option<Instant> {
         self.next_probe
     }

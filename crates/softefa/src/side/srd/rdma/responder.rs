@@ -144,7 +144,8 @@ impl SrdSide {
         self.rdma.left(peer, part);
     }
 
-    /// Answers whether a READ is still being served (SRD-10.6); silence means its data is on its way.
+    /// Answers whether a READ is still being served (SRD-10.6); silence means its data is on its
+    /// way.
     pub(in crate::side::srd) fn serve_probe(
         &mut self,
         now: Instant,

@@ -16,7 +16,7 @@ const FLAG_NOTIFIES: u8 = 2;
 /// The requester's queue pair receives such WRITEs unsolicited.
 const FLAG_UNSOLICITED: u8 = 4;
 
-/// What a queue pair was created for.
+/// The kind of receiving that a queue pair was created for.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::side::srd) struct WriteRecv {
     is_unsolicited: bool,

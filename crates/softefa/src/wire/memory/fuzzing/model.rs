@@ -1,4 +1,5 @@
-//! The memory of a ring as its enemy sees it, and what lies in it by the document (SRD-12.2, SRD-12.3).
+//! The memory of a ring as its enemy sees it, and what lies in it by the document (SRD-12.2,
+//! SRD-12.3).
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -77,7 +78,8 @@ impl Ring {
         }
     }
 
-    /// The byte of the ring that some reader has at `addr`: readers have it elsewhere, and only where a page begins is the same.
+    /// The byte of the ring that some reader has at `addr`: readers have it elsewhere, and only
+    /// where a page begins is the same.
     pub(super) fn byte_of(&self, addr: u64) -> Option<usize> {
         let at = LAST_BASE.get().and_then(|base| addr.checked_sub(base))? as usize;
         (at < self.words().len() * 8).then_some(at)
@@ -93,8 +95,8 @@ impl Ring {
         bytes
     }
 
-    /// The record that begins at `line` or, after a word that says so, with the next round: the first of its
-    /// bytes, their number, and the line behind it.
+    /// The record that begins at `line` or, after a word that says so, with the next round: the
+    /// first of its bytes, their number, and the line behind it.
     fn record(&self, mut line: u64) -> (usize, usize, u64) {
         let look = |line| self.words()[word_of(line)].load(Ordering::Relaxed);
         let mut word = look(line);
@@ -109,7 +111,8 @@ impl Ring {
         (word_of(line) * 8 + 8, len, line + lines)
     }
 
-    /// What was taken is what lies from `line` on, and no byte of it was lent before its headers are known.
+    /// What was taken is what lies from `line` on, and no byte of it was lent before its headers
+    /// are known.
     pub(super) fn check(&self, line: u64, taken: &Taken, out: &[u8], layout: Option<Layout>) {
         let (byte, len, mut next) = self.record(line);
         let Some(rest) = taken.rest else {

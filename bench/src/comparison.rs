@@ -5,7 +5,7 @@ use crate::floor::Phase;
 
 /// How a figure is judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Wanted {
+pub(crate) enum Bound {
     /// The ratio to the reference must not be above this.
     RatioAtMost(f64),
     /// The ratio to the reference must not be below this.
@@ -18,9 +18,9 @@ pub(crate) enum Wanted {
     Nothing,
 }
 
-/// One line of the table: a figure beside its reference, both as measured in every round.
+/// A figure beside its reference, one line of the table: both as measured in every round.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct Comparison {
     /// The heading it stands below.
     pub(crate) section: &'static str,
     pub(crate) what: &'static str,
@@ -29,7 +29,7 @@ pub(crate) struct Row {
     /// Empty: there is nothing beside it.
     pub(crate) reference_name: &'static str,
     pub(crate) reference: Vec<Block>,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: Bound,
     /// What is aimed at beyond what must be, likewise a limit of the ratio or of the figure.
     pub(crate) aim: Option<f64>,
 }
@@ -64,13 +64,13 @@ fn spread(values: &[f64]) -> Option<f64> {
     Some((high - low) / median(values))
 }
 
-impl Row {
+impl Comparison {
     /// A row without figures, section and aim.
     pub(crate) const fn new(
         what: &'static str,
         unit: &'static str,
         reference_name: &'static str,
-        wanted: Wanted,
+        wanted: Bound,
     ) -> Self {
         Self {
             section: "",
@@ -84,8 +84,8 @@ impl Row {
         }
     }
 
-    /// The ratio of each round in which both were measured with the cores in the same place; none where a
-    /// measurement is missing.
+    /// The ratio of each round in which both were measured with the cores in the same place; none
+    /// where a measurement is missing.
     pub(crate) fn ratios(&self) -> Vec<f64> {
         if self.ours.len() != self.reference.len() {
             return Vec::new();
@@ -140,8 +140,8 @@ impl Row {
         }
     }
 
-    /// Whether both sides were measured, but never with the cores in the same place: another round may tell
-    /// more.
+    /// Whether both sides were measured, but never with the cores in the same place: another round
+    /// may tell more.
     pub(crate) fn is_apart(&self) -> bool {
         !self.ours.is_empty()
             && !self.reference.is_empty()
@@ -162,37 +162,37 @@ impl Row {
     /// Whether what must be is reached; never when a measurement failed.
     pub(crate) fn passes(&self) -> bool {
         match self.wanted {
-            Wanted::RatioAtMost(limit) => self.ratio() <= limit,
-            Wanted::RatioAtLeast(limit) => self.ratio() >= limit,
-            Wanted::AtLeast(limit) => self.found().ours >= limit,
-            Wanted::RatioWithin(limit) => (self.ratio() - 1.0).abs() <= limit,
-            Wanted::Nothing => !self.ours.is_empty(),
+            Bound::RatioAtMost(limit) => self.ratio() <= limit,
+            Bound::RatioAtLeast(limit) => self.ratio() >= limit,
+            Bound::AtLeast(limit) => self.found().ours >= limit,
+            Bound::RatioWithin(limit) => (self.ratio() - 1.0).abs() <= limit,
+            Bound::Nothing => !self.ours.is_empty(),
         }
     }
 
     fn reaches_aim(&self) -> bool {
         self.aim.is_some_and(|aim| match self.wanted {
-            Wanted::RatioAtMost(_) => self.ratio() <= aim,
-            Wanted::RatioAtLeast(_) => self.ratio() >= aim,
-            Wanted::AtLeast(_) => self.found().ours >= aim,
-            Wanted::RatioWithin(_) | Wanted::Nothing => false,
+            Bound::RatioAtMost(_) => self.ratio() <= aim,
+            Bound::RatioAtLeast(_) => self.ratio() >= aim,
+            Bound::AtLeast(_) => self.found().ours >= aim,
+            Bound::RatioWithin(_) | Bound::Nothing => false,
         })
     }
 
     /// Whether what it is to be compared with could not be measured.
     fn is_without_reference(&self) -> bool {
-        self.reference.is_empty() && !matches!(self.wanted, Wanted::AtLeast(_))
+        self.reference.is_empty() && !matches!(self.wanted, Bound::AtLeast(_))
     }
 
     pub(crate) fn verdict(&self) -> &'static str {
         match (self.passes(), self.ours.is_empty()) {
-            (true, _) if self.wanted == Wanted::Nothing => "info",
+            (true, _) if self.wanted == Bound::Nothing => "info",
             (true, _) if self.reaches_aim() => "aim",
             (true, _) => "pass",
             (false, true) => "none",
             (false, false) if self.is_apart() => "moved",
             (false, false) if self.is_without_reference() => "none",
-            (false, false) if matches!(self.wanted, Wanted::RatioWithin(_)) => "APART",
+            (false, false) if matches!(self.wanted, Bound::RatioWithin(_)) => "APART",
             (false, false) => "MISS",
         }
     }
@@ -202,44 +202,45 @@ impl Row {
 mod tests {
     use super::*;
 
-    fn row(ours: &[f64], wanted: Wanted) -> Row {
-        let row = Row::new("latency", "us", "UDP", wanted);
+    fn row(ours: &[f64], wanted: Bound) -> Comparison {
+        let row = Comparison::new("latency", "us", "UDP", wanted);
         let ours = ours.iter().map(|figure| Block::at(*figure, Phase::Near)).collect();
-        Row { ours, reference: vec![Block::at(2.0, Phase::Near)], ..row }
+        Comparison { ours, reference: vec![Block::at(2.0, Phase::Near)], ..row }
     }
 
     #[test]
     fn medians_are_judged() {
-        assert!(row(&[9.0, 3.0, 1.0], Wanted::RatioAtMost(1.6)).passes());
-        assert!(!row(&[4.0], Wanted::RatioAtMost(1.6)).passes());
-        assert!(row(&[4.0], Wanted::RatioAtLeast(2.0)).passes());
-        assert!(!row(&[4.0], Wanted::AtLeast(5.0)).passes());
+        assert!(row(&[9.0, 3.0, 1.0], Bound::RatioAtMost(1.6)).passes());
+        assert!(!row(&[4.0], Bound::RatioAtMost(1.6)).passes());
+        assert!(row(&[4.0], Bound::RatioAtLeast(2.0)).passes());
+        assert!(!row(&[4.0], Bound::AtLeast(5.0)).passes());
         for (figure, verdict) in [(1.91, "pass"), (2.09, "pass"), (1.89, "APART"), (2.11, "APART")]
         {
-            assert_eq!(row(&[figure], Wanted::RatioWithin(0.05)).verdict(), verdict, "{figure}");
+            assert_eq!(row(&[figure], Bound::RatioWithin(0.05)).verdict(), verdict, "{figure}");
         }
     }
 
     #[test]
     fn an_aim_is_beyond_what_must_be() {
-        let verdict =
-            |figure: f64, wanted, aim| Row { aim: Some(aim), ..row(&[figure], wanted) }.verdict();
+        let verdict = |figure: f64, wanted, aim| {
+            Comparison { aim: Some(aim), ..row(&[figure], wanted) }.verdict()
+        };
         // The reference is 2.
         for (figure, expected) in [(2.2, "aim"), (2.6, "pass"), (3.0, "MISS")] {
-            assert_eq!(verdict(figure, Wanted::RatioAtMost(1.35), 1.2), expected, "{figure}");
+            assert_eq!(verdict(figure, Bound::RatioAtMost(1.35), 1.2), expected, "{figure}");
         }
         for (figure, expected) in [(1.8, "aim"), (1.6, "pass"), (1.0, "MISS")] {
-            assert_eq!(verdict(figure, Wanted::RatioAtLeast(0.75), 0.85), expected, "{figure}");
+            assert_eq!(verdict(figure, Bound::RatioAtLeast(0.75), 0.85), expected, "{figure}");
         }
         for (figure, expected) in [(13.0, "aim"), (8.0, "pass"), (7.0, "MISS")] {
-            assert_eq!(verdict(figure, Wanted::AtLeast(7.5), 12.0), expected, "{figure}");
+            assert_eq!(verdict(figure, Bound::AtLeast(7.5), 12.0), expected, "{figure}");
         }
-        assert_eq!(verdict(1.0, Wanted::Nothing, 0.1), "info");
+        assert_eq!(verdict(1.0, Bound::Nothing, 0.1), "info");
     }
 
     #[test]
     fn spreads_are_of_what_is_compared() {
-        let mut row = row(&[1.0, 3.0], Wanted::RatioWithin(0.05));
+        let mut row = row(&[1.0, 3.0], Bound::RatioWithin(0.05));
         assert_eq!(row.ratio_range(), None);
         row.reference.push(Block::at(2.0, Phase::Near));
         assert_eq!(row.ratio_range(), Some((0.5, 1.5)));
@@ -248,12 +249,12 @@ mod tests {
         let found = row.found();
         assert_eq!((found.ours, found.ours_spread), (2.0, Some(1.0)));
         assert_eq!((found.reference_spread, row.cores().as_str()), (Some(0.0), "near 3/4"));
-        assert_eq!(self::row(&[2.0], Wanted::Nothing).found().ours_spread, None);
+        assert_eq!(self::row(&[2.0], Bound::Nothing).found().ours_spread, None);
     }
 
     #[test]
     fn far_cores_are_not_held_against_near_ones() {
-        let mut row = row(&[3.0], Wanted::RatioAtMost(1.6));
+        let mut row = row(&[3.0], Bound::RatioAtMost(1.6));
         row.reference = vec![Block::at(9.0, Phase::Far)];
         assert!(row.is_apart() && !row.passes() && row.ratios().is_empty());
         assert_eq!((row.verdict(), row.cores().as_str()), ("moved", "moved"));
@@ -268,25 +269,22 @@ mod tests {
 
     #[test]
     fn a_figure_alone_is_that_of_the_phase_it_was_measured_in_most() {
-        let alone = Row::new("rate", "M/s", "", Wanted::AtLeast(3.0));
+        let alone = Comparison::new("rate", "M/s", "", Bound::AtLeast(3.0));
         let ours = [(4.0, Phase::Near), (1.0, Phase::Far), (5.0, Phase::Near)];
         let ours = ours.map(|(figure, phase)| Block::at(figure, phase)).to_vec();
-        let row = Row { ours, ..alone };
+        let row = Comparison { ours, ..alone };
         assert_eq!((row.found().ours, row.verdict()), (5.0, "pass"));
         assert_eq!((row.cores().as_str(), row.is_apart()), ("near 2/3", false));
     }
 
     #[test]
     fn failed_measurement_never_passes() {
-        for wanted in [
-            Wanted::RatioAtMost(1.6),
-            Wanted::RatioAtLeast(0.1),
-            Wanted::AtLeast(0.0),
-            Wanted::Nothing,
-        ] {
+        for wanted in
+            [Bound::RatioAtMost(1.6), Bound::RatioAtLeast(0.1), Bound::AtLeast(0.0), Bound::Nothing]
+        {
             assert_eq!(row(&[], wanted).verdict(), "none");
         }
-        let without = Row { reference: Vec::new(), ..row(&[2.0], Wanted::RatioAtMost(1.6)) };
+        let without = Comparison { reference: Vec::new(), ..row(&[2.0], Bound::RatioAtMost(1.6)) };
         assert_eq!(without.verdict(), "none", "nothing to compare it with");
     }
 }

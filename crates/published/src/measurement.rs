@@ -7,12 +7,12 @@ const MIB: f64 = 1_048_576.0;
 
 /// A published figure and how it was measured.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct Measurement {
     /// Table of the thesis' appendix: `c3.3`.
     pub table: &'static str,
-    /// Whose figure it is.
+    /// The fabric that was measured.
     pub fabric: Fabric,
-    /// How bytes were moved.
+    /// The operation that moved bytes.
     pub operation: Operation,
     /// Bytes of a message.
     pub size_bytes: u32,
@@ -24,11 +24,11 @@ pub struct Row {
     pub threads: u32,
     /// Wait of the generators of background load in nanoseconds; 0 where there are none.
     pub wait_ns: u32,
-    /// What `value` is.
+    /// The unit of `value`.
     pub unit: Unit,
-    /// As printed, above 0.
+    /// The value as printed, above 0.
     pub value: f64,
-    /// Why it is listed apart, if it is.
+    /// The reason why it is listed apart, if it is.
     pub anomaly: Option<Anomaly>,
 }
 
@@ -37,12 +37,12 @@ pub struct Row {
 /// # Panics
 /// Never: the data is part of the program and a test reads all of it.
 #[must_use]
-pub fn rows() -> Vec<Row> {
+pub fn rows() -> Vec<Measurement> {
     let row = |line| parse(line).unwrap_or_else(|reason| panic!("published.csv: {line}: {reason}"));
     DATA.lines().filter(|line| !line.starts_with('#')).skip(1).map(row).collect()
 }
 
-fn parse(line: &'static str) -> Result<Row, String> {
+fn parse(line: &'static str) -> Result<Measurement, String> {
     let cells: Vec<&str> = line.split(',').collect();
     let &[table, fabric, operation, size, depth, pairs, threads, wait, unit, value, anomaly] =
         cells.as_slice()
@@ -51,7 +51,7 @@ fn parse(line: &'static str) -> Result<Row, String> {
     };
     let count = |text: &str| text.parse::<u32>().map_err(|error| format!("`{text}`: {error}"));
     let anomaly = (!anomaly.is_empty()).then(|| anomaly.parse()).transpose()?;
-    Ok(Row {
+    Ok(Measurement {
         table,
         fabric: fabric.parse()?,
         operation: operation.parse()?,
@@ -66,7 +66,7 @@ fn parse(line: &'static str) -> Result<Row, String> {
     })
 }
 
-impl Row {
+impl Measurement {
     /// Bytes of a message that the adapter's counters show besides the payload.
     #[must_use]
     pub const fn counted_bytes(&self) -> u32 {
@@ -142,7 +142,7 @@ mod tests {
         let rows = rows();
         let rates = rows.iter().filter(|row| row.unit == Unit::MmsgPerS);
         for rate in rates.filter(|row| row.table.starts_with("c3")) {
-            let same = |row: &&Row| {
+            let same = |row: &&Measurement| {
                 let size = (row.size_bytes, row.depth, row.fabric);
                 row.table.starts_with("c3")
                     && row.unit == Unit::MibPerS
@@ -158,14 +158,14 @@ mod tests {
     fn units_are_what_they_are() {
         let rows = rows();
         let find = |table: &str, depth, size| {
-            let own = |r: &&Row| (r.table, r.depth, r.size_bytes) == (table, depth, size);
+            let own = |r: &&Measurement| (r.table, r.depth, r.size_bytes) == (table, depth, size);
             rows.iter().find(own).expect("the row")
         };
         let best = find("c3.3", 256, 8192);
         let gbit_per_s = best.gbit_per_s(best.value).expect("a rate");
         assert!((gbit_per_s - 93.49).abs() < 0.01, "{gbit_per_s}");
         // 187.54 MB/s of 72 counted bytes are the 2.60 M/s of table C.5.2.
-        let two = |r: &&Row| r.table == "c5.1" && r.threads == 2 && r.fabric == Fabric::Efa;
+        let two = |r: &&Measurement| r.table == "c5.1" && r.threads == 2 && r.fabric == Fabric::Efa;
         let two = rows.iter().find(two).expect("the row");
         assert!(two.mmsg_per_s(two.value).is_some_and(|rate| (rate - 2.605).abs() < 0.001));
         assert!(two.in_unit(2.0).is_some_and(|value| (value - 144.0).abs() < 1e-9));
