@@ -68,7 +68,7 @@ pub enum OpenError {
 fn open_mrs(id: DeviceId, attr: &DeviceAttr) -> Arc<MrTable> {
     match &attr.roce {
         None => MrTable::new(id, attr.max_mr, attr.max_mr_bytes),
-        Some(roce) => MrTable::with_windows(id, (attr.max_mr, roce.max_mw), attr.max_mr_bytes),
+        Some(roce) => MrTable::with_windows(id, attr.max_mr, roce.max_mw, attr.max_mr_bytes),
     }
 }
 

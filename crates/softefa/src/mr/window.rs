@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::binds::Bound;
-use super::{Access, MrTable, Region, Right};
+use super::{Access, MrTable, Region, RemoteRange, Right};
 use crate::ids::{PdId, QpId};
 use crate::keys::TAG_BITS;
 
@@ -127,8 +127,12 @@ impl Drop for Mw {
     }
 }
 
-/// Who uses a window.
-pub(crate) type WindowUser = (PdId, QpId);
+/// Who uses a window: a queue pair, and its protection domain.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WindowUser {
+    pub(crate) pd: PdId,
+    pub(crate) qp: QpId,
+}
 
 /// What a peer may use: the region, and where in this process its bytes lie.
 #[derive(Debug)]
@@ -200,7 +204,8 @@ fn check_region(region: &Region, bind: &MwBind) -> Result<(), MwError> {
 
 impl MrTable {
     /// Does what a bind asks for, for a queue pair; the window's key from now on.
-    pub(crate) fn bind(&self, bind: &MwBind, (pd, qp): WindowUser) -> Result<u32, MwError> {
+    pub(crate) fn bind(&self, bind: &MwBind, user: WindowUser) -> Result<u32, MwError> {
+        let WindowUser { pd, qp } = user;
         let window = self.window_of(bind.window, pd)?;
         let mut state = window.state();
         window.check(&state, bind)?;
@@ -223,8 +228,8 @@ impl MrTable {
 
     /// Takes a window of type 2 away from peers, for the queue pair that bound it: by a work request, or by a message of the
     /// peer of that queue pair.
-    pub(crate) fn invalidate(&self, key: u32, (pd, qp): WindowUser) -> Result<(), MwError> {
-        let window = self.window_of(key, pd)?;
+    pub(crate) fn invalidate(&self, key: u32, user: WindowUser) -> Result<(), MwError> {
+        let window = self.window_of(key, user.pd)?;
         let mut state = window.state();
         if window.key(&state) != key {
             return Err(MwError::NoWindow(key));
@@ -232,24 +237,25 @@ impl MrTable {
         if window.kind == MwKind::Type1 {
             return Err(MwError::NotInvalidatable);
         }
-        if state.bound.as_ref().is_some_and(|bound| bound.qp != qp) {
+        if state.bound.as_ref().is_some_and(|bound| bound.qp != user.qp) {
             return Err(MwError::OtherQueuePair);
         }
         state.bound = None;
         Ok(())
     }
 
-    /// What a peer of a queue pair may use through a window: key, address, bytes.
+    /// What a peer of a queue pair may use of a range through a window.
     pub(crate) fn grant(
         &self,
-        (key, addr, len): (u32, u64, u32),
+        range: RemoteRange,
         right: Right,
-        (pd, qp): WindowUser,
+        user: WindowUser,
     ) -> Option<Grant> {
-        let window = self.window_of(key, pd).ok()?;
+        let RemoteRange { key, addr, len } = range;
+        let window = self.window_of(key, user.pd).ok()?;
         let state = window.state();
         let bound = state.bound.as_ref().filter(|_| window.key(&state) == key)?;
-        let is_mine = window.kind == MwKind::Type1 || bound.qp == qp;
+        let is_mine = window.kind == MwKind::Type1 || bound.qp == user.qp;
         let region = bound.to.region();
         if !is_mine || !right.is_in(bound.access) || !region.is_live() {
             return None;

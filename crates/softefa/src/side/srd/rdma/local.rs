@@ -153,7 +153,7 @@ impl SrdSide {
         if end > u64::from(block.total) || source.len() > SEGMENT_BYTES {
             return Err(Reject::BadStatus);
         }
-        let remote = (block.key, block.addr, block.total);
+        let remote = block.remote();
         self.shell.remote_mrs.remote(remote, Right::Write).ok_or(Reject::BadAddress)?;
         self.can_tell(arrival.flags)?;
         let to = block.addr + u64::from(block.offset);
@@ -266,7 +266,7 @@ impl SrdSide {
         payload: Payload<'_>,
     ) -> Result<(), Reject> {
         let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
-        let remote = (block.key, block.addr, block.total);
+        let remote = block.remote();
         self.shell.remote_mrs.remote(remote, Right::Read).ok_or(Reject::BadAddress)?;
         Ok(())
     }

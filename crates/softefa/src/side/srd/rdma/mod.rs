@@ -28,6 +28,7 @@ use crate::datagram::Payload;
 use crate::framing::RDMA_BLOCK_BYTES;
 use crate::local_copy::Source;
 use crate::memory::Piece;
+use crate::mr::RemoteRange;
 
 use jobs::Jobs;
 use lanes::{Lanes, Waiting};
@@ -85,6 +86,11 @@ impl Block {
         let block = Self { addr, key: word(8), total: word(12), offset: word(16), tag: word(20) };
         let end = u64::from(block.offset) + rest.len() as u64;
         (end <= u64::from(block.total)).then_some((block, rest))
+    }
+
+    /// All that the operation touches at the responder.
+    pub(super) const fn remote(&self) -> RemoteRange {
+        RemoteRange { key: self.key, addr: self.addr, len: self.total }
     }
 
     pub(super) fn emit(&self) -> [u8; Self::LEN] {
