@@ -160,12 +160,12 @@ impl<'a, B: Backend> Mesh<'a, B> {
         self.seen[..missing].fill(false);
         for _ in 0..self.early[endpoint].len() {
             let Some(arrival) = self.early[endpoint].pop_front() else { break };
-            missing -= self.take_part(endpoint, (step, len_bytes), arrival, &mut take)?;
+            missing -= self.take_part(endpoint, step, len_bytes, arrival, &mut take)?;
         }
         let mut watch = Watch::new(self.signals, "waiting for another rank");
         while missing > 0 {
             if let Some(arrival) = self.links[endpoint].arrived.pop_front() {
-                missing -= self.take_part(endpoint, (step, len_bytes), arrival, &mut take)?;
+                missing -= self.take_part(endpoint, step, len_bytes, arrival, &mut take)?;
             } else if self.poll()? > 0 {
                 watch.progress();
             } else {
@@ -180,7 +180,8 @@ impl<'a, B: Backend> Mesh<'a, B> {
     fn take_part(
         &mut self,
         endpoint: usize,
-        (step, len_bytes): (u32, usize),
+        step: u32,
+        len_bytes: usize,
         arrival: Arrival,
         take: &mut impl FnMut(usize, &[u8]),
     ) -> Result<usize, Failure> {
