@@ -15,7 +15,7 @@ use std::sync::Arc;
 use srd::{Address, Arrival, Instant, PeerId, Reject};
 
 use super::far::Far;
-use super::{Block, Body, Lanes, OP_READ, OP_READ_CONFIRM, Part};
+use super::{Block, Body, Extras, Lanes, OP_READ, OP_READ_CONFIRM, Part};
 use crate::counters::Counter;
 use crate::datagram::Payload;
 use crate::local_copy::copier;
@@ -244,7 +244,7 @@ impl SrdSide {
             Ok(()) => slot.transfer.placed = slot.len,
         }
         // Also when it failed: the answer ends the work request.
-        self.give(now, index, Part::ReadConfirm(index), OP_READ_CONFIRM, 0, (0, 0));
+        self.give(now, index, Part::ReadConfirm(index), OP_READ_CONFIRM, 0, Extras::NONE);
     }
 
     /// Asks for the bytes of the READ in slot `index` again, over the wire.
@@ -256,7 +256,7 @@ impl SrdSide {
         if let Some(peer) = slot.peer.filter(|_| why.is_lasting()) {
             self.rdma.local.far.note(now, peer);
         }
-        self.give(now, index, Part::ReadRequest(index), OP_READ, 0, (0, imm));
+        self.give(now, index, Part::ReadRequest(index), OP_READ, 0, Extras { flags: 0, imm });
     }
 
     /// Whether the bytes a READ has copied were registered all the time: keys are not used again

@@ -104,6 +104,17 @@ impl Block {
     }
 }
 
+/// What goes with the operation of a message.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extras {
+    pub(super) flags: u8,
+    pub(super) imm: u32,
+}
+
+impl Extras {
+    pub(super) const NONE: Self = Self { flags: 0, imm: 0 };
+}
+
 /// What a message of the engine is to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::side::srd) enum Part {
