@@ -125,12 +125,13 @@ packages-build:
 packages-wheel: packages-build
 	@packaging/wheel
 
-packages-test: ## Install the packages into fresh Debians 12 and 13 and a fresh Python, and use them; build with Debian 13's compiler; as root
+packages-test: ## Install the packages into fresh Debians 12 and 13 and a fresh Python, and use them; build with Debian 13's compiler, and twice for equal bytes; as root
 	@.ci/setup packages
 	@packaging/test-wheel
 	@packaging/test-deb bookworm trixie
 	@packaging/test-source trixie
 	@packaging/test-container
+	@packaging/test-reproducible
 
 container: ## An image with softefa, efa-bench and netsim (podman or docker)
 	@$$(command -v podman || command -v docker) build -f packaging/container/Containerfile -t soft-efa .

@@ -1,9 +1,10 @@
 //! Project chores: `cargo xtask tidy`, `cargo xtask book`, `cargo xtask consumers`,
-//! `cargo xtask replace-verbs`, `cargo xtask abi-lists`, `cargo xtask licences`,
+//! `cargo xtask replace-verbs`, `cargo xtask abi-lists`, `cargo xtask api`, `cargo xtask licences`,
 //! `cargo xtask cost`, `cargo xtask device-cost`, `cargo xtask own-cost`.
 #![forbid(unsafe_code)]
 
 mod abi_lists;
+mod api;
 mod book;
 mod consumers;
 mod cost;
@@ -23,6 +24,7 @@ const USAGE: &str = "usage: cargo xtask tidy                 check the rules of 
        cargo xtask consumers RESULTS    write docs/CONSUMERS.md from recorded results
        cargo xtask replace-verbs DIR    make versioned libibverbs.so.1 and libefa.so.1 below DIR
        cargo xtask abi-lists CHECKOUT   write the lists that is made from, from a checkout of rdma-core
+       cargo xtask api                  compare the public API of the crate srd with the record
        cargo xtask licences             check licences, sources and duplicates of all dependencies
        cargo xtask licences --texts FILE  and write what must come along with the programs
        cargo xtask cost NETSIM          compare a release build's instructions per packet with the record
@@ -54,6 +56,7 @@ fn dispatch() -> Result<()> {
         ["abi-lists", checkout] => {
             abi_lists::write(Path::new(checkout), &root().join(replace_verbs::LISTS))
         }
+        ["api"] => api::check(&root()),
         ["licences"] => licences::check(&root(), None),
         ["licences", "--texts", file] => licences::check(&root(), Some(Path::new(file))),
         ["cost", netsim] => check_netsim(netsim, Build::Release),

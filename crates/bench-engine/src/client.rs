@@ -179,10 +179,10 @@ fn session(
     let mut measure = |spec, is_first| looks.beside(|| session.measure(spec, is_first));
     let (points, failure) = match request.ramp {
         Some(own) => {
-            let asked = (own, request.until.blocks());
+            let blocks = request.until.blocks();
             let mut step = 0;
             progress.new_curve();
-            ramp::climb(&specs, asked, progress, |spec, is_first, progress| {
+            ramp::climb(&specs, own, blocks, progress, |spec, is_first, progress| {
                 let point = measure(spec, is_first)?;
                 step += usize::from(is_first);
                 progress.point_of(step, point.p99_from_due_us(), &one_line(&name, &point));

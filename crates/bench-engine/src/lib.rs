@@ -9,6 +9,11 @@
     reason = "figures for people: 53 bits of a counter are plenty"
 )]
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod affinity;
 pub mod backend;
 mod bench;

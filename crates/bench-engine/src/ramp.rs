@@ -78,7 +78,8 @@ fn rate_of(operations: f64, spec: PointSpec) -> u64 {
 /// a point for each step, and what ended it early.
 pub(crate) fn climb(
     specs: &[PointSpec],
-    (ramp, blocks): (Ramp, usize),
+    ramp: Ramp,
+    blocks: usize,
     progress: &mut Progress,
     mut measure: impl FnMut(PointSpec, bool, &mut Progress) -> Result<Point, Failure>,
 ) -> (Vec<Point>, Option<Failure>) {
@@ -92,7 +93,7 @@ pub(crate) fn climb(
             if search.steps >= STEPS_USUAL {
                 progress.extend(blocks);
             }
-            let (all, failure) = step_blocks(step, (ramp, blocks), progress, &mut measure);
+            let (all, failure) = step_blocks(step, ramp, blocks, progress, &mut measure);
             let point = Point::middle_by(all, Point::p99_from_due_us);
             let p99_us = point.as_ref().and_then(Point::p99_from_due_us);
             found.extend(point);
@@ -109,7 +110,8 @@ pub(crate) fn climb(
 /// The blocks of a step; none more once so many are beyond the bound that their middle is.
 fn step_blocks(
     step: PointSpec,
-    (ramp, blocks): (Ramp, usize),
+    ramp: Ramp,
+    blocks: usize,
     progress: &mut Progress,
     measure: &mut impl FnMut(PointSpec, bool, &mut Progress) -> Result<Point, Failure>,
 ) -> (Vec<Point>, Option<Failure>) {
@@ -170,7 +172,7 @@ mod tests {
         let mut progress = Progress::new(0, true);
         let mut measured = Vec::new();
         let (points, failure) =
-            climb(&[spec(first)], (RAMP, 3), &mut progress, |spec, is_first, _| {
+            climb(&[spec(first)], RAMP, 3, &mut progress, |spec, is_first, _| {
                 match measured.last_mut() {
                     Some((rate, count)) if *rate == spec.rate_per_s && !is_first => *count += 1,
                     _ => measured.push((spec.rate_per_s, 1)),
@@ -223,7 +225,7 @@ mod tests {
     fn what_was_measured_before_a_failure_is_kept() {
         let mut progress = Progress::new(0, true);
         let mut left = 7;
-        let (points, failure) = climb(&[spec(1_000)], (RAMP, 3), &mut progress, |spec, _, _| {
+        let (points, failure) = climb(&[spec(1_000)], RAMP, 3, &mut progress, |spec, _, _| {
             left -= 1;
             if left == 0 { Err(Failure::Interrupted) } else { Ok(answered(spec, Some(1.0))) }
         });

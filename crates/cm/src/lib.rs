@@ -33,5 +33,5 @@ pub mod ucma;
 pub use agent::{Agent, ConnId, ListenParams, ListenerId};
 pub use config::Config;
 pub use event::{CallError, DropReason, Event, Request, Resolution, Route, Transmit};
-pub use param::{ConnectParams, Offer, Path, QpParams, ResolveParams, Transport};
+pub use param::{ConnectParams, Offer, Path, QpParams, ResolveParams, ServiceQp, Transport};
 pub use random::Seed;

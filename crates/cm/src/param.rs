@@ -91,6 +91,20 @@ pub struct ConnectParams<'a> {
     pub private_data: &'a [u8],
 }
 
+/// The queue pair that serves a datagram service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceQp {
+    /// Its number.
+    pub qpn: u32,
+    /// The key that its datagrams carry.
+    pub qkey: u32,
+}
+
+impl ServiceQp {
+    /// What a refusal names.
+    pub(crate) const NONE: Self = Self { qpn: 0, qkey: 0 };
+}
+
 /// The parameters of a question for the queue pair of a datagram service (CM-7.1).
 #[derive(Clone, Copy, Debug)]
 pub struct ResolveParams<'a> {

@@ -3,7 +3,7 @@
 use crate::common::net::{MS, Net, SERVICE, address, offer};
 use crate::common::{Dice, number, vectors};
 use cm::mad::{Dreq, Mad, Message, Rej, Rep, Req, Rtu, reason};
-use cm::{Agent, Config, DropReason, Event, Route};
+use cm::{Agent, Config, DropReason, Event, Route, ServiceQp};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -242,7 +242,7 @@ fn act(dice: &mut Dice, agent: &mut Agent, now: Duration) {
             2 => agent.reject(now, conn, reason::CONSUMER_DEFINED, &[]),
             3 => agent.disconnect(now, conn),
             4 => agent.establish(now, conn),
-            5 => agent.accept_resolution(now, conn, (1, 2), &[]),
+            5 => agent.accept_resolution(now, conn, ServiceQp { qpn: 1, qkey: 2 }, &[]),
             _ => {
                 agent.destroy(now, conn);
                 Ok(())

@@ -2,7 +2,7 @@
 
 use crate::common::net::{MS, NOBODY_WAIT, Net, address, route};
 use cm::mad::{IpHeader, sidr_status};
-use cm::{CallError, ConnId, DropReason, Event, ListenParams, ResolveParams};
+use cm::{CallError, ConnId, DropReason, Event, ListenParams, ResolveParams, ServiceQp};
 use std::time::Duration;
 
 const SERVICE: u64 = 0x0111_0000 + 7174;
@@ -42,9 +42,10 @@ fn a_question_is_answered_once() {
     net.run(MS);
     let theirs = asked(&mut net);
     net.agents[1]
-        .accept_resolution(net.now, theirs, (0x77, 0x0123_4567), b"me")
+        .accept_resolution(net.now, theirs, ServiceQp { qpn: 0x77, qkey: 0x0123_4567 }, b"me")
         .expect("what a test does is allowed");
-    let again = net.agents[1].accept_resolution(net.now, theirs, (1, 1), &[]);
+    let again =
+        net.agents[1].accept_resolution(net.now, theirs, ServiceQp { qpn: 1, qkey: 1 }, &[]);
     assert_eq!(again, Err(CallError::Unknown));
     net.run(MS);
     let Event::Resolved { conn, qpn, qkey, private_data } = net.event(0) else { panic!() };

@@ -2,7 +2,7 @@
 
 use crate::common::net::{MS, Net, address, offer};
 use cm::mad::{Message, reason};
-use cm::{CallError, DropReason, Event};
+use cm::{CallError, DropReason, Event, ServiceQp};
 use std::time::Duration;
 
 const REQ: u16 = 0x10;
@@ -276,7 +276,8 @@ fn calls_are_checked_before_anything_happens() {
     assert_eq!(there.establish(now, theirs), Err(CallError::WrongState));
     assert_eq!(there.disconnect(now, theirs), Err(CallError::WrongState));
     assert_eq!(here.accept(now, ours, offer(1), &[]), Err(CallError::WrongState));
-    assert_eq!(here.accept_resolution(now, ours, (1, 1), &[]), Err(CallError::WrongState));
+    let qp = ServiceQp { qpn: 1, qkey: 1 };
+    assert_eq!(here.accept_resolution(now, ours, qp, &[]), Err(CallError::WrongState));
     assert_eq!(there.poll_transmit(), None);
     assert_eq!(there.accept(now, theirs, offer(1), &too_long[..196]), Ok(()));
 }

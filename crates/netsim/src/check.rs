@@ -1,7 +1,7 @@
 //! What must hold in every run. A broken rule ends the run.
 
 use crate::census::Overfull;
-use crate::id::{FlowId, LinkId, SocketId};
+use crate::id::{FlowId, LinkId, MessageId, SocketId};
 use crate::network::Network;
 use crate::pfc::{Miscount, Overflow};
 use crate::sim::Sim;
@@ -19,7 +19,7 @@ pub enum Violation {
         /// The flow's number.
         flow: FlowId,
         /// The message's number in it.
-        message: u32,
+        message: MessageId,
     },
     /// Messages come from a flow that leads to the socket they arrive at.
     #[error("{at}: socket {socket} took a message that nobody sent to it")]
@@ -37,7 +37,7 @@ pub enum Violation {
         /// The flow's number.
         flow: FlowId,
         /// The message's number in it.
-        message: u32,
+        message: MessageId,
     },
     /// Each message ends once.
     #[error("flow {flow} has {messages} messages, of which {ended} ended")]

@@ -1,12 +1,13 @@
 //! Which messages of a flow have arrived, in memory for those that overtook others.
 
+use crate::id::MessageId;
 use std::collections::VecDeque;
 
 const BITS: u32 = u64::BITS;
 
 #[derive(Debug, Default)]
 pub(crate) struct Delivered {
-    /// All messages below have arrived; a multiple of 64.
+    /// All messages with lower numbers have arrived; a multiple of 64.
     base: u32,
     /// A bit per message from there on.
     words: VecDeque<u64>,
@@ -15,8 +16,8 @@ pub(crate) struct Delivered {
 
 impl Delivered {
     /// Takes note of a message's arrival. False when it had arrived before.
-    pub(crate) fn insert(&mut self, message: u32) -> bool {
-        let Some(offset) = message.checked_sub(self.base) else { return false };
+    pub(crate) fn insert(&mut self, message: MessageId) -> bool {
+        let Some(offset) = message.0.checked_sub(self.base) else { return false };
         let (word, bit) = ((offset / BITS) as usize, 1 << (offset % BITS));
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
@@ -33,8 +34,8 @@ impl Delivered {
         true
     }
 
-    pub(crate) fn contains(&self, message: u32) -> bool {
-        let Some(offset) = message.checked_sub(self.base) else { return true };
+    pub(crate) fn contains(&self, message: MessageId) -> bool {
+        let Some(offset) = message.0.checked_sub(self.base) else { return true };
         let word = self.words.get((offset / BITS) as usize);
         word.is_some_and(|word| word >> (offset % BITS) & 1 == 1)
     }
@@ -52,14 +53,16 @@ mod tests {
     #[test]
     fn each_arrives_once_in_any_order_and_old_ones_take_no_memory() {
         let mut delivered = Delivered::default();
-        let order = (0..1000u32).map(|i| i * 7 % 100 + i / 100 * 100);
+        let order = (0..1000).map(|i| MessageId(i * 7 % 100 + i / 100 * 100));
         for (n, message) in (0..).zip(order) {
             assert!(!delivered.contains(message));
             assert!(delivered.insert(message) && !delivered.insert(message));
             assert_eq!((delivered.contains(message), delivered.count()), (true, n + 1));
             assert!(delivered.words.len() <= 4, "{}", delivered.words.len());
         }
-        assert!((0..1000).all(|message| delivered.contains(message)));
-        assert!(!delivered.contains(1000) && delivered.insert(5000) && !delivered.contains(4999));
+        assert!(MessageId(0).range(1000).all(|message| delivered.contains(message)));
+        let [next, later, between] = [1000, 5000, 4999].map(MessageId);
+        assert!(!delivered.contains(next) && delivered.insert(later));
+        assert!(!delivered.contains(between));
     }
 }

@@ -86,7 +86,7 @@ impl Faults {
         let spans = match fault.flap.zip(until) {
             Some((flap, until)) => {
                 let ps = |us: u32| Time::from_us(u64::from(us)).as_ps();
-                flaps((at, until), ps(flap.down_us.get()), ps(flap.up_us.get()))
+                flaps(at, until, ps(flap.down_us.get()), ps(flap.up_us.get()))
             }
             None => whole.to_vec(),
         };
@@ -166,8 +166,9 @@ impl Faults {
 }
 
 /// Down for a while, up for a while, until the end, when it is up.
-fn flaps((mut at, end): (Time, Time), down_ps: u64, up_ps: u64) -> Vec<Span> {
+fn flaps(begin: Time, end: Time, down_ps: u64, up_ps: u64) -> Vec<Span> {
     let mut spans = Vec::new();
+    let mut at = begin;
     while at < end {
         let until = at.plus_ps(down_ps).min(end);
         spans.push((at, Some(until)));
@@ -268,7 +269,7 @@ mod tests {
     #[test]
     fn flaps_shorter_than_the_detection_go_unnoticed() {
         let ps = |us: u64| us * 1_000_000;
-        let flaps = |down, up| flaps((Time::from_us(100), Time::from_us(200)), ps(down), ps(up));
+        let flaps = |down, up| flaps(Time::from_us(100), Time::from_us(200), ps(down), ps(up));
         let us = |spans: Vec<Span>| -> Vec<(u64, Option<u64>)> {
             let us = |at: Time| at.as_ps() / 1_000_000;
             spans.into_iter().map(|(from, until)| (us(from), until.map(us))).collect()

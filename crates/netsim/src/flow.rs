@@ -1,7 +1,7 @@
 //! One transfer of a workload: what it is to move, and how far it has come.
 
 use crate::delivered::Delivered;
-use crate::id::{Ends, FlowId, HostId, Process, SocketId};
+use crate::id::{Ends, FlowId, HostId, MessageId, Process, SocketId};
 use crate::packet::Payload;
 use crate::time::Time;
 use crate::transport::{Kind, Message, Posting};
@@ -105,7 +105,7 @@ impl Flow {
         if self.posted == self.messages || open >= self.posting.depth {
             return None;
         }
-        let message = self.posted;
+        let message = MessageId(self.posted);
         self.posted += 1;
         Some(Message {
             name: Payload { flow: number, message },
@@ -122,13 +122,13 @@ impl Flow {
         self.ended_ok + self.ended_badly == self.messages
     }
 
-    fn bytes_of(&self, message: u32) -> u32 {
+    fn bytes_of(&self, message: MessageId) -> u32 {
         let full = u64::from(self.posting.message_bytes);
-        (self.spec.bytes - u64::from(message) * full).min(full) as u32
+        (self.spec.bytes - u64::from(message.0) * full).min(full) as u32
     }
 
     /// Takes note of a message's arrival. False when it had arrived before.
-    pub(crate) fn deliver(&mut self, message: u32) -> bool {
+    pub(crate) fn deliver(&mut self, message: MessageId) -> bool {
         let new = self.delivered.insert(message);
         if new {
             self.delivered_bytes += u64::from(self.bytes_of(message));
@@ -141,7 +141,7 @@ impl Flow {
         self.delivered.count()
     }
 
-    pub(crate) fn is_delivered(&self, message: u32) -> bool {
+    pub(crate) fn is_delivered(&self, message: MessageId) -> bool {
         self.delivered.contains(message)
     }
 
@@ -175,9 +175,13 @@ mod tests {
     fn messages_add_up_to_the_bytes_and_arrive_once() {
         let mut flow = flow(100_001);
         assert_eq!(flow.messages, 101);
-        assert_eq!((0..101).map(|n| u64::from(flow.bytes_of(n))).sum::<u64>(), 100_001);
-        assert!(flow.deliver(100) && !flow.deliver(100) && flow.is_delivered(100));
-        assert!(!flow.is_delivered(36) && flow.delivered_count() == 1);
+        assert_eq!(
+            MessageId(0).range(101).map(|n| u64::from(flow.bytes_of(n))).sum::<u64>(),
+            100_001
+        );
+        let (last, other) = (MessageId(100), MessageId(36));
+        assert!(flow.deliver(last) && !flow.deliver(last) && flow.is_delivered(last));
+        assert!(!flow.is_delivered(other) && flow.delivered_count() == 1);
         assert_eq!(flow.delivered_bytes, 1);
     }
 
@@ -198,7 +202,10 @@ mod tests {
         assert_eq!(sizes, [1000; 4]);
         flow.ended_ok = 1;
         let last = flow.post(FlowId(7)).unwrap();
-        assert_eq!((last.name, last.bytes), (Payload { flow: FlowId(7), message: 4 }, 500));
+        assert_eq!(
+            (last.name, last.bytes),
+            (Payload { flow: FlowId(7), message: MessageId(4) }, 500)
+        );
         flow.ended_ok = 5;
         assert!(flow.post(FlowId(7)).is_none(), "it has no more");
         let mut empty = self::flow(0);

@@ -1,6 +1,7 @@
 //! Numbers of what a run is made of. Each kind has a type of its own, so that a link's number never
 //! passes for a host's.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Defines numbers of 32 bits that count from zero.
@@ -14,13 +15,15 @@ macro_rules! ids {
         impl $id {
             /// The place in a table of all of them.
             #[inline]
-            pub(crate) const fn index(self) -> usize {
+            #[must_use]
+            $vis const fn index(self) -> usize {
                 self.0 as usize
             }
 
             /// The number of the entry at a place in such a table.
             #[inline]
-            pub(crate) const fn at(index: usize) -> Self {
+            #[must_use]
+            $vis const fn at(index: usize) -> Self {
                 Self(index as u32)
             }
 
@@ -57,7 +60,10 @@ ids! {
     /// hosts, in their order.
     pub(crate) LinkId
     /// A transfer of a run's workloads.
+    #[derive(Serialize, Deserialize)]
     pub FlowId
+    /// A message of a transfer.
+    pub MessageId
     /// A transport's end on a host.
     pub SocketId
     /// A moment at which a part of a fault begins or ends.

@@ -49,7 +49,7 @@ mod wheel;
 mod workload;
 
 pub use check::Violation;
-pub use id::{FlowId, SocketId};
+pub use id::{FlowId, MessageId, SocketId};
 pub use outcome::{FlowOutcome, Outcome, Summary};
 pub use pfc::PausedLink;
 pub use sample::{FlowSamples, QueueUse, Samples, UplinkUse};

@@ -1,7 +1,7 @@
 //! Packets in the network, in a slab: no allocation per packet. What a hop needs travels with the
 //! event of the packet's arrival ([`Transit`]), so that a hop touches no memory of the packet.
 
-use crate::id::{FlowId, HostId, SocketId};
+use crate::id::{FlowId, HostId, MessageId, SocketId};
 use crate::transport::tcp::Segment;
 use srd::HEADER_MAX;
 
@@ -29,18 +29,17 @@ impl PacketId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
     pub(crate) flow: FlowId,
-    /// Number of the message within its flow.
-    pub(crate) message: u32,
+    pub(crate) message: MessageId,
 }
 
 impl Payload {
     /// As the name that an engine hands back.
     pub(crate) const fn to_u64(self) -> u64 {
-        (self.flow.0 as u64) << 32 | self.message as u64
+        (self.flow.0 as u64) << 32 | self.message.0 as u64
     }
 
     pub(crate) const fn from_u64(name: u64) -> Self {
-        Self { flow: FlowId((name >> 32) as u32), message: name as u32 }
+        Self { flow: FlowId((name >> 32) as u32), message: MessageId(name as u32) }
     }
 }
 

@@ -4,7 +4,7 @@
 //! that when the memory is full every second sample can go without a loss but of resolution.
 
 use crate::flow::Flow;
-use crate::id::LinkId;
+use crate::id::{FlowId, LinkId};
 use crate::link::Link;
 use crate::percentile::rank;
 use crate::time::Time;
@@ -45,7 +45,7 @@ pub struct Samples {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowSamples {
     /// Its number in the outcome.
-    pub flow: usize,
+    pub flow: FlowId,
     /// Payload bytes that had arrived, one entry per sample.
     pub delivered_bytes: Vec<u64>,
 }
@@ -102,7 +102,7 @@ impl Sampler {
     pub(crate) fn new(interval_us: u32, flows: usize, fabric: &Fabric) -> Self {
         let looked_at = flows.min(FLOWS_MAX);
         let spread = |i: usize| FlowSamples {
-            flow: i * flows / looked_at,
+            flow: FlowId::at(i * flows / looked_at),
             delivered_bytes: Vec::with_capacity(SAMPLES_MAX),
         };
         let first_queue = fabric.first_switch_link();
@@ -143,7 +143,7 @@ impl Sampler {
         self.kept.delivered_bytes.push(flows.iter().map(|flow| flow.delivered_bytes).sum());
         self.kept.deepest_queue_bytes.push(deepest);
         for entry in &mut self.kept.flows {
-            entry.delivered_bytes.push(flows[entry.flow].delivered_bytes);
+            entry.delivered_bytes.push(flows[entry.flow.index()].delivered_bytes);
         }
     }
 

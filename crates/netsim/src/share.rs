@@ -1,6 +1,7 @@
 //! How flows that send all the time share the network: throughput of each, interval by interval.
 
 use crate::flow::Flow;
+use crate::id::FlowId;
 use crate::time::Time;
 use crate::transport::Kind;
 use report::jain;
@@ -19,7 +20,7 @@ pub struct Shares {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowShares {
     /// Its number in the outcome.
-    pub flow: usize,
+    pub flow: FlowId,
     /// The transport that it uses.
     pub transport: Kind,
     /// Payload bytes that arrived, one entry per interval that ended while it was sending.
@@ -93,7 +94,7 @@ pub(crate) struct Meter {
 impl Meter {
     /// For those of `flows` that send until a given time; `None` when there are none.
     pub(crate) fn new(interval_ms: u32, flows: &[Flow]) -> Option<Self> {
-        let flows: Vec<FlowShares> = (0..)
+        let flows: Vec<FlowShares> = FlowId::all()
             .zip(flows)
             .filter(|(_, flow)| flow.spec.until.is_some())
             .map(|(number, flow)| {
@@ -116,7 +117,7 @@ impl Meter {
         let next = self.next_at(now);
         let mut some_send = false;
         for (entry, before) in self.shares.flows.iter_mut().zip(&mut self.before) {
-            let flow = &flows[entry.flow];
+            let flow = &flows[entry.flow.index()];
             let sends_at = |at: Time| flow.spec.until.is_some_and(|until| until >= at);
             if sends_at(now) {
                 entry.bytes.push(flow.delivered_bytes - *before);
@@ -137,12 +138,12 @@ mod tests {
     use super::*;
 
     fn shares(flows: &[&[u64]]) -> Shares {
-        let flow = |(flow, bytes): (usize, &&[u64])| FlowShares {
+        let flow = |(flow, bytes): (FlowId, &&[u64])| FlowShares {
             flow,
             transport: Kind::Tcp,
             bytes: bytes.to_vec(),
         };
-        Shares { interval_ms: 10, flows: flows.iter().enumerate().map(flow).collect() }
+        Shares { interval_ms: 10, flows: FlowId::all().zip(flows).map(flow).collect() }
     }
 
     #[test]

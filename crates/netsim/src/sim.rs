@@ -329,7 +329,7 @@ impl Sim {
         }
         self.note(
             Mark::MessageEnd,
-            u64::from(number.0) << 40 | u64::from(message) << 8 | u64::from(code),
+            u64::from(number.0) << 40 | u64::from(message.0) << 8 | u64::from(code),
         );
         self.post(number);
     }

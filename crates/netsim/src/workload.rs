@@ -56,7 +56,8 @@ pub(crate) fn flows(
     let rounds = |rounds: Option<Rounds>| rounds.map_or(1, Rounds::get);
     let Workloads { incast, persistent_incast, permutation, .. } = workloads;
     planner.each(
-        ("workload.incast", incast),
+        "workload.incast",
+        incast,
         |spec| all_of(&[spec.servers.get(), spec.processes.get(), rounds(spec.rounds)]),
         |plan, spec| {
             let flows = plan.with(spec.transport)?.incast(spec, &mut rng)?;
@@ -64,12 +65,14 @@ pub(crate) fn flows(
         },
     )?;
     planner.each(
-        ("workload.persistent_incast", persistent_incast),
+        "workload.persistent_incast",
+        persistent_incast,
         |spec| all_of(&[spec.servers.get(), spec.processes.get()]),
         |plan, spec| plan.with(spec.transport)?.persistent_incast(spec, &mut rng),
     )?;
     planner.each(
-        ("workload.permutation", permutation),
+        "workload.permutation",
+        permutation,
         |_| u64::from(plan.fabric.hosts()),
         |plan, spec| {
             let flows = plan.with(spec.transport)?.permutation(spec.bytes, &mut rng);
@@ -78,7 +81,8 @@ pub(crate) fn flows(
     )?;
     let Workloads { rack_to_rack, all_to_all, poisson, trace, .. } = workloads;
     planner.each(
-        ("workload.rack_to_rack", rack_to_rack),
+        "workload.rack_to_rack",
+        rack_to_rack,
         |spec| all_of(&[spec.hosts.get(), spec.processes.get(), rounds(spec.rounds)]),
         |plan, spec| {
             let flows = plan.with(spec.transport)?.rack_to_rack(spec)?;
@@ -86,7 +90,8 @@ pub(crate) fn flows(
         },
     )?;
     planner.each(
-        ("workload.all_to_all", all_to_all),
+        "workload.all_to_all",
+        all_to_all,
         |spec| all_of(&[spec.hosts.get(), spec.hosts.get() - 1]),
         |plan, spec| {
             let flows = plan.with(spec.transport)?.all_to_all(spec.hosts.get(), spec.bytes)?;
@@ -94,12 +99,14 @@ pub(crate) fn flows(
         },
     )?;
     planner.each(
-        ("workload.poisson", poisson),
+        "workload.poisson",
+        poisson,
         |spec| plan.poisson_count(spec) as u64,
         |plan, spec| plan.with(spec.transport)?.poisson(spec, &mut rng),
     )?;
     planner.each(
-        ("workload.trace", trace),
+        "workload.trace",
+        trace,
         |spec| spec.transfers.len() as u64,
         |plan, spec| plan.with(spec.transport)?.trace(spec),
     )?;
@@ -120,7 +127,8 @@ impl Planner<'_> {
     /// are before there is memory for them.
     fn each<T>(
         &mut self,
-        (field, specs): (&'static str, &[Spanned<T>]),
+        field: &'static str,
+        specs: &[Spanned<T>],
         count: impl Fn(&T) -> u64,
         mut flows: impl FnMut(&Plan<'_>, &T) -> Result<Vec<FlowSpec>, Wrong>,
     ) -> Result<(), Refusal> {

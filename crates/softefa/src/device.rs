@@ -68,7 +68,7 @@ pub enum OpenError {
 fn open_mrs(id: DeviceId, attr: &DeviceAttr) -> Arc<MrTable> {
     match &attr.roce {
         None => MrTable::new(id, attr.max_mr, attr.max_mr_bytes),
-        Some(roce) => MrTable::with_windows(id, (attr.max_mr, roce.max_mw), attr.max_mr_bytes),
+        Some(roce) => MrTable::with_windows(id, attr.max_mr, roce.max_mw, attr.max_mr_bytes),
     }
 }
 
@@ -164,8 +164,8 @@ impl Device {
         let (counters, capture) = counting.map_err(io_error("creating its counters file"))?;
         let opened = host::now();
         counters.faults().set_paths(config.paths_at(addr));
-        let asked = (config.faults.clone(), opened);
-        let fault_control = FaultControl::new(config.run_dir.as_deref(), &name, asked, &counters);
+        let (run_dir, faults) = (config.run_dir.as_deref(), config.faults.clone());
+        let fault_control = FaultControl::new(run_dir, &name, faults, opened, &counters);
         fault_control.look(opened, &counters);
         let trace = open_trace(config).map_err(io_error("opening its trace file"))?;
         let what = "drawing random numbers, without which datagrams cannot be sealed,";

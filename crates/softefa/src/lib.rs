@@ -7,6 +7,11 @@
 //! `softefa-verbs` puts the libibverbs ABI over this crate; it can also be used directly.
 #![deny(unsafe_code)]
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod capture;
 pub mod config;
 pub mod counters;

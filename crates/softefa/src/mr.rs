@@ -24,6 +24,14 @@ pub(crate) use table::MrTable;
 #[allow(unused_imports, reason = "the queue pairs of RoCE devices name them")]
 pub(crate) use window::{Grant, WindowUser};
 
+/// Bytes that a peer names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RemoteRange {
+    pub(crate) key: u32,
+    pub(crate) addr: u64,
+    pub(crate) len: u32,
+}
+
 /// The operations that a region permits. Receiving needs `local_write`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Access {

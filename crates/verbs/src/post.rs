@@ -64,7 +64,8 @@ impl Endpoint {
         &mut self,
         slot: usize,
         len_bytes: usize,
-        (remote, offset): (Remote, u64),
+        remote: Remote,
+        offset: u64,
         options: PostOptions,
     ) -> Result<Post, Error> {
         let addr = inside(remote, offset, len_bytes)?;
@@ -80,7 +81,8 @@ impl Endpoint {
         &mut self,
         slot: usize,
         len_bytes: usize,
-        (remote, offset): (Remote, u64),
+        remote: Remote,
+        offset: u64,
         options: PostOptions,
     ) -> Result<Post, Error> {
         let addr = inside(remote, offset, len_bytes)?;
@@ -97,7 +99,8 @@ impl Endpoint {
         &mut self,
         slot: usize,
         atomic: Atomic,
-        (remote, offset): (Remote, u64),
+        remote: Remote,
+        offset: u64,
         options: PostOptions,
     ) -> Result<Post, Error> {
         if self.qp.transport != Transport::Rc {

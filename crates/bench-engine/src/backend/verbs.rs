@@ -228,12 +228,12 @@ impl Backend for Verbs {
                 self.endpoint.send(slot, len_bytes, options).map_err(failed)?
             }
             Work::Read { offset } => {
-                let place = (self.remote()?, offset);
-                self.endpoint.read(slot, len_bytes, place, options).map_err(failed)?
+                let remote = self.remote()?;
+                self.endpoint.read(slot, len_bytes, remote, offset, options).map_err(failed)?
             }
             Work::Write { offset } | Work::InjectWrite { offset } => {
-                let place = (self.remote()?, offset);
-                self.endpoint.write(slot, len_bytes, place, options).map_err(failed)?
+                let remote = self.remote()?;
+                self.endpoint.write(slot, len_bytes, remote, offset, options).map_err(failed)?
             }
         };
         Ok(post.into())
@@ -246,8 +246,8 @@ impl Backend for Verbs {
             Atomic::FetchAdd | Atomic::Add => verbs::Atomic::FetchAdd { add: 1 },
             Atomic::CompareSwap { compare, swap } => verbs::Atomic::CompareSwap { compare, swap },
         };
-        let place = (self.remote()?, offset);
-        let post = self.endpoint.atomic(slot, atomic, place, PostOptions::default());
+        let remote = self.remote()?;
+        let post = self.endpoint.atomic(slot, atomic, remote, offset, PostOptions::default());
         Ok(post.map_err(failed)?.into())
     }
 

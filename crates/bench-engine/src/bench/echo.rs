@@ -32,7 +32,7 @@ pub(super) fn answer<B: Backend>(
     let mut watch = Watch::new(&port.signals, "waiting for a ping");
     loop {
         if let Some(ping) = link.arrived.pop_front() {
-            let last = echo(link, port, ping, (point.size_bytes, kept), point.validate)?;
+            let last = echo(link, port, ping, point, kept)?;
             link.repost(ping.slot)?;
             watch.progress();
             if last || is_alone {
@@ -69,9 +69,10 @@ fn echo<B: Backend>(
     link: &mut Link<B>,
     port: &Port,
     ping: Arrival,
-    (size, kept): (usize, usize),
-    validate: bool,
+    point: PointSpec,
+    kept: usize,
 ) -> Result<bool, Failure> {
+    let PointSpec { size_bytes: size, validate, .. } = point;
     let Arrival { slot: from, len_bytes } = ping;
     let flag = link.payload(from)?[0];
     if validate {

@@ -7,7 +7,7 @@ use bench_record::workload::KEY_BYTES;
 use super::demand::Demand;
 use super::message::{Code, HEADER_BYTES, Header};
 use super::outstanding::Outstanding;
-use super::pace::{Activity, Pace};
+use super::pace::{Activity, Names, Pace};
 use super::store;
 use crate::pattern;
 use crate::workload::prelude::*;
@@ -52,7 +52,7 @@ pub(super) fn call<B: Backend>(
     naming: impl Naming,
 ) -> Outcome {
     let Part { links, port, point } = part;
-    let pace = Pace::new(point, port, demand.random.next(), (&ACTIONS, &[]))?;
+    let pace = Pace::new(point, port, demand.random.next(), Names::of(&ACTIONS))?;
     let sessions = links.iter().map(|_| Outstanding::new(point.depth)).collect();
     let mut caller = Caller { demand, naming, sessions, version: 0 };
     pace.run(links, port, &mut caller)

@@ -128,7 +128,8 @@ impl Header {
 /// Sends a short message; answers its length, or `None` when the fabric is full.
 pub(super) fn post<B: Backend>(
     link: &mut Link<B>,
-    (call, code): (u32, Code),
+    call: u32,
+    code: Code,
     body: &[u8],
 ) -> Result<Option<usize>, Failure> {
     let Some(slot) = link.next_tx() else { return Ok(None) };

@@ -78,6 +78,21 @@ pub(super) struct Pace {
     found: Calls,
 }
 
+/// What operations are called in the record.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Names<'a> {
+    pub(super) kinds: &'a [&'static str],
+    /// Parts that are timed by themselves.
+    pub(super) parts: &'a [&'static str],
+}
+
+impl<'a> Names<'a> {
+    /// Of operations that are timed as a whole.
+    pub(super) const fn of(kinds: &'a [&'static str]) -> Self {
+        Self { kinds, parts: &[] }
+    }
+}
+
 /// Room for times of these names.
 fn room(names: &[&'static str]) -> Result<Times, Failure> {
     names.iter().map(|name| Ok((*name, RoundTrips::new()?))).collect()
@@ -89,8 +104,9 @@ impl Pace {
         point: PointSpec,
         port: &Port,
         seed: u64,
-        (kinds, parts): (&[&'static str], &[&'static str]),
+        names: Names<'_>,
     ) -> Result<Self, Failure> {
+        let Names { kinds, parts } = names;
         let (now, rate) = (Instant::now(), point.rate_per_s);
         Ok(Self {
             point,
@@ -210,10 +226,11 @@ impl Pace {
     pub(super) fn post<B: Backend>(
         &mut self,
         link: &mut Link<B>,
-        what: (u32, Code),
+        call: u32,
+        code: Code,
         body: &[u8],
     ) -> Result<bool, Failure> {
-        let len_bytes = message::post(link, what, body)?;
+        let len_bytes = message::post(link, call, code, body)?;
         if let Some(len_bytes) = len_bytes {
             self.message(len_bytes);
         }

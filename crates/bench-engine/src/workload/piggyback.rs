@@ -14,7 +14,7 @@ use super::caller::wrong;
 use super::demand;
 use super::message::{Code, HEADER_BYTES, Header};
 use super::outstanding::Outstanding;
-use super::pace::{Activity, Pace};
+use super::pace::{Activity, Names, Pace};
 use super::server::{self, Answer, Service};
 use crate::measure::Random;
 use crate::pattern;
@@ -52,7 +52,8 @@ impl Workload for Piggyback {
         match self {
             Self::Client { random, flush_after } => {
                 let Part { links, port, point } = part;
-                let pace = Pace::new(point, port, random.next(), (&KINDS, &PARTS))?;
+                let pace =
+                    Pace::new(point, port, random.next(), Names { kinds: &KINDS, parts: &PARTS })?;
                 let mut gatherer = Gatherer::new(links.len(), point, *flush_after);
                 pace.run(links, port, &mut gatherer)
             }

@@ -44,14 +44,27 @@ pub(super) trait Service {
     fn body(&self, place: Range<usize>) -> &[u8];
 }
 
+/// Processor time of this thread and of its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Clocks {
+    thread_ns: u64,
+    process_ns: u64,
+}
+
+impl Clocks {
+    fn now() -> Self {
+        Self { thread_ns: cpu_ns(), process_ns: process_cpu_ns() }
+    }
+}
+
 /// The cost of answering: processor time from the first call to the last reading.
 #[derive(Default)]
 pub(super) struct Cost {
     calls: u64,
     served: u64,
-    /// Operations of the first call, and the times of thread and process when it had come.
+    /// Operations of the first call, and the clocks when it had come.
     first: u64,
-    start_ns: (u64, u64),
+    start: Clocks,
     /// Operations and times since then at the last reading.
     operations: u64,
     cpu_ns: u64,
@@ -66,7 +79,7 @@ impl Cost {
         self.served += operations;
         if self.calls == 1 {
             self.first = operations;
-            self.start_ns = (cpu_ns(), process_cpu_ns());
+            self.start = Clocks::now();
         } else if self.calls % CALLS_PER_READING == 0 {
             self.read();
         }
@@ -74,8 +87,8 @@ impl Cost {
 
     /// An operation begins that is long enough for a reading of its own; `end` follows.
     pub(super) fn start(&mut self) {
-        if self.start_ns == (0, 0) {
-            self.start_ns = (cpu_ns(), process_cpu_ns());
+        if self.start == Clocks::default() {
+            self.start = Clocks::now();
         }
     }
 
@@ -87,8 +100,8 @@ impl Cost {
     }
 
     fn read(&mut self) {
-        self.cpu_ns = cpu_ns() - self.start_ns.0;
-        self.process_cpu_ns = process_cpu_ns() - self.start_ns.1;
+        self.cpu_ns = cpu_ns() - self.start.thread_ns;
+        self.process_cpu_ns = process_cpu_ns() - self.start.process_ns;
         self.operations = self.served - self.first;
     }
 

@@ -1,6 +1,7 @@
 //! Numbers as people write them.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 
 /// More values than this are a mistake.
 const STEPS_MAX: usize = 10_000;
@@ -20,16 +21,17 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
     })
 }
 
-/// A number of an option, from the least to the most that makes sense.
+/// A number of an option, in the range that makes sense.
 pub fn within<T: PartialOrd + Display>(
     option: &str,
     value: T,
-    (least, most): (T, T),
+    range: RangeInclusive<T>,
 ) -> Result<T, String> {
-    match value >= least && value <= most {
-        true => Ok(value),
-        false => Err(format!("{option} {value}: give {least} to {most}")),
+    if range.contains(&value) {
+        return Ok(value);
     }
+    let (least, most) = range.into_inner();
+    Err(format!("{option} {value}: give {least} to {most}"))
 }
 
 /// How a number with another unit is written: `64KB` and `64KiB` are `64K`, `64B` is `64`.

@@ -89,7 +89,7 @@ impl Shared {
         if keys > KEYS_MAX {
             return Err(format!("--keys {keys}: give {KEYS_MAX} at most"));
         }
-        let zipf = self.zipf.map(|zipf| within("--zipf", zipf, (0.01, 0.99))).transpose()?;
+        let zipf = self.zipf.map(|zipf| within("--zipf", zipf, 0.01..=0.99)).transpose()?;
         let zipf = zipf.unwrap_or(0.0);
         let zipf_hundredths = (zipf * 100.0).round() as u32;
         let (request_bytes, gets_percent) = (KEY_BYTES, 100);
@@ -100,7 +100,8 @@ impl Shared {
     pub(super) fn chunks(
         &self,
         usual: &str,
-        (unit, what): (usize, &str),
+        unit: usize,
+        what: &str,
     ) -> Result<Vec<usize>, String> {
         let text = self.chunk.as_deref().unwrap_or(usual);
         let is_right = |bytes: usize| bytes % unit == 0 && bytes <= CHUNK_MAX;
@@ -110,7 +111,7 @@ impl Shared {
     /// What the link takes; 0: nobody said it.
     pub(super) fn link_mbit_per_s(&self) -> Result<u64, String> {
         let Some(gbit) = self.link_gbit else { return Ok(0) };
-        let gbit = within("--link-gbit", gbit, (0.001, LINK_GBIT_MAX))?;
+        let gbit = within("--link-gbit", gbit, 0.001..=LINK_GBIT_MAX)?;
         Ok((gbit * 1e3).round() as u64)
     }
 }

@@ -50,7 +50,7 @@ pub(super) const ABOUT: About = About {
     parameter: Some("chunk B"),
     words: |work| Some(format!("from {}", work.source.name())),
     reads: &[CALLS, &["endpoints", "chunk", "from"]],
-    parameters: |args| args.shared.chunks(CHUNK, (8, "multiples of 8, ")),
+    parameters: |args| args.shared.chunks(CHUNK, 8, "multiples of 8, "),
     spec: |args, _| {
         let source = args.fileget.from.unwrap_or_default();
         Ok(WorkSpec { source, ..WorkSpec::NONE })

@@ -15,7 +15,7 @@ pub(super) const ABOUT: About = About {
     words: |work| Some(format!("{} % gets", work.gets_percent)),
     reads: &[CALLS, &["endpoints", "rx_depth", "post_list", "keys", "gets", "zipf"]],
     spec: |args, _| {
-        let gets_percent = within("--gets", args.kv.gets.unwrap_or(95), (0, 100))?;
+        let gets_percent = within("--gets", args.kv.gets.unwrap_or(95), 0..=100)?;
         Ok(WorkSpec { gets_percent, ..args.shared.by_key()? })
     },
     ..About::CALLS

@@ -107,7 +107,7 @@ pub(super) struct Args {
 
 impl Args {
     fn spec(&self) -> Result<LogSpec, String> {
-        let group = within("--group", self.group.unwrap_or(1), (1, GROUP_MAX))?;
+        let group = within("--group", self.group.unwrap_or(1), 1..=GROUP_MAX)?;
         let (commit, ack) = (self.commit.unwrap_or_default(), self.ack.unwrap_or_default());
         Ok(LogSpec { group, commit, ack })
     }

@@ -69,7 +69,8 @@ pub(super) fn races<'a>(runs: &'a [Run], names: &[&'a str]) -> Vec<Race<'a>> {
 pub(super) fn race_of<'a>(
     runs: &'a [Run],
     names: &[&'a str],
-    (kind, aspects): (&str, &'static [Aspect]),
+    kind: &str,
+    aspects: &'static [Aspect],
     suits: impl Fn(&Run, &Point) -> bool,
 ) -> Option<Race<'a>> {
     let own = runs.iter().filter(|run| names.contains(&run.name.as_str()) && run.kind() == kind);

@@ -3,7 +3,7 @@
 use super::Agent;
 use super::connection::State;
 use crate::mad::{Drep, Dreq, Mad, Message, reason, sidr_status};
-use crate::{CallError, ConnId, DropReason, Event, Route};
+use crate::{CallError, ConnId, DropReason, Event, Route, ServiceQp};
 use std::time::Duration;
 
 /// Attribute of a DREP.
@@ -40,7 +40,9 @@ impl Agent {
             State::Established => self.send_dreq(conn),
             State::DreqRcvd => self.send_drep(conn),
             State::SidrReqSent => self.forget(conn),
-            State::SidrReqRcvd => self.send_sidr_rep(conn, sidr_status::REJECT, 0, 0, [0; 136]),
+            State::SidrReqRcvd => {
+                self.send_sidr_rep(conn, sidr_status::REJECT, ServiceQp::NONE, [0; 136]);
+            }
             State::DreqSent | State::TimeWait => {}
         }
         if let Some(connection) = self.table.get_mut(conn) {

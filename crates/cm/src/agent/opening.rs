@@ -1,6 +1,7 @@
 //! The requester's side: REQ out, REP in, RTU out.
 
 use super::connection::{About, Connection, State};
+use super::refusing::CommIds;
 use super::table::Key;
 use super::{Agent, with_addresses};
 use crate::mad::{Mad, Message, Rej, Rep, Req, reason};
@@ -126,7 +127,7 @@ impl Agent {
         let connection = match self.named(route, rep.remote_comm_id) {
             Ok(connection) => connection,
             Err(reason) => {
-                let ids = (rep.remote_comm_id, rep.local_comm_id);
+                let ids = CommIds { ours: rep.remote_comm_id, theirs: rep.local_comm_id };
                 return self.unknown(route, transaction_id, ids, About::Rep, reason);
             }
         };

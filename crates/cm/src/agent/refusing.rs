@@ -12,6 +12,13 @@ use std::time::Duration;
 /// Attribute of a REJ.
 pub(super) const REJ: u16 = 0x12;
 
+/// What the two ends call a connection; 0 where an end has not named it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CommIds {
+    pub(super) ours: u32,
+    pub(super) theirs: u32,
+}
+
 impl Agent {
     /// Refuses a connection that was requested or accepted, and forgets it.
     ///
@@ -53,13 +60,13 @@ impl Agent {
         &mut self,
         route: Route,
         transaction_id: u64,
-        (ours, theirs): (u32, u32),
+        ids: CommIds,
         about: About,
         reason: u16,
     ) {
         let message = Message::Rej(Rej {
-            local_comm_id: ours,
-            remote_comm_id: theirs,
+            local_comm_id: ids.ours,
+            remote_comm_id: ids.theirs,
             message: about as u8,
             reason,
             ..Rej::ZERO
@@ -72,7 +79,7 @@ impl Agent {
         &mut self,
         route: Route,
         transaction_id: u64,
-        ids: (u32, u32),
+        ids: CommIds,
         about: About,
         why: DropReason,
     ) -> Result<(), DropReason> {

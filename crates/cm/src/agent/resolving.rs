@@ -6,7 +6,7 @@ use super::{Agent, padded, split_addresses, with_addresses};
 use crate::mad::{Mad, Message, SidrRep, SidrReq, sidr_status};
 use crate::{
     CallError, ConnId, DropReason, Event, Offer, Path, QpParams, Resolution, ResolveParams, Route,
-    Transport,
+    ServiceQp, Transport,
 };
 use std::time::Duration;
 
@@ -71,10 +71,10 @@ impl Agent {
         &mut self,
         now: Duration,
         conn: ConnId,
-        (qpn, qkey): (u32, u32),
+        qp: ServiceQp,
         private_data: &[u8],
     ) -> Result<(), CallError> {
-        self.answer_resolution(now, conn, sidr_status::SUCCESS, (qpn, qkey), private_data)
+        self.answer_resolution(now, conn, sidr_status::SUCCESS, qp, private_data)
     }
 
     /// Answers a question with a refusal, and forgets it.
@@ -88,7 +88,7 @@ impl Agent {
         status: u8,
         private_data: &[u8],
     ) -> Result<(), CallError> {
-        self.answer_resolution(now, conn, status, (0, 0), private_data)
+        self.answer_resolution(now, conn, status, ServiceQp::NONE, private_data)
     }
 
     fn answer_resolution(
@@ -96,7 +96,7 @@ impl Agent {
         now: Duration,
         conn: ConnId,
         status: u8,
-        (qpn, qkey): (u32, u32),
+        qp: ServiceQp,
         private_data: &[u8],
     ) -> Result<(), CallError> {
         self.advance(now);
@@ -104,7 +104,7 @@ impl Agent {
         if self.known(conn)?.state != State::SidrReqRcvd {
             return Err(CallError::WrongState);
         }
-        self.send_sidr_rep(conn, status, qpn, qkey, private_data);
+        self.send_sidr_rep(conn, status, qp, private_data);
         Ok(())
     }
 
@@ -113,10 +113,10 @@ impl Agent {
         &mut self,
         conn: ConnId,
         status: u8,
-        qpn: u32,
-        qkey: u32,
+        qp: ServiceQp,
         private_data: [u8; 136],
     ) {
+        let ServiceQp { qpn, qkey } = qp;
         let Some(connection) = self.table.get(conn) else { return };
         let request_id = connection.remote_comm_id;
         // What was asked for is kept where a connection has its adapter's GUID.

@@ -1,6 +1,7 @@
 //! The responder's side: REQ in, REP out, RTU in.
 
 use super::connection::{About, Connection, State};
+use super::refusing::CommIds;
 use super::table::Key;
 use super::{Agent, padded, split_addresses};
 use crate::mad::{Mad, Message, Rep, Req, Rtu, reason};
@@ -106,7 +107,8 @@ impl Agent {
             return self.on_repeated_req(conn);
         }
         let refuse = |agent: &mut Self, reason| {
-            agent.refuse(route, transaction_id, (0, req.local_comm_id), About::Req, reason);
+            let ids = CommIds { ours: 0, theirs: req.local_comm_id };
+            agent.refuse(route, transaction_id, ids, About::Req, reason);
         };
         let qpn = Key::Qpn(address, req.local_ca_guid, req.local_qpn);
         if let Some(stale) = self.table.find(qpn) {
@@ -236,7 +238,8 @@ impl Agent {
         let state = match self.paired(route, ours, theirs) {
             Ok(state) => state,
             Err(reason) => {
-                return self.unknown(route, transaction_id, (ours, theirs), About::Other, reason);
+                let ids = CommIds { ours, theirs };
+                return self.unknown(route, transaction_id, ids, About::Other, reason);
             }
         };
         let conn = ConnId(ours);

@@ -5,7 +5,7 @@ use super::id::{Id, Stage, UDP_QKEY};
 use super::{ChannelId, Ids};
 use crate::mad::{IpHeader, reason, sidr_status};
 use crate::ucma::{Accept, ConnParam, Connect, Disconnect, Errno, Notify, Reject, qp_type};
-use crate::{CallError, ConnectParams, Offer, ResolveParams, Route, Transport};
+use crate::{CallError, ConnectParams, Offer, ResolveParams, Route, ServiceQp, Transport};
 use std::time::Duration;
 
 /// The only event of a queue pair that a program may tell: data arrived.
@@ -66,7 +66,7 @@ impl Ids {
             (false, false) => self.agent.ready(now, conn),
             (false, true) | (true, false) => return Err(Errno::EINVAL),
             (true, true) if is_datagram => {
-                let queue_pair = (param.qp_num, UDP_QKEY);
+                let queue_pair = ServiceQp { qpn: param.qp_num, qkey: UDP_QKEY };
                 self.agent.accept_resolution(now, conn, queue_pair, private_data(param))
             }
             (true, true) => self.agent.accept(now, conn, offer, private_data(param)),

@@ -41,6 +41,22 @@ struct Pending {
     destination: SocketAddr,
 }
 
+/// Where a request came from, and what it asks for.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    route: Route,
+    addresses: Option<IpHeader>,
+    service_id: u64,
+}
+
+/// A membership that an event is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Membership {
+    pub(super) group: u32,
+    /// What its program calls it.
+    pub(super) uid: u64,
+}
+
 impl Ids {
     /// Puts what the agent tells into the queues.
     pub(super) fn take_events(&mut self) {
@@ -53,12 +69,20 @@ impl Ids {
         match event {
             Event::Requested { listener, conn, request } => {
                 let param = conn_param(&request.offer, &request.private_data);
-                let asked = (request.route, request.addresses, request.service_id);
+                let asked = Asked {
+                    route: request.route,
+                    addresses: request.addresses,
+                    service_id: request.service_id,
+                };
                 self.queue_request(listener, conn, asked, padded(&param.emit()));
             }
             Event::ResolutionRequested { listener, conn, request } => {
                 let param = ud_param(&request.private_data);
-                let asked = (request.route, request.addresses, request.service_id);
+                let asked = Asked {
+                    route: request.route,
+                    addresses: request.addresses,
+                    service_id: request.service_id,
+                };
                 self.queue_request(listener, conn, asked, param.emit());
             }
             other => self.on_answer(&other),
@@ -111,9 +135,10 @@ impl Ids {
         &mut self,
         listener: ListenerId,
         conn: ConnId,
-        (route, addresses, service_id): (Route, Option<IpHeader>, u64),
+        asked: Asked,
         param: [u8; 304],
     ) {
+        let Asked { route, addresses, service_id } = asked;
         let found = self.by_listener.get(&listener).copied();
         let Some((number, id)) = found.and_then(|n| Some((n, self.ids.get(&n)?))) else { return };
         let header = addresses.unwrap_or_else(|| IpHeader {
@@ -141,7 +166,7 @@ impl Ids {
     pub(super) fn queue(
         &mut self,
         number: u32,
-        group: Option<(u32, u64)>,
+        member: Option<Membership>,
         kind: u32,
         status: i32,
         param: [u8; 304],
@@ -151,7 +176,7 @@ impl Ids {
         if id.uid == 0 {
             return;
         }
-        let (named, uid) = group.unwrap_or((number, id.uid));
+        let (named, uid) = member.map_or((number, id.uid), |member| (member.group, member.uid));
         let resp = EventResp {
             uid,
             id: named,
@@ -160,7 +185,7 @@ impl Ids {
             param,
             ..EventResp::default()
         };
-        let group = group.map(|(group, _)| group);
+        let group = member.map(|member| member.group);
         let queued = Queued { id: number, group, request: None, resp };
         let channel = id.channel;
         self.push(channel, queued);

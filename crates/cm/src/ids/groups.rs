@@ -3,7 +3,7 @@
 //! Over Ethernet a group needs nobody's leave: its GID follows from its address, and librdmacm
 //! attaches the queue pair when it gets the event.
 
-use super::events::ud_param;
+use super::events::{Membership, ud_param};
 use super::id::gid_of;
 use super::{ChannelId, Ids, Reply, room_for};
 use crate::ucma::{
@@ -73,8 +73,8 @@ impl Ids {
         self.next_group = self.next_group.wrapping_add(1);
         self.groups.insert(group, Group { id: command.id, events_reported: 0 });
         let param = UdParam { qp_num: MULTICAST_QPN, ah_attr, ..ud_param(&[]) };
-        let named = Some((group, command.uid));
-        self.queue(command.id, named, event::MULTICAST_JOIN, 0, param.emit());
+        let member = Some(Membership { group, uid: command.uid });
+        self.queue(command.id, member, event::MULTICAST_JOIN, 0, param.emit());
         Ok(Reply { at: command.response, bytes: CreateIdResp { id: group }.emit().into() })
     }
 

@@ -248,13 +248,13 @@ impl MeasureArgs {
         let warmup_ms =
             if self.iterations.is_some() { 0 } else { millis("--warmup", self.warmup, 0.0)? };
         const RUNS_MAX: usize = 1000;
-        within("--runs", self.runs, (1, RUNS_MAX)).map_err(Failure::Usage)?;
+        within("--runs", self.runs, 1..=RUNS_MAX).map_err(Failure::Usage)?;
         if self.rx_depth == Some(0) {
             return Err(Failure::Usage("--rx-depth 0: give 1 or more".to_owned()));
         }
         let job = self.job(preset, nodes, &sizes, max_depth)?;
         let parameters = self.work.parameters(&preset)?;
-        check(name, &job, (&sizes, &depths), self.validate)?;
+        check(name, &job, &sizes, &depths, self.validate)?;
         self.check_rate(&rates)?;
         self.check_ramp(&rates)?;
         let orders = self.orders(&job, &sizes)?;
@@ -356,7 +356,8 @@ impl MeasureArgs {
 fn check(
     name: Name,
     job: &JobSpec,
-    (sizes, depths): (&[usize], &[usize]),
+    sizes: &[usize],
+    depths: &[usize],
     validate: bool,
 ) -> Result<(), Failure> {
     let wrong = |text: String| Failure::Usage(format!("{}: {text}", name.text()));

@@ -234,7 +234,7 @@ impl<'a> Executor<'a> {
         self.scratch.forget(&[&json, &counters]);
         let fabric = &self.fabrics[task.fabric];
         let is_local = self.remote.is_none();
-        let arguments = arguments((work, words), &targets, &fabric.name, &json, is_local);
+        let arguments = arguments(work, words, &targets, &fabric.name, &json, is_local);
         let prefix = fabric.prefix(Side::Client, &counters);
         let ended = self.client(step, task, work.measurements, &prefix, &arguments)?;
         if !json.exists() {
@@ -391,7 +391,8 @@ impl Ended {
 
 /// The command line of a client.
 fn arguments(
-    (work, words): (&BenchmarkWork, &[String]),
+    work: &BenchmarkWork,
+    words: &[String],
     targets: &[Target],
     name: &str,
     json: &Path,

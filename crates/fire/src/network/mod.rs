@@ -56,6 +56,19 @@ pub(crate) struct Network {
     made: Vec<String>,
 }
 
+/// An end of a cable: a member of the network, and what it calls the link.
+#[derive(Clone, Copy, Debug)]
+struct End<'a> {
+    member: &'a str,
+    link: &'a str,
+}
+
+impl<'a> End<'a> {
+    const fn new(member: &'a str, link: &'a str) -> Self {
+        Self { member, link }
+    }
+}
+
 impl Network {
     /// Makes it and brings it up.
     ///
@@ -87,10 +100,11 @@ impl Network {
             network.add(name)?;
         }
         for (host, net) in [("inside", "10.50.0"), ("outside", "10.60.0")] {
-            network.cable((host, "up0"), ("box", host), 1500)?;
+            let ends = [End::new(host, "up0"), End::new("box", host)];
+            network.cable(ends[0], ends[1], 1500)?;
             network.ip(host, &format!("addr add {net}.2/24 dev up0"))?;
             network.ip("box", &format!("addr add {net}.1/24 dev {host}"))?;
-            network.up(&[(host, "up0"), ("box", host)])?;
+            network.up(ends)?;
             network.ip(host, &format!("route add default via {net}.1"))?;
         }
         Ok(network)
@@ -139,28 +153,29 @@ impl Network {
         tool::run("tc", &format!("-n {} {line}", self.namespace(member))).map(drop)
     }
 
-    fn cable(&self, a: (&str, &str), b: (&str, &str), mtu: u32) -> Result<()> {
-        let (a_ns, b_ns) = (self.namespace(a.0), self.namespace(b.0));
+    fn cable(&self, a: End<'_>, b: End<'_>, mtu: u32) -> Result<()> {
+        let (a_ns, b_ns) = (self.namespace(a.member), self.namespace(b.member));
         let line = format!(
             "link add {} netns {a_ns} mtu {mtu} type veth peer name {} netns {b_ns} mtu {mtu}",
-            a.1, b.1
+            a.link, b.link
         );
         tool::run("ip", &line).map(drop)
     }
 
-    fn up(&self, ends: &[(&str, &str)]) -> Result<()> {
-        ends.iter().try_for_each(|(member, link)| {
+    fn up(&self, ends: [End<'_>; 2]) -> Result<()> {
+        ends.iter().try_for_each(|End { member, link }| {
             self.ip(member, &format!("link set {link} up")).map(drop)
         })
     }
 
     fn link_host(&self, leaf: usize, host: usize, shape: Shape) -> Result<()> {
         let (name, switch, port) = (host_name(leaf, host), format!("l{leaf}"), format!("h{host}"));
-        self.cable((&name, "up0"), (&switch, &port), shape.mtu_bytes)?;
+        let (below, above) = (End::new(&name, "up0"), End::new(&switch, &port));
+        self.cable(below, above, shape.mtu_bytes)?;
         self.ip(&name, "link set up0 gso_max_segs 1")?;
         self.ip(&name, &format!("addr add {}/24 dev up0", host_addr(leaf, host)))?;
         self.ip(&switch, &format!("addr add 10.1{leaf}.{host}.1/24 dev {port}"))?;
-        self.up(&[(&name, "up0"), (&switch, &port)])?;
+        self.up([below, above])?;
         self.ip(&name, &format!("route add default via 10.1{leaf}.{host}.1"))?;
         self.rate(&name, "up0", shape.host_mbps)?;
         self.rate(&switch, &port, shape.host_mbps)
@@ -168,10 +183,11 @@ impl Network {
 
     fn link_spine(&self, leaf: usize, spine: usize, shape: Shape) -> Result<()> {
         let (switch, above) = (format!("l{leaf}"), format!("s{spine}"));
-        self.cable((&switch, &above), (&above, &switch), shape.mtu_bytes)?;
+        let (lower, upper) = (End::new(&switch, &above), End::new(&above, &switch));
+        self.cable(lower, upper, shape.mtu_bytes)?;
         self.ip(&switch, &format!("addr add 10.2{leaf}.{spine}.1/30 dev {above}"))?;
         self.ip(&above, &format!("addr add 10.2{leaf}.{spine}.2/30 dev {switch}"))?;
-        self.up(&[(&switch, &above), (&above, &switch)])?;
+        self.up([lower, upper])?;
         self.ip(&above, &format!("route add 10.1{leaf}.0.0/16 via 10.2{leaf}.{spine}.1"))?;
         self.rate(&switch, &above, shape.core_mbps)?;
         self.rate(&above, &switch, shape.core_mbps)
@@ -195,32 +211,26 @@ impl Network {
             for host in 0..HOSTS {
                 let (name, switch, port) =
                     (host_name(leaf, host), format!("l{leaf}"), format!("h{host}"));
-                self.neighbour((&switch, &port), (&name, "up0"), &host_addr(leaf, host))?;
-                self.neighbour((&name, "up0"), (&switch, &port), &format!("10.1{leaf}.{host}.1"))?;
+                let (below, above) = (End::new(&name, "up0"), End::new(&switch, &port));
+                self.neighbour(above, below, &host_addr(leaf, host))?;
+                self.neighbour(below, above, &format!("10.1{leaf}.{host}.1"))?;
             }
             for spine in 0..SPINES {
                 let (switch, above) = (format!("l{leaf}"), format!("s{spine}"));
-                self.neighbour(
-                    (&switch, &above),
-                    (&above, &switch),
-                    &format!("10.2{leaf}.{spine}.2"),
-                )?;
-                self.neighbour(
-                    (&above, &switch),
-                    (&switch, &above),
-                    &format!("10.2{leaf}.{spine}.1"),
-                )?;
+                let (lower, upper) = (End::new(&switch, &above), End::new(&above, &switch));
+                self.neighbour(lower, upper, &format!("10.2{leaf}.{spine}.2"))?;
+                self.neighbour(upper, lower, &format!("10.2{leaf}.{spine}.1"))?;
             }
         }
         Ok(())
     }
 
     /// `at` knows that `addr` is the link `of`.
-    fn neighbour(&self, at: (&str, &str), of: (&str, &str), addr: &str) -> Result<()> {
-        let text = self.ip(of.0, &format!("-br link show {}", of.1))?;
+    fn neighbour(&self, at: End<'_>, of: End<'_>, addr: &str) -> Result<()> {
+        let text = self.ip(of.member, &format!("-br link show {}", of.link))?;
         let mac = text.split_whitespace().nth(2).context("a link without an address")?;
-        let line = format!("neigh replace {addr} lladdr {mac} dev {} nud permanent", at.1);
-        self.ip(at.0, &line).map(drop)
+        let line = format!("neigh replace {addr} lladdr {mac} dev {} nud permanent", at.link);
+        self.ip(at.member, &line).map(drop)
     }
 }
 

@@ -68,7 +68,7 @@ fn active_rates(outcome: &Outcome, samples: &Samples, from: Option<usize>, to: u
     let start_us = from.map_or(0.0, |from| samples.at_us[from]);
     let us = samples.at_us[to] - start_us;
     let rate = |entry: &netsim::FlowSamples| {
-        let flow = &outcome.flows[entry.flow];
+        let flow = &outcome.flows[entry.flow.index()];
         let before = from.map_or(0, |from| entry.delivered_bytes[from]);
         let after = entry.delivered_bytes[to];
         let active = flow.start_ps as f64 / 1e6 <= start_us && after < flow.bytes;
@@ -122,7 +122,7 @@ fn thinned(len: usize) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netsim::{FlowOutcome, FlowSamples, UplinkUse};
+    use netsim::{FlowId, FlowOutcome, FlowSamples, UplinkUse};
 
     fn outcome(flows: &[(u64, Option<u64>)]) -> Outcome {
         let flow = |&(bytes, completion_us): &(u64, Option<u64>)| FlowOutcome {
@@ -161,8 +161,10 @@ mod tests {
 
     #[test]
     fn the_spread_is_that_of_active_flows() {
-        let flow =
-            |flow: usize, bytes: [u64; 2]| FlowSamples { flow, delivered_bytes: bytes.into() };
+        let flow = |place: usize, bytes: [u64; 2]| FlowSamples {
+            flow: FlowId::at(place),
+            delivered_bytes: bytes.into(),
+        };
         let samples = Samples {
             at_us: vec![1.0, 2.0],
             delivered_bytes: vec![0, 0],

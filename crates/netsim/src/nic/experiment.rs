@@ -1,6 +1,7 @@
 //! Benchmarks as programs on the model, and what they measure.
 
 use super::model::Model;
+use super::node::Node;
 use super::profile::{Api, Profile};
 use super::program::{Program, Stream};
 use crate::id::ThreadId;
@@ -89,9 +90,9 @@ impl Experiment {
                 let requests = stream(REQUEST_BYTES, window, 0);
                 let stream = Stream { answer_bytes: Some(self.size_bytes), ..requests };
                 let pair = model.add_pairs(1, true);
-                let reader = model.add_thread(0, Program::Stream(stream), api, pair);
+                let reader = model.add_thread(Node::First, Program::Stream(stream), api, pair);
                 let server = Program::Server { bytes: self.size_bytes };
-                model.add_thread(1, server, api, pair);
+                model.add_thread(Node::Second, server, api, pair);
                 measure(&mut model, &[reader], stream_times(window))
             }
             Pattern::PingPong { is_reliable } => {
@@ -143,15 +144,15 @@ fn add_streams(
         .map(|_| {
             let pairs = model.add_pairs(queue_pairs, true);
             model.add_sink(api, pairs);
-            model.add_thread(0, Program::Stream(stream.clone()), api, pairs)
+            model.add_thread(Node::First, Program::Stream(stream.clone()), api, pairs)
         })
         .collect()
 }
 
 fn add_ping_pong(model: &mut Model<'_>, bytes: u32, api: &Api, is_reliable: bool) {
     let pair = model.add_pairs(1, is_reliable);
-    model.add_thread(0, Program::PingPong { bytes, begins: true }, api, pair);
-    model.add_thread(1, Program::PingPong { bytes, begins: false }, api, pair);
+    model.add_thread(Node::First, Program::PingPong { bytes, begins: true }, api, pair);
+    model.add_thread(Node::Second, Program::PingPong { bytes, begins: false }, api, pair);
 }
 
 /// How long a benchmark runs.

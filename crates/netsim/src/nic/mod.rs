@@ -11,6 +11,7 @@ mod comparison;
 mod experiment;
 mod gate;
 mod model;
+mod node;
 mod profile;
 mod program;
 mod replay;

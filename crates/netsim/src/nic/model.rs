@@ -2,6 +2,7 @@
 
 use super::adapter::{Adapter, Effect, Kind, Outcome, Work};
 use super::gate::Gate;
+use super::node::Node;
 use super::profile::{Api, Profile};
 use super::program::{Pairs, Program, Step, Thread};
 use crate::id::{PairId, ThreadId};
@@ -9,25 +10,23 @@ use crate::rng::Rng;
 use crate::time::Time;
 use crate::wheel::Wheel;
 
-/// Streams go from host 0 to host 1.
-const SINK_NODE: usize = 1;
 /// Threads begin at random within this time, so that they do not march in step.
 const START_PS: u64 = 20_000_000;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// An adapter begins a round.
-    Round { node: usize },
+    Round { node: Node },
     /// Work reaches an adapter.
-    Work { node: usize, work: Work },
+    Work { node: Node, work: Work },
     /// A packet is in the memory of a host.
-    Received { node: usize, pair: PairId },
+    Received { node: Node, pair: PairId },
     /// Packets of a queue pair are completed on a host.
-    Completed { node: usize, pair: PairId, packets: u32 },
+    Completed { node: Node, pair: PairId, packets: u32 },
     /// A thread goes on.
     Step { thread: ThreadId },
     /// A program has taken a message and posted its receive again.
-    Taken { node: usize, pair: PairId },
+    Taken { node: Node, pair: PairId },
 }
 
 /// How long the messages of a connection are.
@@ -107,14 +106,14 @@ impl<'a> Model<'a> {
     /// Adds a thread that uses some connections. Its number.
     pub(super) fn add_thread(
         &mut self,
-        node: usize,
+        node: Node,
         program: Program,
         api: &Api,
         pairs: Pairs,
     ) -> ThreadId {
         let thread = ThreadId::at(self.threads.len());
         for pair in pairs.all() {
-            self.pairs[pair.index()].threads[node] = Some(thread);
+            self.pairs[pair.index()].threads[node.index()] = Some(thread);
         }
         self.threads.push(Thread::new(node, program, api.clone(), pairs));
         let start = self.now.plus_ps(self.rng.below(START_PS));
@@ -129,7 +128,7 @@ impl<'a> Model<'a> {
         for pair in pairs.all() {
             self.pairs[pair.index()].gate = Some((ahead, Gate::default()));
         }
-        self.add_thread(SINK_NODE, Program::Sink, api, pairs);
+        self.add_thread(Node::Second, Program::Sink, api, pairs);
     }
 
     /// Messages that a thread has completed.
@@ -164,9 +163,9 @@ impl<'a> Model<'a> {
     }
 
     /// Work comes to an adapter; a packet may find the receiving program too far behind.
-    fn arrive(&mut self, node: usize, work: Work) {
+    fn arrive(&mut self, node: Node, work: Work) {
         let pair = &mut self.pairs[work.pair.index()];
-        let MessageSize { packets, .. } = pair.message[1 - node];
+        let MessageSize { packets, .. } = pair.message[node.other().index()];
         let entering = match (&mut pair.gate, work.kind) {
             (Some((ahead, gate)), Kind::Receive { .. }) => gate.arrive(work, *ahead * packets),
             _ => Some(work),
@@ -176,25 +175,25 @@ impl<'a> Model<'a> {
         }
     }
 
-    fn taken(&mut self, node: usize, pair: PairId) {
+    fn taken(&mut self, node: Node, pair: PairId) {
         let pair = &mut self.pairs[pair.index()];
-        let MessageSize { packets, .. } = pair.message[1 - node];
+        let MessageSize { packets, .. } = pair.message[node.other().index()];
         let Some((_, gate)) = &mut pair.gate else { return };
         for work in gate.take(packets).collect::<Vec<_>>() {
             self.add_work(node, work);
         }
     }
 
-    fn add_work(&mut self, node: usize, work: Work) {
-        let adapter = &mut self.adapters[node];
+    fn add_work(&mut self, node: Node, work: Work) {
+        let adapter = &mut self.adapters[node.index()];
         if let Some(at) = adapter.add(self.now, work, self.profile, &mut self.rng) {
             self.events.push(at, Event::Round { node });
         }
     }
 
-    fn round(&mut self, node: usize) {
+    fn round(&mut self, node: Node) {
         let mut effects = std::mem::take(&mut self.effects);
-        let adapter = &mut self.adapters[node];
+        let adapter = &mut self.adapters[node.index()];
         let next = adapter.run_round(self.now, self.profile, &mut self.rng, &mut effects);
         if let Some(next) = next {
             self.events.push(next, Event::Round { node });
@@ -205,9 +204,9 @@ impl<'a> Model<'a> {
         self.effects = effects;
     }
 
-    fn apply(&mut self, node: usize, effect: Effect) {
+    fn apply(&mut self, node: Node, effect: Effect) {
         let Effect { at, pair, outcome } = effect;
-        let there = 1 - node;
+        let there = node.other();
         let path = &self.profile.path;
         let is_reliable = self.pairs[pair.index()].is_reliable;
         match outcome {
@@ -243,26 +242,26 @@ impl<'a> Model<'a> {
         (self.rng.exponential() * self.profile.path.jitter_ns.ps_f64()) as u64
     }
 
-    fn received(&mut self, node: usize, pair: PairId) {
+    fn received(&mut self, node: Node, pair: PairId) {
         let state = &mut self.pairs[pair.index()];
-        let MessageSize { bytes, packets } = state.message[1 - node];
-        state.received[node] += 1;
-        if state.received[node] < packets {
+        let MessageSize { bytes, packets } = state.message[node.other().index()];
+        state.received[node.index()] += 1;
+        if state.received[node.index()] < packets {
             return;
         }
-        state.received[node] = 0;
-        if let Some(thread) = state.threads[node] {
+        state.received[node.index()] = 0;
+        if let Some(thread) = state.threads[node.index()] {
             self.threads[thread.index()].receive(pair, bytes, packets);
             self.wake(thread);
         }
     }
 
-    fn completed_packets(&mut self, node: usize, pair: PairId, packets: u32) {
+    fn completed_packets(&mut self, node: Node, pair: PairId, packets: u32) {
         let state = &mut self.pairs[pair.index()];
-        let each = state.message[node].packets;
-        let whole = state.completed[node] + packets;
-        state.completed[node] = whole % each;
-        if let Some(thread) = state.threads[node] {
+        let each = state.message[node.index()].packets;
+        let whole = state.completed[node.index()] + packets;
+        state.completed[node.index()] = whole % each;
+        if let Some(thread) = state.threads[node.index()] {
             self.threads[thread.index()].complete(pair, whole / each);
             self.wake(thread);
         }
@@ -307,10 +306,10 @@ impl<'a> Model<'a> {
         self.sent = posted;
     }
 
-    fn post(&mut self, node: usize, pair: PairId, bytes: u32, posted: Time) {
+    fn post(&mut self, node: Node, pair: PairId, bytes: u32, posted: Time) {
         let mtu = self.profile.link.mtu_bytes;
         let packets = bytes.div_ceil(mtu).max(1);
-        self.pairs[pair.index()].message[node] = MessageSize { bytes, packets };
+        self.pairs[pair.index()].message[node.index()] = MessageSize { bytes, packets };
         for index in 0..packets {
             let length = (bytes - index * mtu).min(mtu);
             let work = Work { pair, kind: Kind::Send { bytes: length } };

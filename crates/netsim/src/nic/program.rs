@@ -1,5 +1,6 @@
 //! Programs that the model runs: what a thread of an application does between its calls.
 
+use super::node::Node;
 use super::profile::Api;
 use crate::id::PairId;
 use std::collections::VecDeque;
@@ -74,7 +75,7 @@ impl Pairs {
 /// One thread of a program.
 #[derive(Debug)]
 pub(super) struct Thread {
-    pub(super) node: usize,
+    pub(super) node: Node,
     program: Program,
     api: Api,
     pairs: Pairs,
@@ -96,7 +97,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub(super) fn new(node: usize, program: Program, api: Api, pairs: Pairs) -> Self {
+    pub(super) fn new(node: Node, program: Program, api: Api, pairs: Pairs) -> Self {
         let count = pairs.count as usize;
         let mut received = VecDeque::new();
         if let Program::PingPong { begins: true, .. } = program {

@@ -92,8 +92,8 @@ impl Requester {
         if self.una >= self.sent {
             self.pause = Pause::None;
         }
-        let waiting = (self.una, self.una < self.sent);
-        self.retry.note_progress(now, waiting, &self.attr, shared);
+        let is_waiting = self.una < self.sent;
+        self.retry.note_progress(now, self.una, is_waiting, &self.attr, shared);
         self.note_front(shared);
     }
 

@@ -65,7 +65,8 @@ impl Retry {
     pub(super) fn note_progress(
         &mut self,
         now: Instant,
-        (una, is_waiting): (Seq, bool),
+        una: Seq,
+        is_waiting: bool,
         attr: &SendAttr,
         shared: &mut Shared,
     ) {

@@ -72,7 +72,7 @@ impl Responder {
         // Its responses acknowledge it, and all before it.
         self.commit(packets, true, false);
         self.owes_ack = false;
-        self.resources.push((first, self.expected), self.msn, answer, srq);
+        self.resources.push(first..self.expected, self.msn, answer, srq);
     }
 
     /// The expected packet was executed, and takes `packets` numbers.

@@ -66,11 +66,12 @@ impl Resources {
     /// Remembers a new request, whose responses are to be sent.
     pub(super) fn push(
         &mut self,
-        (first, end): (Seq, Seq),
+        packets: std::ops::Range<Seq>,
         msn: u32,
         answer: Answer,
         srq: Option<u32>,
     ) {
+        let (first, end) = (packets.start, packets.end);
         if self.list.len() >= self.capacity {
             if let Some(oldest) = self.list.pop_front() {
                 self.waiting -= usize::from(oldest.next.is_some());
@@ -159,8 +160,8 @@ mod tests {
 
     fn two() -> Resources {
         let mut resources = Resources::new(2);
-        resources.push((seq(0), seq(3)), 1, Answer::Empty, None);
-        resources.push((seq(5), seq(6)), 2, Answer::Original(9), None);
+        resources.push(seq(0)..seq(3), 1, Answer::Empty, None);
+        resources.push(seq(5)..seq(6), 2, Answer::Original(9), None);
         resources
     }
 
@@ -188,7 +189,7 @@ mod tests {
         resources.step(1);
         resources.rewind(seq(2));
         assert_eq!(sent(&mut resources).len(), 3, "what is still to be sent is not sent twice");
-        resources.push((seq(6), seq(9)), 3, Answer::Empty, None);
+        resources.push(seq(6)..seq(9), 3, Answer::Empty, None);
         (0..2).for_each(|_| resources.step(1));
         resources.rewind(seq(6));
         assert_eq!(sent(&mut resources), [seq(6), seq(7), seq(8)], "in the middle of it");
@@ -203,7 +204,7 @@ mod tests {
     fn the_oldest_is_forgotten() {
         let mut resources = two();
         sent(&mut resources);
-        resources.push((seq(6), seq(7)), 3, Answer::Empty, None);
+        resources.push(seq(6)..seq(7), 3, Answer::Empty, None);
         assert!(resources.find(seq(1)).is_none());
         assert!(resources.find(seq(5)).is_some() && resources.find(seq(4)).is_none());
         assert_eq!(sent(&mut resources), [seq(6)]);

@@ -12,6 +12,22 @@ use crate::{PORTS, STREAM};
 
 const RC_STREAM: &str = "ib_send_bw -c RC -d roce0 -x 0 -F -s 4096 -D 60 -f 0";
 
+/// How soon after the start of its command a fault is in force, as the median of all tries: other
+/// programs use the machine, too.
+const IN_FORCE_NS: u64 = 50_000_000;
+/// Changes of the fault after the first one.
+const CHANGES: usize = 6;
+
+/// When the commands of a test began or ended, by the clock of traces.
+struct Moments {
+    /// A command that sets a fault was started.
+    asked: Vec<u64>,
+    /// The first of them returned.
+    set: u64,
+    /// The command that clears it returned.
+    cleared: u64,
+}
+
 fn fault(launcher: &Launcher, words: &str) -> Output {
     launcher.command().arg("fault").args(words.split_whitespace()).output().unwrap()
 }
@@ -81,12 +97,17 @@ fn acts_under_load(options: &str, stream: &str) {
     let launcher = Launcher::new(&format!("{options} {trace}"));
     let pair = launcher.start_pair(stream, PORTS);
     wait_until("the transfer is under way", || launcher.live_tx_pkts() > 2_000);
-    let asked = epoch_ns();
+    let mut asked = vec![epoch_ns()];
     let said = fault_ok(&launcher, "set loss=5% seed=3");
     let set = epoch_ns();
     assert_eq!(said.matches(": loss=5%,seed=3\n").count(), 2, "{said}");
     wait_until("packets are lost", || dealt(&launcher, "fault_lost") > 20);
     goes_on(&launcher);
+    for change in 0..CHANGES {
+        asked.push(epoch_ns());
+        fault_ok(&launcher, &format!("set loss={}% seed=3", 1 + change % 2));
+        goes_on(&launcher);
+    }
     fault_ok(&launcher, "clear");
     let cleared = epoch_ns();
     goes_on(&launcher);
@@ -95,13 +116,14 @@ fn acts_under_load(options: &str, stream: &str) {
     assert_eq!(total(&launcher, "fault_lost"), lost);
     end(pair);
     let text = fs::read_to_string(&file).unwrap();
-    check(&text, asked, set, cleared);
+    check(&text, &Moments { asked, set, cleared });
 }
 
 /// Each queue pair has nothing sent between the end of the command and the line that says that the
-/// fault is in force, and deals nothing once it is cleared.
-fn check(text: &str, asked: u64, set: u64, cleared: u64) {
-    let mut found = 0;
+/// fault is in force, and deals nothing once it is cleared. A fault is in force soon.
+fn check(text: &str, moments: &Moments) {
+    let Moments { asked, set, cleared } = moments;
+    let (mut found, mut delays_ns) = (0, Vec::new());
     let lines: Vec<(u64, Vec<&str>)> = text
         .lines()
         .map(|line| line.splitn(5, ' ').collect::<Vec<_>>())
@@ -117,10 +139,10 @@ fn check(text: &str, asked: u64, set: u64, cleared: u64) {
         let Some(begins) = begins else { continue };
         found += 1;
         let (at, columns) = own[begins];
-        assert!(*at >= asked, "{columns:?}");
+        assert!(*at >= asked[0], "{columns:?}");
         eprintln!("in force: {}", columns[4]);
         let late =
-            own[..begins].iter().filter(|(at, columns)| columns[1] == "transmit" && *at > set);
+            own[..begins].iter().filter(|(at, columns)| columns[1] == "transmit" && at > set);
         // One burst may have been on its way.
         assert!(late.count() <= 128, "{queue_pair} sends on without the fault");
         let ends = own.iter().rposition(|(_, columns)| columns[4].contains("is=set by=start"));
@@ -129,10 +151,23 @@ fn check(text: &str, asked: u64, set: u64, cleared: u64) {
         let after = own[ends..].iter().filter(|(_, columns)| columns[4].contains("is=dealt"));
         assert_eq!(after.count(), 0, "{queue_pair}");
         let late =
-            own[..ends].iter().filter(|(at, columns)| columns[1] == "transmit" && *at > cleared);
+            own[..ends].iter().filter(|(at, columns)| columns[1] == "transmit" && at > cleared);
         assert!(late.count() <= 128, "{queue_pair} sends on with the fault");
+        let set_by_command =
+            own.iter().filter(|(_, columns)| columns[4].contains("is=set by=command"));
+        let set_by_command: Vec<u64> = set_by_command.map(|(at, _)| *at).collect();
+        for asked in asked {
+            let at = set_by_command.iter().find(|at| *at >= asked);
+            delays_ns.push(at.map_or(u64::MAX, |at| at - asked));
+        }
     }
     assert_eq!(found, 2, "queue pairs with a fault");
+    delays_ns.sort_unstable();
+    eprintln!(
+        "in force after (us): {:?}",
+        delays_ns.iter().map(|ns| ns / 1_000).collect::<Vec<_>>()
+    );
+    assert!(delays_ns[delays_ns.len() / 2] <= IN_FORCE_NS, "in force after (ns): {delays_ns:?}");
 }
 
 #[test]

@@ -76,27 +76,56 @@ pub struct Rate {
 impl Rate {
     /// Lanes and speeds that the kernel gives Ethernet of these rates (`ib_get_eth_speed`).
     pub const ALL: [Self; 7] = [
-        Self::new(10, (1, 1), ("FDR10", 8)),
-        Self::new(25, (1, 1), ("EDR", 32)),
-        Self::new(40, (4, 2), ("FDR10", 8)),
-        Self::new(50, (2, 16), ("EDR", 32)),
-        Self::new(100, (4, 2), ("EDR", 32)),
-        Self::new(200, (4, 2), ("HDR", 64)),
-        Self::new(400, (4, 2), ("NDR", 128)),
+        Self::new(10, Width::X1, Speed::FDR10),
+        Self::new(25, Width::X1, Speed::EDR),
+        Self::new(40, Width::X4, Speed::FDR10),
+        Self::new(50, Width::X2, Speed::EDR),
+        Self::new(100, Width::X4, Speed::EDR),
+        Self::new(200, Width::X4, Speed::HDR),
+        Self::new(400, Width::X4, Speed::NDR),
     ];
 
-    const fn new(
-        gbit_per_s: u32,
-        (lanes, width_code): (u8, u8),
-        (speed, speed_code): (&'static str, u8),
-    ) -> Self {
-        Self { gbit_per_s, lanes, width_code, speed, speed_code }
+    const fn new(gbit_per_s: u32, width: Width, speed: Speed) -> Self {
+        Self {
+            gbit_per_s,
+            lanes: width.lanes,
+            width_code: width.code,
+            speed: speed.name,
+            speed_code: speed.code,
+        }
     }
 
     /// Rates a user may write, for messages.
     pub(super) fn names() -> String {
         Self::ALL.map(|rate| rate.gbit_per_s.to_string()).join(", ")
     }
+}
+
+/// So many lanes, and what verbs calls them.
+#[derive(Clone, Copy)]
+struct Width {
+    lanes: u8,
+    code: u8,
+}
+
+impl Width {
+    const X1: Self = Self { lanes: 1, code: 1 };
+    const X2: Self = Self { lanes: 2, code: 16 };
+    const X4: Self = Self { lanes: 4, code: 2 };
+}
+
+/// The speed of a lane, and what verbs calls it.
+#[derive(Clone, Copy)]
+struct Speed {
+    name: &'static str,
+    code: u8,
+}
+
+impl Speed {
+    const FDR10: Self = Self { name: "FDR10", code: 8 };
+    const EDR: Self = Self { name: "EDR", code: 32 };
+    const HDR: Self = Self { name: "HDR", code: 64 };
+    const NDR: Self = Self { name: "NDR", code: 128 };
 }
 
 /// 25 Gb/s on each of four lanes, as an EFA says of itself.

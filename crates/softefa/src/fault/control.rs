@@ -97,7 +97,8 @@ impl FaultControl {
     pub(crate) fn new(
         run_dir: Option<&Path>,
         device: &str,
-        (spec, opened): (FaultSpec, Instant),
+        spec: FaultSpec,
+        opened: Instant,
         counters: &Counters,
     ) -> Self {
         let start = InForce { spec, peer: None, source: FaultSource::Start, from: opened };
@@ -214,7 +215,8 @@ mod tests {
         FaultControl::new(
             Some(dir),
             device,
-            (start.parse().unwrap(), Instant::from_ns(1_000)),
+            start.parse().unwrap(),
+            Instant::from_ns(1_000),
             counters,
         )
     }
@@ -256,7 +258,8 @@ mod tests {
         let other = FaultControl::new(
             Some(dir.path()),
             "b",
-            (FaultSpec::default(), Instant::from_ns(9_000)),
+            FaultSpec::default(),
+            Instant::from_ns(9_000),
             &counters,
         );
         assert_eq!(

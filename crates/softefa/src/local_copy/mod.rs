@@ -183,14 +183,14 @@ impl Stretch {
         if end > u64::from(self.len) {
             return Err(CopyError::Stranger);
         }
-        let lease = self.read_vm((from, to, len as usize))?;
+        let lease = self.read_vm(from, to, len as usize)?;
         let is_held = lease == self.lease && lease != lease::ENDED;
         if is_held { Ok(()) } else { Err(CopyError::LeaseEnded) }
     }
 
     /// Copies; the lease after that.
     #[allow(unsafe_code)]
-    fn read_vm(&self, (from, to, len): (u64, u64, usize)) -> Result<u64, CopyError> {
+    fn read_vm(&self, from: u64, to: u64, len: usize) -> Result<u64, CopyError> {
         let entry =
             |addr: u64, len| libc::iovec { iov_base: addr as usize as *mut _, iov_len: len };
         let mut lease = [0u8; LEASE_LEN];

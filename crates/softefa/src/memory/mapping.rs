@@ -38,13 +38,13 @@ pub(crate) fn check(addr: u64, len: u64, is_written: bool) -> Result<(), Hole> {
 
 fn look(addr: u64, len: u64, is_written: bool) -> Option<Hole> {
     let file = with_descriptor(|| File::open("/proc/self/maps")).ok()?;
-    let range = (addr, len, is_written);
+    let asked = AskedRange { addr, len, is_written };
     // Reading the text takes 0.1 ms and more; kernels before 6.11 offer nothing else.
-    match find_hole(range, |at| query::covering(&file, at)) {
+    match find_hole(asked, |at| query::covering(&file, at)) {
         Ok(hole) => hole,
         Err(Unknown) => {
             let mut maps = BufReader::with_capacity(BUFFER_BYTES, file);
-            find_hole(range, |at| next_of(&mut maps, at)).unwrap_or(None)
+            find_hole(asked, |at| next_of(&mut maps, at)).unwrap_or(None)
         }
     }
 }
@@ -53,19 +53,27 @@ fn look(addr: u64, len: u64, is_written: bool) -> Option<Hole> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Unknown;
 
-/// Walks a range (address, bytes, is written) over the mappings that `covering` finds: the one at
-/// an address, or any that does not cover it when there is none. Addresses only grow.
+/// A range, and whether it is to be written.
+#[derive(Debug, Clone, Copy)]
+struct AskedRange {
+    addr: u64,
+    len: u64,
+    is_written: bool,
+}
+
+/// Walks a range over the mappings that `covering` finds: the one at an
+/// address, or any that does not cover it when there is none. Addresses only grow.
 fn find_hole(
-    (addr, len, is_written): (u64, u64, bool),
+    asked: AskedRange,
     mut covering: impl FnMut(u64) -> Result<Option<Mapping>, Unknown>,
 ) -> Result<Option<Hole>, Unknown> {
-    let (mut at, end) = (addr, addr.saturating_add(len));
+    let (mut at, end) = (asked.addr, asked.addr.saturating_add(asked.len));
     while at < end {
         let mapping = covering(at)?.filter(|mapping| (mapping.start..mapping.end).contains(&at));
         let why = match mapping {
             None => Some("not mapped"),
             Some(mapping) if !mapping.is_readable => Some("not readable"),
-            Some(mapping) if is_written && !mapping.is_writable => Some("read-only"),
+            Some(mapping) if asked.is_written && !mapping.is_writable => Some("read-only"),
             Some(mapping) => {
                 at = mapping.end;
                 None
@@ -115,7 +123,8 @@ mod tests {
 
     fn hole(addr: u64, len: u64, is_written: bool) -> Option<(u64, &'static str)> {
         let mut maps = MAPS.as_bytes();
-        let hole = find_hole((addr, len, is_written), |at| next_of(&mut maps, at)).unwrap();
+        let asked = AskedRange { addr, len, is_written };
+        let hole = find_hole(asked, |at| next_of(&mut maps, at)).unwrap();
         hole.map(|hole| (hole.addr, hole.why))
     }
 
@@ -147,7 +156,8 @@ mod tests {
 
     #[test]
     fn text_of_another_kind_says_nothing() {
-        let ask = |mut text: &[u8]| find_hole((1, 1, false), |at| next_of(&mut text, at));
+        let asked = AskedRange { addr: 1, len: 1, is_written: false };
+        let ask = |mut text: &[u8]| find_hole(asked, |at| next_of(&mut text, at));
         assert_eq!(ask(b"# maps\n"), Err(Unknown));
         assert_eq!(ask(b"1-2\n"), Err(Unknown));
         assert_eq!(ask(b"1-2 r"), Err(Unknown));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::window::Grant;
-use super::{MrTable, Region, Right, Sge};
+use super::{MrTable, Region, RemoteRange, Right, Sge, WindowUser};
 use crate::ids::{PdId, QpId};
 
 /// Checks entries of one protection domain's queue pairs against the table; remembers the last
@@ -39,26 +39,18 @@ impl MrCache {
         self.find(sge.lkey).filter(|region| region.covers(sge, true)).cloned()
     }
 
-    /// The region a peer may use now: key, address, bytes.
-    pub(crate) fn remote(
-        &mut self,
-        (key, addr, len): (u32, u64, u32),
-        right: Right,
-    ) -> Option<Arc<Region>> {
+    /// The region of a range that a peer may use now.
+    pub(crate) fn remote(&mut self, range: RemoteRange, right: Right) -> Option<Arc<Region>> {
+        let RemoteRange { key, addr, len } = range;
         self.find(key).filter(|region| region.grants(addr, len, right)).cloned()
     }
 
     /// Looks up as [`MrCache::remote`] does, through a region or a window that queue pair `qp` may
     /// show to its peer.
-    pub(crate) fn grant(
-        &mut self,
-        range: (u32, u64, u32),
-        right: Right,
-        qp: QpId,
-    ) -> Option<Grant> {
+    pub(crate) fn grant(&mut self, range: RemoteRange, right: Right, qp: QpId) -> Option<Grant> {
         match self.remote(range, right) {
-            Some(region) => Some(Grant { region, addr: range.1 }),
-            None => self.table.grant(range, right, (self.pd, qp)),
+            Some(region) => Some(Grant { region, addr: range.addr }),
+            None => self.table.grant(range, right, WindowUser { pd: self.pd, qp }),
         }
     }
 

@@ -31,22 +31,24 @@ impl MrTable {
     /// Without windows, as an EFA has it.
     pub(crate) fn new(device: DeviceId, max: u32, max_bytes: u64) -> Arc<Self> {
         let (regions, windows) = (Slots::new(max, ALONE), Slots::new(0, WINDOWS));
-        Self::of(device, (regions, windows), max_bytes, KeySpace::plain())
+        Self::of(device, regions, windows, max_bytes, KeySpace::plain())
     }
 
     /// Makes a table with `max_mw` windows, as a RoCE device has it.
     pub(crate) fn with_windows(
         device: DeviceId,
-        (max, max_mw): (u32, u32),
+        max: u32,
+        max_mw: u32,
         max_bytes: u64,
     ) -> Arc<Self> {
         let (regions, windows) = (Slots::new(max, BESIDE_WINDOWS), Slots::new(max_mw, WINDOWS));
-        Self::of(device, (regions, windows), max_bytes, KeySpace::tagged())
+        Self::of(device, regions, windows, max_bytes, KeySpace::tagged())
     }
 
     fn of(
         device: DeviceId,
-        (regions, windows): (Slots<Region>, Slots<Window>),
+        regions: Slots<Region>,
+        windows: Slots<Window>,
         max_bytes: u64,
         keys: KeySpace,
     ) -> Arc<Self> {

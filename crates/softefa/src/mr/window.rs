@@ -10,7 +10,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::binds::Bound;
-use super::{Access, MrTable, Region, Right};
+use super::{Access, MrTable, Region, RemoteRange, Right};
 use crate::ids::{PdId, QpId};
 use crate::keys::TAG_BITS;
 
@@ -129,8 +129,12 @@ impl Drop for Mw {
     }
 }
 
-/// The user of a window.
-pub(crate) type WindowUser = (PdId, QpId);
+/// The user of a window: a queue pair, and its protection domain.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WindowUser {
+    pub(crate) pd: PdId,
+    pub(crate) qp: QpId,
+}
 
 /// The memory that a peer may use: the region, and where in this process its bytes lie.
 #[derive(Debug)]
@@ -202,7 +206,8 @@ fn check_region(region: &Region, bind: &MwBind) -> Result<(), MwError> {
 
 impl MrTable {
     /// Does what a bind asks for, for a queue pair; the window's key from now on.
-    pub(crate) fn bind(&self, bind: &MwBind, (pd, qp): WindowUser) -> Result<u32, MwError> {
+    pub(crate) fn bind(&self, bind: &MwBind, user: WindowUser) -> Result<u32, MwError> {
+        let WindowUser { pd, qp } = user;
         let window = self.window_of(bind.window, pd)?;
         let mut state = window.state();
         window.check(&state, bind)?;
@@ -225,8 +230,8 @@ impl MrTable {
 
     /// Takes a window of type 2 away from peers, for the queue pair that bound it: by a work
     /// request, or by a message of the peer of that queue pair.
-    pub(crate) fn invalidate(&self, key: u32, (pd, qp): WindowUser) -> Result<(), MwError> {
-        let window = self.window_of(key, pd)?;
+    pub(crate) fn invalidate(&self, key: u32, user: WindowUser) -> Result<(), MwError> {
+        let window = self.window_of(key, user.pd)?;
         let mut state = window.state();
         if window.key(&state) != key {
             return Err(MwError::NoWindow(key));
@@ -234,24 +239,25 @@ impl MrTable {
         if window.kind == MwKind::Type1 {
             return Err(MwError::NotInvalidatable);
         }
-        if state.bound.as_ref().is_some_and(|bound| bound.qp != qp) {
+        if state.bound.as_ref().is_some_and(|bound| bound.qp != user.qp) {
             return Err(MwError::OtherQueuePair);
         }
         state.bound = None;
         Ok(())
     }
 
-    /// Returns what a peer of a queue pair may use through a window: key, address, bytes.
+    /// Returns what a peer of a queue pair may use of a range through a window.
     pub(crate) fn grant(
         &self,
-        (key, addr, len): (u32, u64, u32),
+        range: RemoteRange,
         right: Right,
-        (pd, qp): WindowUser,
+        user: WindowUser,
     ) -> Option<Grant> {
-        let window = self.window_of(key, pd).ok()?;
+        let RemoteRange { key, addr, len } = range;
+        let window = self.window_of(key, user.pd).ok()?;
         let state = window.state();
         let bound = state.bound.as_ref().filter(|_| window.key(&state) == key)?;
-        let is_mine = window.kind == MwKind::Type1 || bound.qp == qp;
+        let is_mine = window.kind == MwKind::Type1 || bound.qp == user.qp;
         let region = bound.to.region();
         if !is_mine || !right.is_in(bound.access) || !region.is_live() {
             return None;

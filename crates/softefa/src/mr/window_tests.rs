@@ -20,14 +20,14 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let table = MrTable::with_windows(DeviceId::next(), (4, 4), u64::MAX);
+        let table = MrTable::with_windows(DeviceId::next(), 4, 4, u64::MAX);
         let (pd, qp) = (PdId::next(), QpId::next());
         let mr = table.register_as(terms(pd)).unwrap();
         Self { table, pd, qp, mr }
     }
 
     fn me(&self) -> WindowUser {
-        (self.pd, self.qp)
+        WindowUser { pd: self.pd, qp: self.qp }
     }
 
     fn window(&self, kind: MwKind) -> Arc<Mw> {
@@ -61,13 +61,18 @@ impl World {
     }
 
     fn may(&self, key: u32, addr: u64, len: u32, right: Right) -> Option<u64> {
-        self.table.grant((key, addr, len), right, self.me()).map(|grant| grant.addr)
+        self.table.grant(RemoteRange { key, addr, len }, right, self.me()).map(|grant| grant.addr)
     }
 
     fn with_region(&self, access: Access, mw_bind: bool) -> Arc<Mr> {
         let options = MrOptions { mw_bind, on_demand: false };
         self.table.register_as(Terms { access, options, ..terms(self.pd) }).unwrap()
     }
+}
+
+/// The first byte behind a key.
+fn byte(key: u32) -> RemoteRange {
+    RemoteRange { key, addr: ADDR, len: 1 }
 }
 
 fn terms(pd: PdId) -> Terms {
@@ -135,7 +140,7 @@ fn peers_may_do_what_the_window_says_whatever_the_region_says() {
     let mut cache = MrCache::new(Arc::clone(&world.table), world.pd);
     let key = world.mr.rkey();
     assert!(
-        cache.grant((key, ADDR, 8), Right::Read, world.qp).is_none(),
+        cache.grant(RemoteRange { key, addr: ADDR, len: 8 }, Right::Read, world.qp).is_none(),
         "the region gives nothing"
     );
 }
@@ -201,14 +206,14 @@ fn a_bind_needs_a_region_that_permits_it() {
 fn window_region_and_queue_pair_are_of_one_domain() {
     let world = World::new();
     let window = world.window(MwKind::Type2);
-    let elsewhere = (PdId::next(), world.qp);
+    let elsewhere = WindowUser { pd: PdId::next(), qp: world.qp };
     let refused = world.table.bind(&world.wish(&window), elsewhere);
     assert_eq!(refused, Err(MwError::NoWindow(window.rkey())));
-    let foreign = world.table.register_as(terms(elsewhere.0)).unwrap();
+    let foreign = world.table.register_as(terms(elsewhere.pd)).unwrap();
     let wish = MwBind { region: Some(foreign.lkey()), ..world.wish(&window) };
     assert_eq!(world.bind(&wish), Err(MwError::NoRegion(foreign.lkey())));
     world.bind(&world.wish(&window)).unwrap();
-    let read = (window.rkey(), ADDR, 1);
+    let read = byte(window.rkey());
     assert!(world.table.grant(read, Right::Read, elsewhere).is_none());
     let refused = world.table.invalidate(window.rkey(), elsewhere);
     assert_eq!(refused, Err(MwError::NoWindow(window.rkey())));
@@ -235,8 +240,8 @@ fn a_window_of_type_2_is_bound_once_and_to_something() {
 fn a_window_of_type_2_belongs_to_the_queue_pair_that_bound_it() {
     let world = World::new();
     let window = world.bound(|_| {});
-    let other = (world.pd, QpId::next());
-    assert!(world.table.grant((window.rkey(), ADDR, 1), Right::Read, other).is_none());
+    let other = WindowUser { pd: world.pd, qp: QpId::next() };
+    assert!(world.table.grant(byte(window.rkey()), Right::Read, other).is_none());
     let refused = world.table.invalidate(window.rkey(), other);
     assert_eq!(refused, Err(MwError::OtherQueuePair));
     let stale = world.table.invalidate(window.rkey() ^ 1, world.me());
@@ -249,8 +254,8 @@ fn a_window_of_type_1_is_bound_again_at_any_time_and_taken_away_by_nothing() {
     let world = World::new();
     let window = world.window(MwKind::Type1);
     let first = world.bind(&world.wish(&window)).unwrap();
-    let other = (world.pd, QpId::next());
-    assert!(world.table.grant((first, ADDR, 1), Right::Read, other).is_some(), "of any queue pair");
+    let other = WindowUser { pd: world.pd, qp: QpId::next() };
+    assert!(world.table.grant(byte(first), Right::Read, other).is_some(), "of any queue pair");
     assert_eq!(world.table.invalidate(first, world.me()), Err(MwError::NotInvalidatable));
     let second = world.table.bind(&MwBind { tag: 8, ..world.wish(&window) }, other).unwrap();
     assert!(world.may(first, ADDR, 1, Right::Read).is_none());

@@ -16,7 +16,7 @@ pub(super) fn allgather<B: Backend>(
 ) -> Result<(), Failure> {
     let block = |number: usize| number * block_bytes..(number + 1) * block_bytes;
     let first = mesh.rank;
-    pass_on(mesh, all, 0, (first, &block), |mine, theirs| mine.copy_from_slice(theirs))
+    pass_on(mesh, all, 0, first, &block, |mine, theirs| mine.copy_from_slice(theirs))
 }
 
 /// Every rank gets the sum of all; its own addend is in `sums`. First each block is summed up on
@@ -30,10 +30,10 @@ pub(super) fn allreduce<B: Backend>(
         let start = |number: usize| number * integers / ranks * 4;
         start(number)..start(number + 1)
     };
-    pass_on(mesh, sums, 0, (rank, &block), add)?;
+    pass_on(mesh, sums, 0, rank, &block, add)?;
     let first = (rank + 1) % ranks;
     let steps = ranks as u32 - 1;
-    pass_on(mesh, sums, steps, (first, &block), |mine, theirs| mine.copy_from_slice(theirs))
+    pass_on(mesh, sums, steps, first, &block, |mine, theirs| mine.copy_from_slice(theirs))
 }
 
 /// Every rank gets its block of `block_bytes` of the sum of all, in its place; all addends of its
@@ -46,7 +46,7 @@ pub(super) fn reduce_scatter<B: Backend>(
     let block = |number: usize| number * block_bytes..(number + 1) * block_bytes;
     // The last that comes is its own.
     let first = (mesh.rank + mesh.ranks - 1) % mesh.ranks;
-    pass_on(mesh, sums, 0, (first, &block), add)
+    pass_on(mesh, sums, 0, first, &block, add)
 }
 
 /// Sends a block to the next rank and takes the one before from the rank before, until each has
@@ -55,7 +55,8 @@ fn pass_on<B: Backend>(
     mesh: &mut Mesh<'_, B>,
     data: &mut [u8],
     step: u32,
-    (first, block): (usize, &dyn Fn(usize) -> Range<usize>),
+    first: usize,
+    block: &dyn Fn(usize) -> Range<usize>,
     take: impl Fn(&mut [u8], &[u8]),
 ) -> Result<(), Failure> {
     let ranks = mesh.ranks;

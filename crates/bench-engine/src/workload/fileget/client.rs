@@ -8,7 +8,7 @@ use super::{Chunks, Grant, NAME};
 use crate::measure::Random;
 use crate::workload::caller::wrong;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
-use crate::workload::pace::{Activity, Pace};
+use crate::workload::pace::{Activity, Names, Pace};
 use crate::workload::prelude::*;
 
 const KINDS: [&str; 1] = ["get"];
@@ -59,7 +59,7 @@ pub(super) fn get<B: Backend>(part: Part<'_, B>, random: &mut Random) -> Outcome
         let number = random.next() as u32;
         downloads.push(Download { number, get: None, file, seen: vec![false; chunks.count()] });
     }
-    let pace = Pace::new(point, port, random.next(), (&KINDS, &[]))?.with_warmup(WARMUP_FILES);
+    let pace = Pace::new(point, port, random.next(), Names::of(&KINDS))?.with_warmup(WARMUP_FILES);
     let mut getter = Getter { chunks, window: point.depth, downloads };
     pace.run(links, port, &mut getter)
 }
@@ -97,7 +97,7 @@ impl<B: Backend> Activity<B> for Getter {
                 }
                 let limit = u32::try_from(get.come + self.window).unwrap_or(u32::MAX);
                 let grant = Grant { file: download.number, limit }.bytes();
-                if !pace.post(link, (download.number, Code::Grant), &grant)? {
+                if !pace.post(link, download.number, Code::Grant, &grant)? {
                     return Ok(0);
                 }
                 download.get = Some(Get { granted: get.come, ..get });
@@ -105,7 +105,7 @@ impl<B: Backend> Activity<B> for Getter {
             None => {
                 let Some(since) = pace.due() else { return Ok(0) };
                 let number = download.number.wrapping_add(1);
-                if !pace.post(link, (number, Code::File), &NAME)? {
+                if !pace.post(link, number, Code::File, &NAME)? {
                     return Ok(0);
                 }
                 download.number = number;

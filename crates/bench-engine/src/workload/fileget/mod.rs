@@ -72,7 +72,7 @@ impl Workload for FileGet {
     fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
         match self {
             Self::Client(random) => client::get(part, random),
-            Self::Server(content, source) => server::serve(part, (content, *source)),
+            Self::Server(content, source) => server::serve(part, content, *source),
         }
     }
 }

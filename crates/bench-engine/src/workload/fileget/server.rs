@@ -54,10 +54,7 @@ struct Sender<'a> {
 }
 
 /// Sends files until the client has had all of them.
-pub(super) fn serve<B: Backend>(
-    part: Part<'_, B>,
-    (content, source): (&Content, Source),
-) -> Outcome {
+pub(super) fn serve<B: Backend>(part: Part<'_, B>, content: &Content, source: Source) -> Outcome {
     let Part { links, port, point } = part;
     let (chunks, window) = (Chunks::of(point), point.depth);
     let mut sender = Sender { content, source, chunks, window, cost: Cost::default() };

@@ -84,7 +84,7 @@ impl Workload for Incast {
 
     fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
         match self {
-            Self::Receiver(asked, random) => receiver::receive(part, (*asked, random)),
+            Self::Receiver(asked, random) => receiver::receive(part, *asked, random),
             Self::Sender => sender::serve(part),
         }
     }

@@ -13,7 +13,7 @@ use crate::measure::Random;
 use crate::pattern::{self, Overtaken, SEQUENCE_BYTES, Seen};
 use crate::watch::{Idle, Watch};
 use crate::workload::message::{self, Code, HEADER_BYTES, Header};
-use crate::workload::pace::{Activity, Pace, gave_up};
+use crate::workload::pace::{Activity, Names, Pace, gave_up};
 use crate::workload::prelude::*;
 
 const KINDS: [&str; 1] = ["transfer"];
@@ -110,7 +110,8 @@ struct Receiver {
 /// The client's side of a point.
 pub(super) fn receive<B: Backend>(
     part: Part<'_, B>,
-    (asked, random): (IncastRequest, &mut Random),
+    asked: IncastRequest,
+    random: &mut Random,
 ) -> Outcome {
     let Part { links, port, point } = part;
     let mut receiver = Receiver::new(links.len(), point, asked.spec)?;
@@ -123,7 +124,7 @@ pub(super) fn receive<B: Backend>(
         }
         mbit => (0, IdealFrom::Link, mbit as f64 * 1e6 / 8.0),
     };
-    let pace = Pace::new(point, port, random.next(), (&KINDS, &[]))?;
+    let pace = Pace::new(point, port, random.next(), Names::of(&KINDS))?;
     let mut pace = pace.with_warmup(links.len() as u64);
     pace.ask(asked);
     let mut calls = pace.calls(links, port, &mut receiver)?;
@@ -193,7 +194,7 @@ impl Receiver {
         (flow.state, flow.left_bytes) = (State::ToAsk, bytes);
         while !flow.has_ended() {
             if flow.state == State::ToAsk
-                && message::post(link, (0, Code::Go), &request(bytes))?.is_some()
+                && message::post(link, 0, Code::Go, &request(bytes))?.is_some()
             {
                 flow.state = State::Running;
             }
@@ -289,13 +290,13 @@ impl<B: Backend> Activity<B> for Receiver {
         }
         let flow = &mut self.flows[number];
         match flow.state {
-            State::ToAsk if pace.post(link, (0, Code::Go), &request(flow.left_bytes))? => {
+            State::ToAsk if pace.post(link, 0, Code::Go, &request(flow.left_bytes))? => {
                 flow.state = State::Running;
                 pace.start();
                 pace.ask(1);
                 Ok(1)
             }
-            State::ToStop if pace.post(link, (0, Code::Stop), &[])? => {
+            State::ToStop if pace.post(link, 0, Code::Stop, &[])? => {
                 flow.state = State::Stopping;
                 Ok(1)
             }

@@ -116,7 +116,7 @@ impl Sender {
     #[inline]
     fn say<B: Backend>(&self, link: &mut Link<B>, flow: &mut Flow) -> Result<bool, Failure> {
         let Some(code) = flow.word else { return Ok(false) };
-        let is_said = message::post(link, (flow.messages as u32, code), &[])?.is_some();
+        let is_said = message::post(link, flow.messages as u32, code, &[])?.is_some();
         if is_said {
             flow.word = None;
         }

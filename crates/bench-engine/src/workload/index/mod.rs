@@ -82,10 +82,10 @@ impl Workload for Index {
             (Side::Client, LookupMethod::Rpc) => caller::call(part, demand, Names),
             (Side::Client, LookupMethod::Read) => {
                 let inner = Inner::Client { kept: part.point.parameter.min(KEPT_MAX) };
-                walker::look_up(part, inner, (tree, demand))
+                walker::look_up(part, inner, tree, demand)
             }
             (Side::Client, LookupMethod::Hybrid) => {
-                walker::look_up(part, Inner::Owner, (tree, demand))
+                walker::look_up(part, Inner::Owner, tree, demand)
             }
             (Side::Server, LookupMethod::Read) => owner::stand_by(part),
             (Side::Server, LookupMethod::Rpc | LookupMethod::Hybrid) => {

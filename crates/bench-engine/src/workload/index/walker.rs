@@ -12,7 +12,7 @@ use crate::workload::caller::wrong;
 use crate::workload::demand::Demand;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::outstanding::Outstanding;
-use crate::workload::pace::{Activity, Pace};
+use crate::workload::pace::{Activity, Names, Pace};
 use crate::workload::prelude::*;
 use crate::workload::store;
 
@@ -60,10 +60,11 @@ struct Walker<'a> {
 pub(super) fn look_up<B: Backend>(
     part: Part<'_, B>,
     inner: Inner,
-    (tree, demand): (&Tree, &mut Demand),
+    tree: &Tree,
+    demand: &mut Demand,
 ) -> Outcome {
     let Part { links, port, point } = part;
-    let pace = Pace::new(point, port, demand.random.next(), (&KINDS, &[]))?;
+    let pace = Pace::new(point, port, demand.random.next(), Names::of(&KINDS))?;
     let endpoint = |link: &mut Link<B>| {
         link.keep_reads();
         EndpointLookups {
@@ -112,7 +113,7 @@ impl<B: Backend> Activity<B> for Walker<'_> {
         for index in 0..room {
             let more = pace.list > 1 && index + 1 < room && (index + 1) % pace.list != 0;
             let is_posted = match self.endpoints[number].ready.last().copied() {
-                Some(lookup) => self.read(pace, link, number, (lookup, more))?,
+                Some(lookup) => self.read(pace, link, number, lookup, more)?,
                 None => self.start(pace, link, number, more)?,
             };
             if !is_posted {
@@ -171,7 +172,8 @@ impl Walker<'_> {
         pace: &mut Pace,
         link: &mut Link<B>,
         number: usize,
-        (lookup, more): (u32, bool),
+        lookup: u32,
+        more: bool,
     ) -> Result<bool, Failure> {
         let endpoint = &mut self.endpoints[number];
         let node = endpoint.lookups.get(lookup).map_or(0, |own| own.node);
@@ -219,7 +221,7 @@ impl Walker<'_> {
         }
         self.endpoints[number].ready.push(place);
         // What the fabric does not take now stays ready.
-        self.read(pace, link, number, (place, more))?;
+        self.read(pace, link, number, place, more)?;
         Ok(true)
     }
 

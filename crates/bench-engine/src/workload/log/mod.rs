@@ -53,8 +53,8 @@ impl Workload for Log {
 
     fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
         match self {
-            Self::Primary(spec, random) => primary::lead(part, (*spec, random)),
-            Self::Replica(spec, memory) => replica::replicate(part, (*spec, memory)),
+            Self::Primary(spec, random) => primary::lead(part, *spec, random),
+            Self::Replica(spec, memory) => replica::replicate(part, *spec, memory),
         }
     }
 }

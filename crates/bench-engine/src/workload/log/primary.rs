@@ -12,7 +12,7 @@ use super::ring::Ring;
 use super::{NUMBER_BYTES, message_bytes};
 use crate::measure::Random;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
-use crate::workload::pace::{Activity, Pace};
+use crate::workload::pace::{Activity, Names, Pace};
 use crate::workload::prelude::*;
 
 /// Where a majority commits, the slowest replica may be so many depths behind.
@@ -35,13 +35,10 @@ struct Primary {
 }
 
 /// The client's side of a point.
-pub(super) fn lead<B: Backend>(
-    part: Part<'_, B>,
-    (spec, random): (LogSpec, &mut Random),
-) -> Outcome {
+pub(super) fn lead<B: Backend>(part: Part<'_, B>, spec: LogSpec, random: &mut Random) -> Outcome {
     let Part { links, port, point } = part;
     let mut primary = Primary::new(links, port, point, spec)?;
-    let pace = Pace::new(point, port, random.next(), (&["record"], &[]))?;
+    let pace = Pace::new(point, port, random.next(), Names::of(&["record"]))?;
     pace.run(links, port, &mut primary)
 }
 

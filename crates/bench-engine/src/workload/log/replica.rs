@@ -31,7 +31,8 @@ struct Replica<'a> {
 /// A server's side of a point.
 pub(super) fn replicate<B: Backend>(
     part: Part<'_, B>,
-    (spec, memory): (LogSpec, &mut Memory),
+    spec: LogSpec,
+    memory: &mut Memory,
 ) -> Outcome {
     let Part { links, port, point } = part;
     let answers = spec.ack == Ack::Message;

@@ -42,7 +42,7 @@ impl Word {
     /// Says it; false when the fabric is full.
     #[inline]
     pub(super) fn post<B: Backend>(self, link: &mut Link<B>) -> Result<bool, Failure> {
-        Ok(message::post(link, (0, self.code), &self.body())?.is_some())
+        Ok(message::post(link, 0, self.code, &self.body())?.is_some())
     }
 
     fn body(self) -> [u8; WORD_BYTES] {

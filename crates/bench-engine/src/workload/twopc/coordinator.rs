@@ -9,7 +9,7 @@ use crate::workload::demand::Demand;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::outbox::Outbox;
 use crate::workload::outstanding::Outstanding;
-use crate::workload::pace::{Activity, Pace};
+use crate::workload::pace::{Activity, Names, Pace};
 use crate::workload::prelude::*;
 
 /// How transactions end, by name.
@@ -51,7 +51,7 @@ struct Coordinator<'a> {
 /// The client's side of a point.
 pub(super) fn coordinate<B: Backend>(part: Part<'_, B>, demand: &mut Demand) -> Outcome {
     let Part { links, port, point } = part;
-    let pace = Pace::new(point, port, demand.random.next(), (&KINDS, &[]))?;
+    let pace = Pace::new(point, port, demand.random.next(), Names::of(&KINDS))?;
     let mut coordinator = Coordinator {
         point,
         demand,

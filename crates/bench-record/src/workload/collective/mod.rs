@@ -74,7 +74,7 @@ pub(super) const ABOUT: About = About {
     topology: Topology::Mesh,
     parameter: Some("chunk B"),
     reads: &[&["validate", "iterations", "no_histogram", "chunk", "algorithm"]],
-    parameters: |args| match args.shared.chunks(PART, (8, "one multiple of 8, "))?[..] {
+    parameters: |args| match args.shared.chunks(PART, 8, "one multiple of 8, ")?[..] {
         [part_bytes] => Ok(vec![part_bytes]),
         _ => Err("--chunk: give one multiple of 8".to_owned()),
     },

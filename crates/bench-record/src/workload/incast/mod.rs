@@ -34,7 +34,7 @@ pub(super) const ABOUT: About = About {
         &["endpoints", "depth", "rx_depth", "validate", "iterations", "no_histogram", "chunk"],
         &["link_gbit", "persistent", "interval_ms"],
     ],
-    parameters: |args| args.shared.chunks(PART, (1, "")),
+    parameters: |args| args.shared.chunks(PART, 1, ""),
     spec: |args, _| {
         let link_mbit_per_s = args.shared.link_mbit_per_s()?;
         Ok(WorkSpec { incast: Some(args.incast.spec()?), link_mbit_per_s, ..WorkSpec::NONE })
@@ -66,7 +66,7 @@ pub(super) struct Args {
 impl Args {
     fn spec(&self) -> Result<IncastSpec, String> {
         let interval_ms = self.interval_ms.unwrap_or(INTERVAL_MS);
-        let interval_ms = within("--interval-ms", interval_ms, (1, INTERVAL_MS_MAX))?;
+        let interval_ms = within("--interval-ms", interval_ms, 1..=INTERVAL_MS_MAX)?;
         Ok(IncastSpec { interval_ms: self.persistent.then_some(interval_ms) })
     }
 }

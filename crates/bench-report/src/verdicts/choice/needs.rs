@@ -159,7 +159,7 @@ pub(super) fn table(runs: &[Run], names: &[&str]) -> (Table, Vec<String>) {
     };
     for need in &NEEDS {
         let suits = |_: &Run, point: &Point| point.rate_per_s == 0 && (need.suits)(point);
-        let found = race::race_of(runs, names, (need.kind, need.decides), suits);
+        let found = race::race_of(runs, names, need.kind, need.decides, suits);
         add(found.map(|race| of_race(runs, names, need, &race)), need.what, need.command);
     }
     let held = "must answer by the clock";
@@ -167,7 +167,7 @@ pub(super) fn table(runs: &[Run], names: &[&str]) -> (Table, Vec<String>) {
     add(of_connections(runs, names), "opens connections often", "rpc -d 1");
     for own in &COSTS {
         let suits = |_: &Run, point: &Point| point.rate_per_s == 0 && (own.of)(point).is_some();
-        let found = race::race_of(runs, names, (own.kind, aspect::CALLS_AND_TAIL), suits);
+        let found = race::race_of(runs, names, own.kind, aspect::CALLS_AND_TAIL, suits);
         add(found.map(|race| of_cost(runs, names, &race, own)), own.what, own.kind);
     }
     (table, missing)

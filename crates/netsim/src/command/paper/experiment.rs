@@ -6,34 +6,56 @@ use crate::command::source::Source;
 use anyhow::Result;
 use netsim::{Outcome, Scenario, Summary};
 
+/// The size of a transfer, as a scenario spells it and in bytes.
+#[derive(Clone, Copy)]
+struct Size {
+    word: &'static str,
+    bytes: u64,
+}
+
+/// A scenario of the repository.
+#[derive(Clone, Copy)]
+struct File {
+    name: &'static str,
+    text: &'static str,
+}
+
 /// Figure 2 does not name its sizes; these span what it is said to span.
-const SIZES: [(&str, u64); 9] = [
-    ("64KB", 64_000),
-    ("128KB", 128_000),
-    ("256KB", 256_000),
-    ("512KB", 512_000),
-    ("1MB", 1_000_000),
-    ("2MB", 2_000_000),
-    ("4MB", 4_000_000),
-    ("8MB", 8_000_000),
-    ("16MB", 16_000_000),
+const SIZES: [Size; 9] = [
+    Size { word: "64KB", bytes: 64_000 },
+    Size { word: "128KB", bytes: 128_000 },
+    Size { word: "256KB", bytes: 256_000 },
+    Size { word: "512KB", bytes: 512_000 },
+    Size { word: "1MB", bytes: 1_000_000 },
+    Size { word: "2MB", bytes: 2_000_000 },
+    Size { word: "4MB", bytes: 4_000_000 },
+    Size { word: "8MB", bytes: 8_000_000 },
+    Size { word: "16MB", bytes: 16_000_000 },
 ];
 /// Size of figure 3.
 pub(super) const CDF_BYTES: u64 = 2_000_000;
 /// Sizes for which other buffers are tried.
 pub(super) const BUFFER_SIZES: [u64; 4] = [64_000, 512_000, 2_000_000, 16_000_000];
-const INCAST: (&str, &str) =
-    ("scenarios/incast4x12.toml", include_str!("../../../../../scenarios/incast4x12.toml"));
-const PERSISTENT: (&str, &str) = (
-    "scenarios/persistent-incast.toml",
-    include_str!("../../../../../scenarios/persistent-incast.toml"),
-);
-const RACK: (&str, &str) =
-    ("scenarios/rack8x16.toml", include_str!("../../../../../scenarios/rack8x16.toml"));
-const RACK_FEW: (&str, &str) =
-    ("scenarios/rack8x4.toml", include_str!("../../../../../scenarios/rack8x4.toml"));
-const RACK_CUT: (&str, &str) =
-    ("scenarios/rack8x16-cut.toml", include_str!("../../../../../scenarios/rack8x16-cut.toml"));
+const INCAST: File = File {
+    name: "scenarios/incast4x12.toml",
+    text: include_str!("../../../../../scenarios/incast4x12.toml"),
+};
+const PERSISTENT: File = File {
+    name: "scenarios/persistent-incast.toml",
+    text: include_str!("../../../../../scenarios/persistent-incast.toml"),
+};
+const RACK: File = File {
+    name: "scenarios/rack8x16.toml",
+    text: include_str!("../../../../../scenarios/rack8x16.toml"),
+};
+const RACK_FEW: File = File {
+    name: "scenarios/rack8x4.toml",
+    text: include_str!("../../../../../scenarios/rack8x4.toml"),
+};
+const RACK_CUT: File = File {
+    name: "scenarios/rack8x16-cut.toml",
+    text: include_str!("../../../../../scenarios/rack8x16-cut.toml"),
+};
 /// Intervals of a second.
 const INTERVALS: usize = 10;
 /// When all of routing knows of a broken cable: the paper says 2 to 3 orders of magnitude after SRD
@@ -117,17 +139,12 @@ pub(super) struct Experiment {
 }
 
 impl Experiment {
-    fn new(
-        figure: Figure,
-        protocol: Protocol,
-        (file, text): (&str, &str),
-        fields: &[String],
-    ) -> Result<Self> {
+    fn new(figure: Figure, protocol: Protocol, file: File, fields: &[String]) -> Result<Self> {
         let fields = protocol.fields().iter().copied().chain(fields.iter().map(String::as_str));
         let settings = fields.map(Setting::single).collect::<Result<Vec<_>>>()?;
         let combinations = setting::combinations(&settings);
         let chosen = combinations.first().map_or(&[][..], Vec::as_slice);
-        let (scenario, point) = Source::new(file, text)?.point(chosen)?;
+        let (scenario, point) = Source::new(file.name, file.text)?.point(chosen)?;
         let seeds = scenario.seeds();
         let buffer = point.settings.iter().find(|(field, _)| field == "network.buffer_bytes");
         let buffer = buffer.map_or_else(String::new, |(_, value)| value.clone());
@@ -197,12 +214,8 @@ fn failure(protocol: Protocol, quick: bool) -> Result<Experiment> {
     Ok(failure)
 }
 
-fn burst(
-    figure: Figure,
-    protocol: Protocol,
-    (word, bytes): (&str, u64),
-    buffer: &str,
-) -> Result<Experiment> {
+fn burst(figure: Figure, protocol: Protocol, size: Size, buffer: &str) -> Result<Experiment> {
+    let Size { word, bytes } = size;
     let fields = [
         format!("workload.bytes={word}"),
         format!("network.buffer_bytes={buffer}"),
@@ -217,7 +230,7 @@ fn burst(
 fn buffers(protocol: Protocol) -> Result<Vec<Experiment>> {
     let mut all = Vec::new();
     for buffer in OTHER_BUFFERS {
-        for size in SIZES.into_iter().filter(|size| BUFFER_SIZES.contains(&size.1)) {
+        for size in SIZES.into_iter().filter(|size| BUFFER_SIZES.contains(&size.bytes)) {
             all.push(burst(Figure::Buffers, protocol, size, buffer)?);
         }
     }
@@ -226,10 +239,10 @@ fn buffers(protocol: Protocol) -> Result<Vec<Experiment>> {
 
 fn bursts(protocol: Protocol, quick: bool) -> Result<Vec<Experiment>> {
     let mut all = Vec::new();
-    let wanted = |size: &(&str, u64)| !quick || [64_000, CDF_BYTES].contains(&size.1);
+    let wanted = |size: &Size| !quick || [64_000, CDF_BYTES].contains(&size.bytes);
     for size in SIZES.into_iter().filter(wanted) {
         let mut burst = burst(Figure::Burst, protocol, size, BUFFER)?;
-        let seeds = match (quick, size.1) {
+        let seeds = match (quick, size.bytes) {
             (true, _) => 1,
             (false, CDF_BYTES) => 10,
             (false, _) => 3,

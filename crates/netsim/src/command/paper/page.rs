@@ -78,8 +78,8 @@ fn figure_2(experiments: &[Experiment]) -> Option<Section> {
         "12 processes on each of 4 hosts send at once. The slowest flow of all seeds.",
         chart(
             "Largest completion time over transfer size (ms, logarithmic; lower is better)",
-            ("transfer size (bytes)", Scale::Log10),
-            ("completion time (ms)", Scale::Log10),
+            axis("transfer size (bytes)", Scale::Log10),
+            axis("completion time (ms)", Scale::Log10),
             series,
         ),
         commands,
@@ -97,8 +97,8 @@ fn figure_3(experiments: &[Experiment]) -> Option<Section> {
         "All flows of ten seeds.",
         chart(
             "Flows that had ended by a time (percent)",
-            ("completion time (ms, logarithmic)", Scale::Log10),
-            ("flows (percent)", Scale::Linear),
+            axis("completion time (ms, logarithmic)", Scale::Log10),
+            axis("flows (percent)", Scale::Linear),
             series,
         ),
         Vec::new(),
@@ -132,8 +132,8 @@ fn figure_4(experiments: &[Experiment]) -> Option<Section> {
          sampled each 100 ms; the fair share is about 2 Gbit/s.",
         chart(
             "Throughput of a flow over time (Gbit/s)",
-            ("time (s)", Scale::Linear),
-            ("goodput (Gbit/s)", Scale::Linear),
+            axis("time (s)", Scale::Linear),
+            axis("goodput (Gbit/s)", Scale::Linear),
             series,
         ),
         commands,
@@ -167,8 +167,8 @@ fn imbalance(
     series.push(line("ideal", IDEAL_LOOK, Stroke::Dashed, ideal));
     let chart = chart(
         "Flows that had ended by a time (percent)",
-        ("completion time (ms, logarithmic)", Scale::Log10),
-        ("flows (percent)", Scale::Linear),
+        axis("completion time (ms, logarithmic)", Scale::Log10),
+        axis("flows (percent)", Scale::Linear),
         series,
     );
     section(title, text, chart, commands(experiments, figure))
@@ -220,15 +220,13 @@ fn each(points: impl Fn(Protocol) -> Line) -> Vec<Series> {
     lines.filter(|line| !line.points.is_empty()).collect()
 }
 
-fn chart(title: &str, x: (&str, Scale), y: (&str, Scale), series: Vec<Series>) -> Chart {
-    let axis = |(label, scale): (&str, Scale)| Axis { label: label.to_owned(), scale };
-    Chart {
-        title: title.to_owned(),
-        description: describe(&series, y.0),
-        x: axis(x),
-        y: axis(y),
-        series,
-    }
+fn axis(label: &str, scale: Scale) -> Axis {
+    Axis { label: label.to_owned(), scale }
+}
+
+fn chart(title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Chart {
+    let description = describe(&series, &y.label);
+    Chart { title: title.to_owned(), description, x, y, series }
 }
 
 fn section(title: &str, text: &str, chart: Chart, commands: Vec<String>) -> Option<Section> {

@@ -108,7 +108,7 @@ fn section(
     let lines = lines(&others, results);
     let mut series = Vec::new();
     for (look, (name, points)) in lines.iter().take(LINES_MAX).enumerate() {
-        series.extend(series_of(figure, parameter, (look, name), points));
+        series.extend(series_of(figure, parameter, look, name, points));
     }
     let shown: Vec<f64> =
         series.iter().flat_map(|line| line.points.iter().map(|point| point.1)).collect();
@@ -161,7 +161,8 @@ fn lines<'a>(others: &[&Parameter], results: &'a Results) -> Vec<(String, Vec<&'
 fn series_of(
     figure: &Figure,
     parameter: &Parameter,
-    (look, name): (usize, &str),
+    look: usize,
+    name: &str,
     points: &[&Point],
 ) -> Vec<Series> {
     let mut placed: Vec<(f64, Vec<f64>)> =

@@ -37,7 +37,7 @@ impl Store {
     }
 
     /// Named by everything that the run depends on: scenario, its data files, seed, program.
-    fn path(&self, (scenario, point): &(Scenario, Point), seed: u64) -> PathBuf {
+    fn path(&self, scenario: &Scenario, point: &Point, seed: u64) -> PathBuf {
         let mut hasher = SipHasher13::new();
         hasher.write(&self.program);
         hasher.write(point.scenario.as_bytes());
@@ -48,19 +48,19 @@ impl Store {
 
     /// A run that is finished. Files that are no results, and failed runs, are made again.
     pub(super) fn load(&self, plan: &Plan, unit: &Unit) -> Option<Run> {
-        let entry = &plan.points[unit.point];
-        let (path, point) = (self.path(entry, unit.seed), &entry.1);
+        let (scenario, point) = &plan.points[unit.point];
+        let path = self.path(scenario, point, unit.seed);
         let kept = Results::read(&path).ok()?.points.pop()?;
         let run = kept.runs.into_iter().find(|run| run.seed == unit.seed)?;
         let same = kept.scenario == point.scenario && run.error.is_none();
-        let figures = Some(entry.0.figures(run.outcome.as_ref()?));
+        let figures = Some(scenario.figures(run.outcome.as_ref()?));
         same.then_some(Run { outcome: None, figures, ..run })
     }
 
     /// Keeps a run with everything it showed.
     pub(super) fn save(&self, plan: &Plan, unit: &Unit, run: &Run) -> Result<()> {
-        let entry = &plan.points[unit.point];
-        let (path, point) = (self.path(entry, unit.seed), &entry.1);
+        let (scenario, point) = &plan.points[unit.point];
+        let path = self.path(scenario, point, unit.seed);
         let kept = Point { runs: vec![run.clone()], ..point.clone() };
         let json = Results::new(vec![kept]).json()?;
         Ok(report::write_atomic(&path, json.as_bytes())?)

@@ -101,12 +101,12 @@ impl Reassembly {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::FlowId;
+    use crate::id::{FlowId, MessageId};
 
     fn take(at: &mut Reassembly, seq: u32) -> Vec<u32> {
         let mut names = Vec::new();
-        let new = at.insert(seq, Payload { flow: FlowId(0), message: seq }, |name| {
-            names.push(name.message);
+        let new = at.insert(seq, Payload { flow: FlowId(0), message: MessageId(seq) }, |name| {
+            names.push(name.message.0);
         });
         assert!(new, "{seq} is new");
         names
@@ -119,9 +119,8 @@ mod tests {
         assert_eq!(take(&mut at, 2), []);
         assert_eq!(take(&mut at, 4), []);
         for seq in [0, 2, 4] {
-            assert!(
-                !at.insert(seq, Payload { flow: FlowId(0), message: seq }, |_| panic!("again"))
-            );
+            let name = Payload { flow: FlowId(0), message: MessageId(seq) };
+            assert!(!at.insert(seq, name, |_| panic!("again")));
         }
         assert_eq!(take(&mut at, 1), [1, 2]);
         assert_eq!(take(&mut at, 3), [3, 4]);

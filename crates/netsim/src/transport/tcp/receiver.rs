@@ -145,7 +145,7 @@ impl Machine for Receiver {
 mod tests {
     use super::*;
     use crate::id::tests::{HOSTS, SOCKETS};
-    use crate::id::{Ends, FlowId};
+    use crate::id::{Ends, FlowId, MessageId};
 
     struct Bench {
         receiver: Receiver,
@@ -163,7 +163,7 @@ mod tests {
         /// marks.
         fn arrive(&mut self, seq: u32, marked: bool) -> Vec<(u32, bool)> {
             let at = Time::from_us(u64::from(seq));
-            let payload = Some(Payload { flow: FlowId(0), message: seq });
+            let payload = Some(Payload { flow: FlowId(0), message: MessageId(seq) });
             let packet = Packet { marked, ..self.receiver.route.packet(1000, payload) };
             let body = Body::Tcp(Segment::Data { seq, sent_at: at });
             self.receiver.receive(at, &packet, body);
@@ -201,8 +201,8 @@ mod tests {
     fn what_waits_for_the_adapter_says_what_was_known_when_it_was_due() {
         let mut bench = bench(false);
         for seq in [2, 4] {
-            let packet =
-                bench.receiver.route.packet(1000, Some(Payload { flow: FlowId(0), message: seq }));
+            let payload = Some(Payload { flow: FlowId(0), message: MessageId(seq) });
+            let packet = bench.receiver.route.packet(1000, payload);
             let body = Body::Tcp(Segment::Data { seq, sent_at: Time::ZERO });
             bench.receiver.receive(Time::ZERO, &packet, body);
         }

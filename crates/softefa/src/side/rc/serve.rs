@@ -9,8 +9,7 @@ use crate::completion::{CompletionOp, Sender};
 use crate::counters::Counter;
 use crate::datagram::Payload;
 use crate::memory::{self, Gone};
-use crate::mr::{MwBind, Right};
-use crate::request::Remote;
+use crate::mr::{MwBind, RemoteRange, Right, WindowUser};
 use crate::rq::RecvWqe;
 use crate::status::Status;
 
@@ -183,13 +182,13 @@ impl RcSide {
     /// Does what a bind asks for; `false` when that cannot be.
     pub(super) fn bind(&self, bind: &MwBind) -> bool {
         let shell = &self.shell;
-        shell.device.mrs.bind(bind, (shell.pd, shell.id)).is_ok()
+        shell.device.mrs.bind(bind, WindowUser { pd: shell.pd, qp: shell.id }).is_ok()
     }
 
     /// Takes a window away from the peer; `false` when that cannot be.
     pub(super) fn invalidate(&self, key: u32) -> bool {
         let shell = &self.shell;
-        shell.device.mrs.invalidate(key, (shell.pd, shell.id)).is_ok()
+        shell.device.mrs.invalidate(key, WindowUser { pd: shell.pd, qp: shell.id }).is_ok()
     }
 
     /// Returns where the bytes of `range` lie, all of which the peer may use. Nothing is needed for
@@ -198,9 +197,9 @@ impl RcSide {
         if range.len == 0 {
             return Ok(range.remote.va);
         }
-        let Remote { addr, rkey } = Remote { addr: range.remote.va, rkey: range.remote.rkey };
-        let id = self.shell.id;
-        let found = self.shell.remote_mrs.grant((rkey, addr, range.len), right, id);
+        let (key, addr) = (range.remote.rkey, range.remote.va);
+        let asked = RemoteRange { key, addr, len: range.len };
+        let found = self.shell.remote_mrs.grant(asked, right, self.shell.id);
         if found.is_none() {
             self.lint_access(range, right);
         }

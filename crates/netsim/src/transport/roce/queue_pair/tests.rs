@@ -1,8 +1,8 @@
 //! Both ends of a connection, and a test that carries their packets or loses them.
 
 use super::*;
-use crate::id::FlowId;
 use crate::id::tests::{HOSTS, RECEIVER, SOCKETS};
+use crate::id::{FlowId, MessageId};
 use crate::transport::roce::DcqcnSetup;
 use crate::transport::{Delivery, Posting};
 use rc::Config;
@@ -52,7 +52,7 @@ fn sent_by(machine: &mut QueuePair, now: Time, ports: &Ports, most: usize) -> Ve
 
 impl Bench {
     fn post(&mut self, message: u32, bytes: u32) {
-        let name = Payload { flow: FlowId(3), message };
+        let name = Payload { flow: FlowId(3), message: MessageId(message) };
         self.sender.post(self.now, Message { name, bytes, dst: RECEIVER });
     }
 
@@ -69,7 +69,7 @@ impl Bench {
     fn deliver(&mut self, (packet, header): &Carried) -> (Option<u32>, Vec<Carried>) {
         self.receiver.receive(self.now, packet, Body::Engine(header));
         let new = self.receiver.poll_notice().map(|notice| match notice {
-            Notice::Delivered(Delivery::Message(name)) => name.message,
+            Notice::Delivered(Delivery::Message(name)) => name.message.0,
             _ => panic!("{notice:?}"),
         });
         assert_eq!(self.receiver.poll_notice(), None);
@@ -100,7 +100,7 @@ impl Bench {
     fn ended(&mut self) -> Vec<(u32, u8)> {
         std::iter::from_fn(|| self.sender.poll_notice())
             .map(|notice| match notice {
-                Notice::Ended { message, code } => (message.message, code),
+                Notice::Ended { message, code } => (message.message.0, code),
                 Notice::Delivered(_) => panic!("{notice:?}"),
             })
             .collect()

@@ -1,12 +1,14 @@
 //! Acknowledgements, losses and what is sent next, a segment at a time.
 
 use super::*;
-use crate::id::FlowId;
+use crate::id::{FlowId, MessageId};
 
 /// A board with `segments` of 1,000 bytes, of which the first `sent` are under way.
 fn board(segments: u32, sent: u32) -> Scoreboard {
     let mut board = Scoreboard::default();
-    (0..segments).for_each(|message| board.push(Payload { flow: FlowId(0), message }, 1000));
+    for message in MessageId(0).range(segments) {
+        board.push(Payload { flow: FlowId(0), message }, 1000);
+    }
     (0..sent).for_each(|seq| {
         assert_eq!(board.take_new(Time::from_us(u64::from(seq))).unwrap().seq, seq);
     });
@@ -21,7 +23,7 @@ fn take(board: &mut Scoreboard) -> Option<u32> {
 fn acknowledged_segments_end_in_order() {
     let mut board = board(5, 4);
     let mut ended = Vec::new();
-    assert_eq!(board.acknowledge(3, Time::FAR, |name| ended.push(name.message)), 3000);
+    assert_eq!(board.acknowledge(3, Time::FAR, |name| ended.push(name.message.0)), 3000);
     assert_eq!((ended, board.pipe_bytes(), board.flight_bytes()), (vec![0, 1, 2], 1000, 1000));
     assert_eq!(
         board.acknowledge(9, Time::FAR, |_| ()),

@@ -1,8 +1,8 @@
 //! The rules of the RFCs, an acknowledgement at a time.
 
 use super::*;
-use crate::id::FlowId;
 use crate::id::tests::{HOSTS, RECEIVER, SOCKETS};
+use crate::id::{FlowId, MessageId};
 use crate::transport::tcp::{Sacks, routes};
 
 const MSS: u32 = 1000;
@@ -37,7 +37,7 @@ fn bench_with(algorithm: Algorithm, segments: u32, change: fn(&mut TcpSetup)) ->
     let (route, _) = routes(&ports, HOSTS, SOCKETS, FlowId(0));
     let mut sender = Sender::new(route, &setup, algorithm, 10_000_000);
     for message in 0..segments {
-        let name = Payload { flow: FlowId(0), message };
+        let name = Payload { flow: FlowId(0), message: MessageId(message) };
         sender.post(Time::ZERO, Message { name, bytes: MSS, dst: RECEIVER });
     }
     Bench { sender, ports, now: Time::from_us(100) }
@@ -101,7 +101,7 @@ fn each_acknowledgement_in_slow_start_sends_two() {
     bench.ack(2, &[]);
     assert_eq!(bench.send(), [12, 13]);
     let ended: Vec<_> = std::iter::from_fn(|| bench.sender.poll_notice()).collect();
-    let message = Payload { flow: FlowId(0), message: 1 };
+    let message = Payload { flow: FlowId(0), message: MessageId(1) };
     assert_eq!(ended.len(), 2);
     assert_eq!(ended[1], Notice::Ended { message, code: 0 });
 }
@@ -266,7 +266,7 @@ fn an_idle_connection_starts_again() {
     assert!(bench.window() > 20_000, "{}", bench.window());
     bench.now = bench.now.plus_ps(51 * MS);
     for message in 40..80 {
-        let name = Payload { flow: FlowId(0), message };
+        let name = Payload { flow: FlowId(0), message: MessageId(message) };
         bench.sender.post(bench.now, Message { name, bytes: MSS, dst: RECEIVER });
     }
     assert_eq!(bench.send().len(), 10);
@@ -312,7 +312,7 @@ fn a_probe_that_repaired_a_loss_shrinks_the_window() {
     bench.sender.board = Scoreboard::default();
     let post = |bench: &mut Bench, from: u32, to: u32| {
         for message in from..to {
-            let name = Payload { flow: FlowId(0), message };
+            let name = Payload { flow: FlowId(0), message: MessageId(message) };
             let message = Message { name, bytes: MSS, dst: RECEIVER };
             bench.sender.post(bench.now, message);
         }

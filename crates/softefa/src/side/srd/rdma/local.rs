@@ -15,7 +15,7 @@ use std::sync::Arc;
 use srd::{Address, Arrival, Instant, PeerId, Reject};
 
 use super::far::FarPeers;
-use super::{Block, Body, Lanes, OP_READ, OP_READ_CONFIRM, Part};
+use super::{Block, Body, Extras, Lanes, OP_READ, OP_READ_CONFIRM, Part};
 use crate::counters::Counter;
 use crate::datagram::Payload;
 use crate::local_copy::copier;
@@ -153,7 +153,7 @@ impl SrdSide {
         if end > u64::from(block.total) || source.len() > SEGMENT_BYTES {
             return Err(Reject::BadStatus);
         }
-        let remote = (block.key, block.addr, block.total);
+        let remote = block.remote();
         self.shell.remote_mrs.remote(remote, Right::Write).ok_or(Reject::BadAddress)?;
         self.can_tell(arrival.flags)?;
         let to = block.addr + u64::from(block.offset);
@@ -245,7 +245,7 @@ impl SrdSide {
             Ok(()) => slot.transfer.placed = slot.len,
         }
         // Also when it failed: the answer ends the work request.
-        self.give(now, index, Part::ReadConfirm(index), OP_READ_CONFIRM, 0, (0, 0));
+        self.give(now, index, Part::ReadConfirm(index), OP_READ_CONFIRM, 0, Extras::NONE);
     }
 
     /// Asks for the bytes of the READ in slot `index` again, over the wire.
@@ -257,7 +257,7 @@ impl SrdSide {
         if let Some(peer) = slot.peer.filter(|_| why.is_lasting()) {
             self.rdma.local.far.note(now, peer);
         }
-        self.give(now, index, Part::ReadRequest(index), OP_READ, 0, (0, imm));
+        self.give(now, index, Part::ReadRequest(index), OP_READ, 0, Extras { flags: 0, imm });
     }
 
     /// Whether the bytes a READ has copied were registered all the time: keys are not used again
@@ -267,7 +267,7 @@ impl SrdSide {
         payload: Payload<'_>,
     ) -> Result<(), Reject> {
         let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
-        let remote = (block.key, block.addr, block.total);
+        let remote = block.remote();
         self.shell.remote_mrs.remote(remote, Right::Read).ok_or(Reject::BadAddress)?;
         Ok(())
     }

@@ -28,6 +28,7 @@ use crate::datagram::Payload;
 use crate::framing::RDMA_BLOCK_BYTES;
 use crate::local_copy::Source;
 use crate::memory::Piece;
+use crate::mr::RemoteRange;
 
 use jobs::Jobs;
 use lanes::{Lanes, Waiting};
@@ -87,6 +88,11 @@ impl Block {
         (end <= u64::from(block.total)).then_some((block, rest))
     }
 
+    /// All that the operation touches at the responder.
+    pub(super) const fn remote(&self) -> RemoteRange {
+        RemoteRange { key: self.key, addr: self.addr, len: self.total }
+    }
+
     pub(super) fn emit(&self) -> [u8; Self::LEN] {
         let mut raw = [0; Self::LEN];
         raw[..8].copy_from_slice(&self.addr.to_be_bytes());
@@ -96,6 +102,17 @@ impl Block {
         raw[20..].copy_from_slice(&self.tag.to_be_bytes());
         raw
     }
+}
+
+/// What goes with the operation of a message.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extras {
+    pub(super) flags: u8,
+    pub(super) imm: u32,
+}
+
+impl Extras {
+    pub(super) const NONE: Self = Self { flags: 0, imm: 0 };
 }
 
 /// The part that a message of the engine has in an operation.

@@ -3,8 +3,8 @@
 use srd::{Arrival, Instant, Message, Reject, SendError};
 
 use super::{
-    Block, OP_PROBE, OP_READ, OP_WRITE, OP_WRITE_LOCAL, PROBE_NS, Part, SEGMENTS_PER_TURN, Waiting,
-    local,
+    Block, Extras, OP_PROBE, OP_READ, OP_WRITE, OP_WRITE_LOCAL, PROBE_NS, Part, SEGMENTS_PER_TURN,
+    Waiting, local,
 };
 use crate::counters::Counter;
 use crate::datagram::Payload;
@@ -39,7 +39,7 @@ impl SrdSide {
             self.shell.device.counters.add(Counter::RdmaReadBytes, len);
             self.rdma.next_probe.get_or_insert_with(|| now.plus_ns(PROBE_NS));
             let flags = if is_local { local::FLAG_LOCAL } else { 0 };
-            self.give(now, index, Part::ReadRequest(index), OP_READ, 0, (flags, imm));
+            self.give(now, index, Part::ReadRequest(index), OP_READ, 0, Extras { flags, imm });
         } else {
             self.shell.device.counters.add(Counter::RdmaWriteWrs, 1);
             self.shell.device.counters.add(Counter::RdmaWriteBytes, len);
@@ -71,8 +71,9 @@ impl SrdSide {
         part: Part,
         op: u8,
         bytes: u32,
-        (flags, imm): (u8, u32),
+        extras: Extras,
     ) {
+        let Extras { flags, imm } = extras;
         let rnr_retry = self.shell.attrs.rnr_retry;
         let Some(slot) = self.shell.sq.get_mut(index) else { return };
         let Some(peer) = slot.peer else { return };
@@ -144,12 +145,12 @@ impl SrdSide {
             let segment = if is_local { local::SEGMENT_BYTES } else { wire_segment };
             let bytes = segment.min(total - at);
             slot.transfer.next = at + bytes;
-            let with = self.write_recv.flags_and_imm(slot.op, bytes == total);
+            let extras = self.write_recv.extras(slot.op, bytes == total);
             if is_local {
                 let part = Part::WriteLocal(index, at / segment);
-                self.give(now, index, part, OP_WRITE_LOCAL, Source::LEN as u32, with);
+                self.give(now, index, part, OP_WRITE_LOCAL, Source::LEN as u32, extras);
             } else {
-                self.give(now, index, Part::Write(index, at / segment), OP_WRITE, bytes, with);
+                self.give(now, index, Part::Write(index, at / segment), OP_WRITE, bytes, extras);
             }
             if at + bytes == total {
                 return;
@@ -198,8 +199,8 @@ impl SrdSide {
         if transfer.failed.is_none() && needs_tail && !transfer.tail_sent {
             // Only now (SRD-10.3): the receiver must not hear of bytes that are still on their way.
             slot.transfer.tail_sent = true;
-            let with = self.write_recv.flags_and_imm(slot.op, true);
-            self.give(now, index, Part::WriteTail(index), OP_WRITE, 0, with);
+            let extras = self.write_recv.extras(slot.op, true);
+            self.give(now, index, Part::WriteTail(index), OP_WRITE, 0, extras);
             return;
         }
         self.finish_send(index, transfer.failed.unwrap_or(Status::Ok));
@@ -300,14 +301,8 @@ impl SrdSide {
             let is_stuck = slot.transfer.probed_at.replace(placed) == Some(placed);
             if is_stuck && slot.transfer.in_engine == 0 {
                 let serial = slot.transfer.serial;
-                self.give(
-                    now,
-                    index,
-                    Part::Probe(index, serial),
-                    OP_PROBE,
-                    0,
-                    (0, self.shell.attrs.qkey),
-                );
+                let extras = Extras { flags: 0, imm: self.shell.attrs.qkey };
+                self.give(now, index, Part::Probe(index, serial), OP_PROBE, 0, extras);
             }
         }
         self.rdma.next_probe = waiting.then(|| now.plus_ns(PROBE_NS));

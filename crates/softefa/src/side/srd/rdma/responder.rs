@@ -42,7 +42,7 @@ impl SrdSide {
         self.write_recv.agree(arrival.flags)?;
         // An empty WRITE touches nothing and needs no region.
         if block.total > 0 {
-            let remote = (block.key, block.addr, block.total);
+            let remote = block.remote();
             self.shell.remote_mrs.remote(remote, Right::Write).ok_or(Reject::BadAddress)?;
         }
         self.can_tell(arrival.flags)?;
@@ -64,8 +64,8 @@ impl SrdSide {
         self.check_requester(arrival.peer)?;
         let region = match block.total {
             0 => None,
-            total => {
-                let remote = (block.key, block.addr, total);
+            _ => {
+                let remote = block.remote();
                 Some(self.shell.remote_mrs.remote(remote, Right::Read).ok_or(Reject::BadAddress)?)
             }
         };

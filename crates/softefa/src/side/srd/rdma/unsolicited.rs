@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use srd::{Arrival, Reject};
 
-use super::Block;
+use super::{Block, Extras};
 use crate::completion::CompletionOp;
 use crate::request::SendOp;
 use crate::side::FLAG_IMM;
@@ -29,11 +29,12 @@ impl WriteRecv {
         Self { is_unsolicited, unpolled_max }
     }
 
-    /// Flags and immediate of a message of `op`, which is the one that tells the receiver or not.
-    pub(super) fn flags_and_imm(self, op: SendOp, tells: bool) -> (u8, u32) {
-        let SendOp::WriteImm(_, imm) = op else { return (0, 0) };
+    /// What goes with a message of `op`, which is the one that tells the receiver or not.
+    pub(super) fn extras(self, op: SendOp, tells: bool) -> Extras {
+        let SendOp::WriteImm(_, imm) = op else { return Extras::NONE };
         let mode = if self.is_unsolicited { FLAG_UNSOLICITED } else { 0 };
-        if tells { (FLAG_NOTIFIES | mode | FLAG_IMM, imm) } else { (FLAG_NOTIFIES | mode, 0) }
+        let flags = FLAG_NOTIFIES | mode;
+        if tells { Extras { flags: flags | FLAG_IMM, imm } } else { Extras { flags, imm: 0 } }
     }
 
     /// Refuses a WRITE with an immediate unless both sides receive those in the same way. Each of
