@@ -71,7 +71,7 @@ impl MeasureRequest {
         self.places().len() * self.ways().len() * self.until.blocks() * self.runs * steps
     }
 
-    /// How each place is measured: rates and orders, each with each.
+    /// Returns how each place is measured: rates and orders, each with each.
     fn ways(&self) -> Vec<(u64, Order)> {
         let orders = |&rate| self.orders.iter().map(move |&order| (rate, order));
         self.rates_per_s.iter().flat_map(orders).collect()
@@ -232,7 +232,7 @@ pub fn doubt(order: &Blocks, run: &Run, points: usize) -> Option<String> {
     })
 }
 
-/// What to say when threads that never sleep have to share processors.
+/// Returns what to say when threads that never sleep have to share processors.
 fn crowd(targets: &[Target], job: &JobSpec) -> Option<String> {
     let nodes_here = 1 + targets.iter().filter(|target| target.is_here()).count();
     // Of one machine's nodes each may have been given processors of its own.

@@ -23,7 +23,8 @@ const MAGIC: &str = "efa-bench";
 /// Longest frame accepted; the longest real one is a fabric description.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
 
-/// How often a silent host is asked whether it lives, and how many questions it may leave open.
+/// The interval at which a silent host is asked whether it lives, and the questions that it may
+/// leave open.
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBES_MAX: u32 = 3;
 

@@ -12,9 +12,9 @@ use crate::exchange::{Control, Message, Signals};
 use crate::target::Target;
 use crate::workload::gave_up;
 
-/// How long the last words of servers are waited for when a session has failed.
+/// The time for which the last words of servers are waited for when a session has failed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long after one server's last words another may turn out to be the one that died.
+/// The time after one server's last words in which another may turn out to be the one that died.
 const ROOT_CAUSE: Duration = Duration::from_millis(100);
 /// Between two looks at the connections meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 struct Member {
     control: Control,
-    /// Which one, for messages; empty where it is the only one.
+    /// The name of the server in messages; empty where it is the only one.
     who: String,
     /// It has said why it ends: its end is no surprise.
     has_spoken: bool,

@@ -96,7 +96,7 @@ fn children() -> MutexGuard<'static, Vec<Pid>> {
     CHILDREN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Only the first process of the group: `softefa run` passes it on to its program, which would
+/// Asks only the first process of the group: `softefa run` passes it on to its program, which would
 /// otherwise get two.
 fn ask_to_end(child: Pid) {
     // It may have ended by itself.

@@ -46,7 +46,7 @@ pub(crate) enum Side {
 /// A command to a lane.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// What the counterpart said in the exchange.
+    /// The bytes that the counterpart said in the exchange.
     Answer(Vec<u8>),
     /// The counterpart has reached the barrier.
     Go,
@@ -61,7 +61,7 @@ pub(crate) enum Command {
 pub(crate) enum Report {
     /// Opened; nothing said to the peer yet.
     Prepared(Box<FabricRecord>),
-    /// To be told to the counterpart.
+    /// The bytes that the counterpart is to be told.
     Exchange(Vec<u8>),
     /// Waits for the counterpart.
     Barrier,
@@ -75,7 +75,7 @@ pub(crate) enum Report {
     WindowClosed,
     /// A part of the window is over, and somebody watches.
     Part(timeline::Part),
-    /// What happened in the course of the window.
+    /// The course of the window.
     Course(Course),
     /// A point is done.
     Measured(Measured),
@@ -100,7 +100,7 @@ pub(crate) struct Port {
     pub(crate) flow: Flow,
     pub(crate) arrivals: Arrivals,
     pub(crate) seed: u64,
-    /// How often somebody looks.
+    /// The interval at which somebody looks.
     watched_every: Option<Duration>,
     /// What happens here belongs to the course of a point.
     has_course: bool,
@@ -201,7 +201,7 @@ pub(crate) struct Task {
     pub(crate) job: Arc<JobSpec>,
     pub(crate) side: Side,
     pub(crate) wants: Wants,
-    /// Whom it has endpoints to, and our own IP address as each of them sees it.
+    /// The nodes that it has endpoints to, and our own IP address as each of them sees it.
     pub(crate) peers: Vec<(usize, Option<String>)>,
     pub(crate) cpu: Option<usize>,
     /// Processors of the NUMA node whose memory is to be used; empty: any.
@@ -209,7 +209,7 @@ pub(crate) struct Task {
     /// Number of the first endpoint among those of all threads.
     pub(crate) first_endpoint: u64,
     pub(crate) thread: usize,
-    /// Who watches.
+    /// The watcher.
     pub(crate) live: Option<Live>,
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Arrival {
     pub(crate) len_bytes: usize,
 }
 
-/// Which receives are posted. A point has as many as it asks for, whatever others of its session
+/// The receives that are posted. A point has as many as it asks for, whatever others of its session
 /// do: what an earlier one has posted beyond that is used up first, and stays away.
 #[derive(Debug, Default)]
 struct Receives {
@@ -52,7 +52,7 @@ pub(crate) struct Link<B> {
     pub(crate) arrived: VecDeque<Arrival>,
     /// Slots with bytes that were READ, oldest first, where they are kept; and those of atomics.
     pub(crate) fetched: VecDeque<usize>,
-    /// Which slots are READ into, where that is kept; else empty.
+    /// The slots that are READ into, where that is kept; else empty.
     is_reading: Vec<bool>,
 }
 
@@ -381,7 +381,8 @@ impl<B: Backend> Link<B> {
         }
     }
 
-    /// Where in the peer's memory: anywhere, in whole messages, or always the same for a slot.
+    /// Chooses a place in the peer's memory: anywhere, in whole messages, or always the same for a
+    /// slot.
     #[inline]
     fn remote_place(&mut self, slot: usize, len_bytes: usize) -> u64 {
         let places = self.backend.remote_bytes() as usize / len_bytes.max(1);

@@ -10,7 +10,7 @@ use bench_record::failure::Failure;
 
 use crate::affinity::Pinned;
 
-/// How long a look takes.
+/// The time that a look takes.
 const LOOK: Duration = Duration::from_millis(10);
 /// Where processors are so busy with others that not even this many batches come about, nothing is
 /// said.
@@ -83,7 +83,7 @@ impl Pair {
     }
 }
 
-/// What both threads write, alone on its cache lines.
+/// The words that both threads write, alone on their cache lines.
 #[derive(Default)]
 #[repr(align(128))]
 struct Line {

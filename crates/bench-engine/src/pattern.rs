@@ -60,7 +60,7 @@ pub(crate) struct Overtaken {
     /// The highest number so far.
     highest: u64,
     pub(crate) count: u64,
-    /// By how many numbers at most.
+    /// The most numbers by which one was overtaken.
     pub(crate) farthest: u64,
 }
 

@@ -15,7 +15,7 @@ use crate::interrupt;
 
 /// Operations that the first step should have in a block: 10 of them lie beyond p99.
 const FIRST_OPERATIONS: f64 = 1_000.0;
-/// As near as the rate that was kept and the one that was not need to be.
+/// The ratio to which the rate that was kept and the one that was not need to come near each other.
 const NEAR: f64 = 1.1;
 /// Fewer operations in a block have no p99.
 const OPERATIONS_MIN: f64 = 100.0;
@@ -25,7 +25,7 @@ const STEPS_MAX: usize = 40;
 /// Steps that a ramp usually takes.
 pub(crate) const STEPS_USUAL: usize = 12;
 
-/// Which rate comes next.
+/// The search for the next rate.
 #[derive(Debug, Clone, Copy)]
 struct Search {
     first: u64,

@@ -18,9 +18,9 @@ use crate::lane::{Command, Side};
 use crate::lanes::Lanes;
 use crate::workload::Functions;
 
-/// How long a client may take to introduce itself.
+/// The time that a client may take to introduce itself.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a client that has introduced itself may take to open its fabric.
+/// The time that a client which has introduced itself may take to open its fabric.
 const JOB_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between two words to a client that waits for what is still under way.
 pub(crate) const WORD_EVERY: Duration = Duration::from_millis(200);

@@ -45,10 +45,10 @@ pub(crate) struct Course {
 /// Counts at one thread.
 pub(crate) struct Recorder {
     part: Duration,
-    /// When the current part is over; `None`: the window is not open.
+    /// The time at which the current part is over; `None`: the window is not open.
     until: Option<Instant>,
     current: Part,
-    /// With room for all that are kept.
+    /// The parts, with room for all that are kept.
     parts: Vec<Part>,
     is_watched: bool,
     reports: Sender<Report>,

@@ -50,7 +50,7 @@ pub(crate) struct Watch<'a> {
     /// What the other side says meanwhile changes nothing.
     is_deaf: bool,
     spins: u32,
-    /// Since the last progress, as soon as it was looked for in vain.
+    /// The silence since the last progress, as soon as it was looked for in vain.
     silence: Option<Silence>,
     last_look: Option<Instant>,
 }

@@ -59,7 +59,7 @@ fn features(wants: &Wants) -> Features {
     features
 }
 
-/// Why nothing could be opened, and where a device comes from that this machine lacks.
+/// Says why nothing could be opened, and where a device comes from that this machine lacks.
 fn unprepared(provider: &str, error: &fabric::Error) -> Failure {
     let wanted = match provider.split(';').next() {
         Some("efa") => "an EFA adapter: `softefa run --` before the command brings one",
@@ -326,7 +326,7 @@ impl Libfabric {
     }
 }
 
-/// Of a call that copied the bytes.
+/// Answers for a call that copied the bytes.
 fn copied(post: Post) -> Posted {
     match post {
         Post::Done => Posted::Free,

@@ -20,13 +20,13 @@ use bench_record::failure::Failure;
 use bench_record::spec::{EndpointKind, Operation};
 use fabric::OutOfBand;
 
-/// What a library of the fabric says went wrong.
+/// Fails with what a library of the fabric says went wrong.
 #[cold]
 fn failed(error: impl fmt::Display) -> Failure {
     Failure::Fabric(error.to_string())
 }
 
-/// Of a fabric that cannot change the peer's memory in one step, with one that can.
+/// Refuses atomics on a fabric that has none, and names one that has.
 #[cold]
 fn no_atomics(fabric: &FabricName) -> Failure {
     Failure::Usage(format!(
@@ -248,7 +248,8 @@ pub(crate) trait Backend: Sized {
     /// Offers a slot to the next message.
     fn receive(&mut self, slot: usize) -> Result<Posted, Failure>;
 
-    /// From now on nobody writes this slot, so that it can be posted any number of times at once.
+    /// Keeps everybody from writing this slot from now on, so that it can be posted any number of
+    /// times at once.
     fn freeze(&mut self, slot: usize) -> Result<(), Failure>;
 
     /// Copies bytes to the front of the memory that the peer may use; it does not use it now.
@@ -281,12 +282,12 @@ pub(crate) trait Backend: Sized {
         Err(Failure::Usage("this fabric has no atomics".to_owned()))
     }
 
-    /// What an atomic of this operation has fetched, which had this slot and is done.
+    /// Returns what an atomic of this operation has fetched, which had this slot and is done.
     fn fetched(&self, _operation: Operation, _slot: usize) -> Result<u64, Failure> {
         Err(Failure::Usage("this fabric has no atomics".to_owned()))
     }
 
-    /// From now on `post_file` sends parts of this file.
+    /// Lets `post_file` send parts of this file from now on.
     fn attach_file(&mut self, _file: OwnedFd) -> Result<(), Failure> {
         Err(Failure::Usage("only tcp sends out of the page cache".to_owned()))
     }

@@ -70,7 +70,7 @@ fn check(wants: &Wants) -> Result<fabric_name::Transport, Failure> {
     Ok(transport)
 }
 
-/// Of that kind, as the library names it.
+/// Returns the kind as the library names it.
 const fn queue_pair(transport: fabric_name::Transport) -> Transport {
     match transport {
         fabric_name::Transport::Srd => Transport::Srd,

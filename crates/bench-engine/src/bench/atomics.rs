@@ -17,7 +17,7 @@ use crate::backend::{Atomic, WORD_BYTES};
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
-/// From one word to the next, so that each has a cache line of its own.
+/// The distance from one word to the next, so that each has a cache line of its own.
 const STRIDE_BYTES: usize = 64;
 /// An operand, what to compare with, and what is fetched.
 const WORDS_PER_SLOT: usize = 3;
@@ -148,7 +148,7 @@ impl Atomics {
     }
 }
 
-/// How many operations the memory of all endpoints shows; `words` has room for that of one.
+/// Counts the operations that the memory of all endpoints shows; `words` has room for that of one.
 fn sum_of_words<B: Backend>(links: &[Link<B>], words: &mut [u8]) -> Result<u64, Failure> {
     let mut sum = 0_u64;
     for link in links {
@@ -162,7 +162,7 @@ fn sum_of_words<B: Backend>(links: &[Link<B>], words: &mut [u8]) -> Result<u64, 
     Ok(sum)
 }
 
-/// What the initiator knows of the words of an endpoint.
+/// The words of an endpoint as the initiator knows them.
 #[derive(Debug)]
 struct Words {
     operation: Operation,
@@ -179,7 +179,7 @@ impl Words {
         Self { operation, done: 0, numbers: vec![0; slots], balance: [0; 2] }
     }
 
-    /// What to do next with a slot, and where.
+    /// Returns what to do next with a slot, and where.
     #[inline]
     fn next(&self, slot: usize) -> (Atomic, u64) {
         match self.operation {
@@ -250,7 +250,7 @@ struct Initiator {
     /// Operations to post; `u64::MAX`: until the window is over.
     total: u64,
     posted: u64,
-    /// Of each endpoint.
+    /// The words of each endpoint.
     words: Vec<Words>,
 }
 

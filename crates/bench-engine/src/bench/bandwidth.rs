@@ -142,7 +142,7 @@ pub(super) fn send<B: Backend>(part: Part<'_, B>) -> Outcome {
 
 /// Finds out, without disturbing the window, that the receiver has closed it.
 struct WindowEnd {
-    /// When the warm-up is over; `None`: it is.
+    /// The time at which the warm-up is over; `None`: it is.
     opens: Option<Instant>,
     expected: Option<Instant>,
     last_look: Instant,
@@ -184,7 +184,7 @@ pub(super) struct Receiver {
     first: Option<Instant>,
     opened: Option<Instant>,
     pub(super) closed: bool,
-    /// Where messages are more than counted.
+    /// The inspector, where messages are more than counted.
     inspector: Option<Inspector>,
 }
 

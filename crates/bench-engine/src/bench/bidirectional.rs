@@ -69,11 +69,11 @@ impl Workload for Bidirectional {
     }
 }
 
-/// What one lane posts and receives within a point.
+/// The stream that one lane posts and receives within a point.
 struct Stream {
     sender: Sender,
     receiver: Receiver,
-    /// When both windows should be over.
+    /// The time at which both windows should be over.
     expected: Instant,
 }
 

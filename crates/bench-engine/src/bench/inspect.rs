@@ -12,9 +12,9 @@ use crate::pattern::{self, Overtaken, Seen};
 /// Looks at each message of a point.
 pub(super) struct Inspector {
     size_bytes: usize,
-    /// Where contents are checked.
+    /// The messages seen, where contents are checked.
     seen: Option<Seen>,
-    /// Where messages are handed on in order.
+    /// The order of messages, where they are handed on in it.
     reorder: Option<Reorder>,
     overtaken: Overtaken,
     found: ReceiverCount,

@@ -18,7 +18,8 @@ use crate::pattern;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
-/// Where a message says which it is, so that late datagrams are known; sent back with the flag.
+/// The byte in which a message says which it is, so that late datagrams are known; sent back with
+/// the flag.
 const MARK: usize = 1;
 /// Bytes of a message that the server sends back.
 pub(super) const KEPT_BYTES: usize = MARK + 1;
@@ -29,7 +30,7 @@ pub(crate) const RX_DEPTH: usize = PING_PONG_RECEIVES;
 /// Sends in flight: more than one because a completion may come after the echo.
 pub(crate) const TX_DEPTH: usize = 16;
 
-/// How long a repeated datagram's second echo is waited for.
+/// The time for which a repeated datagram's second echo is waited for.
 const LATE_ECHO: Duration = Duration::from_millis(20);
 const COLD_START: PointSpec = PointSpec {
     size_bytes: 1,
@@ -107,7 +108,7 @@ pub(super) struct Pinger<'a, B> {
     datagrams: bool,
     sequence: u64,
     lost: u64,
-    /// What the echo must look like; room for one message.
+    /// The bytes that the echo must have; room for one message.
     expected: Vec<u8>,
 }
 

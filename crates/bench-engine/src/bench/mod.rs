@@ -34,7 +34,8 @@ pub(crate) enum Measured {
     Sent(u64),
     /// A receiver's count.
     Received(ReceiverCount),
-    /// What an initiator has seen complete; with the times of each if they came one by one.
+    /// The count of what an initiator has seen complete; with the times of each if they came one by
+    /// one.
     Initiated(ReceiverCount, Option<Box<RoundTrips>>),
     /// A client's requests.
     Loaded(Box<Loaded>),

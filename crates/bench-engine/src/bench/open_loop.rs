@@ -83,14 +83,14 @@ impl Workload for OpenLoop {
 /// The findings of one thread.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// Of all requests intended for the window, and of those that were answered.
+    /// The times of all requests intended for the window, and of those that were answered.
     pub(crate) response: RoundTrips,
     pub(crate) service: RoundTrips,
     /// Requests intended for the measured window, and those answered in it.
     pub(crate) intended: u64,
     pub(crate) answered: u64,
     pub(crate) seconds: f64,
-    /// Those that were never posted, because the fabric was too far behind.
+    /// Requests that were never posted, because the fabric was too far behind.
     pub(crate) unposted: u64,
 }
 

@@ -13,7 +13,8 @@ use crate::lane::{Command, Part as LanePart, Port, Side};
 use crate::link::Link;
 use crate::stream_job::stream_job;
 
-/// Which loop, and how many messages (ms, of a receiver): "latency-client 1000".
+/// The variable that says which loop, and how many messages (ms, of a receiver): "latency-client
+/// 1000".
 const ENV: &str = "EFA_BENCH_OWN_COST";
 const SIZE_BYTES: usize = 64;
 const DEPTH: usize = 256;

@@ -8,8 +8,8 @@
 
 use bench_record::failure::Failure;
 
-/// So far ahead of the next one a message may be. SRD's engine lets none be overtaken by more than
-/// 8192 later ones, and libfabric gives up at 16384.
+/// The distance that a message may be ahead of the next one. SRD's engine lets none be overtaken by
+/// more than 8192 later ones, and libfabric gives up at 16384.
 const AHEAD_MAX: usize = 1 << 14;
 /// No message waits here.
 const NOBODY: u32 = u32::MAX;
@@ -19,7 +19,7 @@ pub(super) struct Reorder {
     size_bytes: usize,
     /// The number of the message whose turn it is.
     next: u64,
-    /// Where the message of a number waits, at that number modulo its length.
+    /// The slots in which messages wait, that of a number at that number modulo its length.
     waiting: Vec<u32>,
     /// Room for messages, and which of it is free.
     room: Vec<u8>,

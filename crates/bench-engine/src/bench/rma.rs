@@ -74,7 +74,7 @@ pub(crate) struct Window {
     /// Operations before it, where their number is asked for, not a time.
     pub(crate) warmup_iterations: u64,
     pub(crate) started: Instant,
-    /// When it opened, and how many operations had completed by then.
+    /// The time at which it opened, and how many operations had completed by then.
     pub(crate) opened: Option<(Instant, u64)>,
 }
 

@@ -81,7 +81,7 @@ impl Sender {
     }
 }
 
-/// How many operations an endpoint should take now, of `rest` that are left.
+/// Returns how many operations an endpoint should take now, of `rest` that are left.
 #[inline]
 fn room(flow: Flow, depth: usize, in_flight: usize, rest: usize) -> usize {
     let room = depth.saturating_sub(in_flight);

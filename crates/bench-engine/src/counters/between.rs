@@ -10,9 +10,9 @@ use crate::group::Group;
 /// The client's view of what all nodes count beside points.
 pub(crate) struct CounterReader {
     is_wanted: bool,
-    /// Who counts here.
+    /// The source of the counters here.
     source: Option<Source>,
-    /// What was read after the block before, if it was.
+    /// The reading after the block before, if there was one.
     last: Option<Reading>,
 }
 

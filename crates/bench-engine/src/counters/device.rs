@@ -79,7 +79,7 @@ impl Device {
         counts
     }
 
-    /// How long a count may be kept back.
+    /// Returns how long a count may be kept back.
     fn lifespan(&self) -> Duration {
         let told = self.folders.iter().filter_map(|folder| number(&folder.join(LIFESPAN)));
         Duration::from_millis(told.max().unwrap_or(LIFESPAN_MS))

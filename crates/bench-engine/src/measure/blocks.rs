@@ -11,10 +11,10 @@ use super::Random;
 /// The condition that ends the repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Until {
-    /// After so many blocks of each point.
+    /// It ends after so many blocks of each point.
     Blocks(usize),
-    /// When the interval of each point is as narrow as this, in percent of its middle to either
-    /// side, but no later than this.
+    /// It ends when the interval of each point is as narrow as this, in percent of its middle to
+    /// either side, but no later than this.
     Interval {
         /// Half of the width.
         percent: f64,
@@ -79,7 +79,7 @@ pub struct Blocks {
     started: Instant,
     /// Figures of each point so far.
     figures: Vec<Vec<f64>>,
-    /// What is left of this pass, last first.
+    /// The points that are left of this pass, last first.
     pass: Vec<usize>,
     passes: usize,
 }
@@ -130,7 +130,7 @@ impl Blocks {
         }
     }
 
-    /// How far the middle may be off, in percent.
+    /// Returns how far the middle may be off, in percent.
     fn doubt_percent(&self, point: usize) -> f64 {
         let figures = &self.figures[point];
         let (middle, interval) = (middle(figures), middle_interval(figures));

@@ -69,7 +69,8 @@ fn together(threads: &[Calls], of: fn(&Calls) -> &Times) -> Result<Times, Failur
     Ok(sums)
 }
 
-/// By name: of those that ended, and of those that had not. Where none ended there is no figure.
+/// Returns the times by name: of those that ended, and of those that had not. Where none ended
+/// there is no figure.
 fn action_times(times: &Times, unended: &Times) -> Result<Vec<ActionTimes>, Failure> {
     let mut all = Vec::new();
     for ((name, times), (_, unended)) in times.iter().zip(unended) {

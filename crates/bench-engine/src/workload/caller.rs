@@ -12,7 +12,7 @@ use super::store;
 use crate::pattern;
 use crate::workload::prelude::*;
 
-/// What can be asked for, by name.
+/// The names of what can be asked for.
 const ACTIONS: [&str; 2] = ["get", "put"];
 const GET: usize = 0;
 const PUT: usize = 1;
@@ -30,7 +30,7 @@ pub(super) trait Naming {
 #[derive(Debug, Clone, Copy)]
 struct Call {
     action: usize,
-    /// Whose value it is about.
+    /// The key whose value it is about.
     index: u64,
     since: Instant,
 }

@@ -38,14 +38,14 @@ pub(crate) struct Calls {
     pub(crate) cpu_ns: u64,
     pub(crate) process_cpu_ns: u64,
     pub(crate) traffic: Traffic,
-    /// How far the schedule was behind at the end in ns (open loop).
+    /// The time by which the schedule was behind at the end, in ns (open loop).
     pub(crate) behind_ns: u64,
     /// Operations of the whole point that were asked for, warm-up and end included.
     pub(crate) total: u64,
     /// Transactions of the whole point that were committed.
     pub(crate) committed: u64,
     pub(crate) validated: u64,
-    /// Of flows that met here.
+    /// The findings on flows that met here.
     pub(crate) incast: Option<incast::Found>,
 }
 

@@ -21,7 +21,7 @@ pub(super) enum Code {
     Find = 4,
     /// Call: this file.
     File = 5,
-    /// So many chunks of the file, or buffers of a partition, may be sent in all.
+    /// It grants chunks of the file, or buffers of a partition: how many may be sent in all.
     Grant = 6,
     /// These records follow the log.
     Append = 7,

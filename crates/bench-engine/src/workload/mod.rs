@@ -68,7 +68,7 @@ use crate::bench::{
     atomics, bandwidth, bidirectional, latency, open_loop, ping_pong, rma, sat_latency,
 };
 
-/// So many values of one kind; a failure says what there is no memory for.
+/// Makes so many values of one kind; a failure says what there is no memory for.
 fn filled<T: Clone>(count: usize, value: T, what: impl fmt::Display) -> Result<Vec<T>, Failure> {
     let mut all = Vec::new();
     let reserved = all.try_reserve_exact(count);

@@ -45,7 +45,7 @@ pub(super) trait Activity<B: Backend> {
     /// The window is over: what was not posted never will be.
     fn abandon(&mut self, _pace: &mut Pace, _link: &mut Link<B>, _number: usize) {}
 
-    /// Of which kind the next operation would have been.
+    /// Returns of which kind the next operation would have been.
     fn next_kind(&mut self) -> usize {
         0
     }
@@ -70,7 +70,7 @@ pub(super) struct Pace {
     window: Window,
     /// The window is open.
     is_counting: bool,
-    /// When it was closed.
+    /// The time at which it was closed.
     closed: Option<Instant>,
     cpu_ns: u64,
     process_cpu_ns: u64,

@@ -20,7 +20,7 @@ use crate::measure::Random;
 use crate::pattern;
 use crate::workload::prelude::*;
 
-/// What each record does, and the part of it before its message leaves.
+/// The name of what each record does.
 const KINDS: [&str; 1] = ["record"];
 const PARTS: [&str; 1] = ["wait"];
 const RECORD: usize = 0;
@@ -77,7 +77,7 @@ struct Open {
 struct EndpointMessages {
     /// Records of each message that waits for its answer; 0: it is still being filled.
     messages: Outstanding<usize>,
-    /// When each of them was due: `per_message` places for each message.
+    /// The time at which each of them was due: `per_message` places for each message.
     due: Vec<Instant>,
     open: Option<Open>,
 }
@@ -87,7 +87,7 @@ struct Gatherer {
     per_message: usize,
     flush_after: Duration,
     endpoints: Vec<EndpointMessages>,
-    /// What records are copied from; with a content of its own each where it is checked.
+    /// The bytes that records are copied from; with a content of its own each where it is checked.
     record: Vec<u8>,
     sequence: u64,
 }

@@ -42,13 +42,13 @@ pub(crate) trait Workload: Sized {
         0
     }
 
-    /// Why a point is not possible, beyond what holds for all; `rx_depth`: receives that servers
-    /// have.
+    /// Returns why a point is not possible, beyond what holds for all; `rx_depth`: receives that
+    /// servers have.
     fn refusal(_size_bytes: usize, _parameter: usize, _rx_depth: usize) -> Option<String> {
         None
     }
 
-    /// What this client's thread does belongs to the course of a point.
+    /// Answers whether what this client's thread does belongs to the course of a point.
     fn has_course(_thread: usize) -> bool {
         true
     }
@@ -78,7 +78,7 @@ pub(crate) trait Workload: Sized {
         server::count_stream(lanes, control, 0)
     }
 
-    /// What a point came to, at the client, whose lanes are under way.
+    /// Concludes a point at the client, whose lanes are under way.
     fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         session.calls(point)
     }

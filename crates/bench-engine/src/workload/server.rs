@@ -19,7 +19,7 @@ pub(super) struct Answer {
     /// The number of the call.
     pub(super) call: u32,
     pub(super) code: Code,
-    /// Where the body of the reply is, as [`Service::body`] knows it; empty: there is none.
+    /// The place of the reply's body, as [`Service::body`] knows it; empty: there is none.
     pub(super) body: Range<usize>,
     /// Operations that the call asked for.
     pub(super) operations: u64,

@@ -57,7 +57,7 @@ pub(super) fn is_value(value: &[u8], index: u64) -> bool {
 
 /// Keys and values of one lane.
 pub(super) struct Store {
-    /// Which value belongs to a key.
+    /// The places of values by their keys.
     places: HashMap<[u8; KEY_BYTES], usize>,
     values: Vec<u8>,
     /// Length of all values; 0: not filled yet.

@@ -65,7 +65,7 @@ fn local(wants: &Wants) -> Result<SocketAddr, Failure> {
     Ok(SocketAddr::new(address, 0))
 }
 
-/// What a table says of sockets.
+/// Returns what a table says of sockets.
 fn record(wants: &Wants, address: SocketAddr, max_message_bytes: usize) -> FabricRecord {
     FabricRecord {
         provider: wants.fabric.label(),

@@ -45,11 +45,11 @@ pub(crate) struct Tcp {
     written_bytes: usize,
     /// The kernel took nothing the last time; the next poll asks again.
     is_blocked: bool,
-    /// What has arrived of the message that the oldest receive is for.
+    /// The bytes that have arrived of the message that the oldest receive is for.
     filled_bytes: usize,
     stage: Box<[u8]>,
     staged: Range<usize>,
-    /// What parts of files are sent from.
+    /// The file that parts are sent from.
     file: Option<OwnedFd>,
     setup_us: Vec<(String, f64)>,
 }
@@ -281,7 +281,7 @@ impl Tcp {
         }
     }
 
-    /// What is unsent of a message.
+    /// Returns what is unsent of a message.
     #[inline]
     fn rest(&self, index: usize) -> &[u8] {
         let start = if index == 0 { self.written_bytes } else { 0 };

@@ -19,9 +19,9 @@ pub(super) struct Contents {
     spec: CollectiveSpec,
     rank: usize,
     ranks: usize,
-    /// What this rank has.
+    /// The bytes that this rank has.
     pub(super) mine: Vec<u8>,
-    /// What it gets.
+    /// The bytes that it gets.
     pub(super) all: Vec<u8>,
     wanted: Vec<u8>,
 }

@@ -20,7 +20,7 @@ pub(super) const PART_HEADER_BYTES: usize = HEADER_BYTES + 12;
 /// A rank may be so many operations ahead of another.
 const AHEAD: u32 = 1;
 
-/// Where a part belongs.
+/// The place that a part belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
     operation: u32,
@@ -93,7 +93,7 @@ pub(super) struct Mesh<'a, B> {
     pub(super) ranks: usize,
     part_bytes: usize,
     operation: u32,
-    /// What came before its turn, by endpoint.
+    /// The messages that came before their turn, by endpoint.
     early: Vec<VecDeque<Arrival>>,
     /// Parts of the present transfer that have come.
     seen: Vec<bool>,

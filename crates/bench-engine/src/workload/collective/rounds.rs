@@ -33,7 +33,7 @@ struct Rounds<'a, B> {
     validate: bool,
     operation: u64,
     validated: u64,
-    /// How long each operation of a round took in ns, and their check: on this rank, then on
+    /// The times that each operation of a round took in ns, and their check: on this rank, then on
     /// another.
     times_ns: Vec<u8>,
     theirs_ns: Vec<u8>,

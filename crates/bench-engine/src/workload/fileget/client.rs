@@ -23,9 +23,9 @@ struct Get {
     /// Chunks that have come, and how many of them the server knows of.
     come: usize,
     granted: usize,
-    /// Of those that have come.
+    /// The checksum of those that have come.
     checksum: u64,
-    /// What the server says of the whole file; `None`: not yet.
+    /// The checksum that the server says the whole file has; `None`: not yet.
     promised: Option<u64>,
 }
 

@@ -77,7 +77,7 @@ impl Workload for FileGet {
     }
 }
 
-/// How a file is cut.
+/// The chunks that a file is cut into.
 #[derive(Debug, Clone, Copy)]
 struct Chunks {
     file_bytes: usize,
@@ -101,7 +101,7 @@ impl Chunks {
     }
 }
 
-/// How many chunks of the file with a number may be sent in all.
+/// The number of chunks that may be sent in all of the file with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Grant {
     file: u32,

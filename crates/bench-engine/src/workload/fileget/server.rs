@@ -19,11 +19,11 @@ struct Sending {
     /// Chunks that were sent, and how many may be.
     sent: usize,
     limit: usize,
-    /// Why it is not sent: that is said instead.
+    /// The reason why it is not sent: that is said instead.
     error: Option<Code>,
 }
 
-/// What a request says.
+/// The contents of a request.
 enum Request {
     /// This file, from now on known by a number.
     File(u32),

@@ -29,7 +29,8 @@ use crate::workload::prelude::*;
 
 /// Requests of a flow that may be on their way.
 const REQUESTS: usize = 8;
-/// What a request says besides its header: bytes, and the same inverted, so that damage is noticed.
+/// The body of a request behind its header: bytes, and the same inverted, so that damage is
+/// noticed.
 const REQUEST_BYTES: usize = 16;
 
 /// The findings of the receiver besides the times of transfers.

@@ -26,14 +26,14 @@ const ALONE_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Idle,
-    /// To be let go, or to be stopped, as soon as there is room for the word.
+    /// It is to be let go, or to be stopped, as soon as there is room for the word.
     ToAsk,
     ToStop,
     Running,
     Stopping,
 }
 
-/// What comes over one endpoint.
+/// The flow that comes over one endpoint.
 struct Flow {
     state: State,
     /// Bytes that are still to come.
@@ -42,7 +42,7 @@ struct Flow {
     messages: u64,
     seen: Seen,
     overtaken: Overtaken,
-    /// How many the sender says there are, the low bits.
+    /// The number that the sender says there are, its low bits.
     promised: Option<u32>,
 }
 
@@ -103,7 +103,7 @@ struct Receiver {
     running: usize,
     since: Instant,
     times: Times,
-    /// Of flows without an end.
+    /// The meter of flows without an end.
     meter: Option<Meter>,
 }
 
@@ -163,7 +163,7 @@ impl Receiver {
         })
     }
 
-    /// What one flow moves while the others are silent, in bytes a second.
+    /// Measures what one flow moves while the others are silent, in bytes a second.
     fn alone<B: Backend>(
         &mut self,
         links: &mut [Link<B>],
@@ -230,7 +230,8 @@ impl Receiver {
         }
     }
 
-    /// How far messages came out of the order of their flows; a failure when some came twice.
+    /// Returns how far messages came out of the order of their flows; a failure when some came
+    /// twice.
     fn disorder(&self) -> Result<Disorder, Failure> {
         let sum = |of: fn(&Flow) -> u64| self.flows.iter().map(of).sum::<u64>();
         let duplicates = sum(|flow| flow.seen.duplicates);

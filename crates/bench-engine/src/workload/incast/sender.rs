@@ -12,13 +12,13 @@ use crate::workload::server::{Cost, until_told};
 /// Messages that a flow posts before the next one's turn.
 const MESSAGES_PER_TURN: usize = 8;
 
-/// What is sent over one endpoint.
+/// The flow that is sent over one endpoint.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flow {
     left_bytes: u64,
     /// Messages of the point so far.
     messages: u64,
-    /// To be said as soon as there is room.
+    /// The word to be said as soon as there is room.
     word: Option<Code>,
 }
 

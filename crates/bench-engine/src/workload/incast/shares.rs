@@ -8,11 +8,11 @@ use report::jain;
 /// Bytes of each flow in each interval of the window.
 pub(super) struct Meter {
     interval: Duration,
-    /// When the interval began; `None`: the window is not open yet.
+    /// The time at which the interval began; `None`: the window is not open yet.
     since: Option<Instant>,
     /// Bytes of each flow in it.
     bytes: Vec<u64>,
-    /// Of whole intervals, flow by flow, and how long each lasted.
+    /// The bytes of whole intervals, flow by flow, and how long each lasted.
     rows: Vec<u64>,
     seconds: Vec<f64>,
 }

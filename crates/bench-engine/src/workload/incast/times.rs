@@ -7,7 +7,7 @@ use report::jain;
 
 /// The times of a point's bursts.
 pub(super) struct Times {
-    /// Of the burst that is on its way.
+    /// The times of the burst that is on its way.
     us: Vec<f64>,
     bursts: u64,
     transfers: u64,

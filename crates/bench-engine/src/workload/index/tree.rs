@@ -59,7 +59,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// How many of `count` ascending keys, each `stride_bytes` after the one before, are up to
+/// Counts how many of `count` ascending keys, each `stride_bytes` after the one before, are up to
 /// `wanted`.
 #[inline]
 fn up_to(node: &[u8], count: usize, stride_bytes: usize, wanted: u64) -> usize {
@@ -75,7 +75,7 @@ fn up_to(node: &[u8], count: usize, stride_bytes: usize, wanted: u64) -> usize {
     low
 }
 
-/// Where an inner node says which child leads to `wanted`; `None` if none does.
+/// Finds where an inner node says which child leads to `wanted`; `None` if none does.
 #[inline]
 fn child_place(node: &[u8], wanted: u64) -> Option<Range<usize>> {
     let place = up_to(node, FAN_OUT, PAIR_BYTES, wanted).checked_sub(1)?;

@@ -42,9 +42,9 @@ struct Lookup {
 /// The lookups of one endpoint.
 struct EndpointLookups {
     lookups: Outstanding<Lookup>,
-    /// Those that know which node comes next.
+    /// The lookups that know which node comes next.
     ready: Vec<u32>,
-    /// Whose node is READ into each slot.
+    /// The lookup whose node is READ into each slot.
     in_slot: Vec<u32>,
 }
 

@@ -15,7 +15,7 @@ use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::pace::{Activity, Names, Pace};
 use crate::workload::prelude::*;
 
-/// Where a majority commits, the slowest replica may be so many depths behind.
+/// The depths by which the slowest replica may be behind, where a majority commits.
 const LAG_DEPTHS: usize = 8;
 
 /// One thread's log.

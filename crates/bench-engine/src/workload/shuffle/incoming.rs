@@ -15,7 +15,7 @@ pub(super) struct Incoming {
     depth: u64,
     step: u64,
     taken: u64,
-    /// How many of them the sender knows of, and how often it was told.
+    /// The number of them that the sender knows of, and how often it was told.
     told: u64,
     grants: u64,
     sum: Sum,

@@ -47,7 +47,7 @@ pub(super) struct Shuffle {
 impl Workload for Shuffle {
     const LEAST_BYTES: usize = TUPLE_BYTES_MIN;
 
-    /// Those to each node with buffers of tuples, and words.
+    /// The depths of those to each node with buffers of tuples, and words.
     fn depths(job: &JobSpec, _side: Side, _thread: usize) -> (usize, usize) {
         // The end of a send may be known later than the credit that it brought.
         let sends = job.tx_depth.saturating_mul(2).saturating_add(WORDS);

@@ -32,7 +32,7 @@ struct Local {
 struct Node<'a> {
     source: Source<'a>,
     partition: Partition,
-    /// By endpoint, which is by node without this one.
+    /// The flows by endpoint, which is by node without this one.
     flows: Vec<Flow>,
     local: Local,
     /// Drawn, and without room up to now.
@@ -89,7 +89,8 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// From the first tuple to the last; answers how long it took until the partition was whole.
+    /// Runs from the first tuple to the last; answers how long it took until the partition was
+    /// whole.
     fn run<B: Backend>(
         &mut self,
         links: &mut [Link<B>],
@@ -210,7 +211,7 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// What it came to.
+    /// Returns what it came to.
     fn count(&self, partition_ns: u64) -> ReceiverCount {
         let Some((from, to)) = self.clock.as_ref().and_then(Clock::window) else {
             return ReceiverCount::default();

@@ -37,7 +37,7 @@ impl Sum {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Partition {
     pub(super) number: usize,
-    /// Of so many.
+    /// The number of partitions.
     pub(super) partitions: usize,
     pub(super) tuple_bytes: usize,
     /// Look at all bytes of each tuple, not only at its key.

@@ -16,7 +16,7 @@ pub(super) struct Drawn {
 pub(super) struct Source<'a> {
     demand: &'a mut Demand,
     partitions: usize,
-    /// What tuples are copied from: a relation that stays in a cache.
+    /// The bytes that tuples are copied from: a relation that stays in a cache.
     row: Vec<u8>,
     /// Bytes follow from the key, instead.
     validate: bool,

@@ -12,7 +12,7 @@ use crate::workload::outstanding::Outstanding;
 use crate::workload::pace::{Activity, Names, Pace};
 use crate::workload::prelude::*;
 
-/// How transactions end, by name.
+/// The names of the ends of transactions.
 const KINDS: [&str; 2] = ["commit", "abort"];
 const COMMIT: usize = 0;
 const ABORT: usize = 1;
@@ -41,7 +41,7 @@ struct Coordinator<'a> {
     point: PointSpec,
     demand: &'a mut Demand,
     transactions: Outstanding<Transaction>,
-    /// What is to be told, by participant.
+    /// The messages that are to be sent, by participant.
     out: Vec<Outbox>,
     /// All participants, a bit each.
     all: u64,

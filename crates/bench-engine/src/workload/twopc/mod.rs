@@ -27,7 +27,7 @@ const ROW_BYTES: usize = 8;
 /// A lane of it.
 pub(super) enum TwoPhase {
     Coordinator(Demand),
-    /// With its rows; whether they are locked.
+    /// A participant with its rows; whether they are locked.
     Participant(Rows, bool),
 }
 
