@@ -41,9 +41,9 @@ struct Pending {
     destination: SocketAddr,
 }
 
-/// Where a request came from, and what it asks for.
+/// The source of a request for a connection, and the service it names.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct ConnectionRequest {
     route: Route,
     addresses: Option<IpHeader>,
     service_id: u64,
@@ -69,7 +69,7 @@ impl Ids {
         match event {
             Event::Requested { listener, conn, request } => {
                 let param = conn_param(&request.offer, &request.private_data);
-                let asked = Asked {
+                let asked = ConnectionRequest {
                     route: request.route,
                     addresses: request.addresses,
                     service_id: request.service_id,
@@ -78,7 +78,7 @@ impl Ids {
             }
             Event::ResolutionRequested { listener, conn, request } => {
                 let param = ud_param(&request.private_data);
-                let asked = Asked {
+                let asked = ConnectionRequest {
                     route: request.route,
                     addresses: request.addresses,
                     service_id: request.service_id,
@@ -135,10 +135,10 @@ impl Ids {
         &mut self,
         listener: ListenerId,
         conn: ConnId,
-        asked: Asked,
+        asked: ConnectionRequest,
         param: [u8; 304],
     ) {
-        let Asked { route, addresses, service_id } = asked;
+        let ConnectionRequest { route, addresses, service_id } = asked;
         let found = self.by_listener.get(&listener).copied();
         let Some((number, id)) = found.and_then(|n| Some((n, self.ids.get(&n)?))) else { return };
         let header = addresses.unwrap_or_else(|| IpHeader {

@@ -20,7 +20,7 @@ const HEAD_BYTES: usize = 320;
 
 /// A copy that leaves later. Ordered by time, then by the order of arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Held {
+struct DelayedDatagram {
     due: Instant,
     serial: u64,
     to: SocketAddrV4,
@@ -63,7 +63,7 @@ pub(crate) struct Faulty {
     /// `None` when it did so once, and does not any more.
     faults: Option<DatagramFaults>,
     layout: Layout,
-    held: BinaryHeap<Reverse<Held>>,
+    held: BinaryHeap<Reverse<DelayedDatagram>>,
     serial: u64,
     outgoing: Batch,
     impossible: Vec<Impossible>,
@@ -90,7 +90,7 @@ impl Faulty {
             return;
         }
         self.serial += 1;
-        self.held.push(Reverse(Held {
+        self.held.push(Reverse(DelayedDatagram {
             due: now.plus_ns(fate.delay_ns),
             serial: self.serial,
             to: packet.to,
@@ -204,7 +204,7 @@ impl Wire for Faulty {
         let held = std::mem::take(&mut self.held).into_sorted_vec();
         let hurried = held.into_iter().rev().zip(0..).map(|(Reverse(held), serial)| {
             let due = held.due.min(now);
-            Reverse(Held { due, serial, ..held })
+            Reverse(DelayedDatagram { due, serial, ..held })
         });
         self.held = hurried.collect();
         self.serial = self.held.len() as u64;

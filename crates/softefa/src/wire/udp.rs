@@ -39,7 +39,7 @@ const BLOCKED_NS: u64 = 50_000;
 
 /// A datagram that found no room in its socket.
 #[derive(Debug)]
-struct Held {
+struct BlockedDatagram {
     to: SocketAddrV4,
     via: Via,
     bytes: Vec<u8>,
@@ -58,7 +58,7 @@ pub(crate) struct UdpWire {
     /// Trains would leave with identifications of their own in each IP header.
     has_no_trains: bool,
     /// Oldest first, with when they are tried again.
-    held: VecDeque<Held>,
+    held: VecDeque<BlockedDatagram>,
     next_release: Option<Instant>,
 }
 
@@ -322,7 +322,7 @@ impl UdpWire {
         for packet in packets {
             sent.blocked += 1;
             if let Some(bytes) = batch.copy(packet) {
-                self.held.push_back(Held { to: packet.to, via: packet.via, bytes });
+                self.held.push_back(BlockedDatagram { to: packet.to, via: packet.via, bytes });
             } else {
                 let status = Status::LocalInvalidLkey;
                 self.impossible.push(Impossible { place: packet.place, status });
@@ -335,7 +335,7 @@ impl UdpWire {
     /// many of how many are gone.
     fn send_held(&mut self, now: Instant, sent: &mut Sent) -> (usize, usize) {
         let mut batch = Batch::new(&Framing::Done, HEAD_BYTES, 0);
-        for Held { to, via, bytes } in self.held.iter().take(MAX_PACKETS) {
+        for BlockedDatagram { to, via, bytes } in self.held.iter().take(MAX_PACKETS) {
             let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
             let rest = Piece { addr: rest.as_ptr() as usize as u64, len: rest.len() };
             let pushed = batch.push(&mut Framing::Done, *to, *via, head, [rest].into_iter());

@@ -20,7 +20,7 @@ use super::segment::Segment;
 use crate::framing::{Framing, Layout};
 use crate::memory::Piece;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use far::Far;
+use far::FarEngine;
 use model::{HEAD_WORDS, LINES, PUBLISHED, Ring, SKIP};
 
 /// Operations of an input.
@@ -93,7 +93,7 @@ struct Play<'a> {
     friend: &'a Ring,
     inbox: Inbox,
     buffer: Vec<u8>,
-    far: Far,
+    far: FarEngine,
     /// The enemy's rings by their ports, and where it writes next.
     admitted: Vec<u16>,
     next_port: u16,
@@ -120,7 +120,7 @@ impl<'a> Play<'a> {
             friend,
             inbox: Inbox::default(),
             buffer: Vec::new(),
-            far: Far::new(),
+            far: FarEngine::new(),
             admitted: Vec::new(),
             next_port: FIRST_ENEMY_PORT,
             write_line: 0,

@@ -99,7 +99,7 @@ pub(super) struct MemoryWire {
 }
 
 /// What came.
-enum Come {
+enum Arrival {
     /// Bytes of the buffer of [`UdpWire`].
     Train(Train),
     /// In the buffer of the rings.
@@ -216,11 +216,11 @@ impl MemoryWire {
     /// Takes what came in the order in which it was sent, as far as can be told (SRD-12.7): the
     /// rings until they are empty, then the socket until it is, then the rings again.
     #[inline]
-    fn next(&mut self, now: Instant) -> Option<Come> {
+    fn next(&mut self, now: Instant) -> Option<Arrival> {
         if self.runs_left > 0 {
             if let Some(taken) = self.take(now) {
                 self.runs_left -= 1;
-                return Some(Come::Taken(taken));
+                return Some(Arrival::Taken(taken));
             }
         }
         if !self.is_socket_due(now) {
@@ -229,11 +229,11 @@ impl MemoryWire {
         if self.trains_left > 0 {
             if let Some(train) = self.fetch(now) {
                 (self.runs_left, self.trains_left) = (0, self.trains_left - 1);
-                return Some(Come::Train(train));
+                return Some(Arrival::Train(train));
             }
         }
         self.end_turn_of_socket();
-        self.take(now).map(Come::Taken)
+        self.take(now).map(Arrival::Taken)
     }
 
     fn is_socket_due(&self, now: Instant) -> bool {
@@ -322,8 +322,8 @@ impl Wire for MemoryWire {
 
     fn receive(&mut self, now: Instant) -> Option<Run<'_>> {
         let Taken { from, segment, rest, is_proven } = match self.next(now)? {
-            Come::Train(train) => return Some(self.udp.run(train)),
-            Come::Taken(taken) => taken,
+            Arrival::Train(train) => return Some(self.udp.run(train)),
+            Arrival::Taken(taken) => taken,
         };
         let bytes = &mut self.buffer;
         let run = Run { from, bytes, segment, rest, is_memory: true, is_proven };

@@ -15,7 +15,6 @@ use crate::seal::{PROOF_BYTES, RingEnd, RingName, SealKey};
 const NONCE_AT: usize = 24;
 const WRITER_AT: usize = 26;
 const READER_AT: usize = 28;
-const WORD_BYTES: usize = size_of::<u64>();
 
 /// The key of the device, and the queue pair whose rings it vouches for.
 #[derive(Debug, Clone)]
@@ -77,17 +76,19 @@ impl ReaderProof {
 
 /// Relaxed, because the reader's state is stored behind them and loaded before them.
 fn put(words: &[AtomicU64], at: usize, bytes: [u8; PROOF_BYTES]) {
-    for (word, bytes) in words[at..].iter().zip(bytes.as_chunks::<WORD_BYTES>().0) {
-        word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
-    }
+    let [first, second] = halves(u128::from_ne_bytes(bytes));
+    words[at].store(first, Ordering::Relaxed);
+    words[at + 1].store(second, Ordering::Relaxed);
 }
 
 fn get(words: &[AtomicU64], at: usize) -> [u8; PROOF_BYTES] {
-    let mut bytes = [0; PROOF_BYTES];
-    for (word, bytes) in words[at..].iter().zip(bytes.as_chunks_mut::<WORD_BYTES>().0) {
-        *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
-    }
-    bytes
+    let [first, second] = [at, at + 1].map(|at| u128::from(words[at].load(Ordering::Relaxed)));
+    (first | second << 64).to_ne_bytes()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
+const fn halves(both: u128) -> [u64; 2] {
+    [both as u64, (both >> 64) as u64]
 }
 
 /// Takes as long wherever the first difference is, so that nobody finds a proof byte by byte.

@@ -18,12 +18,12 @@ const RETRY_NS: u64 = 50_000;
 /// Copies, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    held: VecDeque<Held>,
+    held: VecDeque<BlockedDatagram>,
     next_try: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct BlockedDatagram {
     to: SocketAddrV4,
     via: Via,
     bytes: Vec<u8>,
@@ -48,7 +48,7 @@ impl Waiting {
     #[cold]
     pub(super) fn keep(&mut self, now: Instant, batch: &Batch, packet: &Packet) -> bool {
         let Some(bytes) = batch.copy(packet) else { return false };
-        self.held.push_back(Held { to: packet.to, via: packet.via, bytes });
+        self.held.push_back(BlockedDatagram { to: packet.to, via: packet.via, bytes });
         self.next_try = Some(now.plus_ns(RETRY_NS));
         true
     }
@@ -65,7 +65,7 @@ impl Waiting {
         let mut total = Sent::default();
         for held in Vec::from(self.held).chunks(MAX_PACKETS) {
             let mut batch = Batch::new(&Framing::Done, HEAD_BYTES, 0);
-            for Held { to, via, bytes } in held {
+            for BlockedDatagram { to, via, bytes } in held {
                 let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
                 let rest = Piece { addr: rest.as_ptr() as usize as u64, len: rest.len() };
                 let pushed = batch.push(&mut Framing::Done, *to, *via, head, [rest].into_iter());

@@ -16,13 +16,13 @@ const HOST: u64 = 1;
 const QPN: u16 = 2;
 
 /// The engine of the queue pair that reads the rings.
-pub(super) struct Far {
+pub(super) struct FarEngine {
     engine: Endpoint,
     now: Instant,
     memory: Vec<u8>,
 }
 
-impl Far {
+impl FarEngine {
     pub(super) fn new() -> Self {
         let engine = Endpoint::new(Config::socket(), QPN, Seed::from_u64(1));
         Self { engine, now: Instant::from_ns(1_000_000_000), memory: Vec::new() }
