@@ -17,7 +17,8 @@ impl Compared {
     fn new(
         wire: Wire,
         what: &'static str,
-        (ours, unit): (Quantity, &'static str),
+        ours: Quantity,
+        unit: &'static str,
         (reference, name): Reference,
         wanted: Bound,
     ) -> Self {
@@ -86,7 +87,7 @@ fn over_default() -> Vec<Compared> {
     let wire = Wire::Auto;
     let on = Provider::Efa(wire);
     let row =
-        |what, unit, ours, beside, wanted| Compared::new(wire, what, (ours, unit), beside, wanted);
+        |what, unit, ours, beside, wanted| Compared::new(wire, what, ours, unit, beside, wanted);
     let mpi_lat = (Q::MpiLatency(Provider::Tcp), TCP);
     let mpi_bw = (Q::MpiGoodput(Provider::Tcp), TCP);
     let ring = (Q::RingGoodput, RING);
@@ -115,7 +116,7 @@ fn over_udp() -> Vec<Compared> {
     let wire = Wire::Udp;
     let gso = (Q::UdpGoodput, GSO);
     let row =
-        |what, unit, ours, beside, wanted| Compared::new(wire, what, (ours, unit), beside, wanted);
+        |what, unit, ours, beside, wanted| Compared::new(wire, what, ours, unit, beside, wanted);
     vec![
         row(SEND_LAT, "us", Q::SendLatency(wire), UDP_PING, RatioAtMost(1.35)).aim(1.2),
         row(FI_PINGPONG, "us", Q::FiPingPong(Provider::Efa(wire)), FI_TCP, RatioAtMost(1.0)),

@@ -34,8 +34,10 @@ pub struct Facts {
     /// Longest READ or WRITE in bytes; 0 where the device has none. Known of EFA devices only,
     /// `None` elsewhere.
     pub max_rdma_bytes: Option<usize>,
-    /// PCI vendor and part.
-    pub vendor: (u32, u32),
+    /// PCI vendor.
+    pub vendor_id: u32,
+    /// PCI part of that vendor.
+    pub part_id: u32,
 }
 
 impl Facts {
@@ -188,7 +190,8 @@ impl Inner {
             max_connection_reads: usize::try_from(attr.max_qp_rd_atom).unwrap_or(0),
             has_atomics: attr.atomic_cap != IBV_ATOMIC_NONE,
             max_rdma_bytes: is_efa.then_some(efa.max_rdma_size as usize),
-            vendor: (attr.vendor_id, attr.vendor_part_id),
+            vendor_id: attr.vendor_id,
+            part_id: attr.vendor_part_id,
         };
         let inline_bytes = is_efa.then(|| u32::from(efa.inline_buf_size));
         let this = Self { context, facts, port, gid, inline_bytes };
@@ -233,7 +236,8 @@ mod tests {
             max_connection_reads: 0,
             has_atomics: false,
             max_rdma_bytes: Some(1 << 30),
-            vendor: (0x1d0f, 0xefa1),
+            vendor_id: 0x1d0f,
+            part_id: 0xefa1,
         };
         assert_eq!(efa.longest_bytes(Transport::Srd, false), 8760);
         assert_eq!(efa.longest_bytes(Transport::Srd, true), 1 << 30);

@@ -112,7 +112,7 @@ impl Backend for Verbs {
     fn describe(prepared: &PreparedVerbs) -> FabricRecord {
         let PreparedVerbs { prepared, transport, .. } = prepared;
         let facts = prepared.facts();
-        let (vendor, part) = facts.vendor;
+        let (vendor, part) = (facts.vendor_id, facts.part_id);
         let (mtu, inline) = (facts.mtu_bytes, prepared.inline_bytes());
         let text = format!(
             "device {}, vendor {vendor:#06x} part {part:#06x}\ntransport {}\nlongest message {} B, \

@@ -37,7 +37,8 @@ struct Path {
 impl QueuePair {
     /// What it did since it said `before`, if it was there.
     pub(super) fn between(
-        (pid, device): (u32, &str),
+        pid: u32,
+        device: &str,
         before: Option<&QueuePairGauge>,
         now: &QueuePairGauge,
         interval: Duration,
@@ -211,7 +212,7 @@ mod tests {
         let (before, now) =
             (gauge(7, 1_000, &[100, 100, 0]), gauge(7, 251_001_000, &[400, 200, 0]));
         let interval = Duration::from_secs(2);
-        let seen = QueuePair::between((1, "rdmap0s6"), Some(&before), &now, interval);
+        let seen = QueuePair::between(1, "rdmap0s6", Some(&before), &now, interval);
         let json = seen.to_json();
         assert_eq!(json["queue_pair"], "rdmap0s6:7");
         assert!((json["sent_gbit_per_s"].as_f64().unwrap() - 1.004).abs() < 1e-9, "{json}");
@@ -232,7 +233,7 @@ mod tests {
         let now = gauge(16_777_215, u64::MAX, &[u64::from(u32::MAX); 16]);
         let interval = Duration::from_secs(1);
         let all: Vec<QueuePair> = (0..3)
-            .map(|pid| QueuePair::between((pid + 4_000_000, "rdmap0s6"), None, &now, interval))
+            .map(|pid| QueuePair::between(pid + 4_000_000, "rdmap0s6", None, &now, interval))
             .collect();
         let mut history = History::default();
         let looks: Vec<_> = all

@@ -41,7 +41,7 @@ impl Seen {
         let of = |now: &QueuePairGauge| {
             let old = old.into_iter().flat_map(|old| &old.counters.queue_pairs);
             let old = { old }.find(|old| (old.qpn, old.kind) == (now.qpn, now.kind));
-            QueuePair::between((process.pid, &process.device), old, now, interval)
+            QueuePair::between(process.pid, &process.device, old, now, interval)
         };
         process.queue_pairs.iter().map(of).collect()
     }

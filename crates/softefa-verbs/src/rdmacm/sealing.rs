@@ -64,7 +64,8 @@ impl Seals {
 /// The answer to what came `from` somewhere `to` here and could not be opened, unless its sender
 /// would not know what to do with one. It is shorter than what it answers.
 pub(super) fn notice_about(
-    (from, to): (SocketAddrV4, SocketAddrV4),
+    from: SocketAddrV4,
+    to: SocketAddrV4,
     came: &[u8],
 ) -> Option<[u8; NOTICE_BYTES]> {
     Envelope::parse(came)?;
@@ -114,12 +115,12 @@ mod tests {
     fn a_notice_is_believed_about_what_was_sent() {
         let mut a = Seals::new(&key(1), A, 5);
         let sealed = a.seal(B, &[7; 280]).unwrap();
-        let raw = notice_about((A, B), &sealed).unwrap();
+        let raw = notice_about(A, B, &sealed).unwrap();
         let notice = Notice::parse(&raw).unwrap();
         assert!(a.is_refused_by(&notice, B) && a.has_sent(&sealed, B));
         assert!(!a.is_refused_by(&notice, A) && !a.has_sent(&sealed, A));
         assert!(!Seals::new(&key(1), A, 6).is_refused_by(&notice, B), "another session");
-        assert_eq!(notice_about((B, A), &sealed), None, "nobody else is told by way of us");
-        assert_eq!(notice_about((A, B), &[0x10; 280]), None, "not sealed");
+        assert_eq!(notice_about(B, A, &sealed), None, "nobody else is told by way of us");
+        assert_eq!(notice_about(A, B, &[0x10; 280]), None, "not sealed");
     }
 }

@@ -49,7 +49,7 @@ pub(super) struct Unopened {
 
 impl Datagram {
     /// What came `from` somewhere, with the first bytes of it.
-    fn new((from, to): (SocketAddrV4, SocketAddrV4), is_checked: bool, came: &[u8]) -> Self {
+    fn new(from: SocketAddrV4, to: SocketAddrV4, is_checked: bool, came: &[u8]) -> Self {
         let (mut bytes, len) = ([0; ROOM], came.len().min(ROOM));
         bytes[..len].copy_from_slice(&came[..len]);
         Self { from, to, reply_to: from, is_checked, bytes, len, opened: None }
@@ -88,7 +88,7 @@ impl Datagram {
 
     /// What to tell its sender when it did not open.
     pub(super) fn notice_about(&self) -> Option<[u8; softefa::seal::NOTICE_BYTES]> {
-        notice_about((self.from, self.to), self.bytes())
+        notice_about(self.from, self.to, self.bytes())
     }
 }
 
@@ -247,7 +247,7 @@ impl Socket {
     /// nothing.
     fn datagram(&self, from: SocketAddrV4, came: &[u8]) -> Datagram {
         let Some((port, seat)) = &self.gateway else {
-            let mut datagram = Datagram::new((from, self.local), false, came);
+            let mut datagram = Datagram::new(from, self.local, false, came);
             datagram.opened = self.open(from, datagram.bytes());
             return datagram;
         };
@@ -256,9 +256,9 @@ impl Socket {
             Some((sender, packet)) => {
                 // Where every adapter of the network receives, not where this one sends from.
                 let reply_to = SocketAddrV4::new(*sender.ip(), *port);
-                Datagram { reply_to, ..Datagram::new((sender, self.local), true, packet) }
+                Datagram { reply_to, ..Datagram::new(sender, self.local, true, packet) }
             }
-            None => Datagram::new((from, self.local), false, &[]),
+            None => Datagram::new(from, self.local, false, &[]),
         }
     }
 
@@ -448,7 +448,7 @@ mod tests {
         let is_sealed = |envelope: Envelope, len: usize| {
             let mut bytes = vec![0; len];
             bytes[..envelope.emit().len()].copy_from_slice(&envelope.emit());
-            Datagram::new((from, to), false, &bytes).packet().is_err()
+            Datagram::new(from, to, false, &bytes).packet().is_err()
         };
         assert!(is_sealed(envelope, 320));
         assert!(!is_sealed(envelope, 319));
