@@ -21,6 +21,20 @@ const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 #[derive(Deserialize)]
 struct Rules {
     licenses: Licences,
+    bans: Bans,
+}
+
+#[derive(Deserialize)]
+struct Bans {
+    skip: Vec<Skip>,
+}
+
+/// A version of a crate that may be there beside another one.
+#[derive(Deserialize)]
+struct Skip {
+    /// `NAME@VERSION`.
+    #[serde(rename = "crate")]
+    version_of: String,
 }
 
 #[derive(Deserialize)]
@@ -84,7 +98,7 @@ pub(crate) fn check(root: &Path, texts: Option<&Path>) -> Result<()> {
         fs::read_to_string(&rules).with_context(|| format!("cannot read {}", rules.display()))?;
     let rules: Rules = toml::from_str(&rules).context("deny.toml")?;
     let metadata = metadata(root)?;
-    let findings = findings(&metadata, &rules.licenses.allow);
+    let findings = findings(&metadata, &rules);
     for finding in &findings {
         eprintln!("{finding}");
     }
@@ -115,12 +129,16 @@ fn metadata(root: &Path) -> Result<Metadata> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-fn findings(metadata: &Metadata, allowed: &[String]) -> Vec<String> {
+fn findings(metadata: &Metadata, rules: &Rules) -> Vec<String> {
+    let allowed = &rules.licenses.allow;
     let mut findings = Vec::new();
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in metadata.packages.iter().filter(|package| !package.is_ours()) {
         let Package { name, version, .. } = package;
-        versions.entry(name).or_default().push(version);
+        let own = format!("{name}@{version}");
+        if !rules.bans.skip.iter().any(|skip| skip.version_of == own) {
+            versions.entry(name).or_default().push(version);
+        }
         let licence = package.license.as_deref().unwrap_or_default();
         match expression::permits(licence, allowed) {
             Ok(true) => {}
@@ -237,10 +255,18 @@ mod tests {
         .unwrap()
     }
 
+    fn rules(skipped: &[&str]) -> Rules {
+        let skip = |own: &&str| Skip { version_of: (*own).to_owned() };
+        Rules {
+            licenses: Licences { allow: vec!["MIT".to_owned()] },
+            bans: Bans { skip: skipped.iter().map(skip).collect() },
+        }
+    }
+
     fn found(licence: &str, source: &str) -> Vec<String> {
         let mut graph = graph(licence, source, "2");
         graph.packages.truncate(2);
-        findings(&graph, &["MIT".to_owned()])
+        findings(&graph, &rules(&[]))
     }
 
     #[test]
@@ -257,8 +283,10 @@ mod tests {
 
     #[test]
     fn two_versions_of_a_crate_are_found() {
-        let found = findings(&graph("MIT", REGISTRY, "2"), &["MIT".to_owned()]);
+        let graph = graph("MIT", REGISTRY, "2");
+        let found = findings(&graph, &rules(&["a@3", "b@1"]));
         assert!(found[0].contains("a is there more than once: 1, 2"), "{found:?}");
+        assert!(findings(&graph, &rules(&["a@1"])).is_empty(), "deny.toml says why");
     }
 
     #[test]
