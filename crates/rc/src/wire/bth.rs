@@ -57,7 +57,7 @@ impl Bth {
     ///
     /// # Errors
     /// [`DropReason::Short`], [`DropReason::Version`] or [`DropReason::Opcode`].
-    #[inline]
+    #[inline(always)] // Who wants its length only skips most of it: 2 % of a short message.
     pub fn parse(bytes: &[u8]) -> Result<Self, DropReason> {
         let b: &[u8; Self::LEN] = bytes.first_chunk().ok_or(DropReason::Short)?;
         if b[1] & 0x0F != 0 {
