@@ -1,4 +1,7 @@
-"""What was seen in terminals as an animated SVG: without scripts, light and dark, and still for who prefers that."""
+"""What was seen in terminals as an animated SVG without scripts, light and dark.
+
+It is a still picture for those who prefer that, and where nothing is animated.
+"""
 
 from xml.sax.saxutils import escape
 
@@ -13,9 +16,9 @@ STYLE = """\
 text{font:%dpx ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:var(--ink);white-space:pre}
 .title{fill:var(--soft)}.typed{fill:var(--mark);font-weight:600}
 .ground{fill:var(--ground);stroke:var(--rule)}.between{stroke:var(--rule)}
-.m{opacity:0;animation:%.2fs step-end infinite}
-@media (prefers-reduced-motion:reduce){.m{animation:none}.still{opacity:1}}
-@media print{.m{animation:none}.still{opacity:1}}
+.m{opacity:0;animation:%.2fs step-end infinite}.still{opacity:1}
+@media (prefers-reduced-motion:reduce){.m{animation:none}}
+@media print{.m{animation:none}}
 """
 
 
