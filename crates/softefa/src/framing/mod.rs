@@ -15,7 +15,7 @@ use crate::memory::Piece;
 use crate::seal::{ENVELOPE_BYTES, OVERHEAD_BYTES, Refusal};
 
 pub(crate) use packets::Packets;
-pub(crate) use sealed::Sealed;
+pub(crate) use sealed::{Sealed, is_enveloped};
 
 /// What stands in front of the bytes of an RDMA message.
 pub(crate) const RDMA_BLOCK_BYTES: usize = 24;

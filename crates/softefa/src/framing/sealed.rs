@@ -128,7 +128,7 @@ impl Sealed {
 }
 
 /// The datagram is sealed.
-pub(super) fn is_enveloped(head: &[u8]) -> bool {
+pub(crate) fn is_enveloped(head: &[u8]) -> bool {
     Envelope::parse(head).is_some()
 }
 

@@ -7,6 +7,7 @@ use super::batch::Packet;
 use super::paths::PathSockets;
 use super::{Batch, Run};
 use crate::capture::{Capture, Fate, Protocol, Record};
+use crate::framing::is_enveloped;
 use crate::host;
 use crate::memory::Piece;
 
@@ -70,7 +71,10 @@ impl Tap {
     #[cold]
     pub(super) fn received(&self, run: &Run<'_>) {
         let time_ns = host::epoch_ns();
-        for datagram in run.bytes.chunks(run.segment) {
+        // Who captures may not have the key. Packets that were on their way in memory when the
+        // capture began are not sealed, and not shown.
+        let is_shown = |datagram: &&[u8]| !run.is_proven || is_enveloped(datagram);
+        for datagram in run.bytes.chunks(run.segment).filter(is_shown) {
             let (to, len) = (self.local, datagram.len());
             let head = self.head(time_ns, Fate::Received, run.from, to, len);
             self.capture.record(&head, |max, bytes| {

@@ -52,6 +52,8 @@ pub(super) struct Inbox {
     /// Runs that it has given in this turn.
     turn_runs: u32,
     is_asleep: bool,
+    /// Somebody captures what comes, and all writers are told.
+    is_captured: bool,
     next_look: Instant,
 }
 
@@ -71,7 +73,8 @@ impl Inbox {
     /// For a queue pair whose device has this key, if any.
     pub(super) fn new(key: Option<RingKey>) -> Self {
         let (rings, next_look) = (Vec::new(), Instant::ZERO);
-        Self { rings, key, next: 0, turn_runs: 0, is_asleep: false, next_look }
+        let (is_asleep, is_captured) = (false, false);
+        Self { rings, key, next: 0, turn_runs: 0, is_asleep, is_captured, next_look }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -90,9 +93,21 @@ impl Inbox {
         }
         let Ok(segment) = Segment::open(file) else { return };
         let is_proven = self.key.as_ref().is_some_and(|key| key.accept(&segment, from));
+        Reader::say_captured(segment.words(), self.is_captured);
         Reader::say(segment.words(), self.state());
         let (reader, lent, used_at, is_over) = (Reader::default(), None, now, false);
         self.rings.push(In { from, segment, is_proven, reader, lent, used_at, is_over });
+    }
+
+    /// Tells all writers whether somebody captures what comes.
+    #[inline]
+    pub(super) fn set_captured(&mut self, is_captured: bool) {
+        if self.is_captured != is_captured {
+            self.is_captured = is_captured;
+            for ring in &self.rings {
+                Reader::say_captured(ring.segment.words(), is_captured);
+            }
+        }
     }
 
     /// `from` writes a ring that is read, and has not closed it.

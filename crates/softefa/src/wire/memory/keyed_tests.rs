@@ -80,3 +80,15 @@ fn only_what_passes_through_memory_is_not_sealed() {
         assert_eq!(bytes.windows(100).any(|some| some == &payload[..100]), is_clear, "{via:?}");
     }
 }
+
+/// Who captures may not have the key.
+#[test]
+fn who_is_captured_is_sent_what_is_sealed() {
+    let key = key(1);
+    let (mut a, mut b, to) = linked_with([Some(&key); 2]);
+    b.inbox.set_captured(true);
+    assert_eq!(a.ring_room_bytes(to, Via::Path(0)), 0);
+    assert_eq!(a.ring_room_bytes(to, Via::Stream(0)), 0);
+    b.inbox.set_captured(false);
+    assert!(a.ring_room_bytes(to, Via::Path(0)) > 1 << 20);
+}

@@ -172,7 +172,8 @@ impl MemoryWire {
                     let is_unsealed = self.has_key && matches!(packet.via, Via::Memory(_));
                     sent.unsealed_pkts += u64::from(is_unsealed);
                     sent.bytes += packet.len as u64;
-                    if let Some(time_ns) = captured_at {
+                    // Only what is sealed is shown: a capture may have just begun.
+                    if let Some(time_ns) = captured_at.filter(|_| !is_unsealed) {
                         self.tap.sent(time_ns, std::slice::from_ref(packet), pieces);
                     }
                 }
@@ -255,7 +256,9 @@ impl MemoryWire {
     #[inline]
     fn take(&mut self, now: Instant) -> Option<Taken> {
         // A capture records them whole.
-        let headers = (!self.tap.is_on()).then(|| self.udp.layout());
+        let is_captured = self.tap.is_on();
+        self.inbox.set_captured(is_captured);
+        let headers = (!is_captured).then(|| self.udp.layout());
         self.inbox.take(now, headers, &mut self.buffer)
     }
 

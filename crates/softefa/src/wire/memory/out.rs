@@ -86,7 +86,8 @@ impl Out {
         };
         let is_trusted =
             self.proof == ReaderProof::NotAsked || (is_read && self.proof.is_given(&self.segment));
-        if is_read && is_trusted { self.writer.room_bytes(words) } else { 0 }
+        let is_possible = is_read && is_trusted && !Writer::is_captured(words);
+        if is_possible { self.writer.room_bytes(words) } else { 0 }
     }
 
     /// What was published may not be seen before somebody says so.

@@ -22,6 +22,8 @@ pub(super) const LINE_BYTES: usize = LINE_WORDS * 8;
 pub(super) const FREED_AT: usize = 0;
 const READER_AT: usize = LINE_WORDS;
 const WRITER_AT: usize = 2 * LINE_WORDS;
+/// Beside the proofs of both ends (SRD-12.9).
+const CAPTURED_AT: usize = 4 * LINE_WORDS - 2;
 /// Words before the first line.
 const HEAD_WORDS: usize = 4 * LINE_WORDS;
 
@@ -175,6 +177,12 @@ impl Writer {
         }
     }
 
+    /// Somebody captures what the reader gets.
+    #[inline]
+    pub(super) fn is_captured(words: &[AtomicU64]) -> bool {
+        words[CAPTURED_AT].load(Ordering::Relaxed) != 0
+    }
+
     /// The reader has taken all; if not, how much it has.
     pub(super) fn is_drained(&self, words: &[AtomicU64]) -> Result<(), u64> {
         let freed = words[FREED_AT].load(Ordering::Acquire);
@@ -265,6 +273,11 @@ impl Reader {
     pub(super) fn say(words: &[AtomicU64], state: ReaderState) {
         words[READER_AT].store(state as u64, Ordering::Release);
         fence(Ordering::SeqCst);
+    }
+
+    /// Says whether somebody captures what this side reads: packets are then to be as on a network.
+    pub(super) fn say_captured(words: &[AtomicU64], is_captured: bool) {
+        words[CAPTURED_AT].store(is_captured.into(), Ordering::Relaxed);
     }
 
     /// The writer will not publish anything more.
