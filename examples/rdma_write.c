@@ -122,6 +122,11 @@ static void show_memory(void)
 			exit(1);
 		}
 	printf("%u bytes came\n", written);
+	/* The writer has its completion when it disconnects. Who leaves earlier takes along the only
+	 * queue pair that can repeat a lost acknowledgement. */
+	struct rdma_cm_event *event;
+	check(rdma_get_cm_event(id->channel, &event) == 0, "rdma_get_cm_event");
+	rdma_ack_cm_event(event);
 	rdma_disconnect(id);
 	rdma_dereg_mr(told);
 	rdma_dereg_mr(mr);

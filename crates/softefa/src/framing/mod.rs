@@ -58,7 +58,7 @@ impl Layout {
     /// which carries datagrams that are not sealed, too.
     #[inline]
     pub(crate) fn lent_from(self, head: &[u8], is_proven: bool) -> Option<usize> {
-        let is_clear = is_proven && !sealed::is_enveloped(head);
+        let is_clear = is_proven && !is_enveloped(head);
         match self {
             Self::Srd => crc::covered_len(head),
             Self::Roce => packets::covered_len(head),
