@@ -188,7 +188,8 @@ fn the_page_of_captures_shows_their_packets() {
         assert_eq!(sum("retransmit"), of_both("retrans_pkts"), "{options}: {counts:?}");
         assert_eq!(sum("fault"), of_both("fault_lost"), "{options}: {counts:?}");
         assert!(client.counter("fault_lost") > 0 && client.counter("retrans_pkts") > 0, "{client}");
-        // Losses may leave a path, the first one, too, without a packet whose answer tells its time.
+        // Losses may leave a path, the first one, too, without a packet whose answer tells its
+        // time.
         let paths = seen["paths"].as_array().unwrap();
         let answered = |path: &Value| path[5].as_str().unwrap().parse::<u64>().unwrap();
         assert!(paths[1..].iter().map(answered).sum::<u64>() > 0, "{seen}");
