@@ -259,7 +259,8 @@ impl Victims {
             (Traffic::Send | Traffic::Rc, Step::First) => self.slots[at][slot].step = Step::Idle,
             // It is free when it has arrived, which may have been before.
             (Traffic::Ud, Step::First) => self.slots[at][slot].step = Step::Left,
-            (Traffic::Ud, Step::Idle) => {}
+            // And the next one of the slot may have left since.
+            (Traffic::Ud, Step::Idle | Step::Left) => {}
             (Traffic::Rdma, Step::First) => {
                 self.check(at, seq, 1 - at, ARRIVALS + slot * SLOT_BYTES, len);
                 // What is read comes from where it was written, and is read into other memory.
