@@ -92,3 +92,17 @@ fn who_is_captured_is_sent_what_is_sealed() {
     b.inbox.set_captured(false);
     assert!(a.ring_room_bytes(to, Via::Path(0)) > 1 << 20);
 }
+
+/// In a batch for several peers a packet behind a repetition to the same peer was lost.
+#[test]
+fn what_is_not_sealed_is_not_lost_behind_a_repetition() {
+    let key = key(1);
+    let (mut a, mut b, to) = linked_with([Some(&key); 2]);
+    let mut batch = Batch::new(&Framing::Done, 100, 0);
+    for via in [Via::Kernel(0), Via::Memory(0)] {
+        batch.push(&mut Framing::Done, to, via, &[0; 40], std::iter::empty()).unwrap();
+    }
+    let sent = a.send(NOW, &mut batch);
+    assert_eq!((sent.pkts, sent.memory_pkts, sent.errors), (2, 1, 0));
+    assert!(b.receive(NOW).is_some());
+}

@@ -148,6 +148,10 @@ impl MemoryWire {
             // One that overtook those before it would cost a connection all of them.
             let is_behind = self.left.last().is_some_and(|left| left.to == packet.to);
             let put = match packet.via {
+                // What was not sealed may overtake: the kernel must not get it.
+                Via::Memory(_) if self.has_key => {
+                    self.outbox.put(now, packet.to, (packet.len, packet.via), own)
+                }
                 Via::Path(_) | Via::Stream(_) | Via::Memory(_) | Via::Patient(_) if is_behind => {
                     Put::NotHere
                 }
