@@ -157,14 +157,14 @@ impl Outcome {
         self.counters["counters"][name].as_u64().unwrap_or_default()
     }
 
-    /// A server of rping closes its channel when it was told of the disconnection, while its thread
-    /// may be about to ask for the next event. The kernel, too, refuses a descriptor that is closed
-    /// already, and then rping ends with -1 when all its work is done.
+    /// Both ends of rping close their channel when they were told of the disconnection, while a
+    /// thread of theirs may be about to ask for the next event. The kernel, too, refuses a
+    /// descriptor that is closed already, and then rping ends with -1 when all its work is done.
     fn is_race_of_rping(&self) -> bool {
         let said = format!("{}{}", self.stdout, self.stderr);
         self.code == 255
-            && self.line.contains("rping -s")
-            && said.contains("server DISCONNECT EVENT")
+            && self.line.contains("rping ")
+            && said.contains(" DISCONNECT EVENT")
             && said.contains("rdma_get_cm_event: Bad file descriptor")
     }
 

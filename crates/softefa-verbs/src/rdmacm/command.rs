@@ -7,6 +7,7 @@ use cm::ucma::{Call, Command};
 
 use super::channels::{self, Access};
 use super::manager::{self, Manager, State};
+use super::marks::CHANNELS;
 use super::user;
 use crate::errno::Errno;
 use crate::{event, panic};
@@ -37,20 +38,23 @@ enum Course {
 /// # Safety
 /// None but those of `event::sleep`; the memory is checked.
 pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: usize) -> isize {
+    // Before it may be closed.
+    let blocks = channels::blocks(fd);
     let mut slept_on = None;
     loop {
         let (mut is_patient, mut is_closed) = (false, false);
-        let written = panic::count(|| match obey(fd, bytes.addr() as u64, len, slept_on)? {
-            Course::Done(len) => Ok(len),
-            Course::Wait(channel) => {
-                (slept_on, is_patient) = (Some(channel), true);
-                Ok(0)
-            }
-            Course::Closed => {
-                is_closed = true;
-                Ok(0)
-            }
-        });
+        let written =
+            panic::count(|| match obey(fd, bytes.addr() as u64, len, blocks, slept_on)? {
+                Course::Done(len) => Ok(len),
+                Course::Wait(channel) => {
+                    (slept_on, is_patient) = (Some(channel), true);
+                    Ok(0)
+                }
+                Course::Closed => {
+                    is_closed = true;
+                    Ok(0)
+                }
+            });
         if is_closed {
             // SAFETY: nothing is to be dropped.
             unsafe { event::sleep_until_signal() };
@@ -68,8 +72,15 @@ pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, le
     }
 }
 
-/// Obeys the command at `at`; `slept_on` is the channel in which this call has waited before.
-fn obey(fd: c_int, at: u64, len: usize, slept_on: Option<ChannelId>) -> Result<Course, Errno> {
+/// Obeys the command at `at`. `blocks` says whether the call may wait for an event, and `slept_on`
+/// is the channel in which it has waited before.
+fn obey(
+    fd: c_int,
+    at: u64,
+    len: usize,
+    blocks: bool,
+    slept_on: Option<ChannelId>,
+) -> Result<Course, Errno> {
     let manager = manager::own().ok_or_else(channels::inherited)?;
     let len = len.min(WRITE_MAX);
     let bytes = command(at, len)?;
@@ -85,16 +96,27 @@ fn obey(fd: c_int, at: u64, len: usize, slept_on: Option<ChannelId>) -> Result<C
         }
         return Ok(Course::Closed);
     }
-    let access = found.ok_or_else(channels::inherited)?;
+    let call = Call::parse(&bytes);
+    let Some(access) = found else {
+        if CHANNELS.has(fd) {
+            return Err(channels::inherited());
+        }
+        // Closed since this call began. The kernel would have held the file by then.
+        return if blocks && call.is_ok_and(|call| asks_for_event(&call)) {
+            Ok(Course::Closed)
+        } else {
+            Err(Errno::EBADF)
+        };
+    };
     if !access.is_writable {
         return Err(Errno::EBADF);
     }
-    let call = Call::parse(&bytes)?;
+    let call = call?;
     let obeyed = state.obey(manager, access, &call, &bytes);
     state.quieten(access, &call.command, slept_on.is_some());
     drop(state);
     let reply = match obeyed {
-        Err(Errno::EAGAIN) if is_patient(&call, fd) => {
+        Err(Errno::EAGAIN) if blocks && asks_for_event(&call) => {
             return Ok(Course::Wait(access.channel));
         }
         obeyed => obeyed?,
@@ -122,9 +144,9 @@ fn command(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
     if user::copy_in(at, &mut bytes) { Ok(bytes) } else { Err(Errno::EFAULT) }
 }
 
-/// Whether the call waits for an event that is not there.
-fn is_patient(call: &Call, fd: c_int) -> bool {
-    matches!(call.command, Command::GetEvent(_)) && channels::blocks(fd)
+/// Whether the call may have to wait.
+fn asks_for_event(call: &Call) -> bool {
+    matches!(call.command, Command::GetEvent(_))
 }
 
 impl State {

@@ -367,6 +367,23 @@ static void handle(int flags)
 	CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
 }
 
+/*
+ * A descriptor that is closed while a thread is about to wait for its event: refused when it was closed before the
+ * call, a sleep that nothing ends after that.
+ */
+static void check_close_beside_calls(void)
+{
+	for (int round = 0; round < 300; round++) {
+		struct sleeper sleeper = {.fd = opened(0)};
+		pthread_t thread = begun(&sleeper);
+		void *end = NULL;
+		CHECK_EQ(close(sleeper.fd), 0);
+		CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &end) == 0);
+		if (end != PTHREAD_CANCELED)
+			CHECK_EQ(sleeper.result, EBADF);
+	}
+}
+
 static void check_sleep(void)
 {
 	/* An event wakes who waits for it. */
@@ -539,6 +556,7 @@ int main(void)
 	check_readiness();
 	check_duplicates();
 	check_sleep();
+	check_close_beside_calls();
 	check_children();
 	return 0;
 }
