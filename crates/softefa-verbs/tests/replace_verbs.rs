@@ -18,7 +18,7 @@ fn replacements() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
         let beside = library().parent().unwrap();
-        let status = Command::new(env!("CARGO"))
+        let status = nested_cargo::command()
             .args(["run", "--quiet", "--package", "xtask", "--", "replace-verbs"])
             .arg(beside)
             .current_dir(env!("CARGO_MANIFEST_DIR"))

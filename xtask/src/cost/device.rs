@@ -1,7 +1,6 @@
 //! What the adapter executes for a message, both ends together: an example of `softefa` sends them
 //! under callgrind, twice, and the difference of the two runs is divided by that of their messages.
 
-use std::env;
 use std::path::Path;
 use std::process::Command;
 
@@ -42,7 +41,7 @@ pub(crate) fn check(root: &Path, build: Build) -> Result<()> {
         Build::Release => (record("crates/softefa/instructions.txt"), Some("--release")),
         Build::Debug => (record("crates/softefa/instructions-debug.txt"), None),
     };
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = nested_cargo::command();
     cargo.args(["build", "--quiet", "--package", "softefa", "--example", EXAMPLE]);
     output(cargo.args(profile).current_dir(root), 0)?;
     let folder = if profile.is_some() { "release" } else { "debug" };

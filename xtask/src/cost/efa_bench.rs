@@ -2,7 +2,6 @@
 //! runs without a fabric under callgrind, twice, and the difference of the two runs is divided by
 //! that of their messages.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -67,7 +66,7 @@ pub(crate) fn check(root: &Path, build: Build) -> Result<()> {
 
 /// The program of the unit tests of `bench-engine`, of which one runs the loops.
 fn test_program(root: &Path, arguments: &[&str]) -> Result<PathBuf> {
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = nested_cargo::command();
     cargo.args(["test", "--quiet", "--no-run", "--message-format", "json"]).args(arguments);
     let said = output(cargo.current_dir(root), 0)?;
     let said = String::from_utf8_lossy(&said.stdout);

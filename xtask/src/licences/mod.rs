@@ -118,8 +118,7 @@ fn metadata(root: &Path) -> Result<Metadata> {
         .lines()
         .find_map(|line| line.strip_prefix("host: "))
         .context("rustc -vV names no host")?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = nested_cargo::command()
         .args(["metadata", "--locked", "--format-version", "1", "--filter-platform", host])
         .current_dir(root)
         .output()

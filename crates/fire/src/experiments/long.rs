@@ -100,7 +100,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn cargo(context: &Context) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = nested_cargo::command();
     command.args(["test", "--quiet"]);
     command.args(context.pick(None, Some("--release")));
     command

@@ -2,7 +2,6 @@
 //! endpoint does, between two processes, with the data checked.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::OnceLock;
 
 use serde_json::Value;
@@ -14,7 +13,7 @@ use crate::harness::{Directions, LIMIT, exclusive, is_long};
 fn peers() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let mut cargo = Command::new(env!("CARGO"));
+        let mut cargo = nested_cargo::command();
         cargo.args(["test", "--quiet", "--package", "fabric", "--test", "peers", "--no-run"]);
         let output = cargo.arg("--message-format=json").output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);

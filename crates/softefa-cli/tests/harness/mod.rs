@@ -32,7 +32,7 @@ pub(crate) fn softefa() -> &'static Path {
     PROGRAM.get_or_init(|| {
         build("softefa-verbs");
         let program = PathBuf::from(env!("CARGO_BIN_EXE_softefa"));
-        let mut cargo = Command::new(env!("CARGO"));
+        let mut cargo = nested_cargo::command();
         cargo.args(["run", "--quiet", "--package", "xtask", "--", "replace-verbs"]);
         cargo.arg(program.parent().unwrap());
         assert!(cargo.status().unwrap().success(), "the versioned libraries cannot be made");
@@ -60,7 +60,7 @@ pub(crate) fn netsim() -> &'static Path {
 
 /// Builds a package with the profile of the command under test, beside it.
 fn build(package: &str) {
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = nested_cargo::command();
     cargo.args(["build", "--quiet", "--package", package]);
     let program = Path::new(env!("CARGO_BIN_EXE_softefa"));
     if program.parent().is_some_and(|dir| dir.ends_with("release")) {

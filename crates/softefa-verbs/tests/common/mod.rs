@@ -31,7 +31,7 @@ pub(crate) fn library() -> &'static Path {
     LIBRARY.get_or_init(|| {
         let (profile, dir) =
             if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
-        let status = Command::new(env!("CARGO"))
+        let status = nested_cargo::command()
             .args(["build", "--quiet", "--package", "softefa-verbs", "--profile", profile])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status()
