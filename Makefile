@@ -127,6 +127,8 @@ packages-wheel: packages-build
 
 packages-test: ## Install the packages into fresh Debians 12 and 13 and a fresh Python, and use them; build with Debian 13's compiler, and twice for equal bytes; as root
 	@.ci/setup packages
+	@if command -v actionlint >/dev/null; then actionlint && echo "action: ok"; else echo "actionlint is not installed: the" \
+	    "action is NOT CHECKED (go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12)" >&2; fi
 	@packaging/test-wheel
 	@packaging/test-deb bookworm trixie
 	@packaging/test-source trixie

@@ -189,6 +189,12 @@ pub(crate) struct RunArgs {
     /// not on hardware. Also SOFTEFA_LINT=1.
     #[arg(long)]
     pub(crate) lint: bool,
+    /// Send each post at once.
+    ///
+    /// Otherwise posts of a program that polls may wait for its next poll, to leave together. Also
+    /// SOFTEFA_SEND_AT_ONCE=1.
+    #[arg(long)]
+    pub(crate) send_at_once: bool,
     /// Faults in time, from a file (TOML): each step has a time after the first device was opened
     /// and a fault, which takes the place of the one before (docs/FAULTS.md).
     #[arg(long, value_name = "FILE")]

@@ -43,6 +43,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let run = RunDir::create(&name, args.keep)?;
     config.strict |= args.strict;
     config.lint |= args.lint;
+    config.send_at_once |= args.send_at_once;
     config.local_key = (config.wire != WireChoice::Udp).then(|| run.local_key());
     config.capture_bytes = args.pcap.is_some().then_some(args.snaplen);
     let hw_counters = prepare(&mut config, &run)?;

@@ -129,6 +129,8 @@ pub struct Device {
     pub(crate) faults: FaultSpec,
     pub(crate) fault_control: FaultControl,
     pub(crate) is_strict: bool,
+    /// No post waits for a poll.
+    pub(crate) sends_at_once: bool,
     /// Present when memory of other processes of this user may be copied directly.
     pub(crate) local_key: Option<UserKey>,
     pub(crate) integrity: Integrity,
@@ -205,6 +207,7 @@ impl Device {
             faults: config.faults.clone(),
             fault_control,
             is_strict: config.strict,
+            sends_at_once: config.send_at_once,
             // Whoever asks for faults wants to see what the wire does.
             local_key: config.local_key.filter(|_| !config.faults.is_active()),
             integrity: config.integrity,

@@ -4,9 +4,11 @@ mod common;
 
 use std::collections::HashSet;
 
-use common::{Side, init, pair, poll_until, poll_until_counted, up, wait_for};
+use common::{Side, init, pair, poll_until, poll_until_counted, side_of, up, wait_for};
 use softefa::counters::Counter;
-use softefa::{CompletionOp, ModifyQp, PostError, Qp, QpKind, QpState, SendOp, Sge, Status};
+use softefa::{
+    CompletionOp, Config, ModifyQp, PostError, Qp, QpKind, QpState, SendOp, Sge, Status, WireChoice,
+};
 
 #[test]
 fn a_message_arrives_with_its_sender_and_immediate() {
@@ -310,8 +312,22 @@ fn a_post_behind_another_leaves_without_a_poll() {
 /// A program that keeps its queue full and polls all the time, as benchmarks do.
 #[test]
 fn a_stream_leaves_in_bursts() {
+    let (count, calls) = calls_of_a_stream(&Config::default());
+    assert!(calls < count / 2, "{calls} system calls for {count} messages");
+}
+
+/// The same, where no post may wait: the next one may be the last before the program stops polling.
+#[test]
+fn a_stream_leaves_post_by_post_where_all_are_sent_at_once() {
+    let (count, calls) = calls_of_a_stream(&Config { send_at_once: true, ..Config::default() });
+    assert!(calls >= count, "{calls} system calls for {count} messages");
+}
+
+/// Messages of a stream over UDP, and the system calls that its sender sends them with.
+fn calls_of_a_stream(config: &Config) -> (u64, u64) {
     const COUNT: u64 = 20_000;
-    let (a, b) = pair("");
+    let config = Config { wire: WireChoice::Udp, ..config.clone() };
+    let [a, b] = [(); 2].map(|()| side_of(QpKind::Srd, &config));
     let ah = a.ah(&b);
     let (mut posted, mut ended) = (0, 0);
     while ended < COUNT {
@@ -323,6 +339,5 @@ fn a_stream_leaves_in_bursts() {
         ended += a.cq.poll(16, |done| assert_eq!(done.status, Status::Ok)) as u64;
         b.cq.poll(16, |_| {});
     }
-    let calls = a.device.counters().get(Counter::TxSyscalls);
-    assert!(calls < COUNT / 2, "{calls} system calls for {COUNT} messages");
+    (COUNT, a.device.counters().get(Counter::TxSyscalls))
 }

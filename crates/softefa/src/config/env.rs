@@ -34,13 +34,15 @@ pub const ENV_CAPTURE: &str = "SOFTEFA_CAPTURE";
 pub const ENV_STRICT: &str = "SOFTEFA_STRICT";
 /// `1` to say what programs get wrong, `0` (or nothing) not to.
 pub const ENV_LINT: &str = "SOFTEFA_LINT";
+/// `1` to send each post at once, `0` (or nothing) to let some wait for the next poll.
+pub const ENV_SEND_AT_ONCE: &str = "SOFTEFA_SEND_AT_ONCE";
 /// Directory of the sysfs tree and the counters.
 pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
 /// The variables for users that the run has set, as `NAME=VALUE` with spaces between.
 pub const ENV_OF_RUN: &str = "SOFTEFA_OF_RUN";
 
 /// All of them: what a run does not set must not be left from another one.
-pub const ENV_ALL: [&str; 15] = [
+pub const ENV_ALL: [&str; 16] = [
     ENV_DEVICES,
     ENV_PROFILE,
     ENV_FAULT,
@@ -54,6 +56,7 @@ pub const ENV_ALL: [&str; 15] = [
     ENV_CAPTURE,
     ENV_STRICT,
     ENV_LINT,
+    ENV_SEND_AT_ONCE,
     ENV_RUN_DIR,
     ENV_OF_RUN,
 ];
@@ -61,8 +64,17 @@ pub const ENV_ALL: [&str; 15] = [
 /// Those that may be set for a run inside a run; their values have no spaces. What the run keeps
 /// for itself is not among them. The trace is for everything below (docs/TRACE.md), and so is the
 /// key: a run that is started inside a sealed one must not send in the clear unless it is told to.
-const FOR_USERS: [&str; 8] =
-    [ENV_DEVICES, ENV_PROFILE, ENV_FAULT, ENV_INTEGRITY, ENV_WIRE, ENV_PATHS, ENV_STRICT, ENV_LINT];
+const FOR_USERS: [&str; 9] = [
+    ENV_DEVICES,
+    ENV_PROFILE,
+    ENV_FAULT,
+    ENV_INTEGRITY,
+    ENV_WIRE,
+    ENV_PATHS,
+    ENV_STRICT,
+    ENV_LINT,
+    ENV_SEND_AT_ONCE,
+];
 
 impl Config {
     /// Reads the `SOFTEFA_*` variables; what is not set has its default.
@@ -102,6 +114,7 @@ impl Config {
             Some(value) => Err(ConfigError::Switch { name, value: value.to_owned() }),
         };
         (config.strict, config.lint) = (switch(ENV_STRICT)?, switch(ENV_LINT)?);
+        config.send_at_once = switch(ENV_SEND_AT_ONCE)?;
         config.local_key = text(ENV_LOCAL_KEY).map(|value| parse_key(&value)).transpose()?;
         config.key = value(ENV_KEY_FILE).map(|path| SealKey::read(Path::new(&path))).transpose()?;
         if let Some(target) = text(ENV_TRACE) {
@@ -154,7 +167,11 @@ impl Config {
         if self.paths > 0 {
             env.push((ENV_PATHS, self.paths.to_string().into()));
         }
-        let switches = [(ENV_STRICT, self.strict), (ENV_LINT, self.lint)];
+        let switches = [
+            (ENV_STRICT, self.strict),
+            (ENV_LINT, self.lint),
+            (ENV_SEND_AT_ONCE, self.send_at_once),
+        ];
         env.extend(
             switches.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| (*name, "1".into())),
         );
@@ -204,6 +221,7 @@ mod tests {
             paths: 3,
             strict: true,
             lint: true,
+            send_at_once: true,
             local_key: Some([7; 16]),
             key: Some(SealKey::read(key).unwrap()),
             trace: Some(TraceSpec::new("/dev/null", Some("loss")).unwrap()),

@@ -22,8 +22,8 @@ use trace::TraceSpec;
 pub use device::DeviceSpec;
 pub use env::{
     ENV_ALL, ENV_CAPTURE, ENV_DEVICES, ENV_FAULT, ENV_INTEGRITY, ENV_KEY_FILE, ENV_LINT,
-    ENV_LOCAL_KEY, ENV_OF_RUN, ENV_PATHS, ENV_PROFILE, ENV_RUN_DIR, ENV_STRICT, ENV_TRACE,
-    ENV_TRACE_EVENTS, ENV_WIRE,
+    ENV_LOCAL_KEY, ENV_OF_RUN, ENV_PATHS, ENV_PROFILE, ENV_RUN_DIR, ENV_SEND_AT_ONCE, ENV_STRICT,
+    ENV_TRACE, ENV_TRACE_EVENTS, ENV_WIRE,
 };
 pub use error::ConfigError;
 pub use integrity::Integrity;
@@ -60,6 +60,9 @@ pub struct Config {
     pub strict: bool,
     /// Say on standard error what programs get wrong (`Pitfall`).
     pub lint: bool,
+    /// Send each post at once, instead of letting those of a program that polls wait for its next
+    /// poll.
+    pub send_at_once: bool,
     /// Shared by the programs of this user on this machine: with it, RDMA between them copies
     /// memory directly where that is faster; `None` = everything goes over the wire.
     pub local_key: Option<UserKey>,
@@ -86,6 +89,7 @@ impl Default for Config {
             paths: 0,
             strict: false,
             lint: false,
+            send_at_once: false,
             local_key: None,
             key: None,
             trace: None,

@@ -3,7 +3,9 @@
 //! A program that polls soon after posting loses nothing by waiting: the poll sends what was posted
 //! in one burst. One that computes instead must not wait for the service thread's next look, 2 ms
 //! later. Nobody else can look in between (both processors may be busy), so the past decides: posts
-//! of a program that polled late go out at once until it has polled soon some times in a row.
+//! of a program that polled late go out at once until it has polled soon some times in a row. So
+//! the first post after a change of habit may wait those 2 ms. A device that sends at once lets
+//! none wait.
 
 use srd::Instant;
 
@@ -17,6 +19,8 @@ const POST_NS: u64 = 1000;
 /// late ones as it takes to double that to the most.
 const TRUST_MIN: u32 = 4;
 const TRUST_MAX: u32 = 16;
+/// More turns than are counted.
+const NEVER: u32 = TRUST_MAX + 1;
 
 /// Whether posts of a queue pair may wait.
 #[derive(Debug)]
@@ -34,13 +38,13 @@ pub(super) struct Holding {
     needed: u32,
 }
 
-impl Default for Holding {
-    fn default() -> Self {
-        Self { since: None, posts: 0, is_slow: false, soon: 0, needed: TRUST_MIN }
-    }
-}
-
 impl Holding {
+    /// Nothing is known yet. With `sends_at_once` nothing ever will be.
+    pub(super) fn new(sends_at_once: bool) -> Self {
+        let needed = if sends_at_once { NEVER } else { TRUST_MIN };
+        Self { since: None, posts: 0, is_slow: false, soon: 0, needed }
+    }
+
     /// The program polls soon after it posts.
     #[inline]
     pub(super) fn may_wait(&self) -> bool {
@@ -82,7 +86,7 @@ impl Holding {
         let is_soon = !std::mem::take(&mut self.is_slow) && self.is_soon(now, taken);
         self.since = None;
         if is_polled && is_soon {
-            self.soon = (self.soon + 1).min(self.needed);
+            self.soon = (self.soon + 1).min(TRUST_MAX);
         } else {
             if self.may_wait() {
                 self.needed = (self.needed * 2).min(TRUST_MAX);
@@ -115,7 +119,7 @@ mod tests {
 
     #[test]
     fn posts_wait_only_for_those_who_poll_soon() {
-        let mut holding = Holding::default();
+        let mut holding = Holding::new(false);
         assert_eq!(polls_until_trusted(&mut holding), TRUST_MIN);
         post_and_turn(&mut holding, SOON_NS + 1, true, 1);
         assert!(!holding.may_wait(), "it polled late");
@@ -132,8 +136,17 @@ mod tests {
     }
 
     #[test]
+    fn no_post_waits_where_all_leave_at_once() {
+        let mut holding = Holding::new(true);
+        for _ in 0..100 {
+            post_and_turn(&mut holding, 5, true, 0);
+            assert!(!holding.may_wait());
+        }
+    }
+
+    #[test]
     fn posts_in_a_row_may_take_their_time_and_pauses_may_not() {
-        let mut holding = Holding::default();
+        let mut holding = Holding::new(false);
         let at = Instant::from_ns;
         for round in 0..u64::from(TRUST_MIN) {
             let start = round * 1_000_000;
@@ -142,7 +155,7 @@ mod tests {
         }
         assert!(holding.may_wait(), "it did nothing but posting");
         for pause_ns in [SOON_NS, SOON_NS + 1] {
-            let mut holding = Holding { soon: TRUST_MIN, ..Holding::default() };
+            let mut holding = Holding { soon: TRUST_MIN, ..Holding::new(false) };
             holding.note_sent(at(0), 0);
             holding.note_sent(at(pause_ns), 0);
             holding.note_turn(at(pause_ns + 1), true, 0);
@@ -152,7 +165,7 @@ mod tests {
 
     #[test]
     fn who_takes_completions_all_along_polls_soon() {
-        let mut holding = Holding::default();
+        let mut holding = Holding::new(false);
         polls_until_trusted(&mut holding);
         post_and_turn(&mut holding, 100 * SOON_NS, true, 100);
         assert!(holding.may_wait());

@@ -213,7 +213,7 @@ impl Shell {
             recvs_done: Vec::new(),
             unsent_messages: 0,
             unsent_bytes: 0,
-            holding: Holding::default(),
+            holding: Holding::new(device.sends_at_once),
             unpolled,
             send_owner,
             recv_owner,
