@@ -10,12 +10,12 @@ use report::Progress;
 use crate::affinity;
 use crate::host;
 use crate::interrupt;
+use crate::live::Live;
 use crate::looks::{Looks, Pair};
 use crate::measure::{Blocks, Until};
 use crate::ramp;
 use crate::session::{BenchSession, Coordinates};
 use crate::target::Target;
-use crate::timeline::Live;
 
 /// A benchmark as the user asked for it.
 #[derive(Debug, Clone)]

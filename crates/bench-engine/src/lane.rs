@@ -4,7 +4,7 @@
 //! counterpart on the other side does at the same time. The thread that owns the control connection
 //! only speaks for them: it sleeps while they measure.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -24,7 +24,8 @@ use crate::backend::{Backend, Lengths, Wants};
 use crate::bench::{Measured, latency};
 use crate::exchange::Signals;
 use crate::link::Link;
-use crate::timeline::{self, Course, Live, Recorder};
+use crate::live::Watcher;
+use crate::timeline::{Course, Recorder};
 use crate::workload::{Functions, Workload};
 
 /// Between two polls of a thread that has nothing to measure: its peer may need its progress.
@@ -73,8 +74,6 @@ pub(crate) enum Report {
     Begun,
     /// The measured window of a receiver is over.
     WindowClosed,
-    /// A part of the window is over, and somebody watches.
-    Part(timeline::Part),
     /// The course of the window.
     Course(Course),
     /// A point is done.
@@ -100,8 +99,8 @@ pub(crate) struct Port {
     pub(crate) flow: Flow,
     pub(crate) arrivals: Arrivals,
     pub(crate) seed: u64,
-    /// The interval at which somebody looks.
-    watched_every: Option<Duration>,
+    /// Somebody looks.
+    watcher: Option<Watcher>,
     /// What happens here belongs to the course of a point.
     has_course: bool,
     commands: Receiver<Command>,
@@ -117,7 +116,7 @@ impl Port {
     /// Counts what happens in the course of a point.
     pub(crate) fn recorder(&self, point: PointSpec) -> Recorder {
         if self.has_course {
-            Recorder::new(point, self.watched_every, self.reports.clone())
+            Recorder::new(point, self.watcher.clone(), self.reports.clone())
         } else {
             Recorder::idle()
         }
@@ -151,18 +150,8 @@ impl Port {
         // There is room, and the other end is here.
         let _ = to_self.send(command);
         let (endpoint, flow, arrivals, seed) = (job.endpoint, job.flow, job.arrivals, job.seed);
-        let (watched_every, has_course) = (None, true);
-        Self {
-            signals,
-            endpoint,
-            flow,
-            arrivals,
-            seed,
-            watched_every,
-            has_course,
-            commands,
-            reports,
-        }
+        let (watcher, has_course) = (None, true);
+        Self { signals, endpoint, flow, arrivals, seed, watcher, has_course, commands, reports }
     }
 
     fn wait(&self) -> Result<Command, String> {
@@ -209,8 +198,8 @@ pub(crate) struct Task {
     /// Number of the first endpoint among those of all threads.
     pub(crate) first_endpoint: u64,
     pub(crate) thread: usize,
-    /// The watcher.
-    pub(crate) live: Option<Live>,
+    /// Somebody looks.
+    pub(crate) watcher: Option<Watcher>,
 }
 
 /// Returns what a side of a workload has to open.
@@ -362,9 +351,6 @@ fn next_command<B: Backend>(
 pub(crate) struct Lane {
     commands: Option<Sender<Command>>,
     reports: Receiver<Report>,
-    live: Option<Live>,
-    /// Parts of this window that were told.
-    told: Cell<u32>,
     courses: RefCell<Vec<Course>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -375,14 +361,13 @@ impl Lane {
         let (to_main, reports) = channel();
         let (endpoint, flow) = (task.job.endpoint, task.job.flow);
         let (arrivals, seed) = (task.job.arrivals, task.job.seed ^ task.first_endpoint);
-        let live = task.live.clone();
         let mut port = Port {
             signals,
             endpoint,
             flow,
             arrivals,
             seed,
-            watched_every: live.as_ref().map(|live| live.every),
+            watcher: task.watcher.clone(),
             has_course: (Functions::of(task.job.benchmark).has_course)(task.thread),
             commands: from_main,
             reports: to_main,
@@ -395,8 +380,8 @@ impl Lane {
         };
         let thread = std::thread::Builder::new().name("measure".to_owned()).spawn(body);
         let thread = thread.map_err(|e| Failure::Check(format!("cannot start a thread: {e}")))?;
-        let (told, courses) = (Cell::new(0), RefCell::default());
-        Ok(Self { commands: Some(commands), reports, live, told, courses, thread: Some(thread) })
+        let courses = RefCell::default();
+        Ok(Self { commands: Some(commands), reports, courses, thread: Some(thread) })
     }
 
     /// The next report.
@@ -417,11 +402,6 @@ impl Lane {
     /// Keeps what a window's course is told by; answers any other report.
     fn keep(&self, report: Report) -> Option<Report> {
         match report {
-            Report::Part(part) => {
-                let number = self.told.replace(self.told.get() + 1);
-                self.live.iter().for_each(|live| live.tell(number, part));
-                None
-            }
             Report::Course(course) => {
                 self.courses.borrow_mut().push(course);
                 None
@@ -432,7 +412,6 @@ impl Lane {
 
     /// Returns what happened in the course of the last window.
     pub(crate) fn course(&self) -> Option<Course> {
-        self.told.set(0);
         self.courses.take().pop()
     }
 

@@ -1,7 +1,7 @@
 //! All measuring threads of one side of a session, and the steps they take together.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bench_record::failure::Failure;
 use bench_record::spec::{JobSpec, PointSpec};
@@ -10,8 +10,9 @@ use bench_record::{FabricRecord, Timeline};
 use crate::bench::Measured;
 use crate::exchange::{Control, Signals};
 use crate::lane::{self, Command, Lane, Opened, Report, Side, Task};
+use crate::live::{Live, Watched};
 use crate::numa;
-use crate::timeline::{self, Live};
+use crate::timeline;
 use crate::workload::Functions;
 
 /// All measuring threads of one side of a session. Dropping them ends them and waits for it, so
@@ -19,6 +20,7 @@ use crate::workload::Functions;
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
     signals: Signals,
+    watched: Option<Watched>,
 }
 
 impl Lanes {
@@ -36,13 +38,16 @@ impl Lanes {
     ) -> Result<(Self, FabricRecord), Failure> {
         let near = node.map(numa::cpus).transpose()?.unwrap_or_default();
         let cpus = numa::choose(node, cpus)?;
-        let mut this = Self { lanes: Vec::new(), signals };
+        let functions = Functions::of(job.benchmark);
+        let tell = (0..job.threads).filter(|thread| (functions.has_course)(*thread)).count();
+        let (watched, watcher) = live.map(|live| Watched::new(live, tell)).unzip();
+        let mut this = Self { lanes: Vec::new(), signals, watched };
         let peers: Vec<_> = job.peers().into_iter().zip(sources.iter().cloned()).collect();
         // Servers of one machine take other processors than the one before.
         let first_cpu = job.node.saturating_sub(1) * job.threads;
         for index in 0..job.threads {
             let cpu = |cpus: &[usize]| cpus[(first_cpu + index) % cpus.len()];
-            let wants = (Functions::of(job.benchmark).wants)(job, side, index);
+            let wants = (functions.wants)(job, side, index);
             lane::affordable(&wants)?;
             let task = Task {
                 job: Arc::clone(job),
@@ -52,7 +57,7 @@ impl Lanes {
                 peers: peers.clone(),
                 thread: index,
                 near: near.clone(),
-                live: live.cloned(),
+                watcher: watcher.clone(),
                 cpu: (!cpus.is_empty()).then(|| cpu(&cpus)),
             };
             this.lanes.push(Lane::start(task, this.signals.clone())?);
@@ -145,7 +150,7 @@ impl Lanes {
 
     fn expect(&self, doing: &str, first: usize, is_it: fn(&Report) -> bool) -> Result<(), Failure> {
         for lane in self.lanes.iter().skip(first) {
-            let report = lane.report()?;
+            let report = self.report(lane)?;
             if !is_it(&report) {
                 return Err(Failure::unexpected(doing, "another report", &report));
             }
@@ -153,8 +158,35 @@ impl Lanes {
         Ok(())
     }
 
+    /// The next report of a lane. Whoever watches is told what happens meanwhile.
+    fn report(&self, lane: &Lane) -> Result<Report, Failure> {
+        let Some(watched) = &self.watched else { return lane.report() };
+        loop {
+            let report = lane.report_within(watched.pause())?;
+            watched.say();
+            if let Some(report) = report {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// As [`Lanes::report`], if it comes within this time.
+    fn report_within(&self, lane: &Lane, time: Duration) -> Result<Option<Report>, Failure> {
+        let Some(watched) = &self.watched else { return lane.report_within(time) };
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let report = lane.report_within(left.min(watched.pause()))?;
+            watched.say();
+            if report.is_some() || left.is_zero() {
+                return Ok(report);
+            }
+        }
+    }
+
     /// Returns what happened in the course of the last point, in all lanes that tell.
     pub(crate) fn timeline(&self) -> Option<Timeline> {
+        self.watched.iter().for_each(Watched::close);
         let courses: Vec<_> = self.lanes.iter().filter_map(Lane::course).collect();
         timeline::together(&courses)
     }
@@ -171,7 +203,7 @@ impl Lanes {
 
     /// The result of each of the first `count` lanes.
     pub(crate) fn first_results(&self, count: usize) -> Result<Vec<Measured>, Failure> {
-        let result = |lane: &Lane| match lane.report()? {
+        let result = |lane: &Lane| match self.report(lane)? {
             Report::Measured(measured) => Ok(measured),
             other => Err(Failure::unexpected("measuring", "a result", &other)),
         };
@@ -193,7 +225,7 @@ impl Lanes {
         let mut results = Vec::with_capacity(self.lanes.len());
         for lane in self.lanes.iter().skip(first) {
             let report = loop {
-                match lane.report_within(every)? {
+                match self.report_within(lane, every)? {
                     Some(report) => break report,
                     None => waiting()?,
                 }

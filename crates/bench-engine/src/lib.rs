@@ -26,6 +26,7 @@ pub mod interrupt;
 mod lane;
 mod lanes;
 mod link;
+mod live;
 mod looks;
 pub mod measure;
 mod numa;

@@ -19,8 +19,8 @@ use crate::exchange::Message;
 use crate::group::Group;
 use crate::lane::{Command, Opened, Side};
 use crate::lanes::Lanes;
+use crate::live::Live;
 use crate::target::Target;
-use crate::timeline::Live;
 use crate::workload::{Calls, Functions, Workload};
 
 pub(crate) mod work;

@@ -1,15 +1,15 @@
 //! What happens in the course of a window: each measuring thread counts in parts of equal length,
-//! and tells the thread that waits for it when the window is over, or part by part where somebody
-//! watches. No thread wakes up for it.
+//! and tells the thread that waits for it when the window is over, and part by part where somebody
+//! watches ([`crate::live`]).
 
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use bench_record::Timeline;
 use bench_record::spec::{Limit, PointSpec};
-use report::Voice;
 
 use crate::lane::Report;
+use crate::live::Watcher;
 
 /// Parts of a window that nobody watches.
 const PARTS: u64 = 50;
@@ -20,19 +20,23 @@ const KEPT_MAX: usize = 10_000;
 /// Longer than any window.
 const NEVER: Duration = Duration::from_secs(1 << 32);
 
-/// The watcher, and how often there is something to see.
-#[derive(Debug, Clone)]
-pub(crate) struct Live {
-    pub(crate) every: Duration,
-    pub(crate) voice: Voice,
-}
-
 /// A part of a window at one thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) operations: u64,
     pub(crate) sum_ns: u64,
     pub(crate) longest_ns: u64,
+}
+
+impl Part {
+    /// The same part of two threads.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            operations: self.operations + other.operations,
+            sum_ns: self.sum_ns.saturating_add(other.sum_ns),
+            longest_ns: self.longest_ns.max(other.longest_ns),
+        }
+    }
 }
 
 /// All parts of a window at one thread.
@@ -50,15 +54,17 @@ pub(crate) struct Recorder {
     current: Part,
     /// The parts, with room for all that are kept.
     parts: Vec<Part>,
-    is_watched: bool,
+    watcher: Option<Watcher>,
     reports: Sender<Report>,
-    /// Parts of the window that are not over.
+    /// Parts of the window that are over, and those that are not.
+    over: u32,
     left: u128,
 }
 
 impl Recorder {
-    /// Begins the timeline of a point; `every`: how often somebody looks.
-    pub(crate) fn new(point: PointSpec, every: Option<Duration>, reports: Sender<Report>) -> Self {
+    /// Begins the timeline of a point, which `watcher` looks at.
+    pub(crate) fn new(point: PointSpec, watcher: Option<Watcher>, reports: Sender<Report>) -> Self {
+        let every = watcher.as_ref().map(|watcher| watcher.every);
         let (part, kept) = match (every, point.limit) {
             (Some(every), Limit::DurationMs(ms)) => {
                 let parts = Duration::from_millis(ms).as_nanos() / every.as_nanos().max(1);
@@ -77,15 +83,15 @@ impl Recorder {
             Limit::Iterations(_) => u128::MAX,
         };
         let parts = Vec::with_capacity(kept);
-        let (until, current, is_watched) = (None, Part::default(), every.is_some());
-        Self { part, until, current, left, parts, is_watched, reports }
+        let (until, current, over) = (None, Part::default(), 0);
+        Self { part, until, current, parts, watcher, reports, over, left }
     }
 
     /// Counts nothing.
     pub(crate) fn idle() -> Self {
         let (reports, _) = channel();
         let (until, current, parts) = (None, Part::default(), Vec::new());
-        Self { part: NEVER, until, current, left: 0, parts, is_watched: false, reports }
+        Self { part: NEVER, until, current, parts, watcher: None, reports, over: 0, left: 0 }
     }
 
     /// The window is open.
@@ -132,29 +138,12 @@ impl Recorder {
             if self.parts.len() < self.parts.capacity() {
                 self.parts.push(part);
             }
-            if self.is_watched {
-                let _ = self.reports.send(Report::Part(part));
+            if let Some(watcher) = &self.watcher {
+                watcher.tell(self.over, part);
             }
+            self.over += 1;
             self.until = until.checked_add(self.part);
         }
-    }
-}
-
-impl Live {
-    /// Tells the part of that number:
-    /// "[  2.00-  3.00 s]    103,422/s  mean 9.52 µs  longest 412 µs".
-    pub(crate) fn tell(&self, number: u32, part: Part) {
-        let (from, every) =
-            (self.every.as_secs_f64() * f64::from(number), self.every.as_secs_f64());
-        let rate = part.operations as f64 / every;
-        let mut line = format!("[{from:>7.2}-{:>7.2} s] {rate:>12.0}/s", from + every);
-        if part.longest_ns > 0 {
-            let us = |ns: f64| report::significant(ns / 1e3);
-            let mean_ns = part.sum_ns as f64 / part.operations.max(1) as f64;
-            line +=
-                &format!("   mean {} µs   longest {} µs", us(mean_ns), us(part.longest_ns as f64));
-        }
-        self.voice.say(&line);
     }
 }
 
@@ -164,11 +153,7 @@ pub(crate) fn together(courses: &[Course]) -> Option<Timeline> {
     let count = courses.iter().map(|own| own.parts.len()).min()?;
     let of = |index: usize| {
         let own = courses.iter().filter_map(|own| own.parts.get(index));
-        own.fold(Part::default(), |sum, part| Part {
-            operations: sum.operations + part.operations,
-            sum_ns: sum.sum_ns.saturating_add(part.sum_ns),
-            longest_ns: sum.longest_ns.max(part.longest_ns),
-        })
+        own.fold(Part::default(), |sum, part| sum.and(*part))
     };
     let parts: Vec<Part> = (0..count).map(of).collect();
     let is_timed = parts.iter().any(|part| part.longest_ns > 0);
@@ -191,6 +176,7 @@ mod tests {
     use bench_record::spec::Order;
 
     use super::*;
+    use crate::live::watcher;
 
     fn point(limit: Limit) -> PointSpec {
         PointSpec {
@@ -206,9 +192,9 @@ mod tests {
         }
     }
 
-    fn recorder(limit: Limit, every: Option<Duration>) -> (Recorder, Receiver<Report>) {
+    fn recorder(limit: Limit, watcher: Option<Watcher>) -> (Recorder, Receiver<Report>) {
         let (reports, from) = channel();
-        (Recorder::new(point(limit), every, reports), from)
+        (Recorder::new(point(limit), watcher, reports), from)
     }
 
     const fn ms(ms: u64) -> Duration {
@@ -218,14 +204,13 @@ mod tests {
     /// A clock may be read late.
     #[test]
     fn nothing_is_told_behind_the_window() {
-        let (mut recorder, reports) = recorder(Limit::DurationMs(500), Some(ms(100)));
+        let (watcher, parts) = watcher(ms(100));
+        let (mut recorder, reports) = recorder(Limit::DurationMs(500), Some(watcher));
         let start = Instant::now();
         recorder.open(start);
         recorder.note(start + ms(650), ms(1), 3);
         recorder.close(start + ms(900));
-        let told: Vec<Report> = reports.try_iter().collect();
-        let parts = told.iter().filter(|one| matches!(one, Report::Part(_))).count();
-        assert_eq!((parts, told.len()), (5, 6), "and the course");
+        assert_eq!((parts.try_iter().count(), reports.try_iter().count()), (5, 1));
     }
 
     #[test]
@@ -266,12 +251,14 @@ mod tests {
 
     #[test]
     fn who_watches_is_told_each_part_when_it_is_over() {
-        let (mut recorder, reports) = recorder(Limit::Iterations(5), Some(ms(100)));
+        let (watcher, parts) = watcher(ms(100));
+        let (mut recorder, _reports) = recorder(Limit::Iterations(5), Some(watcher));
         let start = Instant::now();
         recorder.open(start);
         recorder.note(start + ms(50), ms(1), 1);
-        assert!(reports.try_recv().is_err());
+        assert!(parts.try_recv().is_err());
         recorder.note(start + ms(150), ms(1), 1);
-        assert!(matches!(reports.try_recv(), Ok(Report::Part(Part { operations: 1, .. }))));
+        let (number, part) = parts.try_recv().expect("a part");
+        assert_eq!((number, part.operations), (0, 1));
     }
 }

@@ -337,6 +337,25 @@ fn who_watches_sees_each_part_of_a_window() {
     assert_eq!((timeline["part_ms"].as_f64(), operations.len()), (Some(100.0), lines.len()));
 }
 
+/// Once the parts of the first thread were told as if they were all.
+#[test]
+fn who_watches_sees_what_all_threads_do() {
+    let watched = ["local", "rpc", "--fabric", "tcp", "--keys", "100", "-d", "4", "--threads", "2"];
+    let manner = ["--watch", "0.1", "-t", "0.5", "-w", "0", "--blocks", "1", "--no-host-checks"];
+    let output = efa_bench(&[&watched[..], &manner, &["--json", "-"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let rates: Vec<u64> = said
+        .lines()
+        .filter(|line| line.starts_with("[   0."))
+        .filter_map(|line| line.split_whitespace().find_map(|word| word.strip_suffix("/s")))
+        .map(|rate| rate.parse().expect("a number"))
+        .collect();
+    let operations = points(&output)[0]["timeline"]["operations"].clone();
+    let operations: Vec<u64> = serde_json::from_value(operations).expect("parts");
+    assert_eq!(rates, operations.iter().map(|count| count * 10).collect::<Vec<_>>(), "{said}");
+}
+
 #[test]
 fn a_point_may_last_longer_than_the_silence_that_is_tolerated() {
     let manner = ["-t", "0.6", "-w", "0", "--blocks", "1", "--timeout", "0.5", "-d", "4"];
