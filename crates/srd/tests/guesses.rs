@@ -39,7 +39,7 @@ fn try_key(scene: &mut Scene, from: Address, qkey: u32, proof: u64) -> Result<()
     Ok(())
 }
 
-/// Tries a key and answers a challenge.
+/// Tries a key and answers a challenge, if there is one: they are limited, too (SRD-3.11).
 fn try_with_proof(scene: &mut Scene, from: Address, qkey: u32) -> Result<(), DropReason> {
     scene.victim.sends(scene.now);
     match try_key(scene, from, qkey, 0) {
@@ -47,7 +47,7 @@ fn try_with_proof(scene: &mut Scene, from: Address, qkey: u32) -> Result<(), Dro
         other => return other,
     }
     let sent = scene.victim.sends(scene.now);
-    let (to, datagram) = sent.first().expect("a challenge in each millisecond");
+    let Some((to, datagram)) = sent.first() else { return Err(DropReason::Unproven) };
     assert_eq!((*to, kind_of(datagram)), (from, Kind::Challenge));
     let cookie = datagram[datagram.len() - 8..].try_into().expect("eight bytes");
     try_key(scene, from, qkey, u64::from_be_bytes(cookie))
@@ -158,6 +158,23 @@ fn known_peers_get_in_beside_machines_that_guess() {
     scene.run_ms(100);
     assert_eq!(scene.sender.status_of(1), Some(Status::Ok), "whom we have sent to does not");
     assert_eq!(scene.victim.status_of(2), Some(Status::Ok));
+}
+
+/// SRD-3.11: an answer costs a system call, and who asks without end takes little of live traffic's
+/// time.
+#[test]
+fn who_asks_without_end_gets_few_challenges() {
+    let mut scene = Scene::new(Config::socket());
+    let mut challenges = 0;
+    for i in 0..200_000 {
+        let _ = try_key(&mut scene, invented(i), guess(i), 1);
+        let sent = scene.victim.sends(scene.now);
+        challenges += sent.iter().filter(|(_, sent)| kind_of(sent) == Kind::Challenge).count();
+        scene.now = scene.now.plus_ns(MS_NS / 50);
+    }
+    // At once, and in four seconds.
+    let most = 16_384 + 4000 * 4;
+    assert!((most * 9 / 10..=most).contains(&challenges), "{challenges} challenges, wanted {most}");
 }
 
 /// What goes on is not looked at again.

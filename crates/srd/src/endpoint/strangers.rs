@@ -12,18 +12,21 @@ use std::collections::VecDeque;
 /// How many answers of a kind there are.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
-    /// At once, and waiting to be sent.
-    burst: usize,
+    /// Given at once, where none was for a while.
+    burst: u64,
     /// Time in which one more is earned. An answer costs a system call: who asks without end must
     /// not take the time of live traffic.
     interval_ns: u64,
 }
 
+/// Answers of one kind that wait to be sent.
+const WAITING_MAX: usize = 256;
+
 /// RESETs end all that is in flight.
-const RESETS: Allowance = Allowance { burst: 16, interval_ns: 500_000 };
-const REFUSALS: Allowance = Allowance { burst: 256, interval_ns: 500_000 };
+const RESETS: Allowance = Allowance { burst: 16, interval_ns: 1_000_000 };
+const REFUSALS: Allowance = Allowance { burst: 256, interval_ns: 1_000_000 };
 /// A job of thousands that starts needs a challenge for each, also while others guess keys.
-const CHALLENGES: Allowance = Allowance { burst: 256, interval_ns: 4_000 };
+const CHALLENGES: Allowance = Allowance { burst: 16_384, interval_ns: 250_000 };
 
 #[derive(Clone, Copy, Debug)]
 enum Answer {
@@ -57,7 +60,7 @@ impl Queue {
         let Allowance { burst, interval_ns } = allowance;
         let start = self.full_at.max(now);
         let may =
-            self.entries.len() < burst && start.ns_since(now) <= (burst as u64 - 1) * interval_ns;
+            self.entries.len() < WAITING_MAX && start.ns_since(now) <= (burst - 1) * interval_ns;
         if may {
             self.full_at = start.plus_ns(interval_ns);
         }
