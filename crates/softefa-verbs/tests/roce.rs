@@ -88,6 +88,7 @@ fn mistakes_are_named_once_to_who_wants_to_know() {
         "ibv_modify_qp was refused: the address vector has no global routing header; set is_global",
         "min_rnr_timer = 0 means 655.36 ms",
         "timeout = 0 means for ever",
+        "sgid_index = 0 is RoCE v2 here, but often RoCE v1",
         "more sends in a row without IBV_SEND_SIGNALED than the 8 that its queue holds",
         "a message of 127.0.0.3 found no receive",
         "(vendor_err 10): the peer had no receive posted",

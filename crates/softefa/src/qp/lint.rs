@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::{ModifyQp, Qp};
 use crate::completion::Completion;
+use crate::config::Adapter;
 use crate::cq::Cq;
 use crate::lint::{Pitfall, lint};
 use crate::status::Status;
@@ -24,7 +25,10 @@ impl Qp {
 
     /// Attributes were set.
     pub(super) fn lint_change(&self, change: &ModifyQp) {
-        let ModifyQp { min_rnr_timer, timeout, retry_cnt, .. } = *change;
+        let ModifyQp { min_rnr_timer, timeout, retry_cnt, path, .. } = *change;
+        // The only index of an EFA device, here and on hardware.
+        let is_roce = self.pd.device().adapter() == Adapter::Roce;
+        let sgid_index = path.filter(|_| is_roce).map(|path| path.sgid_index);
         let attributes = [
             (
                 "min_rnr_timer",
@@ -33,6 +37,12 @@ impl Qp {
             ),
             ("timeout", timeout, "means for ever: a lost packet is never sent again; 14 is 67 ms"),
             ("retry_cnt", retry_cnt, "lets the first lost packet end the connection; 7 is usual"),
+            (
+                "sgid_index",
+                sgid_index,
+                "is RoCE v2 here, but often RoCE v1 or a link-local address on hardware: unless rdma_cm chose it, look for \
+                 the entry by its type and address with ibv_query_gid_table",
+            ),
         ];
         for (attribute, given, meaning) in attributes {
             if given == Some(0) {

@@ -10,6 +10,7 @@ use super::Qp;
 #[cfg(test)]
 use super::QpInner;
 use crate::AHN_UNKNOWN;
+use crate::async_event::AsyncEventKind;
 use crate::cq::Cq;
 use crate::ids::{DeviceId, PdId};
 use crate::progress::{Linger, Live, Served, Watch};
@@ -112,9 +113,12 @@ impl Live for Qp {
     }
 
     fn fail(&self) {
-        self.failed.store(true, Ordering::Release);
+        let is_first = !self.failed.swap(true, Ordering::AcqRel);
         let mut side = self.lock();
         side.fail();
+        if is_first {
+            side.shell_mut().report(AsyncEventKind::QpFatal);
+        }
         if !self.destroyed.load(Ordering::Acquire) {
             side.publish();
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::*;
+use crate::async_event::{AsyncEventKind, AsyncEvents, EventSource};
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::wire::{Batch, Run, Sent, Wire};
@@ -73,8 +74,13 @@ fn init(cq: &Arc<Cq>) -> QpInit {
 
 /// A queue pair with a completion queue of its own, ready to send.
 pub(super) fn queue_pair(pd: &Arc<Pd>) -> (Arc<Qp>, Arc<Cq>) {
+    queue_pair_with(pd, None)
+}
+
+/// The same, whose events go to this source.
+fn queue_pair_with(pd: &Arc<Pd>, events: Option<Arc<EventSource>>) -> (Arc<Qp>, Arc<Cq>) {
     let cq = Cq::create(pd.device(), 64).unwrap();
-    let qp = Qp::create(pd, init(&cq)).unwrap();
+    let qp = Qp::create(pd, QpInit { events, ..init(&cq) }).unwrap();
     let to = |state| ModifyQp { state: Some(state), ..ModifyQp::default() };
     let init =
         ModifyQp { port: Some(1), pkey_index: Some(0), qkey: Some(QKEY), ..to(QpState::Init) };
@@ -198,7 +204,9 @@ impl Wire for BreaksOnce {
 fn a_panic_in_the_programs_own_turn_ends_the_queue_pairs_of_the_device() {
     let (device, pd) = device();
     let ah = pd.create_ah(device.gid()).unwrap();
-    let ((broken, cq), (sibling, sibling_cq)) = (queue_pair(&pd), queue_pair(&pd));
+    let events = AsyncEvents::create().unwrap();
+    let pair = || queue_pair_with(&pd, Some(EventSource::new(&events)));
+    let ((broken, cq), (sibling, sibling_cq)) = (pair(), pair());
     broken.post_recv(2, &[]).unwrap();
     sibling.post_recv(3, &[]).unwrap();
     // The service thread sleeps until something arrives, and nobody calls again.
@@ -215,6 +223,12 @@ fn a_panic_in_the_programs_own_turn_ends_the_queue_pairs_of_the_device() {
         assert_eq!((done.wr_id, done.status), (wr_id, Status::Flushed));
     }
     assert_eq!(send(&sibling, &ah, &broken), Err(PostError::Gone));
+    for _ in 0..2 {
+        let event = events.take().unwrap().unwrap();
+        assert_eq!(event.kind, AsyncEventKind::QpFatal);
+        event.source.acknowledge();
+    }
+    assert!(events.take().is_err(), "one event each");
     for qp in [&broken, &sibling] {
         assert_eq!(qp.query().state, QpState::Error);
         qp.destroy();
