@@ -99,7 +99,7 @@ pub(crate) struct Port {
     pub(crate) flow: Flow,
     pub(crate) arrivals: Arrivals,
     pub(crate) seed: u64,
-    /// Somebody looks.
+    /// Gets each part of a window when it is over; `None`: nobody watches.
     watcher: Option<Watcher>,
     /// What happens here belongs to the course of a point.
     has_course: bool,
@@ -198,7 +198,7 @@ pub(crate) struct Task {
     /// Number of the first endpoint among those of all threads.
     pub(crate) first_endpoint: u64,
     pub(crate) thread: usize,
-    /// Somebody looks.
+    /// Gets each part of a window when it is over; `None`: nobody watches.
     pub(crate) watcher: Option<Watcher>,
 }
 
