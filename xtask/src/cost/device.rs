@@ -6,9 +6,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::Build;
 use super::callgrind::{count_within, output};
 use super::record::Record;
+use super::{AS_TESTED, Build};
 
 /// The example, and its functions that are counted, with what they call.
 const EXAMPLE: &str = "message_cost";
@@ -37,14 +37,14 @@ const fn record(path: &'static str) -> Record {
 
 /// Counts each kind of message and compares it with the record.
 pub(crate) fn check(root: &Path, build: Build) -> Result<()> {
-    let (record, profile) = match build {
-        Build::Release => (record("crates/softefa/instructions.txt"), Some("--release")),
-        Build::Debug => (record("crates/softefa/instructions-debug.txt"), None),
+    let of_softefa = ["--release", "--package", "softefa"];
+    let (record, folder, packages) = match build {
+        Build::Release => (record("crates/softefa/instructions.txt"), "release", &of_softefa[..]),
+        Build::Debug => (record("crates/softefa/instructions-debug.txt"), "debug", &AS_TESTED[..]),
     };
     let mut cargo = nested_cargo::command();
-    cargo.args(["build", "--quiet", "--package", "softefa", "--example", EXAMPLE]);
-    output(cargo.args(profile).current_dir(root), 0)?;
-    let folder = if profile.is_some() { "release" } else { "debug" };
+    cargo.args(["build", "--quiet", "--example", EXAMPLE]).args(packages);
+    output(cargo.current_dir(root), 0)?;
     let program = root.join("target").join(folder).join("examples").join(EXAMPLE);
     let cost = |kind: &'static str| {
         let run = |messages: u64| {

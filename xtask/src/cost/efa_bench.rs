@@ -8,9 +8,9 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::Build;
 use super::callgrind::{count, output};
 use super::record::Record;
+use super::{AS_TESTED, Build};
 
 /// What the loops read their orders from, and the test that they are.
 const ORDER: &str = "EFA_BENCH_OWN_COST";
@@ -40,8 +40,7 @@ const RELEASE: Gate = Gate {
 
 const DEBUG: Gate = Gate {
     record: record("crates/bench-engine/instructions-debug.txt"),
-    // The tests of `.ci/steps`, word by word: nothing is built again for other features.
-    cargo: &["--workspace", "--exclude", "softefa-cli", "--exclude", "xtask"],
+    cargo: &AS_TESTED,
     longer: 5,
 };
 

@@ -11,6 +11,10 @@ pub(crate) use device::check as check_device;
 pub(crate) use efa_bench::check as check_efa_bench;
 pub(crate) use netsim::check as check_netsim;
 
+/// What the tests of `.ci/steps` are built of, word by word: nothing is compiled again for other
+/// features.
+const AS_TESTED: [&str; 5] = ["--workspace", "--exclude", "softefa-cli", "--exclude", "xtask"];
+
 /// Which build is counted, and how much it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Build {
