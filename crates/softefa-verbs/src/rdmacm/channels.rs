@@ -172,6 +172,7 @@ pub(super) fn close(fd: RawFd) -> c_int {
         };
         let now = manager.now();
         let mut state = manager.lock();
+        refuse_writes(fd);
         state.let_go(now, fd);
         // Before anybody else may open a descriptor of that number and have it counted.
         let closed = calls::close_next(fd);
@@ -179,6 +180,23 @@ pub(super) fn close(fd: RawFd) -> c_int {
         result(closed)
     })
 }
+
+/// From now on the kernel refuses writes to `fd` with `EBADF`. Once its mark is gone, a write of
+/// another thread would reach the eventfd, which takes it or answers `EINVAL`.
+fn refuse_writes(fd: RawFd) {
+    // SAFETY: a path that ends with zero, and descriptors of ours; the result is checked.
+    unsafe {
+        let path = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, c"/".as_ptr(), PATH_ONLY);
+        // Without a descriptor left that moment stays.
+        if path >= 0 {
+            libc::syscall(libc::SYS_dup3, path, fd, O_CLOEXEC);
+            libc::syscall(libc::SYS_close, path);
+        }
+    }
+}
+
+/// A descriptor that can be neither read nor written.
+const PATH_ONLY: c_int = libc::O_PATH | O_CLOEXEC;
 
 /// As [`close`], of all descriptors from `first` to `last`, by `call`.
 pub(super) fn close_all(first: u32, last: u32, call: impl FnOnce() -> c_int) -> c_int {

@@ -38,23 +38,20 @@ enum Course {
 /// # Safety
 /// None but those of `event::sleep`; the memory is checked.
 pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: usize) -> isize {
-    // Before it may be closed.
-    let blocks = channels::blocks(fd);
     let mut slept_on = None;
     loop {
         let (mut is_patient, mut is_closed) = (false, false);
-        let written =
-            panic::count(|| match obey(fd, bytes.addr() as u64, len, blocks, slept_on)? {
-                Course::Done(len) => Ok(len),
-                Course::Wait(channel) => {
-                    (slept_on, is_patient) = (Some(channel), true);
-                    Ok(0)
-                }
-                Course::Closed => {
-                    is_closed = true;
-                    Ok(0)
-                }
-            });
+        let written = panic::count(|| match obey(fd, bytes.addr() as u64, len, slept_on)? {
+            Course::Done(len) => Ok(len),
+            Course::Wait(channel) => {
+                (slept_on, is_patient) = (Some(channel), true);
+                Ok(0)
+            }
+            Course::Closed => {
+                is_closed = true;
+                Ok(0)
+            }
+        });
         if is_closed {
             // SAFETY: nothing is to be dropped.
             unsafe { event::sleep_until_signal() };
@@ -72,18 +69,14 @@ pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, le
     }
 }
 
-/// Obeys the command at `at`. `blocks` says whether the call may wait for an event, and `slept_on`
-/// is the channel in which it has waited before.
-fn obey(
-    fd: c_int,
-    at: u64,
-    len: usize,
-    blocks: bool,
-    slept_on: Option<ChannelId>,
-) -> Result<Course, Errno> {
+/// Obeys the command at `at`; `slept_on` is the channel in which this call has waited before.
+fn obey(fd: c_int, at: u64, len: usize, slept_on: Option<ChannelId>) -> Result<Course, Errno> {
     let manager = manager::own().ok_or_else(channels::inherited)?;
     let len = len.min(WRITE_MAX);
     let bytes = command(at, len)?;
+    let call = Call::parse(&bytes);
+    // Asked before somebody who holds the lock may close it.
+    let is_patient = call.as_ref().is_ok_and(|call| is_patient(call, fd));
     let mut state = manager.lock();
     let found = state.host.channels.find(fd);
     // The number may stand for another file by now.
@@ -96,17 +89,12 @@ fn obey(
         }
         return Ok(Course::Closed);
     }
-    let call = Call::parse(&bytes);
     let Some(access) = found else {
         if CHANNELS.has(fd) {
             return Err(channels::inherited());
         }
         // Closed since this call began. The kernel would have held the file by then.
-        return if blocks && call.is_ok_and(|call| asks_for_event(&call)) {
-            Ok(Course::Closed)
-        } else {
-            Err(Errno::EBADF)
-        };
+        return if is_patient { Ok(Course::Closed) } else { Err(Errno::EBADF) };
     };
     if !access.is_writable {
         return Err(Errno::EBADF);
@@ -116,7 +104,7 @@ fn obey(
     state.quieten(access, &call.command, slept_on.is_some());
     drop(state);
     let reply = match obeyed {
-        Err(Errno::EAGAIN) if blocks && asks_for_event(&call) => {
+        Err(Errno::EAGAIN) if is_patient => {
             return Ok(Course::Wait(access.channel));
         }
         obeyed => obeyed?,
@@ -144,9 +132,9 @@ fn command(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
     if user::copy_in(at, &mut bytes) { Ok(bytes) } else { Err(Errno::EFAULT) }
 }
 
-/// Whether the call may have to wait.
-fn asks_for_event(call: &Call) -> bool {
-    matches!(call.command, Command::GetEvent(_))
+/// Whether the call waits for an event when none is there.
+fn is_patient(call: &Call, fd: c_int) -> bool {
+    matches!(call.command, Command::GetEvent(_)) && channels::blocks(fd)
 }
 
 impl State {

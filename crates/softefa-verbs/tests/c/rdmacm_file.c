@@ -373,7 +373,7 @@ static void handle(int flags)
  */
 static void check_close_beside_calls(void)
 {
-	for (int round = 0; round < 300; round++) {
+	for (int round = 0; round < 3000; round++) {
 		struct sleeper sleeper = {.fd = opened(0)};
 		pthread_t thread = begun(&sleeper);
 		void *end = NULL;
