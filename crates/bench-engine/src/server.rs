@@ -112,7 +112,10 @@ impl Server {
             let (stream, client) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    eprintln!("efa-bench server: cannot accept a client: {}", plain(&error));
+                    report::say(format_args!(
+                        "efa-bench server: cannot accept a client: {}",
+                        plain(&error)
+                    ));
                     continue;
                 }
             };
@@ -129,8 +132,10 @@ impl Server {
                 }
             };
             match outcome {
-                Err(error) => eprintln!("efa-bench server: {client}: {error}"),
-                Ok(done) if !quiet => eprintln!("efa-bench server: {client}: {done}"),
+                Err(error) => report::say(format_args!("efa-bench server: {client}: {error}")),
+                Ok(done) if !quiet => {
+                    report::say(format_args!("efa-bench server: {client}: {done}"));
+                }
                 Ok(_) => {}
             }
             if sessions_max != 0 && sessions >= sessions_max {

@@ -49,7 +49,7 @@ pub fn main() -> ExitCode {
     match dispatch(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("efa-bench: error: {failure}");
+            report::say(format_args!("efa-bench: error: {failure}"));
             ExitCode::from(failure.exit_code())
         }
     }
@@ -72,7 +72,7 @@ fn bad_arguments(error: &clap::Error) -> ExitCode {
         .map(str::trim)
         .filter(|l| !l.is_empty() && !l.starts_with("Usage:") && !l.starts_with("For more"))
         .collect();
-    eprintln!("efa-bench: {} (see efa-bench --help)", lines.join(" "));
+    report::say(format_args!("efa-bench: {} (see efa-bench --help)", lines.join(" ")));
     ExitCode::from(2)
 }
 
@@ -173,7 +173,7 @@ fn local(benchmark: &LocalBenchmark, nodes: usize, measure: &MeasureArgs) -> Res
     let servers = (1..nodes).map(|_| ServerChild::start(&[]));
     let mut servers: Vec<ServerChild> = servers.collect::<Result<_, _>>()?;
     for server in servers.iter().filter(|_| !measure.quiet) {
-        eprintln!("server process {} on port {}", server.id(), server.port);
+        report::say(format_args!("server process {} on port {}", server.id(), server.port));
     }
     let targets: Vec<Target> = servers.iter().map(|server| Target::local(server.port)).collect();
     let jobs: Vec<_> = requests.into_iter().map(|request| (targets.clone(), request)).collect();

@@ -27,6 +27,17 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
+/// What it says meanwhile went to a full disk: it panicked.
+#[test]
+fn progress_that_cannot_be_written_ends_no_measurement() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+    let line = ["local", "rpc", "--fabric", "tcp", "--keys", "100", "-d", "4", "--watch", "0.1"];
+    let manner = ["-t", "0.3", "-w", "0", "--blocks", "1", "--no-host-checks"];
+    let mut command = Command::new(PROGRAM);
+    command.args([&line[..], &manner].concat()).stdout(Stdio::null()).stderr(full);
+    assert!(command.status().expect("efa-bench starts").success());
+}
+
 #[test]
 fn local_latency_checks_every_message() {
     let folder = tempfile::tempdir().expect("tempdir");

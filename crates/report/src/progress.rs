@@ -2,7 +2,9 @@
 //!
 //! Nothing here runs while a point is measured: no ticker thread takes time from a benchmark.
 
+use std::fmt::Display;
 use std::io::IsTerminal;
+use std::io::Write as _;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -64,7 +66,7 @@ impl Progress {
     /// A line where there is no bar.
     pub fn line(&self, text: &str) {
         if self.plain {
-            eprintln!("{text}");
+            say(text);
         }
     }
 
@@ -89,7 +91,7 @@ impl Progress {
             bar.set_message(what.to_owned());
             bar.inc(1);
         } else if self.plain {
-            eprintln!("[{}/{}] {what}", self.done, self.total);
+            say(format_args!("[{}/{}] {what}", self.done, self.total));
         }
     }
 
@@ -147,6 +149,12 @@ fn millis(seconds: f64) -> usize {
     Duration::try_from_secs_f64(seconds).map_or(0, |time| time.as_millis() as usize)
 }
 
+/// A line on standard error. Nothing is done about one that cannot be written, because the disk is
+/// full or nobody reads it: results do not depend on it.
+pub fn say(text: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 /// Says lines beside the bar of a [`Progress`], from wherever they are known.
 #[derive(Debug, Clone)]
 pub struct Voice(Option<ProgressBar>);
@@ -155,8 +163,8 @@ impl Voice {
     /// A line that must not be lost behind the bar.
     pub fn say(&self, text: &str) {
         match &self.0 {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| say(text)),
+            None => say(text),
         }
     }
 }

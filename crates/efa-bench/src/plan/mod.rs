@@ -117,11 +117,11 @@ fn announce(options: &PlanArgs, name: &str, tasks: &[Task], findings: &Findings)
     let time = budget::time(budget::total_s(open.map(|(task, _)| task)));
     let (all, done) = (tasks.len(), findings.done());
     match done {
-        0 => eprintln!("plan {name}: {all} steps, about {time}"),
-        _ => eprintln!(
+        0 => report::say(format_args!("plan {name}: {all} steps, about {time}")),
+        _ => report::say(format_args!(
             "plan {name} goes on: {done} of {all} steps are done, about {time} left (--force \
              begins anew)"
-        ),
+        )),
     }
 }
 

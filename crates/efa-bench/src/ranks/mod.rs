@@ -93,12 +93,12 @@ pub(crate) fn run(
     if !quiet {
         let servers = members.iter().map(|m| format!("rank {} {}", m.rank, m.host));
         let servers: Vec<String> = servers.collect();
-        eprintln!(
+        report::say(format_args!(
             "rank 0 of {} by {} measures; servers: {}",
             seat.ranks,
             rendezvous.name(),
             servers.join(", ")
-        );
+        ));
     }
     rendezvous.leave();
     let outcome = measure(&members);
