@@ -11,16 +11,18 @@ use crate::browser::{browser, look};
 use crate::harness::{LIMIT, Launcher, Outcome, exclusive, free_port, has, is_sealed};
 
 /// Looks at a page: what it shows, whether anything is cut off, and what buttons, keys and a
-/// pointer do.
+/// pointer do. It looks at the first queue pair that sends: whichever program was ready first is on
+/// top, and a receiver has no messages open.
 const PROBE: &str = "\
     const shown=t=>t.getClientRects().length>0;\
     const cut=()=>[...document.querySelectorAll('#line svg text')].filter(shown).filter(t=>{\
     const own=t.getBoundingClientRect(),box=t.ownerSVGElement.getBoundingClientRect();\
     return own.left<box.left-1||own.right>box.right+1||own.top<box.top-1||own.bottom>box.bottom+1})\
     .map(t=>t.textContent);\
-    const panel=document.querySelector('.pair svg'),said=document.querySelector('.said');\
-    const titles=[...panel.querySelectorAll('.title')].map(t=>t.textContent);\
-    const specs=[...panel.querySelectorAll('.spec')].map(t=>t.textContent);\
+    const panels=[...document.querySelectorAll('.pair svg')],said=document.querySelector('.said');\
+    const titlesOf=p=>[...p.querySelectorAll('.title')].map(t=>t.textContent);\
+    const panel=panels.find(p=>titlesOf(p).some(t=>t.startsWith('Messages open')))||panels[0];\
+    const titles=titlesOf(panel),specs=[...panel.querySelectorAll('.spec')].map(t=>t.textContent);\
     const whole=said.textContent,cutWhole=cut();\
     const press=name=>document.querySelector('[aria-label=\"'+name+'\"]').click();\
     for(let i=0;i<6;i++)press('Zoom in');const near=said.textContent,cutNear=cut();press('Later');\
