@@ -496,3 +496,36 @@ fn what_is_not_answered_comes_again() {
     solo.give(&packet).unwrap();
     assert_eq!(solo.sent_short(), [(Kind::AtomicAcknowledge, theirs(0))]);
 }
+
+/// RC-5.8.
+#[test]
+fn the_newest_acknowledgement_is_repeated_at_the_end() {
+    let end = |solo: &mut Solo| {
+        solo.host.engine.final_ack(solo.now);
+        solo.said()
+    };
+    let lenient = || Solo::with(Config::socket(), Service::Rc, receive_attr(), send_attr());
+    let mut solo = lenient();
+    assert_eq!(end(&mut solo), [], "nothing was ever acknowledged");
+    (0..2).for_each(|id| solo.host.post_receive(id, 10));
+    solo.give(&request(Kind::SendOnly, 0).asks()).unwrap();
+    assert_eq!(solo.said(), [(Syndrome::ACK, theirs(0))]);
+    for _ in 0..3 {
+        assert_eq!(end(&mut solo), [(Syndrome::ACK, theirs(0))]);
+    }
+    solo.give(&request(Kind::ReadRequest, 1).about(0, 10)).unwrap();
+    solo.said();
+    assert_eq!(solo.host.engine.state(), State::Sending, "it was answered");
+    assert_eq!(end(&mut solo), [], "an acknowledgement would say that its answer was lost");
+    let mut strict = Solo::new();
+    strict.host.post_receive(1, 10);
+    strict.give(&request(Kind::SendOnly, 0).asks()).unwrap();
+    assert_eq!(strict.said(), [(Syndrome::ACK, theirs(0))]);
+    assert_eq!(end(&mut strict), [], "adapters say it once");
+    let mut failed = lenient();
+    failed.host.post_receive(1, 10);
+    failed.give(&request(Kind::SendOnly, 0).asks()).unwrap();
+    failed.said();
+    failed.host.engine.fail(failed.now);
+    assert_eq!(end(&mut failed), [], "a failed queue pair is silent");
+}

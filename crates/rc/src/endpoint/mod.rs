@@ -261,6 +261,14 @@ impl Endpoint {
         self.note_failures();
     }
 
+    /// Makes the newest acknowledgement due once more. Hosts repeat it before they exit, because
+    /// nobody will answer a repetition later (RC-5.8). Call [`Endpoint::poll_transmit`] afterwards.
+    pub fn final_ack(&mut self, _now: Instant) {
+        if self.shared.service.is_reliable() && self.shared.config.rto_floor_ns > 0 {
+            self.responder.repeat_ack();
+        }
+    }
+
     /// The host knows that nobody is there any more (ICMP port unreachable, a process that is
     /// gone): the oldest work request ends as when retries are exhausted. An unreliable connection
     /// does not mind. Call [`Endpoint::poll_event`].

@@ -35,6 +35,15 @@ impl Responder {
         None
     }
 
+    /// Makes the newest acknowledgement due once more, if there was one, and no answer with data
+    /// belongs in its place.
+    pub(crate) fn repeat_ack(&mut self) {
+        if self.is_closed || self.expected == Seq::first(self.attr.rq_psn) {
+            return;
+        }
+        self.owes_ack |= self.resources.find(self.expected.before()).is_none();
+    }
+
     /// The host cannot supply response `psn`, which was handed out: the peer may not read that
     /// memory any more. The first one that is missing counts.
     pub(crate) fn refuse_response(&mut self, psn: Psn) {

@@ -67,7 +67,11 @@ impl Linger for QpInner {
     }
 
     fn final_acks(&self, now: Instant) -> bool {
-        self.try_lock().map(|mut side| side.final_acks(now)).is_some()
+        let Some(mut side) = self.try_lock() else { return false };
+        side.final_acks(now);
+        // Nobody is there later to let go what a fault holds back.
+        side.shell_mut().release_all(now);
+        true
     }
 
     fn close(&self, sockets: Option<&PollSet>) {

@@ -242,6 +242,12 @@ impl Shell {
         }
     }
 
+    /// Sends all that the faulty wire held back, due or not.
+    pub(crate) fn release_all(&mut self, now: Instant) {
+        let sent = self.wire.release_all(now);
+        self.count_sent(&sent);
+    }
+
     /// From now on everything goes through the kernel.
     pub(crate) fn leave_rings(&mut self) {
         self.wire.leave_rings();

@@ -154,6 +154,14 @@ impl Wire for Faulty {
         sent
     }
 
+    fn release_all(&mut self, now: Instant) -> Sent {
+        let mut sent = self.inner.release_all(now);
+        while let Some(Reverse(held)) = self.held.pop() {
+            self.forward(now, held.to, held.via, &held.bytes, &mut sent);
+        }
+        sent
+    }
+
     fn next_release(&self) -> Option<Instant> {
         let held = self.held.peek().map(|Reverse(held)| held.due);
         [held, self.inner.next_release()].into_iter().flatten().min()
@@ -295,6 +303,20 @@ mod tests {
         assert_eq!(log.len() as u64, 1000 - sent.lost + sent.duplicated);
         assert!(sent.lost > 50 && sent.duplicated > 20 && sent.reordered > 100, "{sent:?}");
         assert!(!log.is_sorted(), "something came late");
+    }
+
+    #[test]
+    fn what_is_held_back_at_the_end_of_a_process_leaves() {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let inner = Box::new(Log(Arc::clone(&log)));
+        let slow = faults("delay=3600s", None).unwrap();
+        let mut wire = Faulty::new(inner, Tap::deaf(), Layout::Srd, slow);
+        let at = Instant::from_ns;
+        (0..10).for_each(|i| _ = send(&mut wire, at(i.into()), "127.0.0.1:1", i));
+        assert_eq!((log.lock().unwrap().len(), wire.release(at(20))), (0, Sent::default()));
+        wire.release_all(at(20));
+        let log = log.lock().unwrap();
+        assert_eq!((log.len(), log.is_sorted(), wire.next_release()), (10, true, None));
     }
 
     #[test]

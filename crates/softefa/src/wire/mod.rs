@@ -130,6 +130,11 @@ pub(crate) trait Wire: Send {
     /// Sends what was held back and is due.
     fn release(&mut self, now: Instant) -> Sent;
 
+    /// Sends all that was held back, due or not: the process ends.
+    fn release_all(&mut self, now: Instant) -> Sent {
+        self.release(now)
+    }
+
     /// When [`Wire::release`] must be called next.
     fn next_release(&self) -> Option<Instant>;
 

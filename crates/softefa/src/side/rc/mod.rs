@@ -231,6 +231,7 @@ impl Side for RcSide {
 
     fn final_acks(&mut self, now: Instant) {
         self.holds_acks = false;
+        self.endpoint.final_ack(time(now));
         self.transmit(now);
         self.sync_counters();
     }
