@@ -54,6 +54,24 @@ fn what_was_posted_arrives_after_destruction() {
     }
 }
 
+/// A program hears from elsewhere that its peer has everything, and gives the connection up. The
+/// acknowledgement that came before that ends the work request, though nobody has looked at it.
+#[test]
+fn what_was_acknowledged_before_the_end_is_no_failure() {
+    for wire in WIRES {
+        for round in 0..20 {
+            let (a, b) = pair_of(&config(wire, ""), RC, 8192, &Link::default());
+            b.post_recv(1, 0, 4096);
+            post(&a, 7, SendOp::Send, &[a.sge(0, 4096)]);
+            poll_until(&[&b], |_, done| done.wr_id == 1);
+            // Its acknowledgement waited for company.
+            assert!(b.cq.poll_one().is_none());
+            a.qp.modify(&to(QpState::Error)).expect("error");
+            assert_eq!(ends(&gather(&[&a], 1)[0], true), [(7, Ok)], "round {round} of {wire:?}");
+        }
+    }
+}
+
 /// What the kernel still has to say of the old peer does not end the new connection.
 #[test]
 fn a_dead_peer_does_not_haunt_its_successor() {
