@@ -43,6 +43,27 @@ fn killed_receiver_ends_the_sender() {
     }
 }
 
+/// A reliable connection to a program that was killed ends with an error on the side that is left,
+/// whatever it was doing.
+#[test]
+fn a_killed_peer_ends_a_reliable_connection() {
+    let _one = exclusive();
+    if !has("ib_send_bw") {
+        return;
+    }
+    let lines = ["ib_send_bw", "ib_write_bw", "ib_read_bw"];
+    for line in &lines[..if is_long() { lines.len() } else { 1 }] {
+        let launcher = Launcher::new("--device roce0=127.0.0.1,profile=roce");
+        let (server, client) =
+            launcher.start_pair(&format!("{line} -c RC -x 0 -F -s 4096 -D 600"), PORTS);
+        kill_in_the_middle(&launcher, &server);
+        let client = client.wait(LIMIT);
+        assert_ne!(client.code, 0, "the client took a killed server for a success\n{client}");
+        client.assert_moved(Directions::Both);
+        assert_eq!(server.wait(LIMIT).code, 137);
+    }
+}
+
 /// libfabric gets a killed peer reported through its completion queue.
 #[test]
 fn killed_libfabric_receiver_ends_the_sender() {

@@ -16,7 +16,7 @@ struct Pair {
     client: &'static str,
 }
 
-const PAIRS: [Pair; 9] = [
+const PAIRS: [Pair; 12] = [
     Pair {
         what: "rping -V, 100 messages",
         server: "rping -s -a 127.0.0.1 -C 100 -V -p",
@@ -52,6 +52,21 @@ const PAIRS: [Pair; 9] = [
         what: "rstream, address by librdmacm",
         server: "rstream -b 127.0.0.1 -S 1024 -C 20 -I 5 -T r -p",
         client: "rstream -s 127.0.0.1 -S 1024 -C 20 -I 5 -T r -p",
+    },
+    Pair {
+        what: "rstream, blocking",
+        server: "rstream -S 1024 -C 20 -I 5 -T b -p",
+        client: "rstream -s 127.0.0.1 -S 1024 -C 20 -I 5 -T b -p",
+    },
+    Pair {
+        what: "rstream, a process for each connection",
+        server: "rstream -S 1024 -C 20 -I 5 -T f -p",
+        client: "rstream -s 127.0.0.1 -S 1024 -C 20 -I 5 -T f -p",
+    },
+    Pair {
+        what: "rstream, all sizes",
+        server: "rstream -S all -C 20 -p",
+        client: "rstream -s 127.0.0.1 -S all -C 20 -p",
     },
     Pair {
         what: "riostream, data verified",
@@ -94,6 +109,15 @@ fn programs_of_librdmacm_under_faults() {
             PAIRS.iter().filter(|pair| pair.what.contains("-V,") || pair.what.contains("verified"));
         reliable.for_each(|pair| run(pair, FAULTS));
     }
+}
+
+#[test]
+fn rstream_takes_the_end_of_its_peer_for_an_error() {
+    Consumer::debian("rdmacm-utils").not_run(
+        "rstream -T a (poll)",
+        "it takes POLLHUP beside the last POLLIN for a failure (exit 16), and its peer disconnects right behind the \
+         last bytes: which of them it sees first is a race, on hardware as well (8 of 20 runs pass here)",
+    );
 }
 
 /// rdma-core's own tests of connections and multicast groups.

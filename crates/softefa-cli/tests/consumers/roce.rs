@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, LIMIT, Launcher, exclusive, free_port, has, is_long};
+use crate::harness::record::{Case, Consumer, EACH_FAULT, FAULTS};
+use crate::harness::{Directions, LIMIT, Launcher, efa_bench, exclusive, free_port, has, is_long};
 use crate::mpi::{LONG_MESSAGE, Mpi};
 use crate::pyverbs::{PYTHON, has_pyverbs};
 use crate::rdma_core::unpack;
@@ -12,13 +12,31 @@ use crate::rdma_core::unpack;
 /// Of an interface that is not loopback, which libfabric leaves out.
 const DEVICE: &str = "--roce";
 
+/// Runs one of the ping-pongs between two processes; each checks what comes (`-c`).
+fn pingpong(program: &str, faults: &str) {
+    let consumer = Consumer::debian("ibverbs-utils");
+    let mut case = Case::new(&consumer, &format!("RoCE: {program} -c"), faults);
+    let launcher: Launcher = case.launcher(DEVICE);
+    let port = free_port();
+    let line = format!("{program} -g 0 -c -n 200 -p {port}");
+    let mut server = launcher.start("server", &line);
+    server.wait_until_listening(port);
+    let client = launcher.start("client", &format!("{line} 127.0.0.1")).wait(LIMIT);
+    for side in [server.wait(LIMIT), client] {
+        case.add(&side);
+        side.assert_clean();
+        side.assert_moved(Directions::Both);
+        assert!(!side.stdout.contains("invalid data"), "{side}");
+    }
+    case.pass();
+}
+
 #[test]
 fn pingpongs_of_libibverbs() {
     let _one = exclusive();
     if !has("ibv_rc_pingpong") {
         return;
     }
-    let consumer = Consumer::debian("ibverbs-utils");
     for program in [
         "ibv_rc_pingpong",
         "ibv_rc_pingpong -e",
@@ -26,20 +44,20 @@ fn pingpongs_of_libibverbs() {
         "ibv_ud_pingpong -s 1024",
         "ibv_srq_pingpong",
     ] {
-        let mut case = Case::new(&consumer, &format!("RoCE: {program} -c"), "");
-        let launcher: Launcher = case.launcher(DEVICE);
-        let port = free_port();
-        let line = format!("{program} -g 0 -c -n 200 -p {port}");
-        let mut server = launcher.start("server", &line);
-        server.wait_until_listening(port);
-        let client = launcher.start("client", &format!("{line} 127.0.0.1")).wait(LIMIT);
-        for side in [server.wait(LIMIT), client] {
-            case.add(&side);
-            side.assert_clean();
-            side.assert_moved(Directions::Both);
-            assert!(!side.stdout.contains("invalid data"), "{side}");
-        }
-        case.pass();
+        pingpong(program, "");
+    }
+}
+
+/// Those of reliable connections; nothing repeats a datagram that the others lose.
+#[test]
+fn pingpongs_of_libibverbs_under_faults() {
+    let _one = exclusive();
+    if !has("ibv_rc_pingpong") {
+        return;
+    }
+    pingpong("ibv_rc_pingpong", FAULTS);
+    for program in ["ibv_rc_pingpong -e", "ibv_srq_pingpong"].iter().filter(|_| is_long()) {
+        EACH_FAULT.iter().for_each(|faults| pingpong(program, faults));
     }
 }
 
@@ -133,25 +151,78 @@ fn open_mpi_on_unreliable_datagrams() {
     }
 }
 
+/// Open MPI 4 through libfabric instead of UCX.
 #[test]
-fn libfabric_on_its_verbs_provider() {
+fn open_mpi_through_libfabric() {
     let _one = exclusive();
-    if !has("fi_pingpong") {
+    if !has("mpirun") || !is_long() {
         return;
     }
-    for (provider, endpoint) in [("verbs", "msg"), ("verbs;ofi_rxm", "rdm")] {
-        let what = format!("RoCE: fi_pingpong -p {provider} -e {endpoint}, all sizes");
-        let mut case = Case::new(&Consumer::debian("libfabric-bin"), &what, "");
-        let line = format!("fi_pingpong -p {provider} -e {endpoint} -c -I 100");
-        // The provider leaves interfaces of loopback out.
-        let (server, client) = case.launcher(DEVICE).run_pair(&line, ["-B", "-P"]);
-        for side in [&server, &client] {
-            case.add(side);
-            side.assert_clean();
-            side.assert_moved(Directions::Both);
-            let rows = side.stdout.lines().skip_while(|line| !line.starts_with("bytes")).skip(1);
-            assert!(rows.count() >= 4, "fewer sizes than expected\n{side}");
+    let options = "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include verbs;ofi_rxm";
+    let launcher = format!("mpirun --allow-run-as-root --oversubscribe {options}");
+    let mpi = Mpi { way: "RoCE: mtl ofi, verbs;ofi_rxm", launcher, ..openmpi("", "") };
+    mpi.exchange(2, LONG_MESSAGE, "");
+    mpi.exchange(4, "256 KiB", "");
+    mpi.exchange(2, "16 KiB", FAULTS);
+}
+
+#[test]
+fn open_mpi_has_no_own_way_to_roce() {
+    Consumer::debian("openmpi-bin").not_run(
+        "RoCE: btl openib",
+        "Debian builds it without rdmacm, and its other way to connect (udcm) serves InfiniBand links only: \
+         \"no CPCs for port\", on hardware as well",
+    );
+}
+
+/// efa-bench's own backend of libfabric on a RoCE device, with every byte checked.
+#[test]
+fn efa_bench_on_the_verbs_provider() {
+    let _one = exclusive();
+    for faults in if is_long() { &["", FAULTS][..] } else { &[""] } {
+        let what = "RoCE: efa-bench on libfabric:verbs;ofi_rxm, latency and bandwidth";
+        let mut case = Case::new(&Consumer::debian("libfabric1"), what, faults);
+        let launcher = case.launcher(DEVICE);
+        for test in ["latency", "bandwidth -d 16"] {
+            let line = format!(
+                "{} local {test} -p verbs;ofi_rxm -s 64,4096,65536 -n 500 --validate --timeout 60",
+                efa_bench().display()
+            );
+            let outcome = launcher.start("both", &line).wait(LIMIT);
+            case.add(&outcome);
+            assert_eq!(outcome.code, 0, "{outcome}");
+            outcome.assert_moved(Directions::Both);
         }
         case.pass();
     }
+}
+
+#[test]
+fn libfabric_on_its_verbs_provider() {
+    let _one = exclusive();
+    if has("fi_pingpong") {
+        for (provider, endpoint) in [("verbs", "msg"), ("verbs;ofi_rxm", "rdm")] {
+            fi_pingpong(provider, endpoint, "");
+            EACH_FAULT
+                .iter()
+                .filter(|_| is_long())
+                .for_each(|faults| fi_pingpong(provider, endpoint, faults));
+        }
+    }
+}
+
+fn fi_pingpong(provider: &str, endpoint: &str, faults: &str) {
+    let what = format!("RoCE: fi_pingpong -p {provider} -e {endpoint}, all sizes");
+    let mut case = Case::new(&Consumer::debian("libfabric-bin"), &what, faults);
+    let line = format!("fi_pingpong -p {provider} -e {endpoint} -c -I 100");
+    // The provider leaves interfaces of loopback out.
+    let (server, client) = case.launcher(DEVICE).run_pair(&line, ["-B", "-P"]);
+    for side in [&server, &client] {
+        case.add(side);
+        side.assert_clean();
+        side.assert_moved(Directions::Both);
+        let rows = side.stdout.lines().skip_while(|line| !line.starts_with("bytes")).skip(1);
+        assert!(rows.count() >= 4, "fewer sizes than expected\n{side}");
+    }
+    case.pass();
 }

@@ -99,10 +99,10 @@ const MATRIX: [Matrix; 22] = [
     of("XRC", "ib_atomic_bw -n 300", &[""], &["-A CMP_AND_SWAP", "-q 8"]),
 ];
 
-/// Runs a pair and checks both sides. With `-R` they meet through the connection manager.
+/// Runs a pair and checks both sides. With `-R` and `-z` they meet through the connection manager.
 fn run(case: &mut Case, transport: &str, line: &str) {
     let options = format!("{line} -c {transport} -F");
-    let [server, client] = if line.contains(" -R") {
+    let [server, client] = if line.contains(" -R") || line.contains(" -z") {
         connected(case, &options)
     } else {
         case.launcher(DEVICE).run_pair(&format!("{options} -x 0"), ["-p", "-p"]).into()
