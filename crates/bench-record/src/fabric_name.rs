@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::failure::Failure;
 use crate::spec::EndpointKind;
 
 /// Kind of queue pair of an RDMA device.
@@ -42,16 +43,18 @@ pub enum FabricName {
     Tcp,
     /// A pair of UDP sockets.
     Udp,
+    /// A transport of UCX, as `UCX_TLS` names it: what an MPI may run on, and nothing else here.
+    Ucx(String),
 }
 
-const EXPECTED: &str = "libfabric:PROVIDER (libfabric:efa, libfabric:tcp, ...), verbs:srd, verbs:ud, verbs:rc, sockets:tcp or sockets:udp";
+const EXPECTED: &str = "libfabric:PROVIDER (libfabric:efa, libfabric:tcp, ...), verbs:srd, verbs:ud, verbs:rc, sockets:tcp or sockets:udp, for MPI ucx:TRANSPORT (ucx:srd, ucx:rc_v, ...)";
 
 impl FabricName {
     /// The kind of endpoint it has, or has by default.
     pub const fn endpoint(&self) -> EndpointKind {
         match self {
             Self::Verbs(Transport::Ud) | Self::Udp => EndpointKind::Dgram,
-            Self::Libfabric(_) | Self::Verbs(_) | Self::Tcp => EndpointKind::Rdm,
+            Self::Libfabric(_) | Self::Verbs(_) | Self::Tcp | Self::Ucx(_) => EndpointKind::Rdm,
         }
     }
 
@@ -62,7 +65,38 @@ impl FabricName {
             Self::Verbs(transport) => format!("verbs {}", transport.name()),
             Self::Tcp => "TCP sockets".to_owned(),
             Self::Udp => "UDP sockets".to_owned(),
+            Self::Ucx(transport) => format!("UCX {transport}"),
         }
+    }
+
+    /// Whether it may be an RDMA device, as far as the name tells.
+    #[must_use]
+    pub fn is_rdma(&self) -> bool {
+        match self {
+            Self::Verbs(_) => true,
+            Self::Libfabric(provider) => provider == "efa" || provider.starts_with("verbs"),
+            Self::Ucx(transport) => {
+                !["tcp", "sm", "shm", "posix", "sysv", "cma", "self"].contains(&transport.as_str())
+            }
+            Self::Tcp | Self::Udp => false,
+        }
+    }
+
+    /// Whether an EFA has nothing for it: reliable connections, and who asks for them.
+    #[must_use]
+    pub fn needs_roce(&self) -> bool {
+        match self {
+            Self::Verbs(transport) => *transport == Transport::Rc,
+            Self::Libfabric(provider) => provider.starts_with("verbs"),
+            Self::Ucx(transport) => transport.starts_with("rc"),
+            Self::Tcp | Self::Udp => false,
+        }
+    }
+
+    /// What is said where no MPI stands between it and what is measured.
+    #[must_use]
+    pub fn is_for_mpi(&self) -> Failure {
+        Failure::Usage(format!("only an MPI runs on {self}: efa-bench mpi latency --fabric {self}"))
     }
 }
 
@@ -73,6 +107,9 @@ impl FromStr for FabricName {
         match text.split_once(':') {
             Some(("libfabric", provider)) if !provider.is_empty() => {
                 Ok(Self::Libfabric(provider.to_owned()))
+            }
+            Some(("ucx", transport)) if !transport.is_empty() => {
+                Ok(Self::Ucx(transport.to_owned()))
             }
             Some(("verbs", "srd")) => Ok(Self::Verbs(Transport::Srd)),
             Some(("verbs", "ud")) => Ok(Self::Verbs(Transport::Ud)),
@@ -98,6 +135,7 @@ impl fmt::Display for FabricName {
             Self::Verbs(transport) => write!(f, "verbs:{}", transport.name().to_lowercase()),
             Self::Tcp => f.write_str("sockets:tcp"),
             Self::Udp => f.write_str("sockets:udp"),
+            Self::Ucx(transport) => write!(f, "ucx:{transport}"),
         }
     }
 }
@@ -142,13 +180,14 @@ mod tests {
             "verbs:rc",
             "sockets:tcp",
             "sockets:udp",
+            "ucx:rc_v",
         ] {
             let name = text.parse::<FabricName>();
             assert_eq!(name.as_ref().map(FabricName::to_string), Ok(text.to_owned()));
             let again = name.clone().map(String::from).and_then(|own| own.parse());
             assert_eq!(again, name, "as it is recorded");
         }
-        for text in ["", "libfabric:", "libfabric", "shm", "verbs:", "tcp:"] {
+        for text in ["", "libfabric:", "libfabric", "shm", "verbs:", "tcp:", "ucx:", "ucx"] {
             let error = text.parse::<FabricName>().unwrap_err();
             assert!(error.contains("libfabric:PROVIDER"), "{text}: {error}");
         }

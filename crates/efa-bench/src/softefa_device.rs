@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use bench_record::fabric_name::FabricName;
 use bench_record::failure::{Failure, plain};
 use bench_record::wire::Wire;
 use serde::Deserialize;
@@ -41,10 +42,27 @@ pub(crate) fn in_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|p| p.is_file())
 }
 
+/// The options that give a program a device on which `fabric` runs: an EFA by default.
+///
+/// libfabric's verbs provider leaves out devices of loopback.
+pub(crate) fn options(fabric: &FabricName) -> &'static [&'static str] {
+    match fabric {
+        FabricName::Libfabric(_) if fabric.needs_roce() => &["--roce"],
+        _ if fabric.needs_roce() => &["--device", "roce0=127.0.0.1,profile=roce"],
+        _ => &[],
+    }
+}
+
 /// The words that stand before a command that is to run on the device.
-pub(crate) fn prefix(softefa: &Path, wire: Option<Wire>, counters: &Path) -> Vec<String> {
+pub(crate) fn prefix(
+    softefa: &Path,
+    fabric: Option<&FabricName>,
+    wire: Option<Wire>,
+    counters: &Path,
+) -> Vec<String> {
     let (softefa, counters) = (softefa.display().to_string(), counters.display().to_string());
     let mut words = [&softefa, "run", "--counters", &counters].map(str::to_owned).to_vec();
+    words.extend(fabric.into_iter().flat_map(options).map(|word| (*word).to_owned()));
     words.extend(Wire::words(wire));
     words.push("--".to_owned());
     words

@@ -88,6 +88,76 @@ fn collective_operations_are_measured_over_sockets() {
 }
 
 #[test]
+fn pairs_and_both_directions_are_measured() {
+    if !has_mpi() {
+        return;
+    }
+    let four = ["-r", "4", "-s", "64", "-n", "40", "--validate"];
+    let latency = run(&mpi(&[&["latency"], &four[..]].concat()));
+    assert_eq!(latency["method"]["threads"], 2, "two pairs");
+    let point = &latency["points"][0];
+    assert_eq!(point["latency"]["round_trips"], 80, "{point}");
+    // 40 and a warm-up of 100, at both ends of both pairs.
+    assert_eq!(point["validated"], 560, "{point}");
+    let stream = run(&mpi(&[&["bandwidth", "-d", "16"], &four[..]].concat()));
+    let point = &stream["points"][0];
+    assert_eq!(point["bandwidth"]["messages"], 80, "{point}");
+    let both = ["bidirectional", "-s", "64,65536", "-d", "16", "-n", "40", "--validate"];
+    let both = run(&mpi(&both));
+    assert_eq!(
+        (&both["benchmark"], &both["method"]["directions"]),
+        (&"bidirectional".into(), &2.into())
+    );
+    for point in both["points"].as_array().expect("points") {
+        // Whole windows, each way, and one as warm-up.
+        assert_eq!(point["bandwidth"]["messages"], 96, "{point}");
+        assert_eq!(point["validated"], 128, "{point}");
+    }
+    let timed = run(&mpi(&["bidirectional", "-s", "512", "-d", "8", "-t", "0.1", "--blocks", "1"]));
+    let seconds = timed["points"][0]["bandwidth"]["seconds"].as_f64().expect("a time");
+    assert!((0.05..10.0).contains(&seconds), "{timed}");
+}
+
+/// The results of the kernels are those that NAS publishes.
+#[test]
+fn kernels_of_nas_are_verified() {
+    if !has_mpi() {
+        return;
+    }
+    for (test, ranks, sizes, iterations) in [
+        ("nas-is", "2", "262144,4194304", 12),
+        ("nas-is", "4", "262144", 10),
+        ("nas-ft", "2", "4194304", 7),
+    ] {
+        let count = iterations.to_string();
+        let found = run(&mpi(&[test, "-r", ranks, "-s", sizes, "-n", &count]));
+        assert_eq!((&found["test"], &found["benchmark"]), (&test.into(), &"collective".into()));
+        for point in found["points"].as_array().expect("points") {
+            assert_eq!(point["collective"]["operations"], iterations, "{point}");
+            assert!(point["validated"].as_u64() > Some(iterations), "{point}");
+        }
+    }
+}
+
+/// A RoCE device under UCX, and an EFA under libfabric, by the name of the fabric.
+#[test]
+fn ranks_have_the_device_that_their_fabric_needs() {
+    if !has_mpi() {
+        return;
+    }
+    let device = format!("--softefa={}", softefa().display());
+    for (fabric, name) in
+        [("ucx:rc_v", "MPI, UCX rc_v, Soft-EFA"), ("libfabric:efa", "MPI, Soft-EFA")]
+    {
+        let words =
+            ["latency", &device, "--fabric", fabric, "-s", "64,65536", "-n", "100", "--validate"];
+        let found = run(&mpi(&words));
+        assert_eq!((&found["name"], &found["fabric"]["domain"]), (&name.into(), &fabric.into()));
+        assert!(found["counters"]["all ranks"]["tx_pkts"].as_u64() > Some(100), "{found}");
+    }
+}
+
+#[test]
 fn mpi_runs_on_soft_efa() {
     if !has_mpi() {
         return;
@@ -109,7 +179,15 @@ fn mpi_runs_on_soft_efa() {
 
 #[test]
 fn what_cannot_be_measured_is_one_line() {
-    assert_fails(&mpi(&["latency", "--ranks", "3"]), 2, &["--ranks 3", "give 2"]);
+    assert_fails(&mpi(&["latency", "--ranks", "3"]), 2, &["--ranks 3", "give 2, 4, 6"]);
+    assert_fails(&mpi(&["nas-ft", "--ranks", "6"]), 2, &["--ranks 6", "give 2, 4, 8"]);
+    assert_fails(&mpi(&["nas-is", "-s", "4096"]), 2, &["--sizes 4096", "262144, 4194304"]);
+    assert_fails(&mpi(&["nas-is", "-d", "4"]), 2, &["--depth", "bandwidth, bidirectional"]);
+    for fabric in ["ucx:tcp", "mpi:tcp", "libfabric:shm"] {
+        assert_fails(&mpi(&["bcast", "--softefa", "--fabric", fabric]), 2, &[fabric, "a device"]);
+    }
+    let direct = efa_bench(&["run", "latency", "-H", "127.0.0.1", "--fabric", "ucx:rc_v"]);
+    assert_fails(&direct, 2, &["ucx:rc_v", "efa-bench mpi"]);
     assert_fails(&mpi(&["allreduce", "-s", "6"]), 2, &["--sizes 6", "4 bytes"]);
     assert_fails(&mpi(&["bcast", "--softefa=/nobody"]), 2, &["/nobody", "no such program"]);
     assert_fails(&mpi(&["bcast", "--wire", "udp"]), 2, &["--softefa"]);

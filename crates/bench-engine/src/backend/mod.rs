@@ -183,6 +183,7 @@ pub fn describe(wants: &Wants) -> Result<FabricRecord, Failure> {
         FabricName::Verbs(_) => of::<verbs::Verbs>(wants),
         FabricName::Tcp => of::<sockets::Tcp>(wants),
         FabricName::Udp => of::<sockets::Udp>(wants),
+        FabricName::Ucx(_) => Err(wants.fabric.is_for_mpi()),
     }
 }
 

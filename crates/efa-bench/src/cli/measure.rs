@@ -221,6 +221,10 @@ impl MeasureArgs {
 
     /// The request these arguments mean between so many nodes.
     pub(crate) fn request(&self, name: Name, nodes: usize) -> Result<MeasureRequest, Failure> {
+        let fabric = self.fabric();
+        if matches!(fabric, FabricName::Ucx(_)) {
+            return Err(fabric.is_for_mpi());
+        }
         let preset = name.preset();
         let list = |option: &str, text: &str| {
             parse_list(text).map_err(|reason| Failure::Usage(format!("{option}: {reason}")))

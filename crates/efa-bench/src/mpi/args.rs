@@ -8,14 +8,14 @@ use bench_engine::host;
 use bench_engine::measure::Until;
 use bench_record::fabric_name::FabricName;
 use bench_record::failure::Failure;
-use bench_record::spec::{Benchmark, Limit, Order, PointSpec, parse_list};
+use bench_record::spec::{Limit, Order, PointSpec, parse_list};
 use bench_record::wire::Wire;
-use bench_record::workload::Pattern;
 use bench_report::judge::Assertion;
 use bench_report::output::Outputs;
+use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, ValueEnum};
 
+use super::test::Test;
 use crate::cli::{GivenOptions, millis};
 
 /// Which softefa command gives ranks their device.
@@ -38,59 +38,6 @@ impl SoftefaCommand {
         match self {
             Self::Found => None,
             Self::At(path) => Some(path),
-        }
-    }
-}
-
-/// What an MPI is measured by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Test {
-    /// Ping-pong of two ranks; half of each round trip.
-    Latency,
-    /// A stream from one rank to another, --depth messages in flight; goodput and message rate.
-    Bandwidth,
-    /// Every rank gets what each has.
-    Allgather,
-    /// Every rank gets the sum of what all have (32-bit integers).
-    Allreduce,
-    /// Every rank waits for all.
-    Barrier,
-    /// Every rank gets what rank 0 has.
-    Bcast,
-}
-
-impl Test {
-    pub(crate) fn name(self) -> String {
-        self.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
-    }
-
-    pub(crate) const fn benchmark(self) -> Benchmark {
-        match self {
-            Self::Latency => Benchmark::Latency,
-            Self::Bandwidth => Benchmark::Bandwidth,
-            Self::Allgather | Self::Allreduce | Self::Barrier | Self::Bcast => {
-                Benchmark::Collective
-            }
-        }
-    }
-
-    const fn sizes(self) -> &'static str {
-        match self {
-            Self::Latency | Self::Bandwidth => "1..8192",
-            Self::Allgather | Self::Allreduce | Self::Bcast => "4..1048576",
-            // One point without bytes.
-            Self::Barrier => "1",
-        }
-    }
-
-    /// Which operation of all ranks it is.
-    pub(crate) const fn pattern(self) -> Option<Pattern> {
-        match self {
-            Self::Latency | Self::Bandwidth => None,
-            Self::Allgather => Some(Pattern::Allgather),
-            Self::Allreduce => Some(Pattern::Allreduce),
-            Self::Barrier => Some(Pattern::Barrier),
-            Self::Bcast => Some(Pattern::Bcast),
         }
     }
 }
@@ -119,21 +66,22 @@ pub(crate) fn name_of(fabric: &FabricName) -> String {
 pub(crate) struct MpiArgs {
     /// What to measure.
     test: Test,
-    /// Number of ranks, like --sizes; latency and bandwidth take two.
+    /// Number of ranks, like --sizes; with more than two, latency, bandwidth and bidirectional
+    /// measure pairs at once (rank i of 2n and rank i + n), and NAS' kernels take powers of two.
     #[arg(short, long, default_value = "2")]
     ranks: String,
-    /// What MPI is to run on: libfabric:PROVIDER or mpi:tcp (its own TCP); default: what MPI
-    /// chooses by itself, on one machine its shared memory.
+    /// What MPI is to run on: libfabric:PROVIDER, ucx:TRANSPORT (srd, ud_v, rc_v, tcp, sm) or
+    /// mpi:tcp (its own TCP); default: what MPI chooses by itself, on one machine its shared memory.
     #[arg(long, value_parser = on)]
     fabric: Option<FabricName>,
     /// Short for --fabric libfabric:PROVIDER.
     #[arg(short, long, conflicts_with = "fabric")]
     provider: Option<String>,
-    /// Run all ranks on the software device (libfabric:efa) and check its counters; with a path:
-    /// that softefa command.
+    /// Run all ranks on the software device and check its counters; with a path: that softefa
+    /// command. The device is an EFA, for ucx:rc_v and libfabric:verbs a RoCE device; default of
+    /// --fabric is then libfabric:efa.
     #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = "",
-        value_parser = OsStringValueParser::new().map(SoftefaCommand::named),
-        conflicts_with_all = ["fabric", "provider"])]
+        value_parser = OsStringValueParser::new().map(SoftefaCommand::named))]
     pub(super) softefa: Option<SoftefaCommand>,
     /// With --softefa: what messages of the software device go over; default: what softefa chooses.
     #[arg(long, value_enum, requires = "softefa")]
@@ -152,10 +100,11 @@ pub(crate) struct MpiArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) work_dir: Option<PathBuf>,
     /// Bytes of a message, or of each rank's part: 64 or 1,2,1000 or 1..8192 (powers of two);
-    /// default: 1..8192, collective operations 4..1048576.
+    /// default: 1..8192, collective operations 4..1048576. Of NAS' kernels: bytes of a class, nas-is
+    /// 262144 (S), 4194304 (W), 33554432 (A), nas-ft 4194304 (S), 8388608 (W).
     #[arg(short, long)]
     sizes: Option<String>,
-    /// Messages in flight (bandwidth), like --sizes.
+    /// Messages in flight (bandwidth, bidirectional), like --sizes.
     #[arg(short, long, default_value = "256")]
     depth: String,
     /// Measured time of each block of a point in seconds.
@@ -214,8 +163,20 @@ pub(crate) struct MpiArgs {
 
 /// Options that do nothing for some tests, and who reads them.
 const READERS: [(&str, &[Test]); 2] = [
-    ("depth", &[Test::Bandwidth]),
-    ("sizes", &[Test::Latency, Test::Bandwidth, Test::Allgather, Test::Allreduce, Test::Bcast]),
+    ("depth", &[Test::Bandwidth, Test::Bidirectional]),
+    (
+        "sizes",
+        &[
+            Test::Latency,
+            Test::Bandwidth,
+            Test::Bidirectional,
+            Test::Allgather,
+            Test::Allreduce,
+            Test::Bcast,
+            Test::IntegerSort,
+            Test::Fourier,
+        ],
+    ),
 ];
 
 /// What the arguments mean.
@@ -231,10 +192,9 @@ pub(super) struct MpiJob {
 
 impl MpiArgs {
     pub(super) fn fabric(&self) -> Option<FabricName> {
-        if self.softefa.is_some() {
-            return Some(FabricName::Libfabric("efa".to_owned()));
-        }
-        self.provider.clone().map(FabricName::Libfabric).or_else(|| self.fabric.clone())
+        let named = self.provider.clone().map(FabricName::Libfabric);
+        let of_device = || self.softefa.is_some().then(|| FabricName::Libfabric("efa".to_owned()));
+        named.or_else(|| self.fabric.clone()).or_else(of_device)
     }
 
     /// Points times blocks that are certain, and how often ranks are started.
@@ -272,21 +232,14 @@ impl MpiArgs {
         if self.given.has("warmup") && self.iterations.is_some() {
             return Err(wrong("--warmup does nothing with --iterations".to_owned()));
         }
+        if let Some(fabric) = self.fabric().filter(|own| self.softefa.is_some() && !own.is_rdma()) {
+            let what = "--softefa gives ranks a device, and they would not use it";
+            return Err(wrong(format!("--fabric {}: {what}", name_of(&fabric))));
+        }
         let ranks = list("--ranks", &self.ranks)?;
-        let is_pair = self.test.benchmark() != Benchmark::Collective;
-        if let Some(count) = ranks.iter().find(|&&count| count < 2 || (is_pair && count != 2)) {
-            let most = if is_pair { "2" } else { "2 or more" };
-            return Err(wrong(format!("--ranks {count}: give {most}")));
-        }
+        ranks.iter().try_for_each(|&count| self.test.check_ranks(count)).map_err(wrong)?;
         let sizes = list("--sizes", self.sizes.as_deref().unwrap_or_else(|| self.test.sizes()))?;
-        let is_sum = self.test == Test::Allreduce;
-        if let Some(size) = sizes.iter().find(|&&size| is_sum && size % 4 != 0) {
-            return Err(wrong(format!("--sizes {size}: integers have 4 bytes, give a multiple")));
-        }
-        let longest = sizes.iter().copied().max().unwrap_or(1);
-        if longest > i32::MAX as usize {
-            return Err(wrong(format!("--sizes {longest}: a count of MPI has 31 bits")));
-        }
+        sizes.iter().try_for_each(|&size| self.test.check_size(size)).map_err(wrong)?;
         let depths = list("--depth", &self.depth)?;
         let limit = match self.iterations {
             Some(0) => return Err(wrong("--iterations 0: give 1 or more".to_owned())),

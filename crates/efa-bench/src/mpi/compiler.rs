@@ -7,7 +7,15 @@ use std::process::Command;
 use bench_record::failure::{Failure, plain};
 use tempfile::TempDir;
 
-const SOURCE: &str = include_str!("../../c/mpi_bench.c");
+/// The files of the program: a header first, then what is compiled.
+const SOURCES: [(&str, &str); 6] = [
+    ("mpi_bench.h", include_str!("../../c/mpi/mpi_bench.h")),
+    ("mpi_bench.c", include_str!("../../c/mpi/mpi_bench.c")),
+    ("measure.c", include_str!("../../c/mpi/measure.c")),
+    ("point_to_point.c", include_str!("../../c/mpi/point_to_point.c")),
+    ("collectives.c", include_str!("../../c/mpi/collectives.c")),
+    ("nas.c", include_str!("../../c/mpi/nas.c")),
+];
 
 /// The compiled program in a folder of its own, which goes with it.
 pub(super) struct Built {
@@ -25,12 +33,17 @@ impl Built {
         };
         let folder = tempfile::Builder::new().prefix("efa-bench-mpi-").tempdir_in(&below);
         let folder = folder.map_err(|error| unwritable(&below, &error))?;
-        let (source, program) =
-            (folder.path().join("mpi_bench.c"), folder.path().join("mpi_bench"));
-        std::fs::write(&source, SOURCE).map_err(|error| unwritable(&source, &error))?;
+        let program = folder.path().join("mpi_bench");
+        for (name, text) in SOURCES {
+            let source = folder.path().join(name);
+            std::fs::write(&source, text).map_err(|error| unwritable(&source, &error))?;
+        }
+        let compiled = SOURCES[1..].iter().map(|(name, _)| folder.path().join(name));
         let output = Command::new(mpicc)
             .args(["-O2", "-std=c11", "-o"])
-            .args([&program, &source])
+            .arg(&program)
+            .args(compiled)
+            .arg("-lm")
             .output()
             .map_err(|error| missing(mpicc, &error))?;
         if !output.status.success() {

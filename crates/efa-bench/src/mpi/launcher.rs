@@ -74,6 +74,11 @@ impl Launcher {
                 self.way = way("--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include");
                 self.way.push(provider);
             }
+            (Family::OpenMpi, Some(FabricName::Ucx(transport))) => {
+                self.way = way("--mca pml ucx --mca osc ucx --mca pml_ucx_tls any");
+                self.way.extend(way("--mca pml_ucx_devices any -x"));
+                self.way.push(format!("UCX_TLS={transport},self"));
+            }
             (Family::OpenMpi, Some(FabricName::Tcp)) => {
                 self.way = way("--mca pml ob1 --mca btl tcp,self");
             }
@@ -85,9 +90,17 @@ impl Launcher {
                     ("FI_PROVIDER", provider),
                 ];
             }
+            (Family::Hydra, Some(FabricName::Ucx(transport))) => {
+                self.environment = vec![
+                    ("MPIR_CVAR_CH4_NETMOD", "ucx".to_owned()),
+                    ("MPIR_CVAR_NOLOCAL", "1".to_owned()),
+                    ("UCX_TLS", format!("{transport},self")),
+                ];
+            }
             (Family::OpenMpi | Family::Hydra, Some(fabric)) => {
                 return Err(Failure::Usage(format!(
-                    "{} does not run on {fabric}: give libfabric:PROVIDER (Open MPI: mpi:tcp, too)",
+                    "{} does not run on {fabric}: give libfabric:PROVIDER or ucx:TRANSPORT (Open MPI: \
+                     mpi:tcp, too)",
                     self.version
                 )));
             }

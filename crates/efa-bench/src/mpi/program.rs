@@ -127,7 +127,8 @@ impl Program {
 
     /// Lets the ranks end, as they do when nothing more is asked.
     pub(super) fn end(&mut self) -> Result<(), Failure> {
-        self.stdin = None;
+        // Not every launcher passes the end of its input on. One that is gone tells why below.
+        let _ = self.stdin.take().map(|mut stdin| stdin.write_all(b"end\n"));
         let deadline = Instant::now() + END_TIMEOUT;
         while Instant::now() < deadline {
             match self.child.try_wait() {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bench_record::fabric_name::{FabricName, Transport};
+use bench_record::fabric_name::FabricName;
 use bench_record::failure::Failure;
 use bench_record::wire::Wire;
 
@@ -39,6 +39,8 @@ pub(super) struct Softefa {
     pub(super) program: PathBuf,
     pub(super) fault: Option<String>,
     pub(super) wire: Option<Wire>,
+    /// Path MTU of a RoCE device in bytes.
+    pub(super) mtu: Option<u32>,
 }
 
 impl Softefa {
@@ -82,13 +84,17 @@ impl Fabric {
                     Side::Server => "127.0.0.1",
                     Side::Client => "127.0.0.2",
                 };
-                let device = match self.needs_roce() {
-                    true => format!("roce0={address},profile=roce"),
-                    false => format!("rdmap0s6={address}"),
+                let device = match &self.fabric {
+                    FabricName::Libfabric(_) if self.fabric.needs_roce() => self.short_options(),
+                    fabric if fabric.needs_roce() => {
+                        let mtu = softefa.mtu.map(|bytes| format!(",mtu={bytes}"));
+                        let mtu = mtu.unwrap_or_default();
+                        vec!["--device".to_owned(), format!("roce0={address},profile=roce{mtu}")]
+                    }
+                    _ => vec!["--device".to_owned(), format!("rdmap0s6={address}")],
                 };
-                let device = ["--device".to_owned(), device];
                 let counters = ["--counters".to_owned(), counters.display().to_string()];
-                softefa.words(&[device, counters].concat())
+                softefa.words(&[device, counters.into()].concat())
             }
         }
     }
@@ -98,14 +104,19 @@ impl Fabric {
         match &self.start {
             Start::Plain => Vec::new(),
             Start::Prefix(words) => words.clone(),
-            Start::Softefa(softefa) if self.needs_roce() => softefa.words(&["--roce".to_owned()]),
-            Start::Softefa(softefa) => softefa.words(&[]),
+            Start::Softefa(softefa) => softefa.words(&self.short_options()),
         }
     }
 
-    /// An EFA has no such queue pairs.
-    fn needs_roce(&self) -> bool {
-        self.fabric == FabricName::Verbs(Transport::Rc)
+    /// The options of its device where both ends may have the same.
+    fn short_options(&self) -> Vec<String> {
+        match &self.start {
+            Start::Softefa(Softefa { mtu: Some(bytes), .. }) => {
+                vec!["--device".to_owned(), format!("roce0=127.0.0.1,profile=roce,mtu={bytes}")]
+            }
+            _ if self.fabric.needs_roce() => vec!["--roce".to_owned()],
+            _ => Vec::new(),
+        }
     }
 
     pub(super) const fn is_softefa(&self) -> bool {
@@ -154,6 +165,7 @@ pub(super) fn all(plan: &[FabricSource], options: &PlanArgs) -> Result<Vec<Fabri
             program: softefa.clone(),
             fault: source.fault.clone(),
             wire: source.wire,
+            mtu: source.mtu,
         }),
         Runner::Nothing => Start::Plain,
     };
@@ -210,8 +222,11 @@ mod tests {
         ] {
             assert_eq!(efa.fits(pattern), fits, "{pattern}");
         }
-        let lossy =
-            Softefa { program: "softefa".into(), fault: Some("loss=1%".into()), wire: None };
+        let lossy = Softefa {
+            program: "softefa".into(),
+            fault: Some("loss=1%".into()),
+            ..Softefa::default()
+        };
         let odd = Fabric { name: "lossy".to_owned(), start: Start::Softefa(lossy), ..efa.clone() };
         assert!(odd.fits("lossy") && !odd.fits("*") && !odd.fits("libfabric:*"));
         assert_eq!(odd.short_prefix(), ["softefa", "run", "--fault", "loss=1%", "--"]);
@@ -233,10 +248,20 @@ mod tests {
         assert_eq!(over(Some(Wire::Shm)).short_prefix().join(" "), "softefa run --wire shm --");
         assert_eq!(over(None).short_prefix().join(" "), "softefa run --");
         assert_eq!((over(Some(Wire::Udp)).wire(), efa.wire()), (Some(Wire::Udp), None));
-        let rc = Fabric { fabric: FabricName::Verbs(Transport::Rc), ..over(None) };
+        let rc = Fabric { fabric: "verbs:rc".parse().expect("rc"), ..over(None) };
         let words = rc.prefix(Side::Client, Path::new("c.json")).join(" ");
         let device = "--device roce0=127.0.0.2,profile=roce";
         assert_eq!(words, format!("softefa run {device} --counters c.json --"));
         assert_eq!(rc.short_prefix().join(" "), "softefa run --roce --");
+        let start = Start::Softefa(Softefa {
+            program: "softefa".into(),
+            mtu: Some(1024),
+            ..Softefa::default()
+        });
+        let narrow = Fabric { start, ..rc };
+        let device = "--device roce0=127.0.0.1,profile=roce,mtu=1024";
+        let words = narrow.prefix(Side::Server, Path::new("c.json")).join(" ");
+        assert_eq!(words, format!("softefa run {device} --counters c.json --"));
+        assert_eq!(narrow.short_prefix().join(" "), format!("softefa run {device} --"));
     }
 }

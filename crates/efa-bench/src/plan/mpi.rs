@@ -71,19 +71,20 @@ pub(super) fn task(
 /// The command line of a test on a fabric.
 fn words(test: Test, options: &Options, fabric: &Fabric) -> Result<Vec<String>, Failure> {
     let on = match (&fabric.start, &fabric.fabric) {
-        (Start::Softefa(softefa), FabricName::Libfabric(provider))
-            if provider == "efa" && softefa.fault.is_none() =>
+        (Start::Softefa(softefa), FabricName::Libfabric(_) | FabricName::Ucx(_))
+            if softefa.fault.is_none() && softefa.mtu.is_none() =>
         {
             let device = format!("--softefa={}", softefa.program.display());
-            [vec![device], Wire::words(softefa.wire)].concat()
+            let on = ["--fabric".to_owned(), name_of(&fabric.fabric)];
+            [vec![device], on.into(), Wire::words(softefa.wire)].concat()
         }
-        (Start::Plain, FabricName::Libfabric(_) | FabricName::Tcp) => {
+        (Start::Plain, FabricName::Libfabric(_) | FabricName::Ucx(_) | FabricName::Tcp) => {
             vec!["--fabric".to_owned(), name_of(&fabric.fabric)]
         }
         _ => {
             return Err(Failure::Usage(format!(
                 "MPI does not run on {} as this plan starts it: name fabrics for this step, \
-                 libfabric:PROVIDER or tcp",
+                 libfabric:PROVIDER, ucx:TRANSPORT or tcp",
                 fabric.name
             )));
         }

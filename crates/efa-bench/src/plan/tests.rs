@@ -58,7 +58,7 @@ fn mpi_is_a_step_on_what_it_runs_on() {
     assert!(efa.contains("--blocks 3 --depth 16 --duration 0.2 --sizes 8,64 --validate"), "{efa}");
     assert!(tcp.contains("--fabric mpi:tcp") && tcp.contains("'MPI on TCP sockets'"), "{tcp}");
     for (step, words) in [
-        ("mpi = 'bandwith'", "mpi: write one of latency, bandwidth, allgather"),
+        ("mpi = 'bandwith'", "mpi: write one of latency, bandwidth, bidirectional, allgather"),
         ("mpi = 'bcast'\nrate = 5\nfabrics = 'tcp'", "`rate` is no key of a step: write mpi"),
         ("mpi = 'bcast'\nsizes = 'x'\nfabrics = 'tcp'", "--sizes"),
         ("mpi = 'bcast'\nfabrics = 'lossy'", "MPI does not run on lossy"),
@@ -66,6 +66,32 @@ fn mpi_is_a_step_on_what_it_runs_on() {
         let error = tasks_of(&format!("{FABRICS}[[step]]\n{step}\n")).expect_err(step).to_string();
         assert!(error.contains("plan test:") && error.contains(words), "{error}");
     }
+}
+
+/// UCX is for MPI alone, and its reliable connections are of a RoCE device.
+#[test]
+fn ranks_run_on_transports_of_ucx() {
+    let fabric = "[[fabric]]\nfabric = 'ucx:rc_v'\nname = 'RC'\non = 'softefa'\nwire = 'udp'\n";
+    let tasks = tasks_of(&format!("{fabric}[[step]]\nmpi = 'nas-is'\n")).expect("tasks");
+    let command = &tasks[0].command;
+    assert!(command.contains("--fabric ucx:rc_v --wire udp"), "{command}");
+    let wrong = tasks_of(&format!("{fabric}[[step]]\nbenchmark = 'latency'\n"));
+    let error = wrong.expect_err("no backend").to_string();
+    assert!(error.contains("only an MPI runs on ucx:rc_v"), "{error}");
+    let rc = "[[fabric]]\nfabric = 'verbs:rc'\non = 'softefa'\n";
+    for (key, words) in [
+        (format!("{rc}mtu = 1500\n"), "write one of 256, 512, 1024, 2048, 4096"),
+        (format!("{rc}mtu = '1024'\n"), "write one of 256"),
+        (rc.replace("on = 'softefa'", "mtu = 1024"), "it is for fabric = \"verbs:rc\""),
+        (rc.replace("verbs:rc", "verbs:srd") + "mtu = 1024\n", "it is for fabric = \"verbs:rc\""),
+    ] {
+        let error = tasks_of(&format!("{key}[[step]]\nbenchmark = 'latency'\n"));
+        let error = error.expect_err(&key).to_string();
+        assert!(error.contains("plan test:") && error.contains(words), "{error}");
+    }
+    let narrow = format!("{rc}mtu = 1024\n[[step]]\nbenchmark = 'latency'\nsizes = 8\n");
+    let command = &tasks_of(&narrow).expect("tasks")[0].command;
+    assert!(command.contains("profile=roce,mtu=1024"), "{command}");
 }
 
 #[test]

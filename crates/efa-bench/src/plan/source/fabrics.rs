@@ -1,11 +1,14 @@
 //! The fabrics that a plan names.
 
-use bench_record::fabric_name::FabricName;
+use bench_record::fabric_name::{FabricName, Transport};
 use bench_record::failure::Failure;
 use bench_record::wire::Wire;
 use toml::Spanned;
 
 use super::{Reader, Table};
+
+/// Path MTUs that there are.
+const MTUS_BYTES: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
 /// A fabric that a plan names.
 #[derive(Debug)]
@@ -17,6 +20,8 @@ pub(in crate::plan) struct FabricSource {
     pub(in crate::plan) fault: Option<String>,
     /// What messages go over there; `None`: what `softefa` chooses.
     pub(in crate::plan) wire: Option<Wire>,
+    /// Path MTU of a RoCE device in bytes; `None`: what its link allows.
+    pub(in crate::plan) mtu: Option<u32>,
     /// Only steps that name it by its name go with it.
     pub(in crate::plan) is_by_name: bool,
 }
@@ -31,7 +36,7 @@ pub(in crate::plan) enum Runner {
 
 impl Reader<'_> {
     pub(super) fn fabric(&self, table: &Table<'_>) -> Result<FabricSource, Failure> {
-        self.known(table, &["fabric", "name", "on", "fault", "wire", "only_by_name"])?;
+        self.known(table, &["fabric", "name", "on", "fault", "wire", "mtu", "only_by_name"])?;
         let span = |key: &str| table.get(key).map_or(0..0, Spanned::span);
         let name = self.text_at(table, "fabric")?.unwrap_or_default();
         let fabric: FabricName =
@@ -50,11 +55,32 @@ impl Reader<'_> {
             return Err(self.wrong(&span("fault"), "fault: it is for on = \"softefa\""));
         }
         let wire = self.wire(table, on)?;
+        let mtu = self.mtu(table, &fabric, on)?;
         let is_by_name = table.get("only_by_name").map_or(Some(false), |v| v.get_ref().as_bool());
         let is_by_name = is_by_name.ok_or_else(|| {
             self.wrong(&span("only_by_name"), "only_by_name: write true or false")
         })?;
-        Ok(FabricSource { name, fabric, on, fault, wire, is_by_name })
+        Ok(FabricSource { name, fabric, on, fault, wire, mtu, is_by_name })
+    }
+
+    /// The path MTU of a RoCE device of the software.
+    fn mtu(
+        &self,
+        table: &Table<'_>,
+        fabric: &FabricName,
+        on: Runner,
+    ) -> Result<Option<u32>, Failure> {
+        let Some(value) = table.get("mtu") else { return Ok(None) };
+        let number = value.get_ref().as_integer().and_then(|own| own.as_str().parse().ok());
+        let Some(bytes) = number.filter(|own| MTUS_BYTES.contains(own)) else {
+            let all = MTUS_BYTES.map(|bytes| bytes.to_string()).join(", ");
+            return Err(self.wrong(&value.span(), &format!("mtu: write one of {all}")));
+        };
+        if on == Runner::Nothing || *fabric != FabricName::Verbs(Transport::Rc) {
+            let what = "mtu: it is for fabric = \"verbs:rc\" with on = \"softefa\"";
+            return Err(self.wrong(&value.span(), what));
+        }
+        Ok(Some(bytes))
     }
 
     /// What messages of the software device go over.
