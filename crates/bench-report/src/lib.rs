@@ -24,6 +24,7 @@ pub mod page;
 pub mod paper;
 pub mod settings;
 pub mod shown;
+pub mod statements;
 mod tails;
 mod timelines;
 mod verdicts;

@@ -7,6 +7,7 @@ use crate::compare;
 use crate::figures::{self, Model};
 use crate::lessons;
 use crate::shown::Shown;
+use crate::statements;
 use crate::tails;
 use crate::timelines;
 use crate::verdicts;
@@ -65,6 +66,8 @@ pub fn page(results: &Results, headline: Vec<String>, model: Option<&Model>) -> 
     let here = names_of(runs, |run| run.source != "published");
     let about = verdicts::about(results, runs, &here);
     let mut sections = verdicts::sections(runs, &here);
+    // Who asked for a study's plan wants to know what became of its statements.
+    sections.splice(0..0, statements::section(results, runs));
     let side_by_side = side_by_side(runs, &names);
     if here.is_empty() {
         sections.extend(side_by_side.clone());

@@ -22,7 +22,7 @@ const NEAR: f64 = 0.95;
 const WORTH: f64 = 1.10;
 
 /// A ratio for people.
-fn times(ratio: f64) -> String {
+pub(crate) fn times(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.0}") } else { format!("{ratio:.2}") }
 }
 

@@ -32,7 +32,7 @@ use bench_engine::interrupt;
 use bench_record::failure::Failure;
 use bench_record::{Results, Run};
 use bench_report::shown::Shown;
-use bench_report::{compare, output, page, paper, settings};
+use bench_report::{compare, output, page, paper, settings, statements};
 
 use self::execute::Executor;
 use self::journal::{Event, Identity, Journal};
@@ -158,6 +158,9 @@ impl Report<'_> {
         for table in compare::tables(&shown, &names) {
             let text = output::for_terminal(&table);
             output::print(&format!("{}\n{text}\n", table.caption))?;
+        }
+        if let Some(text) = statements::text(&results) {
+            output::print(&format!("{text}\n"))?;
         }
         for warning in &results.warnings {
             output::print(&format!("warning: {warning}\n"))?;

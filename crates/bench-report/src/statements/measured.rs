@@ -1,0 +1,130 @@
+//! Figures of runs by what they are of.
+
+use bench_record::spec::Benchmark;
+use bench_record::wire::Wire;
+use bench_record::{Point, Run};
+
+/// Who was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// An MPI on the fabric that `efa-bench mpi --fabric` calls so, and what people call it.
+    Mpi(&'static str, &'static str),
+    /// A fabric without MPI: its provider as it is recorded, and what people call it.
+    Bare(&'static str, &'static str),
+    /// The same with packets of this path MTU.
+    BareMtu(&'static str, usize, &'static str),
+}
+
+impl Subject {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Mpi(_, name) | Self::Bare(_, name) | Self::BareMtu(_, _, name) => name,
+        }
+    }
+
+    fn is(self, run: &Run) -> bool {
+        let Some(fabric) = &run.fabric else { return false };
+        match self {
+            Self::Mpi(domain, _) => fabric.provider == "mpi" && fabric.domain == domain,
+            Self::Bare(provider, _) => fabric.provider == provider,
+            Self::BareMtu(provider, mtu_bytes, _) => {
+                fabric.provider == provider && fabric.mtu_bytes == Some(mtu_bytes)
+            }
+        }
+    }
+}
+
+/// What was measured of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quantity {
+    /// The median half round trip of so many pairs at once.
+    Latency { pairs: usize },
+    /// The goodput of so many pairs at once.
+    Goodput { pairs: usize },
+    /// The goodput of both directions together.
+    BothWays,
+    /// The median time of an operation of all ranks.
+    Together(&'static str),
+    /// The median time of a whole file.
+    FileGet,
+    /// The processor time of both processes for a call.
+    CallCost,
+}
+
+impl Quantity {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Latency { pairs: 1 } => "Latency (median)",
+            Self::Latency { .. } => "Latency of two pairs (median)",
+            Self::Goodput { pairs: 1 } => "Goodput",
+            Self::Goodput { .. } => "Goodput of two pairs",
+            Self::BothWays => "Goodput of both directions",
+            Self::Together(name) => name,
+            Self::FileGet => "Time of a file (median)",
+            Self::CallCost => "Processor time of a call",
+        }
+    }
+
+    pub(super) const fn unit(self) -> &'static str {
+        match self {
+            Self::Latency { .. } | Self::Together(_) | Self::FileGet | Self::CallCost => "µs",
+            Self::Goodput { .. } | Self::BothWays => "Gbit/s",
+        }
+    }
+
+    pub(super) const fn is_time(self) -> bool {
+        !matches!(self, Self::Goodput { .. } | Self::BothWays)
+    }
+
+    fn is(self, run: &Run) -> bool {
+        let has_pairs = |pairs: usize| run.method.threads == pairs;
+        match self {
+            Self::Latency { pairs } => run.benchmark == Benchmark::Latency && has_pairs(pairs),
+            Self::Goodput { pairs } => run.benchmark == Benchmark::Bandwidth && has_pairs(pairs),
+            Self::BothWays => run.benchmark == Benchmark::Bidirectional,
+            Self::Together(test) => run.benchmark == Benchmark::Collective && run.test == test,
+            Self::FileGet => run.benchmark == Benchmark::FileGet,
+            Self::CallCost => run.benchmark == Benchmark::Rpc,
+        }
+    }
+
+    fn of(self, point: &Point) -> Option<f64> {
+        match self {
+            Self::Latency { .. } => Some(point.latency?.distribution?.p50_us),
+            Self::Goodput { .. } | Self::BothWays => Some(point.bandwidth?.gbit_per_s),
+            Self::Together(_) | Self::FileGet => Some(point.operation_time?.p50_us),
+            Self::CallCost => {
+                let work = point.work.as_ref()?;
+                let both_ns = work.client_process_cpu_ns + work.server_process_cpu_ns;
+                (both_ns > 0.0).then_some(both_ns / 1e3)
+            }
+        }
+    }
+}
+
+/// What was measured here.
+pub(super) struct Measured<'a>(Vec<&'a Run>);
+
+impl<'a> Measured<'a> {
+    /// What went over `wire`, and what has none.
+    pub(super) fn over(wire: Wire, runs: &'a [Run]) -> Self {
+        let is_own = |run: &&Run| run.wire.is_none_or(|own| own == wire);
+        Self(runs.iter().filter(|run| run.source == "measured").filter(is_own).collect())
+    }
+
+    /// The best figure at each size: of several depths the one that suits it.
+    pub(super) fn all(&self, quantity: Quantity, subject: Subject) -> Vec<(usize, f64)> {
+        let mut all: Vec<(usize, f64)> = Vec::new();
+        let own = self.0.iter().filter(|run| quantity.is(run) && subject.is(run));
+        for point in own.flat_map(|run| &run.points) {
+            let Some(value) = quantity.of(point) else { continue };
+            match all.iter_mut().find(|(size, _)| *size == point.size_bytes) {
+                Some((_, best)) if (value < *best) == quantity.is_time() => *best = value,
+                Some(_) => {}
+                None => all.push((point.size_bytes, value)),
+            }
+        }
+        all.sort_by_key(|(size, _)| *size);
+        all
+    }
+}
