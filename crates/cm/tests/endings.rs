@@ -5,6 +5,7 @@ use cm::mad::reason;
 use cm::{CallError, Config, DropReason, Event};
 use std::time::Duration;
 
+const REJ: u16 = 0x12;
 const RTU: u16 = 0x14;
 const DREQ: u16 = 0x15;
 const DREP: u16 = 0x16;
@@ -208,6 +209,27 @@ fn a_port_that_nobody_has_yet_is_asked_again_for_a_while() {
     net.agents[0].unreachable(net.now, address(1));
     assert!(matches!(net.event(0), Event::Rejected { conn: c, reason: 8, .. } if c == conn));
     net.assert_nothing_is_left();
+}
+
+/// CM-4.9: so is one that has its port and does not listen yet.
+#[test]
+fn a_server_that_does_not_listen_yet_is_asked_again_for_a_while() {
+    for listens in [true, false] {
+        let mut net = Net::new(2, 27);
+        let conn = net.connect(0, 1, 0x101, &[]);
+        net.run(Duration::from_millis(50));
+        net.nothing(0);
+        assert!((4..=6).contains(&net.sent(1, REJ)), "each 10 ms: {}", net.sent(1, REJ));
+        if listens {
+            net.listen(1, 8);
+            net.run(Duration::from_millis(20));
+            assert!(matches!(net.event(1), Event::Requested { .. }));
+            continue;
+        }
+        net.run(2 * NOBODY_WAIT);
+        assert!(matches!(net.event(0), Event::Rejected { conn: c, reason: 8, .. } if c == conn));
+        net.assert_nothing_is_left();
+    }
 }
 
 /// CM-4.9: a host that does not answer for its address ends a question, and nothing else.

@@ -177,7 +177,8 @@ fn a_late_copy_of_a_refused_request_is_refused_again() {
 fn nobody_listens() {
     let mut net = Net::new(2, 9);
     let ours = net.connect(0, 1, 0x100, &[]);
-    net.run(MS);
+    // A little patience (CM-4.9).
+    net.run(300 * MS);
     let Event::Rejected { conn, reason, .. } = net.event(0) else { panic!() };
     assert_eq!((conn, reason), (ours, reason::INVALID_SERVICE_ID));
     net.assert_nothing_is_left();
@@ -303,7 +304,7 @@ fn a_listener_with_an_address_comes_before_one_without() {
         net.agents[1].close_listener(expected).unwrap();
     }
     net.connect(0, 1, 0x300, &[]);
-    net.run(MS);
+    net.run(300 * MS);
     assert!(matches!(net.event(0), Event::Rejected { reason: 8, .. }));
     assert_eq!(net.agents[1].close_listener(own), Err(CallError::Unknown));
 }

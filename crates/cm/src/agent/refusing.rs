@@ -138,6 +138,11 @@ impl Agent {
         let private_data = rej.private_data.into();
         let event = Event::Rejected { conn, reason: rej.reason, private_data };
         match connection.state {
+            State::ReqSent
+                if rej.reason == reason::INVALID_SERVICE_ID && self.is_early(connection) =>
+            {
+                self.ask_soon(conn);
+            }
             State::ReqSent | State::RepRcvd => self.end(conn, event),
             State::ReqRcvd | State::RepSent => {
                 self.tell(conn, event);
