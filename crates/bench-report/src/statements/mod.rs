@@ -84,9 +84,11 @@ fn judge(study: &Study, runs: &[Run]) -> Table {
         let named = found.iter().zip(WIRES).filter_map(|((_, evidence), (_, name))| {
             Some(format!("{}: {}", capital(name), evidence.as_ref()?))
         });
-        let why = match statement.judge {
-            Judge::Never(why) => why.to_owned(),
-            Judge::By(_) => named.collect::<Vec<_>>().join(" "),
+        let why = match (&statement.judge, &found) {
+            (Judge::Never(why), _) => (*why).to_owned(),
+            // It is about neither wire.
+            (Judge::By(_), [(_, Some(one)), (_, Some(other))]) if one == other => one.clone(),
+            (Judge::By(_), _) => named.collect::<Vec<_>>().join(" "),
         };
         let [udp, memory] = found.map(|(verdict, _)| verdict.to_owned());
         table.push(vec![statement.says.to_owned(), statement.place.to_owned(), udp, memory, why]);
