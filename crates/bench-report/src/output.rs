@@ -101,15 +101,10 @@ pub fn write(path: &Path, content: &str) -> Result<(), Failure> {
 
 /// Prints to standard output; a closed pipe is no failure, a full disk is one.
 pub fn print(text: &str) -> Result<(), Failure> {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::Output {
-            path: "standard output".to_owned(),
-            reason: bench_record::failure::plain(&error),
-        }),
-        _ => Ok(()),
-    }
+    report::print(text).map_err(|error| Failure::Output {
+        path: "standard output".to_owned(),
+        reason: bench_record::failure::plain(&error),
+    })
 }
 
 /// The table of one run; the unit is in every heading.

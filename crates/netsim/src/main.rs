@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("netsim: error: {error:#}");
+            report::say(format_args!("netsim: error: {error:#}"));
             ExitCode::from(2)
         }
     }

@@ -77,6 +77,29 @@ fn results_that_cannot_be_written_are_refused_and_a_full_disk_swallows_no_table(
     assert!(String::from_utf8(output.stdout).unwrap().contains("4/4"));
 }
 
+/// Tables that could not be printed: it panicked.
+#[test]
+fn a_terminal_that_takes_nothing_costs_a_line_and_no_file() {
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for words in
+        [&["run", "s.toml", "--json", "r.json"][..], &["check", "s.toml", "--html", "c.html"]]
+    {
+        let folder = with_file(SCENARIO);
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_netsim"));
+        command.args(words).arg("--force").current_dir(folder.path()).stdout(full());
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        let last = stderr.lines().last().unwrap();
+        assert!(last.contains("standard output: No space left"), "{stderr}");
+        assert!(folder.path().join(words[3]).is_file(), "the file is written all the same");
+        fs::remove_file(folder.path().join(words[3])).unwrap();
+        // Nobody hears why; it ends as it should all the same.
+        assert_eq!(command.stderr(full()).status().unwrap().code(), Some(2));
+        assert!(folder.path().join(words[3]).is_file());
+    }
+}
+
 #[test]
 fn runs_that_miss_what_is_expected_say_so() {
     let folder = with_file(&format!("{SCENARIO}[expect]\nmax_to_ideal = 9.0\n"));

@@ -41,7 +41,7 @@ pub use file::{WriteError, write_atomic};
 pub use interval::{Interval, middle, middle_interval, ratio_interval};
 pub use markdown::{COLUMNS, markdown, wrapped};
 pub use page::{Layout, Page, Section, html};
-pub use progress::{Progress, Voice, say};
+pub use progress::{Progress, Voice, print, say};
 pub use shell::shell_word;
 pub use sparkline::sparkline;
 pub use style::LOOKS;

@@ -155,6 +155,18 @@ pub fn say(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// Writes to standard output. A closed pipe is no failure: who reads has had enough.
+///
+/// # Errors
+/// Everything else that keeps it from being written, such as a full disk.
+pub fn print(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Says lines beside the bar of a [`Progress`], from wherever they are known.
 #[derive(Debug, Clone)]
 pub struct Voice(Option<ProgressBar>);

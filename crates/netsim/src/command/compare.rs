@@ -1,8 +1,8 @@
 //! `netsim compare`: two result files, point by point, with a verdict for CI.
 
 use crate::cli::CompareArgs;
-use crate::command::Verdict;
 use crate::command::record::{Point, Results, Run};
+use crate::command::{Verdict, print, print_line};
 use anyhow::{Result, ensure};
 use netsim::Summary;
 use report::{Better, Change, Interval, Table, middle_interval};
@@ -57,11 +57,13 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Verdict> {
             table.push(row.cells(&name));
         }
     }
-    print!("{}", table.text());
+    print(&table.text())?;
     let [improved, same, regressed, inconclusive] = counts;
     let doubts =
         if inconclusive > 0 { format!(", {inconclusive} inconclusive") } else { String::new() };
-    println!("{improved} improved, {same} the same, {regressed} regressed or missing{doubts}");
+    print_line(&format!(
+        "{improved} improved, {same} the same, {regressed} regressed or missing{doubts}"
+    ))?;
     Ok(Verdict::of(regressed == 0))
 }
 

@@ -14,7 +14,7 @@ pub(crate) mod setting;
 pub(crate) mod source;
 pub(crate) mod sweep;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
 /// How a command ended, when it did not fail.
@@ -45,6 +45,16 @@ pub(crate) fn ensure_different(a: Option<&PathBuf>, b: Option<&PathBuf>) -> Resu
         bail!("{} cannot be two results; give them different names", a.display());
     }
     Ok(())
+}
+
+/// Prints text that ends with its line, or is part of one.
+pub(crate) fn print(text: &str) -> Result<()> {
+    report::print(text).context("standard output")
+}
+
+/// Prints a line.
+pub(crate) fn print_line(line: &str) -> Result<()> {
+    print(&format!("{line}\n"))
 }
 
 /// "-" stands for the terminal.

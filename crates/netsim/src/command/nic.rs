@@ -1,6 +1,6 @@
 //! `netsim nic`: the model of an adapter beside published tables.
 
-use crate::command::{Verdict, ensure_free, is_stdout};
+use crate::command::{Verdict, ensure_free, is_stdout, print};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use netsim::nic::{Comparison, Profile};
@@ -43,12 +43,12 @@ pub(crate) fn run(args: &NicArgs) -> Result<Verdict> {
     if args.json.is_some() {
         let json = serde_json::to_string_pretty(&comparison.record())? + "\n";
         let Some(path) = file else {
-            print!("{json}");
+            print(&json)?;
             return Ok(Verdict::Good);
         };
         report::write_atomic(path, json.as_bytes())?;
     }
-    print!("{}", comparison.text());
+    print(&comparison.text())?;
     Ok(Verdict::Good)
 }
 

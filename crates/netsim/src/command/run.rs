@@ -3,7 +3,9 @@
 use crate::cli::RunArgs;
 use crate::command::record::{Point, Results, Run};
 use crate::command::source::Source;
-use crate::command::{Verdict, ensure_different, ensure_free, is_stdout, page, setting};
+use crate::command::{
+    Verdict, ensure_different, ensure_free, is_stdout, page, print, print_line, setting,
+};
 use anyhow::{Context, Result, bail};
 use netsim::{Outcome, Scenario, open_flows, shares_table, slowdown_table, table};
 use std::panic::{self, AssertUnwindSafe};
@@ -26,7 +28,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
     let results = Results::new(vec![point]);
     write(args, &scenario, &results)?;
     for missed in results.points.iter().flat_map(Point::missed) {
-        eprintln!("netsim: missed: {missed}; repeat it with: {again}");
+        report::say(format_args!("netsim: missed: {missed}; repeat it with: {again}"));
     }
     Ok(Verdict::of(results.points.iter().all(Point::is_good)))
 }
@@ -72,12 +74,11 @@ pub(crate) fn attempt(scenario: &Scenario, seed: u64, sampled_us: Option<u32>) -
 }
 
 fn write(args: &RunArgs, scenario: &Scenario, results: &Results) -> Result<()> {
-    // First what needs no file: a full disk must not swallow it.
-    if args.json.as_deref().is_some_and(is_stdout) {
-        print!("{}", results.json()?);
-    } else {
-        show(scenario, results);
-    }
+    // First what needs no file: a full disk must not swallow it. Nor does it swallow the files.
+    let shown = match args.json.as_deref().is_some_and(is_stdout) {
+        true => print(&results.json()?),
+        false => show(scenario, results),
+    };
     if let Some(path) = &args.html {
         let page = page::page(results);
         report::write_atomic(path, report::html(&page).as_bytes())?;
@@ -85,22 +86,20 @@ fn write(args: &RunArgs, scenario: &Scenario, results: &Results) -> Result<()> {
     if let Some(path) = args.json.as_ref().filter(|path| !is_stdout(path)) {
         report::write_atomic(path, results.json()?.as_bytes())?;
     }
-    Ok(())
+    shown
 }
 
 /// Prints the tables.
-fn show(scenario: &Scenario, results: &Results) {
+fn show(scenario: &Scenario, results: &Results) -> Result<()> {
     let runs = results.points.iter().flat_map(|point| &point.runs);
     let outcomes: Vec<Outcome> = runs.filter_map(|run| run.outcome.clone()).collect();
-    println!("{}", scenario.title());
-    print!("{}", table(scenario.title(), &outcomes).text());
+    print_line(scenario.title())?;
+    print(&table(scenario.title(), &outcomes).text())?;
     if let Some(shares) = shares_table(scenario.title(), &outcomes) {
-        print!("{}", shares.text());
+        print(&shares.text())?;
     }
     if let Some(slowdown) = slowdown_table(scenario.title(), &outcomes) {
-        print!("{}", slowdown.text());
+        print(&slowdown.text())?;
     }
-    for line in open_flows(&outcomes, scenario.limit_ms()) {
-        println!("{line}");
-    }
+    open_flows(&outcomes, scenario.limit_ms()).iter().try_for_each(|line| print_line(line))
 }

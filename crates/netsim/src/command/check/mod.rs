@@ -7,7 +7,7 @@ use crate::command::pool::{self, Step};
 use crate::command::record::{Point, Run};
 use crate::command::run::attempt;
 use crate::command::source::Source;
-use crate::command::{Verdict, ensure_different, ensure_free, judge};
+use crate::command::{Verdict, ensure_different, ensure_free, judge, print};
 use anyhow::Result;
 use netsim::{Bound, Scenario};
 use report::{Progress, Table};
@@ -34,10 +34,9 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Verdict> {
     let mut entries = args.scenarios.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
     execute(&mut entries, args)?;
     let table = table(&entries, args);
-    print!("{}", table.text());
-    judge::tally(entries.iter().map(|entry| &entry.point))
-        .iter()
-        .for_each(|line| println!("{line}"));
+    let tally = judge::tally(entries.iter().map(|entry| &entry.point));
+    let tally = tally.map(|line| line + "\n").unwrap_or_default();
+    let shown = print(&(table.text() + &tally));
     let page = page::page(&entries, table);
     if let Some(path) = &args.markdown {
         report::write_atomic(path, report::markdown(&page).as_bytes())?;
@@ -47,9 +46,9 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Verdict> {
     }
     let problems: Vec<String> = entries.iter().flat_map(Entry::problems).collect();
     for problem in &problems {
-        eprintln!("netsim: {problem}");
+        report::say(format_args!("netsim: {problem}"));
     }
-    Ok(Verdict::of(problems.is_empty()))
+    shown.map(|()| Verdict::of(problems.is_empty()))
 }
 
 fn read(path: &Path) -> Result<Entry> {

@@ -11,7 +11,7 @@ mod page;
 use crate::cli::PaperArgs;
 use crate::command::record::{Results, Run};
 use crate::command::run::attempt;
-use crate::command::{Verdict, ensure_free, pool};
+use crate::command::{Verdict, ensure_free, pool, print};
 use anyhow::Result;
 use claim::Claim;
 use experiment::{Experiment, Protocol};
@@ -27,19 +27,19 @@ pub(crate) fn run(args: &PaperArgs) -> Result<Verdict> {
     }
     let experiments = measure(args)?;
     let claims = claim::judge(&experiments);
-    print!("{}", claim::text(&claims));
+    let shown = print(&claim::text(&claims));
     let results = Results::new(experiments.iter().map(Experiment::point).collect());
     for line in results.points.iter().flat_map(|point| point.errors()) {
-        eprintln!("netsim: {line}");
+        report::say(format_args!("netsim: {line}"));
     }
     if let Some(files) = files {
         let html = report::html(&page::page(&experiments, &claims, &results));
         report::write_atomic(&files.html, html.as_bytes())?;
         report::write_atomic(&files.json, results.json()?.as_bytes())?;
-        println!("\nfigures: {}", files.html.display());
+        print(&format!("\nfigures: {}\n", files.html.display()))?;
     }
     let good = claims.iter().all(Claim::holds);
-    Ok(Verdict::of(good))
+    shown.map(|()| Verdict::of(good))
 }
 
 /// What is written into the folder.

@@ -16,7 +16,7 @@ use crate::cli::SweepArgs;
 use crate::command::pool::{self, Step};
 use crate::command::record::{Point, Results, Run};
 use crate::command::run::attempt;
-use crate::command::{Verdict, ensure_different, ensure_free, judge};
+use crate::command::{Verdict, ensure_different, ensure_free, judge, print, print_line};
 use anyhow::{Context, Result};
 use plan::{Plan, Unit};
 use report::Progress;
@@ -32,7 +32,7 @@ const INTERRUPTED: i32 = 130;
 /// Bad when a run failed, some flow did not end well, or a point misses what its scenario expects.
 pub(crate) fn run(args: &SweepArgs) -> Result<Verdict> {
     if let Some(tasks) = args.slurm {
-        print!("{}", slurm::script(args, tasks)?);
+        print(&slurm::script(args, tasks)?)?;
         return Ok(Verdict::Good);
     }
     check_files(args)?;
@@ -127,7 +127,7 @@ impl Sweep<'_> {
         let results = plan.results(runs);
         let written = write(&results, store, args);
         if let Err(error) = written {
-            eprintln!("netsim: error: {error:#}");
+            report::say(format_args!("netsim: error: {error:#}"));
         }
         process::exit(INTERRUPTED)
     }
@@ -155,10 +155,10 @@ fn write(results: &Results, store: Option<&Store>, args: &SweepArgs) -> Result<(
     if let Some(path) = &args.html {
         report::write_atomic(path, report::html(&page::page(results)).as_bytes())?;
     }
-    print!("{}", output::table(results).text());
-    judge::tally(results.points.iter()).iter().for_each(|line| println!("{line}"));
+    print(&output::table(results).text())?;
+    judge::tally(results.points.iter()).iter().try_for_each(|line| print_line(line))?;
     for line in results.points.iter().flat_map(|point| point.problems(&point.sweep_command())) {
-        eprintln!("netsim: {line}");
+        report::say(format_args!("netsim: {line}"));
     }
     Ok(())
 }
