@@ -71,7 +71,8 @@ pub(crate) struct MpiArgs {
     #[arg(short, long, default_value = "2")]
     ranks: String,
     /// What MPI is to run on: libfabric:PROVIDER, ucx:TRANSPORT (srd, ud_v, rc_v, tcp, sm) or
-    /// mpi:tcp (its own TCP); default: what MPI chooses by itself, on one machine its shared memory.
+    /// mpi:tcp (its own TCP); default: what MPI chooses by itself, on one machine its shared
+    /// memory.
     #[arg(long, value_parser = on)]
     fabric: Option<FabricName>,
     /// Short for --fabric libfabric:PROVIDER.
@@ -100,8 +101,8 @@ pub(crate) struct MpiArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) work_dir: Option<PathBuf>,
     /// Bytes of a message, or of each rank's part: 64 or 1,2,1000 or 1..8192 (powers of two);
-    /// default: 1..8192, collective operations 4..1048576. Of NAS' kernels: bytes of a class, nas-is
-    /// 262144 (S), 4194304 (W), 33554432 (A), nas-ft 4194304 (S), 8388608 (W).
+    /// default: 1..8192, collective operations 4..1048576. Of NAS' kernels: bytes of a class,
+    /// nas-is 262144 (S), 4194304 (W), 33554432 (A), nas-ft 4194304 (S), 8388608 (W).
     #[arg(short, long)]
     sizes: Option<String>,
     /// Messages in flight (bandwidth, bidirectional), like --sizes.
