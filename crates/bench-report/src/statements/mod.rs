@@ -74,10 +74,10 @@ fn study(results: &Results) -> Option<&'static Study> {
 
 fn judge(study: &Study, runs: &[Run]) -> Table {
     let [udp, memory] = WIRES.map(|(_, name)| format!("here, {name}"));
-    let titles = ["statement", "where", &udp, &memory, "measured"];
+    let titles = ["statement (where)", &udp, &memory, "measured"];
     let caption = format!("What the study says, and here: {}", study.title);
     let mut table = Table::new(&caption, &titles, titles.len());
-    table = table.with_prose(0).with_prose(1).with_prose(4);
+    table = table.with_prose(0).with_prose(3);
     let measured = WIRES.map(|(wire, _)| Measured::over(wire, runs));
     for statement in study.statements {
         let found = measured.each_ref().map(|over| verdict(statement, over));
@@ -91,7 +91,8 @@ fn judge(study: &Study, runs: &[Run]) -> Table {
             (Judge::By(_), _) => named.collect::<Vec<_>>().join(" "),
         };
         let [udp, memory] = found.map(|(verdict, _)| verdict.to_owned());
-        table.push(vec![statement.says.to_owned(), statement.place.to_owned(), udp, memory, why]);
+        let says = format!("{} ({})", statement.says, statement.place);
+        table.push(vec![says, udp, memory, why]);
     }
     table
 }
@@ -120,12 +121,12 @@ pub fn text(results: &Results) -> Option<String> {
     let study = study(results)?;
     let mut lines = vec![format!("What the study says, and here: {}", study.title)];
     for row in judge(study, &results.runs).rows {
-        let [says, place, udp, memory, why] = &row[..] else { continue };
+        let [says, udp, memory, why] = &row[..] else { continue };
         let verdicts = match udp == memory {
             true => udp.clone(),
             false => format!("{udp} over UDP, {memory} in memory"),
         };
-        lines.push(report::wrapped(&format!("{says} ({place}): {verdicts}"), "", "  "));
+        lines.push(report::wrapped(&format!("{says}: {verdicts}"), "", "  "));
         if !why.is_empty() {
             lines.push(report::wrapped(why, "    ", "    "));
         }
