@@ -101,15 +101,16 @@ fn render(records: &[Record], system: &str) -> String {
     let sections = distinct(records.iter().map(consumer)).into_iter().map(|of| {
         section(&of, &records.iter().filter(|record| consumer(record) == of).collect::<Vec<_>>())
     });
+    let dealt = faults.iter().map(|faults| format!("`{faults}`")).collect::<Vec<_>>().join(", ");
+    // As it will stand in a list of facts.
+    let bullet = "* --fault: ";
+    let dealt = wrapped(&dealt, bullet, "  ").split_off(bullet.len());
     let page = Page {
         title: "Consumers".to_owned(),
         summary: vec![wrapped(SUMMARY, "", ""), wrapped(LEGEND, "", "")],
         facts: vec![
             ("system".to_owned(), system.to_owned()),
-            (
-                "faults".to_owned(),
-                faults.iter().map(|f| format!("`--fault {f}`")).collect::<Vec<_>>().join(", "),
-            ),
+            ("--fault".to_owned(), dealt),
             ("failed".to_owned(), count(records, "failed")),
             ("passed".to_owned(), count(records, "passed")),
             ("not run".to_owned(), count(records, "not run")),
