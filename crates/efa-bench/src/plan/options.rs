@@ -12,7 +12,7 @@ pub(crate) const DEFAULT_OUT: &str = "report";
 /// Which plan, on which fabrics, and where its files go.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// One of quick, paper and dbms, or a TOML file.
+    /// One of quick, paper, dbms, efa-vs-rdma, rdmaoe and ucx, or a TOML file.
     #[arg(required_unless_present = "list")]
     pub(crate) plan: Option<String>,
     /// Say which plans there are.
