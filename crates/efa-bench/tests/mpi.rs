@@ -203,6 +203,25 @@ fn what_cannot_be_measured_is_one_line() {
     assert_fails(&no_provider, 7, &["starting the ranks", "it said:"]);
 }
 
+/// As Open MPI 5's does: each run ended in a time-out.
+#[test]
+fn a_launcher_that_does_not_pass_the_end_of_its_input_on_ends() {
+    use std::os::unix::fs::PermissionsExt;
+    if !has_mpi() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("tempdir");
+    let script = folder.path().join("mpirun");
+    let text = "#!/bin/bash\n[ \"$1\" = --version ] && exec mpirun --version\nexec 3<&0\n\
+        exec mpirun \"$@\" < <(cat <&3; exec sleep 25 2>&-)\n";
+    // Its descriptor is closed before anybody starts it.
+    std::fs::write(&script, text).expect("a script");
+    let may_run = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&script, may_run).expect("permissions");
+    let launcher = script.to_str().expect("utf-8");
+    run(&mpi(&["latency", "-s", "8", "-n", "20", "--mpirun", launcher]));
+}
+
 #[test]
 fn a_bound_on_a_collective_is_kept_or_broken() {
     if !has_mpi() {
