@@ -43,8 +43,7 @@ fn killed_receiver_ends_the_sender() {
     }
 }
 
-/// A reliable connection to a program that was killed ends with an error on the side that is left,
-/// whatever it was doing.
+/// Whatever the side that is left was doing, its reliable connection ends with an error.
 #[test]
 fn a_killed_peer_ends_a_reliable_connection() {
     let _one = exclusive();

@@ -1,7 +1,7 @@
 //! `fi_pingpong` through libfabric's `efa` provider, with data check.
 
 use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, exclusive, has};
+use crate::harness::{Directions, Outcome, exclusive, has};
 
 const PORTS: [&str; 2] = ["-B", "-P"];
 
@@ -13,7 +13,12 @@ fn case(what: &str, faults: &str) -> Case {
 fn run(case: &mut Case, options: &str, endpoint: &str, extra: &str) {
     let line = format!("fi_pingpong -p efa -e {endpoint} -c {extra}");
     let (server, client) = case.launcher(options).run_pair(&line, PORTS);
-    for side in [&server, &client] {
+    check(case, [&server, &client]);
+}
+
+/// Both sides of a `fi_pingpong` of all sizes did their work on the device.
+pub(crate) fn check(case: &mut Case, sides: [&Outcome; 2]) {
+    for side in sides {
         case.add(side);
         side.assert_clean();
         side.assert_moved(Directions::Both);

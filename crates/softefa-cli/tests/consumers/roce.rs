@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::harness::record::{Case, Consumer, EACH_FAULT, FAULTS};
 use crate::harness::{Directions, LIMIT, Launcher, efa_bench, exclusive, free_port, has, is_long};
 use crate::mpi::{LONG_MESSAGE, Mpi};
+use crate::pingpong;
 use crate::pyverbs::{PYTHON, has_pyverbs};
 use crate::rdma_core::unpack;
 
@@ -13,7 +14,7 @@ use crate::rdma_core::unpack;
 const DEVICE: &str = "--roce";
 
 /// Runs one of the ping-pongs between two processes; each checks what comes (`-c`).
-fn pingpong(program: &str, faults: &str) {
+fn ibv_pingpong(program: &str, faults: &str) {
     let consumer = Consumer::debian("ibverbs-utils");
     let mut case = Case::new(&consumer, &format!("RoCE: {program} -c"), faults);
     let launcher: Launcher = case.launcher(DEVICE);
@@ -44,7 +45,7 @@ fn pingpongs_of_libibverbs() {
         "ibv_ud_pingpong -s 1024",
         "ibv_srq_pingpong",
     ] {
-        pingpong(program, "");
+        ibv_pingpong(program, "");
     }
 }
 
@@ -55,9 +56,9 @@ fn pingpongs_of_libibverbs_under_faults() {
     if !has("ibv_rc_pingpong") {
         return;
     }
-    pingpong("ibv_rc_pingpong", FAULTS);
+    ibv_pingpong("ibv_rc_pingpong", FAULTS);
     for program in ["ibv_rc_pingpong -e", "ibv_srq_pingpong"].iter().filter(|_| is_long()) {
-        EACH_FAULT.iter().for_each(|faults| pingpong(program, faults));
+        EACH_FAULT.iter().for_each(|faults| ibv_pingpong(program, faults));
     }
 }
 
@@ -217,12 +218,6 @@ fn fi_pingpong(provider: &str, endpoint: &str, faults: &str) {
     let line = format!("fi_pingpong -p {provider} -e {endpoint} -c -I 100");
     // The provider leaves interfaces of loopback out.
     let (server, client) = case.launcher(DEVICE).run_pair(&line, ["-B", "-P"]);
-    for side in [&server, &client] {
-        case.add(side);
-        side.assert_clean();
-        side.assert_moved(Directions::Both);
-        let rows = side.stdout.lines().skip_while(|line| !line.starts_with("bytes")).skip(1);
-        assert!(rows.count() >= 4, "fewer sizes than expected\n{side}");
-    }
+    pingpong::check(&mut case, [&server, &client]);
     case.pass();
 }
