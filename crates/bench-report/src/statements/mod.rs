@@ -1,5 +1,6 @@
-//! What studies said of their hardware, judged by what was measured here: each statement holds,
-//! holds partly or does not hold, and what cannot be judged says why.
+//! What studies said of their hardware, judged by what was measured here.
+//!
+//! Each statement holds, holds partly or does not hold. What cannot be judged says why.
 //!
 //! Other machines, other adapters: a statement that holds on two processes of one machine has the
 //! same reason behind it or another one, so the figures stand beside each verdict.

@@ -100,9 +100,9 @@ pub(crate) struct MpiArgs {
     /// machine.
     #[arg(long, value_name = "DIR")]
     pub(super) work_dir: Option<PathBuf>,
-    /// Bytes of a message, or of each rank's part: 64 or 1,2,1000 or 1..8192 (powers of two);
-    /// default: 1..8192, collective operations 4..1048576. Of NAS' kernels: bytes of a class,
-    /// nas-is 262144 (S), 4194304 (W), 33554432 (A), nas-ft 4194304 (S), 8388608 (W).
+    /// Bytes of a message, or of each rank's part: 64 or 1,2,1000 or 1..8192 (powers of two).
+    /// Default: 1..8192, for collective operations 4..1048576. NAS' kernels take the bytes of a
+    /// class: nas-is 262144 (S), 4194304 (W), 33554432 (A), nas-ft 4194304 (S), 8388608 (W).
     #[arg(short, long)]
     sizes: Option<String>,
     /// Messages in flight (bandwidth, bidirectional), like --sizes.
