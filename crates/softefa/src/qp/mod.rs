@@ -287,6 +287,7 @@ impl Qp {
             let now = host::now();
             side.shell_mut().note_sent_post(now);
             side.transmit(now);
+            side.shell_mut().note_left(host::now);
         } else {
             side.shell_mut().note_post(host::now);
         }

@@ -93,6 +93,12 @@ impl Shell {
         self.holding.note_sent(now, self.unpolled.taken());
     }
 
+    /// What [`Shell::note_sent_post`] told of has left at the time that `now` tells.
+    #[inline]
+    pub(crate) fn note_left(&mut self, now: impl FnOnce() -> Instant) {
+        self.holding.note_left(now);
+    }
+
     /// What is posted may wait for more, or for a poll.
     #[inline]
     pub(super) fn may_wait(&self) -> bool {
