@@ -7,8 +7,8 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use crate::{
-    FI_ENABLE, FI_OPT_ENDPOINT, fi_av_attr, fi_cq_attr, fi_cq_err_entry, fi_info, fi_msg,
-    fi_msg_rma, fi_msg_tagged, fid, fid_av, fid_cq, fid_domain, fid_ep, fid_fabric, fid_mr,
+    FI_ENABLE, FI_GETWAIT, FI_OPT_ENDPOINT, fi_av_attr, fi_cq_attr, fi_cq_err_entry, fi_info,
+    fi_msg, fi_msg_rma, fi_msg_tagged, fid, fid_av, fid_cq, fid_domain, fid_ep, fid_fabric, fid_mr,
 };
 
 /// `ENOSYS`, answered for an operation that the provider's table lacks.
@@ -77,6 +77,12 @@ calls! {
     /// Enables an endpoint.
     fn fi_enable(ep: *mut fid_ep) -> c_int
         = fid.ops => control(ep.cast(), FI_ENABLE, std::ptr::null_mut());
+    /// Tells what an object's events are waited for with; `out` points at what its kind has.
+    fn fi_get_wait(object: *mut fid, out: *mut c_void) -> c_int
+        = ops => control(object, FI_GETWAIT, out);
+    /// Whether it is safe to wait for these objects now.
+    fn fi_trywait(fabric: *mut fid_fabric, objects: *mut *mut fid, count: c_int) -> c_int
+        = ops => trywait(fabric, objects, count);
     /// Opens a domain.
     fn fi_domain(fabric: *mut fid_fabric, info: *mut fi_info, out: *mut *mut fid_domain) -> c_int
         = ops => domain(fabric, info, out, std::ptr::null_mut());

@@ -80,6 +80,8 @@ pub const FI_THREAD_DOMAIN: c_uint = 3;
 pub const FI_CQ_FORMAT_MSG: c_uint = 2;
 pub const FI_CQ_FORMAT_TAGGED: c_uint = 4;
 pub const FI_WAIT_NONE: c_uint = 0;
+pub const FI_WAIT_FD: c_uint = 3;
+pub const FI_GETWAIT: c_int = 5;
 pub const FI_ENABLE: c_int = 6;
 pub const FI_TYPE_INFO: c_int = 0;
 

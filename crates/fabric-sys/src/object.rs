@@ -53,7 +53,7 @@ pub struct fi_ops_fabric {
     pub passive_ep: Slot,
     pub eq_open: Slot,
     pub wait_open: Slot,
-    pub trywait: Slot,
+    pub trywait: Option<unsafe extern "C" fn(*mut fid_fabric, *mut *mut fid, c_int) -> c_int>,
     pub domain2: Slot,
 }
 

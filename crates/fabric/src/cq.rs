@@ -1,13 +1,14 @@
 //! Completion queue of an endpoint.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::os::fd::{BorrowedFd, RawFd};
 
 use fabric_sys as sys;
 
 use crate::address::Peer;
 use crate::buffers::Span;
 use crate::domain::Domain;
-use crate::error::Error;
+use crate::error::{Error, check};
 use crate::hints::{Features, MessageKind};
 use crate::object::Owned;
 
@@ -79,12 +80,14 @@ pub(crate) const BURST: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Queue {
     raw: Owned<sys::fid_cq>,
+    /// Can be read when it may have entries; closed with the queue. `None`: nobody asked for it.
+    event_fd: Option<RawFd>,
     format: Format,
     // Room for BURST entries of the largest format, aligned for pointers.
     entries: Box<[u64]>,
     /// Senders of the entries; empty when nobody asked for them.
     sources: Box<[u64]>,
-    _domain: Domain,
+    domain: Domain,
 }
 
 /// How much an entry says.
@@ -119,6 +122,15 @@ pub(crate) struct Failure {
     pub(crate) provider_text: String,
 }
 
+/// Asks a queue for the descriptor that tells of its entries.
+fn event_fd(queue: &Owned<sys::fid_cq>) -> Result<RawFd, Error> {
+    let mut number: RawFd = -1;
+    // SAFETY: the queue is alive and was opened with FI_WAIT_FD, which stores an int.
+    let ret = unsafe { sys::call::fi_get_wait(queue.fid(), (&raw mut number).cast()) };
+    check("fi_control(FI_GETWAIT)", ret)?;
+    Ok(number)
+}
+
 /// What a read found.
 pub(crate) enum Read {
     /// This many entries.
@@ -130,12 +142,13 @@ pub(crate) enum Read {
 }
 
 impl Queue {
-    /// Entries say as little as `messages` and `features` need.
+    /// Entries say as little as `messages` and `features` need; `events`: they can be slept for.
     pub(crate) fn open(
         domain: &Domain,
         messages: MessageKind,
         features: Features,
         size: usize,
+        events: bool,
     ) -> Result<Self, Error> {
         let is_plain = messages == MessageKind::Plain && features == Features::NONE;
         let format = if is_plain { Format::Message } else { Format::Tagged };
@@ -146,7 +159,7 @@ impl Queue {
                 Format::Message => sys::FI_CQ_FORMAT_MSG,
                 Format::Tagged => sys::FI_CQ_FORMAT_TAGGED,
             },
-            wait_obj: sys::FI_WAIT_NONE,
+            wait_obj: if events { sys::FI_WAIT_FD } else { sys::FI_WAIT_NONE },
             signaling_vector: 0,
             wait_cond: 0,
             wait_set: std::ptr::null_mut(),
@@ -155,15 +168,31 @@ impl Queue {
         let raw = Owned::open("fi_cq_open", |out| unsafe {
             sys::call::fi_cq_open(domain.0.raw.raw(), &raw mut attr, out)
         })?;
+        let event_fd = events.then(|| event_fd(&raw)).transpose()?;
         let words = BURST * size_of::<sys::fi_cq_tagged_entry>() / size_of::<u64>();
         let entries = vec![0; words].into_boxed_slice();
         let sources = if features.contains(Features::SOURCES) { BURST } else { 0 };
         let sources = vec![sys::FI_ADDR_UNSPEC; sources].into_boxed_slice();
-        Ok(Self { raw, format, entries, sources, _domain: domain.clone() })
+        Ok(Self { raw, event_fd, format, entries, sources, domain: domain.clone() })
     }
 
     pub(crate) const fn object(&self) -> &Owned<sys::fid_cq> {
         &self.raw
+    }
+
+    /// The descriptor to wait for; `None`: entries may be there, read first.
+    pub(crate) fn events(&self) -> Result<Option<BorrowedFd<'_>>, Error> {
+        let number = self.event_fd.ok_or(Error::NoEvents)?;
+        let mut object = self.raw.fid();
+        // SAFETY: fabric and queue are alive, the array has one object.
+        let ret =
+            unsafe { sys::call::fi_trywait(self.domain.0.fabric.0.raw(), &raw mut object, 1) };
+        if ret == -sys::FI_EAGAIN {
+            return Ok(None);
+        }
+        check("fi_trywait", ret)?;
+        // SAFETY: it is open as long as the queue (fi_cq(3)).
+        Ok(Some(unsafe { BorrowedFd::borrow_raw(number) }))
     }
 
     /// Makes progress and reads up to `max` entries (at most [`BURST`]).

@@ -24,7 +24,7 @@ pub(crate) struct Inner {
     pub(crate) raw: Owned<sys::fid_domain>,
     retired: RefCell<Vec<Memory>>,
     next_key: Cell<u64>,
-    _fabric: Fabric,
+    pub(crate) fabric: Fabric,
 }
 
 impl Domain {
@@ -38,7 +38,7 @@ impl Domain {
             sys::call::fi_domain(fabric.0.raw(), info.raw(), out)
         })?;
         let (retired, next_key) = (RefCell::default(), Cell::new(1));
-        Ok(Self(Rc::new(Inner { raw, retired, next_key, _fabric: fabric.clone() })))
+        Ok(Self(Rc::new(Inner { raw, retired, next_key, fabric: fabric.clone() })))
     }
 
     /// Registers memory for `access` (`FI_SEND` and so on).

@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use fabric_sys::{self as sys, call};
@@ -63,6 +64,8 @@ pub struct EndpointConfig {
     pub messages: MessageKind,
     /// The features that it must have; as in the hints that found the fabric.
     pub features: Features,
+    /// Completions can be slept for ([`Endpoint::events`]).
+    pub events: bool,
     /// Slots of message memory.
     pub slots: usize,
     /// Bytes of each slot.
@@ -102,7 +105,7 @@ impl Endpoint {
         av: &Rc<AddressVector>,
         config: &EndpointConfig,
     ) -> Result<Self, Error> {
-        let &EndpointConfig { messages, features, slots, payload_bytes } = config;
+        let &EndpointConfig { messages, features, events, slots, payload_bytes } = config;
         let unknown = info.unknown_mode();
         if unknown != 0 {
             let what = format!("mode bits {unknown:#x}");
@@ -119,7 +122,8 @@ impl Endpoint {
         }
         let geometry = Geometry { slots, payload_bytes, prefix_bytes: info.prefix_bytes() };
         let buffers = Buffers::new(domain, geometry, local_access(info, features))?;
-        let queue = Queue::open(domain, messages, features, slots.max(BURST))?;
+        let queue = Queue::open(domain, messages, features, slots.max(BURST), events)
+            .map_err(|error| no_events(error, events, info))?;
         // SAFETY: domain and info are alive during the call.
         let raw = Owned::open("fi_endpoint", |out| unsafe {
             call::fi_endpoint(domain.0.raw.raw(), info.raw(), out)
@@ -164,6 +168,15 @@ impl Endpoint {
         check("fi_getname", ret)?;
         space.truncate(len);
         Ok(space)
+    }
+
+    /// The descriptor that can be read once there may be completions; `None`: there may be some
+    /// now, so poll first. Ask again before each wait.
+    ///
+    /// # Errors
+    /// [`Error::NoEvents`] without [`EndpointConfig::events`], else [`Error::Call`].
+    pub fn events(&self) -> Result<Option<BorrowedFd<'_>>, Error> {
+        self.queue.events()
     }
 
     /// The message memory.
@@ -377,6 +390,16 @@ impl Drop for Endpoint {
             Ok(()) => drop(buffers),
             Err(_) => std::mem::forget(buffers),
         }
+    }
+}
+
+/// Says that a provider that refuses to open a queue with events has none.
+fn no_events(error: Error, events: bool, info: &Info) -> Error {
+    match error {
+        Error::Call { code: libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP, .. } if events => {
+            Error::OnlyPolled(info.provider())
+        }
+        error => error,
     }
 }
 

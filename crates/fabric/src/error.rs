@@ -28,6 +28,12 @@ pub enum Error {
         /// `fi_strerror` of the number.
         text: String,
     },
+    /// The provider's completions cannot be slept for.
+    #[error("provider {0} has no completion events: its completions can only be polled")]
+    OnlyPolled(String),
+    /// The endpoint was opened without events.
+    #[error("this endpoint has no completion events: it was opened without them")]
+    NoEvents,
     /// An operation completed in error.
     #[error(
         "{kind} of slot {slot} failed: {text} (error {code}, provider error {provider_code}: {provider_text})"

@@ -1,5 +1,6 @@
 //! One endpoint, one peer, set up in named phases.
 
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use crate::address::{AddressVector, Peer};
@@ -41,6 +42,8 @@ pub struct NodeConfig {
     pub rx_slots: usize,
     /// Longest message in bytes.
     pub payload_bytes: usize,
+    /// Completions can be slept for ([`Endpoint::events`]).
+    pub events: bool,
 }
 
 /// The time that one phase of set-up took.
@@ -97,6 +100,7 @@ impl Node {
         let config = EndpointConfig {
             messages: config.hints.messages,
             features: config.hints.features,
+            events: config.events,
             slots: tx_slots + spare_slots + rx_slots,
             payload_bytes: config.payload_bytes,
         };
@@ -144,6 +148,14 @@ impl Node {
     /// The endpoint, for what a node does not do itself: RMA, atomics, several peers.
     pub const fn endpoint_mut(&mut self) -> &mut Endpoint {
         &mut self.endpoint
+    }
+
+    /// The descriptor to sleep on; see [`Endpoint::events`].
+    ///
+    /// # Errors
+    /// As [`Endpoint::events`].
+    pub fn events(&self) -> Result<Option<BorrowedFd<'_>>, Error> {
+        self.endpoint.events()
     }
 
     /// Memory that the peer may read and write ([`Features::RMA`](crate::Features::RMA)).

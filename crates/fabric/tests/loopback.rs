@@ -46,6 +46,7 @@ impl Pair {
             let config = EndpointConfig {
                 messages,
                 features: Features::NONE,
+                events: false,
                 slots: 8,
                 payload_bytes: size,
             };

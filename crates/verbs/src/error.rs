@@ -50,6 +50,9 @@ pub enum Error {
     /// Queue pairs of this kind do no atomics.
     #[error("queue pairs of {0} have no atomics: use RC")]
     NoAtomics(&'static str),
+    /// The endpoint was opened without events.
+    #[error("this endpoint has no completion events: it was opened without them")]
+    NoEvents,
     /// An operation completed in error.
     #[error("{kind} of slot {slot} failed: {text} (status {status}, vendor error {vendor_error})")]
     Completion {

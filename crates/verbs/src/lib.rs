@@ -20,6 +20,7 @@ struct Readme;
 mod device;
 mod endpoint;
 mod error;
+mod events;
 mod library;
 mod memory;
 mod poll;

@@ -8,6 +8,7 @@ use verbs_abi::*;
 use crate::device::Device;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, status_text};
+use crate::events::Channel;
 use crate::sys;
 
 /// How many completions one poll asks for at most.
@@ -42,19 +43,22 @@ pub struct Completion {
 /// A completion queue, destroyed on drop.
 pub(crate) struct Queue {
     raw: NonNull<ibv_cq>,
+    /// Where its events come; dropped after it.
+    pub(crate) channel: Option<Channel>,
     found: Box<[ibv_wc]>,
 }
 
 impl Queue {
-    pub(crate) fn open(device: &Device, entries: usize) -> Result<Self, Error> {
+    pub(crate) fn open(device: &Device, entries: usize, events: bool) -> Result<Self, Error> {
         let entries = c_int::try_from(entries).unwrap_or(c_int::MAX);
-        // SAFETY: the device is open.
-        let raw =
-            unsafe { sys::ibv_create_cq(device.context(), entries, null_mut(), null_mut(), 0) };
+        let channel = events.then(|| Channel::open(device)).transpose()?;
+        let events = channel.as_ref().map_or_else(null_mut, Channel::raw);
+        // SAFETY: device and channel are open.
+        let raw = unsafe { sys::ibv_create_cq(device.context(), entries, null_mut(), events, 0) };
         let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_create_cq"))?;
         // SAFETY: all-zero is a value of this plain C structure.
         let empty: ibv_wc = unsafe { std::mem::zeroed() };
-        Ok(Self { raw, found: vec![empty; BURST].into_boxed_slice() })
+        Ok(Self { raw, channel, found: vec![empty; BURST].into_boxed_slice() })
     }
 
     pub(crate) const fn raw(&self) -> *mut ibv_cq {

@@ -65,6 +65,8 @@ pub struct Config {
     pub window_bytes: usize,
     /// The peer may change the window atomically, too; only connections do.
     pub atomics: bool,
+    /// Completions can be slept for ([`Endpoint::arm`]).
+    pub events: bool,
 }
 
 /// A queue pair with its memory that has no peer yet.
@@ -139,7 +141,7 @@ impl Prepared {
         let window = (config.window_bytes > 0)
             .then(|| Region::new(&pd, config.window_bytes, IBV_ACCESS_LOCAL_WRITE | remote))
             .transpose()?;
-        let queue = Queue::open(&pd.device, config.tx_depth + config.rx_slots)?;
+        let queue = Queue::open(&pd.device, config.tx_depth + config.rx_slots, config.events)?;
         let (qp, inline_bytes) = create(&pd, &queue, &config)?;
         init(&qp, remote)?;
         Ok(Self { qp, queue, slots, window, pd, inline_bytes, config })

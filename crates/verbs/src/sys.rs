@@ -35,6 +35,12 @@ exported! { Verbs of "libibverbs.so.1":
     fn ibv_reg_mr(pd: *mut ibv_pd, start: *mut c_void, len: usize, access: c_int) -> *mut ibv_mr,
         else null_mut();
     fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int, else MISSING;
+    fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel,
+        else null_mut();
+    fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int, else MISSING;
+    fn ibv_get_cq_event(channel: *mut ibv_comp_channel, cq: *mut *mut ibv_cq,
+        cq_context: *mut *mut c_void) -> c_int, else MISSING;
+    fn ibv_ack_cq_events(cq: *mut ibv_cq, count: u32), else ();
     fn ibv_create_cq(context: *mut ibv_context, entries: c_int, cq_context: *mut c_void,
         channel: *mut ibv_comp_channel, vector: c_int) -> *mut ibv_cq, else null_mut();
     fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int, else MISSING;
@@ -93,6 +99,20 @@ pub(crate) unsafe fn poll_cq(cq: *mut ibv_cq, count: c_int, found: *mut ibv_wc) 
         match (*(*cq).context).ops.poll_cq {
             Some(poll) => poll(cq, count, found),
             None => -MISSING,
+        }
+    }
+}
+
+/// Asks for an event at the next completion; at the next solicited one if `solicited_only` is 1.
+///
+/// # Safety
+/// The queue is alive.
+pub(crate) unsafe fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match (*(*cq).context).ops.req_notify_cq {
+            Some(notify) => notify(cq, solicited_only),
+            None => MISSING,
         }
     }
 }

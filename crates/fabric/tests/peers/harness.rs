@@ -144,7 +144,7 @@ impl Side {
         let domain = Domain::open(&fabric, &info).expect("domain");
         let av = AddressVector::open(&domain, 2).expect("address vector");
         let &Setting { messages, features, slots, .. } = setting;
-        let config = EndpointConfig { messages, features, slots, payload_bytes };
+        let config = EndpointConfig { messages, features, events: false, slots, payload_bytes };
         let end = Endpoint::open(&domain, &info, &av, &config).expect("endpoint");
         channel.set_nodelay(true).expect("a socket option");
         channel.write_all(&card(&end)).expect("the other process");

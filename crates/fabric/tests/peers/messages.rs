@@ -187,6 +187,7 @@ fn name_their_sender() {
     let config = EndpointConfig {
         messages: setting.messages,
         features: setting.features,
+        events: false,
         slots: 1,
         payload_bytes: 64,
     };
