@@ -18,7 +18,7 @@ use crate::watch::Silence;
 
 /// Changes with every incompatible change of [`Message`], and of what measuring threads say to each
 /// other.
-pub(crate) const PROTOCOL: u32 = 8;
+pub(crate) const PROTOCOL: u32 = 9;
 const MAGIC: &str = "efa-bench";
 /// Longest frame accepted; the longest real one is a fabric description.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
@@ -94,8 +94,30 @@ pub(crate) struct Signals {
     streams: Arc<[TcpStream]>,
     timeout: Duration,
     end: Arc<AtomicBool>,
-    /// Threads that never sleep outnumber the processors.
-    crowded: bool,
+    when_idle: WhenIdle,
+}
+
+/// What a measuring thread does that finds nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenIdle {
+    /// Looks again.
+    Spin,
+    /// Looks again after others had the processor, because threads that never sleep outnumber the
+    /// processors.
+    Yield,
+    /// Sleeps until a completion wakes it.
+    Sleep,
+}
+
+impl WhenIdle {
+    /// What the threads of a job do.
+    pub(crate) const fn of(job: &JobSpec) -> Self {
+        match (job.flow.events, job.crowded) {
+            (true, _) => Self::Sleep,
+            (false, true) => Self::Yield,
+            (false, false) => Self::Spin,
+        }
+    }
 }
 
 impl Signals {
@@ -103,12 +125,12 @@ impl Signals {
     pub(crate) fn of<'a>(
         controls: impl IntoIterator<Item = &'a Control>,
         timeout: Duration,
-        crowded: bool,
+        when_idle: WhenIdle,
     ) -> Result<Self, Failure> {
         let shared = controls.into_iter().map(|control| control.stream.try_clone());
         let streams: Result<Vec<TcpStream>, _> = shared.collect();
         let streams = streams.map_err(|e| gone("sharing the control connection", &e))?;
-        Ok(Self { streams: streams.into(), timeout, end: Arc::default(), crowded })
+        Ok(Self { streams: streams.into(), timeout, end: Arc::default(), when_idle })
     }
 
     /// Looks, without waiting, whether a message or the end of a connection is there.
@@ -126,15 +148,20 @@ impl Signals {
     /// Found nothing to do: gives the processor away where others wait for it.
     #[inline]
     pub(crate) fn pause(&self) {
-        if self.crowded {
+        if self.when_idle == WhenIdle::Yield {
             std::thread::yield_now();
         }
+    }
+
+    /// Whether who has nothing to do sleeps until a completion wakes it.
+    pub(crate) fn sleeps(&self) -> bool {
+        self.when_idle == WhenIdle::Sleep
     }
 
     /// Makes the signals of a connection without a session.
     #[cfg(test)]
     pub(crate) fn over(stream: TcpStream, timeout: Duration) -> Self {
-        Self { streams: [stream].into(), timeout, end: Arc::default(), crowded: false }
+        Self { streams: [stream].into(), timeout, end: Arc::default(), when_idle: WhenIdle::Spin }
     }
 
     /// Returns how long silence is tolerated.
@@ -409,7 +436,7 @@ mod tests {
     fn the_end_of_a_window_is_told_from_other_messages() {
         let (mut here, mut there) = pair();
         let second = Duration::from_secs(1);
-        let signals = Signals::of([&here], second, false).expect("signals");
+        let signals = Signals::of([&here], second, WhenIdle::Spin).expect("signals");
         assert_eq!(signals.pending(), Pending::Nothing);
         for (message, seen) in [
             (Message::WindowDone, Pending::WindowDone),
@@ -429,7 +456,7 @@ mod tests {
     #[test]
     fn of_several_connections_the_worst_counts() {
         let (mut ends, mut others): (Vec<_>, Vec<_>) = (0..3).map(|_| pair()).unzip();
-        let signals = Signals::of(&ends, Duration::from_secs(1), false).expect("signals");
+        let signals = Signals::of(&ends, Duration::from_secs(1), WhenIdle::Spin).expect("signals");
         assert_eq!(signals.pending(), Pending::Nothing);
         others[2].send(&Message::Ready).expect("send");
         arrives(|| ends[2].has_message());

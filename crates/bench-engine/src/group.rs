@@ -8,7 +8,7 @@ use bench_record::failure::Failure;
 use bench_record::spec::JobSpec;
 use bench_record::{FabricRecord, ReceiverCount};
 
-use crate::exchange::{Control, Message, Signals};
+use crate::exchange::{Control, Message, Signals, WhenIdle};
 use crate::target::Target;
 use crate::workload::gave_up;
 
@@ -78,8 +78,9 @@ impl Group {
     }
 
     /// Returns the signals for the client's measuring threads.
-    pub(crate) fn signals(&self, timeout: Duration, crowded: bool) -> Result<Signals, Failure> {
-        Signals::of(self.members.iter().map(|member| &member.control), timeout, crowded)
+    pub(crate) fn signals(&self, job: &JobSpec) -> Result<Signals, Failure> {
+        let controls = self.members.iter().map(|member| &member.control);
+        Signals::of(controls, Duration::from_millis(job.timeout_ms), WhenIdle::of(job))
     }
 
     /// Our own address as each server sees it.

@@ -226,6 +226,7 @@ pub(crate) fn wants<W: Workload>(job: &JobSpec, side: Side, thread: usize) -> Wa
         },
         quiet,
         lists: job.flow.post_list > 1,
+        events: job.flow.events,
         source: None,
     }
 }

@@ -34,6 +34,7 @@ mod pattern;
 mod ramp;
 pub mod server;
 mod session;
+mod sleeper;
 #[cfg(test)]
 mod stream_job;
 pub mod target;

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 
 use bench_record::failure::Failure;
 use bench_record::spec::{JobSpec, Operation};
+use rustix::event::PollFd;
 
 use crate::backend::{BURST, Backend, Kind, Lengths, PostFlags, Posted, Work};
 use crate::lane::Side;
@@ -168,6 +169,16 @@ impl<B: Backend> Link<B> {
             }
             Kind::Other => {}
         })
+    }
+
+    /// Asks to be woken by the next completion; see [`Backend::arm`].
+    pub(crate) fn arm(&mut self) -> Result<(), Failure> {
+        self.backend.arm()
+    }
+
+    /// The event to sleep for; see [`Backend::event`].
+    pub(crate) fn event(&self) -> Result<Option<PollFd<'_>>, Failure> {
+        self.backend.event()
     }
 
     /// A slot to fill for the next send, if one is free.

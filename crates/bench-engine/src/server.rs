@@ -12,7 +12,7 @@ use bench_record::topology::NODES_MAX;
 
 use crate::bench::Measured;
 use crate::counters::Source;
-use crate::exchange::{Control, Message, Signals};
+use crate::exchange::{Control, Message, Signals, WhenIdle};
 use crate::interrupt;
 use crate::lane::{Command, Side};
 use crate::lanes::Lanes;
@@ -177,7 +177,7 @@ fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Fai
     let timeout = Duration::from_millis(job.timeout_ms);
     check(&job)?;
     let job: Arc<JobSpec> = Arc::from(job);
-    let signals = Signals::of([&*control], timeout, job.crowded)?;
+    let signals = Signals::of([&*control], timeout, WhenIdle::of(&job))?;
     let (peers, ours) = (job.peers().len(), control.local_ip());
     let sources = vec![ours; peers];
     let (lanes, fabric) = Lanes::open(

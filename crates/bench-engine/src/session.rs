@@ -55,7 +55,7 @@ impl BenchSession {
         let job = Arc::new(request.job.clone());
         let timeout = Duration::from_millis(job.timeout_ms);
         let mut group = Group::connect(targets, timeout)?;
-        let signals = group.signals(timeout, job.crowded)?;
+        let signals = group.signals(&job)?;
         let (lanes, mut fabric) = Lanes::open(
             &job,
             Side::Client,

@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use bench_record::failure::Failure;
 
+use crate::backend::Backend;
 use crate::exchange::{Pending, Signals};
+use crate::link::Link;
+use crate::sleeper::Sleeper;
 
 /// The advice for a loop that found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +53,7 @@ pub(crate) struct Watch<'a> {
     /// What the other side says meanwhile changes nothing.
     is_deaf: bool,
     spins: u32,
+    sleeper: Sleeper,
     /// The silence since the last progress, as soon as it was looked for in vain.
     silence: Option<Silence>,
     last_look: Option<Instant>,
@@ -67,7 +71,15 @@ const QUIET_AFTER: Duration = Duration::from_millis(100);
 
 impl<'a> Watch<'a> {
     pub(crate) const fn new(signals: &'a Signals, doing: &'static str) -> Self {
-        Self { signals, doing, is_deaf: false, spins: 0, silence: None, last_look: None }
+        Self {
+            signals,
+            doing,
+            is_deaf: false,
+            spins: 0,
+            sleeper: Sleeper::new(),
+            silence: None,
+            last_look: None,
+        }
     }
 
     /// Watches what goes on until it is done, whatever the other side says meanwhile.
@@ -93,6 +105,35 @@ impl<'a> Watch<'a> {
         }
         self.spins = 0;
         self.look()
+    }
+
+    /// Nothing happened on these links in this turn; sleeps where that is asked for.
+    #[inline]
+    pub(crate) fn idle_on<B: Backend>(&mut self, links: &mut [Link<B>]) -> Result<Idle, Failure> {
+        if self.signals.sleeps() { self.sleep(links, LOOK_EVERY) } else { self.idle() }
+    }
+
+    /// The same with something to do when it is `due`.
+    #[inline]
+    pub(crate) fn idle_until<B: Backend>(
+        &mut self,
+        links: &mut [Link<B>],
+        due: Option<Instant>,
+    ) -> Result<Idle, Failure> {
+        if !self.signals.sleeps() {
+            return self.idle();
+        }
+        let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+        self.sleep(links, left.unwrap_or(LOOK_EVERY))
+    }
+
+    #[cold]
+    fn sleep<B: Backend>(
+        &mut self,
+        links: &mut [Link<B>],
+        longest: Duration,
+    ) -> Result<Idle, Failure> {
+        if self.sleeper.idle(links, longest)? { self.look() } else { Ok(Idle::Spin) }
     }
 
     #[cold]

@@ -37,6 +37,10 @@ pub struct Point {
     pub blocks: Vec<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
+    /// Processor time of the client's process for each round trip in µs, threads of the fabric
+    /// included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_cpu_us: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
     /// The figures of streams in both directions; then `bandwidth` is their sum.
@@ -123,6 +127,7 @@ impl Point {
             blocks: Vec::new(),
             interval: None,
             latency: None,
+            client_cpu_us: None,
             bandwidth: None,
             both_ways: None,
             operation_time: None,

@@ -113,11 +113,19 @@ pub struct Flow {
     pub complete_every: usize,
     /// Operations that are handed to the fabric at once.
     pub post_list: usize,
+    /// Completions are slept for, not polled for.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub events: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl Default for Flow {
     fn default() -> Self {
-        Self { window: Window::Sliding, complete_every: 1, post_list: 1 }
+        Self { window: Window::Sliding, complete_every: 1, post_list: 1, events: false }
     }
 }
 

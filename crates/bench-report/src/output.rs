@@ -137,6 +137,9 @@ pub(crate) fn first_rows(run: &Run) -> Vec<Option<usize>> {
 fn latency_table(run: &Run) -> Table {
     let mut caption =
         format!("{}: half round trip, ping-pong ({})", run.name, run.operation.name());
+    if run.method.flow.events {
+        caption += ", completions slept for";
+    }
     let is_loaded = run.method.load_size_bytes > 0;
     if is_loaded {
         let (streams, size) = (run.method.threads - 1, run.method.load_size_bytes);
@@ -157,6 +160,8 @@ fn latency_table(run: &Run) -> Table {
         "spread %",
         "± %",
     ];
+    let has_cpu = run.points.iter().any(|point| point.client_cpu_us.is_some());
+    titles.extend(has_cpu.then_some("CPU µs"));
     if is_loaded {
         titles.extend(["load Gbit/s", "asked msg/s"]);
     }
@@ -178,6 +183,7 @@ fn latency_table(run: &Run) -> Table {
         let trips = latency.and_then(|latency| latency.round_trips);
         row.extend([text(latency.map(|latency| latency.mean_us)), count(trips), count(point.lost)]);
         row.extend([spread(point), doubt(point)]);
+        row.extend(has_cpu.then(|| text(point.client_cpu_us)));
         if is_loaded {
             row.push(point.load.map_or_else(|| "-".to_owned(), |l| significant(l.gbit_per_s)));
             row.push(match point.rate_per_s {
@@ -325,6 +331,9 @@ fn unusual(run: &Run) -> Vec<String> {
     ];
     let counts = counts.iter().filter(|(n, _)| *n > 1);
     let mut words: Vec<String> = counts.map(|(n, what)| format!("{what} {n}")).collect();
+    if method.flow.events {
+        words.push("completions slept for".to_owned());
+    }
     if method.directions > 1 {
         words.push("both directions together".to_owned());
     }

@@ -160,7 +160,7 @@ fn of_point(run: &Run, point: &Point) -> Vec<Setting> {
 fn of_method(method: &Method) -> Vec<Setting> {
     // Whoever adds a field decides here whether it names a measurement.
     let Method {
-        flow: Flow { window, complete_every, post_list },
+        flow: Flow { window, complete_every, post_list, events },
         nodes,
         threads,
         endpoints,
@@ -190,6 +190,10 @@ fn of_method(method: &Method) -> Vec<Setting> {
         window,
         number("a completion of", complete_every, 1),
         number("lists of", post_list, 1),
+        match events {
+            true => Setting::word("completions", "slept for", false),
+            false => Setting::word("completions", "polled for", true),
+        },
         number("nodes", nodes, 2),
         number(THREADS, threads, 1),
         number(ENDPOINTS, endpoints, 1),

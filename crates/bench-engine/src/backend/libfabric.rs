@@ -8,6 +8,7 @@ use fabric::{
     AtomicOp, AtomicType, CompareOp, CompletionKind, EndpointType, Features, Hints, MessageKind,
     Node, NodeConfig, OutOfBand, Post, PostOptions, Prepared, RemoteMemory, Window,
 };
+use rustix::event::{PollFd, PollFlags};
 
 use super::{
     Atomic, BURST, Backend, Completion, Kind, Lengths, PostFlags, Posted, WORD_BYTES, Wants, Work,
@@ -70,6 +71,9 @@ fn unprepared(provider: &str, error: &fabric::Error) -> Failure {
         fabric::Error::NoProvider { .. } if !wanted.is_empty() => {
             Failure::Fabric(format!("{error}; it is for {wanted}"))
         }
+        fabric::Error::OnlyPolled(_) => Failure::Usage(format!(
+            "{error}: leave --events out, or use verbs:srd, verbs:rc, libfabric:tcp or sockets:tcp"
+        )),
         _ => failed(error),
     }
 }
@@ -118,6 +122,7 @@ impl Backend for Libfabric {
             spare_slots: wants.tx_slots.saturating_sub(wants.tx_depth),
             rx_slots: wants.rx_depth,
             payload_bytes: wants.payload_bytes,
+            events: wants.events,
         };
         let &Wants { window_bytes, quiet, .. } = wants;
         let prepared = match Node::prepare(&config) {
@@ -315,6 +320,16 @@ impl Backend for Libfabric {
             each(Completion { kind, slot: done.slot, len_bytes: done.len_bytes });
         }
         Ok(count)
+    }
+
+    /// The library arms its events in [`Backend::event`].
+    fn arm(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn event(&self) -> Result<Option<PollFd<'_>>, Failure> {
+        let event = self.node.events().map_err(failed)?;
+        Ok(event.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)))
     }
 }
 

@@ -19,6 +19,7 @@ use bench_record::fabric_name::FabricName;
 use bench_record::failure::Failure;
 use bench_record::spec::{EndpointKind, Operation};
 use fabric::OutOfBand;
+use rustix::event::PollFd;
 
 /// Fails with what a library of the fabric says went wrong.
 #[cold]
@@ -62,6 +63,8 @@ pub struct Wants {
     pub quiet: bool,
     /// Operations are posted in lists.
     pub lists: bool,
+    /// Completions are slept for.
+    pub events: bool,
     /// Receives that may be posted.
     pub rx_depth: usize,
     /// Longest message in bytes.
@@ -83,6 +86,7 @@ impl Wants {
             window_bytes: 0,
             quiet: false,
             lists: false,
+            events: false,
             rx_depth: 1,
             payload_bytes: 1,
             source: None,
@@ -306,4 +310,11 @@ pub(crate) trait Backend: Sized {
     /// Makes progress and gives `each` completion of those found, [`BURST`] at most; answers how
     /// many.
     fn poll(&mut self, each: impl FnMut(Completion)) -> Result<usize, Failure>;
+
+    /// Asks to be woken by the next completion. Whoever has asked polls once more before sleeping,
+    /// because those that are there wake nobody.
+    fn arm(&mut self) -> Result<(), Failure>;
+
+    /// The event to sleep for; `None`: something may have come, so poll first.
+    fn event(&self) -> Result<Option<PollFd<'_>>, Failure>;
 }

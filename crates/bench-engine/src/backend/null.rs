@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use bench_record::FabricRecord;
 use bench_record::failure::Failure;
 use fabric::OutOfBand;
+use rustix::event::PollFd;
 
 use super::{Backend, Completion, Kind, Lengths, PostFlags, Posted, Wants, Work};
 
@@ -188,5 +189,13 @@ impl Backend for Null {
         let count = self.done.len().min(FOUND);
         self.done.drain(..count).for_each(each);
         Ok(count)
+    }
+
+    fn arm(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn event(&self) -> Result<Option<PollFd<'_>>, Failure> {
+        Ok(None)
     }
 }

@@ -7,6 +7,7 @@ use bench_record::fabric_name::{self, FabricName};
 use bench_record::failure::Failure;
 use bench_record::spec::{EndpointKind, Operation};
 use fabric::OutOfBand;
+use rustix::event::{PollFd, PollFlags};
 use verbs::{CompletionKind, Config, Endpoint, Post, PostOptions, Prepared, Remote, Transport};
 
 use super::{
@@ -98,6 +99,7 @@ impl Backend for Verbs {
             payload_bytes: wants.payload_bytes,
             window_bytes: wants.window_bytes,
             atomics: wants.operation.is_atomic(),
+            events: wants.events,
         };
         let prepared = match Prepared::open(&config) {
             // Sizes above that are left out, once this side has said what it takes.
@@ -272,6 +274,15 @@ impl Backend for Verbs {
             })
             .map_err(failed)?;
         Ok(count)
+    }
+
+    fn arm(&mut self) -> Result<(), Failure> {
+        self.endpoint.arm().map_err(failed)
+    }
+
+    fn event(&self) -> Result<Option<PollFd<'_>>, Failure> {
+        let channel = self.endpoint.events().map_err(failed)?;
+        Ok(Some(PollFd::from_borrowed_fd(channel, PollFlags::IN)))
     }
 }
 

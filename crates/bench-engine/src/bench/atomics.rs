@@ -296,7 +296,7 @@ impl Initiator {
         let mut watch = Watch::new(&port.signals, "waiting for the last operations to complete");
         while self.done() < self.posted {
             match self.turn(links)? {
-                0 if watch.idle()? == Idle::Message => return Err(server_gave_up()),
+                0 if watch.idle_on(links)? == Idle::Message => return Err(server_gave_up()),
                 0 => {}
                 _ => watch.progress(),
             }
@@ -324,7 +324,7 @@ fn initiate<B: Backend>(part: Part<'_, B>, operation: Operation) -> Outcome {
         let moved = initiator.turn(links)?;
         let done = initiator.done();
         if done == seen {
-            if moved == 0 && watch.idle()? == Idle::Message {
+            if moved == 0 && watch.idle_on(links)? == Idle::Message {
                 return Err(server_gave_up());
             }
             continue;

@@ -116,7 +116,7 @@ pub(super) fn send<B: Backend>(part: Part<'_, B>) -> Outcome {
         let moved = sender.turn(links)?;
         if moved > 0 {
             watch.progress();
-        } else if matches!(watch.idle()?, Idle::WindowDone | Idle::Message) {
+        } else if matches!(watch.idle_on(links)?, Idle::WindowDone | Idle::Message) {
             break;
         }
         rounds += 1;
@@ -228,7 +228,7 @@ impl Receiver {
         let mut watch = Watch::new(signals, "waiting for messages");
         loop {
             if !self.turn(links)? {
-                if watch.idle()? == Idle::Message {
+                if watch.idle_on(links)? == Idle::Message {
                     return Ok(());
                 }
                 continue;
@@ -311,7 +311,9 @@ impl Receiver {
                     self.advance(Instant::now());
                 }
             } else {
-                watch.idle()?;
+                watch.idle_on(links)?;
+                // A round is long for who sleeps.
+                rounds |= if port.signals.sleeps() { ROUNDS_PER_WORD - 1 } else { 0 };
             }
             rounds += 1;
             if rounds % ROUNDS_PER_WORD == 0 {
@@ -337,7 +339,7 @@ impl Receiver {
                 if !self.closed {
                     self.advance(Instant::now());
                 }
-            } else if watch.idle()? == Idle::Quiet && port.endpoint == EndpointKind::Dgram {
+            } else if watch.idle_on(links)? == Idle::Quiet && port.endpoint == EndpointKind::Dgram {
                 break;
             }
         }

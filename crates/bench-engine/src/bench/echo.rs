@@ -1,5 +1,7 @@
 //! The server's side of a ping-pong, and of whatever else is sent back.
 
+use std::slice;
+
 use bench_record::spec::EndpointKind;
 
 use super::latency::{KEPT_BYTES, LAST, one_endpoint};
@@ -40,7 +42,7 @@ pub(super) fn answer<B: Backend>(
             }
             continue;
         }
-        if link.poll()? == 0 && watch.idle()? == Idle::Message {
+        if link.poll()? == 0 && watch.idle_on(slice::from_mut(link))? == Idle::Message {
             // The client went on without us: its last message was lost (datagrams).
             return Ok(());
         }
@@ -53,7 +55,7 @@ pub(super) fn answer<B: Backend>(
         if link.poll()? > 0 {
             continue;
         }
-        match watch.idle()? {
+        match watch.idle_on(slice::from_mut(link))? {
             Idle::Quiet if is_datagram => break,
             Idle::Spin | Idle::Quiet => {}
             // The client goes on: it has the echo.
@@ -92,7 +94,7 @@ fn echo<B: Backend>(
             }
         }
         if link.poll()? == 0 {
-            watch.idle()?;
+            watch.idle_on(slice::from_mut(link))?;
         }
     }
 }

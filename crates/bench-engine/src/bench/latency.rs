@@ -4,6 +4,7 @@
 //! histogram that was allocated before. Byte 0 of every message is 1 in the last round, which
 //! tells the server (`echo`) to end; the other bytes are free for checking.
 
+use std::slice;
 use std::time::{Duration, Instant};
 
 use bench_record::spec::{EndpointKind, Limit, Order, PING_PONG_RECEIVES};
@@ -17,6 +18,7 @@ use crate::link::Arrival;
 use crate::pattern;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
+use crate::workload::process_cpu_ns;
 
 /// The byte in which a message says which it is, so that late datagrams are known; sent back with
 /// the flag.
@@ -95,6 +97,7 @@ pub(super) fn of_all(
         sent: trips.sent,
         validated: trips.validated,
         latency: record::Latency::half(&trips.histogram, trips.sum_ns, trips.count),
+        client_cpu_us: trips.cpu_us(),
         times: session.packed(TimesOf::RoundTrips, &trips.histogram),
         ..session.new_point(point)
     })
@@ -120,6 +123,7 @@ pub(crate) fn measure<B: Backend>(part: Part<'_, B>) -> Outcome {
     let mut pinger = Pinger::new(link, port, point);
     pinger.warm_up()?;
     let mut recorder = port.recorder(point);
+    let cpu_ns = process_cpu_ns();
     let start = Instant::now();
     recorder.open(start);
     let mut before = start;
@@ -133,6 +137,7 @@ pub(crate) fn measure<B: Backend>(part: Part<'_, B>) -> Outcome {
         before = now;
     }
     recorder.close(before);
+    trips.cpu_ns = process_cpu_ns() - cpu_ns;
     pinger.finish(trips)
 }
 
@@ -199,7 +204,7 @@ impl<'a, B: Backend> Pinger<'a, B> {
             if self.link.poll()? > 0 {
                 continue;
             }
-            match watch.idle()? {
+            match watch.idle_on(slice::from_mut(self.link))? {
                 // A reliable endpoint that is quiet is only slow.
                 Idle::Quiet if self.datagrams => {
                     self.lost += 1;
@@ -245,7 +250,8 @@ impl<'a, B: Backend> Pinger<'a, B> {
                     return Ok(());
                 }
             }
-            if self.link.poll()? == 0 && watch.idle()? == Idle::Message {
+            if self.link.poll()? == 0 && watch.idle_on(slice::from_mut(self.link))? == Idle::Message
+            {
                 return Err(server_gave_up());
             }
         }

@@ -65,6 +65,8 @@ pub(crate) struct RoundTrips {
     pub(crate) histogram: Histogram<u64>,
     pub(crate) sum_ns: u64,
     pub(crate) count: u64,
+    /// Processor time of the process meanwhile in ns; 0: not read.
+    pub(crate) cpu_ns: u64,
     /// Messages that were sent for them, warm-up and repetitions included; 0: not known.
     pub(crate) sent: u64,
     pub(crate) lost: u64,
@@ -79,7 +81,7 @@ impl RoundTrips {
     pub(crate) fn new() -> Result<Self, Failure> {
         let histogram = Histogram::new_with_bounds(1, ROUND_TRIP_MAX_NS, 3)
             .map_err(|e| Failure::Check(format!("histogram: {e}")))?;
-        Ok(Self { histogram, sum_ns: 0, count: 0, sent: 0, lost: 0, validated: 0 })
+        Ok(Self { histogram, sum_ns: 0, count: 0, cpu_ns: 0, sent: 0, lost: 0, validated: 0 })
     }
 
     /// One more.
@@ -106,6 +108,11 @@ impl RoundTrips {
         self.count = self.count.saturating_add(count);
     }
 
+    /// Processor time of the process for each in µs; `None` where it was not read.
+    pub(crate) fn cpu_us(&self) -> Option<f64> {
+        (self.cpu_ns > 0 && self.count > 0).then(|| self.cpu_ns as f64 / self.count as f64 / 1e3)
+    }
+
     /// Together with those of another thread.
     pub(crate) fn and(mut self, other: &Self) -> Self {
         // Both histograms have the same bounds, so that adding cannot fail.
@@ -113,6 +120,8 @@ impl RoundTrips {
         debug_assert!(added.is_ok(), "{added:?}");
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.count = self.count.saturating_add(other.count);
+        // Each has read the time of all.
+        self.cpu_ns = self.cpu_ns.max(other.cpu_ns);
         self.sent += other.sent;
         self.lost += other.lost;
         self.validated += other.validated;

@@ -8,6 +8,7 @@ use bench_record::{Bandwidth, Distribution, ReceiverCount, TimesOf};
 
 use super::RoundTrips;
 use super::stream::{Sender, finish};
+use crate::sleeper::Sleeper;
 use crate::watch::Watch;
 use crate::workload::prelude::*;
 
@@ -123,7 +124,7 @@ fn initiate<B: Backend>(part: Part<'_, B>) -> Outcome {
         let completed = done(links) - before;
         if completed == seen {
             if moved == 0 {
-                watch.idle()?;
+                watch.idle_on(links)?;
             }
             if sender.is_done() && links.iter().all(Link::is_idle) {
                 break;
@@ -161,9 +162,16 @@ pub(crate) fn serve<B: Backend>(links: &mut [Link<B>], port: &Port) -> Outcome {
 /// Makes progress until the client has ended; answers how many operations it has done.
 pub(super) fn until_told<B: Backend>(links: &mut [Link<B>], port: &Port) -> Result<u64, Failure> {
     let mut rounds = 0_u32;
+    let mut sleeper = Sleeper::new();
     loop {
+        let mut moved = 0;
         for link in links.iter_mut() {
-            link.poll()?;
+            moved += link.poll()?;
+        }
+        if moved == 0 && port.signals.sleeps() {
+            sleeper.pause(links, &port.signals)?;
+            // A round is long for who sleeps.
+            rounds |= ROUNDS_PER_LOOK - 1;
         }
         rounds += 1;
         if rounds % ROUNDS_PER_LOOK == 0 {

@@ -1,5 +1,6 @@
 //! Keeping a number of operations in flight: what every stream does on the side that posts.
 
+use std::slice;
 use std::time::Instant;
 
 use bench_record::spec::{Flow, Limit, Stamp, Window};
@@ -100,7 +101,7 @@ pub(crate) fn finish<B: Backend>(links: &mut [Link<B>], signals: &Signals) -> Re
             if link.poll()? > 0 {
                 watch.progress();
             } else {
-                watch.idle()?;
+                watch.idle_on(slice::from_mut(link))?;
             }
         }
     }

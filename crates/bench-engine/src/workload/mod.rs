@@ -83,7 +83,7 @@ fn cpu_ns() -> u64 {
 }
 
 /// Processor time of the whole process, threads of the fabric included, in ns.
-fn process_cpu_ns() -> u64 {
+pub(crate) fn process_cpu_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
 }
 

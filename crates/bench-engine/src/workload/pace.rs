@@ -309,6 +309,11 @@ impl Pace {
         Ok(self.found)
     }
 
+    /// The time at which the next operation is due; `None` in a closed loop.
+    fn next_due(&self) -> Option<Instant> {
+        self.schedule.as_ref().map(|schedule| schedule.next)
+    }
+
     fn measure<B: Backend>(
         &mut self,
         links: &mut [Link<B>],
@@ -327,7 +332,7 @@ impl Pace {
             }
             if moved > 0 {
                 watch.progress();
-            } else if watch.idle()? == Idle::Message {
+            } else if watch.idle_until(links, self.next_due())? == Idle::Message {
                 return Err(gave_up());
             } else if self.schedule.is_none() {
                 continue;
@@ -393,7 +398,7 @@ impl Pace {
                 watch.progress();
             } else if !is_left {
                 return Ok(());
-            } else if watch.idle()? == Idle::Message {
+            } else if watch.idle_on(links)? == Idle::Message {
                 return Err(gave_up());
             }
         }

@@ -7,6 +7,7 @@ use bench_record::ReceiverCount;
 use super::message::{Code, HEADER_BYTES, Header};
 use super::{cpu_ns, process_cpu_ns};
 use crate::bench::stream;
+use crate::sleeper::Sleeper;
 use crate::workload::prelude::*;
 
 /// Rounds between two looks for the end.
@@ -134,9 +135,12 @@ pub(super) fn until_told<B: Backend>(
     mut round: impl FnMut(&mut [Link<B>]) -> Result<bool, Failure>,
 ) -> Result<u64, Failure> {
     let mut rounds = 0_u32;
+    let mut sleeper = Sleeper::new();
     loop {
         if !round(links)? {
-            port.signals.pause();
+            sleeper.pause(links, &port.signals)?;
+            // A round is long for who sleeps.
+            rounds |= if port.signals.sleeps() { ROUNDS_PER_LOOK - 1 } else { 0 };
         }
         rounds += 1;
         if rounds % ROUNDS_PER_LOOK == 0 {

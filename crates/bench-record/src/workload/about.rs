@@ -86,6 +86,8 @@ pub(super) const STREAM: &[&str] = &[
     "post_list",
     "iterations",
 ];
+/// The option of those whose two sides can sleep while they wait.
+pub(super) const SLEEPS: &[&str] = &["events"];
 /// Options that all workloads read whose operations may come by the clock.
 pub(super) const CALLS: &[&str] =
     &["threads", "depth", "rate", "ramp", "arrivals", "validate", "iterations", "watch"];

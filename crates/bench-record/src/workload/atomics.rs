@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 pub(super) use super::NoArgs as Args;
-use super::about::{About, Figures};
+use super::about::{About, Figures, SLEEPS};
 use crate::names::Preset;
 use crate::spec::{Benchmark, Operation};
 
@@ -24,7 +24,7 @@ pub(super) const ABOUT: About = About {
     name: ATOMICS.name,
     names: &[ATOMICS],
     figures: Figures::Atomics,
-    reads: &[&["threads", "endpoints", "depth", "iterations", "no_histogram"]],
+    reads: &[&["threads", "endpoints", "depth", "iterations", "no_histogram"], SLEEPS],
     check: |asked| match asked.job.operation {
         operation if operation.is_atomic() => Ok(()),
         operation => Err(format!("--op {} is not for this benchmark", operation.name())),

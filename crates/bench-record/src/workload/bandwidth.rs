@@ -1,7 +1,7 @@
 //! A stream in one direction.
 
 pub(super) use super::NoArgs as Args;
-use super::about::{About, STREAM, stream, two_sided};
+use super::about::{About, SLEEPS, STREAM, stream, two_sided};
 use crate::names::{COMPLETE_EVERY, MEMORY_BYTES, Preset, STREAM_DEPTH};
 use crate::spec::Benchmark;
 
@@ -28,7 +28,7 @@ pub(super) const ABOUT: About = About {
         Preset { aliases: &["batch-sel-comp"], complete_every: COMPLETE_EVERY, ..SEL_COMP },
         Preset { aliases: &["batch-large-buffer"], memory_bytes: MEMORY_BYTES, ..LARGE_BUFFER },
     ],
-    reads: &[STREAM, &["rx_depth", "order", "validate", "watch"]],
+    reads: &[STREAM, &["rx_depth", "order", "validate", "watch"], SLEEPS],
     check: |asked| two_sided(asked).and_then(|()| stream(asked)),
     ..About::MESSAGES
 };

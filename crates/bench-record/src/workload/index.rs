@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::about::CALLS;
+use super::about::{CALLS, SLEEPS};
 use super::{About, Figures, WorkSpec};
 use crate::names::Preset;
 use crate::spec::{Benchmark, Operation};
@@ -48,7 +48,7 @@ pub(super) const ABOUT: About = About {
     figures: Figures::Lookups,
     parameter: Some("levels kept"),
     words: |work| Some(format!("by {}", work.way.name())),
-    reads: &[CALLS, &["endpoints", "rx_depth", "post_list", "zipf", "way", "kept"]],
+    reads: &[CALLS, SLEEPS, &["endpoints", "rx_depth", "post_list", "zipf", "way", "kept"]],
     parameters: |args| {
         let mut kept = args.index.kept.clone();
         kept.sort_unstable();

@@ -1,6 +1,6 @@
 //! Gets and puts of a key-value store.
 
-use super::about::CALLS;
+use super::about::{CALLS, SLEEPS};
 use super::rpc::RPC;
 use super::{About, WorkSpec};
 use crate::names::Preset;
@@ -13,7 +13,7 @@ pub(super) const ABOUT: About = About {
         ..RPC.named("kv", "Gets and puts of a key-value store; --sizes is the value")
     }],
     words: |work| Some(format!("{} % gets", work.gets_percent)),
-    reads: &[CALLS, &["endpoints", "rx_depth", "post_list", "keys", "gets", "zipf"]],
+    reads: &[CALLS, SLEEPS, &["endpoints", "rx_depth", "post_list", "keys", "gets", "zipf"]],
     spec: |args, _| {
         let gets_percent = within("--gets", args.kv.gets.unwrap_or(95), 0..=100)?;
         Ok(WorkSpec { gets_percent, ..args.shared.by_key()? })

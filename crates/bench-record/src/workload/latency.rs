@@ -1,7 +1,7 @@
 //! Ping-pong.
 
 pub(super) use super::NoArgs as Args;
-use super::about::{About, Figures};
+use super::about::{About, Figures, SLEEPS};
 use crate::names::Preset;
 use crate::spec::{Benchmark, Operation};
 
@@ -26,6 +26,6 @@ pub(super) const ABOUT: About = About {
         Preset { sizes: "7000..11900+100", ..AROUND_MTU },
     ],
     figures: Figures::RoundTrips,
-    reads: &[&["threads", "validate", "iterations", "no_histogram", "watch"]],
+    reads: &[&["threads", "validate", "iterations", "no_histogram", "watch"], SLEEPS],
     ..About::MESSAGES
 };

@@ -5,7 +5,7 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::about::{CALLS, JobRequest};
+use super::about::{CALLS, JobRequest, SLEEPS};
 use super::{About, WorkSpec};
 use crate::fabric_name::FabricName;
 use crate::names::Preset;
@@ -27,7 +27,7 @@ pub(super) const ABOUT: About = About {
                are not committed (1: synchronous)",
         )
     }],
-    reads: &[CALLS, &["endpoints", "rx_depth", "post_list", "group", "commit", "ack"]],
+    reads: &[CALLS, SLEEPS, &["endpoints", "rx_depth", "post_list", "group", "commit", "ack"]],
     spec: |args, _| Ok(WorkSpec { log: Some(args.log.spec()?), ..WorkSpec::NONE }),
     check,
     ..About::GROUP

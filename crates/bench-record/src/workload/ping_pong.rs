@@ -1,7 +1,7 @@
 //! Ping-pong whose round trips are only counted.
 
 pub(super) use super::NoArgs as Args;
-use super::about::{About, Figures};
+use super::about::{About, Figures, SLEEPS};
 use crate::names::Preset;
 use crate::spec::Benchmark;
 
@@ -15,6 +15,6 @@ pub(super) const ABOUT: About = About {
     name: PING_PONG.name,
     names: &[Preset { aliases: &["ping-pong"], ..PING_PONG }],
     figures: Figures::RoundTrips,
-    reads: &[&["threads", "validate", "iterations"]],
+    reads: &[&["threads", "validate", "iterations"], SLEEPS],
     ..About::MESSAGES
 };

@@ -1,7 +1,7 @@
 //! READs or WRITEs of the peer's memory.
 
 pub(super) use super::NoArgs as Args;
-use super::about::{About, STREAM, stream};
+use super::about::{About, SLEEPS, STREAM, stream};
 use crate::names::{COMPLETE_EVERY, MEMORY_BYTES, Preset, STREAM_DEPTH};
 use crate::spec::{Benchmark, Operation};
 
@@ -35,7 +35,7 @@ pub(super) const ABOUT: About = About {
         Preset { aliases: &["rma-sel-comp"], complete_every: COMPLETE_EVERY, ..SEL_COMP },
         Preset { aliases: &["rma-large-buffer"], memory_bytes: MEMORY_BYTES, ..LARGE_BUFFER },
     ],
-    reads: &[STREAM, &["no_histogram"]],
+    reads: &[STREAM, &["no_histogram"], SLEEPS],
     check: |asked| match asked.job.operation {
         operation if operation.is_one_sided() && !operation.is_atomic() => stream(asked),
         operation => Err(format!("--op {} is not for this benchmark", operation.name())),

@@ -1,6 +1,6 @@
 //! Calls answered from a hash table.
 
-use super::about::CALLS;
+use super::about::{CALLS, SLEEPS};
 use super::{About, KEY_BYTES, WorkSpec};
 use crate::names::Preset;
 use crate::spec::{Benchmark, parse_bytes};
@@ -19,7 +19,7 @@ pub(super) const ABOUT: About = About {
     name: RPC.name,
     names: &[RPC],
     words: |work| Some(format!("request {} B", work.request_bytes)),
-    reads: &[CALLS, &["endpoints", "rx_depth", "post_list", "request", "keys", "zipf"]],
+    reads: &[CALLS, SLEEPS, &["endpoints", "rx_depth", "post_list", "request", "keys", "zipf"]],
     spec: |args, _| {
         let request_bytes = args.rpc.request.unwrap_or(REQUEST_BYTES);
         if request_bytes < KEY_BYTES {

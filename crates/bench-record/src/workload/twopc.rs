@@ -1,6 +1,6 @@
 //! Transactions that participants vote on.
 
-use super::about::CALLS;
+use super::about::{CALLS, SLEEPS};
 use super::{About, WorkSpec};
 use crate::names::{ONE_SIZE, Preset};
 use crate::spec::Benchmark;
@@ -22,7 +22,7 @@ pub(super) const ABOUT: About = About {
                transactions outstanding",
         )
     }],
-    reads: &[CALLS, &["rx_depth", "post_list", "keys", "zipf", "locks"]],
+    reads: &[CALLS, SLEEPS, &["rx_depth", "post_list", "keys", "zipf", "locks"]],
     spec: |args, _| {
         let (transactions, locks) = (true, args.twopc.locks);
         Ok(WorkSpec { transactions, locks, ..args.shared.by_key_of(ROWS)? })

@@ -9,7 +9,7 @@ use bench_record::{Disorder, Incast, Point, Run, Work};
 /// A column: its head, and its cell for a point; `None`: a point does not have it.
 type Column = (&'static str, fn(&Run, &Point) -> Option<String>);
 
-const COLUMNS: [Column; 98] = [
+const COLUMNS: [Column; 100] = [
     ("name", |r, _| Some(r.name.to_string())),
     ("source", |r, _| Some(r.source.to_string())),
     ("benchmark", |r, _| Some(r.benchmark.name().to_string())),
@@ -108,6 +108,8 @@ const COLUMNS: [Column; 98] = [
     ("time_max_to_mean", |_, p| Some(p.shuffle?.time_max_to_mean.to_string())),
     ("to_server_gbit_per_s", |_, p| Some(p.both_ways?.to_server.gbit_per_s.to_string())),
     ("to_client_gbit_per_s", |_, p| Some(p.both_ways?.to_client.gbit_per_s.to_string())),
+    ("events", |r, _| Some(r.method.flow.events.to_string())),
+    ("client_cpu_us", |_, p| Some(p.client_cpu_us?.to_string())),
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.

@@ -63,6 +63,11 @@ pub(crate) struct MeasureArgs {
     /// Hand so many operations to the fabric at once, for streams: FI_MORE, lists of requests.
     #[arg(long, default_value_t = 1)]
     pub(crate) post_list: usize,
+    /// Sleep until a completion comes, instead of polling for it (perftest's -e).
+    ///
+    /// Latency then has the price of waking, and processors are free meanwhile.
+    #[arg(long)]
+    pub(crate) events: bool,
     /// What the receiver of a stream does about the order of messages (bandwidth) [default: any].
     ///
     /// With several values, each point is measured with each of them.
@@ -352,7 +357,7 @@ impl MeasureArgs {
             Some(every) => every,
             None => preset.complete_every,
         };
-        Flow { window: self.window, complete_every, post_list: self.post_list }
+        Flow { window: self.window, complete_every, post_list: self.post_list, events: self.events }
     }
 }
 

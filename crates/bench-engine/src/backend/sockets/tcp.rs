@@ -192,6 +192,16 @@ impl Backend for Tcp {
         }
         Ok(count)
     }
+
+    /// What has arrived wakes at once.
+    fn arm(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn event(&self) -> Result<Option<PollFd<'_>>, Failure> {
+        let room = if self.is_blocked { PollFlags::OUT } else { PollFlags::empty() };
+        Ok(Some(PollFd::new(&self.stream, PollFlags::IN | room)))
+    }
 }
 
 impl Tcp {

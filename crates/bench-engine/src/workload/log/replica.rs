@@ -8,6 +8,7 @@ use super::memory::Memory;
 use crate::bench::stream;
 use crate::link::Arrival;
 use crate::pattern::{self, Overtaken, Seen};
+use crate::sleeper::Sleeper;
 use crate::watch::Watch;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::prelude::*;
@@ -39,6 +40,7 @@ pub(super) fn replicate<B: Backend>(
     let (cost, seen, overtaken) = (Cost::default(), Seen::new(), Overtaken::default());
     let mut replica = Replica { memory, point, answers, cost, seen, overtaken, groups: 0 };
     let mut watch = Watch::new(&port.signals, "waiting for the rest of the log");
+    let mut sleeper = Sleeper::new();
     let mut records = None;
     let mut rounds = 0_u32;
     while records.is_none_or(|records| replica.cost.served() < records) {
@@ -48,15 +50,16 @@ pub(super) fn replicate<B: Backend>(
             moved |= replica.take(link)?;
         }
         rounds += 1;
-        if records.is_none() && rounds % ROUNDS_PER_LOOK == 0 {
+        let is_time = rounds % ROUNDS_PER_LOOK == 0 || (!moved && port.signals.sleeps());
+        if records.is_none() && is_time {
             records = port.sent()?;
         }
         if moved {
             watch.progress();
         } else if records.is_some() {
-            watch.idle()?;
+            watch.idle_on(links)?;
         } else {
-            port.signals.pause();
+            sleeper.pause(links, &port.signals)?;
         }
     }
     stream::finish(links, &port.signals)?;

@@ -10,7 +10,7 @@ use super::*;
 use crate::cli::{Cli, Command, MeasureArgs};
 
 /// An option with a value that is not the usual one; what else it takes to be of use.
-const VALUES: [(&str, &[&str]); 55] = [
+const VALUES: [(&str, &[&str]); 56] = [
     ("fabric", &["--fabric", "udp", "--endpoint", "dgram"]),
     ("provider", &["--provider", "shm"]),
     ("domain", &["--domain", "lo"]),
@@ -28,6 +28,7 @@ const VALUES: [(&str, &[&str]); 55] = [
     ("window", &["--window", "refill"]),
     ("complete_every", &["--complete-every", "3", "--depth", "33"]),
     ("memory", &["--memory", "1G"]),
+    ("events", &["--events"]),
     ("post_list", &["--post-list", "3", "--depth", "33"]),
     ("order", &["--order", "numbered", "--sizes", "48"]),
     ("rate", &["--rate", "77"]),
