@@ -231,3 +231,25 @@ fn a_bound_on_a_collective_is_kept_or_broken() {
     assert!(bounded("barrier p50 < 1000000ms").status.success());
     assert_eq!(bounded("barrier p50 < 1ns").status.code(), Some(11));
 }
+
+/// What goes on while the ranks compute is a part of the operation, and results stay right.
+#[test]
+fn operations_that_do_not_block_say_how_much_computing_hides() {
+    if !has_mpi() {
+        return;
+    }
+    for test in ["iallgather", "iallreduce", "ibcast"] {
+        let found = run(&mpi(&[test, "-s", "4,65536", "-n", "100", "--validate", "--blocks", "2"]));
+        let points = found["points"].as_array().expect("points");
+        assert_eq!(points.len(), 2, "{test}");
+        for point in points {
+            let overlap = point["collective"]["overlap_percent"].as_f64().expect("a share");
+            assert!((0.0..=100.0).contains(&overlap), "{test}: {point}");
+            assert_eq!(point["collective"]["operations"], 100, "{test}: {point}");
+            // With its warm-up, alone and with computing, in two blocks of two ranks.
+            let times = if test == "iallgather" { 2 } else { 1 };
+            assert_eq!(point["validated"], 2 * 2 * 2 * 200 * times, "{test}: {point}");
+        }
+    }
+    assert_fails(&mpi(&["iallreduce", "-s", "6"]), 2, &["--sizes 6", "4 bytes"]);
+}

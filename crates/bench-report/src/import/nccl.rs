@@ -90,7 +90,8 @@ fn point(pattern: Pattern, bytes: usize, ranks: usize, mean_us: f64) -> Result<P
     };
     let bus = || pattern.bus_gbit_per_s(size_bytes, ranks, mean_us / 1e6);
     let bus_gbit_per_s = if ranks > 0 { bus() } else { None };
-    let collective = Collective { ranks, operations: None, mean_us, bus_gbit_per_s };
+    let collective =
+        Collective { ranks, operations: None, mean_us, bus_gbit_per_s, overlap_percent: None };
     Ok(Point { collective: Some(collective), ..Point::new(size_bytes, 1) })
 }
 

@@ -133,8 +133,13 @@ impl Table<'_> {
             Figure::Operation => Point { operation_mean_us: Some(figure), ..one },
             Figure::OfRanks(_) => {
                 let operations = at("Iterations").map(|count| count as u64);
-                let collective =
-                    Collective { ranks: 0, operations, mean_us: figure, bus_gbit_per_s: None };
+                let collective = Collective {
+                    ranks: 0,
+                    operations,
+                    mean_us: figure,
+                    bus_gbit_per_s: None,
+                    overlap_percent: None,
+                };
                 Point { collective: Some(collective), ..one }
             }
             Figure::Stream { .. } => {

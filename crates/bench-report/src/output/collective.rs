@@ -1,6 +1,6 @@
 //! The table of a collective operation.
 
-use bench_record::Run;
+use bench_record::{Point, Run};
 use report::{Table, significant};
 
 use super::{count, dash, doubt, spread, us};
@@ -13,7 +13,7 @@ pub(super) fn table(run: &Run) -> Table {
     let whose =
         if run.source == "imported" { "mean of the ranks" } else { "times of the slowest rank" };
     let caption = format!("{}: {}{how}, {whose}", run.name, run.test);
-    let titles = [
+    let mut titles = vec![
         "size B",
         "ranks",
         "min µs",
@@ -28,12 +28,16 @@ pub(super) fn table(run: &Run) -> Table {
         "spread %",
         "± %",
     ];
+    let has_overlap =
+        |point: &Point| point.collective.and_then(|own| own.overlap_percent).is_some();
+    let has_overlap = run.points.iter().any(has_overlap);
+    titles.extend(has_overlap.then_some("overlap %"));
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
         let Some(found) = point.collective else { continue };
         let d = point.operation_time;
         let or_dash = |value: Option<f64>, text: fn(f64) -> String| value.map_or_else(dash, text);
-        table.push(vec![
+        let mut row = vec![
             point.size_bytes.to_string(),
             if found.ranks == 0 { dash() } else { found.ranks.to_string() },
             or_dash(d.map(|d| d.min_us), us),
@@ -47,7 +51,10 @@ pub(super) fn table(run: &Run) -> Table {
             count(found.operations),
             spread(point),
             doubt(point),
-        ]);
+        ];
+        let overlap = found.overlap_percent.map_or_else(dash, |percent| format!("{percent:.0}"));
+        row.extend(has_overlap.then_some(overlap));
+        table.push(row);
     }
     table
 }

@@ -391,6 +391,7 @@ mod tests {
                 operations: Some(1),
                 mean_us: 5.0,
                 bus_gbit_per_s: None,
+                overlap_percent: None,
             }),
             ..Point::new(64, 1)
         };

@@ -50,8 +50,13 @@ fn goodput(domain: &str, pairs: usize, mb: &[(usize, u64)]) -> Run {
 }
 
 fn kernel(test: &str, domain: &str, us: f64) -> Run {
-    let collective =
-        Collective { ranks: 2, operations: Some(1), mean_us: us, bus_gbit_per_s: None };
+    let collective = Collective {
+        ranks: 2,
+        operations: Some(1),
+        mean_us: us,
+        bus_gbit_per_s: None,
+        overlap_percent: None,
+    };
     let point = Point {
         collective: Some(collective),
         operation_time: Some(times(us)),

@@ -10,7 +10,8 @@ enum {
     ROUND_NS = 2000000,      /* which become more while they last no longer than this */
     ROUND_LONG_NS = 50000000, /* and fewer when they last longer than this */
     WARM_UP_LEAST = 100,     /* operations of a warm-up that is not timed */
-    WARM_UP_DIVISOR = 10
+    WARM_UP_DIVISOR = 10,
+    MORE_BYTES = 96          /* what follows the times in a result */
 };
 
 int64_t *samples_ns(void)
@@ -85,28 +86,65 @@ static struct checks all_checks(void)
     return sum;
 }
 
-static void print_times(int64_t *times, int64_t count)
+static double mean_ns(const int64_t *times, int64_t count)
+{
+    double total = 0;
+    for (int64_t i = 0; i < count; i++)
+        total += (double)times[i];
+    return total / (double)count;
+}
+
+/* `more`: further members of the object, each after a comma. */
+static void print_times(int64_t *times, int64_t count, const char *more)
 {
     struct checks sum = all_checks();
     if (rank != 0)
         return;
-    double total = 0;
-    for (int64_t i = 0; i < count; i++)
-        total += (double)times[i];
+    double mean = mean_ns(times, count);
     qsort(times, (size_t)count, sizeof *times, by_value);
     printf("{\"count\":%" PRId64 ",\"mean_us\":%.4f,\"min_us\":%.3f,\"p50_us\":%.3f,"
            "\"p90_us\":%.3f,\"p99_us\":%.3f,\"p999_us\":%.3f,\"p9999_us\":%.3f,\"max_us\":%.3f,"
-           "\"validated\":%" PRId64 ",\"wrong\":%" PRId64 "}\n",
-           count, total / (double)count / 1e3, at(times, count, 0), at(times, count, 0.5),
+           "\"validated\":%" PRId64 ",\"wrong\":%" PRId64 "%s}\n",
+           count, mean / 1e3, at(times, count, 0), at(times, count, 0.5),
            at(times, count, 0.9), at(times, count, 0.99), at(times, count, 0.999),
-           at(times, count, 0.9999), (double)times[count - 1] / 1e3, sum.validated, sum.wrong);
+           at(times, count, 0.9999), (double)times[count - 1] / 1e3, sum.validated, sum.wrong,
+           more);
+}
+
+/* Of each operation the time of its slowest rank, at rank 0; to be freed. */
+static int64_t *slowest_ns(int64_t count)
+{
+    int64_t *slowest = allocate(count * (int64_t)sizeof *slowest);
+    MPI_Reduce(samples_ns(), slowest, (int)count, MPI_INT64_T, MPI_MAX, 0, MPI_COMM_WORLD);
+    return slowest;
+}
+
+double mean_of_slowest_ns(int64_t count)
+{
+    int64_t *slowest = slowest_ns(count);
+    double mean = mean_ns(slowest, count);
+    MPI_Bcast(&mean, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    free(slowest);
+    return mean;
 }
 
 void print_slowest(int64_t count)
 {
-    int64_t *slowest = allocate(count * (int64_t)sizeof *slowest);
-    MPI_Reduce(samples_ns(), slowest, (int)count, MPI_INT64_T, MPI_MAX, 0, MPI_COMM_WORLD);
-    print_times(slowest, count);
+    int64_t *slowest = slowest_ns(count);
+    print_times(slowest, count, "");
+    free(slowest);
+}
+
+void print_overlapped(int64_t count, double alone_ns, double compute_ns)
+{
+    char more[MORE_BYTES];
+    int64_t *slowest = slowest_ns(count);
+    double left_ns = mean_ns(slowest, count) - compute_ns;
+    double share = 1 - left_ns / alone_ns;
+    double overlap = share < 0 ? 0 : share > 1 ? 1 : share;
+    snprintf(more, sizeof more, ",\"alone_us\":%.4f,\"overlap_percent\":%.2f", alone_ns / 1e3,
+             overlap * 100);
+    print_times(slowest, count, more);
     free(slowest);
 }
 
@@ -118,7 +156,7 @@ void print_times_of(int from, int64_t count)
     if (rank < from)
         MPI_Gather(samples_ns(), (int)count, MPI_INT64_T, all, (int)count, MPI_INT64_T, 0, timed);
     MPI_Comm_free(&timed);
-    print_times(all, from * count);
+    print_times(all, from * count, "");
     free(all);
 }
 

@@ -30,6 +30,9 @@ static const struct {
     { "allreduce", measure_collective },
     { "barrier", measure_collective },
     { "bcast", measure_collective },
+    { "iallgather", measure_overlap },
+    { "iallreduce", measure_overlap },
+    { "ibcast", measure_overlap },
     { "nas-is", measure_integer_sort },
     { "nas-ft", measure_fourier },
 };

@@ -46,6 +46,9 @@ int64_t measure(const struct measurement *m, repeat body, void *state);
 int64_t *samples_ns(void);
 /* Rank 0 prints them: those of the slowest rank each time, or those of the ranks below `from`. */
 void print_slowest(int64_t count);
+/* The same of operations with `compute_ns` of computing in between that alone last `alone_ns`. */
+void print_overlapped(int64_t count, double alone_ns, double compute_ns);
+double mean_of_slowest_ns(int64_t count); /* at all ranks */
 void print_times_of(int from, int64_t count);
 /* Rank 0 prints a stream: `messages` in `seconds`, each at the receiving ranks, elsewhere 0. */
 void print_stream(double messages, double seconds);
@@ -55,6 +58,7 @@ void measure_latency(const struct measurement *m);
 void measure_bandwidth(const struct measurement *m);
 void measure_bidirectional(const struct measurement *m);
 void measure_collective(const struct measurement *m);
+void measure_overlap(const struct measurement *m);
 void measure_integer_sort(const struct measurement *m);
 void measure_fourier(const struct measurement *m);
 

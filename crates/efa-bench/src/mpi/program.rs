@@ -33,6 +33,8 @@ enum Answer {
     Times {
         count: u64,
         mean_us: f64,
+        #[serde(default)]
+        overlap_percent: Option<f64>,
         #[serde(flatten)]
         distribution: Distribution,
         #[serde(flatten)]
@@ -223,7 +225,7 @@ fn point(test: Test, spec: PointSpec, ranks: usize, answer: &Answer) -> Result<P
             let bandwidth = Bandwidth::new(messages, messages * size_bytes as u64, seconds);
             Ok(Point { rx_depth: depth, bandwidth: Some(bandwidth), ..plain })
         }
-        Answer::Times { count, mean_us, distribution, .. } => {
+        Answer::Times { count, mean_us, distribution, overlap_percent, .. } => {
             if test.benchmark() == Benchmark::Latency {
                 let distribution = Some(distribution.divided(2.0));
                 let latency =
@@ -233,7 +235,9 @@ fn point(test: Test, spec: PointSpec, ranks: usize, answer: &Answer) -> Result<P
             let pattern = test.pattern();
             let bus_gbit_per_s =
                 pattern.and_then(|own| own.bus_gbit_per_s(size_bytes, ranks, mean_us / 1e6));
-            let collective = Collective { ranks, operations: Some(count), mean_us, bus_gbit_per_s };
+            let operations = Some(count);
+            let collective =
+                Collective { ranks, operations, mean_us, bus_gbit_per_s, overlap_percent };
             Ok(Point { collective: Some(collective), operation_time: Some(distribution), ..plain })
         }
     }

@@ -21,6 +21,15 @@ pub(crate) enum Test {
     Barrier,
     /// Every rank gets what rank 0 has.
     Bcast,
+    /// Like allgather, without blocking: how much of it computing hides.
+    #[value(name = "iallgather")]
+    AllgatherOverlap,
+    /// Like allreduce, without blocking.
+    #[value(name = "iallreduce")]
+    AllreduceOverlap,
+    /// Like bcast, without blocking.
+    #[value(name = "ibcast")]
+    BcastOverlap,
     /// IS of the NAS Parallel Benchmarks, an iteration: integers are ranked, each by its own rank.
     #[value(name = "nas-is")]
     IntegerSort,
@@ -48,6 +57,9 @@ impl Test {
             | Self::Allreduce
             | Self::Barrier
             | Self::Bcast
+            | Self::AllgatherOverlap
+            | Self::AllreduceOverlap
+            | Self::BcastOverlap
             | Self::IntegerSort
             | Self::Fourier => Benchmark::Collective,
         }
@@ -77,6 +89,9 @@ impl Test {
         match self {
             Self::Latency | Self::Bandwidth | Self::Bidirectional => "1..8192",
             Self::Allgather | Self::Allreduce | Self::Bcast => "4..1048576",
+            Self::AllgatherOverlap | Self::AllreduceOverlap | Self::BcastOverlap => {
+                "4,1024,65536,1048576"
+            }
             // One point without bytes.
             Self::Barrier => "1",
             Self::IntegerSort => "262144,4194304",
@@ -90,6 +105,9 @@ impl Test {
             Self::Latency
             | Self::Bandwidth
             | Self::Bidirectional
+            | Self::AllgatherOverlap
+            | Self::AllreduceOverlap
+            | Self::BcastOverlap
             | Self::IntegerSort
             | Self::Fourier => None,
             Self::Allgather => Some(Pattern::Allgather),
@@ -118,7 +136,7 @@ impl Test {
             let all: Vec<String> = classes.iter().map(ToString::to_string).collect();
             return Err(format!("--sizes {bytes}: its classes have {}", all.join(", ")));
         }
-        if self == Self::Allreduce && bytes % 4 != 0 {
+        if matches!(self, Self::Allreduce | Self::AllreduceOverlap) && bytes % 4 != 0 {
             return Err(format!("--sizes {bytes}: integers have 4 bytes, give a multiple"));
         }
         if bytes > i32::MAX as usize {

@@ -29,6 +29,7 @@ pub(super) fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<P
             operations: Some(times.count),
             mean_us,
             bus_gbit_per_s: bus(mean_us),
+            overlap_percent: None,
         }),
         ..session.new_point(point)
     })
