@@ -305,6 +305,10 @@ fn one_line(name: &str, point: &Point) -> String {
             None => rate,
         };
     }
+    if let Some(connections) = &point.connections {
+        let time = point.operation_time.map(|times| format!(", p50 {:.0} µs", times.p50_us));
+        return format!("{name}: {:.0} /s{}", connections.per_s, time.unwrap_or_default());
+    }
     if let (Some(_), Some(found)) = (point.atomics, point.bandwidth) {
         let time = point.operation_time.map(|times| format!(", p50 {:.2} µs", times.p50_us));
         let rate = format!("{what} depth {}: {:.3} M op/s", point.depth, found.mmsg_per_s);

@@ -273,20 +273,44 @@ impl BenchSession {
         Ok(calls.collect())
     }
 
-    /// Waits until all threads have had their replies, and for what they cost the server.
+    /// Waits until all threads have had their replies, and for what they cost the servers, each of
+    /// which has served all calls.
     pub(crate) fn calls(&mut self, point: PointSpec) -> Result<Point, Failure> {
-        let calls = self.own_calls()?;
-        let made: Vec<u64> = calls.iter().map(|thread| thread.total).collect();
-        let served = self.counts(made.clone())?;
+        let (calls, served) = self.served_calls()?;
         for server in &served {
-            for (made, served) in made.iter().zip(server.iter().map(|count| count.total)) {
-                if *made != served {
-                    return Err(Failure::Data(format!(
-                        "{served} calls were served of {made} made"
-                    )));
-                }
+            for (thread, served) in calls.iter().zip(server.iter().map(|count| count.total)) {
+                are_served(thread.total, served)?;
             }
         }
+        self.point_of_calls(point, &calls, &served)
+    }
+
+    /// The same of servers that have served each call once together.
+    pub(crate) fn shared_calls(&mut self, point: PointSpec) -> Result<Point, Failure> {
+        let (calls, served) = self.served_calls()?;
+        for (index, thread) in calls.iter().enumerate() {
+            let shares = served.iter().filter_map(|server| server.get(index));
+            are_served(thread.total, shares.map(|count| count.total).sum())?;
+        }
+        self.point_of_calls(point, &calls, &served)
+    }
+
+    /// The calls of each thread, and what each server's threads have served of them.
+    pub(crate) fn served_calls(
+        &mut self,
+    ) -> Result<(Vec<Calls>, Vec<Vec<ReceiverCount>>), Failure> {
+        let calls = self.own_calls()?;
+        // Their number only tells a server that no more come: it counts by itself.
+        let served = self.counts(calls.iter().map(|thread| thread.total).collect())?;
+        Ok((calls, served))
+    }
+
+    fn point_of_calls(
+        &self,
+        point: PointSpec,
+        calls: &[Calls],
+        served: &[Vec<ReceiverCount>],
+    ) -> Result<Point, Failure> {
         for (thread, count) in served.iter().flat_map(|server| calls.iter().zip(server)) {
             let (ours, theirs) = (thread.committed, count.committed);
             if ours != theirs {
@@ -303,7 +327,7 @@ impl BenchSession {
         let disorder = Disorder::of(served.iter().flatten());
         let validated = calls.iter().map(|thread| thread.validated).sum();
         let arrivals = (point.rate_per_s > 0).then_some(self.job.arrivals);
-        let (work, times) = work::of(&calls, &served, arrivals)?;
+        let (work, times) = work::of(calls, served, arrivals)?;
         let streams: Vec<_> = calls.iter().filter_map(Calls::stream).collect();
         Ok(Point {
             validated,
@@ -318,6 +342,14 @@ impl BenchSession {
     pub(crate) fn close(mut self) {
         // The results are in hand: a server that is gone by now does no harm.
         let _ = self.group.send(&Message::Bye);
+    }
+}
+
+/// Refuses other calls than those that were made.
+fn are_served(made: u64, served: u64) -> Result<(), Failure> {
+    match made == served {
+        true => Ok(()),
+        false => Err(Failure::Data(format!("{served} calls were served of {made} made"))),
     }
 }
 

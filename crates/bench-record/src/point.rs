@@ -4,8 +4,8 @@ use report::{Interval, middle_interval};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Atomics, Bandwidth, BothWays, Collective, Disorder, Distribution, Incast, Latency, OpenLoop,
-    PackedTimes, Shuffle, Timeline, Work,
+    Atomics, Bandwidth, BothWays, Collective, Connections, Disorder, Distribution, Incast, Latency,
+    OpenLoop, PackedTimes, Shuffle, Timeline, Work,
 };
 use crate::cores::{self, Cores};
 use crate::counted::Counted;
@@ -93,6 +93,9 @@ pub struct Point {
     /// The figures of a data system's calls; then `operation_time` is that of all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
+    /// The figures of connections; then `operation_time` is that of one until its first answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Connections>,
     /// The figures of an operation of all ranks; then `operation_time` is that of its slowest rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<Collective>,
@@ -145,6 +148,7 @@ impl Point {
             times: None,
             timeline: None,
             work: None,
+            connections: None,
             collective: None,
             incast: None,
             shuffle: None,

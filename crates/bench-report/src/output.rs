@@ -12,6 +12,7 @@ use report::{Table, significant};
 
 mod atomics;
 mod collective;
+mod connections;
 mod counted;
 mod csv;
 mod incast;
@@ -115,6 +116,7 @@ pub fn table(run: &Run) -> Table {
         Figures::Stream => bandwidth_table(run),
         Figures::Atomics => atomics::table(run),
         Figures::Calls | Figures::Lookups | Figures::Records | Figures::Files => work::table(run),
+        Figures::Connections => connections::table(run),
         Figures::Incast => incast::table(run),
         Figures::Shuffle => shuffle::table(run),
         Figures::Collective => collective::table(run),

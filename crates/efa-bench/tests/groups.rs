@@ -200,3 +200,25 @@ fn what_groups_cannot_do_is_refused_in_one_line() {
     let output = efa_bench(&["run", "log", "-H", "127.0.0.1,:7", "-q"]);
     assert_fails(&output, 2, &["--host", ":7", "HOST:PORT"]);
 }
+
+/// Calls go to every server in turn, and each is answered once.
+#[test]
+fn calls_are_shared_by_all_servers() {
+    for (benchmark, nodes, more) in [
+        ("rpc", "2", &["--validate"][..]),
+        ("rpc", "5", &["--validate", "--threads", "2"]),
+        ("kv", "4", &["--gets", "50", "--validate"]),
+        ("rpc", "4", &["--rate", "3000"]),
+    ] {
+        let all = [benchmark, "--nodes", nodes, "--fabric", "tcp", "-s", "32", "-d", "4", "-q"];
+        let points = points_of(&[&all[..], &["-n", "2000", "--keys", "500"], more].concat());
+        let calls = number(&points[0], "calls");
+        assert!(calls > 0.0, "{all:?}: {}", points[0]);
+        assert!(number(&points[0], "server_cpu_ns") > 0.0, "{all:?}: {}", points[0]);
+    }
+    let kv = ["kv", "--nodes", "3", "--fabric", "verbs:srd", "-s", "32", "-d", "4", "-q"];
+    let (output, packets) =
+        on_soft_efa(&[&kv[..], &["-n", "2000", "--keys", "500", "--validate"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(number(&points(&output)[0], "calls") > 0.0 && packets > 2 * 2_000, "{packets}");
+}

@@ -19,6 +19,7 @@
 mod caller;
 mod calls;
 mod collective;
+mod connections;
 mod demand;
 mod fileget;
 mod incast;

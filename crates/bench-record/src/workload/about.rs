@@ -51,6 +51,8 @@ pub enum Figures {
     Atomics,
     /// Operations, their times and what they cost.
     Calls,
+    /// Connections, and the parts of their times.
+    Connections,
     /// The same, and READs.
     Lookups,
     /// The same, several to a message.

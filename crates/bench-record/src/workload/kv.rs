@@ -18,6 +18,7 @@ pub(super) const ABOUT: About = About {
         let gets_percent = within("--gets", args.kv.gets.unwrap_or(95), 0..=100)?;
         Ok(WorkSpec { gets_percent, ..args.shared.by_key()? })
     },
+    is_for_groups: true,
     ..About::CALLS
 };
 

@@ -45,6 +45,8 @@ macro_rules! workloads {
             log::Log,
             /// Transactions that participants vote on.
             twopc::TwoPhase,
+            /// Connections that are opened, used once and closed.
+            connections::Connections,
             /// Flows of several servers into the client.
             incast::Incast,
             /// Tuples of all nodes, each to the owner of its partition.

@@ -27,6 +27,7 @@ pub(super) const ABOUT: About = About {
         }
         Ok(WorkSpec { request_bytes, ..args.shared.by_key()? })
     },
+    is_for_groups: true,
     ..About::CALLS
 };
 

@@ -9,7 +9,7 @@ use bench_record::{Disorder, Incast, Point, Run, Work};
 /// A column: its head, and its cell for a point; `None`: a point does not have it.
 type Column = (&'static str, fn(&Run, &Point) -> Option<String>);
 
-const COLUMNS: [Column; 100] = [
+const COLUMNS: [Column; 103] = [
     ("name", |r, _| Some(r.name.to_string())),
     ("source", |r, _| Some(r.source.to_string())),
     ("benchmark", |r, _| Some(r.benchmark.name().to_string())),
@@ -110,6 +110,9 @@ const COLUMNS: [Column; 100] = [
     ("to_client_gbit_per_s", |_, p| Some(p.both_ways?.to_client.gbit_per_s.to_string())),
     ("events", |r, _| Some(r.method.flow.events.to_string())),
     ("client_cpu_us", |_, p| Some(p.client_cpu_us?.to_string())),
+    ("overlap_percent", |_, p| Some(p.collective?.overlap_percent?.to_string())),
+    ("connections", |_, p| Some(p.connections.as_ref()?.count.to_string())),
+    ("connections_per_s", |_, p| Some(p.connections.as_ref()?.per_s.to_string())),
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.

@@ -102,6 +102,25 @@ const COLLECTIVE: Quantity = Quantity {
     has_blocks: true,
     tail: None,
 };
+const CONNECTION_RATE: Quantity = Quantity {
+    label: "connections",
+    unit: "/s",
+    better: "higher",
+    meaning: "Connections that were opened, used for one round trip and closed, one after the other, of all \
+        threads.",
+    of: |point| point.connections.as_ref().map(|own| own.per_s),
+    has_blocks: false,
+    tail: None,
+};
+const CONNECTION_TIME: Quantity = Quantity {
+    label: "time of a connection",
+    unit: "µs",
+    better: "lower",
+    meaning: "From opening an endpoint until the first answer over it is there: the median.",
+    of: |point| point.operation_time.map(|times| times.p50_us),
+    has_blocks: true,
+    tail: Some(|point| point.operation_time.map(|times| times.p99_us)),
+};
 const CALLS: Quantity = Quantity {
     label: "rate",
     unit: "M/s",
@@ -160,6 +179,7 @@ pub(super) const fn of(benchmark: Benchmark, size_bytes: Option<usize>) -> &'sta
         (Figures::Stream, _) => &[GOODPUT],
         (Figures::Atomics, _) => &[ATOMIC_RATE, ATOMIC_TIME],
         (Figures::Collective, _) => &[COLLECTIVE],
+        (Figures::Connections, _) => &[CONNECTION_RATE, CONNECTION_TIME],
         (Figures::Files, _) => &[BYTES, TAIL],
         (Figures::Shuffle, _) => &[NODE_BYTES, TUPLE_TIME],
         (Figures::Calls | Figures::Lookups | Figures::Records | Figures::Incast, _) => {

@@ -115,7 +115,7 @@ pub(super) const fn of(benchmark: Benchmark) -> &'static [Aspect] {
         Figures::Responses => &[RESPONSE, RESPONSE_P99],
         Figures::Stream => &[GOODPUT],
         Figures::Atomics => &[ATOMIC_RATE, OPERATION_P99],
-        Figures::Collective => TIMES,
+        Figures::Collective | Figures::Connections => TIMES,
         Figures::Files => FILES,
         Figures::Incast => FLOWS,
         Figures::Shuffle => TUPLES_MOVED,

@@ -53,4 +53,9 @@ impl Workload for Rpc {
             Self::Server(store) => server::answer(part, &mut Table { store, validate }),
         }
     }
+
+    /// Each server has keys of its own.
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
+        session.shared_calls(point)
+    }
 }

@@ -1,0 +1,206 @@
+//! Connections that are opened, used for one round trip and closed, one after the other.
+//!
+//! A thread has one endpoint that lasts. Over it both sides tell each other the addresses of those
+//! that come and go, so that no control connection is in what is timed:
+//!
+//! ```text
+//! client   open ──► say "open" ──► exchange addresses, connect ──► one round trip ──► close
+//! server            hear it ► open ► exchange, connect ──────────► echo ────────────► close
+//! ```
+
+mod talk;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bench_record as record;
+use bench_record::Distribution;
+
+use self::talk::Talk;
+use super::pace::{Activity, Names, Pace};
+use super::server::until_told;
+use crate::backend::{Lengths, Wants};
+use crate::bench::stream;
+use crate::session::work;
+use crate::workload::prelude::*;
+
+/// Sends and receives of the endpoint that lasts, and of each other one: few.
+const DEPTH: usize = 16;
+/// Longest address that is exchanged, with what says how long it is.
+const MESSAGE_BYTES: usize = 1024;
+/// The client's word that a connection comes, and what goes over it and back.
+const OPEN: &[u8] = b"open";
+const BYTE: &[u8] = b"x";
+
+const KINDS: [&str; 1] = ["connection"];
+const PARTS: [&str; 4] = ["open", "connect", "first message", "close"];
+
+/// A lane of it.
+pub(super) struct Connections {
+    job: Arc<JobSpec>,
+    side: Side,
+    /// What each endpoint that comes and goes is opened with.
+    wants: Wants,
+}
+
+impl Workload for Connections {
+    const SENDS_DEPTH: bool = false;
+
+    fn depths(_job: &JobSpec, _side: Side, _thread: usize) -> (usize, usize) {
+        (DEPTH, DEPTH)
+    }
+
+    fn message_bytes(_job: &JobSpec, size_bytes: usize, _parameter: usize) -> usize {
+        size_bytes.max(MESSAGE_BYTES)
+    }
+
+    fn new(task: &Task) -> Result<Self, Failure> {
+        let source = task.peers.first().and_then(|(_, source)| source.clone());
+        let wants = Wants { source, ..task.wants.clone() };
+        Ok(Self { job: Arc::clone(&task.job), side: task.side, wants })
+    }
+
+    fn begin<B: Backend>(
+        &mut self,
+        links: &mut [Link<B>],
+        _point: PointSpec,
+    ) -> Result<(), Failure> {
+        links.iter_mut().for_each(|link| link.begin(Lengths::Leading));
+        Ok(())
+    }
+
+    fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
+        match self.side {
+            Side::Client => self.call(part),
+            Side::Server => self.answer(part),
+        }
+    }
+
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
+        let (calls, served) = session.served_calls()?;
+        let arrivals = (point.rate_per_s > 0).then_some(session.job().arrivals);
+        let (work, times) = work::of(&calls, &served, arrivals)?;
+        let connections = record::Connections {
+            count: work.calls,
+            per_s: work.mcalls_per_s * 1e6,
+            parts: work.parts,
+            client_cpu_us: work.client_process_cpu_ns / 1e3,
+        };
+        Ok(Point {
+            rx_depth: 0,
+            operation_time: times.and_then(|times| Distribution::of(&times.histogram, 1)),
+            connections: Some(connections),
+            ..session.new_point(point)
+        })
+    }
+}
+
+impl Connections {
+    fn call<B: Backend>(&self, part: Part<'_, B>) -> Outcome {
+        let Part { links, port, point } = part;
+        let names = Names { kinds: &KINDS, parts: &PARTS };
+        let pace = Pace::new(point, port, port.seed, names)?;
+        pace.run(links, port, &mut Caller { room: self, port })
+    }
+
+    fn answer<B: Backend>(&self, part: Part<'_, B>) -> Outcome {
+        let Part { links, port, .. } = part;
+        let mut total = 0;
+        until_told(links, port, |links| {
+            let Some(lasting) = links.first_mut() else { return Ok(false) };
+            let mut talk = Talk::new(lasting, port, self.side);
+            if talk.hear()?.is_none() {
+                return Ok(false);
+            }
+            let prepared = B::prepare(&self.wants)?;
+            let mut link = self.connect(prepared, &mut talk)?;
+            let mut talk = Talk::new(&mut link, port, self.side);
+            let byte = talk.listen()?;
+            talk.say(&byte)?;
+            total += 1;
+            Ok(true)
+        })?;
+        stream::finish(links, &port.signals)?;
+        Ok(Measured::Received(record::ReceiverCount { total, ..Default::default() }))
+    }
+
+    fn connect<B: Backend>(
+        &self,
+        prepared: B::Prepared,
+        talk: &mut Talk<'_, B>,
+    ) -> Result<Link<B>, Failure> {
+        let connected = B::connect(prepared, talk);
+        // What ended it says more than that the exchange did.
+        let connected = talk.explained(connected)?;
+        let mut link = Link::new(connected, &self.job, self.side, 0)?;
+        link.begin(Lengths::Leading);
+        Ok(link)
+    }
+}
+
+/// The client's side of a point.
+struct Caller<'a> {
+    room: &'a Connections,
+    port: &'a Port,
+}
+
+impl Caller<'_> {
+    /// Makes one connection; tells the moments in which its parts ended, but the last.
+    fn make<B: Backend>(&self, lasting: &mut Link<B>) -> Result<[Instant; 4], Failure> {
+        let mut talk = Talk::new(lasting, self.port, Side::Client);
+        let start = Instant::now();
+        talk.say(OPEN)?;
+        let prepared = B::prepare(&self.room.wants)?;
+        let opened = Instant::now();
+        let mut link = self.room.connect(prepared, &mut talk)?;
+        let connected = Instant::now();
+        let mut talk = Talk::new(&mut link, self.port, Side::Client);
+        talk.say(BYTE)?;
+        match talk.listen()?.as_slice() {
+            BYTE => Ok([start, opened, connected, Instant::now()]),
+            other => Err(Failure::Data(format!(
+                "the first answer over a connection is {other:?} instead of {BYTE:?}: the fabric damages data"
+            ))),
+        }
+    }
+}
+
+impl<B: Backend> Activity<B> for Caller<'_> {
+    fn collect(
+        &mut self,
+        _pace: &mut Pace,
+        link: &mut Link<B>,
+        _number: usize,
+    ) -> Result<usize, Failure> {
+        link.poll()
+    }
+
+    fn issue(
+        &mut self,
+        pace: &mut Pace,
+        link: &mut Link<B>,
+        _number: usize,
+    ) -> Result<usize, Failure> {
+        if pace.rest() == 0 {
+            return Ok(0);
+        }
+        let Some(due) = pace.due() else { return Ok(0) };
+        pace.start();
+        pace.ask(1);
+        let moments = self.make(link)?;
+        let [start, .., answered] = moments;
+        pace.now = answered;
+        let is_late = pace.is_open_loop();
+        pace.end(0, if is_late { due } else { start }, 1);
+        for (part, (from, to)) in moments.iter().zip(&moments[1..]).enumerate() {
+            pace.part(part, *to - *from);
+        }
+        pace.now = Instant::now();
+        pace.part(PARTS.len() - 1, pace.now - answered);
+        Ok(1)
+    }
+
+    fn is_idle(&self, _number: usize) -> bool {
+        true
+    }
+}

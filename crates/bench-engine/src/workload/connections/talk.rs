@@ -1,0 +1,113 @@
+//! What both sides say to each other over an endpoint.
+
+use std::slice;
+
+use fabric::OutOfBand;
+
+use crate::backend::Backend;
+use crate::watch::{Idle, Watch};
+use crate::workload::prelude::*;
+
+/// Bytes that tell the length of a message, themselves included.
+const LENGTH_BYTES: usize = 4;
+
+/// Messages to the peer and from it; over the endpoint that lasts also the way for addresses.
+pub(super) struct Talk<'a, B> {
+    link: &'a mut Link<B>,
+    port: &'a Port,
+    side: Side,
+    /// The reason why an exchange failed.
+    failure: Option<Failure>,
+}
+
+impl<'a, B: Backend> Talk<'a, B> {
+    pub(super) fn new(link: &'a mut Link<B>, port: &'a Port, side: Side) -> Self {
+        Self { link, port, side, failure: None }
+    }
+
+    /// A server only hears meanwhile that its client goes on.
+    fn watch(&self, doing: &'static str) -> Watch<'a> {
+        match self.side {
+            Side::Client => Watch::new(&self.port.signals, doing),
+            Side::Server => Watch::deaf(&self.port.signals, doing),
+        }
+    }
+
+    /// Says something, and sees it off: nobody looks after this endpoint while the other one is
+    /// used.
+    pub(super) fn say(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let len_bytes = LENGTH_BYTES + bytes.len();
+        let mut watch = self.watch("telling the peer something");
+        loop {
+            if let Some(slot) = self.link.next_tx() {
+                let message = self.link.payload_mut(slot)?.get_mut(..len_bytes);
+                let message = message.ok_or_else(|| too_long(len_bytes))?;
+                let (length, body) = message.split_at_mut(LENGTH_BYTES);
+                length.copy_from_slice(&(len_bytes as u32).to_le_bytes());
+                body.copy_from_slice(bytes);
+                if self.link.try_message(len_bytes, false)? {
+                    break;
+                }
+            }
+            if self.link.poll()? == 0 {
+                watch.idle_on(slice::from_mut(self.link))?;
+            }
+        }
+        while self.link.in_flight() > 0 {
+            if self.link.poll()? == 0 {
+                watch.idle_on(slice::from_mut(self.link))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the peer has said, if it has.
+    pub(super) fn hear(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        if self.link.arrived.is_empty() {
+            self.link.poll()?;
+        }
+        let Some(arrival) = self.link.arrived.pop_front() else { return Ok(None) };
+        let message = self.link.message(arrival)?.get(LENGTH_BYTES..).map(<[u8]>::to_vec);
+        self.link.repost(arrival.slot)?;
+        let cut = || Failure::Data("a message arrived cut off: the fabric damages data".to_owned());
+        message.map(Some).ok_or_else(cut)
+    }
+
+    /// Waits for what the peer says.
+    pub(super) fn listen(&mut self) -> Result<Vec<u8>, Failure> {
+        let mut watch = self.watch("waiting for the peer's word");
+        loop {
+            if let Some(message) = self.hear()? {
+                return Ok(message);
+            }
+            if watch.idle_on(slice::from_mut(self.link))? == Idle::Message {
+                return Err(Failure::Remote("the server ended the measurement".to_owned()));
+            }
+        }
+    }
+
+    /// Names the reason of a failed exchange where it is known.
+    pub(super) fn explained<T>(&mut self, result: Result<T, Failure>) -> Result<T, Failure> {
+        result.map_err(|failure| self.failure.take().unwrap_or(failure))
+    }
+
+    fn noted<T>(&mut self, result: Result<T, Failure>) -> Result<T, String> {
+        result.map_err(|failure| self.failure.insert(failure).to_string())
+    }
+}
+
+impl<B: Backend> OutOfBand for Talk<'_, B> {
+    fn exchange(&mut self, ours: &[u8]) -> Result<Vec<u8>, String> {
+        let theirs = self.say(ours).and_then(|()| self.listen());
+        self.noted(theirs)
+    }
+
+    fn barrier(&mut self) -> Result<(), String> {
+        self.exchange(&[]).map(|_| ())
+    }
+}
+
+#[cold]
+fn too_long(len_bytes: usize) -> Failure {
+    Failure::Fabric(format!("an address of {len_bytes} bytes is longer than any that is known"))
+}

@@ -1,0 +1,42 @@
+//! Connections that are opened, used once and closed.
+
+use serde::{Deserialize, Serialize};
+
+pub(super) use super::NoArgs as Args;
+use super::about::{About, Figures, SLEEPS};
+use crate::names::Preset;
+use crate::spec::Benchmark;
+use crate::work::ActionTimes;
+
+const CONNECTIONS: Preset = Preset {
+    aliases: &["connection_rate", "connection-rate"],
+    // The first message over each.
+    sizes: "1",
+    ignores: &["sizes"],
+    ..Preset::of(
+        Benchmark::Connections,
+        "connections",
+        "Endpoints that are opened, connected, used for a round trip and closed, one after the other",
+    )
+};
+
+pub(super) const ABOUT: About = About {
+    name: CONNECTIONS.name,
+    names: &[CONNECTIONS],
+    figures: Figures::Connections,
+    reads: &[&["threads", "rate", "arrivals", "iterations", "watch"], SLEEPS],
+    ..About::CALLS
+};
+
+/// The figures of connections that were made one after the other by each thread.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Connections {
+    /// Connections that were made within the window, and their rate, of all threads.
+    pub count: u64,
+    pub per_s: f64,
+    /// The parts of the time until the first answer is there ("open", "connect", "first message"),
+    /// and of what follows it ("close").
+    pub parts: Vec<ActionTimes>,
+    /// Processor time of the client's process for each, threads of the fabric included, in µs.
+    pub client_cpu_us: f64,
+}
