@@ -5,7 +5,7 @@ BIN := target/release
 REPORT ?= report
 FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
-FIRE_RECORD := crates/fire/record.jsonl
+FIRE_RECORD := crates/device/fire/record.jsonl
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
@@ -100,7 +100,7 @@ tsan: setup ## The adapter's tests under ThreadSanitizer, ROUNDS (4000) of the o
 	@test -d "$$(rustc --print sysroot)/lib/rustlib/src/rust/library" || { echo \
 	    "tsan: the standard library must be built, too, and its source is missing: rustup component add rust-src" >&2; exit 1; }
 	@RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread SOFTEFA_ROUNDS=$(or $(ROUNDS),4000) \
-	  TSAN_OPTIONS="suppressions=$(CURDIR)/crates/softefa/tests/tsan.supp die_after_fork=0" \
+	  TSAN_OPTIONS="suppressions=$(CURDIR)/crates/device/softefa/tests/tsan.supp die_after_fork=0" \
 	  $(CARGO) test --quiet -Zbuild-std --target $(TSAN_HOST) --target-dir target/tsan -p softefa --tests -- \
 	  --skip a_stream_leaves_in_bursts # A program that polls every 20 us: here nothing is that fast.
 

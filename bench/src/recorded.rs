@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-const RECORD: &str = "crates/softefa/instructions.txt";
+const RECORD: &str = "crates/device/softefa/instructions.txt";
 const KIND: &str = "ping-64";
 
 /// A line below the table; empty where the record is not at hand.

@@ -2,7 +2,7 @@
 #![no_main]
 
 #[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
-#[path = "../../crates/srd/tests/common/mod.rs"]
+#[path = "../../crates/device/srd/tests/common/mod.rs"]
 mod common;
 
 use common::{Answer, Faults, KEY, Pair};

@@ -3,13 +3,13 @@
 //! The files are those of the adapter; only the atomics they are made of are loom's (`sync`).
 #![cfg(test)]
 
-#[path = "../../crates/softefa/src/progress/call.rs"]
+#[path = "../../crates/device/softefa/src/progress/call.rs"]
 #[allow(dead_code, reason = "what is not shared is not tried")]
 mod call;
-#[path = "../../crates/softefa/src/progress/due.rs"]
+#[path = "../../crates/device/softefa/src/progress/due.rs"]
 #[allow(dead_code, reason = "what is not shared is not tried")]
 mod due;
-#[path = "../../crates/softefa/src/wire/memory/ring.rs"]
+#[path = "../../crates/device/softefa/src/wire/memory/ring.rs"]
 #[allow(dead_code, reason = "what is not shared is not tried")]
 mod ring;
 mod ring_model;

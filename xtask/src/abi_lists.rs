@@ -1,5 +1,6 @@
-//! `cargo xtask abi-lists CHECKOUT`: the lists in `crates/softefa-verbs/abi`, from the map files of
-//! every release of rdma-core since 44 in a checkout (or a bare repository) on this machine.
+//! `cargo xtask abi-lists CHECKOUT`: the lists in `crates/device/softefa-verbs/abi`, from the map
+//! files of every release of rdma-core since 44 in a checkout (or a bare repository) on this
+//! machine.
 //!
 //! A public list has each function at every node where any release had it, because programs are
 //! linked to these. The private one has what rdma-core's own libraries take, of all releases.

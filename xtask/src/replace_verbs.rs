@@ -20,8 +20,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 /// Where the lists of symbols and `forward.h` are, below the root of the workspace.
-pub(crate) const LISTS: &str = "crates/softefa-verbs/abi";
-/// The adapter, by the name it was linked with (`crates/softefa-verbs/build.rs`).
+pub(crate) const LISTS: &str = "crates/device/softefa-verbs/abi";
+/// The adapter, by the name it was linked with (`crates/device/softefa-verbs/build.rs`).
 const ADAPTER: &str = "libsoftefa_verbs.so";
 /// Numbers of private nodes there have been, and may be.
 const PRIVATE_NODES: RangeInclusive<u32> = 1..=99;

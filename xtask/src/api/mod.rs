@@ -16,8 +16,8 @@ use anyhow::{Context, Result, ensure};
 use sources::Sources;
 
 /// The crate that is published.
-const SOURCES: &str = "crates/srd/src";
-const RECORD: &str = "crates/srd/api.txt";
+const SOURCES: &str = "crates/device/srd/src";
+const RECORD: &str = "crates/device/srd/api.txt";
 const NAME: &str = "srd";
 /// Environment variable that is set to record what there is.
 const BLESS: &str = "SRD_BLESS";

@@ -39,8 +39,12 @@ const fn record(path: &'static str) -> Record {
 pub(crate) fn check(root: &Path, build: Build) -> Result<()> {
     let of_softefa = ["--release", "--package", "softefa"];
     let (record, folder, packages) = match build {
-        Build::Release => (record("crates/softefa/instructions.txt"), "release", &of_softefa[..]),
-        Build::Debug => (record("crates/softefa/instructions-debug.txt"), "debug", &AS_TESTED[..]),
+        Build::Release => {
+            (record("crates/device/softefa/instructions.txt"), "release", &of_softefa[..])
+        }
+        Build::Debug => {
+            (record("crates/device/softefa/instructions-debug.txt"), "debug", &AS_TESTED[..])
+        }
     };
     let mut cargo = nested_cargo::command();
     cargo.args(["build", "--quiet", "--example", EXAMPLE]).args(packages);

@@ -33,13 +33,13 @@ struct Gate {
 }
 
 const RELEASE: Gate = Gate {
-    record: record("crates/bench-engine/instructions.txt"),
+    record: record("crates/bench/bench-engine/instructions.txt"),
     cargo: &["--release", "--package", "bench-engine", "--lib"],
     longer: 20,
 };
 
 const DEBUG: Gate = Gate {
-    record: record("crates/bench-engine/instructions-debug.txt"),
+    record: record("crates/bench/bench-engine/instructions-debug.txt"),
     cargo: &AS_TESTED,
     longer: 5,
 };

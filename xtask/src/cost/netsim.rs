@@ -20,12 +20,15 @@ struct Gate {
 }
 
 const SCENARIOS: [&str; 2] = ["perm128-leafspine", "perm128-roce"];
-const RELEASE: Gate =
-    Gate { record: record("crates/netsim/instructions.txt"), scenarios: SCENARIOS, settings: &[] };
+const RELEASE: Gate = Gate {
+    record: record("crates/sim/netsim/instructions.txt"),
+    scenarios: SCENARIOS,
+    settings: &[],
+};
 
 /// A quarter of it.
 const DEBUG: Gate = Gate {
-    record: record("crates/netsim/instructions-debug.txt"),
+    record: record("crates/sim/netsim/instructions-debug.txt"),
     scenarios: SCENARIOS,
     settings: &["topology.racks=2"],
 };

@@ -64,7 +64,7 @@ mod tests {
     }
 
     fn check_with(protocol: &str, code: &str) -> Vec<Finding> {
-        check(&Tree::of(&[(PROTOCOL, protocol), ("crates/srd/src/a.rs", code)]))
+        check(&Tree::of(&[(PROTOCOL, protocol), ("crates/device/srd/src/a.rs", code)]))
     }
 
     #[test]

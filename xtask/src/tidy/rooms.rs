@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Finding;
 use super::tree::Tree;
 
-const CRATE: &str = "crates/softefa/src/";
+const CRATE: &str = "crates/device/softefa/src/";
 /// From the bottom up. A room is a module of the crate's root.
 const ROOMS: &[&str] = &[
     "status",
@@ -124,17 +124,17 @@ mod tests {
     #[test]
     fn a_room_may_use_those_below() {
         let below = "use crate::mr::Sge;\n// See crate::qp::Qp.\n";
-        assert_eq!(check_text("crates/softefa/src/shell/mod.rs", below), 0);
+        assert_eq!(check_text("crates/device/softefa/src/shell/mod.rs", below), 0);
         let above = "fn f(qp: &crate::qp::Qp) {}\n";
-        assert_eq!(check_text("crates/softefa/src/shell/mod.rs", above), 1);
+        assert_eq!(check_text("crates/device/softefa/src/shell/mod.rs", above), 1);
         let of_tests = format!("{below}#[cfg(test)]\nmod tests {{ {above} }}");
-        assert_eq!(check_text("crates/softefa/src/shell/mod.rs", &of_tests), 0);
+        assert_eq!(check_text("crates/device/softefa/src/shell/mod.rs", &of_tests), 0);
     }
 
     #[test]
     fn a_new_room_needs_a_place() {
-        assert_eq!(check_text("crates/softefa/src/attic.rs", ""), 1);
-        assert_eq!(room_of("crates/softefa/src/service/tests.rs"), None);
-        assert_eq!(room_of("crates/srd/src/lib.rs"), None);
+        assert_eq!(check_text("crates/device/softefa/src/attic.rs", ""), 1);
+        assert_eq!(room_of("crates/device/softefa/src/service/tests.rs"), None);
+        assert_eq!(room_of("crates/device/srd/src/lib.rs"), None);
     }
 }

@@ -7,27 +7,27 @@ use super::tree::{SourceFile, Tree};
 /// Whose doc comments keep the rule; the others follow.
 const CLEAN: [&str; 23] = [
     "bench",
-    "crates/bench-engine",
-    "crates/bench-record",
-    "crates/bench-report",
-    "crates/cm",
-    "crates/efa-bench",
-    "crates/fabric",
-    "crates/fabric-sys",
-    "crates/fire",
-    "crates/manual",
-    "crates/nested-cargo",
-    "crates/netsim",
-    "crates/pmix",
-    "crates/published",
-    "crates/rc",
-    "crates/report",
-    "crates/softefa",
-    "crates/softefa-cli",
-    "crates/softefa-verbs",
-    "crates/srd",
-    "crates/verbs",
-    "crates/verbs-abi",
+    "crates/bench/bench-engine",
+    "crates/bench/bench-record",
+    "crates/bench/bench-report",
+    "crates/device/cm",
+    "crates/bench/efa-bench",
+    "crates/ffi/fabric",
+    "crates/ffi/fabric-sys",
+    "crates/device/fire",
+    "crates/support/manual",
+    "crates/support/nested-cargo",
+    "crates/sim/netsim",
+    "crates/ffi/pmix",
+    "crates/support/published",
+    "crates/device/rc",
+    "crates/support/report",
+    "crates/device/softefa",
+    "crates/device/softefa-cli",
+    "crates/device/softefa-verbs",
+    "crates/device/srd",
+    "crates/ffi/verbs",
+    "crates/ffi/verbs-abi",
     "xtask",
 ];
 
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn faults(text: &str) -> usize {
-        check_file("crates/srd/src/a.rs", text).len()
+        check_file("crates/device/srd/src/a.rs", text).len()
     }
 
     #[test]

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 const SKIPPED_DIRS: [&str; 8] =
     [".git", "target", "report", "results", "corpus", "artifacts", "node_modules", "book"];
 /// Directories named like a skipped one that do hold sources.
-const KEPT_DIRS: [&str; 1] = ["crates/report"];
+const KEPT_DIRS: [&str; 1] = ["crates/support/report"];
 
 /// What libraries drop into the current directory when a program crashes (libfabric's psm3).
 const SKIPPED_END: &str = ".btr";

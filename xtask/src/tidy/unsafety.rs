@@ -5,23 +5,23 @@ use super::tree::Tree;
 
 /// Roots of the crates without a single exception.
 const FORBID: [&str; 14] = [
-    "crates/cm/src/lib.rs",
-    "crates/rc/src/lib.rs",
-    "crates/srd/src/lib.rs",
-    "crates/bench-engine/src/lib.rs",
-    "crates/bench-record/src/lib.rs",
-    "crates/bench-report/src/lib.rs",
-    "crates/efa-bench/src/main.rs",
-    "crates/efa-bench/src/lib.rs",
-    "crates/fire/src/main.rs",
-    "crates/report/src/lib.rs",
-    "crates/netsim/src/lib.rs",
-    "crates/netsim/src/main.rs",
-    "crates/softefa-cli/src/main.rs",
+    "crates/device/cm/src/lib.rs",
+    "crates/device/rc/src/lib.rs",
+    "crates/device/srd/src/lib.rs",
+    "crates/bench/bench-engine/src/lib.rs",
+    "crates/bench/bench-record/src/lib.rs",
+    "crates/bench/bench-report/src/lib.rs",
+    "crates/bench/efa-bench/src/main.rs",
+    "crates/bench/efa-bench/src/lib.rs",
+    "crates/device/fire/src/main.rs",
+    "crates/support/report/src/lib.rs",
+    "crates/sim/netsim/src/lib.rs",
+    "crates/sim/netsim/src/main.rs",
+    "crates/device/softefa-cli/src/main.rs",
     "xtask/src/main.rs",
 ];
 /// Roots of the crates where single modules ask for it by name.
-const DENY: [&str; 2] = ["crates/softefa/src/lib.rs", "bench/src/main.rs"];
+const DENY: [&str; 2] = ["crates/device/softefa/src/lib.rs", "bench/src/main.rs"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let must = |path: &&'static str, level: &str| {
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn missing_attribute_is_found() {
-        let root = "crates/srd/src/lib.rs";
+        let root = "crates/device/srd/src/lib.rs";
         assert_eq!(check(&Tree::of(&[(root, "#![forbid(unsafe_code)]\n")])), []);
         assert_eq!(check(&Tree::of(&[(root, "// #![forbid(unsafe_code)]\n")])).len(), 1);
         assert_eq!(check(&Tree::of(&[(root, "#![deny(unsafe_code)]\n")])).len(), 1);

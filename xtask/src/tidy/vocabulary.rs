@@ -99,15 +99,14 @@ mod tests {
     }
 
     fn found(text: &str) -> Vec<String> {
-        found_in("crates/cm/src/a.rs", text)
+        found_in("crates/device/cm/src/a.rs", text)
     }
 
     #[test]
     fn a_retired_word_is_named_with_its_place_and_what_to_say_instead() {
         let one = found("fn a() {}\nenum Way {}\n");
         assert_eq!(one.len(), 1);
-        let expected =
-            "crates/cm/src/a.rs:2: `Way` is a word that was given up; say what it leads through";
+        let expected = "crates/device/cm/src/a.rs:2: `Way` is a word that was given up; say what it leads through";
         assert!(one[0].starts_with(expected), "{one:?}");
         assert_eq!(found("let a = self.cannot(b);\nfn sound(c: C) {}\n").len(), 2);
         assert_eq!(found("fn a() -> Option<Option<B>> {}\n").len(), 1);
@@ -130,7 +129,7 @@ mod tests {
 
     #[test]
     fn tests_and_documents_are_read_and_the_change_log_is_not() {
-        assert_eq!(found_in("crates/cm/tests/a.rs", "enum Place {}\n").len(), 1);
+        assert_eq!(found_in("crates/device/cm/tests/a.rs", "enum Place {}\n").len(), 1);
         let page = "Place it here, Way.\n\nA `Place` is:\n\n```rust\nlet a: Place; // Way\n```\n";
         assert_eq!(found_in("docs/A.md", page).len(), 2);
         assert_eq!(found_in("docs/A.md", "```console\n$ ls\nPlace\n```\n"), [""; 0]);

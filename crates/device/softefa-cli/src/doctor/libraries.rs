@@ -1,0 +1,181 @@
+//! The adapter library, and those that programs bring along.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Finding;
+use crate::args::ReplaceVerbs;
+use crate::library;
+
+/// Releases of rdma-core whose interface the adapter has (`crates/device/softefa-verbs/abi`).
+const RDMA_CORE: std::ops::RangeInclusive<u32> = 44..=65;
+/// Releases of libfabric that `docs/CONSUMERS.md` has programs of, and all between.
+const LIBFABRIC: [(u32, u32); 2] = [(1, 17), (2, 5)];
+
+pub(super) fn findings(option: Option<&Path>) -> Vec<Finding> {
+    vec![adapter(option), rdma_core(), libfabric()]
+}
+
+/// The adapter library is found, and the loader takes it into a program.
+fn adapter(option: Option<&Path>) -> Finding {
+    let name = "adapter library";
+    let path = match library::find(option) {
+        Ok(path) => path,
+        Err(failure) => {
+            return Finding::broken(
+                name,
+                failure.to_string(),
+                "make build, or softefa doctor --library FILE",
+            );
+        }
+    };
+    let shown = path.display();
+    let tried = Command::new("/bin/sh")
+        .args(["-c", "cat /proc/self/maps"])
+        .env("LD_PRELOAD", &path)
+        .output();
+    let output = match tried {
+        Ok(output) => output,
+        Err(error) => return Finding::note(name, format!("{shown}, not tried: {error}")),
+    };
+    let is_loaded = String::from_utf8_lossy(&output.stdout).contains(&*path.to_string_lossy());
+    if !is_loaded {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let line = text.lines().next().unwrap_or("the loader does not say why").to_owned();
+        let help = format!("ldd {shown}");
+        return Finding::broken(name, format!("{shown} is not taken into programs: {line}"), help);
+    }
+    match library::replacements(&path, ReplaceVerbs::Auto) {
+        Ok(Some(_)) => Finding::good(name, format!("{shown}, with versioned libraries beside it")),
+        _ => Finding::limited(
+            name,
+            format!(
+                "{shown}, without versioned libraries beside it: programs that open libibverbs by name do not find it"
+            ),
+            "make build",
+        ),
+    }
+}
+
+/// Where the loader looks, as far as it matters.
+fn places() -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> = env::var_os("LD_LIBRARY_PATH")
+        .map(|list| env::split_paths(&list).collect())
+        .unwrap_or_default();
+    let arch = env::consts::ARCH;
+    for dir in ["/lib", "/usr/lib", "/usr/local/lib", "/lib64", "/usr/lib64"] {
+        places.push(format!("{dir}/{arch}-linux-gnu").into());
+        places.push(dir.into());
+    }
+    places
+}
+
+/// The file that `name` stands for, without links.
+fn resolve(name: &str) -> Option<PathBuf> {
+    places().iter().find_map(|dir| fs::canonicalize(dir.join(name)).ok())
+}
+
+/// Release of rdma-core in a name like `libibverbs.so.1.14.44.0`.
+fn release_of(file: &str) -> Option<u32> {
+    file.strip_prefix("libibverbs.so.1.")?.split('.').nth(1)?.parse().ok()
+}
+
+fn rdma_core() -> Finding {
+    let name = "rdma-core";
+    let Some(path) = resolve("libibverbs.so.1") else {
+        return Finding::note(
+            name,
+            "libibverbs.so.1 is not installed: programs that bring none along will not start",
+        );
+    };
+    let file = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
+    match release_of(&file) {
+        Some(release) if RDMA_CORE.contains(&release) => {
+            Finding::good(name, format!("{release}, known to work ({})", path.display()))
+        }
+        Some(release) => Finding::limited(
+            name,
+            format!(
+                "{release}, not tried; {} to {} are known to work",
+                RDMA_CORE.start(),
+                RDMA_CORE.end()
+            ),
+            "softefa run -- ibv_devinfo",
+        ),
+        None => {
+            Finding::note(name, format!("{}, whose name does not tell its release", path.display()))
+        }
+    }
+}
+
+/// The release that `fi_info --version` tells.
+fn version_in(text: &str) -> Option<(u32, u32)> {
+    let line = text.lines().find_map(|line| line.strip_prefix("libfabric: "))?;
+    let mut parts = line.split('.').map(|part| part.trim().parse().ok());
+    Some((parts.next()??, parts.next()??))
+}
+
+fn libfabric() -> Finding {
+    let name = "libfabric";
+    let Some(path) = resolve("libfabric.so.1") else {
+        return Finding::note(
+            name,
+            "not installed; MPI and NCCL's EFA plug-in bring their own or need it",
+        );
+    };
+    let told = Command::new("fi_info").arg("--version").output().ok();
+    let version = told.and_then(|output| version_in(&String::from_utf8_lossy(&output.stdout)));
+    let [oldest, latest] = LIBFABRIC;
+    match version {
+        Some(found @ (major, minor)) if (oldest..=latest).contains(&found) => {
+            Finding::good(name, format!("{major}.{minor}, known to work ({})", path.display()))
+        }
+        Some((major, minor)) => Finding::limited(
+            name,
+            format!(
+                "{major}.{minor}, not tried; {}.{} to {}.{} are known to work",
+                oldest.0, oldest.1, latest.0, latest.1
+            ),
+            "softefa run -- fi_info -p efa",
+        ),
+        None => Finding::note(
+            name,
+            format!("{}; its release is told by fi_info, which is not installed", path.display()),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_read_off_names_and_versions() {
+        assert_eq!(release_of("libibverbs.so.1.14.44.0"), Some(44));
+        assert_eq!(release_of("libibverbs.so.1"), None);
+        assert_eq!(release_of("libefa.so.1.2.44.0"), None);
+        assert_eq!(
+            version_in("fi_info: 1.17.0\nlibfabric: 1.17.0\nlibfabric api: 1.17\n"),
+            Some((1, 17))
+        );
+        assert_eq!(version_in("fi_info: 2"), None);
+    }
+
+    #[test]
+    fn a_library_that_is_not_there_is_broken() {
+        let finding = adapter(Some(Path::new("/nonexistent/lib.so")));
+        assert_eq!(finding.state, super::super::State::Broken);
+        assert!(finding.found.contains("/nonexistent/lib.so"), "{finding:?}");
+    }
+
+    #[test]
+    fn a_library_that_is_none_is_broken() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("libsoftefa_verbs.so");
+        fs::write(&file, "no library").unwrap();
+        let finding = adapter(Some(&file));
+        assert_eq!(finding.state, super::super::State::Broken, "{finding:?}");
+    }
+}
