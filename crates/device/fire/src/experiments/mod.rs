@@ -55,7 +55,7 @@ pub(crate) const ALL: &[Experiment] = &[
         name: "spine",
         what: "a spine's link goes down under traffic; SRD beside TCP",
         about: "Eight hosts (network namespaces) stand under two leaves and four spines. The kernel routes \
-                with a hash over ports (ECMP); each host has 50 Mbit/s (200 with an MTU of 9000). Four pairs \
+                with a hash over ports (ECMP); each host has 30 Mbit/s (120 with an MTU of 9000). Four pairs \
                 with real-time priority send across, over one queue pair or one TCP connection each. Then \
                 the link from a spine to the receivers' leaf goes down, and the far leaf learns of it a \
                 second later. A dip ends when the next 10 ms and the next 100 ms bring 85 % of what was \

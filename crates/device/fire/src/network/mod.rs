@@ -38,7 +38,9 @@ impl Shape {
     /// Three spines carry what four hosts send, and two processors can play all of it: long packets
     /// cost them no more than short ones.
     pub(crate) fn of(mtu_bytes: u32) -> Self {
-        let host_mbps = if mtu_bytes > 4000 { 200 } else { 50 };
+        // Eight hosts and six switches share the processors of one machine, and what waits for them
+        // looks as a link does that dies.
+        let host_mbps = if mtu_bytes > 4000 { 120 } else { 30 };
         Self { mtu_bytes, host_mbps, core_mbps: 2 * host_mbps }
     }
 
