@@ -50,6 +50,7 @@ pub(crate) fn device_ex(nic: &softefa::Device) -> ibv_device_attr_ex {
     out.phys_port_cnt_ex = u32::from(out.orig_attr.phys_port_cnt);
     out.device_cap_flags_ex = u64::from(out.orig_attr.device_cap_flags);
     if nic.attr().roce.is_some() {
+        out.device_cap_flags_ex |= roce::CAP_FLAGS_EX;
         out.odp_caps = roce::ODP_CAPS;
         out.xrc_odp_caps = roce::ODP_RELIABLE;
         out.completion_timestamp_mask = u64::MAX;

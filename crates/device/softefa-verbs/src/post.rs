@@ -206,6 +206,7 @@ fn operation(is_connected: bool, wr: &ibv_send_wr) -> Result<SendOp, Errno> {
             Ok(SendOp::WriteImm(remote, u32::from_be(wr.imm_data_be)))
         }
         sys::IBV_WR_RDMA_READ => Ok(SendOp::Read(remote)),
+        sys::IBV_WR_ATOMIC_WRITE => Ok(SendOp::AtomicWrite(remote)),
         sys::IBV_WR_ATOMIC_CMP_AND_SWP => {
             Ok(SendOp::CompareSwap { remote: word, compare: atomic.compare_add, swap: atomic.swap })
         }

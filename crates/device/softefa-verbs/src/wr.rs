@@ -158,6 +158,7 @@ fn flag_of(op: SendOp) -> u64 {
         SendOp::Read(_) => sys::IBV_QP_EX_WITH_RDMA_READ,
         SendOp::Write(_) => sys::IBV_QP_EX_WITH_RDMA_WRITE,
         SendOp::WriteImm(..) => sys::IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
+        SendOp::AtomicWrite(_) => sys::IBV_QP_EX_WITH_ATOMIC_WRITE,
         SendOp::SendInvalidate(_) => sys::IBV_QP_EX_WITH_SEND_WITH_INV,
         SendOp::CompareSwap { .. } => sys::IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
         SendOp::FetchAdd { .. } => sys::IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
@@ -301,9 +302,28 @@ unsafe extern "C" fn wr_local_inv(qp: *mut ibv_qp_ex, key: u32) {
     unsafe { begin(qp, SendOp::LocalInvalidate(key)) }
 }
 
-unsafe extern "C" fn wr_atomic_write(qp: *mut ibv_qp_ex, _: u32, _: u64, _: *const c_void) {
+/// Bytes that an ATOMIC WRITE has.
+const WORD_BYTES: usize = 8;
+
+/// The word is copied now.
+unsafe extern "C" fn wr_atomic_write(
+    qp: *mut ibv_qp_ex,
+    rkey: u32,
+    addr: u64,
+    word: *const c_void,
+) {
+    let set = |wr: &mut PendingWr| {
+        // SAFETY: the program passes 8 readable bytes.
+        let bytes = unsafe { post::bytes(word.cast_mut().cast(), WORD_BYTES) };
+        wr.inline[..WORD_BYTES].copy_from_slice(bytes);
+        wr.inline_len = Some(WORD_BYTES);
+        Ok(())
+    };
     // SAFETY: the program opened the session with `ibv_wr_start`.
-    unsafe { refuse(qp) }
+    unsafe {
+        begin(qp, SendOp::AtomicWrite(Remote { addr, rkey }));
+        with_batch(qp, |batch, _| batch.amend(set));
+    }
 }
 
 unsafe extern "C" fn wr_bind_mw(

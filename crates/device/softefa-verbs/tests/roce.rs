@@ -60,6 +60,12 @@ fn registrations_windows_and_queues_change_as_programs_ask() {
 }
 
 #[test]
+fn a_word_of_the_peer_is_written_in_one_step() {
+    check("atomic_write", PLAIN, &[]);
+    check("atomic_write", PLAIN, &[("SOFTEFA_WIRE", "udp")]);
+}
+
+#[test]
 fn members_of_groups_get_messages_and_say_when() {
     check("groups", PLAIN, &[]);
     check("groups", "rdmap0s6=127.0.0.3", &[]);
@@ -140,8 +146,11 @@ fn debians_ibv_devinfo_sees_a_roce_device() {
     ] {
         assert!(lines.iter().any(|line| line == expected), "no '{expected}' in\n{text}");
     }
+    // That of rdma-core 44 does not know what an ATOMIC WRITE is, which it posts.
+    let known: String =
+        lines.iter().filter(|line| !line.contains("0x10000000000")).cloned().collect();
     for word in ["Unknown", "invalid"] {
-        assert!(!text.contains(word), "{text}");
+        assert!(!known.contains(word), "{text}");
     }
 }
 

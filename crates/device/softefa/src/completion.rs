@@ -16,6 +16,8 @@ pub enum CompletionOp {
     /// An RDMA WRITE finished (work request of the send queue). A READ of an EFA completes as
     /// [`CompletionOp::Send`], because the device says so and libfabric 1.17 hangs otherwise.
     Write,
+    /// 8 bytes were written in one step.
+    AtomicWrite,
     /// An RDMA READ of a RoCE device finished (work request of the send queue).
     Read,
     /// A compare-and-swap finished (work request of the send queue).

@@ -28,6 +28,9 @@ pub enum SendOp {
     /// Writes as [`SendOp::Write`] does, then completes a receive there with 32 bits of immediate
     /// data.
     WriteImm(Remote, u32),
+    /// Stores the 8 bytes of the local entries in remote memory, at a multiple of 8, in one step. RC
+    /// and XRC only.
+    AtomicWrite(Remote),
     /// Stores `swap` in 8 bytes of remote memory when they are `compare`; the local entry gets what
     /// was there. RC only.
     CompareSwap {
@@ -61,10 +64,11 @@ impl SendOp {
     /// It names memory of a peer.
     #[must_use]
     pub const fn is_rdma(self) -> bool {
-        matches!(self, Self::Read(_) | Self::Write(_) | Self::WriteImm(..)) || self.is_atomic()
+        matches!(self, Self::Read(_) | Self::Write(_) | Self::WriteImm(..) | Self::AtomicWrite(_))
+            || self.is_atomic()
     }
 
-    /// It is an atomic.
+    /// It is an atomic that fetches what was there.
     #[must_use]
     pub const fn is_atomic(self) -> bool {
         matches!(self, Self::CompareSwap { .. } | Self::FetchAdd { .. })

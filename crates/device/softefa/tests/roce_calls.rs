@@ -215,14 +215,15 @@ impl World {
         let (host, far) = (self.qps[index].host, self.dice.below(2) as usize);
         let there = self.peer_of(index).unwrap_or(far);
         let (at, imm) = (self.remote(there), self.dice.roll() as u32);
-        let op = match self.dice.below(12) {
+        let op = match self.dice.below(13) {
             0..4 => SendOp::Send,
             4 => SendOp::SendImm(imm),
             5 | 6 => SendOp::Write(at),
             7 => SendOp::WriteImm(at, imm),
             8 | 9 => SendOp::Read(at),
             10 => add(at, 1),
-            _ => swap(at, 0, 1),
+            11 => swap(at, 0, 1),
+            _ => SendOp::AtomicWrite(at),
         };
         let mut sges: Vec<Sge> = (0..self.dice.below(4)).map(|_| self.sge(host)).collect();
         if op.is_atomic() {

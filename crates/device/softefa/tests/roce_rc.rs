@@ -234,6 +234,18 @@ fn atomics_return_what_was_there() {
     }
 }
 
+#[test]
+fn a_word_is_written_in_one_step() {
+    for wire in WIRES {
+        let (mut a, b) = pair_of(&config(wire, ""), RC, 4096, &Link::default());
+        let word = remote(&b, 8);
+        a.fill(513, &7u64.to_ne_bytes());
+        one(&a, &b, SendOp::AtomicWrite(word), &[a.sge(513, 3), a.sge(516, 5)]);
+        assert_eq!(b.bytes(8, 8), 7u64.to_ne_bytes());
+        assert!(b.bytes(0, 8).iter().chain(b.bytes(16, 100)).all(|byte| *byte == 0));
+    }
+}
+
 /// More atomics than may be unanswered, from two requesters on one word.
 #[test]
 fn atomics_of_two_requesters_add_up() {

@@ -17,6 +17,8 @@ pub const IBV_DEVICE_MEM_WINDOW: c_uint = 1 << 17;
 pub const IBV_DEVICE_XRC: c_uint = 1 << 20;
 pub const IBV_DEVICE_MEM_MGT_EXTENSIONS: c_uint = 1 << 21;
 pub const IBV_DEVICE_MEM_WINDOW_TYPE_2B: c_uint = 1 << 24;
+/// Of `device_cap_flags_ex`, by the kernel's `ib_user_ioctl_verbs.h`.
+pub const IB_UVERBS_DEVICE_ATOMIC_WRITE: u64 = 1 << 40;
 pub const IBV_ATOMIC_NONE: c_int = 0;
 pub const IBV_ATOMIC_GLOB: c_int = 2;
 
@@ -64,6 +66,7 @@ pub const IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP: u64 = 1 << 5;
 pub const IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD: u64 = 1 << 6;
 pub const IBV_QP_EX_WITH_LOCAL_INV: u64 = 1 << 7;
 pub const IBV_QP_EX_WITH_BIND_MW: u64 = 1 << 8;
+pub const IBV_QP_EX_WITH_ATOMIC_WRITE: u64 = 1 << 12;
 pub const IBV_QP_EX_WITH_SEND_WITH_INV: u64 = 1 << 9;
 
 pub const IBV_QP_STATE: c_int = 1;
@@ -102,6 +105,7 @@ pub const IBV_WR_SEND_WITH_IMM: c_int = 3;
 pub const IBV_WR_RDMA_READ: c_int = 4;
 pub const IBV_WR_ATOMIC_CMP_AND_SWP: c_int = 5;
 pub const IBV_WR_ATOMIC_FETCH_AND_ADD: c_int = 6;
+pub const IBV_WR_ATOMIC_WRITE: c_int = 15;
 pub const IBV_WR_LOCAL_INV: c_int = 7;
 pub const IBV_WR_BIND_MW: c_int = 8;
 pub const IBV_WR_SEND_WITH_INV: c_int = 9;
@@ -116,6 +120,7 @@ pub const IBV_WC_RDMA_WRITE: c_int = 1;
 pub const IBV_WC_RDMA_READ: c_int = 2;
 pub const IBV_WC_COMP_SWAP: c_int = 3;
 pub const IBV_WC_FETCH_ADD: c_int = 4;
+pub const IBV_WC_ATOMIC_WRITE: c_int = 9;
 pub const IBV_WC_BIND_MW: c_int = 5;
 pub const IBV_WC_LOCAL_INV: c_int = 6;
 pub const IBV_WC_RECV: c_int = 1 << 7;

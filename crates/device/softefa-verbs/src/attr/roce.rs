@@ -19,6 +19,9 @@ const DEVICE_CAP_FLAGS: u32 = sys::IBV_DEVICE_BAD_PKEY_CNTR
     | sys::IBV_DEVICE_MEM_MGT_EXTENSIONS
     | sys::IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
+/// What works, of the extended flags: 8 bytes are written in one step.
+pub(super) const CAP_FLAGS_EX: u64 = sys::IB_UVERBS_DEVICE_ATOMIC_WRITE;
+
 /// Nothing is pinned, so that all memory is used on demand, also that of a region that is all of
 /// the address space.
 pub(super) const ODP_CAPS: ibv_odp_caps = ibv_odp_caps {

@@ -55,7 +55,7 @@ impl Shell {
             | SendOp::LocalInvalidate(_)
             | SendOp::BindWindow(_) => {}
             SendOp::Read(_) => self.device.counters.add(Counter::RdmaReadWrErr, 1),
-            SendOp::Write(_) | SendOp::WriteImm(..) => {
+            SendOp::Write(_) | SendOp::WriteImm(..) | SendOp::AtomicWrite(_) => {
                 self.device.counters.add(Counter::RdmaWriteWrErr, 1);
             }
         }

@@ -39,6 +39,7 @@ impl Shell {
         let (possible, max_bytes) = match wr.op {
             SendOp::Send | SendOp::SendImm(_) => (true, attr.max_msg_bytes),
             SendOp::SendInvalidate(_)
+            | SendOp::AtomicWrite(_)
             | SendOp::CompareSwap { .. }
             | SendOp::FetchAdd { .. }
             | SendOp::LocalInvalidate(_)
@@ -251,6 +252,7 @@ impl Shell {
             }
             SendOp::Read(_) if self.device.adapter() == Adapter::Efa => (CompletionOp::Send, 0),
             SendOp::Read(_) => (CompletionOp::Read, brought),
+            SendOp::AtomicWrite(_) => (CompletionOp::AtomicWrite, 0),
             SendOp::CompareSwap { .. } => (CompletionOp::CompareSwap, brought),
             SendOp::FetchAdd { .. } => (CompletionOp::FetchAdd, brought),
             SendOp::LocalInvalidate(_) => (CompletionOp::LocalInvalidate, 0),

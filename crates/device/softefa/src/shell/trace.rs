@@ -107,6 +107,7 @@ fn name_of_wr(op: SendOp) -> &'static str {
         SendOp::Read(_) => "READ",
         SendOp::Write(_) => "WRITE",
         SendOp::WriteImm(..) => "WRITE_IMM",
+        SendOp::AtomicWrite(_) => "ATOMIC_WRITE",
         SendOp::SendInvalidate(_) => "SEND_INV",
         SendOp::CompareSwap { .. } => "COMPARE_SWAP",
         SendOp::FetchAdd { .. } => "FETCH_ADD",
@@ -119,6 +120,7 @@ fn name_of_completion(op: CompletionOp) -> &'static str {
     match op {
         CompletionOp::Send => "SEND",
         CompletionOp::Write => "WRITE",
+        CompletionOp::AtomicWrite => "ATOMIC_WRITE",
         CompletionOp::Read => "READ",
         CompletionOp::CompareSwap => "COMPARE_SWAP",
         CompletionOp::FetchAdd => "FETCH_ADD",

@@ -182,6 +182,7 @@ pub fn op_of(op: SendOp) -> CompletionOp {
     match op {
         SendOp::Read(_) => CompletionOp::Read,
         SendOp::Write(_) | SendOp::WriteImm(..) => CompletionOp::Write,
+        SendOp::AtomicWrite(_) => CompletionOp::AtomicWrite,
         SendOp::CompareSwap { .. } => CompletionOp::CompareSwap,
         SendOp::FetchAdd { .. } => CompletionOp::FetchAdd,
         SendOp::LocalInvalidate(_) => CompletionOp::LocalInvalidate,

@@ -22,6 +22,7 @@ fn operation(op: SendOp) -> Operation {
         SendOp::Read(at) => Operation::Read(remote(at)),
         SendOp::Write(to) => Operation::Write(remote(to)),
         SendOp::WriteImm(to, imm) => Operation::WriteImm(remote(to), imm),
+        SendOp::AtomicWrite(to) => Operation::AtomicWrite(remote(to)),
         SendOp::CompareSwap { remote: at, compare, swap } => {
             Operation::CompareSwap { remote: remote(at), compare, swap }
         }
@@ -93,7 +94,7 @@ impl RcSide {
         let counters = &self.shell.device.counters;
         let (count, bytes) = match op {
             SendOp::Read(_) => (Counter::RdmaReadWrs, Counter::RdmaReadBytes),
-            SendOp::Write(_) | SendOp::WriteImm(..) => {
+            SendOp::Write(_) | SendOp::WriteImm(..) | SendOp::AtomicWrite(_) => {
                 (Counter::RdmaWriteWrs, Counter::RdmaWriteBytes)
             }
             _ => return,

@@ -38,7 +38,12 @@ impl RcSide {
             Arrival::Atomic(atomic) => return self.serve_atomic(&atomic).map(Some),
             Arrival::AtomicWrite(to) => {
                 let memory = self.check(Range { remote: to, len: 8 }, Right::Write)?;
-                payload.split_at(8).0.copy_to(memory).map_err(|Gone| Reject::Access)?;
+                let mut word = [0; 8];
+                let here = word.as_mut_ptr() as usize as u64;
+                payload.split_at(8).0.copy_to(here).map_err(|Gone| Reject::Access)?;
+                let word = u64::from_ne_bytes(word);
+                memory::update(memory, |_| word).map_err(|Gone| Reject::Access)?;
+                self.is_written = true;
             }
             // What was written is visible at once, and memory is as persistent as it is.
             Arrival::Flush(range, _) => {

@@ -1,0 +1,148 @@
+/* Eight bytes of the peer's memory written in one step, by both ways of posting, and what is refused. */
+#include "check.h"
+
+#define WORD_AT 4096
+#define FIRST 0x0123456789abcdefull
+#define SECOND 0xfedcba9876543210ull
+
+struct end {
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+};
+
+static struct end end_create(struct node *node)
+{
+	struct end end = {.cq = ibv_create_cq(node->context, 16, NULL, NULL, 0)};
+	CHECK(end.cq);
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = end.cq,
+		.recv_cq = end.cq,
+		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 8},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = node->pd,
+		.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE,
+	};
+	end.qp = ibv_create_qp_ex(node->context, &init);
+	CHECK(end.qp);
+	return end;
+}
+
+static void connect_end(struct node *node, struct end *end, struct end *peer)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	CHECK_EQ(ibv_modify_qp(end->qp, &attr,
+			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = peer->qp->qp_num,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 12,
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = node->gid, .hop_limit = 1}},
+	};
+	CHECK_EQ(ibv_modify_qp(end->qp, &attr,
+			       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
+	CHECK_EQ(ibv_modify_qp(end->qp, &attr,
+			       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+			       IBV_QP_MAX_QP_RD_ATOMIC), 0);
+}
+
+static struct ibv_wc outcome(struct end *end, struct end *other)
+{
+	struct ibv_wc wc, ignored;
+	for (;;) {
+		int found = ibv_poll_cq(end->cq, 1, &wc);
+		CHECK(found >= 0);
+		if (found)
+			return wc;
+		CHECK(ibv_poll_cq(other->cq, 1, &ignored) >= 0);
+	}
+}
+
+static struct ibv_wc post(struct node *node, struct end *ends, uint32_t len, uint64_t to, unsigned flags)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)node->buffer, .length = len, .lkey = node->mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = 3, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_WRITE}, *bad;
+	wr.send_flags = IBV_SEND_SIGNALED | flags;
+	wr.wr.rdma.remote_addr = (uintptr_t)node->buffer + to;
+	wr.wr.rdma.rkey = node->mr->rkey;
+	CHECK_EQ(ibv_post_send(ends[0].qp, &wr, &bad), 0);
+	return outcome(&ends[0], &ends[1]);
+}
+
+static uint64_t word(struct node *node)
+{
+	uint64_t found;
+	memcpy(&found, node->buffer + WORD_AT, sizeof(found));
+	return found;
+}
+
+static void check_written(struct node *node, struct ibv_wc wc, uint64_t expected)
+{
+	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	CHECK_EQ(wc.opcode, IBV_WC_ATOMIC_WRITE);
+	CHECK(word(node) == expected);
+	CHECK_EQ(node->buffer[WORD_AT - 1], 0);
+	CHECK_EQ(node->buffer[WORD_AT + 8], 0);
+}
+
+static void connected(struct node *node, struct end *ends)
+{
+	for (int i = 0; i < 2; i++)
+		ends[i] = end_create(node);
+	for (int i = 0; i < 2; i++)
+		connect_end(node, &ends[i], &ends[!i]);
+}
+
+static void gone(struct end *ends)
+{
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(ibv_destroy_qp(ends[i].qp), 0);
+		CHECK_EQ(ibv_destroy_cq(ends[i].cq), 0);
+	}
+}
+
+int main(void)
+{
+	struct node node = node_open();
+	CHECK_EQ(ibv_dereg_mr(node.mr), 0);
+	node.mr = ibv_reg_mr(node.pd, node.buffer, BUFFER_BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	CHECK(node.mr);
+	struct end ends[2];
+	connected(&node, ends);
+
+	uint64_t value = FIRST;
+	memcpy(node.buffer, &value, sizeof(value));
+	check_written(&node, post(&node, ends, 8, WORD_AT, 0), FIRST);
+	value = SECOND;
+	memcpy(node.buffer, &value, sizeof(value));
+	check_written(&node, post(&node, ends, 8, WORD_AT, IBV_SEND_INLINE), SECOND);
+
+	/* The bytes are copied by the call. */
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(ends[0].qp);
+	CHECK(qp);
+	value = FIRST;
+	ibv_wr_start(qp);
+	qp->wr_id = 4;
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_atomic_write(qp, node.mr->rkey, (uintptr_t)node.buffer + WORD_AT, &value);
+	value = SECOND;
+	CHECK_EQ(ibv_wr_complete(qp), 0);
+	check_written(&node, outcome(&ends[0], &ends[1]), FIRST);
+
+	/* A length that is none, and a place that no step can write. */
+	CHECK_EQ(post(&node, ends, 7, WORD_AT, 0).status, IBV_WC_LOC_LEN_ERR);
+	CHECK(word(&node) == FIRST);
+	gone(ends);
+	connected(&node, ends);
+	CHECK_EQ(post(&node, ends, 8, WORD_AT + 4, 0).status, IBV_WC_REM_INV_REQ_ERR);
+	CHECK(word(&node) == FIRST);
+	gone(ends);
+	node_close(&node);
+	return 0;
+}
