@@ -87,18 +87,42 @@ fn a_read_that_failed_is_not_copied_any_more() {
             assert_eq!(op, OP_READ);
             let named = answer(&body, 0, Page::LEN, 0, &[]);
             peer.send(from, OP_READ_GRANT, &[&named[..], &source(peer, from, &bytes)].concat());
-            peer.send(from, OP_READ_FAIL, &named);
+            // Bytes that nobody asked for end it.
+            peer.send(from, OP_READ_DATA, &answer(&body, 0, Page::LEN, 0, &bytes[..100]));
         }
         found = a.cq.poll_one();
         found.is_some()
     });
-    assert_eq!(found.map(|done| done.status), Some(Status::RemoteAbort));
+    assert_eq!(found.map(|done| done.status), Some(Status::RemoteBadStatus));
     // The memory is the program's again.
     into.words.iter().for_each(|word| word.store(1, Ordering::Relaxed));
     for _ in 0..100 {
         assert!(a.cq.poll_one().is_none());
     }
     assert!(into.words.iter().all(|word| word.load(Ordering::Relaxed) == 1));
+}
+
+/// Who has named the bytes may be asked whether it still serves the READ by a question from before,
+/// and does not any more. On a busy machine such READs ended with status 8.
+#[test]
+fn an_answer_to_a_late_question_does_not_end_a_read_that_is_copied() {
+    let (a, mut peer) = (local(), Scripted::new());
+    let ah = a.ah(&a);
+    a.post(1, &ah, peer.qpn(), SendOp::Read(remote(&a, 0)), &[a.sge(0, LONG)]);
+    let (bytes, mut found) = (vec![9; LONG as usize], None);
+    until(&mut peer, |peer| {
+        for (from, op, body) in peer.turn(|_| Ok(())) {
+            let named = answer(&body, 0, LONG, 0, &[]);
+            if op == OP_READ {
+                peer.send(from, OP_READ_GRANT, &[&named[..], &source(peer, from, &bytes)].concat());
+                peer.send(from, OP_READ_FAIL, &named);
+            }
+        }
+        found = a.cq.poll_one();
+        found.is_some()
+    });
+    assert_eq!(found.map(|done| done.status), Some(Status::Ok));
+    assert_eq!(a.bytes(0, LONG as usize), bytes);
 }
 
 /// A READ whose answers name `LONG` bytes at `at`; how it ends, and whether they were copied.

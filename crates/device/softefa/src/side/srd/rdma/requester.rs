@@ -266,14 +266,16 @@ impl SrdSide {
         Ok(())
     }
 
-    /// The responder gave up.
+    /// The responder does not know the READ (any more). One whose bytes were named is ours to end:
+    /// the question was asked before (SRD-10.6).
     pub(in crate::side::srd) fn take_read_fail(
         &mut self,
         arrival: &Arrival,
         payload: Payload<'_>,
     ) -> Result<(), Reject> {
         let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
-        if let Some((index, slot)) = self.slot_of(block.tag, arrival) {
+        let slot = self.slot_of(block.tag, arrival);
+        if let Some((index, slot)) = slot.filter(|(_, slot)| !slot.transfer.is_copied()) {
             slot.transfer.failed.get_or_insert(Status::RemoteAbort);
             self.end_read(index);
         }
