@@ -28,8 +28,8 @@ pub enum SendOp {
     /// Writes as [`SendOp::Write`] does, then completes a receive there with 32 bits of immediate
     /// data.
     WriteImm(Remote, u32),
-    /// Stores the 8 bytes of the local entries in remote memory, at a multiple of 8, in one step. RC
-    /// and XRC only.
+    /// Stores the 8 bytes of the local entries in remote memory, at a multiple of 8, in one step.
+    /// RC and XRC only.
     AtomicWrite(Remote),
     /// Stores `swap` in 8 bytes of remote memory when they are `compare`; the local entry gets what
     /// was there. RC only.
