@@ -287,18 +287,24 @@ impl BenchSession {
 
     /// The same of servers that have served each call once together.
     pub(crate) fn shared_calls(&mut self, point: PointSpec) -> Result<Point, Failure> {
+        let (calls, served) = self.shared_counts()?;
+        self.point_of_calls(point, &calls, &served)
+    }
+
+    /// The calls of each thread, and what each server's threads have served of them, all together.
+    pub(crate) fn shared_counts(
+        &mut self,
+    ) -> Result<(Vec<Calls>, Vec<Vec<ReceiverCount>>), Failure> {
         let (calls, served) = self.served_calls()?;
         for (index, thread) in calls.iter().enumerate() {
             let shares = served.iter().filter_map(|server| server.get(index));
             are_served(thread.total, shares.map(|count| count.total).sum())?;
         }
-        self.point_of_calls(point, &calls, &served)
+        Ok((calls, served))
     }
 
     /// The calls of each thread, and what each server's threads have served of them.
-    pub(crate) fn served_calls(
-        &mut self,
-    ) -> Result<(Vec<Calls>, Vec<Vec<ReceiverCount>>), Failure> {
+    fn served_calls(&mut self) -> Result<(Vec<Calls>, Vec<Vec<ReceiverCount>>), Failure> {
         let calls = self.own_calls()?;
         // Their number only tells a server that no more come: it counts by itself.
         let served = self.counts(calls.iter().map(|thread| thread.total).collect())?;

@@ -176,7 +176,8 @@ impl Point {
         if let Some(found) = self.open_loop {
             return found.response.map(|times| times.p99_us);
         }
-        self.work.as_ref()?.arrivals?;
+        let connections = self.connections.as_ref().and_then(|own| own.arrivals);
+        self.work.as_ref().and_then(|work| work.arrivals).or(connections)?;
         self.operation_time.map(|times| times.p99_us)
     }
 

@@ -126,7 +126,8 @@ pub(crate) fn words(settings: &[Setting]) -> String {
 fn of_point(run: &Run, point: &Point) -> Vec<Setting> {
     let number = |name, number, usual| Setting::number(Level::Point, name, number, usual);
     let work = point.work.as_ref().and_then(|work| work.arrivals);
-    let arrivals = point.open_loop.map(|found| found.arrivals).or(work);
+    let connections = point.connections.as_ref().and_then(|own| own.arrivals);
+    let arrivals = point.open_loop.map(|found| found.arrivals).or(work).or(connections);
     let ranks = point.collective.map_or(0, |collective| collective.ranks);
     // Not all tools print it.
     let usual_depth = if run.benchmark.has_depth() { 0 } else { point.depth };

@@ -47,7 +47,8 @@ fn who_sleeps_is_woken_on_sockets_and_libfabric() {
 
 #[test]
 fn who_sleeps_is_woken_on_soft_efa() {
-    let one_sided: [&[&str]; 2] = [
+    let one_sided: [&[&str]; 3] = [
+        &["index", "--way", "read", "-s", "1000", "-d", "4", "-t", "0.05", "-w", "0.02"],
         &["rma", "-s", "8,8192", "-d", "1", "-t", "0.05", "-w", "0.02"],
         &["rma", "--op", "read", "-s", "8,8192", "-d", "8", "-t", "0.05", "-w", "0.02"],
     ];

@@ -48,6 +48,9 @@ fn ticks() -> (u64, u64) {
 /// What programs with real-time priority may use of each second in us; -1: all of it.
 const REAL_TIME_SHARE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
+/// Linux's own choice of that.
+const USUAL_US: &str = "950000";
+
 /// Real-time priority of this thread and what it starts, until it is dropped: a busy machine
 /// disturbs less what is timed. What has it must not spin.
 ///
@@ -63,6 +66,8 @@ impl Precedence {
     pub(crate) fn take() -> Self {
         let _ = tool::run("chrt", &format!("--fifo --pid 1 {}", std::process::id()));
         let share_us = fs::read_to_string(REAL_TIME_SHARE).ok();
+        // What one that was killed has left is not what it found.
+        let share_us = share_us.map(|us| if us.trim() == "-1" { USUAL_US.to_owned() } else { us });
         Self { share_us: share_us.filter(|_| fs::write(REAL_TIME_SHARE, "-1").is_ok()) }
     }
 }

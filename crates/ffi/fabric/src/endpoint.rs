@@ -396,7 +396,7 @@ impl Drop for Endpoint {
 /// Says that a provider that refuses to open a queue with events has none.
 fn no_events(error: Error, events: bool, info: &Info) -> Error {
     match error {
-        Error::Call { code: libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP, .. } if events => {
+        Error::Call { code: libc::ENOSYS | libc::EOPNOTSUPP, .. } if events => {
             Error::OnlyPolled(info.provider())
         }
         error => error,

@@ -140,7 +140,7 @@ impl Atomics {
             total = sum_of_words(links, &mut words)?;
             if total > before {
                 watch.progress();
-            } else if matches!(watch.idle(), Err(Failure::Timeout { .. })) {
+            } else if matches!(watch.idle_on(links), Err(Failure::Timeout { .. })) {
                 break;
             }
         }

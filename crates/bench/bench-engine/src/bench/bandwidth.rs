@@ -315,7 +315,7 @@ impl Receiver {
                 // A round is long for who sleeps.
                 rounds |= if port.signals.sleeps() { ROUNDS_PER_WORD - 1 } else { 0 };
             }
-            rounds += 1;
+            rounds = rounds.wrapping_add(1);
             if rounds % ROUNDS_PER_WORD == 0 {
                 if let Some(sent) = port.sent()? {
                     return Ok(sent);

@@ -314,7 +314,7 @@ pub(crate) fn cold_start<B: Backend>(
     Ok(first_us.unwrap_or(0.0))
 }
 
-pub(super) fn server_gave_up() -> Failure {
+pub(crate) fn server_gave_up() -> Failure {
     Failure::Remote("the server ended the measurement".to_owned())
 }
 

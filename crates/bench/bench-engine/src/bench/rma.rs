@@ -173,7 +173,7 @@ pub(super) fn until_told<B: Backend>(links: &mut [Link<B>], port: &Port) -> Resu
             // A round is long for who sleeps.
             rounds |= ROUNDS_PER_LOOK - 1;
         }
-        rounds += 1;
+        rounds = rounds.wrapping_add(1);
         if rounds % ROUNDS_PER_LOOK == 0 {
             if let Some(sent) = port.sent()? {
                 return Ok(sent);

@@ -70,6 +70,7 @@ impl Workload for SatLatency {
         sent.extend(streams.iter().map(Measured::sent));
         let load = bandwidth::arrived(session, point, sent)?.bandwidth;
         let (depth, rx_depth) = (point.depth, session.new_point(point).rx_depth);
-        Ok(Point { load, depth, rx_depth, ..trips })
+        // That of the process is the load's, too.
+        Ok(Point { load, depth, rx_depth, client_cpu_us: None, ..trips })
     }
 }

@@ -95,8 +95,8 @@ fn room(flow: Flow, depth: usize, in_flight: usize, rest: usize) -> usize {
 
 /// Waits until all that will complete has.
 pub(crate) fn finish<B: Backend>(links: &mut [Link<B>], signals: &Signals) -> Result<(), Failure> {
-    let mut watch = Watch::new(signals, "waiting for the last operations to complete");
     for link in links {
+        let mut watch = Watch::new(signals, "waiting for the last operations to complete");
         while !link.is_idle() {
             if link.poll()? > 0 {
                 watch.progress();

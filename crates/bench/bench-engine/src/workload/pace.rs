@@ -309,9 +309,11 @@ impl Pace {
         Ok(self.found)
     }
 
-    /// The time at which the next operation is due; `None` in a closed loop.
+    /// The time at which the next operation is due; `None` in a closed loop, when no more are to
+    /// start, and when it found no room by then.
     fn next_due(&self) -> Option<Instant> {
-        self.schedule.as_ref().map(|schedule| schedule.next)
+        let next = self.schedule.as_ref().map(|schedule| schedule.next);
+        next.filter(|next| *next > self.now && self.started < self.total)
     }
 
     fn measure<B: Backend>(
@@ -321,12 +323,16 @@ impl Pace {
         activity: &mut impl Activity<B>,
     ) -> Result<(), Failure> {
         let mut watch = Watch::new(&port.signals, "waiting for replies");
+        let mut first = 0;
         loop {
             if self.schedule.is_some() {
                 self.now = Instant::now();
+                // Whoever is looked at first gets what is due: each in its turn.
+                first = (first + 1) % links.len().max(1);
             }
             let mut moved = 0;
-            for (number, link) in links.iter_mut().enumerate() {
+            let (sooner, later) = links.split_at_mut(first);
+            for (number, link) in (first..).zip(later).chain((0..).zip(sooner)) {
                 moved += activity.collect(self, link, number)?;
                 moved += activity.issue(self, link, number)?;
             }

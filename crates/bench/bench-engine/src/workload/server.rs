@@ -142,7 +142,7 @@ pub(super) fn until_told<B: Backend>(
             // A round is long for who sleeps.
             rounds |= if port.signals.sleeps() { ROUNDS_PER_LOOK - 1 } else { 0 };
         }
-        rounds += 1;
+        rounds = rounds.wrapping_add(1);
         if rounds % ROUNDS_PER_LOOK == 0 {
             if let Some(total) = port.sent()? {
                 return Ok(total);
@@ -156,12 +156,12 @@ pub(super) fn answer<B: Backend>(part: Part<'_, B>, service: &mut impl Service) 
     let Part { links, port, point } = part;
     let mut cost = Cost::default();
     until_told(links, port, |links| {
-        let before = cost.served();
+        let (before, mut found) = (cost.served(), 0);
         for link in links {
-            link.poll()?;
+            found += link.poll()?;
             serve(link, port.flow.post_list, service, &mut cost)?;
         }
-        Ok(cost.served() > before)
+        Ok(found > 0 || cost.served() > before)
     })?;
     stream::finish(links, &port.signals)?;
     Ok(Measured::Received(cost.count(point.validate)))

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 pub(super) use super::NoArgs as Args;
 use super::about::{About, Figures, SLEEPS};
 use crate::names::Preset;
-use crate::spec::Benchmark;
+use crate::spec::{Arrivals, Benchmark};
 use crate::work::ActionTimes;
 
 const CONNECTIONS: Preset = Preset {
@@ -39,4 +39,10 @@ pub struct Connections {
     pub parts: Vec<ActionTimes>,
     /// Processor time of the client's process for each, threads of the fabric included, in µs.
     pub client_cpu_us: f64,
+    /// The distribution by which they followed each other (open loop); absent: closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<Arrivals>,
+    /// The delay of the next one at the end of the window (open loop).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind_ms: Option<f64>,
 }

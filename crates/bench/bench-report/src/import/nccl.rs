@@ -90,8 +90,14 @@ fn point(pattern: Pattern, bytes: usize, ranks: usize, mean_us: f64) -> Result<P
     };
     let bus = || pattern.bus_gbit_per_s(size_bytes, ranks, mean_us / 1e6);
     let bus_gbit_per_s = if ranks > 0 { bus() } else { None };
-    let collective =
-        Collective { ranks, operations: None, mean_us, bus_gbit_per_s, overlap_percent: None };
+    let collective = Collective {
+        ranks,
+        operations: None,
+        mean_us,
+        bus_gbit_per_s,
+        overlap_percent: None,
+        alone_us: None,
+    };
     Ok(Point { collective: Some(collective), ..Point::new(size_bytes, 1) })
 }
 

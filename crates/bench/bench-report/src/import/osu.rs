@@ -139,6 +139,7 @@ impl Table<'_> {
                     mean_us: figure,
                     bus_gbit_per_s: None,
                     overlap_percent: None,
+                    alone_us: None,
                 };
                 Point { collective: Some(collective), ..one }
             }

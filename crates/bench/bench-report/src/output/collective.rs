@@ -12,7 +12,11 @@ pub(super) fn table(run: &Run) -> Table {
     // Others print the mean of all ranks.
     let whose =
         if run.source == "imported" { "mean of the ranks" } else { "times of the slowest rank" };
-    let caption = format!("{}: {}{how}, {whose}", run.name, run.test);
+    let has_overlap =
+        |point: &Point| point.collective.and_then(|own| own.overlap_percent).is_some();
+    let has_overlap = run.points.iter().any(has_overlap);
+    let what = if has_overlap { ", as much computing as it lasts alone included" } else { "" };
+    let caption = format!("{}: {}{how}, {whose}{what}", run.name, run.test);
     let mut titles = vec![
         "size B",
         "ranks",
@@ -31,7 +35,9 @@ pub(super) fn table(run: &Run) -> Table {
     let has_overlap =
         |point: &Point| point.collective.and_then(|own| own.overlap_percent).is_some();
     let has_overlap = run.points.iter().any(has_overlap);
-    titles.extend(has_overlap.then_some("overlap %"));
+    if has_overlap {
+        titles.extend(["alone µs", "overlap %"]);
+    }
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
         let Some(found) = point.collective else { continue };
@@ -52,8 +58,10 @@ pub(super) fn table(run: &Run) -> Table {
             spread(point),
             doubt(point),
         ];
-        let overlap = found.overlap_percent.map_or_else(dash, |percent| format!("{percent:.0}"));
-        row.extend(has_overlap.then_some(overlap));
+        if has_overlap {
+            let percent = |share: f64| format!("{share:.0}");
+            row.extend([or_dash(found.alone_us, us), or_dash(found.overlap_percent, percent)]);
+        }
         table.push(row);
     }
     table

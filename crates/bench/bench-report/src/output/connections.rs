@@ -8,7 +8,7 @@ use super::{dash, doubt, spread, unusual, us};
 /// A column: its head, and what it says of a point.
 type Column = (&'static str, fn(&Point) -> String);
 
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 13] = [
     ("connections/s", |point| of(point, |own| Some(significant(own.per_s)))),
     ("p50 µs", |point| point.operation_time.map_or_else(dash, |times| us(times.p50_us))),
     ("p99 µs", |point| point.operation_time.map_or_else(dash, |times| us(times.p99_us))),
@@ -19,6 +19,7 @@ const COLUMNS: [Column; 12] = [
     ("close p50 µs", |point| part(point, "close")),
     ("CPU µs", |point| of(point, |own| Some(us(own.client_cpu_us)))),
     ("connections", |point| of(point, |own| Some(own.count.to_string()))),
+    ("late ms", |point| of(point, |own| own.behind_ms.map(|ms| format!("{ms:.1}")))),
     ("spread %", spread),
     ("± %", doubt),
 ];

@@ -392,6 +392,7 @@ mod tests {
                 mean_us: 5.0,
                 bus_gbit_per_s: None,
                 overlap_percent: None,
+                alone_us: None,
             }),
             ..Point::new(64, 1)
         };

@@ -56,6 +56,7 @@ fn kernel(test: &str, domain: &str, us: f64) -> Run {
         mean_us: us,
         bus_gbit_per_s: None,
         overlap_percent: None,
+        alone_us: None,
     };
     let point = Point {
         collective: Some(collective),

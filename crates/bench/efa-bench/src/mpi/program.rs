@@ -35,6 +35,8 @@ enum Answer {
         mean_us: f64,
         #[serde(default)]
         overlap_percent: Option<f64>,
+        #[serde(default)]
+        alone_us: Option<f64>,
         #[serde(flatten)]
         distribution: Distribution,
         #[serde(flatten)]
@@ -225,7 +227,7 @@ fn point(test: Test, spec: PointSpec, ranks: usize, answer: &Answer) -> Result<P
             let bandwidth = Bandwidth::new(messages, messages * size_bytes as u64, seconds);
             Ok(Point { rx_depth: depth, bandwidth: Some(bandwidth), ..plain })
         }
-        Answer::Times { count, mean_us, distribution, overlap_percent, .. } => {
+        Answer::Times { count, mean_us, distribution, overlap_percent, alone_us, .. } => {
             if test.benchmark() == Benchmark::Latency {
                 let distribution = Some(distribution.divided(2.0));
                 let latency =
@@ -236,8 +238,14 @@ fn point(test: Test, spec: PointSpec, ranks: usize, answer: &Answer) -> Result<P
             let bus_gbit_per_s =
                 pattern.and_then(|own| own.bus_gbit_per_s(size_bytes, ranks, mean_us / 1e6));
             let operations = Some(count);
-            let collective =
-                Collective { ranks, operations, mean_us, bus_gbit_per_s, overlap_percent };
+            let collective = Collective {
+                ranks,
+                operations,
+                mean_us,
+                bus_gbit_per_s,
+                overlap_percent,
+                alone_us,
+            };
             Ok(Point { collective: Some(collective), operation_time: Some(distribution), ..plain })
         }
     }

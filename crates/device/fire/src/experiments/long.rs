@@ -1,10 +1,12 @@
 //! What other programs of this project try at length: the engine's random sequences and the
 //! fuzzers. Their figures add up over runs.
 
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Context;
 use crate::dice::Dice;
@@ -111,12 +113,25 @@ fn cargo(context: &Context) -> Command {
     command
 }
 
-/// A program whose words are kept.
+/// A program whose words are kept. It has a process group of its own, which ends with this: cargo
+/// starts others.
 struct Job {
     child: std::process::Child,
     out: std::fs::File,
     /// Time on processors, as last seen; without that of its own children.
     cpu_s: u64,
+    has_ended: bool,
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        // It may have ended by itself a moment ago; then its group is gone, too.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        let _ = self.child.wait();
+    }
 }
 
 impl Job {
@@ -124,9 +139,10 @@ impl Job {
         let out = tempfile::NamedTempFile::new()?;
         let (write, read) = (out.reopen()?, out.reopen()?);
         command.stdin(std::process::Stdio::null()).stdout(write.try_clone()?).stderr(write);
+        command.process_group(0);
         let child =
             command.spawn().with_context(|| format!("{command:?}; run it in the repository"))?;
-        Ok(Self { child, out: read, cpu_s: 0 })
+        Ok(Self { child, out: read, cpu_s: 0, has_ended: false })
     }
 
     /// Whether it succeeded, and what it said.
@@ -138,6 +154,7 @@ impl Job {
             self.cpu_s = cpu_s(self.child.id()).unwrap_or(self.cpu_s);
             interrupt::sleep(Duration::from_millis(50))?;
         };
+        self.has_ended = true;
         let text = std::io::read_to_string(&mut self.out)?;
         ensure!(!text.contains("could not find `Cargo.toml`"), "run it in the repository");
         Ok((status.success(), text))
@@ -151,11 +168,4 @@ fn cpu_s(process: u32) -> Option<u64> {
     let fields = stat.rsplit_once(") ")?.1;
     let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u64>);
     Some(ticks.sum::<Result<u64, _>>().ok()? / 100)
-}
-
-impl Drop for Job {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

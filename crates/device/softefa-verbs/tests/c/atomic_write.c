@@ -17,7 +17,7 @@ static struct end end_create(struct node *node)
 	struct ibv_qp_init_attr_ex init = {
 		.send_cq = end.cq,
 		.recv_cq = end.cq,
-		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 8},
+		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.pd = node->pd,

@@ -27,7 +27,7 @@ use crate::mr::Sge;
 use crate::pd::Pd;
 use crate::progress::Live;
 use crate::qp_state::{QpKind, QpQuery, QpState};
-use crate::request::{SendData, SendWr};
+use crate::request::{SendData, SendOp, SendWr};
 use crate::rq::{self, RecvWqe};
 use crate::service;
 use crate::shell::{Shell, ShellInit, Side};
@@ -400,7 +400,10 @@ impl Qp {
             }
             SendData::Inline(parts) => {
                 let len = parts.iter().map(|part| part.len()).sum();
-                if len > self.init.inline_bytes as usize || len > sq::INLINE_MAX {
+                // The word of an ATOMIC WRITE is a part of the work request.
+                let is_word = matches!(wr.op, SendOp::AtomicWrite(_)) && len == 8;
+                let room = if is_word { len } else { self.init.inline_bytes as usize };
+                if len > room || len > sq::INLINE_MAX {
                     return Err(PostError::InlineTooLong(len));
                 }
             }

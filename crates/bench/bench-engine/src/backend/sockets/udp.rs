@@ -27,6 +27,8 @@ pub(crate) struct PreparedUdp {
 /// A connected socket.
 pub(crate) struct Udp {
     socket: UdpSocket,
+    /// It took nothing the last time.
+    is_blocked: bool,
     slots: Slots,
     setup_us: Vec<(String, f64)>,
 }
@@ -69,7 +71,7 @@ impl Backend for Udp {
         phases.done("connect");
         oob.barrier().map_err(Failure::Fabric)?;
         phases.done("sync");
-        Ok(Self { socket, slots, setup_us: phases.setup_us })
+        Ok(Self { socket, is_blocked: false, slots, setup_us: phases.setup_us })
     }
 
     slot_methods!();
@@ -86,10 +88,14 @@ impl Backend for Udp {
     ) -> Result<Posted, Failure> {
         match self.socket.send(&self.slots.payload(slot)[..len_bytes]) {
             Ok(_) => {
+                self.is_blocked = false;
                 self.slots.sent.push_back(slot);
                 Ok(Posted::Done)
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Posted::Full),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.is_blocked = true;
+                Ok(Posted::Full)
+            }
             Err(error) => Err(gone("sending over UDP", &error)),
         }
     }
@@ -117,7 +123,7 @@ impl Backend for Udp {
     }
 
     fn event(&self) -> Result<Option<PollFd<'_>>, Failure> {
-        // A socket that took no message has room again before anybody looks once more.
-        Ok(Some(PollFd::new(&self.socket, PollFlags::IN)))
+        let room = if self.is_blocked { PollFlags::OUT } else { PollFlags::empty() };
+        Ok(Some(PollFd::new(&self.socket, PollFlags::IN | room)))
     }
 }

@@ -30,6 +30,7 @@ pub(super) fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<P
             mean_us,
             bus_gbit_per_s: bus(mean_us),
             overlap_percent: None,
+            alone_us: None,
         }),
         ..session.new_point(point)
     })

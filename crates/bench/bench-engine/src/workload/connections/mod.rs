@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use bench_record as record;
 use bench_record::Distribution;
+use fabric::OutOfBand as _;
 
 use self::talk::Talk;
 use super::pace::{Activity, Names, Pace};
@@ -77,7 +78,7 @@ impl Workload for Connections {
     }
 
     fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
-        let (calls, served) = session.served_calls()?;
+        let (calls, served) = session.shared_counts()?;
         let arrivals = (point.rate_per_s > 0).then_some(session.job().arrivals);
         let (work, times) = work::of(&calls, &served, arrivals)?;
         let connections = record::Connections {
@@ -85,6 +86,8 @@ impl Workload for Connections {
             per_s: work.mcalls_per_s * 1e6,
             parts: work.parts,
             client_cpu_us: work.client_process_cpu_ns / 1e3,
+            arrivals,
+            behind_ms: work.behind_ms,
         };
         Ok(Point {
             rx_depth: 0,
@@ -134,6 +137,9 @@ impl Connections {
         let connected = talk.explained(connected)?;
         let mut link = Link::new(connected, &self.job, self.side, 0)?;
         link.begin(Lengths::Leading);
+        // The first message is to meet a receive.
+        let met = talk.barrier().map_err(Failure::Fabric);
+        talk.explained(met)?;
         Ok(link)
     }
 }
@@ -148,8 +154,8 @@ impl Caller<'_> {
     /// Makes one connection; tells the moments in which its parts ended, but the last.
     fn make<B: Backend>(&self, lasting: &mut Link<B>) -> Result<[Instant; 4], Failure> {
         let mut talk = Talk::new(lasting, self.port, Side::Client);
-        let start = Instant::now();
         talk.say(OPEN)?;
+        let start = Instant::now();
         let prepared = B::prepare(&self.room.wants)?;
         let opened = Instant::now();
         let mut link = self.room.connect(prepared, &mut talk)?;

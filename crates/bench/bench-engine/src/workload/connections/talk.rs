@@ -5,6 +5,7 @@ use std::slice;
 use fabric::OutOfBand;
 
 use crate::backend::Backend;
+use crate::bench::latency::server_gave_up;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
@@ -50,12 +51,12 @@ impl<'a, B: Backend> Talk<'a, B> {
                 }
             }
             if self.link.poll()? == 0 {
-                watch.idle_on(slice::from_mut(self.link))?;
+                self.wait(&mut watch)?;
             }
         }
         while self.link.in_flight() > 0 {
             if self.link.poll()? == 0 {
-                watch.idle_on(slice::from_mut(self.link))?;
+                self.wait(&mut watch)?;
             }
         }
         Ok(())
@@ -80,9 +81,15 @@ impl<'a, B: Backend> Talk<'a, B> {
             if let Some(message) = self.hear()? {
                 return Ok(message);
             }
-            if watch.idle_on(slice::from_mut(self.link))? == Idle::Message {
-                return Err(Failure::Remote("the server ended the measurement".to_owned()));
-            }
+            self.wait(&mut watch)?;
+        }
+    }
+
+    /// Nothing has happened in this turn.
+    fn wait(&mut self, watch: &mut Watch<'_>) -> Result<(), Failure> {
+        match watch.idle_on(slice::from_mut(self.link))? {
+            Idle::Message => Err(server_gave_up()),
+            Idle::Spin | Idle::Quiet | Idle::WindowDone => Ok(()),
         }
     }
 

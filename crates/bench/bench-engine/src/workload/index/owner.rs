@@ -67,10 +67,11 @@ pub(super) fn stand_by<B: Backend>(part: Part<'_, B>) -> Outcome {
     let Part { links, port, .. } = part;
     let (cpu_before_ns, process_before_ns) = (cpu_ns(), process_cpu_ns());
     let total = until_told(links, port, |links| {
+        let mut moved = false;
         for link in links {
-            link.poll()?;
+            moved |= link.poll()? > 0;
         }
-        Ok(true)
+        Ok(moved)
     })?;
     Ok(Measured::Received(ReceiverCount {
         messages: total,

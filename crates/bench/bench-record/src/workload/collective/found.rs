@@ -17,10 +17,13 @@ pub struct Collective {
     /// nccl-tests; absent for barriers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bus_gbit_per_s: Option<f64>,
-    /// The part of the operation, while nobody waits for it, that computing hides: of an operation
-    /// that does not block, with as much computing meanwhile as it lasts alone.
+    /// The share of the operation's time that computing hides, where it does not block. Then all
+    /// other times contain as much computing as the operation lasts alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap_percent: Option<f64>,
+    /// The mean time of the operation alone, where others contain computing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone_us: Option<f64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]

@@ -42,6 +42,7 @@ impl RcSide {
                 let here = word.as_mut_ptr() as usize as u64;
                 payload.split_at(8).0.copy_to(here).map_err(|Gone| Reject::Access)?;
                 let word = u64::from_ne_bytes(word);
+                in_one_step(memory)?;
                 memory::update(memory, |_| word).map_err(|Gone| Reject::Access)?;
                 self.is_written = true;
             }
@@ -134,6 +135,7 @@ impl RcSide {
     fn serve_atomic(&mut self, atomic: &Atomic) -> Result<u64, Reject> {
         let Atomic { remote, op } = *atomic;
         let memory = self.check(Range { remote, len: 8 }, Right::Atomic)?;
+        in_one_step(memory)?;
         self.is_written = true;
         memory::update(memory, |found| op.apply(found)).map_err(|Gone| Reject::Access)
     }
@@ -230,4 +232,10 @@ fn place(bytes: Payload<'_>, to: u64) -> Result<(), Gone> {
     let last_at = to + body.len() as u64;
     body.copy_to(to)?;
     last.copy_to(last_at)
+}
+
+/// Refuses memory that no step of this processor can change. The engine has looked at the address
+/// that the peer names, which is that in a window, wherever the window begins.
+fn in_one_step(memory: u64) -> Result<(), Reject> {
+    if memory % 8 == 0 { Ok(()) } else { Err(Reject::Access) }
 }
