@@ -26,7 +26,7 @@ use crate::exchange::Signals;
 use crate::link::Link;
 use crate::live::Watcher;
 use crate::timeline::{Course, Recorder};
-use crate::workload::{Functions, Workload};
+use crate::workload::{Functions, Workload, process_cpu_ns};
 
 /// Between two polls of a thread that has nothing to measure: its peer may need its progress.
 const IDLE_PAUSE: Duration = Duration::from_micros(50);
@@ -103,6 +103,8 @@ pub(crate) struct Port {
     watcher: Option<Watcher>,
     /// What happens here belongs to the course of a point.
     has_course: bool,
+    /// The processor time of the process can be read: not under valgrind, which counts loops.
+    reads_cpu: bool,
     commands: Receiver<Command>,
     reports: Sender<Report>,
 }
@@ -111,6 +113,11 @@ impl Port {
     /// Nobody may listen any more; then the next look for a command says so.
     pub(crate) fn report(&self, report: Report) {
         let _ = self.reports.send(report);
+    }
+
+    /// Processor time of the process in ns; 0 where it cannot be read.
+    pub(crate) fn process_cpu_ns(&self) -> u64 {
+        if self.reads_cpu { process_cpu_ns() } else { 0 }
     }
 
     /// Counts what happens in the course of a point.
@@ -150,8 +157,19 @@ impl Port {
         // There is room, and the other end is here.
         let _ = to_self.send(command);
         let (endpoint, flow, arrivals, seed) = (job.endpoint, job.flow, job.arrivals, job.seed);
-        let (watcher, has_course) = (None, true);
-        Self { signals, endpoint, flow, arrivals, seed, watcher, has_course, commands, reports }
+        let (watcher, has_course, reads_cpu) = (None, true, false);
+        Self {
+            signals,
+            endpoint,
+            flow,
+            arrivals,
+            seed,
+            watcher,
+            has_course,
+            reads_cpu,
+            commands,
+            reports,
+        }
     }
 
     fn wait(&self) -> Result<Command, String> {
@@ -371,6 +389,7 @@ impl Lane {
             seed,
             watcher: task.watcher.clone(),
             has_course: (Functions::of(task.job.benchmark).has_course)(task.thread),
+            reads_cpu: true,
             commands: from_main,
             reports: to_main,
         };

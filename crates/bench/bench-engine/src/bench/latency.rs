@@ -18,7 +18,6 @@ use crate::link::Arrival;
 use crate::pattern;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
-use crate::workload::process_cpu_ns;
 
 /// The byte in which a message says which it is, so that late datagrams are known; sent back with
 /// the flag.
@@ -123,7 +122,7 @@ pub(crate) fn measure<B: Backend>(part: Part<'_, B>) -> Outcome {
     let mut pinger = Pinger::new(link, port, point);
     pinger.warm_up()?;
     let mut recorder = port.recorder(point);
-    let cpu_ns = process_cpu_ns();
+    let cpu_ns = port.process_cpu_ns();
     let start = Instant::now();
     recorder.open(start);
     let mut before = start;
@@ -137,7 +136,7 @@ pub(crate) fn measure<B: Backend>(part: Part<'_, B>) -> Outcome {
         before = now;
     }
     recorder.close(before);
-    trips.cpu_ns = process_cpu_ns() - cpu_ns;
+    trips.cpu_ns = port.process_cpu_ns() - cpu_ns;
     pinger.finish(trips)
 }
 
