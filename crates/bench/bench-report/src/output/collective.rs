@@ -32,9 +32,6 @@ pub(super) fn table(run: &Run) -> Table {
         "spread %",
         "± %",
     ];
-    let has_overlap =
-        |point: &Point| point.collective.and_then(|own| own.overlap_percent).is_some();
-    let has_overlap = run.points.iter().any(has_overlap);
     if has_overlap {
         titles.extend(["alone µs", "overlap %"]);
     }
