@@ -102,8 +102,8 @@ fn a_read_that_failed_is_not_copied_any_more() {
     assert!(into.words.iter().all(|word| word.load(Ordering::Relaxed) == 1));
 }
 
-/// Who has named the bytes may be asked whether it still serves the READ by a question from before,
-/// and does not any more. On a busy machine such READs ended with status 8.
+/// A PROBE may reach the responder after it named the bytes and ended its side of the READ. On a
+/// busy machine such READs ended with status 8.
 #[test]
 fn an_answer_to_a_late_question_does_not_end_a_read_that_is_copied() {
     let (a, mut peer) = (local(), Scripted::new());

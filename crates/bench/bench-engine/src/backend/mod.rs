@@ -311,8 +311,8 @@ pub(crate) trait Backend: Sized {
     /// many.
     fn poll(&mut self, each: impl FnMut(Completion)) -> Result<usize, Failure>;
 
-    /// Asks to be woken by the next completion. Whoever has asked polls once more before sleeping,
-    /// because those that are there wake nobody.
+    /// Asks to be woken by the next completion. Poll once more before sleeping: a completion that
+    /// is already there wakes nobody.
     fn arm(&mut self) -> Result<(), Failure>;
 
     /// The event to sleep for; `None`: something may have come, so poll first.

@@ -34,8 +34,7 @@ pub struct Connections {
     /// Connections that were made within the window, and their rate, of all threads.
     pub count: u64,
     pub per_s: f64,
-    /// The parts of the time until the first answer is there ("open", "connect", "first message"),
-    /// and of what follows it ("close").
+    /// The times of "open", "connect", "first message" and "close".
     pub parts: Vec<ActionTimes>,
     /// Processor time of the client's process for each, threads of the fabric included, in µs.
     pub client_cpu_us: f64,
