@@ -40,7 +40,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let replacements = library::replacements(&library, args.replace_verbs)?;
     let output = args.counters.as_deref().map(Output::open).transpose()?;
     let recording = args.pcap.as_deref().map(Recording::open).transpose()?;
-    let run = RunDir::create(&name, args.keep)?;
+    let run = RunDir::create(args.keep)?;
     config.strict |= args.strict;
     config.lint |= args.lint;
     config.send_at_once |= args.send_at_once;
@@ -48,6 +48,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     config.capture_bytes = args.pcap.is_some().then_some(args.snaplen);
     let hw_counters = prepare(&mut config, &run)?;
     note_faults(&config, steps.as_deref(), &run)?;
+    run.announce(&name).map_err(|error| {
+        let run = run.path().display();
+        Failure::of_machine(format!("cannot write in {run}: {error}; is the disk full?"))
+    })?;
 
     let mut command = launch::command(&args.program, &config, &run)?;
     launch::preload(&mut command, &library, replacements.as_deref(), &run)?;

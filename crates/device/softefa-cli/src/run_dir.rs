@@ -56,13 +56,14 @@ impl LiveRun {
 }
 
 impl RunDir {
-    /// Makes a directory for this run under the user's base directory.
+    /// Makes a directory for this run under the user's base directory. Other commands do not see
+    /// the run before it is [announced](Self::announce).
     ///
     /// # Errors
     /// The base cannot be made, belongs to somebody else, or is full.
-    pub(crate) fn create(program: &str, keep: bool) -> Result<Self, Failure> {
+    pub(crate) fn create(keep: bool) -> Result<Self, Failure> {
         let base = base();
-        Self::create_in(&base, program, keep).map_err(|error| {
+        Self::create_in(&base, keep).map_err(|error| {
             Failure::of_machine(format!(
                 "cannot make a run directory in {}: {error}; set XDG_RUNTIME_DIR to a directory of yours",
                 base.display()
@@ -70,13 +71,13 @@ impl RunDir {
         })
     }
 
-    fn create_in(base: &Path, program: &str, keep: bool) -> io::Result<Self> {
+    fn create_in(base: &Path, keep: bool) -> io::Result<Self> {
         make_private(base)?;
         // A fresh directory must be locked before others look for stale ones.
         let _alone = one_at_a_time(base)?;
         remove_stale(base)?;
         let path = make_unique(base)?;
-        let filled = fill(&path, program, keep).and_then(|lock| Ok((lock, local_key(base)?)));
+        let filled = fill(&path, keep).and_then(|lock| Ok((lock, local_key(base)?)));
         match filled {
             Ok((lock, local_key)) => Ok(Self { path, keep, local_key, _lock: lock }),
             Err(error) => {
@@ -86,6 +87,18 @@ impl RunDir {
                 Err(error)
             }
         }
+    }
+
+    /// Shows the run to other commands, as one of `program`. Its device tree must be there, and its
+    /// first faults: what a command changed before they are written would be lost.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn announce(&self, program: &str) -> io::Result<()> {
+        // Another name first, so that nobody reads half of it.
+        let written = self.path.join(format!("{PROGRAM_FILE}.new"));
+        fs::write(&written, program)?;
+        fs::rename(written, self.path.join(PROGRAM_FILE))
     }
 
     /// Where it is.
@@ -117,11 +130,10 @@ impl Drop for RunDir {
     }
 }
 
-/// Puts into a run directory what tells others about it; the lock that says it is alive.
-fn fill(path: &Path, program: &str, keep: bool) -> io::Result<File> {
+/// Locks a run directory, which says that the run is alive, and notes whether to keep it.
+fn fill(path: &Path, keep: bool) -> io::Result<File> {
     let lock = File::create(path.join(LOCK_FILE))?;
     flock(&lock, FlockOperation::LockExclusive)?;
-    fs::write(path.join(PROGRAM_FILE), program)?;
     if keep {
         fs::write(path.join(KEEP_FILE), "")?;
     }
@@ -135,10 +147,15 @@ fn one_at_a_time(base: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// The runs of this user that are alive now, oldest name first.
+/// The runs of this user that are alive and announced now, oldest name first.
 pub(crate) fn live_runs() -> Vec<LiveRun> {
-    let mut runs: Vec<LiveRun> =
-        run_paths(&base()).into_iter().filter(|path| is_locked(path)).map(LiveRun::at).collect();
+    live_runs_in(&base())
+}
+
+fn live_runs_in(base: &Path) -> Vec<LiveRun> {
+    let mut paths = run_paths(base);
+    paths.retain(|path| path.join(PROGRAM_FILE).exists() && is_locked(path));
+    let mut runs: Vec<LiveRun> = paths.into_iter().map(LiveRun::at).collect();
     runs.sort_by(|a, b| a.path.cmp(&b.path));
     runs
 }
@@ -249,9 +266,9 @@ mod tests {
         let base = base.path().join("base");
         make_private(&base).unwrap();
         fs::create_dir(base.join("run-1-0")).unwrap();
-        let live = RunDir::create_in(&base, "live", false).unwrap();
+        let live = RunDir::create_in(&base, false).unwrap();
         assert!(!base.join("run-1-0").exists(), "stale run is still there");
-        let second = RunDir::create_in(&base, "second", false).unwrap();
+        let second = RunDir::create_in(&base, false).unwrap();
         assert!(live.path().exists(), "a run removed another that is alive");
         let path = second.path().to_path_buf();
         drop(second);
@@ -265,7 +282,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        let run = RunDir::create_in(base.path(), "short", false).unwrap();
+                        let run = RunDir::create_in(base.path(), false).unwrap();
                         fs::create_dir(run.sysfs()).unwrap();
                         for file in 0..50 {
                             fs::write(run.sysfs().join(file.to_string()), "").unwrap();
@@ -278,20 +295,30 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_not_seen_before_it_is_announced() {
+        let base = tempfile::tempdir().unwrap();
+        let run = RunDir::create_in(base.path(), false).unwrap();
+        assert!(live_runs_in(base.path()).is_empty(), "its devices are not written yet");
+        run.announce("sleep").unwrap();
+        let seen = live_runs_in(base.path());
+        assert_eq!(seen.iter().map(|run| &*run.program).collect::<Vec<_>>(), ["sleep"]);
+        assert_eq!(seen[0].pid(), std::process::id());
+    }
+
+    #[test]
     fn kept_run_survives_the_next() {
         let base = tempfile::tempdir().unwrap();
-        let kept = RunDir::create_in(base.path(), "kept", true).unwrap();
+        let kept = RunDir::create_in(base.path(), true).unwrap();
         let path = kept.path().to_path_buf();
         drop(kept);
-        drop(RunDir::create_in(base.path(), "next", false).unwrap());
+        drop(RunDir::create_in(base.path(), false).unwrap());
         assert!(path.exists());
     }
 
     #[test]
     fn runs_of_a_user_share_a_key_that_nobody_else_can_read() {
         let base = tempfile::tempdir().unwrap();
-        let [first, second] =
-            ["first", "second"].map(|name| RunDir::create_in(base.path(), name, false).unwrap());
+        let [first, second] = [(); 2].map(|()| RunDir::create_in(base.path(), false).unwrap());
         assert_eq!(first.local_key(), second.local_key());
         let mode = fs::metadata(base.path().join(KEY_FILE)).unwrap().mode();
         assert_eq!(mode & 0o077, 0, "{mode:o}");
@@ -302,6 +329,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(dir.path(), &link).unwrap();
-        assert!(RunDir::create_in(&link, "x", false).is_err());
+        assert!(RunDir::create_in(&link, false).is_err());
     }
 }

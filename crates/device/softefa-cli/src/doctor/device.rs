@@ -116,7 +116,7 @@ fn judge(part: &str, name: &'static str, seen: &Value) -> Finding {
 
 /// The directory that runs need.
 fn directory() -> Finding {
-    match run_dir::RunDir::create("softefa doctor", false) {
+    match run_dir::RunDir::create(false) {
         Ok(run) => Finding::good(
             "run directory",
             run.path().parent().map_or_else(String::new, |base| base.display().to_string()),
