@@ -20,7 +20,7 @@ use crate::affinity::Pinned;
 use crate::backend::libfabric::Libfabric;
 use crate::backend::sockets::{Tcp, Udp};
 use crate::backend::verbs::Verbs;
-use crate::backend::{Backend, Lengths, Wants};
+use crate::backend::{Backend, Lengths, Opener, Wants};
 use crate::bench::{Measured, latency};
 use crate::exchange::Signals;
 use crate::link::Link;
@@ -246,6 +246,7 @@ pub(crate) fn wants<W: Workload>(job: &JobSpec, side: Side, thread: usize) -> Wa
         lists: job.flow.post_list > 1,
         events: job.flow.events,
         source: None,
+        opener: Opener::Either,
     }
 }
 

@@ -42,6 +42,17 @@ pub fn libfabric_version() -> Option<(u32, u32)> {
     fabric::library_version().ok()
 }
 
+/// The side that opens a connection, on fabrics that have such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opener {
+    /// Both can; they agree when they know each other's address.
+    Either,
+    /// This side, which also closes it first.
+    Us,
+    /// The peer, which also closes it first.
+    Peer,
+}
+
 /// The requirements on a fabric that is to be opened.
 #[derive(Debug, Clone)]
 pub struct Wants {
@@ -71,6 +82,8 @@ pub struct Wants {
     pub payload_bytes: usize,
     /// Our IP address on the control connection.
     pub source: Option<String>,
+    /// Who opens the connection.
+    pub opener: Opener,
 }
 
 impl Wants {
@@ -90,6 +103,7 @@ impl Wants {
             rx_depth: 1,
             payload_bytes: 1,
             source: None,
+            opener: Opener::Either,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -17,7 +17,9 @@ use rustix::net::SendFlags;
 
 use super::slots::{Slots, slot_methods};
 use super::{Phases, check, exchange, failed, gone, local, record};
-use crate::backend::{BURST, Backend, Completion, Kind, Lengths, PostFlags, Posted, Wants, Work};
+use crate::backend::{
+    BURST, Backend, Completion, Kind, Lengths, Opener, PostFlags, Posted, Wants, Work,
+};
 
 /// Bytes taken from the kernel at once; longer messages are read where they belong.
 const STAGE_BYTES: usize = 256 * 1024;
@@ -26,11 +28,13 @@ const DIRECT_BYTES: usize = 32 * 1024;
 /// Messages given to the kernel at once, at most.
 const LIST: usize = 64;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time that a peer which closes first has for it.
+const CLOSE_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// A listening socket on either side: which side connects is agreed by the addresses.
+/// A listening socket, except on a side that only connects. If both could, the addresses decide.
 pub(crate) struct PreparedTcp {
     wants: Wants,
-    listener: TcpListener,
+    listener: Option<TcpListener>,
     slots: Slots,
     phases: Phases,
 }
@@ -52,6 +56,20 @@ pub(crate) struct Tcp {
     /// The file that parts are sent from.
     file: Option<OwnedFd>,
     setup_us: Vec<(String, f64)>,
+    /// The peer closes first.
+    is_closed_by_peer: bool,
+}
+
+/// Whoever closes first keeps the connection's port for a minute (TIME-WAIT, RFC 9293, 3.6.1). A
+/// server would lose one to listen on with each.
+impl Drop for Tcp {
+    fn drop(&mut self) {
+        if self.is_closed_by_peer {
+            let mut waiting = [PollFd::new(&self.stream, PollFlags::RDHUP)];
+            // A peer that takes longer costs us a port, no more.
+            let _ = rustix::event::poll(&mut waiting, Some(&CLOSE_TIMEOUT));
+        }
+    }
 }
 
 /// A message on its way to the kernel.
@@ -66,13 +84,14 @@ fn connect_or_accept(
     prepared: &PreparedTcp,
     oob: &mut dyn OutOfBand,
 ) -> Result<TcpStream, Failure> {
-    let listener = &prepared.listener;
-    let ours = listener.local_addr().map_err(|e| failed("a TCP address", &e))?;
+    let ours = prepared.address()?;
     let theirs = exchange(ours, oob)?;
-    if (ours.ip(), ours.port()) < (theirs.ip(), theirs.port()) {
+    let can_accept = |side: SocketAddr| side.port() != 0;
+    let listener = prepared.listener.as_ref().filter(|_| !can_accept(theirs) || theirs < ours);
+    let Some(listener) = listener else {
         let stream = TcpStream::connect_timeout(&theirs, CONNECT_TIMEOUT);
         return stream.map_err(|e| failed("connecting over TCP", &e));
-    }
+    };
     let timeout = Timespec { tv_sec: CONNECT_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
     let mut waiting = [PollFd::new(listener, PollFlags::IN)];
     match rustix::event::poll(&mut waiting, Some(&timeout)) {
@@ -100,23 +119,23 @@ impl Backend for Tcp {
             return Err(Failure::Usage("tcp is no datagram fabric: use udp".to_owned()));
         }
         let mut phases = Phases::start();
-        let listener = TcpListener::bind(local(wants)?);
-        let listener = listener.map_err(|e| failed("opening a TCP port", &e))?;
+        let address = local(wants)?;
+        let listener = (wants.opener != Opener::Us).then(|| TcpListener::bind(address));
+        let listener = listener.transpose().map_err(|e| failed("opening a TCP port", &e))?;
         let slots = Slots::new(wants)?;
         phases.done("open");
         Ok(PreparedTcp { wants: wants.clone(), listener, slots, phases })
     }
 
     fn describe(prepared: &PreparedTcp) -> FabricRecord {
-        let address = prepared.listener.local_addr();
-        let address = address.unwrap_or_else(|_| ([0, 0, 0, 0], 0).into());
+        let address = prepared.address().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into());
         record(&prepared.wants, address, usize::MAX)
     }
 
     fn connect(mut prepared: PreparedTcp, oob: &mut dyn OutOfBand) -> Result<Self, Failure> {
         prepared.phases.before = std::time::Instant::now();
         let stream = connect_or_accept(&prepared, oob)?;
-        let PreparedTcp { slots, mut phases, .. } = prepared;
+        let PreparedTcp { slots, mut phases, wants, .. } = prepared;
         phases.done("connect");
         stream
             .set_nodelay(true)
@@ -136,6 +155,7 @@ impl Backend for Tcp {
             staged: 0..0,
             file: None,
             setup_us: phases.setup_us,
+            is_closed_by_peer: wants.opener == Opener::Peer,
         })
     }
 
@@ -207,6 +227,16 @@ impl Backend for Tcp {
     fn event(&self) -> Result<Option<PollFd<'_>>, Failure> {
         let room = if self.is_blocked { PollFlags::OUT } else { PollFlags::empty() };
         Ok(Some(PollFd::new(&self.stream, PollFlags::IN | room)))
+    }
+}
+
+impl PreparedTcp {
+    /// Our address; one that only connects has no port yet.
+    fn address(&self) -> Result<SocketAddr, Failure> {
+        match &self.listener {
+            Some(listener) => listener.local_addr().map_err(|e| failed("a TCP address", &e)),
+            None => local(&self.wants),
+        }
     }
 }
 
@@ -355,3 +385,6 @@ fn leading(message: &[u8]) -> usize {
 fn is_later(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
+
+#[cfg(test)]
+mod tests;

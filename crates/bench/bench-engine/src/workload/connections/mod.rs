@@ -20,7 +20,7 @@ use fabric::OutOfBand as _;
 use self::talk::Talk;
 use super::pace::{Activity, Names, Pace};
 use super::server::until_told;
-use crate::backend::{Lengths, Wants};
+use crate::backend::{Lengths, Opener, Wants};
 use crate::bench::stream;
 use crate::session::work;
 use crate::workload::prelude::*;
@@ -57,7 +57,10 @@ impl Workload for Connections {
 
     fn new(task: &Task) -> Result<Self, Failure> {
         let source = task.peers.first().and_then(|(_, source)| source.clone());
-        let wants = Wants { source, ..task.wants.clone() };
+        // As elsewhere the client does: ports of connections that ended stay taken for a minute at
+        // the side that closes first, and there must be none to listen on among them.
+        let opener = if task.side == Side::Client { Opener::Us } else { Opener::Peer };
+        let wants = Wants { source, opener, ..task.wants.clone() };
         Ok(Self { job: Arc::clone(&task.job), side: task.side, wants })
     }
 

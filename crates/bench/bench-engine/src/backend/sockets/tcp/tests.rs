@@ -1,0 +1,57 @@
+//! Who opens and who closes.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use bench_record::fabric_name::FabricName;
+
+use super::*;
+
+/// How two threads tell each other their addresses.
+struct Channel(Sender<Vec<u8>>, Receiver<Vec<u8>>);
+
+impl OutOfBand for Channel {
+    fn exchange(&mut self, ours: &[u8]) -> Result<Vec<u8>, String> {
+        self.0.send(ours.to_vec()).map_err(|e| e.to_string())?;
+        self.1.recv().map_err(|e| e.to_string())
+    }
+
+    fn barrier(&mut self) -> Result<(), String> {
+        self.exchange(&[]).map(|_| ())
+    }
+}
+
+fn channels() -> (Channel, Channel) {
+    let ((to_a, a), (to_b, b)) = (channel(), channel());
+    (Channel(to_b, a), Channel(to_a, b))
+}
+
+fn open(opener: Opener, to_peer: &mut Channel) -> Tcp {
+    let wants = Wants { opener, ..Wants::least(FabricName::Tcp) };
+    Tcp::connect(Tcp::prepare(&wants).expect("prepared"), to_peer).expect("connected")
+}
+
+/// Each connection cost the server a port to listen on for a minute: after ten thousand of them
+/// opening the next took a hundred times as long.
+#[test]
+fn who_opened_a_connection_closes_it_first() {
+    let (mut near, mut far) = channels();
+    let server = thread::spawn(move || drop(open(Opener::Peer, &mut far)));
+    let client = open(Opener::Us, &mut near);
+    let mut ended = [PollFd::new(&client.stream, PollFlags::RDHUP)];
+    // The server ends its side now, and may not be the first for as long as we wait.
+    let wait = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    assert_eq!(rustix::event::poll(&mut ended, Some(&wait)), Ok(0), "the server closed");
+    drop(client);
+    server.join().expect("the server");
+}
+
+#[test]
+fn either_side_may_open_a_connection() {
+    for (one, other) in [(Opener::Either, Opener::Either), (Opener::Peer, Opener::Us)] {
+        let (mut near, mut far) = channels();
+        let peer = thread::spawn(move || open(other, &mut far).stream.local_addr());
+        let ours = open(one, &mut near).stream.peer_addr().expect("a peer");
+        assert_eq!(peer.join().expect("the peer").expect("an address"), ours);
+    }
+}
