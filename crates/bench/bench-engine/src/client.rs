@@ -316,7 +316,7 @@ fn one_line(name: &str, point: &Point) -> String {
     }
     match (&point.latency, &point.bandwidth) {
         (Some(latency), _) => {
-            let p50 = latency.distribution.map_or(latency.mean_us, |d| d.p50_us);
+            let p50 = latency.middle_us();
             format!("{what}: p50 {p50:.2} µs")
         }
         (_, Some(b)) => format!(

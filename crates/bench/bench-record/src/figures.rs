@@ -73,6 +73,11 @@ pub struct Latency {
 }
 
 impl Latency {
+    /// The median where it is known, else the mean.
+    pub fn middle_us(&self) -> f64 {
+        self.distribution.map_or(self.mean_us, |found| found.p50_us)
+    }
+
     /// Half of each of these round trips; `None` where there were none.
     pub fn half(round_ns: &Histogram<u64>, sum_ns: u64, count: u64) -> Option<Self> {
         (count > 0).then(|| Self {

@@ -161,7 +161,7 @@ impl Point {
         if let Some(found) = self.open_loop {
             return found.response.map(|times| times.p50_us);
         }
-        let latency = self.latency.map(|l| l.distribution.map_or(l.mean_us, |d| d.p50_us));
+        let latency = self.latency.map(|latency| latency.middle_us());
         let median = || self.operation_time.map(|times| times.p50_us);
         let whole = || self.collective.and_then(|own| median().or(Some(own.mean_us)));
         let goodput = || self.bandwidth.map(|b| b.gbit_per_s);

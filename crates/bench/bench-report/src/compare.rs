@@ -4,7 +4,7 @@ use bench_record::spec::Benchmark;
 use bench_record::{Point, Run};
 use report::{Table, significant};
 
-use crate::output::us;
+use crate::kinds::cells::us;
 use crate::settings::{self, DEPTH, ENDPOINT, RX_DEPTH, SIZE};
 
 /// What may be special about a point of the comparison: its place, and what the run's name says.
@@ -41,11 +41,6 @@ fn groups(runs: &[Run]) -> Vec<Group<'_>> {
         }
     }
     groups
-}
-
-/// Half round trip in µs: the median where there is one, else the mean.
-pub(crate) fn latency_us(point: &Point) -> Option<f64> {
-    point.latency.map(|l| l.distribution.map_or(l.mean_us, |d| d.p50_us))
 }
 
 /// What a row of the comparison shows.

@@ -18,6 +18,7 @@ pub mod figures;
 mod held;
 pub mod import;
 pub mod judge;
+mod kinds;
 pub mod lessons;
 pub mod output;
 pub mod page;

@@ -12,7 +12,6 @@ use crate::tails;
 use crate::timelines;
 use crate::verdicts;
 
-mod quantity;
 mod runs;
 mod sweeps;
 

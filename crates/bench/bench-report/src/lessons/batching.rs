@@ -22,7 +22,7 @@ pub(super) fn gain(runs: &[&Run], streams: &[Stream]) -> Option<Found> {
         let (_, point) = points.find(|(run, point)| {
             point.size_bytes == size && settings::is_usual_but(run, point, &[SIZE, ENDPOINT])
         })?;
-        crate::compare::latency_us(point).filter(|us| *us > 0.0)
+        point.latency.map(|found| found.middle_us()).filter(|us| *us > 0.0)
     };
     let (one_us, packed_us) = (latency_us(RECORD_BYTES)?, latency_us(PACKED_BYTES)?);
     let records = (PACKED_BYTES / RECORD_BYTES) as f64;

@@ -3,13 +3,14 @@
 use std::fmt::Debug;
 
 use bench_record::counted::Counted;
-use bench_record::spec::Order;
-use bench_record::{Disorder, Incast, Point, Run, Work};
+use bench_record::spec::{Benchmark, Order};
+use bench_record::{Disorder, Point, Run};
 
-/// A column: its head, and its cell for a point; `None`: a point does not have it.
-type Column = (&'static str, fn(&Run, &Point) -> Option<String>);
+use crate::kinds::cells::above_0;
+use crate::kinds::{self, CsvColumn};
 
-const COLUMNS: [Column; 103] = [
+/// What figures of several kinds have.
+const COMMON: [CsvColumn; 43] = [
     ("name", |r, _| Some(r.name.to_string())),
     ("source", |r, _| Some(r.source.to_string())),
     ("benchmark", |r, _| Some(r.benchmark.name().to_string())),
@@ -19,14 +20,6 @@ const COLUMNS: [Column; 103] = [
     ("size_bytes", |_, p| Some(p.size_bytes.to_string())),
     ("depth", |_, p| above_0(p.depth as u64)),
     ("rx_depth", |_, p| above_0(p.rx_depth as u64)),
-    ("round_trips", |_, p| above_0(p.latency?.round_trips?)),
-    ("mean_us", |_, p| Some(p.latency?.mean_us.to_string())),
-    ("min_us", |_, p| Some(p.latency?.distribution?.min_us.to_string())),
-    ("p50_us", |_, p| Some(p.latency?.distribution?.p50_us.to_string())),
-    ("p90_us", |_, p| Some(p.latency?.distribution?.p90_us?.to_string())),
-    ("p99_us", |_, p| Some(p.latency?.distribution?.p99_us.to_string())),
-    ("p999_us", |_, p| Some(p.latency?.distribution?.p999_us?.to_string())),
-    ("max_us", |_, p| Some(p.latency?.distribution?.max_us.to_string())),
     ("messages", |_, p| above_0(p.bandwidth?.messages?)),
     ("seconds", |_, p| Some(p.bandwidth?.seconds.filter(|s| *s > 0.0)?.to_string())),
     ("mb_per_s", |_, p| Some(p.bandwidth?.mb_per_s.to_string())),
@@ -42,7 +35,6 @@ const COLUMNS: [Column; 103] = [
     ("test", |r, _| Some(r.test.to_string())),
     ("interval_low", |_, p| Some(p.interval?.low.to_string())),
     ("interval_high", |_, p| Some(p.interval?.high.to_string())),
-    ("p9999_us", |_, p| Some(p.latency?.distribution?.p9999_us?.to_string())),
     ("operation_p50_us", |_, p| Some(p.operation_time?.p50_us.to_string())),
     ("operation_p99_us", |_, p| Some(p.operation_time?.p99_us.to_string())),
     ("window", |r, _| Some(lower(&r.method.flow.window))),
@@ -51,94 +43,46 @@ const COLUMNS: [Column; 103] = [
     ("threads", |r, _| Some(r.method.threads.to_string())),
     ("endpoints", |r, _| Some(r.method.endpoints.to_string())),
     ("rate_per_s", |_, p| above_0(p.rate_per_s)),
-    ("offered_per_s", |_, p| Some(p.open_loop?.offered_per_s.to_string())),
-    ("answered_per_s", |_, p| Some(p.open_loop?.answered_per_s.to_string())),
-    ("response_p50_us", |_, p| Some(p.open_loop?.response?.p50_us.to_string())),
-    ("response_p99_us", |_, p| Some(p.open_loop?.response?.p99_us.to_string())),
-    ("service_p50_us", |_, p| Some(p.open_loop?.service?.p50_us.to_string())),
-    ("service_p99_us", |_, p| Some(p.open_loop?.service?.p99_us.to_string())),
-    ("load_gbit_per_s", |_, p| Some(p.load?.gbit_per_s.to_string())),
     ("overtaken", |_, p| Some(p.disorder?.overtaken.to_string())),
     ("farthest", |_, p| Some(p.disorder?.farthest.to_string())),
-    ("mcalls_per_s", |_, p| Some(work(p)?.mcalls_per_s.to_string())),
-    ("behind_ms", |_, p| Some(work(p)?.behind_ms?.to_string())),
-    ("get_p99_us", |_, p| Some(work(p)?.times("get")?.p99_us.to_string())),
-    ("put_p99_us", |_, p| Some(work(p)?.times("put")?.p99_us.to_string())),
-    ("bytes_per_call", |_, p| Some(work(p)?.bytes_per_call.to_string())),
-    ("client_cpu_ns_per_call", |_, p| Some(work(p)?.client_cpu_ns.to_string())),
-    ("server_cpu_ns_per_call", |_, p| Some(work(p)?.server_cpu_ns.to_string())),
     ("parameter", |_, p| above_0(p.parameter as u64)),
     ("operation_p9999_us", |_, p| Some(p.operation_time?.p9999_us?.to_string())),
-    ("wait_p50_us", |_, p| Some(work(p)?.part("wait")?.p50_us.to_string())),
-    ("wait_p99_us", |_, p| Some(work(p)?.part("wait")?.p99_us.to_string())),
-    ("wait_p9999_us", |_, p| Some(work(p)?.part("wait")?.p9999_us?.to_string())),
-    ("client_process_cpu_ns_per_call", |_, p| Some(work(p)?.client_process_cpu_ns.to_string())),
-    ("server_process_cpu_ns_per_call", |_, p| Some(work(p)?.server_process_cpu_ns.to_string())),
-    ("reads_per_call", |_, p| Some(work(p)?.reads_per_call.to_string())),
-    ("client_cpu_s_per_gb", |_, p| Some(work(p)?.client_cpu_s_per_gb?.to_string())),
-    ("server_cpu_s_per_gb", |_, p| Some(work(p)?.server_cpu_s_per_gb?.to_string())),
-    ("ranks", |_, p| Some(p.collective?.ranks.to_string())),
-    ("bus_gbit_per_s", |_, p| Some(p.collective?.bus_gbit_per_s?.to_string())),
     ("wire_bytes_per_message", |_, p| Some(counted(p, Counted::wire_bytes)?.to_string())),
     ("packets_per_message", |_, p| Some(counted(p, Counted::packets)?.to_string())),
     ("retransmitted_packets", |_, p| Some(p.counted.as_ref()?.retransmitted()?.to_string())),
     ("order", |_, p| Some(p.order.name().to_string())),
     ("held", |_, p| Some(kept(p)?.held.to_string())),
     ("held_most", |_, p| Some(kept(p)?.held_most.to_string())),
-    ("flows", |_, p| Some(incast(p)?.flows.to_string())),
-    ("ideal_gbps", |_, p| Some(incast(p)?.ideal_gbps.to_string())),
-    ("ideal_us", |_, p| Some(incast(p)?.bursts?.ideal_us.to_string())),
-    ("min_to_ideal", |_, p| Some(incast(p)?.bursts?.min_to_ideal.to_string())),
-    ("mean_to_ideal", |_, p| Some(incast(p)?.bursts?.mean_to_ideal.to_string())),
-    ("max_to_ideal", |_, p| Some(incast(p)?.bursts?.max_to_ideal.to_string())),
-    ("worst_to_ideal", |_, p| Some(incast(p)?.bursts?.worst_to_ideal.to_string())),
-    ("jain", |_, p| Some(jain(p)?.to_string())),
-    ("fair_gbps", |_, p| Some(incast(p)?.shares.as_ref()?.fair_gbps.to_string())),
-    ("jain_worst", |_, p| Some(incast(p)?.shares.as_ref()?.jain_worst.to_string())),
-    ("min_to_fair", |_, p| Some(incast(p)?.shares.as_ref()?.min_to_fair.to_string())),
-    ("max_to_fair", |_, p| Some(incast(p)?.shares.as_ref()?.max_to_fair.to_string())),
-    ("mtuples_per_s", |_, p| Some(p.shuffle?.mtuples_per_s.to_string())),
-    ("node_gb_per_s", |_, p| Some(p.shuffle?.gb_per_s.to_string())),
-    ("node_gb_per_s_min", |_, p| Some(p.shuffle?.gb_per_s_min.to_string())),
-    ("node_gb_per_s_max", |_, p| Some(p.shuffle?.gb_per_s_max.to_string())),
-    ("link_percent", |_, p| Some(p.shuffle?.link_percent?.to_string())),
-    ("cpu_ns_per_tuple", |_, p| Some(p.shuffle?.cpu_ns_per_tuple.to_string())),
-    ("fill", |_, p| Some(p.shuffle?.fill.to_string())),
-    ("load_max_to_mean", |_, p| Some(p.shuffle?.load_max_to_mean.to_string())),
-    ("time_max_to_mean", |_, p| Some(p.shuffle?.time_max_to_mean.to_string())),
-    ("to_server_gbit_per_s", |_, p| Some(p.both_ways?.to_server.gbit_per_s.to_string())),
-    ("to_client_gbit_per_s", |_, p| Some(p.both_ways?.to_client.gbit_per_s.to_string())),
     ("events", |r, _| Some(r.method.flow.events.to_string())),
-    ("client_cpu_us", |_, p| Some(p.client_cpu_us?.to_string())),
-    ("overlap_percent", |_, p| Some(p.collective?.overlap_percent?.to_string())),
-    ("connections", |_, p| Some(p.connections.as_ref()?.count.to_string())),
-    ("connections_per_s", |_, p| Some(p.connections.as_ref()?.per_s.to_string())),
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
 pub fn csv(runs: &[Run]) -> String {
-    let mut out = COLUMNS.map(|(head, _)| head).join(",") + "\n";
+    let columns = columns();
+    let mut out = columns.iter().map(|(head, _)| *head).collect::<Vec<_>>().join(",") + "\n";
     for run in runs {
         for point in &run.points {
-            let cells = COLUMNS.map(|(_, cell)| cell(run, point).unwrap_or_default());
-            out.push_str(&report::csv_line(&cells));
+            let cells = columns.iter().map(|(_, cell)| cell(run, point).unwrap_or_default());
+            out.push_str(&report::csv_line(&cells.collect::<Vec<_>>()));
         }
     }
     out
 }
 
-/// A count; 0: it is not known.
-fn above_0(count: u64) -> Option<String> {
-    (count > 0).then(|| count.to_string())
+/// Those of each kind follow those that are common.
+fn columns() -> Vec<CsvColumn> {
+    let mut columns = COMMON.to_vec();
+    for own in Benchmark::ALL.iter().flat_map(|benchmark| kinds::of(*benchmark).csv) {
+        if !columns.iter().any(|(head, _)| *head == own.0) {
+            columns.push(*own);
+        }
+    }
+    columns
 }
 
 /// The name of a variant in small letters.
 fn lower(variant: &impl Debug) -> String {
     format!("{variant:?}").to_lowercase()
-}
-
-const fn work(point: &Point) -> Option<&Work> {
-    point.work.as_ref()
 }
 
 fn counted(point: &Point, what: fn(&Counted) -> Option<u64>) -> Option<f64> {
@@ -151,15 +95,6 @@ fn kept(point: &Point) -> Option<Disorder> {
     point.disorder.filter(|_| point.order == Order::Kept)
 }
 
-const fn incast(point: &Point) -> Option<&Incast> {
-    point.incast.as_ref()
-}
-
-fn jain(point: &Point) -> Option<f64> {
-    let incast = incast(point)?;
-    incast.bursts.map(|own| own.jain).or_else(|| Some(incast.shares.as_ref()?.jain))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +105,6 @@ mod tests {
         let text = csv(&runs);
         let points: usize = runs.iter().map(|r| r.points.len()).sum();
         assert_eq!(text.lines().count(), points + 1);
-        assert!(text.lines().all(|l| l.matches(',').count() == COLUMNS.len() - 1));
+        assert!(text.lines().all(|l| l.matches(',').count() == columns().len() - 1));
     }
 }

@@ -6,8 +6,9 @@ use bench_record::spec::Order;
 use bench_record::{Disorder, Run, cores};
 use report::{Table, significant};
 
-use super::{counted, table};
+use super::table;
 use crate::held;
+use crate::kinds::{self, counted};
 
 /// Characters of a line that every terminal has room for.
 const TERMINAL_CHARS: usize = 100;
@@ -59,6 +60,7 @@ pub fn text(run: &Run) -> String {
         out.push('\n');
     }
     out += &for_terminal(&table);
+    (kinds::of(run.benchmark).notes)(run).iter().for_each(|line| out += &format!("{line}\n"));
     for point in &run.points {
         let Some(found) = point.disorder else { continue };
         let Disorder { farthest, held, held_most, .. } = found;

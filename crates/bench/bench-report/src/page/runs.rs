@@ -5,7 +5,7 @@ use bench_record::spec::{Benchmark, Order, Window};
 use bench_record::{CountedAt, Method, PlanRecord, Point, Results, Run};
 use report::{Section, Table, significant};
 
-use crate::output;
+use crate::{kinds, output};
 
 /// What the row of a point is called among all measurements: by the numbers of its run and of the
 /// point in it.
@@ -36,6 +36,9 @@ pub(super) fn all_measurements(runs: &[Run]) -> Section {
         span("size", |p| p.size_bytes);
         if run.benchmark == Benchmark::Bandwidth {
             span("depth", |p| p.depth);
+        }
+        for line in (kinds::of(run.benchmark).notes)(run) {
+            table.caption += &format!("; {line}");
         }
         if !run.complete {
             table.caption = format!("INCOMPLETE: {}", table.caption);

@@ -9,7 +9,7 @@ use bench_record::{Point, Run};
 use report::{Axis, Chart, LOOKS, Scale, Section, Series, Stroke};
 
 use super::describe;
-use super::quantity::{self, Quantity};
+use crate::kinds::{self, Quantity};
 use crate::settings::{self, DEPTH, Level, RATE, RX_DEPTH, SIZE, Setting};
 
 /// A line of fewer points shows nothing that a table does not, unless there are no others.
@@ -150,7 +150,7 @@ impl<'a> Plot<'a> {
     fn sections(&self, kind: &str, names: &[&str]) -> Vec<Section> {
         let first = self.lines[0][0];
         let size_bytes = (self.axis != SIZE).then_some(first.point.size_bytes);
-        let quantities = quantity::of(first.run.benchmark, size_bytes);
+        let quantities = kinds::of(first.run.benchmark).quantities_of(size_bytes);
         quantities.iter().filter_map(|quantity| self.section(kind, names, quantity)).collect()
     }
 

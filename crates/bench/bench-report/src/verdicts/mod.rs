@@ -2,7 +2,6 @@
 //! and in one picture.
 
 mod about;
-mod aspect;
 mod choice;
 mod lessons;
 mod race;
@@ -11,8 +10,8 @@ mod words;
 use bench_record::{Point, Run};
 use report::{Better, Dot, Dots, LOOKS, Layout, Scale, Section, Table, significant};
 
+use crate::kinds::aspect::Aspect;
 pub(crate) use about::about;
-use aspect::Aspect;
 use race::{Race, races};
 use words::verdict;
 

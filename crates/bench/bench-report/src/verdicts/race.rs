@@ -2,13 +2,13 @@
 //! have, and of those the most telling one.
 
 use bench_record::spec::Benchmark;
+use bench_record::workload::Figures;
 use bench_record::{Point, Run};
 
-use super::aspect::{self, Aspect};
+use crate::kinds::aspect::Aspect;
+use crate::kinds::{self, Kind, SMALL_BYTES};
 use crate::settings::{self, DEPTH, ENDPOINT, RX_DEPTH, SIZE, Setting};
 
-/// Messages up to this many bytes are limited by their number.
-const SMALL_BYTES: usize = 512;
 /// What most applications send, and where most tables look.
 const LATENCY_BYTES: usize = 64;
 const STREAM_BYTES: usize = 8192;
@@ -55,11 +55,12 @@ pub(super) fn races<'a>(runs: &'a [Run], names: &[&'a str]) -> Vec<Race<'a>> {
     for (kind, benchmark) in kinds {
         let own = measured().filter(|run| run.kind() == kind);
         let all: Vec<Candidate<'_>> = own.flat_map(candidates).collect();
-        match benchmark {
-            Benchmark::Bandwidth | Benchmark::Rma => {
-                races.extend(stream_races(&all, kind, names));
+        let Kind { aspects, of_small, .. } = *kinds::of(benchmark);
+        match of_small {
+            Some((_, of_small)) => {
+                races.extend(stream_races(&all, kind, names, [aspects, of_small]));
             }
-            _ => races.extend(race(&all, kind, aspect::of(benchmark), names)),
+            None => races.extend(race(&all, kind, aspects, names)),
         }
     }
     races
@@ -92,14 +93,14 @@ fn stream_races<'a>(
     all: &[Candidate<'a>],
     kind: &str,
     names: &[&'a str],
+    [of_long, of_small]: [&'static [Aspect]; 2],
 ) -> impl Iterator<Item = Race<'a>> {
     let part = |is_small: bool| -> Vec<Candidate<'a>> {
         let own = all.iter().filter(|one| (one.point.size_bytes <= SMALL_BYTES) == is_small);
         own.map(Candidate::copy).collect()
     };
-    let benchmark = all.first().map_or(Benchmark::Bandwidth, |first| first.run.benchmark);
-    let long = race(&part(false), kind, aspect::of(benchmark), names);
-    let short = race(&part(true), &rate_of(kind), aspect::of_small(), names);
+    let long = race(&part(false), kind, of_long, names);
+    let short = race(&part(true), &rate_of(kind), of_small, names);
     long.into_iter().chain(short)
 }
 
@@ -132,14 +133,12 @@ impl<'a> Candidate<'a> {
     fn oddity(&self) -> f64 {
         let far = |value: usize, wanted: usize| (value.max(1) as f64 / wanted as f64).log2().abs();
         let point = self.point;
-        let place = match self.run.benchmark {
-            Benchmark::Bandwidth | Benchmark::Rma if point.size_bytes <= SMALL_BYTES => {
+        let place = match self.run.benchmark.about().figures {
+            Figures::Stream if point.size_bytes <= SMALL_BYTES => {
                 far(point.size_bytes, RATE_BYTES) + far(point.depth, STREAM_DEPTH)
             }
-            Benchmark::Bandwidth | Benchmark::Rma => {
-                far(point.size_bytes, STREAM_BYTES) + far(point.depth, STREAM_DEPTH)
-            }
-            Benchmark::Collective => far(point.size_bytes, RANK_BYTES),
+            Figures::Stream => far(point.size_bytes, STREAM_BYTES) + far(point.depth, STREAM_DEPTH),
+            Figures::Collective => far(point.size_bytes, RANK_BYTES),
             _ => far(point.size_bytes, LATENCY_BYTES),
         };
         let has_own_name = |own: &&Setting| own.name == SIZE || own.name == DEPTH;

@@ -3,7 +3,7 @@
 use bench_record::Point;
 use report::{Better, Change, Interval, ratio_interval};
 
-use super::aspect::Aspect;
+use crate::kinds::aspect::Aspect;
 
 /// What a comparison came to, in words, and what stands before them: a reader who sees no colours
 /// sees that.
@@ -154,8 +154,8 @@ mod tests {
     use bench_record::spec::Benchmark;
     use bench_record::{Bandwidth, Distribution, Latency};
 
-    use super::super::aspect;
     use super::*;
+    use crate::kinds;
 
     fn latency(p50_us: f64, p99_us: f64) -> Point {
         let distribution = Some(Distribution { p50_us, p99_us, ..Distribution::default() });
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn said(ours: &Point, theirs: &Point) -> (String, String) {
-        let verdict = verdict(aspect::of(Benchmark::Latency), ours, theirs);
+        let verdict = verdict(kinds::of(Benchmark::Latency).aspects, ours, theirs);
         (verdict.words, verdict.certainty)
     }
 
@@ -212,7 +212,7 @@ mod tests {
         let nothing = Point::new(64, 1);
         assert_eq!(said(&nothing, &latency(1.0, 2.0)).0, "nothing to compare");
         let zero = Point { bandwidth: Some(Bandwidth::new(0, 0, 1.0)), ..Point::new(64, 1) };
-        let verdict = verdict(aspect::of(Benchmark::Bandwidth), &zero, &zero);
+        let verdict = verdict(kinds::of(Benchmark::Bandwidth).aspects, &zero, &zero);
         assert_eq!(verdict.words, "nothing to compare");
     }
 }

@@ -6,7 +6,8 @@ use report::{Better, Change, Table, middle, ratio_interval, significant};
 
 use super::{Cell, cost, push};
 use crate::held::{self, Ladder};
-use crate::verdicts::aspect::{self, Aspect};
+use crate::kinds::aspect::{self, Aspect};
+use crate::kinds::{calls, incast, shuffle};
 use crate::verdicts::race::{self, Race};
 use crate::verdicts::words::{Standing, standing};
 
@@ -28,7 +29,7 @@ const NEEDS: [Need; 12] = [
         what: "makes one small call after the other",
         kind: "rpc",
         suits: |point| point.depth == 1,
-        decides: aspect::CALLS_ONE_BY_ONE,
+        decides: calls::ONE_BY_ONE,
         says: aspect::TIMES,
         command: "rpc -d 1",
     },
@@ -61,8 +62,8 @@ const NEEDS: [Need; 12] = [
     Need {
         what: "moves files or other long blocks",
         kind: "fileget",
-        decides: aspect::FILES,
-        says: aspect::FILES,
+        decides: calls::FILES.aspects,
+        says: calls::FILES.aspects,
         command: "fileget -s 16M",
         ..CALLS
     },
@@ -70,7 +71,7 @@ const NEEDS: [Need; 12] = [
         what: "waits for replicas at each commit",
         kind: "log",
         suits: |point| point.depth == 1,
-        decides: aspect::CALLS_ONE_BY_ONE,
+        decides: calls::ONE_BY_ONE,
         says: aspect::TIMES,
         command: "log -d 1",
     },
@@ -90,16 +91,16 @@ const NEEDS: [Need; 12] = [
     Need {
         what: "repartitions tuples between all nodes",
         kind: "shuffle",
-        decides: aspect::TUPLES_MOVED,
-        says: aspect::TUPLES_MOVED,
+        decides: shuffle::KIND.aspects,
+        says: shuffle::KIND.aspects,
         command: "shuffle -s 64",
         ..CALLS
     },
     Need {
         what: "gets answers of many nodes at once",
         kind: "incast",
-        decides: aspect::FLOWS,
-        says: aspect::FLOWS,
+        decides: incast::KIND.aspects,
+        says: incast::KIND.aspects,
         command: "incast -s 1M",
         ..CALLS
     },
@@ -118,8 +119,8 @@ const CALLS: Need = Need {
     what: "",
     kind: "",
     suits: |_| true,
-    decides: aspect::CALLS_AND_TAIL,
-    says: aspect::CALLS_AND_TAIL,
+    decides: calls::BY_RATE,
+    says: calls::BY_RATE,
     command: "",
 };
 
@@ -167,7 +168,7 @@ pub(super) fn table(runs: &[Run], names: &[&str]) -> (Table, Vec<String>) {
     add(of_connections(runs, names), "opens connections often", "rpc -d 1");
     for own in &COSTS {
         let suits = |_: &Run, point: &Point| point.rate_per_s == 0 && (own.of)(point).is_some();
-        let found = race::race_of(runs, names, own.kind, aspect::CALLS_AND_TAIL, suits);
+        let found = race::race_of(runs, names, own.kind, calls::BY_RATE, suits);
         add(found.map(|race| of_cost(runs, names, &race, own)), own.what, own.kind);
     }
     (table, missing)

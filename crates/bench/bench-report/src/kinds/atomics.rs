@@ -1,9 +1,40 @@
-//! The table of atomics.
+//! Atomics on memory of the peer.
 
 use bench_record::{Point, Run};
 use report::{Table, significant};
 
-use super::{count, counted, dash, doubt, spread, unusual, us};
+use super::aspect::{Aspect, OPERATION_P99, RATE};
+use super::cells::{count, dash, doubt, spread, unusual, us};
+use super::{Kind, Quantity, counted};
+
+pub(super) const KIND: Kind = Kind {
+    table,
+    quantities: &[ATOMIC_RATE, ATOMIC_TIME],
+    aspects: &[ATOMICS_PER_S, OPERATION_P99],
+    ..Kind::NOTHING
+};
+
+const ATOMIC_RATE: Quantity = Quantity {
+    label: "rate",
+    unit: "M op/s",
+    better: "higher",
+    meaning: "Atomic operations that completed at the initiator within the measured window, of all \
+        threads.",
+    of: |point| point.bandwidth.map(|found| found.mmsg_per_s),
+    has_blocks: true,
+    tail: None,
+};
+const ATOMIC_TIME: Quantity = Quantity {
+    label: "time of an operation",
+    unit: "µs",
+    better: "lower",
+    meaning: "From posting to completion, one at a time: the median, or the mean where that is all that is \
+        known.",
+    of: |point| point.operation_time.map(|times| times.p50_us).or(point.operation_mean_us),
+    has_blocks: false,
+    tail: Some(|point| point.operation_time.map(|times| times.p99_us)),
+};
+const ATOMICS_PER_S: Aspect = Aspect { unit: "M ops/s", ..RATE };
 
 /// A column: its head, and what it says of a point.
 type Column = (&'static str, fn(&Point) -> String);
@@ -27,7 +58,7 @@ const TIMES: [Column; 6] = [
 ];
 const BLOCKS: [Column; 2] = [("spread %", spread), ("± %", doubt)];
 
-pub(super) fn table(run: &Run) -> Table {
+fn table(run: &Run) -> Table {
     let (name, operation) = (&run.name, run.operation.name());
     let mut caption = format!("{name}: atomics on 8 B of the peer's memory ({operation})");
     unusual(run).iter().for_each(|words| caption += &format!(", {words}"));

@@ -1,12 +1,36 @@
-//! The table of a collective operation.
+//! Operations of all ranks.
 
 use bench_record::{Point, Run};
 use report::{Table, significant};
 
-use super::{count, dash, doubt, spread, us};
+use super::aspect::TIMES;
+use super::cells::{count, dash, doubt, spread, us};
+use super::{CsvColumn, Kind, Quantity};
+
+pub(super) const KIND: Kind =
+    Kind { table, quantities: &[MEDIAN_TIME], aspects: TIMES, csv: CSV, ..Kind::NOTHING };
+
+const MEDIAN_TIME: Quantity = Quantity {
+    label: "median time",
+    unit: "µs",
+    better: "lower",
+    meaning: "An operation of all ranks lasts as long as on the rank where it lasted longest. The median, or \
+        the mean where that is all that is known.",
+    of: |point| {
+        let median = point.operation_time.map(|times| times.p50_us);
+        median.or_else(|| point.collective.map(|own| own.mean_us))
+    },
+    has_blocks: true,
+    tail: None,
+};
+const CSV: &[CsvColumn] = &[
+    ("ranks", |_, p| Some(p.collective?.ranks.to_string())),
+    ("bus_gbit_per_s", |_, p| Some(p.collective?.bus_gbit_per_s?.to_string())),
+    ("overlap_percent", |_, p| Some(p.collective?.overlap_percent?.to_string())),
+];
 
 /// One row for each point.
-pub(super) fn table(run: &Run) -> Table {
+fn table(run: &Run) -> Table {
     let ours = run.method.work.and_then(|work| work.collective);
     let how = ours.map_or_else(String::new, |own| format!(" by {}", own.algorithm_name()));
     // Others print the mean of all ranks.

@@ -1,9 +1,35 @@
-//! The table of an incast.
+//! Flows that meet at one node.
 
 use bench_record::{IdealFrom, Incast, Point, Run};
 use report::{Table, significant};
 
-use super::{doubt, spread, us};
+use super::aspect::{GOODPUT, OPERATION_P99};
+use super::cells::{dash, doubt, spread, us};
+use super::quantity::{CALLS, TAIL};
+use super::{CsvColumn, Kind};
+
+pub(crate) const KIND: Kind = Kind {
+    table,
+    quantities: &[CALLS, TAIL],
+    aspects: &[GOODPUT, OPERATION_P99],
+    csv: CSV,
+    ..Kind::NOTHING
+};
+
+const CSV: &[CsvColumn] = &[
+    ("flows", |_, p| Some(incast(p)?.flows.to_string())),
+    ("ideal_gbps", |_, p| Some(incast(p)?.ideal_gbps.to_string())),
+    ("ideal_us", |_, p| Some(incast(p)?.bursts?.ideal_us.to_string())),
+    ("min_to_ideal", |_, p| Some(incast(p)?.bursts?.min_to_ideal.to_string())),
+    ("mean_to_ideal", |_, p| Some(incast(p)?.bursts?.mean_to_ideal.to_string())),
+    ("max_to_ideal", |_, p| Some(incast(p)?.bursts?.max_to_ideal.to_string())),
+    ("worst_to_ideal", |_, p| Some(incast(p)?.bursts?.worst_to_ideal.to_string())),
+    ("jain", |_, p| Some(jain(p)?.to_string())),
+    ("fair_gbps", |_, p| Some(incast(p)?.shares.as_ref()?.fair_gbps.to_string())),
+    ("jain_worst", |_, p| Some(incast(p)?.shares.as_ref()?.jain_worst.to_string())),
+    ("min_to_fair", |_, p| Some(incast(p)?.shares.as_ref()?.min_to_fair.to_string())),
+    ("max_to_fair", |_, p| Some(incast(p)?.shares.as_ref()?.max_to_fair.to_string())),
+];
 
 /// What one row is about.
 struct IncastRow<'a> {
@@ -49,10 +75,6 @@ const COST: [Column; 4] = [
     ("± %", |row| doubt(row.point)),
 ];
 
-fn dash() -> String {
-    "-".to_owned()
-}
-
 fn ratio(value: f64) -> String {
     format!("{value:.3}")
 }
@@ -70,7 +92,7 @@ fn cost(row: &IncastRow<'_>, of: fn(&bench_record::Work) -> Option<f64>) -> Stri
 }
 
 /// One row for each point.
-pub(super) fn table(run: &Run) -> Table {
+fn table(run: &Run) -> Table {
     let found: Vec<IncastRow<'_>> = run
         .points
         .iter()
@@ -104,4 +126,13 @@ fn caption(run: &Run, is_persistent: bool) -> String {
         _ => "bursts, ideal: all bytes by one flow alone".to_owned(),
     };
     format!("{}: incast of {servers} servers with {each} flows each, {ideal}", run.name)
+}
+
+const fn incast(point: &Point) -> Option<&Incast> {
+    point.incast.as_ref()
+}
+
+fn jain(point: &Point) -> Option<f64> {
+    let incast = incast(point)?;
+    incast.bursts.map(|own| own.jain).or_else(|| Some(incast.shares.as_ref()?.jain))
 }

@@ -1,9 +1,43 @@
-//! The table of connections.
+//! Connections that come and go.
 
 use bench_record::{Connections, Point, Run};
 use report::{Table, significant};
 
-use super::{dash, doubt, spread, unusual, us};
+use super::aspect::TIMES;
+use super::cells::{dash, doubt, spread, unusual, us};
+use super::{CsvColumn, Kind, Quantity};
+
+pub(super) const KIND: Kind = Kind {
+    table,
+    quantities: &[CONNECTION_RATE, CONNECTION_TIME],
+    aspects: TIMES,
+    csv: CSV,
+    ..Kind::NOTHING
+};
+
+const CONNECTION_RATE: Quantity = Quantity {
+    label: "connections",
+    unit: "/s",
+    better: "higher",
+    meaning: "Connections that were opened, used for one round trip and closed, one after the other, of all \
+        threads.",
+    of: |point| point.connections.as_ref().map(|own| own.per_s),
+    has_blocks: false,
+    tail: None,
+};
+const CONNECTION_TIME: Quantity = Quantity {
+    label: "time of a connection",
+    unit: "µs",
+    better: "lower",
+    meaning: "From opening an endpoint until the first answer over it is there: the median.",
+    of: |point| point.operation_time.map(|times| times.p50_us),
+    has_blocks: true,
+    tail: Some(|point| point.operation_time.map(|times| times.p99_us)),
+};
+const CSV: &[CsvColumn] = &[
+    ("connections", |_, p| Some(p.connections.as_ref()?.count.to_string())),
+    ("connections_per_s", |_, p| Some(p.connections.as_ref()?.per_s.to_string())),
+];
 
 /// A column: its head, and what it says of a point.
 type Column = (&'static str, fn(&Point) -> String);
@@ -24,7 +58,7 @@ const COLUMNS: [Column; 13] = [
     ("± %", doubt),
 ];
 
-pub(super) fn table(run: &Run) -> Table {
+fn table(run: &Run) -> Table {
     let mut caption =
         format!("{}: connections, from opening until the first answer is there", run.name);
     unusual(run).iter().for_each(|words| caption += &format!(", {words}"));

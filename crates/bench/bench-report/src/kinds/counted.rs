@@ -29,7 +29,7 @@ pub(super) fn cells(point: &Point) -> [String; 3] {
 }
 
 /// Who counted: a line, or nothing.
-pub(super) fn source(run: &Run) -> String {
+pub(crate) fn source(run: &Run) -> String {
     let Some(counted) = run.points.iter().find_map(|point| point.counted.as_ref()) else {
         return String::new();
     };

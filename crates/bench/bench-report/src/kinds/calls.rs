@@ -1,11 +1,57 @@
-//! The tables of workloads.
+//! Calls of workloads: also lookups, records and files.
 
 use bench_record::spec::Benchmark;
 use bench_record::workload::Figures;
 use bench_record::{ActionTimes, Point, Run, Work};
 use report::{Table, significant};
 
-use super::{doubt, spread, us};
+use super::aspect::{Aspect, CALL_CPU, GOODPUT, OPERATION_P99};
+use super::cells::{dash, doubt, spread, us};
+use super::quantity::{BYTES, CALLS, TAIL};
+use super::{CsvColumn, Kind};
+
+pub(super) const KIND: Kind =
+    Kind { table, quantities: &[CALLS, TAIL], aspects: BY_RATE, csv: CSV, ..Kind::NOTHING };
+pub(super) const LOOKUPS: Kind = Kind { csv: &[], ..KIND };
+pub(super) const RECORDS: Kind = LOOKUPS;
+pub(crate) const FILES: Kind =
+    Kind { quantities: &[BYTES, TAIL], aspects: &[GOODPUT, OPERATION_P99, FILE_CPU], ..LOOKUPS };
+
+const CALL_RATE: Aspect = Aspect {
+    unit: "M ops/s",
+    of: |point| point.work.as_ref().map(|work| work.mcalls_per_s),
+    ..GOODPUT
+};
+const FILE_CPU: Aspect = Aspect {
+    unit: "CPU s/GB",
+    of: |point| {
+        let work = point.work.as_ref()?;
+        Some(work.client_cpu_s_per_gb? + work.server_cpu_s_per_gb?)
+    },
+    ..CALL_CPU
+};
+
+/// What workloads are chosen by, each by the first: how many operations, or how long one takes.
+pub(crate) const BY_RATE: &[Aspect] = &[CALL_RATE, OPERATION_P99, CALL_CPU];
+pub(crate) const ONE_BY_ONE: &[Aspect] = &[CALL_RATE, OPERATION_P99];
+
+const CSV: &[CsvColumn] = &[
+    ("mcalls_per_s", |_, p| Some(work(p)?.mcalls_per_s.to_string())),
+    ("behind_ms", |_, p| Some(work(p)?.behind_ms?.to_string())),
+    ("get_p99_us", |_, p| Some(work(p)?.times("get")?.p99_us.to_string())),
+    ("put_p99_us", |_, p| Some(work(p)?.times("put")?.p99_us.to_string())),
+    ("bytes_per_call", |_, p| Some(work(p)?.bytes_per_call.to_string())),
+    ("client_cpu_ns_per_call", |_, p| Some(work(p)?.client_cpu_ns.to_string())),
+    ("server_cpu_ns_per_call", |_, p| Some(work(p)?.server_cpu_ns.to_string())),
+    ("wait_p50_us", |_, p| Some(work(p)?.part("wait")?.p50_us.to_string())),
+    ("wait_p99_us", |_, p| Some(work(p)?.part("wait")?.p99_us.to_string())),
+    ("wait_p9999_us", |_, p| Some(work(p)?.part("wait")?.p9999_us?.to_string())),
+    ("client_process_cpu_ns_per_call", |_, p| Some(work(p)?.client_process_cpu_ns.to_string())),
+    ("server_process_cpu_ns_per_call", |_, p| Some(work(p)?.server_process_cpu_ns.to_string())),
+    ("reads_per_call", |_, p| Some(work(p)?.reads_per_call.to_string())),
+    ("client_cpu_s_per_gb", |_, p| Some(work(p)?.client_cpu_s_per_gb?.to_string())),
+    ("server_cpu_s_per_gb", |_, p| Some(work(p)?.server_cpu_s_per_gb?.to_string())),
+];
 
 /// What one row is about.
 struct WorkRow<'a> {
@@ -33,7 +79,7 @@ const TIMES: [Column; 4] = [
     ("max µs", |row| us(row.action.distribution.max_us)),
 ];
 /// What is known of calls.
-const CALLS: [Column; 7] = [
+const OF_CALLS: [Column; 7] = [
     ("calls", |row| row.action.calls.to_string()),
     UNENDED,
     ("msg/call", |row| significant(row.work.messages_per_call)),
@@ -49,8 +95,8 @@ const READS: [Column; 3] = [
     ("server process CPU ns/call", |row| significant(row.work.server_process_cpu_ns)),
 ];
 /// What is known of records that travel together.
-const RECORDS: [Column; 11] = [
-    TAIL,
+const OF_RECORDS: [Column; 11] = [
+    FARTHEST,
     ("wait p50 µs", |row| row.work.part("wait").map_or_else(dash, |d| us(d.p50_us))),
     ("wait p99 µs", |row| row.work.part("wait").map_or_else(dash, |d| us(d.p99_us))),
     ("wait p99.99 µs", |row| row.work.part("wait").and_then(|d| d.p9999_us).map_or_else(dash, us)),
@@ -64,7 +110,7 @@ const RECORDS: [Column; 11] = [
     LATE,
 ];
 /// What is known of files.
-const FILES: [Column; 10] = [
+const OF_FILES: [Column; 10] = [
     ("GB/s", |row| {
         row.point.bandwidth.map_or_else(dash, |found| significant(found.mb_per_s / 1e3))
     }),
@@ -79,17 +125,14 @@ const FILES: [Column; 10] = [
     LATE,
 ];
 /// The tail of times that a group of nodes makes.
-const TAIL: Column = ("p99.99 µs", |row| row.action.distribution.p9999_us.map_or_else(dash, us));
+const FARTHEST: Column =
+    ("p99.99 µs", |row| row.action.distribution.p9999_us.map_or_else(dash, us));
 const UNENDED: Column = ("not done", |row| match row.work.arrivals {
     Some(_) => row.action.unended.to_string(),
     None => dash(),
 });
 const LATE: Column = ("late ms", |row| row.work.behind_ms.map_or_else(dash, significant));
 const DOUBT: [Column; 2] = [("spread %", |row| spread(row.point)), ("± %", |row| doubt(row.point))];
-
-fn dash() -> String {
-    "-".to_owned()
-}
 
 /// Million operations of one kind a second.
 fn rate(row: &WorkRow<'_>) -> String {
@@ -104,18 +147,18 @@ fn columns(benchmark: Benchmark) -> Vec<Column> {
     }
     let figures = benchmark.about().figures;
     match figures {
-        Figures::Files => columns.extend(FILES),
+        Figures::Files => columns.extend(OF_FILES),
         Figures::Records => {
             columns.push(("M records/s", rate));
             columns.extend(TIMES);
-            columns.extend(RECORDS);
+            columns.extend(OF_RECORDS);
         }
         _ => {
             columns.push(("call", |row| row.action.name.clone()));
             columns.push(("M calls/s", rate));
             columns.extend(TIMES);
-            columns.extend(benchmark.is_for_groups().then_some(TAIL));
-            columns.extend(CALLS);
+            columns.extend(benchmark.is_for_groups().then_some(FARTHEST));
+            columns.extend(OF_CALLS);
         }
     }
     if figures == Figures::Lookups {
@@ -126,7 +169,7 @@ fn columns(benchmark: Benchmark) -> Vec<Column> {
 }
 
 /// One row for each kind of operation of each point.
-pub(super) fn table(run: &Run) -> Table {
+fn table(run: &Run) -> Table {
     let columns = columns(run.benchmark);
     let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
     let mut table = Table::new(&caption(run), &titles, 0);
@@ -184,4 +227,8 @@ fn caption(run: &Run) -> String {
     ];
     words.extend(counts.iter().filter(|(n, _)| *n > 1).map(|(n, what)| format!("{what} {n}")));
     format!("{}: {}, {}", run.name, run.benchmark.name(), words.join(", "))
+}
+
+const fn work(point: &Point) -> Option<&Work> {
+    point.work.as_ref()
 }

@@ -1,0 +1,90 @@
+//! Responses to requests that come by the clock.
+
+use bench_record::Run;
+use report::Table;
+
+use super::aspect::{Aspect, MEDIAN, P99};
+use super::cells::{count, dash, doubt, us};
+use super::{CsvColumn, Kind, Quantity};
+
+pub(super) const KIND: Kind = Kind {
+    table,
+    quantities: &[RESPONSE, RESPONSE_TAIL],
+    aspects: &[MEDIAN_RESPONSE, P99_RESPONSE],
+    csv: CSV,
+    ..Kind::NOTHING
+};
+
+const RESPONSE: Quantity = Quantity {
+    label: "median response",
+    unit: "µs",
+    better: "lower",
+    meaning: "Whole round trips from the moment for which each request was intended.",
+    of: |point| point.open_loop?.response.map(|times| times.p50_us),
+    has_blocks: true,
+    tail: None,
+};
+const RESPONSE_TAIL: Quantity = Quantity {
+    label: "99th percentile of responses",
+    of: |point| point.open_loop?.response.map(|times| times.p99_us),
+    has_blocks: false,
+    ..RESPONSE
+};
+const MEDIAN_RESPONSE: Aspect =
+    Aspect { of: |point| point.open_loop?.response.map(|times| times.p50_us), ..MEDIAN };
+const P99_RESPONSE: Aspect =
+    Aspect { of: |point| point.open_loop?.response.map(|times| times.p99_us), ..P99 };
+const CSV: &[CsvColumn] = &[
+    ("offered_per_s", |_, p| Some(p.open_loop?.offered_per_s.to_string())),
+    ("answered_per_s", |_, p| Some(p.open_loop?.answered_per_s.to_string())),
+    ("response_p50_us", |_, p| Some(p.open_loop?.response?.p50_us.to_string())),
+    ("response_p99_us", |_, p| Some(p.open_loop?.response?.p99_us.to_string())),
+    ("service_p50_us", |_, p| Some(p.open_loop?.service?.p50_us.to_string())),
+    ("service_p99_us", |_, p| Some(p.open_loop?.service?.p99_us.to_string())),
+];
+
+/// Response times, and the service times that a closed loop would have shown.
+fn table(run: &Run) -> Table {
+    let arrivals = run.points.iter().find_map(|p| p.open_loop).map(|found| found.arrivals);
+    let arrivals = arrivals.map_or_else(String::new, |a| format!("{a:?}").to_lowercase());
+    let caption = format!(
+        "{}: whole round trips, open loop, {arrivals} arrivals ({})",
+        run.name,
+        run.operation.name()
+    );
+    let titles = [
+        "size B",
+        "offered/s",
+        "answered/s",
+        "unposted",
+        "response p50 µs",
+        "p99 µs",
+        "p99.9 µs",
+        "max µs",
+        "service p50 µs",
+        "p99 µs",
+        "lost",
+        "± %",
+    ];
+    let mut table = Table::new(&caption, &titles, 0);
+    for point in &run.points {
+        let Some(found) = point.open_loop else { continue };
+        let text = |value: Option<f64>| value.map_or_else(dash, us);
+        let (response, service) = (found.response, found.service);
+        table.push(vec![
+            point.size_bytes.to_string(),
+            format!("{:.0}", found.offered_per_s),
+            format!("{:.0}", found.answered_per_s),
+            found.unposted.to_string(),
+            text(response.map(|times| times.p50_us)),
+            text(response.map(|times| times.p99_us)),
+            text(response.and_then(|times| times.p999_us)),
+            text(response.map(|times| times.max_us)),
+            text(service.map(|times| times.p50_us)),
+            text(service.map(|times| times.p99_us)),
+            count(point.lost),
+            doubt(point),
+        ]);
+    }
+    table
+}
