@@ -1,5 +1,6 @@
 //! The client's side of a session: opens it, and measures points with the server.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ pub(crate) struct BenchSession {
     counter_reader: CounterReader,
     is_loopback: bool,
     is_watched: bool,
+    node_names: Vec<String>,
 }
 
 impl BenchSession {
@@ -92,6 +94,7 @@ impl BenchSession {
             counter_reader,
             is_loopback,
             is_watched: live.is_some(),
+            node_names: node_names(targets),
         })
     }
 
@@ -223,6 +226,11 @@ impl BenchSession {
         &self.job
     }
 
+    /// Names of all nodes, the client first.
+    pub(crate) fn node_names(&self) -> Vec<String> {
+        self.node_names.clone()
+    }
+
     /// The results of all threads.
     pub(crate) fn results(&self) -> Result<Vec<Measured>, Failure> {
         self.lanes.results()
@@ -351,6 +359,19 @@ impl BenchSession {
     }
 }
 
+/// Nodes by their hosts; by their numbers where several are on one.
+fn node_names(targets: &[Target]) -> Vec<String> {
+    let ours = crate::host::name();
+    let hosts = std::iter::once(&*ours).chain(targets.iter().map(|target| &*target.host));
+    let different: BTreeSet<&str> = hosts.clone().collect();
+    let has_own_host = different.len() > targets.len() && !targets.iter().any(Target::is_here);
+    let name = |(node, host): (usize, &str)| match has_own_host {
+        true => host.to_owned(),
+        false => format!("node {node}"),
+    };
+    hosts.enumerate().map(name).collect()
+}
+
 /// Refuses other calls than those that were made.
 fn are_served(made: u64, served: u64) -> Result<(), Failure> {
     match made == served {
@@ -377,4 +398,21 @@ fn connect(lanes: &Lanes, group: &mut Group, job: &JobSpec) -> Result<Opened, Fa
     group.send(&Message::Working)?;
     group.expect(&Message::Ready, "warming up")?;
     Ok(opened)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_called_by_their_hosts_where_each_has_its_own() {
+        let names = |hosts: &[&str]| {
+            let targets: Vec<Target> =
+                hosts.iter().map(|host| Target::parse(host, 7).expect("a target")).collect();
+            node_names(&targets)
+        };
+        assert_eq!(names(&["db1", "db2:9"])[1..], ["db1", "db2"]);
+        assert_eq!(names(&["db1:7", "db1:8"]), ["node 0", "node 1", "node 2"]);
+        assert_eq!(names(&["127.0.0.1"]), ["node 0", "node 1"]);
+    }
 }

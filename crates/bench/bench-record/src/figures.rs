@@ -61,7 +61,7 @@ impl Disorder {
 }
 
 /// Half round trips in µs; closed loop, one message in flight.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Absent where a tool does not print it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ impl Latency {
 }
 
 /// Percentiles in µs.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     pub min_us: f64,
     pub p50_us: f64,
@@ -137,7 +137,7 @@ impl Distribution {
 }
 
 /// Goodput at the receiver within the measured window; MB = 10^6 bytes.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bandwidth {
     /// Messages, and the length of the window; absent where a tool does not print them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

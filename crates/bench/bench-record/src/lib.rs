@@ -52,8 +52,8 @@ pub use self::ramp::Ramp;
 pub use self::timeline::{Slump, Timeline};
 pub use self::work::{ActionTimes, Work};
 pub use self::workload::{
-    Atomics, BothWays, Bursts, Collective, Connections, IdealFrom, Incast, Shares, Shuffle,
-    ShuffleCount, ShuffleOf,
+    Atomics, BothWays, Bursts, Collective, Connections, IdealFrom, Incast, Matrix, NodePair,
+    Shares, Shuffle, ShuffleCount, ShuffleOf,
 };
 
 /// Schema name and version in every JSON file.

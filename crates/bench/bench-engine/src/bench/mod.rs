@@ -18,8 +18,8 @@ pub(crate) mod stream;
 
 use std::time::Duration;
 
-use bench_record::ReceiverCount;
 use bench_record::failure::Failure;
+use bench_record::{NodePair, ReceiverCount};
 use hdrhistogram::Histogram;
 
 pub(crate) use self::open_loop::Loaded;
@@ -41,6 +41,8 @@ pub(crate) enum Measured {
     Loaded(Box<Loaded>),
     /// A caller's calls.
     Calls(Box<Calls>),
+    /// What each two nodes had with each other.
+    Pairs(Vec<NodePair>),
     /// A server that only answers.
     Answered,
 }

@@ -26,6 +26,7 @@ mod incast;
 mod index;
 mod kv;
 mod log;
+mod matrix;
 mod message;
 mod outbox;
 mod outstanding;

@@ -65,6 +65,8 @@ pub enum Figures {
     Shuffle,
     /// Times of operations of all ranks.
     Collective,
+    /// Round trips and goodput of each two nodes.
+    Matrix,
 }
 
 /// A job that is asked for, to be checked for sense.

@@ -45,6 +45,8 @@ macro_rules! workloads {
             log::Log,
             /// Transactions that participants vote on.
             twopc::TwoPhase,
+            /// Round trips and streams of every two nodes, a pair at a time.
+            matrix::Matrix,
             /// Connections that are opened, used once and closed.
             connections::Connections,
             /// Flows of several servers into the client.

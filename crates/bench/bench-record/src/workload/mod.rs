@@ -16,6 +16,7 @@ mod index;
 mod kv;
 mod latency;
 mod log;
+mod matrix;
 mod open_loop;
 mod piggyback;
 mod ping_pong;
@@ -38,6 +39,7 @@ pub use self::incast::{Bursts, IdealFrom, Incast, IncastSpec, Shares};
 pub use self::index::{INDEX_LEVELS, KEPT_MAX, LookupMethod};
 pub use self::list::Benchmark;
 pub use self::log::{Ack, Commit, LogSpec};
+pub use self::matrix::{Matrix, NodePair};
 pub use self::shuffle::{Shuffle, ShuffleCount, ShuffleOf, TUPLE_BYTES_MIN};
 use crate::spec::parse_list;
 

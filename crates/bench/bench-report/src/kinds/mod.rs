@@ -9,6 +9,7 @@ mod collective;
 mod connections;
 pub(crate) mod counted;
 pub(crate) mod incast;
+mod matrix;
 mod quantity;
 mod responses;
 mod round_trips;
@@ -60,6 +61,7 @@ pub(crate) const fn of(benchmark: Benchmark) -> &'static Kind {
         Figures::Incast => &incast::KIND,
         Figures::Shuffle => &shuffle::KIND,
         Figures::Collective => &collective::KIND,
+        Figures::Matrix => &matrix::KIND,
     }
 }
 

@@ -64,15 +64,6 @@ impl Workload for Connections {
         Ok(Self { job: Arc::clone(&task.job), side: task.side, wants })
     }
 
-    fn begin<B: Backend>(
-        &mut self,
-        links: &mut [Link<B>],
-        _point: PointSpec,
-    ) -> Result<(), Failure> {
-        links.iter_mut().for_each(|link| link.begin(Lengths::Leading));
-        Ok(())
-    }
-
     fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
         match self.side {
             Side::Client => self.call(part),
