@@ -188,7 +188,7 @@ impl<'a, B: Backend> Node<'a, B> {
         let Stream { came, of } = *stream;
         if of.is_some_and(|of| came > of) {
             return Err(Failure::Data(format!(
-                "{came} messages of a stream of {} came from node {}: the fabric repeats messages",
+                "{came} messages of a stream of {} came from node {}: the fabric repeats some",
                 of.unwrap_or_default(),
                 self.node(endpoint)
             )));
