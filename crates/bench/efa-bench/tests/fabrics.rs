@@ -5,7 +5,8 @@ mod common;
 use std::process::{Command, Output};
 
 use common::{
-    PROGRAM, assert_fails, efa_bench, on_soft_efa, on_soft_efa_with, points, points_of, softefa,
+    PROGRAM, assert_fails, counted_on_soft_efa, efa_bench, on_soft_efa, on_soft_efa_with, points,
+    points_of, softefa,
 };
 
 #[test]
@@ -462,7 +463,8 @@ fn histograms_are_in_the_result_unless_nobody_wants_them() {
 #[test]
 fn what_adapters_count_stands_beside_goodput() {
     let measure = ["bandwidth", "-n", "2000", "-s", "4096", "-d", "16"];
-    let (output, _) = on_soft_efa(&[&measure[..], &["--fabric", "verbs:srd"]].concat());
+    let arguments = [&measure[..], &["--fabric", "verbs:srd"]].concat();
+    let (output, _) = counted_on_soft_efa(&[], &arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let counted = &points(&output)[0]["counted"];
     let sent = counted["messages"].as_u64().expect("a number");

@@ -124,9 +124,15 @@ pub(crate) fn on_soft_efa(arguments: &[&str]) -> (Output, u64) {
     on_soft_efa_with(&[], arguments)
 }
 
-/// The same with options of `softefa run`. Both ends of a pair poll, and fill two processors: two
-/// pairs at once would take ten times as long.
+/// The same with options of `softefa run`. What the device counts is shown up to 100 ms late, and
+/// each point would wait for it.
 pub(crate) fn on_soft_efa_with(options: &[&str], arguments: &[&str]) -> (Output, u64) {
+    counted_on_soft_efa(options, &[arguments, &["--no-counters"]].concat())
+}
+
+/// The same with what the device counts in the points. Both ends of a pair poll, and fill two
+/// processors: two pairs at once would take ten times as long.
+pub(crate) fn counted_on_soft_efa(options: &[&str], arguments: &[&str]) -> (Output, u64) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().expect("tempdir");

@@ -200,8 +200,8 @@ impl<'a, B: Backend> Node<'a, B> {
         Ok(None)
     }
 
-    /// Answers what comes until there is more to do. After `at_most` of silence it fails; `None`: it
-    /// waits for as long as the client goes on.
+    /// Answers what comes until there is more to do. After `at_most` of silence it fails; `None`:
+    /// it waits for as long as the client goes on.
     pub(super) fn serve(&mut self, at_most: Option<Duration>) -> Result<Event, Failure> {
         let mut silence = Silence::new(Instant::now(), STEP_MAX);
         loop {
