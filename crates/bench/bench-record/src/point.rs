@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Atomics, Bandwidth, BothWays, Collective, Connections, Disorder, Distribution, Incast, Latency,
-    Matrix, NodePair, OpenLoop, PackedTimes, Shuffle, Timeline, Work,
+    Matrix, OpenLoop, PackedTimes, Shuffle, Timeline, Work,
 };
 use crate::cores::{self, Cores};
 use crate::counted::Counted;
@@ -99,7 +99,8 @@ pub struct Point {
     /// The figures of an operation of all ranks; then `operation_time` is that of its slowest rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<Collective>,
-    /// The figures of each two nodes.
+    /// The figures of each two nodes; then `latency` is that of the slowest pair, and `bandwidth`
+    /// that of the narrowest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix: Option<Matrix>,
     /// The figures of flows that meet at one node.
@@ -169,9 +170,8 @@ impl Point {
         let median = || self.operation_time.map(|times| times.p50_us);
         let whole = || self.collective.and_then(|own| median().or(Some(own.mean_us)));
         let goodput = || self.bandwidth.map(|b| b.gbit_per_s);
-        let pairs = || self.matrix.as_ref()?.median(NodePair::p50_us);
         let calls = || self.work.as_ref().map(|w| w.mcalls_per_s);
-        let found = latency.or_else(whole).or_else(pairs).or_else(goodput).or_else(calls);
+        let found = latency.or_else(whole).or_else(goodput).or_else(calls);
         found.or_else(median).or(self.operation_mean_us)
     }
 

@@ -30,6 +30,13 @@ fn check(point: &Value, nodes: u64, count: u64) {
         assert!(us("p50_us") <= us("p99_us") && us("p99_us") <= us("max_us"), "{pair}");
         assert!(pair["bandwidth"]["gbit_per_s"].as_f64() > Some(0.0), "{pair}");
     }
+    // The whole is as fast as its slowest pair.
+    let all = |of: fn(&Value) -> f64| pairs.iter().map(of);
+    let slowest = all(|pair| pair["latency"]["distribution"]["p50_us"].as_f64().expect("a time"));
+    let narrowest = all(|pair| pair["bandwidth"]["gbit_per_s"].as_f64().expect("a rate"));
+    assert_eq!(point["latency"]["distribution"]["p50_us"], slowest.fold(0.0, f64::max), "{point}");
+    let least = narrowest.fold(f64::INFINITY, f64::min);
+    assert_eq!(point["bandwidth"]["gbit_per_s"], least, "{point}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::{CsvColumn, Kind, Quantity};
 pub(super) const KIND: Kind = Kind {
     table,
     quantities: &[SLOWEST, NARROWEST],
-    aspects: &[MEDIAN_PAIR, SLOWEST_PAIR, NARROWEST_PAIR],
+    aspects: &[SLOWEST_PAIR, MEDIAN_PAIR, NARROWEST_PAIR],
     csv: CSV,
     notes: |run| run.points.iter().filter_map(worst).collect(),
     ..Kind::NOTHING
@@ -22,16 +22,16 @@ const SLOWEST: Quantity = Quantity {
     better: "lower",
     meaning: "Ping-pong of two nodes while all others are quiet, the median of each pair: that of the pair \
         where it is longest.",
-    of: |point| Some(point.matrix.as_ref()?.slowest()?.p50_us()),
-    has_blocks: false,
-    tail: None,
+    of: |point| point.latency.map(|found| found.middle_us()),
+    has_blocks: true,
+    tail: Some(|point| point.latency?.distribution.map(|times| times.p99_us)),
 };
 const NARROWEST: Quantity = Quantity {
     label: "goodput of the narrowest pair",
     unit: "Gbit/s",
     better: "higher",
     meaning: "A stream between two nodes while all others are quiet: that of the pair where it is least.",
-    of: |point| Some(point.matrix.as_ref()?.narrowest()?.gbit_per_s()),
+    of: |point| point.bandwidth.map(|found| found.gbit_per_s),
     has_blocks: false,
     tail: None,
 };
@@ -40,14 +40,12 @@ const MEDIAN_PAIR: Aspect = Aspect {
     of: |point| point.matrix.as_ref()?.median(NodePair::p50_us),
     ..MEDIAN
 };
-const SLOWEST_PAIR: Aspect = Aspect { at: "for the slowest pair", of: SLOWEST.of, ..MEDIAN };
-const NARROWEST_PAIR: Aspect = Aspect { at: "for the narrowest pair", of: NARROWEST.of, ..GOODPUT };
+const SLOWEST_PAIR: Aspect = Aspect { at: "for the slowest pair", ..MEDIAN };
+const NARROWEST_PAIR: Aspect = Aspect { at: "for the narrowest pair", ..GOODPUT };
 const CSV: &[CsvColumn] = &[
     ("nodes", |r, p| p.matrix.as_ref().map(|_| r.method.nodes.to_string())),
     ("pair_p50_us", |_, p| Some((MEDIAN_PAIR.of)(p)?.to_string())),
-    ("slowest_pair_p50_us", |_, p| Some((SLOWEST.of)(p)?.to_string())),
     ("pair_gbit_per_s", |_, p| Some(p.matrix.as_ref()?.median(NodePair::gbit_per_s)?.to_string())),
-    ("narrowest_pair_gbit_per_s", |_, p| Some((NARROWEST.of)(p)?.to_string())),
 ];
 
 /// The sign of the slowest pair, and of the narrowest.

@@ -72,8 +72,14 @@ impl Workload for Matrix {
         let pairs = pairs.ok_or_else(|| Failure::Check("no pair was measured".to_owned()))?;
         session.counts(vec![0])?;
         let nodes = session.node_names();
-        let matrix = Some(record::Matrix { nodes, pairs });
-        Ok(Point { matrix, ..session.new_point(point) })
+        let matrix = record::Matrix { nodes, pairs };
+        Ok(Point {
+            // A cluster is as fast as these.
+            latency: matrix.slowest().map(|pair| pair.latency),
+            bandwidth: matrix.narrowest().map(|pair| pair.bandwidth),
+            matrix: Some(matrix),
+            ..session.new_point(point)
+        })
     }
 }
 
