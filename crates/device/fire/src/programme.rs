@@ -50,6 +50,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<bool> {
         }
         all.extend(records);
     }
+    interrupt::check()?;
     let failed: u64 = all.iter().map(|record| record.failed).sum();
     if !args.json {
         print_line!("{}", table(&all).text().trim_end());
