@@ -127,8 +127,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Record>> {
 /// The file cannot be read or written.
 pub(crate) fn merge(path: &Path, new: &[Record]) -> Result<()> {
     let merged = merged(read(path)?, new);
-    let lines: Vec<String> = merged.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
-    report::write_atomic(path, (lines.join("\n") + "\n").as_bytes())?;
+    let line = |record: &Record| serde_json::to_string(record).map(|line| line + "\n");
+    let lines: String = merged.iter().map(line).collect::<Result<_, _>>()?;
+    report::write_atomic(path, lines.as_bytes())?;
     Ok(())
 }
 
@@ -162,6 +163,9 @@ mod tests {
     fn records_survive_their_file() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("record.jsonl");
+        // An experiment that was interrupted before anything was tried has none.
+        merge(&path, &[]).expect("written");
+        assert!(read(&path).expect("read").is_empty());
         let mut record = Record::new("a", "tries");
         record.tried(None);
         record.tried(Some("no".to_owned()));
