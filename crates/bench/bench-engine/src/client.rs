@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bench_record::failure::Failure;
 use bench_record::spec::{JobSpec, Limit, Order, PointSpec};
-use bench_record::{NodePair, Point, Ramp, Run};
+use bench_record::{Point, Ramp, Run};
 use report::Progress;
 
 use crate::affinity;
@@ -309,14 +309,14 @@ fn one_line(name: &str, point: &Point) -> String {
         let time = point.operation_time.map(|times| format!(", p50 {:.0} µs", times.p50_us));
         return format!("{name}: {:.0} /s{}", connections.per_s, time.unwrap_or_default());
     }
-    if let Some((matrix, slowest)) =
-        point.matrix.as_ref().and_then(|own| Some((own, own.slowest()?)))
+    if let (Some(matrix), Some(slowest), Some(narrowest)) =
+        (&point.matrix, point.latency, point.bandwidth)
     {
-        let narrow = matrix.narrowest().map_or(0.0, NodePair::gbit_per_s);
-        let p50_us = slowest.p50_us();
         return format!(
-            "{what}: {} pairs, p50 up to {p50_us:.2} µs, {narrow:.2} Gbit/s or more",
-            matrix.pairs.len()
+            "{what}: {} pairs, p50 up to {:.2} µs, {:.2} Gbit/s or more",
+            matrix.pairs.len(),
+            slowest.middle_us(),
+            narrowest.gbit_per_s
         );
     }
     if let (Some(_), Some(found)) = (point.atomics, point.bandwidth) {
