@@ -118,11 +118,12 @@ impl Delay {
 
     /// Compares what was delivered in an epoch with the window (SRD-8.4).
     fn check_rate(&mut self, sample: &AckSample, delay_ns: f64, target_ns: f64) {
+        let Some(rcvd_bytes) = sample.rcvd_bytes else { return };
         let epoch_ns = sample.base_ns + target_ns as u64;
         if sample.now.ns_since(self.epoch.start) < epoch_ns {
             return;
         }
-        let delivered = sample.rcvd_bytes.saturating_sub(self.epoch.rcvd_bytes) as f64;
+        let delivered = rcvd_bytes.saturating_sub(self.epoch.rcvd_bytes) as f64;
         let fresh = self.epoch.start > Instant::ZERO
             && sample.now.ns_since(self.epoch.start) < 2 * epoch_ns;
         let congested =
@@ -132,7 +133,7 @@ impl Delay {
             self.window = delivered.max(self.mtu / 2.0);
             self.last_collapse = sample.now;
         }
-        self.epoch = Epoch { start: sample.now, rcvd_bytes: sample.rcvd_bytes, lossy: false };
+        self.epoch = Epoch { start: sample.now, rcvd_bytes, lossy: false };
     }
 
     /// Caps the window by the receiver's fair share. Where that is no whole packet, it is the rate,
@@ -219,7 +220,7 @@ mod tests {
             delay_ns: Some(delay_ns),
             base_ns: 10_000,
             smoothed_ns: 10_000 + delay_ns,
-            rcvd_bytes: at_ns * 12,
+            rcvd_bytes: Some(at_ns * 12),
             app_limited: false,
             hint: 0,
         }

@@ -6,7 +6,7 @@ mod fixed;
 use crate::{Config, CongestionKind, Instant};
 use core::fmt::Debug;
 
-/// The news that one acknowledgement has for the window.
+/// The news that one acknowledgement or refusal has for the window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckSample {
     pub(crate) now: Instant,
@@ -16,8 +16,8 @@ pub(crate) struct AckSample {
     pub(crate) delay_ns: Option<u64>,
     pub(crate) base_ns: u64,
     pub(crate) smoothed_ns: u64,
-    /// Bytes the receiver has taken since the connection began.
-    pub(crate) rcvd_bytes: u64,
+    /// Bytes the receiver has taken since the connection began, `None` when it refuses one.
+    pub(crate) rcvd_bytes: Option<u64>,
     /// The window was not used, so nothing was learnt about it.
     pub(crate) app_limited: bool,
     /// The receiver's fair-share hint, log-coded bytes per microsecond, 0 for none.

@@ -5,12 +5,12 @@ use super::{SendHalf, cost};
 use crate::congestion::AckSample;
 use crate::context::Context;
 use crate::wire::{AckView, DropRange};
-use crate::{DropReason, MsgId, Psn, Status};
+use crate::{Config, DropReason, MsgId, Psn, Status};
 
 /// The effect of one acknowledgement block.
 #[derive(Debug, Default)]
 pub(super) struct Settled {
-    bytes: u64,
+    pub(super) bytes: u64,
     pub(super) packets: u32,
     /// A repetition turned out to have been needless.
     spurious: bool,
@@ -31,7 +31,7 @@ impl SendHalf {
         cx.stats.rx_acks += 1;
         self.establish();
         self.recovery.heard(cx.now);
-        let app_limited = self.inflight_bytes < self.window_bytes / 2;
+        let app_limited = self.is_app_limited();
         let mut settled = Settled { spurious: self.is_late(ack), ..Settled::default() };
         let delay_ns = self.measure(ack, cx);
         self.apply(ack, ahead, &mut settled, cx);
@@ -46,14 +46,25 @@ impl SendHalf {
             delay_ns,
             base_ns: self.rtt.base_ns(),
             smoothed_ns: self.rtt.smoothed_ns(),
-            rcvd_bytes: ack.rcvd_bytes(),
+            rcvd_bytes: Some(ack.rcvd_bytes()),
             app_limited,
             hint: ack.hint(),
         });
         self.detect_losses(cx);
-        self.window_bytes = self.cc.window_bytes();
-        self.pacer.hurry(self.window_bytes, self.rtt.smoothed_ns(), cx.config);
+        self.adopt_window(cx.config);
         Ok(())
+    }
+
+    /// The window is so little used that its answers teach nothing about it.
+    #[inline]
+    pub(super) fn is_app_limited(&self) -> bool {
+        self.inflight_bytes < self.window_bytes / 2
+    }
+
+    #[inline]
+    pub(super) fn adopt_window(&mut self, config: &Config) {
+        self.window_bytes = self.cc.window_bytes();
+        self.pacer.hurry(self.window_bytes, self.rtt.smoothed_ns(), config);
     }
 
     /// The echo names an earlier transmission than the latest one: that was not lost (SRD-7.4).

@@ -1,8 +1,10 @@
-//! Round-trip times that acknowledgements report.
+//! Round-trip times that acknowledgements and refusals report.
 
 use super::SendHalf;
+use super::ring::State;
+use crate::PathId;
 use crate::context::Context;
-use crate::wire::{AckView, EchoRepr};
+use crate::wire::{AckView, DropRange, EchoRepr};
 
 /// Longer than this is no round-trip time.
 const RTT_MAX_NS: u64 = 10_000_000_000;
@@ -29,12 +31,35 @@ impl SendHalf {
         let sent_at = cx.now.expand_ticks(echo.echo_ts);
         self.recovery.answered(sent_at);
         let rtt_ns = cx.now.ns_since(sent_at).saturating_sub(echo.rx_delay_ns()?).max(1);
+        self.take_rtt(rtt_ns, echo.path, cx)
+    }
+
+    /// Takes the sample of a refusal, which echoes no time: of the latest transmission that it may
+    /// mean. What was sent again is not measured, because either transmission may be meant.
+    pub(super) fn measure_refused(
+        &mut self,
+        range: &DropRange,
+        cx: &mut Context<'_>,
+    ) -> Option<u64> {
+        let mut latest = None;
+        self.for_sent(range, |this, psn| {
+            let Some(slot) = this.ring.sent_slot(psn) else { return };
+            if slot.state == State::InFlight {
+                this.recovery.answered(slot.tx);
+                latest = (slot.transmissions == 1).then_some((slot.tx, slot.path)).or(latest);
+            }
+        });
+        let (sent_at, path) = latest?;
+        self.take_rtt(cx.now.ns_since(sent_at).max(1), path, cx)
+    }
+
+    fn take_rtt(&mut self, rtt_ns: u64, path: PathId, cx: &mut Context<'_>) -> Option<u64> {
         if rtt_ns > RTT_MAX_NS {
             return None;
         }
         self.rtt.sample(cx.now, rtt_ns);
         let base_ns = self.rtt.base_ns();
         let scale_ns = base_ns.max(cx.config.target_floor_ns);
-        Some(self.paths.sample(cx.now, echo.path, rtt_ns, base_ns, scale_ns, cx.rng))
+        Some(self.paths.sample(cx.now, path, rtt_ns, base_ns, scale_ns, cx.rng))
     }
 }

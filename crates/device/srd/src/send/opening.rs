@@ -4,6 +4,7 @@ use super::answer::Settled;
 use super::ring::State;
 use super::{SendHalf, cost};
 use crate::Config;
+use crate::congestion::AckSample;
 use crate::context::Context;
 use crate::wire::DropRange;
 
@@ -73,14 +74,28 @@ impl SendHalf {
             // The connection has begun since, and answers by acknowledgements.
             return false;
         }
+        let app_limited = self.is_app_limited();
+        let delay_ns = self.measure_refused(range, cx);
         let mut settled = Settled::default();
         self.for_sent(range, |this, psn| this.settle(psn, range.status, &mut settled, cx));
         self.ring.pop_done();
         if settled.packets == 0 {
             return false;
         }
-        // Who refuses is not silent (SRD-7.5).
+        // Who refuses is not silent (SRD-7.5), and the network has carried what is refused.
         self.recovery.heard(cx.now);
+        self.cc.on_ack(&AckSample {
+            now: cx.now,
+            acked_bytes: settled.bytes,
+            delay_ns,
+            base_ns: self.rtt.base_ns(),
+            smoothed_ns: self.rtt.smoothed_ns(),
+            rcvd_bytes: None,
+            app_limited,
+            hint: 0,
+        });
+        self.detect_losses(cx);
+        self.adopt_window(cx.config);
         cx.stats.rx_refused += 1;
         true
     }
