@@ -125,6 +125,7 @@ fn access(flags: u32) -> Access {
         remote_read: flags & sys::IBV_ACCESS_REMOTE_READ != 0,
         remote_write: flags & sys::IBV_ACCESS_REMOTE_WRITE != 0,
         remote_atomic: flags & sys::IBV_ACCESS_REMOTE_ATOMIC != 0,
+        remote_flush: flags & sys::IBV_ACCESS_FLUSH_GLOBAL != 0,
     }
 }
 
@@ -134,6 +135,7 @@ fn access_flags(access: Access) -> u32 {
         (access.remote_read, sys::IBV_ACCESS_REMOTE_READ),
         (access.remote_write, sys::IBV_ACCESS_REMOTE_WRITE),
         (access.remote_atomic, sys::IBV_ACCESS_REMOTE_ATOMIC),
+        (access.remote_flush, sys::IBV_ACCESS_FLUSH_GLOBAL),
     ];
     flags.iter().filter(|(has, _)| *has).fold(0, |all, (_, flag)| all | flag)
 }

@@ -11,10 +11,11 @@ use crate::handle::{self, Handle};
 use crate::panic;
 use crate::pd::Pd;
 use crate::sys::{
-    IBV_ACCESS_HUGETLB, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_MW_BIND, IBV_ACCESS_ON_DEMAND,
-    IBV_ACCESS_OPTIONAL_RANGE, IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ,
-    IBV_ACCESS_REMOTE_WRITE, IBV_REREG_MR_CHANGE_ACCESS, IBV_REREG_MR_CHANGE_PD,
-    IBV_REREG_MR_CHANGE_TRANSLATION, IBV_REREG_MR_ERR_CMD, IBV_REREG_MR_ERR_INPUT, ibv_mr, ibv_pd,
+    IBV_ACCESS_FLUSH_GLOBAL, IBV_ACCESS_HUGETLB, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_MW_BIND,
+    IBV_ACCESS_ON_DEMAND, IBV_ACCESS_OPTIONAL_RANGE, IBV_ACCESS_REMOTE_ATOMIC,
+    IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, IBV_REREG_MR_CHANGE_ACCESS,
+    IBV_REREG_MR_CHANGE_PD, IBV_REREG_MR_CHANGE_TRANSLATION, IBV_REREG_MR_ERR_CMD,
+    IBV_REREG_MR_ERR_INPUT, ibv_mr, ibv_pd,
 };
 
 /// What programs find in `handle`.
@@ -63,15 +64,20 @@ fn access(flags: u32, adapter: Adapter) -> Result<(Access, MrOptions), Errno> {
         remote_read: has(IBV_ACCESS_REMOTE_READ),
         remote_write: has(IBV_ACCESS_REMOTE_WRITE),
         remote_atomic: has(IBV_ACCESS_REMOTE_ATOMIC),
+        remote_flush: has(IBV_ACCESS_FLUSH_GLOBAL),
     };
     let options =
         MrOptions { mw_bind: has(IBV_ACCESS_MW_BIND), on_demand: has(IBV_ACCESS_ON_DEMAND) };
     Ok((access, options))
 }
 
-/// What an EFA refuses. A RoCE device refuses zero-based regions, as rxe does.
-const ONLY_ROCE: u32 =
-    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+/// What an EFA refuses. A RoCE device refuses zero-based regions, as rxe does, and memory that
+/// survives a loss of power.
+const ONLY_ROCE: u32 = IBV_ACCESS_REMOTE_ATOMIC
+    | IBV_ACCESS_MW_BIND
+    | IBV_ACCESS_ON_DEMAND
+    | IBV_ACCESS_HUGETLB
+    | IBV_ACCESS_FLUSH_GLOBAL;
 
 /// Registers memory whose remote address is its own.
 ///

@@ -90,6 +90,7 @@ unsafe fn checked_bind(window: &Mw, key: u32, info: &ibv_mw_bind_info) -> Result
             remote_read: has(sys::IBV_ACCESS_REMOTE_READ),
             remote_write: has(sys::IBV_ACCESS_REMOTE_WRITE),
             remote_atomic: has(sys::IBV_ACCESS_REMOTE_ATOMIC),
+            remote_flush: false,
         },
         is_zero_based: has(sys::IBV_ACCESS_ZERO_BASED),
     })

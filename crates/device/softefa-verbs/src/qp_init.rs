@@ -68,6 +68,7 @@ fn send_ops(kind: QpKind, attr: &DeviceAttr) -> u64 {
                 | sys::IBV_QP_EX_WITH_RDMA_READ
                 | sys::IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
                 | sys::IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
+                | sys::IBV_QP_EX_WITH_FLUSH
                 | sys::IBV_QP_EX_WITH_ATOMIC_WRITE
                 | sys::IBV_QP_EX_WITH_LOCAL_INV
                 | sys::IBV_QP_EX_WITH_BIND_MW

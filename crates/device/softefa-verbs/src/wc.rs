@@ -36,6 +36,7 @@ pub(crate) fn opcode(completion: &Completion) -> c_int {
         CompletionOp::Send => sys::IBV_WC_SEND,
         CompletionOp::Write => sys::IBV_WC_RDMA_WRITE,
         CompletionOp::AtomicWrite => sys::IBV_WC_ATOMIC_WRITE,
+        CompletionOp::Flush => sys::IBV_WC_FLUSH,
         CompletionOp::Read => sys::IBV_WC_RDMA_READ,
         CompletionOp::CompareSwap => sys::IBV_WC_COMP_SWAP,
         CompletionOp::FetchAdd => sys::IBV_WC_FETCH_ADD,

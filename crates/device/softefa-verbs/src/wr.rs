@@ -8,7 +8,7 @@ mod batch;
 use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
 
-use softefa::{Remote, SendOp};
+use softefa::{FlushExtent, Remote, SendOp};
 
 use crate::ah::Ah;
 use crate::errno::Errno;
@@ -52,6 +52,7 @@ pub(crate) fn table() -> ibv_qp_ex {
     qp.wr_complete = Some(wr_complete);
     qp.wr_abort = Some(wr_abort);
     qp.wr_atomic_write = Some(wr_atomic_write);
+    qp.wr_flush = Some(wr_flush);
     qp
 }
 
@@ -159,6 +160,7 @@ fn flag_of(op: SendOp) -> u64 {
         SendOp::Write(_) => sys::IBV_QP_EX_WITH_RDMA_WRITE,
         SendOp::WriteImm(..) => sys::IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
         SendOp::AtomicWrite(_) => sys::IBV_QP_EX_WITH_ATOMIC_WRITE,
+        SendOp::Flush(..) => sys::IBV_QP_EX_WITH_FLUSH,
         SendOp::SendInvalidate(_) => sys::IBV_QP_EX_WITH_SEND_WITH_INV,
         SendOp::CompareSwap { .. } => sys::IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
         SendOp::FetchAdd { .. } => sys::IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
@@ -323,6 +325,31 @@ unsafe extern "C" fn wr_atomic_write(
     unsafe {
         begin(qp, SendOp::AtomicWrite(Remote { addr, rkey }));
         with_batch(qp, |batch, _| batch.amend(set));
+    }
+}
+
+/// Unknown kinds and levels fail the session, which the kernel would let pass.
+unsafe extern "C" fn wr_flush(
+    qp: *mut ibv_qp_ex,
+    rkey: u32,
+    addr: u64,
+    len: usize,
+    kind: u8,
+    level: u8,
+) {
+    let extent = |len: u32| FlushExtent {
+        len,
+        is_global: kind & sys::IBV_FLUSH_GLOBAL != 0,
+        is_persistent: kind & sys::IBV_FLUSH_PERSISTENT != 0,
+        is_whole_region: level == sys::IBV_FLUSH_MR,
+    };
+    let kinds = sys::IBV_FLUSH_GLOBAL | sys::IBV_FLUSH_PERSISTENT;
+    let is_known = kind & !kinds == 0 && level <= sys::IBV_FLUSH_MR;
+    match u32::try_from(len).ok().filter(|_| is_known) {
+        // SAFETY: the program opened the session with `ibv_wr_start`.
+        Some(len) => unsafe { begin(qp, SendOp::Flush(Remote { addr, rkey }, extent(len))) },
+        // SAFETY: as above.
+        None => unsafe { with_batch(qp, |batch, _| batch.fail(Errno::EINVAL)) },
     }
 }
 

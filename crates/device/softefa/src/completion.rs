@@ -18,6 +18,8 @@ pub enum CompletionOp {
     Write,
     /// 8 bytes were written in one step.
     AtomicWrite,
+    /// What a FLUSH asked for is so.
+    Flush,
     /// An RDMA READ of a RoCE device finished (work request of the send queue).
     Read,
     /// A compare-and-swap finished (work request of the send queue).

@@ -101,7 +101,7 @@ pub use qp::{
     PostError, Qp, QpInit, Xrcd,
 };
 pub use qp_state::{Path, QpKind, QpQuery, QpState};
-pub use request::{Remote, SendData, SendOp, SendWr, Target};
+pub use request::{FlushExtent, Remote, SendData, SendOp, SendWr, Target};
 pub use say::say;
 pub use srq::{ModifySrq, PostSrqError, Srq, SrqAttr, SrqError};
 pub use status::Status;

@@ -43,6 +43,8 @@ pub struct Access {
     pub remote_write: bool,
     /// A peer may do atomics; RoCE devices only.
     pub remote_atomic: bool,
+    /// A peer may ask that what it wrote is visible to everyone (FLUSH); RoCE devices only.
+    pub remote_flush: bool,
 }
 
 /// Options that a program has for a region of a RoCE device.
@@ -229,6 +231,9 @@ pub(crate) enum Right {
     /// Atomics.
     #[allow(dead_code, reason = "the queue pairs of RoCE devices ask for it")]
     Atomic,
+    /// FLUSH.
+    #[allow(dead_code, reason = "the queue pairs of RoCE devices ask for it")]
+    Flush,
 }
 
 impl Right {
@@ -237,6 +242,7 @@ impl Right {
             Self::Read => access.remote_read,
             Self::Write => access.remote_write,
             Self::Atomic => access.remote_atomic,
+            Self::Flush => access.remote_flush,
         }
     }
 }
@@ -307,8 +313,13 @@ mod tests {
         MrTable::new(DeviceId::next(), 4, 1 << 30)
     }
 
-    const RW: Access =
-        Access { local_write: true, remote_read: false, remote_write: false, remote_atomic: false };
+    const RW: Access = Access {
+        local_write: true,
+        remote_read: false,
+        remote_write: false,
+        remote_atomic: false,
+        remote_flush: false,
+    };
 
     #[test]
     fn an_entry_must_lie_inside_its_region() {

@@ -12,6 +12,19 @@ pub struct Remote {
     pub rkey: u32,
 }
 
+/// What a FLUSH asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlushExtent {
+    /// Bytes from the place on, unless it is the whole region.
+    pub len: u32,
+    /// What was written is to be visible to everyone there.
+    pub is_global: bool,
+    /// What was written is to survive a loss of power. No region of ours grants that.
+    pub is_persistent: bool,
+    /// The whole region that has the key, wherever the place is.
+    pub is_whole_region: bool,
+}
+
 /// Operation of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendOp {
@@ -31,6 +44,9 @@ pub enum SendOp {
     /// Stores the 8 bytes of the local entries in remote memory, at a multiple of 8, in one step.
     /// RC and XRC only.
     AtomicWrite(Remote),
+    /// Asks that what was written to remote memory is visible to everyone there, or survives a loss
+    /// of power. It has no local bytes. RC and XRC only.
+    Flush(Remote, FlushExtent),
     /// Stores `swap` in 8 bytes of remote memory when they are `compare`; the local entry gets what
     /// was there. RC only.
     CompareSwap {
@@ -65,6 +81,7 @@ impl SendOp {
     #[must_use]
     pub const fn is_rdma(self) -> bool {
         matches!(self, Self::Read(_) | Self::Write(_) | Self::WriteImm(..) | Self::AtomicWrite(_))
+            || matches!(self, Self::Flush(..))
             || self.is_atomic()
     }
 

@@ -11,8 +11,13 @@ use softefa::{
     Sge, Status,
 };
 
-const EVERYTHING: Access =
-    Access { local_write: true, remote_read: true, remote_write: true, remote_atomic: false };
+const EVERYTHING: Access = Access {
+    local_write: true,
+    remote_read: true,
+    remote_write: true,
+    remote_atomic: false,
+    remote_flush: false,
+};
 const GUARD: u8 = 0x5a;
 const LEN: u32 = 20_000;
 

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use common::roce::{EVERYTHING, Link, WIRES, add, config, strict, swap, to, up, wide};
 use common::traffic::{Dice, explore};
 use softefa::{
-    Access, Completion, Config, Cq, Device, Mr, Pd, Qp, QpInit, QpKind, QpState, Remote, SendData,
-    SendOp, SendWr, Sge, Status,
+    Access, Completion, Config, Cq, Device, FlushExtent, Mr, Pd, Qp, QpInit, QpKind, QpState,
+    Remote, SendData, SendOp, SendWr, Sge, Status,
 };
 
 /// Memory of a device: regions with a guard before and behind each.
@@ -201,6 +201,15 @@ impl World {
         Sge { addr: addr + at, len, lkey }
     }
 
+    fn extent(&mut self) -> FlushExtent {
+        FlushExtent {
+            len: self.dice.pick(&[0, 8, 100, 8192, 8193, u32::MAX]),
+            is_global: self.dice.below(2) == 0,
+            is_persistent: self.dice.below(20) == 0,
+            is_whole_region: self.dice.below(4) == 0,
+        }
+    }
+
     fn remote(&mut self, host: usize) -> Remote {
         let Sge { addr, lkey, .. } = self.sge(host);
         let low = if self.dice.below(20) > 0 { 7 } else { 0 };
@@ -215,7 +224,7 @@ impl World {
         let (host, far) = (self.qps[index].host, self.dice.below(2) as usize);
         let there = self.peer_of(index).unwrap_or(far);
         let (at, imm) = (self.remote(there), self.dice.roll() as u32);
-        let op = match self.dice.below(13) {
+        let op = match self.dice.below(14) {
             0..4 => SendOp::Send,
             4 => SendOp::SendImm(imm),
             5 | 6 => SendOp::Write(at),
@@ -223,7 +232,8 @@ impl World {
             8 | 9 => SendOp::Read(at),
             10 => add(at, 1),
             11 => swap(at, 0, 1),
-            _ => SendOp::AtomicWrite(at),
+            12 => SendOp::AtomicWrite(at),
+            _ => SendOp::Flush(at, self.extent()),
         };
         let mut sges: Vec<Sge> = (0..self.dice.below(4)).map(|_| self.sge(host)).collect();
         if op.is_atomic() {

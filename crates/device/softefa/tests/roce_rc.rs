@@ -12,7 +12,8 @@ use common::roce::{
 };
 use softefa::counters::Counter;
 use softefa::{
-    Completion, CompletionOp, Qp, QpKind, SendData, SendOp, SendWr, Sge, Status, WireChoice,
+    Completion, CompletionOp, FlushExtent, Qp, QpKind, Remote, SendData, SendOp, SendWr, Sge,
+    Status, WireChoice,
 };
 
 const RC: QpKind = QpKind::Rc;
@@ -120,7 +121,7 @@ fn every_length_arrives_in_packets_of_4096_bytes() {
 fn empty_messages_need_no_key() {
     for wire in WIRES {
         let (a, b) = pair_of(&config(wire, ""), RC, 4096, &Link::default());
-        let nowhere = softefa::Remote { addr: 1, rkey: 1 };
+        let nowhere = Remote { addr: 1, rkey: 1 };
         let empty = Sge { addr: 0, len: 0, lkey: 9 };
         for sges in [&[][..], &[empty], &[empty, empty]] {
             one(&a, &b, SendOp::Write(nowhere), sges);
@@ -244,6 +245,55 @@ fn a_word_is_written_in_one_step() {
         assert_eq!(b.bytes(8, 8), 7u64.to_ne_bytes());
         assert!(b.bytes(0, 8).iter().chain(b.bytes(16, 100)).all(|byte| *byte == 0));
     }
+}
+
+/// What asks that all of `remote`, or of its region, is visible.
+fn flush(remote: Remote, len: u32, is_whole_region: bool) -> SendOp {
+    let extent = FlushExtent { len, is_global: true, is_persistent: false, is_whole_region };
+    SendOp::Flush(remote, extent)
+}
+
+#[test]
+fn what_was_written_is_visible_behind_a_flush() {
+    for wire in WIRES {
+        for faults in ["", "loss=20%,seed=3"] {
+            let (mut a, b) = pair_of(&config(wire, faults), RC, 8192, &Link::default());
+            a.fill(0, &[7; 4096]);
+            for round in 0..20 {
+                let (at, id) = (remote(&b, 4096), 2 * round);
+                post(&a, id, SendOp::Write(at), &[a.sge(0, 4096)]);
+                post(&a, id + 1, flush(at, 4096, round % 2 == 0), &[]);
+                let found = gather(&[&a], 2).remove(0);
+                assert_eq!(ends(&found, true), [(id, Status::Ok), (id + 1, Status::Ok)]);
+                assert_eq!((found[1].op, found[1].byte_len), (CompletionOp::Flush, 0));
+                assert!(b.bytes(4096, 4096).iter().all(|byte| *byte == 7));
+            }
+        }
+    }
+}
+
+/// Beside the region, one too much; nothing at all, and the region wherever the place is.
+#[test]
+fn a_flush_is_of_a_range_or_of_the_region() {
+    let outcome = |at: u64, len: u32, is_whole: bool| {
+        let (a, b) = pair_of(&config(WireChoice::Udp, ""), RC, 4096, &Link::default());
+        let at = Remote { addr: b.mr.addr() + at, rkey: b.mr.rkey() };
+        post(&a, 1, flush(at, len, is_whole), &[]);
+        gather(&[&a], 1)[0][0].status
+    };
+    assert_eq!([outcome(0, 4096, false), outcome(4096, 0, false)], [Status::Ok; 2]);
+    assert_eq!(outcome(1 << 40, 1 << 20, true), Status::Ok);
+    let bad = Status::RemoteBadAddress;
+    assert_eq!([outcome(1, 4096, false), outcome(0, 4097, false)], [bad, bad]);
+}
+
+#[test]
+fn no_memory_survives_a_loss_of_power() {
+    let (a, b) = pair_of(&config(WireChoice::Udp, ""), RC, 4096, &Link::default());
+    let (is_global, is_whole_region) = (true, false);
+    let extent = FlushExtent { len: 8, is_global, is_persistent: true, is_whole_region };
+    post(&a, 1, SendOp::Flush(remote(&b, 0), extent), &[]);
+    assert_eq!(gather(&[&a], 1)[0][0].status, Status::RemoteBadAddress);
 }
 
 /// More atomics than may be unanswered, from two requesters on one word.

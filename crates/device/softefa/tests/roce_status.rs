@@ -9,7 +9,9 @@ use common::remote;
 use common::roce::{
     EVERYTHING, Link, WIRES, add, assert_quiet, config, ends, gather, pair_of, post, swap, wr,
 };
-use softefa::{Access, ModifyQp, QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status};
+use softefa::{
+    Access, FlushExtent, ModifyQp, QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status,
+};
 
 use Status::{
     Flushed, LocalBadLength, LocalInvalidLkey, LocalQpInternalError, Ok, RemoteBadAddress,
@@ -223,6 +225,27 @@ fn a_right_that_the_queue_pair_does_not_give_is_an_invalid_request() {
         let link = Link { access, ..Link::default() };
         let wrong = |a: &Side, b: &Side| remote_ops(a, remote(b, 0)).swap_remove(index);
         refused_by(&link, wrong, RemoteInvalidRequest, Flushed);
+    }
+}
+
+#[test]
+fn a_flush_needs_a_right_of_its_own() {
+    let without = Access { remote_flush: false, ..EVERYTHING };
+    let extent =
+        FlushExtent { len: 8, is_global: true, is_persistent: false, is_whole_region: false };
+    for is_whole_region in [false, true] {
+        let extent = FlushExtent { is_whole_region, ..extent };
+        for pair in pairs(&Link::default()) {
+            let region = pair.1.pd.reg_mr(pair.1.mr.addr(), pair.1.mr.len(), without).unwrap();
+            let at = Remote { rkey: region.rkey(), ..remote(&pair.1, 0) };
+            let into = pair.1.sge(800_000, LEN);
+            let ends_with = [RemoteBadAddress, Flushed];
+            goes_wrong(&pair, (SendOp::Flush(at, extent), &[]), into, ends_with, Fails::Both);
+        }
+        let link = Link { access: without, ..Link::default() };
+        let of_queue_pair =
+            move |_: &Side, b: &Side| (SendOp::Flush(remote(b, 0), extent), Vec::new());
+        refused_by(&link, of_queue_pair, RemoteInvalidRequest, Flushed);
     }
 }
 

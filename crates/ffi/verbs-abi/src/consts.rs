@@ -18,6 +18,7 @@ pub const IBV_DEVICE_XRC: c_uint = 1 << 20;
 pub const IBV_DEVICE_MEM_MGT_EXTENSIONS: c_uint = 1 << 21;
 pub const IBV_DEVICE_MEM_WINDOW_TYPE_2B: c_uint = 1 << 24;
 /// Of `device_cap_flags_ex`, by the kernel's `ib_user_ioctl_verbs.h`.
+pub const IB_UVERBS_DEVICE_FLUSH_GLOBAL: u64 = 1 << 38;
 pub const IB_UVERBS_DEVICE_ATOMIC_WRITE: u64 = 1 << 40;
 pub const IBV_ATOMIC_NONE: c_int = 0;
 pub const IBV_ATOMIC_GLOB: c_int = 2;
@@ -66,6 +67,7 @@ pub const IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP: u64 = 1 << 5;
 pub const IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD: u64 = 1 << 6;
 pub const IBV_QP_EX_WITH_LOCAL_INV: u64 = 1 << 7;
 pub const IBV_QP_EX_WITH_BIND_MW: u64 = 1 << 8;
+pub const IBV_QP_EX_WITH_FLUSH: u64 = 1 << 11;
 pub const IBV_QP_EX_WITH_ATOMIC_WRITE: u64 = 1 << 12;
 pub const IBV_QP_EX_WITH_SEND_WITH_INV: u64 = 1 << 9;
 
@@ -120,6 +122,7 @@ pub const IBV_WC_RDMA_WRITE: c_int = 1;
 pub const IBV_WC_RDMA_READ: c_int = 2;
 pub const IBV_WC_COMP_SWAP: c_int = 3;
 pub const IBV_WC_FETCH_ADD: c_int = 4;
+pub const IBV_WC_FLUSH: c_int = 8;
 pub const IBV_WC_ATOMIC_WRITE: c_int = 9;
 pub const IBV_WC_BIND_MW: c_int = 5;
 pub const IBV_WC_LOCAL_INV: c_int = 6;
@@ -174,6 +177,13 @@ pub const IBV_ACCESS_MW_BIND: u32 = 1 << 4;
 pub const IBV_ACCESS_ZERO_BASED: u32 = 1 << 5;
 pub const IBV_ACCESS_ON_DEMAND: u32 = 1 << 6;
 pub const IBV_ACCESS_HUGETLB: u32 = 1 << 7;
+pub const IBV_ACCESS_FLUSH_GLOBAL: u32 = 1 << 8;
+pub const IBV_ACCESS_FLUSH_PERSISTENT: u32 = 1 << 9;
+
+pub const IBV_FLUSH_GLOBAL: u8 = 1;
+pub const IBV_FLUSH_PERSISTENT: u8 = 1 << 1;
+pub const IBV_FLUSH_RANGE: u8 = 0;
+pub const IBV_FLUSH_MR: u8 = 1;
 
 pub const IBV_REREG_MR_CHANGE_TRANSLATION: c_int = 1;
 pub const IBV_REREG_MR_CHANGE_PD: c_int = 1 << 1;

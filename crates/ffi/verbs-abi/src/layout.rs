@@ -206,6 +206,7 @@ at! {
     ibv_qp_ex, wr_start => 320;
     ibv_qp_ex, wr_complete => 328;
     ibv_qp_ex, wr_atomic_write => 344;
+    ibv_qp_ex, wr_flush => 352;
     efadv_device_attr, inline_buf_size => 20;
     efadv_device_attr, inline_buf_size_ex => 22;
     efadv_device_attr, device_caps => 24;

@@ -97,6 +97,7 @@ _Static_assert(IBV_DEVICE_RC_RNR_NAK_GEN == (1 << 12), "IBV_DEVICE_RC_RNR_NAK_GE
 _Static_assert(IBV_DEVICE_SRQ_RESIZE == (1 << 13), "IBV_DEVICE_SRQ_RESIZE");
 _Static_assert(IBV_DEVICE_MEM_WINDOW == (1 << 17), "IBV_DEVICE_MEM_WINDOW");
 _Static_assert(IBV_DEVICE_MEM_MGT_EXTENSIONS == (1 << 21), "IBV_DEVICE_MEM_MGT_EXTENSIONS");
+/* The headers of rdma-core 44 know no FLUSH. */
 _Static_assert(IBV_WR_ATOMIC_WRITE == 15, "IBV_WR_ATOMIC_WRITE");
 _Static_assert(IBV_WC_ATOMIC_WRITE == 9, "IBV_WC_ATOMIC_WRITE");
 _Static_assert(IBV_QP_EX_WITH_ATOMIC_WRITE == (1 << 12), "IBV_QP_EX_WITH_ATOMIC_WRITE");

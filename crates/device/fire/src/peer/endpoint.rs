@@ -60,7 +60,7 @@ impl Endpoint {
             local_write: true,
             remote_read: true,
             remote_write: true,
-            remote_atomic: false,
+            ..Access::default()
         };
         let mr = pd.reg_mr(words.as_ptr() as usize as u64, total as u64 * 8, access)?;
         let qp = Qp::create(&pd, init(&cq))?;

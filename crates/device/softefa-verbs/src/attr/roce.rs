@@ -19,8 +19,10 @@ const DEVICE_CAP_FLAGS: u32 = sys::IBV_DEVICE_BAD_PKEY_CNTR
     | sys::IBV_DEVICE_MEM_MGT_EXTENSIONS
     | sys::IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
-/// What works, of the extended flags: 8 bytes are written in one step.
-pub(super) const CAP_FLAGS_EX: u64 = sys::IB_UVERBS_DEVICE_ATOMIC_WRITE;
+/// What works, of the extended flags: 8 bytes are written in one step, and what was written can be
+/// made visible.
+pub(super) const CAP_FLAGS_EX: u64 =
+    sys::IB_UVERBS_DEVICE_ATOMIC_WRITE | sys::IB_UVERBS_DEVICE_FLUSH_GLOBAL;
 
 /// Nothing is pinned, so that all memory is used on demand, also that of a region that is all of
 /// the address space.

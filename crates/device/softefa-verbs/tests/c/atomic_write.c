@@ -1,9 +1,26 @@
-/* Eight bytes of the peer's memory written in one step, by both ways of posting, and what is refused. */
+/*
+ * Eight bytes of the peer's memory written in one step, by both ways of posting, and made visible; and what is refused.
+ */
 #include "check.h"
 
 #define WORD_AT 4096
 #define FIRST 0x0123456789abcdefull
 #define SECOND 0xfedcba9876543210ull
+
+/* What rdma-core 47 added. */
+#define FLUSH_GLOBAL 1
+#define FLUSH_PERSISTENT 2
+#define FLUSH_RANGE 0
+#define FLUSH_MR 1
+#define QP_EX_WITH_FLUSH (1 << 11)
+#define ACCESS_FLUSH_GLOBAL (1 << 8)
+#define ACCESS_FLUSH_PERSISTENT (1 << 9)
+#define WC_FLUSH 8
+
+struct newer_qp_ex {
+	struct ibv_qp_ex qp;
+	void (*wr_flush)(struct ibv_qp_ex *, uint32_t, uint64_t, size_t, uint8_t, uint8_t);
+};
 
 struct end {
 	struct ibv_cq *cq;
@@ -21,7 +38,7 @@ static struct end end_create(struct node *node)
 		.qp_type = IBV_QPT_RC,
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.pd = node->pd,
-		.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE,
+		.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH,
 	};
 	end.qp = ibv_create_qp_ex(node->context, &init);
 	CHECK(end.qp);
@@ -31,7 +48,7 @@ static struct end end_create(struct node *node)
 static void connect_end(struct node *node, struct end *end, struct end *peer)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | ACCESS_FLUSH_GLOBAL};
 	CHECK_EQ(ibv_modify_qp(end->qp, &attr,
 			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
 	attr = (struct ibv_qp_attr){
@@ -91,6 +108,34 @@ static void check_written(struct node *node, struct ibv_wc wc, uint64_t expected
 	CHECK_EQ(node->buffer[WORD_AT + 8], 0);
 }
 
+static int flush(struct node *node, struct end *ends, size_t len, uint8_t kind, uint8_t level)
+{
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(ends[0].qp);
+	ibv_wr_start(qp);
+	qp->wr_id = 5;
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	((struct newer_qp_ex *)qp)->wr_flush(qp, node->mr->rkey, (uintptr_t)node->buffer, len, kind, level);
+	return ibv_wr_complete(qp);
+}
+
+/* A range, the region, kinds and levels that there are not, and what no memory here can be. */
+static void check_flushes(struct node *node, struct end *ends)
+{
+	CHECK_EQ(flush(node, ends, BUFFER_BYTES, FLUSH_GLOBAL, FLUSH_RANGE), 0);
+	struct ibv_wc wc = outcome(&ends[0], &ends[1]);
+	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	CHECK_EQ(wc.opcode, WC_FLUSH);
+	CHECK_EQ(flush(node, ends, 0, FLUSH_GLOBAL, FLUSH_MR), 0);
+	CHECK_EQ(outcome(&ends[0], &ends[1]).status, IBV_WC_SUCCESS);
+	CHECK_EQ(flush(node, ends, 8, 4, FLUSH_RANGE), EINVAL);
+	CHECK_EQ(flush(node, ends, 8, FLUSH_GLOBAL, 2), EINVAL);
+	CHECK_EQ(flush(node, ends, 1ull << 32, FLUSH_GLOBAL, FLUSH_RANGE), EINVAL);
+	CHECK(!ibv_reg_mr(node->pd, node->buffer, 64, IBV_ACCESS_LOCAL_WRITE | ACCESS_FLUSH_PERSISTENT));
+	CHECK_EQ(errno, EOPNOTSUPP);
+	CHECK_EQ(flush(node, ends, 8, FLUSH_PERSISTENT, FLUSH_RANGE), 0);
+	CHECK_EQ(outcome(&ends[0], &ends[1]).status, IBV_WC_REM_ACCESS_ERR);
+}
+
 static void connected(struct node *node, struct end *ends)
 {
 	for (int i = 0; i < 2; i++)
@@ -111,7 +156,8 @@ int main(void)
 {
 	struct node node = node_open();
 	CHECK_EQ(ibv_dereg_mr(node.mr), 0);
-	node.mr = ibv_reg_mr(node.pd, node.buffer, BUFFER_BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	node.mr = ibv_reg_mr(node.pd, node.buffer, BUFFER_BYTES, 
+			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | ACCESS_FLUSH_GLOBAL);
 	CHECK(node.mr);
 	struct end ends[2];
 	connected(&node, ends);
@@ -134,6 +180,10 @@ int main(void)
 	value = SECOND;
 	CHECK_EQ(ibv_wr_complete(qp), 0);
 	check_written(&node, outcome(&ends[0], &ends[1]), FIRST);
+
+	check_flushes(&node, ends);
+	gone(ends);
+	connected(&node, ends);
 
 	/* A length that is none, and a place that no step can write. */
 	CHECK_EQ(post(&node, ends, 7, WORD_AT, 0).status, IBV_WC_LOC_LEN_ERR);

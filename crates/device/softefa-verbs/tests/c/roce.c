@@ -57,7 +57,7 @@ static void check_device(struct ibv_context *context)
 	memset(&ex, 0xff, sizeof(ex));
 	CHECK_EQ(ibv_query_device_ex(context, NULL, &ex), 0);
 	CHECK_EQ(memcmp(&ex.orig_attr, &attr, sizeof(attr)), 0);
-	CHECK_EQ(ex.device_cap_flags_ex, works | 1ull << 40); /* IB_UVERBS_DEVICE_ATOMIC_WRITE */
+	CHECK_EQ(ex.device_cap_flags_ex, works | 1ull << 40 | 1ull << 38); /* ATOMIC_WRITE, FLUSH_GLOBAL */
 	CHECK_EQ(ex.phys_port_cnt_ex, 1);
 	CHECK_EQ(ex.tso_caps.max_tso, 0);
 	CHECK_EQ(ex.max_dm_size, 0);

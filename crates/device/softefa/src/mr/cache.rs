@@ -54,6 +54,11 @@ impl MrCache {
         }
     }
 
+    /// Whether a peer has the right to all of the region that has the key.
+    pub(crate) fn grants_whole(&mut self, key: u32, right: Right) -> bool {
+        self.find(key).is_some_and(|region| region.is_live() && right.is_in(region.access))
+    }
+
     fn find(&mut self, key: u32) -> Option<&Arc<Region>> {
         if self.last.as_ref().is_none_or(|region| region.key != key || !region.is_live()) {
             self.last = self.table.find(key).filter(|region| region.pd == self.pd);

@@ -8,8 +8,13 @@ use crate::ids::DeviceId;
 
 const ADDR: u64 = 0x10_0000;
 const LEN: u64 = 0x1000;
-const REMOTE: Access =
-    Access { local_write: false, remote_read: true, remote_write: true, remote_atomic: true };
+const REMOTE: Access = Access {
+    local_write: false,
+    remote_read: true,
+    remote_write: true,
+    remote_atomic: true,
+    remote_flush: false,
+};
 
 struct World {
     table: Arc<MrTable>,

@@ -52,6 +52,7 @@ impl Shell {
             | SendOp::SendInvalidate(_)
             | SendOp::CompareSwap { .. }
             | SendOp::FetchAdd { .. }
+            | SendOp::Flush(..)
             | SendOp::LocalInvalidate(_)
             | SendOp::BindWindow(_) => {}
             SendOp::Read(_) => self.device.counters.add(Counter::RdmaReadWrErr, 1),

@@ -40,6 +40,7 @@ impl Shell {
             SendOp::Send | SendOp::SendImm(_) => (true, attr.max_msg_bytes),
             SendOp::SendInvalidate(_)
             | SendOp::AtomicWrite(_)
+            | SendOp::Flush(..)
             | SendOp::CompareSwap { .. }
             | SendOp::FetchAdd { .. }
             | SendOp::LocalInvalidate(_)
@@ -253,6 +254,7 @@ impl Shell {
             SendOp::Read(_) if self.device.adapter() == Adapter::Efa => (CompletionOp::Send, 0),
             SendOp::Read(_) => (CompletionOp::Read, brought),
             SendOp::AtomicWrite(_) => (CompletionOp::AtomicWrite, 0),
+            SendOp::Flush(..) => (CompletionOp::Flush, 0),
             SendOp::CompareSwap { .. } => (CompletionOp::CompareSwap, brought),
             SendOp::FetchAdd { .. } => (CompletionOp::FetchAdd, brought),
             SendOp::LocalInvalidate(_) => (CompletionOp::LocalInvalidate, 0),

@@ -15,8 +15,13 @@ use super::{Side, init, poll_until};
 pub const WIRES: [WireChoice; 2] = [WireChoice::Auto, WireChoice::Udp];
 
 /// All that a peer can be allowed.
-pub const EVERYTHING: Access =
-    Access { local_write: true, remote_read: true, remote_write: true, remote_atomic: true };
+pub const EVERYTHING: Access = Access {
+    local_write: true,
+    remote_read: true,
+    remote_write: true,
+    remote_atomic: true,
+    remote_flush: true,
+};
 
 /// Settings of a RoCE device on loopback.
 pub fn config(wire: WireChoice, faults: &str) -> Config {
@@ -183,6 +188,7 @@ pub fn op_of(op: SendOp) -> CompletionOp {
         SendOp::Read(_) => CompletionOp::Read,
         SendOp::Write(_) | SendOp::WriteImm(..) => CompletionOp::Write,
         SendOp::AtomicWrite(_) => CompletionOp::AtomicWrite,
+        SendOp::Flush(..) => CompletionOp::Flush,
         SendOp::CompareSwap { .. } => CompletionOp::CompareSwap,
         SendOp::FetchAdd { .. } => CompletionOp::FetchAdd,
         SendOp::LocalInvalidate(_) => CompletionOp::LocalInvalidate,

@@ -48,7 +48,7 @@ impl Memory {
             local_write: rights & 1 != 0,
             remote_read: rights & 2 != 0,
             remote_write: rights & 4 != 0,
-            remote_atomic: false,
+            ..Access::default()
         };
         let (addr, len) = (self.open(slot).as_ptr() as u64, OPEN_BYTES as u64);
         match pd.reg_mr(addr, len, access) {

@@ -31,9 +31,13 @@ fn mtu(bytes: u32) -> Mtu {
 }
 
 fn access(attrs: &QpQuery) -> Access {
-    let crate::mr::Access { remote_read: read, remote_write: write, remote_atomic: atomic, .. } =
-        attrs.access;
-    Access { write, read, atomic, flush: false }
+    let of = attrs.access;
+    Access {
+        write: of.remote_write,
+        read: of.remote_read,
+        atomic: of.remote_atomic,
+        flush: of.remote_flush,
+    }
 }
 
 fn send_attr(attrs: &QpQuery) -> SendAttr {

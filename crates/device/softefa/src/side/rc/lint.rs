@@ -18,6 +18,7 @@ impl RcSide {
             Kind::WriteFirst | Kind::WriteOnly | Kind::WriteOnlyImm => access.remote_write,
             Kind::ReadRequest => access.remote_read,
             Kind::CompareSwap | Kind::FetchAdd => access.remote_atomic,
+            Kind::Flush => access.remote_flush,
             _ => true,
         };
         if !is_permitted {
@@ -60,6 +61,7 @@ impl RcSide {
             Right::Read => "read",
             Right::Write => "write",
             Right::Atomic => "change",
+            Right::Flush => "flush",
         };
         let rc::Remote { va: addr, rkey } = range.remote;
         lint(|| Pitfall::Access { qpn: self.shell.qpn, what, addr, len: range.len, rkey });

@@ -1,12 +1,13 @@
 //! Work requests from the program to the engine.
 
+use rc::wire::Feth;
 use rc::{Operation, PostError, SendRequest, WrId};
 use srd::Instant;
 
 use super::RcSide;
 use crate::counters::Counter;
 use crate::qp_state::QpState;
-use crate::request::{Remote, SendOp, SendWr};
+use crate::request::{FlushExtent, Remote, SendOp, SendWr};
 use crate::shell::Side;
 use crate::status::Status;
 
@@ -23,6 +24,9 @@ fn operation(op: SendOp) -> Operation {
         SendOp::Write(to) => Operation::Write(remote(to)),
         SendOp::WriteImm(to, imm) => Operation::WriteImm(remote(to), imm),
         SendOp::AtomicWrite(to) => Operation::AtomicWrite(remote(to)),
+        SendOp::Flush(at, FlushExtent { is_global, is_persistent, is_whole_region, .. }) => {
+            Operation::Flush(remote(at), Feth { is_global, is_persistent, is_whole_region })
+        }
         SendOp::CompareSwap { remote: at, compare, swap } => {
             Operation::CompareSwap { remote: remote(at), compare, swap }
         }
@@ -69,6 +73,9 @@ impl RcSide {
         // What verbs calls the length of an operation that has none.
         let len = if slot.op.is_local() { 0 } else { slot.len };
         let mut request = SendRequest::new(id, operation(slot.op), len);
+        if let SendOp::Flush(_, extent) = slot.op {
+            request.len = extent.len;
+        }
         (request.is_fenced, request.is_solicited) = (slot.is_fenced, slot.is_solicited);
         request.srq = slot.remote_srq;
         self.has_long |= len > self.shell.attrs.path_mtu_bytes;

@@ -1,5 +1,6 @@
 //! What a packet asks for: receives to be filled, memory to be written or shown.
 
+use rc::wire::Feth;
 use rc::{
     Arrival, Atomic, Range, ReadData, Reject, SendData, Verify, WrId, WriteData, WriteReceive,
 };
@@ -46,10 +47,7 @@ impl RcSide {
                 memory::update(memory, |_| word).map_err(|Gone| Reject::Access)?;
                 self.is_written = true;
             }
-            // What was written is visible at once, and memory is as persistent as it is.
-            Arrival::Flush(range, _) => {
-                self.check(range, Right::Write)?;
-            }
+            Arrival::Flush(range, extent) => self.check_flush(range, extent)?,
             Arrival::Verify(verify) => self.verify(&verify)?,
             Arrival::ReadData(data) => self.take_read_data(&data, payload)?,
             Arrival::AtomicData { id, original } => {
@@ -196,6 +194,19 @@ impl RcSide {
     pub(super) fn invalidate(&self, key: u32) -> bool {
         let shell = &self.shell;
         shell.device.mrs.invalidate(key, WindowUser { pd: shell.pd, qp: shell.id }).is_ok()
+    }
+
+    /// What was written is visible at once. No memory here survives a loss of power, so none may be
+    /// registered for that.
+    fn check_flush(&mut self, range: Range, extent: Feth) -> Result<(), Reject> {
+        if extent.is_persistent {
+            return Err(Reject::Access);
+        }
+        if !extent.is_whole_region {
+            return self.check(range, Right::Flush).map(drop);
+        }
+        let is_granted = self.shell.remote_mrs.grants_whole(range.remote.rkey, Right::Flush);
+        if is_granted { Ok(()) } else { Err(Reject::Access) }
     }
 
     /// Returns where the bytes of `range` lie, all of which the peer may use. Nothing is needed for

@@ -10,8 +10,13 @@ use crate::{
     QpState, SendData, SendOp, SendWr, Sge, Status,
 };
 
-const ACCESS: Access =
-    Access { local_write: true, remote_read: true, remote_write: true, remote_atomic: true };
+const ACCESS: Access = Access {
+    local_write: true,
+    remote_read: true,
+    remote_write: true,
+    remote_atomic: true,
+    remote_flush: true,
+};
 
 fn queue_pair(pd: &Arc<Pd>) -> (Arc<Qp>, Arc<Cq>) {
     let cq = Cq::create(pd.device(), 64).unwrap();
