@@ -125,6 +125,33 @@ fn an_answer_to_a_late_question_does_not_end_a_read_that_is_copied() {
     assert_eq!(a.bytes(0, LONG as usize), bytes);
 }
 
+/// The same when the copy fails, and the bytes are asked for again over the wire.
+#[test]
+fn an_answer_to_a_late_question_does_not_end_a_read_that_is_asked_for_again() {
+    let (a, mut peer) = (local(), Scripted::new());
+    let ah = a.ah(&a);
+    a.post(1, &ah, peer.qpn(), SendOp::Read(remote(&a, 0)), &[a.sge(0, LONG)]);
+    let (bytes, mut first, mut found) = (vec![9; LONG as usize], None, None);
+    until(&mut peer, |peer| {
+        for (from, op, body) in peer.turn(|_| Ok(())) {
+            let Some(first) = first.replace(body.clone()).filter(|_| op == OP_READ) else {
+                let named = [answer(&body, 0, LONG, 0, &[]), source_at(peer, from, 4096, LONG)];
+                peer.send(from, OP_READ_GRANT, &named.concat());
+                continue;
+            };
+            peer.send(from, OP_READ_FAIL, &answer(&first, 0, LONG, 0, &[]));
+            for (number, part) in bytes.chunks(8000).enumerate() {
+                let data = answer(&body, 0, LONG, 8000 * number as u32, part);
+                peer.send(from, OP_READ_DATA, &data);
+            }
+        }
+        found = a.cq.poll_one();
+        found.is_some()
+    });
+    assert_eq!(found.map(|done| done.status), Some(Status::Ok));
+    assert_eq!(a.bytes(0, LONG as usize), bytes);
+}
+
 /// A READ whose answers name `LONG` bytes at `at`; how it ends, and whether they were copied.
 fn read_named(a: &Side, peer: &mut Scripted, at: usize) -> (Status, bool) {
     let ah = a.ah(a);

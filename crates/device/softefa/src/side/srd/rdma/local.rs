@@ -248,12 +248,14 @@ impl SrdSide {
         self.give(now, index, Part::ReadConfirm(index), OP_READ_CONFIRM, 0, Extras::NONE);
     }
 
-    /// Asks for the bytes of the READ in slot `index` again, over the wire.
+    /// Asks for the bytes of the READ in slot `index` again, over the wire. It is another READ, so
+    /// that no answer to a question about the first one ends it (SRD-10.6).
     fn read_over_the_wire(&mut self, now: Instant, index: u32, why: CopyError) {
-        let imm = self.shell.attrs.qkey;
+        let (imm, serial) = (self.shell.attrs.qkey, self.rdma.next_serial());
         let Some(slot) = self.shell.sq.get_mut(index) else { return };
         let transfer = &mut slot.transfer;
         (transfer.is_local, transfer.answered, transfer.placed) = (false, false, 0);
+        (transfer.probed_at, transfer.serial) = (None, serial);
         if let Some(peer) = slot.peer.filter(|_| why.is_lasting()) {
             self.rdma.local.far.note(now, peer);
         }
