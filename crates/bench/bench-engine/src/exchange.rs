@@ -243,7 +243,12 @@ impl Control {
         let hello = Hello { magic: MAGIC.to_owned(), protocol: PROTOCOL, tool };
         let not_ours = |reason: String| Failure::NotAServer { address: address.to_owned(), reason };
         self.write_frame(&hello, "greeting")?;
-        let frame = self.read_frame("greeting").map_err(|e| not_ours(e.to_string()))?;
+        let frame = self.read_frame("greeting").map_err(|error| match error {
+            Failure::Timeout { seconds, .. } => {
+                Failure::SilentServer { address: address.to_owned(), seconds }
+            }
+            error => not_ours(error.to_string()),
+        })?;
         let theirs: Hello = serde_json::from_slice(&frame)
             .map_err(|_| not_ours("its greeting is something else".to_owned()))?;
         if theirs.magic != MAGIC {

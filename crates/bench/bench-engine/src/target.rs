@@ -36,6 +36,21 @@ impl Target {
         Ok(Self { host: host.to_owned(), port })
     }
 
+    /// Parses several. A server has one client at a time, so none may be named twice.
+    pub fn parse_all(texts: &[String], usual_port: u16) -> Result<Vec<Self>, String> {
+        let mut all = Vec::new();
+        for text in texts {
+            let target = Self::parse(text, usual_port)?;
+            if all.contains(&target) {
+                return Err(format!(
+                    "{target} is named twice: each node needs a server of its own"
+                ));
+            }
+            all.push(target);
+        }
+        Ok(all)
+    }
+
     /// Whether it is on this machine, as far as its address tells.
     pub fn is_here(&self) -> bool {
         self.host == "localhost"

@@ -23,6 +23,11 @@ pub enum Failure {
     #[error("{address} is not an efa-bench server ({reason}): check host and port")]
     NotAServer { address: String, reason: String },
     #[error(
+        "{address} took the connection and said nothing for {seconds} s: it serves another client, \
+         or it is no efa-bench server; look there or raise --timeout"
+    )]
+    SilentServer { address: String, seconds: f64 },
+    #[error(
         "port {} is in use on {}: end the other server or choose a port with --port",
         .0.port(), .0.ip()
     )]
@@ -64,7 +69,8 @@ impl Failure {
         match self {
             Self::Usage(_) => 2,
             Self::Fabric(_) => 3,
-            Self::NoServer { .. } | Self::NotAServer { .. } | Self::NoRank(_) => 4,
+            Self::NoServer { .. } | Self::NotAServer { .. } | Self::SilentServer { .. } => 4,
+            Self::NoRank(_) => 4,
             Self::OtherVersion { .. } => 5,
             Self::PortInUse(_) => 6,
             Self::PeerGone { .. } | Self::Remote(_) => 7,

@@ -104,11 +104,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         }
         Command::Run { benchmark, host, port, measure, .. } => {
             check_run(&measure, benchmark)?;
-            let targets = host.iter().map(|text| {
-                let wrong = |reason| Failure::Usage(format!("--host: {reason}"));
-                Target::parse(text, port).map_err(wrong)
-            });
-            let targets = targets.collect::<Result<Vec<_>, _>>()?;
+            let wrong = |reason| Failure::Usage(format!("--host: {reason}"));
+            let targets = Target::parse_all(&host, port).map_err(wrong)?;
             let request = measure.request(benchmark, 1 + targets.len())?;
             interrupt::watch()?;
             if measure.until_stdin_closes {

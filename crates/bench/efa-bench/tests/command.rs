@@ -237,6 +237,12 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
+fn a_server_is_named_once() {
+    let output = efa_bench(&["run", "matrix", "-H", "db1,db2:7,db1", "--port", "9"]);
+    assert_fails(&output, 2, &["db1:9 is named twice"]);
+}
+
+#[test]
 fn a_silent_server_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let port = listener.local_addr().expect("address").port().to_string();
@@ -252,7 +258,7 @@ fn a_silent_server_is_given_up() {
         "0.5",
         "-q",
     ]);
-    assert_fails(&output, 4, &["not an efa-bench server"]);
+    assert_fails(&output, 4, &["said nothing for 0.5 s", "another client"]);
     assert!(started.elapsed() < PATIENCE);
 }
 
