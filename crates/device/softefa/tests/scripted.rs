@@ -5,7 +5,8 @@ mod common;
 use std::sync::Arc;
 
 use common::scripted::{
-    OP_PROBE, OP_READ, OP_READ_DATA, OP_WRITE, Scripted, address, answer, block, outcome, until,
+    OP_PROBE, OP_READ, OP_READ_DATA, OP_READ_FAIL, OP_WRITE, Scripted, address, answer, block,
+    outcome, until,
 };
 use common::{Side, remote, side, side_of};
 use softefa::{Ah, Config, QpKind, SendOp, Status};
@@ -148,6 +149,37 @@ fn more_bytes_than_were_asked_for_fail_the_read() {
         found.is_some()
     });
     assert_eq!(found.expect("until it is there").status, Status::RemoteBadStatus);
+}
+
+/// A responder that has given all bytes has forgotten the READ when a question about it arrives late,
+/// and the question has not left the requester when the answer comes. An end that was stopped for
+/// seconds and went on ended READs of its peer with status 8.
+#[test]
+fn a_read_that_is_whole_does_not_end_by_an_answer_to_its_question() {
+    let (a, ah, mut peer) = start();
+    a.post(1, &ah, peer.qpn(), SendOp::Read(remote(&a, 0)), &[a.sge(0, LEN)]);
+    let (mut request, mut was_asked, mut found) = (None, false, None);
+    until(&mut peer, |peer| {
+        // The question stays with the requester until its READ has been judged.
+        let refuse = |op| if op == OP_PROBE && !was_asked { Err(Reject::Rnr) } else { Ok(()) };
+        for (from, op, body) in peer.turn(refuse) {
+            match op {
+                OP_READ => request = Some(body),
+                _ if was_asked => assert_eq!(op, OP_PROBE),
+                _ => {
+                    let request = request.as_ref().expect("it was asked before");
+                    let data = answer(request, 0, LEN, 0, &[9; LEN as usize]);
+                    peer.send(from, OP_READ_DATA, &data);
+                    peer.send(from, OP_READ_FAIL, &answer(request, 0, LEN, 0, &[]));
+                    was_asked = true;
+                }
+            }
+        }
+        found = a.cq.poll_one();
+        found.is_some()
+    });
+    assert_eq!(found.expect("until it is there").status, Status::Ok);
+    assert!(a.bytes(0, LEN as usize).iter().all(|byte| *byte == 9));
 }
 
 /// Until `a` has a success with its number, while `peer` takes none of our requests.

@@ -164,6 +164,11 @@ impl SendSlot {
         Ended { wr_id, op, len, signaled, fault, is_gone }
     }
 
+    /// All bytes of the READ are here.
+    pub(crate) fn is_read_whole(&self) -> bool {
+        self.transfer.answered && self.transfer.placed == self.len
+    }
+
     /// A stretch of the first entry; `None` when it does not lie inside.
     pub(crate) fn part_of_first(&self, offset: u32, len: u32) -> Option<Sge> {
         let first = &self.pieces[0];

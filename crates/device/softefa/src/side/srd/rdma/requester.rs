@@ -174,9 +174,10 @@ impl SrdSide {
         if let Some(peer) = slot.peer {
             self.rdma.left(peer, part);
         }
-        let is_stale_probe =
-            matches!(part, Part::Probe(_, serial) if serial != slot.transfer.serial);
-        if status != Status::Ok && !is_stale_probe {
+        let is_needless = matches!(
+            part, Part::Probe(_, serial) if serial != slot.transfer.serial || slot.is_read_whole()
+        );
+        if status != Status::Ok && !is_needless {
             slot.transfer.failed.get_or_insert(status);
         }
         self.end_transfer(now, index);
@@ -209,8 +210,7 @@ impl SrdSide {
     /// Completes a READ when its request and all its bytes are accounted for (SRD-10.4).
     pub(super) fn end_read(&mut self, index: u32) {
         let Some(slot) = self.shell.sq.get(index) else { return };
-        let transfer = slot.transfer;
-        let is_whole = transfer.answered && transfer.placed == slot.len;
+        let (transfer, is_whole) = (slot.transfer, slot.is_read_whole());
         if transfer.in_engine == 0 && (is_whole || transfer.failed.is_some()) {
             if transfer.is_copied() && !is_whole {
                 self.rdma.local.cancel(index, transfer.serial);
@@ -266,16 +266,17 @@ impl SrdSide {
         Ok(())
     }
 
-    /// The responder does not know the READ (any more). One whose bytes were named is ours to end:
-    /// the question was asked before (SRD-10.6).
+    /// The responder does not know the READ (any more). One whose bytes were named, or are all here,
+    /// is ours to end: the question was asked before (SRD-10.6).
     pub(in crate::side::srd) fn take_read_fail(
         &mut self,
         arrival: &Arrival,
         payload: Payload<'_>,
     ) -> Result<(), Reject> {
         let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
+        let is_owed = |slot: &SendSlot| !slot.transfer.is_copied() && !slot.is_read_whole();
         let slot = self.slot_of(block.tag, arrival);
-        if let Some((index, slot)) = slot.filter(|(_, slot)| !slot.transfer.is_copied()) {
+        if let Some((index, slot)) = slot.filter(|(_, slot)| is_owed(slot)) {
             slot.transfer.failed.get_or_insert(Status::RemoteAbort);
             self.end_read(index);
         }
