@@ -19,6 +19,7 @@ mod programme;
 mod record;
 mod say;
 mod tool;
+mod witness;
 
 use std::process::ExitCode;
 

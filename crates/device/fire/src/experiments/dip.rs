@@ -9,15 +9,16 @@ const BACK: f64 = 0.85;
 /// What is usual is seen in so many milliseconds before.
 pub(super) const BEFORE_MS: usize = 500;
 /// A dip that begins later has another cause.
-const BEGINS_MS: usize = 50;
+pub(super) const BEGINS_MS: usize = 50;
 
 /// A dip in a series of bytes per millisecond.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Dip {
     /// Usual bytes per millisecond.
     pub(super) usual: f64,
-    /// From the fault until goodput is back, 0 without a dip; what there is of the series if it
-    /// never is.
+    /// Where it begins, in milliseconds after the fault.
+    pub(super) begins_ms: usize,
+    /// From there until goodput is back, 0 without a dip; the rest of the series if it never is.
     pub(super) ms: usize,
     /// What is missing within a second of the fault, as milliseconds of what is usual.
     pub(super) missing_ms: f64,
@@ -33,14 +34,15 @@ pub(super) fn of(bytes: &[u64], fault: usize) -> Dip {
     let is_usual = |window: &[u64]| sum(window) >= BACK * usual * window.len() as f64;
     let is_back = |window: &[u64]| is_usual(&window[..WINDOW_MS]) && is_usual(window);
     let begins = after.windows(WINDOW_MS).take(BEGINS_MS).position(|window| !is_usual(window));
-    let ends = begins.map(|begins| {
+    let lasts = begins.map(|begins| {
         let rest = after.windows(LASTING_MS).skip(begins).position(is_back);
-        rest.map_or(after.len(), |rest| begins + rest)
+        rest.unwrap_or(after.len() - begins)
     });
     let second = &after[..after.len().min(1000)];
     Dip {
         usual,
-        ms: ends.unwrap_or_default(),
+        begins_ms: begins.unwrap_or_default(),
+        ms: lasts.unwrap_or_default(),
         missing_ms: (second.len() as f64 * usual - sum(second)) / usual.max(1.0),
     }
 }
@@ -52,7 +54,8 @@ mod tests {
     #[test]
     fn a_dip_is_as_long_as_it_is() {
         let mut bytes = vec![100; 2000];
-        assert_eq!(of(&bytes, 1000), Dip { usual: 100.0, ms: 0, missing_ms: 0.0 });
+        let none = Dip { usual: 100.0, begins_ms: 0, ms: 0, missing_ms: 0.0 };
+        assert_eq!(of(&bytes, 1000), none);
         bytes[1003..1030].fill(0);
         let dip = of(&bytes, 1000);
         assert_eq!((dip.ms, dip.missing_ms), (29, 27.0));
@@ -71,6 +74,16 @@ mod tests {
         let mut bytes = vec![100; 2000];
         bytes[1100..1130].fill(0);
         assert_eq!(of(&bytes, 1000).ms, 0);
+    }
+
+    /// What stutters 40 ms after a fault, as flows do that have nothing to do with it, stutters for
+    /// as long as it does. It counted from the fault on.
+    #[test]
+    fn a_late_dip_is_no_longer_than_it_is() {
+        let mut bytes = vec![100; 2000];
+        bytes[1040..1045].fill(0);
+        let dip = of(&bytes, 1000);
+        assert_eq!((dip.begins_ms, dip.ms), (32, 12));
     }
 
     #[test]

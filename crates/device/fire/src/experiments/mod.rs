@@ -58,9 +58,11 @@ pub(crate) const ALL: &[Experiment] = &[
                 with a hash over ports (ECMP); each host has 30 Mbit/s (120 with an MTU of 9000). Four pairs \
                 with real-time priority send across, over one queue pair or one TCP connection each. Then \
                 the link from a spine to the receivers' leaf goes down, and the far leaf learns of it a \
-                second later. A dip ends when the next 10 ms and the next 100 ms bring 85 % of what was \
-                usual before. SRD's must end within 20 ms, unless flows of this machine stall for longer \
-                without a fault. The receivers check every byte and number.",
+                second later. A dip begins with the first 10 ms that bring less than 85 % of what was usual \
+                before, and ends when the next 10 ms and the next 100 ms bring that. SRD's may last 20 ms. \
+                What does not count is time in which a processor did not run, which a thread with a higher \
+                priority on each watches, and nothing is judged where flows stall for longer without a \
+                fault. The receivers check every byte and number.",
         needs_root: true,
         run: spine::run,
     },
