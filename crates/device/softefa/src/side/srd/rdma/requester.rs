@@ -266,8 +266,8 @@ impl SrdSide {
         Ok(())
     }
 
-    /// The responder does not know the READ (any more). One whose bytes were named, or are all here,
-    /// is ours to end: the question was asked before (SRD-10.6).
+    /// The responder does not know the READ (any more). One whose bytes were named, or are all
+    /// here, is ours to end: the question was asked before (SRD-10.6).
     pub(in crate::side::srd) fn take_read_fail(
         &mut self,
         arrival: &Arrival,
