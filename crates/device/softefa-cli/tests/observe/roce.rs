@@ -114,8 +114,9 @@ fn every_tool_reads_what_a_roce_device_sends() {
     }
 }
 
-/// Runs a program between two devices and checks both captures; false where something was sent
-/// again, so that what each opcode comes to is open.
+/// Runs a program between two devices and checks both captures; false where a READ was sent again,
+/// so that what each opcode comes to is open. Other messages are sent again once in many runs: an
+/// end makes its memory for the other then, and is away for a millisecond.
 fn tells_what_it_sends(program: &Program, wire: &str) -> bool {
     let Program { line, requests, responses } = program;
     let dir = tempfile::tempdir().unwrap();
@@ -134,7 +135,8 @@ fn tells_what_it_sends(program: &Program, wire: &str) -> bool {
     for (side, name) in [(&server, "server"), (&client, "client")] {
         check(side, &file(name));
     }
-    if client.counter("retrans_pkts") + server.counter("retrans_pkts") > 0 {
+    let repeated = client.counter("retrans_pkts") + server.counter("retrans_pkts");
+    if line.contains("read") && repeated > 0 {
         return false;
     }
     let [requests, responses] =
