@@ -5,15 +5,24 @@ use super::{SendHalf, cost};
 use crate::congestion::AckSample;
 use crate::context::Context;
 use crate::wire::{AckView, DropRange};
-use crate::{Config, DropReason, MsgId, Psn, Status};
+use crate::{DropReason, MsgId, Psn, Status};
 
 /// The effect of one acknowledgement block.
 #[derive(Debug, Default)]
 pub(super) struct Settled {
-    pub(super) bytes: u64,
+    bytes: u64,
     pub(super) packets: u32,
     /// A repetition turned out to have been needless.
     spurious: bool,
+}
+
+/// What an answer says beside that; the fields are those of [`AckSample`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct News {
+    pub(super) delay_ns: Option<u64>,
+    pub(super) app_limited: bool,
+    pub(super) rcvd_bytes: Option<u64>,
+    pub(super) hint: u16,
 }
 
 impl SendHalf {
@@ -35,6 +44,16 @@ impl SendHalf {
         let mut settled = Settled { spurious: self.is_late(ack), ..Settled::default() };
         let delay_ns = self.measure(ack, cx);
         self.apply(ack, ahead, &mut settled, cx);
+        let (rcvd_bytes, hint) = (Some(ack.rcvd_bytes()), ack.hint());
+        let news = News { delay_ns, app_limited, rcvd_bytes, hint };
+        self.learn(&settled, news, cx);
+        Ok(())
+    }
+
+    /// What the network has carried tells of the window, of paths, and of what it has lost.
+    #[inline]
+    pub(super) fn learn(&mut self, settled: &Settled, news: News, cx: &mut Context<'_>) {
+        let News { delay_ns, app_limited, rcvd_bytes, hint } = news;
         if settled.spurious {
             cx.stats.spurious_retrans += 1;
             self.cc.on_spurious();
@@ -46,25 +65,19 @@ impl SendHalf {
             delay_ns,
             base_ns: self.rtt.base_ns(),
             smoothed_ns: self.rtt.smoothed_ns(),
-            rcvd_bytes: Some(ack.rcvd_bytes()),
+            rcvd_bytes,
             app_limited,
-            hint: ack.hint(),
+            hint,
         });
         self.detect_losses(cx);
-        self.adopt_window(cx.config);
-        Ok(())
+        self.window_bytes = self.cc.window_bytes();
+        self.pacer.hurry(self.window_bytes, self.rtt.smoothed_ns(), cx.config);
     }
 
     /// The window is so little used that its answers teach nothing about it.
     #[inline]
     pub(super) fn is_app_limited(&self) -> bool {
         self.inflight_bytes < self.window_bytes / 2
-    }
-
-    #[inline]
-    pub(super) fn adopt_window(&mut self, config: &Config) {
-        self.window_bytes = self.cc.window_bytes();
-        self.pacer.hurry(self.window_bytes, self.rtt.smoothed_ns(), config);
     }
 
     /// The echo names an earlier transmission than the latest one: that was not lost (SRD-7.4).

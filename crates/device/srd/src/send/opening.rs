@@ -1,10 +1,9 @@
 //! A connection before its first acknowledgement, and what its receiver may say instead of one.
 
-use super::answer::Settled;
+use super::answer::{News, Settled};
 use super::ring::State;
 use super::{SendHalf, cost};
 use crate::Config;
-use crate::congestion::AckSample;
 use crate::context::Context;
 use crate::wire::DropRange;
 
@@ -84,18 +83,8 @@ impl SendHalf {
         }
         // Who refuses is not silent (SRD-7.5), and the network has carried what is refused.
         self.recovery.heard(cx.now);
-        self.cc.on_ack(&AckSample {
-            now: cx.now,
-            acked_bytes: settled.bytes,
-            delay_ns,
-            base_ns: self.rtt.base_ns(),
-            smoothed_ns: self.rtt.smoothed_ns(),
-            rcvd_bytes: None,
-            app_limited,
-            hint: 0,
-        });
-        self.detect_losses(cx);
-        self.adopt_window(cx.config);
+        let news = News { delay_ns, app_limited, rcvd_bytes: None, hint: 0 };
+        self.learn(&settled, news, cx);
         cx.stats.rx_refused += 1;
         true
     }
