@@ -108,14 +108,34 @@ static void check_written(struct node *node, struct ibv_wc wc, uint64_t expected
 	CHECK_EQ(node->buffer[WORD_AT + 8], 0);
 }
 
-static int flush(struct node *node, struct end *ends, size_t len, uint8_t kind, uint8_t level)
+static int flush_by(uint32_t key, struct node *node, struct end *ends, size_t len, uint8_t kind, uint8_t level)
 {
 	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(ends[0].qp);
 	ibv_wr_start(qp);
 	qp->wr_id = 5;
 	qp->wr_flags = IBV_SEND_SIGNALED;
-	((struct newer_qp_ex *)qp)->wr_flush(qp, node->mr->rkey, (uintptr_t)node->buffer, len, kind, level);
+	((struct newer_qp_ex *)qp)->wr_flush(qp, key, (uintptr_t)node->buffer, len, kind, level);
 	return ibv_wr_complete(qp);
+}
+
+static int flush(struct node *node, struct end *ends, size_t len, uint8_t kind, uint8_t level)
+{
+	return flush_by(node->mr->rkey, node, ends, len, kind, level);
+}
+
+/* A window grants none, whatever its region does. */
+static void check_flush_of_window(struct node *node, struct end *ends, uint8_t level)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(node->pd, IBV_MW_TYPE_1);
+	CHECK(mw);
+	struct ibv_mw_bind bind = {.wr_id = 9, .send_flags = IBV_SEND_SIGNALED};
+	bind.bind_info = (struct ibv_mw_bind_info){.mr = node->mr, .addr = (uintptr_t)node->buffer, .length = 4096};
+	bind.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	CHECK_EQ(ibv_bind_mw(ends[1].qp, mw, &bind), 0);
+	CHECK_EQ(outcome(&ends[1], &ends[0]).status, IBV_WC_SUCCESS);
+	CHECK_EQ(flush_by(mw->rkey, node, ends, 8, FLUSH_GLOBAL, level), 0);
+	CHECK_EQ(outcome(&ends[0], &ends[1]).status, IBV_WC_REM_ACCESS_ERR);
+	CHECK_EQ(ibv_dealloc_mw(mw), 0);
 }
 
 /* A range, the region, kinds and levels that there are not, and what no memory here can be. */
@@ -157,7 +177,8 @@ int main(void)
 	struct node node = node_open();
 	CHECK_EQ(ibv_dereg_mr(node.mr), 0);
 	node.mr = ibv_reg_mr(node.pd, node.buffer, BUFFER_BYTES, 
-			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | ACCESS_FLUSH_GLOBAL);
+			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND |
+				     ACCESS_FLUSH_GLOBAL);
 	CHECK(node.mr);
 	struct end ends[2];
 	connected(&node, ends);
@@ -182,6 +203,11 @@ int main(void)
 	check_written(&node, outcome(&ends[0], &ends[1]), FIRST);
 
 	check_flushes(&node, ends);
+	for (uint8_t level = FLUSH_RANGE; level <= FLUSH_MR; level++) {
+		gone(ends);
+		connected(&node, ends);
+		check_flush_of_window(&node, ends, level);
+	}
 	gone(ends);
 	connected(&node, ends);
 
