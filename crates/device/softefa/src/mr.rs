@@ -232,7 +232,6 @@ pub(crate) enum Right {
     #[allow(dead_code, reason = "the queue pairs of RoCE devices ask for it")]
     Atomic,
     /// FLUSH.
-    #[allow(dead_code, reason = "the queue pairs of RoCE devices ask for it")]
     Flush,
 }
 

@@ -183,13 +183,7 @@ fn no_operation_succeeds_with_bytes_of_after_the_registration() {
     let (a, b) = (local(Some(KEY)), local(Some(KEY)));
     let (ah, all) = (
         a.ah(&b),
-        Access {
-            local_write: true,
-            remote_write: true,
-            remote_read: true,
-            remote_atomic: false,
-            ..Access::default()
-        },
+        Access { local_write: true, remote_write: true, remote_read: true, ..Access::default() },
     );
     let deadline = Instant::now() + Duration::from_secs(30);
     for (op, refusal) in [

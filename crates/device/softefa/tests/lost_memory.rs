@@ -24,13 +24,7 @@ fn send_and_unmap(
 ) -> BTreeSet<u64> {
     let pages = Pages::new(messages * LEN);
     pages.number();
-    let access = Access {
-        local_write: true,
-        remote_read: false,
-        remote_write: false,
-        remote_atomic: false,
-        ..Access::default()
-    };
+    let access = Access { local_write: true, ..Access::default() };
     let mr = a.pd.reg_mr(pages.addr(), (messages * LEN) as u64, access).expect("registers");
     let ah = a.ah(b);
     for number in 0..messages {
@@ -116,13 +110,7 @@ fn what_did_not_arrive_fails_and_stays_away() {
 fn end_of_a_question(op: SendOp, len: u32, how: Reject) -> Status {
     let (a, mut peer) = (side(QpKind::Srd, ""), Scripted::new());
     let pages = Pages::new(LEN);
-    let access = Access {
-        local_write: true,
-        remote_read: false,
-        remote_write: false,
-        remote_atomic: false,
-        ..Access::default()
-    };
+    let access = Access { local_write: true, ..Access::default() };
     let mr = a.pd.reg_mr(pages.addr(), LEN as u64, access).expect("registers");
     let ah = a.pd.create_ah(a.device.gid()).expect("a handle");
     a.post(1, &ah, peer.qpn(), op, &[Sge { addr: pages.addr(), len, lkey: mr.lkey() }]);

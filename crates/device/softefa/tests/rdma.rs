@@ -97,13 +97,7 @@ fn what_is_not_allowed_changes_no_byte() {
     let ah = a.ah(&b);
     a.fill(0, &pattern(7));
     let end = b.mr.len() as usize;
-    let readonly = Access {
-        local_write: true,
-        remote_read: true,
-        remote_write: false,
-        remote_atomic: false,
-        ..Access::default()
-    };
+    let readonly = Access { local_write: true, remote_read: true, ..Access::default() };
     let guarded = b.pd.reg_mr(b.mr.addr(), b.mr.len(), readonly).unwrap();
     let overlapping = remote(&b, end - LEN as usize + 1);
     let stranger = Remote { rkey: b.mr.rkey() ^ 1, ..remote(&b, 0) };

@@ -53,13 +53,8 @@ pub fn side_with(config: &Config, kind: QpKind, change: impl FnOnce(&mut QpInit)
     let qp = Qp::create(&pd, init).unwrap();
     up(&qp, 7);
     let memory = vec![0u8; 1 << 20].into_boxed_slice();
-    let access = Access {
-        local_write: true,
-        remote_read: true,
-        remote_write: true,
-        remote_atomic: false,
-        ..Access::default()
-    };
+    let access =
+        Access { local_write: true, remote_read: true, remote_write: true, ..Access::default() };
     let mr = pd.reg_mr(memory.as_ptr() as u64, memory.len() as u64, access).unwrap();
     Side { device, pd, cq, qp, mr, memory, aside: Mutex::default() }
 }
