@@ -69,8 +69,10 @@ impl Failure {
         match self {
             Self::Usage(_) => 2,
             Self::Fabric(_) => 3,
-            Self::NoServer { .. } | Self::NotAServer { .. } | Self::SilentServer { .. } => 4,
-            Self::NoRank(_) => 4,
+            Self::NoServer { .. }
+            | Self::NotAServer { .. }
+            | Self::SilentServer { .. }
+            | Self::NoRank(_) => 4,
             Self::OtherVersion { .. } => 5,
             Self::PortInUse(_) => 6,
             Self::PeerGone { .. } | Self::Remote(_) => 7,
