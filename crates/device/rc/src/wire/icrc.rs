@@ -3,7 +3,7 @@
 //! It covers what no router changes: the IP and UDP headers, with what routers do change set to
 //! all ones, and the packet with its pad.
 
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crc32fast::Hasher;
 
@@ -36,6 +36,25 @@ pub enum Addresses {
         /// Destination address.
         dst: Ipv6Addr,
     },
+}
+
+impl Addresses {
+    /// Those of a datagram from a socket that is not connected and does not fragment. The families
+    /// of both ends are the same; IPv4 is mapped where they are not.
+    #[must_use]
+    pub fn of_datagram(src: IpAddr, dst: IpAddr) -> Self {
+        match (src, dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Self::V4 { src, dst, id: 0, dont_fragment: true },
+            (src, dst) => Self::V6 { src: to_v6(src), dst: to_v6(dst) },
+        }
+    }
+}
+
+fn to_v6(ip: IpAddr) -> Ipv6Addr {
+    match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    }
 }
 
 /// The fields before the packet that the CRC covers.
