@@ -10,6 +10,7 @@ const CRATE: &str = "crates/device/softefa/src/";
 const ROOMS: &[&str] = &[
     "status",
     "sync",
+    "address",
     "gid",
     "ids",
     "numbering",

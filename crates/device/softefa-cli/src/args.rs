@@ -3,7 +3,7 @@
 mod trace;
 
 use std::ffi::OsString;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -121,7 +121,7 @@ pub(crate) enum Command {
 /// Which devices there are.
 #[derive(Debug, Args, Default)]
 pub(crate) struct DeviceArgs {
-    /// A device and its local IPv4 address; may be repeated [default: rdmap0s6=127.0.0.1].
+    /// A device and its local IP address; may be repeated [default: rdmap0s6=127.0.0.1].
     ///
     /// A device may have a profile of its own: NAME=IP,profile=efa1. A RoCE device also takes
     /// mtu=BYTES (256 to 4096, at most what its link carries), rate=GBIT_PER_S (the rate that its
@@ -131,7 +131,8 @@ pub(crate) struct DeviceArgs {
     pub(crate) devices: Vec<String>,
     /// Make a RoCE v2 device, roce0, beside those of --device or instead of the default one.
     ///
-    /// It lives at the first IPv4 address that other machines know, else at 127.0.0.1.
+    /// It lives at the first address that other machines know, of IPv4 before IPv6, else at
+    /// 127.0.0.1.
     #[arg(long)]
     pub(crate) roce: bool,
     /// The adapter that devices play which name no profile [default: efa2].
@@ -340,7 +341,7 @@ pub(crate) struct FaultSetArgs {
     pub(crate) device: Option<String>,
     /// Only what goes to this address, and messages that come from it.
     #[arg(long, value_name = "IP")]
-    pub(crate) peer: Option<Ipv4Addr>,
+    pub(crate) peer: Option<IpAddr>,
     /// Only for so long, for example 3s or 500ms; the programs themselves keep the time.
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) duration: Option<String>,
@@ -387,10 +388,10 @@ pub(crate) struct DoctorArgs {
 /// `softefa gateway`.
 #[derive(Debug, Args)]
 pub(crate) struct GatewayArgs {
-    /// An IPv4 address to serve; may be repeated [default: all addresses that this machine has
+    /// An IP address to serve; may be repeated [default: all addresses that this machine has
     /// now].
     #[arg(long = "address", value_name = "IP")]
-    pub(crate) addresses: Vec<Ipv4Addr>,
+    pub(crate) addresses: Vec<IpAddr>,
     /// The UDP port to own.
     #[arg(long, value_name = "N", default_value_t = softefa::gateway::PORT, value_parser = value_parser!(u16).range(1..))]
     pub(crate) port: u16,

@@ -162,7 +162,7 @@ mod tests {
 
     fn process(pid: u32, tx_pkts: u64) -> ProcessCounters {
         let values = vec![("tx_pkts", tx_pkts), ("rx_pkts", 0)];
-        let addr = std::net::Ipv4Addr::LOCALHOST;
+        let addr = std::net::Ipv4Addr::LOCALHOST.into();
         ProcessCounters {
             device: "rdmap0s6".into(),
             addr,

@@ -90,7 +90,7 @@ fn check_local(device: &DeviceSpec) -> Result<(), Failure> {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AddrNotAvailable => {
             Err(Failure::own(format!(
-                "address {} of device {} is not local; use one that `ip -4 addr` shows, or 127.0.0.N",
+                "address {} of device {} is not local; use one that `ip addr` shows, or 127.0.0.N",
                 device.addr, device.name
             )))
         }

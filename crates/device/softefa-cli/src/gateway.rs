@@ -1,7 +1,7 @@
 //! `softefa gateway`: the UDP port of RoCEv2 for all programs of this network namespace.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,7 +76,7 @@ fn to_json(server: &Server) -> Value {
     let counters: Map<String, Value> =
         server.counts().iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
     let (programs, sockets) = server.sizes();
-    let addresses: Vec<Ipv4Addr> = server.addrs().collect();
+    let addresses: Vec<IpAddr> = server.addrs().collect();
     json!({
         "addresses": addresses,
         "sees_ip_headers": server.sees_headers(),

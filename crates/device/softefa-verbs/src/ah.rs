@@ -124,7 +124,7 @@ unsafe fn init_from_wc(
             // SAFETY: 40 bytes of plain data.
             let header = unsafe { std::ptr::from_ref(grh).cast::<[u8; 40]>().read() };
             let sender = sender::in_header(&header, device.addr()).ok_or(Errno::EINVAL)?;
-            attr.grh.dgid.raw = Gid::mapped(sender.addr).0;
+            attr.grh.dgid.raw = Gid::of_roce(sender.addr).0;
             (attr.grh.hop_limit, attr.grh.traffic_class) = (sender.hop_limit, sender.traffic_class);
         }
     }

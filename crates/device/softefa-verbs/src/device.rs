@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::ffi::{c_char, c_int};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
@@ -101,7 +101,7 @@ impl Device {
         })
     }
 
-    pub(crate) fn addr(&self) -> Ipv4Addr {
+    pub(crate) fn addr(&self) -> IpAddr {
         self.spec.addr
     }
 

@@ -126,7 +126,7 @@ impl From<GroupError> for Errno {
     fn from(error: GroupError) -> Self {
         refused("ibv_attach_mcast or ibv_detach_mcast", &error);
         match error {
-            GroupError::Unsupported => Self::EOPNOTSUPP,
+            GroupError::Unsupported | GroupError::Loopback => Self::EOPNOTSUPP,
             GroupError::TooMany { .. } => Self::ENOMEM,
             GroupError::Socket(io) => io.into(),
             _ => Self::EINVAL,

@@ -2,7 +2,7 @@
 //! name the sender by it, and libfabric drops packets whose number is not the one in its address
 //! vector.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,7 +34,7 @@ pub enum CreateAhError {
 pub struct Ah {
     device: Arc<Device>,
     pd: PdId,
-    addr: Ipv4Addr,
+    addr: IpAddr,
     ahn: u16,
     live: AtomicBool,
 }
@@ -52,7 +52,7 @@ impl Pd {
 impl Ah {
     fn new(pd: &Pd, gid: Gid) -> Result<Arc<Self>, CreateAhError> {
         let device = Arc::clone(pd.device());
-        let addr = device.adapter().addr_of(gid).ok_or(CreateAhError::ForeignGid(gid))?;
+        let addr = device.addr_of(gid).ok_or(CreateAhError::ForeignGid(gid))?;
         let max = device.attr().max_ah;
         let ahn =
             device.ahns.acquire((pd.id(), addr), max).ok_or(CreateAhError::TooMany { max })?;
@@ -73,7 +73,7 @@ impl Ah {
 
     /// Address of the device it names.
     #[must_use]
-    pub fn addr(&self) -> Ipv4Addr {
+    pub fn addr(&self) -> IpAddr {
         self.addr
     }
 }

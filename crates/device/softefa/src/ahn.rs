@@ -1,7 +1,7 @@
 //! The numbers of address handles: one per protection domain and peer, not per handle.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use crate::AHN_UNKNOWN;
 use crate::ids::PdId;
 
 /// The domain that asks, and the address that it means.
-type Known = (PdId, Ipv4Addr);
+type Known = (PdId, IpAddr);
 
 #[derive(Debug)]
 struct Entry {
@@ -87,7 +87,7 @@ mod tests {
     fn one_number_per_domain_and_address_until_the_last_handle_goes() {
         let table = AhnTable::default();
         let (here, elsewhere) = (PdId::next(), PdId::next());
-        let (a, b) = (Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::new(127, 0, 0, 2));
+        let (a, b) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
         let first = table.acquire((here, a), 2).unwrap();
         assert_eq!(table.acquire((here, a), 2), Some(first));
         assert_eq!(table.find((elsewhere, a)), AHN_UNKNOWN, "another domain's");

@@ -1,9 +1,10 @@
 //! Finished work requests, and how many of them a queue pair waits for its program to poll.
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::address::{NOWHERE, PeerName};
 use crate::gid::Gid;
 use crate::host;
 use crate::status::Status;
@@ -64,7 +65,7 @@ pub struct Completion {
     /// only.
     pub ahn: u16,
     /// Sender's device; receives only.
-    pub src_addr: Ipv4Addr,
+    pub src_addr: IpAddr,
     /// Bytes in the receive buffer (with the GRH area on UD); of sends only those that a READ or an
     /// atomic of a RoCE device has brought.
     pub byte_len: u32,
@@ -103,21 +104,21 @@ impl CompletionTime {
 /// A queue pair of some device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sender {
-    pub(crate) addr: Ipv4Addr,
+    pub(crate) addr: IpAddr,
     pub(crate) qpn: u32,
 }
 
 impl fmt::Display for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.addr, self.qpn)
+        PeerName { addr: self.addr, qpn: self.qpn }.fmt(f)
     }
 }
 
-impl From<SocketAddrV4> for Sender {
+impl From<SocketAddr> for Sender {
     /// On an EFA the number of a queue pair is its port.
     #[inline]
-    fn from(at: SocketAddrV4) -> Self {
-        Self { addr: *at.ip(), qpn: u32::from(at.port()) }
+    fn from(at: SocketAddr) -> Self {
+        Self { addr: at.ip(), qpn: u32::from(at.port()) }
     }
 }
 
@@ -130,7 +131,7 @@ impl Completion {
         qpn: 0,
         src_qpn: 0,
         ahn: 0,
-        src_addr: Ipv4Addr::UNSPECIFIED,
+        src_addr: NOWHERE,
         byte_len: 0,
         imm: None,
         invalidated: None,
@@ -144,7 +145,7 @@ impl Completion {
     /// GID of the sender; receives only.
     #[must_use]
     pub fn sgid(&self) -> Gid {
-        if self.is_of_roce { Gid::mapped(self.src_addr) } else { Gid::from_addr(self.src_addr) }
+        if self.is_of_roce { Gid::of_roce(self.src_addr) } else { Gid::of_efa(self.src_addr) }
     }
 }
 

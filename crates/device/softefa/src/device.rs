@@ -1,7 +1,7 @@
 //! A device: one local address, its limits, its tables, its sending sockets.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -41,7 +41,7 @@ pub enum OpenError {
         /// Device name.
         name: String,
         /// The address.
-        addr: Ipv4Addr,
+        addr: IpAddr,
     },
     /// The operating system refused a socket or a file.
     #[error("device {name}: {what} failed")]
@@ -121,7 +121,7 @@ fn open_counters(spec: &DeviceSpec, config: &Config) -> io::Result<(Counters, Ca
 pub struct Device {
     id: DeviceId,
     name: String,
-    addr: Ipv4Addr,
+    addr: IpAddr,
     attr: DeviceAttr,
     identity: Identity,
     netdev: Option<Interface>,
@@ -239,8 +239,16 @@ impl Device {
 
     /// Local address.
     #[must_use]
-    pub fn addr(&self) -> Ipv4Addr {
+    pub fn addr(&self) -> IpAddr {
         self.addr
+    }
+
+    /// The address of the peer or group with `gid`; `None` when a device like this one cannot reach
+    /// it: it belongs to another kind of adapter, or to the other family of addresses.
+    #[must_use]
+    pub fn addr_of(&self, gid: Gid) -> Option<IpAddr> {
+        let addr = self.adapter().addr_of(gid)?;
+        (addr.is_ipv4() == self.addr.is_ipv4()).then_some(addr)
     }
 
     /// GID at index 0 of port 1.
@@ -362,7 +370,7 @@ mod tests {
         let spec: DeviceSpec = "roce0=127.0.0.3,profile=roce".parse().unwrap();
         let device = Device::open(&spec, &Config::default()).unwrap();
         assert_eq!(device.adapter(), Adapter::Roce);
-        assert_eq!(device.gid(), Gid::mapped(Ipv4Addr::new(127, 0, 0, 3)));
+        assert_eq!(device.gid(), Gid::of_roce(IpAddr::from([127, 0, 0, 3])));
         assert_eq!(device.netdev().map(|netdev| netdev.name.as_str()), Some("lo"));
         assert_eq!(device.attr().roce.map(|roce| roce.path_mtu.bytes()), Some(4096));
         let narrow = Config { faults: "mtu=1400".parse().unwrap(), ..Config::default() };

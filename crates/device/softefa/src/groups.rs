@@ -1,12 +1,12 @@
 //! How many queue pairs of a device are members of which multicast group.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The groups of a device.
 #[derive(Debug, Default)]
-pub(crate) struct GroupTable(Mutex<HashMap<Ipv4Addr, u32>>);
+pub(crate) struct GroupTable(Mutex<HashMap<IpAddr, u32>>);
 
 /// The number of groups and members that a device has room for.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ pub(crate) struct GroupLimits {
 
 impl GroupTable {
     /// One more queue pair is a member of `group`; `false` when there is no room for it.
-    pub(crate) fn enter(&self, group: Ipv4Addr, max: GroupLimits) -> bool {
+    pub(crate) fn enter(&self, group: IpAddr, max: GroupLimits) -> bool {
         let mut members = self.lock();
         let (known, count) = (members.len(), members.get(&group).copied().unwrap_or(0));
         let is_new = count == 0;
@@ -31,7 +31,7 @@ impl GroupTable {
     }
 
     /// One less.
-    pub(crate) fn exit(&self, group: Ipv4Addr) {
+    pub(crate) fn exit(&self, group: IpAddr) {
         let mut members = self.lock();
         let count = members.get_mut(&group).expect("a member has entered");
         *count -= 1;
@@ -40,7 +40,7 @@ impl GroupTable {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Ipv4Addr, u32>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, u32>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn groups_and_members_have_bounds_and_come_back() {
         let (table, max) = (GroupTable::default(), GroupLimits { groups: 2, members: 2 });
-        let group = |last| Ipv4Addr::new(239, 0, 0, last);
+        let group = |last| IpAddr::from([239, 0, 0, last]);
         assert!(table.enter(group(1), max) && table.enter(group(1), max));
         assert!(!table.enter(group(1), max), "two members");
         assert!(table.enter(group(2), max) && !table.enter(group(3), max), "two groups");

@@ -144,7 +144,7 @@ impl HwCounters {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
     use crate::config::DeviceSpec;
@@ -164,7 +164,8 @@ mod tests {
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
         };
         assert_eq!(read("a/ports/1/hw_counters/tx_pkts"), "0\n");
-        let (counters, _) = Counters::in_dir(dir.path(), "a", Ipv4Addr::LOCALHOST).unwrap();
+        let (counters, _) =
+            Counters::in_dir(dir.path(), "a", IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
         counters.add(Counter::TxPkts, 12);
         counters.command(Err::<(), ()>(()), Some(Counter::CreateQpErr)).unwrap_err();
         let mut processes = read_dir(dir.path()).unwrap();
@@ -191,7 +192,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let config = config("r=127.0.0.1,profile=roce");
         let mut files = HwCounters::create(dir.path(), &config).unwrap();
-        let (counters, _) = Counters::in_dir(dir.path(), "r", Ipv4Addr::LOCALHOST).unwrap();
+        let (counters, _) =
+            Counters::in_dir(dir.path(), "r", IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
         counters.add(Counter::TxPkts, 3);
         counters.add(Counter::TxBytes, 4003);
         files.publish(&read_dir(dir.path()).unwrap()).unwrap();

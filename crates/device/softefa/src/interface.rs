@@ -2,7 +2,9 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int, c_uint};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::address::is_of_a_link;
 
 /// An interface, by one of its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,20 +14,25 @@ pub struct Interface {
     /// Its number, from 1 on.
     pub index: u32,
     /// The address.
-    pub addr: Ipv4Addr,
+    pub addr: IpAddr,
     is_up: bool,
     is_loopback: bool,
 }
 
 impl Interface {
+    /// It is the loopback interface.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.is_loopback
+    }
+
     /// Other machines may know the address.
     fn is_global(&self) -> bool {
-        self.is_up && !self.is_loopback && !self.addr.is_loopback() && !self.addr.is_link_local()
+        self.is_up && !self.is_loopback && !self.addr.is_loopback() && !is_of_a_link(self.addr)
     }
 }
 
 /// The interface that owns `addr`; all of `127.0.0.0/8` is the loopback interface's.
-pub(crate) fn of(addr: Ipv4Addr) -> Option<Interface> {
+pub(crate) fn of(addr: IpAddr) -> Option<Interface> {
     let mut all = all();
     let owner = all
         .iter()
@@ -34,14 +41,15 @@ pub(crate) fn of(addr: Ipv4Addr) -> Option<Interface> {
     Some(all.swap_remove(owner))
 }
 
-/// The address that other machines know: the first global one of an interface that is up, else
-/// `127.0.0.1`.
-pub(crate) fn default_addr() -> Ipv4Addr {
-    let global = all().into_iter().find(Interface::is_global);
-    global.map_or(Ipv4Addr::LOCALHOST, |interface| interface.addr)
+/// The address that other machines know: the first global one of an interface that is up, of IPv4
+/// before IPv6, else `127.0.0.1`.
+pub(crate) fn default_addr() -> IpAddr {
+    let mut global: Vec<_> = all().into_iter().filter(Interface::is_global).collect();
+    global.sort_by_key(|interface| interface.addr.is_ipv6());
+    global.first().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |interface| interface.addr)
 }
 
-/// Interfaces with an IPv4 address, once for each.
+/// Interfaces with an IP address, once for each.
 pub(crate) fn all() -> Vec<Interface> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     let mut found = Vec::new();
@@ -60,18 +68,24 @@ pub(crate) fn all() -> Vec<Interface> {
     found
 }
 
-/// `None` without an IPv4 address.
+/// `None` without an IP address.
 ///
 /// # Safety
 /// `entry` is one of `getifaddrs`.
 unsafe fn read(entry: &libc::ifaddrs) -> Option<Interface> {
-    // SAFETY: null, or the address of the entry, which is a sockaddr_in when its family says so.
+    // SAFETY: null, or the address of the entry, of the structure that its family says.
     let addr = unsafe {
-        let addr = entry.ifa_addr.as_ref()?;
-        if c_int::from(addr.sa_family) != libc::AF_INET {
-            return None;
+        match c_int::from(entry.ifa_addr.as_ref()?.sa_family) {
+            libc::AF_INET => {
+                let name = entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
+                IpAddr::from(name.sin_addr.s_addr.to_ne_bytes())
+            }
+            libc::AF_INET6 => {
+                let name = entry.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned();
+                IpAddr::from(Ipv6Addr::from(name.sin6_addr.s6_addr))
+            }
+            _ => return None,
         }
-        entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned().sin_addr.s_addr
     };
     let has = |flag: c_int| entry.ifa_flags & flag as c_uint != 0;
     // SAFETY: each entry has a name, which is a C string.
@@ -81,7 +95,7 @@ unsafe fn read(entry: &libc::ifaddrs) -> Option<Interface> {
     Some(Interface {
         name: name_of(name).to_owned(),
         index,
-        addr: Ipv4Addr::from(u32::from_be(addr)),
+        addr,
         is_up: has(libc::IFF_UP),
         is_loopback: has(libc::IFF_LOOPBACK),
     })
@@ -98,10 +112,10 @@ mod tests {
 
     #[test]
     fn all_of_loopback_belongs_to_one_interface() {
-        let lo = of(Ipv4Addr::LOCALHOST).unwrap();
+        let lo = of(Ipv4Addr::LOCALHOST.into()).unwrap();
         assert!(lo.index > 0 && lo.is_loopback, "{lo:?}");
-        assert_eq!(of(Ipv4Addr::new(127, 1, 2, 3)).map(|other| other.index), Some(lo.index));
-        assert_eq!(of(Ipv4Addr::new(198, 51, 100, 9)), None);
+        assert_eq!(of(IpAddr::from([127, 1, 2, 3])).map(|other| other.index), Some(lo.index));
+        assert_eq!(of(IpAddr::from([198, 51, 100, 9])), None);
     }
 
     #[test]
@@ -110,7 +124,7 @@ mod tests {
         let interface = of(addr).unwrap();
         let has_global = all().iter().any(Interface::is_global);
         assert_eq!(interface.is_global(), has_global, "{interface:?}");
-        assert_eq!(addr == Ipv4Addr::LOCALHOST, !has_global);
+        assert_eq!(addr == IpAddr::from(Ipv4Addr::LOCALHOST), !has_global);
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub mod seal;
 pub mod sysfs;
 pub mod trace;
 
+mod address;
 mod ah;
 mod ahn;
 mod async_event;
@@ -106,7 +107,7 @@ pub use say::say;
 pub use srq::{ModifySrq, PostSrqError, Srq, SrqAttr, SrqError};
 pub use status::Status;
 pub use uncancelled::Uncancelled;
-pub use wire::{SOCKET_BUFFER_BYTES, check_memory as check_shared_memory, door_name};
+pub use wire::{SOCKET_BUFFER_BYTES, SocketName, check_memory as check_shared_memory, door_name};
 
 /// Functions that the fuzz targets call and nobody else needs.
 #[cfg(fuzzing)]

@@ -5,7 +5,7 @@
 //! do. Nothing else changes: what is refused is refused with and without these lines.
 
 use std::collections::HashSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, TryLockError};
 
@@ -63,7 +63,7 @@ pub enum Pitfall {
         /// Number of the queue pair.
         qpn: u32,
         /// The peer's address.
-        from: Ipv4Addr,
+        from: IpAddr,
     },
     /// A request of an XRC initiator names a shared receive queue that the target's domain does not
     /// have.
@@ -75,7 +75,7 @@ pub enum Pitfall {
         /// Number of the queue pair.
         qpn: u32,
         /// The peer's address.
-        from: Ipv4Addr,
+        from: IpAddr,
         /// The queue's number.
         srq: u32,
     },
@@ -85,7 +85,7 @@ pub enum Pitfall {
         /// Number of the queue pair.
         qpn: u32,
         /// The peer's address.
-        from: Ipv4Addr,
+        from: IpAddr,
         /// The reason.
         why: &'static str,
     },

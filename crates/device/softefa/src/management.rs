@@ -1,7 +1,7 @@
 //! Messages of the connection manager, which are not of any queue pair of a program. They are
 //! counted and shown to captures like all packets of their device.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::OnceLock;
 
 use crate::capture::{Fate, Protocol, Record};
@@ -10,18 +10,18 @@ use crate::device::Device;
 use crate::host;
 use crate::seal::Refusal;
 
-static ON_FIRST_DATA: OnceLock<fn(Ipv4Addr, u32)> = OnceLock::new();
+static ON_FIRST_DATA: OnceLock<fn(IpAddr, u32)> = OnceLock::new();
 
 /// Calls `tell` from now on with the address of a device and the number of its queue pair when the
 /// first packet of a connection has come: its requester is ready, though the message that says so
 /// may be lost. It is called with locks held, and must not wait for others. Only the first call
 /// counts.
-pub fn on_first_data(tell: fn(Ipv4Addr, u32)) {
+pub fn on_first_data(tell: fn(IpAddr, u32)) {
     let _ = ON_FIRST_DATA.set(tell);
 }
 
 /// The first packet of a connection of queue pair `qpn` has come.
-pub(crate) fn tell_of_first_data(device: Ipv4Addr, qpn: u32) {
+pub(crate) fn tell_of_first_data(device: IpAddr, qpn: u32) {
     if let Some(tell) = ON_FIRST_DATA.get() {
         tell(device, qpn);
     }
@@ -31,9 +31,9 @@ pub(crate) fn tell_of_first_data(device: Ipv4Addr, qpn: u32) {
 #[derive(Debug, Clone, Copy)]
 pub struct ManagementPacket<'a> {
     /// The address that it came from.
-    pub src: SocketAddrV4,
+    pub src: SocketAddr,
     /// The address that it was sent to.
-    pub dst: SocketAddrV4,
+    pub dst: SocketAddr,
     /// Its UDP payload.
     pub bytes: &'a [u8],
 }
@@ -82,7 +82,7 @@ impl Device {
                 counters.add(Counter::RxDrops, 1);
                 counters.add(Counter::of_refusal(refusal), 1);
                 if !is_known && matches!(refusal, Refusal::NotSealed | Refusal::Tag) {
-                    self.sealing.complain(self.name(), *packet.src.ip());
+                    self.sealing.complain(self.name(), packet.src.ip());
                 }
             }
         }
@@ -119,6 +119,8 @@ impl Device {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
     use crate::Config;
 
@@ -127,7 +129,7 @@ mod tests {
         let device =
             Device::open(&"roce0=127.0.0.1,profile=roce".parse().unwrap(), &Config::default());
         let device = device.unwrap();
-        let at = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        let at = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         let packet = ManagementPacket { src: at(1), dst: at(2), bytes: &[0; 280] };
         device.sent_management(packet);
         for verdict in [Verdict::Message, Verdict::Unfit, Verdict::Damaged, Verdict::Damaged] {

@@ -1,6 +1,6 @@
 //! How the number of a queue pair and the UDP port of its socket follow from one another.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use rc::ud::GROUP_QPN;
 
@@ -55,10 +55,10 @@ impl Numbering {
     /// Returns where a datagram for queue pair `qpn` at `addr`, or for a group of that address, is
     /// sent.
     #[inline]
-    pub(crate) fn way_to(self, addr: Ipv4Addr, qpn: u32) -> SocketAddrV4 {
+    pub(crate) fn way_to(self, addr: IpAddr, qpn: u32) -> SocketAddr {
         let is_group = self != Self::Port && addr.is_multicast();
         let port = if is_group { GROUP_PORT } else { self.port_of_peer(qpn) };
-        SocketAddrV4::new(addr, port)
+        SocketAddr::new(addr, port)
     }
 
     /// A queue pair can have this number.
@@ -73,6 +73,8 @@ impl Numbering {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[test]
@@ -93,13 +95,13 @@ mod tests {
     /// RC-10.1.
     #[test]
     fn groups_have_one_port() {
-        let group = Ipv4Addr::new(239, 1, 2, 3);
+        let group = IpAddr::from([239, 1, 2, 3]);
         for numbering in [Numbering::PortAndSlot, Numbering::Behind(4000)] {
-            assert_eq!(numbering.way_to(group, GROUP_QPN), SocketAddrV4::new(group, 4791));
+            assert_eq!(numbering.way_to(group, GROUP_QPN), SocketAddr::new(group, 4791));
         }
-        let one = Ipv4Addr::LOCALHOST;
-        assert_eq!(Numbering::PortAndSlot.way_to(one, 40_000 << 8), SocketAddrV4::new(one, 40_000));
-        assert_eq!(Numbering::Port.way_to(group, 40_000), SocketAddrV4::new(group, 40_000));
+        let one = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        assert_eq!(Numbering::PortAndSlot.way_to(one, 40_000 << 8), SocketAddr::new(one, 40_000));
+        assert_eq!(Numbering::Port.way_to(group, 40_000), SocketAddr::new(group, 40_000));
     }
 
     #[test]

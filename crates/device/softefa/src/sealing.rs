@@ -1,7 +1,7 @@
 //! What the queue pairs of a device share about sealed datagrams, with a key and without.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
 use srd::Instant;
@@ -58,7 +58,7 @@ impl Sealing {
     }
 
     /// Says once that nothing from `peer` can be opened.
-    pub(crate) fn complain(&self, device: &str, peer: Ipv4Addr) {
+    pub(crate) fn complain(&self, device: &str, peer: IpAddr) {
         let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(line) = complaints.line(device, peer) {
             say(&line);

@@ -42,7 +42,7 @@ fn source_at(peer: &Scripted, to: Address, at: usize, len: u32) -> Vec<u8> {
         &LEASE.to_be_bytes(),
     ]
     .concat();
-    let from = Address { host: u64::from(u32::from(Ipv4Addr::LOCALHOST)), qpn: peer.qpn() };
+    let from = Address { host: Ipv4Addr::LOCALHOST.to_bits().into(), qpn: peer.qpn() };
     let ends = [from, to].map(|end| [&end.host.to_be_bytes()[..], &end.qpn.to_be_bytes()].concat());
     let sealed = [&open[..], &ends.concat()].concat();
     let seal = siphasher::sip128::SipHasher24::new_with_key(&KEY).hash(&sealed).as_bytes();

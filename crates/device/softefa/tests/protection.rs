@@ -139,7 +139,7 @@ fn the_last_handle_of_a_peer_takes_its_work_requests_along() {
 #[test]
 fn a_handle_takes_nothing_of_other_peers_along() {
     let (a, b) = pair("");
-    let elsewhere = a.pd.create_ah(softefa::Gid::from_addr([127, 0, 0, 77].into())).unwrap();
+    let elsewhere = a.pd.create_ah(softefa::Gid::of_efa([127, 0, 0, 77].into())).unwrap();
     let here = a.ah(&b);
     a.send(2, &b, &here, 0, 8);
     elsewhere.destroy();

@@ -3,13 +3,13 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use common::roce::{Link, config, connect, ends, gather, pattern, post, side, wide};
+use common::roce::{Link, config, connect, ends, gather, has_ipv6, pattern, post, side, wide};
 use common::{Side, remote};
 use softefa::counters::Counter;
 use softefa::gateway::{Counts, Server};
@@ -19,7 +19,7 @@ use Status::Ok;
 
 /// A gateway of two addresses.
 struct Gateway {
-    addrs: [Ipv4Addr; 2],
+    addrs: [IpAddr; 2],
     port: u16,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Counts>,
@@ -29,7 +29,10 @@ impl Gateway {
     /// `number` tells the tests of this file apart.
     fn start(number: u32) -> Self {
         let base = 0x7FC0_0000 | (std::process::id() & 0xFFFF) << 5 | number << 1;
-        let addrs = [base, base | 1].map(Ipv4Addr::from);
+        Self::at([base, base | 1].map(|bits| IpAddr::from(Ipv4Addr::from_bits(bits))))
+    }
+
+    fn at(addrs: [IpAddr; 2]) -> Self {
         let free = UdpSocket::bind((addrs[0], 0)).unwrap().local_addr().unwrap().port();
         let mut server = Server::open(&addrs, free, true).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -95,6 +98,22 @@ fn what_a_bad_network_does_is_mended_behind_a_gateway() {
         let damaged = counts.icrc + counts.malformed + counts.no_queue_pair;
         assert_eq!(damaged > 0, !faults.is_empty(), "{counts:?}");
     }
+}
+
+/// What a gateway of IPv6 verifies needs no right to see headers.
+#[test]
+fn a_gateway_serves_ipv6() {
+    if !has_ipv6() {
+        return;
+    }
+    let gateway = Gateway::at([Ipv6Addr::LOCALHOST.into(); 2]);
+    let faults = "loss=2%,dup=2%,reorder=10%,mangle=2%,corrupt=2%,seed=3";
+    let [mut a, mut b] = [0, 1].map(|end| side(&gateway.config(end, faults), QpKind::Rc, 1 << 16));
+    connect(&a, &b, &Link::default());
+    exchange(&mut a, &mut b);
+    drop((a, b));
+    let counts = gateway.finish();
+    assert!(counts.forwarded > 500 && counts.icrc > 0, "{counts:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,12 +23,12 @@ use Status::Ok;
 const GRH: usize = 40;
 /// The UDP port of all groups.
 const PORT: u16 = 4791;
-const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// A group that no other process of this machine's tests is in.
-fn group(last: u8) -> Ipv4Addr {
+fn group(last: u8) -> IpAddr {
     let [.., high, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(239, high, low, last)
+    IpAddr::from([239, high, low, last])
 }
 
 fn ud_side(config: &Config) -> Side {
@@ -38,25 +38,29 @@ fn ud_side(config: &Config) -> Side {
 }
 
 /// A side that is a member, with receives.
-fn member(config: &Config, group: Ipv4Addr) -> Side {
+fn member(config: &Config, group: IpAddr) -> Side {
     let side = ud_side(config);
-    side.qp.attach(Gid::mapped(group)).unwrap();
+    side.qp.attach(Gid::of_roce(group)).unwrap();
     (0..16).for_each(|id| side.post_recv(id, 4096 * id as usize, 4096));
     side
 }
 
 /// Sends `len` bytes of `a`'s memory to a group.
-fn send(a: &Side, group: Ipv4Addr, wr_id: u64, len: usize) {
-    let ah = a.pd.create_ah(Gid::mapped(group)).unwrap();
+fn send(a: &Side, group: IpAddr, wr_id: u64, len: usize) {
+    let ah = a.pd.create_ah(Gid::of_roce(group)).unwrap();
     let op = SendOp::SendImm(wr_id as u32);
     a.qp.post_send(&common::wr(wr_id, &ah, GROUP_QPN, op, &[a.sge(0, len as u32)])).unwrap();
 }
 
-fn assert_came(b: &Side, a: &Side, got: &Completion, group: Ipv4Addr, bytes: &[u8]) {
+fn assert_came(b: &Side, a: &Side, got: &Completion, group: IpAddr, bytes: &[u8]) {
     let at = 4096 * got.wr_id as usize;
     assert_eq!((got.status, got.has_grh, got.src_qpn), (Ok, true, a.qp.qpn()));
     assert_eq!((got.byte_len as usize, got.src_addr), (GRH + bytes.len(), a.device.addr()));
-    assert_eq!(b.bytes(at + GRH - 4, 4), group.octets(), "it says that the group was meant");
+    assert_eq!(
+        b.bytes(at + GRH - 4, 4),
+        &Gid::of_roce(group).0[12..],
+        "it says that the group was meant"
+    );
     assert!(b.bytes(at + GRH, bytes.len()) == bytes);
 }
 
@@ -107,7 +111,7 @@ fn a_member_that_sends_hears_itself() {
     // Behind the places of the receives that are filled.
     a.fill(0, &bytes);
     let into = a.sge(60_000, 1000);
-    let first = a.pd.create_ah(Gid::mapped(group)).unwrap();
+    let first = a.pd.create_ah(Gid::of_roce(group)).unwrap();
     a.qp.post_send(&common::wr(77, &first, GROUP_QPN, SendOp::Send, &[a.sge(0, 100)])).unwrap();
     let found = gather(&[&a], 2);
     assert_eq!(ends(&found[0], true), [(77, Ok)]);
@@ -144,8 +148,8 @@ fn who_has_left_gets_no_more() {
     let of_device = Arc::clone(&destroyed.device);
     send(&a, group, 1, 8);
     gather(&[&a, &stays, &leaves, &destroyed], 4);
-    leaves.qp.detach(Gid::mapped(group)).unwrap();
-    let again = leaves.qp.detach(Gid::mapped(group));
+    leaves.qp.detach(Gid::of_roce(group)).unwrap();
+    let again = leaves.qp.detach(Gid::of_roce(group));
     assert!(matches!(again, Err(GroupError::NotAttached(_))), "{again:?}");
     destroyed.qp.destroy();
     for id in 2..6 {
@@ -155,7 +159,7 @@ fn who_has_left_gets_no_more() {
     assert_quiet(&[&a, &stays, &leaves, &destroyed]);
     assert_eq!(leaves.device.counters().get(Counter::RxPkts), 1);
     assert_eq!(of_device.counters().get(Counter::RxPkts), 1);
-    leaves.qp.attach(Gid::mapped(group)).unwrap();
+    leaves.qp.attach(Gid::of_roce(group)).unwrap();
     send(&a, group, 6, 8);
     gather(&[&a, &stays, &leaves], 3);
 }
@@ -181,16 +185,16 @@ impl Stranger {
     }
 
     /// A datagram of eight bytes with a right ICRC, unless `damage` is done to it.
-    fn send(&self, to: Ipv4Addr, port: u16, (dest_qpn, qkey): (u32, u32), damage: u8) {
+    fn send(&self, to: IpAddr, port: u16, (dest_qpn, qkey): (u32, u32), damage: u8) {
         let mut sender = Sender::new(0x99_9999, 0xFFFF, Mtu::B1024, Psn::new(1));
         let mut headers = [0; HEADER_MAX];
         let (imm, is_solicited) = (None, false);
         let datagram = Datagram { dest_qpn, qkey, len: 8, imm, is_solicited };
         let (len, _) = sender.packet(&datagram, &mut headers).unwrap();
         let mut packet =
-            with_icrc_to([&headers[..len], &[7; 8]].concat(), Ipv4Addr::new(127, 0, 0, 9), to);
+            with_icrc_to([&headers[..len], &[7; 8]].concat(), IpAddr::from([127, 0, 0, 9]), to);
         packet[9] ^= damage;
-        self.socket.send_to(&packet, SocketAddrV4::new(to, port)).unwrap();
+        self.socket.send_to(&packet, SocketAddr::new(to, port)).unwrap();
     }
 }
 
@@ -215,7 +219,7 @@ fn strangers_need_the_queue_key() {
     for len in [0, 1, 12, 40, 5000] {
         let noise = pattern(len, len);
         is_dropped(&|| {
-            stranger.socket.send_to(&noise, SocketAddrV4::new(group, PORT)).unwrap();
+            stranger.socket.send_to(&noise, SocketAddr::new(group, PORT)).unwrap();
         });
     }
     assert_quiet(&[&b]);
@@ -236,7 +240,7 @@ fn a_crowd_of_members_hears_all() {
         .map(|at| {
             let qp = Qp::create(&b.pd, wide(QpKind::Ud, &b.cq)).unwrap();
             up(&qp, 7);
-            qp.attach(Gid::mapped(group)).unwrap();
+            qp.attach(Gid::of_roce(group)).unwrap();
             for id in 0..8 {
                 qp.post_recv(id, &[b.sge(64 * at, 64)]).unwrap();
             }
@@ -271,7 +275,7 @@ fn a_sleeping_member_is_woken() {
         assert!(cq.poll_one().is_none());
         if id == 0 {
             // It sleeps already.
-            qp.attach(Gid::mapped(group)).unwrap();
+            qp.attach(Gid::of_roce(group)).unwrap();
         }
         send(&a, group, id, 8);
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -290,7 +294,7 @@ fn a_sleeping_member_is_woken() {
 #[test]
 fn what_cannot_be_a_member_hears_why() {
     let config = config(WireChoice::Auto, "");
-    let (a, of_group) = (ud_side(&config), Gid::mapped(group(15)));
+    let (a, of_group) = (ud_side(&config), Gid::of_roce(group(15)));
     let unicast = a.qp.attach(a.device.gid());
     assert!(matches!(unicast, Err(GroupError::NotAGroup(_))), "{unicast:?}");
     let six = a.qp.attach(Gid([0xFF; 16]));
@@ -316,7 +320,7 @@ fn a_group_has_room_for_so_many() {
     let device = Device::open(&config.devices[0], &config).unwrap();
     let pd = device.alloc_pd().unwrap();
     let cq = Cq::create(&device, 64).unwrap();
-    let gid = Gid::mapped(group(16));
+    let gid = Gid::of_roce(group(16));
     let max = device.attr().roce.unwrap().max_mcast_qp_attach as usize;
     let make = || {
         let qp = Qp::create(&pd, QpInit { sq_depth: 4, rq_depth: 4, ..wide(QpKind::Ud, &cq) });
@@ -327,7 +331,7 @@ fn a_group_has_room_for_so_many() {
     let late = make();
     let refused = late.attach(gid);
     assert!(matches!(refused, Err(GroupError::TooMany { .. })), "{refused:?}");
-    late.attach(Gid::mapped(group(17))).unwrap();
+    late.attach(Gid::of_roce(group(17))).unwrap();
     members[3].destroy();
     late.attach(gid).unwrap();
     members.iter().chain([&late]).for_each(|qp| qp.destroy());

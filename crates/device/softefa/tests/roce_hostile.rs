@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::roce::{
@@ -26,9 +26,9 @@ use softefa::{Config, QpKind, QpState, SendOp, Status};
 use Status::Ok;
 
 /// Somebody at an address of no peer.
-const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 77);
+const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 77));
 /// Somebody at the address of the peer.
-const NEIGHBOUR: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const NEIGHBOUR: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Runs `test` once; a failure names the command that repeats it.
 fn seeded(name: &str, test: impl Fn(Dice, u64)) {
@@ -42,7 +42,7 @@ fn seeded(name: &str, test: impl Fn(Dice, u64)) {
 
 /// What an attacker knows or guesses of a queue pair.
 struct Aim {
-    from: Ipv4Addr,
+    from: IpAddr,
     qpn: u32,
     psn: u32,
     va: u64,
@@ -121,7 +121,7 @@ fn port(side: &Side) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], side.qp.port()))
 }
 
-fn socket(addr: Ipv4Addr) -> UdpSocket {
+fn socket(addr: IpAddr) -> UdpSocket {
     UdpSocket::bind((addr, 0)).expect("an address of this machine")
 }
 
@@ -220,8 +220,7 @@ fn neighbours_of_a_sealed_connection_do_nothing() {
             let config = Config { key: Some(key(1)), ..config(wire, "") };
             let pair = pair_of(&config, QpKind::Rc, 1 << 16, &Link::default());
             let neighbour = socket(NEIGHBOUR);
-            let [own, peer] =
-                [&pair.1, &pair.0].map(|of| SocketAddrV4::new(NEIGHBOUR, of.qp.port()));
+            let [own, peer] = [&pair.1, &pair.0].map(|of| SocketAddr::new(NEIGHBOUR, of.qp.port()));
             let mut sealer = Sealer::new(&key(2), peer, 1);
             works_on(&pair, packets / 2, || {
                 let (va, rkey) = (pair.1.mr.addr() + 24_000, pair.1.mr.rkey());

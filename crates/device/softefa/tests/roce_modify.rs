@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use common::Side;
 use common::roce::{EVERYTHING, Link, config, pair, side, to, to_init, to_receive, to_send, wr};
@@ -182,7 +182,7 @@ fn a_path_leads_to_a_device_of_the_same_kind() {
         let with = |path: Path| ModifyQp { path: Some(path), ..receive };
         let not_global = Path { is_global: false, ..path };
         assert_eq!(refusal(&side, &with(not_global)), Some(ModifyError::NotGlobal));
-        let efa = Gid::from_addr(Ipv4Addr::LOCALHOST);
+        let efa = Gid::of_efa(IpAddr::V4(Ipv4Addr::LOCALHOST));
         for dgid in [efa, Gid::default()] {
             let error = refusal(&side, &with(Path { dgid, ..path }));
             assert_eq!(error, Some(ModifyError::ForeignGid(dgid)));

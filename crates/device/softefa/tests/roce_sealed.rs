@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use common::roce::{
     Link, WIRES, add, assert_quiet, config, connect, ends, gather, pair_of, pattern, post, side,
@@ -96,7 +96,7 @@ fn unreliable_messages_and_datagrams_arrive() {
         let [mut c, d] = [0, 1].map(|_| side(&config, QpKind::Ud, 1 << 16));
         [&c, &d].iter().for_each(|side| up(&side.qp, 7));
         let [.., high, low] = std::process::id().to_be_bytes();
-        let group = Gid::mapped(Ipv4Addr::new(239, high, low, 50));
+        let group = Gid::of_roce(IpAddr::from([239, high, low, 50]));
         d.qp.attach(group).unwrap();
         c.fill(0, &bytes);
         for (gid, qpn) in [(d.device.gid(), d.qp.qpn()), (group, GROUP_QPN)] {
@@ -161,7 +161,7 @@ fn datagrams_of_others_are_lost() {
     let b = side(&ours, QpKind::Ud, 1 << 16);
     up(&b.qp, 7);
     let [.., high, low] = std::process::id().to_be_bytes();
-    let group = Gid::mapped(Ipv4Addr::new(239, high, low, 51));
+    let group = Gid::of_roce(IpAddr::from([239, high, low, 51]));
     b.qp.attach(group).unwrap();
     b.post_recv(1, 0, 5000);
     let mut errors = 0;

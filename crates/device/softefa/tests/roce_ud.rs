@@ -62,7 +62,7 @@ fn a_datagram_stands_behind_a_valid_ipv4_header() {
             let got = found[1][0];
             assert_eq!((got.wr_id, got.status, got.imm, got.has_grh), (4, Ok, imm, true));
             assert_eq!((got.byte_len as usize, got.src_qpn), (GRH + len, a.qp.qpn()));
-            assert_eq!((got.sgid(), Gid::mapped(got.src_addr)), (source, source));
+            assert_eq!((got.sgid(), Gid::of_roce(got.src_addr)), (source, source));
             assert!(b.bytes(GRH, len) == bytes, "{len} bytes");
             assert!(b.bytes(GRH + len, 100).iter().all(|byte| *byte == 0xcc), "{len} bytes");
             let header = b.bytes(20, 20);
@@ -261,7 +261,7 @@ fn a_datagram_needs_somewhere_to_go() {
         a.qp.post_send(&SendWr { target: nobody, ..without }).unwrap();
         assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(1, Ok)], "{qpn:#x}");
     }
-    let elsewhere = a.pd.create_ah(Gid::mapped([127, 0, 0, 9].into())).unwrap();
+    let elsewhere = a.pd.create_ah(Gid::of_roce([127, 0, 0, 9].into())).unwrap();
     a.qp.post_send(&wr(2, &elsewhere, &b, SendOp::Send, &sges)).unwrap();
     assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(2, Ok)]);
 }

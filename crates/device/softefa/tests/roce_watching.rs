@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ static IS_HELD: AtomicBool = AtomicBool::new(false);
 static IS_RELEASED: AtomicBool = AtomicBool::new(false);
 
 /// Keeps the thread that first data is told by.
-fn hold(_device: Ipv4Addr, _qpn: u32) {
+fn hold(_device: IpAddr, _qpn: u32) {
     IS_HELD.store(true, Ordering::SeqCst);
     wait_until("somebody lets the service thread go", || IS_RELEASED.load(Ordering::SeqCst));
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -70,7 +70,7 @@ fn forged_icmp_ends_nothing() {
     // Session and counter (but its lowest bits, which it may have used by now), or the token.
     let cases = [(sealed_side(QpKind::Srd, ""), 64..184), (side(QpKind::Srd, ""), 96..160)];
     for (a, secret_bits) in cases {
-        let peer = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        let peer = UdpSocket::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).expect("a socket");
         peer.set_nonblocking(true).expect("a socket that does not block");
         let qpn = peer.local_addr().expect("an address").port();
         let ah = a.pd.create_ah(a.device.gid()).expect("an address handle");
@@ -78,7 +78,7 @@ fn forged_icmp_ends_nothing() {
         let (sent, path) = next_datagram(&a, &peer);
         let say = |quote: &[u8]| {
             let message = unreachable([path, qpn], &quote[..quote.len().min(60)]);
-            stranger.send_to(&message, (Ipv4Addr::LOCALHOST, 0)).expect("sent");
+            stranger.send_to(&message, (IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).expect("sent");
         };
         for bit in secret_bits {
             let mut forged = sent.clone();

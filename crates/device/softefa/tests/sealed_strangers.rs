@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ fn unreliable(from: &mut Scripted, to: &Side, payload: &[u8]) -> Vec<u8> {
     let (path, qkey, imm, op, flags) = (PathId(0), QKEY, 0, 0, 0);
     let mut header = [0; UdRepr::LEN];
     UdRepr { path, src_qpn, dst_qpn, qkey, imm, op, flags, len }.emit(&mut header);
-    let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, dst_qpn);
+    let to = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), dst_qpn);
     from.finish(to, [&header[..], payload].concat())
 }
 

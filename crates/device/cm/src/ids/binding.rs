@@ -52,8 +52,9 @@ impl Ids {
         }
         let is_any = address.ip().is_unspecified();
         let device = if is_any { None } else { Some(host.device(address.ip())?) };
-        let (space, is_shared) = (id.space, id.is_shared);
-        let mut binding = Binding { id: number, space, address, is_shared, is_outgoing };
+        let (space, is_shared, is_family_only) = (id.space, id.is_shared, id.is_family_only);
+        let mut binding =
+            Binding { id: number, space, address, is_shared, is_family_only, is_outgoing };
         let port = host.bind(&binding)?;
         binding.address.set_port(port);
         id.source = Some(binding.address);

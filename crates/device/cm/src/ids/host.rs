@@ -38,6 +38,8 @@ pub struct Binding {
     pub address: SocketAddr,
     /// Others may have the port, too, if they say so as well.
     pub is_shared: bool,
+    /// At every address of IPv6 it leaves those of IPv4 to others.
+    pub is_family_only: bool,
     /// The id is about to connect: at a port that it gives no number for nobody will ask for it.
     pub is_outgoing: bool,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 /// Open descriptors by kind: `socket`, `anon_inode:[eventfd]`, `/memfd:NAME`, paths.
 pub(super) fn open() -> BTreeMap<String, u64> {
@@ -35,8 +35,8 @@ pub(super) fn more(
 
 /// Takes the open door of queue pair `qpn` out of what is too much. It belongs to the queue pair as
 /// long as that lives.
-pub(super) fn leave_out_door(more: &mut BTreeMap<String, u64>, addr: &Ipv4Addr, qpn: u16) {
-    let name = format!("@{}", softefa::door_name(SocketAddrV4::new(*addr, qpn)));
+pub(super) fn leave_out_door(more: &mut BTreeMap<String, u64>, addr: IpAddr, qpn: u16) {
+    let name = format!("@{}", softefa::door_name(SocketAddr::new(addr, qpn)));
     let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let is_open = sockets.lines().any(|line| line.split_whitespace().last() == Some(name.as_str()));
     if let Some(count) = more.get_mut("socket").filter(|_| is_open) {

@@ -1,6 +1,6 @@
 //! A device with one queue pair and its memory.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -122,8 +122,8 @@ impl Endpoint {
     /// The end that `peer ADDR QPN MEMORY RKEY` names.
     pub(super) fn target(&self, words: &[&str]) -> Result<Target> {
         let [addr, qpn, memory, rkey] = words else { anyhow::bail!("peer needs four words") };
-        let addr: Ipv4Addr = addr.parse()?;
-        let ah = self.pd.create_ah(Gid::from_addr(addr))?;
+        let addr: IpAddr = addr.parse()?;
+        let ah = self.pd.create_ah(Gid::of_efa(addr))?;
         Ok(Target { ah, qpn: qpn.parse()?, memory: memory.parse()?, rkey: rkey.parse()? })
     }
 

@@ -251,7 +251,7 @@ impl Peer<'_> {
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
             let mut more = descriptors::more(&self.opened, &descriptors::open());
-            descriptors::leave_out_door(&mut more, &self.end.device.addr(), self.end.qp.port());
+            descriptors::leave_out_door(&mut more, self.end.device.addr(), self.end.qp.port());
             if more.is_empty() || Instant::now() > deadline {
                 return more;
             }

@@ -1,7 +1,7 @@
 //! The same traffic over plain TCP connections.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +28,10 @@ struct Shared {
 }
 
 pub(super) fn run(args: &PeerArgs, commands: &Receiver<String>) -> Result<()> {
-    let addr = Config::from_env()?.devices.first().map_or(Ipv4Addr::LOCALHOST, |spec| spec.addr);
+    let addr = Config::from_env()?
+        .devices
+        .first()
+        .map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |spec| spec.addr);
     let listener = TcpListener::bind((addr, 0))?;
     let shared = Arc::new(Shared::default());
     let port = listener.local_addr()?.port();
@@ -44,7 +47,7 @@ pub(super) fn run(args: &PeerArgs, commands: &Receiver<String>) -> Result<()> {
     let mut threads = Vec::new();
     for command in commands {
         match command.split_whitespace().collect::<Vec<_>>().as_slice() {
-            ["peer", addr, port] => to = Some(SocketAddrV4::new(addr.parse()?, port.parse()?)),
+            ["peer", addr, port] => to = Some(SocketAddr::new(addr.parse()?, port.parse()?)),
             ["go"] => {
                 let Some(to) = to else { bail!("go comes after peer") };
                 threads.extend((0..args.depth).map(|_| {
@@ -80,7 +83,7 @@ fn byte(at: u64) -> u8 {
     (at % 251) as u8
 }
 
-fn send(to: SocketAddrV4, shared: &Shared) {
+fn send(to: SocketAddr, shared: &Shared) {
     let Ok(mut stream) = TcpStream::connect(to) else { return };
     let _ = stream.set_write_timeout(Some(LOOK));
     let mut at = 0u64;

@@ -141,7 +141,7 @@ pub(super) fn attempt(part: &str) -> Result<u8, Failure> {
         "roce" => ("roce", WireChoice::Auto),
         _ => return Err(Failure::own(format!("there is nothing '{part}' to try"))),
     };
-    let mut spec = DeviceSpec::new("doctor0", Ipv4Addr::LOCALHOST);
+    let mut spec = DeviceSpec::new("doctor0", Ipv4Addr::LOCALHOST.into());
     spec.profile = Some(profile.parse()?);
     let config = Config { devices: vec![spec], wire, ..Config::default() };
     let [from, to] = [End::open(&config)?, End::open(&config)?];

@@ -5,7 +5,7 @@ mod show;
 mod target;
 
 use std::io::{self, Write, stdout};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde_json::{Value, json};
 use softefa::counters::ProcessCounters;
@@ -46,7 +46,7 @@ pub(crate) fn fault(action: &FaultAction) -> Result<u8, Failure> {
 pub(crate) struct FaultRequest {
     spec: FaultSpec,
     device: Option<String>,
-    peer: Option<Ipv4Addr>,
+    peer: Option<IpAddr>,
     for_ns: Option<u64>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::path::Path;
 
@@ -110,8 +110,8 @@ fn read_step(step: &Step, seed: Option<u64>, config: &Config) -> Result<TimedFau
     spec.seed = seed.filter(|_| !names_seed).unwrap_or(spec.seed);
     let device = step.device.as_ref().map(|name| device_of(name, config)).transpose()?;
     let peer = |value: &Spanned<String>| {
-        let what = format!("'{}' is not an IPv4 address", value.as_ref());
-        value.as_ref().parse::<Ipv4Addr>().map_err(|_| Wrong::new(value, "peer", what))
+        let what = format!("'{}' is not an IP address", value.as_ref());
+        value.as_ref().parse::<IpAddr>().map_err(|_| Wrong::new(value, "peer", what))
     };
     let peer = step.peer.as_ref().map(peer).transpose()?;
     let devices =

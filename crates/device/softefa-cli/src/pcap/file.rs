@@ -105,12 +105,13 @@ impl Capture {
         } else {
             self.packets[place] += 1;
         }
+        let headers = packet::headers(&record);
         self.file.packet(&Packet {
             interface,
             time_ns: record.time_ns,
             direction,
-            parts: [&packet::headers(&record), &record.bytes],
-            len: u32::from(record.len) + packet::LEN as u32,
+            parts: [&headers, &record.bytes],
+            len: u32::from(record.len) + headers.len() as u32,
             comment: comment(is_lost, unsealed),
         })
     }

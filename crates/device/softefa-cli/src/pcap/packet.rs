@@ -1,41 +1,84 @@
-//! The IPv4 and UDP headers a captured datagram had, or would have had.
+//! The IP and UDP headers a captured datagram had, or would have had.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use softefa::capture::Record;
 
-/// Length of both headers in bytes.
-pub(super) const LEN: usize = IPV4_LEN + UDP_LEN;
 const IPV4_LEN: usize = 20;
+const IPV6_LEN: usize = 40;
 const UDP_LEN: usize = 8;
+const UDP: u8 = 17;
+const HOP_LIMIT: u8 = 64;
 /// Where every tool looks for packets of RoCEv2, whichever port they took.
 const ROCE_PORT: u16 = 4791;
 
-/// Both headers (RFC 791, RFC 768). What the adapter cannot know is as Linux sends it; the UDP
-/// checksum is 0, which means that there is none.
-pub(super) fn headers(record: &Record) -> [u8; LEN] {
-    let mut raw = [0; LEN];
-    let (ip, udp) = raw.split_at_mut(IPV4_LEN);
-    let datagram_len = record.len.saturating_add(UDP_LEN as u16);
-    // Version 4, 5 words; do not fragment; time to live; UDP.
-    ip[0] = 0x45;
-    ip[2..4].copy_from_slice(&datagram_len.saturating_add(IPV4_LEN as u16).to_be_bytes());
-    ip[6] = 0x40;
-    ip[8] = 64;
-    ip[9] = 17;
-    ip[12..16].copy_from_slice(&record.src.ip().octets());
-    ip[16..20].copy_from_slice(&record.dst.ip().octets());
-    let checksum = checksum(ip);
-    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
-    udp[0..2].copy_from_slice(&record.src.port().to_be_bytes());
+/// Both headers (RFC 791, RFC 8200, RFC 768). What the adapter cannot know is as Linux sends it.
+/// Over IPv4 the UDP checksum is 0, which means that there is none; over IPv6, which demands one,
+/// only that of a datagram that was cut is.
+pub(super) fn headers(record: &Record) -> Vec<u8> {
+    let udp_len = record.len.saturating_add(UDP_LEN as u16);
+    let mut raw = Vec::with_capacity(IPV6_LEN + UDP_LEN);
+    match (record.src.ip(), record.dst.ip()) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => raw.extend(ipv4(src, dst, udp_len)),
+        (src, dst) => raw.extend(ipv6(to_v6(src), to_v6(dst), udp_len)),
+    }
+    let ip_len = raw.len();
+    raw.extend(record.src.port().to_be_bytes());
     let dst_port = if record.is_roce_packet() { ROCE_PORT } else { record.dst.port() };
-    udp[2..4].copy_from_slice(&dst_port.to_be_bytes());
-    udp[4..6].copy_from_slice(&datagram_len.to_be_bytes());
+    raw.extend(dst_port.to_be_bytes());
+    raw.extend(udp_len.to_be_bytes());
+    raw.extend([0, 0]);
+    if ip_len == IPV6_LEN && record.bytes.len() == usize::from(record.len) {
+        let pseudo = [&raw[8..IPV6_LEN], &[0, 0], &udp_len.to_be_bytes(), &[0, 0, 0, UDP]].concat();
+        let sum = sum(&pseudo) + sum(&raw[IPV6_LEN..]) + sum(&record.bytes);
+        // A checksum of zero is written as its other form.
+        let check = if fold(sum) == 0 { u16::MAX } else { fold(sum) };
+        raw[IPV6_LEN + 6..].copy_from_slice(&check.to_be_bytes());
+    }
     raw
 }
 
-/// Complement of the sum in one's complement (RFC 1071).
-fn checksum(header: &[u8]) -> u16 {
-    let pairs = header.chunks_exact(2).filter_map(<[u8]>::first_chunk);
-    let sum: u32 = pairs.map(|pair| u32::from(u16::from_be_bytes(*pair))).sum();
+fn ipv4(src: Ipv4Addr, dst: Ipv4Addr, udp_len: u16) -> [u8; IPV4_LEN] {
+    let mut ip = [0; IPV4_LEN];
+    // Version 4, 5 words; do not fragment.
+    ip[0] = 0x45;
+    ip[2..4].copy_from_slice(&udp_len.saturating_add(IPV4_LEN as u16).to_be_bytes());
+    ip[6] = 0x40;
+    ip[8..10].copy_from_slice(&[HOP_LIMIT, UDP]);
+    ip[12..16].copy_from_slice(&src.octets());
+    ip[16..].copy_from_slice(&dst.octets());
+    let checksum = fold(sum(&ip));
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    ip
+}
+
+fn ipv6(src: Ipv6Addr, dst: Ipv6Addr, udp_len: u16) -> [u8; IPV6_LEN] {
+    let mut ip = [0; IPV6_LEN];
+    ip[0] = 0x60;
+    ip[4..6].copy_from_slice(&udp_len.to_be_bytes());
+    ip[6..8].copy_from_slice(&[UDP, HOP_LIMIT]);
+    ip[8..24].copy_from_slice(&src.octets());
+    ip[24..].copy_from_slice(&dst.octets());
+    ip
+}
+
+fn to_v6(ip: IpAddr) -> Ipv6Addr {
+    match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    }
+}
+
+/// The sum of the words of `bytes`, of which the last is filled up with zeros.
+fn sum(bytes: &[u8]) -> u32 {
+    let word = |pair: &[u8]| {
+        u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or_default()]))
+    };
+    bytes.chunks(2).map(word).sum()
+}
+
+/// Complement of a sum in one's complement (RFC 1071).
+fn fold(sum: u32) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
     #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
     let folded = ((sum & 0xffff) + (sum >> 16)) as u16;
@@ -48,23 +91,39 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn lengths_and_checksum_agree() {
-        let record = Record {
+    fn record(src: &str, dst: &str) -> Record {
+        Record {
             time_ns: 0,
             fate: Fate::Sent,
             protocol: Protocol::Srd,
-            src: "127.0.0.1:10240".parse().unwrap(),
-            dst: "127.0.0.2:16400".parse().unwrap(),
+            src: src.parse().unwrap(),
+            dst: dst.parse().unwrap(),
             len: 100,
             bytes: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn lengths_and_checksum_agree() {
+        let record = record("127.0.0.1:10240", "127.0.0.2:16400");
         let raw = headers(&record);
-        assert_eq!(checksum(&raw[..IPV4_LEN]), 0, "a right header sums up to nothing");
+        assert_eq!(raw.len(), 28);
+        assert_eq!(fold(sum(&raw[..IPV4_LEN])), 0, "a right header sums up to nothing");
         assert_eq!(u16::from_be_bytes([raw[2], raw[3]]), 128);
         assert_eq!(u16::from_be_bytes([raw[24], raw[25]]), 108);
         assert_eq!(raw[20..24], [40, 0, 64, 16]);
         let roce = Record { protocol: Protocol::Roce, ..record };
         assert_eq!(headers(&roce)[20..24], [40, 0, 0x12, 0xb7]);
+    }
+
+    /// Computed with Python.
+    #[test]
+    fn ipv6_has_a_checksum_of_what_is_whole() {
+        let cut = record("[2001:db8::1]:10240", "[2001:db8::2]:16400");
+        let raw = headers(&cut);
+        assert_eq!((raw.len(), raw[0], u16::from_be_bytes([raw[4], raw[5]])), (48, 0x60, 108));
+        assert_eq!(raw[46..], [0, 0]);
+        let whole = Record { len: 5, bytes: b"hello".to_vec(), ..cut };
+        assert_eq!(headers(&whole)[46..], [0xf8, 0x7c]);
     }
 }

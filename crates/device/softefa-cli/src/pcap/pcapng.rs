@@ -1,5 +1,5 @@
 //! The capture file format of Wireshark (pcapng, draft-ietf-opsawg-pcapng), as much as is needed
-//! to write IPv4 packets.
+//! to write IP packets.
 
 use std::io::{self, Write};
 

@@ -41,7 +41,7 @@ impl Unsealer {
         }
         // A failure overwrites the bytes it was tried on.
         let mut bytes = record.bytes.clone();
-        let Ok(inner) = reader.open(*record.src.ip(), *record.dst.ip(), &mut bytes) else {
+        let Ok(inner) = reader.open(record.src.ip(), record.dst.ip(), &mut bytes) else {
             self.closed += 1;
             return Unsealed::Closed;
         };
@@ -55,7 +55,7 @@ impl Unsealer {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddrV4;
+    use std::net::SocketAddr;
 
     use softefa::capture::{Fate, Protocol};
     use softefa::seal::{OVERHEAD_BYTES, Sealer};
@@ -71,10 +71,11 @@ mod tests {
 
     /// A sealed record; its source port is that of a path, as on the wire.
     fn record() -> Record {
-        let [from, to] = ["127.0.0.1:16400", "127.0.0.2:16401"].map(|at| at.parse().unwrap());
+        let [from, to]: [SocketAddr; 2] =
+            ["127.0.0.1:16400", "127.0.0.2:16401"].map(|at| at.parse().unwrap());
         let mut bytes = vec![0x10; OVERHEAD_BYTES + 60];
         Sealer::new(&key(1), from, 7).seal(to, &mut bytes).unwrap();
-        let src = SocketAddrV4::new(*from.ip(), 10_240);
+        let src = SocketAddr::new(from.ip(), 10_240);
         let (fate, protocol) = (Fate::Sent, Protocol::Srd);
         Record { time_ns: 1, fate, protocol, src, dst: to, len: 100, bytes }
     }

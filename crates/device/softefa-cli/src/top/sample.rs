@@ -1,6 +1,6 @@
 //! Two looks at the counters and what happened between them.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use softefa::Adapter;
@@ -71,7 +71,7 @@ impl Sample {
 pub(super) struct DeviceRates {
     pub(super) device: String,
     pub(super) adapter: Adapter,
-    pub(super) addr: Ipv4Addr,
+    pub(super) addr: IpAddr,
     pub(super) pid: u32,
     pub(super) program: String,
     /// The fault in force; empty when nothing is.
@@ -168,6 +168,8 @@ impl Rates {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     fn process(pid: u32, tx_bytes: u64) -> Seen {
@@ -177,7 +179,7 @@ mod tests {
         };
         let counters = ProcessCounters {
             device: "rdmap0s6".into(),
-            addr: Ipv4Addr::LOCALHOST,
+            addr: IpAddr::V4(Ipv4Addr::LOCALHOST),
             pid,
             start_ticks: 1,
             links: vec![],

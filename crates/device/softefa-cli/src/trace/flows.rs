@@ -6,7 +6,7 @@
 //! that request, it is this one.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// Numbers are 24 bits and wrap.
 const PSN_BITS: u32 = 24;
@@ -55,16 +55,16 @@ fn ahead(psn: u32, from: u32) -> u32 {
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     /// Requests sent to each queue pair of a peer.
-    sent: BTreeMap<(Ipv4Addr, u32), Option<Range>>,
+    sent: BTreeMap<(IpAddr, u32), Option<Range>>,
     /// Requests received by each queue pair of this device, and from where.
-    received: BTreeMap<(Ipv4Addr, u32), Option<Range>>,
+    received: BTreeMap<(IpAddr, u32), Option<Range>>,
     /// Queue pairs of peers, with ours.
-    pairs: BTreeMap<(Ipv4Addr, u32), u32>,
+    pairs: BTreeMap<(IpAddr, u32), u32>,
 }
 
 impl Flows {
     /// Our queue pair that sends to `qpn` at `ip`.
-    pub(super) fn owner(&self, ip: Ipv4Addr, qpn: u32) -> Owner {
+    pub(super) fn owner(&self, ip: IpAddr, qpn: u32) -> Owner {
         self.pairs.get(&(ip, qpn)).map_or(Owner::Unknown, |own| Owner::Known(*own))
     }
 
@@ -75,13 +75,7 @@ impl Flows {
 
     /// A packet left for `qpn` at `ip`: whether it was sent before, and whether its owner is known
     /// since now.
-    pub(super) fn sent(
-        &mut self,
-        ip: Ipv4Addr,
-        qpn: u32,
-        psn: u32,
-        is_answer: bool,
-    ) -> (bool, bool) {
+    pub(super) fn sent(&mut self, ip: IpAddr, qpn: u32, psn: u32, is_answer: bool) -> (bool, bool) {
         if is_answer {
             let own = only(&self.received, ip, psn, |own| !self.is_paired(own));
             return (false, own.is_some_and(|own| self.pair(ip, qpn, own)));
@@ -90,7 +84,7 @@ impl Flows {
     }
 
     /// A packet came from `ip` for our queue pair `own`: whether its connection is known since now.
-    pub(super) fn received(&mut self, ip: Ipv4Addr, own: u32, psn: u32, is_answer: bool) -> bool {
+    pub(super) fn received(&mut self, ip: IpAddr, own: u32, psn: u32, is_answer: bool) -> bool {
         if is_answer {
             let is_free = |qpn| !self.pairs.contains_key(&(ip, qpn));
             let qpn = only(&self.sent, ip, psn, is_free);
@@ -105,7 +99,7 @@ impl Flows {
     }
 
     /// True when that is new.
-    fn pair(&mut self, ip: Ipv4Addr, qpn: u32, own: u32) -> bool {
+    fn pair(&mut self, ip: IpAddr, qpn: u32, own: u32) -> bool {
         let is_new = !self.pairs.contains_key(&(ip, qpn));
         if is_new {
             self.pairs.insert((ip, qpn), own);
@@ -116,8 +110,8 @@ impl Flows {
 
 /// The only queue pair that may have the request `psn`, of those that are still free.
 fn only(
-    requests: &BTreeMap<(Ipv4Addr, u32), Option<Range>>,
-    ip: Ipv4Addr,
+    requests: &BTreeMap<(IpAddr, u32), Option<Range>>,
+    ip: IpAddr,
     psn: u32,
     is_free: impl Fn(u32) -> bool,
 ) -> Option<u32> {
@@ -133,9 +127,11 @@ fn only(
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
-    const IP: Ipv4Addr = Ipv4Addr::LOCALHOST;
+    const IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     #[test]
     fn an_answer_tells_whose_requests_were_sent() {

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use softefa::capture::{Fate, Protocol, Record};
-use softefa::trace::{TraceEvent, TraceLine, trace_lines};
+use softefa::trace::{PeerName, TraceEvent, TraceLine, trace_lines};
 
 use super::flows::{Flows, Owner};
 use super::line::{number, value};
 use crate::pcap::{Direction, Packet, Reader};
 
 const IPV4_LEN: usize = 20;
+const IPV6_LEN: usize = 40;
 const UDP_LEN: usize = 8;
 const UDP: u8 = 17;
 /// Where packets of RoCE are found.
@@ -25,7 +26,7 @@ const WAITING_MAX: usize = 100_000;
 #[derive(Debug)]
 struct Waiting {
     device: String,
-    peer: SocketAddrV4,
+    peer: SocketAddr,
     peer_qpn: u32,
     time_ns: u64,
     said: TraceLine,
@@ -99,9 +100,9 @@ impl<R: Read> Packets<R> {
             let is_answer = is_answer(&said.text);
             if let (true, Some(psn)) = (is_roce, psn) {
                 if is_received {
-                    has_news |= flows.received(*peer.ip(), qpns.dst, psn, is_answer);
+                    has_news |= flows.received(peer.ip(), qpns.dst, psn, is_answer);
                 } else if said.event == TraceEvent::Transmit {
-                    let (is_again, news) = flows.sent(*peer.ip(), qpns.dst, psn, is_answer);
+                    let (is_again, news) = flows.sent(peer.ip(), qpns.dst, psn, is_answer);
                     has_news |= news;
                     if is_again {
                         said.event = TraceEvent::Retransmit;
@@ -111,13 +112,13 @@ impl<R: Read> Packets<R> {
             let owner = match (is_received, qpns.src) {
                 (true, _) => Owner::Known(qpns.dst),
                 (false, Some(src)) => Owner::Known(src),
-                (false, None) => flows.owner(*peer.ip(), qpns.dst),
+                (false, None) => flows.owner(peer.ip(), qpns.dst),
             };
             let peer_qpn = if is_received { qpns.src } else { Some(qpns.dst) };
             let peer_qpn = peer_qpn.or_else(|| flows.peer(qpns.dst));
             match owner {
                 Owner::Known(qpn) => {
-                    let peer = peer_qpn.map(|qpn| format!("{}:{qpn}", peer.ip()));
+                    let peer = peer_qpn.map(|qpn| PeerName { addr: peer.ip(), qpn }.to_string());
                     let peer = peer.unwrap_or_else(|| "-".to_owned());
                     let (time_ns, event) = (record.time_ns, said.event.name());
                     self.lines.push_back(format!(
@@ -144,7 +145,7 @@ impl<R: Read> Packets<R> {
     fn release(&mut self, all: bool) {
         for waiting in std::mem::take(&mut self.waiting) {
             let Waiting { device, peer, peer_qpn, time_ns, said } = &waiting;
-            let owner = self.flows.get(device).map(|flows| flows.owner(*peer.ip(), *peer_qpn));
+            let owner = self.flows.get(device).map(|flows| flows.owner(peer.ip(), *peer_qpn));
             let local = match owner {
                 Some(Owner::Known(qpn)) => qpn.to_string(),
                 _ if all => format!("to-{peer_qpn}"),
@@ -153,9 +154,9 @@ impl<R: Read> Packets<R> {
                     continue;
                 }
             };
-            let (event, ip, text) = (said.event.name(), peer.ip(), &said.text);
-            self.lines
-                .push_back(format!("{time_ns} {event} {device}:{local} {ip}:{peer_qpn} {text}"));
+            let (event, text) = (said.event.name(), &said.text);
+            let peer = PeerName { addr: peer.ip(), qpn: *peer_qpn };
+            self.lines.push_back(format!("{time_ns} {event} {device}:{local} {peer} {text}"));
         }
     }
 }
@@ -189,22 +190,41 @@ fn records(packet: &Packet) -> Vec<Record> {
 }
 
 fn record(packet: &Packet, fate: Fate) -> Option<Record> {
-    let ip = packet.bytes.get(..IPV4_LEN)?;
-    let headers_len = usize::from(ip[0] & 15) * 4;
-    let is_udp = ip[0] >> 4 == 4 && headers_len >= IPV4_LEN && ip[9] == UDP;
-    let udp = packet.bytes.get(headers_len..headers_len + UDP_LEN).filter(|_| is_udp)?;
-    let address = |at: usize| Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]);
+    let (src, dst, headers_len) = addresses(&packet.bytes)?;
+    let udp = packet.bytes.get(headers_len..headers_len + UDP_LEN)?;
     let word = |at: usize| u16::from_be_bytes([udp[at], udp[at + 1]]);
-    let dst = SocketAddrV4::new(address(16), word(2));
+    let dst = SocketAddr::new(dst, word(2));
     Some(Record {
         time_ns: packet.time_ns,
         fate,
         protocol: if dst.port() == ROCE_PORT { Protocol::Roce } else { Protocol::Srd },
-        src: SocketAddrV4::new(address(12), word(0)),
+        src: SocketAddr::new(src, word(0)),
         dst,
         len: word(4).checked_sub(8)?,
         bytes: packet.bytes[headers_len + UDP_LEN..].to_vec(),
     })
+}
+
+/// Source and destination of a packet of UDP, and the length of its IP header.
+fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr, usize)> {
+    match packet.first()? >> 4 {
+        4 => {
+            let ip = packet.first_chunk::<IPV4_LEN>()?;
+            let len = usize::from(ip[0] & 15) * 4;
+            let at = |at: usize| Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]);
+            let is_udp = len >= IPV4_LEN && ip[9] == UDP;
+            is_udp.then_some((at(12).into(), at(16).into(), len))
+        }
+        6 => {
+            let ip = packet.first_chunk::<IPV6_LEN>()?;
+            let (_, addresses) = ip.split_at(8);
+            let at = |octets: &[u8; 16]| IpAddr::from(Ipv6Addr::from(*octets));
+            let (src, dst) = (addresses.first_chunk()?, addresses.last_chunk()?);
+            // Extension headers are no UDP, and with them comes nothing of ours.
+            (ip[6] == UDP).then_some((at(src), at(dst), IPV6_LEN))
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -9,10 +9,12 @@ Both print a line of JSON.
 import json
 import socket
 import sys
+import zlib
 
 from scapy.config import conf
 from scapy.contrib.roce import AETH, BTH, opcode
 from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 from scapy.sendrecv import send
 from scapy.utils import rdpcap
@@ -26,8 +28,22 @@ OWN_QPN = 0x11
 OWN_PSN = 0x000100
 
 
+def icrc_over_ipv6(packet):
+    """The ICRC, which scapy computes over IPv4 alone (IBTA, annex A17)."""
+    raw = bytearray(bytes(packet))
+    # Traffic class and flow label, hop limit, UDP checksum, congestion marks.
+    raw[0] |= 0x0F
+    raw[1:4] = b"\xff" * 3
+    raw[7] = 0xFF
+    raw[46:48] = b"\xff" * 2
+    raw[52] = 0xFF
+    return zlib.crc32(b"\xff" * 8 + bytes(raw[:-4])).to_bytes(4, "little")
+
+
 def is_intact(packet):
-    """The ICRC is the one that scapy computes over the headers as they are."""
+    """The ICRC is the right one for the headers as they are."""
+    if IPv6 in packet:
+        return bytes(packet[IPv6])[-4:] == icrc_over_ipv6(packet[IPv6])
     again = packet[IP].copy()
     came = bytes(again)[-4:]
     again[BTH].icrc = None
@@ -35,7 +51,7 @@ def is_intact(packet):
 
 
 def is_roce(packet):
-    return IP in packet and UDP in packet and packet[UDP].dport == PORT and BTH in packet
+    return UDP in packet and packet[UDP].dport == PORT and BTH in packet
 
 
 def check(file):
@@ -43,7 +59,7 @@ def check(file):
     return {
         "packets": len(packets),
         "intact": sum(is_intact(packet) for packet in packets),
-        "ids": sorted({packet[IP].id for packet in packets}),
+        "ids": sorted({packet[IP].id for packet in packets if IP in packet}),
         "opcodes": sorted({packet[BTH].opcode for packet in packets}),
     }
 
@@ -81,7 +97,7 @@ class Nic:
         """The next packet for us, intact."""
         while True:
             packet = self.wire.recv()
-            if packet is None or not is_roce(packet) or packet[IP].dst != self.local:
+            if packet is None or not is_roce(packet) or IP not in packet or packet[IP].dst != self.local:
                 continue
             if is_intact(packet):
                 return packet

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::harness::{
     Directions, LIMIT, Launcher, Outcome, exclusive, has, is_root, is_sealed, softefa, wait_until,
 };
-use crate::netns::{CLIENT, Hosts, SERVER};
+use crate::netns::{CLIENT, CLIENT_V6, Hosts, SERVER, SERVER_V6};
 use crate::pyverbs::PYTHON;
 
 /// The hosts are the test's own, so every port is free.
@@ -180,14 +180,15 @@ fn assert_pair(sides: [Outcome; 2]) {
 }
 
 /// Runs a ping-pong between the hosts, and something that connects by librdmacm.
-fn run_pairs(there: &Launcher, here: &Launcher) {
+fn run_pairs(there: &Launcher, here: &Launcher, server: &str) {
     for line in ["ibv_rc_pingpong -g 0 -c -n 300", "ibv_ud_pingpong -g 0 -s 1000 -n 100"] {
+        // What the two tell each other first goes over IPv4, whatever their devices have.
         let mut server = there.start("server", line);
         server.wait_until_listening(PINGPONG_PORT);
         let client = here.start("client", &format!("{line} {SERVER}")).wait(LIMIT);
         assert_pair([client, server.wait(LIMIT)]);
     }
-    let line = |end: &str| format!("rping {end} -a {SERVER} -C 20 -S 3000 -V -p {PORT}");
+    let line = |end: &str| format!("rping {end} -a {server} -C 20 -S 3000 -V -p {PORT}");
     let mut server = there.start("server", &line("-s"));
     server.wait_until_bound(PORT);
     let client = here.start("client", &line("-c")).wait(LIMIT);
@@ -201,13 +202,21 @@ fn hosts_meet_at_port_4791_with_packets_that_scapy_and_tshark_take() {
         return;
     }
     let Some(hosts) = hosts() else { return };
+    hosts_meet(&hosts, [SERVER, CLIENT], &serde_json::json!([0]));
+    if hosts.add_ipv6() {
+        hosts_meet(&hosts, [SERVER_V6, CLIENT_V6], &serde_json::json!([]));
+    }
+}
+
+/// The devices of the hosts are at these addresses; `ids` are the identifications of IP headers.
+fn hosts_meet(hosts: &Hosts, [server, client]: [&str; 2], ids: &Value) {
     let dir = tempfile::tempdir().unwrap();
     let own = dir.path().join("own.pcapng");
-    let there = launcher(&hosts.names[0], SERVER, "");
-    let here = launcher_with(&format!("--pcap {}", own.display()), &hosts.names[1], CLIENT, "");
+    let there = launcher(&hosts.names[0], server, "");
+    let here = launcher_with(&format!("--pcap {}", own.display()), &hosts.names[1], client, "");
     let gateways = [&there, &here].map(Gateway::start);
     let mut capture = Capture::start(&hosts.names[0], there.runtime_dir());
-    run_pairs(&there, &here);
+    run_pairs(&there, &here, server);
     wait_until("no seat is left", || gateways.iter().all(|it| it.read()["sockets"] == 0));
     let counters = gateways.map(Gateway::finish);
     let mut all = 0;
@@ -224,7 +233,7 @@ fn hosts_meet_at_port_4791_with_packets_that_scapy_and_tshark_take() {
     assert!(own["packets"].as_u64().unwrap() > 100 && own["packets"] == own["intact"], "{own}");
     let seen = capture.finish(all);
     assert_eq!((&seen["packets"], &seen["intact"]), (&all.into(), &all.into()), "{seen}");
-    assert_eq!(seen["ids"], serde_json::json!([0]), "what the ICRC covers: {seen}");
+    assert_eq!(&seen["ids"], ids, "what the ICRC covers: {seen}");
     let strange = capture.tshark("_ws.malformed || !infiniband", &["-e", "frame.number"]);
     assert_eq!(strange, "");
     let attributes = capture.tshark("infiniband.mad", &["-e", "infiniband.mad.attributeid"]);
@@ -248,7 +257,7 @@ fn nobody_needs_rights_between_hosts_of_ours() {
     let of_root = launcher(&hosts.names[0], SERVER, "");
     let gateways = [(&of_root, true), (&here, false)]
         .map(|(launcher, is_root)| (Gateway::start(launcher), is_root));
-    run_pairs(&there, &here);
+    run_pairs(&there, &here, SERVER);
     for (gateway, is_root) in gateways {
         assert_eq!(gateway.read()["sees_ip_headers"], is_root);
         assert_undamaged(&gateway.finish());

@@ -1,37 +1,46 @@
 //! Multicast groups: `mckey` of rdmacm-utils, unmodified.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::{fs, process};
 
 use rustix::process::{Signal, kill_process};
 
 use crate::harness::record::{Case, Consumer};
 use crate::harness::{LIMIT, Launcher, Outcome, Running, exclusive, has, wait_until};
-use crate::netns::{CLIENT, Hosts, SERVER};
+use crate::netns::{CLIENT, CLIENT_V6, Hosts, SERVER, SERVER_V6};
 
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
 /// The UDP port of all groups.
 const PORT: u16 = 4791;
 const MESSAGES: u64 = 20;
 
-fn group(last: u8) -> Ipv4Addr {
+fn group(last: u8) -> IpAddr {
     let [.., high, low] = process::id().to_be_bytes();
-    Ipv4Addr::new(239, high, low, last)
+    IpAddr::from([239, high, low, last])
 }
 
 /// Sockets of members of `group` where `process` is.
-fn members(process: i32, group: Ipv4Addr) -> usize {
-    let local = format!("{:08X}:{PORT:04X}", u32::from_ne_bytes(group.octets()));
-    let table = fs::read_to_string(format!("/proc/{process}/net/udp")).unwrap_or_default();
+fn members(process: i32, group: IpAddr) -> usize {
+    let word = |bytes: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(bytes));
+    let (file, addr) = match group {
+        IpAddr::V4(group) => ("udp", word(group.octets())),
+        IpAddr::V6(group) => {
+            let words = group.octets();
+            let words = words.chunks_exact(4).filter_map(<[u8]>::first_chunk);
+            ("udp6", words.map(|bytes| word(*bytes)).collect())
+        }
+    };
+    let local = format!("{addr}:{PORT:04X}");
+    let table = fs::read_to_string(format!("/proc/{process}/net/{file}")).unwrap_or_default();
     table.lines().filter(|line| line.split_whitespace().nth(1) == Some(&local)).count()
 }
 
-fn wait_for_members(of: &Running, group: Ipv4Addr, count: usize) {
+fn wait_for_members(of: &Running, group: IpAddr, count: usize) {
     let process = of.pid().as_raw_nonzero().get();
     wait_until(&format!("{count} members"), || members(process, group) == count);
 }
 
-fn mckey(launcher: &Launcher, name: &str, group: Ipv4Addr, more: &str) -> Running {
+fn mckey(launcher: &Launcher, name: &str, group: IpAddr, more: &str) -> Running {
     launcher.start(name, &format!("mckey -m {group} -C {MESSAGES} -S 1000 {more}"))
 }
 
@@ -102,18 +111,35 @@ fn mckey_reaches_members_on_two_hosts() {
         return;
     }
     let Some(hosts) = Hosts::new() else { return };
-    let consumer = Consumer::debian("rdmacm-utils");
-    let mut case = Case::new(&consumer, "mckey, receivers on the sender's host and another", "");
+    let what = "mckey, receivers on the sender's host and another";
+    reach_two_hosts(what, &hosts, [SERVER, CLIENT], group(20));
+}
+
+#[test]
+fn mckey_reaches_members_over_ipv6() {
+    let _one = exclusive();
+    if !has("mckey") || !has("ip") {
+        return;
+    }
+    let Some(hosts) = Hosts::new().filter(Hosts::add_ipv6) else { return };
+    let [.., high, low] = process::id().to_be_bytes();
+    let last = u16::from_be_bytes([high, low]);
+    let group = Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, last, 20).into();
+    let what = "mckey over IPv6, receivers on the sender's host and another";
+    reach_two_hosts(what, &hosts, [SERVER_V6, CLIENT_V6], group);
+}
+
+fn reach_two_hosts(what: &str, hosts: &Hosts, [server, client]: [&str; 2], group: IpAddr) {
+    let mut case = Case::new(&Consumer::debian("rdmacm-utils"), what, "");
     let device = |addr| format!("--device roce0={addr},profile=roce");
-    let [there, here] = [SERVER, CLIENT].map(|addr| case.launcher(&device(addr)));
+    let [there, here] = [server, client].map(|addr| case.launcher(&device(addr)));
     let there = there.in_namespace(&hosts.names[0]);
     let here = here.in_namespace(&hosts.names[1]);
-    let group = group(20);
-    let far = mckey(&there, "far", group, &format!("-b {SERVER}"));
-    let near = mckey(&here, "near", group, &format!("-b {CLIENT}"));
+    let far = mckey(&there, "far", group, &format!("-b {server}"));
+    let near = mckey(&here, "near", group, &format!("-b {client}"));
     wait_for_members(&far, group, 1);
     wait_for_members(&near, group, 1);
-    let sender = mckey(&here, "sender", group, &format!("-s -b {CLIENT}")).wait(LIMIT);
+    let sender = mckey(&here, "sender", group, &format!("-s -b {client}")).wait(LIMIT);
     check(&mut case, &sender, &[near.wait(LIMIT), far.wait(LIMIT)]);
     case.pass();
 }

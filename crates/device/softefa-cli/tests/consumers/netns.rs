@@ -2,10 +2,13 @@
 
 use std::process::Command;
 
-use crate::harness::{Directions, LIMIT, Launcher, exclusive, has, is_root, wait_until};
+use crate::harness::{Directions, LIMIT, Launcher, exclusive, has, has_ipv6, is_root, wait_until};
 
 pub(crate) const SERVER: &str = "10.77.0.1";
 pub(crate) const CLIENT: &str = "10.77.0.2";
+/// Addresses of the same two hosts.
+pub(crate) const SERVER_V6: &str = "fd77::1";
+pub(crate) const CLIENT_V6: &str = "fd77::2";
 /// The hosts are the test's own, so every port is free.
 const PORT: u16 = 18515;
 
@@ -35,6 +38,18 @@ impl Hosts {
             ip(&format!("-n {name} link set lo up"));
         }
         Some(hosts)
+    }
+
+    /// Gives them addresses of IPv6, too; `false`, loudly, where the machine has none.
+    pub(crate) fn add_ipv6(&self) -> bool {
+        if !has_ipv6() {
+            return false;
+        }
+        for (name, addr) in self.names.iter().zip([SERVER_V6, CLIENT_V6]) {
+            // Nobody else can have it, which the kernel would find out for a second.
+            ip(&format!("-n {name} addr add {addr}/64 dev eth0 nodad"));
+        }
+        true
     }
 
     fn launchers(&self) -> [Launcher; 2] {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, LIMIT, exclusive, free_port, has};
+use crate::harness::{Directions, LIMIT, exclusive, free_port, has, has_ipv6};
 use crate::pyverbs::{PYTHON, has_pyverbs};
 use crate::rdma_core::unpack;
 
@@ -70,13 +70,42 @@ const PAIRS: [Pair; 11] = [
     },
 ];
 
+/// The same over IPv6.
+const DEVICE_V6: &str = "--device roce0=::1,profile=roce";
+const PAIRS_V6: [Pair; 4] = [
+    Pair {
+        what: "rping -V over IPv6",
+        server: "rping -s -a ::1 -C 100 -V -p",
+        client: "rping -c -a ::1 -C 100 -V -p",
+    },
+    Pair {
+        what: "rping -V over IPv6, listener at every address",
+        server: "rping -s -a :: -C 10 -V -p",
+        client: "rping -c -a ::1 -C 10 -V -p",
+    },
+    Pair {
+        what: "ucmatose over IPv6, 20 connections",
+        server: "ucmatose -b ::1 -c 20 -C 50 -S 5000 -p",
+        client: "ucmatose -s ::1 -c 20 -C 50 -S 5000 -p",
+    },
+    Pair {
+        what: "rstream over IPv6, data verified",
+        server: "rstream -b ::1 -S 65536 -C 20 -I 5 -T v -p",
+        client: "rstream -s ::1 -S 65536 -C 20 -I 5 -T v -p",
+    },
+];
+
 fn case(what: &str, faults: &str) -> Case {
     Case::new(&Consumer::debian("rdmacm-utils"), what, faults)
 }
 
 fn run(pair: &Pair, faults: &str) {
-    let mut case = case(pair.what, faults);
-    let (launcher, port) = (case.launcher(DEVICE), free_port());
+    run_at(DEVICE, pair, pair.what, faults);
+}
+
+fn run_at(device: &str, pair: &Pair, what: &str, faults: &str) {
+    let mut case = case(what, faults);
+    let (launcher, port) = (case.launcher(device), free_port());
     let mut server = launcher.start("server", &format!("{} {port}", pair.server));
     server.wait_until_bound(port);
     let client = launcher.start("client", &format!("{} {port}", pair.client)).wait(LIMIT);
@@ -93,6 +122,16 @@ fn programs_of_librdmacm() {
     let _one = exclusive();
     if has("rping") {
         PAIRS.iter().for_each(|pair| run(pair, ""));
+    }
+}
+
+#[test]
+fn programs_of_librdmacm_over_ipv6() {
+    let _one = exclusive();
+    if has("rping") && has_ipv6() {
+        for faults in ["", FAULTS] {
+            PAIRS_V6.iter().for_each(|pair| run_at(DEVICE_V6, pair, pair.what, faults));
+        }
     }
 }
 

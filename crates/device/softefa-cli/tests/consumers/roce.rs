@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 
 use crate::harness::record::{Case, Consumer, EACH_FAULT, FAULTS};
-use crate::harness::{Directions, LIMIT, Launcher, efa_bench, exclusive, free_port, has, is_long};
+use crate::harness::{
+    Directions, LIMIT, Launcher, efa_bench, exclusive, free_port, has, has_ipv6, is_long,
+};
 use crate::mpi::{LONG_MESSAGE, Mpi};
 use crate::pingpong;
 use crate::pyverbs::{PYTHON, has_pyverbs};
@@ -15,9 +17,13 @@ const DEVICE: &str = "--roce";
 
 /// Runs one of the ping-pongs between two processes; each checks what comes (`-c`).
 fn ibv_pingpong(program: &str, faults: &str) {
+    ibv_pingpong_at(DEVICE, &format!("RoCE: {program} -c"), program, faults);
+}
+
+fn ibv_pingpong_at(device: &str, what: &str, program: &str, faults: &str) {
     let consumer = Consumer::debian("ibverbs-utils");
-    let mut case = Case::new(&consumer, &format!("RoCE: {program} -c"), faults);
-    let launcher: Launcher = case.launcher(DEVICE);
+    let mut case = Case::new(&consumer, what, faults);
+    let launcher: Launcher = case.launcher(device);
     let port = free_port();
     let line = format!("{program} -g 0 -c -n 200 -p {port}");
     let mut server = launcher.start("server", &line);
@@ -47,6 +53,20 @@ fn pingpongs_of_libibverbs() {
     ] {
         ibv_pingpong(program, "");
     }
+}
+
+#[test]
+fn pingpongs_of_libibverbs_over_ipv6() {
+    let _one = exclusive();
+    if !has("ibv_rc_pingpong") || !has_ipv6() {
+        return;
+    }
+    let device = "--device roce0=::1,profile=roce";
+    for program in ["ibv_rc_pingpong -e", "ibv_uc_pingpong", "ibv_ud_pingpong -s 1024"] {
+        let what = format!("RoCE over IPv6: {program} -c");
+        ibv_pingpong_at(device, &what, program, "");
+    }
+    ibv_pingpong_at(device, "RoCE over IPv6: ibv_rc_pingpong -c", "ibv_rc_pingpong", FAULTS);
 }
 
 /// Those of reliable connections; nothing repeats a datagram that the others lose.

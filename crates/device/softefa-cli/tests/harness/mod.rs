@@ -8,7 +8,7 @@ pub(crate) mod record;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -96,6 +96,15 @@ pub(crate) fn is_root(what: &str) -> bool {
         eprintln!("SKIPPED, NOT TESTED: {what} need root");
     }
     root
+}
+
+/// Whether this machine has IPv6; else a loud skip.
+pub(crate) fn has_ipv6() -> bool {
+    let found = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0));
+    if let Err(error) = &found {
+        eprintln!("SKIPPED, NOT TESTED: this machine has no IPv6 ({error})");
+    }
+    found.is_ok()
 }
 
 /// Whether the long matrix is asked for.
@@ -441,10 +450,12 @@ pub(crate) fn is_listening(process: u32, port: u16) -> bool {
 /// As [`is_listening`], of a UDP port.
 fn is_bound(process: u32, port: u16) -> bool {
     let end = format!(":{port:04X}");
-    let table = fs::read_to_string(format!("/proc/{process}/net/udp")).unwrap_or_default();
     let local =
         |line: &str| line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&end));
-    table.lines().any(local)
+    ["udp", "udp6"]
+        .map(|table| format!("/proc/{process}/net/{table}"))
+        .iter()
+        .any(|table| fs::read_to_string(table).unwrap_or_default().lines().any(local))
 }
 
 /// Waits until `condition` holds.

@@ -1,6 +1,6 @@
 //! Who sent a datagram, as the 40 bytes in front of its payload say on a RoCE device.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Where the IPv4 header begins; what is before it means nothing.
 const HEADER_AT: usize = 20;
@@ -8,20 +8,35 @@ const HEADER_AT: usize = 20;
 /// Where an answer goes, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sender {
-    pub(super) addr: Ipv4Addr,
+    pub(super) addr: IpAddr,
     pub(super) hop_limit: u8,
     pub(super) traffic_class: u8,
 }
 
-/// The sender of a datagram to `own`; `None` when there is no intact IPv4 header, or one to
-/// somebody else: a group, whose members answer from no address of it.
-pub(super) fn in_header(bytes: &[u8; 40], own: Ipv4Addr) -> Option<Sender> {
+/// The sender of a datagram to `own`; `None` when there is no intact header of its family, or one
+/// to somebody else: a group, whose members answer from no address of it.
+pub(super) fn in_header(bytes: &[u8; 40], own: IpAddr) -> Option<Sender> {
+    match own {
+        IpAddr::V4(own) => in_ipv4(bytes, own),
+        IpAddr::V6(own) => in_ipv6(bytes, own),
+    }
+}
+
+fn in_ipv6(bytes: &[u8; 40], own: Ipv6Addr) -> Option<Sender> {
+    let [a, b, _, _, _, _, _, hop_limit, addresses @ ..] = *bytes;
+    let (src, dst) = (addresses.first_chunk::<16>()?, addresses.last_chunk::<16>()?);
+    let traffic_class = a << 4 | b >> 4;
+    let sender = Sender { addr: Ipv6Addr::from(*src).into(), hop_limit, traffic_class };
+    (a >> 4 == 6 && Ipv6Addr::from(*dst) == own).then_some(sender)
+}
+
+fn in_ipv4(bytes: &[u8; 40], own: Ipv4Addr) -> Option<Sender> {
     const VERSION_AND_LEN: u8 = 0x45;
     let header = &bytes[HEADER_AT..];
     let addr =
         |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
     let is_intact = header[0] == VERSION_AND_LEN && sum(header) == u16::MAX;
-    let sender = Sender { addr: addr(12), hop_limit: header[8], traffic_class: header[1] };
+    let sender = Sender { addr: addr(12).into(), hop_limit: header[8], traffic_class: header[1] };
     (is_intact && addr(16) == own).then_some(sender)
 }
 
@@ -42,15 +57,26 @@ mod tests {
     fn only_an_intact_header_to_this_device_names_a_sender() {
         let (src, dst) = (Ipv4Addr::new(10, 0, 0, 7), Ipv4Addr::new(10, 0, 0, 9));
         let header = rc::wire::grh::of_ipv4(src, dst, 0x68, 61, 300);
-        let sender = Sender { addr: src, hop_limit: 61, traffic_class: 0x68 };
-        assert_eq!(in_header(&header, dst), Some(sender));
-        assert_eq!(in_header(&header, src), None, "to somebody else");
+        let sender = Sender { addr: src.into(), hop_limit: 61, traffic_class: 0x68 };
+        assert_eq!(in_header(&header, dst.into()), Some(sender));
+        assert_eq!(in_header(&header, src.into()), None, "to somebody else");
         for at in HEADER_AT..40 {
             let mut damaged = header;
             damaged[at] ^= 4;
-            assert_eq!(in_header(&damaged, dst), None, "byte {at}");
+            assert_eq!(in_header(&damaged, dst.into()), None, "byte {at}");
         }
-        let six = rc::wire::grh::of_ipv6(src.to_ipv6_mapped(), dst.to_ipv6_mapped(), 0, 9, 300);
-        assert_eq!(in_header(&six, dst), None);
+    }
+
+    #[test]
+    fn a_header_of_the_other_family_names_nobody() {
+        let (src, dst) = (Ipv6Addr::from([7; 16]), Ipv6Addr::from([9; 16]));
+        let header = rc::wire::grh::of_ipv6(src, dst, 0x68, 61, 300);
+        let sender = Sender { addr: src.into(), hop_limit: 61, traffic_class: 0x68 };
+        assert_eq!(in_header(&header, dst.into()), Some(sender));
+        assert_eq!(in_header(&header, src.into()), None, "to somebody else");
+        let (src, dst) = (Ipv4Addr::new(10, 0, 0, 7), Ipv4Addr::new(10, 0, 0, 9));
+        let four = rc::wire::grh::of_ipv4(src, dst, 0, 9, 300);
+        assert_eq!(in_header(&four, dst.to_ipv6_mapped().into()), None);
+        assert_eq!(in_header(&header, dst.into()), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use cm::ids::Device;
@@ -23,7 +23,7 @@ const HOP_LIMIT: u8 = 64;
 /// One of them.
 #[derive(Clone, Copy)]
 struct Adapter {
-    addr: Ipv4Addr,
+    addr: IpAddr,
     device: Device,
     /// The UDP port of the network, if it is behind a gateway.
     gateway: Option<u16>,
@@ -36,7 +36,7 @@ pub(super) struct Adapters {
     /// In the order of the list of devices.
     managed: Vec<Adapter>,
     /// The addresses of the devices that know no connections.
-    unmanaged: Vec<Ipv4Addr>,
+    unmanaged: Vec<IpAddr>,
     /// What messages are sealed with.
     key: Option<SealKey>,
 }
@@ -60,34 +60,38 @@ impl Adapters {
         Ok(Some(Sealing { key, session: u64::from_ne_bytes(session) }))
     }
 
-    pub(super) fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.managed.iter().map(|adapter| adapter.addr)
     }
 
     /// The UDP port of the network, if the adapter at an address is behind a gateway.
-    pub(super) fn gateway_of(&self, local: Ipv4Addr) -> Option<u16> {
+    pub(super) fn gateway_of(&self, local: IpAddr) -> Option<u16> {
         self.managed.iter().find(|adapter| adapter.addr == local)?.gateway
     }
 
     /// What the adapter at an address is called.
-    pub(super) fn name_at(&self, local: Ipv4Addr) -> &str {
+    pub(super) fn name_at(&self, local: IpAddr) -> &str {
         let found = self.managed.iter().find(|adapter| adapter.addr == local);
         found.and_then(|adapter| adapter.listed).map_or("", device::Device::name)
     }
 
     /// The adapter at an address, while the program has it open: what counts packets and shows
     /// them.
-    pub(super) fn open_at(&self, local: Ipv4Addr) -> Option<Arc<softefa::Device>> {
+    pub(super) fn open_at(&self, local: IpAddr) -> Option<Arc<softefa::Device>> {
         self.managed.iter().find(|adapter| adapter.addr == local)?.listed?.adapter()
+    }
+
+    /// Those with addresses of the family of `addr`.
+    fn like(&self, addr: IpAddr) -> impl Iterator<Item = &Adapter> {
+        self.managed.iter().filter(move |adapter| adapter.addr.is_ipv4() == addr.is_ipv4())
     }
 
     /// As [`cm::ids::Host::device`].
     pub(super) fn device(&self, local: IpAddr) -> Result<Device, Errno> {
-        let IpAddr::V4(local) = local else { return Err(Errno::EADDRNOTAVAIL) };
         let found = self.managed.iter().find(|adapter| adapter.addr == local);
         // As the kernel does it (`cma_bind_loopback`): libfabric asks so whether there is any.
         let is_everybodys = local.is_loopback() && !self.unmanaged.contains(&local);
-        let found = found.or_else(|| self.managed.first().filter(|_| is_everybodys));
+        let found = found.or_else(|| self.like(local).next().filter(|_| is_everybodys));
         match found {
             Some(adapter) => Ok(adapter.device),
             None if is_local(local) => Err(Errno::ENODEV),
@@ -100,31 +104,32 @@ impl Adapters {
     /// Where the kernel would go from an address that is no adapter's, an adapter goes that can. So
     /// several of them on the loopback interface are as many hosts.
     pub(super) fn source_for(&self, destination: IpAddr) -> Result<IpAddr, Errno> {
-        let IpAddr::V4(there) = destination else { return Err(Errno::EHOSTUNREACH) };
-        let has = |addr: Ipv4Addr| self.addresses().any(|own| own == addr);
+        let there = destination;
+        let mut addresses = self.like(there).map(|adapter| adapter.addr);
+        let has = |addr: IpAddr| self.addresses().any(|own| own == addr);
         if there.is_unspecified() {
-            return self.addresses().next().map(IpAddr::from).ok_or(Errno::ENODEV);
+            return addresses.next().ok_or(Errno::ENODEV);
         }
         if has(there) {
-            return Ok(there.into());
+            return Ok(there);
         }
-        let usual = way(Ipv4Addr::UNSPECIFIED, there);
+        let usual = way(any_of(there), there);
         if there.is_multicast() {
             // Adapters send to groups on their own links, whatever the routes say.
             let usual = usual.ok().filter(|usual| has(*usual));
-            let found = usual.or_else(|| self.addresses().next());
-            return found.map(IpAddr::from).ok_or(Errno::ENODEV);
+            return usual.or_else(|| addresses.next()).ok_or(Errno::ENODEV);
         }
         let usual = usual.map_err(|_| Errno::EHOSTUNREACH)?;
         if has(usual) {
-            return Ok(usual.into());
+            return Ok(usual);
         }
-        let mut others = self.addresses().filter(|own| own.is_loopback() == there.is_loopback());
+        let is_managed = self.like(there).next().is_some();
+        let mut others = addresses.filter(|own| own.is_loopback() == there.is_loopback());
         let found = others.find(|own| way(*own, there).is_ok());
         // Loopback is everybody's, see `device`.
-        let found = found
-            .or_else(|| Some(usual).filter(|own| own.is_loopback() && !self.managed.is_empty()));
-        found.map(IpAddr::from).ok_or(Errno::ENODEV)
+        found
+            .or_else(|| Some(usual).filter(|own| own.is_loopback() && is_managed))
+            .ok_or(Errno::ENODEV)
     }
 }
 
@@ -136,7 +141,7 @@ fn adapter(listed: &'static device::Device) -> Option<Adapter> {
         guid: u64::from_be_bytes(listed.guid()),
         index: u32::MAX,
         port_num: 1,
-        gid: Gid::mapped(addr).0,
+        gid: Gid::of_roce(addr).0,
         gid_index: 0,
         pkey: 0xFFFF,
         mtu: attr.path_mtu.code(),
@@ -148,19 +153,25 @@ fn adapter(listed: &'static device::Device) -> Option<Adapter> {
 
 /// The address from which the kernel would go `to` there, when it may choose what is left open
 /// `from` here.
-fn way(from: Ipv4Addr, to: Ipv4Addr) -> io::Result<Ipv4Addr> {
-    let socket = softefa::with_descriptor(|| UdpSocket::bind(SocketAddrV4::new(from, 0)))?;
-    socket.connect(SocketAddrV4::new(to, PORT))?;
-    match socket.local_addr()? {
-        SocketAddr::V4(local) => Ok(*local.ip()),
-        SocketAddr::V6(_) => Err(io::Error::from(io::ErrorKind::Unsupported)),
+fn way(from: IpAddr, to: IpAddr) -> io::Result<IpAddr> {
+    let socket = softefa::with_descriptor(|| UdpSocket::bind(SocketAddr::new(from, 0)))?;
+    socket.connect(SocketAddr::new(to, PORT))?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// Every address of the family of `addr`.
+fn any_of(addr: IpAddr) -> IpAddr {
+    match addr {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     }
 }
 
 /// Whether it is an address of this machine.
-fn is_local(addr: Ipv4Addr) -> bool {
-    let is_one = !addr.is_multicast() && !addr.is_broadcast() && !addr.is_unspecified();
-    is_one && UdpSocket::bind(SocketAddrV4::new(addr, 0)).is_ok()
+fn is_local(addr: IpAddr) -> bool {
+    let is_broadcast = addr == IpAddr::V4(Ipv4Addr::BROADCAST);
+    let is_one = !addr.is_multicast() && !is_broadcast && !addr.is_unspecified();
+    is_one && UdpSocket::bind(SocketAddr::new(addr, 0)).is_ok()
 }
 
 #[cfg(test)]
@@ -168,42 +179,57 @@ pub(super) mod tests {
     use super::*;
 
     /// The address of a device that knows no connections.
-    const UNMANAGED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 99);
+    const UNMANAGED: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 99));
 
     /// Adapters at these addresses.
-    pub(in crate::rdmacm) fn at(addresses: &[[u8; 4]]) -> Adapters {
-        let adapter = |octets: &[u8; 4]| {
-            let addr = Ipv4Addr::from(*octets);
-            let guid = u64::from(u32::from(addr));
-            let device = Device { guid, ..Device::default() };
-            Adapter { addr, device, gateway: None, listed: None }
+    pub(in crate::rdmacm) fn at(addresses: &[&str]) -> Adapters {
+        let adapter = |addr: &&str| {
+            let addr: IpAddr = addr.parse().unwrap();
+            Adapter { addr, device: device_of(addr), gateway: None, listed: None }
         };
         let managed = addresses.iter().map(adapter).collect();
         Adapters { managed, unmanaged: vec![UNMANAGED], key: None }
     }
 
+    fn device_of(addr: IpAddr) -> Device {
+        Device { gid: Gid::of_roce(addr).0, ..Device::default() }
+    }
+
     #[test]
     fn an_address_has_an_adapter_or_the_reason_why_not() {
-        let adapters = at(&[[127, 0, 0, 1], [127, 0, 0, 7]]);
-        let device = |ip: &str| adapters.device(ip.parse().unwrap()).map(|device| device.guid);
-        assert_eq!(device("127.0.0.7"), Ok(0x7F00_0007));
-        assert_eq!(device("127.0.0.8"), Ok(0x7F00_0001), "loopback is all of theirs");
-        assert_eq!(adapters.device(UNMANAGED.into()).err(), Some(Errno::ENODEV));
-        for foreign in ["192.0.2.1", "239.0.0.1", "255.255.255.255", "::1", "0.0.0.0"] {
+        let adapters = at(&["127.0.0.1", "127.0.0.7"]);
+        let device = |ip: &str| adapters.device(ip.parse().unwrap()).map(|device| device.gid);
+        let gid = |ip: &str| Ok(device_of(ip.parse().unwrap()).gid);
+        assert_eq!(device("127.0.0.7"), gid("127.0.0.7"));
+        assert_eq!(device("127.0.0.8"), gid("127.0.0.1"), "loopback is all of theirs");
+        assert_eq!(adapters.device(UNMANAGED).err(), Some(Errno::ENODEV));
+        for foreign in ["192.0.2.1", "239.0.0.1", "255.255.255.255", "2001:db8::1", "0.0.0.0"] {
             assert_eq!(device(foreign), Err(Errno::EADDRNOTAVAIL), "{foreign}");
         }
+        let both = at(&["127.0.0.7", "2001:db8::7"]);
+        let device = |ip: &str| both.device(ip.parse().unwrap()).map(|device| device.gid);
+        assert_eq!(device("2001:db8::7"), gid("2001:db8::7"));
+        assert_eq!(device("::1"), gid("2001:db8::7"), "loopback of the same family");
+        assert_eq!(device("127.0.0.1"), gid("127.0.0.7"));
+        assert_eq!(device("2001:db8::8"), Err(Errno::EADDRNOTAVAIL));
     }
 
     #[test]
     fn the_way_begins_at_an_adapter() {
         let source = |adapters: &Adapters, to: &str| adapters.source_for(to.parse().unwrap());
-        let one = at(&[[127, 0, 0, 7]]);
+        let one = at(&["127.0.0.7"]);
         let seven = Ok("127.0.0.7".parse().unwrap());
         for to in ["127.0.0.7", "127.0.0.1", "127.9.9.9", "0.0.0.0"] {
             assert_eq!(source(&one, to), seven, "{to}");
         }
-        assert_eq!(source(&one, "::1"), Err(Errno::EHOSTUNREACH));
-        let two = at(&[[127, 0, 0, 7], [127, 0, 0, 1]]);
+        assert_eq!(source(&one, "::1"), Err(Errno::ENODEV));
+        let six = at(&["127.0.0.7", "::1"]);
+        for to in ["::1", "::"] {
+            assert_eq!(source(&six, to), Ok("::1".parse().unwrap()), "{to}");
+        }
+        assert_eq!(source(&six, "127.0.0.1"), seven);
+        assert_eq!(source(&six, "ff15::7"), Ok("::1".parse().unwrap()));
+        let two = at(&["127.0.0.7", "127.0.0.1"]);
         assert_eq!(source(&two, "127.0.0.9"), Ok("127.0.0.1".parse().unwrap()), "the usual one");
         for group in ["224.0.0.9", "239.1.2.3"] {
             assert_eq!(source(&one, group), seven, "{group}: also where no route leads there");

@@ -3,7 +3,7 @@
 //!
 //! It is told with the lock of the queue pair held, so nothing here waits for the manager.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::watch::Watch;
 
 #[derive(Default)]
 struct Arrived {
-    list: Vec<(Ipv4Addr, u32)>,
+    list: Vec<(IpAddr, u32)>,
     /// Of the thread that is to look at it.
     watch: Option<Arc<Watch>>,
 }
@@ -30,7 +30,7 @@ pub(super) fn tell(watch: &Arc<Watch>) {
     softefa::on_first_data(note);
 }
 
-fn note(device: Ipv4Addr, qpn: u32) {
+fn note(device: IpAddr, qpn: u32) {
     let mut arrived = lock();
     if let Some(watch) = arrived.watch.clone() {
         arrived.list.push((device, qpn));
@@ -39,7 +39,7 @@ fn note(device: Ipv4Addr, qpn: u32) {
 }
 
 /// Takes all there are.
-pub(super) fn take() -> Vec<(Ipv4Addr, u32)> {
+pub(super) fn take() -> Vec<(IpAddr, u32)> {
     std::mem::take(&mut lock().list)
 }
 

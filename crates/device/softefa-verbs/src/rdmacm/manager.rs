@@ -1,6 +1,6 @@
 //! What one process has of the connection manager.
 
-use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use super::adapters::Adapters;
 use super::arrived;
 use super::channels::Channels;
 use super::packet::Packer;
-use super::ports::{Ports, v4};
+use super::ports::Ports;
 use super::socket::{Datagram, Fate, Left, Socket};
 use super::watch::Watch;
 use super::{ending, thread, user};
@@ -126,7 +126,7 @@ impl State {
     /// timer.
     pub(super) fn settle(&mut self, now: Duration) {
         for (device, qpn) in arrived::take() {
-            if let Ok(Device { guid, .. }) = self.host.device(device.into()) {
+            if let Ok(Device { guid, .. }) = self.host.device(device) {
                 self.ids.data_arrived(now, guid, qpn);
             }
         }
@@ -163,10 +163,7 @@ impl State {
     }
 
     pub(super) fn transmit(&mut self, now: Duration, transmit: &Transmit) {
-        let (IpAddr::V4(local), Some(peer)) = (transmit.route.local, v4(transmit.route.peer))
-        else {
-            return;
-        };
+        let (local, peer) = (transmit.route.local, transmit.route.peer);
         // Without a socket it is lost, and will be repeated.
         let Ok(socket) = self.host.ports.speaker(local) else { return };
         let gateway = self.host.ports.gateway(local);
@@ -194,7 +191,7 @@ impl State {
     /// Ends what goes to where nobody is, as ICMP messages say that quote ours.
     pub(super) fn take_refused(&mut self, now: Duration, socket: &Socket) {
         for refused in socket.take_refused() {
-            let peer = SocketAddr::V4(refused.peer);
+            let peer = refused.peer;
             match refused.fate {
                 _ if !refused.is_proven && !self.ids.is_said_to(peer, refused.quote()) => {}
                 Fate::Nobody => self.ids.unreachable(now, peer),
@@ -206,11 +203,11 @@ impl State {
     /// Tells a stranger that its message does not open, and the user, unless the device has done
     /// so.
     pub(super) fn turn_away(&mut self, now: Duration, socket: &Socket, datagram: &Datagram) {
-        let (from, local) = (datagram.from, *datagram.to.ip());
+        let (from, local) = (datagram.from, datagram.to.ip());
         let adapters = &self.host.ports.adapters;
         let device = adapters.open_at(local);
         if device.is_none() {
-            if let Some(line) = self.complaints.line(adapters.name_at(local), *from.ip()) {
+            if let Some(line) = self.complaints.line(adapters.name_at(local), from.ip()) {
                 softefa::say(&line);
             }
         }
@@ -230,13 +227,13 @@ impl State {
         now: Duration,
         socket: &Socket,
         notice: &Notice,
-        from: SocketAddrV4,
+        from: SocketAddr,
     ) {
-        if let Some(device) = self.host.ports.adapters.open_at(*socket.local().ip()) {
+        if let Some(device) = self.host.ports.adapters.open_at(socket.local().ip()) {
             device.received_notice();
         }
         if socket.is_refused_by(notice, from) {
-            self.ids.unreachable(now, from.into());
+            self.ids.unreachable(now, from);
         }
     }
 
@@ -264,7 +261,6 @@ impl Host for Surroundings {
     }
 
     fn agent_at(&self, local: IpAddr, destination: SocketAddr) -> SocketAddr {
-        let IpAddr::V4(local) = local else { return destination };
         let port = self.ports.adapters.gateway_of(local).unwrap_or_else(|| destination.port());
         SocketAddr::new(destination.ip(), port)
     }

@@ -1,7 +1,7 @@
 //! A message of the connection manager in a RoCEv2 packet: an unreliable datagram to queue pair 1
 //! (CM-1.1).
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use cm::mad::MAD_LEN;
 use rc::wire::icrc::{self, Addresses, Route};
@@ -38,8 +38,8 @@ impl Packer {
     /// The packet that takes `mad` from one socket to another.
     pub(super) fn pack(
         &mut self,
-        from: SocketAddrV4,
-        to: SocketAddrV4,
+        from: SocketAddr,
+        to: SocketAddr,
         mad: &[u8; MAD_LEN],
     ) -> [u8; PACKET_LEN] {
         let datagram = ud::Datagram {
@@ -64,7 +64,7 @@ impl Packer {
 /// The message in a datagram that came `from` one socket `to` another; no addresses when its ICRC
 /// was checked.
 pub(super) fn unpack(
-    addresses: Option<(SocketAddrV4, SocketAddrV4)>,
+    addresses: Option<(SocketAddr, SocketAddr)>,
     bytes: &[u8],
 ) -> Result<&[u8], Unfit> {
     let here = ud::Receiver { qpn: QPN, pkey: DEFAULT_PKEY, qkey: QKEY, mtu: Mtu::B256 };
@@ -82,19 +82,19 @@ pub(super) fn unpack(
 }
 
 /// What the ICRC covers of a datagram from a socket that is not connected and does not fragment.
-fn route(from: SocketAddrV4, to: SocketAddrV4) -> Route {
-    let addresses = Addresses::V4 { src: *from.ip(), dst: *to.ip(), id: 0, dont_fragment: true };
+fn route(from: SocketAddr, to: SocketAddr) -> Route {
+    let addresses = Addresses::of_datagram(from.ip(), to.ip());
     Route { addresses, src_port: from.port(), dst_port: to.port() }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
 
-    const A: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 40_000);
-    const B: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 7471);
+    const A: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 40_000);
+    const B: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 7471);
 
     #[test]
     fn a_message_comes_out_as_it_went_in() {

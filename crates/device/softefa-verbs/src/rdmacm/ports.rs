@@ -8,7 +8,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -34,6 +34,20 @@ struct Holder {
     id: u32,
     ip: IpAddr,
     is_shared: bool,
+    is_family_only: bool,
+}
+
+impl Holder {
+    /// Some address is both theirs, were they at the same port.
+    fn meets(&self, other: &Self) -> bool {
+        let is_in = |one: &Self, ip: IpAddr| match one.ip {
+            any if any.is_unspecified() => {
+                any.is_ipv4() == ip.is_ipv4() || any.is_ipv6() && !one.is_family_only
+            }
+            own => own == ip,
+        };
+        is_in(self, other.ip) || is_in(other, self.ip)
+    }
 }
 
 /// A socket, and how many ids have its port.
@@ -47,11 +61,11 @@ pub(super) struct Ports {
     pub(super) adapters: Adapters,
     /// By port space and port.
     holders: BTreeMap<(u16, u16), Vec<Holder>>,
-    listening: BTreeMap<SocketAddrV4, Listening>,
+    listening: BTreeMap<SocketAddr, Listening>,
     /// What this process speaks from.
-    speaking: BTreeMap<Ipv4Addr, Arc<Socket>>,
+    speaking: BTreeMap<IpAddr, Arc<Socket>>,
     /// Those of adapters behind one that have sockets.
-    gateways: BTreeMap<Ipv4Addr, Arc<Gateway>>,
+    gateways: BTreeMap<IpAddr, Arc<Gateway>>,
     outgoing: BTreeSet<u16>,
     next_outgoing: u16,
     watch: Option<Arc<Watch>>,
@@ -88,26 +102,30 @@ impl Ports {
     }
 
     /// What messages from `local` leave by.
-    pub(super) fn speaker(&mut self, local: Ipv4Addr) -> io::Result<Arc<Socket>> {
+    pub(super) fn speaker(&mut self, local: IpAddr) -> io::Result<Arc<Socket>> {
         if let Some(socket) = self.speaking.get(&local) {
             return Ok(Arc::clone(socket));
         }
-        let socket = self.open(SocketAddrV4::new(local, 0))?;
+        let socket = self.open(SocketAddr::new(local, 0))?;
         self.speaking.insert(local, Arc::clone(&socket));
         Ok(socket)
     }
 
     /// As [`cm::ids::Host::bind`].
     pub(super) fn bind(&mut self, binding: &Binding) -> Result<u16, Errno> {
-        let Binding { id, space, address, is_shared, is_outgoing } = *binding;
+        let Binding { id, space, address, is_shared, is_family_only, is_outgoing } = *binding;
         if is_outgoing && address.port() == 0 {
             return Ok(self.draw_outgoing());
         }
-        let at = self.places(address.ip())?;
+        let holder = Holder { id, ip: address.ip(), is_shared, is_family_only };
+        let at = self.places(&holder);
+        if at.is_empty() {
+            return Err(Errno::ENODEV);
+        }
         let port = match address.port() {
             0 => self.take_any(&at)?,
             port => {
-                self.check_free(space, port, address.ip(), is_shared)?;
+                self.check_free(space, port, &holder)?;
                 self.take_all(&at, port).map_err(|errno| match errno {
                     Errno::EADDRINUSE => taken(address.ip().is_unspecified()),
                     other => other,
@@ -115,7 +133,6 @@ impl Ports {
                 port
             }
         };
-        let holder = Holder { id, ip: address.ip(), is_shared };
         self.holders.entry((space, port)).or_default().push(holder);
         Ok(port)
     }
@@ -136,30 +153,30 @@ impl Ports {
         if holders.is_empty() {
             self.holders.remove(&key);
         }
-        for ip in self.places(holder.ip).unwrap_or_default() {
-            self.give_back(SocketAddrV4::new(ip, port));
+        for ip in self.places(&holder) {
+            self.give_back(SocketAddr::new(ip, port));
         }
     }
 
-    /// Where sockets stand for an address.
-    fn places(&self, ip: IpAddr) -> Result<Vec<Ipv4Addr>, Errno> {
-        match ip {
-            _ if ip.is_unspecified() => Ok(self.adapters.addresses().collect()),
-            IpAddr::V4(ip) => Ok(vec![ip]),
-            IpAddr::V6(_) => Err(Errno::EADDRNOTAVAIL),
+    /// Where sockets stand for the address of an id.
+    fn places(&self, holder: &Holder) -> Vec<IpAddr> {
+        if !holder.ip.is_unspecified() {
+            return vec![holder.ip];
         }
+        let is_every = holder.ip.is_ipv6() && !holder.is_family_only;
+        let of_family = |own: &IpAddr| is_every || own.is_ipv4() == holder.ip.is_ipv4();
+        self.adapters.addresses().filter(of_family).collect()
     }
 
     /// Refuses a port that another id of this process has and does not share.
-    fn check_free(&self, space: u16, port: u16, ip: IpAddr, is_shared: bool) -> Result<(), Errno> {
-        let holders = self.holders.get(&(space, port)).into_iter().flatten();
-        for other in holders.filter(|other| !(is_shared && other.is_shared)) {
-            let is_any = ip.is_unspecified() || other.ip.is_unspecified();
-            if is_any || ip == other.ip {
-                return Err(taken(is_any));
-            }
+    fn check_free(&self, space: u16, port: u16, holder: &Holder) -> Result<(), Errno> {
+        let mut others = self.holders.get(&(space, port)).into_iter().flatten();
+        let is_in_the_way =
+            |other: &&Holder| !(holder.is_shared && other.is_shared) && holder.meets(other);
+        match others.find(is_in_the_way) {
+            Some(other) => Err(taken(holder.ip.is_unspecified() || other.ip.is_unspecified())),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// A number for an id that connects. Others may have it, too: it only tells the ids of a
@@ -174,26 +191,26 @@ impl Ports {
     }
 
     /// A port that is free at all of these addresses.
-    fn take_any(&mut self, at: &[Ipv4Addr]) -> Result<u16, Errno> {
+    fn take_any(&mut self, at: &[IpAddr]) -> Result<u16, Errno> {
         let Some(first) = at.first() else { return Err(Errno::ENODEV) };
         for _ in 0..DRAWS {
-            let socket = self.open(SocketAddrV4::new(*first, 0)).map_err(|e| errno_of(&e))?;
+            let socket = self.open(SocketAddr::new(*first, 0)).map_err(|e| errno_of(&e))?;
             let port = socket.local().port();
             self.listening.insert(socket.local(), Listening { socket, holders: 1 });
             if self.take_all(&at[1..], port).is_ok() {
                 return Ok(port);
             }
-            self.give_back(SocketAddrV4::new(*first, port));
+            self.give_back(SocketAddr::new(*first, port));
         }
         Err(Errno::EADDRINUSE)
     }
 
     /// Takes the port at all of these addresses, or at none.
-    fn take_all(&mut self, at: &[Ipv4Addr], port: u16) -> Result<(), Errno> {
+    fn take_all(&mut self, at: &[IpAddr], port: u16) -> Result<(), Errno> {
         for (taken, ip) in at.iter().enumerate() {
-            if let Err(error) = self.take(SocketAddrV4::new(*ip, port)) {
+            if let Err(error) = self.take(SocketAddr::new(*ip, port)) {
                 for ip in &at[..taken] {
-                    self.give_back(SocketAddrV4::new(*ip, port));
+                    self.give_back(SocketAddr::new(*ip, port));
                 }
                 return Err(errno_of(&error));
             }
@@ -201,7 +218,7 @@ impl Ports {
         Ok(())
     }
 
-    fn take(&mut self, at: SocketAddrV4) -> io::Result<()> {
+    fn take(&mut self, at: SocketAddr) -> io::Result<()> {
         if let Some(listening) = self.listening.get_mut(&at) {
             listening.holders += 1;
             return Ok(());
@@ -211,7 +228,7 @@ impl Ports {
         Ok(())
     }
 
-    fn give_back(&mut self, at: SocketAddrV4) {
+    fn give_back(&mut self, at: SocketAddr) {
         let Some(listening) = self.listening.get_mut(&at) else { return };
         listening.holders -= 1;
         if listening.holders > 0 {
@@ -227,12 +244,12 @@ impl Ports {
     }
 
     /// The gateway that the adapter of `local` is behind, once it has a socket.
-    pub(super) fn gateway(&self, local: Ipv4Addr) -> Option<&Arc<Gateway>> {
+    pub(super) fn gateway(&self, local: IpAddr) -> Option<&Arc<Gateway>> {
         self.gateways.get(&local)
     }
 
     /// Goes to the gateway of an adapter that has one.
-    fn join(&mut self, local: Ipv4Addr) -> io::Result<Option<Arc<Gateway>>> {
+    fn join(&mut self, local: IpAddr) -> io::Result<Option<Arc<Gateway>>> {
         let Some(port) = self.adapters.gateway_of(local) else { return Ok(None) };
         if let Entry::Vacant(place) = self.gateways.entry(local) {
             let joined = Gateway::join(local, port).inspect_err(|error| {
@@ -243,8 +260,8 @@ impl Ports {
         Ok(self.gateway(local).cloned())
     }
 
-    fn open(&mut self, at: SocketAddrV4) -> io::Result<Arc<Socket>> {
-        let gateway = self.join(*at.ip())?;
+    fn open(&mut self, at: SocketAddr) -> io::Result<Arc<Socket>> {
+        let gateway = self.join(at.ip())?;
         let sealing = self.adapters.sealing()?;
         let socket = Socket::bind(at, gateway.as_ref(), sealing.as_ref())?;
         if let Some(watch) = &self.watch {
@@ -264,14 +281,6 @@ fn errno_of(error: &io::Error) -> Errno {
     Errno(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
-/// An IPv4 address and port; `None` of any other.
-pub(super) fn v4(address: SocketAddr) -> Option<SocketAddrV4> {
-    match address {
-        SocketAddr::V4(address) => Some(address),
-        SocketAddr::V6(_) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::adapters::tests::at;
@@ -281,12 +290,13 @@ mod tests {
     const UDP: u16 = 0x0111;
 
     fn ports() -> Ports {
-        Ports::new(at(&[[127, 0, 0, 1], [127, 0, 0, 2]]), 0)
+        Ports::new(at(&["127.0.0.1", "127.0.0.2"]), 0)
     }
 
     fn binding(id: u32, address: &str) -> Binding {
         let address = address.parse().unwrap();
-        Binding { id, space: TCP, address, is_shared: false, is_outgoing: false }
+        let (is_shared, is_family_only, is_outgoing) = (false, false, false);
+        Binding { id, space: TCP, address, is_shared, is_family_only, is_outgoing }
     }
 
     fn bound(ports: &mut Ports, binding: &mut Binding) -> Result<u16, Errno> {
@@ -353,7 +363,27 @@ mod tests {
         }
         assert_eq!(ports.listening.len(), 1, "one id is left");
         ports.release(&datagrams);
-        assert!(Socket::bind(v4(address).unwrap(), None, None).is_ok(), "free at once");
+        assert!(Socket::bind(address, None, None).is_ok(), "free at once");
+    }
+
+    #[test]
+    fn families_share_a_port_where_ipv6_leaves_ipv4_to_others() {
+        let mut ports = Ports::new(at(&["127.0.0.1", "::1"]), 0);
+        let only = |binding| Binding { is_family_only: true, ..binding };
+        let mut four = binding(1, "0.0.0.0:0");
+        let port = bound(&mut ports, &mut four).unwrap();
+        assert_eq!(ports.listening.len(), 1, "the adapter of IPv6 is not meant");
+        let both = binding(2, &format!("[::]:{port}"));
+        assert_eq!(ports.bind(&both), Err(Errno::EADDRNOTAVAIL));
+        assert_eq!(ports.bind(&only(both)), Ok(port));
+        assert_eq!(ports.bind(&binding(3, &format!("[::1]:{port}"))), Err(Errno::EADDRNOTAVAIL));
+        ports.release(&only(both));
+        ports.release(&four);
+        assert_eq!(ports.bind(&both), Ok(port));
+        assert_eq!(ports.listening.len(), 2);
+        assert_eq!(ports.bind(&four), Err(Errno::EADDRNOTAVAIL));
+        let mut six = Ports::new(at(&["::1"]), 0);
+        assert_eq!(six.bind(&binding(4, "0.0.0.0:0")), Err(Errno::ENODEV), "nobody could come");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Messages in envelopes, between processes that share a key (RC-1.14). Each socket seals and opens
 //! by itself.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use softefa::seal::{
     ENVELOPE_BYTES, Envelope, NOTICE_BYTES, Notice, OVERHEAD_BYTES, Opener, Refusal, SealKey,
@@ -17,13 +17,13 @@ pub(super) struct Seals {
 
 impl Seals {
     /// For the socket at `local`; `session` is random (SRD-11.4).
-    pub(super) fn new(key: &SealKey, local: SocketAddrV4, session: u64) -> Self {
+    pub(super) fn new(key: &SealKey, local: SocketAddr, session: u64) -> Self {
         let opener = Opener::new(key, local).of_packets();
         Self { sealer: Sealer::new(key, local, session), opener }
     }
 
     /// `packet` as it is sent; `None` when it cannot be sealed, and must not leave.
-    pub(super) fn seal(&mut self, to: SocketAddrV4, packet: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn seal(&mut self, to: SocketAddr, packet: &[u8]) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(packet.len() + OVERHEAD_BYTES);
         bytes.extend_from_slice(&[0; ENVELOPE_BYTES]);
         bytes.extend_from_slice(packet);
@@ -34,9 +34,9 @@ impl Seals {
 
     /// The packet in what came `from` somewhere, which must be where it says that it comes from:
     /// answers go there.
-    pub(super) fn open(&mut self, from: SocketAddrV4, came: &[u8]) -> Result<Vec<u8>, Refusal> {
+    pub(super) fn open(&mut self, from: SocketAddr, came: &[u8]) -> Result<Vec<u8>, Refusal> {
         let mut bytes = came.to_vec();
-        let inner = self.opener.open(*from.ip(), &mut bytes)?;
+        let inner = self.opener.open(from.ip(), &mut bytes)?;
         if Envelope::parse(came).is_none_or(|envelope| envelope.src_qpn != from.port()) {
             return Err(Refusal::Contradiction);
         }
@@ -46,26 +46,26 @@ impl Seals {
     }
 
     /// Something was opened of somebody at `host`.
-    pub(super) fn has_heard_host(&self, host: Ipv4Addr) -> bool {
+    pub(super) fn has_heard_host(&self, host: IpAddr) -> bool {
         self.opener.has_heard_host(host)
     }
 
     /// What `quote` is the start of was sent from here to `peer` (SRD-11.8).
-    pub(super) fn has_sent(&self, quote: &[u8], peer: SocketAddrV4) -> bool {
-        self.sealer.destination_of(quote, *peer.ip()) == Some(peer)
+    pub(super) fn has_sent(&self, quote: &[u8], peer: SocketAddr) -> bool {
+        self.sealer.destination_of(quote, peer.ip()) == Some(peer)
     }
 
     /// A notice from `peer` is to be believed.
-    pub(super) fn is_refused_by(&self, notice: &Notice, peer: SocketAddrV4) -> bool {
-        self.sealer.refused_by(notice, *peer.ip(), &self.opener) == Some(peer)
+    pub(super) fn is_refused_by(&self, notice: &Notice, peer: SocketAddr) -> bool {
+        self.sealer.refused_by(notice, peer.ip(), &self.opener) == Some(peer)
     }
 }
 
 /// The answer to what came `from` somewhere `to` here and could not be opened, unless its sender
 /// would not know what to do with one. It is shorter than what it answers.
 pub(super) fn notice_about(
-    from: SocketAddrV4,
-    to: SocketAddrV4,
+    from: SocketAddr,
+    to: SocketAddr,
     came: &[u8],
 ) -> Option<[u8; NOTICE_BYTES]> {
     Envelope::parse(came)?;
@@ -76,10 +76,12 @@ pub(super) fn notice_about(
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
-    const A: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 40_000);
-    const B: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 7471);
+    const A: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 40_000);
+    const B: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 7471);
 
     fn key(byte: u8) -> SealKey {
         let dir = tempfile::tempdir().unwrap();
@@ -95,7 +97,7 @@ mod tests {
         let sealed = a.seal(B, &packet).unwrap();
         assert_eq!(sealed.len(), 320);
         assert!(!sealed.windows(8).any(|part| part == [7; 8]), "nothing of it can be read");
-        let elsewhere = SocketAddrV4::new(*A.ip(), 40_001);
+        let elsewhere = SocketAddr::new(A.ip(), 40_001);
         assert_eq!(b.open(B, &sealed), Err(Refusal::Tag), "from another address");
         assert_eq!(b.open(A, &sealed).as_deref(), Ok(&packet[..]));
         assert_eq!(b.open(A, &sealed), Err(Refusal::Replayed));
@@ -105,7 +107,7 @@ mod tests {
             Err(Refusal::Contradiction),
             "answers would go there"
         );
-        assert!(b.has_heard_host(*A.ip()));
+        assert!(b.has_heard_host(A.ip()));
         let stranger = Seals::new(&key(2), B, 6).open(A, &second);
         assert_eq!(stranger, Err(Refusal::Tag));
         assert_eq!(b.open(A, &packet), Err(Refusal::NotSealed));

@@ -6,10 +6,11 @@
 use std::ffi::c_int;
 use std::io;
 use std::mem::{offset_of, size_of, zeroed};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use softefa::SocketName;
 use softefa::gateway::{ENVELOPE_LEN, Gateway, Seat, SeatKind};
 use softefa::seal::{Envelope, Notice, OVERHEAD_BYTES, Refusal, SealKey};
 
@@ -27,10 +28,10 @@ const BATCH: usize = 32;
 
 /// A datagram as it came.
 pub(super) struct Datagram {
-    pub(super) from: SocketAddrV4,
-    pub(super) to: SocketAddrV4,
+    pub(super) from: SocketAddr,
+    pub(super) to: SocketAddr,
     /// Where answers go.
-    pub(super) reply_to: SocketAddrV4,
+    pub(super) reply_to: SocketAddr,
     /// The gateway has verified it.
     pub(super) is_checked: bool,
     bytes: [u8; ROOM],
@@ -49,7 +50,7 @@ pub(super) struct Unopened {
 
 impl Datagram {
     /// What came `from` somewhere, with the first bytes of it.
-    fn new(from: SocketAddrV4, to: SocketAddrV4, is_checked: bool, came: &[u8]) -> Self {
+    fn new(from: SocketAddr, to: SocketAddr, is_checked: bool, came: &[u8]) -> Self {
         let (mut bytes, len) = ([0; ROOM], came.len().min(ROOM));
         bytes[..len].copy_from_slice(&came[..len]);
         Self { from, to, reply_to: from, is_checked, bytes, len, opened: None }
@@ -113,7 +114,7 @@ pub(super) enum Left {
 
 /// A datagram did not arrive, says the network.
 pub(super) struct Refused {
-    pub(super) peer: SocketAddrV4,
+    pub(super) peer: SocketAddr,
     pub(super) fate: Fate,
     /// It is known to be of this socket: it quotes an envelope.
     pub(super) is_proven: bool,
@@ -130,7 +131,7 @@ impl Refused {
 
 #[derive(Debug)]
 pub(super) struct Socket {
-    local: SocketAddrV4,
+    local: SocketAddr,
     fd: RawFd,
     /// `None` once it is closed; held while it is read, so that its number means nothing else then.
     udp: Mutex<Option<UdpSocket>>,
@@ -149,20 +150,23 @@ pub(super) struct Sealing<'a> {
 impl Socket {
     /// Port 0 for any that is free. What comes is handed over by `gateway`, if there is one.
     pub(super) fn bind(
-        local: SocketAddrV4,
+        local: SocketAddr,
         gateway: Option<&Arc<Gateway>>,
         sealing: Option<&Sealing<'_>>,
     ) -> io::Result<Self> {
         let udp = softefa::with_descriptor(|| UdpSocket::bind(local))?;
         udp.set_nonblocking(true)?;
-        set(&udp, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
-        set(&udp, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
+        let (level, mtu_discover, recverr) = match local {
+            SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_RECVERR),
+            SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_RECVERR),
+        };
+        // Both families give it the number 2.
+        set(&udp, level, mtu_discover, libc::IP_PMTUDISC_DO)?;
+        set(&udp, level, recverr, 1)?;
         // With rights, or as far as the system allows.
         set(&udp, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BYTES)
             .or_else(|_| set(&udp, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BYTES))?;
-        let SocketAddr::V4(local) = udp.local_addr()? else {
-            return Err(io::Error::from(io::ErrorKind::AddrNotAvailable));
-        };
+        let local = udp.local_addr()?;
         let fd = udp.as_raw_fd();
         let admitted = gateway.map(|gateway| {
             let seat = gateway.admit(local, udp.as_fd(), SeatKind::Connections)?;
@@ -175,7 +179,7 @@ impl Socket {
         Ok(Self { local, fd, udp, gateway, seals })
     }
 
-    pub(super) fn local(&self) -> SocketAddrV4 {
+    pub(super) fn local(&self) -> SocketAddr {
         self.local
     }
 
@@ -205,7 +209,7 @@ impl Socket {
     }
 
     /// A packet as it is to be sent: in an envelope, where there is a key.
-    pub(super) fn wrap(&self, to: SocketAddrV4, packet: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn wrap(&self, to: SocketAddr, packet: &[u8]) -> Option<Vec<u8>> {
         match self.seals() {
             None => Some(packet.to_vec()),
             Some(mut seals) => seals.seal(to, packet),
@@ -213,12 +217,12 @@ impl Socket {
     }
 
     /// A notice from `peer` is to be believed.
-    pub(super) fn is_refused_by(&self, notice: &Notice, peer: SocketAddrV4) -> bool {
+    pub(super) fn is_refused_by(&self, notice: &Notice, peer: SocketAddr) -> bool {
         self.seals().is_some_and(|seals| seals.is_refused_by(notice, peer))
     }
 
     /// Sends one datagram.
-    pub(super) fn send(&self, to: SocketAddrV4, bytes: &[u8]) -> Left {
+    pub(super) fn send(&self, to: SocketAddr, bytes: &[u8]) -> Left {
         let udp = self.udp();
         let Some(udp) = &*udp else { return Left::Lost };
         match udp.send_to(bytes, to) {
@@ -235,8 +239,7 @@ impl Socket {
         for _ in 0..BATCH {
             let mut bytes = [0; ENVELOPE_LEN + ROOM];
             match udp.recv_from(&mut bytes) {
-                Ok((len, SocketAddr::V4(from))) => out.push(self.datagram(from, &bytes[..len])),
-                Ok(_) => {}
+                Ok((len, from)) => out.push(self.datagram(from, &bytes[..len])),
                 Err(error) if is_icmp(&error) => {}
                 Err(_) => break,
             }
@@ -245,7 +248,7 @@ impl Socket {
 
     /// What came `from` somewhere. What does not come from the gateway, where there is one, is
     /// nothing.
-    fn datagram(&self, from: SocketAddrV4, came: &[u8]) -> Datagram {
+    fn datagram(&self, from: SocketAddr, came: &[u8]) -> Datagram {
         let Some((port, seat)) = &self.gateway else {
             let mut datagram = Datagram::new(from, self.local, false, came);
             datagram.opened = self.open(from, datagram.bytes());
@@ -255,17 +258,17 @@ impl Socket {
         match seat.as_ref().and_then(|seat| seat.open(from, came)) {
             Some((sender, packet)) => {
                 // Where every adapter of the network receives, not where this one sends from.
-                let reply_to = SocketAddrV4::new(*sender.ip(), *port);
+                let reply_to = SocketAddr::new(sender.ip(), *port);
                 Datagram { reply_to, ..Datagram::new(sender, self.local, true, packet) }
             }
             None => Datagram::new(from, self.local, false, &[]),
         }
     }
 
-    fn open(&self, from: SocketAddrV4, came: &[u8]) -> Option<Result<Vec<u8>, Unopened>> {
+    fn open(&self, from: SocketAddr, came: &[u8]) -> Option<Result<Vec<u8>, Unopened>> {
         let mut seals = self.seals()?;
         let opened = seals.open(from, came);
-        let is_known = seals.has_heard_host(*from.ip());
+        let is_known = seals.has_heard_host(from.ip());
         Some(opened.map_err(|refusal| Unopened { refusal, is_known }))
     }
 
@@ -342,11 +345,12 @@ enum QueuedError {
 fn take_error(fd: RawFd) -> QueuedError {
     let mut bytes = [0_u8; ROOM];
     let mut control = [0_u64; 32];
-    // SAFETY: zero is valid in each member of both structures.
-    let (mut to, mut message): (libc::sockaddr_in, libc::msghdr) = unsafe { (zeroed(), zeroed()) };
+    let mut to = SocketName::room();
+    // SAFETY: zero is valid in each member.
+    let mut message: libc::msghdr = unsafe { zeroed() };
     let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: ROOM };
-    message.msg_name = (&raw mut to).cast();
-    message.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    message.msg_name = to.as_mut_ptr().cast();
+    message.msg_namelen = to.socklen();
     message.msg_iov = &raw mut piece;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
@@ -356,12 +360,8 @@ fn take_error(fd: RawFd) -> QueuedError {
     let len =
         unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
     let Ok(len) = usize::try_from(len) else { return QueuedError::Empty };
-    let Some(fate) = fate_in(&message).filter(|_| c_int::from(to.sin_family) == libc::AF_INET)
-    else {
-        return QueuedError::Other;
-    };
-    let ip = Ipv4Addr::from(to.sin_addr.s_addr.to_ne_bytes());
-    let peer = SocketAddrV4::new(ip, u16::from_be(to.sin_port));
+    let Some(fate) = fate_in(&message) else { return QueuedError::Other };
+    let peer = to.get();
     QueuedError::Refused(Refused { peer, fate, is_proven: false, bytes, len: len.min(ROOM) })
 }
 
@@ -372,8 +372,10 @@ fn fate_in(message: &libc::msghdr) -> Option<Fate> {
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     // SAFETY: null, or a header inside the buffer.
     while let Some(control) = unsafe { header.as_ref() } {
-        let is_error =
-            (control.cmsg_level, control.cmsg_type) == (libc::IPPROTO_IP, libc::IP_RECVERR);
+        let is_error = matches!(
+            (control.cmsg_level, control.cmsg_type),
+            (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
+        );
         // SAFETY: the length of a header alone is a constant of the platform.
         let data_len = control.cmsg_len.saturating_sub(unsafe { libc::CMSG_LEN(0) } as usize);
         if is_error && data_len >= ERROR_LEN {
@@ -384,7 +386,8 @@ fn fate_in(message: &libc::msghdr) -> Option<Fate> {
                 (&raw mut error).cast::<u8>().copy_from(data, ERROR_LEN);
                 error
             };
-            let is_icmp = error.ee_origin == libc::SO_EE_ORIGIN_ICMP;
+            let is_icmp =
+                matches!(error.ee_origin, libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6);
             return match c_int::try_from(error.ee_errno).ok().filter(|_| is_icmp)? {
                 libc::ECONNREFUSED => Some(Fate::Nobody),
                 libc::EHOSTUNREACH | libc::ENETUNREACH => Some(Fate::NoWay),
@@ -399,9 +402,11 @@ fn fate_in(message: &libc::msghdr) -> Option<Fate> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use super::*;
 
-    const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+    const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
     /// Waits until `socket` has something to say.
     fn wait(socket: &Socket) {
@@ -442,7 +447,7 @@ mod tests {
     /// It was said to come from a program with a key.
     #[test]
     fn noise_that_begins_like_an_envelope_is_not_sealed() {
-        let (from, to) = (SocketAddrV4::new(*ANY.ip(), 40_000), SocketAddrV4::new(*ANY.ip(), 7471));
+        let (from, to) = (SocketAddr::new(ANY.ip(), 40_000), SocketAddr::new(ANY.ip(), 7471));
         let envelope =
             Envelope { len: 320, src_qpn: 40_000, dst_qpn: 7471, session: 5, counter: 1 };
         let is_sealed = |envelope: Envelope, len: usize| {

@@ -69,7 +69,7 @@ fn hear(manager: &Manager, socket: &Socket, datagram: &Datagram) {
     }
     let (mad, verdict) = judge(datagram);
     let mut state = manager.lock();
-    let device = state.host.ports.adapters.open_at(*dst.ip());
+    let device = state.host.ports.adapters.open_at(dst.ip());
     if let Some(device) = &device {
         device.received_management(ManagementPacket { src, dst, bytes }, verdict);
     }
@@ -79,7 +79,7 @@ fn hear(manager: &Manager, socket: &Socket, datagram: &Datagram) {
         }
         return;
     };
-    let route = Route { local: (*dst.ip()).into(), peer: datagram.reply_to.into() };
+    let route = Route { local: dst.ip(), peer: datagram.reply_to };
     let now = manager.now();
     let heard = state.ids.handle_mad(now, route, mad);
     if let Some(device) = device.filter(|_| heard.is_err()) {

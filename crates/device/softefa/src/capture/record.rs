@@ -1,10 +1,11 @@
 //! One captured datagram.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 
 use rc::wire::{Headers, Transport};
 use srd::wire::Header;
 
+use crate::address;
 use crate::seal::Envelope;
 
 /// The fate of a datagram.
@@ -46,9 +47,9 @@ pub struct Record {
     /// The protocol that it carries, in the clear or sealed.
     pub protocol: Protocol,
     /// Sender: the device's address and the UDP port of the path.
-    pub src: SocketAddrV4,
+    pub src: SocketAddr,
     /// Receiver: its port is the queue pair number of an EFA, and a part of it on a RoCE device.
-    pub dst: SocketAddrV4,
+    pub dst: SocketAddr,
     /// Bytes it had; more than were captured when it was cut.
     pub len: u16,
     /// Its UDP payload, from the start.
@@ -58,7 +59,7 @@ pub struct Record {
 /// Where in the last word of a head the protocol is, above the fate.
 const PROTOCOL_SHIFT: u32 = 8;
 /// Words of a record without its bytes.
-pub(super) const HEAD_WORDS: usize = 3;
+pub(super) const HEAD_WORDS: usize = 2 + 2 * address::WORDS;
 
 impl Record {
     /// Queue pair numbers, when they were captured. Those of a RoCE device cannot be told while it
@@ -91,7 +92,6 @@ impl Record {
 
     /// Everything but the bytes.
     pub(super) fn head(&self) -> [u64; HEAD_WORDS] {
-        let addr = |at: SocketAddrV4| u64::from(u32::from(*at.ip()));
         let fate = match self.fate {
             Fate::Sent => 0,
             Fate::Received => 1,
@@ -102,18 +102,16 @@ impl Record {
             Protocol::Roce => 1 << PROTOCOL_SHIFT,
         };
         let ports = u64::from(self.src.port()) << 16 | u64::from(self.dst.port());
-        [
-            self.time_ns,
-            addr(self.src) << 32 | addr(self.dst),
-            u64::from(self.len) << 48 | ports << 16 | protocol | fate,
-        ]
+        let [src, dst] = [self.src, self.dst].map(|at| address::to_words(at.ip()));
+        let rest = u64::from(self.len) << 48 | ports << 16 | protocol | fate;
+        [self.time_ns, src[0], src[1], dst[0], dst[1], rest]
     }
 
     /// The inverse of [`Record::head`].
     #[expect(clippy::cast_possible_truncation, reason = "fields are cut out of their words")]
     pub(super) fn from_head(head: &[u64; HEAD_WORDS], bytes: Vec<u8>) -> Option<Self> {
-        let [time_ns, addrs, rest] = *head;
-        let at = |addr: u64, port: u64| SocketAddrV4::new(Ipv4Addr::from(addr as u32), port as u16);
+        let [time_ns, src_high, src_low, dst_high, dst_low, rest] = *head;
+        let at = |addr, port: u64| SocketAddr::new(address::of_words(addr), port as u16);
         let protocol = match rest >> PROTOCOL_SHIFT & 0xff {
             0 => Protocol::Srd,
             1 => Protocol::Roce,
@@ -125,7 +123,8 @@ impl Record {
             2 => Fate::LostOnPurpose,
             _ => return None,
         };
-        let (src, dst) = (at(addrs >> 32, rest >> 32), at(addrs, rest >> 16));
+        let src = at([src_high, src_low], rest >> 32);
+        let dst = at([dst_high, dst_low], rest >> 16);
         Some(Self { time_ns, fate, protocol, src, dst, len: (rest >> 48) as u16, bytes })
     }
 }
@@ -161,13 +160,13 @@ mod tests {
                 time_ns: u64::MAX - 3,
                 fate,
                 protocol,
-                src: "127.0.0.9:12345".parse().unwrap(),
+                src: "[2001:db8::7]:12345".parse().unwrap(),
                 dst: "10.255.0.1:65535".parse().unwrap(),
                 len: 65_000,
                 bytes: vec![1, 2, 3],
             };
             assert_eq!(Record::from_head(&record.head(), vec![1, 2, 3]), Some(record));
         }
-        assert_eq!(Record::from_head(&[0, 0, 9], Vec::new()), None);
+        assert_eq!(Record::from_head(&[0, 0, 0, 0, 0, 9], Vec::new()), None);
     }
 }

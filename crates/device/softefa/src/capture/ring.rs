@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header: magic | words of the ring | start of the writer | head | tail | next serial number
-//! record: words of it and bytes in it | serial number | head (3 words) | bytes ...
+//! record: words of it and bytes in it | serial number | head (6 words) | bytes ...
 //! ```
 //! `head` and `tail` count words since the beginning; a record lies at its count modulo the size.
 //! The writer moves `tail` past what it is going to overwrite *before* it does, and readers look at
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use super::record::{HEAD_WORDS, Record};
 use crate::mapped::Mapped;
 
-const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACAP1");
+const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACAP2");
 /// Places of the words of the header.
 mod place {
     pub(super) const MAGIC: usize = 0;
@@ -232,8 +232,9 @@ impl Reader {
         if self.next + words > head {
             return None;
         }
-        let record_head = [2, 3, 4].map(word);
-        let mut data: Vec<u8> = (5..words).flat_map(|at| word(at).to_ne_bytes()).collect();
+        let record_head = std::array::from_fn(|at| word((PREFIX_WORDS + at) as u64));
+        let data_at = (PREFIX_WORDS + HEAD_WORDS) as u64;
+        let mut data: Vec<u8> = (data_at..words).flat_map(|at| word(at).to_ne_bytes()).collect();
         data.truncate(usize::try_from(bytes).ok()?);
         Some((words, word(1), Record::from_head(&record_head, data)?))
     }

@@ -1,10 +1,11 @@
 //! The devices of a process.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use super::{ConfigError, PortSpec, Profile};
+use crate::address::is_of_a_link;
 use crate::interface;
 
 /// One device: the name programs see and the local address it lives at. As text `NAME=IP`, and
@@ -14,8 +15,8 @@ use crate::interface;
 pub struct DeviceSpec {
     /// Device name, e.g. `rdmap0s6`; letters, digits, `_` and `-`, at most 63 bytes.
     pub name: String,
-    /// A local IPv4 address.
-    pub addr: Ipv4Addr,
+    /// A local address: of IPv4, or for a RoCE device also one of IPv6 that other links know.
+    pub addr: IpAddr,
     /// The adapter that it plays; `None`: that of all devices of the configuration.
     pub profile: Option<Profile>,
     /// Its port, if it is a RoCE device.
@@ -32,7 +33,7 @@ const GATEWAY: &str = "gateway=";
 impl DeviceSpec {
     /// A device with the settings of all.
     #[must_use]
-    pub fn new(name: &str, addr: Ipv4Addr) -> Self {
+    pub fn new(name: &str, addr: IpAddr) -> Self {
         Self { name: name.to_owned(), addr, profile: None, port: PortSpec::default() }
     }
 
@@ -121,9 +122,15 @@ impl FromStr for DeviceSpec {
         if name.is_empty() || name.len() > 63 || !name.chars().all(fits) {
             return Err(error("the name must be 1 to 63 letters, digits, '_' or '-'"));
         }
-        let addr: Ipv4Addr = addr.parse().map_err(|_| error("the address is not IPv4"))?;
-        if addr.is_unspecified() || addr.is_multicast() || addr.is_broadcast() {
+        let addr: IpAddr =
+            unbracketed(addr).parse().map_err(|_| error("the address is none of IPv4 or IPv6"))?;
+        let addr = addr.to_canonical();
+        let is_broadcast = addr == IpAddr::V4(Ipv4Addr::BROADCAST);
+        if addr.is_unspecified() || addr.is_multicast() || is_broadcast {
             return Err(error("the address must be one of this machine's own"));
+        }
+        if addr.is_ipv6() && is_of_a_link(addr) {
+            return Err(error("an address of a single link (fe80::) cannot be used; give another"));
         }
         let mut spec = Self::new(name, addr);
         for setting in parts {
@@ -136,6 +143,11 @@ impl FromStr for DeviceSpec {
     }
 }
 
+/// An address of IPv6 without the brackets that some write around it.
+fn unbracketed(addr: &str) -> &str {
+    addr.strip_prefix('[').and_then(|addr| addr.strip_suffix(']')).unwrap_or(addr)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Mtu;
@@ -144,8 +156,25 @@ mod tests {
     #[test]
     fn device_needs_name_and_own_address() {
         let spec: DeviceSpec = "rdmap1s6=127.0.0.2".parse().unwrap();
-        assert_eq!(spec.addr, Ipv4Addr::new(127, 0, 0, 2));
-        for bad in ["rdmap0", "=127.0.0.1", "a/b=127.0.0.1", "a=localhost", "a=0.0.0.0"] {
+        assert_eq!(spec.addr, IpAddr::from([127, 0, 0, 2]));
+        for six in ["a=2001:db8::7", "a=[2001:db8::7]"] {
+            let spec: DeviceSpec = six.parse().unwrap();
+            assert_eq!(spec.to_string(), "a=2001:db8::7");
+        }
+        let mapped: DeviceSpec = "a=::ffff:127.0.0.2".parse().unwrap();
+        assert_eq!(mapped.to_string(), "a=127.0.0.2");
+        for bad in [
+            "rdmap0",
+            "=127.0.0.1",
+            "a/b=127.0.0.1",
+            "a=localhost",
+            "a=0.0.0.0",
+            "a=::",
+            "a=ff02::1",
+            "a=fe80::1",
+            "a=fe80::1%lo",
+            "a=[::1",
+        ] {
             assert!(bad.parse::<DeviceSpec>().is_err(), "{bad} was accepted");
         }
     }

@@ -8,7 +8,7 @@ use super::trace::TraceSpec;
 use super::{Config, ConfigError, DeviceSpec, format_key, parse_key, parse_paths};
 use crate::seal::SealKey;
 
-/// Devices as `NAME=IPV4`, each with its settings ([`DeviceSpec`]), separated by commas.
+/// Devices as `NAME=IP`, each with its settings ([`DeviceSpec`]), separated by commas.
 pub const ENV_DEVICES: &str = "SOFTEFA_DEVICES";
 /// Profile name.
 pub const ENV_PROFILE: &str = "SOFTEFA_PROFILE";

@@ -1,5 +1,7 @@
 //! Why a configuration is refused.
 
+use std::net::IpAddr;
+
 use super::fault::FaultKey;
 use super::profile::Profile;
 use super::trace::TraceEvent;
@@ -16,9 +18,9 @@ pub enum ConfigError {
         /// The value as it was written.
         value: String,
     },
-    /// Not `NAME=IPV4`.
+    /// Not `NAME=IP`.
     #[error(
-        "device '{value}' is not NAME=IPV4[,profile=NAME][,mtu=BYTES][,rate=GBIT_PER_S][,gateway=PORT] ({reason}); write for example rdmap0s6=127.0.0.1"
+        "device '{value}' is not NAME=IP[,profile=NAME][,mtu=BYTES][,rate=GBIT_PER_S][,gateway=PORT] ({reason}); write for example rdmap0s6=127.0.0.1"
     )]
     Device {
         /// The value as it was written.
@@ -61,6 +63,16 @@ pub enum ConfigError {
     EfaPort {
         /// The device.
         device: String,
+    },
+    /// An EFA at an address that its identifier has no room for.
+    #[error(
+        "device {device}: {addr} is an IPv6 address, and an EFA has one of IPv4; give one, or add profile=roce"
+    )]
+    EfaAddress {
+        /// The device.
+        device: String,
+        /// The address.
+        addr: IpAddr,
     },
     /// A key beside a device that cannot use it.
     #[error(

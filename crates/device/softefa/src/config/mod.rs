@@ -11,7 +11,7 @@ mod profile;
 pub(crate) mod trace;
 mod wire;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use crate::local_copy::UserKey;
@@ -81,7 +81,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            devices: vec![DeviceSpec::new("rdmap0s6", Ipv4Addr::LOCALHOST)],
+            devices: vec![DeviceSpec::new("rdmap0s6", IpAddr::V4(Ipv4Addr::LOCALHOST))],
             profile: Profile::default(),
             faults: FaultSpec::default(),
             integrity: Integrity::default(),
@@ -107,7 +107,7 @@ impl Config {
     }
 
     /// Paths of a device at `addr`.
-    pub(crate) fn paths_at(&self, addr: Ipv4Addr) -> u16 {
+    pub(crate) fn paths_at(&self, addr: IpAddr) -> u16 {
         match (self.paths, addr.is_loopback()) {
             (0, true) => PATHS_LOOPBACK,
             (0, false) => PATHS_NETWORK,
@@ -141,7 +141,7 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError::DuplicateDevice`], [`ConfigError::FaultPath`], [`ConfigError::VendorName`],
-    /// [`ConfigError::EfaPort`], [`ConfigError::Unsealable`].
+    /// [`ConfigError::EfaAddress`], [`ConfigError::EfaPort`], [`ConfigError::Unsealable`].
     pub fn check(&self) -> Result<(), ConfigError> {
         for (i, device) in self.devices.iter().enumerate() {
             for other in &self.devices[..i] {
@@ -185,6 +185,9 @@ const VENDOR_PREFIXES: [&str; 10] =
     ["mlx", "mthca", "bnxt", "efa", "rdmap", "hfi1", "irdma", "hns", "qedr", "cxgb"];
 
 fn check_efa(device: &DeviceSpec) -> Result<(), ConfigError> {
+    if device.addr.is_ipv6() {
+        return Err(ConfigError::EfaAddress { device: device.name.clone(), addr: device.addr });
+    }
     if device.port == PortSpec::default() {
         return Ok(());
     }

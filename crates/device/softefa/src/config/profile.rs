@@ -1,7 +1,7 @@
 //! Which adapter a device plays, and which generation of it.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use super::ConfigError;
@@ -30,19 +30,19 @@ impl Adapter {
 impl Adapter {
     /// The identifier of such a device at `addr`.
     #[must_use]
-    pub fn gid(self, addr: Ipv4Addr) -> Gid {
+    pub fn gid(self, addr: IpAddr) -> Gid {
         match self {
-            Self::Efa => Gid::from_addr(addr),
-            Self::Roce => Gid::mapped(addr),
+            Self::Efa => Gid::of_efa(addr),
+            Self::Roce => Gid::of_roce(addr),
         }
     }
 
     /// The address of the device of this kind that has `gid`; `None` when none can have it.
     #[must_use]
-    pub fn addr_of(self, gid: Gid) -> Option<Ipv4Addr> {
+    pub fn addr_of(self, gid: Gid) -> Option<IpAddr> {
         match self {
-            Self::Efa => gid.addr(),
-            Self::Roce => gid.mapped_addr(),
+            Self::Efa => gid.efa_addr(),
+            Self::Roce => gid.roce_addr(),
         }
     }
 }

@@ -2,8 +2,8 @@
 //! the machine.
 //!
 //! ```text
-//! magic | number of values | IPv4 address | start of the process in ticks | 2 words of captures |
-//! 16 words of faults | 64 links through memory |
+//! magic | number of values | address (2 words) | start of the process in ticks |
+//! 2 words of captures | 16 words of faults | 64 links through memory (3 words each) |
 //! slots of 32 queue pairs | values ...
 //! ```
 //! The values are plain memory of the process that counts, so counting costs the same whether
@@ -11,7 +11,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use super::gauges::{Gauges, QueuePairGauge};
 use super::links::{Link, Links};
 use super::request::Request;
 use crate::mapped::{Mapped, Words};
-use crate::process;
+use crate::{address, process};
 
-const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT6");
+const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT7");
 /// Places of the words in front of the values.
 mod place {
     pub(super) const MAGIC: usize = 0;
     pub(super) const COUNT: usize = 1;
     pub(super) const ADDR: usize = 2;
-    pub(super) const START: usize = 3;
-    pub(super) const REQUEST: usize = 4;
+    pub(super) const START: usize = ADDR + crate::address::WORDS;
+    pub(super) const REQUEST: usize = START + 1;
     pub(super) const FAULTS: usize = REQUEST + super::super::request::WORDS;
     pub(super) const LINKS: usize = FAULTS + super::super::fault::WORDS;
     pub(super) const GAUGES: usize = LINKS + super::super::links::WORDS;
@@ -55,7 +55,7 @@ pub(super) struct Opened {
 }
 
 /// Makes the file of this process, or finds it again.
-pub(super) fn create(run_dir: &Path, device: &str, addr: Ipv4Addr) -> io::Result<Opened> {
+pub(super) fn create(run_dir: &Path, device: &str, addr: IpAddr) -> io::Result<Opened> {
     fs::create_dir_all(run_dir.join("counters"))?;
     let pid = std::process::id();
     // A device that is opened again in the same process counts on.
@@ -75,7 +75,9 @@ pub(super) fn create(run_dir: &Path, device: &str, addr: Ipv4Addr) -> io::Result
         }
     }
     words[place::COUNT].store(Counter::ALL.len() as u64, Ordering::Relaxed);
-    words[place::ADDR].store(u64::from(u32::from(addr)), Ordering::Relaxed);
+    for (word, value) in words[place::ADDR..].iter().zip(address::to_words(addr)) {
+        word.store(value, Ordering::Relaxed);
+    }
     words[place::START].store(start, Ordering::Relaxed);
     // Last: it says that the rest is there.
     words[place::MAGIC].store(MAGIC, Ordering::Release);
@@ -126,7 +128,7 @@ pub struct ProcessCounters {
     /// Device name.
     pub device: String,
     /// Local address of the device.
-    pub addr: Ipv4Addr,
+    pub addr: IpAddr,
     /// Process that counted.
     pub pid: u32,
     /// The time at which that process started, in clock ticks since boot.
@@ -164,8 +166,7 @@ pub fn read_dir(run_dir: &Path) -> io::Result<Vec<ProcessCounters>> {
     let mut all = Vec::new();
     for (device, pid, path) in files(run_dir)? {
         let Some(words) = read_words(&path)? else { continue };
-        #[expect(clippy::cast_possible_truncation, reason = "written as 32 bits")]
-        let addr = Ipv4Addr::from(words[place::ADDR] as u32);
+        let addr = address::of_words([words[place::ADDR], words[place::ADDR + 1]]);
         let links = &words[place::LINKS..place::GAUGES];
         let values = words[place::VALUES..].iter().copied();
         all.push(ProcessCounters {
@@ -175,7 +176,7 @@ pub fn read_dir(run_dir: &Path) -> io::Result<Vec<ProcessCounters>> {
             start_ticks: words[place::START],
             faults: FaultStatus::of_words(&words[place::FAULTS..place::LINKS]),
             queue_pairs: QueuePairGauge::all(&words[place::GAUGES..place::VALUES]),
-            links: links.iter().copied().filter_map(Link::of_word).collect(),
+            links: Link::all(links),
             values: Counter::ALL.iter().map(|counter| counter.name()).zip(values).collect(),
         });
     }
@@ -225,13 +226,15 @@ fn read_words(path: &Path) -> io::Result<Option<Vec<u64>>> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::super::Counters;
     use super::*;
 
     #[test]
     fn others_see_what_a_process_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let addr = Ipv4Addr::new(127, 0, 0, 3);
+        let addr = IpAddr::from([127, 0, 0, 3]);
         let (counters, _) = Counters::in_dir(dir.path(), "rdmap0s6", addr).unwrap();
         counters.add(Counter::RxPkts, 3);
         counters.add(Counter::RxPkts, 4);
@@ -252,7 +255,7 @@ mod tests {
             maps.lines().filter(|line| line.contains(dir.path().to_str().unwrap())).count()
         };
         for round in 1..=20 {
-            let opened = Counters::in_dir(dir.path(), "rdmap0s6", Ipv4Addr::LOCALHOST);
+            let opened = Counters::in_dir(dir.path(), "rdmap0s6", IpAddr::V4(Ipv4Addr::LOCALHOST));
             let (counters, request) = opened.unwrap();
             counters.add(Counter::TxPkts, 1);
             assert_eq!((counters.get(Counter::TxPkts), mappings()), (round, 1));

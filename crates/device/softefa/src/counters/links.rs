@@ -1,14 +1,21 @@
 //! Whom a process reaches through memory, for those who look from outside: words of the counters
 //! file.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
+use crate::address;
 use crate::generation::Generation;
 use crate::mapped::Words;
 
-/// Words it takes; more links than that are not shown.
-pub(super) const WORDS: usize = 64;
+/// More links are not shown.
+const MAX: usize = 64;
+/// Words of a link: both numbers, and the address of the peer.
+const LINK_WORDS: usize = 1 + address::WORDS;
+/// Words they take.
+pub(super) const WORDS: usize = MAX * LINK_WORDS;
+/// The first word of a link whose address is being written.
+const BEGUN: u64 = 1;
 
 /// A link of a queue pair to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,21 +23,27 @@ pub struct Link {
     /// Number of the queue pair that sends.
     pub qpn: u16,
     /// The queue pair it sends to.
-    pub to: SocketAddrV4,
+    pub to: SocketAddr,
 }
 
 impl Link {
     /// Never 0, because no queue pair has that number.
-    fn to_word(self) -> u64 {
-        let addr = u64::from(u32::from(*self.to.ip()));
-        u64::from(self.qpn) << 48 | addr << 16 | u64::from(self.to.port())
+    fn numbers(self) -> u64 {
+        u64::from(self.qpn) << 16 | u64::from(self.to.port())
     }
 
-    /// The link in a word; `None` in an empty one.
+    /// The link in the words of one; `None` where there is none.
     #[expect(clippy::cast_possible_truncation, reason = "the parts of a word")]
-    pub(super) fn of_word(word: u64) -> Option<Self> {
-        let to = SocketAddrV4::new(Ipv4Addr::from((word >> 16) as u32), word as u16);
-        (word != 0).then_some(Self { qpn: (word >> 48) as u16, to })
+    fn of_words(words: &[u64]) -> Option<Self> {
+        let &[numbers, high, low] = words else { return None };
+        let qpn = (numbers >> 16) as u16;
+        let to = SocketAddr::new(address::of_words([high, low]), numbers as u16);
+        (qpn != 0).then_some(Self { qpn, to })
+    }
+
+    /// All links in these [`WORDS`].
+    pub(super) fn all(words: &[u64]) -> Vec<Self> {
+        words.chunks_exact(LINK_WORDS).filter_map(Self::of_words).collect()
     }
 }
 
@@ -59,10 +72,14 @@ impl Links {
 
     /// Shows a link; `None` when there are too many.
     pub(crate) fn show(&self, link: Link) -> Option<Shown> {
-        let word = link.to_word();
         let order = (Ordering::Relaxed, Ordering::Relaxed);
-        let is_taken = |at: &usize| self.0[*at].compare_exchange(0, word, order.0, order.1).is_ok();
-        let at = (0..WORDS).find(is_taken)?;
+        let is_taken =
+            |at: &usize| self.0[*at].compare_exchange(0, BEGUN, order.0, order.1).is_ok();
+        let at = (0..WORDS).step_by(LINK_WORDS).find(is_taken)?;
+        for (place, word) in (at + 1..).zip(address::to_words(link.to.ip())) {
+            self.0[place].store(word, Ordering::Relaxed);
+        }
+        self.0[at].store(link.numbers(), Ordering::Release);
         Some(Shown { words: self.0.clone(), at, made: Generation::current() })
     }
 }
@@ -84,13 +101,18 @@ mod tests {
     fn links_are_shown_while_they_are_there() {
         let links = Links::private();
         let seen = || -> Vec<Link> {
-            (0..WORDS).filter_map(|at| Link::of_word(links.0[at].load(Ordering::Relaxed))).collect()
+            let words: Vec<u64> =
+                (0..WORDS).map(|at| links.0[at].load(Ordering::Relaxed)).collect();
+            Link::all(&words)
         };
-        let link = |port| Link { qpn: 65_535, to: SocketAddrV4::new(Ipv4Addr::BROADCAST, port) };
-        let shown: Vec<_> = (1..=WORDS as u16).map(|port| links.show(link(port))).collect();
+        let link = |port: u16| {
+            let ip = if port % 2 == 0 { "255.255.255.255" } else { "2001:db8::7" };
+            Link { qpn: 65_535, to: SocketAddr::new(ip.parse().unwrap(), port) }
+        };
+        let shown: Vec<_> = (1..=MAX as u16).map(|port| links.show(link(port))).collect();
         assert!(shown.iter().all(Option::is_some));
         assert!(links.show(link(9)).is_none(), "no room");
-        assert_eq!(seen(), (1..=WORDS as u16).map(link).collect::<Vec<_>>());
+        assert_eq!(seen(), (1..=MAX as u16).map(link).collect::<Vec<_>>());
         drop(shown);
         assert_eq!(seen(), []);
         assert!(links.show(link(9)).is_some());

@@ -7,7 +7,7 @@ mod links;
 mod request;
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -226,7 +226,7 @@ impl Counters {
     pub(crate) fn in_dir(
         run_dir: &Path,
         device: &str,
-        addr: Ipv4Addr,
+        addr: IpAddr,
     ) -> io::Result<(Self, Request)> {
         let Opened { values, links, gauges, faults, request } =
             file::create(run_dir, device, addr)?;

@@ -2,7 +2,7 @@
 //! last of them that has one takes the place of the others, whole.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ use crate::uncancelled::Uncancelled;
 pub(crate) struct InForce {
     pub(crate) spec: FaultSpec,
     /// The address of the only peer it is for.
-    pub(crate) peer: Option<Ipv4Addr>,
+    pub(crate) peer: Option<IpAddr>,
     pub(crate) source: FaultSource,
     /// The time at which it began.
     pub(crate) from: Instant,
@@ -204,6 +204,8 @@ fn at(faults: &[TimedFault], now: Instant) -> (Option<&TimedFault>, Instant) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     fn fault(spec: &str, from_ns: u64, for_ns: Option<u64>) -> TimedFault {
@@ -271,7 +273,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let addr = Ipv4Addr::LOCALHOST;
+        let addr = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let (counters, _) = Counters::in_dir(dir.path(), "a", addr).unwrap();
         let live = open(dir.path(), "a", "", &counters);
         let (found, seen) = live.look(Instant::from_ns(1), &counters);

@@ -1,6 +1,6 @@
 //! What an adapter of a connection says wrongly, or not at all.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::InForce;
 use super::random::{Die, Random, Use};
@@ -14,7 +14,7 @@ pub(crate) struct Lapses {
     jump: Die,
     is_active: bool,
     /// The only peer that is hit.
-    peer: Option<Ipv4Addr>,
+    peer: Option<IpAddr>,
 }
 
 impl Lapses {
@@ -39,7 +39,7 @@ impl Lapses {
     }
 
     /// It is for connections with `peer`.
-    pub(crate) fn is_for(&self, peer: Option<Ipv4Addr>) -> bool {
+    pub(crate) fn is_for(&self, peer: Option<IpAddr>) -> bool {
         self.peer.is_none_or(|only| peer == Some(only))
     }
 

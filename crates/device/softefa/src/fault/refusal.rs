@@ -1,6 +1,6 @@
 //! Work requests that fail although nothing is wrong with them.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::InForce;
 use super::random::{Die, Random, Use};
@@ -11,7 +11,7 @@ pub(crate) struct Refusals {
     not_ready: Die,
     internal_error: Die,
     /// The only peer that is hit.
-    peer: Option<Ipv4Addr>,
+    peer: Option<IpAddr>,
 }
 
 impl Refusals {
@@ -28,7 +28,7 @@ impl Refusals {
 
     /// This message of `from` is to be treated as if no receive were posted.
     #[inline]
-    pub(crate) fn is_not_ready(&mut self, from: Ipv4Addr) -> bool {
+    pub(crate) fn is_not_ready(&mut self, from: IpAddr) -> bool {
         self.not_ready.is_thrown()
             && self.peer.is_none_or(|peer| peer == from)
             && self.not_ready.hits()
@@ -41,7 +41,7 @@ impl Refusals {
     }
 
     /// This send to `to` is to.
-    pub(crate) fn is_internal_error(&mut self, to: Option<Ipv4Addr>) -> bool {
+    pub(crate) fn is_internal_error(&mut self, to: Option<IpAddr>) -> bool {
         self.peer.is_none_or(|peer| to == Some(peer)) && self.internal_error.hits()
     }
 }

@@ -8,7 +8,7 @@ mod crc32c;
 mod packets;
 mod sealed;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use crate::memory::Piece;
@@ -189,12 +189,12 @@ impl Framing {
 
     /// Finishes the datagram for `to` that was begun at `start` and is all there.
     #[inline]
-    pub(crate) fn finish_whole(&mut self, to: SocketAddrV4, bytes: &mut Vec<u8>, start: usize) {
+    pub(crate) fn finish_whole(&mut self, to: SocketAddr, bytes: &mut Vec<u8>, start: usize) {
         match self {
             Self::Done | Self::Headers => {}
             Self::All => crc::fill_in(&mut bytes[start..], true),
             Self::Packets(packets) if packets.has_icrc => {
-                packets.fill_in(*to.ip(), &mut bytes[start..]);
+                packets.fill_in(to.ip(), &mut bytes[start..]);
             }
             Self::Packets(_) => {}
             Self::Sealed(sealed) => sealed.seal(to, bytes, start),
@@ -204,7 +204,7 @@ impl Framing {
     /// What came from `from`, with the bytes at `rest` behind it, is a datagram as its sender made
     /// it, and nothing around it. What is not may still be one to be opened.
     #[inline]
-    pub(crate) fn is_plain(&self, from: Ipv4Addr, received: &[u8], rest: Piece) -> bool {
+    pub(crate) fn is_plain(&self, from: IpAddr, received: &[u8], rest: Piece) -> bool {
         match self {
             Self::Done | Self::Headers | Self::All => crc::is_intact(received),
             Self::Packets(packets) => packets.is_intact(from, received, rest),
@@ -214,7 +214,7 @@ impl Framing {
 
     /// What came from `from` through a ring whose writer has the key is a datagram that was not
     /// sealed (SRD-12.9).
-    pub(crate) fn is_clear(&self, from: SocketAddrV4, received: &[u8]) -> bool {
+    pub(crate) fn is_clear(&self, from: SocketAddr, received: &[u8]) -> bool {
         self.sealed().is_some_and(|sealed| sealed.is_clear(from, received))
     }
 
@@ -222,8 +222,8 @@ impl Framing {
     /// it lies.
     pub(crate) fn open_in_group(
         &mut self,
-        from: SocketAddrV4,
-        group: Ipv4Addr,
+        from: SocketAddr,
+        group: IpAddr,
         received: &mut [u8],
     ) -> Result<Range<usize>, Unfit> {
         match self {
@@ -239,7 +239,7 @@ impl Framing {
     /// lies.
     pub(crate) fn open(
         &mut self,
-        from: Ipv4Addr,
+        from: IpAddr,
         received: &mut [u8],
     ) -> Result<Range<usize>, Unfit> {
         match self {

@@ -1,7 +1,7 @@
 //! Packets of RoCE v2 as datagrams, and the four bytes behind them (docs/PROTOCOL.md, RC-1.5 and
 //! RC-1.8; sealed: RC-1.13).
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use rc::wire::icrc::{self, Addresses, Route};
 use rc::wire::{Bth, Headers, UDP_PORT, pad_of};
@@ -27,7 +27,7 @@ const PACKET_MIN: usize = Bth::LEN + icrc::LEN;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packets {
     /// Its address.
-    local: Ipv4Addr,
+    local: IpAddr,
     /// What it sends has an ICRC.
     pub(super) has_icrc: bool,
     /// The ports that it covers.
@@ -38,18 +38,18 @@ pub(crate) struct Packets {
 
 impl Packets {
     /// For a queue pair at `local` whose packets have an ICRC, or else a check of their headers.
-    pub(crate) fn new(local: Ipv4Addr, has_icrc: bool) -> Self {
+    pub(crate) fn new(local: IpAddr, has_icrc: bool) -> Self {
         Self { local, has_icrc, ports: (SRC_PORT, UDP_PORT), is_checked: false }
     }
 
     /// For a queue pair behind the gateway of `port`, which sends from `src_port` to that port of
     /// everybody.
-    pub(crate) fn behind_gateway(local: Ipv4Addr, src_port: u16, port: u16) -> Self {
+    pub(crate) fn behind_gateway(local: IpAddr, src_port: u16, port: u16) -> Self {
         Self { local, has_icrc: true, ports: (src_port, port), is_checked: true }
     }
 
     /// Writes the ICRC of a packet to `to`, which is there but for it.
-    pub(super) fn fill_in(self, to: Ipv4Addr, packet: &mut [u8]) {
+    pub(super) fn fill_in(self, to: IpAddr, packet: &mut [u8]) {
         if let Some((covered, last)) = packet.split_last_chunk_mut() {
             *last = icrc::of(&self.route(self.local, to), covered);
         }
@@ -58,7 +58,7 @@ impl Packets {
     /// The packet of `head` and the bytes at `rest` is as its sender made it, as far as its check
     /// tells.
     #[inline]
-    pub(super) fn is_intact(self, from: Ipv4Addr, head: &[u8], rest: Piece) -> bool {
+    pub(super) fn is_intact(self, from: IpAddr, head: &[u8], rest: Piece) -> bool {
         if self.is_checked {
             return rest.len == 0 && head.len() >= PACKET_MIN;
         }
@@ -72,23 +72,18 @@ impl Packets {
 
     /// The same of a packet that came to `group`. Its sender may be behind a gateway, whose ICRCs
     /// cover the real ports, though this queue pair is not, or the other way round.
-    pub(super) fn is_intact_in_group(
-        self,
-        from: SocketAddrV4,
-        group: Ipv4Addr,
-        packet: &[u8],
-    ) -> bool {
+    pub(super) fn is_intact_in_group(self, from: SocketAddr, group: IpAddr, packet: &[u8]) -> bool {
         let of_group = Self { local: group, is_checked: false, ..self };
         [SRC_PORT, from.port()].into_iter().any(|src_port| {
             let there = Self { ports: (src_port, of_group.ports.1), ..of_group };
-            there.is_intact(*from.ip(), packet, Piece::default())
+            there.is_intact(from.ip(), packet, Piece::default())
         })
     }
 
     /// What the ICRC covers of a datagram from a socket that is not connected and does not
     /// fragment.
-    fn route(self, src: Ipv4Addr, dst: Ipv4Addr) -> Route {
-        let addresses = Addresses::V4 { src, dst, id: 0, dont_fragment: true };
+    fn route(self, src: IpAddr, dst: IpAddr) -> Route {
+        let addresses = Addresses::of_datagram(src, dst);
         let (src_port, dst_port) = self.ports;
         // Groups have one port, whichever that of the gateway is.
         let dst_port = if dst.is_multicast() { UDP_PORT } else { dst_port };
@@ -153,13 +148,15 @@ fn last_bytes(behind: &[u8], rest: Piece) -> Option<[u8; icrc::LEN]> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use rc::Psn;
     use rc::wire::{Kind, Opcode, Transport};
 
     use super::*;
 
-    const A: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
-    const B: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+    const A: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1));
+    const B: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
     /// A WRITE of 30 bytes from A to B, and the length of its headers.
     fn packet(has_icrc: bool) -> (Vec<u8>, usize) {
@@ -190,7 +187,7 @@ mod tests {
         (bytes, headers_len)
     }
 
-    fn is_intact(from: Ipv4Addr, bytes: &[u8]) -> bool {
+    fn is_intact(from: IpAddr, bytes: &[u8]) -> bool {
         Packets::new(B, false).is_intact(from, bytes, Piece::default())
     }
 
@@ -219,7 +216,7 @@ mod tests {
     fn behind_a_gateway_the_real_ports_are_covered() {
         let (mut bytes, _) = packet(true);
         Packets::behind_gateway(A, 11_111, 4791).fill_in(B, &mut bytes);
-        let addresses = Addresses::V4 { src: A, dst: B, id: 0, dont_fragment: true };
+        let addresses = Addresses::of_datagram(A, B);
         let real = Route { addresses, src_port: 11_111, dst_port: 4791 };
         assert!(icrc::is_right(&real, &bytes));
         assert!(!icrc::is_right(&Route { src_port: SRC_PORT, ..real }, &bytes));
@@ -231,9 +228,9 @@ mod tests {
     /// RC-10.2.
     #[test]
     fn members_of_a_group_are_behind_a_gateway_or_not() {
-        let group = Ipv4Addr::new(239, 1, 2, 3);
+        let group = IpAddr::from([239, 1, 2, 3]);
         let members = [Packets::new(B, false), Packets::behind_gateway(B, 22_222, 4791)];
-        let sender = SocketAddrV4::new(A, 11_111);
+        let sender = SocketAddr::new(A, 11_111);
         let senders = [Packets::new(A, true), Packets::behind_gateway(A, 11_111, 4791)];
         let (short, _) = packet(false);
         let icrcs = senders.map(|sender| {

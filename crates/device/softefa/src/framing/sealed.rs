@@ -1,7 +1,7 @@
 //! Datagrams inside envelopes (docs/PROTOCOL.md, chapter 11).
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use crate::numbering::GROUP_PORT;
@@ -19,18 +19,18 @@ pub(crate) struct Sealed {
     sealer: Sealer,
     opener: Opener,
     /// Of the multicast groups in which something came.
-    of_groups: HashMap<Ipv4Addr, Opener>,
+    of_groups: HashMap<IpAddr, Opener>,
     /// Who could not open a datagram of ours, and the counter of it that was quoted first.
-    doubts: HashMap<SocketAddrV4, u64>,
+    doubts: HashMap<SocketAddr, u64>,
     /// The only queue pair whose datagrams are opened, of a connected one (RC-1.13).
-    only: Option<SocketAddrV4>,
+    only: Option<SocketAddr>,
     /// Inside are packets of RoCE.
     pub(super) has_packets: bool,
 }
 
 impl Sealed {
     /// For the queue pair whose address and number are `local`, see [`Sealer::new`].
-    pub(crate) fn new(key: &SealKey, local: SocketAddrV4, session: u64) -> Self {
+    pub(crate) fn new(key: &SealKey, local: SocketAddr, session: u64) -> Self {
         let (sealer, opener) = (Sealer::new(key, local, session), Opener::new(key, local));
         let (of_groups, doubts) = (HashMap::new(), HashMap::new());
         let (key, only) = (key.clone(), None);
@@ -44,14 +44,14 @@ impl Sealed {
 
     /// From now on only what comes from the queue pair at `peer` is opened; from any when there is
     /// none.
-    pub(crate) fn listen_to(&mut self, peer: Option<SocketAddrV4>) {
+    pub(crate) fn listen_to(&mut self, peer: Option<SocketAddr>) {
         self.only = peer;
     }
 
     /// Seals the datagram for `to` that lies behind room for its envelope from `start` on to the
     /// end of `bytes`.
     #[inline(never)]
-    pub(super) fn seal(&mut self, to: SocketAddrV4, bytes: &mut Vec<u8>, start: usize) {
+    pub(super) fn seal(&mut self, to: SocketAddr, bytes: &mut Vec<u8>, start: usize) {
         bytes.extend_from_slice(&[0; TAG_BYTES]);
         let sealed = self.sealer.seal(to, &mut bytes[start..]);
         // It must not leave in the clear, and nothing the adapter makes has an impossible length.
@@ -60,7 +60,7 @@ impl Sealed {
 
     /// Whether `received`, from the ring of the queue pair `from`, is a datagram without envelope
     /// that this queue pair may take.
-    pub(super) fn is_clear(&self, from: SocketAddrV4, received: &[u8]) -> bool {
+    pub(super) fn is_clear(&self, from: SocketAddr, received: &[u8]) -> bool {
         let is_peer = self.only.is_none_or(|only| only == from);
         is_peer && !is_enveloped(received) && self.opener.is_between(from, received)
     }
@@ -68,11 +68,11 @@ impl Sealed {
     #[inline(never)]
     pub(super) fn open(
         &mut self,
-        from: Ipv4Addr,
+        from: IpAddr,
         received: &mut [u8],
     ) -> Result<Range<usize>, Refusal> {
         if self.only.is_some() {
-            let said = Envelope::parse(received).map(|of| SocketAddrV4::new(from, of.src_qpn));
+            let said = Envelope::parse(received).map(|of| SocketAddr::new(from, of.src_qpn));
             if said.is_some() && said != self.only {
                 return Err(Refusal::OtherQueuePair);
             }
@@ -85,38 +85,38 @@ impl Sealed {
     #[inline(never)]
     pub(super) fn open_in_group(
         &mut self,
-        from: SocketAddrV4,
-        group: Ipv4Addr,
+        from: SocketAddr,
+        group: IpAddr,
         received: &mut [u8],
     ) -> Result<Range<usize>, Refusal> {
         let key = &self.key;
         let opener = self
             .of_groups
             .entry(group)
-            .or_insert_with(|| Opener::new(key, SocketAddrV4::new(group, GROUP_PORT)).of_packets());
-        opener.open(*from.ip(), received)
+            .or_insert_with(|| Opener::new(key, SocketAddr::new(group, GROUP_PORT)).of_packets());
+        opener.open(from.ip(), received)
     }
 
     /// Whom the datagram of ours was for that `quote` is the start of, see
     /// [`Sealer::destination_of`].
-    pub(crate) fn destination_of(&self, quote: &[u8], host: Ipv4Addr) -> Option<SocketAddrV4> {
+    pub(crate) fn destination_of(&self, quote: &[u8], host: IpAddr) -> Option<SocketAddr> {
         self.sealer.destination_of(quote, host)
     }
 
     /// Something was opened of the queue pair that `datagram`, from `from`, says it comes from.
-    pub(crate) fn has_heard(&self, from: Ipv4Addr, datagram: &[u8]) -> bool {
+    pub(crate) fn has_heard(&self, from: IpAddr, datagram: &[u8]) -> bool {
         Envelope::parse(datagram)
-            .is_some_and(|of| self.opener.has_heard(SocketAddrV4::new(from, of.src_qpn)))
+            .is_some_and(|of| self.opener.has_heard(SocketAddr::new(from, of.src_qpn)))
     }
 
     /// Something was opened of somebody at `host`.
-    pub(crate) fn has_heard_host(&self, host: Ipv4Addr) -> bool {
+    pub(crate) fn has_heard_host(&self, host: IpAddr) -> bool {
         self.opener.has_heard_host(host)
     }
 
     /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to
     /// be believed (SRD-11.10). One datagram may have been damaged on the way; two are a reason.
-    pub(crate) fn refused_by(&mut self, notice: &Notice, from: Ipv4Addr) -> Option<SocketAddrV4> {
+    pub(crate) fn refused_by(&mut self, notice: &Notice, from: IpAddr) -> Option<SocketAddr> {
         let to = self.sealer.refused_by(notice, from, &self.opener)?;
         let counter = Envelope::parse(&notice.quote)?.counter;
         if self.doubts.len() >= DOUBTS_MAX && !self.doubts.contains_key(&to) {

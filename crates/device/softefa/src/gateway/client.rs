@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub enum GatewayError {
         /// The port.
         port: u16,
         /// The address.
-        addr: Ipv4Addr,
+        addr: IpAddr,
     },
     /// It refused.
     #[error("the gateway of UDP port {port} refused: {why}")]
@@ -93,7 +93,7 @@ pub struct Gateway {
 #[derive(Debug)]
 pub struct Seat {
     gateway: Arc<Gateway>,
-    at: SocketAddrV4,
+    at: SocketAddr,
     key: Key,
 }
 
@@ -102,7 +102,7 @@ impl Gateway {
     ///
     /// # Errors
     /// [`GatewayError`].
-    pub fn join(addr: Ipv4Addr, port: u16) -> Result<Arc<Self>, GatewayError> {
+    pub fn join(addr: IpAddr, port: u16) -> Result<Arc<Self>, GatewayError> {
         let silent = |source| GatewayError::Silent { port, source };
         let socket = unix_socket(SocketFlags::empty()).map_err(silent)?;
         let name = message::name(port).map_err(silent)?;
@@ -133,11 +133,11 @@ impl Gateway {
     /// [`GatewayError`].
     pub fn admit(
         self: &Arc<Self>,
-        at: SocketAddrV4,
+        at: SocketAddr,
         socket: BorrowedFd<'_>,
         kind: SeatKind,
     ) -> Result<Seat, GatewayError> {
-        let key = self.ask(Question::Admit(at, kind), *at.ip(), Some(socket))?;
+        let key = self.ask(Question::Admit(at, kind), at.ip(), Some(socket))?;
         Ok(Seat { gateway: Arc::clone(self), at, key })
     }
 
@@ -145,7 +145,7 @@ impl Gateway {
     ///
     /// # Errors
     /// [`GatewayError`].
-    pub fn announce(&self, addr: Ipv4Addr, mad: &[u8]) -> Result<(), GatewayError> {
+    pub fn announce(&self, addr: IpAddr, mad: &[u8]) -> Result<(), GatewayError> {
         let Some(id) = mad::id_to_claim(mad) else { return Ok(()) };
         self.ask(Question::Claim(addr, id), addr, None).map(|_| ())
     }
@@ -153,7 +153,7 @@ impl Gateway {
     fn ask(
         &self,
         question: Question,
-        addr: Ipv4Addr,
+        addr: IpAddr,
         file: Option<BorrowedFd<'_>>,
     ) -> Result<Key, GatewayError> {
         let port = self.port;
@@ -216,18 +216,14 @@ impl Seat {
     /// The packet in a datagram that came `from` somewhere to this socket, and who sent it; `None`
     /// when it is not the gateway's.
     #[must_use]
-    pub fn open<'a>(
-        &self,
-        from: SocketAddrV4,
-        datagram: &'a [u8],
-    ) -> Option<(SocketAddrV4, &'a [u8])> {
+    pub fn open<'a>(&self, from: SocketAddr, datagram: &'a [u8]) -> Option<(SocketAddr, &'a [u8])> {
         let sender = self.sender_of(from, datagram)?;
         Some((sender, &datagram[envelope::LEN..]))
     }
 
     /// Opens as [`Seat::open`] does; the packet begins behind [`envelope::LEN`] bytes.
-    pub(crate) fn sender_of(&self, from: SocketAddrV4, datagram: &[u8]) -> Option<SocketAddrV4> {
-        let gateway = SocketAddrV4::new(*self.at.ip(), self.gateway.port);
+    pub(crate) fn sender_of(&self, from: SocketAddr, datagram: &[u8]) -> Option<SocketAddr> {
+        let gateway = SocketAddr::new(self.at.ip(), self.gateway.port);
         (from == gateway).then(|| envelope::open(&self.key, datagram)).flatten()
     }
 }

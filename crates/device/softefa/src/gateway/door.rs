@@ -3,7 +3,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::sockopt::{socket_peercred, socket_protocol, socket_type};
@@ -102,8 +102,8 @@ pub(super) fn answer(socket: &OwnedFd, status: Status, key: Key) -> bool {
 }
 
 /// The socket is UDP's and bound there, so that whoever has it is whom packets for there are for.
-pub(super) fn is_bound(socket: &OwnedFd, at: SocketAddrV4) -> bool {
-    let bound = getsockname(socket.as_fd()).ok().and_then(|name| SocketAddrV4::try_from(name).ok());
+pub(super) fn is_bound(socket: &OwnedFd, at: SocketAddr) -> bool {
+    let bound = getsockname(socket.as_fd()).ok().and_then(|name| SocketAddr::try_from(name).ok());
     bound == Some(at)
         && socket_type(socket) == Ok(SocketType::DGRAM)
         && socket_protocol(socket) == Ok(Some(ipproto::UDP))

@@ -1,7 +1,7 @@
 //! Whether a datagram from the network is a packet, and whose. Nothing is forwarded that is not
 //! intact (RC-1.9).
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use rc::wire::icrc::{self, Addresses, Route};
 use rc::wire::{Cnp, DEFAULT_PKEY, Packet};
@@ -20,11 +20,10 @@ const MANAGER_QKEY: u32 = 0x8001_0000;
 /// A datagram, with what its check covers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrived<'a> {
-    pub(super) from: SocketAddrV4,
-    pub(super) to: SocketAddrV4,
-    /// Identification and "do not fragment" of its IP header.
-    pub(super) id: u16,
-    pub(super) dont_fragment: bool,
+    pub(super) from: SocketAddr,
+    pub(super) to: SocketAddr,
+    /// What its IP header says, as far as it is covered.
+    pub(super) addresses: Addresses,
     pub(super) packet: &'a [u8],
 }
 
@@ -53,16 +52,16 @@ impl Dropped {
 pub(super) fn judge(
     table: &mut Table,
     arrived: &Arrived<'_>,
-) -> Result<(SocketAddrV4, Seat), Dropped> {
+) -> Result<(SocketAddr, Seat), Dropped> {
     let Arrived { from, to, packet, .. } = *arrived;
     let dest_qpn = dest_qpn_of(packet).ok_or(Dropped::Malformed)?;
     if dest_qpn == MANAGER_QPN {
         let destination = mad_of(packet).and_then(mad::destination_of).ok_or(Dropped::Malformed)?;
         check(arrived)?;
-        return table.connections(*from.ip(), *to.ip(), destination).ok_or(Dropped::NoConnection);
+        return table.connections(from.ip(), to.ip(), destination).ok_or(Dropped::NoConnection);
     }
     let port = u16::try_from(dest_qpn >> 8).map_err(|_| Dropped::NoQueuePair)?;
-    let at = SocketAddrV4::new(*to.ip(), port);
+    let at = SocketAddr::new(to.ip(), port);
     let seat = *table.queue_pair(at).ok_or(Dropped::NoQueuePair)?;
     check(arrived)?;
     Ok((at, seat))
@@ -89,8 +88,7 @@ fn mad_of(packet: &[u8]) -> Option<&[u8]> {
 }
 
 fn check(arrived: &Arrived<'_>) -> Result<(), Dropped> {
-    let Arrived { from, to, id, dont_fragment, packet } = *arrived;
-    let addresses = Addresses::V4 { src: *from.ip(), dst: *to.ip(), id, dont_fragment };
+    let Arrived { from, to, addresses, packet } = *arrived;
     let route = Route { addresses, src_port: from.port(), dst_port: to.port() };
     if icrc::is_right(&route, packet) { Ok(()) } else { Err(Dropped::Icrc) }
 }

@@ -1,8 +1,9 @@
 //! The port of one address: a UDP socket that has it, and beside it, where that is allowed, a raw
-//! socket that shows the IP headers, whose identification the ICRC covers (RC-1.9).
+//! socket that shows the headers of IPv4, whose identification the ICRC covers (RC-1.9). Those of
+//! IPv6 have none, and are known without being seen.
 
 use std::io::{self, IoSlice};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
@@ -10,6 +11,8 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, bind,
     ipproto, recv, sendmsg_addr, socket_with,
 };
+
+use rc::wire::icrc::Addresses;
 
 use super::judge::{Arrived, PACKET_MAX};
 use crate::descriptor::with_descriptor;
@@ -30,7 +33,7 @@ pub(super) const BUFFER_LEN: usize = IP_LEN + UDP_LEN + PACKET_MAX + 1;
 
 #[derive(Debug)]
 pub(super) struct Listener {
-    at: SocketAddrV4,
+    at: SocketAddr,
     udp: UdpSocket,
     raw: Option<OwnedFd>,
 }
@@ -46,10 +49,10 @@ pub(super) enum Incoming<'a> {
 
 impl Listener {
     /// Takes the port; `may_see_headers` as far as the operating system allows it, too.
-    pub(super) fn open(at: SocketAddrV4, may_see_headers: bool) -> io::Result<Self> {
+    pub(super) fn open(at: SocketAddr, may_see_headers: bool) -> io::Result<Self> {
         let udp = with_descriptor(|| UdpSocket::bind(at))?;
         udp.set_nonblocking(true)?;
-        let raw = if may_see_headers { open_raw(at).ok() } else { None };
+        let raw = if may_see_headers && at.is_ipv4() { open_raw(at).ok() } else { None };
         match &raw {
             Some(raw) => {
                 widen(raw.as_fd())?;
@@ -60,13 +63,13 @@ impl Listener {
         Ok(Self { at, udp, raw })
     }
 
-    pub(super) fn addr(&self) -> Ipv4Addr {
-        *self.at.ip()
+    pub(super) fn addr(&self) -> IpAddr {
+        self.at.ip()
     }
 
-    /// It knows the identification of what comes.
-    pub(super) fn sees_headers(&self) -> bool {
-        self.raw.is_some()
+    /// It knows all that the ICRC of what comes covers.
+    pub(super) fn knows_headers(&self) -> bool {
+        self.raw.is_some() || self.at.is_ipv6()
     }
 
     /// Readable when something has come.
@@ -81,11 +84,11 @@ impl Listener {
             // What others set than we do, without fragmentation, cannot be known here; the check
             // tells.
             return match self.udp.recv_from(&mut buffer[..]) {
-                Ok((len, SocketAddr::V4(from))) => {
-                    let packet = &buffer[..len];
-                    Incoming::Packet(Arrived { from, to, id: 0, dont_fragment: true, packet })
+                Ok((len, from)) => {
+                    let addresses = Addresses::of_datagram(from.ip(), to.ip());
+                    Incoming::Packet(Arrived { from, to, addresses, packet: &buffer[..len] })
                 }
-                _ => Incoming::Nothing,
+                Err(_) => Incoming::Nothing,
             };
         };
         let Ok((len, _)) = recv(raw, &mut buffer[..], RecvFlags::DONTWAIT) else {
@@ -97,7 +100,7 @@ impl Listener {
     /// Hands a packet in its envelope to a socket of this machine.
     pub(super) fn hand_over(
         &self,
-        to: SocketAddrV4,
+        to: SocketAddr,
         envelope: &[u8],
         packet: &[u8],
     ) -> io::Result<()> {
@@ -109,12 +112,12 @@ impl Listener {
     }
 }
 
-fn open_raw(at: SocketAddrV4) -> io::Result<OwnedFd> {
+fn open_raw(at: SocketAddr) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let open = || Ok(socket_with(AddressFamily::INET, SocketType::RAW, flags, Some(ipproto::UDP))?);
     let raw = with_descriptor(open)?;
     filter::take_port(&raw, at.port())?;
-    bind(&raw, &SocketAddrV4::new(*at.ip(), 0))?;
+    bind(&raw, &SocketAddr::new(at.ip(), 0))?;
     // What came before the filter was there.
     while recv(&raw, &mut [0_u8; 1][..], RecvFlags::DONTWAIT | RecvFlags::TRUNC).is_ok() {}
     Ok(raw)
@@ -129,21 +132,23 @@ fn widen(socket: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Reads the headers in front of a packet to `to`, whose lengths must agree.
-fn parse(datagram: &[u8], to: SocketAddrV4) -> Option<Arrived<'_>> {
+fn parse(datagram: &[u8], to: SocketAddr) -> Option<Arrived<'_>> {
     let (ip, rest) = datagram.split_first_chunk::<IP_LEN>()?;
     let (udp, packet) = rest.split_first_chunk::<UDP_LEN>()?;
     let half = |bytes: &[u8], at| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     let flags = half(ip, 6);
     let is_whole = usize::from(half(ip, 2)) == datagram.len()
         && usize::from(half(udp, 4)) == UDP_LEN + packet.len();
-    let dst = Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19]);
-    let is_ours = ip[9] == UDP && SocketAddrV4::new(dst, half(udp, 2)) == to;
+    let at = |place| Ipv4Addr::new(ip[place], ip[place + 1], ip[place + 2], ip[place + 3]);
+    let (src, dst) = (at(12), at(16));
+    let is_ours = ip[9] == UDP && SocketAddr::new(dst.into(), half(udp, 2)) == to;
     if ip[0] != PLAIN_IPV4 || flags & FRAGMENT != 0 || !is_whole || !is_ours {
         return None;
     }
-    let src = Ipv4Addr::new(ip[12], ip[13], ip[14], ip[15]);
-    let from = SocketAddrV4::new(src, half(udp, 0));
-    Some(Arrived { from, to, id: half(ip, 4), dont_fragment: flags & DONT_FRAGMENT != 0, packet })
+    let from = SocketAddr::new(src.into(), half(udp, 0));
+    let dont_fragment = flags & DONT_FRAGMENT != 0;
+    let addresses = Addresses::V4 { src, dst, id: half(ip, 4), dont_fragment };
+    Some(Arrived { from, to, addresses, packet })
 }
 
 #[cfg(test)]
@@ -165,7 +170,9 @@ mod tests {
         let (bytes, to) = (datagram(), "10.0.0.1:4791".parse().unwrap());
         let arrived = parse(&bytes, to).unwrap();
         assert_eq!((arrived.from, arrived.to), ("10.0.0.2:49153".parse().unwrap(), to));
-        assert_eq!((arrived.id, arrived.dont_fragment), (0x1234, true));
+        let (src, dst) = (Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 0, 1));
+        let addresses = Addresses::V4 { src, dst, id: 0x1234, dont_fragment: true };
+        assert_eq!(arrived.addresses, addresses);
         assert_eq!(arrived.packet, [7; 20]);
     }
 

@@ -2,24 +2,26 @@
 //! (RC-1.11).
 //!
 //! ```text
-//!  0       1      2       4              8             12
+//!  0       1      2       4              20            24
 //! +-------+------+-------+--------------+--------------+     a question; what is admitted comes with it
-//! |version| kind | port  | IPv4 address | id           |
+//! |version| kind | port  | address      | id           |
 //! +-------+------+-------+--------------+--------------+
 //! |version|status|   0   | key, 16 bytes, of what is admitted
 //! +-------+------+-------+--------------
 //! ```
+//! The address is one of IPv6, or one of IPv4 that is mapped to it.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use rustix::net::SocketAddrUnix;
 
 use super::envelope::Key;
 use super::mad::Id;
+use crate::address::to_v6;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Bytes of a question.
-pub(super) const QUESTION_LEN: usize = 12;
+pub(super) const QUESTION_LEN: usize = 24;
 /// Bytes of an answer.
 pub(super) const ANSWER_LEN: usize = 20;
 
@@ -37,13 +39,13 @@ pub enum SeatKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {
     /// Is this address served?
-    Serves(Ipv4Addr),
+    Serves(IpAddr),
     /// Directs to the socket that comes along, from now on, what is for it; it is bound there.
-    Admit(SocketAddrV4, SeatKind),
+    Admit(SocketAddr, SeatKind),
     /// No longer; without an answer.
-    Release(SocketAddrV4),
+    Release(SocketAddr),
     /// Directs to this program what answers this id of the connection manager.
-    Claim(Ipv4Addr, Id),
+    Claim(IpAddr, Id),
 }
 
 /// The answer of the gateway to it.
@@ -70,31 +72,32 @@ pub(super) fn name(port: u16) -> std::io::Result<SocketAddrUnix> {
 impl Question {
     pub(super) fn emit(self) -> [u8; QUESTION_LEN] {
         let (kind, at, id) = match self {
-            Self::Serves(addr) => (1, SocketAddrV4::new(addr, 0), 0),
+            Self::Serves(addr) => (1, SocketAddr::new(addr, 0), 0),
             Self::Admit(at, SeatKind::QueuePair) => (2, at, 0),
             Self::Admit(at, SeatKind::Connections) => (3, at, 0),
             Self::Release(at) => (4, at, 0),
             Self::Claim(addr, Id { is_question: false, number }) => {
-                (5, SocketAddrV4::new(addr, 0), number)
+                (5, SocketAddr::new(addr, 0), number)
             }
             Self::Claim(addr, Id { is_question: true, number }) => {
-                (6, SocketAddrV4::new(addr, 0), number)
+                (6, SocketAddr::new(addr, 0), number)
             }
         };
         let mut out = [0; QUESTION_LEN];
         out[..2].copy_from_slice(&[VERSION, kind]);
         out[2..4].copy_from_slice(&at.port().to_be_bytes());
-        out[4..8].copy_from_slice(&at.ip().octets());
-        out[8..].copy_from_slice(&id.to_be_bytes());
+        out[4..20].copy_from_slice(&to_v6(at.ip()).octets());
+        out[20..].copy_from_slice(&id.to_be_bytes());
         out
     }
 
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; QUESTION_LEN] = bytes.try_into().ok()?;
-        let [VERSION, kind, high, low, a, b, c, d, id @ ..] = *bytes else { return None };
-        let (port, number) = (u16::from_be_bytes([high, low]), u32::from_be_bytes(id));
-        let addr = Ipv4Addr::new(a, b, c, d);
-        let at = SocketAddrV4::new(addr, port);
+        let [VERSION, kind, high, low, rest @ ..] = *bytes else { return None };
+        let (octets, id) = (rest.first_chunk::<16>()?, rest.last_chunk::<4>()?);
+        let (port, number) = (u16::from_be_bytes([high, low]), u32::from_be_bytes(*id));
+        let addr = IpAddr::V6(Ipv6Addr::from(*octets)).to_canonical();
+        let at = SocketAddr::new(addr, port);
         Some(match kind {
             1 => Self::Serves(addr),
             2 => Self::Admit(at, SeatKind::QueuePair),
@@ -138,12 +141,13 @@ mod tests {
         let at = "10.0.0.1:40000".parse().unwrap();
         let id = |is_question| Id { is_question, number: 0xFEDC_BA98 };
         for question in [
-            Question::Serves(*"10.0.0.1:0".parse::<SocketAddrV4>().unwrap().ip()),
+            Question::Serves("10.0.0.1".parse().unwrap()),
+            Question::Serves("2001:db8::7".parse().unwrap()),
             Question::Admit(at, SeatKind::QueuePair),
             Question::Admit(at, SeatKind::Connections),
             Question::Release(at),
-            Question::Claim(*at.ip(), id(false)),
-            Question::Claim(*at.ip(), id(true)),
+            Question::Claim(at.ip(), id(false)),
+            Question::Claim(at.ip(), id(true)),
         ] {
             assert_eq!(Question::parse(&question.emit()), Some(question));
         }
@@ -155,15 +159,15 @@ mod tests {
 
     #[test]
     fn what_is_none_is_refused() {
-        let good = Question::Serves(Ipv4Addr::LOCALHOST).emit();
-        for (at, value) in [(0, 2), (1, 0), (1, 7), (1, 255)] {
+        let good = Question::Serves(IpAddr::from([127, 0, 0, 1])).emit();
+        for (at, value) in [(0, 1), (1, 0), (1, 7), (1, 255)] {
             let mut bent = good;
             bent[at] = value;
             assert_eq!(Question::parse(&bent), None);
         }
         assert_eq!(Question::parse(&good[1..]), None);
         assert_eq!(Question::parse(&[&good[..], &[0]].concat()), None);
-        assert_eq!(parse_answer(&[1, 6, 0, 0]), None);
-        assert_eq!(parse_answer(&[&[1, 6][..], &[0; 18]].concat()), None);
+        assert_eq!(parse_answer(&[VERSION, 6, 0, 0]), None);
+        assert_eq!(parse_answer(&[&[VERSION, 6][..], &[0; 18]].concat()), None);
     }
 }

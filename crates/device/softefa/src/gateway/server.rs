@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use super::judge::{self, Arrived};
 use super::listener::{BUFFER_LEN, Incoming, Listener};
 use super::message::{Question, Status};
 use super::table::{ProgramId, Seat, Table};
+use crate::address::{NOWHERE, is_of_a_link};
 use crate::host;
 use crate::interface;
 
@@ -43,7 +44,7 @@ pub enum OpenGatewayError {
     )]
     Taken {
         /// Address and port.
-        at: SocketAddrV4,
+        at: SocketAddr,
     },
     /// There is a gateway.
     #[error(
@@ -54,16 +55,16 @@ pub enum OpenGatewayError {
         port: u16,
     },
     /// No interface has the address.
-    #[error("{addr} is no IPv4 address of this machine; choose one that `ip -4 addr` shows")]
+    #[error("{addr} is no address of this machine; choose one that `ip addr` shows")]
     NotLocal {
         /// The address.
-        addr: Ipv4Addr,
+        addr: IpAddr,
     },
     /// The operating system refused something.
     #[error("UDP port {} of {} cannot be served: {source}", at.port(), at.ip())]
     Io {
         /// Address and port.
-        at: SocketAddrV4,
+        at: SocketAddr,
         /// The reason why.
         #[source]
         source: io::Error,
@@ -94,24 +95,22 @@ pub struct Server {
 
 impl Server {
     /// Takes `port` at each of `addrs`, or at all addresses of this machine when there are none or
-    /// 0.0.0.0. IP headers, which the ICRC covers, are seen if that is wanted and allowed.
+    /// 0.0.0.0 or ::. IP headers, which the ICRC covers, are seen if that is wanted and allowed.
     ///
     /// # Errors
     /// [`OpenGatewayError`].
     pub fn open(
-        addrs: &[Ipv4Addr],
+        addrs: &[IpAddr],
         port: u16,
         may_see_headers: bool,
     ) -> Result<Self, OpenGatewayError> {
         let addrs = each_once(addrs);
         let door = Door::open(port).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => OpenGatewayError::Running { port },
-            _ => {
-                OpenGatewayError::Io { at: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port), source }
-            }
+            _ => OpenGatewayError::Io { at: SocketAddr::new(NOWHERE, port), source },
         })?;
-        let listen = |addr: &Ipv4Addr| {
-            let at = SocketAddrV4::new(*addr, port);
+        let listen = |addr: &IpAddr| {
+            let at = SocketAddr::new(*addr, port);
             Listener::open(at, may_see_headers).map_err(|source| match source.kind() {
                 io::ErrorKind::AddrInUse => OpenGatewayError::Taken { at },
                 io::ErrorKind::AddrNotAvailable => OpenGatewayError::NotLocal { addr: *addr },
@@ -119,7 +118,7 @@ impl Server {
             })
         };
         let listeners = addrs.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
-        let at = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
+        let at = SocketAddr::new(NOWHERE, port);
         let epoll =
             watch(&door, &listeners).map_err(|source| OpenGatewayError::Io { at, source })?;
         Ok(Self {
@@ -136,14 +135,14 @@ impl Server {
     }
 
     /// Addresses that are served.
-    pub fn addrs(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn addrs(&self) -> impl Iterator<Item = IpAddr> {
         self.listeners.iter().map(Listener::addr)
     }
 
     /// It sees IP headers, so that it can check the ICRC of every sender.
     #[must_use]
     pub fn sees_headers(&self) -> bool {
-        self.listeners.iter().all(Listener::sees_headers)
+        self.listeners.iter().all(Listener::knows_headers)
     }
 
     /// Returns what the gateway has counted.
@@ -233,13 +232,13 @@ impl Server {
         socket: Option<&OwnedFd>,
     ) -> Option<(Status, Key)> {
         let nothing = Key([0; 16]);
-        let serves = |addr: Ipv4Addr| self.listeners.iter().any(|it| it.addr() == addr);
+        let serves = |addr: IpAddr| self.listeners.iter().any(|it| it.addr() == addr);
         let status = match question {
             None => Status::Strange,
             Some(Question::Serves(addr) | Question::Claim(addr, _)) if !serves(addr) => {
                 Status::NotServed
             }
-            Some(Question::Admit(at, _)) if !serves(*at.ip()) => Status::NotServed,
+            Some(Question::Admit(at, _)) if !serves(at.ip()) => Status::NotServed,
             Some(Question::Serves(_)) => Status::Done,
             Some(Question::Claim(addr, claimed)) => self.table.claim(id, addr, claimed),
             Some(Question::Release(at)) => {
@@ -316,11 +315,13 @@ fn add(epoll: &OwnedFd, socket: impl std::os::fd::AsFd, name: u64) -> io::Result
 }
 
 /// The addresses that are meant, in order.
-fn each_once(addrs: &[Ipv4Addr]) -> Vec<Ipv4Addr> {
+fn each_once(addrs: &[IpAddr]) -> Vec<IpAddr> {
     let mut addrs = addrs.to_vec();
-    if addrs.is_empty() || addrs.contains(&Ipv4Addr::UNSPECIFIED) {
+    if addrs.is_empty() || addrs.iter().any(IpAddr::is_unspecified) {
         addrs.retain(|addr| !addr.is_unspecified());
-        addrs.extend(interface::all().into_iter().map(|interface| interface.addr));
+        let all = interface::all().into_iter().map(|interface| interface.addr);
+        // No device has an address of a single link of IPv6.
+        addrs.extend(all.filter(|addr| addr.is_ipv4() || !is_of_a_link(*addr)));
     }
     addrs.sort_unstable();
     addrs.dedup();

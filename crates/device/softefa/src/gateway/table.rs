@@ -2,7 +2,7 @@
 //! bound.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use super::envelope::Key;
 use super::mad::{Destination, Id};
@@ -30,21 +30,21 @@ pub(super) struct Seat {
 #[derive(Debug)]
 struct Program {
     uid: u32,
-    seats: BTreeSet<SocketAddrV4>,
+    seats: BTreeSet<SocketAddr>,
     /// Oldest first.
-    ids: VecDeque<(Ipv4Addr, Id)>,
+    ids: VecDeque<(IpAddr, Id)>,
 }
 
 /// The asker: the peer, what it calls its connection, and whom it asked.
-type Asker = (Ipv4Addr, Id, Ipv4Addr);
+type Asker = (IpAddr, Id, IpAddr);
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
     programs: BTreeMap<ProgramId, Program>,
-    seats: HashMap<SocketAddrV4, Seat>,
+    seats: HashMap<SocketAddr, Seat>,
     /// Sockets of the connection manager, by address and program.
-    agents: BTreeMap<(Ipv4Addr, ProgramId), BTreeSet<u16>>,
-    ids: BTreeMap<(Ipv4Addr, Id), ProgramId>,
+    agents: BTreeMap<(IpAddr, ProgramId), BTreeSet<u16>>,
+    ids: BTreeMap<(IpAddr, Id), ProgramId>,
     /// The programs that were given what peers have asked: a repetition is for the same one.
     asked: BTreeMap<Asker, ProgramId>,
     /// Oldest first.
@@ -70,7 +70,7 @@ impl Table {
 
     /// The socket of a program that is bound there, as was checked. One that another program of
     /// this user has left behind gives way: the kernel binds only one.
-    pub(super) fn admit(&mut self, at: SocketAddrV4, seat: Seat) -> Status {
+    pub(super) fn admit(&mut self, at: SocketAddr, seat: Seat) -> Status {
         let Some(uid) = self.programs.get(&seat.program).map(|program| program.uid) else {
             return Status::Strange;
         };
@@ -90,23 +90,23 @@ impl Table {
         self.remove_seat(at);
         self.seats.insert(at, seat);
         if seat.kind == SeatKind::Connections {
-            let agent = self.agents.entry((*at.ip(), seat.program)).or_default();
+            let agent = self.agents.entry((at.ip(), seat.program)).or_default();
             agent.insert(at.port());
         }
         Status::Done
     }
 
     /// A program gives a socket up.
-    pub(super) fn release(&mut self, program: ProgramId, at: SocketAddrV4) {
+    pub(super) fn release(&mut self, program: ProgramId, at: SocketAddr) {
         let Some(program) = self.programs.get_mut(&program) else { return };
         if program.seats.remove(&at) {
             self.remove_seat(at);
         }
     }
 
-    fn remove_seat(&mut self, at: SocketAddrV4) {
+    fn remove_seat(&mut self, at: SocketAddr) {
         let Some(Seat { program, .. }) = self.seats.remove(&at) else { return };
-        let agent = (*at.ip(), program);
+        let agent = (at.ip(), program);
         if let Some(ports) = self.agents.get_mut(&agent) {
             ports.remove(&at.port());
             if ports.is_empty() {
@@ -116,7 +116,7 @@ impl Table {
     }
 
     /// Directs to this program whatever answers this id.
-    pub(super) fn claim(&mut self, program: ProgramId, addr: Ipv4Addr, id: Id) -> Status {
+    pub(super) fn claim(&mut self, program: ProgramId, addr: IpAddr, id: Id) -> Status {
         let Some(own) = self.programs.get_mut(&program) else { return Status::Strange };
         match self.ids.get(&(addr, id)) {
             Some(owner) if *owner == program => return Status::Done,
@@ -134,17 +134,17 @@ impl Table {
     }
 
     /// The socket of the queue pair whose number begins with this port.
-    pub(super) fn queue_pair(&self, at: SocketAddrV4) -> Option<&Seat> {
+    pub(super) fn queue_pair(&self, at: SocketAddr) -> Option<&Seat> {
         self.seats.get(&at).filter(|seat| seat.kind == SeatKind::QueuePair)
     }
 
     /// The socket that a message of the connection manager from `from` to `addr` is for.
     pub(super) fn connections(
         &mut self,
-        from: Ipv4Addr,
-        addr: Ipv4Addr,
+        from: IpAddr,
+        addr: IpAddr,
         destination: Destination,
-    ) -> Option<(SocketAddrV4, Seat)> {
+    ) -> Option<(SocketAddr, Seat)> {
         match destination {
             Destination::Belongs(id) => self.agent(addr, *self.ids.get(&(addr, id))?),
             Destination::Follows(id) => self.agent(addr, *self.asked.get(&(from, id, addr))?),
@@ -152,7 +152,7 @@ impl Table {
                 let asker = (from, id, addr);
                 let again = self.asked.get(&asker).and_then(|program| self.agent(addr, *program));
                 let found = again
-                    .or_else(|| self.listener(SocketAddrV4::new(addr, port?)))
+                    .or_else(|| self.listener(SocketAddr::new(addr, port?)))
                     // Nobody serves it, which any program can say.
                     .or_else(|| self.anybody(addr))?;
                 self.remember(asker, found.1.program);
@@ -161,18 +161,18 @@ impl Table {
         }
     }
 
-    fn listener(&self, at: SocketAddrV4) -> Option<(SocketAddrV4, Seat)> {
+    fn listener(&self, at: SocketAddr) -> Option<(SocketAddr, Seat)> {
         let seat = self.seats.get(&at).filter(|seat| seat.kind == SeatKind::Connections)?;
         Some((at, *seat))
     }
 
     /// A socket of this program's connection manager.
-    fn agent(&self, addr: Ipv4Addr, program: ProgramId) -> Option<(SocketAddrV4, Seat)> {
+    fn agent(&self, addr: IpAddr, program: ProgramId) -> Option<(SocketAddr, Seat)> {
         let port = *self.agents.get(&(addr, program))?.first()?;
-        self.listener(SocketAddrV4::new(addr, port))
+        self.listener(SocketAddr::new(addr, port))
     }
 
-    fn anybody(&self, addr: Ipv4Addr) -> Option<(SocketAddrV4, Seat)> {
+    fn anybody(&self, addr: IpAddr) -> Option<(SocketAddr, Seat)> {
         let of_addr = (addr, ProgramId::MIN)..=(addr, ProgramId::MAX);
         let (&(addr, program), _) = self.agents.range(of_addr).next()?;
         self.agent(addr, program)
@@ -197,13 +197,15 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
-    const HERE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-    const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9));
 
-    fn at(port: u16) -> SocketAddrV4 {
-        SocketAddrV4::new(HERE, port)
+    fn at(port: u16) -> SocketAddr {
+        SocketAddr::new(HERE, port)
     }
 
     fn seat(program: ProgramId, kind: SeatKind) -> Seat {
@@ -254,7 +256,7 @@ mod tests {
         assert_eq!(table.queue_pair(at(7471)), None);
         let begins = |port| Destination::Begins { port: Some(port), id: id(1) };
         assert_eq!(table.connections(PEER, HERE, begins(7471)), Some((at(7471), cm(1))));
-        let other = SocketAddrV4::new(PEER, 40_000);
+        let other = SocketAddr::new(PEER, 40_000);
         assert_eq!(table.queue_pair(other), None);
     }
 
@@ -316,7 +318,7 @@ mod tests {
             table.admit(at(port), qp(2));
         }
         for port in 1..=3 {
-            let elsewhere = SocketAddrV4::new(PEER, port);
+            let elsewhere = SocketAddr::new(PEER, port);
             let status = table.admit(elsewhere, qp(2));
             assert_eq!(status == Status::Full, port > 1, "{port}");
         }

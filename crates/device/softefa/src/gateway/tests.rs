@@ -1,7 +1,7 @@
 //! A gateway on the loopback interface, with programs and strangers.
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,7 +18,7 @@ use super::*;
 
 /// A gateway that runs until its counts are asked for.
 struct Running {
-    at: SocketAddrV4,
+    at: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Server>,
 }
@@ -26,7 +26,7 @@ struct Running {
 impl Running {
     fn start(may_see_headers: bool) -> Self {
         let (at, stop) = (fresh(), Arc::new(AtomicBool::new(false)));
-        let mut server = Server::open(&[*at.ip()], at.port(), may_see_headers).unwrap();
+        let mut server = Server::open(&[at.ip()], at.port(), may_see_headers).unwrap();
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
@@ -42,7 +42,7 @@ impl Running {
     }
 
     fn join(&self) -> Arc<Gateway> {
-        Gateway::join(*self.at.ip(), self.at.port()).unwrap()
+        Gateway::join(self.at.ip(), self.at.port()).unwrap()
     }
 
     fn finish(self) -> Server {
@@ -52,18 +52,18 @@ impl Running {
 }
 
 /// An address and port that no other test and no other process of tests has.
-fn fresh() -> SocketAddrV4 {
+fn fresh() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let process = std::process::id() & 0xFFFF;
     let addr = 0x7F80_0000 | process << 6 | (NEXT.fetch_add(1, Ordering::Relaxed) & 0x3F);
-    bound(Ipv4Addr::from(addr)).1
+    bound(Ipv4Addr::from_bits(addr).into()).1
 }
 
-fn bound(addr: Ipv4Addr) -> (UdpSocket, SocketAddrV4) {
+fn bound(addr: IpAddr) -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind((addr, 0)).unwrap();
     set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DO).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let SocketAddr::V4(at) = socket.local_addr().unwrap() else { panic!("an IPv4 socket") };
+    let at = socket.local_addr().unwrap();
     (socket, at)
 }
 
@@ -98,18 +98,17 @@ fn to_manager(mad: &[u8]) -> Vec<u8> {
 }
 
 /// With the ICRC of this way.
-fn sealed(mut packet: Vec<u8>, from: SocketAddrV4, to: SocketAddrV4) -> Vec<u8> {
-    let addresses = Addresses::V4 { src: *from.ip(), dst: *to.ip(), id: 0, dont_fragment: true };
+fn sealed(mut packet: Vec<u8>, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+    let addresses = Addresses::of_datagram(from.ip(), to.ip());
     let route = Route { addresses, src_port: from.port(), dst_port: to.port() };
     packet.extend(icrc::of(&route, &packet));
     packet
 }
 
 /// What has come to a program, and from whom.
-fn received(socket: &UdpSocket, seat: &Seat) -> Option<(SocketAddrV4, Vec<u8>)> {
+fn received(socket: &UdpSocket, seat: &Seat) -> Option<(SocketAddr, Vec<u8>)> {
     let mut bytes = [0; 5000];
     let (len, from) = socket.recv_from(&mut bytes).unwrap();
-    let SocketAddr::V4(from) = from else { panic!("an IPv4 socket") };
     seat.open(from, &bytes[..len]).map(|(from, packet)| (from, packet.to_vec()))
 }
 
@@ -117,9 +116,9 @@ fn received(socket: &UdpSocket, seat: &Seat) -> Option<(SocketAddrV4, Vec<u8>)> 
 fn what_is_intact_reaches_its_program_and_nothing_else_does() {
     for may_see_headers in [false, true] {
         let running = Running::start(may_see_headers);
-        let (own, at) = bound(*running.at.ip());
+        let (own, at) = bound(running.at.ip());
         let seat = running.join().admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
-        let (peer, from) = bound(Ipv4Addr::new(127, 0, 0, 1));
+        let (peer, from) = bound(IpAddr::from([127, 0, 0, 1]));
         let send = |packet: &[u8]| peer.send_to(packet, running.at).unwrap();
         let qpn = u32::from(at.port()) << 8 | 0x5A;
         let good = sealed(send_only(qpn), from, running.at);
@@ -152,9 +151,9 @@ fn what_is_intact_reaches_its_program_and_nothing_else_does() {
 #[test]
 fn a_check_over_another_identification_is_wrong() {
     let running = Running::start(true);
-    let (own, at) = bound(*running.at.ip());
+    let (own, at) = bound(running.at.ip());
     let _seat = running.join().admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
-    let (peer, from) = bound(Ipv4Addr::new(127, 0, 0, 1));
+    let (peer, from) = bound(IpAddr::from([127, 0, 0, 1]));
     set_ip_mtu_discover(&peer, Ipv4PathMtuDiscovery::DONT).unwrap();
     let packet = sealed(send_only(u32::from(at.port()) << 8), from, running.at);
     peer.send_to(&packet, running.at).unwrap();
@@ -167,8 +166,8 @@ fn a_check_over_another_identification_is_wrong() {
 #[test]
 fn nobody_else_can_hand_a_packet_over() {
     let running = Running::start(true);
-    let (own, at) = bound(*running.at.ip());
-    let (other, other_at) = bound(*running.at.ip());
+    let (own, at) = bound(running.at.ip());
+    let (other, other_at) = bound(running.at.ip());
     let gateway = running.join();
     let seat = gateway.admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
     let others = gateway.admit(other_at, other.as_fd(), SeatKind::QueuePair).unwrap();
@@ -176,7 +175,6 @@ fn nobody_else_can_hand_a_packet_over() {
     other.send_to(&good, running.at).unwrap();
     let mut handed = [0; 500];
     let (len, from) = own.recv_from(&mut handed).unwrap();
-    let SocketAddr::V4(from) = from else { panic!("an IPv4 socket") };
     assert!(seat.open(from, &handed[..len]).is_some());
     assert_eq!(others.open(from, &handed[..len]), None, "the key is another one");
     // A program repeats what it was handed, and one that knows no key tries.
@@ -191,11 +189,11 @@ fn nobody_else_can_hand_a_packet_over() {
 fn who_does_not_have_a_socket_is_not_served_by_it() {
     let running = Running::start(true);
     let gateway = running.join();
-    let (own, at) = bound(*running.at.ip());
-    let (elsewhere, far) = bound(Ipv4Addr::new(127, 0, 0, 1));
+    let (own, at) = bound(running.at.ip());
+    let (elsewhere, far) = bound(IpAddr::from([127, 0, 0, 1]));
     let refused = |at, socket| gateway.admit(at, socket, SeatKind::QueuePair).unwrap_err();
     let is_refused = |error| matches!(error, GatewayError::Refused { .. });
-    let next = SocketAddrV4::new(*at.ip(), at.port() ^ 1);
+    let next = SocketAddr::new(at.ip(), at.port() ^ 1);
     assert!(is_refused(refused(next, own.as_fd())));
     assert!(is_refused(refused(at, elsewhere.as_fd())));
     let tcp = TcpListener::bind(at).unwrap();
@@ -213,13 +211,13 @@ fn messages_of_connections_find_who_listens_and_who_asked() {
     let running = Running::start(true);
     let [asks, serves] = [(); 2].map(|()| running.join());
     let seat = |gateway: &Arc<Gateway>| {
-        let (own, at) = bound(*running.at.ip());
+        let (own, at) = bound(running.at.ip());
         let seat = gateway.admit(at, own.as_fd(), SeatKind::Connections).unwrap();
         (own, at, seat)
     };
     let (asker, _, at_asker) = seat(&asks);
     let (server, service, at_server) = seat(&serves);
-    let (peer, from) = bound(Ipv4Addr::new(127, 0, 0, 1));
+    let (peer, from) = bound(IpAddr::from([127, 0, 0, 1]));
     let send = |mad: &[u8]| peer.send_to(&sealed(to_manager(mad), from, running.at), running.at);
     let req = mad(0x10, 7, 0x0106_0000 | u32::from(service.port()));
     send(&req).unwrap();
@@ -227,8 +225,8 @@ fn messages_of_connections_find_who_listens_and_who_asked() {
     assert_eq!((sender, &packet[20..276]), (from, &req[..]));
     // An answer to what nobody has asked, then to what was.
     send(&mad(0x13, 9, 77)).unwrap();
-    asks.announce(*running.at.ip(), &mad(0x10, 77, 1)).unwrap();
-    let taken = serves.announce(*running.at.ip(), &mad(0x10, 77, 1));
+    asks.announce(running.at.ip(), &mad(0x10, 77, 1)).unwrap();
+    let taken = serves.announce(running.at.ip(), &mad(0x10, 77, 1));
     assert!(matches!(taken, Err(GatewayError::Refused { .. })), "{taken:?}");
     let rep = mad(0x13, 9, 77);
     send(&rep).unwrap();
@@ -248,37 +246,41 @@ fn messages_of_connections_find_who_listens_and_who_asked() {
 fn there_is_one_gateway_and_its_end_is_noticed() {
     let running = Running::start(true);
     let at = running.at;
-    let second = Server::open(&[*at.ip()], at.port(), true).unwrap_err();
+    let second = Server::open(&[at.ip()], at.port(), true).unwrap_err();
     assert!(matches!(second, OpenGatewayError::Running { .. }), "{second}");
-    let foreign = Gateway::join(Ipv4Addr::new(127, 0, 0, 1), at.port()).unwrap_err();
+    let foreign = Gateway::join(IpAddr::from([127, 0, 0, 1]), at.port()).unwrap_err();
     assert!(foreign.to_string().contains("--address 127.0.0.1"), "{foreign}");
     let gateway = running.join();
     drop(running.finish());
-    let (own, own_at) = bound(*at.ip());
+    let (own, own_at) = bound(at.ip());
     for _ in 0..2 {
         let gone = gateway.admit(own_at, own.as_fd(), SeatKind::QueuePair).unwrap_err();
         assert!(matches!(gone, GatewayError::Silent { .. }), "{gone}");
     }
-    let absent = Gateway::join(*at.ip(), at.port()).unwrap_err();
+    let absent = Gateway::join(at.ip(), at.port()).unwrap_err();
     assert!(absent.to_string().contains("softefa gateway"), "{absent}");
     let _holder = UdpSocket::bind(at).unwrap();
-    let taken = Server::open(&[*at.ip()], at.port(), true).unwrap_err();
+    let taken = Server::open(&[at.ip()], at.port(), true).unwrap_err();
     assert!(matches!(taken, OpenGatewayError::Taken { .. }), "{taken}");
-    let not_local = Server::open(&[Ipv4Addr::new(192, 0, 2, 1)], at.port(), true).unwrap_err();
+    let not_local = Server::open(&[IpAddr::from([192, 0, 2, 1])], at.port(), true).unwrap_err();
     assert!(matches!(not_local, OpenGatewayError::NotLocal { .. }), "{not_local}");
 }
 
 #[test]
 fn each_address_is_served_once() {
     let at = fresh();
-    let served = |addrs: &[Ipv4Addr]| {
+    let served = |addrs: &[IpAddr]| {
         let server = Server::open(addrs, at.port(), false).unwrap();
         server.addrs().collect::<Vec<_>>()
     };
-    assert_eq!(served(&[*at.ip(), *at.ip()]), [*at.ip()]);
+    assert_eq!(served(&[at.ip(), at.ip()]), [at.ip()]);
     let all = served(&[]);
-    assert!(all.contains(&Ipv4Addr::LOCALHOST) && !all.contains(&Ipv4Addr::UNSPECIFIED), "{all:?}");
-    assert_eq!(served(&[Ipv4Addr::UNSPECIFIED]), all);
+    assert!(
+        all.contains(&IpAddr::V4(Ipv4Addr::LOCALHOST))
+            && !all.contains(&IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        "{all:?}"
+    );
+    assert_eq!(served(&[IpAddr::V4(Ipv4Addr::UNSPECIFIED)]), all);
 }
 
 /// What a stranger writes to the port and to the door: nothing of it gets in, and the next program
@@ -296,9 +298,9 @@ fn garbage_does_no_harm() {
         state
     };
     let running = Running::start(true);
-    let (own, at) = bound(*running.at.ip());
+    let (own, at) = bound(running.at.ip());
     let seat = running.join().admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
-    let (peer, from) = bound(Ipv4Addr::new(127, 0, 0, 1));
+    let (peer, from) = bound(IpAddr::from([127, 0, 0, 1]));
     let good = sealed(send_only(u32::from(at.port()) << 8), from, running.at);
     for _ in 0..3000 {
         let mut bytes = match random() % 3 {

@@ -1,7 +1,7 @@
 //! The living queue pairs of the process. They are known here whether or not the service thread
 //! runs, so that whoever takes memory or an address handle away finds them.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use srd::Instant;
@@ -64,6 +64,6 @@ pub(crate) fn retire(device: DeviceId, key: u32) {
 }
 
 /// Ends the work requests of all queue pairs of domain `pd` that are on their way to `addr`.
-pub(crate) fn flush_toward(now: Instant, pd: PdId, addr: Ipv4Addr) {
+pub(crate) fn flush_toward(now: Instant, pd: PdId, addr: IpAddr) {
     all().iter().filter(|qp| qp.pd() == pd).for_each(|qp| qp.flush_toward(now, addr));
 }

@@ -12,7 +12,7 @@ mod family;
 mod unseen;
 mod watch;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use srd::Instant;
@@ -61,7 +61,7 @@ pub(crate) trait Live: Send + Sync {
     /// The last address handle for `addr` is gone: what is on its way there is flushed, unless
     /// another thread has made a new one meanwhile. What is posted with that one must not end, and
     /// the rest ends with it.
-    fn flush_toward(&self, now: Instant, addr: Ipv4Addr);
+    fn flush_toward(&self, now: Instant, addr: IpAddr);
 
     /// A turn panicked, the program's or the service thread's: what it left half done is only good
     /// to be ended.

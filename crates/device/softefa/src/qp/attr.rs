@@ -197,8 +197,8 @@ pub enum ModifyError {
         /// The value that was asked for.
         value: u32,
     },
-    /// The path does not lead to a device of the same kind.
-    #[error("{0:?} is not the GID of a RoCE v2 device on IPv4")]
+    /// The path does not lead to a device of the same kind, with an address of the same family.
+    #[error("{0:?} is not the GID of a RoCE v2 device with an address of this device's family")]
     ForeignGid(Gid),
     /// RoCE routes by GIDs; programs written for InfiniBand forget them.
     #[error("the address vector has no global routing header; set is_global and the peer's GID")]

@@ -22,7 +22,7 @@ impl ModifyQp {
                 return Err(ModifyError::Value { attribute, value });
             }
             let foreign = ModifyError::ForeignGid(path.dgid);
-            device.adapter().addr_of(path.dgid).ok_or(foreign)?;
+            device.addr_of(path.dgid).ok_or(foreign)?;
         }
         match self.path_mtu_bytes {
             Some(value)

@@ -1,12 +1,13 @@
 //! Multicast groups that a queue pair of datagrams is a member of.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
 use super::Qp;
 use crate::gid::Gid;
 use crate::groups::GroupLimits;
+use crate::interface;
 use crate::qp_state::QpKind;
 use crate::service;
 use crate::uncancelled::Uncancelled;
@@ -23,9 +24,16 @@ pub enum GroupError {
     NotDatagrams(QpKind),
     /// The GID names no group.
     #[error(
-        "{0:?} is not the GID of an IPv4 multicast group, ::ffff:224.0.0.0 to ::ffff:239.255.255.255"
+        "{0:?} is not the GID of a multicast group of this device's family of addresses: \
+         ::ffff:224.0.0.0 to ::ffff:239.255.255.255, or ff00::/8"
     )]
     NotAGroup(Gid),
+    /// Linux sends nothing to groups of IPv6 on the loopback interface.
+    #[error(
+        "IPv6 has no multicast groups on the loopback interface; use a device at an address of \
+         another one, or of IPv4"
+    )]
+    Loopback,
     /// There are as many as there may be.
     #[error(
         "the device has room for {max_groups} multicast groups of {max_members} queue pairs each; \
@@ -60,6 +68,10 @@ impl Qp {
         let (max_groups, max_members) = (roce.max_mcast_grp, roce.max_mcast_qp_attach);
         // Opening and closing descriptors.
         let _uncancelled = Uncancelled::begin();
+        let owner = interface::of(self.pd.device().addr());
+        if group.is_ipv6() && owner.is_some_and(|owner| owner.is_loopback()) {
+            return Err(GroupError::Loopback);
+        }
         let mut side = self.lock();
         if side.shell().groups().any(|known| known == group) {
             return Ok(());
@@ -115,7 +127,7 @@ impl Qp {
     }
 
     /// Whether it was a member.
-    fn leave(&self, group: Ipv4Addr) -> bool {
+    fn leave(&self, group: IpAddr) -> bool {
         let _uncancelled = Uncancelled::begin();
         let mut side = self.lock();
         let Some(socket) = side.shell_mut().leave_group(group) else { return false };
@@ -125,14 +137,14 @@ impl Qp {
         true
     }
 
-    fn group_of(&self, gid: Gid) -> Result<Ipv4Addr, GroupError> {
+    fn group_of(&self, gid: Gid) -> Result<IpAddr, GroupError> {
         if !self.is_roce() {
             return Err(GroupError::Unsupported);
         }
         if self.init.kind != QpKind::Ud {
             return Err(GroupError::NotDatagrams(self.init.kind));
         }
-        let group = gid.mapped_addr().filter(Ipv4Addr::is_multicast);
+        let group = self.pd.device().addr_of(gid).filter(IpAddr::is_multicast);
         let group = group.ok_or(GroupError::NotAGroup(gid))?;
         if self.is_gone() { Err(GroupError::Gone) } else { Ok(group) }
     }

@@ -1,6 +1,6 @@
 //! A queue pair as those see it who drive it.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -89,7 +89,7 @@ impl Live for Qp {
         self.lock().retire(key);
     }
 
-    fn flush_toward(&self, now: Instant, addr: Ipv4Addr) {
+    fn flush_toward(&self, now: Instant, addr: IpAddr) {
         if self.is_gone() {
             return;
         }

@@ -1,6 +1,6 @@
 //! What is said on standard error when datagrams cannot be opened.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// Lines of one device: more peers than that have one reason.
 const LINES_MAX: usize = 4;
@@ -8,13 +8,13 @@ const LINES_MAX: usize = 4;
 /// Remembers about whom one device has complained.
 #[derive(Debug, Default)]
 pub struct Complaints {
-    peers: Vec<Ipv4Addr>,
+    peers: Vec<IpAddr>,
 }
 
 impl Complaints {
     /// The line to write because a datagram from `peer` cannot be opened; `None` when there was one
     /// for it, or enough for others.
-    pub fn line(&mut self, device: &str, peer: Ipv4Addr) -> Option<String> {
+    pub fn line(&mut self, device: &str, peer: IpAddr) -> Option<String> {
         if self.peers.len() == LINES_MAX || self.peers.contains(&peer) {
             return None;
         }
@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn each_peer_is_named_once_and_a_few_at_most() {
         let mut complaints = Complaints::default();
-        let mut say = |last| complaints.line("rdmap0s6", Ipv4Addr::new(10, 0, 0, last));
+        let mut say = |last| complaints.line("rdmap0s6", IpAddr::from([10, 0, 0, last]));
         let line = say(2).unwrap();
         assert!(line.contains("device rdmap0s6") && line.contains("10.0.0.2"), "{line}");
         assert_eq!(say(2), None);

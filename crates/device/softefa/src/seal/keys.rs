@@ -1,7 +1,7 @@
 //! From the key of a file to the keys of single directions (SRD-11.3).
 
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 
 use super::{ENVELOPE_BYTES, Envelope, KEY_BYTES, TAG_BYTES};
+use crate::address::octets;
 
 const SALT: &[u8] = b"softefa seal 1";
 const LABEL_DIRECTION: &[u8] = b"direction";
@@ -28,8 +29,8 @@ pub struct SealKey {
 /// From and to whom the datagrams of a key go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Direction {
-    pub(super) src: SocketAddrV4,
-    pub(super) dst: SocketAddrV4,
+    pub(super) src: SocketAddr,
+    pub(super) dst: SocketAddr,
 }
 
 /// Lengths of keys, in the form `Prk::expand` wants them.
@@ -74,9 +75,9 @@ impl SealKey {
         let info = [
             LABEL_DIRECTION,
             &session.to_be_bytes(),
-            &src.ip().octets(),
+            &octets(src.ip()),
             &src.port().to_be_bytes(),
-            &dst.ip().octets(),
+            &octets(dst.ip()),
             &dst.port().to_be_bytes(),
         ];
         expand(&self.master, &info, &mut raw);
@@ -159,7 +160,7 @@ fn nonce(counter: u64) -> Nonce {
 mod tests {
     use super::*;
 
-    fn at(text: &str) -> SocketAddrV4 {
+    fn at(text: &str) -> SocketAddr {
         text.parse().unwrap()
     }
 

@@ -1,7 +1,7 @@
 //! What a queue pair receives.
 
 use std::collections::{HashMap, HashSet};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use super::cache::Cache;
@@ -49,7 +49,7 @@ pub enum Refusal {
 /// One sending queue pair in one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Sender {
-    at: SocketAddrV4,
+    at: SocketAddr,
     session: u64,
 }
 
@@ -63,13 +63,13 @@ struct Receiving {
 #[derive(Debug)]
 pub struct Opener {
     key: SealKey,
-    local: SocketAddrV4,
+    local: SocketAddr,
     senders: Cache<Sender, Receiving>,
     /// The highest counter of those that were not heard for long: should one come back, all up to
     /// it are taken, and none can be replayed (SRD-11.7).
     parked: HashMap<Sender, u64>,
-    heard: HashSet<SocketAddrV4>,
-    heard_hosts: HashSet<Ipv4Addr>,
+    heard: HashSet<SocketAddr>,
+    heard_hosts: HashSet<IpAddr>,
     senders_ever_max: usize,
     /// See [`Opener::of_packets`].
     has_packets: bool,
@@ -78,11 +78,11 @@ pub struct Opener {
 impl Opener {
     /// For the queue pair whose address and number are `local`.
     #[must_use]
-    pub fn new(key: &SealKey, local: SocketAddrV4) -> Self {
+    pub fn new(key: &SealKey, local: SocketAddr) -> Self {
         Self::bounded(key, local, SENDERS_MAX, SENDERS_EVER_MAX)
     }
 
-    fn bounded(key: &SealKey, local: SocketAddrV4, senders_max: usize, ever_max: usize) -> Self {
+    fn bounded(key: &SealKey, local: SocketAddr, senders_max: usize, ever_max: usize) -> Self {
         Self {
             key: key.clone(),
             local,
@@ -106,7 +106,7 @@ impl Opener {
     ///
     /// # Errors
     /// [`Refusal`]; behind [`Refusal::Tag`] only the envelope is still as it came.
-    pub fn open(&mut self, from: Ipv4Addr, datagram: &mut [u8]) -> Result<Range<usize>, Refusal> {
+    pub fn open(&mut self, from: IpAddr, datagram: &mut [u8]) -> Result<Range<usize>, Refusal> {
         let envelope = Envelope::parse(datagram).ok_or(Refusal::NotSealed)?;
         if datagram.len() != usize::from(envelope.len) {
             return Err(Refusal::Length);
@@ -117,7 +117,7 @@ impl Opener {
         if !(1..=COUNTER_MAX).contains(&envelope.counter) {
             return Err(Refusal::Counter);
         }
-        let at = SocketAddrV4::new(from, envelope.src_qpn);
+        let at = SocketAddr::new(from, envelope.src_qpn);
         let sender = Sender { at, session: envelope.session };
         let inner = match self.senders.get(&sender) {
             Some(receiving) => receiving.open(&envelope, datagram)?,
@@ -130,7 +130,7 @@ impl Opener {
     /// Whether the datagram `inner`, from the queue pair `from`, names that and this queue pair, as
     /// far as it names any.
     #[must_use]
-    pub fn is_between(&self, from: SocketAddrV4, inner: &[u8]) -> bool {
+    pub fn is_between(&self, from: SocketAddr, inner: &[u8]) -> bool {
         let qpns = (from.port(), self.local.port());
         self.has_packets || envelope::qpns(inner) == Some(qpns)
     }
@@ -155,7 +155,7 @@ impl Opener {
         let inner = receiving.open(envelope, datagram)?;
         self.parked.remove(&sender);
         self.heard.insert(sender.at);
-        self.heard_hosts.insert(*sender.at.ip());
+        self.heard_hosts.insert(sender.at.ip());
         if let Some((gone, receiving)) = self.senders.insert(sender, receiving) {
             self.parked.insert(gone, receiving.taken.highest());
         }
@@ -164,13 +164,13 @@ impl Opener {
 
     /// Whether a datagram of the queue pair at `peer` was ever opened.
     #[must_use]
-    pub fn has_heard(&self, peer: SocketAddrV4) -> bool {
+    pub fn has_heard(&self, peer: SocketAddr) -> bool {
         self.heard.contains(&peer)
     }
 
     /// Whether a datagram of any queue pair at `host` was ever opened.
     #[must_use]
-    pub fn has_heard_host(&self, host: Ipv4Addr) -> bool {
+    pub fn has_heard_host(&self, host: IpAddr) -> bool {
         self.heard_hosts.contains(&host)
     }
 }

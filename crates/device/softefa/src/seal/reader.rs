@@ -1,6 +1,6 @@
 //! Opens captured datagrams.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use super::cache::Cache;
@@ -32,8 +32,8 @@ impl Reader {
     /// the envelope is still as it was.
     pub fn open(
         &mut self,
-        src: Ipv4Addr,
-        dst: Ipv4Addr,
+        src: IpAddr,
+        dst: IpAddr,
         datagram: &mut [u8],
     ) -> Result<Range<usize>, Refusal> {
         let envelope = Envelope::parse(datagram).ok_or(Refusal::NotSealed)?;
@@ -41,8 +41,8 @@ impl Reader {
             return Err(Refusal::Length);
         }
         let direction = Direction {
-            src: SocketAddrV4::new(src, envelope.src_qpn),
-            dst: SocketAddrV4::new(dst, envelope.dst_qpn),
+            src: SocketAddr::new(src, envelope.src_qpn),
+            dst: SocketAddr::new(dst, envelope.dst_qpn),
         };
         let place = (direction, envelope.session);
         if self.keys.get(&place).is_none() {

@@ -1,8 +1,9 @@
 //! How the two ends of a ring show each other that they have the key (SRD-12.9).
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use super::SealKey;
+use crate::address::octets;
 
 /// Bytes of a proof, and of the number that its writer draws for a ring.
 pub const PROOF_BYTES: usize = 16;
@@ -20,9 +21,9 @@ pub enum RingEnd {
 #[derive(Debug, Clone, Copy)]
 pub struct RingName {
     /// Address and number of the queue pair that writes it.
-    pub writer: SocketAddrV4,
+    pub writer: SocketAddr,
     /// Address and number of the queue pair that reads it.
-    pub reader: SocketAddrV4,
+    pub reader: SocketAddr,
     /// The inode of its memory, which the kernel tells both ends.
     pub inode: u64,
     /// Random bytes of its writer.
@@ -41,9 +42,9 @@ impl SealKey {
         let mut proof = [0; PROOF_BYTES];
         let info = [
             label,
-            &writer.ip().octets(),
+            &octets(writer.ip()),
             &writer.port().to_be_bytes(),
-            &reader.ip().octets(),
+            &octets(reader.ip()),
             &reader.port().to_be_bytes(),
             &inode.to_be_bytes(),
             nonce,

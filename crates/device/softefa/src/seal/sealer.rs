@@ -1,6 +1,6 @@
 //! What a queue pair sends.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use super::cache::Cache;
 use super::keys::{Direction, DirectionKey};
@@ -28,11 +28,11 @@ pub enum SealError {
 #[derive(Debug)]
 pub struct Sealer {
     key: SealKey,
-    local: SocketAddrV4,
+    local: SocketAddr,
     session: u64,
     /// Of the datagram sealed last, whoever it was for.
     counter: u64,
-    destinations: Cache<SocketAddrV4, Destination>,
+    destinations: Cache<SocketAddr, Destination>,
 }
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Sealer {
     /// For the queue pair whose address and number are `local`. `session` is drawn at random by the
     /// operating system for this queue pair and nobody else (SRD-11.4).
     #[must_use]
-    pub fn new(key: &SealKey, local: SocketAddrV4, session: u64) -> Self {
+    pub fn new(key: &SealKey, local: SocketAddr, session: u64) -> Self {
         let destinations = Cache::new(DESTINATIONS_MAX);
         Self { key: key.clone(), local, session, counter: 0, destinations }
     }
@@ -57,7 +57,7 @@ impl Sealer {
     ///
     /// # Errors
     /// [`SealError`]; the bytes must not be sent.
-    pub fn seal(&mut self, to: SocketAddrV4, datagram: &mut [u8]) -> Result<(), SealError> {
+    pub fn seal(&mut self, to: SocketAddr, datagram: &mut [u8]) -> Result<(), SealError> {
         let too_long = SealError::Length { len: datagram.len() };
         let len = u16::try_from(datagram.len()).map_err(|_| too_long)?;
         if datagram.len() < OVERHEAD_BYTES + INNER_MIN_BYTES {
@@ -92,9 +92,9 @@ impl Sealer {
     /// session is ours and its counter one we used for that destination (SRD-11.8). Whoever saw
     /// none of our datagrams cannot know that.
     #[must_use]
-    pub fn destination_of(&self, quote: &[u8], host: Ipv4Addr) -> Option<SocketAddrV4> {
+    pub fn destination_of(&self, quote: &[u8], host: IpAddr) -> Option<SocketAddr> {
         let envelope = Envelope::parse(quote)?;
-        let to = SocketAddrV4::new(host, envelope.dst_qpn);
+        let to = SocketAddr::new(host, envelope.dst_qpn);
         let is_ours = envelope.session == self.session && envelope.src_qpn == self.local.port();
         let last = self.destinations.peek(&to)?.last;
         (is_ours && (1..=last).contains(&envelope.counter)).then_some(to)
@@ -103,12 +103,7 @@ impl Sealer {
     /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to
     /// be believed (SRD-11.10).
     #[must_use]
-    pub fn refused_by(
-        &self,
-        notice: &Notice,
-        from: Ipv4Addr,
-        opener: &Opener,
-    ) -> Option<SocketAddrV4> {
+    pub fn refused_by(&self, notice: &Notice, from: IpAddr, opener: &Opener) -> Option<SocketAddr> {
         let to = self.destination_of(&notice.quote, from)?;
         (!opener.has_heard(to)).then_some(to)
     }

@@ -1,6 +1,7 @@
 //! Sealer and opener together, and what must not get in.
 
 use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -9,8 +10,8 @@ use super::super::replay::WINDOW;
 use super::super::{ENVELOPE_BYTES, Notice, Reader, SealError, Sealer, TAG_BYTES};
 use super::*;
 
-const A: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 16_400);
-const B: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 17_000);
+const A: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 16_400);
+const B: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 17_000);
 const SESSION: u64 = 0x5e55_1011;
 
 fn key(byte: u8) -> SealKey {
@@ -26,7 +27,7 @@ fn opener() -> Opener {
 }
 
 /// A datagram from `src` to `dst` with `payload` behind its common header, and room around it.
-fn plain((src, dst): (SocketAddrV4, SocketAddrV4), payload: &[u8]) -> Vec<u8> {
+fn plain((src, dst): (SocketAddr, SocketAddr), payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; ENVELOPE_BYTES];
     bytes.extend([0x10, 0x10, 0, 3]);
     bytes.extend(src.port().to_be_bytes());
@@ -45,7 +46,7 @@ fn seal(sealer: &mut Sealer, payload: &[u8]) -> Vec<u8> {
 
 fn open(opener: &mut Opener, datagram: &[u8]) -> Result<Vec<u8>, Refusal> {
     let mut bytes = datagram.to_vec();
-    let inner = opener.open(*A.ip(), &mut bytes)?;
+    let inner = opener.open(A.ip(), &mut bytes)?;
     Ok(bytes[inner].to_vec())
 }
 
@@ -63,7 +64,7 @@ fn what_is_sealed_is_opened() {
         assert!(!is_visible, "the header is in the clear");
     }
     assert!(opener.has_heard(A) && !opener.has_heard(B));
-    assert!(opener.has_heard_host(*A.ip()) && !opener.has_heard_host(*B.ip()));
+    assert!(opener.has_heard_host(A.ip()) && !opener.has_heard_host(B.ip()));
 }
 
 /// SRD-11.2: nothing of a datagram can be altered, the envelope no more than the rest.
@@ -107,14 +108,14 @@ fn a_datagram_is_taken_once() {
 #[test]
 fn a_datagram_is_for_one_receiver() {
     let sealed = seal(&mut sealer(), b"payload");
-    let send = |at: SocketAddrV4, from: SocketAddrV4| {
+    let send = |at: SocketAddr, from: SocketAddr| {
         let mut bytes = sealed.clone();
-        Opener::new(&key(1), at).open(*from.ip(), &mut bytes).map(|_| ())
+        Opener::new(&key(1), at).open(from.ip(), &mut bytes).map(|_| ())
     };
     assert_eq!(send(B, A), Ok(()));
-    let other_host = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 3), B.port());
-    let other_qpn = SocketAddrV4::new(*B.ip(), B.port() + 1);
-    let our_number_there = SocketAddrV4::new(*A.ip(), B.port());
+    let other_host = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3)), B.port());
+    let other_qpn = SocketAddr::new(B.ip(), B.port() + 1);
+    let our_number_there = SocketAddr::new(A.ip(), B.port());
     assert_eq!(send(A, A), Err(Refusal::OtherQueuePair));
     assert_eq!(send(A, B), Err(Refusal::OtherQueuePair), "reflected");
     assert_eq!(send(our_number_there, B), Err(Refusal::Tag), "reflected, and the number fits");
@@ -126,15 +127,15 @@ fn a_datagram_is_for_one_receiver() {
 /// Both ends have the same number, as two hosts may draw it.
 #[test]
 fn two_queue_pairs_of_one_number_do_not_take_their_own() {
-    let b = SocketAddrV4::new(*B.ip(), A.port());
+    let b = SocketAddr::new(B.ip(), A.port());
     let mut bytes = plain((A, b), b"to b");
     sealer().seal(b, &mut bytes).unwrap();
     let mut at_a = Opener::new(&key(1), A);
     for from in [A, b] {
         let mut bytes = bytes.clone();
-        assert_eq!(at_a.open(*from.ip(), &mut bytes), Err(Refusal::Tag));
+        assert_eq!(at_a.open(from.ip(), &mut bytes), Err(Refusal::Tag));
     }
-    assert!(Opener::new(&key(1), b).open(*A.ip(), &mut bytes).is_ok());
+    assert!(Opener::new(&key(1), b).open(A.ip(), &mut bytes).is_ok());
 }
 
 #[test]
@@ -233,10 +234,10 @@ fn an_entry_that_made_room_cannot_be_replayed_into() {
 #[test]
 fn a_quote_is_ours_when_we_sent_it() {
     let mut sealer = sealer();
-    let other = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 3), B.port());
+    let other = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3)), B.port());
     let first = seal(&mut sealer, b"first");
     sealer.seal(other, &mut plain((A, other), b"second")).unwrap();
-    let of = |quote: &[u8], host: SocketAddrV4| sealer.destination_of(quote, *host.ip());
+    let of = |quote: &[u8], host: SocketAddr| sealer.destination_of(quote, host.ip());
     assert_eq!(of(&first[..24], B), Some(B));
     assert_eq!(of(&first, B), Some(B));
     assert_eq!(of(&first[..23], B), None);
@@ -250,7 +251,7 @@ fn a_quote_is_ours_when_we_sent_it() {
     assert_eq!(of(&bent(8), B), None, "another session");
     assert_eq!(of(&bent(22), B), None, "a counter we have not used");
     assert_eq!(of(&bent(23), B), None, "counter 0");
-    let unknown = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 4), B.port());
+    let unknown = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 4)), B.port());
     assert_eq!(of(&first, unknown), None);
     // The session has used 2, but for somebody else.
     let mut of_other = first[..24].to_vec();
@@ -265,12 +266,12 @@ fn a_notice_ends_what_never_was_answered_and_nothing_else() {
     let sealed = seal(&mut sealer, b"payload");
     let notice = Notice::about(&sealed).unwrap();
     let mut back = Opener::new(&key(1), A);
-    assert_eq!(sealer.refused_by(&notice, *B.ip(), &back), Some(B));
-    assert_eq!(sealer.refused_by(&notice, *A.ip(), &back), None, "it comes from elsewhere");
+    assert_eq!(sealer.refused_by(&notice, B.ip(), &back), Some(B));
+    assert_eq!(sealer.refused_by(&notice, A.ip(), &back), None, "it comes from elsewhere");
     let mut answer = plain((B, A), b"answer");
     Sealer::new(&key(1), B, 7).seal(A, &mut answer).unwrap();
-    back.open(*B.ip(), &mut answer).unwrap();
-    assert_eq!(sealer.refused_by(&notice, *B.ip(), &back), None, "it has answered");
+    back.open(B.ip(), &mut answer).unwrap();
+    assert_eq!(sealer.refused_by(&notice, B.ip(), &back), None, "it has answered");
 }
 
 #[test]
@@ -280,13 +281,13 @@ fn captures_are_read_in_any_order_and_again() {
     let mut reader = Reader::new(&key(1));
     for datagram in [&datagrams[1], &datagrams[0], &datagrams[0]] {
         let mut bytes = datagram.clone();
-        let inner = reader.open(*A.ip(), *B.ip(), &mut bytes).unwrap();
+        let inner = reader.open(A.ip(), B.ip(), &mut bytes).unwrap();
         assert_eq!(inner, ENVELOPE_BYTES..bytes.len() - TAG_BYTES);
     }
     let mut cut = datagrams[0][..40].to_vec();
-    assert_eq!(reader.open(*A.ip(), *B.ip(), &mut cut), Err(Refusal::Length));
+    assert_eq!(reader.open(A.ip(), B.ip(), &mut cut), Err(Refusal::Length));
     let mut other_way = datagrams[0].clone();
-    assert_eq!(reader.open(*B.ip(), *A.ip(), &mut other_way), Err(Refusal::Tag));
+    assert_eq!(reader.open(B.ip(), A.ip(), &mut other_way), Err(Refusal::Tag));
 }
 
 proptest! {
@@ -301,11 +302,11 @@ proptest! {
             bytes[..ENVELOPE_BYTES].copy_from_slice(&envelope.emit());
         }
         let _ = (Notice::parse(&bytes), Notice::about(&bytes), envelope::datagram_len(&bytes));
-        prop_assert_eq!(sealer().destination_of(&bytes, *B.ip()), None);
+        prop_assert_eq!(sealer().destination_of(&bytes, B.ip()), None);
         let mut opener = opener();
-        prop_assert!(opener.open(*A.ip(), &mut bytes).is_err());
+        prop_assert!(opener.open(A.ip(), &mut bytes).is_err());
         prop_assert!(opener.senders.len() == 0 && opener.parked.is_empty());
-        prop_assert!(Reader::new(&key(1)).open(*A.ip(), *B.ip(), &mut bytes).is_err());
+        prop_assert!(Reader::new(&key(1)).open(A.ip(), B.ip(), &mut bytes).is_err());
     }
 
     /// Two senders, datagrams lost, doubled, altered and out of order: what is opened was sealed,
@@ -328,7 +329,7 @@ proptest! {
             // The opener remembers one sender; the other one's highest number is its floor.
             let is_new = number + 1 > floor[who] && !seen.contains(&(who, number));
             let is_new = is_new && (last == Some(who) || number + 1 > highest[who]);
-            let result = opener.open(*A.ip(), &mut bytes);
+            let result = opener.open(A.ip(), &mut bytes);
             prop_assert_eq!(result.is_ok(), is_new && !is_bent, "{} {} {:?}", who, number, result);
             if let Ok(inner) = result {
                 prop_assert_eq!(&bytes[inner][12..], &(number as u32).to_be_bytes());

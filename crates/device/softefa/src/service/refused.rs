@@ -1,7 +1,7 @@
 //! Without the service thread, because the operating system refuses it.
 #![allow(unsafe_code)]
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -164,7 +164,7 @@ fn a_destroyed_queue_pair_closes_at_once_without_the_thread() {
         // Accepted a moment ago, and the acknowledgement may be lost.
         within_a_while("nothing arrives", || to_cq.poll_one());
         to.destroy();
-        let port = (Ipv4Addr::LOCALHOST, to.port());
+        let port = (IpAddr::V4(Ipv4Addr::LOCALHOST), to.port());
         assert!(std::net::UdpSocket::bind(port).is_ok(), "the port is still taken");
         let done = within_a_while("it does not end", || cq.poll_one());
         assert_eq!(done.status, Status::Ok, "the last acknowledgement was repeated");

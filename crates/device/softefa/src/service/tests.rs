@@ -1,6 +1,6 @@
 //! A mistake of our own in the service thread, on purpose.
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -170,7 +170,7 @@ fn a_panic_ends_the_queue_pairs_of_the_device_and_nothing_else() {
     assert!(!cq.is_in_use() && !sibling_cq.is_in_use());
     // What is destroyed gives its port back, dead or not.
     within_a_while("the port of the dead is still taken", || {
-        UdpSocket::bind((Ipv4Addr::LOCALHOST, broken.port())).ok()
+        UdpSocket::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), broken.port())).ok()
     });
 }
 
@@ -248,7 +248,7 @@ fn a_panic_while_draining_gives_everything_back() {
     let _ = catch_unwind(AssertUnwindSafe(|| broken.destroy()));
     assert!(!cq.is_in_use(), "still attached");
     within_a_while("the port of the dead is still taken", || {
-        UdpSocket::bind((Ipv4Addr::LOCALHOST, broken.port())).ok()
+        UdpSocket::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), broken.port())).ok()
     });
     within_a_while("the device is not dead", || {
         (deaf.query().state == QpState::Error).then_some(())
@@ -264,11 +264,11 @@ fn a_panic_ends_lingering() {
     let (qp, _cq) = queue_pair(&pd);
     break_wire(&qp);
     qp.destroy();
-    let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let stranger = UdpSocket::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).unwrap();
     within_a_while("its port is still taken", || {
         // Something arrives: a turn is due.
-        let _ = stranger.send_to(b"?", (Ipv4Addr::LOCALHOST, qp.port()));
-        UdpSocket::bind((Ipv4Addr::LOCALHOST, qp.port())).ok()
+        let _ = stranger.send_to(b"?", (IpAddr::V4(Ipv4Addr::LOCALHOST), qp.port()));
+        UdpSocket::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), qp.port())).ok()
     });
 }
 
@@ -331,7 +331,7 @@ fn work_requests_of_a_new_handle_outlive_the_end_of_the_last_one() {
         scope.spawn(|| held.app_turn(host::now()));
         within_a_while("no turn", || has_caught.load(Ordering::Acquire).then_some(()));
         let end = scope.spawn(|| old.destroy());
-        let peer = (pd.id(), Ipv4Addr::LOCALHOST);
+        let peer = (pd.id(), IpAddr::V4(Ipv4Addr::LOCALHOST));
         let is_known = || device.ahns.find(peer) != crate::AHN_UNKNOWN;
         within_a_while("the last handle stays", || (!is_known()).then_some(()));
 

@@ -1,7 +1,7 @@
 //! Faults on purpose, as far as a queue pair deals them: those in force, and what was dealt.
 
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use srd::Instant;
 
@@ -97,7 +97,7 @@ impl Shell {
 
     /// A fault wants this send to fail; `to` answers where it goes.
     #[inline]
-    pub(crate) fn has_internal_error(&mut self, to: impl FnOnce() -> Option<Ipv4Addr>) -> bool {
+    pub(crate) fn has_internal_error(&mut self, to: impl FnOnce() -> Option<IpAddr>) -> bool {
         let hit = self.faults.refusals.may_fail() && self.faults.refusals.is_internal_error(to());
         if hit {
             self.deal(&[(Counter::FaultInternal, 1)]);

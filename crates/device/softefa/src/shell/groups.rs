@@ -2,7 +2,7 @@
 //! itself does.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{OwnedFd, RawFd};
 
 use srd::Instant;
@@ -15,7 +15,7 @@ use crate::wire::{ForGroup, Groups};
 impl Shell {
     /// Becomes a member of `group`; the socket that is readable when something has come to it,
     /// `None` of a member.
-    pub(crate) fn join_group(&mut self, group: Ipv4Addr) -> io::Result<Option<RawFd>> {
+    pub(crate) fn join_group(&mut self, group: IpAddr) -> io::Result<Option<RawFd>> {
         let (local, tap) = (self.device.addr(), &self.tap);
         let groups = self.groups.get_or_insert_with(|| Box::new(Groups::new(local, tap.clone())));
         if groups.contains(group) {
@@ -25,12 +25,12 @@ impl Shell {
     }
 
     /// Is no member of `group` any more once the socket is closed; `None` when it was none.
-    pub(crate) fn leave_group(&mut self, group: Ipv4Addr) -> Option<OwnedFd> {
+    pub(crate) fn leave_group(&mut self, group: IpAddr) -> Option<OwnedFd> {
         self.groups.as_mut()?.leave(group)
     }
 
     /// The groups it is a member of.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = IpAddr> {
         self.groups.iter().flat_map(|groups| groups.addrs())
     }
 
@@ -72,12 +72,12 @@ pub(super) fn receive_in_groups<S: Side + ?Sized>(
 fn take<S: Side + ?Sized>(side: &mut S, now: Instant, came: ForGroup, bytes: &mut [u8]) {
     let ForGroup { group, from, .. } = came;
     let shell = side.shell_mut();
-    shell.arriving_from = *from.ip();
+    shell.arriving_from = from.ip();
     match shell.framing.open_in_group(from, group, bytes) {
-        Ok(inner) => side.take_in_group(*from.ip(), group, &Datagram::from(&bytes[inner])),
+        Ok(inner) => side.take_in_group(from.ip(), group, &Datagram::from(&bytes[inner])),
         Err(unfit) => {
             shell.useless += 1;
-            shell.drop_unfit(now, *from.ip(), bytes, unfit);
+            shell.drop_unfit(now, from.ip(), bytes, unfit);
         }
     }
 }

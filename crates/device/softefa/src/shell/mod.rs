@@ -19,13 +19,14 @@ mod target;
 mod trace;
 mod unfit;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use srd::Instant;
 
 use crate::AHN_UNKNOWN;
+use crate::address::NOWHERE;
 use crate::async_event::EventSource;
 use crate::completion::{Completion, Unpolled};
 use crate::config::{Adapter, Integrity};
@@ -89,16 +90,16 @@ pub(crate) struct Shell {
     tap: Tap,
     pub(crate) faults: Faults,
     /// Who has sent what is looked at, and whether it came through memory.
-    arriving_from: Ipv4Addr,
+    arriving_from: IpAddr,
     pub(crate) is_from_memory: bool,
     pub(crate) framing: Framing,
     batch: Batch,
     /// Who is next in the batch, and whether what goes there is not sealed.
-    unsealed: Option<(SocketAddrV4, bool)>,
+    unsealed: Option<(SocketAddr, bool)>,
     /// To be sent when what has arrived was looked at.
     notices: Vec<OutgoingNotice>,
     /// Who sent the last datagram that this key does not open.
-    unreadable: Option<Ipv4Addr>,
+    unreadable: Option<IpAddr>,
     pub(crate) sends_done: Vec<Completion>,
     pub(crate) recvs_done: Vec<Completion>,
     pub(crate) unsent_messages: u32,
@@ -164,7 +165,7 @@ pub(crate) struct Carried {
 /// The last look-up of a sender's address handle number.
 #[derive(Debug, Clone, Copy)]
 struct LastAhn {
-    addr: Ipv4Addr,
+    addr: IpAddr,
     generation: u64,
     ahn: u16,
 }
@@ -175,7 +176,7 @@ impl Shell {
         let [send_owner, recv_owner] = init.owners;
         let (device, pd) = (pd.device(), pd.id());
         let stream = stream_of(device.streams.fetch_add(1, Ordering::Relaxed));
-        let unspecified = Ipv4Addr::UNSPECIFIED;
+        let unspecified = NOWHERE;
         let framing = framing(device, (port, init.src_port), init.session);
         let now = host::now();
         let (faults, in_force) = Faults::new(device, now, stream);
@@ -254,14 +255,14 @@ impl Shell {
     }
 
     /// There is a faster way than the kernel to the queue pair at `to`.
-    pub(crate) fn has_ring_to(&self, to: SocketAddrV4) -> bool {
+    pub(crate) fn has_ring_to(&self, to: SocketAddr) -> bool {
         self.wire.has_ring_to(to)
     }
 
     /// Whether all of a burst to `to`, which would else leave by `via`, may be as no network has
     /// it, see [`Via::Memory`]: there is room for it in a ring.
     #[inline]
-    pub(crate) fn has_ring_for_burst(&mut self, to: SocketAddrV4, via: Via) -> bool {
+    pub(crate) fn has_ring_for_burst(&mut self, to: SocketAddr, via: Via) -> bool {
         // What is covered whole lies in the arena, whose room is that of packets.
         let is_covered = self.framing.covers_payload() && self.framing.sealed().is_none();
         let is_possible = !is_covered && !self.faults.lapses.is_active();
@@ -318,7 +319,7 @@ impl Shell {
     }
 
     /// The number of the address handle for `addr` in this domain.
-    pub(crate) fn ahn_of(&mut self, addr: Ipv4Addr) -> u16 {
+    pub(crate) fn ahn_of(&mut self, addr: IpAddr) -> u16 {
         let generation = self.device.ahns.generation();
         if self.last_ahn.addr != addr || self.last_ahn.generation != generation {
             let ahn = self.device.ahns.find((self.pd, addr));
@@ -331,7 +332,7 @@ impl Shell {
 fn framing(device: &Device, (port, src_port): (u16, u16), session: u64) -> Framing {
     let is_roce = device.adapter() == Adapter::Roce;
     if let Some(key) = device.sealing.key() {
-        let local = SocketAddrV4::new(device.addr(), port);
+        let local = SocketAddr::new(device.addr(), port);
         let sealed = Sealed::new(key, local, session);
         let sealed = if is_roce { sealed.of_packets() } else { sealed };
         return Framing::Sealed(Box::new(sealed));

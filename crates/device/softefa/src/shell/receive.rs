@@ -1,7 +1,7 @@
 //! What arrives: runs from the wire to the transport, messages into posted receives.
 
 use std::fmt::Display;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use srd::Instant;
 
@@ -10,6 +10,7 @@ use super::target::Named;
 use super::unfit::turn_away;
 use super::{Shell, Side};
 use crate::AHN_UNKNOWN;
+use crate::address::NOWHERE;
 use crate::async_event::AsyncEventKind;
 use crate::completion::{Completion, CompletionOp, Sender};
 use crate::config::Adapter;
@@ -121,7 +122,7 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
 }
 
 fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, run: &mut Run<'_>) {
-    let from = *run.from.ip();
+    let from = run.from.ip();
     let shell = side.shell_mut();
     (shell.arriving_from, shell.is_from_memory) = (from, run.is_memory);
     let (rest, writer) = (run.rest.unwrap_or_default(), run.from);
@@ -181,10 +182,10 @@ impl Shell {
     }
 
     /// A datagram of `from` is not used.
-    pub(crate) fn drop_datagram(&mut self, from: Ipv4Addr, why: &dyn Display) {
+    pub(crate) fn drop_datagram(&mut self, from: IpAddr, why: &dyn Display) {
         self.device.counters.add(Counter::RxDrops, 1);
         if self.is_traced() {
-            self.trace_drop(SocketAddrV4::new(from, 0), why);
+            self.trace_drop(SocketAddr::new(from, 0), why);
         }
     }
 
@@ -254,7 +255,7 @@ impl Shell {
 
     /// Completes a receive that nothing was put into.
     pub(crate) fn fail_recv(&mut self, wqe: &RecvWqe, status: Status) {
-        let nowhere = Sender { addr: Ipv4Addr::UNSPECIFIED, qpn: 0 };
+        let nowhere = Sender { addr: NOWHERE, qpn: 0 };
         self.complete_recv(wqe.wr_id, nowhere, 0, None, false);
         if let Some(completion) = self.recvs_done.last_mut() {
             completion.status = status;

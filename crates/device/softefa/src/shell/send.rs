@@ -1,12 +1,13 @@
 //! Sends from posting to completion, and bursts to the wire.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use srd::Instant;
 
 use super::Shell;
 use crate::AHN_UNKNOWN;
+use crate::address::NOWHERE;
 use crate::completion::{Completion, CompletionOp};
 use crate::config::Adapter;
 use crate::memory::{Gone, Piece};
@@ -115,11 +116,11 @@ impl Shell {
     /// How a datagram for `to` leaves that would do so by `via`. A device with a key does not seal
     /// what goes through a ring whose reader has shown that it has the key, too (SRD-12.9).
     #[inline]
-    fn as_sealed(&mut self, to: SocketAddrV4, via: Via) -> Via {
+    fn as_sealed(&mut self, to: SocketAddr, via: Via) -> Via {
         if self.framing.sealed().is_none() { via } else { self.as_sealed_for(to, via) }
     }
 
-    fn as_sealed_for(&mut self, to: SocketAddrV4, via: Via) -> Via {
+    fn as_sealed_for(&mut self, to: SocketAddr, via: Via) -> Via {
         let path = match via {
             Via::Path(path) | Via::Stream(path) => path,
             Via::Memory(_) => return via,
@@ -139,7 +140,7 @@ impl Shell {
     #[inline]
     pub(crate) fn push(
         &mut self,
-        to: SocketAddrV4,
+        to: SocketAddr,
         via: Via,
         header: &[u8],
         payload: impl Iterator<Item = Piece> + Clone,
@@ -152,7 +153,7 @@ impl Shell {
     #[inline]
     pub(crate) fn push_slot(
         &mut self,
-        to: SocketAddrV4,
+        to: SocketAddr,
         via: Via,
         header: &[u8],
         index: u32,
@@ -165,7 +166,7 @@ impl Shell {
     #[inline]
     pub(crate) fn push_part(
         &mut self,
-        to: SocketAddrV4,
+        to: SocketAddr,
         via: Via,
         header: &[u8],
         index: u32,
@@ -230,7 +231,7 @@ impl Shell {
             qpn: self.qpn,
             src_qpn: 0,
             ahn: AHN_UNKNOWN,
-            src_addr: Ipv4Addr::UNSPECIFIED,
+            src_addr: NOWHERE,
             byte_len,
             imm: None,
             invalidated: None,

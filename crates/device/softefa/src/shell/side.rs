@@ -1,6 +1,6 @@
 //! The contract between a queue pair and its transport.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use srd::Instant;
 
@@ -52,14 +52,14 @@ pub(crate) trait Side: Send {
     fn flush_acks(&mut self, now: Instant);
 
     /// Takes an intact datagram that came from `from`.
-    fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>);
+    fn take(&mut self, now: Instant, from: IpAddr, datagram: &Datagram<'_>);
 
     /// Takes an intact datagram that came from `from` to a multicast group.
-    fn take_in_group(&mut self, _from: Ipv4Addr, _group: Ipv4Addr, _datagram: &Datagram<'_>) {}
+    fn take_in_group(&mut self, _from: IpAddr, _group: IpAddr, _datagram: &Datagram<'_>) {}
 
     /// Takes a notice that came from `from`; what it says may be false. Datagrams that nobody waits
     /// for are lost either way.
-    fn take_notice(&mut self, _now: Instant, _from: Ipv4Addr, _notice: &Notice) {}
+    fn take_notice(&mut self, _now: Instant, _from: IpAddr, _notice: &Notice) {}
 
     /// Whether a peer has changed memory of this side since the last call, which its program need
     /// not poll for.
@@ -86,7 +86,7 @@ pub(crate) trait Side: Send {
     fn abandon(&mut self);
 
     /// Completes as flushed what is on its way to `addr`.
-    fn cancel_toward(&mut self, now: Instant, addr: Ipv4Addr);
+    fn cancel_toward(&mut self, now: Instant, addr: IpAddr);
 
     /// From now on only what was accepted is acknowledged.
     fn begin_close(&mut self, now: Instant);

@@ -2,9 +2,10 @@
 //! there is a trace; the rest is out of their way.
 
 use std::fmt::{self, Display};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 
 use super::Shell;
+use crate::address::NOWHERE;
 use crate::completion::{Completion, CompletionOp, Sender};
 use crate::qp_state::QpState;
 use crate::request::{SendOp, SendWr};
@@ -21,7 +22,7 @@ impl Shell {
     pub(crate) fn say(
         &mut self,
         event: TraceEvent,
-        peer: Option<SocketAddrV4>,
+        peer: Option<SocketAddr>,
         rest: fmt::Arguments<'_>,
     ) {
         self.say_of(event, peer.map(Sender::from), rest);
@@ -66,7 +67,7 @@ impl Shell {
 
     /// A datagram from `from` was not used; port 0 when its queue pair is not known.
     #[cold]
-    pub(crate) fn trace_drop(&mut self, from: SocketAddrV4, why: &dyn Display) {
+    pub(crate) fn trace_drop(&mut self, from: SocketAddr, why: &dyn Display) {
         self.say(TraceEvent::Drop, Some(from), format_args!("why=\"{why}\""));
     }
 
@@ -76,7 +77,7 @@ impl Shell {
         let done: Vec<Completion> =
             self.sends_done.iter().chain(&self.recvs_done).copied().collect();
         for Completion { wr_id, status, op, src_qpn, src_addr, byte_len, .. } in done {
-            let is_from_peer = !op.is_send_queue() && src_addr != Ipv4Addr::UNSPECIFIED;
+            let is_from_peer = !op.is_send_queue() && src_addr != NOWHERE;
             let peer = is_from_peer.then_some(Sender { addr: src_addr, qpn: src_qpn });
             let (op, code) = (name_of_completion(op), status.code());
             self.say_of(

@@ -1,6 +1,6 @@
 //! Datagrams that cannot be used, and notices about ours (docs/PROTOCOL.md, SRD-11.9 and 11.10).
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use srd::Instant;
 
@@ -16,7 +16,7 @@ const NOTICES_MAX: usize = 16;
 /// An answer to somebody whose datagram cannot be opened.
 #[derive(Debug)]
 pub(super) struct OutgoingNotice {
-    to: SocketAddrV4,
+    to: SocketAddr,
     bytes: [u8; NOTICE_BYTES],
 }
 
@@ -25,7 +25,7 @@ pub(super) struct OutgoingNotice {
 pub(super) fn turn_away<S: Side + ?Sized>(
     side: &mut S,
     now: Instant,
-    from: Ipv4Addr,
+    from: IpAddr,
     datagram: &[u8],
     unfit: Unfit,
 ) {
@@ -38,13 +38,7 @@ pub(super) fn turn_away<S: Side + ?Sized>(
 }
 
 impl Shell {
-    pub(super) fn drop_unfit(
-        &mut self,
-        now: Instant,
-        from: Ipv4Addr,
-        datagram: &[u8],
-        unfit: Unfit,
-    ) {
+    pub(super) fn drop_unfit(&mut self, now: Instant, from: IpAddr, datagram: &[u8], unfit: Unfit) {
         // Without a key: sealed by somebody who has one.
         let is_sealed = unfit == Unfit::Check && Envelope::parse(datagram).is_some();
         self.device.counters.add(counter_of(unfit, is_sealed), 1);
@@ -57,7 +51,7 @@ impl Shell {
 
     /// Tells user and sender that they have different keys. `is_certain` unless a single datagram
     /// may just have been damaged; of somebody who has the same key all are.
-    fn tell_of_keys(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8], is_certain: bool) {
+    fn tell_of_keys(&mut self, now: Instant, from: IpAddr, datagram: &[u8], is_certain: bool) {
         let sealed = self.framing.sealed();
         let is_host_known = sealed.is_some_and(|sealed| sealed.has_heard_host(from));
         let is_known = sealed.is_some_and(|sealed| sealed.has_heard(from, datagram));
@@ -70,9 +64,9 @@ impl Shell {
         }
     }
 
-    fn prepare_notice(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8]) {
+    fn prepare_notice(&mut self, now: Instant, from: IpAddr, datagram: &[u8]) {
         let Some(notice) = Notice::about(datagram) else { return };
-        let to = SocketAddrV4::new(from, notice.dst_qpn());
+        let to = SocketAddr::new(from, notice.dst_qpn());
         // Nobody else is told anything by way of us.
         if to.port() < QPN_FIRST || notice.src_qpn() != self.port {
             return;

@@ -2,7 +2,7 @@
 //! the payload.
 
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use rc::ud::{self, GROUP_QPN, Receiver, Sender as Numbers};
 use rc::wire::{DEFAULT_PKEY, grh};
@@ -10,6 +10,7 @@ use rc::{HEADER_MAX, Mtu, Psn};
 use srd::Instant;
 
 use crate::UD_GRH_BYTES;
+use crate::address::to_v6;
 use crate::completion::Sender;
 use crate::counters::Counter;
 use crate::datagram::Datagram;
@@ -80,7 +81,7 @@ impl RoceUdSide {
         // Longer than the path allows: done, and not sent (IBTA C10-93.1.1).
         let Some((header_len, _)) = self.numbers.packet(&datagram, &mut header) else { return };
         if self.shell.is_traced() {
-            let peer = Sender { addr: *to.ip(), qpn: dest_qpn };
+            let peer = Sender { addr: to.ip(), qpn: dest_qpn };
             self.shell.say_of(
                 TraceEvent::Transmit,
                 Some(peer),
@@ -112,7 +113,7 @@ impl RoceUdSide {
         }
     }
 
-    fn take_at(&mut self, from: Ipv4Addr, to: Ipv4Addr, datagram: &Datagram<'_>) {
+    fn take_at(&mut self, from: IpAddr, to: IpAddr, datagram: &Datagram<'_>) {
         if let Err(why) = self.receive(from, to, datagram) {
             // For lack of a receive others would be lost, too.
             self.shell.useless += u64::from(self.shell.receives_left() > 0);
@@ -138,8 +139,8 @@ impl RoceUdSide {
     /// into the next posted receive; why it cannot.
     fn receive(
         &mut self,
-        from: Ipv4Addr,
-        to: Ipv4Addr,
+        from: IpAddr,
+        to: IpAddr,
         datagram: &Datagram<'_>,
     ) -> Result<(), &'static str> {
         if matches!(self.shell.attrs.state, QpState::Reset | QpState::Init | QpState::Error) {
@@ -167,7 +168,7 @@ impl RoceUdSide {
             return Err("the receive is too short; it needs 40 bytes more than the message");
         }
         let udp_len = u16::try_from(whole + UDP_BYTES).unwrap_or(u16::MAX);
-        let routing = grh::of_ipv4(from, to, 0, HOP_LIMIT, udp_len);
+        let routing = routing_header(from, to, udp_len);
         let filled = wqe.fill(0, routing[..].into()).and_then(|()| wqe.fill(UD_GRH_BYTES, payload));
         if let Err(Gone) = filled {
             self.shell.fail_recv(&wqe, Status::LocalInvalidLkey);
@@ -251,11 +252,11 @@ impl Side for RoceUdSide {
 
     fn flush_acks(&mut self, _now: Instant) {}
 
-    fn take(&mut self, _now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
+    fn take(&mut self, _now: Instant, from: IpAddr, datagram: &Datagram<'_>) {
         self.take_at(from, self.shell.device.addr(), datagram);
     }
 
-    fn take_in_group(&mut self, from: Ipv4Addr, group: Ipv4Addr, datagram: &Datagram<'_>) {
+    fn take_in_group(&mut self, from: IpAddr, group: IpAddr, datagram: &Datagram<'_>) {
         self.take_at(from, group, datagram);
     }
 
@@ -297,7 +298,7 @@ impl Side for RoceUdSide {
     }
 
     /// Address handles are only ways on a RoCE device: what was posted leaves all the same.
-    fn cancel_toward(&mut self, _now: Instant, _addr: Ipv4Addr) {}
+    fn cancel_toward(&mut self, _now: Instant, _addr: IpAddr) {}
 
     fn begin_close(&mut self, _now: Instant) {}
 
@@ -312,4 +313,12 @@ impl Side for RoceUdSide {
     fn retire(&mut self, _key: u32) {}
 
     fn sync_counters(&mut self) {}
+}
+
+/// What stands in front of a datagram of `udp_len` bytes (RC-1.6).
+fn routing_header(from: IpAddr, to: IpAddr, udp_len: u16) -> [u8; UD_GRH_BYTES] {
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => grh::of_ipv4(from, to, 0, HOP_LIMIT, udp_len),
+        (from, to) => grh::of_ipv6(to_v6(from), to_v6(to), 0, HOP_LIMIT, udp_len),
+    }
 }

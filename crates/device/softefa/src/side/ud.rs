@@ -1,7 +1,7 @@
 //! Unreliable datagrams: no engine, one header, a 40-byte routing header in front of the payload.
 
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use srd::wire::ud::UdRepr;
 use srd::{Instant, PathId};
@@ -67,7 +67,7 @@ impl UdSide {
     }
 
     /// Puts a datagram into the next posted receive; `None` when it cannot.
-    fn try_receive(&mut self, from: Ipv4Addr, datagram: &Datagram<'_>) -> Option<()> {
+    fn try_receive(&mut self, from: IpAddr, datagram: &Datagram<'_>) -> Option<()> {
         let up = !matches!(self.shell.attrs.state, QpState::Reset | QpState::Init | QpState::Error);
         let repr = UdRepr::parse(datagram.head, datagram.len()).ok()?;
         if !up
@@ -78,7 +78,7 @@ impl UdSide {
             return None;
         }
         if self.shell.is_traced() {
-            self.trace(TraceEvent::Receive, SocketAddrV4::new(from, repr.src_qpn), &repr);
+            self.trace(TraceEvent::Receive, SocketAddr::new(from, repr.src_qpn), &repr);
         }
         let payload = datagram.payload(UdRepr::LEN);
         let wqe = self.shell.next_receive()?;
@@ -93,14 +93,14 @@ impl UdSide {
             return None;
         }
         let imm = (repr.flags & FLAG_IMM != 0).then_some(repr.imm);
-        let src = SocketAddrV4::new(from, repr.src_qpn);
+        let src = SocketAddr::new(from, repr.src_qpn);
         self.shell.complete_recv(wqe.wr_id, src.into(), len, imm, true);
         Some(())
     }
 
     /// A datagram is about to leave, or has come.
     #[cold]
-    fn trace(&mut self, event: TraceEvent, peer: SocketAddrV4, repr: &UdRepr) {
+    fn trace(&mut self, event: TraceEvent, peer: SocketAddr, repr: &UdRepr) {
         let UdRepr { path, len, .. } = *repr;
         let path = path.0;
         self.shell.say(event, Some(peer), format_args!("op=UD_SEND path={path} len={len}"));
@@ -147,7 +147,7 @@ impl Side for UdSide {
 
     fn flush_acks(&mut self, _now: Instant) {}
 
-    fn take(&mut self, _now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
+    fn take(&mut self, _now: Instant, from: IpAddr, datagram: &Datagram<'_>) {
         if self.try_receive(from, datagram).is_none() {
             // For lack of a receive others would be lost, too.
             self.shell.useless += u64::from(self.shell.rq.len() > 0);
@@ -189,10 +189,10 @@ impl Side for UdSide {
         self.queue.clear();
     }
 
-    fn cancel_toward(&mut self, _now: Instant, addr: Ipv4Addr) {
+    fn cancel_toward(&mut self, _now: Instant, addr: IpAddr) {
         let shell = &mut self.shell;
         self.queue.retain(|index| {
-            let is_kept = shell.sq.get(*index).is_some_and(|slot| *slot.to.ip() != addr);
+            let is_kept = shell.sq.get(*index).is_some_and(|slot| slot.to.ip() != addr);
             if !is_kept {
                 shell.finish_send(*index, Status::Flushed);
             }
@@ -217,13 +217,13 @@ impl Side for UdSide {
 
 /// Global routing header as InfiniBand lays it out: version and flow label, payload length, next
 /// header 0x1b, hop limit, source and destination GID.
-fn routing_header(from: Ipv4Addr, to: Ipv4Addr, payload_len: usize) -> [u8; UD_GRH_BYTES] {
+fn routing_header(from: IpAddr, to: IpAddr, payload_len: usize) -> [u8; UD_GRH_BYTES] {
     let mut header = [0; UD_GRH_BYTES];
     header[0] = 0x60;
     header[4..6].copy_from_slice(&u16::try_from(payload_len).unwrap_or(u16::MAX).to_be_bytes());
     header[6] = 0x1b;
     header[7] = 0xff;
-    header[8..24].copy_from_slice(&Gid::from_addr(from).0);
-    header[24..].copy_from_slice(&Gid::from_addr(to).0);
+    header[8..24].copy_from_slice(&Gid::of_efa(from).0);
+    header[24..].copy_from_slice(&Gid::of_efa(to).0);
     header
 }

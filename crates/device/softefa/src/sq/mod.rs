@@ -3,8 +3,9 @@
 mod long;
 mod transfer;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 
+use crate::address::NOWHERE;
 use crate::lease::Lease;
 use crate::memory::Piece;
 use crate::mr::{MrCache, Sge};
@@ -40,7 +41,7 @@ pub(crate) struct SendSlot {
     pub(crate) remote_srq: u32,
     pub(crate) len: u32,
     /// Socket and number of the remote queue pair, on a queue pair of datagrams.
-    pub(crate) to: SocketAddrV4,
+    pub(crate) to: SocketAddr,
     pub(crate) dest_qpn: u32,
     /// Its queue key.
     pub(crate) qkey: u32,
@@ -87,7 +88,7 @@ impl SendSlot {
         is_solicited: false,
         remote_srq: 0,
         len: 0,
-        to: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+        to: SocketAddr::new(NOWHERE, 0),
         dest_qpn: 0,
         qkey: 0,
         peer: None,

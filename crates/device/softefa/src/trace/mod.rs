@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crate::completion::Sender;
 use crate::host;
 
+pub use crate::address::PeerName;
 pub use crate::config::trace::{TraceEvent, TraceSpec, TraceTarget};
 pub use packet::{TraceLine, trace_lines};
 

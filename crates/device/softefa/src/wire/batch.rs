@@ -1,6 +1,6 @@
 //! A burst on its way out: headers in one arena, payload by reference into registered memory.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::ops::Range;
 
 use crate::framing::Framing;
@@ -67,7 +67,7 @@ pub(crate) struct Impossible {
 pub(crate) struct Packet {
     /// Its place in the batch.
     pub(crate) place: usize,
-    pub(crate) to: SocketAddrV4,
+    pub(crate) to: SocketAddr,
     pub(crate) via: Via,
     pub(crate) len: usize,
     /// Entries `iov_start..iov_end` of [`Batch::iovecs`].
@@ -154,7 +154,7 @@ impl Batch {
     pub(crate) fn push(
         &mut self,
         framing: &mut Framing,
-        to: SocketAddrV4,
+        to: SocketAddr,
         via: Via,
         header: &[u8],
         payload: impl Iterator<Item = Piece> + Clone,

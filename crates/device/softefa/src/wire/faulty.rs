@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use srd::Instant;
 
@@ -23,7 +23,7 @@ const HEAD_BYTES: usize = 320;
 struct DelayedDatagram {
     due: Instant,
     serial: u64,
-    to: SocketAddrV4,
+    to: SocketAddr,
     via: Via,
     bytes: Vec<u8>,
 }
@@ -32,7 +32,7 @@ struct DelayedDatagram {
 pub(crate) struct DatagramFaults {
     dice: Dice,
     blackholes: Blackholes,
-    peer: Option<Ipv4Addr>,
+    peer: Option<IpAddr>,
 }
 
 impl DatagramFaults {
@@ -46,7 +46,7 @@ impl DatagramFaults {
     }
 
     /// Decides about one; whether a path swallows it.
-    fn decide(&mut self, now: Instant, to: Ipv4Addr, via: Via) -> (Fate, bool) {
+    fn decide(&mut self, now: Instant, to: IpAddr, via: Via) -> (Fate, bool) {
         if self.peer.is_some_and(|peer| peer != to) {
             return (Fate::UNHARMED, false);
         }
@@ -99,7 +99,7 @@ impl Faulty {
         }));
     }
 
-    fn forward(&mut self, now: Instant, to: SocketAddrV4, via: Via, bytes: &[u8], sent: &mut Sent) {
+    fn forward(&mut self, now: Instant, to: SocketAddr, via: Via, bytes: &[u8], sent: &mut Sent) {
         let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
         let piece = Piece { addr: rest.as_ptr() as usize as u64, len: rest.len() };
         let pushed = self.outgoing.push(&mut Framing::Done, to, via, head, [piece].into_iter());
@@ -113,7 +113,7 @@ impl Wire for Faulty {
         let Some(mut faults) = self.faults.take() else { return self.inner.send(now, batch) };
         let mut sent = Sent::default();
         for packet in batch.packets() {
-            let (fate, swallowed) = faults.decide(now, *packet.to.ip(), packet.via);
+            let (fate, swallowed) = faults.decide(now, packet.to.ip(), packet.via);
             sent.lost += u64::from(fate.copies == 0);
             sent.blackholed += u64::from(swallowed);
             if fate.copies == 0 || swallowed {
@@ -187,11 +187,11 @@ impl Wire for Faulty {
         self.inner.has_rings()
     }
 
-    fn has_ring_to(&self, to: SocketAddrV4) -> bool {
+    fn has_ring_to(&self, to: SocketAddr) -> bool {
         self.inner.has_ring_to(to)
     }
 
-    fn ring_room_bytes(&mut self, to: SocketAddrV4, via: Via) -> usize {
+    fn ring_room_bytes(&mut self, to: SocketAddr, via: Via) -> usize {
         // A fault is for each packet.
         let is_idle = self.faults.is_none() && self.held.is_empty();
         if is_idle { self.inner.ring_room_bytes(to, via) } else { 0 }
@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    fn faults(spec: &str, peer: Option<Ipv4Addr>) -> Option<DatagramFaults> {
+    fn faults(spec: &str, peer: Option<IpAddr>) -> Option<DatagramFaults> {
         let (spec, source) = (spec.parse().unwrap(), FaultSource::Command);
         DatagramFaults::new(&InForce { spec, peer, source, from: Instant::ZERO }, 1)
     }
@@ -351,7 +351,7 @@ mod tests {
     fn only_the_peer_that_is_meant_is_hit() {
         let log = Arc::new(Mutex::new(Vec::new()));
         let inner = Box::new(Log(Arc::clone(&log)));
-        let faults = faults("loss=100%", Some(Ipv4Addr::new(127, 0, 0, 2))).unwrap();
+        let faults = faults("loss=100%", Some(IpAddr::from([127, 0, 0, 2]))).unwrap();
         let mut wire = Faulty::new(inner, Tap::deaf(), Layout::Srd, faults);
         let lost = |wire: &mut Faulty, to: &str| send(wire, Instant::ZERO, to, 7).lost;
         assert_eq!((lost(&mut wire, "127.0.0.2:9"), lost(&mut wire, "127.0.0.3:9")), (1, 0));

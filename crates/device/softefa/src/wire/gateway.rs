@@ -2,7 +2,7 @@
 //! envelopes.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use srd::Instant;
@@ -28,7 +28,7 @@ impl GatewayWire {
     /// Around the socket that is bound at `local`.
     pub(super) fn new(
         mut udp: UdpWire,
-        local: SocketAddrV4,
+        local: SocketAddr,
         gateway: &Arc<Gateway>,
     ) -> io::Result<Self> {
         use std::os::fd::AsFd;

@@ -5,11 +5,12 @@
 //! the group on the link of its device, and is forgotten with its process.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use super::socket::{
-    SOCKET_BUFFER_BYTES, Train, bind, join_group, receive_train, set_int, udp_socket,
+    IpOption, SOCKET_BUFFER_BYTES, Train, bind, join_group, receive_train, set_int, set_ip,
+    udp_socket,
 };
 use super::tap::Tap;
 use crate::numbering::GROUP_PORT;
@@ -19,15 +20,15 @@ const BUFFER_BYTES: usize = 1 << 16;
 
 #[derive(Debug)]
 struct Group {
-    addr: Ipv4Addr,
+    addr: IpAddr,
     socket: OwnedFd,
 }
 
 /// What came to a group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ForGroup {
-    pub(crate) group: Ipv4Addr,
-    pub(crate) from: SocketAddrV4,
+    pub(crate) group: IpAddr,
+    pub(crate) from: SocketAddr,
     /// Bytes of it.
     pub(crate) len: usize,
 }
@@ -35,7 +36,7 @@ pub(crate) struct ForGroup {
 /// The groups that a queue pair is a member of.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    local: Ipv4Addr,
+    local: IpAddr,
     tap: Tap,
     joined: Vec<Group>,
     /// Where the next look begins, so that no group has to wait for another.
@@ -45,20 +46,20 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// None yet, of a queue pair at `local`.
-    pub(crate) fn new(local: Ipv4Addr, tap: Tap) -> Self {
+    pub(crate) fn new(local: IpAddr, tap: Tap) -> Self {
         Self { local, tap, joined: Vec::new(), next: 0, buffer: Box::default() }
     }
 
-    pub(crate) fn contains(&self, group: Ipv4Addr) -> bool {
+    pub(crate) fn contains(&self, group: IpAddr) -> bool {
         self.joined.iter().any(|joined| joined.addr == group)
     }
 
-    pub(crate) fn addrs(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub(crate) fn addrs(&self) -> impl Iterator<Item = IpAddr> {
         self.joined.iter().map(|joined| joined.addr)
     }
 
     /// Becomes a member; returns the socket that is readable when something has come.
-    pub(crate) fn join(&mut self, group: Ipv4Addr) -> io::Result<RawFd> {
+    pub(crate) fn join(&mut self, group: IpAddr) -> io::Result<RawFd> {
         let socket = group_socket(self.local, group)?;
         let fd = socket.as_raw_fd();
         if self.buffer.is_empty() {
@@ -69,7 +70,7 @@ impl Groups {
     }
 
     /// Gives up the membership; it ends when the socket is closed. `None` when there was none.
-    pub(crate) fn leave(&mut self, group: Ipv4Addr) -> Option<OwnedFd> {
+    pub(crate) fn leave(&mut self, group: IpAddr) -> Option<OwnedFd> {
         let at = self.joined.iter().position(|joined| joined.addr == group)?;
         Some(self.joined.swap_remove(at).socket)
     }
@@ -93,7 +94,7 @@ impl Groups {
                 continue;
             };
             if self.tap.is_on() {
-                let to = SocketAddrV4::new(*group, GROUP_PORT);
+                let to = SocketAddr::new(*group, GROUP_PORT);
                 self.tap.received_at(to, from, &buffer[..len]);
             }
             return Some(ForGroup { group: *group, from, len });
@@ -103,16 +104,16 @@ impl Groups {
 }
 
 /// A socket among others of its group, which hears what is sent to it on the link of `local` alone.
-fn group_socket(local: Ipv4Addr, group: Ipv4Addr) -> io::Result<OwnedFd> {
-    let socket = udp_socket()?;
+fn group_socket(local: IpAddr, group: IpAddr) -> io::Result<OwnedFd> {
+    let socket = udp_socket(group)?;
     // Every member binds the same port.
     set_int(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
     // Not what other sockets of this machine have joined on other links.
-    set_int(&socket, libc::SOL_IP, libc::IP_MULTICAST_ALL, 0)?;
+    set_ip(&socket, group, IpOption::MULTICAST_ALL, 0)?;
     if set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, SOCKET_BUFFER_BYTES).is_err() {
         set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, SOCKET_BUFFER_BYTES)?;
     }
-    bind(&socket, SocketAddrV4::new(group, GROUP_PORT))?;
+    bind(&socket, SocketAddr::new(group, GROUP_PORT))?;
     join_group(&socket, group, local)?;
     Ok(socket)
 }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::mem::zeroed;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
 use super::socket::udp_socket;
@@ -10,12 +10,12 @@ use crate::interface;
 
 /// MTU of the interface that owns `addr`; loopback's when it is `127.0.0.0/8`. `None` when no
 /// interface owns it.
-pub(crate) fn link_mtu_bytes(addr: Ipv4Addr) -> Option<u32> {
+pub(crate) fn link_mtu_bytes(addr: IpAddr) -> Option<u32> {
     if addr.is_loopback() {
         return Some(65_536);
     }
     let name = interface::of(addr)?.name;
-    let socket = udp_socket().ok()?;
+    let socket = udp_socket(addr).ok()?;
     // SAFETY: all-zero is a valid ifreq; the name is copied within its bounds and stays
     // zero-terminated because interface names are at most IFNAMSIZ - 1 bytes.
     unsafe {
@@ -31,7 +31,7 @@ pub(crate) fn link_mtu_bytes(addr: Ipv4Addr) -> Option<u32> {
 }
 
 /// Addresses of the interfaces of this machine, in the network namespace of the caller.
-pub(super) fn own_addrs() -> Vec<Ipv4Addr> {
+pub(super) fn own_addrs() -> Vec<IpAddr> {
     interface::all().into_iter().map(|interface| interface.addr).collect()
 }
 
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn loopback_is_wide_and_foreign_addresses_have_no_link() {
-        assert_eq!(link_mtu_bytes(Ipv4Addr::new(127, 1, 2, 3)), Some(65_536));
-        assert_eq!(link_mtu_bytes(Ipv4Addr::new(192, 0, 2, 1)), None);
+        assert_eq!(link_mtu_bytes(IpAddr::from([127, 1, 2, 3])), Some(65_536));
+        assert_eq!(link_mtu_bytes(IpAddr::from([192, 0, 2, 1])), None);
     }
 }

@@ -10,6 +10,7 @@ mod gateway;
 mod groups;
 mod link;
 mod memory;
+mod name;
 mod paths;
 mod socket;
 mod steering;
@@ -17,7 +18,7 @@ mod tap;
 mod udp;
 mod unsegmented;
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use srd::Instant;
 
@@ -30,6 +31,7 @@ pub(crate) use link::link_mtu_bytes;
 #[cfg(fuzzing)]
 pub(crate) use memory::fuzzing::ring as fuzz_ring;
 pub use memory::{check as check_memory, door_name};
+pub use name::SocketName;
 pub(crate) use paths::{PathSockets, QPN_FIRST};
 pub(crate) use socket::Quote;
 pub use socket::SOCKET_BUFFER_BYTES;
@@ -75,7 +77,7 @@ impl Sent {
 /// One received run of datagrams of equal length (the last may be shorter), lent by the wire.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
-    pub(crate) from: SocketAddrV4,
+    pub(crate) from: SocketAddr,
     /// All of them.
     pub(crate) bytes: &'a mut [u8],
     /// Bytes of each.
@@ -164,13 +166,13 @@ pub(crate) trait Wire: Send {
     }
 
     /// There is a faster way than the kernel to the queue pair at `to`.
-    fn has_ring_to(&self, _to: SocketAddrV4) -> bool {
+    fn has_ring_to(&self, _to: SocketAddr) -> bool {
         false
     }
 
     /// Bytes that a ring to the queue pair at `to` takes now of what would otherwise leave by
     /// `via`; 0 where datagrams must stay as the network has them.
-    fn ring_room_bytes(&mut self, _to: SocketAddrV4, _via: Via) -> usize {
+    fn ring_room_bytes(&mut self, _to: SocketAddr, _via: Via) -> usize {
         0
     }
 

@@ -1,7 +1,7 @@
 //! The sending sockets of a device, and what it learns about the ways they lead to.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,8 @@ use libc::c_int;
 use srd::Instant;
 
 use super::socket::{
-    Quote, SOCKET_BUFFER_BYTES, bind, read_error, send_to_groups_from, set_int, udp_socket,
+    IpOption, Quote, SOCKET_BUFFER_BYTES, bind, never_fragment, read_error, send_to_groups_from,
+    set_int, set_ip, udp_socket,
 };
 use super::unsegmented::Unsegmented;
 use crate::filter::drop_all;
@@ -44,7 +45,7 @@ pub(crate) struct PathSockets {
 }
 
 impl PathSockets {
-    pub(crate) fn bind(addr: Ipv4Addr, paths: u16) -> io::Result<Arc<Self>> {
+    pub(crate) fn bind(addr: IpAddr, paths: u16) -> io::Result<Arc<Self>> {
         let bound = (0..paths).map(|_| path_socket(addr)).collect::<io::Result<Vec<_>>>()?;
         let (sockets, ports) = bound.into_iter().unzip();
         let (quotes, quote_count) = (Mutex::default(), AtomicUsize::new(0));
@@ -54,10 +55,10 @@ impl PathSockets {
 
     /// What is sent to multicast groups goes to the link of `addr`; of loopback, which has no route
     /// there, too.
-    pub(crate) fn lead_to_groups(&self, addr: Ipv4Addr) -> io::Result<()> {
+    pub(crate) fn lead_to_groups(&self, addr: IpAddr) -> io::Result<()> {
         self.sockets.iter().try_for_each(|socket| {
             send_to_groups_from(socket, addr)?;
-            set_int(socket, libc::SOL_IP, libc::IP_MULTICAST_TTL, GROUP_HOPS)
+            set_ip(socket, addr, IpOption::MULTICAST_HOPS, GROUP_HOPS)
         })
     }
 
@@ -125,12 +126,11 @@ impl PathSockets {
     }
 }
 
-fn path_socket(addr: Ipv4Addr) -> io::Result<(OwnedFd, u16)> {
-    let socket = udp_socket()?;
+fn path_socket(addr: IpAddr) -> io::Result<(OwnedFd, u16)> {
+    let socket = udp_socket(addr)?;
     // Refusals arrive in the error queue with the refused datagram quoted.
-    set_int(&socket, libc::SOL_IP, libc::IP_RECVERR, 1)?;
-    // Never fragment: a message is at most as long as the link carries.
-    set_int(&socket, libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+    set_ip(&socket, addr, IpOption::RECVERR, 1)?;
+    never_fragment(&socket, addr)?;
     // Nobody sends to this port; a stranger who does shall not fill the buffer, which is for
     // refusals.
     drop_all(&socket)?;
@@ -141,13 +141,13 @@ fn path_socket(addr: Ipv4Addr) -> io::Result<(OwnedFd, u16)> {
 }
 
 /// Binds to a free port of [`PATH_PORTS`].
-fn bind_path(socket: &OwnedFd, addr: Ipv4Addr) -> io::Result<u16> {
+fn bind_path(socket: &OwnedFd, addr: IpAddr) -> io::Result<u16> {
     let count = PATH_PORTS.end - PATH_PORTS.start;
     #[expect(clippy::cast_possible_truncation, reason = "less than count")]
     let first = (host::random_u64() % u64::from(count)) as u16;
     for step in 0..count {
         let port = PATH_PORTS.start + (first + step) % count;
-        match bind(socket, SocketAddrV4::new(addr, port)) {
+        match bind(socket, SocketAddr::new(addr, port)) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
             other => return other.map(|()| port),
         }
@@ -157,16 +157,14 @@ fn bind_path(socket: &OwnedFd, addr: Ipv4Addr) -> io::Result<u16> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
+    use std::net::{Ipv4Addr, UdpSocket};
 
     use super::*;
 
     /// Sends `bytes` to a port where nobody listens any more.
     fn refuse(paths: &PathSockets, bytes: &[u8]) {
         let gone = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let std::net::SocketAddr::V4(to) = gone.local_addr().unwrap() else {
-            panic!("an IPv4 socket")
-        };
+        let to = gone.local_addr().unwrap();
         drop(gone);
         let socket = paths.sockets[0].try_clone().unwrap();
         UdpSocket::from(socket).send_to(bytes, to).unwrap();
@@ -174,20 +172,20 @@ mod tests {
 
     #[test]
     fn a_refused_datagram_is_quoted() {
-        let paths = PathSockets::bind(Ipv4Addr::LOCALHOST, 1).unwrap();
+        let paths = PathSockets::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), 1).unwrap();
         refuse(&paths, b"refuse me");
         let now = Instant::from_ns(0);
         paths.collect_refusals(now);
         assert!(paths.take_refused(now, |quote| quote.bytes() == b"somebody else's").is_empty());
         let quotes = paths.take_refused(now, |quote| quote.bytes() == b"refuse me");
         assert_eq!(quotes.len(), 1);
-        assert_eq!(quotes[0].to, Ipv4Addr::LOCALHOST);
+        assert_eq!(quotes[0].to, IpAddr::V4(Ipv4Addr::LOCALHOST));
         assert!(paths.take_refused(now, |_| true).is_empty());
     }
 
     #[test]
     fn many_refusals_are_kept_and_forgotten_in_time() {
-        let paths = PathSockets::bind(Ipv4Addr::LOCALHOST, 1).unwrap();
+        let paths = PathSockets::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), 1).unwrap();
         let now = Instant::from_ns(0);
         for _ in 0..8 {
             refuse(&paths, &[7; 1000]);

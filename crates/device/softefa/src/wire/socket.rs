@@ -2,13 +2,16 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::mem::{size_of, zeroed};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::mem::zeroed;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use libc::c_int;
+use libc::{c_int, c_uint};
 
+use super::name::{SocketName, to_in_addr, to_in6_addr};
+use crate::address::NOWHERE;
 use crate::descriptor::with_descriptor;
+use crate::interface;
 
 /// Socket buffer asked for, each way; the kernel grants what `net.core.rmem_max` and `wmem_max`
 /// allow.
@@ -20,7 +23,7 @@ pub(crate) const QUOTE_BYTES: usize = 320;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quote {
     /// Where it was sent.
-    pub(crate) to: Ipv4Addr,
+    pub(crate) to: IpAddr,
     len: usize,
     bytes: [u8; QUOTE_BYTES],
 }
@@ -32,19 +35,63 @@ impl Quote {
     }
 }
 
-pub(super) fn udp_socket() -> io::Result<OwnedFd> {
-    with_descriptor(open_udp_socket)
+/// An option of sockets that IPv4 and IPv6 number differently.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct IpOption {
+    v4: c_int,
+    v6: c_int,
 }
 
-fn open_udp_socket() -> io::Result<OwnedFd> {
+impl IpOption {
+    /// What the network refuses comes back in the error queue.
+    pub(super) const RECVERR: Self = Self { v4: libc::IP_RECVERR, v6: libc::IPV6_RECVERR };
+    pub(super) const MTU_DISCOVER: Self =
+        Self { v4: libc::IP_MTU_DISCOVER, v6: libc::IPV6_MTU_DISCOVER };
+    pub(super) const MULTICAST_HOPS: Self =
+        Self { v4: libc::IP_MULTICAST_TTL, v6: libc::IPV6_MULTICAST_HOPS };
+    pub(super) const MULTICAST_ALL: Self =
+        Self { v4: libc::IP_MULTICAST_ALL, v6: libc::IPV6_MULTICAST_ALL };
+
+    fn of(self, family: IpAddr) -> (c_int, c_int) {
+        match family {
+            IpAddr::V4(_) => (libc::SOL_IP, self.v4),
+            IpAddr::V6(_) => (libc::SOL_IPV6, self.v6),
+        }
+    }
+}
+
+/// A UDP socket of the family of `addr`, bound to nothing.
+pub(super) fn udp_socket(addr: IpAddr) -> io::Result<OwnedFd> {
+    with_descriptor(|| open_udp_socket(addr))
+}
+
+fn open_udp_socket(addr: IpAddr) -> io::Result<OwnedFd> {
+    let family = if addr.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: a plain call; the result is checked before it is owned.
-    let fd = unsafe { libc::socket(libc::AF_INET, kind, 0) };
+    let fd = unsafe { libc::socket(family, kind, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: a fresh descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets an option of a socket of the family of `addr`.
+pub(super) fn set_ip(
+    socket: &OwnedFd,
+    addr: IpAddr,
+    option: IpOption,
+    value: c_int,
+) -> io::Result<()> {
+    let (level, option) = option.of(addr);
+    set_int(socket, level, option, value)
+}
+
+/// Datagrams are never cut into fragments: a message is at most as long as the link carries.
+pub(super) fn never_fragment(socket: &OwnedFd, addr: IpAddr) -> io::Result<()> {
+    // Both families give it the number 2.
+    set_ip(socket, addr, IpOption::MTU_DISCOVER, libc::IP_PMTUDISC_DO)
 }
 
 pub(super) fn set_int(
@@ -53,43 +100,51 @@ pub(super) fn set_int(
     option: c_int,
     value: c_int,
 ) -> io::Result<()> {
-    let len = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: `value` lives through the call and has the length given.
-    let result = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len)
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    set_option(socket, level, option, &value)
 }
 
-fn set_option<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
+fn set_option<T>(socket: &OwnedFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
+    let value = std::ptr::from_ref(value).cast();
     // SAFETY: `value` lives through the call and has the length given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_IP,
-            option,
-            std::ptr::from_ref(value).cast(),
-            len,
-        )
-    };
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, len) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-fn to_in_addr(addr: Ipv4Addr) -> libc::in_addr {
-    libc::in_addr { s_addr: u32::from_ne_bytes(addr.octets()) }
 }
 
 /// From now on what is sent to `group` on the link of `local` comes to this socket.
-pub(super) fn join_group(socket: &OwnedFd, group: Ipv4Addr, local: Ipv4Addr) -> io::Result<()> {
-    let (group, local) = (to_in_addr(group), to_in_addr(local));
-    let membership = libc::ip_mreq { imr_multiaddr: group, imr_interface: local };
-    set_option(socket, libc::IP_ADD_MEMBERSHIP, &membership)
+pub(super) fn join_group(socket: &OwnedFd, group: IpAddr, local: IpAddr) -> io::Result<()> {
+    match (group, local) {
+        (IpAddr::V4(group), IpAddr::V4(local)) => {
+            let (imr_multiaddr, imr_interface) = (to_in_addr(group), to_in_addr(local));
+            let membership = libc::ip_mreq { imr_multiaddr, imr_interface };
+            set_option(socket, libc::SOL_IP, libc::IP_ADD_MEMBERSHIP, &membership)
+        }
+        (IpAddr::V6(group), _) => {
+            let ipv6mr_interface = link_of(local)?;
+            let membership =
+                libc::ipv6_mreq { ipv6mr_multiaddr: to_in6_addr(group), ipv6mr_interface };
+            set_option(socket, libc::SOL_IPV6, libc::IPV6_ADD_MEMBERSHIP, &membership)
+        }
+        (IpAddr::V4(_), IpAddr::V6(_)) => Err(io::ErrorKind::AddrNotAvailable.into()),
+    }
 }
 
 /// What this socket sends to groups goes to the link of `local`, whatever the routes say.
-pub(super) fn send_to_groups_from(socket: &OwnedFd, local: Ipv4Addr) -> io::Result<()> {
-    set_option(socket, libc::IP_MULTICAST_IF, &to_in_addr(local))
+pub(super) fn send_to_groups_from(socket: &OwnedFd, local: IpAddr) -> io::Result<()> {
+    match local {
+        IpAddr::V4(local) => {
+            set_option(socket, libc::SOL_IP, libc::IP_MULTICAST_IF, &to_in_addr(local))
+        }
+        IpAddr::V6(_) => {
+            set_option(socket, libc::SOL_IPV6, libc::IPV6_MULTICAST_IF, &link_of(local)?)
+        }
+    }
+}
+
+/// The number of the interface that owns `local`.
+fn link_of(local: IpAddr) -> io::Result<c_uint> {
+    let owner = interface::of(local).map(|interface| interface.index);
+    owner.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
 pub(super) fn get_int(socket: &OwnedFd, level: c_int, option: c_int) -> io::Result<c_int> {
@@ -102,28 +157,11 @@ pub(super) fn get_int(socket: &OwnedFd, level: c_int, option: c_int) -> io::Resu
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
-pub(super) fn bind(socket: &OwnedFd, at: SocketAddrV4) -> io::Result<()> {
-    let name = to_sockaddr(at);
-    let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-    // SAFETY: `name` is a valid sockaddr_in of the length given.
-    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const name).cast(), len) };
+pub(super) fn bind(socket: &OwnedFd, at: SocketAddr) -> io::Result<()> {
+    let name = SocketName::of(at);
+    // SAFETY: `name` is a socket address of the length given.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), name.as_ptr(), name.socklen()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-pub(super) fn to_sockaddr(at: SocketAddrV4) -> libc::sockaddr_in {
-    // SAFETY: all-zero is a valid sockaddr_in.
-    let mut name: libc::sockaddr_in = unsafe { zeroed() };
-    name.sin_family = libc::AF_INET as libc::sa_family_t;
-    name.sin_port = at.port().to_be();
-    name.sin_addr.s_addr = u32::from_ne_bytes(at.ip().octets());
-    name
-}
-
-pub(super) fn from_sockaddr(name: &libc::sockaddr_in) -> SocketAddrV4 {
-    SocketAddrV4::new(
-        Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()),
-        u16::from_be(name.sin_port),
-    )
 }
 
 /// Control buffer, aligned for `cmsghdr`; room for what we ask the kernel for.
@@ -132,37 +170,29 @@ struct Control([u8; 256]);
 
 /// Sends one datagram that lies in one piece. `sendto`, for the same reason as in
 /// [`receive_train`].
-pub(super) fn send_datagram(fd: RawFd, to: SocketAddrV4, piece: &libc::iovec) -> io::Result<()> {
-    let name = to_sockaddr(to);
-    let name_len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+pub(super) fn send_datagram(fd: RawFd, to: SocketAddr, piece: &libc::iovec) -> io::Result<()> {
+    let name = SocketName::of(to);
     // SAFETY: every pointer outlives the call; the piece as in `send_message`.
     let sent = unsafe {
-        sendto(
-            fd,
-            piece.iov_base,
-            piece.iov_len,
-            libc::MSG_NOSIGNAL,
-            (&raw const name).cast(),
-            name_len,
-        )
+        sendto(fd, piece.iov_base, piece.iov_len, libc::MSG_NOSIGNAL, name.as_ptr(), name.socklen())
     };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 pub(super) fn send_message(
     fd: RawFd,
-    to: SocketAddrV4,
+    to: SocketAddr,
     iovecs: &mut [libc::iovec],
     segment: Option<usize>,
 ) -> io::Result<()> {
-    let mut name = to_sockaddr(to);
+    let mut name = SocketName::of(to);
     let mut control = Control([0; 256]);
     // SAFETY: every pointer in `message` outlives the call. The iovecs name arena bytes and
     // registered memory; a program that unmapped the latter gets EFAULT, not a fault.
     unsafe {
         let mut message: libc::msghdr = zeroed();
-        message.msg_name = (&raw mut name).cast();
-        message.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        message.msg_name = name.as_mut_ptr().cast();
+        message.msg_namelen = name.socklen();
         message.msg_iov = iovecs.as_mut_ptr();
         message.msg_iovlen = iovecs.len();
         if let Some(segment) = segment {
@@ -186,7 +216,7 @@ pub(super) fn send_message(
 pub(super) struct Train {
     /// Bytes of all of them.
     pub(super) len: usize,
-    pub(super) from: SocketAddrV4,
+    pub(super) from: SocketAddr,
     /// Bytes of each, when the kernel was asked.
     pub(super) segment: Option<usize>,
 }
@@ -195,9 +225,7 @@ pub(super) struct Train {
 /// ping-pong, and what the kernel would say of the segment size the datagrams say themselves
 /// (SRD-2.9).
 pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
-    // SAFETY: all-zero is a valid sockaddr_in.
-    let mut name: libc::sockaddr_in = unsafe { zeroed() };
-    let mut name_len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    let mut name = SocketName::room();
     // SAFETY: every pointer outlives the call and has the length given.
     let got = unsafe {
         recvfrom(
@@ -205,11 +233,11 @@ pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
             buffer.as_mut_ptr().cast(),
             buffer.len(),
             libc::MSG_DONTWAIT,
-            (&raw mut name).cast(),
-            &raw mut name_len,
+            name.as_mut_ptr(),
+            name.socklen_mut(),
         )
     };
-    Some(Train { len: usize::try_from(got).ok()?, from: from_sockaddr(&name), segment: None })
+    Some(Train { len: usize::try_from(got).ok()?, from: name.get(), segment: None })
 }
 
 /// As [`receive_train`], and asks the kernel where the datagrams end, for those that do not say it.
@@ -218,11 +246,11 @@ pub(super) fn receive_segmented(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
     // SAFETY: every pointer in `message` outlives the call and has the length given; the kernel
     // leaves valid control messages, of which only those with an int are read.
     unsafe {
-        let mut name: libc::sockaddr_in = zeroed();
+        let mut name = SocketName::room();
         let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         let mut message: libc::msghdr = zeroed();
-        message.msg_name = (&raw mut name).cast();
-        message.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        message.msg_name = name.as_mut_ptr().cast();
+        message.msg_namelen = name.socklen();
         message.msg_iov = &raw mut piece;
         message.msg_iovlen = 1;
         message.msg_control = control.0.as_mut_ptr().cast();
@@ -238,32 +266,35 @@ pub(super) fn receive_segmented(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
             let told = libc::CMSG_DATA(head).cast::<c_int>().read_unaligned();
             segment = usize::try_from(told).unwrap_or(len);
         }
-        Some(Train { len, from: from_sockaddr(&name), segment: Some(segment) })
+        Some(Train { len, from: name.get(), segment: Some(segment) })
     }
 }
 
 /// One entry of a socket's error queue, and whether it says "nobody listens there".
 pub(super) fn read_error(fd: RawFd) -> Option<(Quote, bool)> {
-    let mut quote = Quote { to: Ipv4Addr::UNSPECIFIED, len: 0, bytes: [0; QUOTE_BYTES] };
+    let mut quote = Quote { to: NOWHERE, len: 0, bytes: [0; QUOTE_BYTES] };
     let mut iovec = libc::iovec { iov_base: quote.bytes.as_mut_ptr().cast(), iov_len: QUOTE_BYTES };
     let mut control = Control([0; 256]);
     let mut refused = false;
     // SAFETY: as in `receive_message`.
     unsafe {
-        let mut name: libc::sockaddr_in = zeroed();
+        let mut name = SocketName::room();
         let mut message: libc::msghdr = zeroed();
-        message.msg_name = (&raw mut name).cast();
-        message.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        message.msg_name = name.as_mut_ptr().cast();
+        message.msg_namelen = name.socklen();
         message.msg_iov = &raw mut iovec;
         message.msg_iovlen = 1;
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = control.0.len();
         let got = recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT);
         quote.len = usize::try_from(got).ok()?.min(QUOTE_BYTES);
-        quote.to = *from_sockaddr(&name).ip();
+        quote.to = name.get().ip();
         let mut head = libc::CMSG_FIRSTHDR(&raw const message);
         while !head.is_null() {
-            if (*head).cmsg_level == libc::SOL_IP && (*head).cmsg_type == libc::IP_RECVERR {
+            if matches!(
+                ((*head).cmsg_level, (*head).cmsg_type),
+                (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
+            ) {
                 let error =
                     libc::CMSG_DATA(head).cast::<libc::sock_extended_err>().read_unaligned();
                 refused |= error.ee_errno == libc::ECONNREFUSED as u32;

@@ -4,7 +4,7 @@
 //! queue pairs through one socket.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -45,7 +45,7 @@ pub(crate) struct Port {
 /// What the steering of a device is made of.
 #[derive(Debug)]
 pub(crate) struct SteeringInit {
-    pub(crate) addr: Ipv4Addr,
+    pub(crate) addr: IpAddr,
     /// Sending sockets.
     pub(crate) paths: u16,
     /// Queue pairs of the device.
@@ -68,13 +68,13 @@ pub(crate) struct SteeringInit {
 struct Memory {
     links: Links,
     /// Addresses of this machine.
-    own_addrs: OnceLock<Vec<Ipv4Addr>>,
+    own_addrs: OnceLock<Vec<IpAddr>>,
 }
 
 /// The numbers and sockets of a device.
 #[derive(Debug)]
 pub(crate) struct Steering {
-    addr: Ipv4Addr,
+    addr: IpAddr,
     path_count: u16,
     paths: OnceLock<Arc<PathSockets>>,
     ports: Mutex<PortPool>,
@@ -124,7 +124,7 @@ impl Steering {
         let receive_buffer_bytes = wire.receive_buffer_bytes();
         let tap = wire.tap();
         let src_port = paths.port(paths.path_of(port));
-        let local = SocketAddrV4::new(self.addr, port);
+        let local = SocketAddr::new(self.addr, port);
         let wire: Box<dyn Wire> = match (&self.gateway, &self.memory) {
             (Some(gateway), _) => match GatewayWire::new(wire, local, gateway) {
                 Ok(wire) => Box::new(wire),
@@ -187,7 +187,7 @@ impl Steering {
     }
 
     fn try_bind_at(&self, port: u16, paths: &Arc<PathSockets>) -> io::Result<UdpWire> {
-        let at = SocketAddrV4::new(self.addr, port);
+        let at = SocketAddr::new(self.addr, port);
         let protocol = match self.numbering {
             Numbering::Port => Protocol::Srd,
             Numbering::PortAndSlot | Numbering::Behind(_) => Protocol::Roce,

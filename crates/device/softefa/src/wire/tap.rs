@@ -1,6 +1,6 @@
 //! What a queue pair shows to captures.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::batch::Packet;
@@ -18,7 +18,7 @@ pub(crate) struct Tap {
     capture: Arc<Capture>,
     protocol: Protocol,
     /// Address and port of the queue pair.
-    local: SocketAddrV4,
+    local: SocketAddr,
     paths: Arc<PathSockets>,
 }
 
@@ -26,7 +26,7 @@ impl Tap {
     pub(super) fn new(
         capture: &Arc<Capture>,
         protocol: Protocol,
-        local: SocketAddrV4,
+        local: SocketAddr,
         paths: &Arc<PathSockets>,
     ) -> Self {
         Self { capture: Arc::clone(capture), protocol, local, paths: Arc::clone(paths) }
@@ -35,8 +35,8 @@ impl Tap {
     /// For wires without sockets.
     #[cfg(test)]
     pub(super) fn deaf() -> Self {
-        let local = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1);
-        let paths = PathSockets::bind(*local.ip(), 1).unwrap();
+        let local = SocketAddr::from(([127, 0, 0, 1], 1));
+        let paths = PathSockets::bind(local.ip(), 1).unwrap();
         Self::new(&Arc::new(Capture::never()), Protocol::Srd, local, &paths)
     }
 
@@ -62,7 +62,7 @@ impl Tap {
     fn outgoing(&self, time_ns: u64, fate: Fate, packet: &Packet, pieces: &[Piece]) {
         let of_path = packet.via.path().map(|path| self.paths.port(path));
         let port = of_path.unwrap_or_else(|| self.local.port());
-        let src = SocketAddrV4::new(*self.local.ip(), port);
+        let src = SocketAddr::new(self.local.ip(), port);
         let head = self.head(time_ns, fate, src, packet.to, packet.len);
         self.capture.record(&head, |max, bytes| packet.copy(pieces, max, bytes));
     }
@@ -85,7 +85,7 @@ impl Tap {
 
     /// A datagram came to another address and port than those of the queue pair.
     #[cold]
-    pub(super) fn received_at(&self, to: SocketAddrV4, from: SocketAddrV4, datagram: &[u8]) {
+    pub(super) fn received_at(&self, to: SocketAddr, from: SocketAddr, datagram: &[u8]) {
         let head = self.head(host::epoch_ns(), Fate::Received, from, to, datagram.len());
         self.capture.record(&head, |max, bytes| {
             bytes.extend_from_slice(&datagram[..datagram.len().min(max)]);
@@ -97,8 +97,8 @@ impl Tap {
         &self,
         time_ns: u64,
         fate: Fate,
-        src: SocketAddrV4,
-        dst: SocketAddrV4,
+        src: SocketAddr,
+        dst: SocketAddr,
         len: usize,
     ) -> Record {
         let (len, protocol) = (u16::try_from(len).unwrap_or(u16::MAX), self.protocol);

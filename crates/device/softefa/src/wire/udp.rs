@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ const BLOCKED_NS: u64 = 50_000;
 /// A datagram that found no room in its socket.
 #[derive(Debug)]
 struct BlockedDatagram {
-    to: SocketAddrV4,
+    to: SocketAddr,
     via: Via,
     bytes: Vec<u8>,
 }
@@ -70,13 +70,13 @@ impl UdpWire {
     /// Binds the receiving socket; its port is the queue pair number. What comes is laid out as
     /// `layout` says.
     pub(crate) fn bind(
-        at: SocketAddrV4,
+        at: SocketAddr,
         paths: Arc<PathSockets>,
         capture: &Arc<Capture>,
         protocol: Protocol,
         layout: Layout,
     ) -> io::Result<Self> {
-        let receive = udp_socket()?;
+        let receive = udp_socket(at.ip())?;
         set_int(&receive, libc::SOL_UDP, libc::UDP_GRO, 1)?;
         // Beyond rmem_max only with CAP_NET_ADMIN; without it the kernel grants less.
         if set_int(&receive, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, SOCKET_BUFFER_BYTES).is_err() {
@@ -154,7 +154,7 @@ impl UdpWire {
     }
 
     /// Sends an empty datagram, which says: look what there is.
-    pub(super) fn nudge(&self, to: SocketAddrV4) {
+    pub(super) fn nudge(&self, to: SocketAddr) {
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let mut tried = 0;
         // A refusal of an earlier datagram is told by the next call.
@@ -195,7 +195,7 @@ impl UdpWire {
     }
 
     /// What was fetched last without its first bytes, as one datagram that came from `from`.
-    pub(super) fn run_behind(&mut self, train: Train, skip: usize, from: SocketAddrV4) -> Run<'_> {
+    pub(super) fn run_behind(&mut self, train: Train, skip: usize, from: SocketAddr) -> Run<'_> {
         let bytes = &mut self.buffer[skip..train.len];
         let segment = bytes.len().max(1);
         let run = Run { from, bytes, segment, rest: None, is_memory: false, is_proven: false };
@@ -262,7 +262,7 @@ impl UdpWire {
                 Some(libc::EAGAIN | libc::ENOBUFS) => return 0,
                 // A route without segmentation, or a path narrower than the link.
                 Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE) if run.len() > 1 => {
-                    self.paths.unsegmented.note(now, *first.to.ip());
+                    self.paths.unsegmented.note(now, first.to.ip());
                     return self.send_one_by_one(now, run, pieces, sent);
                 }
                 // Sending it again would change nothing: the path is narrower than the link, or the
@@ -293,7 +293,7 @@ impl UdpWire {
         let mut start = 0;
         while start < packets.len() {
             let is_alone =
-                self.has_no_trains || self.paths.unsegmented.contains(now, *packets[start].to.ip());
+                self.has_no_trains || self.paths.unsegmented.contains(now, packets[start].to.ip());
             let len = if is_alone { 1 } else { run_len(&packets[start..]) };
             let done = self.send_run(now, &packets[start..start + len], pieces, sent);
             start += done;

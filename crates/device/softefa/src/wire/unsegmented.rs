@@ -1,7 +1,7 @@
 //! Destinations to which the kernel does not segment trains of datagrams.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,14 +15,14 @@ const DESTINATIONS_MAX: usize = 1024;
 /// Where datagrams must leave one by one, and until when.
 #[derive(Debug, Default)]
 pub(super) struct Unsegmented {
-    until: Mutex<HashMap<Ipv4Addr, Instant>>,
+    until: Mutex<HashMap<IpAddr, Instant>>,
     /// There is at least one.
     is_any: AtomicBool,
 }
 
 impl Unsegmented {
     /// A train to `addr` was refused.
-    pub(super) fn note(&self, now: Instant, addr: Ipv4Addr) {
+    pub(super) fn note(&self, now: Instant, addr: IpAddr) {
         let mut until = self.lock();
         if until.len() >= DESTINATIONS_MAX {
             until.retain(|_, until| *until > now);
@@ -35,12 +35,12 @@ impl Unsegmented {
 
     /// A train to `addr` would be refused; costs one load while there is no such destination.
     #[inline]
-    pub(super) fn contains(&self, now: Instant, addr: Ipv4Addr) -> bool {
+    pub(super) fn contains(&self, now: Instant, addr: IpAddr) -> bool {
         self.is_any.load(Ordering::Relaxed) && self.is_noted(now, addr)
     }
 
     #[cold]
-    fn is_noted(&self, now: Instant, addr: Ipv4Addr) -> bool {
+    fn is_noted(&self, now: Instant, addr: IpAddr) -> bool {
         let mut until = self.lock();
         let is_noted = until.get(&addr).is_some_and(|until| *until > now);
         if !is_noted {
@@ -50,18 +50,20 @@ impl Unsegmented {
         is_noted
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Ipv4Addr, Instant>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
         self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[test]
     fn destinations_are_apart_and_tried_again() {
-        let (a, b) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+        let (a, b) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
         let (now, routes) = (Instant::from_ns(5), Unsegmented::default());
         assert!(!routes.contains(now, a));
         routes.note(now, a);
@@ -75,7 +77,7 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let (now, routes) = (Instant::from_ns(5), Unsegmented::default());
         for host in 0..5000u32 {
-            routes.note(now, Ipv4Addr::from(host));
+            routes.note(now, Ipv4Addr::from_bits(host).into());
         }
         assert_eq!(routes.lock().len(), DESTINATIONS_MAX);
     }

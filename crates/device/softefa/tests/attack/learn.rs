@@ -1,7 +1,7 @@
 //! What a process of another user can find out.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
 /// What must stay between a process and its user.
@@ -12,7 +12,8 @@ const PRIVATE: [&str; 10] =
 pub(crate) const QPN_FIRST: u16 = 16_384;
 
 /// The lines of the UDP sockets that are bound to an address, in fields.
-fn sockets_of(addr: Ipv4Addr) -> Vec<Vec<String>> {
+fn sockets_of(addr: IpAddr) -> Vec<Vec<String>> {
+    let IpAddr::V4(addr) = addr else { panic!("{addr}: victims have IPv4 addresses") };
     let table = fs::read_to_string("/proc/net/udp").unwrap_or_default();
     let is_at = format!("{:08X}:", u32::from_ne_bytes(addr.octets()));
     let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -26,11 +27,11 @@ fn port(fields: &[String]) -> Option<u16> {
 
 /// The ports of UDP sockets that are bound to an address, in any order.
 pub(crate) fn ports_of(addr: Ipv4Addr) -> Vec<u16> {
-    sockets_of(addr).iter().filter_map(|fields| port(fields)).collect()
+    sockets_of(addr.into()).iter().filter_map(|fields| port(fields)).collect()
 }
 
 /// Datagrams for queue pairs of an address that found the queue of their socket full.
-pub(crate) fn lost_at(addr: Ipv4Addr) -> u64 {
+pub(crate) fn lost_at(addr: IpAddr) -> u64 {
     let lost = |fields: &Vec<String>| fields.last().and_then(|drops| drops.parse::<u64>().ok());
     // Sockets of paths take nothing in, and count it here.
     let is_path = |fields: &Vec<String>| port(fields).is_some_and(|port| port < QPN_FIRST);

@@ -377,7 +377,7 @@ impl Drop for Victims {
 
 /// A queue pair of an EFA.
 fn efa(addr: Ipv4Addr, config: &Config, kind: QpKind, key: u32) -> Side {
-    let spec = DeviceSpec::new("rdmap0s6", addr);
+    let spec = DeviceSpec::new("rdmap0s6", addr.into());
     let config = Config { devices: vec![spec], ..config.clone() };
     let side = side_with(&config, kind, |_| {});
     let state = Some(QpState::ReadyToSend);

@@ -1,6 +1,6 @@
 //! Queue pairs of RoCE devices, each device on loopback, connected two by two.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::{Arc, Mutex};
 
 use rc::wire::icrc;
@@ -30,14 +30,23 @@ pub fn config(wire: WireChoice, faults: &str) -> Config {
     Config { devices: vec![device], wire, faults, ..Config::default() }
 }
 
+/// Whether this machine has `::1`; a test that must have it ends where it has not, and says so.
+pub fn has_ipv6() -> bool {
+    let found = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0));
+    if let Err(error) = &found {
+        eprintln!("SKIPPED: this machine has no IPv6 on loopback ({error})");
+    }
+    found.is_ok()
+}
+
 /// `packet` from `from` to 127.0.0.1 with its ICRC (docs/PROTOCOL.md, RC-1.8).
-pub fn with_icrc(packet: Vec<u8>, from: Ipv4Addr) -> Vec<u8> {
-    with_icrc_to(packet, from, Ipv4Addr::LOCALHOST)
+pub fn with_icrc(packet: Vec<u8>, from: IpAddr) -> Vec<u8> {
+    with_icrc_to(packet, from, IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
 /// The same to another address, which may be a group's.
-pub fn with_icrc_to(mut packet: Vec<u8>, src: Ipv4Addr, dst: Ipv4Addr) -> Vec<u8> {
-    let addresses = icrc::Addresses::V4 { src, dst, id: 0, dont_fragment: true };
+pub fn with_icrc_to(mut packet: Vec<u8>, src: IpAddr, dst: IpAddr) -> Vec<u8> {
+    let addresses = icrc::Addresses::of_datagram(src, dst);
     let route = icrc::Route { addresses, src_port: 0xC000, dst_port: 4791 };
     packet.extend(icrc::of(&route, &packet));
     packet

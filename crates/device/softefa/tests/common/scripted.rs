@@ -1,7 +1,7 @@
 //! A peer made of the engine alone.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ pub struct Scripted {
 
 impl Scripted {
     pub fn new() -> Self {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        let socket = UdpSocket::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).expect("a socket");
         socket.set_nonblocking(true).expect("a socket that does not block");
         let (bodies, ended) = Default::default();
         Self {
@@ -74,14 +74,14 @@ impl Scripted {
     /// A peer that has a key.
     pub fn with_key(key: &SealKey) -> Self {
         let peer = Self::new();
-        let local = SocketAddrV4::new(Ipv4Addr::LOCALHOST, peer.qpn());
+        let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), peer.qpn());
         let seal = Some((Sealer::new(key, local, 77), Opener::new(key, local)));
         Self { seal, ..peer }
     }
 
     /// Sends these bytes as they are to the queue pair of `to`.
     pub fn send_raw(&self, to: &Side, bytes: &[u8]) {
-        self.socket.send_to(bytes, (Ipv4Addr::LOCALHOST, to.qp.port())).expect("sent");
+        self.socket.send_to(bytes, (IpAddr::V4(Ipv4Addr::LOCALHOST), to.qp.port())).expect("sent");
     }
 
     /// Sends datagrams of this length as one train.
@@ -107,7 +107,7 @@ impl Scripted {
     }
 
     /// The datagram as it leaves.
-    pub fn finish(&mut self, to: SocketAddrV4, datagram: Vec<u8>) -> Vec<u8> {
+    pub fn finish(&mut self, to: SocketAddr, datagram: Vec<u8>) -> Vec<u8> {
         let Some((sealer, _)) = &mut self.seal else { return sealed(datagram) };
         let mut bytes = [&[0; ENVELOPE_BYTES][..], &datagram, &[0; TAG_BYTES]].concat();
         sealer.seal(to, &mut bytes).expect("sealed");
@@ -161,13 +161,12 @@ impl Scripted {
             if self.is_deaf {
                 continue;
             }
-            let std::net::IpAddr::V4(ip) = from.ip() else { continue };
             let inner = match &mut self.seal {
-                Some((_, opener)) => opener.open(ip, &mut buffer[..len]),
+                Some((_, opener)) => opener.open(from.ip(), &mut buffer[..len]),
                 None => Ok(0..len),
             };
             let Ok(inner) = inner else { continue };
-            let (host, datagram) = (u64::from(u32::from(ip)), &buffer[inner]);
+            let (host, datagram) = (host_at(from.ip()), &buffer[inner]);
             let result = self.engine.handle_datagram(now, host, datagram, datagram.len());
             let Ok(received) = result else {
                 continue;
@@ -204,7 +203,7 @@ impl Scripted {
             if self.is_mute {
                 continue;
             }
-            let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, out.addr.qpn);
+            let to = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), out.addr.qpn);
             let datagram = self.finish(to, [&header[..out.header_len], &body].concat());
             self.socket.send_to(&datagram, to).expect("sent");
             self.sent.push(datagram);
@@ -227,7 +226,13 @@ pub fn engine(socket: &UdpSocket, life: u64) -> Endpoint {
 }
 
 pub fn address(of: &Side) -> Address {
-    Address { host: u64::from(u32::from(of.device.addr())), qpn: of.qp.port() }
+    Address { host: host_at(of.device.addr()), qpn: of.qp.port() }
+}
+
+/// The engine's name of a host.
+fn host_at(addr: IpAddr) -> u64 {
+    let IpAddr::V4(addr) = addr else { panic!("{addr} is no address of an EFA") };
+    addr.to_bits().into()
 }
 
 /// Block of an operation on all of the first `total` bytes of a side.

@@ -4,7 +4,7 @@
 mod memory;
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -116,7 +116,7 @@ impl World {
             Call::Deregister { region } => self.memory.deregister(region),
             Call::CreateAh { pd, host } => {
                 // 127.0.0.1 is this device; nobody lives at the others.
-                let gid = Gid::from_addr(Ipv4Addr::new(127, 0, 0, 1 + host / 3));
+                let gid = Gid::of_efa(IpAddr::from([127, 0, 0, 1 + host / 3]));
                 let pd = pick(&self.pds, pd).unwrap();
                 self.ahs.push((pd.create_ah(gid).unwrap(), Arc::clone(pd)));
             }

@@ -1,7 +1,7 @@
 //! A fault that begins at a time and may end at one.
 
 use std::fmt::{self, Write};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use super::FaultSpec;
@@ -20,7 +20,7 @@ pub struct TimedFault {
     /// The device it is for; `None` = all.
     pub device: Option<String>,
     /// The address of the only peer it is for; `None` = all.
-    pub peer: Option<Ipv4Addr>,
+    pub peer: Option<IpAddr>,
     /// The time at which it begins, on the clock of whoever keeps it.
     pub from_ns: u64,
     /// The time for which it is in force; `None` = until another takes its place.
@@ -131,7 +131,7 @@ mod tests {
             let whole = TimedFault {
                 spec: TimedFault::parse_spec(spec).unwrap(),
                 device: Some("rdmap0s6".into()),
-                peer: Some(Ipv4Addr::new(127, 0, 0, 2)),
+                peer: Some(IpAddr::from([127, 0, 0, 2])),
                 from_ns: u64::MAX,
                 for_ns: Some(3),
             };

@@ -2,7 +2,7 @@
 
 use rc::{Access, Config, Endpoint, Mtu, Psn, ReceiveAttr, SendAttr, Service};
 use srd::Instant;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use super::{RcSide, time};
 use crate::device::Device;
@@ -85,8 +85,8 @@ impl RcSide {
     fn aim(&mut self) {
         let (attrs, device) = (&self.shell.attrs, &self.shell.device);
         let port = device.numbering().port_of_peer(attrs.dest_qpn);
-        let addr = device.adapter().addr_of(attrs.path.dgid);
-        self.peer = addr.map(|addr| SocketAddrV4::new(addr, port));
+        let addr = device.addr_of(attrs.path.dgid);
+        self.peer = addr.map(|addr| SocketAddr::new(addr, port));
         if let Some(sealed) = self.shell.framing.sealed_mut() {
             sealed.listen_to(self.peer);
         }

@@ -15,7 +15,7 @@ impl RcSide {
     #[cold]
     pub(super) fn lapse(&mut self, out: &Transmit, header: &mut [u8; HEADER_MAX]) -> bool {
         let Ok(mut headers) = Headers::parse(&header[..out.header_len]) else { return true };
-        let (shell, peer) = (&mut self.shell, self.peer.map(|peer| *peer.ip()));
+        let (shell, peer) = (&mut self.shell, self.peer.map(|peer| peer.ip()));
         if !shell.faults.lapses.is_for(peer) {
             return true;
         }

@@ -42,7 +42,7 @@ impl RcSide {
     #[cold]
     pub(super) fn lint_no_receive(&self) {
         if let Some(peer) = self.peer {
-            lint(|| Pitfall::NoReceive { qpn: self.shell.qpn, from: *peer.ip() });
+            lint(|| Pitfall::NoReceive { qpn: self.shell.qpn, from: peer.ip() });
         }
     }
 
@@ -50,7 +50,7 @@ impl RcSide {
     #[cold]
     pub(super) fn lint_no_queue(&self, srq: Option<u32>) {
         if let (Some(peer), Some(srq)) = (self.peer, srq) {
-            lint(|| Pitfall::NoQueue { qpn: self.shell.qpn, from: *peer.ip(), srq });
+            lint(|| Pitfall::NoQueue { qpn: self.shell.qpn, from: peer.ip(), srq });
         }
     }
 

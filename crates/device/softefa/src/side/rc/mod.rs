@@ -25,7 +25,7 @@ mod trace;
 mod transmit;
 mod unreachable;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use rc::Endpoint;
@@ -61,7 +61,7 @@ pub(super) struct RcSide {
     /// Packets that are sent at present go through the kernel.
     takes_kernel: bool,
     /// The address of the peer, from RTR on.
-    peer: Option<SocketAddrV4>,
+    peer: Option<SocketAddr>,
     /// The peer sends what takes receives.
     takes_receives: bool,
     /// The receive whose message has begun.
@@ -176,11 +176,11 @@ impl Side for RcSide {
     }
 
     #[inline]
-    fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
+    fn take(&mut self, now: Instant, from: IpAddr, datagram: &Datagram<'_>) {
         self.receive_packet(now, from, datagram);
     }
 
-    fn take_notice(&mut self, now: Instant, from: Ipv4Addr, notice: &Notice) {
+    fn take_notice(&mut self, now: Instant, from: IpAddr, notice: &Notice) {
         self.take_notice_rc(now, from, notice);
     }
 
@@ -223,7 +223,7 @@ impl Side for RcSide {
     }
 
     /// The connection does not depend on address handles.
-    fn cancel_toward(&mut self, _now: Instant, _addr: Ipv4Addr) {}
+    fn cancel_toward(&mut self, _now: Instant, _addr: IpAddr) {}
 
     fn begin_close(&mut self, _now: Instant) {
         self.is_closing = true;

@@ -1,6 +1,6 @@
 //! Packets from the wire to the engine, and what they ask for to whom it concerns.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use rc::{DropReason, Received, Reject};
 use srd::Instant;
@@ -11,13 +11,13 @@ use crate::datagram::Datagram;
 use crate::lint::is_wanted;
 
 impl RcSide {
-    pub(super) fn receive_packet(&mut self, now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
+    pub(super) fn receive_packet(&mut self, now: Instant, from: IpAddr, datagram: &Datagram<'_>) {
         // Not up yet, or not any more: as if the packet had been lost.
         if !self.is_ready_to_receive() && !self.is_closing {
             self.shell.drop_datagram(from, &"the queue pair does not receive");
             return;
         }
-        if self.peer.is_none_or(|peer| *peer.ip() != from) {
+        if self.peer.is_none_or(|peer| peer.ip() != from) {
             self.shell.useless += 1;
             self.shell.drop_datagram(from, &"not the connected peer");
             return;
@@ -69,7 +69,7 @@ impl RcSide {
 
     /// Notes that an unreliable connection has lost what a reliable one would refuse.
     #[cold]
-    fn note_lost(&mut self, from: Ipv4Addr, why: Reject) {
+    fn note_lost(&mut self, from: IpAddr, why: Reject) {
         if self.is_reliable {
             return;
         }
@@ -80,7 +80,7 @@ impl RcSide {
     }
 
     #[cold]
-    fn drop_packet(&mut self, from: Ipv4Addr, why: DropReason) {
+    fn drop_packet(&mut self, from: IpAddr, why: DropReason) {
         // What a lossy network leaves over is no stranger's.
         let is_usual = matches!(
             why,

@@ -6,6 +6,7 @@ use rc::{
 };
 
 use super::RcSide;
+use crate::address::NOWHERE;
 use crate::completion::{CompletionOp, Sender};
 use crate::counters::Counter;
 use crate::datagram::Payload;
@@ -225,7 +226,7 @@ impl RcSide {
     }
 
     fn peer_name(&self) -> Sender {
-        let addr = self.peer.map_or(std::net::Ipv4Addr::UNSPECIFIED, |peer| *peer.ip());
+        let addr = self.peer.map_or(NOWHERE, |peer| peer.ip());
         Sender { addr, qpn: self.shell.attrs.dest_qpn }
     }
 }

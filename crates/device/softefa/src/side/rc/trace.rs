@@ -10,7 +10,7 @@ use crate::trace::TraceEvent;
 
 impl RcSide {
     fn whom(&self) -> Option<Sender> {
-        let addr = *self.peer?.ip();
+        let addr = self.peer?.ip();
         Some(Sender { addr, qpn: self.shell.attrs.dest_qpn })
     }
 

@@ -3,7 +3,7 @@
 use rc::wire::{Bth, Kind, Opcode, Transport};
 use rc::{HEADER_MAX, Payload, Psn, Status as RcStatus, Transmit, WrId};
 use srd::Instant;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use super::serve::index_of;
 use super::{RcSide, time};
@@ -67,7 +67,7 @@ impl RcSide {
 
     /// Fills the batch; whether there was room for everything. An acknowledgement goes last:
     /// shorter than what goes with it, it leaves and arrives in the same train.
-    fn fill_batch(&mut self, now: Instant, peer: SocketAddrV4) -> bool {
+    fn fill_batch(&mut self, now: Instant, peer: SocketAddr) -> bool {
         let mut ack: Option<(Transmit, [u8; HEADER_MAX])> = None;
         let mut header = [0; HEADER_MAX];
         let mut joined_left = if self.has_long { self.room_for_joined(peer) } else { 0 };
@@ -96,14 +96,14 @@ impl RcSide {
 
     /// Bytes that a burst to `peer` may have in packets that are joined.
     #[cold]
-    fn room_for_joined(&mut self, peer: SocketAddrV4) -> u32 {
+    fn room_for_joined(&mut self, peer: SocketAddr) -> u32 {
         self.has_long = !self.endpoint.is_quiescent();
         let via = Via::Stream(self.path);
         let has_room = !self.takes_kernel && self.shell.has_ring_for_burst(peer, via);
         if has_room { JOINED_BURST_BYTES } else { 0 }
     }
 
-    fn push(&mut self, now: Instant, peer: SocketAddrV4, out: &Transmit, header: &[u8]) {
+    fn push(&mut self, now: Instant, peer: SocketAddr, out: &Transmit, header: &[u8]) {
         if self.shell.is_traced() {
             self.trace_transmit(out, header);
         }

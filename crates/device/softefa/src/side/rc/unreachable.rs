@@ -1,6 +1,6 @@
 //! Timers, and packets of ours that found nobody, or nobody who can open them.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use rc::wire::Bth;
 use srd::Instant;
@@ -44,7 +44,7 @@ impl RcSide {
             Some(sealed) => sealed.destination_of(quote.bytes(), quote.to) == Some(peer),
             None => {
                 let bth = Bth::parse(quote.bytes());
-                quote.to == *peer.ip() && bth.is_ok_and(|bth| bth.dest_qpn == dest_qpn)
+                quote.to == peer.ip() && bth.is_ok_and(|bth| bth.dest_qpn == dest_qpn)
             }
         };
         if !self.paths.take_refused(now, is_mine).is_empty() {
@@ -56,7 +56,7 @@ impl RcSide {
     }
 
     /// The peer cannot open what is sent to it (RC-1.13): nobody is there who has this key.
-    pub(super) fn take_notice_rc(&mut self, now: Instant, from: Ipv4Addr, notice: &Notice) {
+    pub(super) fn take_notice_rc(&mut self, now: Instant, from: IpAddr, notice: &Notice) {
         let Some(sealed) = self.shell.framing.sealed_mut() else { return };
         let refused = sealed.refused_by(notice, from);
         if refused.is_some() && refused == self.peer {

@@ -1,11 +1,11 @@
 //! Work requests that end before their time: error and reset state, a destroyed queue pair, a
 //! destroyed address handle.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use srd::{Instant, PeerId};
 
-use super::SrdSide;
+use super::{SrdSide, host_at};
 
 impl SrdSide {
     /// The engine forgets what was posted, and the responder what was asked.
@@ -18,7 +18,7 @@ impl SrdSide {
     }
 
     /// Completes as flushed what is on its way to `addr`.
-    pub(super) fn flush_toward(&mut self, now: Instant, addr: Ipv4Addr) {
+    pub(super) fn flush_toward(&mut self, now: Instant, addr: IpAddr) {
         for peer in self.shell.sq.peers() {
             if is_at(&self.endpoint, peer, addr) {
                 self.endpoint.cancel_peer(now, peer);
@@ -36,6 +36,6 @@ impl SrdSide {
     }
 }
 
-fn is_at(endpoint: &srd::Endpoint, peer: PeerId, addr: Ipv4Addr) -> bool {
-    endpoint.address(peer).is_some_and(|at| at.host == u64::from(u32::from(addr)))
+fn is_at(endpoint: &srd::Endpoint, peer: PeerId, addr: IpAddr) -> bool {
+    endpoint.address(peer).is_some_and(|at| at.host == host_at(addr))
 }

@@ -14,7 +14,7 @@ mod trace;
 mod unreachable;
 
 use std::collections::HashSet;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use srd::{Address, Endpoint, Instant, MsgId, PeerId, Seed};
@@ -173,11 +173,11 @@ impl Side for SrdSide {
     }
 
     #[inline]
-    fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
+    fn take(&mut self, now: Instant, from: IpAddr, datagram: &Datagram<'_>) {
         self.receive_srd(now, from, datagram);
     }
 
-    fn take_notice(&mut self, now: Instant, from: Ipv4Addr, notice: &Notice) {
+    fn take_notice(&mut self, now: Instant, from: IpAddr, notice: &Notice) {
         self.take_notice_srd(now, from, notice);
     }
 
@@ -211,7 +211,7 @@ impl Side for SrdSide {
         self.rdma.clear();
     }
 
-    fn cancel_toward(&mut self, now: Instant, addr: Ipv4Addr) {
+    fn cancel_toward(&mut self, now: Instant, addr: IpAddr) {
         self.flush_toward(now, addr);
     }
 
@@ -265,13 +265,22 @@ fn new_endpoint(
 }
 
 /// Returns where a queue pair of another device is reached.
-fn socket_addr(host: u64, qpn: u16) -> SocketAddrV4 {
+fn socket_addr(host: u64, qpn: u16) -> SocketAddr {
     #[expect(clippy::cast_possible_truncation, reason = "hosts are IPv4 addresses")]
     let addr = Ipv4Addr::from(host as u32);
-    SocketAddrV4::new(addr, qpn)
+    SocketAddr::new(addr.into(), qpn)
+}
+
+/// The engine's name of a host. EFAs have IPv4 addresses, so their sockets know no others.
+#[inline]
+fn host_at(addr: IpAddr) -> u64 {
+    match addr {
+        IpAddr::V4(addr) => u64::from(addr.to_bits()),
+        IpAddr::V6(_) => u64::MAX,
+    }
 }
 
 /// The engine's name of a queue pair.
-fn address(of: SocketAddrV4) -> Address {
-    Address { host: u64::from(u32::from(*of.ip())), qpn: of.port() }
+fn address(of: SocketAddr) -> Address {
+    Address { host: host_at(of.ip()), qpn: of.port() }
 }

@@ -1,10 +1,10 @@
 //! What arrives: datagrams to the engine, messages to whom they are for.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use srd::{Arrival, DropReason, Instant, Received, Reject};
 
-use super::{OP_SEND, SrdSide, rdma, socket_addr};
+use super::{OP_SEND, SrdSide, host_at, rdma, socket_addr};
 use crate::counters::Counter;
 use crate::datagram::{Datagram, Payload};
 use crate::memory::Gone;
@@ -21,13 +21,13 @@ impl SrdSide {
         self.endpoint.in_flight() >= STREAM_MESSAGES
     }
 
-    pub(super) fn receive_srd(&mut self, now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
+    pub(super) fn receive_srd(&mut self, now: Instant, from: IpAddr, datagram: &Datagram<'_>) {
         // Not up yet: as if the datagram had come a little later. The sender repeats it.
         if matches!(self.shell.attrs.state, QpState::Reset | QpState::Init) {
             self.shell.drop_datagram(from, &"the queue pair is not ready to receive");
             return;
         }
-        let host = u64::from(u32::from(from));
+        let host = host_at(from);
         let result = self.endpoint.handle_datagram(now, host, datagram.head, datagram.len());
         if self.shell.is_traced() {
             self.trace_receive(host, datagram, &result);

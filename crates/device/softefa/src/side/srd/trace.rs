@@ -1,7 +1,7 @@
 //! What the trace says of the engine's events. Call sites ask whether there is a trace; the rest is
 //! out of their way.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use srd::wire::{self, Header};
 use srd::{Arrival, DropReason, Event, HEADER_MAX, PeerId, Received, Reject, Transmit};
@@ -11,7 +11,7 @@ use crate::datagram::Datagram;
 use crate::trace::{AckText, FlagNames, TraceEvent, op_name};
 
 impl SrdSide {
-    fn address_of(&self, peer: PeerId) -> Option<SocketAddrV4> {
+    fn address_of(&self, peer: PeerId) -> Option<SocketAddr> {
         self.endpoint.address(peer).map(|at| socket_addr(at.host, at.qpn))
     }
 

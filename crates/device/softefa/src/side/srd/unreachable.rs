@@ -1,6 +1,6 @@
 //! Datagrams of ours that found nobody, or nobody who can open them.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use srd::Instant;
 use srd::wire::Header;
@@ -53,7 +53,7 @@ impl SrdSide {
     }
 
     /// Ends what was sent to somebody who cannot open it (SRD-11.10).
-    pub(super) fn take_notice_srd(&mut self, now: Instant, from: Ipv4Addr, notice: &Notice) {
+    pub(super) fn take_notice_srd(&mut self, now: Instant, from: IpAddr, notice: &Notice) {
         if let Some(sealed) = self.shell.framing.sealed_mut() {
             let Some(to) = sealed.refused_by(notice, from) else { return };
             if self.shell.is_traced() {

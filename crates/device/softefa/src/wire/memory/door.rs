@@ -4,7 +4,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::sockopt::socket_peercred;
@@ -15,13 +15,14 @@ use rustix::net::{
 };
 use rustix::process::geteuid;
 
+use crate::address::to_v6;
 use crate::descriptor::with_descriptor;
 
 /// Those who may wait to be let in; the others come again.
 const BACKLOG: i32 = 64;
 /// What a visitor says: the version of all this, and who it is.
-const VERSION: u8 = 3;
-const HELLO_LEN: usize = 8;
+const VERSION: u8 = 4;
+const HELLO_LEN: usize = 20;
 
 /// The socket that other queue pairs hand their rings to.
 #[derive(Debug)]
@@ -31,17 +32,17 @@ pub(super) struct Door(OwnedFd);
 #[derive(Debug)]
 pub(super) struct Visitor {
     /// The queue pair that writes it, as it says: its packets must prove more.
-    pub(super) from: SocketAddrV4,
+    pub(super) from: SocketAddr,
     pub(super) file: OwnedFd,
 }
 
 /// The abstract Unix socket where queue pair `of` takes rings (SRD-12.1).
 #[must_use]
-pub fn door_name(of: SocketAddrV4) -> String {
+pub fn door_name(of: SocketAddr) -> String {
     format!("softefa-{VERSION}-{of}")
 }
 
-fn name(of: SocketAddrV4) -> io::Result<SocketAddrUnix> {
+fn name(of: SocketAddr) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new_abstract_name(door_name(of).as_bytes())?)
 }
 
@@ -58,7 +59,7 @@ fn is_of_this_user(socket: BorrowedFd<'_>) -> io::Result<bool> {
 
 impl Door {
     /// That of the queue pair `of`.
-    pub(super) fn open(of: SocketAddrV4) -> io::Result<Self> {
+    pub(super) fn open(of: SocketAddr) -> io::Result<Self> {
         let socket = socket()?;
         bind(&socket, &name(of)?)?;
         listen(&socket, BACKLOG)?;
@@ -103,7 +104,7 @@ impl Doorstep {
     ///
     /// # Errors
     /// Nobody there has a door, or it is another user's.
-    pub(super) fn of(to: SocketAddrV4) -> io::Result<Self> {
+    pub(super) fn of(to: SocketAddr) -> io::Result<Self> {
         let socket = socket()?;
         connect(&socket, &name(to)?)?;
         if !is_of_this_user(socket.as_fd())? {
@@ -114,7 +115,7 @@ impl Doorstep {
 
     /// Hands in `file`, the ring that `from` writes. It is let in when its reader looks, which a
     /// datagram should make it do.
-    pub(super) fn hand_in(self, from: SocketAddrV4, file: BorrowedFd<'_>) -> io::Result<()> {
+    pub(super) fn hand_in(self, from: SocketAddr, file: BorrowedFd<'_>) -> io::Result<()> {
         let files = [file];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -125,27 +126,32 @@ impl Doorstep {
     }
 }
 
-fn emit(from: SocketAddrV4) -> [u8; HELLO_LEN] {
-    let [a, b, c, d] = from.ip().octets();
-    let [high, low] = from.port().to_be_bytes();
-    [VERSION, 0, a, b, c, d, high, low]
+fn emit(from: SocketAddr) -> [u8; HELLO_LEN] {
+    let mut hello = [0; HELLO_LEN];
+    hello[0] = VERSION;
+    hello[2..18].copy_from_slice(&to_v6(from.ip()).octets());
+    hello[18..].copy_from_slice(&from.port().to_be_bytes());
+    hello
 }
 
-fn parse(hello: &[u8; HELLO_LEN]) -> Option<SocketAddrV4> {
-    let [VERSION, 0, a, b, c, d, high, low] = *hello else { return None };
-    Some(SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), u16::from_be_bytes([high, low])))
+fn parse(hello: &[u8; HELLO_LEN]) -> Option<SocketAddr> {
+    let [VERSION, 0, octets @ .., high, low] = *hello else { return None };
+    let ip = IpAddr::V6(Ipv6Addr::from(octets)).to_canonical();
+    Some(SocketAddr::new(ip, u16::from_be_bytes([high, low])))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::File;
     use std::io::Read;
+    use std::net::Ipv4Addr;
 
     use super::*;
 
-    fn addr(port: u16) -> SocketAddrV4 {
+    fn addr(port: u16) -> SocketAddr {
         // Of this process alone: other tests run beside this one.
-        SocketAddrV4::new(Ipv4Addr::from(0x7F60_0000 | (std::process::id() & 0xF_FFFF)), port)
+        let addr = Ipv4Addr::from_bits(0x7F60_0000 | (std::process::id() & 0xF_FFFF));
+        SocketAddr::new(addr.into(), port)
     }
 
     fn file(text: &str) -> OwnedFd {

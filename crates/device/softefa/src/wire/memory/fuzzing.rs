@@ -9,7 +9,7 @@ mod far;
 mod model;
 
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 
 use srd::Instant;
 
@@ -17,6 +17,7 @@ use super::door::Visitor;
 use super::inbox::{Inbox, LENT_BYTES_MIN, Taken};
 use super::ring::{Corrupt, LINE_BYTES, Writer, words_for};
 use super::segment::Segment;
+use crate::address::NOWHERE;
 use crate::framing::{Framing, Layout};
 use crate::memory::Piece;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -190,7 +191,7 @@ impl<'a> Play<'a> {
         if let Some(covered) = Layout::Srd.lent_from(&own, false) {
             Framing::Headers.finish_headers(&mut own[..covered]);
         } else if own.len() >= srd::wire::Header::LEN {
-            let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+            let nowhere = SocketAddr::new(NOWHERE, 0);
             Framing::All.finish_whole(nowhere, &mut own, 0);
         }
         let len = own.len();

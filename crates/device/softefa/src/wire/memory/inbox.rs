@@ -1,6 +1,6 @@
 //! The rings that a queue pair reads.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use srd::Instant;
 
@@ -30,7 +30,7 @@ const IDLE_NS: u64 = 30_000_000_000;
 /// A ring that is read.
 #[derive(Debug)]
 struct In {
-    from: SocketAddrV4,
+    from: SocketAddr,
     segment: Segment,
     /// Its writer has the key of this device.
     is_proven: bool,
@@ -60,7 +60,7 @@ pub(super) struct Inbox {
 /// Equal datagrams of one writer (the last may be shorter), copied out, or the headers of one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
-    pub(super) from: SocketAddrV4,
+    pub(super) from: SocketAddr,
     /// Bytes of each.
     pub(super) segment: usize,
     /// The bytes behind the headers of the one, lent until the next call.
@@ -111,7 +111,7 @@ impl Inbox {
     }
 
     /// `from` writes a ring that is read, and has not closed it.
-    pub(super) fn is_written_by(&self, from: SocketAddrV4) -> bool {
+    pub(super) fn is_written_by(&self, from: SocketAddr) -> bool {
         let is_open = |ring: &In| !ring.is_over && !Reader::is_writer_gone(ring.segment.words());
         self.rings.iter().any(|ring| ring.from == from && is_open(ring))
     }
@@ -215,7 +215,7 @@ impl Inbox {
 
     /// Writers of rings.
     #[cfg(test)]
-    pub(super) fn written_by(&self) -> impl Iterator<Item = SocketAddrV4> {
+    pub(super) fn written_by(&self) -> impl Iterator<Item = SocketAddr> {
         self.rings.iter().map(|ring| ring.from)
     }
 }
@@ -301,6 +301,8 @@ impl In {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
     use crate::memory::Piece;
     use crate::wire::memory::ring::Writer;
@@ -308,7 +310,7 @@ mod tests {
     /// A writer and its ring, which `inbox` reads.
     fn admit(inbox: &mut Inbox, port: u16) -> (Writer, Segment) {
         let (segment, file) = Segment::create().unwrap();
-        let from = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port);
+        let from = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         inbox.admit(Instant::ZERO, Visitor { from, file });
         (Writer::default(), segment)
     }

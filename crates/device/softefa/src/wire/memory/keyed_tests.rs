@@ -4,6 +4,7 @@ use super::tests::{NOW, linked_with, send, take};
 use super::*;
 use crate::framing::{Framing, Sealed};
 use crate::memory::Piece;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 fn key(byte: u8) -> SealKey {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -13,7 +14,7 @@ fn key(byte: u8) -> SealKey {
 
 /// Sends one datagram that must not leave this machine; what came of it, and whether its receiver
 /// takes it for that of a peer with the same key.
-fn send_in_clear(a: &mut MemoryWire, b: &mut MemoryWire, to: SocketAddrV4) -> (Sent, Option<bool>) {
+fn send_in_clear(a: &mut MemoryWire, b: &mut MemoryWire, to: SocketAddr) -> (Sent, Option<bool>) {
     let sent = send(a, to, Via::Memory(0), 1, 64);
     b.runs_left = RUNS_MAX;
     (sent, b.receive(NOW).map(|run| run.is_proven))
@@ -64,8 +65,8 @@ fn what_wakes_a_sleeper_is_sealed() {
 
 #[test]
 fn only_what_passes_through_memory_is_not_sealed() {
-    let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 20_000);
-    let local = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 20_001);
+    let to = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 20_000);
+    let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 20_001);
     let sealed = Sealed::new(&key(1), local, 7);
     let mut framing = Framing::Sealed(Box::new(sealed));
     let payload = [0x5A; 4000];

@@ -24,7 +24,7 @@ mod ring_tests;
 mod segment;
 mod waiting;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use srd::Instant;
 
@@ -72,7 +72,7 @@ enum Entrance {
 pub(super) struct MemoryWire {
     udp: UdpWire,
     tap: Tap,
-    local: SocketAddrV4,
+    local: SocketAddr,
     /// The device seals what leaves through the kernel.
     has_key: bool,
     entrance: Entrance,
@@ -111,9 +111,9 @@ impl MemoryWire {
     /// addresses of this machine; `links` show who is reached.
     pub(super) fn new(
         udp: UdpWire,
-        local: SocketAddrV4,
+        local: SocketAddr,
         key: Option<&SealKey>,
-        own_addrs: &[Ipv4Addr],
+        own_addrs: &[IpAddr],
         links: Links,
     ) -> Self {
         let key = key.map(|key| RingKey { key: key.clone(), local });
@@ -285,10 +285,10 @@ impl MemoryWire {
 
     /// A datagram of `len` bytes came from `from`: its sender may want to hand in a ring.
     #[inline]
-    fn greet(&mut self, now: Instant, from: SocketAddrV4, len: usize) {
+    fn greet(&mut self, now: Instant, from: SocketAddr, len: usize) {
         match &self.entrance {
             Entrance::Open(_) if len == 0 && !self.inbox.is_written_by(from) => self.let_in(now),
-            Entrance::Closed if self.outbox.is_here(*from.ip()) => self.open_the_door(),
+            Entrance::Closed if self.outbox.is_here(from.ip()) => self.open_the_door(),
             _ => {}
         }
     }
@@ -373,11 +373,11 @@ impl Wire for MemoryWire {
         !self.inbox.is_empty()
     }
 
-    fn has_ring_to(&self, to: SocketAddrV4) -> bool {
+    fn has_ring_to(&self, to: SocketAddr) -> bool {
         self.outbox.has_ring_to(to)
     }
 
-    fn ring_room_bytes(&mut self, to: SocketAddrV4, via: Via) -> usize {
+    fn ring_room_bytes(&mut self, to: SocketAddr, via: Via) -> usize {
         // A capture shows packets as they would be on a network.
         if self.tap.is_on() { 0 } else { self.outbox.room_to(to, via) }
     }

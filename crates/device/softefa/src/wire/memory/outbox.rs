@@ -1,7 +1,7 @@
 //! The rings that a queue pair writes, one for each peer of this machine that it sends enough to.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
 use srd::Instant;
@@ -45,7 +45,7 @@ pub(super) enum Put {
 /// The way to one peer.
 #[derive(Debug)]
 struct Link {
-    to: SocketAddrV4,
+    to: SocketAddr,
     made_at: Instant,
     used_at: Instant,
     state: State,
@@ -67,10 +67,10 @@ enum State {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    local: SocketAddrV4,
+    local: SocketAddr,
     /// Of a device that has a key.
     key: Option<RingKey>,
-    own_addrs: Box<[Ipv4Addr]>,
+    own_addrs: Box<[IpAddr]>,
     seen_from_outside: Links,
     links: Vec<Link>,
     /// Found last.
@@ -81,9 +81,9 @@ pub(super) struct Outbox {
 
 impl Outbox {
     pub(super) fn new(
-        local: SocketAddrV4,
+        local: SocketAddr,
         key: Option<RingKey>,
-        own_addrs: Box<[Ipv4Addr]>,
+        own_addrs: Box<[IpAddr]>,
         seen_from_outside: Links,
     ) -> Self {
         Self {
@@ -107,8 +107,8 @@ impl Outbox {
 
     /// The address belongs to this machine, as far as can be known: another network namespace may
     /// have the same, and there no door is found.
-    pub(super) fn is_here(&self, addr: Ipv4Addr) -> bool {
-        addr.is_loopback() || addr == *self.local.ip() || self.own_addrs.contains(&addr)
+    pub(super) fn is_here(&self, addr: IpAddr) -> bool {
+        addr.is_loopback() || addr == self.local.ip() || self.own_addrs.contains(&addr)
     }
 
     /// Writes the datagram that `pieces` are into the ring of `to`; opens one when it is worth it.
@@ -118,7 +118,7 @@ impl Outbox {
     pub(super) fn put(
         &mut self,
         now: Instant,
-        to: SocketAddrV4,
+        to: SocketAddr,
         (len, via): (usize, Via),
         pieces: &[Piece],
     ) -> Put {
@@ -147,20 +147,20 @@ impl Outbox {
     }
 
     /// Opens a ring to `to` when it is worth it, for what will be sent later.
-    pub(super) fn prepare(&mut self, now: Instant, to: SocketAddrV4) {
+    pub(super) fn prepare(&mut self, now: Instant, to: SocketAddr) {
         if let Some(index) = self.find_or_make(now, to) {
             self.links[index].try_to_open(now, self.local, self.key.as_ref());
         }
     }
 
     /// A ring to `to` is open, as far as this side knows.
-    pub(super) fn has_ring_to(&self, to: SocketAddrV4) -> bool {
+    pub(super) fn has_ring_to(&self, to: SocketAddr) -> bool {
         let mut links = self.links.iter();
         links.any(|link| link.to == to && matches!(link.state, State::Open(_)))
     }
 
     /// Bytes of records that the ring of `to` takes now, see [`Out::room_bytes`]; 0 without one.
-    pub(super) fn room_to(&mut self, to: SocketAddrV4, via: Via) -> usize {
+    pub(super) fn room_to(&mut self, to: SocketAddr, via: Via) -> usize {
         let Some(index) = self.find(to) else { return 0 };
         let State::Open(out) = &mut self.links[index].state else { return 0 };
         out.room_bytes(via)
@@ -168,7 +168,7 @@ impl Outbox {
 
     /// Something has to be repeated or probed: does `to` read its ring?
     #[cold]
-    pub(super) fn doubt(&mut self, now: Instant, to: SocketAddrV4) {
+    pub(super) fn doubt(&mut self, now: Instant, to: SocketAddr) {
         let Some(link) = self.links.iter_mut().find(|link| link.to == to) else { return };
         let State::Open(out) = &mut link.state else { return };
         if out.is_unread(now) {
@@ -178,7 +178,7 @@ impl Outbox {
 
     /// Peers that may have fallen asleep before they could see what was put into their rings, and
     /// those that should let a ring in: each needs a datagram.
-    pub(super) fn unheard(&mut self) -> impl Iterator<Item = SocketAddrV4> {
+    pub(super) fn unheard(&mut self) -> impl Iterator<Item = SocketAddr> {
         self.links.iter_mut().filter_map(|link| match &mut link.state {
             State::Open(out) => out.is_to_be_told().then_some(link.to),
             State::None { .. } => None,
@@ -186,17 +186,17 @@ impl Outbox {
     }
 
     #[inline]
-    fn find(&self, to: SocketAddrV4) -> Option<usize> {
+    fn find(&self, to: SocketAddr) -> Option<usize> {
         if self.links.get(self.last).is_some_and(|link| link.to == to) {
             return Some(self.last);
         }
         self.links.iter().position(|link| link.to == to)
     }
 
-    fn find_or_make(&mut self, now: Instant, to: SocketAddrV4) -> Option<usize> {
+    fn find_or_make(&mut self, now: Instant, to: SocketAddr) -> Option<usize> {
         let index = match self.find(to) {
             Some(index) => index,
-            None if self.may_link(*to.ip()) => {
+            None if self.may_link(to.ip()) => {
                 let (datagrams, retry_at, backoff_ns) = (0, now, RETRY_MIN_NS);
                 let state = State::None { datagrams, retry_at, backoff_ns };
                 let unread_retry_ns = UNREAD_RETRY_NS;
@@ -209,7 +209,7 @@ impl Outbox {
         Some(index)
     }
 
-    fn may_link(&self, to: Ipv4Addr) -> bool {
+    fn may_link(&self, to: IpAddr) -> bool {
         self.links.len() < LINKS_MAX && !self.is_retired && self.is_here(to)
     }
 
@@ -240,7 +240,7 @@ impl Outbox {
 
     /// Peers with a ring that is read.
     #[cfg(test)]
-    pub(super) fn read_by(&self) -> impl Iterator<Item = SocketAddrV4> {
+    pub(super) fn read_by(&self) -> impl Iterator<Item = SocketAddr> {
         self.links.iter().filter(|link| link.is_read()).map(|link| link.to)
     }
 }
@@ -254,7 +254,7 @@ impl Drop for Outbox {
 impl Link {
     /// Opens a ring if this peer is sent enough and was not tried lately.
     #[cold]
-    fn try_to_open(&mut self, now: Instant, local: SocketAddrV4, key: Option<&RingKey>) {
+    fn try_to_open(&mut self, now: Instant, local: SocketAddr, key: Option<&RingKey>) {
         let State::None { datagrams, retry_at, backoff_ns } = &mut self.state else { return };
         *datagrams += 1;
         self.used_at = now;
@@ -330,8 +330,8 @@ impl Link {
 }
 
 fn open(
-    local: SocketAddrV4,
-    to: SocketAddrV4,
+    local: SocketAddr,
+    to: SocketAddr,
     key: Option<&RingKey>,
 ) -> io::Result<(Segment, ReaderProof)> {
     // Closing a descriptor is a cancellation point.

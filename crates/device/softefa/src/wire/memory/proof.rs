@@ -4,7 +4,7 @@
 //! ring in. A reader with the same key answers with another proof, next to it.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::segment::Segment;
@@ -20,7 +20,7 @@ const READER_AT: usize = 28;
 #[derive(Debug, Clone)]
 pub(super) struct RingKey {
     pub(super) key: SealKey,
-    pub(super) local: SocketAddrV4,
+    pub(super) local: SocketAddr,
 }
 
 /// What a writer knows of the other end of its ring.
@@ -41,7 +41,7 @@ impl RingKey {
     ///
     /// # Errors
     /// The operating system gives no random bytes.
-    pub(super) fn offer(&self, ring: &Segment, reader: SocketAddrV4) -> io::Result<ReaderProof> {
+    pub(super) fn offer(&self, ring: &Segment, reader: SocketAddr) -> io::Result<ReaderProof> {
         let nonce = host::unguessable_bytes()?;
         let name = RingName { writer: self.local, reader, inode: ring.inode(), nonce };
         put(ring.words(), NONCE_AT, nonce);
@@ -50,7 +50,7 @@ impl RingKey {
     }
 
     /// Whether `writer`, who has handed in `ring`, has the key; it then gets the proof of this end.
-    pub(super) fn accept(&self, ring: &Segment, writer: SocketAddrV4) -> bool {
+    pub(super) fn accept(&self, ring: &Segment, writer: SocketAddr) -> bool {
         let nonce = get(ring.words(), NONCE_AT);
         let name = RingName { writer, reader: self.local, inode: ring.inode(), nonce };
         let said = get(ring.words(), WRITER_AT);
@@ -98,6 +98,7 @@ fn is_equal(a: [u8; PROOF_BYTES], b: [u8; PROOF_BYTES]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
     use std::path::Path;
 
     use super::*;
@@ -109,8 +110,8 @@ mod tests {
         RingKey { key, local: at(port) }
     }
 
-    fn at(port: u16) -> SocketAddrV4 {
-        SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port)
+    fn at(port: u16) -> SocketAddr {
+        SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), port)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -12,6 +12,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::door::Door;
 use super::ring;
+use crate::address::NOWHERE;
 use crate::descriptor::with_descriptor;
 use crate::mapped::Mapped;
 use crate::memory::{self, Gone, Piece};
@@ -165,7 +166,7 @@ pub fn check() -> io::Result<()> {
     let (_, file) = Segment::create()?;
     Segment::open(file)?;
     // A name that no queue pair has.
-    let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let nobody = SocketAddr::new(NOWHERE, 0);
     match Door::open(nobody) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(()),
         other => other.map(drop),

@@ -1,5 +1,6 @@
 //! Two queue pairs' wires, and what strangers and enemies do to them.
 
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,16 +19,17 @@ use crate::wire::paths::PathSockets;
 
 pub(super) const NOW: Instant = Instant::ZERO;
 
-fn wire() -> (MemoryWire, SocketAddrV4) {
+fn wire() -> (MemoryWire, SocketAddr) {
     wire_with(None)
 }
 
 /// That of a queue pair whose device may have a key.
-pub(super) fn wire_with(key: Option<&SealKey>) -> (MemoryWire, SocketAddrV4) {
-    let sockets = PathSockets::bind(Ipv4Addr::LOCALHOST, 1).unwrap();
+pub(super) fn wire_with(key: Option<&SealKey>) -> (MemoryWire, SocketAddr) {
+    let sockets = PathSockets::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), 1).unwrap();
     loop {
         let probe = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, probe.local_addr().unwrap().port());
+        let at =
+            SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), probe.local_addr().unwrap().port());
         drop(probe);
         // Another test may have taken it.
         let capture = Arc::new(Capture::never());
@@ -57,7 +59,7 @@ fn piece(bytes: &[u8]) -> Piece {
 
 pub(super) fn send(
     from: &mut MemoryWire,
-    to: SocketAddrV4,
+    to: SocketAddr,
     via: Via,
     number: u32,
     len: usize,
@@ -68,7 +70,7 @@ pub(super) fn send(
 fn send_at(
     now: Instant,
     from: &mut MemoryWire,
-    to: SocketAddrV4,
+    to: SocketAddr,
     via: Via,
     (number, len): (u32, usize),
 ) -> Sent {
@@ -115,12 +117,12 @@ fn copied(datagram: &Datagram<'_>) -> Vec<u8> {
 }
 
 /// Two wires with a ring from the first to the second.
-fn linked() -> (MemoryWire, MemoryWire, SocketAddrV4) {
+fn linked() -> (MemoryWire, MemoryWire, SocketAddr) {
     linked_with([None; 2])
 }
 
 /// The same between two devices with these keys.
-pub(super) fn linked_with(keys: [Option<&SealKey>; 2]) -> (MemoryWire, MemoryWire, SocketAddrV4) {
+pub(super) fn linked_with(keys: [Option<&SealKey>; 2]) -> (MemoryWire, MemoryWire, SocketAddr) {
     let [(mut a, _), (mut b, to)] = keys.map(wire_with);
     for number in 0..100 {
         if send(&mut a, to, Via::Path(0), number, 64).memory_pkts == 1 {
@@ -162,7 +164,7 @@ fn long_payload_is_lent_unless_its_check_covers_it() {
             assert_eq!(a.send(NOW, &mut batch).memory_pkts, 1);
             let run = b.receive(NOW).unwrap();
             assert_eq!(run.rest.is_some(), is_lent && len == 8000, "{framing:?}, {len} bytes");
-            let (from, rest) = (*run.from.ip(), run.rest.unwrap_or_default());
+            let (from, rest) = (run.from.ip(), run.rest.unwrap_or_default());
             assert!(framing.is_plain(from, run.bytes, rest), "{framing:?}, {len} bytes");
             let datagram = Datagram::new(run.bytes, rest);
             assert_eq!((run.len(), copied(&datagram)), (UdRepr::LEN + len, body));
@@ -413,7 +415,7 @@ fn a_hostile_writer_harms_nobody() {
     send(&mut good, to, Via::Path(0), 1, 64);
     assert_eq!(take(&mut b), [1]);
     let (segment, file) = Segment::create().unwrap();
-    let from = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
+    let from = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
     Doorstep::of(to).unwrap().hand_in(from, file.as_fd()).unwrap();
     good.udp.nudge(to);
     take(&mut b);

@@ -1,7 +1,7 @@
 //! Datagrams that wait for room in a ring, because nobody would send them again (SRD-12.8).
 
 use std::collections::VecDeque;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use srd::Instant;
 
@@ -24,7 +24,7 @@ pub(super) struct Waiting {
 
 #[derive(Debug)]
 struct BlockedDatagram {
-    to: SocketAddrV4,
+    to: SocketAddr,
     via: Via,
     bytes: Vec<u8>,
 }
@@ -35,7 +35,7 @@ impl Waiting {
     }
 
     /// Some wait for `to`, and nothing may overtake them.
-    pub(super) fn has(&self, to: SocketAddrV4) -> bool {
+    pub(super) fn has(&self, to: SocketAddr) -> bool {
         self.held.iter().any(|held| held.to == to)
     }
 
@@ -54,7 +54,7 @@ impl Waiting {
     }
 
     /// Whom they are for.
-    pub(super) fn destinations(&self) -> Vec<SocketAddrV4> {
+    pub(super) fn destinations(&self) -> Vec<SocketAddr> {
         let mut to: Vec<_> = self.held.iter().map(|held| held.to).collect();
         to.dedup();
         to

@@ -1,17 +1,17 @@
 //! One wire, and the network below it.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use srd::wire::ud::UdRepr;
 
 use super::*;
 use crate::framing::Framing;
 
-fn wire(paths: u16) -> (UdpWire, SocketAddrV4) {
-    let sockets = PathSockets::bind(Ipv4Addr::LOCALHOST, paths).unwrap();
+fn wire(paths: u16) -> (UdpWire, SocketAddr) {
+    let sockets = PathSockets::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), paths).unwrap();
     // A port that was free a moment ago.
     let probe = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, probe.local_addr().unwrap().port());
+    let at = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), probe.local_addr().unwrap().port());
     drop(probe);
     (
         UdpWire::bind(at, sockets, &Arc::new(Capture::never()), Protocol::Srd, Layout::Srd)
@@ -67,7 +67,7 @@ fn refused_answers_are_not_heard_of() {
     let listener = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut total = Sent::default();
-    for to in [nowhere, nowhere, SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)] {
+    for to in [nowhere, nowhere, SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)] {
         let mut batch = Batch::new(&Framing::Done, 1000, 0);
         let answer = header(1, 0);
         batch.push(&mut Framing::Done, to, Via::OwnSocket, &answer, std::iter::empty()).unwrap();
@@ -79,7 +79,7 @@ fn refused_answers_are_not_heard_of() {
     a.paths.collect_refusals(Instant::ZERO);
     assert!(!a.paths.has_refusals());
     let (_, source) = listener.recv_from(&mut [0; 100]).unwrap();
-    assert_eq!(source, from.into());
+    assert_eq!(source, from);
 }
 
 /// A destination without segmentation cost all others of the device theirs, for ever.
@@ -106,7 +106,7 @@ fn where_the_kernel_does_not_segment_datagrams_leave_one_by_one() {
     assert_eq!(runs, 3);
     let other = std::net::UdpSocket::bind("127.0.0.2:0").unwrap();
     let port = other.local_addr().unwrap().port();
-    let elsewhere = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), port);
+    let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), port);
     let mut syscalls = |now, to| a.send(now, &mut burst(to, 1)).syscalls;
     assert_eq!((syscalls(now, to), syscalls(now, elsewhere)), (3, 1));
     assert_eq!(syscalls(now.plus_ns(10_000_000_000), to), 1, "it is tried again");

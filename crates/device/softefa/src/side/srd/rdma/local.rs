@@ -22,8 +22,7 @@ use crate::local_copy::copier;
 use crate::local_copy::pull::{PIECE_BYTES, PullDriver, PullError, PullId, Pulls};
 use crate::local_copy::{CopyError, Sealer, Source, Stretch};
 use crate::mr::Right;
-use crate::side::srd::SrdSide;
-use crate::side::srd::socket_addr;
+use crate::side::srd::{SrdSide, host_at, socket_addr};
 use crate::sq::SendSlot;
 use crate::status::Status;
 
@@ -84,8 +83,8 @@ impl SrdSide {
     pub(super) fn sealer(&self, peer: PeerId) -> Option<Sealer> {
         let key = self.shell.device.local_key?;
         let to = self.endpoint.address(peer)?;
-        let (ip, own) = (*socket_addr(to.host, to.qpn).ip(), self.shell.device.addr());
-        let from = Address { host: u64::from(u32::from(own)), qpn: self.shell.port };
+        let (ip, own) = (socket_addr(to.host, to.qpn).ip(), self.shell.device.addr());
+        let from = Address { host: host_at(own), qpn: self.shell.port };
         (ip == own || ip.is_loopback()).then_some(Sealer { key, from, to })
     }
 

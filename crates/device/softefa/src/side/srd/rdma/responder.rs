@@ -27,7 +27,7 @@ impl SrdSide {
             return Ok(());
         }
         let from = self.endpoint.address(peer).unwrap_or_default();
-        let ahn = self.shell.ahn_of(*socket_addr(from.host, from.qpn).ip());
+        let ahn = self.shell.ahn_of(socket_addr(from.host, from.qpn).ip());
         if ahn == AHN_UNKNOWN { Err(Reject::UnknownPeer) } else { Ok(()) }
     }
 

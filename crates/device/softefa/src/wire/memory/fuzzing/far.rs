@@ -1,6 +1,6 @@
 //! Where datagrams go from a ring: check, engine, and what a program gets of them.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use srd::wire::ud::UdRepr;
 use srd::wire::{Header, Kind};
@@ -30,7 +30,7 @@ impl FarEngine {
 
     /// A datagram whose first bytes are ours and whose others lie at `rest`.
     pub(super) fn take(&mut self, headers: &[u8], rest: Piece) {
-        if !Framing::Headers.is_plain(Ipv4Addr::LOCALHOST, headers, Piece::default()) {
+        if !Framing::Headers.is_plain(IpAddr::V4(Ipv4Addr::LOCALHOST), headers, Piece::default()) {
             return;
         }
         let datagram = Datagram::new(headers, rest);

@@ -2,6 +2,7 @@
 //! SRD-12.3).
 
 use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use super::*;
@@ -35,7 +36,7 @@ impl Ring {
     /// Hands the memory in, as of the queue pair `port`.
     pub(super) fn visitor(&self, port: u16) -> Visitor {
         let file: OwnedFd = self.file.try_clone().expect("one descriptor more").into();
-        Visitor { from: SocketAddrV4::new(Ipv4Addr::LOCALHOST, port), file }
+        Visitor { from: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), file }
     }
 
     pub(super) fn words(&self) -> &[AtomicU64] {
