@@ -367,6 +367,21 @@ fn an_idle_connection_starts_afresh() {
     expect_all(&pair, 3);
 }
 
+/// SRD-3.6. What is posted after a long standstill leaves before any timer is looked at.
+#[test]
+fn a_sender_that_stood_still_uses_no_forgotten_connection() {
+    let mut pair = Pair::socket(18);
+    pair.send(0, 0, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    pair.asleep[0] = true;
+    pair.run_ns(40 * SECOND_NS);
+    pair.asleep[0] = false;
+    pair.send(0, 1, 64);
+    pair.drain(0);
+    assert!(pair.run_until_done(SECOND_NS));
+    expect_all(&pair, 2);
+}
+
 #[test]
 fn bad_messages_are_refused() {
     let mut pair = Pair::socket(19);

@@ -197,6 +197,10 @@ impl SendHalf {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Outgoing {
+        if self.ring.sent() == 0 {
+            self.forget_idle(cx.now, cx.config);
+            self.recovery.silent_since = cx.now;
+        }
         if self.conn == 0 {
             self.open(cx);
         }
@@ -204,9 +208,6 @@ impl SendHalf {
             Next::Again(psn) => (psn, true),
             Next::New => (self.ring.next_psn(), false),
         };
-        if self.ring.sent() == 0 {
-            self.recovery.silent_since = cx.now;
-        }
         if again {
             self.due.pop_front();
         } else {
@@ -367,17 +368,29 @@ impl SendHalf {
         self.rnr.waiting = waiting;
     }
 
-    /// Forgets the connection and the paths after a long idle time. True when there is nothing
-    /// left worth keeping.
-    pub(crate) fn expire(&mut self, now: Instant, config: &Config) -> bool {
-        let idle_ns = now.ns_since(self.last_activity.max(self.recovery.last_answer));
-        if !self.ring.is_empty() {
-            return false;
-        }
-        if self.conn != 0 && idle_ns >= config.sender_idle_ns {
+    /// Time since anything was sent or answered.
+    #[inline]
+    fn idle_ns(&self, now: Instant) -> u64 {
+        now.ns_since(self.last_activity.max(self.recovery.last_answer))
+    }
+
+    /// Forgets the connection and the paths, if nothing was sent for long (SRD-3.6). Nothing is in
+    /// flight.
+    #[inline]
+    fn forget_idle(&mut self, now: Instant, config: &Config) {
+        if self.conn != 0 && self.idle_ns(now) >= config.sender_idle_ns {
             self.disconnect();
             self.paths = PathTable::default();
         }
+    }
+
+    /// Forgets what has been idle for long. True when there is nothing left worth keeping.
+    pub(crate) fn expire(&mut self, now: Instant, config: &Config) -> bool {
+        if !self.ring.is_empty() {
+            return false;
+        }
+        let idle_ns = self.idle_ns(now);
+        self.forget_idle(now, config);
         if self.conn == 0 || idle_ns >= 1_000_000_000 {
             self.ring.shrink();
             self.due.shrink_to_fit();

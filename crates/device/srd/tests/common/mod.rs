@@ -164,7 +164,8 @@ impl Pair {
         }
     }
 
-    fn drain(&mut self, i: usize) {
+    /// Takes all that node `i` transmits and tells; no timer of its is looked at.
+    pub fn drain(&mut self, i: usize) {
         let mut header = [0; HEADER_MAX];
         while let Some(out) = self.nodes[i].engine.poll_transmit(self.now, &mut header) {
             assert_eq!(out.addr, self.nodes[1 - i].addr);
