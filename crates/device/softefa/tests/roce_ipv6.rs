@@ -123,7 +123,7 @@ fn a_datagram_stands_behind_an_ipv6_header() {
             a.qp.post_send(&common::wr(3, &ah, b.qp.qpn(), op, &[a.sge(0, len as u32)])).unwrap();
             let got = gather(&[&a, &b], 2)[1][0];
             assert_eq!((got.status, got.has_grh, got.byte_len as usize), (Ok, true, GRH + len));
-            assert_eq!((got.src_addr, got.sgid()), (LOCALHOST, a.device.gid()));
+            assert_eq!((got.src_addr, got.sgid(), got.sl), (LOCALHOST, a.device.gid(), 0b1001));
             assert!(b.bytes(GRH, len) == bytes, "{len} bytes");
             let header = b.bytes(0, GRH);
             // UDP, base and datagram headers, pad, ICRC.

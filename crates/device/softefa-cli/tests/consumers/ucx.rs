@@ -1,7 +1,7 @@
 //! UCX's own tools on the device.
 
 use crate::harness::record::{Case, Consumer};
-use crate::harness::{exclusive, has};
+use crate::harness::{Directions, LIMIT, exclusive, free_port, has, has_ipv6};
 
 /// Transport and device of each resource that `ucx_info -d` found on our device.
 fn transports(text: &str) -> Vec<&str> {
@@ -39,6 +39,32 @@ fn ucx_info_lists_the_device() {
          atomics; EFA has 32, 2 and none",
     );
     case.pass_without_traffic();
+}
+
+/// Its UD takes datagrams of the family that the service level of a completion names.
+#[test]
+fn ucx_perftest_runs_over_ipv6() {
+    let _one = exclusive();
+    if !has("ucx_perftest") || !has_ipv6() {
+        return;
+    }
+    for transport in ["rc_v", "ud_v"] {
+        let what = format!("RoCE over IPv6: ucx_perftest -t tag_lat on {transport}");
+        let mut case = Case::new(&Consumer::debian("ucx-utils"), &what, "");
+        let launcher = case.launcher("--device roce0=::1,profile=roce");
+        let port = free_port();
+        let env = format!("env UCX_TLS={transport},self UCX_NET_DEVICES=roce0:1");
+        let line = format!("{env} ucx_perftest -t tag_lat -n 500 -p {port}");
+        let mut server = launcher.start("server", &line);
+        server.wait_until_listening(port);
+        let client = launcher.start("client", &format!("{line} 127.0.0.1")).wait(LIMIT);
+        for side in [client, server.wait(LIMIT)] {
+            case.add(&side);
+            side.assert_clean();
+            side.assert_moved(Directions::Both);
+        }
+        case.pass();
+    }
 }
 
 /// Tried by hand with its tools and unit tests, beside its own mock of EFA, which does the same.

@@ -26,8 +26,10 @@ use crate::wire::{MAX_PACKETS, Via};
 
 /// A work request whose queue key has this bit takes that of its queue pair.
 const OWN_QKEY: u32 = 1 << 31;
-/// Service level of what came in an IPv4 packet with a UDP header (mlx5's programmer's reference).
+/// Service level of what came with a UDP header in a packet of IPv4, or of IPv6 (mlx5's reference
+/// manual). UCX drops datagrams of the other kind.
 const SL_IPV4: u8 = 0b1010;
+const SL_IPV6: u8 = 0b1001;
 /// UDP header in front of a packet.
 const UDP_BYTES: usize = 8;
 /// Hop limit of what other hosts of a Linux network send.
@@ -184,7 +186,8 @@ impl RoceUdSide {
         }
         self.shell.complete_recv(wqe.wr_id, src, len, it.imm, true);
         if let Some(done) = self.shell.recvs_done.last_mut() {
-            (done.is_solicited, done.sl) = (it.is_solicited, SL_IPV4);
+            done.is_solicited = it.is_solicited;
+            done.sl = if from.is_ipv4() { SL_IPV4 } else { SL_IPV6 };
         }
         Ok(())
     }
