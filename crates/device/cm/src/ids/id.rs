@@ -119,10 +119,11 @@ impl Id {
 }
 
 /// The GID of whoever is at `there`. Loopback is this machine, and on a device with another address
-/// it is that device.
+/// it is that device. So are all addresses of loopback of the family that the device has not.
 fn remote_gid(device: &Device, there: IpAddr) -> [u8; 16] {
     let own = Ipv6Addr::from(device.gid).to_canonical();
-    if there.is_loopback() && !own.is_loopback() { device.gid } else { gid_of(there) }
+    let has_others = own.is_loopback() && own.is_ipv4() == there.is_ipv4();
+    if there.is_loopback() && !has_others { device.gid } else { gid_of(there) }
 }
 
 /// The GID that stands for an address.

@@ -72,7 +72,7 @@ const PAIRS: [Pair; 11] = [
 
 /// The same over IPv6.
 const DEVICE_V6: &str = "--device roce0=::1,profile=roce";
-const PAIRS_V6: [Pair; 4] = [
+const PAIRS_V6: [Pair; 5] = [
     Pair {
         what: "rping -V over IPv6",
         server: "rping -s -a ::1 -C 100 -V -p",
@@ -82,6 +82,11 @@ const PAIRS_V6: [Pair; 4] = [
         what: "rping -V over IPv6, listener at every address",
         server: "rping -s -a :: -C 10 -V -p",
         client: "rping -c -a ::1 -C 10 -V -p",
+    },
+    Pair {
+        what: "rping -V over IPv6, asked for at 127.0.0.1",
+        server: "rping -s -a 127.0.0.1 -C 10 -V -p",
+        client: "rping -c -a 127.0.0.1 -C 10 -V -p",
     },
     Pair {
         what: "ucmatose over IPv6, 20 connections",

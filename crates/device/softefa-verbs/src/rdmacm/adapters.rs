@@ -89,9 +89,11 @@ impl Adapters {
     /// As [`cm::ids::Host::device`].
     pub(super) fn device(&self, local: IpAddr) -> Result<Device, Errno> {
         let found = self.managed.iter().find(|adapter| adapter.addr == local);
-        // As the kernel does it (`cma_bind_loopback`): libfabric asks so whether there is any.
+        // As the kernel does it (`cma_bind_loopback`), whatever the family: libfabric asks at
+        // 127.0.0.1 whether there is any.
         let is_everybodys = local.is_loopback() && !self.unmanaged.contains(&local);
-        let found = found.or_else(|| self.like(local).next().filter(|_| is_everybodys));
+        let anybody = || self.like(local).next().or_else(|| self.managed.first());
+        let found = found.or_else(|| anybody().filter(|_| is_everybodys));
         match found {
             Some(adapter) => Ok(adapter.device),
             None if is_local(local) => Err(Errno::ENODEV),
@@ -123,12 +125,11 @@ impl Adapters {
         if has(usual) {
             return Ok(usual);
         }
-        let is_managed = self.like(there).next().is_some();
         let mut others = addresses.filter(|own| own.is_loopback() == there.is_loopback());
         let found = others.find(|own| way(*own, there).is_ok());
         // Loopback is everybody's, see `device`.
         found
-            .or_else(|| Some(usual).filter(|own| own.is_loopback() && is_managed))
+            .or_else(|| Some(usual).filter(|own| own.is_loopback() && !self.managed.is_empty()))
             .ok_or(Errno::ENODEV)
     }
 }
@@ -212,6 +213,9 @@ pub(super) mod tests {
         assert_eq!(device("::1"), gid("2001:db8::7"), "loopback of the same family");
         assert_eq!(device("127.0.0.1"), gid("127.0.0.7"));
         assert_eq!(device("2001:db8::8"), Err(Errno::EADDRNOTAVAIL));
+        let six = at(&["2001:db8::7"]);
+        let found = six.device("127.0.0.1".parse().unwrap()).map(|device| device.gid);
+        assert_eq!(found, gid("2001:db8::7"), "loopback of the other family");
     }
 
     #[test]
@@ -222,7 +226,7 @@ pub(super) mod tests {
         for to in ["127.0.0.7", "127.0.0.1", "127.9.9.9", "0.0.0.0"] {
             assert_eq!(source(&one, to), seven, "{to}");
         }
-        assert_eq!(source(&one, "::1"), Err(Errno::ENODEV));
+        assert_eq!(source(&one, "::1"), Ok("::1".parse().unwrap()), "as `device` has it");
         let six = at(&["127.0.0.7", "::1"]);
         for to in ["::1", "::"] {
             assert_eq!(source(&six, to), Ok("::1".parse().unwrap()), "{to}");
