@@ -28,6 +28,7 @@ const ROOMS: &[&str] = &[
     "poll_set",
     "event_queue",
     "async_event",
+    "failure",
     "seal",
     "lint",
     "completion",

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use std::ptr;
 use std::sync::Arc;
 
-use softefa::{Adapter, AsyncEvents};
+use softefa::{Adapter, AsyncEvents, EventSource};
 
 use crate::device::Device;
 use crate::errno::Errno;
@@ -22,6 +22,8 @@ pub(crate) struct Context {
     verbs: UnsafeCell<verbs_context>,
     pub(crate) nic: Arc<softefa::Device>,
     pub(crate) events: Arc<AsyncEvents>,
+    /// Has an event when the device fails, as long as the context is open.
+    _failure: Arc<EventSource>,
     pub(crate) owner: Owner,
 }
 
@@ -57,8 +59,11 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
             c_int::try_from(completion_vectors()).unwrap_or(c_int::MAX);
         verbs.context.abi_compat =
             ptr::without_provenance_mut::<c_void>(sys::VERBS_ABI_IS_EXTENDED);
-        let owner = Owner::current();
-        Ok(handle::give(Box::new(Context { verbs: UnsafeCell::new(verbs), nic, events, owner })))
+        let (owner, failure) = (Owner::current(), EventSource::new(&events));
+        nic.report_failure_to(&failure);
+        let verbs = UnsafeCell::new(verbs);
+        let context = Context { verbs, nic, events, _failure: failure, owner };
+        Ok(handle::give(Box::new(context)))
     })
 }
 

@@ -126,6 +126,7 @@ fn event_type(kind: AsyncEventKind) -> c_int {
         AsyncEventKind::QpLastWqeReached => sys::IBV_EVENT_QP_LAST_WQE_REACHED,
         AsyncEventKind::SrqLimitReached => sys::IBV_EVENT_SRQ_LIMIT_REACHED,
         AsyncEventKind::SrqError => sys::IBV_EVENT_SRQ_ERR,
+        AsyncEventKind::DeviceFatal => sys::IBV_EVENT_DEVICE_FATAL,
         _ => sys::IBV_EVENT_QP_FATAL,
     }
 }

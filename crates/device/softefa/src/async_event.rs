@@ -20,6 +20,8 @@ pub enum AsyncEventKind {
     CqError,
     /// A queue pair failed by a mistake of the adapter.
     QpFatal,
+    /// The device failed by a mistake of the adapter, with all of its queue pairs.
+    DeviceFatal,
     /// A peer asked a queue pair for something that is not possible.
     QpRequestError,
     /// A peer asked a queue pair for memory that it may not use.

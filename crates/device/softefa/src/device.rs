@@ -3,12 +3,14 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::ahn::AhnTable;
+use crate::async_event::EventSource;
 use crate::capture::Capture;
 use crate::config::{Adapter, Config, DeviceSpec, Integrity, WireChoice};
 use crate::counters::Counters;
+use crate::failure::Failure;
 use crate::fault::{FaultControl, FaultSpec};
 use crate::gateway::{Gateway, GatewayError};
 use crate::generation::Generation;
@@ -143,7 +145,7 @@ pub struct Device {
     pub(crate) groups: GroupTable,
     pub(crate) live: Live,
     pub(crate) family: Family,
-    failed: AtomicBool,
+    failure: Failure,
     made: Generation,
 }
 
@@ -220,7 +222,7 @@ impl Device {
             groups: GroupTable::default(),
             live: Live::default(),
             family: Family::default(),
-            failed: AtomicBool::new(false),
+            failure: Failure::default(),
             made: Generation::current(),
             attr,
         }))
@@ -310,12 +312,18 @@ impl Device {
 
     /// Refuses queue pairs from now on; answers whether that is new.
     pub(crate) fn fail(&self) -> bool {
-        !self.failed.swap(true, Ordering::AcqRel)
+        self.failure.happen()
+    }
+
+    /// From now on `context` has an event when the device breaks by a mistake of the adapter
+    /// ([`DeviceFatal`](crate::AsyncEventKind::DeviceFatal)), or at once if it has.
+    pub fn report_failure_to(&self, context: &Arc<EventSource>) {
+        self.failure.report_to(context);
     }
 
     /// It broke by a mistake of ours ([`crate::Qp::create`] refuses then).
     pub(crate) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Acquire)
+        self.failure.has_happened()
     }
 
     /// Somebody wants to know what happens and why.

@@ -33,6 +33,7 @@ mod datagram;
 mod descriptor;
 mod device;
 mod event_queue;
+mod failure;
 mod filter;
 mod framing;
 mod generation;
