@@ -104,20 +104,26 @@ impl Server {
         port: u16,
         may_see_headers: bool,
     ) -> Result<Self, OpenGatewayError> {
-        let addrs = each_once(addrs);
         let door = Door::open(port).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => OpenGatewayError::Running { port },
             _ => OpenGatewayError::Io { at: SocketAddr::new(NOWHERE, port), source },
         })?;
-        let listen = |addr: &IpAddr| {
-            let at = SocketAddr::new(*addr, port);
+        let listen = |addr: IpAddr| {
+            let at = SocketAddr::new(addr, port);
             Listener::open(at, may_see_headers).map_err(|source| match source.kind() {
                 io::ErrorKind::AddrInUse => OpenGatewayError::Taken { at },
-                io::ErrorKind::AddrNotAvailable => OpenGatewayError::NotLocal { addr: *addr },
+                io::ErrorKind::AddrNotAvailable => OpenGatewayError::NotLocal { addr },
                 _ => OpenGatewayError::Io { at, source },
             })
         };
-        let listeners = addrs.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
+        let mut listeners = Vec::new();
+        for addr in each_once(addrs) {
+            match listen(addr) {
+                // Nobody has named it, and IPv6 still looks whether another host has it.
+                Err(OpenGatewayError::NotLocal { .. }) if !addrs.contains(&addr) => {}
+                listener => listeners.push(listener?),
+            }
+        }
         let at = SocketAddr::new(NOWHERE, port);
         let epoll =
             watch(&door, &listeners).map_err(|source| OpenGatewayError::Io { at, source })?;
