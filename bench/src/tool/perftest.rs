@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::{Device, Tools, pair};
 use crate::floor::Rate;
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// Runs until the program's clock is good.
+const TRIES: u32 = 3;
 /// Column of the typical (median) latency behind size and iterations.
 const COLUMN_TYPICAL: usize = 4;
 /// Columns of the average bandwidth and of the message rate in millions.
@@ -48,8 +50,8 @@ impl Perftest {
     /// The program is missing, fails or prints something unknown.
     pub(crate) fn latency_us(self, tools: &Tools, bytes: usize, round_trips: u32) -> Result<f64> {
         let extra = ["-n".to_owned(), round_trips.to_string()];
-        let row = self.run(tools, "lat", bytes, &extra)?;
-        number(&row, COLUMN_TYPICAL)
+        let [typical_us] = self.figures(tools, "lat", bytes, &extra, [COLUMN_TYPICAL])?;
+        Ok(typical_us)
     }
 
     /// Goodput and messages per second of one queue pair with `depth` messages under way.
@@ -69,9 +71,36 @@ impl Perftest {
         }
         let mut extra = vec!["--report_gbits".to_owned(), "-N".to_owned()];
         extra.extend(values.into_iter().flat_map(|(word, value)| [word.to_owned(), value]));
-        let row = self.run(tools, "bw", bytes, &extra)?;
-        let gbit_per_s = number(&row, COLUMN_AVERAGE)?;
-        Ok(Rate { gbit_per_s, segments_per_s: number(&row, COLUMN_RATE)? * 1e6 })
+        let columns = [COLUMN_AVERAGE, COLUMN_RATE];
+        let [gbit_per_s, rate] = self.figures(tools, "bw", bytes, &extra, columns)?;
+        Ok(Rate { gbit_per_s, segments_per_s: rate * 1e6 })
+    }
+
+    /// Figures of the result row. Perftest compares the processor's counter with the time of day
+    /// before it measures, and prints zeros when it was disturbed: then it runs again.
+    fn figures<const N: usize>(
+        self,
+        tools: &Tools,
+        kind: &str,
+        bytes: usize,
+        extra: &[String],
+        columns: [usize; N],
+    ) -> Result<[f64; N]> {
+        for _ in 0..TRIES {
+            let row = self.run(tools, kind, bytes, extra)?;
+            let mut figures = [0.0; N];
+            for (figure, column) in figures.iter_mut().zip(columns) {
+                *figure = number(&row, column)?;
+            }
+            if figures.iter().all(|figure| *figure > 0.0) {
+                return Ok(figures);
+            }
+        }
+        bail!(
+            "{} printed zeros {TRIES} times, as it does when it cannot measure the processor's clock; \
+             end what else runs on this machine",
+            self.program(kind)
+        )
     }
 
     /// The result row of the client.
