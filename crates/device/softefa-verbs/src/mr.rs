@@ -18,6 +18,8 @@ use crate::sys::{
     IBV_REREG_MR_ERR_INPUT, ibv_mr, ibv_pd,
 };
 
+/// The smallest page of the machine.
+const PAGE_BYTES: u64 = 4096;
 /// What programs find in `handle`.
 const HANDLE: u32 = 0;
 
@@ -66,8 +68,8 @@ fn access(flags: u32, adapter: Adapter) -> Result<(Access, MrOptions), Errno> {
         remote_atomic: has(IBV_ACCESS_REMOTE_ATOMIC),
         remote_flush: has(IBV_ACCESS_FLUSH_GLOBAL),
     };
-    let options =
-        MrOptions { mw_bind: has(IBV_ACCESS_MW_BIND), on_demand: has(IBV_ACCESS_ON_DEMAND) };
+    let (mw_bind, on_demand) = (has(IBV_ACCESS_MW_BIND), has(IBV_ACCESS_ON_DEMAND));
+    let options = MrOptions { mw_bind, on_demand, iova: None };
     Ok((access, options))
 }
 
@@ -79,7 +81,8 @@ const ONLY_ROCE: u32 = IBV_ACCESS_REMOTE_ATOMIC
     | IBV_ACCESS_HUGETLB
     | IBV_ACCESS_FLUSH_GLOBAL;
 
-/// Registers memory whose remote address is its own.
+/// Registers memory whose first byte work requests and peers call `iova`. As in the kernel, a byte
+/// keeps its place in its page.
 ///
 /// # Safety
 /// `pd` as for [`handle::borrow`].
@@ -87,12 +90,23 @@ unsafe fn register(
     pd: *mut ibv_pd,
     addr: *mut c_void,
     length: usize,
+    iova: u64,
     flags: u32,
 ) -> Result<*mut ibv_mr, Errno> {
     // SAFETY: as this function demands.
     let domain = unsafe { handle::borrow::<Pd>(pd) }?;
     domain.owner.check()?;
-    let (access, options) = access(flags, domain.nic.device().adapter())?;
+    let adapter = domain.nic.device().adapter();
+    let (access, mut options) = access(flags, adapter)?;
+    if iova != addr as u64 {
+        if adapter == Adapter::Efa {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if (iova ^ addr as u64) & (PAGE_BYTES - 1) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        options.iova = Some(iova);
+    }
     let nic = domain.nic.reg_mr_with(addr as u64, length as u64, access, options)?;
     let (lkey, rkey) = (nic.lkey(), nic.rkey());
     let ibv = ibv_mr { context: domain.context(), pd, addr, length, handle: HANDLE, lkey, rkey };
@@ -108,7 +122,7 @@ unsafe extern "C" fn ibv_reg_mr(
     access: c_int,
 ) -> *mut ibv_mr {
     // SAFETY: the program passes a protection domain that `ibv_alloc_pd` gave it.
-    panic::pointer(|| unsafe { register(pd, addr, length, access as c_uint) })
+    panic::pointer(|| unsafe { register(pd, addr, length, addr as u64, access as c_uint) })
 }
 
 #[unsafe(no_mangle)]
@@ -123,7 +137,6 @@ unsafe extern "C" fn ibv_reg_mr_iova(
     unsafe { ibv_reg_mr_iova2(pd, addr, length, iova, access as c_uint) }
 }
 
-/// Remote addresses are virtual addresses: another `iova` is not supported.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_reg_mr_iova2(
     pd: *mut ibv_pd,
@@ -132,13 +145,8 @@ unsafe extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     access: c_uint,
 ) -> *mut ibv_mr {
-    panic::pointer(|| {
-        if iova != addr as u64 {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        // SAFETY: the program passes a protection domain that `ibv_alloc_pd` gave it.
-        unsafe { register(pd, addr, length, access) }
-    })
+    // SAFETY: the program passes a protection domain that `ibv_alloc_pd` gave it.
+    panic::pointer(|| unsafe { register(pd, addr, length, iova, access) })
 }
 
 /// There is no device memory to map.

@@ -66,6 +66,12 @@ fn a_word_of_the_peer_is_written_in_one_step() {
 }
 
 #[test]
+fn bytes_of_a_region_may_have_other_names_than_their_addresses() {
+    check("iova", PLAIN, &[]);
+    check("iova", PLAIN, &[("SOFTEFA_WIRE", "udp")]);
+}
+
+#[test]
 fn members_of_groups_get_messages_and_say_when() {
     check("groups", PLAIN, &[]);
     check("groups", "rdmap0s6=127.0.0.3", &[]);

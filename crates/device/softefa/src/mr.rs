@@ -54,6 +54,8 @@ pub struct MrOptions {
     pub mw_bind: bool,
     /// The memory may come later: what is not there when it is touched fails then.
     pub on_demand: bool,
+    /// The address by which work requests and peers name the first byte; `None`: its own.
+    pub iova: Option<u64>,
 }
 
 /// One scatter-gather entry.
@@ -76,6 +78,15 @@ pub enum RegMrError {
     BadRange {
         /// Start.
         addr: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// The device is an EFA, where the names of bytes are their addresses, or the last name wraps
+    /// around.
+    #[error("the {len} bytes of a memory region cannot be named {iova:#x} and up")]
+    BadName {
+        /// The name of the first byte.
+        iova: u64,
         /// Bytes.
         len: u64,
     },
@@ -261,7 +272,10 @@ pub(crate) struct Terms {
 pub(crate) struct Region {
     pd: PdId,
     key: u32,
+    /// Where its bytes lie.
     addr: u64,
+    /// What its bytes are called, from the first on.
+    iova: u64,
     len: u64,
     access: Access,
     options: MrOptions,
@@ -274,8 +288,9 @@ impl Region {
     fn new(key: u32, terms: Terms) -> Arc<Self> {
         let Terms { pd, addr, len, access, options } = terms;
         let (lease, binds) = (Lease::new(), Binds::default());
+        let iova = options.iova.unwrap_or(addr);
         lease.begin();
-        Arc::new(Self { pd, key, addr, len, access, options, lease, binds })
+        Arc::new(Self { pd, key, addr, iova, len, access, options, lease, binds })
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -287,20 +302,35 @@ impl Region {
         &self.lease
     }
 
+    /// Whether the adapter may read (or write) an entry, which says where the bytes lie.
     fn covers(&self, sge: &Sge, write: bool) -> bool {
         self.is_live()
             && (!write || self.access.local_write)
-            && self.holds(sge.addr, sge.len.into())
+            && is_within(sge.addr, sge.len.into(), self.addr, self.len)
     }
 
-    fn grants(&self, addr: u64, len: u32, right: Right) -> bool {
-        self.is_live() && right.is_in(self.access) && self.holds(addr, len.into())
+    fn grants(&self, named: u64, len: u32, right: Right) -> bool {
+        self.is_live() && right.is_in(self.access) && self.names(named, len.into())
     }
 
-    fn holds(&self, addr: u64, len: u64) -> bool {
-        let end = addr.checked_add(len);
-        addr >= self.addr && end.is_some_and(|end| end <= self.addr + self.len)
+    /// The region has bytes of these names.
+    fn names(&self, named: u64, len: u64) -> bool {
+        is_within(named, len, self.iova, self.len)
     }
+
+    /// Where the byte of a name lies that the region has.
+    fn place_of(&self, named: u64) -> u64 {
+        self.addr.wrapping_add(named.wrapping_sub(self.iova))
+    }
+
+    fn has_other_names(&self) -> bool {
+        self.iova != self.addr
+    }
+}
+
+fn is_within(addr: u64, len: u64, start: u64, whole_len: u64) -> bool {
+    let end = addr.checked_add(len);
+    addr >= start && end.is_some_and(|end| end <= start + whole_len)
 }
 
 #[cfg(test)]
@@ -330,6 +360,35 @@ mod tests {
         for (addr, len) in [(0xfff, 1), (0x1000, 0x101), (0x10ff, 2), (u64::MAX, 2)] {
             assert!(!cache.allows(&sge(addr, len), false), "{addr:#x}+{len}");
         }
+    }
+
+    /// Entries say where bytes lie once they are placed; peers say their names.
+    #[test]
+    fn a_region_may_have_other_names_for_its_bytes() {
+        let (table, pd) = (table(), PdId::next());
+        let own = table.register(pd, 0x9000, 0x100, RW).unwrap();
+        let entry = |addr, len, mr: &Mr| Sge { addr, len, lkey: mr.lkey() };
+        assert_eq!(table.placed(&[entry(0x9000, 8, &own)]), None, "nothing is to be placed");
+        let options = MrOptions { iova: Some(0), ..MrOptions::default() };
+        let access = Access { remote_read: true, ..RW };
+        let terms = Terms { pd, addr: 0x1000, len: 0x100, access, options };
+        let mr = table.register_as(terms).unwrap();
+        let named = [entry(0, 0x100, &mr), entry(0xff, 1, &mr), entry(0x9000, 8, &own)];
+        let placed = table.placed(&named).unwrap();
+        assert_eq!(placed, [entry(0x1000, 0x100, &mr), entry(0x10ff, 1, &mr), named[2]]);
+        let mut cache = MrCache::new(Arc::clone(&table), pd);
+        assert!(placed.iter().all(|sge| cache.allows(sge, true)));
+        for (addr, len) in [(0x1000, 1), (0, 0x101), (0x100, 1), (u64::MAX, 1)] {
+            let placed = table.placed(&[entry(addr, len, &mr)]).unwrap();
+            assert!(!cache.allows(&placed[0], false), "{addr:#x}+{len}");
+        }
+        let qp = crate::ids::QpId::next();
+        let mut grant = |addr, len| {
+            let range = RemoteRange { key: mr.rkey(), addr, len };
+            cache.grant(range, Right::Read, qp).map(|grant| grant.addr)
+        };
+        assert_eq!((grant(0, 0x100), grant(0x80, 8)), (Some(0x1000), Some(0x1080)));
+        assert_eq!((grant(0x1000, 8), grant(0xff, 2)), (None, None));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::config::Adapter;
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::ids::PdId;
@@ -106,7 +107,9 @@ impl Pd {
     fn try_rereg(&self, mr: &Mr, change: &Rereg<'_>) -> Result<(), ReregMrError> {
         let now = mr.terms();
         let (addr, len) = change.range.unwrap_or((now.addr, now.len));
-        let (access, options) = change.access.unwrap_or((now.access, now.options));
+        let (access, mut options) = change.access.unwrap_or((now.access, now.options));
+        // Other bytes are called by their addresses, as the kernel has it.
+        options.iova = now.options.iova.filter(|_| change.range.is_none());
         let pd = change.pd.map_or(now.pd, Self::id);
         let terms = Terms { pd, addr, len, access, options };
         self.check(&terms)?;
@@ -117,6 +120,12 @@ impl Pd {
     fn check(&self, terms: &Terms) -> Result<(), RegMrError> {
         let &Terms { addr, len, access, options, .. } = terms;
         self.device.mrs.check(addr, len, access)?;
+        if let Some(iova) = options.iova.filter(|iova| *iova != addr) {
+            let is_efa = self.device.adapter() == Adapter::Efa;
+            if is_efa || iova.checked_add(len).is_none() {
+                return Err(RegMrError::BadName { iova, len });
+            }
+        }
         if options.on_demand {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 /*
  * Eight bytes of the peer's memory written in one step, by both ways of posting, and made visible; and what is refused.
  */
-#include "check.h"
+#include "connection.h"
 
 #define WORD_AT 4096
 #define FIRST 0x0123456789abcdefull
@@ -21,65 +21,6 @@ struct newer_qp_ex {
 	struct ibv_qp_ex qp;
 	void (*wr_flush)(struct ibv_qp_ex *, uint32_t, uint64_t, size_t, uint8_t, uint8_t);
 };
-
-struct end {
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-};
-
-static struct end end_create(struct node *node)
-{
-	struct end end = {.cq = ibv_create_cq(node->context, 16, NULL, NULL, 0)};
-	CHECK(end.cq);
-	struct ibv_qp_init_attr_ex init = {
-		.send_cq = end.cq,
-		.recv_cq = end.cq,
-		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
-		.qp_type = IBV_QPT_RC,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.pd = node->pd,
-		.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH,
-	};
-	end.qp = ibv_create_qp_ex(node->context, &init);
-	CHECK(end.qp);
-	return end;
-}
-
-static void connect_end(struct node *node, struct end *end, struct end *peer)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | ACCESS_FLUSH_GLOBAL};
-	CHECK_EQ(ibv_modify_qp(end->qp, &attr,
-			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer->qp->qp_num,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 12,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = node->gid, .hop_limit = 1}},
-	};
-	CHECK_EQ(ibv_modify_qp(end->qp, &attr,
-			       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
-	CHECK_EQ(ibv_modify_qp(end->qp, &attr,
-			       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			       IBV_QP_MAX_QP_RD_ATOMIC), 0);
-}
-
-static struct ibv_wc outcome(struct end *end, struct end *other)
-{
-	struct ibv_wc wc, ignored;
-	for (;;) {
-		int found = ibv_poll_cq(end->cq, 1, &wc);
-		CHECK(found >= 0);
-		if (found)
-			return wc;
-		CHECK(ibv_poll_cq(other->cq, 1, &ignored) >= 0);
-	}
-}
 
 static struct ibv_wc post(struct node *node, struct end *ends, uint32_t len, uint64_t to, unsigned flags)
 {
@@ -156,22 +97,6 @@ static void check_flushes(struct node *node, struct end *ends)
 	CHECK_EQ(outcome(&ends[0], &ends[1]).status, IBV_WC_REM_ACCESS_ERR);
 }
 
-static void connected(struct node *node, struct end *ends)
-{
-	for (int i = 0; i < 2; i++)
-		ends[i] = end_create(node);
-	for (int i = 0; i < 2; i++)
-		connect_end(node, &ends[i], &ends[!i]);
-}
-
-static void gone(struct end *ends)
-{
-	for (int i = 0; i < 2; i++) {
-		CHECK_EQ(ibv_destroy_qp(ends[i].qp), 0);
-		CHECK_EQ(ibv_destroy_cq(ends[i].cq), 0);
-	}
-}
-
 int main(void)
 {
 	struct node node = node_open();
@@ -180,6 +105,8 @@ int main(void)
 			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND |
 				     ACCESS_FLUSH_GLOBAL);
 	CHECK(node.mr);
+	end_send_ops = IBV_QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH;
+	end_access = IBV_ACCESS_REMOTE_WRITE | ACCESS_FLUSH_GLOBAL;
 	struct end ends[2];
 	connected(&node, ends);
 

@@ -49,7 +49,7 @@ impl MrCache {
     /// show to its peer.
     pub(crate) fn grant(&mut self, range: RemoteRange, right: Right, qp: QpId) -> Option<Grant> {
         match self.remote(range, right) {
-            Some(region) => Some(Grant { region, addr: range.addr }),
+            Some(region) => Some(Grant { addr: region.place_of(range.addr), region }),
             None => self.table.grant(range, right, WindowUser { pd: self.pd, qp }),
         }
     }

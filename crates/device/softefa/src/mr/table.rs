@@ -1,5 +1,6 @@
 //! All regions of a device, and all windows.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::slots::{Numbers, Slots};
@@ -25,6 +26,8 @@ pub(crate) struct MrTable {
     pub(super) device: DeviceId,
     pub(super) keys: KeySpace,
     pub(super) made: Generation,
+    /// Some region has or had other names for its bytes than their addresses.
+    has_other_names: AtomicBool,
 }
 
 impl MrTable {
@@ -53,7 +56,8 @@ impl MrTable {
         keys: KeySpace,
     ) -> Arc<Self> {
         let (regions, windows) = (RwLock::new(regions), RwLock::new(windows));
-        Arc::new(Self { regions, windows, max_bytes, device, keys, made: Generation::current() })
+        let (made, has_other_names) = (Generation::current(), AtomicBool::new(false));
+        Arc::new(Self { regions, windows, max_bytes, device, keys, made, has_other_names })
     }
 
     /// Whether the device takes such a region; not whether there is memory.
@@ -82,6 +86,9 @@ impl MrTable {
 
     /// Gives a region that [`MrTable::check`] took its keys.
     pub(crate) fn register_as(self: &Arc<Self>, terms: Terms) -> Result<Arc<Mr>, RegMrError> {
+        if terms.options.iova.is_some_and(|iova| iova != terms.addr) {
+            self.has_other_names.store(true, Ordering::Relaxed);
+        }
         let mut regions = self.regions_mut();
         let region = regions.add(|plain| Region::new(self.keys.key_of(plain), terms));
         let region = region.ok_or_else(|| RegMrError::TooMany { max: regions.max() })?;
@@ -96,10 +103,30 @@ impl MrTable {
             return Err(LocalError::NotPermitted(sge.lkey));
         }
         let &Sge { addr, len, .. } = sge;
-        if region.holds(addr, len.into()) {
+        if region.names(addr, len.into()) {
             Ok(())
         } else {
             Err(LocalError::OutOfRegion { addr, len })
+        }
+    }
+
+    /// Entries of a work request with the addresses of their bytes in place of the names that the
+    /// program has for them; `None` where all names are addresses. What no region names is out of
+    /// every region.
+    #[inline]
+    pub(crate) fn placed(&self, sges: &[Sge]) -> Option<Vec<Sge>> {
+        let has_names = self.has_other_names.load(Ordering::Relaxed);
+        has_names.then(|| sges.iter().map(|sge| self.place(*sge)).collect())
+    }
+
+    #[cold]
+    fn place(&self, sge: Sge) -> Sge {
+        match self.find(sge.lkey).filter(|region| region.has_other_names()) {
+            None => sge,
+            Some(region) if region.names(sge.addr, sge.len.into()) => {
+                Sge { addr: region.place_of(sge.addr), ..sge }
+            }
+            Some(_) => Sge { addr: u64::MAX, ..sge },
         }
     }
 

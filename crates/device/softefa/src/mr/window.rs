@@ -200,7 +200,7 @@ fn check_region(region: &Region, bind: &MwBind) -> Result<(), MwError> {
     if (access.remote_write || access.remote_atomic) && !region.access.local_write {
         return Err(MwError::NeedsLocalWrite);
     }
-    let is_inside = region.holds(addr, len);
+    let is_inside = region.names(addr, len);
     if is_inside { Ok(()) } else { Err(MwError::OutOfRegion { addr, len }) }
 }
 
@@ -211,17 +211,19 @@ impl MrTable {
         let window = self.window_of(bind.window, pd)?;
         let mut state = window.state();
         window.check(&state, bind)?;
+        let mut addr = bind.addr;
         let bound = match bind.region {
             None => None,
             Some(key) => {
                 let region = self.find(key).filter(|region| region.pd == pd && region.is_live());
                 let region = region.ok_or(MwError::NoRegion(key))?;
                 check_region(&region, bind)?;
+                addr = region.place_of(bind.addr);
                 Some(Bound::to(region).ok_or(MwError::NoRegion(key))?)
             }
         };
         let base = if bind.is_zero_based { 0 } else { bind.addr };
-        let &MwBind { addr, len, access, .. } = bind;
+        let &MwBind { len, access, .. } = bind;
         let bound = bound.filter(|_| len > 0);
         state.bound = bound.map(|to| Binding { to, addr, len, access, base, qp });
         state.tag = bind.tag;

@@ -70,7 +70,7 @@ impl World {
     }
 
     fn with_region(&self, access: Access, mw_bind: bool) -> Arc<Mr> {
-        let options = MrOptions { mw_bind, on_demand: false };
+        let options = MrOptions { mw_bind, ..MrOptions::default() };
         self.table.register_as(Terms { access, options, ..terms(self.pd) }).unwrap()
     }
 }
@@ -82,7 +82,7 @@ fn byte(key: u32) -> RemoteRange {
 
 fn terms(pd: PdId) -> Terms {
     let access = Access { local_write: true, ..Access::default() };
-    let options = MrOptions { mw_bind: true, on_demand: false };
+    let options = MrOptions { mw_bind: true, ..MrOptions::default() };
     Terms { pd, addr: ADDR, len: LEN, access, options }
 }
 

@@ -267,6 +267,17 @@ impl Qp {
     /// # Errors
     /// [`PostError`]; nothing was posted.
     pub fn post_send(&self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        if let SendData::Sges(sges) = wr.data {
+            if let Some(placed) = self.pd.device().mrs.placed(sges) {
+                return self.post_placed(&SendWr { data: SendData::Sges(&placed), ..*wr });
+            }
+        }
+        self.post_placed(wr)
+    }
+
+    /// Posts a send whose entries say where their bytes lie.
+    #[inline]
+    fn post_placed(&self, wr: &SendWr<'_>) -> Result<(), PostError> {
         let signaled = self.check_shape(wr)?;
         if self.is_gone() {
             return Err(PostError::Gone);
@@ -336,6 +347,8 @@ impl Qp {
         if sges.is_empty() && self.pd.device().is_strict {
             return Err(PostError::NoSges);
         }
+        let placed = self.pd.device().mrs.placed(sges);
+        let sges = placed.as_deref().unwrap_or(sges);
         if self.is_gone() {
             return Err(PostError::Gone);
         }
