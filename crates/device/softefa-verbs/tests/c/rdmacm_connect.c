@@ -330,7 +330,8 @@ static void check_addresses(const char *ip, const char *efa)
 	if (!efa)
 		CHECK_EQ(bind_errno((struct sockaddr *)&any), EADDRNOTAVAIL);
 	CHECK_EQ(bind_errno((struct sockaddr *)&foreign), EADDRNOTAVAIL);
-	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	/* 2001:db8::1, which is nobody's. */
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr.s6_addr = {0x20, 1, 0x0d, 0xb8, [15] = 1}};
 	CHECK_EQ(bind_errno((struct sockaddr *)&six), EADDRNOTAVAIL);
 	struct sockaddr_in unspecified = {.sin_family = AF_INET};
 	CHECK_EQ(bind_errno((struct sockaddr *)&unspecified), 0);
