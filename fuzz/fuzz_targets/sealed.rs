@@ -3,7 +3,7 @@
 #![no_main]
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::LazyLock;
 
@@ -35,8 +35,8 @@ fn envelope(behind: &[u8], counter: u8) -> [u8; ENVELOPE_BYTES] {
 
 /// Both ends, and what was sealed: whether it was opened before.
 struct Ends {
-    a: SocketAddrV4,
-    b: SocketAddrV4,
+    a: SocketAddr,
+    b: SocketAddr,
     sealer: Sealer,
     opener: Opener,
     sealed: Vec<(Vec<u8>, bool)>,
@@ -46,8 +46,12 @@ fuzz_target!(|bytes: &[u8]| {
     // Of the whole input, because addresses go into the key: libFuzzer sees what is compared, and
     // would put into another input what was sealed in this one.
     let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(bytes);
-    let a = SocketAddrV4::new(Ipv4Addr::from((hash >> 32) as u32), A_QPN);
-    let b = SocketAddrV4::new(Ipv4Addr::from(hash as u32), B_QPN);
+    let ip = |bits: u32| match hash % 2 {
+        0 => IpAddr::from(Ipv4Addr::from_bits(bits)),
+        _ => IpAddr::from(Ipv6Addr::from_bits(0xfd << 120 | u128::from(bits))),
+    };
+    let a = SocketAddr::new(ip((hash >> 32) as u32), A_QPN);
+    let b = SocketAddr::new(ip(hash as u32), B_QPN);
     let (sealer, opener) = (Sealer::new(&KEY, a, SESSION), Opener::new(&KEY, b));
     let mut ends = Ends { a, b, sealer, opener, sealed: Vec::new() };
     let mut rest = bytes;
@@ -69,7 +73,7 @@ fuzz_target!(|bytes: &[u8]| {
 impl Ends {
     fn open(&mut self, datagram: &[u8]) -> Result<Vec<u8>, Refusal> {
         let mut bytes = datagram.to_vec();
-        let inner = self.opener.open(*self.a.ip(), &mut bytes)?;
+        let inner = self.opener.open(self.a.ip(), &mut bytes)?;
         Ok(bytes[inner].to_vec())
     }
 
@@ -77,7 +81,7 @@ impl Ends {
     fn stranger(&mut self, datagram: &[u8]) {
         assert!(self.open(datagram).is_err(), "a stranger got in");
         let mut bytes = datagram.to_vec();
-        let read = Reader::new(&KEY).open(*self.a.ip(), *self.b.ip(), &mut bytes);
+        let read = Reader::new(&KEY).open(self.a.ip(), self.b.ip(), &mut bytes);
         assert!(read.is_err(), "a stranger was read");
         if let Some(len) = datagram_len(datagram) {
             assert!(len >= 32, "a train is cut into pieces of {len} bytes");
@@ -148,9 +152,9 @@ impl Ends {
         let Some(bent) = Notice::parse(&raw) else { return };
         let silent = Opener::new(&KEY, self.a);
         if bent == notice {
-            assert_eq!(self.sealer.refused_by(&notice, *self.b.ip(), &silent), Some(self.b));
+            assert_eq!(self.sealer.refused_by(&notice, self.b.ip(), &silent), Some(self.b));
         }
-        let to = self.sealer.refused_by(&bent, *self.b.ip(), &silent);
+        let to = self.sealer.refused_by(&bent, self.b.ip(), &silent);
         assert!(to.is_none_or(|to| to == self.b), "{to:?} was never sent anything");
     }
 }
