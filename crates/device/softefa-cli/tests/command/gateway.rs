@@ -26,10 +26,11 @@ fn what_cannot_be_served_is_one_line() {
     let free = free();
     let behind = format!("roce0={ADDR},profile=roce,gateway={free}");
     let efa = format!("rdmap0s6={ADDR},gateway={free}");
-    let cases: [(&[&str], &[&str]); 8] = [
+    let cases: [(&[&str], &[&str]); 9] = [
         (&["gateway", "--address", ADDR, "--port", &taken], &[&taken, ADDR, "taken", "rxe"]),
-        (&["gateway", "--address", "192.0.2.1", "--port", &free], &["192.0.2.1", "ip -4 addr"]),
-        (&["gateway", "--address", "::1"], &["::1", "--address"]),
+        (&["gateway", "--address", "192.0.2.1", "--port", &free], &["192.0.2.1", "ip addr"]),
+        (&["gateway", "--address", "2001:db8::1", "--port", &free], &["2001:db8::1", "ip addr"]),
+        (&["gateway", "--address", "localhost"], &["localhost", "--address"]),
         (&["gateway", "--port", "0"], &["0", "--port"]),
         (
             &["gateway", "--address", ADDR, "--port", &free, "--counters", "/nonexistent/c"],
