@@ -134,8 +134,12 @@ fn programs_of_librdmacm() {
 fn programs_of_librdmacm_over_ipv6() {
     let _one = exclusive();
     if has("rping") && has_ipv6() {
-        for faults in ["", FAULTS] {
-            PAIRS_V6.iter().for_each(|pair| run_at(DEVICE_V6, pair, pair.what, faults));
+        for pair in &PAIRS_V6 {
+            run_at(DEVICE_V6, pair, pair.what, "");
+            // With fewer messages not every fault is dealt.
+            if pair.client.contains("-C 100") || pair.what.contains("verified") {
+                run_at(DEVICE_V6, pair, pair.what, FAULTS);
+            }
         }
     }
 }
