@@ -244,8 +244,12 @@ impl Srq {
         if sges.len() > self.max_sge as usize || sges.len() > rq::SGE_MAX {
             return Err(PostSrqError::TooManySges(sges.len()));
         }
-        let placed = self.pd.device().mrs.placed(sges);
-        let wqe = RecvWqe::new(wr_id, placed.as_deref().unwrap_or(sges));
+        let mrs = &self.pd.device().mrs;
+        let wqe = if mrs.has_other_names() {
+            RecvWqe::new(wr_id, &mrs.placed(sges))
+        } else {
+            RecvWqe::new(wr_id, sges)
+        };
         let mut queue = self.usable().ok_or(PostSrqError::Destroyed)?;
         if queue.posted.len() >= queue.max_wr as usize {
             return Err(PostSrqError::Full);

@@ -110,16 +110,19 @@ impl MrTable {
         }
     }
 
-    /// Entries of a work request with the addresses of their bytes in place of the names that the
-    /// program has for them; `None` where all names are addresses. What no region names is out of
-    /// every region.
+    /// Entries of work requests are to be [placed](Self::placed): not all names are addresses.
     #[inline]
-    pub(crate) fn placed(&self, sges: &[Sge]) -> Option<Vec<Sge>> {
-        let has_names = self.has_other_names.load(Ordering::Relaxed);
-        has_names.then(|| sges.iter().map(|sge| self.place(*sge)).collect())
+    pub(crate) fn has_other_names(&self) -> bool {
+        self.has_other_names.load(Ordering::Relaxed)
     }
 
+    /// Entries of a work request with the addresses of their bytes in place of the names that the
+    /// program has for them. What no region names is out of every region.
     #[cold]
+    pub(crate) fn placed(&self, sges: &[Sge]) -> Vec<Sge> {
+        sges.iter().map(|sge| self.place(*sge)).collect()
+    }
+
     fn place(&self, sge: Sge) -> Sge {
         match self.find(sge.lkey).filter(|region| region.has_other_names()) {
             None => sge,

@@ -267,12 +267,14 @@ impl Qp {
     /// # Errors
     /// [`PostError`]; nothing was posted.
     pub fn post_send(&self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        if let SendData::Sges(sges) = wr.data {
-            if let Some(placed) = self.pd.device().mrs.placed(sges) {
-                return self.post_placed(&SendWr { data: SendData::Sges(&placed), ..*wr });
+        let mrs = &self.pd.device().mrs;
+        match wr.data {
+            SendData::Sges(sges) if mrs.has_other_names() => {
+                let data = SendData::Sges(&mrs.placed(sges));
+                self.post_placed(&SendWr { data, ..*wr })
             }
+            _ => self.post_placed(wr),
         }
-        self.post_placed(wr)
     }
 
     /// Posts a send whose entries say where their bytes lie.
@@ -338,6 +340,16 @@ impl Qp {
     /// # Errors
     /// [`PostError`]; nothing was posted.
     pub fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
+        let mrs = &self.pd.device().mrs;
+        if mrs.has_other_names() {
+            return self.post_recv_placed(wr_id, &mrs.placed(sges));
+        }
+        self.post_recv_placed(wr_id, sges)
+    }
+
+    /// Posts a receive whose entries say where their bytes lie.
+    #[inline]
+    fn post_recv_placed(&self, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
         if sges.len() > self.init.rq_sge as usize || sges.len() > rq::SGE_MAX {
             return Err(PostError::TooManySges(sges.len()));
         }
@@ -347,8 +359,6 @@ impl Qp {
         if sges.is_empty() && self.pd.device().is_strict {
             return Err(PostError::NoSges);
         }
-        let placed = self.pd.device().mrs.placed(sges);
-        let sges = placed.as_deref().unwrap_or(sges);
         if self.is_gone() {
             return Err(PostError::Gone);
         }
