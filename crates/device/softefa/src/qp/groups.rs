@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use super::Qp;
 use crate::gid::Gid;
 use crate::groups::GroupLimits;
-use crate::interface;
+use crate::interface::Interface;
 use crate::qp_state::QpKind;
 use crate::service;
 use crate::uncancelled::Uncancelled;
@@ -68,8 +68,8 @@ impl Qp {
         let (max_groups, max_members) = (roce.max_mcast_grp, roce.max_mcast_qp_attach);
         // Opening and closing descriptors.
         let _uncancelled = Uncancelled::begin();
-        let owner = interface::of(self.pd.device().addr());
-        if group.is_ipv6() && owner.is_some_and(|owner| owner.is_loopback()) {
+        let link = self.pd.device().netdev();
+        if group.is_ipv6() && link.is_some_and(Interface::is_loopback) {
             return Err(GroupError::Loopback);
         }
         let mut side = self.lock();

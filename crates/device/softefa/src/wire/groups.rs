@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use super::socket::{
-    IpOption, SOCKET_BUFFER_BYTES, Train, bind, join_group, receive_train, set_int, set_ip,
+    IpOption, Link, SOCKET_BUFFER_BYTES, Train, bind, join_group, receive_train, set_int, set_ip,
     udp_socket,
 };
 use super::tap::Tap;
@@ -114,6 +114,6 @@ fn group_socket(local: IpAddr, group: IpAddr) -> io::Result<OwnedFd> {
         set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, SOCKET_BUFFER_BYTES)?;
     }
     bind(&socket, SocketAddr::new(group, GROUP_PORT))?;
-    join_group(&socket, group, local)?;
+    join_group(&socket, group, Link::of(local)?)?;
     Ok(socket)
 }

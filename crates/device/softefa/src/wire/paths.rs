@@ -10,8 +10,8 @@ use libc::c_int;
 use srd::Instant;
 
 use super::socket::{
-    IpOption, Quote, SOCKET_BUFFER_BYTES, bind, never_fragment, read_error, send_to_groups_from,
-    set_int, set_ip, udp_socket,
+    IpOption, Link, Quote, SOCKET_BUFFER_BYTES, bind, never_fragment, read_error,
+    send_to_groups_from, set_int, set_ip, udp_socket,
 };
 use super::unsegmented::Unsegmented;
 use crate::filter::drop_all;
@@ -56,8 +56,9 @@ impl PathSockets {
     /// What is sent to multicast groups goes to the link of `addr`; of loopback, which has no route
     /// there, too.
     pub(crate) fn lead_to_groups(&self, addr: IpAddr) -> io::Result<()> {
+        let link = Link::of(addr)?;
         self.sockets.iter().try_for_each(|socket| {
-            send_to_groups_from(socket, addr)?;
+            send_to_groups_from(socket, link)?;
             set_ip(socket, addr, IpOption::MULTICAST_HOPS, GROUP_HOPS)
         })
     }

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::mem::zeroed;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::{c_int, c_uint};
@@ -111,40 +111,53 @@ fn set_option<T>(socket: &OwnedFd, level: c_int, option: c_int, value: &T) -> io
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// From now on what is sent to `group` on the link of `local` comes to this socket.
-pub(super) fn join_group(socket: &OwnedFd, group: IpAddr, local: IpAddr) -> io::Result<()> {
-    match (group, local) {
-        (IpAddr::V4(group), IpAddr::V4(local)) => {
+/// A link, as options about groups name it: by an address, or by the number of its interface.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Link {
+    V4(Ipv4Addr),
+    V6(c_uint),
+}
+
+impl Link {
+    /// The link of the interface that owns `local`.
+    pub(super) fn of(local: IpAddr) -> io::Result<Self> {
+        match local {
+            IpAddr::V4(local) => Ok(Self::V4(local)),
+            IpAddr::V6(_) => {
+                let owner = interface::of(local).ok_or(io::ErrorKind::AddrNotAvailable)?;
+                Ok(Self::V6(owner.index))
+            }
+        }
+    }
+}
+
+/// From now on what is sent to `group` on the link comes to this socket.
+pub(super) fn join_group(socket: &OwnedFd, group: IpAddr, link: Link) -> io::Result<()> {
+    match (group, link) {
+        (IpAddr::V4(group), Link::V4(local)) => {
             let (imr_multiaddr, imr_interface) = (to_in_addr(group), to_in_addr(local));
             let membership = libc::ip_mreq { imr_multiaddr, imr_interface };
             set_option(socket, libc::SOL_IP, libc::IP_ADD_MEMBERSHIP, &membership)
         }
-        (IpAddr::V6(group), _) => {
-            let ipv6mr_interface = link_of(local)?;
+        (IpAddr::V6(group), Link::V6(ipv6mr_interface)) => {
             let membership =
                 libc::ipv6_mreq { ipv6mr_multiaddr: to_in6_addr(group), ipv6mr_interface };
             set_option(socket, libc::SOL_IPV6, libc::IPV6_ADD_MEMBERSHIP, &membership)
         }
-        (IpAddr::V4(_), IpAddr::V6(_)) => Err(io::ErrorKind::AddrNotAvailable.into()),
+        (IpAddr::V4(_), Link::V6(_)) | (IpAddr::V6(_), Link::V4(_)) => {
+            Err(io::ErrorKind::AddrNotAvailable.into())
+        }
     }
 }
 
-/// What this socket sends to groups goes to the link of `local`, whatever the routes say.
-pub(super) fn send_to_groups_from(socket: &OwnedFd, local: IpAddr) -> io::Result<()> {
-    match local {
-        IpAddr::V4(local) => {
+/// What this socket sends to groups goes to the link, whatever the routes say.
+pub(super) fn send_to_groups_from(socket: &OwnedFd, link: Link) -> io::Result<()> {
+    match link {
+        Link::V4(local) => {
             set_option(socket, libc::SOL_IP, libc::IP_MULTICAST_IF, &to_in_addr(local))
         }
-        IpAddr::V6(_) => {
-            set_option(socket, libc::SOL_IPV6, libc::IPV6_MULTICAST_IF, &link_of(local)?)
-        }
+        Link::V6(index) => set_option(socket, libc::SOL_IPV6, libc::IPV6_MULTICAST_IF, &index),
     }
-}
-
-/// The number of the interface that owns `local`.
-fn link_of(local: IpAddr) -> io::Result<c_uint> {
-    let owner = interface::of(local).map(|interface| interface.index);
-    owner.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
 pub(super) fn get_int(socket: &OwnedFd, level: c_int, option: c_int) -> io::Result<c_int> {
