@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use softefa::Gid;
 use softefa::capture::Record;
 
 const IPV4_LEN: usize = 20;
@@ -13,8 +14,8 @@ const HOP_LIMIT: u8 = 64;
 const ROCE_PORT: u16 = 4791;
 
 /// Both headers (RFC 791, RFC 8200, RFC 768). What the adapter cannot know is as Linux sends it.
-/// Over IPv4 the UDP checksum is 0, which means that there is none; over IPv6, which demands one,
-/// only that of a datagram that was cut is.
+/// The UDP checksum is 0, which means that there is none. IPv6 demands one: it is there unless the
+/// datagram was cut.
 pub(super) fn headers(record: &Record) -> Vec<u8> {
     let udp_len = record.len.saturating_add(UDP_LEN as u16);
     let mut raw = Vec::with_capacity(IPV6_LEN + UDP_LEN);
@@ -62,11 +63,9 @@ fn ipv6(src: Ipv6Addr, dst: Ipv6Addr, udp_len: u16) -> [u8; IPV6_LEN] {
     ip
 }
 
+/// An address as IPv6 writes it, which is what a RoCE device there is called.
 fn to_v6(ip: IpAddr) -> Ipv6Addr {
-    match ip {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-        IpAddr::V6(ip) => ip,
-    }
+    Gid::of_roce(ip).0.into()
 }
 
 /// The sum of the words of `bytes`, of which the last is filled up with zeros.

@@ -114,9 +114,9 @@ fn every_tool_reads_what_a_roce_device_sends() {
     }
 }
 
-/// Runs a program between two devices and checks both captures. False where a READ was sent again,
-/// because what each opcode comes to is open then. Other messages may be: an end that makes its
-/// memory for the other is away for a millisecond.
+/// Runs a program between two devices and checks both captures. Answers false where a READ was sent
+/// again: what each opcode comes to is open then. Other messages may be sent again, because an end
+/// that makes its memory for the other is away for a millisecond.
 fn tells_what_it_sends(program: &Program, wire: &str) -> bool {
     let Program { line, requests, responses } = program;
     let dir = tempfile::tempdir().unwrap();
