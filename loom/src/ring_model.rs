@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-use crate::ring::{Reader, ReaderState, Writer, words_for};
+use crate::ring::{Published, Reader, ReaderState, Writer, words_for};
 
 const LINES: usize = 4;
 
@@ -62,7 +62,26 @@ fn no_record_is_slept_over() {
         let writing = thread::spawn(move || {
             let mut writer = Writer::default();
             assert!(put(&mut writer, &theirs, 7));
-            !Writer::must_call(&theirs)
+            !Writer::must_call(&theirs, Published::Anything)
+        });
+        Reader::say(&words, ReaderState::Asleep);
+        let is_seen = take(&mut Reader::default(), &words).is_some();
+        let is_trusted = writing.join().unwrap();
+        assert!(is_seen || !is_trusted, "the writer relied on a look that was over");
+    });
+}
+
+/// Who dozes need not see an acknowledgement, and must when it sleeps soundly.
+#[test]
+fn no_acknowledgement_is_slept_over() {
+    loom::model(|| {
+        let words = words();
+        Reader::say(&words, ReaderState::Dozing);
+        let theirs = Arc::clone(&words);
+        let writing = thread::spawn(move || {
+            let mut writer = Writer::default();
+            assert!(put(&mut writer, &theirs, 7));
+            !Writer::must_call(&theirs, Published::Acknowledgements)
         });
         Reader::say(&words, ReaderState::Asleep);
         let is_seen = take(&mut Reader::default(), &words).is_some();
@@ -84,7 +103,7 @@ fn no_record_is_slept_over_after_a_call() {
             let mut writer = Writer::default();
             for mark in [8, 7] {
                 assert!(put(&mut writer, &theirs, mark));
-                if Writer::must_call(&theirs) {
+                if Writer::must_call(&theirs, Published::Anything) {
                     socket.fetch_add(1, Ordering::SeqCst);
                 }
             }
@@ -92,7 +111,7 @@ fn no_record_is_slept_over_after_a_call() {
         let mut reader = Reader::default();
         calls.swap(0, Ordering::SeqCst);
         let mut seen = usize::from(take(&mut reader, &words).is_some());
-        if Reader::is_not_said_to_sleep(&words) {
+        if Reader::is_not_said(&words, ReaderState::Asleep) {
             Reader::say(&words, ReaderState::Asleep);
         }
         seen += std::iter::from_fn(|| take(&mut reader, &words)).count();

@@ -5,11 +5,17 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::roce::{Link, WIRES, add, config, connect_qps, ends, gather, side, to, wide, wr};
+use common::roce::{
+    EVERYTHING, Link, WIRES, add, config, connect_qps, ends, gather, side, to, wide, wr,
+};
 use common::{Side, remote};
-use softefa::{Channel, Completion, Cq, Qp, QpInit, QpKind, QpState, SendOp, SendWr, Status};
+use softefa::{
+    Channel, Completion, Cq, Qp, QpInit, QpKind, QpState, Remote, SendData, SendOp, SendWr, Status,
+    WireChoice,
+};
 
 use Status::Ok;
 
@@ -58,6 +64,63 @@ impl Sleeper {
             self.sleep();
         }
     }
+}
+
+/// SRD-12.5: acknowledgements do not call the service thread of a program that watches its memory.
+/// They must once it sleeps, and here no timer looks for them.
+#[test]
+fn who_watches_its_memory_may_sleep_until_its_own_write_is_done() {
+    const ROUNDS: u64 = 3000;
+    let link = Link { timeout: 0, ..Link::default() };
+    let words = [0, 0].map(AtomicU64::new);
+    let sides = [0, 1].map(|_| side(&config(WireChoice::Auto, ""), QpKind::Rc, 8));
+    let [near, far] = sides.each_ref().map(|side| Sleeper::new(side, QpKind::Rc));
+    connect_qps(&near.qp, &far.qp, &link);
+    let regions = [0, 1].map(|end: usize| {
+        let addr = std::ptr::from_ref(&words[end]).expose_provenance() as u64;
+        sides[end].pd.reg_mr(addr, 8, EVERYTHING).unwrap()
+    });
+    let write = |from: &Sleeper, to: usize, value: u64| {
+        let to = Remote { addr: regions[to].addr(), rkey: regions[to].rkey() };
+        let pieces: [&[u8]; 1] = [&value.to_ne_bytes()];
+        let request = SendWr { data: SendData::Inline(&pieces), ..wr(1, SendOp::Write(to), &[]) };
+        from.qp.post_send(&request).unwrap();
+        let polled = || loop {
+            if let Some(done) = from.cq.poll_one() {
+                return done;
+            }
+        };
+        let slept = || {
+            from.cq.arm().unwrap();
+            from.cq.poll_one().unwrap_or_else(|| {
+                from.sleep();
+                from.next()
+            })
+        };
+        let done = if value % 10 == 0 { slept() } else { polled() };
+        assert_eq!(done.status, Ok);
+    };
+    let watch = |end: usize, value: u64| {
+        let begun = Instant::now();
+        // Who has armed a queue just now counts as asleep.
+        let is_forgotten = || value % 10 != 0 || begun.elapsed() > Duration::from_millis(2);
+        while words[end].load(Ordering::Acquire) != value || !is_forgotten() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{value} does not come");
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (1..=ROUNDS).for_each(|value| {
+                watch(1, value);
+                write(&far, 0, value);
+            });
+        });
+        (1..=ROUNDS).for_each(|value| {
+            write(&near, 1, value);
+            watch(0, value);
+        });
+    });
 }
 
 /// Messages go to and fro between two threads that sleep whenever there is nothing to do.

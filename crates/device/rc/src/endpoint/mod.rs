@@ -354,6 +354,12 @@ impl Endpoint {
         self.requester.len()
     }
 
+    /// Packets of a work request have not left, whatever they wait for.
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        self.requester.has_unsent()
+    }
+
     /// Nothing is queued, in flight, or to be answered.
     #[must_use]
     pub fn is_quiescent(&self) -> bool {

@@ -195,6 +195,11 @@ impl Requester {
         self.retry.next()
     }
 
+    /// Packets of a work request have not left, or are to leave again.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.cursor < self.queue.len()
+    }
+
     /// Work requests that have not ended.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()

@@ -278,7 +278,9 @@ impl Cq {
             self.is_armed.store(true, Ordering::SeqCst);
         });
         // The program goes to sleep: from now on the service thread waits on the sockets.
-        if self.attached().iter().any(|qp| !qp.watch().due.is_watched()) {
+        let is_late = |qp: &Arc<dyn Live>| qp.sleep_soundly() || !qp.watch().due.is_watched();
+        // All of them are told.
+        if self.attached().iter().filter(|qp| is_late(qp)).count() > 0 {
             service::wake();
         }
         Ok(())

@@ -55,6 +55,10 @@ pub(crate) trait Live: Send + Sync {
     /// A turn of the service thread, unless the program polls and does not sleep.
     fn service_turn(&self, now: Instant) -> Served;
 
+    /// The program goes to sleep until a completion comes: whatever arrives from now on wakes the
+    /// service thread, which must be woken at once if this answers `true`.
+    fn sleep_soundly(&self) -> bool;
+
     /// Region `key` is gone; waits for the turn that is under way.
     fn retire(&self, key: u32);
 

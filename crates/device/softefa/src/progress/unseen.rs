@@ -4,11 +4,20 @@
 //! waits for. It polls in between, for its own completions, which must not be taken for a promise
 //! to poll on.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use srd::Instant;
 
 /// The number of the program's turns, in which it took in what a peer wrote, that show that it
 /// polls.
 const TURNS: u32 = 64;
+
+/// After so many moments in vain, only one poll in so many takes another one.
+const CREDIT: u32 = 16;
+const SPARED: u32 = 16;
+
+/// Shorter than any timer of a request.
+const LOOK_NS: u64 = 1_000_000;
 
 /// The program's habit, as far as it is known.
 #[derive(Debug, Default)]
@@ -19,6 +28,12 @@ pub(crate) struct Unseen {
     is_usual: AtomicBool,
     /// Turns of the program since then that found something themselves.
     turns: AtomicU32,
+    next_look_ns: AtomicU64,
+    dozes: AtomicBool,
+    /// Moments that may be in vain.
+    credit: AtomicU32,
+    /// Polls that could have taken one and did not.
+    spared: AtomicU32,
 }
 
 impl Unseen {
@@ -41,10 +56,52 @@ impl Unseen {
         self.is_usual.load(Ordering::Relaxed)
     }
 
+    /// When the service thread looks again at the latest after its turn at `now`, which found what
+    /// a peer wrote or not. What the program posts in answer then needs no call for its timer,
+    /// which would cost both of them their processor.
+    pub(crate) fn next_look(&self, now: Instant, has_found: bool) -> Option<Instant> {
+        if !self.is_usual() {
+            return None;
+        }
+        if has_found {
+            self.next_look_ns.store(now.plus_ns(LOOK_NS).as_ns(), Ordering::Relaxed);
+        }
+        let next_ns = self.next_look_ns.load(Ordering::Relaxed);
+        (next_ns > now.as_ns()).then(|| Instant::from_ns(next_ns))
+    }
+
     /// The service thread took in what a peer wrote, while the program did not poll.
     pub(crate) fn note_found(&self) {
         self.turns.store(0, Ordering::Relaxed);
         self.is_usual.store(self.is_possible(), Ordering::Relaxed);
+    }
+
+    /// Whether acknowledgements do not call the service thread from now on.
+    pub(crate) fn set_dozes(&self, dozes: bool) {
+        self.dozes.store(dozes, Ordering::SeqCst);
+    }
+
+    /// Acknowledgements may not call the service thread.
+    #[inline]
+    pub(crate) fn dozes(&self) -> bool {
+        self.dozes.load(Ordering::SeqCst)
+    }
+
+    /// Whether a poll should look on for what a peer writes: it has paid lately, or is to be tried
+    /// again.
+    pub(crate) fn is_worth_a_moment(&self) -> bool {
+        let credit = self.credit.load(Ordering::Relaxed);
+        if credit > 0 {
+            return true;
+        }
+        self.spared.fetch_add(1, Ordering::Relaxed) % SPARED == SPARED - 1
+    }
+
+    /// A poll looked on, and found what a peer wrote or not.
+    pub(crate) fn note_moment(&self, has_found: bool) {
+        let credit = self.credit.load(Ordering::Relaxed);
+        let credit = if has_found { CREDIT } else { credit.saturating_sub(1) };
+        self.credit.store(credit, Ordering::Relaxed);
     }
 
     /// The program's own turn did.
@@ -75,5 +132,29 @@ mod tests {
         unseen.note_found();
         unseen.allow(false);
         assert!(!unseen.is_usual());
+    }
+
+    #[test]
+    fn the_thread_looks_again_for_a_while_after_it_found_something() {
+        let (unseen, now) = (Unseen::default(), Instant::from_ns(1));
+        assert_eq!(unseen.next_look(now, true), None, "nobody writes unseen");
+        unseen.allow(true);
+        unseen.note_found();
+        assert_eq!(unseen.next_look(now, false), None);
+        let next = now.plus_ns(LOOK_NS);
+        assert_eq!(unseen.next_look(now, true), Some(next));
+        assert_eq!(unseen.next_look(now.plus_ns(LOOK_NS - 1), false), Some(next));
+        assert_eq!(unseen.next_look(next, false), None);
+    }
+
+    #[test]
+    fn polls_look_on_for_as_long_as_it_pays() {
+        let unseen = Unseen::default();
+        let tries = |count| (0..count).filter(|_| unseen.is_worth_a_moment()).count() as u32;
+        assert_eq!(tries(10 * SPARED), 10, "now and then");
+        unseen.note_moment(true);
+        assert_eq!(tries(10 * SPARED), 10 * SPARED);
+        (0..CREDIT).for_each(|_| unseen.note_moment(false));
+        assert_eq!(tries(10 * SPARED), 10);
     }
 }

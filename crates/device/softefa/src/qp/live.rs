@@ -9,6 +9,7 @@ use srd::Instant;
 use super::Qp;
 #[cfg(test)]
 use super::QpInner;
+use super::turn::Turn;
 use crate::AHN_UNKNOWN;
 use crate::async_event::AsyncEventKind;
 use crate::cq::Cq;
@@ -38,24 +39,21 @@ impl Live for Qp {
             return;
         }
         let Some(mut side) = self.try_lock() else { return };
+        let Watch { unseen, due, .. } = self.watch();
+        if unseen.is_usual() && due.is_watched() && side.shell().has_rings() {
+            return self.watching_turn(side, now);
+        }
         // Whatever comes wakes the service thread for as long as that waits on the socket.
-        if !self.watch().due.is_watched() {
+        if !due.is_watched() {
             side.shell_mut().wake_up();
         }
         side.turn(now);
         if side.take_written() {
-            self.watch().unseen.note_polled();
+            unseen.note_polled();
         }
         side.publish();
         let is_untold = side.shell_mut().sleep_on();
-        let is_late = self.inner.settle(&*side);
-        if is_untold {
-            self.watch().due.unwatch();
-        }
-        drop(side);
-        if is_late || is_untold {
-            service::wake();
-        }
+        self.end_app_turn(side, is_untold);
     }
 
     fn service_turn(&self, now: Instant) -> Served {
@@ -72,17 +70,28 @@ impl Live for Qp {
         let Some(mut side) = side else { return Served::Busy };
         let is_awaited = self.is_awaited(now);
         side.service_turn(now, is_awaited);
-        if side.take_written() && !self.is_being_polled(now) {
-            self.watch().unseen.note_found();
+        let unseen = &self.watch().unseen;
+        let is_written = side.take_written();
+        if is_written && !self.is_being_polled(now) {
+            unseen.note_found();
         }
         if !self.destroyed.load(Ordering::Acquire) {
             side.publish();
         }
+        let sleep = self.sleep_of(&side, now);
         let shell = side.shell_mut();
-        let has_more = shell.stays_awake(now) || shell.fall_asleep();
+        let has_more = shell.stays_awake(now) || shell.fall_asleep(sleep);
+        // Over UDP each answer wakes the thread anyway.
+        let has_rings = shell.has_rings();
+        let next_look = has_rings.then(|| unseen.next_look(now, is_written)).flatten();
         let next = if has_more { Some(now) } else { side.next_timeout() };
+        let next = next.into_iter().chain(next_look).min();
         self.watch().due.until(next);
         Served::Until(next)
+    }
+
+    fn sleep_soundly(&self) -> bool {
+        self.watch().unseen.dozes() && !self.is_gone() && self.rouse(&mut self.lock())
     }
 
     fn retire(&self, key: u32) {
@@ -137,7 +146,21 @@ impl Qp {
         service::fail_device(self.device(), self.fail_device());
     }
 
-    fn is_awaited(&self, now: Instant) -> bool {
+    /// Gives the lock back, and calls the service thread when it would look too late, or when
+    /// something came that the socket has not told.
+    #[inline]
+    pub(super) fn end_app_turn(&self, side: Turn<'_>, is_untold: bool) {
+        let is_late = self.inner.settle(&*side);
+        if is_untold {
+            self.watch().due.unwatch();
+        }
+        drop(side);
+        if is_late || is_untold {
+            service::wake();
+        }
+    }
+
+    pub(super) fn is_awaited(&self, now: Instant) -> bool {
         self.any_cq(|cq| cq.is_awaited(now))
     }
 

@@ -12,6 +12,7 @@ mod live;
 mod state;
 mod target;
 mod turn;
+mod watching;
 mod xrcd;
 
 use std::fmt;
@@ -305,7 +306,7 @@ impl Qp {
             side.shell_mut().note_post(host::now);
         }
         side.publish();
-        let is_late = self.inner.settle(&*side);
+        let is_late = self.inner.settle(&*side) | self.wants_acks(&mut side);
         drop(side);
         if crate::lint::is_wanted() {
             self.lint_post(signaled);

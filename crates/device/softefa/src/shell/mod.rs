@@ -43,7 +43,7 @@ use crate::qp_state::{QpKind, QpQuery};
 use crate::rq::RecvQueue;
 use crate::sq::SendQueue;
 use crate::srq::{Srq, XrcQueues};
-use crate::wire::{Batch, DatagramFaults, Faulty, Groups, Tap, Unplugged, Via, Wire};
+use crate::wire::{Batch, DatagramFaults, Faulty, Groups, Sleep, Tap, Unplugged, Via, Wire};
 
 use faults::Faults;
 use holding::Holding;
@@ -81,7 +81,8 @@ pub(crate) struct Shell {
     pub(crate) recv_mrs: MrCache,
     pub(crate) remote_mrs: MrCache,
     wire: Box<dyn Wire>,
-    is_wire_asleep: bool,
+    /// The socket tells of what arrives.
+    wire_sleeps: Option<Sleep>,
     /// The multicast groups of a queue pair that has been a member of one.
     groups: Option<Box<Groups>>,
     /// What it sends to them itself is none of its messages.
@@ -198,7 +199,7 @@ impl Shell {
             recv_mrs: cache(),
             remote_mrs: cache(),
             wire: with_faults(wire, &tap, framing.layout(), of_wire),
-            is_wire_asleep: false,
+            wire_sleeps: None,
             groups: None,
             is_deaf_to_itself: false,
             tap,
@@ -269,16 +270,32 @@ impl Shell {
         is_possible && self.wire.ring_room_bytes(to, via) >= BURST_BYTES_MAX
     }
 
-    /// Something may arrive that the socket does not tell: look soon.
-    pub(crate) fn is_eager(&self) -> bool {
-        self.has_received || (!self.is_wire_asleep && self.wire.has_rings())
+    /// Peers write into memory of this side.
+    pub(crate) fn has_rings(&self) -> bool {
+        self.wire.has_rings()
     }
 
-    /// From now on the socket tells of whatever arrives; whether something is there that it has not
-    /// told.
-    pub(crate) fn fall_asleep(&mut self) -> bool {
-        self.is_wire_asleep = true;
-        self.wire.sleep()
+    /// This turn has completed work requests.
+    pub(crate) fn has_completed(&self) -> bool {
+        !self.sends_done.is_empty() || !self.recvs_done.is_empty()
+    }
+
+    /// Something may arrive that the socket does not tell: look soon.
+    pub(crate) fn is_eager(&self) -> bool {
+        self.has_received || (self.wire_sleeps.is_none() && self.wire.has_rings())
+    }
+
+    /// From now on the socket tells of whatever arrives, but for acknowledgements while the sleep
+    /// is light; whether something is there that it has not told.
+    pub(crate) fn fall_asleep(&mut self, sleep: Sleep) -> bool {
+        self.wire_sleeps = Some(sleep);
+        self.wire.sleep(sleep)
+    }
+
+    /// Acknowledgements count from now on: a light sleep becomes a sound one. Whether something is
+    /// there that the socket has not told.
+    pub(crate) fn sleep_soundly(&mut self) -> bool {
+        self.wire_sleeps == Some(Sleep::Light) && self.fall_asleep(Sleep::Sound)
     }
 
     /// After a turn of the service thread that has given it what came: whether the next one should
@@ -295,13 +312,14 @@ impl Shell {
     /// what calls that: whether something came that the socket has not told.
     #[inline]
     pub(crate) fn sleep_on(&mut self) -> bool {
-        self.is_wire_asleep && self.wire.was_called() && self.wire.sleep()
+        let Some(sleep) = self.wire_sleeps else { return false };
+        self.wire.was_called() && self.wire.sleep(sleep)
     }
 
     /// From now on the program looks.
     #[inline]
     pub(crate) fn wake_up(&mut self) {
-        if std::mem::take(&mut self.is_wire_asleep) {
+        if self.wire_sleeps.take().is_some() {
             self.wire.wake();
         }
     }

@@ -122,7 +122,7 @@ impl Shell {
 
     fn as_sealed_for(&mut self, to: SocketAddr, via: Via) -> Via {
         let path = match via {
-            Via::Path(path) | Via::Stream(path) => path,
+            Via::Path(path) | Via::Stream(path) | Via::Acknowledgement(path) => path,
             Via::Memory(_) => return via,
             Via::Patient(_) | Via::Kernel(_) | Via::Behind(_) | Via::OwnSocket => {
                 // What follows it must not overtake it.

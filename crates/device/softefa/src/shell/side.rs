@@ -39,6 +39,16 @@ pub(crate) trait Side: Send {
     /// before and their completions not polled; `op` is the last one posted.
     fn is_idle(&self, unpolled: u32, op: SendOp) -> bool;
 
+    /// A peer owes answers to what was sent, and a timer waits for them.
+    fn awaits_answers(&self) -> bool {
+        false
+    }
+
+    /// Something posted has not left, and may leave when an acknowledgement comes.
+    fn has_unsent(&self) -> bool {
+        false
+    }
+
     /// Nothing more should be received in this turn.
     fn has_enough(&self) -> bool;
 

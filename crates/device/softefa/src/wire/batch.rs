@@ -22,6 +22,8 @@ pub(crate) enum Via {
     /// As [`Via::Path`], and through the ring of a sleeper, who is called for many at once
     /// (SRD-12.5).
     Stream(u16),
+    /// As [`Via::Stream`], and a light sleeper is not called for it.
+    Acknowledgement(u16),
     /// As [`Via::Stream`], and only through the ring, because no network may carry it: it is too
     /// long, or not sealed. Where no ring takes it, it is lost.
     Memory(u16),
@@ -45,6 +47,7 @@ impl Via {
         match self {
             Self::Path(path)
             | Self::Stream(path)
+            | Self::Acknowledgement(path)
             | Self::Memory(path)
             | Self::Patient(path)
             | Self::Kernel(path)

@@ -8,7 +8,7 @@ use srd::Instant;
 
 use super::batch::{Impossible, Packet, Via};
 use super::tap::Tap;
-use super::{Batch, Run, Sent, Wire};
+use super::{Batch, Run, Sent, Sleep, Wire};
 use crate::fault::{Blackholes, Dice, Fate, InForce};
 use crate::framing::{Framing, Layout};
 use crate::memory::Piece;
@@ -171,8 +171,8 @@ impl Wire for Faulty {
         self.inner.is_blocked()
     }
 
-    fn sleep(&mut self) -> bool {
-        self.inner.sleep()
+    fn sleep(&mut self, sleep: Sleep) -> bool {
+        self.inner.sleep(sleep)
     }
 
     fn was_called(&self) -> bool {

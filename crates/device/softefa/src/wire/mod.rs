@@ -98,6 +98,15 @@ impl Run<'_> {
     }
 }
 
+/// How whoever waits on the socket is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sleep {
+    /// For everything.
+    Sound,
+    /// Not for acknowledgements: the program polls for these, or a timer looks for them.
+    Light,
+}
+
 /// No network: what a queue pair has after its socket was closed.
 #[derive(Debug)]
 pub(crate) struct Unplugged;
@@ -145,9 +154,9 @@ pub(crate) trait Wire: Send {
         false
     }
 
-    /// From now on whatever comes makes the socket readable; whether something has come that does
-    /// not.
-    fn sleep(&mut self) -> bool {
+    /// From now on whatever comes makes the socket readable, but for acknowledgements while the
+    /// sleep is light; whether something has come that does not.
+    fn sleep(&mut self, _sleep: Sleep) -> bool {
         false
     }
 

@@ -156,11 +156,8 @@ impl UdpWire {
     /// Sends an empty datagram, which says: look what there is.
     pub(super) fn nudge(&self, to: SocketAddr) {
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let mut tried = 0;
-        // A refusal of an earlier datagram is told by the next call.
-        while tried < 3 && send_datagram(self.paths.fd(0), to, &nothing).is_err() {
-            tried += 1;
-        }
+        // From the address that its ring names: whose ring is read is not looked for at the door.
+        let _ = send_datagram(self.receive.as_raw_fd(), to, &nothing);
     }
 
     pub(super) fn layout(&self) -> Layout {
@@ -392,7 +389,7 @@ fn run_len(packets: &[Packet]) -> usize {
     let mut len = 1;
     for packet in &packets[1..] {
         let fits = packet.to == first.to
-            && packet.via == first.via
+            && packet.via.path() == first.via.path()
             && packet.len <= first.len
             && bytes + packet.len <= MAX_RUN_BYTES;
         if !fits {

@@ -157,6 +157,14 @@ impl Side for RcSide {
         self.endpoint.in_flight() <= self.shell.unsent_messages as usize
     }
 
+    fn awaits_answers(&self) -> bool {
+        self.endpoint.in_flight() > 0 && self.endpoint.poll_timeout().is_some()
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.endpoint.has_unsent()
+    }
+
     /// Messages that find no receive are lost by an unreliable connection: what has come waits
     /// where it is until the program has posted more.
     fn has_enough(&self) -> bool {

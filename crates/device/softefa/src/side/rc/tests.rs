@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::progress::Live;
-use crate::wire::{Batch, Run, Sent, Via, Wire};
+use crate::wire::{Batch, Run, Sent, Sleep, Via, Wire};
 use crate::{
     Access, Completion, Config, Cq, Device, DeviceSpec, ModifyQp, Path, Pd, Qp, QpInit, QpKind,
     QpState, SendData, SendOp, SendWr, Sge, Status,
@@ -163,4 +163,59 @@ fn every_receive_ends_when_the_adapter_breaks() {
     let ended = [next(&cq), next(&cq)].map(|done| (done.wr_id, done.status));
     assert_eq!(ended, [(0, Status::Flushed), (1, Status::Flushed)]);
     sender.destroy();
+}
+
+/// Loses everything, and writes down how whoever waits on it is called.
+struct NotesSleep(Arc<Mutex<Option<Sleep>>>);
+
+impl Wire for NotesSleep {
+    fn send(&mut self, _now: srd::Instant, batch: &mut Batch) -> Sent {
+        batch.clear();
+        Sent::default()
+    }
+
+    fn receive(&mut self, _now: srd::Instant) -> Option<Run<'_>> {
+        None
+    }
+
+    fn release(&mut self, _now: srd::Instant) -> Sent {
+        Sent::default()
+    }
+
+    fn next_release(&self) -> Option<srd::Instant> {
+        None
+    }
+
+    fn sleep(&mut self, sleep: Sleep) -> bool {
+        *self.0.lock().unwrap() = Some(sleep);
+        false
+    }
+}
+
+/// SRD-12.5: a program that watches its memory would wait for a timer whenever a window is full.
+#[test]
+fn acknowledgements_are_urgent_while_something_waits_for_them() {
+    const LEN: u32 = 16 << 20;
+    let (near, far) = (device("roce4"), device("roce5"));
+    let ((sender, _done), (receiver, _cq)) = (queue_pair(&near), queue_pair(&far));
+    connect(&sender, &receiver);
+    let bytes = vec![1u8; LEN as usize].into_boxed_slice();
+    let region = near.reg_mr(bytes.as_ptr() as u64, LEN.into(), ACCESS).unwrap();
+    let entry = |len| [Sge { addr: region.addr(), len, lkey: region.lkey() }];
+    let sleep = Arc::new(Mutex::new(None));
+    let noted = Arc::clone(&sleep);
+    sender.inner().rewire(|_| Box::new(NotesSleep(noted)));
+    sender.watch().unseen.note_found();
+    let turn = || _ = sender.service_turn(crate::host::now());
+    turn();
+    assert_eq!(*sleep.lock().unwrap(), Some(Sleep::Light));
+    send(&sender, &entry(64));
+    turn();
+    assert_eq!(*sleep.lock().unwrap(), Some(Sleep::Light), "all of it has left");
+    send(&sender, &entry(LEN));
+    assert_eq!(*sleep.lock().unwrap(), Some(Sleep::Sound));
+    turn();
+    assert_eq!(*sleep.lock().unwrap(), Some(Sleep::Sound));
+    sender.destroy();
+    receiver.destroy();
 }

@@ -1,6 +1,6 @@
 //! Packets from the engine to the wire.
 
-use rc::wire::{Bth, Kind, Opcode, Transport};
+use rc::wire::{Bth, Kind, Opcode, Syndrome, Transport};
 use rc::{HEADER_MAX, Payload, Psn, Status as RcStatus, Transmit, WrId};
 use srd::Instant;
 use std::net::SocketAddr;
@@ -111,17 +111,20 @@ impl RcSide {
         // follows it goes the same way.
         let is_behind = self.takes_kernel;
         self.takes_kernel |= out.is_repeated;
+        let is_ack = ACKNOWLEDGE.contains(&header[0]);
         let via = match (out.is_repeated, is_behind, self.is_reliable) {
             (true, ..) => Via::Kernel(self.path),
             (false, true, _) => Via::Behind(self.path),
             (false, false, true) if out.joined > 0 => Via::Memory(self.path),
+            (false, false, true) if is_ack && is_positive(header) => {
+                Via::Acknowledgement(self.path)
+            }
             (false, false, true) => Via::Stream(self.path),
             (false, false, false) => Via::Patient(self.path),
         };
         let (leaving, pushed) = match out.payload {
             Payload::None => {
                 let nothing = std::iter::empty();
-                let is_ack = ACKNOWLEDGE.contains(&header[0]);
                 let leaving = if is_ack { Leaving::Acknowledgement } else { Leaving::Headers };
                 (leaving, self.shell.push(peer, via, header, nothing))
             }
@@ -193,6 +196,12 @@ impl RcSide {
             Leaving::Response(psn) => self.endpoint.refuse_response(time(now), psn),
         }
     }
+}
+
+/// Of an acknowledgement: it refuses nothing.
+fn is_positive(header: &[u8]) -> bool {
+    let syndrome = header.get(Bth::LEN).copied().map(Syndrome::from_code);
+    matches!(syndrome, Some(Syndrome::Ack(_)))
 }
 
 fn psn_of(header: &[u8]) -> Psn {

@@ -21,6 +21,7 @@ use crate::address::NOWHERE;
 use crate::framing::{Framing, Layout};
 use crate::memory::Piece;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::wire::Sleep;
 use far::FarEngine;
 use model::{HEAD_WORDS, LINES, PUBLISHED, Ring, SKIP};
 
@@ -241,7 +242,7 @@ impl<'a> Play<'a> {
         self.lent = None;
         match how % 4 {
             0 => {
-                let has_some = self.inbox.sleep();
+                let has_some = self.inbox.sleep(Sleep::Sound);
                 assert!(has_some || self.put == self.taken, "it sleeps over what is there");
             }
             1 => self.inbox.wake(),

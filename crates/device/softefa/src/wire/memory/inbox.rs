@@ -10,6 +10,7 @@ use super::ring::{Found, Reader, ReaderState};
 use super::segment::Segment;
 use crate::framing::{Layout, RDMA_BLOCK_BYTES};
 use crate::memory::Piece;
+use crate::wire::Sleep;
 
 /// Rings that are read; others are not let in.
 const RINGS_MAX: usize = 64;
@@ -51,7 +52,8 @@ pub(super) struct Inbox {
     next: usize,
     /// Runs that it has given in this turn.
     turn_runs: u32,
-    is_asleep: bool,
+    /// What writers are told of this side.
+    state: ReaderState,
     /// Somebody captures what comes, and all writers are told.
     is_captured: bool,
     next_look: Instant,
@@ -73,8 +75,8 @@ impl Inbox {
     /// For a queue pair whose device has this key, if any.
     pub(super) fn new(key: Option<RingKey>) -> Self {
         let (rings, next_look) = (Vec::new(), Instant::ZERO);
-        let (is_asleep, is_captured) = (false, false);
-        Self { rings, key, next: 0, turn_runs: 0, is_asleep, is_captured, next_look }
+        let (state, is_captured) = (ReaderState::Awake, false);
+        Self { rings, key, next: 0, turn_runs: 0, state, is_captured, next_look }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -82,7 +84,7 @@ impl Inbox {
     }
 
     pub(super) fn is_asleep(&self) -> bool {
-        self.is_asleep
+        self.state != ReaderState::Awake
     }
 
     /// Lets a ring in, beside older ones of the same writer, which may still hold something.
@@ -94,7 +96,7 @@ impl Inbox {
         let Ok(segment) = Segment::open(file) else { return };
         let is_proven = self.key.as_ref().is_some_and(|key| key.accept(&segment, from));
         Reader::say_captured(segment.words(), self.is_captured);
-        Reader::say(segment.words(), self.state());
+        Reader::say(segment.words(), self.state);
         let (reader, lent, used_at, is_over) = (Reader::default(), None, now, false);
         self.rings.push(In { from, segment, is_proven, reader, lent, used_at, is_over });
     }
@@ -114,10 +116,6 @@ impl Inbox {
     pub(super) fn is_written_by(&self, from: SocketAddr) -> bool {
         let is_open = |ring: &In| !ring.is_over && !Reader::is_writer_gone(ring.segment.words());
         self.rings.iter().any(|ring| ring.from == from && is_open(ring))
-    }
-
-    fn state(&self) -> ReaderState {
-        if self.is_asleep { ReaderState::Asleep } else { ReaderState::Awake }
     }
 
     /// Takes what is in one of the rings; the bytes replace those of `out`. Of long datagrams with
@@ -164,11 +162,15 @@ impl Inbox {
 
     /// From now on writers wake this side with datagrams; whether something came in between, so
     /// that it must not sleep yet.
-    pub(super) fn sleep(&mut self) -> bool {
-        self.is_asleep = true;
+    pub(super) fn sleep(&mut self, sleep: Sleep) -> bool {
+        self.state = match sleep {
+            Sleep::Sound => ReaderState::Asleep,
+            Sleep::Light => ReaderState::Dozing,
+        };
+        let state = self.state;
         self.rings.iter_mut().fold(false, |has_some, ring| {
-            if !ring.is_over && Reader::is_not_said_to_sleep(ring.segment.words()) {
-                Reader::say(ring.segment.words(), ReaderState::Asleep);
+            if !ring.is_over && Reader::is_not_said(ring.segment.words(), state) {
+                Reader::say(ring.segment.words(), state);
             }
             has_some | ring.has_some()
         })
@@ -176,7 +178,7 @@ impl Inbox {
 
     /// From now on writers may rely on the rings.
     pub(super) fn wake(&mut self) {
-        self.is_asleep = false;
+        self.state = ReaderState::Awake;
         for ring in &self.rings {
             Reader::say(ring.segment.words(), ReaderState::Awake);
         }

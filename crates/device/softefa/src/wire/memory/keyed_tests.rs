@@ -58,7 +58,7 @@ fn what_is_not_sealed_never_leaves_memory() {
 fn what_wakes_a_sleeper_is_sealed() {
     let key = key(1);
     let (mut a, mut b, to) = linked_with([Some(&key); 2]);
-    b.sleep();
+    b.sleep(Sleep::Sound);
     assert_eq!(a.ring_room_bytes(to, Via::Path(0)), 0);
     assert!(a.ring_room_bytes(to, Via::Stream(0)) > 0, "that calls it");
 }

@@ -32,7 +32,7 @@ use super::batch::{Impossible, Packet, Via};
 use super::socket::Train;
 use super::tap::Tap;
 use super::udp::UdpWire;
-use super::{Batch, Run, Sent, Wire};
+use super::{Batch, Run, Sent, Sleep, Wire};
 use crate::counters::Links;
 use crate::host;
 use crate::seal::SealKey;
@@ -152,13 +152,21 @@ impl MemoryWire {
                 Via::Memory(_) if self.has_key => {
                     self.outbox.put(now, packet.to, (packet.len, packet.via), own)
                 }
-                Via::Path(_) | Via::Stream(_) | Via::Memory(_) | Via::Patient(_) if is_behind => {
+                Via::Path(_)
+                | Via::Stream(_)
+                | Via::Acknowledgement(_)
+                | Via::Memory(_)
+                | Via::Patient(_)
+                    if is_behind =>
+                {
                     Put::NotHere
                 }
                 Via::Patient(_) if self.waiting.has(packet.to) => Put::Full,
-                Via::Path(_) | Via::Stream(_) | Via::Memory(_) | Via::Patient(_) => {
-                    self.outbox.put(now, packet.to, (packet.len, packet.via), own)
-                }
+                Via::Path(_)
+                | Via::Stream(_)
+                | Via::Acknowledgement(_)
+                | Via::Memory(_)
+                | Via::Patient(_) => self.outbox.put(now, packet.to, (packet.len, packet.via), own),
                 Via::Kernel(_) => {
                     self.outbox.doubt(now, packet.to);
                     Put::NotHere
@@ -356,9 +364,9 @@ impl Wire for MemoryWire {
         self.udp.is_blocked() || !self.waiting.is_empty()
     }
 
-    fn sleep(&mut self) -> bool {
+    fn sleep(&mut self, sleep: Sleep) -> bool {
         (self.is_waking, self.was_called) = (false, false);
-        self.inbox.sleep()
+        self.inbox.sleep(sleep)
     }
 
     fn was_called(&self) -> bool {

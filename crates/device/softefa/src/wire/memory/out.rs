@@ -4,7 +4,7 @@ use srd::Instant;
 
 use super::outbox::Put;
 use super::proof::ReaderProof;
-use super::ring::{ReaderState, Writer};
+use super::ring::{Published, ReaderState, Writer};
 use super::segment::Segment;
 use crate::counters::Shown;
 use crate::memory::{Gone, Piece};
@@ -27,8 +27,8 @@ pub(super) struct Out {
     pub(super) opened_at: Instant,
     /// Once something was put into it.
     pub(super) shown: Option<Shown>,
-    /// Something was published since the reader was last seen awake.
-    pub(super) is_unheard: bool,
+    /// What was published since it was last looked at whether the reader sees it.
+    pub(super) unheard: Option<Published>,
     /// Whether the reader has the key, too.
     pub(super) proof: ReaderProof,
     /// Since when nothing is read, and how much was then.
@@ -50,10 +50,12 @@ impl Out {
         match Writer::reader(words) {
             ReaderState::Awake => {}
             // A nudge will wake it.
-            ReaderState::Asleep | ReaderState::Called
-                if matches!(via, Via::Stream(_) | Via::Memory(_) | Via::Patient(_)) => {}
+            ReaderState::Asleep | ReaderState::Called | ReaderState::Dozing
+                if !matches!(via, Via::Path(_)) => {}
             // The kernel wakes it.
-            ReaderState::Asleep | ReaderState::Called => return Ok(Put::NotHere),
+            ReaderState::Asleep | ReaderState::Called | ReaderState::Dozing => {
+                return Ok(Put::NotHere);
+            }
             ReaderState::Absent if now.ns_since(self.opened_at) < LET_IN_NS => {
                 return Ok(Put::Full);
             }
@@ -69,7 +71,9 @@ impl Out {
             return Ok(Put::Gone);
         }
         self.writer.publish(self.segment.words(), len);
-        self.is_unheard = true;
+        let is_answer = matches!(via, Via::Acknowledgement(_));
+        let published = if is_answer { Published::Acknowledgements } else { Published::Anything };
+        self.unheard = self.unheard.max(Some(published));
         Ok(Put::Done)
     }
 
@@ -82,7 +86,9 @@ impl Out {
             ReaderState::Absent | ReaderState::Gone => false,
             ReaderState::Awake => true,
             // The kernel wakes it.
-            ReaderState::Asleep | ReaderState::Called => !matches!(via, Via::Path(_)),
+            ReaderState::Asleep | ReaderState::Called | ReaderState::Dozing => {
+                !matches!(via, Via::Path(_))
+            }
         };
         let is_trusted =
             self.proof == ReaderProof::NotAsked || (is_read && self.proof.is_given(&self.segment));
@@ -92,7 +98,8 @@ impl Out {
 
     /// What was published may not be seen before somebody says so.
     pub(super) fn is_to_be_told(&mut self) -> bool {
-        std::mem::take(&mut self.is_unheard) && Writer::must_call(self.segment.words())
+        let unheard = self.unheard.take();
+        unheard.is_some_and(|published| Writer::must_call(self.segment.words(), published))
     }
 
     /// Nobody has read for too long what is there.

@@ -9,7 +9,7 @@ use srd::Instant;
 use super::door::Doorstep;
 use super::out::{End, LET_IN_NS, Out};
 use super::proof::{ReaderProof, RingKey};
-use super::ring::Writer;
+use super::ring::{Published, Writer};
 use super::segment::Segment;
 use crate::counters::{self, Links};
 use crate::memory::Piece;
@@ -269,7 +269,7 @@ impl Link {
                     writer: Writer::default(),
                     opened_at: now,
                     shown: None,
-                    is_unheard: true,
+                    unheard: Some(Published::Anything),
                     proof,
                     unread: None,
                 }));

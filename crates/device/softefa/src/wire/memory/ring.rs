@@ -33,11 +33,12 @@ pub(super) const PUBLISHED: u64 = 1 << 63;
 pub(super) const SKIP: u64 = 1 << 62;
 
 /// What the reader says of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum ReaderState {
     /// It has not mapped the ring yet.
     Absent,
     /// It looks at the ring.
+    #[default]
     Awake,
     /// It waits on its socket.
     Asleep,
@@ -45,6 +46,8 @@ pub(super) enum ReaderState {
     Gone,
     /// It waits on its socket, where the writer has sent something to wake it.
     Called,
+    /// As [`ReaderState::Asleep`], but acknowledgements need no call.
+    Dozing,
 }
 
 impl ReaderState {
@@ -54,9 +57,19 @@ impl ReaderState {
             1 => Self::Awake,
             2 => Self::Asleep,
             4 => Self::Called,
+            5 => Self::Dozing,
             _ => Self::Gone,
         }
     }
+}
+
+/// What the reader may not have seen yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Published {
+    /// Acknowledgements, and nothing else.
+    Acknowledgements,
+    /// Anything.
+    Anything,
 }
 
 /// The other side has written what cannot be.
@@ -160,15 +173,18 @@ impl Writer {
     }
 
     /// After something was published: whether the reader needs a datagram to see it. Who gets
-    /// `true` sends one. Otherwise the reader sees the record before it sleeps (SRD-12.5).
+    /// `true` sends one. Otherwise the reader sees the record before it sleeps, or need not see it
+    /// soon (SRD-12.5).
     #[inline]
-    pub(super) fn must_call(words: &[AtomicU64]) -> bool {
+    pub(super) fn must_call(words: &[AtomicU64], published: Published) -> bool {
         fence(Ordering::SeqCst);
-        match Self::reader(words) {
+        let state = Self::reader(words);
+        match state {
             ReaderState::Awake | ReaderState::Called => false,
             ReaderState::Absent | ReaderState::Gone => true,
-            ReaderState::Asleep => {
-                let (asleep, called) = (ReaderState::Asleep as u64, ReaderState::Called as u64);
+            ReaderState::Dozing if published == Published::Acknowledgements => false,
+            ReaderState::Asleep | ReaderState::Dozing => {
+                let (asleep, called) = (state as u64, ReaderState::Called as u64);
                 let order = Ordering::SeqCst;
                 // It fails when the reader wakes up or leaves; then one datagram more does no harm.
                 let _ = words[READER_AT].compare_exchange(asleep, called, order, order);
@@ -263,13 +279,14 @@ impl Reader {
         words[FREED_AT].store(self.at, Ordering::Release);
     }
 
-    /// The writer does not know that the reader waits on its socket, or has called it since.
-    pub(super) fn is_not_said_to_sleep(words: &[AtomicU64]) -> bool {
-        words[READER_AT].load(Ordering::Relaxed) != ReaderState::Asleep as u64
+    /// The writer does not know that the reader is so, or has called it since.
+    pub(super) fn is_not_said(words: &[AtomicU64], state: ReaderState) -> bool {
+        words[READER_AT].load(Ordering::Relaxed) != state as u64
     }
 
-    /// Says how the reader is from now on. After [`ReaderState::Asleep`] it must look once more:
-    /// the writer may have published something before it could know.
+    /// Says how the reader is from now on. After [`ReaderState::Asleep`] and
+    /// [`ReaderState::Dozing`] it must look once more: the writer may have published something
+    /// before it could know.
     pub(super) fn say(words: &[AtomicU64], state: ReaderState) {
         words[READER_AT].store(state as u64, Ordering::Release);
         fence(Ordering::SeqCst);

@@ -222,9 +222,9 @@ fn what_nobody_sends_again_waits_for_room_in_the_ring() {
 #[test]
 fn what_nobody_sends_again_keeps_to_the_ring_of_a_sleeper() {
     let (mut a, mut b, to) = linked();
-    b.sleep();
+    b.sleep(Sleep::Sound);
     (0..20).for_each(|i| assert_eq!(send(&mut a, to, Via::Patient(0), i, 64).memory_pkts, 1));
-    assert!(b.sleep(), "there is something to read");
+    assert!(b.sleep(Sleep::Sound), "there is something to read");
     b.wake();
     (20..40).for_each(|i| assert_eq!(send(&mut a, to, Via::Patient(0), i, 64).memory_pkts, 1));
     assert_eq!(take(&mut b), (0..40).collect::<Vec<_>>());
@@ -236,7 +236,7 @@ fn what_nobody_sends_again_keeps_to_the_ring_of_a_sleeper() {
 fn a_sleeper_is_called_once_for_many() {
     let (mut a, mut b, to) = linked();
     for round in 0..3 {
-        b.sleep();
+        b.sleep(Sleep::Sound);
         (0..20).for_each(|i| {
             assert_eq!(send(&mut a, to, Via::Stream(0), round * 20 + i, 64).memory_pkts, 1);
         });
@@ -245,16 +245,37 @@ fn a_sleeper_is_called_once_for_many() {
     }
 }
 
+/// SRD-12.5: each acknowledgement woke a service thread beside the program that polled for it.
+#[test]
+fn a_light_sleeper_is_not_called_for_acknowledgements() {
+    let (mut a, mut b, to) = linked();
+    let mut put = |via, mark| assert_eq!(send(&mut a, to, via, mark, 64).memory_pkts, 1);
+    b.sleep(Sleep::Light);
+    put(Via::Acknowledgement(0), 0);
+    assert_eq!(calls(&mut b), 0);
+    put(Via::Stream(0), 1);
+    assert_eq!(calls(&mut b), 1);
+    assert!(b.sleep(Sleep::Light), "something is there");
+    assert_eq!(take(&mut b), [0, 1]);
+    put(Via::Acknowledgement(0), 2);
+    assert_eq!(calls(&mut b), 0);
+    assert!(b.sleep(Sleep::Sound), "it was not called for this one");
+    assert_eq!(take(&mut b), [2]);
+    put(Via::Acknowledgement(0), 3);
+    assert_eq!(calls(&mut b), 1, "sound sleepers are called for everything");
+    assert_eq!(take(&mut b), [3]);
+}
+
 /// The program took what called the service thread, and went on to watch its memory: nobody called
 /// again.
 #[test]
 fn a_sleeper_whose_call_was_taken_away_is_called_again() {
     let (mut a, mut b, to) = linked();
-    b.sleep();
+    b.sleep(Sleep::Sound);
     assert!(!b.was_called());
     send(&mut a, to, Via::Stream(0), 0, 64);
     assert_eq!(take(&mut b), [0]);
-    assert!(b.was_called() && !b.sleep(), "everything was taken");
+    assert!(b.was_called() && !b.sleep(Sleep::Sound), "everything was taken");
     send(&mut a, to, Via::Stream(0), 1, 64);
     assert_eq!(calls(&mut b), 1);
     assert_eq!(take(&mut b), [1]);
@@ -291,7 +312,7 @@ fn what_came_before_a_sleeper_wakes_is_taken_first() {
     let (mut a, mut b, to) = linked();
     let via = Via::Path(0);
     assert_eq!(send(&mut a, to, via, 0, 64).memory_pkts, 1);
-    b.sleep();
+    b.sleep(Sleep::Sound);
     (1..20).for_each(|i| assert_eq!(send(&mut a, to, via, i, 64).memory_pkts, 0));
     b.wake();
     assert_eq!(send(&mut a, to, via, 20, 64).memory_pkts, 0, "the socket has older ones");
@@ -321,9 +342,9 @@ fn rings_and_socket_take_turns() {
 fn sleepers_are_reached_through_the_kernel() {
     let (mut a, mut b, to) = linked();
     send(&mut a, to, Via::Path(0), 1, 64);
-    assert!(b.sleep(), "something is there");
+    assert!(b.sleep(Sleep::Sound), "something is there");
     assert_eq!(take(&mut b), [1]);
-    assert!(!b.sleep());
+    assert!(!b.sleep(Sleep::Sound));
     assert_eq!(send(&mut a, to, Via::Path(0), 2, 64).memory_pkts, 0);
     assert_eq!(take(&mut b), [2]);
     b.wake();

@@ -1,0 +1,106 @@
+//! Turns of a program that watches its memory, where peers write what it does not poll for.
+//!
+//! Such a program polls for its own completions, and what a peer writes in answer comes about when
+//! they do. While it waits for one, it takes in whatever comes, and nobody calls the service
+//! thread. The poll that brings one looks on for a moment: waking a thread, perhaps on a processor
+//! that another one fills, takes longer.
+
+use srd::Instant;
+
+use super::Qp;
+use super::turn::Turn;
+use crate::host;
+use crate::progress::{Live, Watch};
+use crate::wire::Sleep;
+
+/// How long a poll looks on: about as long as the peer needs to answer when its own service thread
+/// had to be woken. Answers then bring polling programs together, and need a tenth of it.
+const MOMENT_NS: u64 = 15_000;
+
+impl Qp {
+    /// A turn beside the service thread, which waits on the socket.
+    pub(super) fn watching_turn<'a>(&'a self, mut side: Turn<'a>, now: Instant) {
+        let unseen = &self.watch().unseen;
+        let is_waiting = side.awaits_answers();
+        if is_waiting {
+            side.shell_mut().wake_up();
+        }
+        side.turn(now);
+        let is_written = side.take_written();
+        if is_written && !is_waiting {
+            unseen.note_polled();
+        }
+        let has_completed = side.shell().has_completed();
+        side.publish();
+        let has_all = has_completed && !side.awaits_answers();
+        if is_waiting && has_all && !is_written && unseen.is_worth_a_moment() {
+            drop(side);
+            unseen.note_moment(self.look_on(now));
+            if self.inner.is_broken() {
+                return;
+            }
+            side = self.lock();
+        }
+        let is_untold = if !is_waiting {
+            side.shell_mut().sleep_on()
+        } else if has_completed || !side.awaits_answers() {
+            let sleep = self.sleep_of(&side, now);
+            side.shell_mut().fall_asleep(sleep)
+        } else {
+            // It polls on.
+            false
+        };
+        self.end_app_turn(side, is_untold);
+    }
+
+    /// How whoever waits on the socket is called from now on. Who arms a completion queue either is
+    /// seen here, or finds that this side dozes.
+    pub(super) fn sleep_of(&self, side: &Turn<'_>, now: Instant) -> Sleep {
+        let unseen = &self.watch().unseen;
+        unseen.set_dozes(unseen.is_usual() && !side.has_unsent());
+        if unseen.dozes() && self.is_awaited(now) {
+            unseen.set_dozes(false);
+        }
+        if unseen.dozes() { Sleep::Light } else { Sleep::Sound }
+    }
+
+    /// After a post: acknowledgements may have become urgent. Whether one is there that the service
+    /// thread must be woken for.
+    #[inline]
+    pub(super) fn wants_acks(&self, side: &mut Turn<'_>) -> bool {
+        self.watch().unseen.dozes() && side.has_unsent() && self.rouse(side)
+    }
+
+    /// Acknowledgements are urgent from now on: whether one is there that the service thread must
+    /// be woken for.
+    #[cold]
+    pub(super) fn rouse(&self, side: &mut Turn<'_>) -> bool {
+        let Watch { unseen, due, .. } = self.watch();
+        unseen.set_dozes(false);
+        let is_untold = side.shell_mut().sleep_soundly();
+        if is_untold {
+            due.unwatch();
+        }
+        is_untold
+    }
+
+    /// Looks for what a peer writes; whether it came. Other threads may post meanwhile.
+    fn look_on(&self, since: Instant) -> bool {
+        loop {
+            let now = host::now();
+            if self.is_gone() || now.ns_since(since) >= MOMENT_NS {
+                return false;
+            }
+            let Some(mut side) = self.try_lock() else {
+                std::hint::spin_loop();
+                continue;
+            };
+            side.turn(now);
+            let is_written = side.take_written();
+            side.publish();
+            if is_written {
+                return true;
+            }
+        }
+    }
+}
