@@ -7,21 +7,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::Side;
-use common::roce::{EVERYTHING, Link, config, gather, pair_of, wr};
+use common::roce::{EVERYTHING, Link, config, connect_qps, gather, pair_of, side, wide, wr};
 use softefa::counters::Counter;
-use softefa::{QpKind, Remote, SendData, SendOp, SendWr, WireChoice};
+use softefa::{Qp, QpKind, Remote, SendData, SendOp, SendWr, WireChoice};
 
 /// Round trips that are judged together.
 const ROUNDS: u64 = 1000;
 /// A machine may be busy for so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Writes `value`, waits for its completion, and then for `answer` in `word`.
-fn write_and_watch(side: &Side, to: Remote, value: u64, (word, answer): (&AtomicU64, u64)) {
+fn write(qp: &Qp, to: Remote, value: u64) {
     let bytes = value.to_ne_bytes();
     let pieces: [&[u8]; 1] = [&bytes];
     let request = SendWr { data: SendData::Inline(&pieces), ..wr(1, SendOp::Write(to), &[]) };
-    side.qp.post_send(&request).expect("a work request is taken");
+    qp.post_send(&request).expect("a work request is taken");
+}
+
+/// Writes `value`, waits for its completion, and then for `answer` in `word`.
+fn write_and_watch(side: &Side, to: Remote, value: u64, (word, answer): (&AtomicU64, u64)) {
+    write(&side.qp, to, value);
     gather(&[side], 1);
     wait_for(word, answer);
 }
@@ -71,5 +75,41 @@ fn who_polls_for_its_completion_takes_the_answer_with_it() {
             break;
         }
         assert!(begun.elapsed() < PATIENCE, "{turns} service turns in {ROUNDS} round trips");
+    }
+}
+
+/// Polls of many queue pairs ask the sockets which of them have something, and no socket tells of
+/// acknowledgements while one dozes. No timer looks for them here.
+#[test]
+fn a_poll_of_many_finds_the_acknowledgement_of_one_that_watches() {
+    const QPS: usize = 6;
+    let link = Link { timeout: 0, ..Link::default() };
+    let sides = [0, 1].map(|_| side(&config(WireChoice::Auto, ""), QpKind::Rc, 64));
+    let qps: Vec<[_; 2]> = (0..QPS)
+        .map(|_| {
+            let create = |side: &Side| {
+                Qp::create(&side.pd, wide(QpKind::Rc, &side.cq)).expect("a queue pair")
+            };
+            sides.each_ref().map(create)
+        })
+        .collect();
+    qps.iter().for_each(|[near, far]| connect_qps(near, far, &link));
+    let words = [0, 0].map(AtomicU64::new);
+    let regions = [0, 1].map(|end: usize| {
+        let addr = std::ptr::from_ref(&words[end]).expose_provenance() as u64;
+        sides[end].pd.reg_mr(addr, 8, EVERYTHING).expect("a region")
+    });
+    let [to_near, to_far] =
+        regions.each_ref().map(|region| Remote { addr: region.addr(), rkey: region.rkey() });
+    let [near, far] = sides.each_ref();
+    for value in 1..=500 {
+        let [ours, theirs] = &qps[value as usize % 2];
+        write(theirs, to_near, value);
+        gather(&[far], 1);
+        wait_for(&words[0], value);
+        (0..3).for_each(|_| assert!(near.cq.poll_one().is_none()));
+        write(ours, to_far, value);
+        wait_for(&words[1], value);
+        gather(&[near], 1);
     }
 }

@@ -77,6 +77,11 @@ impl Early {
         }
     }
 
+    /// No round trip is measured with what is on its way.
+    pub(super) fn discard_timing(&mut self) {
+        self.timed = None;
+    }
+
     /// Everything before `una` is acknowledged.
     #[inline]
     pub(super) fn note_progress(&mut self, now: Instant, una: Seq, shared: &mut Shared) {

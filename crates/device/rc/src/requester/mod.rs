@@ -195,6 +195,11 @@ impl Requester {
         self.retry.next()
     }
 
+    /// See [`crate::Endpoint::discard_timing`].
+    pub(crate) fn discard_timing(&mut self) {
+        self.retry.early.discard_timing();
+    }
+
     /// Packets of a work request have not left, or are to leave again.
     pub(crate) fn has_unsent(&self) -> bool {
         self.cursor < self.queue.len()

@@ -99,6 +99,7 @@ pub struct Cq {
     last_armed_ns: AtomicU64,
     last_driven_ns: AtomicU64,
     last_helped_ns: AtomicU64,
+    last_moment_ns: AtomicU64,
     made: Generation,
 }
 
@@ -156,6 +157,7 @@ impl Cq {
             last_armed_ns: AtomicU64::new(0),
             last_driven_ns: AtomicU64::new(0),
             last_helped_ns: AtomicU64::new(0),
+            last_moment_ns: AtomicU64::new(0),
             made: Generation::current(),
         });
         device.family.join(Arc::downgrade(&cq) as Weak<dyn Sibling>);
@@ -205,8 +207,9 @@ impl Cq {
     /// Hands up to `max` finished work requests to `take`, oldest first, and returns how many. When
     /// none is there, runs one turn of the adapter first; call it again until it returns 0 and
     /// then whenever progress is wanted. `take` must not call back into this queue or post to its
-    /// queue pairs. A process that was
-    /// forked off the one that made the queue gets nothing.
+    /// queue pairs. A process that was forked off the one that made the queue gets nothing. Where
+    /// peers write what the program does not poll for, the poll that finds the last completion may
+    /// look on for the answer for 15 us.
     pub fn poll(&self, max: usize, mut take: impl FnMut(&Completion)) -> usize {
         if !self.made.is_usable() {
             return 0;
@@ -339,6 +342,11 @@ impl Cq {
     /// The program is polling it this very moment.
     pub(crate) fn is_being_polled(&self, now: Instant) -> bool {
         now.as_ns().saturating_sub(self.last_driven_ns.load(Ordering::Relaxed)) < MOMENT_NS
+    }
+
+    /// Whether the poll that began at `now` may look on: one queue pair of many does so.
+    pub(crate) fn takes_moment(&self, now: Instant) -> bool {
+        self.last_moment_ns.swap(now.as_ns(), Ordering::Relaxed) != now.as_ns()
     }
 
     fn drive(&self) -> Instant {

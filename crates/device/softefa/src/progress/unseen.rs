@@ -12,11 +12,13 @@ use srd::Instant;
 /// polls.
 const TURNS: u32 = 64;
 
-/// After so many moments in vain, only one poll in so many takes another one.
+/// A moment that finds something pays for so many in vain, and for so many at most are paid ahead.
+/// Without credit one poll in so many takes a moment.
+const GAIN: u32 = 2;
 const CREDIT: u32 = 16;
 const SPARED: u32 = 16;
 
-/// Shorter than any timer of a request.
+/// How long nobody may have to look: as long as the shortest usual timer of a request.
 const LOOK_NS: u64 = 1_000_000;
 
 /// The program's habit, as far as it is known.
@@ -26,7 +28,7 @@ pub(crate) struct Unseen {
     is_possible: AtomicBool,
     /// The service thread found what the program did not poll for.
     is_usual: AtomicBool,
-    /// Turns of the program since then that found something themselves.
+    /// Turns of the program since then that found something beside its last completion.
     turns: AtomicU32,
     next_look_ns: AtomicU64,
     dozes: AtomicBool,
@@ -56,18 +58,23 @@ impl Unseen {
         self.is_usual.load(Ordering::Relaxed)
     }
 
-    /// When the service thread looks again at the latest after its turn at `now`, which found what
-    /// a peer wrote or not. What the program posts in answer then needs no call for its timer,
+    /// A peer wrote something, whoever took it in: for a while the service thread looks again even
+    /// if nothing calls it. What the program posts in answer then needs no call for its timer,
     /// which would cost both of them their processor.
-    pub(crate) fn next_look(&self, now: Instant, has_found: bool) -> Option<Instant> {
-        if !self.is_usual() {
-            return None;
-        }
-        if has_found {
-            self.next_look_ns.store(now.plus_ns(LOOK_NS).as_ns(), Ordering::Relaxed);
-        }
+    pub(crate) fn note_written(&self, now: Instant) {
+        self.next_look_ns.store(now.plus_ns(LOOK_NS).as_ns(), Ordering::Relaxed);
+    }
+
+    /// When the service thread looks again at the latest after its turn at `now`.
+    pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
         let next_ns = self.next_look_ns.load(Ordering::Relaxed);
-        (next_ns > now.as_ns()).then(|| Instant::from_ns(next_ns))
+        (self.is_usual() && next_ns > now.as_ns()).then(|| Instant::from_ns(next_ns))
+    }
+
+    /// Whether the service thread, which looks at `look_ns` again, is there soon for a program that
+    /// stops polling.
+    pub(crate) fn is_soon(now: Instant, look_ns: u64) -> bool {
+        look_ns <= now.plus_ns(LOOK_NS).as_ns()
     }
 
     /// The service thread took in what a peer wrote, while the program did not poll.
@@ -76,7 +83,7 @@ impl Unseen {
         self.is_usual.store(self.is_possible(), Ordering::Relaxed);
     }
 
-    /// Whether acknowledgements do not call the service thread from now on.
+    /// Whether acknowledgements may not call the service thread from now on.
     pub(crate) fn set_dozes(&self, dozes: bool) {
         self.dozes.store(dozes, Ordering::SeqCst);
     }
@@ -100,7 +107,8 @@ impl Unseen {
     /// A poll looked on, and found what a peer wrote or not.
     pub(crate) fn note_moment(&self, has_found: bool) {
         let credit = self.credit.load(Ordering::Relaxed);
-        let credit = if has_found { CREDIT } else { credit.saturating_sub(1) };
+        let credit = if has_found { credit + GAIN } else { credit.saturating_sub(1) };
+        let credit = credit.min(CREDIT);
         self.credit.store(credit, Ordering::Relaxed);
     }
 
@@ -137,14 +145,14 @@ mod tests {
     #[test]
     fn the_thread_looks_again_for_a_while_after_it_found_something() {
         let (unseen, now) = (Unseen::default(), Instant::from_ns(1));
-        assert_eq!(unseen.next_look(now, true), None, "nobody writes unseen");
+        unseen.note_written(now);
+        assert_eq!(unseen.next_look(now), None, "nobody writes unseen");
         unseen.allow(true);
         unseen.note_found();
-        assert_eq!(unseen.next_look(now, false), None);
         let next = now.plus_ns(LOOK_NS);
-        assert_eq!(unseen.next_look(now, true), Some(next));
-        assert_eq!(unseen.next_look(now.plus_ns(LOOK_NS - 1), false), Some(next));
-        assert_eq!(unseen.next_look(next, false), None);
+        assert_eq!(unseen.next_look(now), Some(next));
+        assert_eq!(unseen.next_look(now.plus_ns(LOOK_NS - 1)), Some(next));
+        assert_eq!(unseen.next_look(next), None);
     }
 
     #[test]
@@ -154,7 +162,10 @@ mod tests {
         assert_eq!(tries(10 * SPARED), 10, "now and then");
         unseen.note_moment(true);
         assert_eq!(tries(10 * SPARED), 10 * SPARED);
+        (0..GAIN).for_each(|_| unseen.note_moment(false));
+        assert_eq!(tries(10 * SPARED), 10, "what one in three brings is not enough");
+        (0..CREDIT).for_each(|_| unseen.note_moment(true));
         (0..CREDIT).for_each(|_| unseen.note_moment(false));
-        assert_eq!(tries(10 * SPARED), 10);
+        assert_eq!(tries(10 * SPARED), 10, "no more than that is paid ahead");
     }
 }

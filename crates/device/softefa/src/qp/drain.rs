@@ -15,6 +15,7 @@ use crate::generation::PerProcess;
 use crate::host;
 use crate::poll_set::{PollSet, Ready};
 use crate::shell::Side;
+use crate::wire::Sleep;
 
 /// The longest time to drain; in vain, that of all queue pairs of the process together. Time for
 /// several tries of the last message: its retransmission time is 8 ms, 30 ms on a busy machine,
@@ -82,7 +83,9 @@ impl Qp {
             if left_ns == 0 {
                 return Err(waited_ns);
             }
-            let wait_ns = time_to_wait(&*side, now).min(left_ns);
+            // Whatever comes now is waited for here.
+            let has_more = side.shell_mut().sleep_as(Sleep::Sound);
+            let wait_ns = if has_more { 0 } else { time_to_wait(&*side, now).min(left_ns) };
             drop(side);
             let fd = self.inner.watch.receive_fd();
             let mut ready = Ready::NONE;

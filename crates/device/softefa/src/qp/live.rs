@@ -46,6 +46,9 @@ impl Live for Qp {
         // Whatever comes wakes the service thread for as long as that waits on the socket.
         if !due.is_watched() {
             side.shell_mut().wake_up();
+            if unseen.dozes() {
+                unseen.set_dozes(false);
+            }
         }
         side.turn(now);
         if side.take_written() {
@@ -69,11 +72,17 @@ impl Live for Qp {
         };
         let Some(mut side) = side else { return Served::Busy };
         let is_awaited = self.is_awaited(now);
+        if side.shell().dozes() {
+            side.distrust_times();
+        }
         side.service_turn(now, is_awaited);
         let unseen = &self.watch().unseen;
         let is_written = side.take_written();
-        if is_written && !self.is_being_polled(now) {
-            unseen.note_found();
+        if is_written {
+            unseen.note_written(now);
+            if !self.is_being_polled(now) {
+                unseen.note_found();
+            }
         }
         if !self.destroyed.load(Ordering::Acquire) {
             side.publish();
@@ -83,7 +92,7 @@ impl Live for Qp {
         let has_more = shell.stays_awake(now) || shell.fall_asleep(sleep);
         // Over UDP each answer wakes the thread anyway.
         let has_rings = shell.has_rings();
-        let next_look = has_rings.then(|| unseen.next_look(now, is_written)).flatten();
+        let next_look = has_rings.then(|| unseen.next_look(now)).flatten();
         let next = if has_more { Some(now) } else { side.next_timeout() };
         let next = next.into_iter().chain(next_look).min();
         self.watch().due.until(next);

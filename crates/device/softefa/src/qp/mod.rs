@@ -252,7 +252,7 @@ impl Qp {
         }
         side.publish();
         // What was held back may leave now, and the program need not poll for that.
-        let is_late = self.inner.settle(&*side);
+        let is_late = self.inner.settle(&*side) | self.rouse(&mut side);
         drop(side);
         if is_late {
             service::wake();

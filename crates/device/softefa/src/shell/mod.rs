@@ -292,10 +292,15 @@ impl Shell {
         self.wire.sleep(sleep)
     }
 
-    /// Acknowledgements count from now on: a light sleep becomes a sound one. Whether something is
-    /// there that the socket has not told.
-    pub(crate) fn sleep_soundly(&mut self) -> bool {
-        self.wire_sleeps == Some(Sleep::Light) && self.fall_asleep(Sleep::Sound)
+    /// Goes on sleeping, or sleeps otherwise; whether something is there that the socket has not
+    /// told.
+    pub(crate) fn sleep_as(&mut self, sleep: Sleep) -> bool {
+        if self.wire_sleeps == Some(sleep) { self.sleep_on() } else { self.fall_asleep(sleep) }
+    }
+
+    /// Acknowledgements may have lain for a while, because nobody was called for them.
+    pub(crate) fn dozes(&self) -> bool {
+        self.wire_sleeps == Some(Sleep::Light)
     }
 
     /// After a turn of the service thread that has given it what came: whether the next one should

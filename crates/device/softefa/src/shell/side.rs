@@ -39,15 +39,19 @@ pub(crate) trait Side: Send {
     /// before and their completions not polled; `op` is the last one posted.
     fn is_idle(&self, unpolled: u32, op: SendOp) -> bool;
 
-    /// A peer owes answers to what was sent, and a timer waits for them.
+    /// A peer owes answers to what was sent.
     fn awaits_answers(&self) -> bool {
         false
     }
 
-    /// Something posted has not left, and may leave when an acknowledgement comes.
-    fn has_unsent(&self) -> bool {
+    /// Something waits for acknowledgements: what was posted and has not left, or the program that
+    /// drains its queue.
+    fn has_waiting(&self) -> bool {
         false
     }
+
+    /// What is received next may have come long ago: how long it took says nothing of the way.
+    fn distrust_times(&mut self) {}
 
     /// Nothing more should be received in this turn.
     fn has_enough(&self) -> bool;

@@ -103,7 +103,7 @@ impl Run<'_> {
 pub(crate) enum Sleep {
     /// For everything.
     Sound,
-    /// Not for acknowledgements: the program polls for these, or a timer looks for them.
+    /// Not for acknowledgements, for which nothing waits but perhaps a program that polls.
     Light,
 }
 

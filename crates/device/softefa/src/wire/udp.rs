@@ -36,6 +36,8 @@ const HEAD_BYTES: usize = 320;
 /// How long datagrams wait before a socket without room is tried again: what a link of 10 Gbit/s
 /// takes for 64 KiB.
 const BLOCKED_NS: u64 = 50_000;
+/// What an empty datagram has.
+const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
 
 /// A datagram that found no room in its socket.
 #[derive(Debug)]
@@ -155,9 +157,17 @@ impl UdpWire {
 
     /// Sends an empty datagram, which says: look what there is.
     pub(super) fn nudge(&self, to: SocketAddr) {
-        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        // From the address that its ring names: whose ring is read is not looked for at the door.
-        let _ = send_datagram(self.receive.as_raw_fd(), to, &nothing);
+        let mut tried = 0;
+        // A refusal of an earlier datagram is told by the next call.
+        while tried < 3 && send_datagram(self.paths.fd(0), to, &NOTHING).is_err() {
+            tried += 1;
+        }
+    }
+
+    /// Sends an empty datagram as [`UdpWire::nudge`] does, from the queue pair's own address: whose
+    /// ring is read is not looked for at the door.
+    pub(super) fn call(&self, to: SocketAddr) {
+        let _ = send_datagram(self.receive.as_raw_fd(), to, &NOTHING);
     }
 
     pub(super) fn layout(&self) -> Layout {

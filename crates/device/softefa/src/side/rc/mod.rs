@@ -158,11 +158,15 @@ impl Side for RcSide {
     }
 
     fn awaits_answers(&self) -> bool {
-        self.endpoint.in_flight() > 0 && self.endpoint.poll_timeout().is_some()
+        self.endpoint.in_flight() > 0
     }
 
-    fn has_unsent(&self) -> bool {
-        self.endpoint.has_unsent()
+    fn has_waiting(&self) -> bool {
+        self.endpoint.has_unsent() || self.shell.attrs.state == QpState::SendQueueDrained
+    }
+
+    fn distrust_times(&mut self) {
+        self.endpoint.discard_timing();
     }
 
     /// Messages that find no receive are lost by an unreliable connection: what has come waits

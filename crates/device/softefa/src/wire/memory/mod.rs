@@ -41,6 +41,7 @@ use crate::uncancelled::Uncancelled;
 
 use door::Door;
 use inbox::{Inbox, Taken};
+use out::Nudge;
 use outbox::{Outbox, Put};
 use proof::RingKey;
 use waiting::Waiting;
@@ -209,8 +210,11 @@ impl MemoryWire {
         let mut sent = Sent::default();
         self.put(now, batch, &mut sent);
         self.udp.send_packets(now, batch, &self.left, &mut sent);
-        for to in self.outbox.unheard() {
-            self.udp.nudge(to);
+        for (to, nudge) in self.outbox.unheard() {
+            match nudge {
+                Nudge::Call => self.udp.call(to),
+                Nudge::HandedIn => self.udp.nudge(to),
+            }
         }
         sent
     }

@@ -35,6 +35,15 @@ pub(super) struct Out {
     pub(super) unread: Option<(Instant, u64)>,
 }
 
+/// What an empty datagram says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nudge {
+    /// There is something to read.
+    Call,
+    /// A ring waits at the door.
+    HandedIn,
+}
+
 /// The ring is of no use any more.
 pub(super) struct End;
 
@@ -71,8 +80,8 @@ impl Out {
             return Ok(Put::Gone);
         }
         self.writer.publish(self.segment.words(), len);
-        let is_answer = matches!(via, Via::Acknowledgement(_));
-        let published = if is_answer { Published::Acknowledgements } else { Published::Anything };
+        let is_ack = matches!(via, Via::Acknowledgement(_));
+        let published = if is_ack { Published::Acknowledgements } else { Published::Anything };
         self.unheard = self.unheard.max(Some(published));
         Ok(Put::Done)
     }
@@ -96,10 +105,12 @@ impl Out {
         if is_possible { self.writer.room_bytes(words) } else { 0 }
     }
 
-    /// What was published may not be seen before somebody says so.
-    pub(super) fn is_to_be_told(&mut self) -> bool {
-        let unheard = self.unheard.take();
-        unheard.is_some_and(|published| Writer::must_call(self.segment.words(), published))
+    /// How its reader must be told of what was published, if it must be.
+    pub(super) fn take_untold(&mut self) -> Option<Nudge> {
+        let (published, words) = (self.unheard.take()?, self.segment.words());
+        let has_mapped = Writer::reader(words) != ReaderState::Absent;
+        let nudge = if has_mapped { Nudge::Call } else { Nudge::HandedIn };
+        Writer::must_call(words, published).then_some(nudge)
     }
 
     /// Nobody has read for too long what is there.

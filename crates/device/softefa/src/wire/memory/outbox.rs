@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use srd::Instant;
 
 use super::door::Doorstep;
-use super::out::{End, LET_IN_NS, Out};
+use super::out::{End, LET_IN_NS, Nudge, Out};
 use super::proof::{ReaderProof, RingKey};
 use super::ring::{Published, Writer};
 use super::segment::Segment;
@@ -178,9 +178,9 @@ impl Outbox {
 
     /// Peers that may have fallen asleep before they could see what was put into their rings, and
     /// those that should let a ring in: each needs a datagram.
-    pub(super) fn unheard(&mut self) -> impl Iterator<Item = SocketAddr> {
+    pub(super) fn unheard(&mut self) -> impl Iterator<Item = (SocketAddr, Nudge)> {
         self.links.iter_mut().filter_map(|link| match &mut link.state {
-            State::Open(out) => out.is_to_be_told().then_some(link.to),
+            State::Open(out) => out.take_untold().map(|nudge| (link.to, nudge)),
             State::None { .. } => None,
         })
     }
