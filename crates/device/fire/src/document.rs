@@ -76,8 +76,14 @@ fn page(records: &[Record]) -> Page {
         values.dedup();
         values.sort();
         values.dedup();
-        values.join(", ")
+        values
     };
+    let systems = distinct(|record| &record.system).into_iter();
+    let facts = systems.map(|system| ("system".to_owned(), system)).chain([
+        ("dates".to_owned(), distinct(|record| &record.date).join(", ")),
+        ("cases".to_owned(), records.len().to_string()),
+        ("failures".to_owned(), failed.to_string()),
+    ]);
     let mut next_plot = 1;
     let sections = ALL.iter().filter_map(|experiment| {
         let of = |record: &&Record| record.experiment == experiment.name;
@@ -87,12 +93,7 @@ fn page(records: &[Record]) -> Page {
     Page {
         title: "Reliability".to_owned(),
         summary: vec![wrapped(SUMMARY, "", ""), wrapped(LEGEND, "", "")],
-        facts: vec![
-            ("system".to_owned(), distinct(|record| &record.system)),
-            ("dates".to_owned(), distinct(|record| &record.date)),
-            ("cases".to_owned(), records.len().to_string()),
-            ("failures".to_owned(), failed.to_string()),
-        ],
+        facts: facts.collect(),
         sections: sections.collect(),
         ..Page::default()
     }
