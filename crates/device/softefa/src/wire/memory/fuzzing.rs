@@ -242,7 +242,8 @@ impl<'a> Play<'a> {
         self.lent = None;
         match how % 4 {
             0 => {
-                let has_some = self.inbox.sleep(Sleep::Sound);
+                let sleep = if how & 4 == 0 { Sleep::Sound } else { Sleep::Light };
+                let has_some = self.inbox.sleep(sleep);
                 assert!(has_some || self.put == self.taken, "it sleeps over what is there");
             }
             1 => self.inbox.wake(),
