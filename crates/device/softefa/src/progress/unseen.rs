@@ -58,9 +58,8 @@ impl Unseen {
         self.is_usual.load(Ordering::Relaxed)
     }
 
-    /// A peer wrote something, whoever took it in: for a while the service thread looks again even
-    /// if nothing calls it. What the program posts in answer then needs no call for its timer,
-    /// which would cost both of them their processor.
+    /// A peer wrote something, whoever took it in. For a while the service thread looks again even
+    /// if nothing calls it, so that an answer which the program posts needs no call for its timer.
     pub(crate) fn note_written(&self, now: Instant) {
         self.next_look_ns.store(now.plus_ns(LOOK_NS).as_ns(), Ordering::Relaxed);
     }

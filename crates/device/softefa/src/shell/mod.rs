@@ -270,7 +270,7 @@ impl Shell {
         is_possible && self.wire.ring_room_bytes(to, via) >= BURST_BYTES_MAX
     }
 
-    /// Peers write into memory of this side.
+    /// Queue pairs of this machine send through rings that are read here.
     pub(crate) fn has_rings(&self) -> bool {
         self.wire.has_rings()
     }
