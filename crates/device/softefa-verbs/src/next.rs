@@ -7,11 +7,21 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub(crate) struct Next {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
+    /// Whether its first caller may wait for the dynamic linker.
+    is_found_by_callers: bool,
 }
 
 impl Next {
     pub(crate) const fn new(name: &'static CStr) -> Self {
-        Self { name, address: AtomicPtr::new(std::ptr::null_mut()) }
+        let address = AtomicPtr::new(std::ptr::null_mut());
+        Self { name, address, is_found_by_callers: false }
+    }
+
+    /// The same for a function that no signal handler may call: whoever calls it before
+    /// [`Next::resolve`] looks it up. Constructors of the program's libraries do, which run before
+    /// those of a preloaded library.
+    pub(crate) const fn found_by_callers(self) -> Self {
+        Self { is_found_by_callers: true, ..self }
     }
 
     /// Not safe in a signal handler.
@@ -21,8 +31,19 @@ impl Next {
         self.address.store(address, Ordering::Relaxed);
     }
 
-    /// `None` before [`Next::resolve`], and where the C library has no such function.
+    /// `None` where the C library has no such function, and before [`Next::resolve`], if callers do
+    /// not look it up.
+    #[inline]
     pub(crate) fn get(&self) -> Option<*mut c_void> {
+        let address = self.address.load(Ordering::Relaxed);
+        if address.is_null() { self.look_up() } else { Some(address) }
+    }
+
+    #[cold]
+    fn look_up(&self) -> Option<*mut c_void> {
+        if self.is_found_by_callers {
+            self.resolve();
+        }
         let address = self.address.load(Ordering::Relaxed);
         (!address.is_null()).then_some(address)
     }

@@ -33,13 +33,14 @@ unsafe extern "C" fn sigaction(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
-    if !matches!(signal, libc::SIGSEGV | libc::SIGBUS) {
-        let Some(next) = SIGNAL.get() else { return libc::SIG_ERR };
+    let is_ours = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
+    if let Some(next) = SIGNAL.get().filter(|_| !is_ours) {
         // SAFETY: the program's arguments, unchanged; the address is that of a function of this
         // type.
         return unsafe { transmute::<*mut c_void, Signal>(next)(signal, handler) };
     }
-    // As the C library does (BSD semantics).
+    // As the C library does (BSD semantics), also for constructors of libraries that run before
+    // this one's.
     // SAFETY: zero is valid in each member; the calls get valid pointers.
     unsafe {
         let mut new: libc::sigaction = zeroed();

@@ -6,7 +6,7 @@
 mod common;
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use common::{Run, library};
 
@@ -70,6 +70,18 @@ fn device_file_is_there_for_who_asks() {
 #[test]
 fn sysfs_is_read_by_its_literal_paths() {
     check("paths", &[]);
+}
+
+/// libdat2 reads its configuration in its constructor, which runs before this library's, and libnuma
+/// the machine's nodes: both found nothing.
+#[test]
+fn libraries_may_open_files_in_their_constructors() {
+    let early = common::compile("early", &["-shared", "-fPIC"]).unwrap_or_else(|e| panic!("{e}"));
+    // The linker runs the constructors of what it loaded last first.
+    let preload = [library().as_os_str(), early.as_os_str()].join(OsStr::new(":"));
+    let output = common::run(Path::new("true"), &[], &[("LD_PRELOAD", &preload)]).output;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{}\n{said}", output.status);
 }
 
 /// UCX's unit tests count descriptors, and 2,000 queue pairs, one after the other, ran out of them.

@@ -1,12 +1,14 @@
 //! Functions that pass a path on.
 
 /// Defines functions of the C library that redirect `path` and call the next definition with the
-/// result. Before the next definition is known, `unknown` answers instead: early callers, and those
-/// in signal handlers, must not wait for the dynamic linker. For device files of ours there is an
-/// answer of their own, given which it is; for the connection manager's file, where it is opened,
-/// another.
+/// result. Before the next definition is known, `unknown` answers instead, because callers in signal
+/// handlers must not wait for the dynamic linker. Functions that allocate are not called there, so
+/// those with `#[found_by_callers]` wait, and `unknown` stands for a C library without them. For
+/// device files of ours there is an answer of their own, given which it is; for the connection
+/// manager's file, where it is opened, another.
 macro_rules! forward {
     ($(
+        $(#[$when:ident])?
         fn $name:ident($($before:ident: $before_type:ty,)* [$path:ident] $(, $after:ident: $after_type:ty)*)
             -> $result:ty, $unknown:expr $(, device($node:ident) $device:expr)? $(, rdma_cm $rdma_cm:expr)?;
     )*) => {
@@ -53,7 +55,7 @@ macro_rules! forward {
         #[allow(non_upper_case_globals, reason = "named as the functions that they are the next definitions of")]
         mod next {
             use $crate::next::{Next, c_name};
-            $(pub(super) static $name: Next = Next::new(c_name!($name));)*
+            $(pub(super) static $name: Next = Next::new(c_name!($name))$(.$when())?;)*
             pub(super) static ALL: &[&Next] = &[$(&$name),*];
         }
 

@@ -38,6 +38,8 @@ forward! {
     fn __openat64_2(dir: c_int, [path], flags: c_int) -> c_int,
         call!(SYS_openat, dir, path, flags | O_LARGEFILE, 0),
         rdma_cm rdmacm::open(flags);
+    #[found_by_callers]
     fn fopen([path], mode: *const c_char) -> *mut FILE, null_mut();
+    #[found_by_callers]
     fn fopen64([path], mode: *const c_char) -> *mut FILE, null_mut();
 }
