@@ -64,6 +64,17 @@ impl Adapters {
         self.managed.iter().map(|adapter| adapter.addr)
     }
 
+    /// The loopback addresses that lead to an adapter of their family, though none has them.
+    pub(super) fn loopback(&self) -> impl Iterator<Item = IpAddr> {
+        let both = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        both.into_iter().filter(|local: &IpAddr| {
+            let has = |adapter: &Adapter| adapter.addr == *local;
+            self.like(*local).next().is_some()
+                && !self.managed.iter().any(has)
+                && !self.unmanaged.contains(local)
+        })
+    }
+
     /// The UDP port of the network, if the adapter at an address is behind a gateway.
     pub(super) fn gateway_of(&self, local: IpAddr) -> Option<u16> {
         self.managed.iter().find(|adapter| adapter.addr == local)?.gateway

@@ -1,7 +1,7 @@
 //! Ports of ids, and the sockets that stand for them.
 //!
 //! A port that others may ask for is a UDP port of the same number, at the address it is bound to,
-//! or at that of each adapter. So the kernel knows who has it, in all processes, and says when
+//! or at that of each adapter and of loopback. So the kernel knows who has it, in all processes, and says when
 //! nobody is there. What a process says itself leaves from one socket per adapter, which has no
 //! number that anybody asks for.
 
@@ -35,17 +35,25 @@ struct Holder {
     ip: IpAddr,
     is_shared: bool,
     is_family_only: bool,
+    /// Where sockets stand for it.
+    places: Vec<IpAddr>,
 }
 
 impl Holder {
+    fn of(binding: &Binding) -> Self {
+        let Binding { id, address, is_shared, is_family_only, .. } = *binding;
+        Self { id, ip: address.ip(), is_shared, is_family_only, places: Vec::new() }
+    }
+
+    /// Whether it is for every address, and `ip` is one of them.
+    fn is_everywhere_like(&self, ip: IpAddr) -> bool {
+        let is_of_family = self.ip.is_ipv4() == ip.is_ipv4();
+        self.ip.is_unspecified() && (is_of_family || self.ip.is_ipv6() && !self.is_family_only)
+    }
+
     /// Some address is both theirs, were they at the same port.
     fn meets(&self, other: &Self) -> bool {
-        let is_in = |one: &Self, ip: IpAddr| match one.ip {
-            any if any.is_unspecified() => {
-                any.is_ipv4() == ip.is_ipv4() || any.is_ipv6() && !one.is_family_only
-            }
-            own => own == ip,
-        };
+        let is_in = |one: &Self, ip: IpAddr| one.ip == ip || one.is_everywhere_like(ip);
         is_in(self, other.ip) || is_in(other, self.ip)
     }
 }
@@ -113,16 +121,16 @@ impl Ports {
 
     /// As [`cm::ids::Host::bind`].
     pub(super) fn bind(&mut self, binding: &Binding) -> Result<u16, Errno> {
-        let Binding { id, space, address, is_shared, is_family_only, is_outgoing } = *binding;
+        let Binding { space, address, is_outgoing, .. } = *binding;
         if is_outgoing && address.port() == 0 {
             return Ok(self.draw_outgoing());
         }
-        let holder = Holder { id, ip: address.ip(), is_shared, is_family_only };
+        let mut holder = Holder::of(binding);
+        // None for every address of a family that no adapter has: then nobody comes, and the kernel
+        // takes it all the same. tgt wants both families.
         let at = self.places(&holder);
-        if at.is_empty() {
-            return Err(Errno::ENODEV);
-        }
         let port = match address.port() {
+            0 if at.is_empty() => self.draw_unheld(space, &holder)?,
             0 => self.take_any(&at)?,
             port => {
                 self.check_free(space, port, &holder)?;
@@ -133,6 +141,8 @@ impl Ports {
                 port
             }
         };
+        holder.places = at;
+        self.take_loopback(&mut holder, port);
         self.holders.entry((space, port)).or_default().push(holder);
         Ok(port)
     }
@@ -153,19 +163,28 @@ impl Ports {
         if holders.is_empty() {
             self.holders.remove(&key);
         }
-        for ip in self.places(&holder) {
+        for ip in holder.places {
             self.give_back(SocketAddr::new(ip, port));
         }
     }
 
-    /// Where sockets stand for the address of an id.
+    /// Where sockets must stand for the address of an id.
     fn places(&self, holder: &Holder) -> Vec<IpAddr> {
         if !holder.ip.is_unspecified() {
             return vec![holder.ip];
         }
-        let is_every = holder.ip.is_ipv6() && !holder.is_family_only;
-        let of_family = |own: &IpAddr| is_every || own.is_ipv4() == holder.ip.is_ipv4();
-        self.adapters.addresses().filter(of_family).collect()
+        self.adapters.addresses().filter(|own| holder.is_everywhere_like(*own)).collect()
+    }
+
+    /// Programs ask their own machine at 127.0.0.1, and the kernel leads them to any adapter. Several
+    /// adapters may be as many hosts of one machine: the first who listens at loopback has it.
+    fn take_loopback(&mut self, holder: &mut Holder, port: u16) {
+        let wanted = self.adapters.loopback().filter(|local| holder.is_everywhere_like(*local));
+        for local in wanted.collect::<Vec<_>>() {
+            if self.take(SocketAddr::new(local, port)).is_ok() {
+                holder.places.push(local);
+            }
+        }
     }
 
     /// Refuses a port that another id of this process has and does not share.
@@ -183,11 +202,27 @@ impl Ports {
     /// process apart.
     fn draw_outgoing(&mut self) -> u16 {
         loop {
-            self.next_outgoing = self.next_outgoing.wrapping_add(1) | OUTGOING_MIN;
-            if self.outgoing.insert(self.next_outgoing) || self.outgoing.len() == OUTGOING_MAX {
-                return self.next_outgoing;
+            let port = self.next_number();
+            if self.outgoing.insert(port) || self.outgoing.len() == OUTGOING_MAX {
+                return port;
             }
         }
+    }
+
+    fn next_number(&mut self) -> u16 {
+        self.next_outgoing = self.next_outgoing.wrapping_add(1) | OUTGOING_MIN;
+        self.next_outgoing
+    }
+
+    /// A port that no id of this process has, where no adapter is to listen.
+    fn draw_unheld(&mut self, space: u16, holder: &Holder) -> Result<u16, Errno> {
+        for _ in 0..DRAWS {
+            let port = self.next_number();
+            if !self.outgoing.contains(&port) && self.check_free(space, port, holder).is_ok() {
+                return Ok(port);
+            }
+        }
+        Err(Errno::EADDRINUSE)
     }
 
     /// A port that is free at all of these addresses.
@@ -382,8 +417,48 @@ mod tests {
         assert_eq!(ports.bind(&both), Ok(port));
         assert_eq!(ports.listening.len(), 2);
         assert_eq!(ports.bind(&four), Err(Errno::EADDRNOTAVAIL));
-        let mut six = Ports::new(at(&["::1"]), 0);
-        assert_eq!(six.bind(&binding(4, "0.0.0.0:0")), Err(Errno::ENODEV), "nobody could come");
+    }
+
+    /// `rping -s` and `rping -c -a 127.0.0.1` did not meet on an adapter at another address.
+    #[test]
+    fn every_address_includes_loopback_where_it_is_free() {
+        let mut hosts = ["127.0.0.2", "127.0.0.3"].map(|own| Ports::new(at(&[own]), 0));
+        let mut everywhere = binding(1, "0.0.0.0:0");
+        let port = bound(&mut hosts[0], &mut everywhere).unwrap();
+        let loopback = |ports: &Ports| {
+            ports.listening.keys().any(|at| at.ip() == IpAddr::from([127, 0, 0, 1]))
+        };
+        assert!(loopback(&hosts[0]));
+        assert_eq!(hosts[1].bind(&everywhere), Ok(port), "another host of this machine");
+        assert!(!loopback(&hosts[1]));
+        let local = binding(2, &format!("127.0.0.1:{port}"));
+        assert_eq!(hosts[1].bind(&Binding { space: UDP, ..local }), Err(Errno::EADDRINUSE));
+        // In another port space it is the same socket.
+        let datagrams = Binding { space: UDP, ..local };
+        assert_eq!(hosts[0].bind(&datagrams), Ok(port));
+        hosts[0].release(&everywhere);
+        assert!(loopback(&hosts[0]), "for one of the two");
+        hosts[0].release(&datagrams);
+        assert_eq!(hosts[0].listening.len(), 0);
+        hosts[1].release(&everywhere);
+        assert_eq!(hosts[1].bind(&local), Ok(port));
+    }
+
+    /// tgt listens to both families, and gave up where the second had no adapter.
+    #[test]
+    fn every_address_of_a_family_without_adapter_can_be_had() {
+        let mut ports = Ports::new(at(&["127.0.0.1"]), 0);
+        let mut four = binding(1, "0.0.0.0:0");
+        let port = bound(&mut ports, &mut four).unwrap();
+        let six = Binding { is_family_only: true, ..binding(2, &format!("[::]:{port}")) };
+        assert_eq!(ports.bind(&six), Ok(port));
+        assert_eq!(ports.bind(&Binding { id: 3, ..six }), Err(Errno::EADDRNOTAVAIL));
+        let mut drawn = Binding { is_family_only: true, ..binding(4, "[::]:0") };
+        let other = bound(&mut ports, &mut drawn).unwrap();
+        assert!(other != 0 && other != port);
+        assert_eq!(ports.listening.len(), 1, "at the only adapter");
+        [four, six, drawn].iter().for_each(|binding| ports.release(binding));
+        assert_eq!((ports.listening.len(), ports.holders.len()), (0, 0));
     }
 
     #[test]
