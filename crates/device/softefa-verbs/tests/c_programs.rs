@@ -72,8 +72,8 @@ fn sysfs_is_read_by_its_literal_paths() {
     check("paths", &[]);
 }
 
-/// libdat2 reads its configuration in its constructor, which runs before this library's, and libnuma
-/// the machine's nodes: both found nothing.
+/// libdat2 reads its configuration in its constructor, which runs before this library's, and
+/// libnuma the machine's nodes: both found nothing.
 #[test]
 fn libraries_may_open_files_in_their_constructors() {
     let early = common::compile("early", &["-shared", "-fPIC"]).unwrap_or_else(|e| panic!("{e}"));

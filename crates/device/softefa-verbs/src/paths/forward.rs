@@ -1,11 +1,11 @@
 //! Functions that pass a path on.
 
 /// Defines functions of the C library that redirect `path` and call the next definition with the
-/// result. Before the next definition is known, `unknown` answers instead, because callers in signal
-/// handlers must not wait for the dynamic linker. Functions that allocate are not called there, so
-/// those with `#[found_by_callers]` wait, and `unknown` stands for a C library without them. For
-/// device files of ours there is an answer of their own, given which it is; for the connection
-/// manager's file, where it is opened, another.
+/// result. Before the next definition is known, `unknown` answers instead, because callers in
+/// signal handlers must not wait for the dynamic linker. Functions that allocate are not called
+/// there, so those with `#[found_by_callers]` wait, and `unknown` stands for a C library without
+/// them. For device files of ours there is an answer of their own, given which it is; for the
+/// connection manager's file, where it is opened, another.
 macro_rules! forward {
     ($(
         $(#[$when:ident])?

@@ -1,9 +1,9 @@
 //! Ports of ids, and the sockets that stand for them.
 //!
 //! A port that others may ask for is a UDP port of the same number, at the address it is bound to,
-//! or at that of each adapter and of loopback. So the kernel knows who has it, in all processes, and says when
-//! nobody is there. What a process says itself leaves from one socket per adapter, which has no
-//! number that anybody asks for.
+//! or at that of each adapter and of loopback. So the kernel knows who has it, in all processes,
+//! and says when nobody is there. What a process says itself leaves from one socket per adapter,
+//! which has no number that anybody asks for.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,8 +176,9 @@ impl Ports {
         self.adapters.addresses().filter(|own| holder.is_everywhere_like(*own)).collect()
     }
 
-    /// Programs ask their own machine at 127.0.0.1, and the kernel leads them to any adapter. Several
-    /// adapters may be as many hosts of one machine: the first who listens at loopback has it.
+    /// Programs ask their own machine at 127.0.0.1, and the kernel leads them to any adapter.
+    /// Several adapters may be as many hosts of one machine: the first who listens at loopback has
+    /// it.
     fn take_loopback(&mut self, holder: &mut Holder, port: u16) {
         let wanted = self.adapters.loopback().filter(|local| holder.is_everywhere_like(*local));
         for local in wanted.collect::<Vec<_>>() {
@@ -444,7 +445,7 @@ mod tests {
         assert_eq!(hosts[1].bind(&local), Ok(port));
     }
 
-    /// tgt listens to both families, and gave up where the second had no adapter.
+    /// A program (tgt) listens to both families, and gave up where the second had no adapter.
     #[test]
     fn every_address_of_a_family_without_adapter_can_be_had() {
         let mut ports = Ports::new(at(&["127.0.0.1"]), 0);
