@@ -406,6 +406,25 @@ fn acknowledgements_do_not_overtake_answers() {
     assert_eq!(kinds[3], (Kind::Acknowledge, theirs(4)));
 }
 
+/// RC-6.5: by messages that ask for nothing, too, and by no others.
+#[test]
+fn who_requests_has_acknowledged_the_messages_it_has() {
+    let mut solo = Solo::new();
+    (0..3).for_each(|id| solo.host.post_receive(id, 600));
+    let post = |solo: &mut Solo, id| {
+        let send = rc::SendRequest::new(rc::WrId(id), rc::Operation::Send, 4);
+        solo.host.post(solo.now, send, vec![0; 4]);
+        solo.sent().iter().map(|seen| (seen.kind, seen.headers.aeth.msn)).collect::<Vec<_>>()
+    };
+    let (acknowledged, sent) = ((Kind::Acknowledge, 1), (Kind::SendOnly, 0));
+    solo.give(&request(Kind::SendOnly, 0)).unwrap();
+    assert_eq!(solo.said(), [], "nothing is requested, and it did not ask");
+    assert_eq!(post(&mut solo, 1), [acknowledged, sent]);
+    assert_eq!(post(&mut solo, 2), [sent], "the peer knows");
+    solo.give(&request(Kind::SendFirst, 1).with(256)).unwrap();
+    assert_eq!(post(&mut solo, 3), [sent], "of half a message nobody knows");
+}
+
 /// RC-5.1: when a work request of this side fails, nothing more is said to the peer.
 #[test]
 fn a_queue_pair_that_fails_itself_is_silent() {

@@ -1,6 +1,6 @@
 //! Ways on which packets of a message travel as one (RC-1.15).
 
-use super::{Endpoint, State};
+use super::{Endpoint, Shared, State};
 use crate::{DropReason, HEADER_MAX, Instant, Received, Transmit};
 
 impl Endpoint {
@@ -33,11 +33,12 @@ impl Endpoint {
     ) -> Option<Transmit> {
         let shared = &mut self.shared;
         let joined_bytes = if shared.service.is_reliable() { joined_bytes } else { 0 };
-        if let Some(response) = self.responder.next_response(now, shared, joined_bytes, header) {
-            return Some(response);
-        }
-        if !matches!(self.state, State::Sending | State::Draining) {
-            return None;
+        let sends = matches!(self.state, State::Sending | State::Draining);
+        let is_requesting = |shared: &Shared| sends && self.requester.has_work(shared);
+        let responder = &mut self.responder;
+        let response = responder.next_response(now, shared, joined_bytes, is_requesting, header);
+        if response.is_some() || !sends {
+            return response;
         }
         self.requester.next_packet(now, shared, joined_bytes, header)
     }

@@ -1,6 +1,6 @@
 //! What the host says of an arrival (RC-5.4, RC-5.5).
 
-use super::{Answer, Nak, NakState, Responder, Step, Waiting};
+use super::{AckDue, Answer, Nak, NakState, Responder, Step, Waiting};
 use crate::endpoint::Shared;
 use crate::wire::NakCode;
 use crate::{Psn, Reject, Status};
@@ -71,7 +71,7 @@ impl Responder {
         let first = self.expected;
         // Its responses acknowledge it, and all before it.
         self.commit(packets, true, false);
-        self.owes_ack = false;
+        self.ack = AckDue::Never;
         self.resources.push(first..self.expected, self.msn, answer, srq);
     }
 
@@ -80,8 +80,11 @@ impl Responder {
         self.expected = self.expected.plus(u64::from(packets));
         if is_end {
             self.msn = (self.msn + 1) & Psn::MASK;
+            self.ack = self.ack.max(AckDue::BeforeRequests);
         }
-        self.owes_ack |= wants_ack;
+        if wants_ack {
+            self.ack = AckDue::Now;
+        }
         if self.nak == Some(Nak::NotReady) {
             self.nak = None;
         }

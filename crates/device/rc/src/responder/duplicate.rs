@@ -1,6 +1,6 @@
 //! Requests that come again (RC-5.6).
 
-use super::{Answer, Responder};
+use super::{AckDue, Answer, Responder};
 use crate::DropReason;
 use crate::endpoint::Shared;
 use crate::id::Seq;
@@ -12,7 +12,7 @@ impl Responder {
         let headers = &packet.headers;
         let kind = headers.bth.opcode.kind;
         if kind.is_send() || kind.is_write() {
-            self.owes_ack = true;
+            self.ack = AckDue::Now;
             return DropReason::Stale;
         }
         let Some(resource) = self.resources.find(seq) else { return DropReason::Duplicate };

@@ -81,6 +81,16 @@ pub(crate) struct Failure {
     pub(crate) receive: Option<Status>,
 }
 
+/// When the newest number is to be acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum AckDue {
+    /// Nothing is new to the peer that matters to it.
+    Never,
+    /// A message was executed that asks for nothing: before this side requests something (RC-6.5).
+    BeforeRequests,
+    Now,
+}
+
 #[derive(Debug)]
 pub(crate) struct Responder {
     attr: ReceiveAttr,
@@ -92,8 +102,7 @@ pub(crate) struct Responder {
     /// Shared receive queue that the last packet taken has named; of XRC only.
     srq: Option<u32>,
     resources: Resources,
-    /// An acknowledgement is to be sent.
-    owes_ack: bool,
+    ack: AckDue,
     nak: Option<Nak>,
     /// The news that the peer has had of the expected packet.
     nak_state: NakState,
@@ -116,7 +125,7 @@ impl Responder {
             message: None,
             srq: None,
             resources: Resources::new(attr.max_dest_rd_atomic),
-            owes_ack: false,
+            ack: AckDue::Never,
             nak: None,
             nak_state: NakState::Nothing,
             gap_ns: None,
@@ -156,14 +165,14 @@ impl Responder {
     pub(crate) fn silence(&mut self) {
         self.close();
         self.resources.clear();
-        self.owes_ack = false;
+        self.ack = AckDue::Never;
         (self.nak, self.handed_out) = (None, None);
         self.failure = None;
     }
 
     /// [`Responder::next_response`] has something to send.
     pub(crate) fn has_work(&self) -> bool {
-        self.resources.has_waiting() || self.owes_ack || self.nak.is_some()
+        self.resources.has_waiting() || self.ack == AckDue::Now || self.nak.is_some()
     }
 
     /// The connection cannot go on: the peer is told `code` for the packet `seq`.

@@ -1,20 +1,22 @@
 //! What leaves a responder, in order: responses, then a refusal, then an acknowledgement (RC-6).
 
 use super::resources::{Answer, Resource};
-use super::{Nak, NakState, Responder};
+use super::{AckDue, Nak, NakState, Responder};
 use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::wire::{Aeth, Bth, Headers, Kind, NakCode, Syndrome, pad_of};
 use crate::{HEADER_MAX, Instant, Payload, Psn, Transmit};
 
 impl Responder {
-    /// The next response or acknowledgement to send now.
+    /// The next response or acknowledgement to send now. `is_requesting` says whether a request of
+    /// this side would follow.
     #[inline]
     pub(crate) fn next_response(
         &mut self,
         now: Instant,
         shared: &mut Shared,
         joined_bytes: u32,
+        is_requesting: impl FnOnce(&Shared) -> bool,
         out: &mut [u8; HEADER_MAX],
     ) -> Option<Transmit> {
         if let Some(resource) = self.resources.waiting() {
@@ -23,11 +25,19 @@ impl Responder {
         // What acknowledges must not overtake responses, or they would count as lost.
         if let Some(nak) = self.nak.take() {
             // That of a repetition is older than what is to be acknowledged.
-            self.owes_ack &= !self.is_closed && matches!(nak, Nak::Refusal(..));
+            if self.is_closed || !matches!(nak, Nak::Refusal(..)) {
+                self.ack = AckDue::Never;
+            }
             let (syndrome, seq) = (self.syndrome(nak), self.number(now, nak));
             return Some(self.acknowledge(syndrome, seq, shared, out));
         }
-        if core::mem::take(&mut self.owes_ack) {
+        let is_due = match self.ack {
+            AckDue::Never => false,
+            AckDue::BeforeRequests => shared.service.is_reliable() && is_requesting(shared),
+            AckDue::Now => true,
+        };
+        if is_due {
+            self.ack = AckDue::Never;
             shared.stats.tx_acks += 1;
             let newest = self.expected.before();
             return Some(self.acknowledge(Syndrome::ACK, newest, shared, out));
@@ -41,7 +51,9 @@ impl Responder {
         if self.is_closed || self.expected == Seq::first(self.attr.rq_psn) {
             return;
         }
-        self.owes_ack |= self.resources.find(self.expected.before()).is_none();
+        if self.resources.find(self.expected.before()).is_none() {
+            self.ack = AckDue::Now;
+        }
     }
 
     /// The host cannot supply response `psn`, which was handed out: the peer may not read that

@@ -88,6 +88,7 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
         };
         let len = run.len();
         received.runs += 1;
+        let is_preface = run.is_memory && len <= lender.side.preface_bytes();
         let pkts = run.bytes.len().div_ceil(run.segment) as u64;
         received.pkts += pkts;
         if run.is_memory {
@@ -98,7 +99,7 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
         let before = lender.side.shell().useless;
         take_run(lender.side, now, &mut run);
         let is_much = received.memory_runs > 0 && received.bytes >= MEMORY_BYTES_PER_TURN;
-        let is_short = len < STREAM_BYTES && !is_streaming;
+        let is_short = len < STREAM_BYTES && !is_streaming && !is_preface;
         // What strangers send must not cost those behind them a turn each.
         let is_useless = lender.side.shell().useless != before;
         if is_much || (!is_useless && (is_short || lender.side.has_enough())) {

@@ -59,6 +59,11 @@ pub(crate) trait Side: Send {
     /// More is expected than what one look at the wire brings.
     fn is_streaming(&self) -> bool;
 
+    /// A datagram through memory that is no longer comes in front of what matters.
+    fn preface_bytes(&self) -> usize {
+        0
+    }
+
     /// Before anything is received in a turn of the program.
     fn begin_turn(&mut self, now: Instant);
 

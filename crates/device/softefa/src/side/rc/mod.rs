@@ -47,6 +47,8 @@ use transmit::Leaving;
 
 /// The number of work requests in flight that are a stream: its acknowledgements come apart.
 const STREAM_REQUESTS: usize = 8;
+/// Of an acknowledgement, with its check.
+const ACK_BYTES: usize = rc::wire::Bth::LEN + rc::wire::Aeth::LEN + rc::wire::icrc::LEN;
 
 /// The RC, XRC or UC transport of a queue pair.
 pub(super) struct RcSide {
@@ -177,6 +179,11 @@ impl Side for RcSide {
 
     fn is_streaming(&self) -> bool {
         self.endpoint.in_flight() >= STREAM_REQUESTS
+    }
+
+    /// An acknowledgement (RC-6.5): its turn must not end before that of the request behind it.
+    fn preface_bytes(&self) -> usize {
+        ACK_BYTES
     }
 
     fn begin_turn(&mut self, _now: Instant) {

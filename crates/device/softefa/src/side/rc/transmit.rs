@@ -65,8 +65,10 @@ impl RcSide {
         self.harvest(now);
     }
 
-    /// Fills the batch; whether there was room for everything. An acknowledgement goes last:
-    /// shorter than what goes with it, it leaves and arrives in the same train.
+    /// Fills the batch; whether there was room for everything. An acknowledgement goes last where
+    /// it takes a socket: shorter than what goes with it, it leaves and arrives in the same train.
+    /// In a ring it stays in front of the requests, whose receiver may look before all are there
+    /// (RC-6.5).
     fn fill_batch(&mut self, now: Instant, peer: SocketAddr) -> bool {
         let mut ack: Option<(Transmit, [u8; HEADER_MAX])> = None;
         let mut header = [0; HEADER_MAX];
@@ -81,7 +83,8 @@ impl RcSide {
             if self.shell.faults.lapses.is_active() && !self.lapse(&out, &mut header) {
                 continue;
             }
-            if ack.is_none() && out.payload == Payload::None && ACKNOWLEDGE.contains(&header[0]) {
+            let is_ack = out.payload == Payload::None && ACKNOWLEDGE.contains(&header[0]);
+            if is_ack && ack.is_none() && (self.takes_kernel || !self.shell.has_ring_to(peer)) {
                 ack = Some((out, header));
                 continue;
             }

@@ -1,0 +1,96 @@
+//! The order of completions between two programs that answer each other.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::Side;
+use common::roce::{Link, WIRES, config, pair_of, post};
+use softefa::{Completion, QpKind, SendOp, Status};
+
+/// SENDs of either side that are under way at most: as many as it has receives for.
+const WINDOW: u64 = 8;
+const EXCHANGES: u64 = 20_000;
+/// A machine may be busy for so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The next completion; none when the other side has given up.
+fn next(of: &Side, has_failed: &AtomicBool) -> Option<Completion> {
+    let begun = Instant::now();
+    while !has_failed.load(Ordering::Relaxed) {
+        if let Some(done) = of.cq.poll_one() {
+            assert_eq!(done.status, Status::Ok);
+            return Some(done);
+        }
+        assert!(begun.elapsed() < PATIENCE, "nothing ends any more");
+        std::thread::yield_now();
+    }
+    None
+}
+
+fn send(from: &Side, id: u64) {
+    post(from, id, SendOp::Send, &[from.sge(0, 64)]);
+}
+
+/// Answers each message, and counts its own SENDs that have not ended. True: there were never more
+/// than the window.
+fn answer(side: &Side, has_failed: &AtomicBool) -> bool {
+    let (mut answered, mut under_way) = (0, 0);
+    while answered < EXCHANGES {
+        let Some(done) = next(side, has_failed) else { return true };
+        if done.op.is_send_queue() {
+            under_way -= 1;
+            continue;
+        }
+        if under_way == WINDOW {
+            has_failed.store(true, Ordering::Relaxed);
+            return false;
+        }
+        side.post_recv(0, 64, 64);
+        send(side, answered);
+        (answered, under_way) = (answered + 1, under_way + 1);
+    }
+    true
+}
+
+/// Keeps a window of messages under way, one for each answer.
+fn ask(side: &Side, has_failed: &AtomicBool) {
+    (0..WINDOW).for_each(|id| send(side, id));
+    let (mut asked, mut heard) = (WINDOW, 0);
+    while heard < EXCHANGES {
+        let Some(done) = next(side, has_failed) else { return };
+        if done.op.is_send_queue() {
+            continue;
+        }
+        heard += 1;
+        side.post_recv(0, 64, 64);
+        if asked < EXCHANGES {
+            send(side, asked);
+            asked += 1;
+        }
+    }
+}
+
+/// RC-6.5. A program with as many send slots as messages under way found no slot for an answer,
+/// because the peer's next message had overtaken the acknowledgement of an earlier one: DiSNI's
+/// `SendRecvServer` then never answered it.
+#[test]
+fn a_send_has_ended_before_its_answer_is_there() {
+    for wire in WIRES {
+        let (a, b) = pair_of(&config(wire, ""), QpKind::Rc, 4096, &Link::default());
+        for side in [&a, &b] {
+            (0..WINDOW).for_each(|_| side.post_recv(0, 64, 64));
+        }
+        let has_failed = AtomicBool::new(false);
+        let is_in_order = std::thread::scope(|scope| {
+            let answering = scope.spawn(|| answer(&b, &has_failed));
+            ask(&a, &has_failed);
+            answering.join().expect("the answering thread ends")
+        });
+        assert!(
+            is_in_order,
+            "{wire:?}: {WINDOW} answers have not ended, and one more is asked for"
+        );
+    }
+}
