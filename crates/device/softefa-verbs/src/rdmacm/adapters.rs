@@ -64,14 +64,14 @@ impl Adapters {
         self.managed.iter().map(|adapter| adapter.addr)
     }
 
-    /// The loopback addresses that lead to an adapter of their family, though none has them.
+    /// The loopback addresses that lead to an adapter of their family. None, where an adapter has
+    /// an address of loopback: then these are as many hosts, and each has its own.
     pub(super) fn loopback(&self) -> impl Iterator<Item = IpAddr> {
         let both = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
         both.into_iter().filter(|local: &IpAddr| {
-            let has = |adapter: &Adapter| adapter.addr == *local;
-            self.like(*local).next().is_some()
-                && !self.managed.iter().any(has)
-                && !self.unmanaged.contains(local)
+            let mut like = self.like(*local).peekable();
+            let has_any = like.peek().is_some();
+            has_any && like.all(|own| !own.addr.is_loopback()) && !self.unmanaged.contains(local)
         })
     }
 
