@@ -43,7 +43,7 @@ fn programs_that_connect_with_a_key() {
     let consumer = Consumer::debian("rdmacm-utils");
     let lines = [
         ("rping -V", "rping -s -C 50 -V -p", "rping -c -a 127.0.0.1 -C 50 -V -p"),
-        ("ucmatose", "ucmatose -c 5 -C 20 -p", "ucmatose -s 127.0.0.1 -c 5 -C 20 -p"),
+        ("ucmatose", "ucmatose -c 5 -C 200 -p", "ucmatose -s 127.0.0.1 -c 5 -C 200 -p"),
         (
             "rstream -T v",
             "rstream -S 65536 -C 20 -T v -p",
