@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
 mod apart;
+mod dapl;
 mod efa_package;
 mod examples;
 mod faults;
@@ -40,5 +41,6 @@ mod roce_sealed;
 mod roce_wheels;
 mod sealed;
 mod sideway;
+mod tgt;
 mod ucx;
 mod wheels;

@@ -1,0 +1,75 @@
+//! A disk over iSER: tgt serves it, and libiscsi's programs read it by RDMA of the target's.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::record::{Case, Consumer, EACH_FAULT};
+use crate::harness::{Directions, LIMIT, exclusive, free_port, has, is_long, wait_until};
+
+const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
+const TARGET: &str = "iqn.2026-11.org.soft-efa:disk";
+const INITIATOR: &str = "iqn.2026-11.org.soft-efa:initiator";
+const DISK_BYTES: usize = 16 << 20;
+
+/// A port as tgt takes it: of 15 bits.
+fn free_low_port() -> u16 {
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    (20_000..0x8000).find(is_free).expect("a port is free")
+}
+
+/// Asks the target at `socket` for something; whether it did it.
+fn administer(socket: &Path, line: &str) -> bool {
+    let mut command = Command::new("tgtadm");
+    command.args(["--lld", "iser", "--mode"]).args(line.split_whitespace());
+    command.env("TGT_IPC_SOCKET", socket).output().unwrap().status.success()
+}
+
+fn run(faults: &str) {
+    let consumer = Consumer::debian("tgt");
+    let what = "tgtd (iSER) and libiscsi: iscsi-inq, iscsi-readcapacity16, iscsi-perf";
+    let mut case = Case::new(&consumer, what, faults);
+    let launcher = case.launcher(DEVICE);
+    let [disk, socket] = ["disk", "tgtd"].map(|name| launcher.runtime_dir().join(name));
+    let bytes: Vec<u8> = (0..DISK_BYTES).map(|at| (at % 251) as u8).collect();
+    File::create(&disk).unwrap().write_all(&bytes).unwrap();
+    let launcher = launcher.with_env(&[("TGT_IPC_SOCKET", socket.to_str().unwrap())]);
+    let (port, unused) = (free_low_port(), free_port());
+    let line = format!("tgtd -f --iser port={port} --iscsi portal=127.0.0.1:{unused}");
+    let mut server = launcher.start("server", &line);
+    server.wait_until_bound(port);
+    let target = format!("target --op new --tid 1 -T {TARGET}");
+    wait_until("tgtd takes commands", || administer(&socket, &target));
+    for line in [
+        format!("logicalunit --op new --tid 1 --lun 1 -b {}", disk.display()),
+        "target --op bind --tid 1 -I ALL".to_owned(),
+        // It asks both lists.
+        format!("target --op bind --tid 1 -Q {INITIATOR}"),
+    ] {
+        assert!(administer(&socket, &line), "{line}");
+    }
+    let url = format!("iscsi://127.0.0.1:{port}/{TARGET}/1?iser");
+    // Not iscsi-test-cu: libiscsi 1.19 follows a null pointer while it makes its commands.
+    for line in ["iscsi-inq", "iscsi-readcapacity16", "iscsi-perf -m 16 -b 64 -t 1"] {
+        let (program, options) = line.split_once(' ').unwrap_or((line, ""));
+        let line = format!("{program} -i {INITIATOR} {options}");
+        let client = launcher.start("client", &format!("{line} {url}")).wait(LIMIT);
+        assert_eq!(client.code, 0, "{client}");
+        client.assert_moved(Directions::Both);
+        case.add(&client);
+    }
+    // tgt ends by a signal when it forgets a target that had connections.
+    drop(server);
+    case.pass();
+}
+
+#[test]
+fn a_disk_over_iser() {
+    let _one = exclusive();
+    if is_long() && has("tgtd") && has("iscsi-perf") {
+        run("");
+        EACH_FAULT.iter().for_each(|faults| run(faults));
+    }
+}
