@@ -438,8 +438,16 @@ mod tests {
         let (mut ports, mut other) =
             (Ports::new(at(&[&own]), 0), Ports::new(at(&["127.0.0.1"]), 0));
         let mut everywhere = binding(1, "0.0.0.0:0");
-        let port = bound(&mut ports, &mut everywhere).unwrap();
-        assert_eq!(ports.listening.len(), 2);
+        let draw = |_| {
+            everywhere.address.set_port(0);
+            let port = bound(&mut ports, &mut everywhere).unwrap();
+            let has_both = ports.listening.len() == 2;
+            if !has_both {
+                ports.release(&everywhere);
+            }
+            has_both.then_some(port)
+        };
+        let port = (0..DRAWS).find_map(draw).expect("a port that nobody has at loopback");
         let local = binding(2, &format!("127.0.0.1:{port}"));
         assert_eq!(other.bind(&local), Err(Errno::EADDRINUSE));
         // In another port space it is the same socket.
@@ -458,9 +466,15 @@ mod tests {
     fn who_has_an_address_of_loopback_listens_there_only() {
         let [mut one, mut two] = ["127.0.0.2", "127.0.0.1"].map(|own| Ports::new(at(&[own]), 0));
         let mut everywhere = binding(1, "0.0.0.0:0");
-        let port = bound(&mut one, &mut everywhere).unwrap();
-        assert_eq!(one.listening.len(), 1);
-        assert_eq!(two.bind(&everywhere), Ok(port));
+        let is_had_by_both = |_| {
+            everywhere.address.set_port(0);
+            let port = bound(&mut one, &mut everywhere).unwrap();
+            assert_eq!(one.listening.len(), 1);
+            let has_got = two.bind(&everywhere) == Ok(port);
+            one.release(&everywhere);
+            has_got
+        };
+        assert!((0..DRAWS).any(is_had_by_both), "others may have a few ports, not each");
     }
 
     /// A program (tgt) listens to both families, and gave up where the second had no adapter.
