@@ -366,6 +366,14 @@ impl Endpoint {
         self.requester.has_unsent()
     }
 
+    /// The requests that are left to send are one packet, no shorter than an acknowledgement. An
+    /// acknowledgement behind it arrives with it where datagrams of one length, and a shorter last
+    /// one, travel as one (RC-6.5).
+    #[must_use]
+    pub fn has_one_request_packet(&self) -> bool {
+        self.requester.has_one_packet()
+    }
+
     /// Nothing is queued, in flight, or to be answered.
     #[must_use]
     pub fn is_quiescent(&self) -> bool {

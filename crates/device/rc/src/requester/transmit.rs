@@ -78,6 +78,15 @@ impl Requester {
         self.choose(shared, 0).is_some()
     }
 
+    /// What is left to send is one packet, no shorter than an acknowledgement.
+    pub(crate) fn has_one_packet(&self) -> bool {
+        let is_followed = self.queue.get(self.cursor + 1).is_some();
+        self.queue.get(self.cursor).filter(|_| !is_followed).is_some_and(|entry| {
+            let request = &entry.request;
+            self.next.plus(1) == entry.end() && (request.len > 0 || request.op.is_answered())
+        })
+    }
+
     /// The work request `entry`, the next to send, must wait for something but the window.
     pub(super) fn is_held(&self, entry: &Entry) -> bool {
         if entry.fault.is_some() || self.retry.is_paused() || self.failure.is_some() {

@@ -88,6 +88,7 @@ pub(crate) enum AckDue {
     Never,
     /// A message was executed that asks for nothing: before this side requests something (RC-6.5).
     BeforeRequests,
+    /// The peer asks for it, or repeats what it has not seen acknowledged.
     Now,
 }
 

@@ -65,10 +65,10 @@ impl RcSide {
         self.harvest(now);
     }
 
-    /// Fills the batch; whether there was room for everything. An acknowledgement goes last where
-    /// it takes a socket: shorter than what goes with it, it leaves and arrives in the same train.
-    /// In a ring it stays in front of the requests, whose receiver may look before all are there
-    /// (RC-6.5).
+    /// Fills the batch; whether there was room for everything. An acknowledgement stays in front of
+    /// the requests, whose receiver may look before all are there (RC-6.5). Where it takes a socket
+    /// and one request goes with it, it goes last: no longer than that, it leaves and arrives in the
+    /// same train.
     fn fill_batch(&mut self, now: Instant, peer: SocketAddr) -> bool {
         let mut ack: Option<(Transmit, [u8; HEADER_MAX])> = None;
         let mut header = [0; HEADER_MAX];
@@ -84,7 +84,7 @@ impl RcSide {
                 continue;
             }
             let is_ack = out.payload == Payload::None && ACKNOWLEDGE.contains(&header[0]);
-            if is_ack && ack.is_none() && (self.takes_kernel || !self.shell.has_ring_to(peer)) {
+            if is_ack && ack.is_none() && self.is_train_with_ack(peer) {
                 ack = Some((out, header));
                 continue;
             }
@@ -95,6 +95,12 @@ impl RcSide {
             self.push(now, peer, &out, &header[..out.header_len]);
         }
         is_last
+    }
+
+    /// What follows an acknowledgement in the batch makes one train of datagrams with it.
+    fn is_train_with_ack(&self, peer: SocketAddr) -> bool {
+        let takes_socket = self.takes_kernel || !self.shell.has_ring_to(peer);
+        takes_socket && self.endpoint.has_one_request_packet()
     }
 
     /// Bytes that a burst to `peer` may have in packets that are joined.
