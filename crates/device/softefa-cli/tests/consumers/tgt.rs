@@ -1,8 +1,7 @@
 //! A disk over iSER: tgt serves it, and libiscsi's programs read it by RDMA of the target's.
 
 use std::fs::File;
-use std::io::Write as _;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 
@@ -12,11 +11,11 @@ use crate::harness::{Directions, LIMIT, exclusive, free_port, has, is_long, wait
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
 const TARGET: &str = "iqn.2026-11.org.soft-efa:disk";
 const INITIATOR: &str = "iqn.2026-11.org.soft-efa:initiator";
-const DISK_BYTES: usize = 16 << 20;
+const DISK_BYTES: u64 = 16 << 20;
 
-/// A port as tgt takes it: of 15 bits.
+/// A port as tgt takes it: of 15 bits. The connection manager's ports are the kernel's of UDP.
 fn free_low_port() -> u16 {
-    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let is_free = |port: &u16| UdpSocket::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     (20_000..0x8000).find(is_free).expect("a port is free")
 }
 
@@ -33,8 +32,7 @@ fn run(faults: &str) {
     let mut case = Case::new(&consumer, what, faults);
     let launcher = case.launcher(DEVICE);
     let [disk, socket] = ["disk", "tgtd"].map(|name| launcher.runtime_dir().join(name));
-    let bytes: Vec<u8> = (0..DISK_BYTES).map(|at| (at % 251) as u8).collect();
-    File::create(&disk).unwrap().write_all(&bytes).unwrap();
+    File::create(&disk).unwrap().set_len(DISK_BYTES).unwrap();
     let launcher = launcher.with_env(&[("TGT_IPC_SOCKET", socket.to_str().unwrap())]);
     let (port, unused) = (free_low_port(), free_port());
     let line = format!("tgtd -f --iser port={port} --iscsi portal=127.0.0.1:{unused}");
