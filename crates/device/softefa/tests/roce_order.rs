@@ -29,14 +29,14 @@ fn next(of: &Side, has_failed: &AtomicBool) -> Option<Completion> {
     None
 }
 
-fn send(from: &Side, id: u64) {
-    // Datagrams of unlike lengths do not travel as one.
-    post(from, id, SendOp::Send, &[from.sge(0, 16 + 16 * (id % 4) as u32)]);
+/// One of the messages of as many `lengths`.
+fn send(from: &Side, id: u64, lengths: u64) {
+    post(from, id, SendOp::Send, &[from.sge(0, 16 + 16 * (id % lengths) as u32)]);
 }
 
 /// Answers each message, and counts its own SENDs that have not ended. True: there were never more
 /// than the window.
-fn answer(side: &Side, has_failed: &AtomicBool) -> bool {
+fn answer(side: &Side, lengths: u64, has_failed: &AtomicBool) -> bool {
     let (mut answered, mut under_way) = (0, 0);
     while answered < EXCHANGES {
         let Some(done) = next(side, has_failed) else { return true };
@@ -49,15 +49,15 @@ fn answer(side: &Side, has_failed: &AtomicBool) -> bool {
             return false;
         }
         side.post_recv(0, 64, 64);
-        send(side, answered);
+        send(side, answered, lengths);
         (answered, under_way) = (answered + 1, under_way + 1);
     }
     true
 }
 
 /// Keeps a window of messages under way, one for each answer.
-fn ask(side: &Side, has_failed: &AtomicBool) {
-    (0..WINDOW).for_each(|id| send(side, id));
+fn ask(side: &Side, lengths: u64, has_failed: &AtomicBool) {
+    (0..WINDOW).for_each(|id| send(side, id, lengths));
     let (mut asked, mut heard) = (WINDOW, 0);
     while heard < EXCHANGES {
         let Some(done) = next(side, has_failed) else { return };
@@ -67,7 +67,7 @@ fn ask(side: &Side, has_failed: &AtomicBool) {
         heard += 1;
         side.post_recv(0, 64, 64);
         if asked < EXCHANGES {
-            send(side, asked);
+            send(side, asked, lengths);
             asked += 1;
         }
     }
@@ -78,20 +78,21 @@ fn ask(side: &Side, has_failed: &AtomicBool) {
 /// `SendRecvServer` then never answered it.
 #[test]
 fn a_send_has_ended_before_its_answer_is_there() {
-    for wire in WIRES {
+    // Datagrams of unlike lengths do not travel as one.
+    for (wire, lengths) in WIRES.into_iter().flat_map(|wire| [(wire, 1), (wire, 4)]) {
         let (a, b) = pair_of(&config(wire, ""), QpKind::Rc, 4096, &Link::default());
         for side in [&a, &b] {
             (0..WINDOW).for_each(|_| side.post_recv(0, 64, 64));
         }
         let has_failed = AtomicBool::new(false);
         let is_in_order = std::thread::scope(|scope| {
-            let answering = scope.spawn(|| answer(&b, &has_failed));
-            ask(&a, &has_failed);
+            let answering = scope.spawn(|| answer(&b, lengths, &has_failed));
+            ask(&a, lengths, &has_failed);
             answering.join().expect("the answering thread ends")
         });
         assert!(
             is_in_order,
-            "{wire:?}: {WINDOW} answers have not ended, and one more is asked for"
+            "{wire:?}, {lengths}: {WINDOW} answers have not ended, and one more is asked for"
         );
     }
 }

@@ -366,12 +366,13 @@ impl Endpoint {
         self.requester.has_unsent()
     }
 
-    /// The requests that are left to send are one packet, no shorter than an acknowledgement. An
-    /// acknowledgement behind it arrives with it where datagrams of one length, and a shorter last
-    /// one, travel as one (RC-6.5).
+    /// The next requests, `packets` at most, have packets of one length, no shorter than an
+    /// acknowledgement, and `bytes` of payload together at most. An acknowledgement behind them
+    /// arrives with them where datagrams of one length, and a shorter last one, travel as one
+    /// (RC-6.5).
     #[must_use]
-    pub fn has_one_request_packet(&self) -> bool {
-        self.requester.has_one_packet()
+    pub fn is_next_uniform(&self, packets: usize, bytes: u64) -> bool {
+        self.requester.is_uniform(packets, bytes, &self.shared)
     }
 
     /// Nothing is queued, in flight, or to be answered.

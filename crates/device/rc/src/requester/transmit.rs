@@ -5,7 +5,7 @@ use super::{Pause, Requester};
 use crate::endpoint::Shared;
 use crate::id::{HALF, Seq};
 use crate::wire::{AtomicEth, Bth, Headers, Kind, Reth, pad_of};
-use crate::{HEADER_MAX, Instant, Operation, Payload, Remote, Transmit};
+use crate::{HEADER_MAX, Instant, Operation, Payload, Remote, SendRequest, Transmit};
 
 /// A packet that may leave.
 struct Choice {
@@ -78,13 +78,19 @@ impl Requester {
         self.choose(shared, 0).is_some()
     }
 
-    /// What is left to send is one packet, no shorter than an acknowledgement.
-    pub(crate) fn has_one_packet(&self) -> bool {
-        let is_followed = self.queue.get(self.cursor + 1).is_some();
-        self.queue.get(self.cursor).filter(|_| !is_followed).is_some_and(|entry| {
-            let request = &entry.request;
-            self.next.plus(1) == entry.end() && (request.len > 0 || request.op.is_answered())
-        })
+    /// See [`Endpoint::is_next_uniform`](crate::Endpoint::is_next_uniform).
+    pub(crate) fn is_uniform(&self, packets: usize, bytes: u64, shared: &Shared) -> bool {
+        let entries = || (self.cursor..).take(packets).map_while(|at| self.queue.get(at));
+        let Some(Entry { request: first, .. }) = entries().next() else { return true };
+        let kind = core::mem::discriminant(&first.op);
+        let is_like = |entry: &Entry| {
+            let SendRequest { len, op, .. } = entry.request;
+            len == first.len && core::mem::discriminant(&op) == kind
+        };
+        let is_one_each = 0 < first.len && first.len <= shared.mtu.bytes();
+        is_one_each
+            && entries().all(is_like)
+            && entries().map(|entry| u64::from(entry.request.len)).sum::<u64>() <= bytes
     }
 
     /// The work request `entry`, the next to send, must wait for something but the window.

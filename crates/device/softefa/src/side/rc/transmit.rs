@@ -20,6 +20,8 @@ const BURSTS_PER_TURN: usize = 2;
 const JOINED_BYTES: u32 = 32 << 10;
 /// No more than so many bytes are joined in a burst, so that it always fits into a ring.
 const JOINED_BURST_BYTES: u32 = 512 << 10;
+/// Payload of requests that are surely one train of datagrams with an acknowledgement.
+const TRAIN_BYTES: u64 = 32 << 10;
 /// The bytes that an acknowledgement begins with.
 const ACKNOWLEDGE: [u8; 2] = [
     Opcode { transport: Transport::Rc, kind: Kind::Acknowledge }.to_byte(),
@@ -65,10 +67,10 @@ impl RcSide {
         self.harvest(now);
     }
 
-    /// Fills the batch; whether there was room for everything. An acknowledgement stays in front of
-    /// the requests, whose receiver may look before all are there (RC-6.5). Where it takes a socket
-    /// and one request goes with it, it goes last: no longer than that, it leaves and arrives in the
-    /// same train.
+    /// Fills the batch; whether there was room for everything. An acknowledgement stays in front
+    /// of the requests, whose receiver may look before all are there (RC-6.5). Where it makes one
+    /// train of datagrams with them it goes last: no longer than they are, it leaves and arrives
+    /// with them.
     fn fill_batch(&mut self, now: Instant, peer: SocketAddr) -> bool {
         let mut ack: Option<(Transmit, [u8; HEADER_MAX])> = None;
         let mut header = [0; HEADER_MAX];
@@ -100,7 +102,7 @@ impl RcSide {
     /// What follows an acknowledgement in the batch makes one train of datagrams with it.
     fn is_train_with_ack(&self, peer: SocketAddr) -> bool {
         let takes_socket = self.takes_kernel || !self.shell.has_ring_to(peer);
-        takes_socket && self.endpoint.has_one_request_packet()
+        takes_socket && self.endpoint.is_next_uniform(MAX_PACKETS - 1, TRAIN_BYTES)
     }
 
     /// Bytes that a burst to `peer` may have in packets that are joined.
