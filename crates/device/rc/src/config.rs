@@ -23,7 +23,8 @@ pub struct Config {
     /// Shortest acknowledgement timeout, whatever a connection asks for (RC-4.1).
     pub timeout_min_ns: u64,
     /// Shortest time after which something is sent again because its answer is overdue by what was
-    /// measured (RC-4.5); 0: only the acknowledgement timeout counts, as of adapters.
+    /// measured (RC-4.5); 0: only the acknowledgement timeout counts, and a refusal is said once
+    /// (RC-6.3), as of adapters.
     pub rto_floor_ns: u64,
     /// Shortest silence after which a peer counts as dead, whatever `retry_cnt` says (RC-4.3).
     pub silence_min_ns: u64,

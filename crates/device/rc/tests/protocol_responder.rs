@@ -425,6 +425,23 @@ fn who_requests_has_acknowledged_the_messages_it_has() {
     assert_eq!(post(&mut solo, 3), [sent], "of half a message nobody knows");
 }
 
+/// RC-6.3: a requester whose refusal was lost asks again, and learns the same reason.
+#[test]
+fn a_refusal_that_was_lost_is_sent_again() {
+    let mut solo = Solo::with(Config::socket(), Service::Rc, receive_attr(), send_attr());
+    let wrong = request(Kind::WriteOnly, 0).with(4).about(0, 4).keyed(1).asks();
+    assert_eq!(refused(&mut solo, &wrong), ACCESS);
+    for _ in 0..3 {
+        assert_eq!(solo.give(&wrong), Err(DropReason::State));
+        assert_eq!(solo.said(), [(ACCESS, theirs(0))]);
+    }
+    assert_eq!(solo.give(&request(Kind::SendOnly, 1).asks()), Err(DropReason::State));
+    assert_eq!(solo.said(), [], "what came behind it was not refused");
+    solo.host.engine.fail(solo.now);
+    assert_eq!(solo.give(&wrong), Err(DropReason::State));
+    assert_eq!(solo.said(), [], "the program has ended the connection");
+}
+
 /// RC-5.1: when a work request of this side fails, nothing more is said to the peer.
 #[test]
 fn a_queue_pair_that_fails_itself_is_silent() {

@@ -118,11 +118,14 @@ fn mistakes_are_named_once_to_who_wants_to_know() {
     assert_eq!(mistakes("0"), [""; 0], "nobody asked");
 }
 
-/// With `SOFTEFA_FAULT` what goes through the queues is repeated, and the program sees the same.
+/// With `SOFTEFA_FAULT` what goes through the queues is repeated, and the program sees the same:
+/// the reason of a refusal, too (RC-6.3).
 #[test]
 fn xrc_domains_queues_and_targets_are_those_of_the_headers() {
     check("xrc", PLAIN, &[]);
-    check("xrc", PLAIN, &[("SOFTEFA_FAULT", "loss=5%,seed=1")]);
+    for seed in 1..=8 {
+        check("xrc", PLAIN, &[("SOFTEFA_FAULT", &format!("loss=20%,seed={seed}"))]);
+    }
     check("xrc", "rdmap0s6=127.0.0.3", &[]);
 }
 

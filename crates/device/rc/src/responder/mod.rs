@@ -12,7 +12,7 @@ mod unreliable;
 use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::wire::{Kind, NakCode};
-use crate::{Access, Instant, Range, ReceiveAttr, Status};
+use crate::{Access, Instant, Psn, Range, ReceiveAttr, Status};
 
 use resources::{Answer, Resources};
 
@@ -114,6 +114,8 @@ pub(crate) struct Responder {
     handed_out: Option<Seq>,
     /// The responder is closed: it sends only what the peer must still be told.
     is_closed: bool,
+    /// The refusal that has closed it, and the packet it is about.
+    refusal: Option<(NakCode, Seq)>,
     failure: Option<Failure>,
 }
 
@@ -133,6 +135,7 @@ impl Responder {
             waiting: None,
             handed_out: None,
             is_closed: false,
+            refusal: None,
             failure: None,
         }
     }
@@ -167,8 +170,20 @@ impl Responder {
         self.close();
         self.resources.clear();
         self.ack = AckDue::Never;
-        (self.nak, self.handed_out) = (None, None);
+        (self.nak, self.refusal, self.handed_out) = (None, None, None);
         self.failure = None;
+    }
+
+    /// A request has come in error. Where it is the packet that was refused, the refusal got lost,
+    /// and is sent again if this host repeats what is overdue (RC-6.3).
+    #[cold]
+    pub(crate) fn repeat_refusal(&mut self, psn: Psn, shared: &Shared) {
+        if shared.config.rto_floor_ns == 0 {
+            return;
+        }
+        if let Some((code, seq)) = self.refusal.filter(|(_, seq)| seq.psn() == psn) {
+            self.nak.get_or_insert(Nak::Refusal(code, seq));
+        }
     }
 
     /// [`Responder::next_response`] has something to send.
@@ -180,6 +195,7 @@ impl Responder {
     fn refuse(&mut self, code: Option<NakCode>, seq: Seq, receive: Option<Status>) {
         if let Some(code) = code {
             self.nak = Some(Nak::Refusal(code, seq));
+            self.refusal = Some((code, seq));
         }
         self.failure = Some(Failure { code, receive });
         self.close();

@@ -9,11 +9,13 @@ use super::{RcSide, time};
 use crate::counters::Counter;
 use crate::datagram::Datagram;
 use crate::lint::is_wanted;
+use crate::qp_state::QpState;
 
 impl RcSide {
     pub(super) fn receive_packet(&mut self, now: Instant, from: IpAddr, datagram: &Datagram<'_>) {
         // Not up yet, or not any more: as if the packet had been lost.
         if !self.is_ready_to_receive() && !self.is_closing {
+            self.take_in_error(now, from, datagram);
             self.shell.drop_datagram(from, &"the queue pair does not receive");
             return;
         }
@@ -64,6 +66,15 @@ impl RcSide {
             }
             Ok(Received { arrival: None, .. }) => {}
             Err(why) => self.drop_packet(from, why),
+        }
+    }
+
+    /// Lets the engine say once more what it has refused, if that is what comes (RC-6.3).
+    #[cold]
+    fn take_in_error(&mut self, now: Instant, from: IpAddr, datagram: &Datagram<'_>) {
+        if self.shell.attrs.state == QpState::Error && self.peer.is_some_and(|p| p.ip() == from) {
+            // It is dropped, whatever the engine says.
+            let _ = self.endpoint.handle_packet(time(now), datagram.head, datagram.len());
         }
     }
 
