@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use softefa::{Adapter, ArmError};
+use softefa::{Adapter, ArmError, Uncancelled};
 
 use crate::context::Context;
 use crate::cq::Cq;
@@ -119,7 +119,9 @@ unsafe fn answer(
     cq_context: *mut *mut c_void,
 ) -> Option<c_int> {
     let mut is_withdrawn = false;
-    let result = panic::count(|| {
+    // The program is about to answer what woke it, and its answer carries acknowledgements.
+    let _uncancelled = Uncancelled::begin();
+    let result = panic::count_or(Err(Errno::EDEADLK), || {
         let Some(event) = nic.take_event().map_err(|_| Errno::EBADF)? else {
             is_withdrawn = true;
             return Ok(0);
@@ -148,7 +150,9 @@ unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, count: u32) {
 
 /// An EFA knows no solicited events and says so.
 pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
-    panic::code(|| {
+    // Programs arm a queue before they answer what they found in it.
+    let _uncancelled = Uncancelled::begin();
+    panic::code_or(Errno::EDEADLK, || {
         // SAFETY: the program passes a live completion queue.
         let cq = unsafe { handle::borrow::<Cq>(cq) }?;
         let armed = match (solicited_only != 0, cq.nic.device().adapter()) {

@@ -1,11 +1,14 @@
 //! The boundary no panic crosses: unwinding into a C caller would be undefined. Nor does a
 //! cancellation ([`Uncancelled`]): it waits until the call returns.
+//!
+//! Calls other than posts and polls first let go what waits for those ([`release_held`]): the
+//! program may go on to something long.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use softefa::Uncancelled;
+use softefa::{Uncancelled, release_held};
 
 use crate::errno::Errno;
 use crate::inside::Inside;
@@ -13,7 +16,7 @@ use crate::inside::Inside;
 /// For functions that return 0 or an errno value.
 pub(crate) fn code(body: impl FnOnce() -> Result<(), Errno>) -> c_int {
     let _uncancelled = Uncancelled::begin();
-    code_or(Errno::EDEADLK, body)
+    code_or(Errno::EDEADLK, after_release(body))
 }
 
 /// As [`code`], for what is called often and lets the adapter put cancellations off where it makes
@@ -28,7 +31,7 @@ pub(crate) fn code_or(nested: Errno, body: impl FnOnce() -> Result<(), Errno>) -
 /// For functions that return a pointer, or null with `errno` set.
 pub(crate) fn pointer<T>(body: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T {
     let _uncancelled = Uncancelled::begin();
-    guarded(Err(Errno::EDEADLK), body).unwrap_or_else(|errno| {
+    guarded(Err(Errno::EDEADLK), after_release(body)).unwrap_or_else(|errno| {
         errno.store();
         ptr::null_mut()
     })
@@ -37,7 +40,7 @@ pub(crate) fn pointer<T>(body: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T
 /// For functions that return a count, or -1 with `errno` set.
 pub(crate) fn count(body: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     let _uncancelled = Uncancelled::begin();
-    count_or(Err(Errno::EDEADLK), body)
+    count_or(Err(Errno::EDEADLK), after_release(body))
 }
 
 /// What [`code_or`] is to [`code`].
@@ -55,6 +58,13 @@ pub(crate) fn count_or(
 /// call that is a cancellation point.
 pub(crate) fn value<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(fallback)
+}
+
+fn after_release<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    || {
+        release_held();
+        body()
+    }
 }
 
 /// The state behind a panic may be inconsistent, so the caller hears `EIO`, the device's failure.

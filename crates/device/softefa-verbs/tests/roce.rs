@@ -72,6 +72,15 @@ fn bytes_of_a_region_may_have_other_names_than_their_addresses() {
 }
 
 #[test]
+fn sends_end_while_their_receiver_calls_something_else() {
+    for env in [&[][..], &[("SOFTEFA_WIRE", "udp")]] {
+        check("held", PLAIN, env);
+        let on_efa: Vec<_> = env.iter().copied().chain([("IS_EFA", "1")]).collect();
+        check("held", "rdmap0s6=127.0.0.3", &on_efa);
+    }
+}
+
+#[test]
 fn members_of_groups_get_messages_and_say_when() {
     check("groups", PLAIN, &[]);
     check("groups", "rdmap0s6=127.0.0.3", &[]);

@@ -98,6 +98,7 @@ pub use mr::{
     StillBound,
 };
 pub use pd::{AllocPdError, Pd, Rereg, ReregMrError};
+pub use progress::held::release_held;
 pub use qp::{
     CreateQpError, GroupError, ModifyError, ModifyQp, OpenTargetError, OpenXrcd, OpenXrcdError,
     PostError, Qp, QpInit, Xrcd,

@@ -4,6 +4,7 @@
 //! handles that end wait for them. None of them needs to know what a queue pair is: it is [`Live`]
 //! until it is destroyed and may [`Linger`] afterwards.
 
+pub(crate) mod held;
 pub(crate) mod live;
 
 mod call;
@@ -51,6 +52,10 @@ pub(crate) trait Live: Send + Sync {
 
     /// A turn on behalf of a polling program. Skipped when another thread is at it.
     fn app_turn(&self, now: Instant);
+
+    /// The program calls something else than posts and polls: what waits for those leaves. Skipped
+    /// when another thread is at it.
+    fn release_held(&self, now: Instant);
 
     /// A turn of the service thread, unless the program polls and does not sleep.
     fn service_turn(&self, now: Instant) -> Served;

@@ -59,6 +59,17 @@ impl Live for Qp {
         self.end_app_turn(side, is_untold);
     }
 
+    fn release_held(&self, now: Instant) {
+        if self.is_gone() {
+            return;
+        }
+        let Some(mut side) = self.try_lock() else { return };
+        side.flush_acks(now);
+        side.transmit(now);
+        side.publish();
+        self.end_app_turn(side, false);
+    }
+
     fn service_turn(&self, now: Instant) -> Served {
         let side = if self.is_awaited(now) || self.watch().unseen.is_usual() {
             Some(self.lock())

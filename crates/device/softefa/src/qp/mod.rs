@@ -26,7 +26,7 @@ use crate::generation::Generation;
 use crate::host;
 use crate::mr::Sge;
 use crate::pd::Pd;
-use crate::progress::Live;
+use crate::progress::{Live, held};
 use crate::qp_state::{QpKind, QpQuery, QpState};
 use crate::request::{SendData, SendOp, SendWr};
 use crate::rq::{self, RecvWqe};
@@ -304,6 +304,7 @@ impl Qp {
             side.shell_mut().note_left(host::now);
         } else {
             side.shell_mut().note_post(host::now);
+            held::note();
         }
         side.publish();
         let is_late = self.inner.settle(&*side) | self.wants_acks(&mut side);

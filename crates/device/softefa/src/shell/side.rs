@@ -9,6 +9,7 @@ use super::send::is_burst;
 use super::{Carried, Shell};
 use crate::counters::{Counter, Gauge};
 use crate::datagram::Datagram;
+use crate::progress::held;
 use crate::qp_state::QpState;
 use crate::request::{SendOp, SendWr};
 use crate::seal::Notice;
@@ -182,6 +183,7 @@ pub(crate) trait Side: Send {
         self.note_turn(has_received);
         self.work(now);
         if has_received {
+            held::note();
             self.sync_counters();
             self.tell(now);
         }
