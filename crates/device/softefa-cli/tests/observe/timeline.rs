@@ -11,8 +11,8 @@ use crate::browser::{browser, look};
 use crate::harness::{LIMIT, Launcher, Outcome, exclusive, free_port, has, is_sealed};
 
 /// Looks at a page: what it shows, whether anything is cut off, and what buttons, keys and a
-/// pointer do. It looks at the first queue pair that sends: whichever program was ready first is on
-/// top, and a receiver has no messages open.
+/// pointer do. It looks at a queue pair that sends, with faults if there is one: the one with most
+/// events is on top, whichever that is, and a receiver has no messages open.
 const PROBE: &str = "\
     const shown=t=>t.getClientRects().length>0;\
     const cut=()=>[...document.querySelectorAll('#line svg text')].filter(shown).filter(t=>{\
@@ -21,7 +21,8 @@ const PROBE: &str = "\
     .map(t=>t.textContent);\
     const panels=[...document.querySelectorAll('.pair svg')],said=document.querySelector('.said');\
     const titlesOf=p=>[...p.querySelectorAll('.title')].map(t=>t.textContent);\
-    const panel=panels.find(p=>titlesOf(p).some(t=>t.startsWith('Messages open')))||panels[0];\
+    const find=name=>panels.find(p=>[name,'Messages open'].every(n=>titlesOf(p).some(t=>t.startsWith(n))));\
+    const panel=find('Faults')||find('')||panels[0];\
     const titles=titlesOf(panel),specs=[...panel.querySelectorAll('.spec')].map(t=>t.textContent);\
     const whole=said.textContent,cutWhole=cut();\
     const press=name=>document.querySelector('[aria-label=\"'+name+'\"]').click();\
