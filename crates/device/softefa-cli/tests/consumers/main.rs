@@ -1,7 +1,7 @@
 //! Unmodified programs from the distribution on our device: libfabric's `fi_info` and
-//! `fi_pingpong`, perftest, qperf, fio, rdmacm-utils, `ibv_devinfo`, pyverbs, Open MPI; the MPI
-//! wheels, the efa package, NIXL and Mooncake of PyPI; sideway of crates.io; libfabric through the
-//! tests of `fabric`; and the programs of `examples/`.
+//! `fi_pingpong`, perftest, qperf, fio, QEMU, rdmacm-utils, `ibv_devinfo`, pyverbs, Open MPI; the
+//! MPI wheels, the efa package, NIXL and Mooncake of PyPI; sideway of crates.io; libfabric through
+//! the tests of `fabric`; and the programs of `examples/`.
 //!
 //! Each run asserts its exit code, that nothing complained, and that the device's own packet
 //! counters moved. `SOFTEFA_MATRIX=long` (`make consumers`) runs every combination.
@@ -31,6 +31,7 @@ mod perftest;
 mod pingpong;
 mod pypi;
 mod pyverbs;
+mod qemu;
 mod qperf;
 mod rdma_core;
 mod rdmacm;
