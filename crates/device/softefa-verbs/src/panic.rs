@@ -60,6 +60,7 @@ pub(crate) fn value<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(fallback)
 }
 
+/// Runs `body` after everything that waits for a post or a poll has left.
 fn after_release<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
     || {
         release_held();

@@ -174,8 +174,8 @@ impl Responder {
         self.failure = None;
     }
 
-    /// A request has come in error. Where it is the packet that was refused, the refusal got lost,
-    /// and is sent again if this host repeats what is overdue (RC-6.3).
+    /// Sends the refusal again when the refused packet comes again, on a host that repeats what is
+    /// overdue (RC-6.3). Call for every request that arrives in error.
     #[cold]
     pub(crate) fn repeat_refusal(&mut self, psn: Psn, shared: &Shared) {
         if shared.config.rto_floor_ns == 0 {
