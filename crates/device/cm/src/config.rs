@@ -32,6 +32,12 @@ pub struct Config {
     pub nobody_wait: Duration,
     /// Longest that a peer's message can make this side wait for an answer.
     pub wait_max: Duration,
+    /// Time between keepalives on an established connection (CM-4.10), when there are few
+    /// connections; zero for no keepalives.
+    pub keepalive: Duration,
+    /// Most keepalives that an agent sends in a second, at least 1: with more connections each has
+    /// them less often.
+    pub keepalives_per_second_max: u32,
     /// Connections in every state, and unanswered service resolutions.
     pub connections_max: usize,
     /// Connections of peers that are not established yet, of all listeners.
@@ -52,6 +58,8 @@ impl Default for Config {
             service_timeout: 24,
             nobody_wait: Duration::from_millis(200),
             wait_max: Duration::from_secs(300),
+            keepalive: Duration::from_secs(1),
+            keepalives_per_second_max: 256,
             connections_max: 65_536,
             half_open_max: 8_192,
             answers_max: 1_024,
@@ -68,6 +76,13 @@ impl Config {
     /// Time until a message is repeated when its answer may take 4.096 us x 2^`exponent`.
     pub(crate) fn wait(&self, exponent: u8) -> Duration {
         time_of(exponent).clamp(WAIT_MIN, self.wait_max.max(WAIT_MIN))
+    }
+
+    /// Time between keepalives on each of so many connections; `None` for no keepalives.
+    pub(crate) fn keepalive_wait(&self, connections: usize) -> Option<Duration> {
+        let connections = u32::try_from(connections).unwrap_or(u32::MAX);
+        let fair = Duration::from_secs(1) * connections / self.keepalives_per_second_max.max(1);
+        (!self.keepalive.is_zero()).then(|| self.keepalive.max(fair))
     }
 
     /// Time until a REQ or SIDR_REQ is repeated: there, the answer, and back.
@@ -91,6 +106,16 @@ mod tests {
         assert_eq!(config.wait(20).as_millis(), 4294);
         assert_eq!(config.request_wait().as_millis(), 4294 + 2 * 268 + 1);
         assert_eq!(config.timewait().as_millis(), 536);
+    }
+
+    #[test]
+    fn many_connections_have_fewer_keepalives_each() {
+        let config = Config::default();
+        assert_eq!(config.keepalive_wait(1), Some(Duration::from_secs(1)));
+        assert_eq!(config.keepalive_wait(256), Some(Duration::from_secs(1)));
+        assert_eq!(config.keepalive_wait(65_536), Some(Duration::from_secs(256)));
+        let never = Config { keepalive: Duration::ZERO, ..Config::default() };
+        assert_eq!(never.keepalive_wait(1), None);
     }
 
     #[test]

@@ -179,7 +179,7 @@ fn hostile_messages_never_panic() {
     let config = Config { connections_max: 64, half_open_max: 32, ..Config::default() };
     let mut net = Net::with(3, seed, &config);
     net.listen(1, 4);
-    net.established_again();
+    net.established_again(0);
     let mut seen: Vec<Mad> = vectors::messages().to_vec();
     for round in 0..cases * 20 {
         if dice.permille(30) {

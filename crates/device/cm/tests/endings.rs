@@ -100,7 +100,7 @@ fn an_end_without_answer_is_an_end() {
 /// CM-3.3.
 #[test]
 fn the_end_of_an_unknown_connection_is_agreed_to() {
-    let mut net = Net::new(2, 18);
+    let mut net = Net::quiet(2, 18);
     let (ours, theirs) = net.established();
     net.lose.insert(DREQ, 100);
     net.agents[1].destroy(net.now, theirs);
@@ -177,15 +177,68 @@ fn an_unreachable_peer_ends_everything_at_once() {
     net.agents[0].unreachable(net.now, address(1));
     let events = net.events(0);
     assert_eq!(events.len(), 2);
-    assert!(events.contains(&Event::Disconnected { conn: ours, timed_out: true }));
+    assert!(events.contains(&Event::Disconnected { conn: ours, timed_out: false }));
     let refused =
         |event: &Event| matches!(event, Event::Rejected { conn, reason: 8, .. } if *conn == asking);
     assert!(events.iter().any(refused));
     net.agents[1].disconnect(net.now, theirs).unwrap();
     net.agents[1].unreachable(net.now, address(0));
-    assert_eq!(net.event(1), Event::Disconnected { conn: theirs, timed_out: true });
+    assert_eq!(net.event(1), Event::Disconnected { conn: theirs, timed_out: false });
     net.agents[1].unreachable(net.now, address(0));
     net.nothing(1);
+}
+
+/// CM-4.10: an end that only waits hears of the death of the other. The migration of a virtual
+/// machine stood still for ever when its destination was killed.
+#[test]
+fn an_idle_end_learns_that_its_peer_was_killed() {
+    for dead in 0..2 {
+        let mut net = Net::new(2, 28);
+        let (ours, theirs) = net.established();
+        let (conn, alive) = [(theirs, 1), (ours, 0)][dead];
+        net.run(Duration::from_millis(1500));
+        assert_eq!((net.sent(0, RTU), net.sent(1, RTU)), (2, 1), "one keepalive each");
+        assert_eq!(net.sent.len(), 5, "which nobody answers");
+        net.nothing(0);
+        net.nothing(1);
+        // The network says so when the next one is sent.
+        let at = net.agents[alive].poll_timeout().unwrap();
+        assert!(at <= net.now + Duration::from_secs(1));
+        net.agents[alive].handle_timeout(at);
+        let said = net.agents[alive].poll_transmit().unwrap();
+        assert!(net.agents[alive].is_said_to(address(dead), &said.bytes[..28]));
+        net.agents[alive].unreachable(at, address(dead));
+        assert_eq!(net.event(alive), Event::Disconnected { conn, timed_out: false });
+    }
+}
+
+/// CM-4.10: another process has the place of the one that died.
+#[test]
+fn an_idle_end_learns_that_another_has_the_place_of_its_peer() {
+    for dead in 0..2 {
+        let mut net = Net::new(2, 29);
+        let (ours, theirs) = net.established();
+        let (conn, alive) = [(theirs, 1), (ours, 0)][dead];
+        net.agents[dead] = cm::Agent::new(Config::default(), cm::Seed::from_u64(99));
+        net.run(Duration::from_millis(1500));
+        assert_eq!(net.event(alive), Event::Disconnected { conn, timed_out: false });
+        net.nothing(dead);
+    }
+}
+
+/// CM-4.10: so many connections would say more than they do.
+#[test]
+fn keepalives_have_a_rate() {
+    let config = Config { keepalives_per_second_max: 2, ..Config::default() };
+    let mut net = Net::with(2, 30, &config);
+    net.established();
+    for nth in 1..10 {
+        net.established_again(nth);
+    }
+    let before = net.sent(0, RTU);
+    net.run(Duration::from_secs(60));
+    let said = net.sent(0, RTU) - before;
+    assert!((100..=125).contains(&said), "two a second: {said}");
 }
 
 /// CM-4.9: a server that is about to listen is asked again.

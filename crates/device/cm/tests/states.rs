@@ -15,7 +15,7 @@ const LONG: Duration = Duration::from_secs(120);
 
 #[test]
 fn a_connection_is_made_with_what_both_sides_offer() {
-    let mut net = Net::new(2, 1);
+    let mut net = Net::quiet(2, 1);
     net.listen(1, 8);
     let ours = net.connect(0, 1, 0x100, b"hello");
     net.run(MS);
@@ -214,7 +214,7 @@ fn a_responder_learns_that_its_requester_gave_up() {
 /// CM-4.6: no RTU comes, whatever is repeated.
 #[test]
 fn a_responder_gives_up_and_the_requester_learns_it() {
-    let mut net = Net::new(2, 12);
+    let mut net = Net::quiet(2, 12);
     let (ours, theirs) = net.requested();
     net.agents[1].accept(net.now, theirs, offer(0x200), &[]).unwrap();
     net.run(MS);

@@ -54,6 +54,7 @@ impl Agent {
         connection.last = Some(Box::new(bytes));
         self.table.set_state(conn, State::Established);
         self.answer(route, bytes);
+        self.await_keepalive(conn);
         Ok(())
     }
 

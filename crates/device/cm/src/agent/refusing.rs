@@ -203,7 +203,8 @@ impl Agent {
                 State::ReqRcvd | State::RepRcvd | State::RepSent | State::SidrReqRcvd => {
                     self.end(conn, Event::Unreachable { conn });
                 }
-                State::Established | State::DreqSent => self.set_disconnected(conn, true),
+                // As if by the DREQ that Linux sends for a process that is killed.
+                State::Established | State::DreqSent => self.set_disconnected(conn, false),
                 State::DreqRcvd => self.linger(conn, None),
                 State::TimeWait => {}
             }

@@ -87,8 +87,8 @@ impl Agent {
     }
 
     pub(super) fn set_established(&mut self, conn: ConnId) {
-        self.table.set_deadline(conn, None);
         self.table.set_state(conn, State::Established);
+        self.await_keepalive(conn);
         if let Some(connection) = self.table.get_mut(conn) {
             connection.last = None;
         }

@@ -63,6 +63,11 @@ impl Net {
         Self::with(agents, seed, &Config::default())
     }
 
+    /// As [`Net::new`], with agents that send no keepalives.
+    pub fn quiet(agents: usize, seed: u64) -> Self {
+        Self::with(agents, seed, &Config { keepalive: Duration::ZERO, ..Config::default() })
+    }
+
     pub fn with(agents: usize, seed: u64, config: &Config) -> Self {
         let agent = |i| Agent::new(config.clone(), Seed::from_u64(seed << 8 | i as u64));
         Self {
@@ -222,13 +227,13 @@ impl Net {
         (ours, conn)
     }
 
-    /// Agent 0 is connected with agent 1, who listens already.
-    pub fn established_again(&mut self) {
-        let ours = self.connect(0, 1, 0x100, &[]);
+    /// Agent 0 is connected with agent 1, who listens already, by the `nth` queue pair of each.
+    pub fn established_again(&mut self, nth: u32) {
+        let ours = self.connect(0, 1, 0x100 + nth, &[]);
         self.run(MS);
         let Event::Requested { conn: theirs, .. } = self.event(1) else { panic!("no request") };
         self.agents[1]
-            .accept(self.now, theirs, offer(0x200), &[])
+            .accept(self.now, theirs, offer(0x200 + nth), &[])
             .expect("what a test does is allowed");
         self.run(MS);
         self.agents[0].ready(self.now, ours).expect("what a test does is allowed");
