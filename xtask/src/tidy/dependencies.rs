@@ -10,7 +10,7 @@ use super::Finding;
 /// Crate, and the crates of this workspace it may depend on; everything else is forbidden.
 const MAY_DEPEND: [(&str, &[&str]); 22] = [
     ("softefa-verbs", &["cm", "nested-cargo", "rc", "softefa", "verbs-abi"]),
-    ("softefa", &["rc", "srd"]),
+    ("softefa", &["cm", "rc", "srd"]),
     ("softefa-cli", &["manual", "nested-cargo", "report", "softefa"]),
     ("fire", &["nested-cargo", "report", "softefa"]),
     ("netsim", &["manual", "published", "rc", "report", "srd"]),

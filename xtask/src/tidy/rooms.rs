@@ -44,6 +44,7 @@ const ROOMS: &[&str] = &[
     "own_memory",
     "local_copy",
     "interface",
+    "mad",
     "gateway",
     "config",
     "identity",

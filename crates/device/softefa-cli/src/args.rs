@@ -44,10 +44,12 @@ with it the connections of its programs. Counters:
   rx_pkts, rx_bytes        what arrived
   forwarded_pkts           handed to a queue pair
   forwarded_cm_msgs        handed to a connection manager (rdma_cm)
+  answered_cm_msgs         for no program; the gateway said so
+  tx_farewells             connections of programs that were gone, whose peers were told
   drop_malformed           not a packet of RoCE v2
   drop_icrc                damaged, forged, or impossible to check
   drop_no_queue_pair       no program has that queue pair
-  drop_no_connection       a message about a connection that nobody has
+  drop_no_connection       a message for no program that asks for no answer
   drop_no_room             the system had no room for it
   refused_requests         requests of programs that were refused
 

@@ -3,9 +3,14 @@
 mod common;
 
 use std::ffi::OsStr;
+use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use common::{Run, library};
+use softefa::gateway::Server;
 
 const DEVICE: &str = "roce0=127.0.0.1,profile=roce";
 
@@ -58,6 +63,29 @@ fn each_roce_device_is_a_host_of_its_own() {
     for ip in ["127.0.0.2", "127.0.0.3"] {
         assert_eq!(check("rdmacm_connect", devices, &[ip, "127.0.0.4"]), "", "{ip}");
     }
+}
+
+/// The gateway speaks for processes that are gone, and where nobody listens.
+#[test]
+fn processes_connect_and_part_behind_a_gateway() {
+    let at = IpAddr::from([127, 0, 0, 5]);
+    let port = std::net::UdpSocket::bind((at, 0)).unwrap().local_addr().unwrap().port();
+    let mut gateway = Server::open(&[at], port, false).unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_over);
+    let serving = std::thread::spawn(move || {
+        while !told.load(Ordering::Relaxed) {
+            gateway.turn(Duration::from_millis(10)).unwrap();
+        }
+        *gateway.counts()
+    });
+    let device = format!("roce0={at},profile=roce,gateway={port}");
+    let said = check("rdmacm_connect", &device, &[&at.to_string()]);
+    is_over.store(true, Ordering::Relaxed);
+    let counts = serving.join().unwrap();
+    assert_eq!(said, "", "{counts:?}");
+    // Three processes were killed. The others told their peers themselves.
+    assert!(counts.farewells >= 3 && counts.answered > 0, "{counts:?}");
 }
 
 #[test]

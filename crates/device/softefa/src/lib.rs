@@ -48,6 +48,7 @@ mod lease;
 mod lifecycle;
 mod limits;
 mod lint;
+pub mod mad;
 mod management;
 mod mapped;
 mod memory;

@@ -88,8 +88,8 @@ fn assert_undamaged(counters: &Value) {
         assert_eq!(counters[name], 0, "{name}: {counters}");
     }
     let count = |name: &str| counters[name].as_u64().unwrap();
-    let handed_over = count("forwarded_pkts") + count("forwarded_cm_msgs");
-    assert_eq!(handed_over + dropped(counters), count("rx_pkts"), "{counters}");
+    let served = ["forwarded_pkts", "forwarded_cm_msgs", "answered_cm_msgs"].map(count);
+    assert_eq!(served.iter().sum::<u64>() + dropped(counters), count("rx_pkts"), "{counters}");
 }
 
 /// A host whose device is behind a gateway.

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use cm::ids::{Binding, ChannelId, Device, Host, Ids};
 use cm::ucma;
 use cm::{Config, Seed, Transmit};
+use softefa::mad::Packer;
 use softefa::seal::{Complaints, Notice, Throttle};
 use softefa::{ManagementPacket, PerProcess};
 
 use super::adapters::Adapters;
 use super::arrived;
 use super::channels::Channels;
-use super::packet::Packer;
 use super::ports::Ports;
 use super::socket::{Datagram, Fate, Left, Socket};
 use super::watch::Watch;

@@ -16,7 +16,7 @@
 //! | `adapters` | devices, as ids see them |
 //! | `arrived` | queue pairs whose first data has come |
 //! | `ports` | ports of ids, and the sockets that stand for them |
-//! | `socket`, `packet` | UDP, and a message in a RoCEv2 packet |
+//! | `socket` | UDP |
 //! | `watch`, `thread` | who waits for datagrams and timers |
 //! | `ending` | the end of a process, and forked children |
 //!
@@ -30,7 +30,6 @@ mod command;
 mod ending;
 mod manager;
 mod marks;
-mod packet;
 mod ports;
 mod sealing;
 mod socket;

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use softefa::SocketName;
 use softefa::gateway::{ENVELOPE_LEN, Gateway, Seat, SeatKind};
+use softefa::mad::{HEADERS_LEN, PACKET_LEN};
 use softefa::seal::{Envelope, Notice, OVERHEAD_BYTES, Refusal, SealKey};
 
 use super::marks::HIDDEN;
-use super::packet::{HEADERS_LEN, PACKET_LEN};
 use super::sealing::{Seals, notice_about};
 
 /// Bytes of a datagram that are looked at: a longer one is none of ours.

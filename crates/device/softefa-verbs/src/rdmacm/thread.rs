@@ -5,10 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use cm::Route;
+use softefa::mad::{Unfit, unpack};
 use softefa::{ManagementPacket, Verdict};
 
 use super::manager::Manager;
-use super::packet::{Unfit, unpack};
 use super::socket::{Datagram, Socket, Unopened};
 use super::watch::{Ready, Watch};
 

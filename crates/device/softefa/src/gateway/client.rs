@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use cm::mad::Mad;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, connect, recv,
@@ -146,7 +147,8 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`].
     pub fn announce(&self, addr: IpAddr, mad: &[u8]) -> Result<(), GatewayError> {
-        let Some(id) = mad::id_to_claim(mad) else { return Ok(()) };
+        let mad = Mad::parse(mad).ok();
+        let Some(id) = mad.and_then(|mad| mad::id_to_claim(&mad.message)) else { return Ok(()) };
         self.ask(Question::Claim(addr, id), addr, None).map(|_| ())
     }
 

@@ -20,10 +20,12 @@ counts! {
     bytes "rx_bytes" "Their bytes, from the base transport header on.";
     forwarded "forwarded_pkts" "Of them, those that were handed to a queue pair.";
     messages "forwarded_cm_msgs" "Those that were handed to a connection manager.";
+    answered "answered_cm_msgs" "Those that were for no program, and that the gateway answered itself.";
     malformed "drop_malformed" "Dropped: too short, too long, of another version or opcode, or no message of the connection manager where only these go.";
     icrc "drop_icrc" "Dropped: the ICRC is wrong, or cannot be checked without the right to see IP headers.";
     no_queue_pair "drop_no_queue_pair" "Dropped: no program here has such a queue pair.";
-    no_connection "drop_no_connection" "Dropped: messages of the connection manager that are nobody's.";
+    no_connection "drop_no_connection" "Dropped: messages of the connection manager that are nobody's and ask for no answer.";
     no_room "drop_no_room" "Dropped: the operating system did not take them for the program.";
+    farewells "tx_farewells" "Connections of programs that were gone, whose peers were told so.";
     refused "refused_requests" "What programs wanted and were refused.";
 }

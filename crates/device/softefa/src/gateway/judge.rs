@@ -3,19 +3,16 @@
 
 use std::net::SocketAddr;
 
+use cm::mad::Mad;
 use rc::wire::icrc::{self, Addresses, Route};
-use rc::wire::{Cnp, DEFAULT_PKEY, Packet};
-use rc::{Mtu, ud};
+use rc::wire::{Cnp, Packet};
 
 use super::counts::Counts;
-use super::mad;
 use super::table::{Seat, Table};
+use crate::mad;
 
 /// Bytes of the longest packet: payload of the largest path MTU, and more than all headers have.
 pub(super) const PACKET_MAX: usize = 4096 + 128;
-/// The queue pair of the connection manager, and its queue key.
-const MANAGER_QPN: u32 = 1;
-const MANAGER_QKEY: u32 = 0x8001_0000;
 
 /// A datagram, with what its check covers.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +30,15 @@ pub(super) enum Dropped {
     Malformed,
     Icrc,
     NoQueuePair,
-    NoConnection,
+}
+
+/// Whom an intact packet is for.
+#[derive(Debug)]
+pub(super) enum Whose {
+    /// A program, at this socket.
+    Program(SocketAddr, Seat),
+    /// No program: a message of the connection manager.
+    Nobody(Box<Mad>),
 }
 
 impl Dropped {
@@ -42,29 +47,28 @@ impl Dropped {
             Self::Malformed => &mut counts.malformed,
             Self::Icrc => &mut counts.icrc,
             Self::NoQueuePair => &mut counts.no_queue_pair,
-            Self::NoConnection => &mut counts.no_connection,
         } += 1;
     }
 }
 
 /// Decides where a packet goes. What is cheap to find out is asked first; the tables are changed by
 /// what is intact only.
-pub(super) fn judge(
-    table: &mut Table,
-    arrived: &Arrived<'_>,
-) -> Result<(SocketAddr, Seat), Dropped> {
+pub(super) fn judge(table: &mut Table, arrived: &Arrived<'_>) -> Result<Whose, Dropped> {
     let Arrived { from, to, packet, .. } = *arrived;
     let dest_qpn = dest_qpn_of(packet).ok_or(Dropped::Malformed)?;
-    if dest_qpn == MANAGER_QPN {
-        let destination = mad_of(packet).and_then(mad::destination_of).ok_or(Dropped::Malformed)?;
+    if dest_qpn == mad::QPN {
+        let bytes = mad::unpack(None, packet).map_err(|_| Dropped::Malformed)?;
+        let mad = Mad::parse(bytes).map_err(|_| Dropped::Malformed)?;
         check(arrived)?;
-        return table.connections(from.ip(), to.ip(), destination).ok_or(Dropped::NoConnection);
+        let found = table.connections(from.ip(), to.ip(), &mad.message);
+        return Ok(found
+            .map_or_else(|| Whose::Nobody(Box::new(mad)), |(at, seat)| Whose::Program(at, seat)));
     }
     let port = u16::try_from(dest_qpn >> 8).map_err(|_| Dropped::NoQueuePair)?;
     let at = SocketAddr::new(to.ip(), port);
     let seat = *table.queue_pair(at).ok_or(Dropped::NoQueuePair)?;
     check(arrived)?;
-    Ok((at, seat))
+    Ok(Whose::Program(at, seat))
 }
 
 /// The queue pair that a packet names, if its lengths and opcode fit each other.
@@ -77,14 +81,6 @@ fn dest_qpn_of(packet: &[u8]) -> Option<u32> {
         return Cnp::parse(packet).ok().filter(|_| is_whole).map(|cnp| cnp.dest_qpn);
     }
     Packet::parse(packet, packet.len()).ok().map(|packet| packet.headers.bth.dest_qpn)
-}
-
-/// The message in a packet to the connection manager.
-fn mad_of(packet: &[u8]) -> Option<&[u8]> {
-    let manager =
-        ud::Receiver { qpn: MANAGER_QPN, pkey: DEFAULT_PKEY, qkey: MANAGER_QKEY, mtu: Mtu::B256 };
-    let found = ud::receive(&manager, packet, packet.len()).ok().filter(|it| it.imm.is_none())?;
-    packet.get(found.payload_at..)?.get(..found.payload_len as usize)
 }
 
 fn check(arrived: &Arrived<'_>) -> Result<(), Dropped> {

@@ -3,10 +3,13 @@
 //! IPv6 have none, and are known without being seen.
 
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
+use rustix::net::sockopt::{
+    Ipv4PathMtuDiscovery, set_ip_mtu_discover, set_socket_recv_buffer_size,
+    set_socket_recv_buffer_size_force,
+};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, bind,
     ipproto, recv, sendmsg_addr, socket_with,
@@ -52,6 +55,10 @@ impl Listener {
     pub(super) fn open(at: SocketAddr, may_see_headers: bool) -> io::Result<Self> {
         let udp = with_descriptor(|| UdpSocket::bind(at))?;
         udp.set_nonblocking(true)?;
+        if at.is_ipv4() {
+            // So identifications are 0, as the check of what is sent takes for granted.
+            set_ip_mtu_discover(&udp, Ipv4PathMtuDiscovery::DO)?;
+        }
         let raw = if may_see_headers && at.is_ipv4() { open_raw(at).ok() } else { None };
         match &raw {
             Some(raw) => {
@@ -63,8 +70,9 @@ impl Listener {
         Ok(Self { at, udp, raw })
     }
 
-    pub(super) fn addr(&self) -> IpAddr {
-        self.at.ip()
+    /// Address and port.
+    pub(super) fn at(&self) -> SocketAddr {
+        self.at
     }
 
     /// It knows all that the ICRC of what comes covers.
@@ -95,6 +103,11 @@ impl Listener {
             return Incoming::Nothing;
         };
         parse(&buffer[..len], to).map_or(Incoming::Malformed(len), Incoming::Packet)
+    }
+
+    /// Sends a packet to a peer.
+    pub(super) fn send(&self, to: SocketAddr, packet: &[u8]) -> io::Result<()> {
+        self.udp.send_to(packet, to).map(|_| ())
     }
 
     /// Hands a packet in its envelope to a socket of this machine.

@@ -10,6 +10,7 @@
 //! its own. What they receive does: one port cannot be theirs all. Programs and gateway know each
 //! other by their users, packets by a key of 128 bits that the gateway draws for each socket.
 
+mod claims;
 mod client;
 mod counts;
 mod door;
@@ -19,6 +20,7 @@ mod listener;
 mod mad;
 mod message;
 mod server;
+mod stand_in;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -7,15 +7,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use cm::Seed;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::counts::Counts;
 use super::door::{self, Door, ProgramMessage, Visitor};
 use super::envelope::{self, Key};
-use super::judge::{self, Arrived};
+use super::judge::{self, Arrived, Whose};
 use super::listener::{BUFFER_LEN, Incoming, Listener};
 use super::message::{Question, Status};
+use super::stand_in::StandIn;
 use super::table::{ProgramId, Seat, Table};
 use crate::address::{NOWHERE, is_of_a_link};
 use crate::host;
@@ -89,6 +91,7 @@ pub struct Server {
     programs: BTreeMap<ProgramId, Program>,
     last: ProgramId,
     table: Table,
+    stand_in: StandIn,
     counts: Counts,
     buffer: Box<[u8; BUFFER_LEN]>,
 }
@@ -124,9 +127,9 @@ impl Server {
                 listener => listeners.push(listener?),
             }
         }
-        let at = SocketAddr::new(NOWHERE, port);
-        let epoll =
-            watch(&door, &listeners).map_err(|source| OpenGatewayError::Io { at, source })?;
+        let failed = |source| OpenGatewayError::Io { at: SocketAddr::new(NOWHERE, port), source };
+        let epoll = watch(&door, &listeners).map_err(failed)?;
+        let seed = Seed(host::unguessable_bytes().map_err(failed)?);
         Ok(Self {
             epoll,
             door,
@@ -135,6 +138,7 @@ impl Server {
             programs: BTreeMap::new(),
             last: 0,
             table: Table::default(),
+            stand_in: StandIn::new(seed),
             counts: Counts::default(),
             buffer: Box::new([0; BUFFER_LEN]),
         })
@@ -142,7 +146,7 @@ impl Server {
 
     /// Addresses that are served.
     pub fn addrs(&self) -> impl Iterator<Item = IpAddr> {
-        self.listeners.iter().map(Listener::addr)
+        self.listeners.iter().map(|listener| listener.at().ip())
     }
 
     /// It sees IP headers, so that it can check the ICRC of every sender.
@@ -185,7 +189,13 @@ impl Server {
                 index => self.receive(index as usize),
             }
         }
+        self.stand_in.repeat(&self.listeners);
         Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn waits_for_answers(&self) -> bool {
+        self.stand_in.waits_for_answers()
     }
 
     fn let_in(&mut self) {
@@ -238,7 +248,7 @@ impl Server {
         socket: Option<&OwnedFd>,
     ) -> Option<(Status, Key)> {
         let nothing = Key([0; 16]);
-        let serves = |addr: IpAddr| self.listeners.iter().any(|it| it.addr() == addr);
+        let serves = |addr: IpAddr| self.listeners.iter().any(|it| it.at().ip() == addr);
         let status = match question {
             None => Status::Strange,
             Some(Question::Serves(addr) | Question::Claim(addr, _)) if !serves(addr) => {
@@ -272,11 +282,17 @@ impl Server {
         if let Some(program) = self.programs.remove(&id) {
             let _ = epoll::delete(&self.epoll, &program.socket);
         }
-        self.table.leave(id);
+        for orphan in self.table.leave(id) {
+            let mut listeners = self.listeners.iter();
+            if let Some(listener) = listeners.find(|it| it.at().ip() == orphan.addr) {
+                self.stand_in.part(listener, &orphan);
+                self.counts.farewells += 1;
+            }
+        }
     }
 
     fn receive(&mut self, index: usize) {
-        let Self { listeners, table, counts, buffer, .. } = self;
+        let Self { listeners, table, stand_in, counts, buffer, .. } = self;
         let Some(listener) = listeners.get(index) else { return };
         for _ in 0..DATAGRAMS_PER_TURN {
             match listener.receive(buffer) {
@@ -286,19 +302,33 @@ impl Server {
                     counts.bytes += len as u64;
                     counts.malformed += 1;
                 }
-                Incoming::Packet(arrived) => forward(listener, table, counts, &arrived),
+                Incoming::Packet(arrived) => {
+                    counts.packets += 1;
+                    counts.bytes += arrived.packet.len() as u64;
+                    match judge::judge(table, &arrived) {
+                        Ok(Whose::Program(to, seat)) => {
+                            hand_over(listener, counts, &arrived, to, &seat);
+                        }
+                        Ok(Whose::Nobody(mad)) => {
+                            let is_answered = stand_in.answer(listener, arrived.from.ip(), &mad);
+                            counts.answered += u64::from(is_answered);
+                            counts.no_connection += u64::from(!is_answered);
+                        }
+                        Err(dropped) => dropped.count(counts),
+                    }
+                }
             }
         }
     }
 }
 
-fn forward(listener: &Listener, table: &mut Table, counts: &mut Counts, arrived: &Arrived<'_>) {
-    counts.packets += 1;
-    counts.bytes += arrived.packet.len() as u64;
-    let (to, seat) = match judge::judge(table, arrived) {
-        Ok(found) => found,
-        Err(dropped) => return dropped.count(counts),
-    };
+fn hand_over(
+    listener: &Listener,
+    counts: &mut Counts,
+    arrived: &Arrived<'_>,
+    to: SocketAddr,
+    seat: &Seat,
+) {
     let envelope = envelope::seal(&seat.key, arrived.from);
     match listener.hand_over(to, &envelope, arrived.packet) {
         Ok(()) if seat.kind == super::SeatKind::QueuePair => counts.forwarded += 1,

@@ -4,16 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
+use cm::mad::Message;
+
+use super::claims::{Claims, Far, Orphan};
 use super::envelope::Key;
-use super::mad::{Destination, Id};
+use super::mad::{Destination, Id, connection, destination_of};
 use super::message::{SeatKind, Status};
 
 /// Sockets of all programs, and of one.
 const SEATS_MAX: usize = 1 << 18;
 const SEATS_OF_ONE_MAX: usize = 1 << 16;
-/// Ids that one program has claimed, and requests that peers have made, remembered at most. The
-/// oldest are forgotten.
-const IDS_OF_ONE_MAX: usize = 1 << 16;
+/// Requests of peers that are remembered. The oldest are forgotten.
 const ASKED_MAX: usize = 1 << 14;
 
 /// A program that has come, among all that ever did.
@@ -31,12 +32,18 @@ pub(super) struct Seat {
 struct Program {
     uid: u32,
     seats: BTreeSet<SocketAddr>,
-    /// Oldest first.
-    ids: VecDeque<(IpAddr, Id)>,
 }
 
 /// The asker: the peer, what it calls its connection, and whom it asked.
 type Asker = (IpAddr, Id, IpAddr);
+
+/// A request of a peer: the program that it was given to, and the queue pair of the peer, 0 for a
+/// datagram service.
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    program: ProgramId,
+    qpn: u32,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -44,28 +51,27 @@ pub(super) struct Table {
     seats: HashMap<SocketAddr, Seat>,
     /// Sockets of the connection manager, by address and program.
     agents: BTreeMap<(IpAddr, ProgramId), BTreeSet<u16>>,
-    ids: BTreeMap<(IpAddr, Id), ProgramId>,
-    /// The programs that were given what peers have asked: a repetition is for the same one.
-    asked: BTreeMap<Asker, ProgramId>,
+    claims: Claims,
+    /// What was done with what peers have asked: a repetition is for the same program.
+    asked: BTreeMap<Asker, Request>,
     /// Oldest first.
     askers: VecDeque<Asker>,
 }
 
 impl Table {
     pub(super) fn come(&mut self, program: ProgramId, uid: u32) {
-        let (seats, ids) = (BTreeSet::new(), VecDeque::new());
-        self.programs.insert(program, Program { uid, seats, ids });
+        self.programs.insert(program, Program { uid, seats: BTreeSet::new() });
     }
 
-    /// Forgets a program and all that it has.
-    pub(super) fn leave(&mut self, program: ProgramId) {
-        let Some(Program { seats, ids, .. }) = self.programs.remove(&program) else { return };
+    /// Forgets a program and all that it has. Returns the connections that it leaves behind.
+    pub(super) fn leave(&mut self, program: ProgramId) -> Vec<Orphan> {
+        let Some(Program { seats, .. }) = self.programs.remove(&program) else {
+            return Vec::new();
+        };
         for at in seats {
             self.remove_seat(at);
         }
-        for id in ids {
-            self.ids.remove(&id);
-        }
+        self.claims.leave(program)
     }
 
     /// The socket of a program that is bound there, as was checked. One that another program of
@@ -117,20 +123,10 @@ impl Table {
 
     /// Directs to this program whatever answers this id.
     pub(super) fn claim(&mut self, program: ProgramId, addr: IpAddr, id: Id) -> Status {
-        let Some(own) = self.programs.get_mut(&program) else { return Status::Strange };
-        match self.ids.get(&(addr, id)) {
-            Some(owner) if *owner == program => return Status::Done,
-            Some(_) => return Status::Taken,
-            None => {}
+        if !self.programs.contains_key(&program) {
+            return Status::Strange;
         }
-        if own.ids.len() == IDS_OF_ONE_MAX {
-            if let Some(oldest) = own.ids.pop_front() {
-                self.ids.remove(&oldest);
-            }
-        }
-        own.ids.push_back((addr, id));
-        self.ids.insert((addr, id), program);
-        Status::Done
+        self.claims.claim(program, addr, id)
     }
 
     /// The socket of the queue pair whose number begins with this port.
@@ -138,26 +134,50 @@ impl Table {
         self.seats.get(&at).filter(|seat| seat.kind == SeatKind::QueuePair)
     }
 
-    /// The socket that a message of the connection manager from `from` to `addr` is for.
+    /// The socket that a message of the connection manager from `from` to `addr` is for; `None`
+    /// when it is for no program.
     pub(super) fn connections(
         &mut self,
         from: IpAddr,
         addr: IpAddr,
-        destination: Destination,
+        message: &Message,
     ) -> Option<(SocketAddr, Seat)> {
-        match destination {
-            Destination::Belongs(id) => self.agent(addr, *self.ids.get(&(addr, id))?),
-            Destination::Follows(id) => self.agent(addr, *self.asked.get(&(from, id, addr))?),
+        self.learn(from, addr, message);
+        match destination_of(message) {
+            Destination::Belongs(id) => self.agent(addr, self.claims.owner(addr, id)?),
+            Destination::Follows(id) => {
+                self.agent(addr, self.asked.get(&(from, id, addr))?.program)
+            }
             Destination::Begins { port, id } => {
                 let asker = (from, id, addr);
-                let again = self.asked.get(&asker).and_then(|program| self.agent(addr, *program));
-                let found = again
-                    .or_else(|| self.listener(SocketAddr::new(addr, port?)))
-                    // Nobody serves it, which any program can say.
-                    .or_else(|| self.anybody(addr))?;
-                self.remember(asker, found.1.program);
+                let again = self.asked.get(&asker).and_then(|it| self.agent(addr, it.program));
+                let found = again.or_else(|| self.listener(SocketAddr::new(addr, port?)))?;
+                let qpn = if let Message::Req(req) = message { req.local_qpn } else { 0 };
+                self.remember(asker, Request { program: found.1.program, qpn });
                 Some(found)
             }
+        }
+    }
+
+    /// Learns from a message to `addr` who is at the other end of a connection.
+    fn learn(&mut self, from: IpAddr, addr: IpAddr, message: &Message) {
+        let claims = &mut self.claims;
+        match message {
+            Message::Rep(rep) => {
+                let far = Far { host: from, id: rep.local_comm_id, qpn: rep.local_qpn };
+                claims.join(addr, rep.remote_comm_id, far);
+            }
+            Message::Rtu(rtu) => {
+                let asker = (from, connection(rtu.local_comm_id), addr);
+                if let Some(Request { qpn, .. }) = self.asked.get(&asker) {
+                    let far = Far { host: from, id: rtu.local_comm_id, qpn: *qpn };
+                    claims.join(addr, rtu.remote_comm_id, far);
+                }
+            }
+            Message::Rej(rej) => claims.part(addr, rej.remote_comm_id, from),
+            Message::Dreq(dreq) => claims.part(addr, dreq.remote_comm_id, from),
+            Message::Drep(drep) => claims.part(addr, drep.remote_comm_id, from),
+            _ => {}
         }
     }
 
@@ -172,14 +192,8 @@ impl Table {
         self.listener(SocketAddr::new(addr, port))
     }
 
-    fn anybody(&self, addr: IpAddr) -> Option<(SocketAddr, Seat)> {
-        let of_addr = (addr, ProgramId::MIN)..=(addr, ProgramId::MAX);
-        let (&(addr, program), _) = self.agents.range(of_addr).next()?;
-        self.agent(addr, program)
-    }
-
-    fn remember(&mut self, asker: Asker, program: ProgramId) {
-        if self.asked.insert(asker, program).is_none() {
+    fn remember(&mut self, asker: Asker, asked: Request) {
+        if self.asked.insert(asker, asked).is_none() {
             self.askers.push_back(asker);
         }
         if self.askers.len() > ASKED_MAX {
@@ -198,6 +212,8 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+
+    use cm::mad::{Dreq, Rej, Rep, Req, Rtu, SidrRep};
 
     use super::*;
 
@@ -229,8 +245,15 @@ mod tests {
         table
     }
 
-    fn id(number: u32) -> Id {
-        Id { is_question: false, number }
+    /// Requests of this connection the service at this port.
+    fn req(port: u16, local_comm_id: u32) -> Message {
+        let service_id = 0x0106_0000 | u64::from(port);
+        Message::Req(Req { local_comm_id, service_id, local_qpn: 0x100, ..Req::ZERO })
+    }
+
+    /// Answers a request of this connection.
+    fn rep(remote_comm_id: u32) -> Message {
+        Message::Rep(Rep { remote_comm_id, local_comm_id: 9, local_qpn: 0x200, ..Rep::ZERO })
     }
 
     #[test]
@@ -254,8 +277,8 @@ mod tests {
         table.admit(at(40_000), qp(1));
         table.admit(at(7471), cm(1));
         assert_eq!(table.queue_pair(at(7471)), None);
-        let begins = |port| Destination::Begins { port: Some(port), id: id(1) };
-        assert_eq!(table.connections(PEER, HERE, begins(7471)), Some((at(7471), cm(1))));
+        assert_eq!(table.connections(PEER, HERE, &req(7471, 1)), Some((at(7471), cm(1))));
+        assert_eq!(table.connections(PEER, HERE, &req(7472, 2)), None, "nobody listens there");
         let other = SocketAddr::new(PEER, 40_000);
         assert_eq!(table.queue_pair(other), None);
     }
@@ -265,19 +288,38 @@ mod tests {
         let mut table = table();
         table.admit(at(50_001), cm(1));
         table.admit(at(50_002), cm(2));
-        assert_eq!(table.claim(2, HERE, id(77)), Status::Done);
-        assert_eq!(table.claim(1, HERE, id(77)), Status::Taken);
-        assert_eq!(
-            table.connections(PEER, HERE, Destination::Belongs(id(77))),
-            Some((at(50_002), cm(2)))
-        );
-        assert_eq!(table.connections(PEER, HERE, Destination::Belongs(id(78))), None);
-        let question = Id { is_question: true, number: 77 };
-        assert_eq!(table.connections(PEER, HERE, Destination::Belongs(question)), None);
-        assert_eq!(table.connections(PEER, PEER, Destination::Belongs(id(77))), None);
+        assert_eq!(table.claim(2, HERE, connection(77)), Status::Done);
+        assert_eq!(table.claim(9, HERE, connection(78)), Status::Strange);
+        assert_eq!(table.connections(PEER, HERE, &rep(77)), Some((at(50_002), cm(2))));
+        assert_eq!(table.connections(PEER, HERE, &rep(78)), None);
+        let question = Message::SidrRep(SidrRep { request_id: 77, ..SidrRep::ZERO });
+        assert_eq!(table.connections(PEER, HERE, &question), None);
+        assert_eq!(table.connections(PEER, PEER, &rep(77)), None);
         table.leave(2);
-        assert_eq!(table.connections(PEER, HERE, Destination::Belongs(id(77))), None);
-        assert_eq!(table.claim(1, HERE, id(77)), Status::Done);
+        assert_eq!(table.connections(PEER, HERE, &rep(77)), None);
+    }
+
+    /// Each end of a connection is known from what its peer has said.
+    #[test]
+    fn connections_of_a_program_that_is_gone_are_known() {
+        let mut table = table();
+        table.admit(at(7471), cm(1));
+        let orphan =
+            |id, far_id, qpn| Orphan { addr: HERE, id, far: Far { host: PEER, id: far_id, qpn } };
+        let (local_comm_id, remote_comm_id) = (5, 70);
+        let rtu = Message::Rtu(Rtu { local_comm_id, remote_comm_id, ..Rtu::ZERO });
+        for number in [70, 77, 78, 79] {
+            table.claim(1, HERE, connection(number));
+        }
+        table.connections(PEER, HERE, &req(7471, 5));
+        for message in [rtu, rep(77), rep(78)] {
+            assert!(table.connections(PEER, HERE, &message).is_some());
+        }
+        // This one has ended.
+        let dreq = Message::Dreq(Dreq { local_comm_id: 9, remote_comm_id: 78, ..Dreq::ZERO });
+        table.connections(PEER, HERE, &dreq);
+        assert_eq!(table.leave(1), [orphan(70, 5, 0x100), orphan(77, 9, 0x200)]);
+        assert_eq!(table.leave(1), []);
     }
 
     /// A listener is closed after its only connection was asked for; the request is repeated, and
@@ -288,32 +330,24 @@ mod tests {
         table.admit(at(50_001), cm(1));
         table.admit(at(50_002), cm(2));
         table.admit(at(7471), cm(2));
-        let begins = Destination::Begins { port: Some(7471), id: id(5) };
-        assert_eq!(table.connections(PEER, HERE, begins).map(|(_, seat)| seat), Some(cm(2)));
+        let asks = req(7471, 5);
+        assert_eq!(table.connections(PEER, HERE, &asks).map(|(_, seat)| seat), Some(cm(2)));
         table.release(2, at(7471));
-        assert_eq!(table.connections(PEER, HERE, begins), Some((at(50_002), cm(2))));
-        let follows = Destination::Follows(id(5));
-        assert_eq!(table.connections(PEER, HERE, follows), Some((at(50_002), cm(2))));
-        assert_eq!(table.connections(HERE, HERE, follows), None, "another peer's");
-        let fresh = Destination::Begins { port: Some(7471), id: id(6) };
-        assert_eq!(table.connections(PEER, HERE, fresh), Some((at(50_001), cm(1))), "says no");
+        assert_eq!(table.connections(PEER, HERE, &asks), Some((at(50_002), cm(2))));
+        let gives_up = Message::Rej(Rej { local_comm_id: 5, ..Rej::ZERO });
+        assert_eq!(table.connections(PEER, HERE, &gives_up), Some((at(50_002), cm(2))));
+        assert_eq!(table.connections(HERE, HERE, &gives_up), None, "another peer's");
+        assert_eq!(table.connections(PEER, HERE, &req(7471, 6)), None);
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut table = table();
-        table.admit(at(50_001), cm(1));
+        table.admit(at(7471), cm(1));
         for number in 0..70_000 {
-            table.claim(1, HERE, id(number));
-            table.connections(PEER, HERE, Destination::Begins { port: None, id: id(number) });
+            table.connections(PEER, HERE, &req(7471, number));
         }
-        assert_eq!(table.ids.len(), IDS_OF_ONE_MAX);
         assert_eq!((table.asked.len(), table.askers.len()), (ASKED_MAX, ASKED_MAX));
-        assert_eq!(
-            table.connections(PEER, HERE, Destination::Belongs(id(0))),
-            None,
-            "the oldest is gone"
-        );
         for port in 1..=u16::MAX {
             table.admit(at(port), qp(2));
         }
@@ -326,6 +360,6 @@ mod tests {
             table.leave(program);
         }
         assert_eq!(table.sizes(), (0, 0));
-        assert!(table.ids.is_empty() && table.agents.is_empty() && table.seats.is_empty());
+        assert!(table.agents.is_empty() && table.seats.is_empty());
     }
 }

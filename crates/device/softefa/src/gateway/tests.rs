@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use cm::mad::{Dreq, MAD_LEN, Mad, Message, Rej};
 use rc::wire::icrc::{self, Addresses, Route};
 use rc::wire::{Bth, Headers, Kind, Opcode, Transport};
 use rc::{Psn, wire};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover};
 
-use super::mad::tests::mad;
 use super::*;
 
 /// A gateway that runs until its counts are asked for.
@@ -87,6 +87,17 @@ fn send_only(dest_qpn: u32) -> Vec<u8> {
     bytes.truncate(len);
     bytes.extend_from_slice(b"ten bytes!\0\0");
     bytes
+}
+
+/// A message with these ids (of a REQ and a SIDR_REQ the second is the service).
+fn mad(attribute: u16, local: u32, remote: u32) -> [u8; MAD_LEN] {
+    let mut mad = [0; MAD_LEN];
+    mad[..4].copy_from_slice(&[1, 7, 2, 3]);
+    mad[16..18].copy_from_slice(&attribute.to_be_bytes());
+    mad[24..28].copy_from_slice(&local.to_be_bytes());
+    let at = if [0x10, 0x17].contains(&attribute) { 36 } else { 28 };
+    mad[at..at + 4].copy_from_slice(&remote.to_be_bytes());
+    mad
 }
 
 /// A message of the connection manager, but for its ICRC.
@@ -224,7 +235,7 @@ fn messages_of_connections_find_who_listens_and_who_asked() {
     let (sender, packet) = received(&server, &at_server).unwrap();
     assert_eq!((sender, &packet[20..276]), (from, &req[..]));
     // An answer to what nobody has asked, then to what was.
-    send(&mad(0x13, 9, 77)).unwrap();
+    send(&mad(0x16, 9, 77)).unwrap();
     asks.announce(running.at.ip(), &mad(0x10, 77, 1)).unwrap();
     let taken = serves.announce(running.at.ip(), &mad(0x10, 77, 1));
     assert!(matches!(taken, Err(GatewayError::Refused { .. })), "{taken:?}");
@@ -240,6 +251,75 @@ fn messages_of_connections_find_who_listens_and_who_asked() {
     let counts = *running.finish().counts();
     assert_eq!((counts.messages, counts.no_connection), (2, 1));
     assert_eq!((counts.malformed, counts.refused), (3, 1));
+}
+
+/// A peer that has a UDP port of this number: nobody else is asked on the way back.
+fn peer_of(running: &Running) -> (UdpSocket, SocketAddr) {
+    let at = SocketAddr::new(fresh().ip(), running.at.port());
+    let socket = UdpSocket::bind(at).unwrap();
+    set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DO).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    (socket, at)
+}
+
+/// What the gateway itself says to a peer, its check included.
+fn told(peer: &UdpSocket, at: SocketAddr, gateway: SocketAddr) -> Mad {
+    let mut bytes = [0; 5000];
+    let (len, from) = peer.recv_from(&mut bytes).unwrap();
+    assert_eq!(from, gateway);
+    Mad::parse(crate::mad::unpack(Some((from, at)), &bytes[..len]).unwrap()).unwrap()
+}
+
+/// RC-1.12: its sender would wait for minutes.
+#[test]
+fn what_is_nobodys_is_answered() {
+    let running = Running::start(true);
+    let (peer, from) = peer_of(&running);
+    let asks = |mad: &[u8]| {
+        peer.send_to(&sealed(to_manager(mad), from, running.at), running.at).unwrap();
+        told(&peer, from, running.at).message
+    };
+    let refused = |answer: Message| match answer {
+        Message::Rej(Rej { remote_comm_id: 7, reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(asks(&mad(0x10, 7, 0x0106_0000 | 7471))), 8, "nobody listens");
+    assert_eq!(refused(asks(&mad(0x13, 7, 99))), 6, "nobody asked");
+    assert_eq!(refused(asks(&mad(0x14, 7, 99))), 6, "the program is gone");
+    assert!(matches!(asks(&mad(0x15, 7, 99)), Message::Drep(drep) if drep.remote_comm_id == 7));
+    assert!(
+        matches!(asks(&mad(0x17, 7, 0x0111_0000 | 7471)), Message::SidrRep(rep) if rep.status == 1)
+    );
+    for silent in [0x11, 0x12, 0x16, 0x18] {
+        peer.send_to(&sealed(to_manager(&mad(silent, 7, 99)), from, running.at), running.at)
+            .unwrap();
+    }
+    let counts = *running.finish().counts();
+    assert_eq!((counts.answered, counts.no_connection), (5, 4));
+}
+
+/// RC-1.16: nobody else could.
+#[test]
+fn peers_of_a_program_that_is_gone_are_told() {
+    let running = Running::start(true);
+    let (peer, from) = peer_of(&running);
+    let program = running.join();
+    let (own, at) = bound(running.at.ip());
+    let seat = program.admit(at, own.as_fd(), SeatKind::Connections).unwrap();
+    program.announce(running.at.ip(), &mad(0x10, 77, 1)).unwrap();
+    let mut rep = mad(0x13, 9, 77);
+    rep[36..40].copy_from_slice(&(0x1234_u32 << 8).to_be_bytes());
+    peer.send_to(&sealed(to_manager(&rep), from, running.at), running.at).unwrap();
+    received(&own, &seat).unwrap();
+    drop((seat, program));
+    let first = told(&peer, from, running.at);
+    let expected = Dreq { local_comm_id: 77, remote_comm_id: 9, remote_qpn: 0x1234, ..Dreq::ZERO };
+    assert_eq!(first.message, Message::Dreq(expected));
+    assert_eq!(told(&peer, from, running.at), first, "repeated until it is answered");
+    peer.send_to(&sealed(to_manager(&mad(0x16, 9, 77)), from, running.at), running.at).unwrap();
+    let server = running.finish();
+    assert_eq!((server.counts().farewells, server.counts().answered), (1, 1));
+    assert!(!server.waits_for_answers());
 }
 
 #[test]

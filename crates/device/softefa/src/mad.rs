@@ -9,17 +9,17 @@ use rc::wire::{Bth, DEFAULT_PKEY, Deth};
 use rc::{HEADER_MAX, Mtu, Psn, ud};
 
 /// The queue pair that messages come from and go to.
-const QPN: u32 = 1;
+pub const QPN: u32 = 1;
 /// Its queue key.
 const QKEY: u32 = 0x8001_0000;
 /// Bytes before the message.
-pub(super) const HEADERS_LEN: usize = Bth::LEN + Deth::LEN;
+pub const HEADERS_LEN: usize = Bth::LEN + Deth::LEN;
 /// Bytes of a whole packet.
-pub(super) const PACKET_LEN: usize = HEADERS_LEN + MAD_LEN + icrc::LEN;
+pub const PACKET_LEN: usize = HEADERS_LEN + MAD_LEN + icrc::LEN;
 
 /// Why a datagram holds no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub enum Unfit {
     /// Another length, other headers, another queue pair or key.
     Packet,
     /// Damaged, or sent by something that fills the network's headers differently.
@@ -28,15 +28,24 @@ pub(super) enum Unfit {
 
 /// Puts messages into packets.
 #[derive(Debug)]
-pub(super) struct Packer(ud::Sender);
+pub struct Packer(ud::Sender);
+
+impl Default for Packer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Packer {
-    pub(super) fn new() -> Self {
+    /// A packer whose packets have the numbers from 0 on.
+    #[must_use]
+    pub fn new() -> Self {
         Self(ud::Sender::new(QPN, DEFAULT_PKEY, Mtu::B256, Psn::new(0)))
     }
 
     /// The packet that takes `mad` from one socket to another.
-    pub(super) fn pack(
+    #[must_use]
+    pub fn pack(
         &mut self,
         from: SocketAddr,
         to: SocketAddr,
@@ -61,12 +70,12 @@ impl Packer {
     }
 }
 
-/// The message in a datagram that came `from` one socket `to` another; no addresses when its ICRC
-/// was checked.
-pub(super) fn unpack(
-    addresses: Option<(SocketAddr, SocketAddr)>,
-    bytes: &[u8],
-) -> Result<&[u8], Unfit> {
+/// The message in a datagram that came from the first address to the second; no addresses when its
+/// ICRC was checked.
+///
+/// # Errors
+/// [`Unfit`]: it holds none.
+pub fn unpack(addresses: Option<(SocketAddr, SocketAddr)>, bytes: &[u8]) -> Result<&[u8], Unfit> {
     let here = ud::Receiver { qpn: QPN, pkey: DEFAULT_PKEY, qkey: QKEY, mtu: Mtu::B256 };
     if bytes.len() != PACKET_LEN || bytes[5..8] != [0, 0, QPN as u8] {
         return Err(Unfit::Packet);
