@@ -25,6 +25,7 @@ use crate::bench::{Measured, latency};
 use crate::exchange::Signals;
 use crate::link::Link;
 use crate::live::Watcher;
+use crate::refusal::Refusal;
 use crate::timeline::{Course, Recorder};
 use crate::workload::{Functions, Workload, process_cpu_ns};
 
@@ -251,16 +252,13 @@ pub(crate) fn wants<W: Workload>(job: &JobSpec, side: Side, thread: usize) -> Wa
 }
 
 /// Refuses to open what no machine has the memory for: a client may ask for anything.
-pub(crate) fn affordable(wants: &Wants) -> Result<(), Failure> {
+pub(crate) fn affordable(wants: &Wants) -> Result<(), Refusal> {
     let slots = wants.tx_slots.saturating_add(wants.rx_depth);
     let slot_bytes = wants.payload_bytes.max(LINE_BYTES);
     let bytes = slots.saturating_mul(slot_bytes).max(wants.window_bytes);
     if bytes > MEMORY_BYTES_MAX {
         let Wants { payload_bytes, .. } = wants;
-        return Err(Failure::Usage(format!(
-            "{slots} messages of up to {payload_bytes} bytes for each endpoint are more than any \
-             memory: ask for less"
-        )));
+        return Err(Refusal::TooMuch { messages: slots, payload_bytes: *payload_bytes });
     }
     Ok(())
 }
@@ -283,7 +281,7 @@ fn connect<B: Backend>(task: &Task, port: &mut Port) -> Result<Vec<Link<B>>, Fai
         }
     }
     let Some(first) = prepared.first() else {
-        return Err(Failure::Usage("a session of no endpoint was asked for".to_owned()));
+        return Err(Refusal::NoEndpoint.into());
     };
     port.report(Report::Prepared(Box::new(B::describe(first))));
     let mut links = Vec::with_capacity(prepared.len());

@@ -12,6 +12,7 @@ use crate::exchange::{Control, Signals};
 use crate::lane::{self, Command, Lane, Opened, Report, Side, Task};
 use crate::live::{Live, Watched};
 use crate::numa;
+use crate::refusal::Refusal;
 use crate::timeline;
 use crate::workload::Functions;
 
@@ -69,9 +70,7 @@ impl Lanes {
                 other => return Err(Failure::unexpected("opening", "a fabric", &other)),
             }
         }
-        let fabric = fabric.ok_or_else(|| {
-            Failure::Usage("a session of no thread was asked for: give 1 or more".to_owned())
-        })?;
+        let fabric = fabric.ok_or(Refusal::NoThread)?;
         let numa_node = numa::node_of(&fabric.domain);
         Ok((this, FabricRecord { numa_node, ..*fabric }))
     }

@@ -32,6 +32,7 @@ pub mod measure;
 mod numa;
 mod pattern;
 mod ramp;
+mod refusal;
 pub mod server;
 mod session;
 mod sleeper;

@@ -16,6 +16,7 @@ use crate::exchange::{Control, Message, Signals, WhenIdle};
 use crate::interrupt;
 use crate::lane::{Command, Side};
 use crate::lanes::Lanes;
+use crate::refusal::Refusal;
 use crate::workload::Functions;
 
 /// The time that a client may take to introduce itself.
@@ -226,16 +227,11 @@ fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Fai
 fn check(job: &JobSpec) -> Result<(), Failure> {
     let JobSpec { nodes, node, threads, endpoints, .. } = *job;
     if node == 0 || node >= nodes || nodes > NODES_MAX {
-        return Err(Failure::Usage(format!(
-            "node {node} of {nodes}: there are {NODES_MAX} at most"
-        )));
+        return Err(Refusal::Nodes { node, nodes, most: NODES_MAX }.into());
     }
     let in_all = threads.saturating_mul(endpoints).saturating_mul(job.peers().len());
     if in_all == 0 || in_all > ENDPOINTS_MAX {
-        return Err(Failure::Usage(format!(
-            "{threads} threads with {endpoints} endpoints to each peer: give 1 to {ENDPOINTS_MAX} in \
-             all"
-        )));
+        return Err(Refusal::Endpoints { threads, endpoints, most: ENDPOINTS_MAX }.into());
     }
     Ok(())
 }
@@ -254,17 +250,16 @@ fn serve_point(
 }
 
 /// Refuses a point that needs more than the job has opened: memory is made for what it asks for.
-fn check_point(job: &JobSpec, least_bytes: usize, point: PointSpec) -> Result<(), Failure> {
+fn check_point(job: &JobSpec, least_bytes: usize, point: PointSpec) -> Result<(), Refusal> {
     let PointSpec { size_bytes, depth, rx_depth, parameter, .. } = point;
-    let not_agreed = |what: String| Err(Failure::Usage(format!("a point {what} was not agreed")));
     if size_bytes < least_bytes || size_bytes > job.max_size_bytes {
-        return not_agreed(format!("of {size_bytes} bytes"));
+        return Err(Refusal::Size(size_bytes));
     }
     if parameter > job.work.parameter_max {
-        return not_agreed(format!("with parameter {parameter}"));
+        return Err(Refusal::Parameter(parameter));
     }
     if depth > job.tx_depth || rx_depth > job.tx_depth.max(job.rx_depth) {
-        return not_agreed(format!("of depth {depth} with {rx_depth} receives"));
+        return Err(Refusal::Depth { depth, receives: rx_depth });
     }
     Ok(())
 }

@@ -93,11 +93,6 @@ impl Failure {
         Self::PeerGone { doing: doing.to_owned(), reason }
     }
 
-    /// A session was asked for an operation of all ranks, but not which.
-    pub fn no_collective() -> Self {
-        Self::Usage("no operation of all ranks was described".to_owned())
-    }
-
     /// The control connection was closed.
     pub fn closed(doing: &str) -> Self {
         let reason = "it closed the control connection".to_owned();

@@ -10,7 +10,9 @@ use std::fmt;
 use bench_record::spec::{
     Arrivals, Benchmark, EndpointKind, Flow, Operation, Order, PING_PONG_RECEIVES, Window,
 };
-use bench_record::workload::{Ack, Algorithm, Commit, LogSpec, LookupMethod, Source, WorkSpec};
+use bench_record::workload::{
+    Ack, Algorithm, Commit, IncastSpec, LogSpec, LookupMethod, OwnSpec, Source, WorkSpec,
+};
 use bench_record::{CountedAt, Method, Point, Run};
 
 /// One thing that was asked for.
@@ -223,9 +225,7 @@ fn of_work(work: &WorkSpec) -> Vec<Setting> {
         transactions: _,
         locks,
         link_mbit_per_s,
-        log,
-        collective,
-        incast,
+        own,
     } = *work;
     let number = |name, number, usual| Setting::number(Level::Run, name, number, usual);
     // Who asks for no keys gets none.
@@ -242,24 +242,27 @@ fn of_work(work: &WorkSpec) -> Vec<Setting> {
     ];
     let mbit_per_s = usize::try_from(link_mbit_per_s).unwrap_or(usize::MAX);
     all.push(number("link Mbit/s", mbit_per_s, 0));
-    if let Some(interval_ms) = incast.and_then(|incast| incast.interval_ms) {
-        let interval_ms = usize::try_from(interval_ms).unwrap_or(usize::MAX);
-        all.push(number("all the time, interval ms", interval_ms, 0));
-    }
-    if let Some(collective) = collective {
-        let is_usual = collective.algorithm == Algorithm::default();
-        all.push(Setting::word("algorithm", collective.algorithm_name(), is_usual));
-    }
-    if let Some(LogSpec { group, commit, ack }) = log {
-        let commit = match commit {
-            Commit::All => Setting::word("commit at", "all", true),
-            Commit::Majority => Setting::word("commit at", "a majority", false),
-        };
-        let ack = match ack {
-            Ack::Message => Setting::word("ack by", "message", true),
-            Ack::Completion => Setting::word("ack by", "completion", false),
-        };
-        all.extend([number("group", group, 1), commit, ack]);
+    match own {
+        OwnSpec::Nothing => {}
+        OwnSpec::Incast(IncastSpec { interval_ms }) => {
+            let interval_ms = usize::try_from(interval_ms.unwrap_or(0)).unwrap_or(usize::MAX);
+            all.push(number("all the time, interval ms", interval_ms, 0));
+        }
+        OwnSpec::Collective(collective) => {
+            let is_usual = collective.algorithm == Algorithm::default();
+            all.push(Setting::word("algorithm", collective.algorithm_name(), is_usual));
+        }
+        OwnSpec::Log(LogSpec { group, commit, ack }) => {
+            let commit = match commit {
+                Commit::All => Setting::word("commit at", "all", true),
+                Commit::Majority => Setting::word("commit at", "a majority", false),
+            };
+            let ack = match ack {
+                Ack::Message => Setting::word("ack by", "message", true),
+                Ack::Completion => Setting::word("ack by", "completion", false),
+            };
+            all.extend([number("group", group, 1), commit, ack]);
+        }
     }
     all
 }
@@ -315,7 +318,7 @@ mod tests {
     fn every_setting_has_a_name_of_its_own() {
         let mut run = Run::new("mine", Benchmark::Log, Vec::new());
         let log = LogSpec { group: 8, commit: Commit::Majority, ack: Ack::Completion };
-        run.method.work = Some(WorkSpec { log: Some(log), ..WorkSpec::NONE });
+        run.method.work = Some(WorkSpec { own: OwnSpec::Log(log), ..WorkSpec::NONE });
         let all = of(&run, &Point::new(64, 1));
         let mut names: Vec<&str> = all.iter().map(|setting| setting.name).collect();
         names.sort_unstable();

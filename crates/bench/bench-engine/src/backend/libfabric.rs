@@ -14,6 +14,7 @@ use super::{
     Atomic, BURST, Backend, Completion, Kind, Lengths, PostFlags, Posted, WORD_BYTES, Wants, Work,
     failed, word_at,
 };
+use crate::backend::unable::Unable;
 
 /// The tag of every message; one flow needs only one.
 const TAG: u64 = 0x0efa;
@@ -71,9 +72,7 @@ fn unprepared(provider: &str, error: &fabric::Error) -> Failure {
         fabric::Error::NoProvider { .. } if !wanted.is_empty() => {
             Failure::Fabric(format!("{error}; it is for {wanted}"))
         }
-        fabric::Error::OnlyPolled(_) => Failure::Usage(format!(
-            "{error}: leave --events out, or use verbs:srd, verbs:rc, libfabric:tcp or sockets:tcp"
-        )),
+        fabric::Error::OnlyPolled(_) => Unable::Events(error.to_string()).into(),
         _ => failed(error),
     }
 }
@@ -101,7 +100,7 @@ impl Backend for Libfabric {
 
     fn prepare(wants: &Wants) -> Result<PreparedLibfabric, Failure> {
         let FabricName::Libfabric(provider) = &wants.fabric else {
-            return Err(Failure::Usage(format!("{} is no libfabric provider", wants.fabric)));
+            return Err(Unable::NotLibfabric(wants.fabric.clone()).into());
         };
         let config = NodeConfig {
             hints: Hints {

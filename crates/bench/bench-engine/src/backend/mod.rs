@@ -8,6 +8,7 @@ pub(crate) mod libfabric;
 #[cfg(test)]
 pub(crate) mod null;
 pub(crate) mod sockets;
+mod unable;
 pub(crate) mod verbs;
 
 use std::fmt;
@@ -21,19 +22,12 @@ use bench_record::spec::{EndpointKind, Operation};
 use fabric::OutOfBand;
 use rustix::event::PollFd;
 
+use self::unable::Unable;
+
 /// Fails with what a library of the fabric says went wrong.
 #[cold]
 fn failed(error: impl fmt::Display) -> Failure {
     Failure::Fabric(error.to_string())
-}
-
-/// Refuses atomics on a fabric that has none, and names one that has.
-#[cold]
-fn no_atomics(fabric: &FabricName) -> Failure {
-    Failure::Usage(format!(
-        "{fabric} has no atomics: use --fabric verbs:rc, or libfabric:tcp or another provider of \
-         `fi_info -c FI_ATOMIC`"
-    ))
 }
 
 /// The version of this machine's libfabric, major and minor; `None`: it cannot be used.
@@ -298,17 +292,17 @@ pub(crate) trait Backend: Sized {
         _offset: u64,
         _slot: usize,
     ) -> Result<Posted, Failure> {
-        Err(Failure::Usage("this fabric has no atomics".to_owned()))
+        Err(Unable::AnyAtomics.into())
     }
 
     /// Returns what an atomic of this operation has fetched, which had this slot and is done.
     fn fetched(&self, _operation: Operation, _slot: usize) -> Result<u64, Failure> {
-        Err(Failure::Usage("this fabric has no atomics".to_owned()))
+        Err(Unable::AnyAtomics.into())
     }
 
     /// Lets `post_file` send parts of this file from now on.
     fn attach_file(&mut self, _file: OwnedFd) -> Result<(), Failure> {
-        Err(Failure::Usage("only tcp sends out of the page cache".to_owned()))
+        Err(Unable::PageCache.into())
     }
 
     /// Sends the front of a slot and a part of the file behind it as one message.
@@ -318,7 +312,7 @@ pub(crate) trait Backend: Sized {
         _head_bytes: usize,
         _part: Range<usize>,
     ) -> Result<Posted, Failure> {
-        Err(Failure::Usage("only tcp sends out of the page cache".to_owned()))
+        Err(Unable::PageCache.into())
     }
 
     /// Makes progress and gives `each` completion of those found, [`BURST`] at most; answers how

@@ -9,6 +9,7 @@ use fabric::OutOfBand;
 use rustix::event::PollFd;
 
 use super::{Backend, Completion, Kind, Lengths, PostFlags, Posted, Wants, Work};
+use crate::backend::unable::Unable;
 
 /// Completions that one poll finds at most: what perftest asks a queue for.
 const FOUND: usize = 16;
@@ -90,7 +91,7 @@ impl Backend for Null {
     type Prepared = std::convert::Infallible;
 
     fn prepare(_wants: &Wants) -> Result<Self::Prepared, Failure> {
-        Err(Failure::Usage("this fabric is made by hand".to_owned()))
+        Err(Unable::ByHand.into())
     }
 
     fn describe(prepared: &Self::Prepared) -> FabricRecord {

@@ -14,6 +14,7 @@ use super::{
     Atomic, BURST, Backend, Completion, Kind, Lengths, PostFlags, Posted, Wants, Work, failed,
     word_at,
 };
+use crate::backend::unable::Unable;
 
 /// One queue pair.
 pub(crate) struct Verbs {
@@ -42,31 +43,27 @@ impl From<Post> for Posted {
 /// Refuses what verbs do not have.
 fn check(wants: &Wants) -> Result<fabric_name::Transport, Failure> {
     let FabricName::Verbs(transport) = wants.fabric else {
-        return Err(Failure::Usage(format!("{} is no verbs fabric", wants.fabric)));
+        return Err(Unable::NotVerbs(wants.fabric.clone()).into());
     };
     if wants.operation == Operation::Tagged {
-        return Err(Failure::Usage(format!("{} has no tags: use --op send", wants.fabric)));
+        return Err(Unable::Tags(wants.fabric.clone()).into());
     }
     if wants.operation == Operation::InjectWrite && transport == fabric_name::Transport::Srd {
-        return Err(Failure::Usage(
-            "verbs:srd has no inline WRITEs, as the device: use --op write".to_owned(),
-        ));
+        return Err(Unable::InlineWrites.into());
     }
     if wants.operation.is_atomic() && transport != fabric_name::Transport::Rc {
-        return Err(super::no_atomics(&wants.fabric));
+        return Err(Unable::Atomics(wants.fabric.clone()).into());
     }
     if wants.operation == Operation::Add {
-        return Err(Failure::Usage(format!(
-            "{} has no add that fetches nothing: use --op fetch_add",
-            wants.fabric
-        )));
+        return Err(Unable::PlainAdd(wants.fabric.clone()).into());
     }
     if wants.endpoint != wants.fabric.endpoint() {
-        let (name, other) = match wants.endpoint {
-            EndpointKind::Rdm => ("not reliable", "verbs:srd"),
-            EndpointKind::Dgram => ("reliable", "verbs:ud"),
+        let fabric = wants.fabric.clone();
+        let unable = match wants.endpoint {
+            EndpointKind::Rdm => Unable::Reliable(fabric, "verbs:srd"),
+            EndpointKind::Dgram => Unable::Unreliable(fabric, "verbs:ud"),
         };
-        return Err(Failure::Usage(format!("{} is {name}: use {other}", wants.fabric)));
+        return Err(unable.into());
     }
     Ok(transport)
 }

@@ -16,6 +16,7 @@ use crate::exchange::Control;
 use crate::lanes::Lanes;
 use crate::link::Arrival;
 use crate::pattern;
+use crate::refusal::Refusal;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
@@ -150,7 +151,7 @@ pub(super) fn is_over(point: PointSpec, took: Duration, count: u64) -> bool {
 }
 
 pub(super) fn one_endpoint(count: usize) -> Failure {
-    Failure::Usage(format!("a ping-pong has one endpoint per thread, not {count}: see --threads"))
+    Refusal::PingPong(count).into()
 }
 
 impl<'a, B: Backend> Pinger<'a, B> {

@@ -13,6 +13,7 @@ use super::{RoundTrips, echo, latency};
 use crate::exchange::Control;
 use crate::lanes::Lanes;
 use crate::measure::Random;
+use crate::refusal::Refusal;
 use crate::timeline::Recorder;
 use crate::watch::{Idle, Watch};
 use crate::workload::Outstanding;
@@ -181,7 +182,7 @@ fn generate<B: Backend>(part: Part<'_, B>) -> Outcome {
     let Part { links, port, point } = part;
     let [link] = links else { return Err(latency::one_endpoint(links.len())) };
     let Limit::DurationMs(ms) = point.limit else {
-        return Err(Failure::Usage("an open loop has a time, not a number: use -t".to_owned()));
+        return Err(Refusal::OpenLoop.into());
     };
     let start = Instant::now();
     let opens = start + Duration::from_millis(point.warmup_ms);

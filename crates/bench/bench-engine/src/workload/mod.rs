@@ -69,12 +69,13 @@ pub(crate) use self::room::{Functions, Workload};
 use crate::bench::{
     atomics, bandwidth, bidirectional, latency, open_loop, ping_pong, rma, sat_latency,
 };
+use crate::refusal::Refusal;
 
 /// Makes so many values of one kind; a failure says what there is no memory for.
 fn filled<T: Clone>(count: usize, value: T, what: impl fmt::Display) -> Result<Vec<T>, Failure> {
     let mut all = Vec::new();
     let reserved = all.try_reserve_exact(count);
-    reserved.map_err(|_| Failure::Usage(format!("no memory for {what}")))?;
+    reserved.map_err(|_| Refusal::Memory(what.to_string()))?;
     all.resize(count, value);
     Ok(all)
 }

@@ -138,7 +138,7 @@ mod tests {
 
     use bench_record::spec::Flow;
     use bench_record::workload::{
-        Ack, Algorithm, CollectiveSpec, Commit, LogSpec, Pattern, WorkSpec,
+        Ack, Algorithm, CollectiveSpec, Commit, LogSpec, OwnSpec, Pattern, WorkSpec,
     };
 
     use super::*;
@@ -182,18 +182,22 @@ mod tests {
     fn whatever_a_client_asks_for_is_opened_or_refused() {
         let log = LogSpec { group: usize::MAX, commit: Commit::All, ack: Ack::Message };
         let collective = CollectiveSpec { pattern: Pattern::Allgather, algorithm: Algorithm::Ring };
-        let work = WorkSpec {
+        let of = |own| WorkSpec {
             request_bytes: usize::MAX,
             parameter_max: usize::MAX,
-            log: Some(log),
-            collective: Some(collective),
+            own,
             ..WorkSpec::NONE
         };
         let flow = Flow { complete_every: 2, ..Flow::default() };
         for benchmark in Benchmark::ALL {
+            let own = match benchmark {
+                Benchmark::Log => OwnSpec::Log(log),
+                Benchmark::Collective => OwnSpec::Collective(collective),
+                _ => OwnSpec::Nothing,
+            };
             let job = JobSpec {
                 benchmark: *benchmark,
-                work,
+                work: of(own),
                 flow,
                 max_size_bytes: usize::MAX,
                 memory_bytes: usize::MAX,

@@ -8,6 +8,7 @@ use bench_record::workload::KEY_BYTES;
 use super::caller::Naming;
 use crate::measure::Random;
 use crate::pattern;
+use crate::refusal::Refusal;
 use crate::workload::prelude::*;
 
 /// Low bits of the number a value is made of that say whose it is; those above count its versions.
@@ -71,7 +72,7 @@ impl Store {
         let values = filled(keys.saturating_mul(value_bytes), 0, &what)?;
         let mut places = HashMap::new();
         let reserved = places.try_reserve(keys);
-        reserved.map_err(|_| Failure::Usage(format!("no memory for {what}")))?;
+        reserved.map_err(|_| Refusal::Memory(what))?;
         places.extend((0..keys).map(|index| (key(index as u64), index)));
         Ok(Self { places, values, value_bytes: 0 })
     }

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::about::{CALLS, JobRequest, SLEEPS};
-use super::{About, WorkSpec};
+use super::{About, OwnSpec, WorkSpec};
 use crate::fabric_name::FabricName;
 use crate::names::Preset;
 use crate::spec::{Benchmark, within};
@@ -28,7 +28,7 @@ pub(super) const ABOUT: About = About {
         )
     }],
     reads: &[CALLS, SLEEPS, &["endpoints", "rx_depth", "post_list", "group", "commit", "ack"]],
-    spec: |args, _| Ok(WorkSpec { log: Some(args.log.spec()?), ..WorkSpec::NONE }),
+    spec: |args, _| Ok(WorkSpec { own: OwnSpec::Log(args.log.spec()?), ..WorkSpec::NONE }),
     check,
     ..About::GROUP
 };
@@ -119,7 +119,7 @@ fn check(asked: &JobRequest<'_>) -> Result<(), String> {
     if job.endpoints > 1 {
         return Err("each thread has one log, shipped in its order: no --endpoints".to_owned());
     }
-    let ack = job.work.log.map(|spec| spec.ack);
+    let ack = job.work.log().map(|spec| spec.ack);
     if ack == Some(Ack::Completion) && job.fabric == FabricName::Tcp {
         return Err("--ack completion: tcp completes a send when the kernel has taken it, which \
                     tells nothing of the replica: use --ack message"

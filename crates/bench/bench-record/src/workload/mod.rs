@@ -18,6 +18,7 @@ mod latency;
 mod log;
 mod matrix;
 mod open_loop;
+mod own;
 mod piggyback;
 mod ping_pong;
 mod rma;
@@ -40,6 +41,7 @@ pub use self::index::{INDEX_LEVELS, KEPT_MAX, LookupMethod};
 pub use self::list::Benchmark;
 pub use self::log::{Ack, Commit, LogSpec};
 pub use self::matrix::{Matrix, NodePair};
+pub use self::own::OwnSpec;
 pub use self::shuffle::{Shuffle, ShuffleCount, ShuffleOf, TUPLE_BYTES_MIN};
 use crate::spec::parse_list;
 
@@ -84,15 +86,9 @@ pub struct WorkSpec {
     /// The rate that the client's link takes in Mbit/s; 0: not told.
     #[serde(default)]
     pub link_mbit_per_s: u64,
-    /// The specification of a log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<LogSpec>,
-    /// The specification of an operation of all ranks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub collective: Option<CollectiveSpec>,
-    /// The specification of an incast.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub incast: Option<IncastSpec>,
+    /// The part that one workload alone has.
+    #[serde(flatten, with = "own")]
+    pub own: OwnSpec,
 }
 
 impl WorkSpec {
@@ -109,9 +105,7 @@ impl WorkSpec {
         transactions: false,
         locks: false,
         link_mbit_per_s: 0,
-        log: None,
-        collective: None,
-        incast: None,
+        own: OwnSpec::Nothing,
     };
 }
 

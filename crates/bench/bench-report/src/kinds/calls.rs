@@ -205,7 +205,7 @@ fn caption(run: &Run) -> String {
         });
         let own = (run.benchmark.about().words)(&work);
         words.push(own.unwrap_or_else(|| format!("{} nodes", method.nodes)));
-        if let Some(log) = work.log {
+        if let Some(log) = work.log() {
             words.push(log.to_string());
         }
         if work.transactions {

@@ -31,7 +31,7 @@ const CSV: &[CsvColumn] = &[
 
 /// One row for each point.
 fn table(run: &Run) -> Table {
-    let ours = run.method.work.and_then(|work| work.collective);
+    let ours = run.method.work.and_then(|work| work.collective());
     let how = ours.map_or_else(String::new, |own| format!(" by {}", own.algorithm_name()));
     // Others print the mean of all ranks.
     let whose =

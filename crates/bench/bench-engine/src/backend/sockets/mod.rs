@@ -17,6 +17,7 @@ pub(crate) use self::tcp::Tcp;
 pub(crate) use self::udp::Udp;
 
 use super::Wants;
+use super::unable::Unable;
 
 /// Sends and receives that may be outstanding: the slots are our own memory, so that this is only
 /// to refuse a typing error.
@@ -24,34 +25,26 @@ const DEPTH_MAX: usize = 1 << 20;
 
 /// Refuses what sockets do not have.
 fn check(wants: &Wants) -> Result<(), Failure> {
-    let fabric = &wants.fabric;
+    let fabric = || wants.fabric.clone();
     match wants.operation {
         Operation::Send => {}
-        Operation::Tagged => {
-            return Err(Failure::Usage(format!("{fabric} has no tags: use --op send")));
-        }
-        Operation::Inject => {
-            return Err(Failure::Usage(format!(
-                "{fabric} has no inject, because every send copies: use --op send"
-            )));
-        }
+        Operation::Tagged => return Err(Unable::Tags(fabric()).into()),
+        Operation::Inject => return Err(Unable::Inject(fabric()).into()),
         Operation::Read | Operation::Write | Operation::InjectWrite => {
-            return Err(Failure::Usage(format!("{fabric} has no access to the peer's memory")));
+            return Err(Unable::PeerMemory(fabric()).into());
         }
         Operation::FetchAdd | Operation::CompareSwap | Operation::Add => {
-            return Err(super::no_atomics(fabric));
+            return Err(Unable::Atomics(fabric()).into());
         }
     }
     if wants.quiet {
-        return Err(Failure::Usage(format!("{fabric} completes each send: no --complete-every")));
+        return Err(Unable::Silence(fabric()).into());
     }
     if let Some(domain) = &wants.domain {
-        return Err(Failure::Usage(format!(
-            "--domain {domain}: {fabric} has no domains; the address of --host decides"
-        )));
+        return Err(Unable::Domains { fabric: fabric(), domain: domain.clone() }.into());
     }
     if wants.tx_depth.max(wants.rx_depth) > DEPTH_MAX {
-        return Err(Failure::Usage(format!("a depth above {DEPTH_MAX} is not possible")));
+        return Err(Unable::Depth(DEPTH_MAX).into());
     }
     Ok(())
 }

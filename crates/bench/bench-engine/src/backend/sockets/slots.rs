@@ -1,5 +1,6 @@
 //! Message memory cut into slots.
 
+use crate::refusal::Refusal;
 use std::collections::VecDeque;
 
 use bench_record::failure::Failure;
@@ -31,9 +32,9 @@ impl Slots {
         let stride_bytes = (payload_bytes.div_ceil(LINE_BYTES) | 1) * LINE_BYTES;
         let total_bytes = stride_bytes.saturating_mul(tx + rx);
         let mut memory = Vec::new();
-        memory.try_reserve_exact(total_bytes).map_err(|_| {
-            Failure::Usage(format!("no memory for {total_bytes} bytes of messages"))
-        })?;
+        memory
+            .try_reserve_exact(total_bytes)
+            .map_err(|_| Refusal::Memory(format!("{total_bytes} bytes of messages")))?;
         memory.resize(total_bytes, 0);
         let (offered, sent) = (VecDeque::with_capacity(rx), VecDeque::with_capacity(tx_depth));
         Ok(Self {
@@ -123,12 +124,12 @@ macro_rules! slot_methods {
 
         fn freeze(&mut self, _slot: usize) -> Result<(), Failure> {
             // `check` has refused what this is for.
-            Err(Failure::Usage("sockets complete each send".to_owned()))
+            Err(Unable::Freezing.into())
         }
 
         fn write_window(&mut self, _bytes: &[u8]) -> Result<(), Failure> {
             // `check` has refused what this is for.
-            Err(Failure::Usage("sockets have no memory that the peer may use".to_owned()))
+            Err(Unable::Window.into())
         }
 
         fn remote_bytes(&self) -> u64 {

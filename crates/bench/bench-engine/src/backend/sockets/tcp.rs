@@ -17,6 +17,7 @@ use rustix::net::SendFlags;
 
 use super::slots::{Slots, slot_methods};
 use super::{Phases, check, exchange, failed, gone, local, record};
+use crate::backend::unable::Unable;
 use crate::backend::{
     BURST, Backend, Completion, Kind, Lengths, Opener, PostFlags, Posted, Wants, Work,
 };
@@ -116,7 +117,7 @@ impl Backend for Tcp {
     fn prepare(wants: &Wants) -> Result<PreparedTcp, Failure> {
         check(wants)?;
         if wants.endpoint == EndpointKind::Dgram {
-            return Err(Failure::Usage("tcp is no datagram fabric: use udp".to_owned()));
+            return Err(Unable::Unreliable(wants.fabric.clone(), "udp").into());
         }
         let mut phases = Phases::start();
         let address = local(wants)?;

@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::slots::{Slots, slot_methods};
 use super::{Phases, check, exchange, failed, gone, local, record};
+use crate::backend::unable::Unable;
 use crate::backend::{BURST, Backend, Completion, Kind, Lengths, PostFlags, Posted, Wants, Work};
 
 /// The longest UDP payload over IPv4.
@@ -39,10 +40,10 @@ impl Backend for Udp {
     fn prepare(wants: &Wants) -> Result<PreparedUdp, Failure> {
         check(wants)?;
         if wants.endpoint == EndpointKind::Rdm {
-            return Err(Failure::Usage("udp is not reliable: use tcp, or -e dgram".to_owned()));
+            return Err(Unable::Reliable(wants.fabric.clone(), "tcp, or -e dgram").into());
         }
         if wants.lists {
-            return Err(Failure::Usage("udp sends one message per call: no --post-list".into()));
+            return Err(Unable::Lists(wants.fabric.clone()).into());
         }
         let mut phases = Phases::start();
         let socket = UdpSocket::bind(local(wants)?);

@@ -22,6 +22,7 @@ mod tree;
 use bench_record::workload::CollectiveSpec;
 
 use self::mesh::PART_HEADER_BYTES;
+use crate::refusal::Refusal;
 use crate::workload::prelude::*;
 
 /// Messages of ours to each rank that may be on their way.
@@ -45,7 +46,7 @@ impl Workload for Collective {
     fn depths(job: &JobSpec, _side: Side, _thread: usize) -> (usize, usize) {
         let part_bytes = job.work.parameter_max;
         let of = |spec| receives(spec, job.nodes, job.max_size_bytes, part_bytes);
-        (SENDS, job.work.collective.map_or(1, of))
+        (SENDS, job.work.collective().map_or(1, of))
     }
 
     fn message_bytes(_job: &JobSpec, size_bytes: usize, part_bytes: usize) -> usize {
@@ -53,7 +54,8 @@ impl Workload for Collective {
     }
 
     fn new(task: &Task) -> Result<Self, Failure> {
-        let spec = task.job.work.collective.ok_or_else(Failure::no_collective)?;
+        let spec =
+            task.job.work.collective().ok_or(Refusal::NotDescribed("operation of all ranks"))?;
         Ok(Self { spec, rank: task.job.node })
     }
 

@@ -18,7 +18,7 @@ pub(super) fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<P
     session.counts(vec![times.count])?;
     let mean_us = times.sum_ns as f64 / times.count as f64 / 1e3;
     let ranks = session.job().nodes;
-    let spec = session.job().work.collective;
+    let spec = session.job().work.collective();
     let bus = |mean_us| spec?.pattern.bus_gbit_per_s(point.size_bytes, ranks, mean_us / 1e6);
     Ok(Point {
         validated: times.validated,

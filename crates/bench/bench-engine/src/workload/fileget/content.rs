@@ -9,6 +9,7 @@ use bench_record::workload::Source;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::measure::Random;
+use crate::refusal::Refusal;
 use crate::workload::prelude::*;
 
 const WORD_BYTES: usize = 8;
@@ -148,7 +149,7 @@ fn in_cache(len_bytes: usize) -> Result<File, Failure> {
         let count = PIECE_BYTES.min(len_bytes - start);
         fill(&mut piece, (start / WORD_BYTES) as u64);
         let written = file.write_all(&piece[..count]);
-        written.map_err(|_| Failure::Usage(format!("no memory for {}", whole(len_bytes))))?;
+        written.map_err(|_| Refusal::Memory(whole(len_bytes)))?;
     }
     Ok(file)
 }

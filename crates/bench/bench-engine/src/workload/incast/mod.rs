@@ -25,6 +25,7 @@ use super::demand;
 use super::message::HEADER_BYTES;
 use super::room::{self};
 use crate::measure::Random;
+use crate::refusal::Refusal;
 use crate::workload::prelude::*;
 
 /// Requests of a flow that may be on their way.
@@ -74,8 +75,7 @@ impl Workload for Incast {
 
     fn new(task: &Task) -> Result<Self, Failure> {
         let work = task.job.work;
-        let spec =
-            work.incast.ok_or_else(|| Failure::Usage("no incast was described".to_owned()))?;
+        let spec = work.incast().ok_or(Refusal::NotDescribed("incast"))?;
         let asked = IncastRequest { spec, link_mbit_per_s: work.link_mbit_per_s };
         Ok(match task.side {
             Side::Client => Self::Receiver(asked, demand::random(task)),

@@ -11,6 +11,7 @@ use super::times::Times;
 use super::{ENDLESS, Found, IncastRequest, request};
 use crate::measure::Random;
 use crate::pattern::{self, Overtaken, SEQUENCE_BYTES, Seen};
+use crate::refusal::Refusal;
 use crate::watch::{Idle, Watch};
 use crate::workload::message::{self, Code, HEADER_BYTES, Header};
 use crate::workload::pace::{Activity, Names, Pace, gave_up};
@@ -149,8 +150,7 @@ impl Receiver {
                 Some(Meter::new(flows, interval, Duration::from_millis(window)))
             }
             (Some(_), Limit::Iterations(_)) => {
-                let text = "incast: --persistent flows have no end to count: give --duration";
-                return Err(Failure::Usage(text.to_owned()));
+                return Err(Refusal::PersistentFlows.into());
             }
         };
         Ok(Self {

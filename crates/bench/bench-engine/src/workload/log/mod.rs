@@ -21,6 +21,7 @@ use super::demand;
 use super::message::HEADER_BYTES;
 use crate::measure::Random;
 use crate::pattern::SEQUENCE_BYTES;
+use crate::refusal::Refusal;
 use crate::workload::prelude::*;
 
 /// After the header of a group: the number of its first record.
@@ -39,12 +40,11 @@ impl Workload for Log {
     const LEAST_BYTES: usize = SEQUENCE_BYTES;
 
     fn message_bytes(job: &JobSpec, size_bytes: usize, _parameter: usize) -> usize {
-        job.work.log.map_or(size_bytes, |spec| message_bytes(spec, size_bytes))
+        job.work.log().map_or(size_bytes, |spec| message_bytes(spec, size_bytes))
     }
 
     fn new(task: &Task) -> Result<Self, Failure> {
-        let spec = task.job.work.log;
-        let spec = spec.ok_or_else(|| Failure::Usage("no log was described".to_owned()))?;
+        let spec = task.job.work.log().ok_or(Refusal::NotDescribed("log"))?;
         Ok(match task.side {
             Side::Client => Self::Primary(spec, demand::random(task)),
             Side::Server => Self::Replica(spec, Memory::new()?),

@@ -13,6 +13,7 @@ use super::outgoing::Outgoing;
 use super::partition::{Partition, Sum};
 use super::source::{Drawn, Source};
 use crate::bench::{rma, stream};
+use crate::refusal::Refusal;
 use crate::watch::{Idle, Watch};
 use crate::workload::pace::gave_up;
 use crate::workload::prelude::*;
@@ -62,9 +63,7 @@ impl<'a> Node<'a> {
         let (number, tuple_bytes, validate) = (own.node, point.size_bytes, point.validate);
         let (buffer_bytes, depth) = (point.parameter, point.depth.max(1));
         if tuple_bytes < bench_record::workload::TUPLE_BYTES_MIN || tuple_bytes > buffer_bytes {
-            return Err(Failure::Usage(format!(
-                "tuples of {tuple_bytes} bytes in buffers of {buffer_bytes} were not agreed"
-            )));
+            return Err(Refusal::Tuples { tuple_bytes, buffer_bytes }.into());
         }
         let flow = || Flow {
             outgoing: Outgoing::new(tuple_bytes, buffer_bytes, depth),

@@ -6,6 +6,7 @@ use super::ROW_BYTES;
 use super::rows::Rows;
 use crate::bench::stream;
 use crate::pattern;
+use crate::refusal::Refusal;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::outbox::Outbox;
 use crate::workload::prelude::*;
@@ -32,7 +33,7 @@ pub(super) fn take_part<B: Backend>(
 ) -> Outcome {
     let Part { links, port, point } = part;
     if links.len() != 1 {
-        return Err(Failure::Usage("a participant has one coordinator".to_owned()));
+        return Err(Refusal::Coordinators.into());
     }
     let mut participant = Participant {
         rows,

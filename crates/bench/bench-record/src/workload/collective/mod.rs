@@ -5,7 +5,7 @@ mod found;
 use serde::{Deserialize, Serialize};
 
 pub use self::found::Collective;
-use super::{About, Figures, PART, WorkSpec};
+use super::{About, Figures, OwnSpec, PART, WorkSpec};
 use crate::names::Preset;
 use crate::spec::Benchmark;
 use crate::topology::Topology;
@@ -80,11 +80,11 @@ pub(super) const ABOUT: About = About {
     },
     spec: |args, preset| {
         let algorithm = args.collective.algorithm.unwrap_or_default();
-        let of = |pattern| CollectiveSpec { pattern, algorithm };
-        Ok(WorkSpec { collective: preset.pattern.map(of), ..WorkSpec::NONE })
+        let of = |pattern| OwnSpec::Collective(CollectiveSpec { pattern, algorithm });
+        Ok(WorkSpec { own: preset.pattern.map_or(OwnSpec::Nothing, of), ..WorkSpec::NONE })
     },
     check: |asked| {
-        let spec = asked.job.work.collective;
+        let spec = asked.job.work.collective();
         let is_sum = spec.is_some_and(|spec| spec.pattern.is_sum());
         match asked.sizes.iter().find(|&&size| is_sum && size % 4 != 0) {
             Some(size) => Err(format!("--sizes {size}: integers have 4 bytes, give a multiple")),

@@ -5,7 +5,7 @@ mod found;
 use serde::{Deserialize, Serialize};
 
 pub use self::found::{Bursts, IdealFrom, Incast, Shares};
-use super::{About, Figures, PART, WorkSpec};
+use super::{About, Figures, OwnSpec, PART, WorkSpec};
 use crate::names::Preset;
 use crate::spec::{Benchmark, within};
 
@@ -37,7 +37,11 @@ pub(super) const ABOUT: About = About {
     parameters: |args| args.shared.chunks(PART, 1, ""),
     spec: |args, _| {
         let link_mbit_per_s = args.shared.link_mbit_per_s()?;
-        Ok(WorkSpec { incast: Some(args.incast.spec()?), link_mbit_per_s, ..WorkSpec::NONE })
+        Ok(WorkSpec {
+            own: OwnSpec::Incast(args.incast.spec()?),
+            link_mbit_per_s,
+            ..WorkSpec::NONE
+        })
     },
     ..About::GROUP
 };
