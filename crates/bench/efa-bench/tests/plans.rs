@@ -162,6 +162,32 @@ fn tools_are_steps_and_missing_ones_are_left_out_with_a_reason() {
     assert_fails(&output, 11, &["false on TCP sockets", "exit status: 1"]);
 }
 
+/// `make paper` ended with 11, because a plan says the size to every tool.
+#[test]
+fn a_tool_that_prints_its_size_is_a_step_with_sizes() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let sample = include_str!("../../bench-report/tests/samples/ib_send_lat.txt");
+    let is_of_other_size = |line: &str| {
+        let first = line.split_whitespace().next();
+        first.is_some_and(|word| word.parse::<usize>().is_ok_and(|size| size != 64))
+    };
+    let one: Vec<&str> = sample.lines().filter(|line| !is_of_other_size(line)).collect();
+    let file = folder.path().join("ib_send_lat.txt");
+    std::fs::write(&file, one.join("\n")).expect("a file");
+    for (size, code) in [(64, 0), (65, 11)] {
+        let plan = format!(
+            "[[fabric]]\nfabric = 'tcp'\n[[step]]\ntool = 'cat'\npackage = 'coreutils'\n\
+             name = 'Sized'\nclient = 'cat {}'\nsizes = {size}\niterations = 1000\nseconds = 0.1\n",
+            file.display()
+        );
+        let out = folder.path().join(size.to_string());
+        let output = efa_bench(&words(&plan_file(folder.path(), &plan), &out, &[]));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert_eq!(said.contains("prints the message size, 64 B"), code > 0, "{said}");
+    }
+}
+
 #[test]
 fn what_a_plan_would_do_is_shown_and_what_it_cannot_is_told() {
     let folder = tempfile::tempdir().expect("tempdir");

@@ -102,7 +102,7 @@ impl Found {
 }
 
 /// Reads the output of another tool; of `format`, or of the one whose title it bears.
-/// `size_bytes` is for tools that do not print the message size.
+/// `size_bytes` is for tools that do not print the message size; where they do it must be the same.
 ///
 /// # Errors
 /// What is missing or cannot be understood, with the line.
@@ -113,10 +113,6 @@ pub fn read(text: &str, format: Option<Format>, size_bytes: Option<usize>) -> Re
             "not the output of {names}, nor a result of efa-bench: name the tool with --as"
         ));
     };
-    // sockperf alone may not print it.
-    if size_bytes.is_some() && format != Format::Sockperf {
-        return Err(format!("{} prints the message size: leave --size out", format.name()));
-    }
     let found = match format {
         Format::Perftest => perftest::read(text),
         Format::Osu => osu::read(text),
@@ -129,6 +125,13 @@ pub fn read(text: &str, format: Option<Format>, size_bytes: Option<usize>) -> Re
     let found = found.map_err(|reason| format!("{}: {reason}", format.name()))?;
     if found.points.is_empty() {
         return Err(format!("{}: it has no row of figures", format.name()));
+    }
+    let is_other = |point: &&Point| size_bytes.is_some_and(|given| given != point.size_bytes);
+    if let Some(Point { size_bytes, .. }) = found.points.iter().find(is_other) {
+        return Err(format!(
+            "{} prints the message size, {size_bytes} B: leave --size out",
+            format.name()
+        ));
     }
     if let Some(odd) = found.points.iter().find(|point| !is_written_in_full(point)) {
         return Err(format!(

@@ -12,14 +12,9 @@ pub(super) fn is_here(text: &str) -> bool {
 
 pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, String> {
     let printed = after(text, "using msg-size=").map(|size| size as usize);
-    let size_bytes = match (printed, size_bytes) {
-        (Some(printed), Some(_)) => {
-            return Err(format!("it prints the message size, {printed} B: leave --size out"));
-        }
-        (printed, given) => printed.or(given),
-    };
-    let size_bytes =
-        size_bytes.ok_or("it does not print the message size: give it with --size BYTES")?;
+    let size_bytes = printed
+        .or(size_bytes)
+        .ok_or("it does not print the message size: give it with --size BYTES")?;
     let found = if let Some(mean_us) = after(text, "Summary: Latency is ") {
         let latency = Latency {
             round_trips: valid_messages(text),
