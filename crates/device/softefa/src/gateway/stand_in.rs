@@ -49,7 +49,9 @@ impl StandIn {
     pub(super) fn answer(&mut self, listener: &Listener, host: IpAddr, mad: &Mad) -> bool {
         let local = listener.at().ip();
         if let Message::Drep(drep) = &mad.message {
-            return self.farewells.remove(&(local, drep.remote_comm_id)).is_some();
+            let end = (local, drep.remote_comm_id);
+            let is_awaited = self.farewells.get(&end).is_some_and(|it| it.peer.ip() == host);
+            return is_awaited && self.farewells.remove(&end).is_some();
         }
         let route = Route { local, peer: SocketAddr::new(host, listener.at().port()) };
         // It changes nothing, because there is nothing to change.
