@@ -46,7 +46,8 @@ fn place(results: &Results, runs: &[Run], names: &[&str]) -> String {
     facts.extend((!date.is_empty()).then(|| format!("{date} UTC")));
     let what = format!("Over {}", networks(runs, names.iter().copied()));
     let mut text = [vec![what], facts].concat().join(", ");
-    let measured = runs.iter().filter(|run| run.source == "measured");
+    // Of what is shown some points stand for several.
+    let measured = results.runs.iter().filter(|run| run.source == "measured");
     text += &format!("; {}", cores::words(measured.flat_map(|run| &run.points)));
     if let Some(plan) = results.plan.as_ref().filter(|plan| !plan.complete) {
         text += &format!(". INCOMPLETE: {} of {} steps are done", plan.steps_done, plan.steps);
@@ -56,6 +57,7 @@ fn place(results: &Results, runs: &[Run], names: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bench_record::cores::Cores;
     use bench_record::spec::Benchmark;
     use bench_record::{Host, PlanRecord, Point};
 
@@ -87,6 +89,18 @@ mod tests {
             "efa-bench: a beside 3 others"
         );
         assert_eq!(about(&own, &[], &[]).title, "efa-bench: published figures");
+    }
+
+    /// The head of a page and its facts counted differently.
+    #[test]
+    fn the_cores_are_those_of_all_that_was_measured() {
+        let at = |ns| Some(Cores::between(ns, ns));
+        let point = |ns| Point { cores: at(ns), ..Point::new(8, 1) };
+        let run = Run::new("mine", Benchmark::Latency, vec![point(112.0), point(530.0)]);
+        let own = Results::of(vec![run.clone()], Vec::new());
+        let shown = Run { points: vec![point(112.0), point(112.0)], ..run };
+        let text = about(&own, &[shown], &["mine"]).text.concat();
+        assert!(text.contains("near: 112 ns (1 point); far: 530 ns (1 point)"), "{text}");
     }
 
     #[test]
