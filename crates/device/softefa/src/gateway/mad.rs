@@ -54,8 +54,7 @@ pub(super) fn destination_of(message: &Message) -> Destination {
     }
 }
 
-/// Returns the id that the sender of a message has for its connection, when an answer may name it,
-/// or the connection lives on.
+/// The id by which later messages of the peer find the sender of this one; `None` when none follow.
 pub(super) fn id_to_claim(message: &Message) -> Option<Id> {
     match message {
         Message::Req(req) => Some(connection(req.local_comm_id)),

@@ -15,6 +15,8 @@ use crate::mad::Packer;
 /// How often a peer is told of an end that it does not answer, and how long it is waited for.
 const TRIES: u8 = 5;
 const BETWEEN: Duration = Duration::from_secs(1);
+/// Ends that are due are looked for so often, and not for every packet.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Ends that are repeated; of others peers are told once.
 const FAREWELLS_MAX: usize = 1 << 16;
 
@@ -35,13 +37,14 @@ pub(super) struct StandIn {
     start: Instant,
     /// By address and id.
     farewells: BTreeMap<(IpAddr, u32), Farewell>,
+    looked_at: Instant,
 }
 
 impl StandIn {
     pub(super) fn new(seed: Seed) -> Self {
         let nobody = Agent::new(Config::default(), seed);
         let (packer, start) = (Packer::new(), Instant::now());
-        Self { nobody, packer, start, farewells: BTreeMap::new() }
+        Self { nobody, packer, start, farewells: BTreeMap::new(), looked_at: start }
     }
 
     /// Answers a message from `host` that is for no program here; false when there is nothing to
@@ -87,6 +90,10 @@ impl StandIn {
             return;
         }
         let now = Instant::now();
+        if now < self.looked_at + LOOK_EVERY {
+            return;
+        }
+        self.looked_at = now;
         let mut due = Vec::new();
         self.farewells.retain(|&(addr, _), farewell| {
             if farewell.again_at > now {
