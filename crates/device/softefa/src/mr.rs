@@ -415,6 +415,26 @@ mod tests {
         assert_ne!(successor.lkey(), sge.lkey);
     }
 
+    /// A message of libfabric names the provider's memory and the program's in turn.
+    #[test]
+    fn two_regions_in_turn_are_remembered_and_die() {
+        let (table, pd) = (table(), PdId::next());
+        let mrs = [0x1000, 0x2000, 0x3000].map(|addr| table.register(pd, addr, 8, RW).unwrap());
+        let sges =
+            [0, 1, 2].map(|i| Sge { addr: 0x1000 * (i + 1), len: 8, lkey: mrs[i as usize].lkey() });
+        let mut cache = MrCache::new(Arc::clone(&table), pd);
+        assert!(sges.iter().chain(&sges).all(|sge| cache.allows(sge, true)));
+        assert!(!cache.allows(&Sge { addr: 0x2000, ..sges[0] }, true), "another's bytes");
+        let last = cache.remembered();
+        assert_eq!(last, [sges[0].lkey, sges[2].lkey]);
+        assert!([0, 2, 0, 2].iter().all(|&i| cache.allows(&sges[i], true)));
+        assert_eq!(cache.remembered(), last, "nothing was looked up");
+        for (mr, sge) in mrs.into_iter().zip(&sges) {
+            mr.deregister();
+            assert!(!cache.allows(sge, false));
+        }
+    }
+
     #[test]
     fn a_key_is_good_in_its_own_domain_only() {
         let (table, pd) = (table(), PdId::next());

@@ -6,27 +6,30 @@ use super::window::Grant;
 use super::{MrTable, Region, RemoteRange, Right, Sge, WindowUser};
 use crate::ids::{PdId, QpId};
 
-/// Checks entries of one protection domain's queue pairs against the table; remembers the last
-/// region, because work requests of one queue usually name the same one.
+/// Checks entries of one protection domain's queue pairs against the table; remembers two regions,
+/// because work requests of one queue usually name the same ones: a message of libfabric has its
+/// header in memory of the provider and its payload in that of the program.
 #[derive(Debug)]
 pub(crate) struct MrCache {
     table: Arc<MrTable>,
     pd: PdId,
+    /// The region that was looked up last, and the one before.
     last: Option<Arc<Region>>,
+    before: Option<Arc<Region>>,
 }
 
 impl MrCache {
     pub(crate) fn new(table: Arc<MrTable>, pd: PdId) -> Self {
-        Self { table, pd, last: None }
+        Self { table, pd, last: None, before: None }
     }
 
     /// Whether the adapter may read (or write) `sge` now.
     #[inline]
     pub(crate) fn allows(&mut self, sge: &Sge, write: bool) -> bool {
-        match &self.last {
-            Some(region) if region.key == sge.lkey && region.covers(sge, write) => true,
-            _ => self.allows_another(sge, write),
-        }
+        let is_in = |region: &Arc<Region>| region.key == sge.lkey && region.covers(sge, write);
+        self.last.as_ref().is_some_and(is_in)
+            || self.before.as_ref().is_some_and(is_in)
+            || self.allows_another(sge, write)
     }
 
     #[inline(never)]
@@ -60,9 +63,21 @@ impl MrCache {
     }
 
     fn find(&mut self, key: u32) -> Option<&Arc<Region>> {
-        if self.last.as_ref().is_none_or(|region| region.key != key || !region.is_live()) {
-            self.last = self.table.find(key).filter(|region| region.pd == self.pd);
+        let is_it = |region: &Arc<Region>| region.key == key && region.is_live();
+        if self.last.as_ref().is_some_and(is_it) {
+            return self.last.as_ref();
         }
+        if self.before.as_ref().is_some_and(is_it) {
+            return self.before.as_ref();
+        }
+        self.before = self.last.take();
+        self.last = self.table.find(key).filter(|region| region.pd == self.pd);
         self.last.as_ref()
+    }
+
+    /// The keys of the regions that are remembered, the newest first.
+    #[cfg(test)]
+    pub(crate) fn remembered(&self) -> [u32; 2] {
+        [&self.last, &self.before].map(|region| region.as_ref().map_or(0, |region| region.key))
     }
 }
