@@ -8,6 +8,7 @@ use clap::Args;
 use crate::block::Block;
 use crate::comparison::{Bound, Comparison};
 use crate::effort::Effort;
+use crate::pick::Pick;
 use crate::tool::{self, EfaBench, Perftest, Places, Tools};
 
 const SMALL_BYTES: usize = 64;
@@ -16,6 +17,8 @@ const SMALL_DEPTH: usize = 256;
 /// Few enough that the buffers of both sides stay in their caches: perftest has only one.
 const LARGE_DEPTH: usize = 32;
 const ROUND_TRIPS: u32 = 100_000;
+/// Rounds of a row for each that was asked for, at most, until its rounds decide.
+const LONGEST: u32 = 4;
 const SMALL_MESSAGES: u32 = 4_000_000;
 const LARGE_MESSAGES: u32 = 300_000;
 /// How far two tools may be apart.
@@ -40,7 +43,8 @@ struct Pair {
     messages: u32,
 }
 
-/// Rounds of all pairs.
+/// Rounds of all pairs; more of those that the rounds so far do not decide, because the machine is
+/// not quiet or the cores were in other places for one tool than for the other.
 ///
 /// # Errors
 /// A program is missing, fails or prints something unknown: without it there is no agreement.
@@ -48,6 +52,7 @@ pub(crate) fn measure(
     tools: &Tools,
     rounds: u32,
     effort: Effort,
+    pick: &Pick,
     options: &Options,
 ) -> Result<Vec<Comparison>> {
     let cpus = options.cpus.clone().or_else(tool::two_cpus);
@@ -56,12 +61,11 @@ pub(crate) fn measure(
         "--cpus: give two, for server and client"
     );
     let tools = tools.at(&Places::new(cpus.as_deref(), options.realtime));
-    let mut pairs = pairs();
-    for round in 1..=2 * rounds {
-        // Beyond the rounds asked for only what was measured with the cores in other places than
-        // the other tool.
-        for pair in pairs.iter_mut().filter(|pair| round <= rounds || pair.row.is_apart()) {
-            eprintln!("round {round} of {rounds}: {}", pair.row.what);
+    let mut pairs = pick.from(pairs().into(), name)?;
+    let longest = if effort == Effort::Whole { LONGEST } else { 1 };
+    for round in 1..=longest * rounds {
+        for pair in pairs.iter_mut().filter(|pair| round <= rounds || pair.row.is_undecided()) {
+            eprintln!("{}: {}", heading(round, rounds), pair.row.what);
             let messages = effort.messages(pair.messages);
             let ours = || Block::of(|| (pair.ours)(&tools, messages));
             let first = if round % 2 == 1 { Some(ours()?) } else { None };
@@ -75,6 +79,20 @@ pub(crate) fn measure(
         }
     }
     Ok(pairs.into_iter().map(|pair| pair.row).collect())
+}
+
+fn heading(round: u32, rounds: u32) -> String {
+    match round.checked_sub(rounds) {
+        None | Some(0) => format!("round {round} of {rounds}"),
+        Some(more) => {
+            format!("not decided yet: round {more} of up to {} more", (LONGEST - 1) * rounds)
+        }
+    }
+}
+
+/// What of a row patterns are looked for in.
+fn name(pair: &Pair) -> String {
+    format!("{}, {}", pair.row.what, pair.row.reference_name)
 }
 
 fn pairs() -> [Pair; 5] {
@@ -117,7 +135,9 @@ fn pairs() -> [Pair; 5] {
             row: row("mean, efa 64 B", "us", "fi_pingpong"),
             ours: |tools, count| {
                 let fabric = "libfabric:efa";
-                EfaBench { fabric, ..srd("ping_pong", SMALL_BYTES, count) }.mean_us(tools)
+                let operation = Some("inject");
+                EfaBench { fabric, operation, ..srd("ping_pong", SMALL_BYTES, count) }
+                    .mean_us(tools)
             },
             theirs: |tools, count| tool::half_round_trip_us(tools, "efa", SMALL_BYTES, count),
             messages: ROUND_TRIPS,
@@ -126,7 +146,7 @@ fn pairs() -> [Pair; 5] {
 }
 
 fn srd(benchmark: &'static str, bytes: usize, messages: u32) -> EfaBench {
-    EfaBench { benchmark, fabric: "verbs:srd", bytes, depth: None, messages }
+    EfaBench { benchmark, fabric: "verbs:srd", operation: None, bytes, depth: None, messages }
 }
 
 fn stream(bytes: usize, depth: usize, messages: u32) -> EfaBench {

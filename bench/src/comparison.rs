@@ -1,5 +1,7 @@
 //! A figure beside its reference, and what is wanted of it.
 
+use report::{Interval, middle, middle_interval};
+
 use crate::block::{self, Block, Comparable};
 use crate::floor::Phase;
 
@@ -12,7 +14,8 @@ pub(crate) enum Bound {
     RatioAtLeast(f64),
     /// The figure itself must not be below this.
     AtLeast(f64),
-    /// The ratio must not be farther from one than this.
+    /// The ratio must not be farther from one than this: that of the rounds, each of which has both
+    /// figures measured one right after the other.
     RatioWithin(f64),
     /// It is there to be known.
     Nothing,
@@ -49,9 +52,7 @@ pub(crate) struct Found {
 
 /// Middle value, or NaN without values: it fails every comparison and shows as such.
 fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    middle(values).unwrap_or(f64::NAN)
 }
 
 fn range(values: &[f64]) -> Option<(f64, f64)> {
@@ -100,6 +101,22 @@ impl Comparison {
     /// Lowest and highest ratio of a round, of two rounds or more.
     pub(crate) fn ratio_range(&self) -> Option<(f64, f64)> {
         range(&self.ratios()).filter(|_| self.ratios().len() > 1)
+    }
+
+    /// Where the middle of the ratios of rounds is, with 95 % confidence; all of them where there
+    /// are five or fewer.
+    pub(crate) fn ratio_interval(&self) -> Option<Interval> {
+        middle_interval(&self.ratios())
+    }
+
+    /// Whether the rounds so far do not tell if the ratio is as close to one as it must be.
+    pub(crate) fn is_undecided(&self) -> bool {
+        let Bound::RatioWithin(limit) = self.wanted else { return false };
+        let Some(Interval { low, high }) = self.ratio_interval() else { return true };
+        let (lowest, highest) = (1.0 - limit, 1.0 + limit);
+        let is_within = low >= lowest && high <= highest;
+        let is_outside = low > highest || high < lowest;
+        !is_within && !is_outside
     }
 
     /// What may be compared; without a reference what was measured in one phase.
@@ -155,6 +172,9 @@ impl Comparison {
 
     /// Of what may be compared; not a number where nothing may.
     pub(crate) fn ratio(&self) -> f64 {
+        if matches!(self.wanted, Bound::RatioWithin(_)) {
+            return median(&self.ratios());
+        }
         let found = self.found();
         if self.is_apart() { f64::NAN } else { found.ours / found.reference }
     }
@@ -165,7 +185,9 @@ impl Comparison {
             Bound::RatioAtMost(limit) => self.ratio() <= limit,
             Bound::RatioAtLeast(limit) => self.ratio() >= limit,
             Bound::AtLeast(limit) => self.found().ours >= limit,
-            Bound::RatioWithin(limit) => (self.ratio() - 1.0).abs() <= limit,
+            Bound::RatioWithin(limit) => {
+                (self.ratio() - 1.0).abs() <= limit && !self.is_undecided()
+            }
             Bound::Nothing => !self.ours.is_empty(),
         }
     }
@@ -192,6 +214,7 @@ impl Comparison {
             (false, true) => "none",
             (false, false) if self.is_apart() => "moved",
             (false, false) if self.is_without_reference() => "none",
+            (false, false) if self.is_undecided() => "unsure",
             (false, false) if matches!(self.wanted, Bound::RatioWithin(_)) => "APART",
             (false, false) => "MISS",
         }
@@ -214,10 +237,39 @@ mod tests {
         assert!(!row(&[4.0], Bound::RatioAtMost(1.6)).passes());
         assert!(row(&[4.0], Bound::RatioAtLeast(2.0)).passes());
         assert!(!row(&[4.0], Bound::AtLeast(5.0)).passes());
-        for (figure, verdict) in [(1.91, "pass"), (2.09, "pass"), (1.89, "APART"), (2.11, "APART")]
-        {
-            assert_eq!(row(&[figure], Bound::RatioWithin(0.05)).verdict(), verdict, "{figure}");
+    }
+
+    /// A row of these ratios, each of a round.
+    fn rounds(ratios: &[f64]) -> Comparison {
+        let row = row(ratios, Bound::RatioWithin(0.05));
+        let reference = vec![Block::at(1.0, Phase::Near); ratios.len()];
+        Comparison { reference, ..row }
+    }
+
+    #[test]
+    fn rounds_decide_whether_two_tools_agree() {
+        let verdict = |ratios: &[f64]| rounds(ratios).verdict();
+        assert_eq!(verdict(&[0.96, 1.0, 1.04]), "pass");
+        assert_eq!(verdict(&[0.91, 0.92, 0.94]), "APART");
+        assert_eq!(verdict(&[1.06, 1.2, 1.3]), "APART");
+        for undecided in [&[1.0][..], &[0.9, 1.0, 1.1], &[0.9, 0.92, 0.96]] {
+            assert_eq!(verdict(undecided), "unsure", "{undecided:?}");
+            assert!(rounds(undecided).is_undecided() && !rounds(undecided).passes());
         }
+        // More rounds tell what a few with outliers do not.
+        let few = [0.8, 1.0, 1.01, 0.99, 1.3];
+        assert_eq!(
+            (verdict(&few), verdict(&[few, [1.0; 5], [0.99; 5]].concat())),
+            ("unsure", "pass")
+        );
+    }
+
+    /// A round that is slow on both sides says nothing against either.
+    #[test]
+    fn ratios_are_those_of_rounds() {
+        let mut row = rounds(&[1.0, 1.02, 4.0]);
+        row.reference[2] = Block::at(4.0, Phase::Near);
+        assert_eq!((row.ratio(), row.verdict()), (1.0, "pass"));
     }
 
     #[test]

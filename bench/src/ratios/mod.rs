@@ -3,7 +3,7 @@
 mod quantity;
 mod rows;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 
 use self::quantity::Quantity;
@@ -11,14 +11,11 @@ use self::rows::Compared;
 use crate::block::Block;
 use crate::comparison::Comparison;
 use crate::effort::Effort;
+use crate::pick::Pick;
 use crate::tool::{Tools, Wire};
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Choice {
-    /// With ratios and floor, measure only rows in whose wire, name or reference one of these texts
-    /// stands, for example 'READ' or 'udp ib_send'; may be repeated or separated by commas.
-    #[arg(long, value_delimiter = ',', value_name = "PATTERN")]
-    rows: Vec<String>,
     /// With ratios and floor, measure the rows of this wire only.
     #[arg(long, value_enum)]
     wire: Option<Wire>,
@@ -35,10 +32,11 @@ pub(crate) fn measure(
     is_floor: bool,
     rounds: u32,
     effort: Effort,
+    pick: &Pick,
     choice: &Choice,
 ) -> Result<Vec<Comparison>> {
     let all = if is_floor { rows::floors() } else { rows::all() };
-    let mut rows = chosen(all, choice)?;
+    let mut rows = chosen(all, pick, choice)?;
     for round in 1..=2 * rounds {
         if round <= rounds {
             eprintln!("round {round} of {rounds}");
@@ -53,22 +51,9 @@ pub(crate) fn measure(
     Ok(rows.into_iter().map(|own| own.row).collect())
 }
 
-fn chosen(mut rows: Vec<Compared>, choice: &Choice) -> Result<Vec<Compared>> {
-    let names: Vec<String> = rows.iter().map(Compared::name).collect();
-    let patterns: Vec<String> = choice.rows.iter().map(|own| own.to_lowercase()).collect();
-    rows.retain(|own| {
-        let name = own.name().to_lowercase();
-        let is_named = patterns.is_empty() || patterns.iter().any(|text| name.contains(text));
-        is_named && choice.wire.is_none_or(|wire| wire == own.wire)
-    });
-    if rows.is_empty() {
-        bail!(
-            "no row is named '{}' there: give a part of one of these:\n  {}",
-            choice.rows.join("', '"),
-            names.join("\n  ")
-        );
-    }
-    Ok(rows)
+fn chosen(mut rows: Vec<Compared>, pick: &Pick, choice: &Choice) -> Result<Vec<Compared>> {
+    rows.retain(|own| choice.wire.is_none_or(|wire| wire == own.wire));
+    pick.from(rows, Compared::name)
 }
 
 /// Measures each figure once, whatever number of rows it stands in.
@@ -105,8 +90,7 @@ mod tests {
     use super::*;
 
     fn names(rows: &[&str], wire: Option<Wire>) -> Result<Vec<String>> {
-        let rows = rows.iter().map(|&own| own.to_owned()).collect();
-        let chosen = chosen(rows::all(), &Choice { rows, wire })?;
+        let chosen = chosen(rows::all(), &Pick::of(rows), &Choice { wire })?;
         Ok(chosen.iter().map(Compared::name).collect())
     }
 

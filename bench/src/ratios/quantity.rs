@@ -194,6 +194,7 @@ fn tiny_rate(on: Provider, tools: &Tools, effort: Effort) -> Result<f64> {
     let stream = EfaBench {
         benchmark: "bandwidth",
         fabric,
+        operation: None,
         bytes: TINY_BYTES,
         depth: Some(DEPTH),
         messages: effort.messages(messages),

@@ -37,6 +37,8 @@ const MEAN: &str = "/latency/mean_us";
 pub(crate) struct EfaBench {
     pub(crate) benchmark: &'static str,
     pub(crate) fabric: &'static str,
+    /// How bytes are moved; `None`: as the benchmark does.
+    pub(crate) operation: Option<&'static str>,
     pub(crate) bytes: usize,
     /// Messages under way, of a stream; the receiver has twice as many receives.
     pub(crate) depth: Option<usize>,
@@ -82,6 +84,7 @@ impl EfaBench {
         client.push("--no-host-checks".to_owned());
         client.extend(["-s".to_owned(), self.bytes.to_string()]);
         client.extend(["-n".to_owned(), self.messages.to_string()]);
+        client.extend(self.operation.iter().flat_map(|own| ["--op", own]).map(String::from));
         if let Some(depth) = self.depth {
             client.extend(["-d".to_owned(), depth.to_string()]);
             client.extend(["--rx-depth".to_owned(), (2 * depth).to_string()]);

@@ -39,7 +39,7 @@ const MAY_DEPEND: [(&str, &[&str]); 22] = [
     ("rc", &[]),
     ("srd", &[]),
     ("cm", &[]),
-    ("bench", &[]),
+    ("bench", &["report"]),
     ("manual", &[]),
     ("nested-cargo", &[]),
 ];
