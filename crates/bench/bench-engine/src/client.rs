@@ -13,6 +13,7 @@ use crate::interrupt;
 use crate::live::Live;
 use crate::looks::{Looks, Pair};
 use crate::measure::{Blocks, Until};
+use crate::one_line;
 use crate::ramp;
 use crate::session::{BenchSession, Coordinates};
 use crate::target::Target;
@@ -185,7 +186,7 @@ fn session(
             ramp::climb(&specs, own, blocks, progress, |spec, is_first, progress| {
                 let point = measure(spec, is_first)?;
                 step += usize::from(is_first);
-                progress.point_of(step, point.p99_from_due_us(), &one_line(&name, &point));
+                progress.point_of(step, point.p99_from_due_us(), &one_line::of(&name, &point));
                 Ok(point)
             })
         }
@@ -267,7 +268,7 @@ pub fn measure_blocks(
         }
         match measure(specs[index], found[index].is_empty()) {
             Ok(point) => {
-                progress.point_of(index, point.figure(), &one_line(name, &point));
+                progress.point_of(index, point.figure(), &one_line::of(name, &point));
                 if let Some(figure) = point.figure() {
                     order.note(index, figure);
                 }
@@ -277,73 +278,4 @@ pub fn measure_blocks(
         }
     }
     (found, None)
-}
-
-fn one_line(name: &str, point: &Point) -> String {
-    let mut what = format!("{name} {} B", point.size_bytes);
-    if !point.order.is_any() {
-        what += &format!(", order {}", point.order.name());
-    }
-    if let (Some(incast), Some(found)) = (&point.incast, point.bandwidth) {
-        let slowest = incast.bursts.map(|own| format!(", max/ideal {:.2}", own.max_to_ideal));
-        let shares = incast.shares.as_ref().map(|own| format!(", Jain {:.3}", own.jain));
-        let more = slowest.or(shares).unwrap_or_default();
-        return format!("{what}, {} flows: {:.2} Gbit/s{more}", incast.flows, found.gbit_per_s);
-    }
-    if let (Some(shuffle), Some(found)) = (&point.shuffle, point.bandwidth) {
-        return format!(
-            "{what} in {} B depth {}: {:.2} Gbit/s a node, {:.3} M tuples/s",
-            point.parameter, point.depth, found.gbit_per_s, shuffle.mtuples_per_s
-        );
-    }
-    if let Some(work) = &point.work {
-        let own =
-            if point.parameter > 0 { format!(" x {}", point.parameter) } else { String::new() };
-        let rate = format!("{what}{own} depth {}: {:.3} M/s", point.depth, work.mcalls_per_s);
-        return match point.p99_from_due_us() {
-            Some(p99) => format!("{rate} of {} due, p99 {p99:.2} µs", point.rate_per_s),
-            None => rate,
-        };
-    }
-    if let Some(connections) = &point.connections {
-        let time = point.operation_time.map(|times| format!(", p50 {:.0} µs", times.p50_us));
-        return format!("{name}: {:.0} /s{}", connections.per_s, time.unwrap_or_default());
-    }
-    if let (Some(matrix), Some(slowest), Some(narrowest)) =
-        (&point.matrix, point.latency, point.bandwidth)
-    {
-        return format!(
-            "{what}: {} pairs, p50 up to {:.2} µs, {:.2} Gbit/s or more",
-            matrix.pairs.len(),
-            slowest.middle_us(),
-            narrowest.gbit_per_s
-        );
-    }
-    if let (Some(_), Some(found)) = (point.atomics, point.bandwidth) {
-        let time = point.operation_time.map(|times| format!(", p50 {:.2} µs", times.p50_us));
-        let rate = format!("{what} depth {}: {:.3} M op/s", point.depth, found.mmsg_per_s);
-        return rate + &time.unwrap_or_default();
-    }
-    match (&point.latency, &point.bandwidth) {
-        (Some(latency), _) => {
-            let p50 = latency.middle_us();
-            format!("{what}: p50 {p50:.2} µs")
-        }
-        (_, Some(b)) => format!(
-            "{what} depth {}: {:.2} Gbit/s, {:.3} M msg/s",
-            point.depth, b.gbit_per_s, b.mmsg_per_s
-        ),
-        _ => match (&point.open_loop, point.figure()) {
-            (Some(found), _) => {
-                let times = found.response.map(|t| (t.p50_us, t.p99_us));
-                let times = times.map_or_else(
-                    || "no request was answered".to_owned(),
-                    |(p50, p99)| format!("response p50 {p50:.2} µs, p99 {p99:.2} µs"),
-                );
-                format!("{what}, {:.0} requests/s: {times}", found.offered_per_s)
-            }
-            (None, Some(figure)) => format!("{what}: p50 {figure:.2} µs"),
-            (None, None) => format!("{what}: nothing was measured"),
-        },
-    }
 }

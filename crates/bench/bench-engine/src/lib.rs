@@ -30,6 +30,7 @@ mod live;
 mod looks;
 pub mod measure;
 mod numa;
+mod one_line;
 mod pattern;
 mod ramp;
 mod refusal;
