@@ -78,7 +78,8 @@ impl Config {
         time_of(exponent).clamp(WAIT_MIN, self.wait_max.max(WAIT_MIN))
     }
 
-    /// Time between keepalives on each of so many connections; `None` for no keepalives.
+    /// Time between keepalives on each of so many established connections; `None` for no
+    /// keepalives.
     pub(crate) fn keepalive_wait(&self, connections: usize) -> Option<Duration> {
         let connections = u32::try_from(connections).unwrap_or(u32::MAX);
         let fair = Duration::from_secs(1) * connections / self.keepalives_per_second_max.max(1);

@@ -25,11 +25,16 @@ pub(super) struct Table {
     keys: BTreeMap<Key, u32>,
     deadlines: BTreeSet<(Duration, u32)>,
     half_open: usize,
+    established: usize,
 }
 
 impl Table {
     pub(super) fn len(&self) -> usize {
         self.connections.len()
+    }
+
+    pub(super) fn established(&self) -> usize {
+        self.established
     }
 
     pub(super) fn half_open(&self) -> usize {
@@ -56,7 +61,7 @@ impl Table {
     pub(super) fn insert(&mut self, id: u32, mut connection: Connection) -> ConnId {
         assert!(id != 0 && !self.has(id), "ids are drawn until they are new");
         connection.local_comm_id = id;
-        self.half_open += usize::from(connection.state.is_half_open());
+        self.count_in(connection.state);
         self.connections.insert(id, connection);
         ConnId(id)
     }
@@ -88,9 +93,19 @@ impl Table {
 
     pub(super) fn set_state(&mut self, id: ConnId, state: State) {
         let Some(connection) = self.connections.get_mut(&id.0) else { return };
-        self.half_open -= usize::from(connection.state.is_half_open());
+        let before = std::mem::replace(&mut connection.state, state);
+        self.count_out(before);
+        self.count_in(state);
+    }
+
+    fn count_in(&mut self, state: State) {
         self.half_open += usize::from(state.is_half_open());
-        connection.state = state;
+        self.established += usize::from(state == State::Established);
+    }
+
+    fn count_out(&mut self, state: State) {
+        self.half_open -= usize::from(state.is_half_open());
+        self.established -= usize::from(state == State::Established);
     }
 
     pub(super) fn set_deadline(&mut self, id: ConnId, at: Option<Duration>) {
@@ -105,7 +120,7 @@ impl Table {
     pub(super) fn remove(&mut self, id: ConnId) -> Option<Connection> {
         self.set_deadline(id, None);
         let connection = self.connections.remove(&id.0)?;
-        self.half_open -= usize::from(connection.state.is_half_open());
+        self.count_out(connection.state);
         for key in connection.keys.iter().flatten() {
             self.keys.remove(key);
         }

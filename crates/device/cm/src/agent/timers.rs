@@ -37,7 +37,7 @@ impl Agent {
 
     /// Sets when an established connection shows next whether its peer is still there.
     pub(super) fn await_keepalive(&mut self, conn: ConnId) {
-        let wait = self.config.keepalive_wait(self.table.len());
+        let wait = self.config.keepalive_wait(self.table.established());
         self.table.set_deadline(conn, wait.map(|wait| self.now + wait));
     }
 
