@@ -587,3 +587,17 @@ fn the_longest_message_fits_the_numbers() {
     assert_eq!(asked[0], (Kind::ReadRequest, 1 << 30), "half of the numbers at a time");
     assert_eq!(asked.len(), 1);
 }
+
+/// RC-3.11: a work request that was given up ends as such, though all were done after all.
+#[test]
+fn a_late_acknowledgement_does_not_hand_a_failure_to_another() {
+    for acknowledged in [1, 2] {
+        let mut solo = Solo::new();
+        (1..=3).for_each(|id| post(&mut solo, id, Operation::Send, 8));
+        assert_eq!(solo.sent().len(), 3);
+        solo.host.engine.withdraw(solo.now, WrId(2), Status::LocalProtection);
+        solo.give(&ack(ours(acknowledged))).unwrap();
+        let ended = [(1, Status::Ok), (2, Status::LocalProtection), (3, Status::Flushed)];
+        assert_eq!(solo.host.sends(), ended, "up to {acknowledged}");
+    }
+}

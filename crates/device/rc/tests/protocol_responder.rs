@@ -141,22 +141,26 @@ fn a_receive_with_wrong_memory_ends_both_ends() {
 /// RC-5.5: the message counts, its receive does not.
 #[test]
 fn a_key_that_cannot_be_invalidated_fails_here_only() {
-    let mut solo = Solo::new();
-    solo.host.post_receive(1, 300);
-    solo.host.post_receive(2, 300);
-    solo.host.keys.push(5);
-    let mut send = request(Kind::SendOnlyInvalidate, 0).with(4);
-    send.headers.invalidate = 5;
-    solo.give(&send).unwrap();
-    assert_eq!(solo.host.keys, []);
-    let mut send = request(Kind::SendOnlyInvalidate, 1).with(4).asks();
-    send.headers.invalidate = 5;
-    solo.give(&send).unwrap();
-    assert_eq!(solo.said(), [(Syndrome::ACK, theirs(1))]);
-    assert_eq!(solo.host.receives_done(), [(1, Status::Ok), (2, Status::RemoteInvalidRequest)]);
-    let failed =
-        Event::Failed { cause: Cause::Peer(None), receive: Some(Status::RemoteInvalidRequest) };
-    assert!(solo.host.events.contains(&failed));
+    for asks in [true, false] {
+        let mut solo = Solo::new();
+        solo.host.post_receive(1, 300);
+        solo.host.post_receive(2, 300);
+        solo.host.keys.push(5);
+        let mut send = request(Kind::SendOnlyInvalidate, 0).with(4);
+        send.headers.invalidate = 5;
+        solo.give(&send).unwrap();
+        assert_eq!(solo.host.keys, []);
+        let mut send = request(Kind::SendOnlyInvalidate, 1).with(4);
+        send.headers.bth.wants_ack = asks;
+        send.headers.invalidate = 5;
+        solo.give(&send).unwrap();
+        assert_eq!(solo.said(), [(Syndrome::ACK, theirs(1))], "asks: {asks}");
+        let done = [(1, Status::Ok), (2, Status::RemoteInvalidRequest)];
+        assert_eq!(solo.host.receives_done(), done);
+        let failed =
+            Event::Failed { cause: Cause::Peer(None), receive: Some(Status::RemoteInvalidRequest) };
+        assert!(solo.host.events.contains(&failed));
+    }
 }
 
 /// RC-5.3, RC-5.5: each breach of form ends with "invalid request".

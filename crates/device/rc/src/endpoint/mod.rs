@@ -154,6 +154,11 @@ impl Endpoint {
         self.responder.set_min_rnr_timer(code);
     }
 
+    /// Changes how many READs and atomics the peer may have outstanding here.
+    pub fn set_max_dest_rd_atomic(&mut self, count: u8) {
+        self.responder.set_max_dest_rd_atomic(count);
+    }
+
     /// Changes timeouts, retries and `max_rd_atomic`; the numbers of packets go on as they are.
     pub fn set_send_attr(&mut self, attr: SendAttr) {
         self.requester.set_attr(attr);

@@ -51,15 +51,17 @@ impl Requester {
             }
             Syndrome::Nak(NakCode::Sequence) | Syndrome::Ack(_) | Syndrome::Unknown(_) => {}
             Syndrome::RnrNak(timer) => self.pause(now, timer, shared)?,
-            Syndrome::Nak(code) => self.failure = Some(Status::of_nak(code)),
+            Syndrome::Nak(code) => {
+                self.failure.get_or_insert_with(|| Status::of_nak(code));
+            }
         }
         Ok(())
     }
 
-    /// Takes all before `upto` as done; false when a READ or an atomic stands in the way whose
-    /// answer is missing (RC-3.4).
+    /// Takes all before `upto` as done, or all before a work request that has failed; false when a
+    /// READ or an atomic stands in the way whose answer is missing (RC-3.4).
     pub(super) fn advance(&mut self, now: Instant, upto: Seq, shared: &mut Shared) -> bool {
-        while self.una < upto {
+        while self.una < upto && self.failure.is_none() {
             let Some(front) = self.queue.front() else { break };
             if front.request.op.is_answered() {
                 return false;

@@ -59,7 +59,8 @@ impl Responder {
     /// The message is taken and acknowledged, though its key cannot be invalidated.
     fn take_without_key(&mut self, waiting: &Waiting) {
         self.message = None;
-        self.commit(waiting.numbers, true, waiting.wants_ack);
+        // Asked for or not: nothing that could carry it leaves any more.
+        self.commit(waiting.numbers, true, true);
     }
 
     /// A request that is answered by more than an acknowledgement was executed.

@@ -148,6 +148,11 @@ impl Responder {
         self.attr.min_rnr_timer = code;
     }
 
+    pub(crate) fn set_max_dest_rd_atomic(&mut self, count: u8) {
+        self.attr.max_dest_rd_atomic = count;
+        self.resources.set_capacity(count);
+    }
+
     /// Returns, once, why the responder has failed.
     pub(crate) fn take_failure(&mut self) -> Option<Failure> {
         self.failure.take()

@@ -52,6 +52,11 @@ impl Resources {
         Self { capacity: usize::from(capacity), ..Self::default() }
     }
 
+    /// From now on the requester may have so many outstanding. Those that are kept stay.
+    pub(super) fn set_capacity(&mut self, capacity: u8) {
+        self.capacity = usize::from(capacity);
+    }
+
     /// One more would be more than the requester may have outstanding: all these were not even
     /// answered yet. Those that are answered again do not count, for late copies of requests ask
     /// for that, too.
@@ -72,11 +77,10 @@ impl Resources {
         srq: Option<u32>,
     ) {
         let (first, end) = (packets.start, packets.end);
-        if self.list.len() >= self.capacity {
-            if let Some(oldest) = self.list.pop_front() {
-                self.waiting -= usize::from(oldest.next.is_some());
-                self.unanswered -= usize::from(!oldest.is_answered);
-            }
+        while self.list.len() >= self.capacity {
+            let Some(oldest) = self.list.pop_front() else { break };
+            self.waiting -= usize::from(oldest.next.is_some());
+            self.unanswered -= usize::from(!oldest.is_answered);
         }
         self.waiting += 1;
         self.unanswered += 1;
@@ -208,5 +212,23 @@ mod tests {
         assert!(resources.find(seq(1)).is_none());
         assert!(resources.find(seq(5)).is_some() && resources.find(seq(4)).is_none());
         assert_eq!(sent(&mut resources), [seq(6)]);
+    }
+
+    #[test]
+    fn as_many_are_kept_as_are_allowed_now() {
+        let seq = |n| Seq::first(Psn::new(0)).plus(n);
+        let mut resources = Resources::new(0);
+        assert!(resources.is_full());
+        resources.set_capacity(3);
+        for n in 0..3 {
+            assert!(!resources.is_full());
+            resources.push(seq(n)..seq(n + 1), 0, Answer::Empty, None);
+            resources.step(1);
+        }
+        assert!((0..3).all(|n| resources.find(seq(n)).is_some()));
+        resources.set_capacity(1);
+        resources.push(seq(3)..seq(4), 0, Answer::Empty, None);
+        assert!(resources.is_full() && resources.find(seq(2)).is_none());
+        assert!(resources.find(seq(3)).is_some());
     }
 }

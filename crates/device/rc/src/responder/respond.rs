@@ -61,7 +61,8 @@ impl Responder {
     pub(crate) fn refuse_response(&mut self, psn: Psn) {
         let Some(newest) = self.handed_out else { return };
         let seq = newest.near(psn);
-        if matches!(self.nak, Some(Nak::Refusal(_, earlier)) if earlier <= seq) {
+        let is_told = matches!(self.nak, Some(Nak::Refusal(_, earlier)) if earlier <= seq);
+        if self.is_closed && is_told {
             return;
         }
         if self.resources.end_repetition(seq) {
