@@ -7,7 +7,8 @@ use super::mad::{Id, connection};
 use super::message::Status;
 use super::table::ProgramId;
 
-/// Ids of one program that are remembered. The one that was claimed least recently is forgotten.
+/// Ids of one program that are remembered. The one that was claimed least recently is forgotten,
+/// and connections after all others: their peers would be told that there are none.
 const IDS_OF_ONE_MAX: usize = 1 << 16;
 
 /// The other end of a connection: its host, its id, and its queue pair.
@@ -35,11 +36,19 @@ struct Claim {
     far: Option<Far>,
 }
 
+impl Claim {
+    fn rank(&self) -> Rank {
+        (self.far.is_some(), self.age)
+    }
+}
+
+/// Whether it is a connection, and its age: what is forgotten first comes first.
+type Rank = (bool, u64);
+
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     claims: BTreeMap<(IpAddr, Id), Claim>,
-    /// Those of each program, by age.
-    of_program: BTreeMap<ProgramId, BTreeMap<u64, (IpAddr, Id)>>,
+    of_program: BTreeMap<ProgramId, BTreeMap<Rank, (IpAddr, Id)>>,
     last: u64,
 }
 
@@ -49,11 +58,13 @@ impl Claims {
         self.last += 1;
         let age = self.last;
         let own = self.of_program.entry(program).or_default();
+        let mut rank = (false, age);
         match self.claims.get_mut(&(addr, id)) {
             Some(claim) if claim.program != program => return Status::Taken,
             Some(claim) => {
-                own.remove(&claim.age);
+                own.remove(&claim.rank());
                 claim.age = age;
+                rank = claim.rank();
             }
             None => {
                 if own.len() == IDS_OF_ONE_MAX {
@@ -64,7 +75,7 @@ impl Claims {
                 self.claims.insert((addr, id), Claim { program, age, far: None });
             }
         }
-        own.insert(age, (addr, id));
+        own.insert(rank, (addr, id));
         Status::Done
     }
 
@@ -74,15 +85,26 @@ impl Claims {
 
     /// The connection has this other end. Nobody replaces one that is known.
     pub(super) fn join(&mut self, addr: IpAddr, id: u32, far: Far) {
-        if let Some(claim) = self.claims.get_mut(&(addr, connection(id))) {
-            claim.far.get_or_insert(far);
-        }
+        self.change(addr, id, |known| {
+            known.get_or_insert(far);
+        });
     }
 
     /// The end at `host` says that the connection is over.
     pub(super) fn part(&mut self, addr: IpAddr, id: u32, host: IpAddr) {
-        if let Some(claim) = self.claims.get_mut(&(addr, connection(id))) {
-            claim.far.take_if(|far| far.host == host);
+        self.change(addr, id, |known| {
+            known.take_if(|far| far.host == host);
+        });
+    }
+
+    fn change(&mut self, addr: IpAddr, id: u32, change: impl FnOnce(&mut Option<Far>)) {
+        let key = (addr, connection(id));
+        let Some(claim) = self.claims.get_mut(&key) else { return };
+        let before = claim.rank();
+        change(&mut claim.far);
+        if let Some(own) = self.of_program.get_mut(&claim.program) {
+            own.remove(&before);
+            own.insert(claim.rank(), key);
         }
     }
 
@@ -152,5 +174,23 @@ mod tests {
             (claims.claims.len(), claims.of_program[&1].len()),
             (IDS_OF_ONE_MAX, IDS_OF_ONE_MAX)
         );
+    }
+
+    /// Its peer would be told that there is no connection.
+    #[test]
+    fn a_connection_is_forgotten_last() {
+        let mut claims = Claims::default();
+        for number in 0..IDS_OF_ONE_MAX as u32 {
+            claims.claim(1, HERE, connection(number));
+        }
+        let far = Far { host: PEER, id: 9, qpn: 0x100 };
+        [0, 1].iter().for_each(|id| claims.join(HERE, *id, far));
+        claims.part(HERE, 1, PEER);
+        (1..3).for_each(|more| {
+            claims.claim(1, HERE, connection(u32::MAX - more));
+        });
+        let has = |number| claims.owner(HERE, connection(number)).is_some();
+        assert_eq!([0, 1, 2, 3].map(has), [true, false, false, true]);
+        assert_eq!(claims.leave(1).len(), 1);
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use rustix::process::geteuid;
 
 use super::door::unix_socket;
 use super::envelope::{self, Key};
+use super::kept::KEPT;
 use super::mad;
 use super::message::{self, ANSWER_LEN, Question, SeatKind, Status};
 use crate::generation::Generation;
@@ -61,9 +62,9 @@ pub enum GatewayError {
         /// The reason.
         why: &'static str,
     },
-    /// It ended, or hangs.
+    /// It ended, or hangs; ask again where it does not answer in time.
     #[error(
-        "the gateway of UDP port {port} does not answer ({source}); start it again, and then this program"
+        "the gateway of UDP port {port} does not answer ({source}); if it has ended, start it again, and then this program"
     )]
     Silent {
         /// The port.
@@ -85,9 +86,19 @@ impl From<GatewayError> for io::Error {
 pub struct Gateway {
     port: u16,
     socket: OwnedFd,
-    /// One question at a time; why none is asked any more.
-    asking: Mutex<Option<io::ErrorKind>>,
+    /// One question at a time.
+    asking: Mutex<Asking>,
     made: Generation,
+}
+
+/// How far the answers are.
+#[derive(Debug, Default)]
+struct Asking {
+    /// Answers that were waited for in vain, and may still come: a gateway that was stopped for a
+    /// while goes on.
+    late: u32,
+    /// Why nothing is asked any more.
+    failed: Option<io::ErrorKind>,
 }
 
 /// A socket that the gateway hands packets to, while this lives.
@@ -117,7 +128,8 @@ impl Gateway {
             set.map_err(|error| silent(error.into()))?;
         }
         let made = Generation::current();
-        let gateway = Self { port, socket, asking: Mutex::new(None), made };
+        KEPT.add(socket.as_raw_fd());
+        let gateway = Self { port, socket, asking: Mutex::default(), made };
         gateway.ask(Question::Serves(addr), addr, None)?;
         Ok(Arc::new(gateway))
     }
@@ -163,14 +175,9 @@ impl Gateway {
         if !self.made.is_current() {
             return Err(refused("another process than the one that asked goes on with its socket"));
         }
-        let mut failed = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        let asked = failed.map_or(Ok(()), |kind| Err(kind.into()));
-        let answered = asked.and_then(|()| self.exchange(question, file));
-        // An answer that comes too late would be taken for that to the next question.
-        let (status, key) = answered.map_err(|source| {
-            *failed = Some(source.kind());
-            GatewayError::Silent { port, source }
-        })?;
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = self.exchange(&mut asking, question, file);
+        let (status, key) = answered.map_err(|source| GatewayError::Silent { port, source })?;
         match status {
             Status::Done => Ok(key),
             Status::NotServed => Err(GatewayError::NotServed { port, addr }),
@@ -181,11 +188,36 @@ impl Gateway {
         }
     }
 
+    /// Asks and waits for the answer. After one that did not come in time nothing is asked before
+    /// it is there: it would be taken for that to the next question.
     fn exchange(
         &self,
+        asking: &mut Asking,
         question: Question,
         file: Option<BorrowedFd<'_>>,
     ) -> io::Result<(Status, Key)> {
+        if let Some(kind) = asking.failed {
+            return Err(kind.into());
+        }
+        let mut answered = Ok(());
+        while asking.late > 0 && answered.is_ok() {
+            answered = self.answer(RecvFlags::DONTWAIT).map(|_| ());
+            asking.late -= u32::from(answered.is_ok());
+        }
+        let answered = answered.and_then(|()| self.send(question, file)).and_then(|()| {
+            asking.late += 1;
+            let answer = self.answer(RecvFlags::empty())?;
+            asking.late -= 1;
+            Ok(answer)
+        });
+        if let Err(error) = &answered {
+            // Whoever does not answer in time may be stopped, and go on.
+            asking.failed = Some(error.kind()).filter(|kind| *kind != io::ErrorKind::WouldBlock);
+        }
+        answered
+    }
+
+    fn send(&self, question: Question, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let files: Vec<_> = file.into_iter().collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -195,8 +227,12 @@ impl Gateway {
         let bytes = question.emit();
         let parts = [IoSlice::new(&bytes)];
         uninterrupted(|| sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL))?;
+        Ok(())
+    }
+
+    fn answer(&self, flags: RecvFlags) -> io::Result<(Status, Key)> {
         let mut bytes = [0; ANSWER_LEN];
-        let (len, _) = uninterrupted(|| recv(&self.socket, &mut bytes[..], RecvFlags::empty()))?;
+        let (len, _) = uninterrupted(|| recv(&self.socket, &mut bytes[..], flags))?;
         if len == 0 {
             return Err(io::ErrorKind::ConnectionReset.into());
         }
@@ -227,6 +263,12 @@ impl Seat {
     pub(crate) fn sender_of(&self, from: SocketAddr, datagram: &[u8]) -> Option<SocketAddr> {
         let gateway = SocketAddr::new(self.at.ip(), self.gateway.port);
         (from == gateway).then(|| envelope::open(&self.key, datagram)).flatten()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        KEPT.remove(self.socket.as_raw_fd());
     }
 }
 

@@ -3,7 +3,7 @@
 use cm::mad::Message;
 
 /// Port spaces of librdmacm: the service id is one of them and the port (CM-2.3).
-const SPACES: [u64; 3] = [0x0106, 0x0111, 0x0002];
+const SPACES: [u64; 4] = [0x0106, 0x0111, 0x0002, 0x013F];
 
 /// The id that a program gives a connection, or a question for a datagram service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,6 +85,7 @@ mod tests {
         let of_port = |port| Destination::Begins { port, id: connection(7) };
         assert_eq!(begins(0x0106_1234), of_port(Some(0x1234)));
         assert_eq!(begins(0x0111_0001), of_port(Some(1)));
+        assert_eq!(begins(0x013F_0001), of_port(Some(1)), "RDMA_PS_IB");
         assert_eq!(begins(0x0333_1234), of_port(None));
         let (local_comm_id, remote_comm_id) = (7, 9);
         let belong = [

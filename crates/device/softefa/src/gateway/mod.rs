@@ -16,6 +16,7 @@ mod counts;
 mod door;
 mod envelope;
 mod judge;
+mod kept;
 mod listener;
 mod mad;
 mod message;
@@ -27,6 +28,7 @@ mod tests;
 
 pub use client::{Gateway, GatewayError, Seat};
 pub use counts::Counts;
+pub(crate) use kept::KEPT;
 pub use message::SeatKind;
 pub use server::{OpenGatewayError, Server};
 

@@ -346,6 +346,41 @@ fn there_is_one_gateway_and_its_end_is_noticed() {
     assert!(matches!(not_local, OpenGatewayError::NotLocal { .. }), "{not_local}");
 }
 
+/// A gateway that was stopped for a while: what it did not answer in time it answers later, and
+/// that is not taken for the answer to another question.
+#[test]
+fn a_gateway_that_stands_still_may_go_on() {
+    let at = fresh();
+    let mut server = Server::open(&[at.ip()], at.port(), true).unwrap();
+    let (own, own_at) = bound(at.ip());
+    let running = |server: &mut Server, ask: &(dyn Fn() + Sync)| {
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(ask);
+            while !asking.is_finished() {
+                server.turn(Duration::from_millis(5)).unwrap();
+            }
+            asking.join().unwrap();
+        });
+    };
+    let gateway = std::sync::OnceLock::new();
+    running(&mut server, &|| {
+        gateway.set(Gateway::join(at.ip(), at.port()).unwrap()).unwrap();
+    });
+    let gateway = gateway.get().unwrap();
+    for _ in 0..3 {
+        let silent = gateway.admit(own_at, own.as_fd(), SeatKind::QueuePair).unwrap_err();
+        assert!(matches!(silent, GatewayError::Silent { .. }), "{silent}");
+    }
+    (0..100).for_each(|_| server.turn(Duration::ZERO).unwrap());
+    running(&mut server, &|| {
+        let seat = gateway.admit(own_at, own.as_fd(), SeatKind::QueuePair).unwrap();
+        let elsewhere = SocketAddr::new(IpAddr::from([127, 0, 0, 1]), own_at.port());
+        let refused = gateway.admit(elsewhere, own.as_fd(), SeatKind::QueuePair).unwrap_err();
+        assert!(!matches!(refused, GatewayError::Silent { .. }), "{refused}");
+        drop(seat);
+    });
+}
+
 #[test]
 fn each_address_is_served_once() {
     let at = fresh();

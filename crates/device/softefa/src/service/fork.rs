@@ -1,11 +1,12 @@
 //! A forked child lets go of the receiving sockets of its parent, so that it does not keep their
-//! ports: peers must hear when nobody is there any more.
+//! ports, and of its ways to gateways: peers must hear when nobody is there any more.
 
 use std::cell::RefCell;
 use std::sync::MutexGuard;
 
 use super::farewell::try_for;
 use super::{SERVICE, Ward};
+use crate::gateway;
 use crate::generation::AroundFork;
 use crate::poll_set::EventFd;
 use crate::progress::live;
@@ -43,9 +44,10 @@ fn release() {
 }
 
 fn let_go() {
-    let Ok(Some(held)) = HELD.try_with(|place| place.take()) else { return };
     // Its numbers stay in use, because the child still has the objects they are in.
     let Ok(nothing) = EventFd::placeholder() else { return };
+    gateway::KEPT.let_go(&nothing);
+    let Ok(Some(held)) = HELD.try_with(|place| place.take()) else { return };
     held.live.iter().for_each(|qp| qp.watch().let_go(&nothing));
     held.ward.lingering.iter().for_each(|lingering| lingering.driven.watch().let_go(&nothing));
 }

@@ -1,0 +1,67 @@
+//! Descriptors that a forked child lets go of: the gateway must hear when their process is gone,
+//! whatever becomes of its children.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use crate::poll_set::EventFd;
+
+/// Ways to gateways of one process; a child keeps what is beyond them.
+const KEPT_MAX: usize = 64;
+const NONE: RawFd = -1;
+
+/// The ways of this process to its gateways.
+pub(crate) static KEPT: Kept = Kept::new();
+
+/// A list that is changed without a lock, so that a child finds it whole.
+pub(crate) struct Kept([AtomicI32; KEPT_MAX]);
+
+impl Kept {
+    const fn new() -> Self {
+        Self([const { AtomicI32::new(NONE) }; KEPT_MAX])
+    }
+
+    pub(super) fn add(&self, fd: RawFd) {
+        self.replace(NONE, fd);
+    }
+
+    pub(super) fn remove(&self, fd: RawFd) {
+        self.replace(fd, NONE);
+    }
+
+    fn replace(&self, before: RawFd, after: RawFd) {
+        let (order, failing) = (Ordering::AcqRel, Ordering::Relaxed);
+        let is_done =
+            |place: &AtomicI32| place.compare_exchange(before, after, order, failing).is_ok();
+        let _ = self.0.iter().any(is_done);
+    }
+
+    /// Makes each of them `nothing`. Their numbers stay in use, because the child still has the
+    /// objects they are in.
+    pub(crate) fn let_go(&self, nothing: &EventFd) {
+        let all = self.0.iter().map(|place| place.load(Ordering::Acquire));
+        all.filter(|fd| *fd != NONE).for_each(|fd| nothing.take_the_place_of(fd));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn the_other_end_hears_of_what_is_let_go() {
+        let kept = Kept::new();
+        let [(gone, mut hears), (stays, hears_nothing)] =
+            [(); 2].map(|()| UnixStream::pair().unwrap());
+        [&gone, &stays].iter().for_each(|socket| kept.add(socket.as_raw_fd()));
+        kept.remove(stays.as_raw_fd());
+        kept.let_go(&EventFd::placeholder().unwrap());
+        assert_eq!(hears.read(&mut [0]).unwrap(), 0, "its end");
+        hears_nothing.set_nonblocking(true).unwrap();
+        assert!((&hears_nothing).read(&mut [0]).is_err(), "still open");
+    }
+}
