@@ -9,11 +9,14 @@ use std::sync::Arc;
 
 use common::pages::Pages;
 use common::roce::{
-    EVERYTHING, Link, WIRES, add, assert_quiet, config, ends, gather, pair_of, post, wr,
+    EVERYTHING, Link, WIRES, add, assert_quiet, config, connect_qps, ends, gather, pair_of, post,
+    side, wide, wr,
 };
 use common::{Side, poll_until_counted, remote};
 use softefa::counters::Counter;
-use softefa::{Mr, QpKind, QpState, Remote, SendOp, SendWr, Sge, Status};
+use softefa::{
+    Cq, Device, Mr, Qp, QpInit, QpKind, QpState, Remote, SendOp, SendWr, Sge, Srq, SrqAttr, Status,
+};
 
 use Status::{Flushed, LocalInvalidLkey, Ok, RemoteBadAddress, RemoteOperation};
 
@@ -238,5 +241,38 @@ fn deregistration_ends_a_receive() {
         assert_eq!(ends(&found[0], true), [(1, RemoteOperation)]);
         assert_eq!(ends(&found[1], false), [(7, LocalInvalidLkey)]);
         assert!(b.bytes(0, LONG as usize) == there, "written after the deregistration");
+    }
+}
+
+/// Memory of a receive is looked for in the domain of its shared queue, not in that of the queue
+/// pair.
+#[test]
+fn receives_of_a_shared_queue_are_of_its_domain() {
+    for wire in WIRES {
+        for is_of_queue in [true, false] {
+            let config = config(wire, "");
+            let a = side(&config, QpKind::Rc, 4096);
+            let device = Device::open(&config.devices[0], &config).unwrap();
+            let (of_qp, of_queue) = (device.alloc_pd().unwrap(), device.alloc_pd().unwrap());
+            let attr = SrqAttr { max_wr: 8, max_sge: 1, limit: 0 };
+            let srq = Srq::create(&of_queue, &attr, None).unwrap();
+            let cq = Cq::create(&device, 64).unwrap();
+            let init = QpInit { srq: Some(Arc::clone(&srq)), ..wide(QpKind::Rc, &cq) };
+            let qp = Qp::create(&of_qp, init).unwrap();
+            let memory = vec![0u8; 4096].into_boxed_slice();
+            let pd = if is_of_queue { &of_queue } else { &of_qp };
+            let mr = pd.reg_mr(memory.as_ptr() as u64, 4096, EVERYTHING).unwrap();
+            srq.post_recv(1, &[sge(&mr, 64)]).unwrap();
+            connect_qps(&a.qp, &qp, &Link::default());
+            post(&a, 2, SendOp::Send, &[a.sge(0, 8)]);
+            let (mut sent, mut received) = (None, None);
+            while sent.is_none() || received.is_none() {
+                sent = sent.or_else(|| a.cq.poll_one().map(|done| (done.wr_id, done.status)));
+                received = received.or_else(|| cq.poll_one().map(|done| (done.wr_id, done.status)));
+            }
+            let expected = if is_of_queue { [Ok, Ok] } else { [RemoteOperation, LocalInvalidLkey] };
+            let ended = [sent, received].map(|end| end.expect("both have ended"));
+            assert_eq!(ended, [(2, expected[0]), (1, expected[1])], "of the queue: {is_of_queue}");
+        }
     }
 }

@@ -6,10 +6,14 @@ mod common;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use common::Side;
-use common::roce::{EVERYTHING, Link, config, pair, side, to, to_init, to_receive, to_send, wr};
+use common::roce::{
+    EVERYTHING, Link, config, ends, gather, pair, pair_of, post, side, to, to_init, to_receive,
+    to_send, wr,
+};
+use common::{Side, remote};
 use softefa::{
-    Config, Gid, ModifyError, ModifyQp, Path, PostError, QpKind, QpState, SendOp, WireChoice,
+    Config, Gid, ModifyError, ModifyQp, Path, PostError, QpKind, QpState, SendOp, Status,
+    WireChoice,
 };
 
 const KINDS: [QpKind; 2] = [QpKind::Rc, QpKind::Uc];
@@ -275,6 +279,27 @@ fn a_full_queue_refuses() {
     (0..4096).for_each(|id| a.qp.post_recv(id, &[]).unwrap());
     assert_eq!(a.qp.post_recv(1, &[]), Err(PostError::Full));
     (0..1024).for_each(|id| b.qp.post_recv(id, &[]).unwrap());
-    let found = common::roce::gather(&[&a, &b], 2048);
+    let found = gather(&[&a, &b], 2048);
     assert!(found.iter().all(|found| found.iter().map(|done| done.wr_id).eq(0..1024)));
+}
+
+/// SQD to SQD: how many READs a peer may have outstanding here.
+#[test]
+fn the_number_of_reads_that_are_answered_may_be_changed_while_drained() {
+    let link = Link { rd_atomic: 0, ..Link::default() };
+    let (a, b) = pair_of(&config(WireChoice::Udp, ""), QpKind::Rc, 4096, &link);
+    for side in [&a, &b] {
+        side.qp.modify(&to(QpState::SendQueueDrained)).unwrap();
+        let more = ModifyQp {
+            max_rd_atomic: Some(16),
+            max_dest_rd_atomic: Some(16),
+            ..to(QpState::SendQueueDrained)
+        };
+        side.qp.modify(&more).unwrap();
+        side.qp.modify(&to(QpState::ReadyToSend)).unwrap();
+    }
+    let read = SendOp::Read(remote(&b, 0));
+    (0..16).for_each(|id| post(&a, id, read, &[a.sge(0, 8)]));
+    let read = (0..16).map(|id| (id, Status::Ok)).collect::<Vec<_>>();
+    assert_eq!(ends(&gather(&[&a, &b], 16)[0], true), read);
 }

@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 
 use common::roce::{
     Link, WIRES, assert_quiet, config, connect, ends, gather, pair, pair_of, pattern, post, side,
-    strict, to, up, wr,
+    side_with, strict, to, up, wr,
 };
 use common::{Side, poll_until, poll_until_counted, remote};
 use softefa::counters::Counter;
-use softefa::{ModifyQp, QpKind, QpState, SendOp, SendWr, Status, WireChoice};
+use softefa::{
+    AsyncEventKind, AsyncEvents, EventSource, ModifyQp, QpInit, QpKind, QpState, SendOp, SendWr,
+    Status, WireChoice,
+};
 
 use Status::{Flushed, Ok, RemoteBadStatus, RemoteInvalidRequest, RemoteRnr, RetryExceeded};
 
@@ -330,6 +333,29 @@ fn a_drained_send_queue_waits_for_its_return() {
             later.len() == rest.len()
         });
         assert_eq!(later, rest);
+    }
+}
+
+/// SQD: a queue without work is drained at once, and its program need do nothing to hear of it.
+#[test]
+fn a_queue_without_work_tells_at_once_that_it_is_drained() {
+    let notify = ModifyQp { sqd_notify: Some(true), ..to(QpState::SendQueueDrained) };
+    for wire in WIRES {
+        for kind in [RC, QpKind::Uc] {
+            let events = AsyncEvents::create().unwrap();
+            let source = EventSource::new(&events);
+            let told = |init: &mut QpInit| init.events = Some(source);
+            let a = side_with(&config(wire, ""), kind, 4096, told);
+            let b = side(&config(wire, ""), kind, 4096);
+            connect(&a, &b, &Link::default());
+            a.qp.modify(&notify).unwrap();
+            let event = events.take().unwrap().expect("an event at once");
+            assert_eq!(event.kind, AsyncEventKind::SqDrained, "{kind:?}");
+            event.source.acknowledge();
+            a.qp.modify(&to(QpState::ReadyToSend)).unwrap();
+            a.qp.modify(&to(QpState::SendQueueDrained)).unwrap();
+            assert!(events.take().is_err(), "it is asked for each time");
+        }
     }
 }
 

@@ -5,12 +5,12 @@ mod common;
 
 use std::sync::Arc;
 
-use common::roce::{WIRES, assert_quiet, config, ends, gather, pattern, side, to};
+use common::roce::{WIRES, assert_quiet, config, ends, gather, pattern, side, side_with, to};
 use common::{QKEY, Side, poll_until_counted};
 use softefa::counters::Counter;
 use softefa::{
-    Ah, Gid, ModifyQp, PostError, QpKind, QpState, SendData, SendOp, SendWr, Sge, Status, Target,
-    WireChoice,
+    Ah, AsyncEventKind, AsyncEvents, EventSource, Gid, ModifyQp, PostError, QpInit, QpKind,
+    QpState, SendData, SendOp, SendWr, Sge, Status, Target, WireChoice,
 };
 
 use Status::{LocalBadLength, LocalInvalidLkey, Ok};
@@ -231,6 +231,34 @@ fn a_drained_send_queue_waits_for_its_return() {
         assert_eq!(ends(&gather(&[&b], 3)[0], false), [0, 1, 2].map(|id| (id, Ok)));
         assert_eq!(ends(&gather(&[&a], 3)[0], true), [0, 1, 2].map(|id| (id, Ok)));
     }
+}
+
+/// RC-8.4: also when slots of the queue are used in another order.
+#[test]
+fn flushed_datagrams_end_in_the_order_in_which_they_were_posted() {
+    let events = AsyncEvents::create().unwrap();
+    let source = EventSource::new(&events);
+    let config = config(WireChoice::Udp, "");
+    let told = |init: &mut QpInit| init.events = Some(source);
+    let a = side_with(&config, QpKind::Ud, 4096, told);
+    let b = side(&config, QpKind::Ud, 4096);
+    [&a, &b].iter().for_each(|side| up(side, QKEY));
+    let ah = a.ah(&b);
+    let post = |ids: std::ops::Range<u64>| {
+        ids.for_each(|id| {
+            a.qp.post_send(&wr(id, &ah, &b, SendOp::Send, &[a.sge(0, 8)])).unwrap();
+        });
+    };
+    post(0..3);
+    assert_eq!(ends(&gather(&[&a], 3)[0], true), [0, 1, 2].map(|id| (id, Ok)));
+    let notify = ModifyQp { sqd_notify: Some(true), ..to(QpState::SendQueueDrained) };
+    a.qp.modify(&notify).unwrap();
+    let event = events.take().unwrap().expect("an event at once");
+    assert_eq!(event.kind, AsyncEventKind::SqDrained);
+    event.source.acknowledge();
+    post(3..6);
+    a.qp.modify(&to(QpState::Error)).unwrap();
+    assert_eq!(ends(&gather(&[&a], 3)[0], true), [3, 4, 5].map(|id| (id, Status::Flushed)));
 }
 
 #[test]

@@ -30,9 +30,16 @@ pub fn release_held() {
     }
 }
 
+/// What another thread is at stays for the next call.
 #[cold]
 fn release() {
     IS_ANY.store(false, Ordering::Relaxed);
     let now = host::now();
-    live::all().iter().for_each(|qp| qp.release_held(now));
+    let mut is_left = false;
+    for qp in live::all().iter() {
+        is_left |= !qp.release_held(now);
+    }
+    if is_left {
+        note();
+    }
 }

@@ -53,9 +53,9 @@ pub(crate) trait Live: Send + Sync {
     /// A turn on behalf of a polling program. Skipped when another thread is at it.
     fn app_turn(&self, now: Instant);
 
-    /// The program calls something else than posts and polls: what waits for those leaves. Skipped
-    /// when another thread is at it.
-    fn release_held(&self, now: Instant);
+    /// The program calls something else than posts and polls: what waits for those leaves. False
+    /// when another thread is at it, so that it may still wait.
+    fn release_held(&self, now: Instant) -> bool;
 
     /// A turn of the service thread, unless the program polls and does not sleep.
     fn service_turn(&self, now: Instant) -> Served;

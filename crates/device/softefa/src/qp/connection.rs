@@ -2,7 +2,7 @@
 
 use super::attr::{ModifyError, ModifyQp};
 use crate::device::Device;
-use crate::qp_state::QpQuery;
+use crate::qp_state::{QpQuery, QpState};
 
 /// Packet numbers and queue pair numbers have so many bits; others of the attribute are ignored, as
 /// hardware does.
@@ -50,6 +50,8 @@ impl ModifyQp {
         attrs.min_rnr_timer = self.min_rnr_timer.unwrap_or(attrs.min_rnr_timer);
         attrs.timeout = self.timeout.unwrap_or(attrs.timeout);
         attrs.retry_cnt = self.retry_cnt.unwrap_or(attrs.retry_cnt);
-        attrs.sqd_notify = self.sqd_notify.unwrap_or(attrs.sqd_notify);
+        let begins_to_drain = self.state == Some(QpState::SendQueueDrained)
+            && attrs.state != QpState::SendQueueDrained;
+        attrs.sqd_notify = self.sqd_notify.unwrap_or(attrs.sqd_notify && !begins_to_drain);
     }
 }

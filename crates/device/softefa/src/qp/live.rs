@@ -59,15 +59,16 @@ impl Live for Qp {
         self.end_app_turn(side, is_untold);
     }
 
-    fn release_held(&self, now: Instant) {
+    fn release_held(&self, now: Instant) -> bool {
         if self.is_gone() {
-            return;
+            return true;
         }
-        let Some(mut side) = self.try_lock() else { return };
+        let Some(mut side) = self.try_lock() else { return false };
         side.flush_acks(now);
         side.transmit(now);
         side.publish();
         self.end_app_turn(side, false);
+        true
     }
 
     fn service_turn(&self, now: Instant) -> Served {

@@ -182,7 +182,9 @@ impl Shell {
         let now = host::now();
         let (faults, in_force) = Faults::new(device, now, stream);
         let of_wire = DatagramFaults::new(&in_force, stream);
-        let cache = || MrCache::new(Arc::clone(&device.mrs), pd);
+        let cache = |pd| MrCache::new(Arc::clone(&device.mrs), pd);
+        // Receives of a shared queue are of its domain, which may be another one.
+        let pd_of_receives = init.srq.as_ref().map_or(pd, |srq| srq.pd().id());
         let mut shell = Self {
             attrs: QpQuery { rnr_retry: 7, ..QpQuery::default() },
             device: Arc::clone(device),
@@ -195,9 +197,9 @@ impl Shell {
             named: init.queues.map(Named::new),
             events: Vec::from_iter(init.events),
             id: QpId::next(),
-            send_mrs: cache(),
-            recv_mrs: cache(),
-            remote_mrs: cache(),
+            send_mrs: cache(pd),
+            recv_mrs: cache(pd_of_receives),
+            remote_mrs: cache(pd),
             wire: with_faults(wire, &tap, framing.layout(), of_wire),
             wire_sleeps: None,
             groups: None,
@@ -253,6 +255,11 @@ impl Shell {
     /// From now on everything goes through the kernel.
     pub(crate) fn leave_rings(&mut self) {
         self.wire.leave_rings();
+    }
+
+    /// Datagrams to `to` that leave through the kernel and are alike leave as one train.
+    pub(crate) fn has_trains_to(&self, now: Instant, to: SocketAddr) -> bool {
+        self.wire.has_trains_to(now, to)
     }
 
     /// There is a faster way than the kernel to the queue pair at `to`.

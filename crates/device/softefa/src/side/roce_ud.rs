@@ -11,6 +11,7 @@ use srd::Instant;
 
 use crate::UD_GRH_BYTES;
 use crate::address::to_v6;
+use crate::async_event::AsyncEventKind;
 use crate::completion::Sender;
 use crate::counters::Counter;
 use crate::datagram::Datagram;
@@ -207,6 +208,23 @@ impl Side for RoceUdSide {
             let first = Psn::new(self.shell.attrs.sq_psn);
             self.numbers = Numbers::new(self.shell.qpn, DEFAULT_PKEY, self.mtu, first);
         }
+        // What has left is done, and what has not waits for its return.
+        let is_drained = from == QpState::ReadyToSend && to == QpState::SendQueueDrained;
+        if is_drained && self.shell.attrs.sqd_notify {
+            self.shell.report(AsyncEventKind::SqDrained);
+        }
+    }
+
+    /// Work requests end in the order in which they were posted (RC-8.4).
+    fn flush(&mut self, now: Instant) {
+        while let Some(index) = self.queue.pop_front() {
+            if let Some(slot) = self.shell.sq.get_mut(index) {
+                slot.fault = Some(Status::Flushed);
+            }
+            self.shell.finish_send(index, Status::Flushed);
+        }
+        self.cancel(now);
+        self.shell.end_all(Status::Flushed);
     }
 
     /// What cannot be done ends in its turn, and stops the send queue.

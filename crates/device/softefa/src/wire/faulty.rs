@@ -187,6 +187,12 @@ impl Wire for Faulty {
         self.inner.has_rings()
     }
 
+    fn has_trains_to(&self, now: Instant, to: SocketAddr) -> bool {
+        // A fault is for each packet.
+        let is_idle = self.faults.is_none() && self.held.is_empty();
+        is_idle && self.inner.has_trains_to(now, to)
+    }
+
     fn has_ring_to(&self, to: SocketAddr) -> bool {
         self.inner.has_ring_to(to)
     }

@@ -179,6 +179,11 @@ pub(crate) trait Wire: Send {
         false
     }
 
+    /// Datagrams to `to` that leave through the kernel and are alike leave as one train.
+    fn has_trains_to(&self, _now: Instant, _to: SocketAddr) -> bool {
+        false
+    }
+
     /// Bytes that a ring to the queue pair at `to` takes now of what would otherwise leave by
     /// `via`; 0 where datagrams must stay as the network has them.
     fn ring_room_bytes(&mut self, _to: SocketAddr, _via: Via) -> usize {

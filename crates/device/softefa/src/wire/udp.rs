@@ -299,9 +299,8 @@ impl UdpWire {
     ) -> usize {
         let mut start = 0;
         while start < packets.len() {
-            let is_alone =
-                self.has_no_trains || self.paths.unsegmented.contains(now, packets[start].to.ip());
-            let len = if is_alone { 1 } else { run_len(&packets[start..]) };
+            let has_trains = self.has_trains_to(now, packets[start].to);
+            let len = if has_trains { run_len(&packets[start..]) } else { 1 };
             let done = self.send_run(now, &packets[start..start + len], pieces, sent);
             start += done;
             if done < len {
@@ -388,6 +387,10 @@ impl Wire for UdpWire {
 
     fn is_blocked(&self) -> bool {
         !self.held.is_empty()
+    }
+
+    fn has_trains_to(&self, now: Instant, to: SocketAddr) -> bool {
+        !self.has_no_trains && !self.paths.unsegmented.contains(now, to.ip())
     }
 }
 

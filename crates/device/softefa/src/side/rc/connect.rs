@@ -67,11 +67,16 @@ impl RcSide {
                 });
             }
             (ReadyToReceive, ReadyToSend) => self.endpoint.ready_to_send(send_attr(&attrs)),
-            (ReadyToSend, SendQueueDrained) => self.endpoint.drain(time(now)),
+            (ReadyToSend, SendQueueDrained) => {
+                self.endpoint.drain(time(now));
+                // A queue without work is drained at once, and nothing else may come to tell it.
+                self.harvest(now);
+            }
             (SendQueueDrained | SendQueueError, ReadyToSend) => self.endpoint.resume(time(now)),
             (SendQueueDrained, SendQueueDrained) => {
                 self.aim();
                 self.endpoint.set_send_attr(send_attr(&attrs));
+                self.endpoint.set_max_dest_rd_atomic(attrs.max_dest_rd_atomic);
             }
             _ => {}
         }

@@ -86,7 +86,7 @@ impl RcSide {
                 continue;
             }
             let is_ack = out.payload == Payload::None && ACKNOWLEDGE.contains(&header[0]);
-            if is_ack && ack.is_none() && self.is_train_with_ack(peer) {
+            if is_ack && ack.is_none() && self.is_train_with_ack(now, peer) {
                 ack = Some((out, header));
                 continue;
             }
@@ -100,9 +100,11 @@ impl RcSide {
     }
 
     /// What follows an acknowledgement in the batch makes one train of datagrams with it.
-    fn is_train_with_ack(&self, peer: SocketAddr) -> bool {
+    fn is_train_with_ack(&self, now: Instant, peer: SocketAddr) -> bool {
         let takes_socket = self.takes_kernel || !self.shell.has_ring_to(peer);
-        takes_socket && self.endpoint.is_next_uniform(MAX_PACKETS - 1, TRAIN_BYTES)
+        takes_socket
+            && self.shell.has_trains_to(now, peer)
+            && self.endpoint.is_next_uniform(MAX_PACKETS - 1, TRAIN_BYTES)
     }
 
     /// Bytes that a burst to `peer` may have in packets that are joined.

@@ -385,6 +385,10 @@ impl Wire for MemoryWire {
         !self.inbox.is_empty()
     }
 
+    fn has_trains_to(&self, now: Instant, to: SocketAddr) -> bool {
+        self.udp.has_trains_to(now, to)
+    }
+
     fn has_ring_to(&self, to: SocketAddr) -> bool {
         self.outbox.has_ring_to(to)
     }
