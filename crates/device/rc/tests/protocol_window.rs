@@ -5,7 +5,7 @@ mod common;
 use common::craft::{OUR_PSN, Solo, ack, nak, receive_attr, send_attr};
 use common::host::{BASE, KEY};
 use rc::wire::NakCode;
-use rc::{Config, Operation, Remote, SendRequest, Service, Status, WrId};
+use rc::{Config, Event, Operation, Remote, SendAttr, SendRequest, Service, Status, WrId};
 
 /// Of `send_attr()`.
 const TIMEOUT_NS: u64 = 4096 << 14;
@@ -95,4 +95,25 @@ fn a_message_asks_when_what_follows_may_have_to_wait() {
     assert_eq!(asking(&mut solo), [0]);
     solo.give(&ack(ours(0))).unwrap();
     assert_eq!(solo.host.sends(), [(0, Status::Ok)]);
+}
+
+/// RC-3.12: what left in front of a message that was to ask for both ends all the same, without a
+/// timeout.
+#[test]
+fn a_draining_queue_asks_for_what_has_left() {
+    let config = Config { ack_every_messages: 16, ..Config::hardware(20) };
+    let send = SendAttr { timeout: 0, ..send_attr() };
+    let mut solo = Solo::with(config, Service::Rc, receive_attr(), send);
+    (0..30).for_each(|id| post(&mut solo, id, Operation::Send, 1));
+    assert_eq!(asking(&mut solo).last(), Some(&19));
+    solo.give(&ack(ours(1))).unwrap();
+    assert_eq!(asking(&mut solo), [], "two more, in front of others");
+    solo.host.engine.drain(solo.now);
+    solo.give(&ack(ours(19))).unwrap();
+    let sent = solo.sent();
+    let asks: Vec<_> = sent.iter().map(|seen| (seen.psn, seen.headers.bth.wants_ack)).collect();
+    assert_eq!(asks, [(ours(20), false), (ours(21), true)]);
+    solo.give(&ack(ours(21))).unwrap();
+    assert_eq!(solo.host.sends().len(), 22);
+    assert!(solo.host.events.contains(&Event::Drained));
 }

@@ -162,7 +162,13 @@ impl Requester {
     /// Begins no further work request.
     pub(crate) fn drain(&mut self, shared: &mut Shared) {
         let begun = self.queue.iter().rev().find(|entry| entry.first < self.sent);
-        self.drain_at = Some(begun.map_or(self.una, Entry::end));
+        let end = begun.map_or(self.una, Entry::end);
+        self.drain_at = Some(end);
+        let is_all_sent = self.next == self.sent && end == self.sent;
+        if is_all_sent && self.una < self.sent && self.since_ack_request > 0 {
+            // The last of them left in front of one that was to ask for both, and stays here now.
+            self.go_back();
+        }
         self.is_drained = false;
         self.note_drained(shared);
     }
