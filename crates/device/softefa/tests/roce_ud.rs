@@ -249,7 +249,10 @@ fn flushed_datagrams_end_in_the_order_in_which_they_were_posted() {
             a.qp.post_send(&wr(id, &ah, &b, SendOp::Send, &[a.sge(0, 8)])).unwrap();
         });
     };
+    // Three at a time, so that their slots are used again the other way round.
+    a.qp.modify(&to(QpState::SendQueueDrained)).unwrap();
     post(0..3);
+    a.qp.modify(&to(QpState::ReadyToSend)).unwrap();
     assert_eq!(ends(&gather(&[&a], 3)[0], true), [0, 1, 2].map(|id| (id, Ok)));
     let notify = ModifyQp { sqd_notify: Some(true), ..to(QpState::SendQueueDrained) };
     a.qp.modify(&notify).unwrap();
