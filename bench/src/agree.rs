@@ -61,7 +61,7 @@ pub(crate) fn measure(
         "--cpus: give two, for server and client"
     );
     let tools = tools.at(&Places::new(cpus.as_deref(), options.realtime));
-    let mut pairs = pick.from(pairs().into(), name)?;
+    let mut pairs = pick.choose(pairs().into(), name)?;
     let longest = if effort == Effort::Whole { LONGEST } else { 1 };
     for round in 1..=longest * rounds {
         for pair in pairs.iter_mut().filter(|pair| round <= rounds || pair.row.is_undecided()) {

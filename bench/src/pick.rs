@@ -23,7 +23,7 @@ impl Pick {
     ///
     /// # Errors
     /// There is none.
-    pub(crate) fn from<T>(&self, rows: Vec<T>, name: impl Fn(&T) -> String) -> Result<Vec<T>> {
+    pub(crate) fn choose<T>(&self, rows: Vec<T>, name: impl Fn(&T) -> String) -> Result<Vec<T>> {
         let patterns: Vec<String> = self.patterns.iter().map(|own| own.to_lowercase()).collect();
         let is_asked_for = |name: &str| {
             let name = name.to_lowercase();

@@ -53,7 +53,7 @@ pub(crate) fn measure(
 
 fn chosen(mut rows: Vec<Compared>, pick: &Pick, choice: &Choice) -> Result<Vec<Compared>> {
     rows.retain(|own| choice.wire.is_none_or(|wire| wire == own.wire));
-    pick.from(rows, Compared::name)
+    pick.choose(rows, Compared::name)
 }
 
 /// Measures each figure once, whatever number of rows it stands in.
