@@ -6,9 +6,9 @@ use super::window::Grant;
 use super::{MrTable, Region, RemoteRange, Right, Sge, WindowUser};
 use crate::ids::{PdId, QpId};
 
-/// Checks entries of one protection domain's queue pairs against the table; remembers two regions,
-/// because work requests of one queue usually name the same ones: a message of libfabric has its
-/// header in memory of the provider and its payload in that of the program.
+/// Checks entries of one protection domain's queue pairs against the table. It remembers two
+/// regions, because a message of libfabric has its header in the provider's memory and its payload
+/// in the program's.
 #[derive(Debug)]
 pub(crate) struct MrCache {
     table: Arc<MrTable>,
