@@ -7,8 +7,8 @@ use super::mad::{Id, connection};
 use super::message::Status;
 use super::table::ProgramId;
 
-/// Ids of one program that are remembered. The one that was claimed least recently is forgotten,
-/// and connections after all others: their peers would be told that there are none.
+/// The most ids of one program that are remembered. Beyond it the id with the lowest [`Rank`] is
+/// forgotten.
 const IDS_OF_ONE_MAX: usize = 1 << 16;
 
 /// The other end of a connection: its host, its id, and its queue pair.
@@ -42,7 +42,8 @@ impl Claim {
     }
 }
 
-/// Whether it is a connection, and its age: what is forgotten first comes first.
+/// Whether it is a connection, and its age. Connections come last, because the peer of one that is
+/// forgotten is told that there is none.
 type Rank = (bool, u64);
 
 #[derive(Debug, Default)]
@@ -102,6 +103,10 @@ impl Claims {
         let Some(claim) = self.claims.get_mut(&key) else { return };
         let before = claim.rank();
         change(&mut claim.far);
+        if claim.rank() == before {
+            // Most messages are keepalives.
+            return;
+        }
         if let Some(own) = self.of_program.get_mut(&claim.program) {
             own.remove(&before);
             own.insert(claim.rank(), key);

@@ -1,5 +1,5 @@
-//! Descriptors that a forked child lets go of: the gateway must hear when their process is gone,
-//! whatever becomes of its children.
+//! The descriptors of a process that lead to gateways. A forked child lets go of them, so that the
+//! gateway hears when the process is gone.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
