@@ -109,7 +109,9 @@ impl Peer {
         if recv_idle_ns >= 1_000_000_000 {
             self.recv.shrink();
         }
-        if self.recv.conn() != 0 && recv_idle_ns >= config.receiver_idle_ns {
+        // After a standstill, what the peer is owed leaves first.
+        let is_owed = self.recv.ack_wanted();
+        if self.recv.conn() != 0 && recv_idle_ns >= config.receiver_idle_ns && !is_owed {
             self.recv = RecvHalf::new();
         }
         let listed = self.is_ready || self.is_held;

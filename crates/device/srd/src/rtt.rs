@@ -1,10 +1,13 @@
 //! Round-trip times toward one peer: the base, the recent extremes, the time-out.
 
-use crate::Instant;
+use crate::{Config, Instant};
 
 /// The base is the minimum over one to two of these.
 const BASE_PERIOD_NS: u64 = 5_000_000_000;
 const RECENT: usize = 16;
+/// The time-out is at most this part of the time after which a silent peer counts as dead, so that
+/// it is asked several times before.
+const RTO_SHARE: u64 = 16;
 
 #[derive(Debug)]
 pub(crate) struct Rtt {
@@ -71,13 +74,14 @@ impl Rtt {
     }
 
     /// Returns how old a packet must be to count as lost (SRD-7.1).
-    pub(crate) fn rto_ns(&self, floor_ns: u64) -> u64 {
+    pub(crate) fn rto_ns(&self, config: &Config) -> u64 {
         let rto_ns = if self.measured {
             self.max_ns() + self.max_ns() / 2 + self.base_ns()
         } else {
             7 * self.base_ns()
         };
-        rto_ns.max(floor_ns)
+        // An answer that a stopped program found late is no measure of the network.
+        rto_ns.min(config.dead_after_ns / RTO_SHARE).max(config.rto_floor_ns)
     }
 }
 
@@ -101,14 +105,18 @@ mod tests {
 
     #[test]
     fn time_out_follows_the_recent_maximum() {
+        let with_floor = |rto_floor_ns| Config { rto_floor_ns, ..Config::socket() };
+        let (config, floored) = (with_floor(0), with_floor(9000));
         let mut rtt = Rtt::new(1000);
-        assert_eq!(rtt.rto_ns(0), 7000);
+        assert_eq!(rtt.rto_ns(&config), 7000);
         rtt.sample(Instant::ZERO, 100);
         rtt.sample(Instant::ZERO, 1000);
-        assert_eq!(rtt.rto_ns(0), 1600);
+        assert_eq!(rtt.rto_ns(&config), 1600);
         for _ in 0..RECENT {
             rtt.sample(Instant::ZERO, 200);
         }
-        assert_eq!((rtt.max_ns(), rtt.rto_ns(0), rtt.rto_ns(9000)), (200, 400, 9000));
+        assert_eq!((rtt.max_ns(), rtt.rto_ns(&config), rtt.rto_ns(&floored)), (200, 400, 9000));
+        rtt.sample(Instant::ZERO, 4_000_000_000);
+        assert_eq!(rtt.rto_ns(&config), 500_000_000);
     }
 }

@@ -486,6 +486,77 @@ fn a_stopped_sender_does_not_repeat_itself_to_a_forgetful_receiver() {
     assert_eq!(pair.nodes[0].statuses(), [Status::UnreachRemote]);
 }
 
+/// The same, stopped before its repetition was due.
+#[test]
+fn a_sender_stopped_in_mid_flight_does_not_open_a_connection_again() {
+    let mut pair = Pair::socket(23);
+    pair.send(0, 0, 64);
+    let limit = pair.now.plus_ns(pair.latency_ns);
+    pair.step(limit);
+    pair.faults.loss = 1000;
+    pair.turn();
+    for _ in 0..45 {
+        pair.now = pair.now.plus_ns(SECOND_NS);
+        pair.nodes[1].engine.handle_timeout(pair.now);
+    }
+    pair.faults.loss = 0;
+    assert!(pair.run_until_done(SECOND_NS));
+    assert_eq!(pair.nodes[1].delivered, [0]);
+    assert_eq!(pair.nodes[0].statuses(), [Status::UnreachRemote]);
+}
+
+/// SRD-3.6: a receiver that was stopped while it held an acknowledgement sends it.
+#[test]
+fn an_acknowledgement_outlives_a_standstill() {
+    let mut pair = Pair::socket(23);
+    pair.send(0, 0, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    pair.eager_acks = false;
+    pair.send(0, 1, 64);
+    let limit = pair.now.plus_ns(pair.latency_ns);
+    pair.step(limit);
+    pair.step(limit);
+    assert_eq!(pair.nodes[1].delivered, [0, 1]);
+    pair.asleep = [true, true];
+    pair.run_ns(45 * SECOND_NS);
+    pair.asleep = [false, false];
+    assert!(pair.run_until_done(SECOND_NS));
+    expect_all(&pair, 2);
+}
+
+/// SRD-7.5: nor is the time silence in which a stopped host waited for a receive of its peer.
+#[test]
+fn a_host_that_slept_tries_again_what_found_no_receive() {
+    let mut pair = Pair::socket(23);
+    pair.nodes[1].answer = Answer::Refuse(Reject::Rnr);
+    pair.send(0, 0, 64);
+    pair.run_ns(SECOND_NS);
+    pair.asleep = [true, true];
+    pair.run_ns(20 * SECOND_NS);
+    pair.asleep = [false, false];
+    pair.nodes[1].answer = Answer::Accept;
+    assert!(pair.run_until_done(SECOND_NS));
+    expect_all(&pair, 1);
+}
+
+/// SRD-7.1: an answer that waited for a stopped host says little of the network.
+#[test]
+fn a_loss_after_a_standstill_is_repeated_soon() {
+    let mut pair = Pair::socket(23);
+    pair.send(0, 0, 64);
+    pair.turn();
+    pair.asleep[0] = true;
+    pair.run_ns(5 * SECOND_NS);
+    pair.asleep[0] = false;
+    assert!(pair.run_until_done(SECOND_NS));
+    pair.faults.loss = 1000;
+    pair.send(0, 1, 64);
+    pair.turn();
+    pair.faults.loss = 0;
+    assert!(pair.run_until_done(SECOND_NS), "{:?}", pair.nodes[0].engine.stats());
+    expect_all(&pair, 2);
+}
+
 /// SRD-4.2: while one message does not get through, at most 8,191 later ones do.
 #[test]
 fn no_message_is_overtaken_too_often() {

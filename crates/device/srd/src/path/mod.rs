@@ -27,7 +27,7 @@ struct Path {
     lost_packets: u32,
     penalty: u8,
     strikes: u8,
-    /// The quarantine is over but for one packet that is to prove it.
+    /// One packet is under way that is to end the quarantine.
     probing: bool,
 }
 
@@ -123,9 +123,11 @@ impl PathTable {
                 continue;
             }
             if path.is_quarantined() {
-                if path.probing || path.quarantined_until > now {
+                if path.quarantined_until > now {
                     continue;
                 }
+                // The answer may tell no time of this path: then another packet asks.
+                path.quarantined_until = now.plus_ns(config.quarantine_ns * u64::from(path.growth));
                 path.probing = true;
                 return Choice { path: PathId(index), probing: true };
             }
@@ -195,7 +197,7 @@ impl PathTable {
         path.strikes = path.strikes.saturating_add(1);
         path.penalty = (path.penalty + if congested { 1 } else { 4 }).min(PENALTY_MAX);
         if path.is_quarantined() {
-            if path.quarantined_until > now {
+            if path.quarantined_until > now && !path.probing {
                 return;
             }
             path.growth = (path.growth * 2).min(QUARANTINE_GROWTH_MAX);
@@ -265,6 +267,10 @@ mod tests {
         };
         assert_eq!(picks(&mut table, t), 0);
         assert_eq!(picks(&mut table, t.plus_ns(1001)), 1);
+        assert_eq!(picks(&mut table, t.plus_ns(2002)), 1, "the first one was not answered");
+        table.lost_on(t.plus_ns(2003), PathId(2), false, &config);
+        assert_eq!(picks(&mut table, t.plus_ns(4002)), 0, "twice as long");
+        assert_eq!(picks(&mut table, t.plus_ns(4003)), 1);
         table.sample(t, PathId(2), 100, 100, 100, &mut Rng::new(2));
         assert!(picks(&mut table, t.plus_ns(1001)) > 5);
     }

@@ -199,7 +199,7 @@ impl SendHalf {
     ) -> Outgoing {
         if self.ring.sent() == 0 {
             self.forget_idle(cx.now, cx.config);
-            self.recovery.silent_since = cx.now;
+            self.recovery.owes_since(cx.now);
         }
         if self.conn == 0 {
             self.open(cx);
@@ -310,11 +310,11 @@ impl SendHalf {
     /// [`SendHalf::deadline`] is not before this.
     #[inline]
     pub(crate) fn earliest_deadline(&self, config: &Config) -> Instant {
-        let at = self
-            .rnr
-            .until
-            .unwrap_or(Instant::FAR)
-            .min(self.recovery.earliest_deadline(&self.rtt, config));
+        let at = self.rnr.until.unwrap_or(Instant::FAR).min(self.recovery.earliest_deadline(
+            &self.rtt,
+            self.established,
+            config,
+        ));
         if self.has_work() {
             at.min(self.pacer.wake(Instant::ZERO).unwrap_or(Instant::FAR))
         } else {
@@ -328,7 +328,7 @@ impl SendHalf {
         let mut at = self.rnr.until.unwrap_or(Instant::FAR);
         if self.ring.sent() > 0 {
             let loss = self.loss_deadline(config).unwrap_or(Instant::FAR);
-            at = at.min(loss).min(self.recovery.silent_since.plus_ns(config.dead_after_ns));
+            at = at.min(loss).min(self.recovery.dead_at(self.established, config));
         }
         if self.has_work() {
             at = at.min(self.pacer.wake(now).unwrap_or(Instant::FAR));
@@ -337,10 +337,10 @@ impl SendHalf {
     }
 
     pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {
+        self.excuse_sleep(cx);
         if self.rnr.until.is_some_and(|until| until <= cx.now) {
             self.resume_after_rnr(cx.config);
         }
-        self.excuse_sleep(cx);
         if self.is_dead(cx) {
             self.give_up(cx);
             return;
@@ -348,10 +348,9 @@ impl SendHalf {
         self.on_loss_timer(cx);
     }
 
-    /// The peer has owed an answer for too long (SRD-7.5).
+    /// The peer has owed an answer for too long.
     fn is_dead(&self, cx: &Context<'_>) -> bool {
-        self.ring.sent() > 0
-            && cx.now.ns_since(self.recovery.silent_since) >= cx.config.dead_after_ns
+        self.ring.sent() > 0 && cx.now >= self.recovery.dead_at(self.established, cx.config)
     }
 
     fn resume_after_rnr(&mut self, config: &Config) {

@@ -25,6 +25,8 @@ pub(super) struct Recovery {
     answered_tx: Instant,
     pub(super) last_answer: Instant,
     /// Since when the peer has owed an answer.
+    pub(super) owed_since: Instant,
+    /// The same without the time in which this host slept.
     pub(super) silent_since: Instant,
     last_probe: Instant,
     /// Silences in a row, at most [`BACKOFF_MAX`].
@@ -43,17 +45,36 @@ impl Recovery {
 
     /// Neither a loss nor the death of the peer is found before this.
     #[inline]
-    pub(super) fn earliest_deadline(&self, rtt: &Rtt, config: &Config) -> Instant {
-        let dead = self.silent_since.plus_ns(config.dead_after_ns);
+    pub(super) fn earliest_deadline(
+        &self,
+        rtt: &Rtt,
+        established: bool,
+        config: &Config,
+    ) -> Instant {
+        let dead = self.dead_at(established, config);
         match self.log.front() {
-            Some((_, tx)) => dead.min(tx.plus_ns(rtt.rto_ns(config.rto_floor_ns))),
+            Some((_, tx)) => dead.min(tx.plus_ns(rtt.rto_ns(config))),
             None => dead,
         }
     }
 
+    /// From now on the peer owes an answer.
+    #[inline]
+    pub(super) fn owes_since(&mut self, now: Instant) {
+        (self.owed_since, self.silent_since) = (now, now);
+    }
+
+    /// When the peer has owed an answer for too long (SRD-7.5). A connection that it may have
+    /// opened and forgotten since is not opened again, even if this host slept (SRD-3.6).
+    #[inline]
+    pub(super) fn dead_at(&self, established: bool, config: &Config) -> Instant {
+        let at = self.silent_since.plus_ns(config.dead_after_ns);
+        if established { at } else { at.min(self.owed_since.plus_ns(config.sender_idle_ns)) }
+    }
+
     pub(super) fn heard(&mut self, now: Instant) {
         self.last_answer = now;
-        self.silent_since = now;
+        self.owes_since(now);
         self.silences = 0;
     }
 
@@ -105,14 +126,14 @@ impl SendHalf {
     /// How long without any answer counts as silence.
     fn silence_ns(&self, config: &Config) -> u64 {
         let max = if self.established { BACKOFF_ANSWERED_MAX } else { BACKOFF_MAX };
-        self.rtt.rto_ns(config.rto_floor_ns) << self.recovery.silences.min(max)
+        self.rtt.rto_ns(config) << self.recovery.silences.min(max)
     }
 
     /// Returns when the oldest transmission counts as lost, unless it is answered before.
     pub(super) fn loss_deadline(&mut self, config: &Config) -> Option<Instant> {
         let (_, tx) = self.oldest_open()?;
         if tx < self.recovery.answered_tx {
-            return Some(tx.plus_ns(self.rtt.rto_ns(config.rto_floor_ns)));
+            return Some(tx.plus_ns(self.rtt.rto_ns(config)));
         }
         let since = if config.probe_on_silence {
             tx.max(self.recovery.last_answer).max(self.recovery.last_probe)
@@ -125,7 +146,10 @@ impl SendHalf {
     /// A host that slept through its own timer has neither asked again nor listened: that time is
     /// not the peer's silence (SRD-7.5).
     pub(super) fn excuse_sleep(&mut self, cx: &Context<'_>) {
-        let Some(due) = self.loss_deadline(cx.config).filter(|&at| at <= cx.now) else { return };
+        let timers = [self.rnr.until, self.loss_deadline(cx.config)];
+        let Some(due) = timers.into_iter().flatten().min().filter(|&at| at <= cx.now) else {
+            return;
+        };
         let slept_ns = cx.now.ns_since(due).saturating_sub(ASLEEP_NS);
         let since = self.recovery.silent_since.plus_ns(slept_ns);
         self.recovery.silent_since = since.min(cx.now);
@@ -135,9 +159,7 @@ impl SendHalf {
     pub(super) fn detect_losses(&mut self, cx: &mut Context<'_>) {
         let mut lost = Lost::default();
         while let Some((psn, tx)) = self.oldest_open() {
-            if tx >= self.recovery.answered_tx
-                || cx.now.ns_since(tx) < self.rtt.rto_ns(cx.config.rto_floor_ns)
-            {
+            if tx >= self.recovery.answered_tx || cx.now.ns_since(tx) < self.rtt.rto_ns(cx.config) {
                 break;
             }
             self.lose(psn, &mut lost, cx);
@@ -229,7 +251,7 @@ impl SendHalf {
             now: cx.now,
             lost_bytes: lost.bytes,
             connection_wide: self.recovery.loss_share.is_connection_wide(),
-            silent: lost.by_silence && silent_ns >= self.rtt.rto_ns(cx.config.rto_floor_ns),
+            silent: lost.by_silence && silent_ns >= self.rtt.rto_ns(cx.config),
             min_gap_ns: self.rtt.max_ns() + self.rtt.base_ns(),
         });
         self.window_bytes = self.cc.window_bytes();
