@@ -2,8 +2,8 @@
 
 use crate::common::net::{MS, Net, SERVICE, address, offer};
 use crate::common::{Dice, number, vectors};
-use cm::mad::{Dreq, Mad, Message, Rej, Rep, Req, Rtu, reason};
-use cm::{Agent, Config, DropReason, Event, Route, ServiceQp};
+use cm::mad::{Dreq, IpHeader, Mad, Message, Rej, Rep, Req, Rtu, reason};
+use cm::{Agent, Config, DropReason, Event, ListenParams, Route, ServiceQp};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -18,6 +18,12 @@ fn req(local_comm_id: u32, local_qpn: u32) -> Message {
         max_cm_retries: 15,
         ..Req::ZERO
     })
+}
+
+fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut padded = [0; N];
+    padded[..bytes.len()].copy_from_slice(bytes);
+    padded
 }
 
 /// CM-3.2: who knows everything but sends from another host is not believed.
@@ -85,6 +91,74 @@ fn a_full_backlog_drops_and_has_room_again() {
     let Event::Requested { conn: second, .. } = events[1] else { panic!() };
     net.agents[1].reject(net.now, second, 28, &[]).unwrap();
     assert_eq!(net.forge(0, 1, 4, req(4, 4)), Ok(()));
+}
+
+/// CM-6.1: a requester that gives up leaves its place taken, for its event waits all the same.
+#[test]
+fn who_takes_requests_back_does_not_fill_the_queue_of_events() {
+    let mut net = Net::new(2, 3);
+    let listener = net.listen(1, 2);
+    let mut requested = Vec::new();
+    for i in 1..1000 {
+        let _ = net.forge(0, 1, u64::from(i), req(i, i));
+        let ari = padded(&0xA00_u64.to_be_bytes());
+        let rej = Rej { local_comm_id: i, reason: reason::TIMEOUT, ari, ..Rej::ZERO };
+        let _ = net.forge(0, 1, u64::from(i), Message::Rej(rej));
+        net.now += Duration::from_secs(10);
+        net.agents[1].handle_timeout(net.now);
+        let events = net.events(1).into_iter();
+        requested.extend(events.filter(|event| matches!(event, Event::Requested { .. })));
+    }
+    assert_eq!(requested.len(), 2);
+    assert_eq!(net.forge(0, 1, 1, req(1, 1)), Err(DropReason::Backlog));
+    net.agents[1].taken(requested[0].conn());
+    net.agents[1].taken(requested[0].conn());
+    assert_eq!(net.forge(0, 1, 1, req(1, 1)), Ok(()));
+    assert_eq!(net.forge(0, 1, 2, req(2, 2)), Err(DropReason::Backlog));
+    net.agents[1].destroy(net.now, requested[1].conn());
+    assert_eq!(net.forge(0, 1, 2, req(2, 2)), Ok(()));
+    net.agents[1].close_listener(listener).unwrap();
+}
+
+/// CM-3.2: the GUID is no secret, and one id can be guessed.
+#[test]
+fn an_established_connection_does_not_end_by_one_id() {
+    let mut net = Net::new(2, 1);
+    let conn = net.connect(0, 1, 0x100, &[]);
+    let asked = net.tap(0);
+    let Message::Req(body) = asked.message else { panic!() };
+    net.listen(1, 2);
+    assert_eq!(net.forge(0, 1, asked.transaction_id, asked.message), Ok(()));
+    let Event::Requested { conn: theirs, .. } = net.event(1) else { panic!() };
+    let ari = padded(&body.local_ca_guid.to_be_bytes());
+    let local_comm_id = body.local_comm_id;
+    let rej = Rej { local_comm_id, reason: reason::TIMEOUT, ari, ..Rej::ZERO };
+    let guessed = net.forge(0, 1, asked.transaction_id ^ 1, Message::Rej(rej));
+    assert_eq!(guessed, Err(DropReason::WrongPeer), "another question's");
+    net.agents[1].accept(net.now, theirs, offer(0x200), &[]).unwrap();
+    net.run(MS);
+    net.agents[0].ready(net.now, conn).unwrap();
+    net.run(MS);
+    net.events(1);
+    let late = net.forge(0, 1, asked.transaction_id, Message::Rej(rej));
+    assert_eq!(late, Err(DropReason::WrongPeer), "it was answered");
+    net.nothing(1);
+}
+
+/// IPv4 is not asked for by IPv6.
+#[test]
+fn addresses_of_another_family_are_refused() {
+    let mut net = Net::new(2, 3);
+    let any = "::".parse().ok();
+    let (service_id, is_datagram, backlog) = (SERVICE, false, 8);
+    let params = ListenParams { service_id, address: any, is_datagram, backlog };
+    net.agents[1].listen(params).unwrap();
+    let [source, destination] = ["2001:db8::1", "2001:db8::2"].map(|ip| ip.parse().unwrap());
+    let header = IpHeader { source, source_port: 1, destination }.emit().unwrap();
+    let Message::Req(body) = req(1, 1) else { panic!() };
+    let message = Message::Req(Req { private_data: padded(&header), ..body });
+    assert_eq!(net.forge(0, 1, 1, message), Err(DropReason::NoListener));
+    net.nothing(1);
 }
 
 /// CM-6.2.

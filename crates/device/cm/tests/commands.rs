@@ -200,6 +200,26 @@ fn options_have_their_lengths() {
     assert_eq!(set(option(0, 0, 100)), Err(Errno::EFAULT));
 }
 
+/// As `rdma_set_reuseaddr` and `rdma_set_afonly` of the kernel have it.
+#[test]
+fn what_is_said_of_a_bound_port_counts() {
+    let mut world = World::new(1);
+    let id = world.create(0, 1, port_space::TCP);
+    let set = |world: &mut World, optname, value: u8| {
+        world.processes[0].host.value = vec![value, 0, 0, 0];
+        let body = SetOption { optval: 8, id, level: 0, optname, optlen: 4 }.emit();
+        world.write(0, command::SET_OPTION, &body, 0).map(drop)
+    };
+    assert_eq!([set(&mut world, 1, 1), set(&mut world, 1, 0)], [Ok(()); 2]);
+    world.bind(0, id, at([10, 0, 0, 1], PORT)).unwrap();
+    assert_eq!([set(&mut world, 2, 1), set(&mut world, 1, 1)], [Ok(()); 2]);
+    assert_eq!(world.processes[0].host.changed, [(id, false, true), (id, true, true)]);
+    assert_eq!(set(&mut world, 1, 0), Err(Errno::EINVAL));
+    world.listen(0, id, 8).unwrap();
+    assert_eq!(set(&mut world, 1, 1), Err(Errno::EINVAL));
+    assert_eq!(set(&mut world, 2, 0), Err(Errno::EINVAL));
+}
+
 /// CM-8.4.
 #[test]
 fn a_migrated_id_takes_its_events_along() {

@@ -2,7 +2,8 @@
 
 use crate::common::net::{MS, NOBODY_WAIT, Net, address, offer};
 use cm::mad::reason;
-use cm::{CallError, Config, DropReason, Event};
+use cm::{CallError, Config, DropReason, Event, Route};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 const REJ: u16 = 0x12;
@@ -262,6 +263,55 @@ fn a_port_that_nobody_has_yet_is_asked_again_for_a_while() {
     net.agents[0].unreachable(net.now, address(1));
     assert!(matches!(net.event(0), Event::Rejected { conn: c, reason: 8, .. } if c == conn));
     net.assert_nothing_is_left();
+}
+
+/// CM-4.1: its host's answers to many questions at once are no reason to ask more often.
+#[test]
+fn questions_in_parallel_are_repeated_as_often_as_others() {
+    let mut net = Net::new(2, 25);
+    for i in 0..10 {
+        net.connect(0, 1, 0x101 + i, &[]);
+    }
+    let begin = net.now;
+    while net.now < begin + NOBODY_WAIT {
+        (0..10).for_each(|_| net.agents[0].unreachable(net.now, address(1)));
+        net.now = net.agents[0].poll_timeout().unwrap();
+        net.agents[0].handle_timeout(net.now);
+    }
+    let asked = |net: &mut Net| std::iter::from_fn(|| net.agents[0].poll_transmit()).count();
+    asked(&mut net);
+    let mut later = 0;
+    while net.events(0).is_empty() {
+        net.now = net.agents[0].poll_timeout().unwrap();
+        net.agents[0].handle_timeout(net.now);
+        later += asked(&mut net);
+    }
+    assert!((140..=160).contains(&later), "{later}");
+}
+
+/// CM-4.5: a server destroys its listener and takes its time; the port is gone.
+#[test]
+fn who_asked_a_listener_that_is_gone_repeats_itself_elsewhere() {
+    let mut net = Net::new(2, 26);
+    let listener = net.listen(1, 8);
+    let conn = net.connect(0, 1, 0x101, &[]);
+    net.run(MS);
+    let Event::Requested { conn: theirs, .. } = net.event(1) else { panic!("no request") };
+    net.agents[1].taken(theirs);
+    net.agents[1].close_listener(listener).unwrap();
+    let mra = net.agents[1].poll_transmit().expect("it is told to whom");
+    let peer = SocketAddr::new(address(1).ip(), 9);
+    let elsewhere = Route { local: address(0).ip(), peer };
+    assert_eq!(net.agents[0].handle_mad(net.now, elsewhere, &mra.bytes), Ok(()));
+    net.now = net.agents[0].poll_timeout().unwrap();
+    net.agents[0].handle_timeout(net.now);
+    let again = net.agents[0].poll_transmit().expect("it asks again");
+    assert_eq!(again.route.peer, peer);
+    net.agents[0].unreachable(net.now, address(1));
+    net.nothing(0);
+    net.agents[1].accept(net.now, theirs, offer(0x200), &[]).unwrap();
+    net.run(MS);
+    assert!(matches!(net.event(0), Event::Accepted { conn: c, .. } if c == conn));
 }
 
 /// CM-4.9: so is one that has its port and does not listen yet.

@@ -2,7 +2,8 @@
 
 use crate::common::net::address;
 use crate::common::process::{MS, World, number, param};
-use cm::ucma::{ConnParam, Errno, UdParam, event, port_space, qp_mask};
+use cm::Route;
+use cm::ucma::{ConnParam, Errno, Query, QueryAddrResp, UdParam, event, port_space, qp_mask};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -195,6 +196,26 @@ fn get_event_makes_room_in_the_backlog() {
         world.run(Duration::from_secs(5));
     }
     world.expect(SERVER, event::CONNECT_REQUEST, 0x51);
+}
+
+/// A program trusts that its connection has an adapter, whatever address its peer asks at.
+#[test]
+fn a_request_for_an_address_of_nobody_comes_by_the_adapter_it_came_to() {
+    let mut world = World::new(2);
+    let listener = world.listening(SERVER, 0x51, port_space::TCP, PORT);
+    let elsewhere = SocketAddr::new([10, 0, 0, 77].into(), PORT);
+    let client = world.routed(CLIENT, 0xC1, port_space::TCP, elsewhere);
+    world.connect(CLIENT, client, param(0x100, &[])).unwrap();
+    let transmit = world.processes[CLIENT].ids.poll_transmit().unwrap();
+    let route = Route { local: address(SERVER).ip(), peer: address(CLIENT) };
+    let now = world.now;
+    world.processes[SERVER].ids.handle_mad(now, route, &transmit.bytes).unwrap();
+    let resp = world.expect(SERVER, event::CONNECT_REQUEST, 0x51);
+    assert_ne!(resp.id, listener);
+    let query = Query { response: 1, id: resp.id, option: 0 }.emit();
+    let reply = world.write(SERVER, number::QUERY, &query, 280).unwrap().unwrap();
+    let addresses = QueryAddrResp::parse(&reply.bytes).unwrap();
+    assert_ne!(addresses.node_guid, [0; 8]);
 }
 
 /// CM-8.3: nothing is told of a connection that the program has not named.

@@ -29,6 +29,7 @@ impl Agent {
     /// What its peer must be told it is told (CM-5.5).
     pub fn destroy(&mut self, now: Duration, conn: ConnId) {
         self.advance(now);
+        self.taken(conn);
         let Ok(connection) = self.known(conn) else { return };
         let state = connection.state;
         self.events.retain(|event| event.conn() != conn);

@@ -55,8 +55,10 @@ pub(super) struct Connection {
     pub(super) transaction_id: u64,
     pub(super) local: Offer,
     pub(super) qp: QpParams,
-    /// Whose backlog it counts in.
-    pub(super) backlog_of: Option<ListenerId>,
+    /// Who was asked for it.
+    pub(super) listener: Option<ListenerId>,
+    /// It counts in its listener's backlog.
+    pub(super) is_untaken: bool,
     /// The host has forgotten it, or been told to: no more events, and its id means nothing.
     pub(super) is_abandoned: bool,
     /// The host is told when nothing of it is under way any more.
@@ -85,7 +87,8 @@ impl Connection {
             transaction_id,
             local: Offer::default(),
             qp,
-            backlog_of: None,
+            listener: None,
+            is_untaken: false,
             is_abandoned: false,
             tells_exit: false,
             last: None,

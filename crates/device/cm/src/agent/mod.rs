@@ -24,8 +24,8 @@ mod timers;
 use crate::mad::{MAD_LEN, Mad, Message};
 use crate::random::Random;
 use crate::{CallError, Config, DropReason, Event, QpParams, Route, Seed, Transmit};
-use connection::{Connection, State};
-use std::collections::VecDeque;
+use connection::{About, Connection, State};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use table::Table;
 
@@ -52,6 +52,9 @@ pub struct Agent {
     random: Random,
     table: Table,
     listeners: listener::Listeners,
+    /// Requests that were over before the program took them. They have their places in the backlogs
+    /// until it does.
+    untaken: BTreeMap<ConnId, ListenerId>,
     out: VecDeque<Transmit>,
     events: VecDeque<Event>,
     now: Duration,
@@ -66,6 +69,7 @@ impl Agent {
             random: Random::new(seed),
             table: Table::default(),
             listeners: listener::Listeners::default(),
+            untaken: BTreeMap::new(),
             out: VecDeque::new(),
             events: VecDeque::new(),
             now: Duration::ZERO,
@@ -80,17 +84,30 @@ impl Agent {
         self.listeners.insert(params)
     }
 
-    /// Takes no more requests. Those that were taken remain.
+    /// Takes no more requests. Those that were taken remain, and their peers are told to whom to
+    /// repeat them (CM-4.5).
     ///
     /// # Errors
     /// [`CallError::Unknown`].
     pub fn close_listener(&mut self, listener: ListenerId) -> Result<(), CallError> {
-        self.listeners.remove(listener)
+        self.listeners.remove(listener)?;
+        self.untaken.retain(|_, of| *of != listener);
+        for conn in self.table.requested_of(listener) {
+            self.ask_for_time(conn, About::Req);
+        }
+        Ok(())
     }
 
-    /// The program has seen the request: it makes room in its listener's backlog (CM-6.1).
+    /// The program has seen the request, or never will: there is room in its listener's backlog
+    /// (CM-6.1).
     pub fn taken(&mut self, conn: ConnId) {
-        let listener = self.table.get_mut(conn).and_then(|c| c.backlog_of.take());
+        let listener = match self.table.get_mut(conn) {
+            Some(connection) => {
+                let is_untaken = core::mem::take(&mut connection.is_untaken);
+                connection.listener.filter(|_| is_untaken)
+            }
+            None => self.untaken.remove(&conn),
+        };
         if let Some(listener) = listener.and_then(|id| self.listeners.get_mut(id)) {
             listener.waiting -= 1;
         }
@@ -184,7 +201,7 @@ impl Agent {
     fn draw_id(&mut self) -> u32 {
         loop {
             let id = self.random.next() as u32;
-            if id != 0 && !self.table.has(id) {
+            if id != 0 && !self.table.has(id) && !self.untaken.contains_key(&ConnId(id)) {
                 return id;
             }
         }
@@ -232,14 +249,15 @@ impl Agent {
     }
 
     fn forget(&mut self, conn: ConnId) {
-        self.taken(conn);
-        self.table.remove(conn);
+        let untaken = self.table.remove(conn).filter(|c| c.is_untaken);
+        if let Some(listener) = untaken.and_then(|c| c.listener) {
+            self.untaken.insert(conn, listener);
+        }
     }
 
     /// Remembers what is over for as long as something of it may be under way, and what to say to a
     /// peer that repeats itself.
     fn linger(&mut self, conn: ConnId, last: Option<[u8; MAD_LEN]>) {
-        self.taken(conn);
         let mut at = self.now + self.config.timewait();
         self.table.set_state(conn, State::TimeWait);
         let is_crowded = self.table.len() > self.config.connections_max / 2;
@@ -252,7 +270,7 @@ impl Agent {
             // A program that was refused may ask again with the same queue pair.
             self.table.forget_qpn(conn);
             if is_crowded {
-                self.table.remove(conn);
+                self.forget(conn);
             }
         }
         self.table.set_deadline(conn, Some(at));

@@ -39,6 +39,7 @@ impl Agent {
             State::ReqRcvd | State::RepRcvd | State::RepSent | State::ReqSent => {}
             _ => return Err(CallError::WrongState),
         }
+        self.taken(conn);
         self.send_rej(conn, reason, &private_data);
         Ok(())
     }
@@ -122,7 +123,8 @@ impl Agent {
         let conn = ConnId(mra.remote_comm_id);
         self.table.set_deadline(conn, Some(at));
         if let Some(connection) = self.table.get_mut(conn) {
-            connection.is_delayed = true;
+            // The listener that it was said to may be gone.
+            (connection.route, connection.is_delayed) = (route, true);
         }
         Ok(())
     }
@@ -156,15 +158,19 @@ impl Agent {
         Ok(())
     }
 
-    /// The connection that a REJ is about. A requester that gives up does not know our id; a
-    /// responder that never had one does not know its own.
+    /// The connection that a REJ is about. A requester that gives up may not know our id, but what
+    /// it asked by; a responder that never had one does not know its own.
     fn rejected(&self, route: Route, transaction_id: u64, rej: &Rej) -> Result<ConnId, DropReason> {
         if rej.reason == reason::TIMEOUT && rej.remote_comm_id == 0 {
             let mut guid = [0; 8];
             guid.copy_from_slice(&rej.ari[..8]);
             let guid = u64::from_be_bytes(guid);
             let key = Key::Id(route.peer.ip(), guid, rej.local_comm_id);
-            return self.table.find(key).ok_or(DropReason::UnknownConnection);
+            let conn = self.table.find(key).ok_or(DropReason::UnknownConnection)?;
+            let connection = self.table.get(conn).ok_or(DropReason::UnknownConnection)?;
+            let is_unanswered = matches!(connection.state, State::ReqRcvd | State::RepSent);
+            let is_meant = is_unanswered && connection.transaction_id == transaction_id;
+            return if is_meant { Ok(conn) } else { Err(DropReason::WrongPeer) };
         }
         let connection = self.named(route, rej.remote_comm_id)?;
         let is_meant = match connection.state {
@@ -233,10 +239,14 @@ impl Agent {
 
     /// Repeats a question soon, which does not count as a repetition.
     fn ask_soon(&mut self, conn: ConnId) {
-        self.table.set_deadline(conn, Some(self.now + NOBODY_WAIT));
-        if let Some(connection) = self.table.get_mut(conn) {
-            connection.retries_left = connection.retries_left.saturating_add(1);
+        let at = self.now + NOBODY_WAIT;
+        let retries_max = self.config.retries_max;
+        let Some(connection) = self.table.get_mut(conn) else { return };
+        // Once, though the peer's host answers each of many questions for all of them.
+        if connection.deadline.is_none_or(|deadline| deadline > at) {
+            connection.retries_left = connection.retries_left.saturating_add(1).min(retries_max);
         }
+        self.table.set_deadline(conn, Some(at));
     }
 }
 

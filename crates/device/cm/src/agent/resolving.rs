@@ -141,8 +141,7 @@ impl Agent {
             return Err(DropReason::Duplicate);
         }
         let (addresses, private_data) = split_addresses(req.service_id, &req.private_data);
-        let asked = addresses.map_or(route.local, |header| header.destination);
-        let listener = self.listeners.find(req.service_id, asked);
+        let listener = self.listener_of(route, req.service_id, addresses);
         let Some(listener) = listener.filter(|&listener| self.is_datagram(listener)) else {
             self.refuse_resolution(route, transaction_id, req);
             return Err(DropReason::NoListener);
@@ -150,7 +149,7 @@ impl Agent {
         self.admit(listener)?;
         let mut connection = Connection::new(State::SidrReqRcvd, route, transaction_id, NO_QP);
         connection.remote_comm_id = req.request_id;
-        connection.backlog_of = Some(listener);
+        (connection.listener, connection.is_untaken) = (Some(listener), true);
         connection.wait = self.config.request_wait();
         connection.local = Offer { ca_guid: req.service_id, ..Offer::default() };
         let id = self.draw_id();

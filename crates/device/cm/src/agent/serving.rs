@@ -4,7 +4,7 @@ use super::connection::{About, Connection, State};
 use super::refusing::CommIds;
 use super::table::Key;
 use super::{Agent, padded, split_addresses};
-use crate::mad::{Mad, Message, Rep, Req, Rtu, reason};
+use crate::mad::{IpHeader, Mad, Message, Rep, Req, Rtu, reason};
 use crate::{
     CallError, ConnId, DropReason, Event, ListenerId, Offer, Path, QpParams, Request, Route,
     Transport,
@@ -117,8 +117,8 @@ impl Agent {
             return Err(DropReason::Stale);
         }
         let (addresses, private_data) = split_addresses(req.service_id, &req.private_data);
-        let asked = addresses.map_or(route.local, |header| header.destination);
-        let Some(listener) = self.listeners.find(req.service_id, asked) else {
+        let listener = self.listener_of(route, req.service_id, addresses);
+        let Some(listener) = listener else {
             refuse(self, reason::INVALID_SERVICE_ID);
             return Err(DropReason::NoListener);
         };
@@ -142,6 +142,18 @@ impl Agent {
         });
         self.tell(conn, Event::Requested { listener, conn, request });
         Ok(())
+    }
+
+    /// Who is asked for a service. Addresses of another family than the message's are a lie.
+    pub(super) fn listener_of(
+        &self,
+        route: Route,
+        service_id: u64,
+        addresses: Option<IpHeader>,
+    ) -> Option<ListenerId> {
+        let asked = addresses.map_or(route.local, |header| header.destination);
+        let is_of_family = asked.is_ipv4() == route.local.is_ipv4();
+        self.listeners.find(service_id, asked).filter(|_| is_of_family)
     }
 
     pub(super) fn is_datagram(&mut self, listener: ListenerId) -> bool {
@@ -187,7 +199,7 @@ impl Agent {
         };
         let mut connection = Connection::new(State::ReqRcvd, route, transaction_id, qp);
         connection.remote_comm_id = req.local_comm_id;
-        connection.backlog_of = Some(listener);
+        (connection.listener, connection.is_untaken) = (Some(listener), true);
         connection.wait = self.config.wait(req.local_response_timeout);
         connection.retries_left = req.max_cm_retries;
         let id = self.draw_id();

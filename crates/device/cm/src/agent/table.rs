@@ -1,7 +1,7 @@
 //! All connections of an agent, found by their ids, by their peers and by their deadlines.
 
 use super::connection::{Connection, State};
-use crate::ConnId;
+use crate::{ConnId, ListenerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -56,6 +56,16 @@ impl Table {
 
     pub(super) fn find(&self, key: Key) -> Option<ConnId> {
         self.keys.get(&key).copied().map(ConnId)
+    }
+
+    /// The requests to a listener that its program has taken and not decided.
+    pub(super) fn requested_of(&self, listener: ListenerId) -> Vec<ConnId> {
+        let is_meant = |connection: &Connection| {
+            let is_decided = connection.state != State::ReqRcvd || connection.is_untaken;
+            connection.listener == Some(listener) && !is_decided
+        };
+        let all = self.connections.iter().filter(|(_, connection)| is_meant(connection));
+        all.map(|(&id, _)| ConnId(id)).collect()
     }
 
     pub(super) fn insert(&mut self, id: u32, mut connection: Connection) -> ConnId {

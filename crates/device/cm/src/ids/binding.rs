@@ -180,7 +180,7 @@ impl Ids {
 
     pub(super) fn set_option(
         &mut self,
-        host: &impl Host,
+        host: &mut impl Host,
         channel: ChannelId,
         command: &SetOption,
     ) -> Result<(), Errno> {
@@ -193,8 +193,12 @@ impl Ids {
         let number = || <[u8; 4]>::try_from(&value[..]).map(u32::from_ne_bytes);
         match (command.level, command.optname, &value[..]) {
             (ID, 0, &[tos]) => id.tos = tos,
-            (ID, 1, _) if id.stage != Stage::Listening => {
-                id.is_shared = number().map_err(|_| Errno::EINVAL)? != 0;
+            (ID, 1, _) => {
+                let is_shared = number().map_err(|_| Errno::EINVAL)? != 0;
+                if id.stage != Stage::Idle && (!is_shared || id.stage == Stage::Listening) {
+                    return Err(Errno::EINVAL);
+                }
+                id.is_shared = is_shared;
             }
             (ID, 2, _) if matches!(id.stage, Stage::Idle | Stage::Bound) => {
                 id.is_family_only = number().map_err(|_| Errno::EINVAL)? != 0;
@@ -203,6 +207,10 @@ impl Ids {
             (ID, 0..=3, _) => return Err(Errno::EINVAL),
             (1, 1, _) => return Err(Errno::EOPNOTSUPP),
             _ => return Err(Errno::ENOSYS),
+        }
+        if let Some(binding) = &mut id.binding {
+            (binding.is_shared, binding.is_family_only) = (id.is_shared, id.is_family_only);
+            host.change(binding);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::ucma::{
 };
 use crate::{ConnId, Event, ListenerId, Offer, Route};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Length of an event without the extensions of vendors.
 const EVENT_MIN: usize = 324;
@@ -39,6 +39,8 @@ struct Pending {
     conn: ConnId,
     source: SocketAddr,
     destination: SocketAddr,
+    /// Where the request came, whatever address it names.
+    local: IpAddr,
 }
 
 /// The source of a request for a connection, and the service it names.
@@ -150,6 +152,7 @@ impl Ids {
             conn,
             source: SocketAddr::new(header.destination, service_id as u16),
             destination: SocketAddr::new(header.source, header.source_port),
+            local: route.local,
         };
         let event = event::CONNECT_REQUEST;
         let resp = EventResp { uid: id.uid, id: number, event, param, ..EventResp::default() };
@@ -257,7 +260,9 @@ impl Ids {
         id.stage = Stage::Connect;
         id.source = Some(pending.source);
         id.destination = Some(pending.destination);
-        id.device = host.device(pending.source.ip()).ok();
+        // A program trusts that it has one.
+        let named = host.device(pending.source.ip());
+        id.device = named.or_else(|_| host.device(pending.local)).ok();
         id.conn = Some(pending.conn);
         id.is_passive = true;
         (id.tos, id.ack_timeout) = (tos, ack_timeout);

@@ -68,6 +68,10 @@ pub trait Host {
     /// Gives back what [`bind`](Self::bind) took; the port is that which it returned.
     fn release(&mut self, binding: &Binding);
 
+    /// Whether others may have the port, too, or addresses of IPv4, has changed since
+    /// [`bind`](Self::bind) took it.
+    fn change(&mut self, binding: &Binding);
+
     /// Where the agent receives that listens at `destination`, as the adapter of `local` reaches
     /// it.
     fn agent_at(&self, local: IpAddr, destination: SocketAddr) -> SocketAddr {

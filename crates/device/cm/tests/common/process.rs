@@ -46,6 +46,8 @@ pub struct FakeHost {
     pub channels: Vec<ChannelId>,
     /// Of each port that was taken, whether nobody will ask for it.
     pub outgoing: Vec<bool>,
+    /// What was changed of ids with ports: who shares, and who leaves IPv4 to others.
+    pub changed: Vec<(u32, bool, bool)>,
 }
 
 impl Host for FakeHost {
@@ -85,6 +87,10 @@ impl Host for FakeHost {
 
     fn release(&mut self, binding: &Binding) {
         self.ports.remove(&(binding.space, binding.address.port()));
+    }
+
+    fn change(&mut self, binding: &Binding) {
+        self.changed.push((binding.id, binding.is_shared, binding.is_family_only));
     }
 
     fn agent_at(&self, _: IpAddr, destination: SocketAddr) -> SocketAddr {
@@ -128,6 +134,7 @@ impl World {
                 value: vec![0; 4],
                 channels: vec![channel],
                 outgoing: Vec::new(),
+                changed: Vec::new(),
             };
             Process { ids, host, channel }
         };

@@ -137,7 +137,8 @@ stand_in! {
         if is_ours(from) || is_ours(to) => channels::duplicate(from, Some(to), || unsafe { next::dup2(from, to) });
     fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int, call!(SYS_dup3, from, to, flags),
         unless none(),
-        if is_ours(from) || is_ours(to) =>
+        // With other flags it fails, and `to` stays.
+        if (is_ours(from) || is_ours(to)) && flags & !libc::O_CLOEXEC == 0 =>
             // SAFETY: the program's arguments.
             channels::duplicate(from, Some(to), || unsafe { next::dup3(from, to, flags) });
     // The third argument is there with some commands only; callees of 64-bit Linux find it in the

@@ -273,6 +273,10 @@ impl Host for Surroundings {
         self.ports.release(binding);
     }
 
+    fn change(&mut self, binding: &Binding) {
+        self.ports.change(binding);
+    }
+
     fn read(&self, at: u64, len: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; len];
         user::copy_in(at, &mut bytes).then_some(bytes)

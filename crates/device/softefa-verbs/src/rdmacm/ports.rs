@@ -131,7 +131,7 @@ impl Ports {
         let at = self.places(&holder);
         let port = match address.port() {
             0 if at.is_empty() => self.draw_unheld(space, &holder)?,
-            0 => self.take_any(&at)?,
+            0 => self.take_any(space, &holder, &at)?,
             port => {
                 self.check_free(space, port, &holder)?;
                 self.take_all(&at, port).map_err(|errno| match errno {
@@ -165,6 +165,16 @@ impl Ports {
         }
         for ip in holder.places {
             self.give_back(SocketAddr::new(ip, port));
+        }
+    }
+
+    /// As [`cm::ids::Host::change`]. The sockets stay where they are.
+    pub(super) fn change(&mut self, binding: &Binding) {
+        let key = (binding.space, binding.address.port());
+        let holders = self.holders.get_mut(&key).into_iter().flatten();
+        for holder in holders.filter(|holder| holder.id == binding.id) {
+            holder.is_shared = binding.is_shared;
+            holder.is_family_only = binding.is_family_only;
         }
     }
 
@@ -226,14 +236,15 @@ impl Ports {
         Err(Errno::EADDRINUSE)
     }
 
-    /// A port that is free at all of these addresses.
-    fn take_any(&mut self, at: &[IpAddr]) -> Result<u16, Errno> {
+    /// A port that is free at all of these addresses, and that no id of this process has.
+    fn take_any(&mut self, space: u16, holder: &Holder, at: &[IpAddr]) -> Result<u16, Errno> {
         let Some(first) = at.first() else { return Err(Errno::ENODEV) };
         for _ in 0..DRAWS {
             let socket = self.open(SocketAddr::new(*first, 0)).map_err(|e| errno_of(&e))?;
             let port = socket.local().port();
             self.listening.insert(socket.local(), Listening { socket, holders: 1 });
-            if self.take_all(&at[1..], port).is_ok() {
+            let is_free = self.check_free(space, port, holder).is_ok();
+            if is_free && self.take_all(&at[1..], port).is_ok() {
                 return Ok(port);
             }
             self.give_back(SocketAddr::new(*first, port));
@@ -492,6 +503,33 @@ mod tests {
         assert_eq!(ports.listening.len(), 1, "at the only adapter");
         [four, six, drawn].iter().for_each(|binding| ports.release(binding));
         assert_eq!((ports.listening.len(), ports.holders.len()), (0, 0));
+    }
+
+    /// Where one address is free and another is not, the port is not.
+    #[test]
+    fn any_port_is_one_that_no_id_has() {
+        let mut ports = ports();
+        let open = |id| {
+            let mut one = binding(id, "127.0.0.2:0");
+            bound(&mut ports, &mut one).unwrap()
+        };
+        let held: BTreeSet<u16> = (0..2000).map(open).collect();
+        for id in 2000..2100 {
+            let port = ports.bind(&binding(id, "0.0.0.0:0")).unwrap();
+            assert!(!held.contains(&port), "{port}");
+        }
+    }
+
+    /// Both ids say so after they were bound, as librdmacm lets them.
+    #[test]
+    fn who_says_later_that_it_shares_shares() {
+        let mut ports = ports();
+        let mut first = binding(1, "127.0.0.1:0");
+        let port = bound(&mut ports, &mut first).unwrap();
+        let second = Binding { id: 2, is_shared: true, ..first };
+        assert_eq!(ports.bind(&second), Err(Errno::EADDRINUSE));
+        ports.change(&Binding { is_shared: true, ..first });
+        assert_eq!(ports.bind(&second), Ok(port));
     }
 
     #[test]
