@@ -473,6 +473,20 @@ fn memory_that_goes_away_ends_its_answer() {
     assert_eq!(solo.host.engine.state(), State::Error);
 }
 
+/// RC-6.4: what a late copy of a READ is refused does not hide what a new READ is refused.
+#[test]
+fn a_read_behind_a_refused_copy_is_refused_itself() {
+    let mut solo = Solo::new();
+    let first = request(Kind::ReadRequest, 0).about(0, 8);
+    solo.give(&first).unwrap();
+    assert_eq!(solo.sent_short(), [(Kind::ReadResponseOnly, theirs(0))]);
+    assert_eq!(solo.give(&first), Err(DropReason::Stale));
+    solo.give(&request(Kind::ReadRequest, 1).about(0, 8)).unwrap();
+    solo.host.has_lost_memory = true;
+    assert_eq!(solo.said().last(), Some(&(ACCESS, theirs(1))));
+    assert_eq!(solo.host.engine.state(), State::Error);
+}
+
 /// RC-5.6: FLUSH and ATOMIC WRITE are answered without bytes.
 #[test]
 fn flush_and_atomic_write_are_answered_again() {

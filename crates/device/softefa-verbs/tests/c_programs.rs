@@ -84,6 +84,16 @@ fn libraries_may_open_files_in_their_constructors() {
     assert!(output.status.success() && said.is_empty(), "{}\n{said}", output.status);
 }
 
+/// Its handlers of signals stayed behind, in memory that was not there any more.
+#[test]
+fn a_library_that_is_closed_leaves_no_handler_behind() {
+    let program = compile("unload");
+    let path = library().to_str().expect("a path in UTF-8");
+    let output = common::run(&program, &[path], &[]).output;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{}\n{said}", output.status);
+}
+
 /// UCX's unit tests count descriptors, and 2,000 queue pairs, one after the other, ran out of them.
 #[test]
 fn destroyed_queue_pairs_and_closed_devices_give_descriptors_back() {

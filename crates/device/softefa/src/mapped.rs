@@ -42,6 +42,17 @@ impl Mapped {
         let words = NonNull::new(at.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
         Ok(Self { words, len })
     }
+
+    /// Gives the pages of the file back that lie behind its first `kept` words, a multiple of a
+    /// page: whoever reads them finds zeros.
+    pub(crate) fn discard_from(&self, kept: usize) {
+        let words = &self[kept..];
+        // SAFETY: pages of a mapping of ours, which stays; nothing but atomics is reached there.
+        unsafe {
+            let start = words.as_ptr().cast_mut().cast();
+            libc::madvise(start, size_of_val(words), libc::MADV_REMOVE);
+        }
+    }
 }
 
 impl Deref for Mapped {

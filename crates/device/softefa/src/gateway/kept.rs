@@ -36,10 +36,10 @@ impl Kept {
         let _ = self.0.iter().any(is_done);
     }
 
-    /// Makes each of them `nothing`. Their numbers stay in use, because the child still has the
-    /// objects they are in.
+    /// Makes each of them `nothing`, once: a child of the child may have other files there. Their
+    /// numbers stay in use, because the child still has the objects they are in.
     pub(crate) fn let_go(&self, nothing: &EventFd) {
-        let all = self.0.iter().map(|place| place.load(Ordering::Acquire));
+        let all = self.0.iter().map(|place| place.swap(NONE, Ordering::AcqRel));
         all.filter(|fd| *fd != NONE).for_each(|fd| nothing.take_the_place_of(fd));
     }
 }
@@ -47,7 +47,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::os::fd::AsRawFd;
+    use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -63,5 +63,13 @@ mod tests {
         assert_eq!(hears.read(&mut [0]).unwrap(), 0, "its end");
         hears_nothing.set_nonblocking(true).unwrap();
         assert!((&hears_nothing).read(&mut [0]).is_err(), "still open");
+        // The child closes it and opens something else there; then it forks.
+        let mut there = OwnedFd::from(gone);
+        let (writer, mut reader) = UnixStream::pair().unwrap();
+        rustix::io::dup2(&writer, &mut there).unwrap();
+        drop(writer);
+        kept.let_go(&EventFd::placeholder().unwrap());
+        reader.set_nonblocking(true).unwrap();
+        assert!(reader.read(&mut [0]).is_err(), "what is there now is not touched");
     }
 }

@@ -30,6 +30,8 @@ thread_local! {
 /// Before the fork: the child finds the lists whole. Not for ever, because the thread that forks
 /// may have one of them (in a handler of a signal); the sockets stay with the child then.
 fn hold() {
+    // What this thread held before an earlier fork means other files by now.
+    release();
     let Some(service) = SERVICE.get() else { return };
     let ward = try_for(MOST_NS, || service.ward.try_lock().ok());
     let held = ward.and_then(|ward| {
@@ -44,10 +46,11 @@ fn release() {
 }
 
 fn let_go() {
+    let held = HELD.try_with(|place| place.take());
     // Its numbers stay in use, because the child still has the objects they are in.
     let Ok(nothing) = EventFd::placeholder() else { return };
     gateway::KEPT.let_go(&nothing);
-    let Ok(Some(held)) = HELD.try_with(|place| place.take()) else { return };
+    let Ok(Some(held)) = held else { return };
     held.live.iter().for_each(|qp| qp.watch().let_go(&nothing));
     held.ward.lingering.iter().for_each(|lingering| lingering.driven.watch().let_go(&nothing));
 }

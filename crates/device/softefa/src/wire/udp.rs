@@ -47,6 +47,12 @@ struct BlockedDatagram {
     bytes: Vec<u8>,
 }
 
+/// Sends an empty datagram; whether the kernel took it.
+fn send_nothing(fd: RawFd, to: SocketAddr) -> bool {
+    // A refusal of an earlier datagram is told by the next call.
+    (0..3).any(|_| send_datagram(fd, to, &NOTHING).is_ok())
+}
+
 /// The sockets of one queue pair.
 #[derive(Debug)]
 pub(crate) struct UdpWire {
@@ -157,17 +163,13 @@ impl UdpWire {
 
     /// Sends an empty datagram, which says: look what there is.
     pub(super) fn nudge(&self, to: SocketAddr) {
-        let mut tried = 0;
-        // A refusal of an earlier datagram is told by the next call.
-        while tried < 3 && send_datagram(self.paths.fd(0), to, &NOTHING).is_err() {
-            tried += 1;
-        }
+        send_nothing(self.paths.fd(0), to);
     }
 
     /// Sends an empty datagram as [`UdpWire::nudge`] does, from the queue pair's own address: whose
-    /// ring is read is not looked for at the door.
-    pub(super) fn call(&self, to: SocketAddr) {
-        let _ = send_datagram(self.receive.as_raw_fd(), to, &NOTHING);
+    /// ring is read is not looked for at the door. Whether the kernel took it.
+    pub(super) fn call(&self, to: SocketAddr) -> bool {
+        send_nothing(self.receive.as_raw_fd(), to)
     }
 
     pub(super) fn layout(&self) -> Layout {

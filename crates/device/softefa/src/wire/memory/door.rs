@@ -66,16 +66,16 @@ impl Door {
         Ok(Self(socket))
     }
 
-    /// The next who waits; those who hand in nothing useful are sent away.
-    pub(super) fn next(&self) -> Option<Visitor> {
-        loop {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let socket = accept_with(&self.0, flags).ok()?;
-            if let Ok(Some(visitor)) = receive(&socket) {
-                return Some(visitor);
-            }
-        }
+    /// Those who wait; who hands in nothing useful is sent away.
+    pub(super) fn visitors(&self) -> impl Iterator<Item = Visitor> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        those_of(move || accept_with(&self.0, flags).ok())
     }
+}
+
+/// As many as can wait at once, of those who wait: strangers may come for ever.
+fn those_of(mut accept: impl FnMut() -> Option<OwnedFd>) -> impl Iterator<Item = Visitor> {
+    (0..=BACKLOG).map_while(move |_| accept()).filter_map(|socket| receive(&socket).ok()?)
 }
 
 fn receive(socket: &OwnedFd) -> io::Result<Option<Visitor>> {
@@ -166,13 +166,13 @@ mod tests {
         let at = addr(1);
         assert_eq!(Doorstep::of(at).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         let door = Door::open(at).unwrap();
-        assert!(door.next().is_none());
+        assert!(door.visitors().next().is_none());
         Doorstep::of(at).unwrap().hand_in(addr(2), file("a ring").as_fd()).unwrap();
-        let visitor = door.next().unwrap();
+        let visitor = door.visitors().next().unwrap();
         let mut text = String::new();
         File::from(visitor.file).read_to_string(&mut text).unwrap();
         assert_eq!((visitor.from, text.as_str()), (addr(2), "a ring"));
-        assert!(door.next().is_none());
+        assert!(door.visitors().next().is_none());
     }
 
     /// Of another version, without a file, in pieces, with nothing: none of them is in the way of
@@ -189,6 +189,18 @@ mod tests {
         }
         connect(socket().unwrap(), &name(at).unwrap()).unwrap();
         Doorstep::of(at).unwrap().hand_in(addr(4), file("").as_fd()).unwrap();
-        assert_eq!(door.next().unwrap().from, addr(4));
+        assert_eq!(door.visitors().next().unwrap().from, addr(4));
+    }
+
+    /// Any user of the machine can knock as fast as it likes.
+    #[test]
+    fn strangers_who_keep_coming_do_not_hold_anybody_up() {
+        let mut looks = 0;
+        let strangers = those_of(|| {
+            looks += 1;
+            Some(socket().unwrap())
+        });
+        assert_eq!(strangers.count(), 0);
+        assert_eq!(looks, BACKLOG + 1);
     }
 }

@@ -179,7 +179,7 @@ impl Inbox {
     /// From now on writers may rely on the rings.
     pub(super) fn wake(&mut self) {
         self.state = ReaderState::Awake;
-        for ring in &self.rings {
+        for ring in self.rings.iter().filter(|ring| !ring.is_over) {
             Reader::say(ring.segment.words(), ReaderState::Awake);
         }
     }
@@ -307,7 +307,7 @@ mod tests {
 
     use super::*;
     use crate::memory::Piece;
-    use crate::wire::memory::ring::Writer;
+    use crate::wire::memory::ring::{self, Writer};
 
     /// A writer and its ring, which `inbox` reads.
     fn admit(inbox: &mut Inbox, port: u16) -> (Writer, Segment) {
@@ -341,6 +341,19 @@ mod tests {
         put(&mut writers[7], b"second");
         assert_eq!(inbox.take(Instant::ZERO, None, &mut out).unwrap().from.port(), 7);
         assert_eq!(out, b"second");
+    }
+
+    /// It was said to be read again.
+    #[test]
+    fn a_ring_that_is_given_up_stays_so() {
+        let mut inbox = Inbox::default();
+        let (_, segment) = admit(&mut inbox, 0);
+        let first = ring::words_for(0);
+        segment.words()[first].store(1, std::sync::atomic::Ordering::Relaxed);
+        assert!(inbox.take(Instant::ZERO, None, &mut Vec::new()).is_none());
+        inbox.sleep(Sleep::Sound);
+        inbox.wake();
+        assert_eq!(Writer::reader(segment.words()), ReaderState::Gone);
     }
 
     /// It was looked at only when the ring whose turn it was had nothing.

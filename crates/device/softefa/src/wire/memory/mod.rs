@@ -55,8 +55,11 @@ const SOCKET_NS: u64 = 20_000;
 const RUNS_MAX: u32 = 256;
 /// The rings wait for so many trains of the socket.
 const TRAINS_MAX: u32 = 64;
-/// Empty datagrams taken at once.
+/// Empty datagrams passed over at once.
 const NUDGES_MAX: usize = 16;
+
+/// How long after a call that the kernel refused the sleeper is called again.
+const CALL_AGAIN_NS: u64 = 1_000_000;
 
 /// Whether others can hand in rings.
 #[derive(Debug)]
@@ -97,6 +100,8 @@ pub(super) struct MemoryWire {
     is_waking: bool,
     /// What called the sleeper was taken out of the socket.
     was_called: bool,
+    /// A sleeper could not be called, and is called again then.
+    next_call: Option<Instant>,
 }
 
 /// What came.
@@ -136,6 +141,7 @@ impl MemoryWire {
             is_hurried: false,
             is_waking: false,
             was_called: false,
+            next_call: None,
         }
     }
 
@@ -210,13 +216,24 @@ impl MemoryWire {
         let mut sent = Sent::default();
         self.put(now, batch, &mut sent);
         self.udp.send_packets(now, batch, &self.left, &mut sent);
-        for (to, nudge) in self.outbox.unheard() {
+        self.call(now);
+        sent
+    }
+
+    /// Sends a datagram to those who do not see what they have got.
+    #[inline]
+    fn call(&mut self, now: Instant) {
+        self.next_call = None;
+        for (nudge, out) in self.outbox.unheard() {
             match nudge {
-                Nudge::Call => self.udp.call(to),
-                Nudge::HandedIn => self.udp.nudge(to),
+                Nudge::Call(to) if self.udp.call(to) => {}
+                Nudge::Call(_) => {
+                    out.was_not_called();
+                    self.next_call = Some(now.plus_ns(CALL_AGAIN_NS));
+                }
+                Nudge::HandedIn(to) => self.udp.nudge(to),
             }
         }
-        sent
     }
 
     /// Tries again what waits. A ring that nobody reads is given up (SRD-12.6), and what waited for
@@ -284,15 +301,17 @@ impl MemoryWire {
         self.is_hurried = false;
         self.outbox.tidy(now);
         self.inbox.tidy(now);
-        for _ in 0..NUDGES_MAX {
+        let mut nudges = 0;
+        loop {
             let train = self.udp.fetch()?;
             self.greet(now, train.from, train.len);
-            if train.len > 0 {
+            self.was_called |= train.len == 0;
+            // An empty one, too, when there may be more behind it: the socket is not empty.
+            if train.len > 0 || nudges == NUDGES_MAX {
                 return Some(train);
             }
-            self.was_called = true;
+            nudges += 1;
         }
-        None
     }
 
     /// A datagram of `len` bytes came from `from`: its sender may want to hand in a ring.
@@ -310,9 +329,7 @@ impl MemoryWire {
         // Closing a descriptor is a cancellation point.
         let _uncancelled = Uncancelled::begin();
         let Entrance::Open(door) = &self.entrance else { return };
-        while let Some(visitor) = door.next() {
-            self.inbox.admit(now, visitor);
-        }
+        door.visitors().for_each(|visitor| self.inbox.admit(now, visitor));
     }
 
     #[cold]
@@ -357,11 +374,15 @@ impl Wire for MemoryWire {
         if !self.waiting.is_empty() && !self.udp.is_blocked() {
             sent.add(&self.retry(now));
         }
+        if self.next_call.is_some_and(|at| at <= now) {
+            self.call(now);
+        }
         sent
     }
 
     fn next_release(&self) -> Option<Instant> {
-        [self.udp.next_release(), self.waiting.next_try()].into_iter().flatten().min()
+        let all = [self.udp.next_release(), self.waiting.next_try(), self.next_call];
+        all.into_iter().flatten().min()
     }
 
     fn is_blocked(&self) -> bool {

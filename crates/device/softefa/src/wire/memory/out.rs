@@ -1,5 +1,7 @@
 //! One ring that a queue pair writes.
 
+use std::net::SocketAddr;
+
 use srd::Instant;
 
 use super::outbox::Put;
@@ -35,13 +37,13 @@ pub(super) struct Out {
     pub(super) unread: Option<(Instant, u64)>,
 }
 
-/// What an empty datagram says.
+/// What an empty datagram says, and to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nudge {
     /// There is something to read.
-    Call,
+    Call(SocketAddr),
     /// A ring waits at the door.
-    HandedIn,
+    HandedIn(SocketAddr),
 }
 
 /// The ring is of no use any more.
@@ -105,12 +107,20 @@ impl Out {
         if is_possible { self.writer.room_bytes(words) } else { 0 }
     }
 
-    /// How its reader must be told of what was published, if it must be.
-    pub(super) fn take_untold(&mut self) -> Option<Nudge> {
+    /// How its reader, `to`, must be told of what was published, if it must be.
+    #[inline]
+    pub(super) fn take_untold(&mut self, to: SocketAddr) -> Option<Nudge> {
         let (published, words) = (self.unheard.take()?, self.segment.words());
         let has_mapped = Writer::reader(words) != ReaderState::Absent;
-        let nudge = if has_mapped { Nudge::Call } else { Nudge::HandedIn };
+        let nudge = if has_mapped { Nudge::Call(to) } else { Nudge::HandedIn(to) };
         Writer::must_call(words, published).then_some(nudge)
+    }
+
+    /// What [`Out::take_untold`] asked for could not be done: it is still to be done.
+    #[cold]
+    pub(super) fn was_not_called(&mut self) {
+        self.unheard = Some(Published::Anything);
+        Writer::take_back_call(self.segment.words());
     }
 
     /// Nobody has read for too long what is there.

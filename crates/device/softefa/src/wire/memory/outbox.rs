@@ -9,7 +9,7 @@ use srd::Instant;
 use super::door::Doorstep;
 use super::out::{End, LET_IN_NS, Nudge, Out};
 use super::proof::{ReaderProof, RingKey};
-use super::ring::{Published, Writer};
+use super::ring::{Published, ReaderState, Writer};
 use super::segment::Segment;
 use crate::counters::{self, Links};
 use crate::memory::Piece;
@@ -178,9 +178,9 @@ impl Outbox {
 
     /// Peers that may have fallen asleep before they could see what was put into their rings, and
     /// those that should let a ring in: each needs a datagram.
-    pub(super) fn unheard(&mut self) -> impl Iterator<Item = (SocketAddr, Nudge)> {
+    pub(super) fn unheard(&mut self) -> impl Iterator<Item = (Nudge, &mut Out)> {
         self.links.iter_mut().filter_map(|link| match &mut link.state {
-            State::Open(out) => out.take_untold().map(|nudge| (link.to, nudge)),
+            State::Open(out) => out.take_untold(link.to).map(|nudge| (nudge, &mut **out)),
             State::None { .. } => None,
         })
     }
@@ -317,13 +317,17 @@ impl Link {
 
     fn close(&self) {
         if let State::Open(out) = &self.state {
-            Writer::close(out.segment.words());
+            let words = out.segment.words();
+            // Its file may lie at a door for long that nobody looks at.
+            if Writer::reader(words) == ReaderState::Absent {
+                out.segment.discard();
+            }
+            Writer::close(words);
         }
     }
 
     #[cfg(test)]
     fn is_read(&self) -> bool {
-        use super::ring::ReaderState;
         let State::Open(out) = &self.state else { return false };
         !matches!(Writer::reader(out.segment.words()), ReaderState::Absent | ReaderState::Gone)
     }

@@ -193,6 +193,15 @@ impl Writer {
         }
     }
 
+    /// The datagram that [`Writer::must_call`] asked for did not leave: whoever publishes next asks
+    /// for one again.
+    pub(super) fn take_back_call(words: &[AtomicU64]) {
+        let (called, asleep) = (ReaderState::Called as u64, ReaderState::Asleep as u64);
+        let order = Ordering::SeqCst;
+        // It fails when the reader has woken up by itself.
+        let _ = words[READER_AT].compare_exchange(called, asleep, order, order);
+    }
+
     /// Somebody captures what the reader gets.
     #[inline]
     pub(super) fn is_captured(words: &[AtomicU64]) -> bool {

@@ -21,6 +21,8 @@ use crate::memory::{self, Gone, Piece};
 const RING_BYTES: usize = 2 << 20;
 const WORDS: usize = ring::words_for(RING_BYTES);
 const BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
+/// The head of a ring, which stays, is in the first of these.
+const PAGE_WORDS: usize = 4096 / size_of::<u64>();
 /// What the rings of a process may take, each way.
 const ALL_BYTES_MAX: usize = 256 << 20;
 /// Up to here, and from there on, a copy by the few instructions that survive a hole is faster than
@@ -99,6 +101,12 @@ impl Segment {
 
     pub(super) fn words(&self) -> &[AtomicU64] {
         &self.words
+    }
+
+    /// Gives the memory of records back, which nobody has read, wherever the file may be. They read
+    /// as zeros from now on.
+    pub(super) fn discard(&self) {
+        self.words.discard_from(PAGE_WORDS);
     }
 
     /// Writes `pieces` from `word` on; the first is memory of ours, and each lies inside of the
@@ -199,6 +207,18 @@ mod tests {
         let (_segment, file) = Segment::create().unwrap();
         let had_bytes = rustix::fs::fstat(&file).unwrap().st_blocks * 512;
         assert!(u64::try_from(had_bytes).unwrap() >= BYTES, "{had_bytes}");
+    }
+
+    #[test]
+    fn what_nobody_reads_takes_no_memory() {
+        let (segment, file) = Segment::create().unwrap();
+        segment.words()[1].store(7, Ordering::Relaxed);
+        segment.words()[WORDS - 1].store(7, Ordering::Relaxed);
+        segment.discard();
+        assert!(rustix::fs::fstat(&file).unwrap().st_blocks * 512 <= 4096);
+        assert_eq!(segment.words()[1].load(Ordering::Relaxed), 7);
+        let theirs = Segment::open(file).unwrap();
+        assert_eq!(theirs.words()[WORDS - 1].load(Ordering::Relaxed), 0);
     }
 
     /// A file that shrinks under its reader ends it with SIGBUS.

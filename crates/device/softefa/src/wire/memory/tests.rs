@@ -281,6 +281,67 @@ fn a_sleeper_whose_call_was_taken_away_is_called_again() {
     assert_eq!(take(&mut b), [1]);
 }
 
+/// SRD-12.5: whoever publishes next took it for called, and so it slept on.
+#[test]
+fn a_sleeper_whose_call_the_kernel_refused_is_called_again() {
+    let (mut a, mut b, to) = linked();
+    b.sleep(Sleep::Sound);
+    // SAFETY: lent to this call.
+    let socket = unsafe { std::os::fd::BorrowedFd::borrow_raw(a.udp.receive_fd()) };
+    // Fails on a socket without a peer, and nothing leaves it all the same.
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
+    assert!(!a.udp.call(to), "nothing leaves");
+    let mut due = NOW;
+    for round in 0..3 {
+        assert_eq!(send(&mut a, to, Via::Stream(0), round, 64).memory_pkts, 1);
+        assert_eq!(a.next_release(), Some(NOW.plus_ns(CALL_AGAIN_NS)));
+        due = a.next_release().unwrap();
+    }
+    a.release(due);
+    assert_eq!(a.next_release(), Some(due.plus_ns(CALL_AGAIN_NS)));
+    let (mut fresh, _) = wire();
+    std::mem::swap(&mut a.udp, &mut fresh.udp);
+    a.release(a.next_release().unwrap());
+    assert_eq!((a.next_release(), calls(&mut b)), (None, 1));
+    assert_eq!(take(&mut b), [0, 1, 2]);
+}
+
+/// SRD-12.7: behind 16 calls it took the socket for empty.
+#[test]
+fn a_socket_is_not_empty_behind_many_calls() {
+    let (mut a, mut b, to) = linked();
+    b.sleep(Sleep::Sound);
+    (0..40).for_each(|_| assert!(a.udp.call(to)));
+    send(&mut a, to, Via::Kernel(0), 1, 64);
+    b.wake();
+    for looks in 0.. {
+        let Some(run) = b.receive(NOW) else { panic!("called empty after {looks} looks") };
+        if !run.bytes.is_empty() {
+            break;
+        }
+        assert!(b.inbox.is_asleep(), "there is more in the socket");
+    }
+}
+
+/// SRD-12.2: a stopped program that is sent to for long was handed two megabytes every five
+/// seconds.
+#[test]
+fn rings_that_nobody_lets_in_take_no_memory() {
+    let ((mut a, _), (mut b, to)) = (wire(), wire());
+    send(&mut a, to, Via::Path(0), 1, 64);
+    assert_eq!(take(&mut b), [1]);
+    let Entrance::Open(door) = &b.entrance else { panic!("{:?}", b.entrance) };
+    for tenth in 0..600 {
+        let now = NOW.plus_ns(tenth * 100_000_000);
+        send_at(now, &mut a, to, Via::Path(0), (2, 64));
+    }
+    let files: Vec<_> = door.visitors().map(|visitor| visitor.file).collect();
+    let bytes = files.iter().map(|file| rustix::fs::fstat(file).unwrap().st_blocks * 512);
+    let (rings, bytes) = (files.len(), bytes.sum::<i64>());
+    assert!(rings > 5, "{rings}");
+    assert!(bytes < 4 << 20, "{rings} rings of {bytes} bytes");
+}
+
 /// SRD-12.8, SRD-12.6: not for ever, where nobody reads.
 #[test]
 fn a_ring_that_nobody_reads_holds_nothing_up() {
@@ -511,7 +572,7 @@ fn a_hostile_reader_harms_nobody() {
     let file = std::iter::from_fn(|| {
         a.outbox.hurry();
         send(&mut a, to, Via::Path(0), 9, 64);
-        Some(door.next())
+        Some(door.visitors().next())
     });
     let visitor = file.take(100).flatten().next().expect("a ring is handed in");
     let theirs = Segment::open(visitor.file).unwrap();

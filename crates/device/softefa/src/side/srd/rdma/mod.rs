@@ -26,6 +26,7 @@ use srd::{Instant, MsgId, PeerId};
 use super::SrdSide;
 use crate::datagram::Payload;
 use crate::framing::RDMA_BLOCK_BYTES;
+use crate::host;
 use crate::local_copy::Source;
 use crate::memory::Piece;
 use crate::mr::RemoteRange;
@@ -207,7 +208,8 @@ impl Default for Rdma {
             writes: Lanes::new(SEGMENTS_IN_ENGINE),
             serving: Lanes::new(SEGMENTS_IN_ENGINE),
             jobs: Jobs::default(),
-            serial: 0,
+            // Not from 0: answers to a predecessor with the same number are told by it.
+            serial: u32::from_ne_bytes(host::random_bytes()) & requester::SERIAL_MASK,
             next_probe: None,
             local: Local::default(),
         }
