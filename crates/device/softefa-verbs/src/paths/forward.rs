@@ -36,19 +36,47 @@ macro_rules! forward {
                         return $rdma_cm;
                     }
                 )?
-                // SAFETY: the program's arguments; the path is a C string or null.
-                let redirected = unsafe { $crate::paths::Redirected::of($path) };
-                let $path = redirected.as_ptr();
-                match next::$name.get() {
-                    // SAFETY: the program's arguments, but for a path that is a C string, too; the
-                    // address is that of a function of this type.
-                    Some(next) => unsafe {
-                        std::mem::transmute::<*mut std::ffi::c_void, Function>(next)(
-                            $($before,)* $path $(, $after)*
-                        )
-                    },
-                    None => $unknown,
+                /// Calls the next definition.
+                #[inline]
+                unsafe fn pass_on(
+                    $($before: $before_type,)*
+                    $path: *const std::ffi::c_char
+                    $(, $after: $after_type)*
+                ) -> $result {
+                    match next::$name.get() {
+                        // SAFETY: the program's arguments, but for a path that is a C string, too;
+                        // the address is that of a function of this type.
+                        Some(next) => unsafe {
+                            std::mem::transmute::<*mut std::ffi::c_void, Function>(next)(
+                                $($before,)* $path $(, $after)*
+                            )
+                        },
+                        None => $unknown,
+                    }
                 }
+
+                /// Calls it with the path in the tree. Its place takes a page of the stack, which
+                /// a handler of signals may not have for a path that is none of ours.
+                #[cold]
+                #[inline(never)]
+                unsafe fn redirect(
+                    $($before: $before_type,)*
+                    $path: *const std::ffi::c_char
+                    $(, $after: $after_type)*
+                ) -> $result {
+                    // SAFETY: the program's arguments; the path is a C string.
+                    let redirected = unsafe { $crate::paths::Redirected::of($path) };
+                    // SAFETY: as above; the other path lives as long as this call.
+                    unsafe { pass_on($($before,)* redirected.as_ptr() $(, $after)*) }
+                }
+
+                // SAFETY: the program's arguments; the path is a C string or null.
+                if unsafe { $crate::paths::may_be_ours($path) } {
+                    // SAFETY: as above.
+                    return unsafe { redirect($($before,)* $path $(, $after)*) };
+                }
+                // SAFETY: as above.
+                unsafe { pass_on($($before,)* $path $(, $after)*) }
             }
         )*
 

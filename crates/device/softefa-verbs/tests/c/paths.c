@@ -5,7 +5,10 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -144,6 +147,32 @@ static void check_others(void)
 	CHECK(fopen("/nonexistent", "r") == NULL && errno == ENOENT);
 }
 
+static volatile sig_atomic_t handled;
+
+static void on_signal(int signal)
+{
+	/* Not among the locals: the stack is small. */
+	static struct stat is;
+	(void)signal;
+	int fd = open("/proc/self/maps", O_RDONLY);
+	CHECK(fd >= 0 && close(fd) == 0);
+	CHECK(stat("/proc/self/exe", &is) == 0 && access("/proc/self/exe", R_OK) == 0);
+	handled = 1;
+}
+
+/* A handler of signals whose stack has no room for a path beside what the kernel puts there. */
+static void check_small_stack(void)
+{
+	size_t page = 4096, size = (getauxval(AT_MINSIGSTKSZ) + 3 * 1024 + page - 1) & ~(page - 1);
+	char *memory = mmap(NULL, page + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(memory != MAP_FAILED && mprotect(memory + page, size, PROT_READ | PROT_WRITE) == 0);
+	/* As much as is asked for, at the lower end: behind the guard. */
+	stack_t stack = {.ss_sp = memory + page, .ss_size = getauxval(AT_MINSIGSTKSZ) + 3 * 1024};
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+	CHECK(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
+	CHECK(raise(SIGUSR1) == 0 && handled);
+}
+
 int main(void)
 {
 	int count = 0;
@@ -153,6 +182,7 @@ int main(void)
 	check_stat();
 	check_walk();
 	check_others();
+	check_small_stack();
 	ibv_free_device_list(list);
 	return 0;
 }
