@@ -1,9 +1,10 @@
 //! Counters of a run: summed over its processes, written as JSON, printed as a table.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use report::Destination;
 use serde_json::{Map, Value, json};
 use softefa::counters::{Counter, ProcessCounters};
 
@@ -27,15 +28,17 @@ impl Output {
     }
 
     fn try_open(path: &Path) -> io::Result<Self> {
-        let path = path.to_path_buf();
-        if path.metadata().is_ok_and(|meta| !meta.is_file()) {
-            let file = OpenOptions::new().write(true).open(&path)?;
-            return Ok(Self { path, file, partial: None });
-        }
+        let path = match Destination::of(path) {
+            Destination::Stream => {
+                let file = report::open_stream(path)?;
+                return Ok(Self { path: path.to_path_buf(), file, partial: None });
+            }
+            Destination::File(path) => path,
+        };
         let name = path.file_name().ok_or_else(|| io::Error::other("not a file name"))?;
         let partial = format!(".{}.{}", name.to_string_lossy(), std::process::id());
         let partial = path.with_file_name(partial);
-        let file = File::create(&partial)?;
+        let file = report::create_new(&partial)?;
         Ok(Self { path, file, partial: Some(partial) })
     }
 

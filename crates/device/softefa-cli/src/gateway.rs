@@ -1,12 +1,14 @@
 //! `softefa gateway`: the UDP port of RoCEv2 for all programs of this network namespace.
 
 use std::fs;
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use report::Destination;
 use serde_json::{Map, Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use softefa::gateway::{OpenGatewayError, Server};
@@ -14,6 +16,7 @@ use softefa::gateway::{OpenGatewayError, Server};
 use crate::args::GatewayArgs;
 use crate::failure::Failure;
 use crate::say::say;
+use crate::supervise::not_ignored;
 
 /// How often the file of counters is written anew, and signals are looked for at least.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -30,7 +33,7 @@ impl From<OpenGatewayError> for Failure {
 /// The port cannot be had, or the file of counters not be written.
 pub(crate) fn gateway(args: &GatewayArgs) -> Result<u8, Failure> {
     let is_over = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
         signal_hook::flag::register(signal, Arc::clone(&is_over))
             .map_err(|error| Failure::own(format!("signals cannot be caught: {error}")))?;
     }
@@ -40,13 +43,19 @@ pub(crate) fn gateway(args: &GatewayArgs) -> Result<u8, Failure> {
     }
     greet(&server, args.port);
     let mut written = Instant::now();
+    let mut is_said = false;
     while !is_over.load(Ordering::Relaxed) {
         server
             .turn(INTERVAL)
             .map_err(|error| Failure::own(format!("datagrams cannot be waited for: {error}")))?;
         if let Some(file) = args.counters.as_ref().filter(|_| written.elapsed() >= INTERVAL) {
-            write(file, &server)?;
             written = Instant::now();
+            // The programs that it serves need no file.
+            if let Err(failure) = write(file, &server) {
+                if !std::mem::replace(&mut is_said, true) {
+                    say!("softefa: {failure}; the gateway goes on");
+                }
+            }
         }
     }
     if let Some(file) = &args.counters {
@@ -66,7 +75,7 @@ fn greet(server: &Server, port: u16) {
     say!("softefa: gateway of UDP port {port} at {}", addrs.join(", "));
     if !server.sees_headers() {
         say!(
-            "softefa: without CAP_NET_RAW the gateway cannot see the identification of IP headers, which the ICRC covers: only packets with identification 0 get in, as Soft-EFA sends them; for rxe and real NICs start it as root or run 'sudo setcap cap_net_raw+ep softefa' once"
+            "softefa: without CAP_NET_RAW the gateway cannot see the identification of IP headers, which the ICRC covers: only packets with identification 0 get in, as Soft-EFA sends them; for rxe and real NICs start it as root or give the permission to a copy, once: 'sudo install softefa softefa-gateway && sudo setcap cap_net_raw+ep softefa-gateway' (programs that a command with permissions of its own starts lose LD_LIBRARY_PATH)"
         );
     }
 }
@@ -90,11 +99,24 @@ fn to_json(server: &Server) -> Value {
 fn write(file: &Path, server: &Server) -> Result<(), Failure> {
     let mut text = to_json(server).to_string();
     text.push('\n');
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let beside = file.with_file_name(name);
-    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
+    let written = replace(file, text.as_bytes());
     written.map_err(|error| {
         Failure::own(format!("counters cannot be written to {}: {error}", file.display()))
+    })
+}
+
+/// Not flushed to the disk, which may take longer than packets can wait.
+fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
+    let path = match Destination::of(file) {
+        Destination::Stream => return report::open_stream(file)?.write_all(text),
+        Destination::File(path) => path,
+    };
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    let written = report::create_new(&beside).and_then(|mut new| new.write_all(text));
+    written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
+        // It may not even be there.
+        let _ = fs::remove_file(&beside);
     })
 }

@@ -62,8 +62,9 @@ pub(crate) fn preload(
     replacements: Option<&Path>,
     run: &RunDir,
 ) -> Result<(), Failure> {
-    for (variable, path) in [(ENV_PRELOAD, Some(library)), (ENV_LIBRARY_PATH, replacements)] {
-        let existing = env::var_os(variable).map(|list| without_ours(&list));
+    let lists = [(ENV_PRELOAD, Some(library), ": "), (ENV_LIBRARY_PATH, replacements, ":;")];
+    for (variable, path, separators) in lists {
+        let existing = env::var_os(variable).map(|list| without_ours(&list, separators));
         if let Some(path) = path {
             let path = loadable(path, run.path())?;
             command.env(variable, prepend(&path, existing.as_deref()));
@@ -120,9 +121,10 @@ fn is_plain(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b';' | b'$'))
 }
 
-/// `list` of the loader without what another run put into it.
-fn without_ours(list: &OsStr) -> OsString {
-    let is_separator = |byte: &u8| matches!(byte, b':' | b';' | b' ');
+/// `list` of the loader without what another run put into it. Paths with blanks are possible in
+/// only one of its lists.
+fn without_ours(list: &OsStr, separators: &str) -> OsString {
+    let is_separator = |byte: &u8| separators.as_bytes().contains(byte);
     let entries: Vec<&[u8]> = list.as_bytes().split(is_separator).collect();
     let is_other = |entry: &&&[u8]| !library::is_ours(Path::new(OsStr::from_bytes(entry)));
     let others: Vec<&[u8]> = entries.iter().filter(is_other).copied().collect();
@@ -170,11 +172,14 @@ mod tests {
 
     #[test]
     fn what_another_run_put_there_is_taken_out() {
-        let without = |list: &str| without_ours(OsStr::new(list)).into_string().unwrap();
-        assert_eq!(without("/a/libsoftefa_verbs.so:/y/z.so /w.so"), "/y/z.so:/w.so");
-        assert_eq!(without("/a/replace-verbs:/lib:"), "/lib:");
-        assert_eq!(without("/a/libsoftefa_verbs.so"), "");
-        assert_eq!(without("/x.so /y.so;:"), "/x.so /y.so;:", "the user's stays as it is");
+        let without = |list: &str, separators| {
+            without_ours(OsStr::new(list), separators).into_string().unwrap()
+        };
+        assert_eq!(without("/a/libsoftefa_verbs.so:/y/z.so /w.so", ": "), "/y/z.so:/w.so");
+        assert_eq!(without("/a/replace-verbs:/lib:", ":;"), "/lib:");
+        assert_eq!(without("/a/replace-verbs:/opt/my libs;/lib", ":;"), "/opt/my libs:/lib");
+        assert_eq!(without("/a/libsoftefa_verbs.so", ": "), "");
+        assert_eq!(without("/x.so /y.so:", ": "), "/x.so /y.so:", "the user's stays as it is");
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let publisher = Publisher::start(hw_counters, run.path())?;
     let mut child = launch::spawn(&mut command)?;
     let status = supervisor.wait(&mut child)?;
+    // What is written now may wait for somebody who reads it.
+    supervise::end_by_signals()?;
     publisher.finish();
     let recorded = recorder.map_or(Ok(()), Recorder::finish);
 

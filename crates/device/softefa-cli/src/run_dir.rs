@@ -8,8 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use rustix::fs::{FlockOperation, OFlags, flock};
 use softefa::Adapter;
 use softefa::config::{ENV_RUN_DIR, format_key, parse_key};
 use softefa::local_copy::{UserKey, random_key};
@@ -37,7 +36,7 @@ pub(crate) struct RunDir {
 pub(crate) struct LiveRun {
     /// Its directory.
     pub(crate) path: PathBuf,
-    /// The program it runs, as given.
+    /// The program it runs, without characters that are not printed.
     pub(crate) program: String,
 }
 
@@ -51,6 +50,8 @@ impl LiveRun {
 
     fn at(path: PathBuf) -> Self {
         let program = fs::read_to_string(path.join(PROGRAM_FILE)).unwrap_or_default();
+        // A terminal would obey the others.
+        let program = program.chars().filter(|c| !c.is_control()).collect();
         Self { path, program }
     }
 }
@@ -75,7 +76,7 @@ impl RunDir {
         make_private(base)?;
         // A fresh directory must be locked before others look for stale ones.
         let _alone = one_at_a_time(base)?;
-        remove_stale(base)?;
+        remove_stale(base);
         let path = make_unique(base)?;
         let filled = fill(&path, keep).and_then(|lock| Ok((lock, local_key(base)?)));
         match filled {
@@ -132,7 +133,7 @@ impl Drop for RunDir {
 
 /// Locks a run directory, which says that the run is alive, and notes whether to keep it.
 fn fill(path: &Path, keep: bool) -> io::Result<File> {
-    let lock = File::create(path.join(LOCK_FILE))?;
+    let lock = open_lock(path, true)?;
     flock(&lock, FlockOperation::LockExclusive)?;
     if keep {
         fs::write(path.join(KEEP_FILE), "")?;
@@ -140,9 +141,18 @@ fn fill(path: &Path, keep: bool) -> io::Result<File> {
     Ok(lock)
 }
 
+/// Opens what is locked in `dir`. For writing, too: NFS locks nothing else.
+fn open_lock(dir: &Path, create: bool) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(create).mode(0o600);
+    options.custom_flags(i32::try_from(flags.bits()).unwrap_or_default()).open(dir.join(LOCK_FILE))
+}
+
 /// Held by whoever makes or removes directories of runs.
 fn one_at_a_time(base: &Path) -> io::Result<File> {
-    let lock = File::create(base.join(LOCK_FILE))?;
+    check_private(base)?;
+    let lock = open_lock(base, true)?;
     flock(&lock, FlockOperation::LockExclusive)?;
     Ok(lock)
 }
@@ -153,8 +163,13 @@ pub(crate) fn live_runs() -> Vec<LiveRun> {
 }
 
 fn live_runs_in(base: &Path) -> Vec<LiveRun> {
+    // What lies in a directory of somebody else is whatever that one wants.
+    if check_private(base).is_err() {
+        return Vec::new();
+    }
     let mut paths = run_paths(base);
-    paths.retain(|path| path.join(PROGRAM_FILE).exists() && is_locked(path));
+    let is_live = |path: &Path| path.join(PROGRAM_FILE).exists() && is_locked(path);
+    paths.retain(|path| check_private(path).is_ok() && is_live(path));
     let mut runs: Vec<LiveRun> = paths.into_iter().map(LiveRun::at).collect();
     runs.sort_by(|a, b| a.path.cmp(&b.path));
     runs
@@ -192,13 +207,18 @@ fn base() -> PathBuf {
     }
 }
 
-/// Makes `dir` for this user only. Anybody may have made it first in a shared temporary directory,
-/// so a symbolic link or another owner is refused.
+/// Makes `dir` for this user only.
 fn make_private(dir: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         result => return result,
     }
+    check_private(dir)
+}
+
+/// Anybody may have made `dir` first in a shared temporary directory, so a symbolic link or another
+/// owner is refused.
+fn check_private(dir: &Path) -> io::Result<()> {
     let meta = fs::symlink_metadata(dir)?;
     if !meta.is_dir() || meta.uid() != rustix::process::getuid().as_raw() {
         return Err(io::Error::other("it exists and is not a directory of this user"));
@@ -242,18 +262,21 @@ fn run_paths(base: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn remove_stale(base: &Path) -> io::Result<()> {
+fn remove_stale(base: &Path) {
     for path in run_paths(base) {
         if !path.join(KEEP_FILE).exists() && !is_locked(&path) {
-            fs::remove_dir_all(&path)?;
+            // What cannot be removed now is the next run's.
+            let _ = fs::remove_dir_all(&path);
         }
     }
-    Ok(())
 }
 
+/// Only who gets the lock knows that nobody has it.
 fn is_locked(run: &Path) -> bool {
-    let Ok(lock) = File::open(run.join(LOCK_FILE)) else { return false };
-    flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+    match open_lock(run, false) {
+        Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err(),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }
 
 #[cfg(test)]
@@ -322,6 +345,40 @@ mod tests {
         assert_eq!(first.local_key(), second.local_key());
         let mode = fs::metadata(base.path().join(KEY_FILE)).unwrap().mode();
         assert_eq!(mode & 0o077, 0, "{mode:o}");
+    }
+
+    /// `softefa fault clear` emptied what `lock` led to, and hung where it was a pipe.
+    #[test]
+    fn nothing_of_another_user_s_base_is_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let (base, canary) = (dir.path().join("base"), dir.path().join("canary"));
+        let run = base.join("run-1-0");
+        fs::write(&canary, "whole").unwrap();
+        fs::create_dir_all(&run).unwrap();
+        fs::write(run.join(PROGRAM_FILE), "theirs").unwrap();
+        std::os::unix::fs::symlink(&canary, base.join(LOCK_FILE)).unwrap();
+        let lock = open_lock(&run, true).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        assert!(hold(&run).is_none(), "a link is not followed");
+        assert_eq!(live_runs_in(&base).len(), 1, "ours");
+        if std::os::unix::fs::chown(&base, Some(65534), Some(65534)).is_err() {
+            eprintln!("SKIPPED, NOT TESTED: a directory of another user needs root");
+            return;
+        }
+        assert!(live_runs_in(&base).is_empty() && hold(&run).is_none());
+        assert!(RunDir::create_in(&base, false).is_err());
+        assert_eq!(fs::read_to_string(canary).unwrap(), "whole");
+    }
+
+    /// On NFS the lock of a run was asked for in a way that is always refused, and so it was dead.
+    #[test]
+    fn a_run_whose_lock_cannot_be_had_lives() {
+        let base = tempfile::tempdir().unwrap();
+        let run = base.path().join("run-1-0");
+        fs::create_dir(&run).unwrap();
+        std::os::unix::fs::symlink("nowhere", run.join(LOCK_FILE)).unwrap();
+        drop(RunDir::create_in(base.path(), false).unwrap());
+        assert!(run.exists());
     }
 
     #[test]

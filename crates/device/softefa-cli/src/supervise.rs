@@ -1,8 +1,11 @@
 //! The parent of the program: passes signals on and turns its end into an exit code.
 
+use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -26,7 +29,7 @@ impl Supervisor {
     /// Handlers cannot be installed.
     pub(crate) fn new() -> Result<Self, Failure> {
         let caught = [SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
-        let signals = SignalsInfo::new(caught)
+        let signals = SignalsInfo::new(not_ignored(&caught))
             .map_err(|error| Failure::own(format!("signals cannot be handled: {error}")))?;
         Ok(Self { signals })
     }
@@ -49,6 +52,33 @@ impl Supervisor {
             }
         }
     }
+}
+
+/// From now on signals end this process, as they do without a handler.
+///
+/// # Errors
+/// Handlers cannot be installed.
+pub(crate) fn end_by_signals() -> Result<(), Failure> {
+    for signal in not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT]) {
+        let always = Arc::new(AtomicBool::new(true));
+        signal_hook::flag::register_conditional_default(signal, always)
+            .map_err(|error| Failure::own(format!("signals cannot be handled: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Those of `signals` that whoever started this process does not have ignored, as `nohup` does. A
+/// handler would not be inherited, and the program would be ended by what it was to survive.
+pub(crate) fn not_ignored(signals: &[i32]) -> Vec<i32> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = ignored(&status);
+    signals.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
+}
+
+/// A bit for each ignored signal, from the text of `/proc/PID/status`.
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// The terminal sends its signals to the whole foreground group: the program has them already.
@@ -95,6 +125,13 @@ mod tests {
         assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
         assert_eq!(exit_code(ExitStatus::from_raw(9)), 137);
         assert_eq!(exit_code(ExitStatus::from_raw(0)), 0);
+    }
+
+    #[test]
+    fn ignored_signals_are_those_of_the_status() {
+        let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000005\nSigCgt:\t0\n";
+        assert_eq!(ignored(status), 1 << (SIGHUP - 1) | 1 << (SIGQUIT - 1));
+        assert_eq!(ignored(""), 0);
     }
 
     #[test]

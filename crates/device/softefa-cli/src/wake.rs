@@ -11,6 +11,7 @@ use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
 use crate::failure::Failure;
+use crate::supervise::not_ignored;
 
 /// Why waiting ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,7 @@ impl Waker {
     /// # Errors
     /// The operating system refuses.
     pub(crate) fn new(signals: &[i32], reads_keys: bool) -> Result<Self, Failure> {
+        let signals = not_ignored(signals);
         let signals = UnixStream::pair()
             .and_then(|(read, write)| SignalDelivery::with_pipe(read, write, SignalOnly, signals))
             .map_err(|error| Failure::own(format!("signals cannot be caught: {error}")))?;

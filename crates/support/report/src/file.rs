@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+/// Symbolic links that are followed.
+const LINKS_MAX: usize = 40;
+
 /// A file could not be written; nothing of it is left.
 #[derive(Debug, Error)]
 #[error("cannot write {}: {reason}", path.display())]
@@ -16,6 +19,48 @@ pub struct WriteError {
     pub reason: String,
 }
 
+/// How a file is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// As it is, behind what it has: a device, a pipe, a descriptor of a process.
+    Stream,
+    /// Whole, by another file that takes this place. It is where symbolic links lead.
+    File(PathBuf),
+}
+
+impl Destination {
+    /// That of `path`. A device must not be replaced by a file, nor a link such as `/dev/stdout`,
+    /// even where it leads to a file.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        let mut place = path.to_owned();
+        for _ in 0..LINKS_MAX {
+            let folder = place.parent().and_then(|folder| fs::canonicalize(folder).ok());
+            let is_there = fs::symlink_metadata(&place);
+            if is_there.is_ok() && folder.is_some_and(|folder| folder.starts_with("/proc")) {
+                return Self::Stream;
+            }
+            match is_there {
+                Ok(meta) if meta.is_symlink() => match fs::read_link(&place) {
+                    Ok(target) => place = place.with_file_name(target),
+                    Err(_) => break,
+                },
+                Ok(meta) if !meta.is_file() && !meta.is_dir() => return Self::Stream,
+                _ => return Self::File(place),
+            }
+        }
+        Self::File(path.to_owned())
+    }
+}
+
+/// Opens a [`Destination::Stream`].
+///
+/// # Errors
+/// Those of the operating system.
+pub fn open_stream(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).open(path)
+}
+
 /// Writes `content` to a temporary file beside `path`, flushes it to disk and renames it, so that
 /// readers see the old file or the whole new one. Missing parent folders are made. A path that is
 /// no regular file (`/dev/stdout`, a pipe) is written directly.
@@ -24,10 +69,15 @@ pub struct WriteError {
 /// [`WriteError`], for example for a full disk; the temporary file is removed.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
     let failed = |error: io::Error| WriteError { path: path.to_owned(), reason: words(&error) };
-    if fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
-        let mut device = OpenOptions::new().write(true).open(path).map_err(failed)?;
-        return device.write_all(content).map_err(failed);
-    }
+    let path = match Destination::of(path) {
+        Destination::Stream => {
+            return open_stream(path)
+                .and_then(|mut stream| stream.write_all(content))
+                .map_err(failed);
+        }
+        Destination::File(path) => path,
+    };
+    let path = path.as_path();
     if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
         fs::create_dir_all(parent).map_err(failed)?;
     }
@@ -40,9 +90,25 @@ pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
 }
 
 fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    let mut file = create_new(path)?;
     file.write_all(content)?;
     file.sync_all()
+}
+
+/// Makes a temporary file, in the place of one that an earlier process has left. Nothing that
+/// somebody else has put there is written to.
+///
+/// # Errors
+/// Those of the operating system.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    let create = || OpenOptions::new().write(true).create_new(true).open(path);
+    create().or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            create()
+        }
+        _ => Err(error),
+    })
 }
 
 /// A name in the same folder (rename must not cross file systems), unique to this process.
@@ -86,6 +152,45 @@ mod tests {
     fn a_full_device_is_one_clear_error() {
         let error = write_atomic(Path::new("/dev/full"), b"x").unwrap_err();
         assert_eq!(error.to_string(), "cannot write /dev/full: No space left on device");
+    }
+
+    /// `--json /dev/stdout` as root replaced the link of the system by a file.
+    #[test]
+    fn descriptors_and_devices_are_written_and_files_replaced() {
+        let folder = tempfile::tempdir().expect("tempdir");
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("log"), "before ").expect("write");
+        let log = OpenOptions::new().append(true).open(at("log")).expect("open");
+        let descriptor = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&log));
+        std::os::unix::fs::symlink(&descriptor, at("stdout")).expect("link");
+        write_atomic(&at("stdout"), b"whole").expect("write");
+        assert_eq!(fs::read_link(at("stdout")).expect("still a link"), Path::new(&descriptor));
+        assert_eq!(fs::read(at("log")).expect("read"), b"before whole");
+        for (path, place) in [
+            ("/dev/null", Destination::Stream),
+            ("/dev/stdout", Destination::Stream),
+            (&descriptor, Destination::Stream),
+            ("nowhere", Destination::File("nowhere".into())),
+        ] {
+            assert_eq!(Destination::of(Path::new(path)), place, "{path}");
+        }
+        std::os::unix::fs::symlink("kept", at("link")).expect("link");
+        write_atomic(&at("link"), b"one").expect("write");
+        write_atomic(&at("link"), b"two").expect("write");
+        assert_eq!(fs::read(at("kept")).expect("read"), b"two");
+        std::os::unix::fs::symlink("loop", at("loop")).expect("link");
+        assert!(matches!(Destination::of(&at("loop")), Destination::File(_)));
+    }
+
+    #[test]
+    fn what_lies_in_the_way_of_a_temporary_file_is_not_written_to() {
+        let folder = tempfile::tempdir().expect("tempdir");
+        let (canary, path) = (folder.path().join("canary"), folder.path().join("out"));
+        fs::write(&canary, "whole").expect("write");
+        std::os::unix::fs::symlink(&canary, temporary_beside(&path)).expect("link");
+        write_atomic(&path, b"x").expect("write");
+        assert_eq!(fs::read(&canary).expect("read"), b"whole");
+        assert_eq!(entries(folder.path()), ["canary", "out"]);
     }
 
     #[test]

@@ -145,8 +145,7 @@ fn device_json(device: &ProcessCounters) -> Value {
 
 /// A run as a line names it.
 fn run_line(run: &LiveRun) -> String {
-    let printable: String = run.program.chars().filter(|c| !c.is_control()).collect();
-    format!("run {} ({printable})", run.pid())
+    format!("run {} ({})", run.pid(), run.program)
 }
 
 fn told_line((run, devices): &Reached) -> String {

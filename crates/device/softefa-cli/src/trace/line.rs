@@ -23,7 +23,9 @@ impl<'a> Line<'a> {
         let time_ns = time.parse().ok()?;
         let event = *TraceEvent::ALL.iter().find(|known| known.name() == event)?;
         let (peer, keys) = what.split_once(' ')?;
-        let is_whole = local.contains(':') && keys.contains('=');
+        // What a terminal would obey is not shown: the file may be anybody's.
+        let is_text = !line.contains(char::is_control);
+        let is_whole = is_text && local.contains(':') && keys.contains('=');
         (is_whole && (peer == "-" || peer.contains(':'))).then_some(Self {
             time_ns,
             event,

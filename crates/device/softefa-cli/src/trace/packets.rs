@@ -173,7 +173,8 @@ fn device(interface: &str) -> &str {
     let of_process = |(_, pid): &(&str, &str)| pid.bytes().all(|byte| byte.is_ascii_digit());
     let name = name.rsplit_once('.').filter(of_process).map_or(name, |(device, _)| device);
     // In a trace it stands between blanks.
-    if name.is_empty() || name.contains([' ', ':']) { "device" } else { name }
+    let is_word = !name.contains(|c: char| c == ' ' || c == ':' || c.is_control());
+    if name.is_empty() || !is_word { "device" } else { name }
 }
 
 /// What the device at the interface recorded. A packet of a capture that does not tell directions

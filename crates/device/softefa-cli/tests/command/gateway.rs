@@ -1,7 +1,9 @@
 //! `softefa gateway` from the command line.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
+use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -50,6 +52,37 @@ fn what_cannot_be_served_is_one_line() {
             assert!(text.contains(word), "{args:?} does not say {word}: {text}");
         }
     }
+}
+
+/// A full disk, or a directory that somebody removes, ended the connections of all programs. And as
+/// root it replaced a device by a file.
+#[test]
+fn counters_that_cannot_be_written_any_more_end_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let device = dir.path().join("device");
+    symlink("/dev/null", &device).unwrap();
+    let (code, text) = {
+        let folder = dir.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        let mut child = start(&folder, &[], &free());
+        fs::remove_dir_all(&folder).unwrap();
+        let said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let lines: Vec<_> = said.take(2).collect();
+        fs::create_dir(&folder).unwrap();
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        (child.wait().unwrap().code(), lines.join("\n"))
+    };
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("gateway.json") && text.contains("goes on"), "{text}");
+    let mut command = Command::new(softefa());
+    command.args(["gateway", "--address", ADDR, "--port", &free(), "--counters"]);
+    let mut child = command.arg(&device).stderr(Stdio::piped()).spawn().unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap()).lines().next();
+    assert!(said.unwrap().unwrap().contains("gateway"), "it serves");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(fs::read_link(&device).unwrap(), Path::new("/dev/null"));
+    assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
 }
 
 /// A gateway that is started by `within`; its counters, `gateway.json` in `dir`, are written when

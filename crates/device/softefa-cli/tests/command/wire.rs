@@ -35,6 +35,17 @@ fn where_memory_cannot_be_shared_shm_is_one_line_and_auto_goes_on() {
     assert_eq!((output.stdout.as_slice(), text.as_str()), (&b"shm\n"[..], ""));
 }
 
+/// A handler is not inherited: what `nohup` ignores ended the program.
+#[test]
+fn what_is_ignored_stays_ignored() {
+    softefa();
+    let script = "trap '' HUP; exec \"$1\" run -- grep SigIgn /proc/self/status";
+    let (output, text) = run(script);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mask = said.trim().strip_prefix("SigIgn:").map(str::trim).expect("a mask");
+    assert_eq!(u64::from_str_radix(mask, 16).unwrap() & 1, 1, "{said}{text}");
+}
+
 #[test]
 fn wire_only_is_another_name_for_udp() {
     softefa();
