@@ -1,9 +1,11 @@
 //! Where the private sysfs tree is, and the verbs functions that read sysfs.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
+use std::fs::{self, DirBuilder};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::{fs, ptr};
+use std::ptr;
 
 use softefa::Config;
 
@@ -15,6 +17,9 @@ const ENV_SYSFS_PATH: &CStr = c"SYSFS_PATH";
 
 /// The tree inside a run directory, where `softefa run` makes it, too.
 const SUBDIR: &str = "sysfs";
+
+/// Names that are tried for a tree of one process.
+const TRIES: u32 = 100;
 
 /// Makes the tree for `config`, shows it to programs that read sysfs themselves, and points
 /// `SYSFS_PATH` at it unless the user did; its root.
@@ -35,7 +40,8 @@ pub(crate) fn prepare(config: &Config) -> PathBuf {
     root
 }
 
-/// One tree per user and set of devices, shared by all processes: nothing piles up in `/tmp`.
+/// One tree per user and set of devices, shared by all processes: nothing piles up in `/tmp`. One
+/// of this process alone where somebody else has that place, who could lead us anywhere.
 fn default_root(config: &Config) -> PathBuf {
     // SAFETY: has no precondition.
     let uid = unsafe { libc::getuid() };
@@ -43,7 +49,20 @@ fn default_root(config: &Config) -> PathBuf {
     let names: Vec<String> = config.devices.iter().map(name).collect();
     let dir = format!("softefa-{uid}-{}", names.join("-"));
     let base = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_dir());
-    base.map_or_else(std::env::temp_dir, PathBuf::from).join(dir)
+    let root = base.map_or_else(std::env::temp_dir, PathBuf::from).join(dir);
+    if is_private(&root, uid) {
+        return root;
+    }
+    let pid = std::process::id();
+    let mut own =
+        (0..TRIES).map(|number| PathBuf::from(format!("{}-{pid}-{number}", root.display())));
+    own.find(|own| DirBuilder::new().mode(0o700).create(own).is_ok()).unwrap_or(root)
+}
+
+/// Whether `dir` is a directory of user `uid` now, which is made if nothing is there.
+fn is_private(dir: &Path, uid: u32) -> bool {
+    let _ = DirBuilder::new().mode(0o700).create(dir);
+    fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid)
 }
 
 #[unsafe(no_mangle)]
@@ -80,4 +99,22 @@ unsafe extern "C" fn ibv_read_sysfs_file(
         }
         c_int::try_from(len).map_err(|_| Errno::EINVAL)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever made the directory first chose what the program reads, and where it writes.
+    #[test]
+    fn a_directory_of_somebody_else_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        // SAFETY: has no precondition.
+        let uid = unsafe { libc::getuid() };
+        let (fresh, link) = (dir.path().join("fresh"), dir.path().join("link"));
+        assert!(is_private(&fresh, uid) && is_private(&fresh, uid), "made, and found again");
+        std::os::unix::fs::symlink(&fresh, &link).unwrap();
+        assert!(!is_private(&link, uid));
+        assert!(!is_private(&fresh, uid + 1));
+    }
 }

@@ -11,6 +11,44 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+/// Makes the bytes of `file` be there that are to be mapped: who touches a page that the system
+/// cannot give, for want of memory or of room on a disk, is ended with SIGBUS.
+///
+/// # Errors
+/// There is no room, or the program may not have files as long as that.
+pub(crate) fn reserve(file: &File, at: u64, bytes: u64) -> io::Result<()> {
+    check_size(at + bytes)?;
+    loop {
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), at, bytes) {
+            Err(Errno::INTR) => {}
+            // A file system that does not know how: it is as long as that at least.
+            Err(Errno::OPNOTSUPP) => {
+                let len = file.metadata()?.len();
+                return file.set_len(len.max(at + bytes));
+            }
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// A file longer than the program's limit (`ulimit -f`) would end the program with SIGXFSZ.
+///
+/// # Errors
+/// It is longer.
+pub(crate) fn check_size(bytes: u64) -> io::Result<()> {
+    if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < bytes) {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("the limit of file sizes, ulimit -f, is below {} KiB", bytes.div_ceil(1024)),
+        ));
+    }
+    Ok(())
+}
+
 /// A shared mapping of the start of a file.
 #[derive(Debug)]
 pub(crate) struct Mapped {

@@ -22,6 +22,7 @@ use crate::counters::Request;
 use crate::generation::Generation;
 use crate::host;
 use crate::process;
+use crate::say::say;
 use crate::uncancelled::Uncancelled;
 
 pub use attachment::Attachment;
@@ -53,6 +54,13 @@ enum State {
     Open(Writer),
     /// It could not be made; nothing is captured.
     Failed,
+}
+
+impl State {
+    fn failed(error: &io::Error) -> Self {
+        say(&format!("softefa: nothing more is captured here: {error}"));
+        Self::Failed
+    }
 }
 
 impl Capture {
@@ -89,10 +97,12 @@ impl Capture {
         let _uncancelled = Uncancelled::begin();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*state, State::Closed) {
-            *state = self.open().map_or(State::Failed, State::Open);
+            *state = self.open().map_or_else(|error| State::failed(&error), State::Open);
         }
         if let State::Open(writer) = &mut *state {
-            writer.push(head, self.request.snap_bytes(), copy);
+            if let Err(error) = writer.push(head, self.request.snap_bytes(), copy) {
+                *state = State::failed(&error);
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::record::{HEAD_WORDS, Record};
-use crate::mapped::Mapped;
+use crate::mapped::{self, Mapped};
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACAP2");
 /// Places of the words of the header.
@@ -31,6 +31,8 @@ mod place {
 /// Length and serial number.
 const PREFIX_WORDS: usize = 2;
 const WORD_BYTES: usize = size_of::<u64>();
+/// The room on its disk grows by so much: most rings stay short.
+const RESERVED_BYTES: u64 = 256 << 10;
 /// No ring comes that far, so that adding to a count never overflows.
 const COUNT_MAX: u64 = u64::MAX / 2;
 
@@ -49,6 +51,9 @@ fn check(words: &[AtomicU64]) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) struct Writer {
     words: Mapped,
+    file: File,
+    /// Bytes of the file that have room on its disk.
+    reserved_bytes: u64,
     head: u64,
     tail: u64,
     serial: u64,
@@ -63,6 +68,8 @@ impl Writer {
     pub(super) fn open(file: &File, bytes: usize, start_ticks: u64) -> io::Result<Self> {
         let is_new = file.metadata()?.len() == 0;
         if is_new {
+            mapped::check_size(bytes as u64)?;
+            mapped::reserve(file, 0, RESERVED_BYTES)?;
             file.set_len(bytes as u64)?;
         }
         let words = Mapped::new(file, bytes / WORD_BYTES)?;
@@ -81,34 +88,40 @@ impl Writer {
         if head > COUNT_MAX || serial > COUNT_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a ring that was overwritten"));
         }
-        let ring = Self { words, head, tail, serial, scratch: Vec::new() };
+        let (file, reserved_bytes, scratch) = (file.try_clone()?, 0, Vec::new());
+        let ring = Self { words, file, reserved_bytes, head, tail, serial, scratch };
         let is_whole = tail <= head && head - tail <= ring.size() as u64;
         Ok(if is_whole { ring } else { Self { tail: head, ..ring } })
     }
 
     /// Adds a record with at most `max_bytes` of what `copy` appends.
+    ///
+    /// # Errors
+    /// The file has no room for it.
     pub(super) fn push(
         &mut self,
         head: &Record,
         max_bytes: usize,
         copy: impl FnOnce(usize, &mut Vec<u8>),
-    ) {
+    ) -> io::Result<()> {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         copy(max_bytes, &mut bytes);
         bytes.truncate(max_bytes);
-        self.write(head, &mut bytes);
+        let written = self.write(head, &mut bytes);
         self.scratch = bytes;
+        written
     }
 
-    fn write(&mut self, head: &Record, bytes: &mut Vec<u8>) {
+    fn write(&mut self, head: &Record, bytes: &mut Vec<u8>) -> io::Result<()> {
         let len = bytes.len();
         bytes.resize(len.next_multiple_of(WORD_BYTES), 0);
         let data = bytes.chunks_exact(WORD_BYTES);
         let needed = PREFIX_WORDS + HEAD_WORDS + data.len();
         if needed > self.size() {
-            return;
+            return Ok(());
         }
+        self.reserve(needed)?;
         self.make_room(needed);
         let prefix = [(len as u64) << 32 | needed as u64, self.serial];
         let data = data.filter_map(<[u8]>::first_chunk).map(|chunk| u64::from_ne_bytes(*chunk));
@@ -119,6 +132,20 @@ impl Writer {
         self.serial += 1;
         self.words[place::SERIAL].store(self.serial, Ordering::Relaxed);
         self.words[place::HEAD].store(self.head, Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes room in the file for the next `needed` words, and some more.
+    fn reserve(&mut self, needed: usize) -> io::Result<()> {
+        let all_bytes = (self.words.len() * WORD_BYTES) as u64;
+        let end = (place::RECORDS + needed) as u64 + self.head.min(all_bytes);
+        let end_bytes = (end * WORD_BYTES as u64).min(all_bytes);
+        if end_bytes > self.reserved_bytes {
+            let upto = end_bytes.next_multiple_of(RESERVED_BYTES).min(all_bytes);
+            mapped::reserve(&self.file, self.reserved_bytes, upto - self.reserved_bytes)?;
+            self.reserved_bytes = upto;
+        }
+        Ok(())
     }
 
     /// Gives up the oldest records until `needed` words are free.
@@ -274,7 +301,7 @@ mod tests {
     }
 
     fn push(writer: &mut Writer, record: &Record) {
-        writer.push(record, 65_535, |_, bytes| bytes.extend_from_slice(&record.bytes));
+        writer.push(record, 65_535, |_, bytes| bytes.extend_from_slice(&record.bytes)).unwrap();
     }
 
     fn ring() -> (Writer, Reader, File) {
@@ -292,7 +319,7 @@ mod tests {
             assert_eq!(reader.next(), Some(record));
             assert_eq!(reader.next(), None);
         }
-        writer.push(&record(0, 100), 10, |max, bytes| bytes.extend(vec![5; max.min(100)]));
+        writer.push(&record(0, 100), 10, |max, bytes| bytes.extend(vec![5; max.min(100)])).unwrap();
         let cut = reader.next().unwrap();
         assert_eq!((cut.len, cut.bytes), (100, vec![5; 10]));
         assert_eq!(reader.lost(), 0);

@@ -22,7 +22,7 @@ use super::fault::{self, FaultStatus, FaultWords};
 use super::gauges::{Gauges, QueuePairGauge};
 use super::links::{Link, Links};
 use super::request::Request;
-use crate::mapped::{Mapped, Words};
+use crate::mapped::{self, Mapped, Words};
 use crate::{address, process};
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT7");
@@ -65,7 +65,7 @@ pub(super) fn create(run_dir: &Path, device: &str, addr: IpAddr) -> io::Result<O
         .create(true)
         .truncate(false)
         .open(path(run_dir, device, pid))?;
-    file.set_len((WORDS * WORD_BYTES) as u64)?;
+    mapped::reserve(&file, 0, (WORDS * WORD_BYTES) as u64)?;
     let words = Arc::new(Mapped::new(&file, WORDS)?);
     let start = process::start_ticks(pid).unwrap_or_default();
     if words[place::START].load(Ordering::Relaxed) != start {
@@ -208,6 +208,10 @@ fn files(run_dir: &Path) -> io::Result<Vec<(String, u32, PathBuf)>> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some((device, pid)) = name.rsplit_once('.') else { continue };
         let Ok(pid) = pid.parse() else { continue };
+        // No device of ours is called so, and a terminal would obey it.
+        if device.contains(char::is_control) {
+            continue;
+        }
         files.push((device.to_owned(), pid, entry.path()));
     }
     Ok(files)

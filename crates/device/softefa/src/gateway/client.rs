@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cm::mad::Mad;
+use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, connect, recv,
@@ -118,14 +119,18 @@ impl Gateway {
         let silent = |source| GatewayError::Silent { port, source };
         let socket = unix_socket(SocketFlags::empty()).map_err(silent)?;
         let name = message::name(port).map_err(silent)?;
-        connect(&socket, &name).map_err(|_| GatewayError::Absent { port })?;
-        let owner = socket_peercred(&socket).map_err(|error| silent(error.into()))?.uid;
-        if !owner.is_root() && owner != geteuid() {
-            return Err(GatewayError::Stranger { port, uid: owner.as_raw() });
-        }
         for way in [Timeout::Recv, Timeout::Send] {
             let set = set_socket_timeout(&socket, way, Some(ANSWER_TIME));
             set.map_err(|error| silent(error.into()))?;
+        }
+        connect(&socket, &name).map_err(|error| match error {
+            // Many wait at its door, and it looks at none.
+            Errno::AGAIN => silent(error.into()),
+            _ => GatewayError::Absent { port },
+        })?;
+        let owner = socket_peercred(&socket).map_err(|error| silent(error.into()))?.uid;
+        if !owner.is_root() && owner != geteuid() {
+            return Err(GatewayError::Stranger { port, uid: owner.as_raw() });
         }
         let made = Generation::current();
         KEPT.add(socket.as_raw_fd());
@@ -244,7 +249,7 @@ impl Gateway {
 fn uninterrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             result => return Ok(result?),
         }
     }

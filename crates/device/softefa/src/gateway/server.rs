@@ -5,7 +5,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cm::Seed;
 use rustix::event::Timespec;
@@ -30,6 +30,8 @@ const PROGRAMS_OF_ONE_MAX: usize = 1024;
 const DATAGRAMS_PER_TURN: usize = 64;
 const QUESTIONS_PER_TURN: usize = 16;
 const EVENTS: usize = 64;
+/// How long nobody is let in when no descriptor is left.
+const DOOR_SHUT: Duration = Duration::from_secs(1);
 /// Names of sockets in the set: that of the door; those of programs from there on; listeners have
 /// their index.
 const DOOR: u64 = u64::MAX;
@@ -85,8 +87,8 @@ struct Program {
 pub struct Server {
     epoll: OwnedFd,
     door: Door,
-    /// Nobody could be let in for want of descriptors; the next turn tries again.
-    is_door_shut: bool,
+    /// Nobody can be let in for want of descriptors before that.
+    door_opens_at: Option<Instant>,
     listeners: Vec<Listener>,
     programs: BTreeMap<ProgramId, Program>,
     last: ProgramId,
@@ -133,7 +135,7 @@ impl Server {
         Ok(Self {
             epoll,
             door,
-            is_door_shut: false,
+            door_opens_at: None,
             listeners,
             programs: BTreeMap::new(),
             last: 0,
@@ -172,7 +174,8 @@ impl Server {
     /// # Errors
     /// The operating system refuses to wait.
     pub fn turn(&mut self, timeout: Duration) -> io::Result<()> {
-        if std::mem::take(&mut self.is_door_shut) {
+        if self.door_opens_at.is_some_and(|at| at <= Instant::now()) {
+            self.door_opens_at = None;
             add(&self.epoll, self.door.fd(), DOOR)?;
         }
         let timeout = Timespec::try_from(timeout).ok();
@@ -216,7 +219,8 @@ impl Server {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => {
                 // It stays readable, and would be asked for ever.
-                self.is_door_shut = epoll::delete(&self.epoll, self.door.fd()).is_ok();
+                let is_shut = epoll::delete(&self.epoll, self.door.fd()).is_ok();
+                self.door_opens_at = is_shut.then(|| Instant::now() + DOOR_SHUT);
             }
         }
     }

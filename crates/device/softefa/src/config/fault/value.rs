@@ -7,12 +7,13 @@ const TIME_MAX_NS: f64 = 3.6e12;
 
 const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 
-/// Reads `1%` or `0.01` as 10,000 per million.
+/// Reads `1%` or `0.01` as 10,000 per million. What would be rounded to nothing is no share.
 pub(super) fn share(text: &str) -> Option<u32> {
     let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |n| (n, 0.01));
     let share = number.trim().parse::<f64>().ok()? * unit;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked range")]
-    (0.0..=1.0).contains(&share).then(|| (share * f64::from(MILLION)).round() as u32)
+    let ppm = (0.0..=1.0).contains(&share).then(|| (share * f64::from(MILLION)).round() as u32);
+    ppm.filter(|ppm| *ppm > 0 || share == 0.0)
 }
 
 /// A share as [`share`] reads it.
@@ -83,6 +84,7 @@ mod tests {
             (Some(10_000), Some(200_000), Some(1_000_000))
         );
         assert_eq!((share("101%"), share("x"), share("")), (None, None, None));
+        assert_eq!((share("0.00004%"), share("0%"), share("0.0001%")), (None, Some(0), Some(1)));
         assert_eq!(share(&format_share(123)), Some(123));
     }
 }

@@ -7,14 +7,13 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
-use rustix::process::{Resource, getrlimit};
+use rustix::fs::{MemfdFlags, SealFlags};
 
 use super::door::Door;
 use super::ring;
 use crate::address::NOWHERE;
 use crate::descriptor::with_descriptor;
-use crate::mapped::Mapped;
+use crate::mapped::{self, Mapped};
 use crate::memory::{self, Gone, Piece};
 
 /// Bytes for records: more than a window, so that a ring is full only when its reader is stopped.
@@ -67,14 +66,13 @@ impl Segment {
     pub(super) fn create() -> io::Result<(Self, OwnedFd)> {
         static WRITTEN: AtomicUsize = AtomicUsize::new(0);
         let share = Share::take(&WRITTEN)?;
-        check_size_limit()?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = with_descriptor(|| Ok(rustix::fs::memfd_create("softefa-ring", flags)?))?;
         // All of it now: a page that the system cannot give later ends the program with SIGBUS.
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, BYTES)?;
+        let file = File::from(file);
+        mapped::reserve(&file, 0, BYTES)?;
         rustix::fs::fcntl_add_seals(&file, SEALS)?;
         let inode = rustix::fs::fstat(&file)?.st_ino;
-        let file = File::from(file);
         let words = Mapped::new(&file, WORDS)?;
         Ok((Self { words, inode, _share: share }, file.into()))
     }
@@ -147,18 +145,6 @@ impl Segment {
     fn addr_of(&self, word: usize) -> u64 {
         self.words[word..].as_ptr() as usize as u64
     }
-}
-
-/// A file longer than the program's limit (`ulimit -f`) would end the program with SIGXFSZ.
-fn check_size_limit() -> io::Result<()> {
-    let limit = getrlimit(Resource::Fsize).current;
-    if limit.is_some_and(|limit| limit < BYTES) {
-        return Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            "the limit of file sizes, ulimit -f, is below 2,049 KiB",
-        ));
-    }
-    Ok(())
 }
 
 fn is_sealed(file: BorrowedFd<'_>) -> io::Result<bool> {
