@@ -268,6 +268,13 @@ impl Srq {
         Some(wqe)
     }
 
+    /// What [`Srq::take`] returned last is the next again: nothing came into it.
+    pub(crate) fn give_back(&self, wqe: RecvWqe) {
+        if let Some(mut queue) = self.usable() {
+            queue.posted.push_front(wqe);
+        }
+    }
+
     /// It is not destroyed.
     pub(crate) fn is_live(&self) -> bool {
         !self.destroyed.load(Ordering::Acquire)

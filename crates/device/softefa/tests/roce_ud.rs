@@ -9,8 +9,8 @@ use common::roce::{WIRES, assert_quiet, config, ends, gather, pattern, side, sid
 use common::{QKEY, Side, poll_until_counted};
 use softefa::counters::Counter;
 use softefa::{
-    Ah, AsyncEventKind, AsyncEvents, EventSource, Gid, ModifyQp, PostError, QpInit, QpKind,
-    QpState, SendData, SendOp, SendWr, Sge, Status, Target, WireChoice,
+    Ah, AsyncEventKind, AsyncEvents, EventSource, Gid, ModifyQp, PostError, Qp, QpInit, QpKind,
+    QpState, SendData, SendOp, SendWr, Sge, Srq, SrqAttr, Status, Target, WireChoice,
 };
 
 use Status::{LocalBadLength, LocalInvalidLkey, Ok};
@@ -332,5 +332,41 @@ fn one_receiver_has_many_senders() {
             expected.sort_unstable();
             assert_eq!(senders, expected);
         }
+    }
+}
+
+/// A receive that was too short for one queue pair stayed with it, and was lost when that was
+/// destroyed.
+#[test]
+fn a_shared_receive_that_is_too_short_serves_another_queue_pair() {
+    for wire in WIRES {
+        let (a, b, ah) = pair_on(wire);
+        let attr = SrqAttr { max_wr: 16, max_sge: 1, limit: 0 };
+        let srq = Srq::create(&b.pd, &attr, None).unwrap();
+        let events = AsyncEvents::create().unwrap();
+        let source = EventSource::new(&events);
+        let [first, second] = [Some(Arc::clone(&source)), None].map(|events| {
+            let init = QpInit { srq: Some(Arc::clone(&srq)), events, ..b.qp.init().clone() };
+            let qp = Qp::create(&b.pd, init).unwrap();
+            let (port, pkey_index, qkey) = (Some(1), Some(0), Some(QKEY));
+            qp.modify(&ModifyQp { port, pkey_index, qkey, ..to(QpState::Init) }).unwrap();
+            qp.modify(&to(QpState::ReadyToReceive)).unwrap();
+            qp
+        });
+        srq.post_recv(5, &[b.sge(0, GRH as u32 + 7)]).unwrap();
+        let drops = b.device.counters().get(Counter::RxDrops);
+        let send = |qp: &Qp, len: u32| {
+            a.qp.post_send(&common::wr(1, &ah, qp.qpn(), SendOp::Send, &[a.sge(0, len)])).unwrap();
+            assert_eq!(ends(&gather(&[&a], 1)[0], true), [(1, Ok)]);
+        };
+        send(&first, 8);
+        poll_until_counted(&[&a, &b], &b, Counter::RxDrops, drops + 1);
+        first.modify(&to(QpState::Error)).unwrap();
+        let event = events.take().unwrap().expect("the queue pair takes no more");
+        assert_eq!(event.kind, AsyncEventKind::QpLastWqeReached);
+        event.source.acknowledge();
+        assert!(events.take().is_err(), "once");
+        send(&second, 7);
+        assert_eq!(ends(&gather(&[&b], 1)[0], false), [(5, Ok)]);
     }
 }

@@ -214,6 +214,8 @@ impl MrTable {
         let mut addr = bind.addr;
         let bound = match bind.region {
             None => None,
+            // Taken away, wherever that was.
+            Some(_) if bind.len == 0 && window.kind == MwKind::Type1 => None,
             Some(key) => {
                 let region = self.find(key).filter(|region| region.pd == pd && region.is_live());
                 let region = region.ok_or(MwError::NoRegion(key))?;

@@ -10,7 +10,7 @@ use crate::progress::Live;
 use crate::shell::Side;
 use crate::srq::Srq;
 
-/// Gives the lock back first and tells others then, so its fields are in this order.
+/// Gives the lock back first and wakes others then, so its fields are in this order.
 pub(super) struct Turn<'a> {
     side: MutexGuard<'a, Box<dyn Side>>,
     end: End<'a>,
@@ -61,6 +61,13 @@ impl Drop for End<'_> {
         if self.qp.is_broken() && !self.qp.has_failed() {
             self.qp.fail_broken();
         }
+    }
+}
+
+impl Drop for Turn<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.side.shell_mut().tell_reported();
     }
 }
 

@@ -27,7 +27,7 @@ use srd::Instant;
 
 use crate::AHN_UNKNOWN;
 use crate::address::NOWHERE;
-use crate::async_event::EventSource;
+use crate::async_event::{AsyncEventKind, EventSource};
 use crate::completion::{Completion, Unpolled};
 use crate::config::{Adapter, Integrity};
 use crate::counters::Slot;
@@ -74,6 +74,8 @@ pub(crate) struct Shell {
     named: Option<Named>,
     /// Who hears of what happens to it.
     pub(crate) events: Vec<Arc<EventSource>>,
+    /// What they hear at the end of the turn.
+    unreported: Vec<AsyncEventKind>,
     /// Its name, for windows that are bound through it.
     pub(crate) id: QpId,
     /// Regions that sends read, receives write, and peers name, as looked up last.
@@ -196,6 +198,7 @@ impl Shell {
             srq: init.srq,
             named: init.queues.map(Named::new),
             events: Vec::from_iter(init.events),
+            unreported: Vec::new(),
             id: QpId::next(),
             send_mrs: cache(pd),
             recv_mrs: cache(pd_of_receives),

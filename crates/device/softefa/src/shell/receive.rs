@@ -220,9 +220,19 @@ impl Shell {
         self.srq.as_ref().map_or(self.rq.len(), |srq| srq.len())
     }
 
-    /// Tells the program what has happened to the queue pair.
-    pub(crate) fn report(&self, kind: AsyncEventKind) {
-        self.events.iter().for_each(|events| events.report(kind));
+    /// Has the program told what has happened to the queue pair: at the end of the turn, when it
+    /// finds the completions that came before.
+    #[cold]
+    pub(crate) fn report(&mut self, kind: AsyncEventKind) {
+        self.unreported.push(kind);
+    }
+
+    /// Tells the program what was reported.
+    #[inline]
+    pub(crate) fn tell_reported(&mut self) {
+        for kind in self.unreported.drain(..) {
+            self.events.iter().for_each(|events| events.report(kind));
+        }
     }
 
     pub(crate) fn complete_recv(

@@ -167,7 +167,11 @@ impl RoceUdSide {
             return Err("no receive is posted");
         };
         if len > wqe.capacity as usize {
-            self.current = Some(wqe);
+            match &self.shell.srq {
+                // For whichever queue pair can use it.
+                Some(srq) => srq.give_back(wqe),
+                None => self.current = Some(wqe),
+            }
             return Err("the receive is too short; it needs 40 bytes more than the message");
         }
         let udp_len = u16::try_from(whole + UDP_BYTES).unwrap_or(u16::MAX);
@@ -225,6 +229,9 @@ impl Side for RoceUdSide {
         }
         self.cancel(now);
         self.shell.end_all(Status::Flushed);
+        if self.shell.srq.is_some() {
+            self.shell.report(AsyncEventKind::QpLastWqeReached);
+        }
     }
 
     /// What cannot be done ends in its turn, and stops the send queue.

@@ -40,10 +40,10 @@ impl RcSide {
     }
 
     /// Tells the program what it is told of its own accord.
-    fn report_event(&self, event: &Event) {
+    fn report_event(&mut self, event: &Event) {
         match event {
             Event::Established => {
-                let shell = &self.shell;
+                let shell = &mut self.shell;
                 tell_of_first_data(shell.device.addr(), shell.qpn);
                 if shell.attrs.state == QpState::ReadyToReceive {
                     shell.report(AsyncEventKind::CommunicationEstablished);
@@ -61,7 +61,7 @@ impl RcSide {
 
     /// Tells the program, which did nothing wrong, what a peer was refused; its own failures have
     /// completions.
-    fn report_cause(&self, cause: Cause) {
+    fn report_cause(&mut self, cause: Cause) {
         match cause {
             Cause::Peer(Some(NakCode::RemoteAccess)) => {
                 self.shell.report(AsyncEventKind::QpAccessError);
