@@ -64,21 +64,23 @@ impl Drop for End<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.side.shell_mut().tell_reported();
-    }
-}
-
 impl Turn<'_> {
-    /// Hands finished work requests to the completion queues.
+    /// Hands finished work requests to the completion queues, and tells of what was reported.
     #[inline]
     pub(super) fn publish(&mut self) {
-        let (init, shell) = (&self.end.qp.init, self.side.shell_mut());
-        if shell.sends_done.is_empty() && shell.recvs_done.is_empty() {
-            return;
+        let shell = self.side.shell_mut();
+        let has_reports = shell.has_reports();
+        if !(shell.sends_done.is_empty() && shell.recvs_done.is_empty()) {
+            self.push_completions();
         }
+        if has_reports {
+            self.side.shell_mut().tell_reported();
+        }
+    }
+
+    #[inline]
+    fn push_completions(&mut self) {
+        let (init, shell) = (&self.end.qp.init, self.side.shell_mut());
         if shell.is_traced() {
             shell.trace_completions();
         }

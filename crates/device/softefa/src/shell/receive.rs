@@ -227,8 +227,13 @@ impl Shell {
         self.unreported.push(kind);
     }
 
-    /// Tells the program what was reported.
     #[inline]
+    pub(crate) fn has_reports(&self) -> bool {
+        !self.unreported.is_empty()
+    }
+
+    /// Tells the program what was reported.
+    #[cold]
     pub(crate) fn tell_reported(&mut self) {
         for kind in self.unreported.drain(..) {
             self.events.iter().for_each(|events| events.report(kind));
