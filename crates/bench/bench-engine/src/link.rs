@@ -112,6 +112,19 @@ impl<B: Backend> Link<B> {
         Ok(())
     }
 
+    /// Throws away what has arrived and nobody has taken, as datagrams of an earlier point that
+    /// came late, and posts their receives again.
+    pub(crate) fn forget_arrived(&mut self) -> Result<(), Failure> {
+        // What comes while receives are posted again belongs to nobody either, but is not waited
+        // for.
+        while self.poll()? > 0 {}
+        for _ in 0..self.arrived.len() {
+            let Some(arrival) = self.arrived.pop_front() else { break };
+            self.repost(arrival.slot)?;
+        }
+        Ok(())
+    }
+
     /// Slots that are free for sends.
     #[inline]
     pub(crate) fn free_tx(&self) -> usize {

@@ -49,7 +49,11 @@ pub const READY: &str = "efa-bench server: listening on ";
 /// Serves until told to end.
 pub fn run(options: &ServerOptions) -> Result<(), Failure> {
     let server = Server::bind(SocketAddr::new(options.bind, options.port))?;
-    println!("{READY}{}", server.address);
+    // It serves whoever knows its port, told or not.
+    if let Err(error) = report::print(&format!("{READY}{}\n", server.address)) {
+        let reason = plain(&error);
+        report::say(format_args!("efa-bench server: cannot say that it listens: {reason}"));
+    }
     if options.until_stdin_closes {
         let stopper = server.stopper();
         std::thread::spawn(move || end_with_stdin(&stopper));

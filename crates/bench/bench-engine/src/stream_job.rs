@@ -1,8 +1,25 @@
 //! A session for unit tests.
 
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
 use bench_record::fabric_name::FabricName;
 use bench_record::spec::{Arrivals, Benchmark, EndpointKind, Flow, JobSpec, Operation};
 use bench_record::workload::WorkSpec;
+
+use crate::exchange::Signals;
+use crate::lane::{Command, Port};
+
+/// Returns a job of datagrams and the line of a lane that does it alone, with the other end of the
+/// control connection, which has to stay.
+pub(crate) fn datagrams_alone() -> (Port, JobSpec, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let ours = TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");
+    let (theirs, _) = listener.accept().expect("accept");
+    let job = JobSpec { endpoint: EndpointKind::Dgram, ..stream_job(8) };
+    let signals = Signals::over(ours, Duration::from_secs(10));
+    (Port::alone(signals, &job, Command::Sent(0)), job, theirs)
+}
 
 /// Returns the job that `efa-bench local bandwidth --fabric tcp -s 64 -d DEPTH` opens.
 pub(crate) fn stream_job(depth: usize) -> JobSpec {

@@ -87,6 +87,13 @@ impl<'a> Watch<'a> {
         Self { is_deaf: true, ..Self::new(signals, doing) }
     }
 
+    /// The moment since when nothing has happened, as far as that was looked for.
+    pub(crate) fn silent_since(&self) -> Instant {
+        let now = Instant::now();
+        let lasted = self.silence.as_ref().map_or(Duration::ZERO, |silence| silence.lasted);
+        now.checked_sub(lasted).unwrap_or(now)
+    }
+
     /// Something happened.
     #[inline]
     pub(crate) fn progress(&mut self) {

@@ -21,6 +21,8 @@ pub(crate) enum Peer {
     Takes,
     /// Sends each message back.
     Echoes,
+    /// Sends each message back, but loses the echoes of those with these numbers, from 1.
+    Loses { first: u64, last: u64 },
     /// Sends the next of so many messages when the one before has come back; the last one has 1 in
     /// its first byte.
     Pings(u64),
@@ -175,6 +177,11 @@ impl Backend for Null {
         match self.peer {
             Peer::Echoes => {
                 self.deliver();
+            }
+            Peer::Loses { first, last } => {
+                if !(first..=last).contains(&self.taken) {
+                    self.deliver();
+                }
             }
             Peer::Pings(_) => self.ping(),
             Peer::Takes | Peer::Streams => {}

@@ -10,9 +10,9 @@ use std::time::Instant;
 use bench_record::spec::{Limit, Operation};
 use bench_record::{self as record, Bandwidth, Distribution, ReceiverCount, TimesOf};
 
-use super::RoundTrips;
 use super::latency::server_gave_up;
 use super::rma::{Window, until_told};
+use super::{RoundTrips, counted};
 use crate::backend::{Atomic, WORD_BYTES};
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
@@ -96,6 +96,7 @@ impl Workload for Atomics {
         let done: Vec<u64> = counts.iter().map(|count| count.total).collect();
         let found = session.counts(done.clone())?.into_iter().flatten().map(|count| count.total);
         compare(&done, &found.collect::<Vec<u64>>())?;
+        counted(point, &counts)?;
         let times = times.into_iter().map(|trips| *trips).reduce(|sum, trips| sum.and(&trips));
         let times = times.as_ref().map(|trips| &trips.histogram);
         let checked = done.iter().sum();

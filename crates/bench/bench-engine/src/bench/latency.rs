@@ -32,6 +32,10 @@ pub(crate) const RX_DEPTH: usize = PING_PONG_RECEIVES;
 /// Sends in flight: more than one because a completion may come after the echo.
 pub(crate) const TX_DEPTH: usize = 16;
 
+/// Repetitions of a datagram that tells the server to end. One that has ended answers none of them,
+/// whose own echo was lost; one that has not is told so by what comes next on the control
+/// connection.
+const LAST_REPETITIONS: u64 = 5;
 /// The time for which a repeated datagram's second echo is waited for.
 const LATE_ECHO: Duration = Duration::from_millis(20);
 const COLD_START: PointSpec = PointSpec {
@@ -111,6 +115,13 @@ pub(super) struct Pinger<'a, B> {
     datagrams: bool,
     sequence: u64,
     lost: u64,
+    /// Messages that were sent once more, and those whose answer nobody waits for any longer.
+    repeated: u64,
+    given_up: u64,
+    /// The moment since when the present round trip waits for a datagram that was lost.
+    lost_since: Option<Instant>,
+    /// The time of the round trips on which datagrams were lost.
+    pub(super) wasted: Duration,
     /// The bytes that the echo must have; room for one message.
     expected: Vec<u8>,
 }
@@ -158,15 +169,28 @@ impl<'a, B: Backend> Pinger<'a, B> {
     pub(super) fn new(link: &'a mut Link<B>, port: &'a Port, point: PointSpec) -> Self {
         let expected = vec![0; point.size_bytes];
         let datagrams = port.endpoint == EndpointKind::Dgram;
-        Self { link, port, point, datagrams, sequence: 0, lost: 0, expected }
+        Self {
+            link,
+            port,
+            point,
+            datagrams,
+            sequence: 0,
+            lost: 0,
+            repeated: 0,
+            given_up: 0,
+            lost_since: None,
+            wasted: Duration::ZERO,
+            expected,
+        }
     }
 
     /// Tells the server to end, and what was found.
     pub(super) fn finish(mut self, mut trips: RoundTrips) -> Outcome {
         self.round(LAST)?;
-        trips.sent = self.sequence + self.lost;
+        trips.sent = self.sequence + self.repeated;
         trips.lost = self.lost;
-        trips.validated = if self.point.validate { self.sequence } else { 0 };
+        let answered = self.sequence - self.given_up;
+        trips.validated = if self.point.validate { answered } else { 0 };
         Ok(Measured::RoundTrips(Box::new(trips)))
     }
 
@@ -181,6 +205,7 @@ impl<'a, B: Backend> Pinger<'a, B> {
     }
 
     /// One round trip; false when a datagram was lost on the way, so that its time means nothing.
+    /// That of the last datagram may have no end.
     #[inline]
     pub(super) fn round(&mut self, flag: u8) -> Result<bool, Failure> {
         self.sequence += 1;
@@ -207,9 +232,19 @@ impl<'a, B: Backend> Pinger<'a, B> {
             match watch.idle_on(slice::from_mut(self.link))? {
                 // A reliable endpoint that is quiet is only slow.
                 Idle::Quiet if self.datagrams => {
-                    self.lost += 1;
-                    self.ping(flag)?;
+                    if !self.repeat(flag, lost_before, watch.silent_since())? {
+                        return Ok(false);
+                    }
                     watch.progress();
+                }
+                // The server is done, so that it has the last message, whose echo does not come.
+                Idle::WindowDone
+                    if self.datagrams
+                        && flag == LAST
+                        && watch.silent_since().elapsed() >= LATE_ECHO =>
+                {
+                    self.give_up(lost_before);
+                    return Ok(false);
                 }
                 // A window that is over is that of streams beside us.
                 Idle::Spin | Idle::Quiet | Idle::WindowDone => {}
@@ -217,6 +252,31 @@ impl<'a, B: Backend> Pinger<'a, B> {
                 Idle::Message => return Err(server_gave_up()),
             }
         }
+    }
+
+    /// Sends a datagram once more that was lost, or whose echo was; false when it was the last one
+    /// and was sent often enough. Nothing has come for it since `since`.
+    #[cold]
+    fn repeat(&mut self, flag: u8, lost_before: u64, since: Instant) -> Result<bool, Failure> {
+        if self.lost_since.is_none() {
+            self.lost_since = Some(since);
+        }
+        if flag == LAST && self.lost - lost_before >= LAST_REPETITIONS {
+            self.give_up(lost_before);
+            return Ok(false);
+        }
+        self.lost += 1;
+        self.repeated += 1;
+        self.ping(flag)?;
+        Ok(true)
+    }
+
+    /// Waits no longer for an answer to the last message. One datagram was lost for certain: to
+    /// repetitions there is no answer once the server has ended.
+    #[cold]
+    fn give_up(&mut self, lost_before: u64) {
+        self.lost = lost_before + 1;
+        self.given_up += 1;
     }
 
     /// After a repetition two echoes may come: takes the second one out of the way.
@@ -228,6 +288,9 @@ impl<'a, B: Backend> Pinger<'a, B> {
             while let Some(echo) = self.link.arrived.pop_front() {
                 self.link.repost(echo.slot)?;
             }
+        }
+        if let Some(since) = self.lost_since.take() {
+            self.wasted += since.elapsed();
         }
         Ok(())
     }
@@ -325,4 +388,28 @@ pub(super) fn end<B: Backend>(
     point: PointSpec,
 ) -> Result<(), Failure> {
     Pinger::new(link, port, point).round(LAST).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::null::{Null, Peer};
+    use crate::stream_job::datagrams_alone;
+
+    /// It was repeated for ever to a server that had ended.
+    #[test]
+    fn a_point_of_datagrams_ends_though_the_last_echo_is_lost() {
+        let (port, job, _peer) = datagrams_alone();
+        let null = Null::new(Peer::Loses { first: 121, last: u64::MAX }, 32, 8, 1);
+        let mut links = [Link::new(null, &job, Side::Client, 0).expect("a link")];
+        let point = PointSpec { limit: Limit::Iterations(20), ..COLD_START };
+        let trips = match measure(Part { links: &mut links, port: &port, point }) {
+            Ok(Measured::RoundTrips(trips)) => trips,
+            other => panic!("{other:?}"),
+        };
+        // 100 to warm up, and nothing comes back of what is sent again.
+        assert_eq!((trips.count, trips.lost), (20, 1));
+        assert_eq!(trips.sent, 121 + LAST_REPETITIONS);
+        assert_eq!(links[0].backend().taken, trips.sent);
+    }
 }

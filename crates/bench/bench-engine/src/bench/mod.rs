@@ -19,6 +19,7 @@ pub(crate) mod stream;
 use std::time::Duration;
 
 use bench_record::failure::Failure;
+use bench_record::spec::{Limit, PointSpec};
 use bench_record::{NodePair, ReceiverCount};
 use hdrhistogram::Histogram;
 
@@ -59,6 +60,25 @@ impl Measured {
 
 /// The outcome of a lane's part of a point.
 pub(crate) type Outcome = Result<Measured, Failure>;
+
+/// Refuses counts of which one is of an empty window: a rate of 0 would be that of a fabric that
+/// stands still. A number of operations that all end at once leaves nothing after the warm-up.
+fn counted(point: PointSpec, counts: &[ReceiverCount]) -> Result<(), Failure> {
+    let is_empty = |count: &ReceiverCount| count.messages == 0 || count.seconds <= 0.0;
+    match point.limit {
+        Limit::Iterations(_) if counts.iter().any(is_empty) => Err(nothing_counted(point)),
+        Limit::Iterations(_) | Limit::DurationMs(_) => Ok(()),
+    }
+}
+
+/// No operation ended within the window.
+#[cold]
+pub(crate) fn nothing_counted(point: PointSpec) -> Failure {
+    Failure::Check(format!(
+        "nothing of {} B ended between the warm-up and the last: measure more with --iterations",
+        point.size_bytes
+    ))
+}
 
 /// Round trips of one thread.
 #[derive(Debug)]

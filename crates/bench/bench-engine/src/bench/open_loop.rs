@@ -87,7 +87,8 @@ pub(crate) struct Loaded {
     /// The times of all requests intended for the window, and of those that were answered.
     pub(crate) response: RoundTrips,
     pub(crate) service: RoundTrips,
-    /// Requests intended for the measured window, and those answered in it.
+    /// Requests intended for the measured window, and those answered in it, whatever they were
+    /// intended for.
     pub(crate) intended: u64,
     pub(crate) answered: u64,
     pub(crate) seconds: f64,
@@ -322,11 +323,13 @@ impl<B: Backend> Generator<'_, B> {
             }
             // An answer that was given up for lost may come after all.
             let Some(Request { intended, posted }) = self.requests.end(number) else { continue };
+            // What was due before the window and comes within it is answered in its time, as others
+            // of the window are after it.
+            self.found.answered += u64::from((self.opens..self.closes).contains(&now));
             if intended >= self.opens {
                 self.found.response.note(now - intended);
                 self.recorder.note(now, now - intended, 1);
                 self.found.service.note(now - posted);
-                self.found.answered += u64::from(now < self.closes);
             }
         }
         Ok(true)
@@ -335,7 +338,11 @@ impl<B: Backend> Generator<'_, B> {
 
 #[cfg(test)]
 mod tests {
+    use bench_record::spec::Order;
+
     use super::*;
+    use crate::backend::null::{Null, Peer};
+    use crate::stream_job::datagrams_alone;
 
     #[test]
     fn what_is_left_of_a_schedule_is_told_in_bounded_time() {
@@ -356,6 +363,57 @@ mod tests {
             // Ages lie evenly between 0 and 100 ms.
             assert!((sum_s / count - 0.05).abs() < 0.001, "mean age {} s", sum_s / count);
         }
+    }
+
+    /// In a loop that is behind, nothing of what came was counted.
+    #[test]
+    fn whatever_is_answered_within_the_window_counts_as_answered() {
+        let (port, job, _peer) = datagrams_alone();
+        let null = Null::new(Peer::Echoes, 4, 4, HEADER_BYTES);
+        let mut link = Link::new(null, &job, Side::Client, 0).expect("a link");
+        let (now, hour) = (Instant::now(), Duration::from_secs(3600));
+        let due = now - Duration::from_millis(1);
+        let point = PointSpec {
+            size_bytes: HEADER_BYTES,
+            depth: 1,
+            rx_depth: 1,
+            limit: Limit::DurationMs(1),
+            warmup_ms: 0,
+            validate: false,
+            rate_per_s: 1,
+            parameter: 0,
+            order: Order::Any,
+        };
+        let mut generator = Generator {
+            link: &mut link,
+            port: &port,
+            point,
+            opens: now + hour,
+            closes: now + 2 * hour,
+            requests: Outstanding::new(1),
+            found: Loaded {
+                response: RoundTrips::new().expect("room"),
+                service: RoundTrips::new().expect("room"),
+                intended: 0,
+                answered: 0,
+                seconds: 1.0,
+                unposted: 0,
+            },
+            recorder: port.recorder(point),
+        };
+        let one = |generator: &mut Generator<'_, Null>| {
+            assert!(generator.post(due).expect("posted"));
+            assert!(generator.collect().expect("an answer"));
+            generator.found.answered
+        };
+        assert_eq!(one(&mut generator), 0, "before the window");
+        // It opens after the moment for which the request was intended, and before the answer.
+        generator.opens = now;
+        assert_eq!(one(&mut generator), 1, "within it");
+        generator.closes = generator.opens;
+        assert_eq!(one(&mut generator), 1, "after it");
+        let found = &generator.found;
+        assert_eq!((found.intended, found.response.count), (0, 0));
     }
 
     #[test]

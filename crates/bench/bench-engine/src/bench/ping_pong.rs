@@ -50,7 +50,7 @@ fn count<B: Backend>(part: Part<'_, B>) -> Outcome {
     let mut trips = RoundTrips::new()?;
     let mut pinger = Pinger::new(link, port, point);
     pinger.warm_up()?;
-    let start = Instant::now();
+    let (start, wasted_before) = (Instant::now(), pinger.wasted);
     let mut took = Duration::ZERO;
     while !is_over(point, took, trips.count) {
         let rounds = match point.limit {
@@ -62,6 +62,49 @@ fn count<B: Backend>(part: Part<'_, B>) -> Outcome {
         }
         took = start.elapsed();
     }
-    trips.sum_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    // Round trips on which a datagram was lost do not count, nor does what they took.
+    let counted = took.saturating_sub(pinger.wasted - wasted_before);
+    trips.sum_ns = u64::try_from(counted.as_nanos()).unwrap_or(u64::MAX);
     pinger.finish(trips)
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_record::spec::Order;
+
+    use super::*;
+    use crate::backend::null::{Null, Peer};
+    use crate::stream_job::datagrams_alone;
+
+    /// A datagram counts as lost after this silence, at the earliest.
+    const SILENCE: Duration = Duration::from_millis(100);
+
+    /// Its time was there, and the round trip was not.
+    #[test]
+    fn the_time_of_a_lost_round_trip_is_left_out_with_it() {
+        let (port, job, _peer) = datagrams_alone();
+        // 100 to warm up: it is one of those that are counted.
+        let null = Null::new(Peer::Loses { first: 130, last: 130 }, 32, 8, 1);
+        let mut links = [Link::new(null, &job, Side::Client, 0).expect("a link")];
+        let point = PointSpec {
+            size_bytes: 1,
+            depth: 1,
+            rx_depth: 1,
+            limit: Limit::Iterations(40),
+            warmup_ms: 0,
+            validate: false,
+            rate_per_s: 0,
+            parameter: 0,
+            order: Order::Any,
+        };
+        let start = Instant::now();
+        let trips = match count(Part { links: &mut links, port: &port, point }) {
+            Ok(Measured::RoundTrips(trips)) => trips,
+            other => panic!("{other:?}"),
+        };
+        let took = start.elapsed();
+        assert_eq!((trips.count, trips.lost), (40, 1));
+        assert_eq!(trips.sent, links[0].backend().taken);
+        assert!(Duration::from_nanos(trips.sum_ns) + SILENCE <= took, "{trips:?} of {took:?}");
+    }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bench_record::spec::Limit;
 use bench_record::{Bandwidth, Distribution, ReceiverCount, TimesOf};
 
-use super::RoundTrips;
 use super::stream::{Sender, finish};
+use super::{RoundTrips, counted};
 use crate::sleeper::Sleeper;
 use crate::watch::Watch;
 use crate::workload::prelude::*;
@@ -55,6 +55,7 @@ impl Workload for Rma {
             }
         }
         session.counts(counts.iter().map(|count| count.total).collect())?;
+        counted(point, &counts)?;
         // Of several threads each has times of its own: then there is no one distribution.
         let times = all_times.filter(|_| session.job().threads == 1);
         let times = times.as_ref().map(|trips| &trips.histogram);
@@ -179,5 +180,46 @@ pub(super) fn until_told<B: Backend>(links: &mut [Link<B>], port: &Port) -> Resu
                 return Ok(sent);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_record::spec::Order;
+
+    use super::*;
+    use crate::backend::null::{Null, Peer};
+    use crate::stream_job::datagrams_alone;
+
+    /// What initiating so many operations comes to, of which so many end at once.
+    fn initiated(operations: u64, depth: usize) -> Result<(), Failure> {
+        let (port, job, _peer) = datagrams_alone();
+        let null = Null::new(Peer::Takes, depth, 1, 8);
+        let mut links = [Link::new(null, &job, Side::Client, 0).expect("a link")];
+        let point = PointSpec {
+            size_bytes: 8,
+            depth,
+            rx_depth: 1,
+            limit: Limit::Iterations(operations),
+            warmup_ms: 0,
+            validate: false,
+            rate_per_s: 0,
+            parameter: 0,
+            order: Order::Any,
+        };
+        match initiate(Part { links: &mut links, port: &port, point }) {
+            Ok(Measured::Initiated(count, _)) => counted(point, &[count]),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// It was published as 0 operations a second.
+    #[test]
+    fn a_window_that_opens_with_the_last_operation_is_no_measurement() {
+        let failure = initiated(1, 128).expect_err("100 to warm up end with the last");
+        assert_eq!(failure.exit_code(), 11);
+        assert!(failure.to_string().contains("--iterations"), "{failure}");
+        assert!(initiated(1, 1).is_ok());
+        assert!(initiated(1000, 128).is_ok());
     }
 }

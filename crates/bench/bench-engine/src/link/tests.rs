@@ -9,6 +9,18 @@ fn arrivals(link: &mut Link<Null>) -> usize {
     found
 }
 
+/// A message that had ended the point before ended the next one, too.
+#[test]
+fn what_came_before_a_point_is_forgotten_and_its_receives_are_posted_again() {
+    let null = Null::new(Peer::Streams, 1, 8, 64);
+    let mut link = Link::new(null, &stream_job(8), Side::Server, 0).expect("a link");
+    assert_eq!(link.poll().expect("nothing can fail"), 8);
+    assert_eq!((link.arrived.len(), link.receives.posted), (8, 0));
+    link.forget_arrived().expect("nothing can fail");
+    assert_eq!((link.arrived.len(), link.receives.posted), (0, 8));
+    assert_eq!(arrivals(&mut link), 8, "those of the point");
+}
+
 #[test]
 fn as_many_receives_are_posted_as_the_point_wants() {
     let null = Null::new(Peer::Streams, 1, 8, 64);

@@ -12,9 +12,9 @@ use bench_record::spec::Limit;
 use super::calls::{Calls, Times, Traffic};
 use super::message::{self, Code};
 use super::{cpu_ns, process_cpu_ns};
-use crate::bench::RoundTrips;
 use crate::bench::open_loop::Schedule;
 use crate::bench::rma::Window;
+use crate::bench::{RoundTrips, nothing_counted};
 use crate::timeline::Recorder;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
@@ -303,6 +303,10 @@ impl Pace {
             activity.abandon(&mut self, link, number);
         }
         self.drain(links, port, activity)?;
+        let has_counted = self.found.times.iter().any(|(_, times)| times.count > 0);
+        if !has_counted && matches!(self.point.limit, Limit::Iterations(_)) {
+            return Err(nothing_counted(self.point));
+        }
         if self.point.validate {
             self.found.validated = self.found.total;
         }
@@ -413,4 +417,76 @@ impl Pace {
 
 pub(crate) fn gave_up() -> Failure {
     Failure::Remote("the server ended the measurement".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_record::spec::Order;
+
+    use super::*;
+    use crate::backend::null::{Null, Peer};
+    use crate::stream_job::datagrams_alone;
+
+    /// Operations that all end in the round in which they start, so many at once.
+    struct AtOnce(usize);
+
+    impl Activity<Null> for AtOnce {
+        fn collect(
+            &mut self,
+            _pace: &mut Pace,
+            _link: &mut Link<Null>,
+            _number: usize,
+        ) -> Result<usize, Failure> {
+            Ok(0)
+        }
+
+        fn issue(
+            &mut self,
+            pace: &mut Pace,
+            _link: &mut Link<Null>,
+            _number: usize,
+        ) -> Result<usize, Failure> {
+            let count = pace.rest().min(self.0);
+            for _ in 0..count {
+                pace.start();
+            }
+            pace.now = Instant::now();
+            let now = pace.now;
+            pace.end(0, now, count as u64);
+            Ok(count)
+        }
+
+        fn is_idle(&self, _number: usize) -> bool {
+            true
+        }
+    }
+
+    /// It was published as 0 calls a second.
+    #[test]
+    fn calls_that_all_end_with_the_warm_up_are_no_measurement() {
+        let point = PointSpec {
+            size_bytes: 8,
+            depth: 1,
+            rx_depth: 1,
+            limit: Limit::Iterations(20),
+            warmup_ms: 0,
+            validate: false,
+            rate_per_s: 0,
+            parameter: 0,
+            order: Order::Any,
+        };
+        let (port, job, _peer) = datagrams_alone();
+        let null = Null::new(Peer::Takes, 1, 1, 8);
+        let mut links = [Link::new(null, &job, Side::Client, 0).expect("a link")];
+        let mut measured = |at_once: usize| {
+            let pace = Pace::new(point, &port, 1, Names::of(&["call"])).expect("a pace");
+            pace.calls(&mut links, &port, &mut AtOnce(at_once))
+        };
+        let failure = measured(120).expect_err("nothing is left after the warm-up");
+        assert_eq!(failure.exit_code(), 11);
+        assert!(failure.to_string().contains("--iterations"), "{failure}");
+        // 100 to warm up, 10 at a time.
+        let calls = measured(10).expect("calls");
+        assert_eq!(calls.times[0].1.count, 20);
+    }
 }
