@@ -63,23 +63,27 @@ pub struct Outputs<'a> {
     pub quiet: bool,
 }
 
-/// Prints the tables, unless standard output is one of the files, and writes the files.
+/// Writes the files, then prints the tables, unless standard output is one of the files. Results
+/// may be all there is of a long night: what cannot be written keeps nothing else from it. The
+/// first failure is told.
 pub fn deliver(results: &Results, outputs: &Outputs<'_>) -> Result<(), Failure> {
     let to_stdout = |path: Option<&Path>| path == Some(Path::new("-"));
-    if !outputs.quiet && !to_stdout(outputs.json) && !to_stdout(outputs.csv) {
-        let texts: Vec<String> = results.runs.iter().map(text).collect();
-        print(&texts.join("\n"))?;
-    }
+    let mut written = Vec::new();
     if let Some(path) = outputs.json {
-        write(path, &json(results)?)?;
+        written.push(json(results).and_then(|text| write(path, &text)));
     }
     if let Some(path) = outputs.csv {
-        write(path, &csv(&results.runs))?;
+        written.push(write(path, &csv(&results.runs)));
     }
     if let Some(path) = outputs.html {
-        write(path, &report::html(&crate::page::page(results, Vec::new(), None)))?;
+        let page = crate::page::page(results, Vec::new(), None);
+        written.push(write(path, &report::html(&page)));
     }
-    Ok(())
+    if !outputs.quiet && ![outputs.json, outputs.csv, outputs.html].into_iter().any(to_stdout) {
+        let texts: Vec<String> = results.runs.iter().map(text).collect();
+        written.push(print(&texts.join("\n")));
+    }
+    written.into_iter().collect()
 }
 
 /// Writes a file whole or not at all; "-" is standard output.
@@ -150,6 +154,20 @@ mod tests {
         write(&path, &json(&results).expect("encode")).expect("write");
         let again = read(&path).expect("read");
         assert!(json(&again).expect("encode") == json(&results).expect("encode"));
+    }
+
+    /// The first that failed kept the others from being written.
+    #[test]
+    fn a_file_that_cannot_be_written_costs_no_other() {
+        let folder = tempfile::tempdir().expect("tempdir");
+        let table = folder.path().join("r.csv");
+        let runs: Vec<Run> = crate::paper::runs().into_iter().take(1).collect();
+        let (json, csv) = (Some(Path::new("/dev/full")), Some(table.as_path()));
+        let outputs = Outputs { json, csv, html: None, quiet: true };
+        let failure = deliver(&Results::of(runs, Vec::new()), &outputs).expect_err("no room");
+        let is_named = failure.to_string().contains("/dev/full");
+        assert!(failure.exit_code() == 10 && is_named, "{failure}");
+        assert!(table.exists());
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Reads libfabric's `fi_pingpong`: `usec/xfer` is half a round trip, sizes are written 1k and 4m.
+//! Reads libfabric's `fi_pingpong`: `usec/xfer` is half a round trip. Sizes are written 1k and 4m
+//! in multiples of 1024, counts in thousands and millions; digits that have no room are cut off.
 
 use bench_record::spec::Benchmark;
 use bench_record::{Latency, Point};
 
-use super::Found;
+use super::{Found, whole};
 
 pub(super) fn is_here(text: &str) -> bool {
     head(text).is_some()
@@ -13,7 +14,7 @@ fn head(text: &str) -> Option<&str> {
     text.lines().find(|line| line.starts_with("bytes") && line.contains("usec/xfer"))
 }
 
-pub(super) fn read(text: &str) -> Result<Found, String> {
+pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, String> {
     let head = head(text).ok_or("it has no line with `bytes` and `usec/xfer`")?;
     let column = |name: &str| head.split_whitespace().position(|title| title == name);
     let (sent, figure) = (column("#sent"), column("usec/xfer"));
@@ -23,29 +24,62 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
         if !line.starts_with(|c: char| c.is_ascii_digit()) {
             continue;
         }
-        let at = |column: Option<usize>, what: &str| {
-            let word = column.and_then(|at| words.get(at)).copied().unwrap_or_default();
-            scaled(word)
-                .ok_or_else(|| format!("line {}: `{word}` is not a number ({what})", number + 1))
+        let line = number + 1;
+        let at = |column: Option<usize>| {
+            column.and_then(|at| words.get(at)).copied().unwrap_or_default()
         };
+        let wrong =
+            |word: &str, what: &str| format!("line {line}: `{word}` is not a number ({what})");
+        let (word, sent, figure) = (at(Some(0)), at(sent), at(figure));
         let latency = Latency {
-            round_trips: Some(at(sent, "#sent")? as u64),
-            mean_us: at(figure, "usec/xfer")?,
+            round_trips: Some(count(sent).ok_or_else(|| wrong(sent, "#sent"))?),
+            mean_us: figure.parse().map_err(|_| wrong(figure, "usec/xfer"))?,
             distribution: None,
         };
-        let size_bytes = at(Some(0), "bytes")? as usize;
+        let given = size_bytes.filter(|given| written(*given) == word);
+        let size_bytes = match given {
+            Some(given) => given,
+            None => {
+                let size = scaled(word, &SIZES).ok_or_else(|| wrong(word, "bytes"))?;
+                if size.fract() != 0.0 {
+                    return Err(format!(
+                        "line {line}: `{word}` leaves out digits of the message size: give the \
+                         whole size with --size"
+                    ));
+                }
+                whole(size)
+            }
+        };
         points.push(Point { latency: Some(latency), ..Point::new(size_bytes, 1) });
     }
     Ok(Found::new(Benchmark::Latency, "fi_pingpong", points))
 }
 
-/// `64`, `4k`, `1.2m`; multiples of 1024.
-fn scaled(word: &str) -> Option<f64> {
-    let (digits, factor) = match word.chars().last()? {
-        'k' => (&word[..word.len() - 1], 1024.0),
-        'm' => (&word[..word.len() - 1], 1_048_576.0),
-        'g' => (&word[..word.len() - 1], 1_073_741_824.0),
-        _ => (word, 1.0),
-    };
-    digits.parse::<f64>().ok().map(|number| number * factor)
+/// Letters behind a number, and what they multiply it by.
+type Letters = [(char, u64); 3];
+
+const SIZES: Letters = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];
+const COUNTS: Letters = [('k', 1_000), ('m', 1_000_000), ('b', 1_000_000_000)];
+
+/// `64`, `4k`, `1.2m`.
+fn scaled(word: &str, letters: &Letters) -> Option<f64> {
+    let with = |&(letter, factor): &(char, u64)| Some((word.strip_suffix(letter)?, factor));
+    let (digits, factor) = letters.iter().find_map(with).unwrap_or((word, 1));
+    digits.parse::<f64>().ok().map(|number| number * factor as f64)
+}
+
+/// `10`, `100k`, `2b`: whole numbers.
+fn count(word: &str) -> Option<u64> {
+    scaled(word, &COUNTS).filter(|count| *count >= 0.0).map(|count| count as u64)
+}
+
+/// A size as it prints it: one digit behind the point where one is before it, and never rounded.
+fn written(size_bytes: usize) -> String {
+    let size = size_bytes as u64;
+    let of_unit = SIZES.into_iter().rfind(|(_, factor)| size >= *factor);
+    let Some((letter, factor)) = of_unit else { return size.to_string() };
+    match (size / factor, size % factor * 10 / factor) {
+        (units @ 0..10, tenths @ 1..) => format!("{units}.{tenths}{letter}"),
+        (units, _) => format!("{units}{letter}"),
+    }
 }

@@ -102,7 +102,8 @@ impl Found {
 }
 
 /// Reads the output of another tool; of `format`, or of the one whose title it bears.
-/// `size_bytes` is for tools that do not print the message size; where they do it must be the same.
+/// `size_bytes` is for tools that do not print the message size, or not all digits of it; where
+/// they do it must be the same.
 ///
 /// # Errors
 /// What is missing or cannot be understood, with the line.
@@ -118,7 +119,7 @@ pub fn read(text: &str, format: Option<Format>, size_bytes: Option<usize>) -> Re
         Format::Osu => osu::read(text),
         Format::Sockperf => sockperf::read(text, size_bytes),
         Format::Iperf3 => iperf3::read(text),
-        Format::FiPingpong => fi_pingpong::read(text),
+        Format::FiPingpong => fi_pingpong::read(text, size_bytes),
         Format::Ucx => ucx::read(text),
         Format::Nccl => nccl::read(text),
     };

@@ -113,6 +113,42 @@ fn fi_pingpong_sizes_have_suffixes() {
     );
 }
 
+/// Rows as it prints them.
+fn fi_pingpong(rows: &[(&str, &str)]) -> String {
+    let head = "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n";
+    let row = |(size, sent): &(&str, &str)| {
+        format!("{size:<8}{sent:<8}={sent:<8}1m          0.27s      0.00       4.50       0.00\n")
+    };
+    head.to_owned() + &rows.iter().map(row).collect::<String>()
+}
+
+/// 102,400 round trips were published of 100,000.
+#[test]
+fn fi_pingpong_counts_are_decimal() {
+    let text = fi_pingpong(&[("64", "999"), ("1k", "100k"), ("4k", "1m"), ("8k", "2b")]);
+    let trips = |point: &Point| point.latency.and_then(|latency| latency.round_trips);
+    let found: Vec<Option<u64>> = run(&text).points.iter().map(trips).collect();
+    assert_eq!(found, [999, 100_000, 1_000_000, 2_000_000_000].map(Some));
+}
+
+/// 1433 bytes were published of 1500.
+#[test]
+fn fi_pingpong_sizes_whose_digits_are_cut_off_have_to_be_given() {
+    let of_size = |printed: &str, given: Option<usize>| {
+        let read = read(&fi_pingpong(&[(printed, "10")]), None, given);
+        read.map(|run| run.points[0].size_bytes)
+    };
+    for (printed, given) in [("1.4k", 1500), ("97k", 100_000), ("9.5m", 10_000_000), ("100", 100)] {
+        assert_eq!(of_size(printed, Some(given)), Ok(given), "{printed}");
+    }
+    // Nothing is cut off of 1536.
+    assert_eq!(of_size("1.5k", None), Ok(1536));
+    let error = of_size("1.4k", None).expect_err("no size");
+    assert!(error.contains("line 2: `1.4k`") && error.contains("--size"), "{error}");
+    assert!(of_size("1.4k", Some(1400)).is_err(), "1400 is written 1.3k");
+    assert!(of_size("1k", Some(2048)).is_err_and(|error| error.contains("leave --size out")));
+}
+
 #[test]
 fn what_cannot_be_read_is_refused_with_the_reason() {
     for (text, format, words) in [

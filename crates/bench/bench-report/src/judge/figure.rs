@@ -80,6 +80,8 @@ impl Figure {
             Some(_) => Self::P50,
             None if has_times => Self::P50,
             None if point.bandwidth.is_some() => Self::Goodput,
+            // Connections have nothing but times.
+            None if point.work.is_none() && point.operation_time.is_some() => Self::P50,
             None => Self::Rate,
         }
     }

@@ -6,6 +6,7 @@ mod pairs;
 
 use std::path::{Path, PathBuf};
 
+use bench_record::cores::Phase;
 use bench_record::failure::Failure;
 use bench_record::{Point, Results, Run};
 use clap::Args;
@@ -92,21 +93,39 @@ pub fn run(
     if regressed > 0 {
         return Err(Failure::Check(format!("{regressed} figures regressed or are missing")));
     }
-    if inconclusive > 0 {
-        let text = format!(
-            "{inconclusive} figures are inconclusive: their intervals hold both no change and one \
-             beyond the noise. Measure both sides again with more data (--runs 10)"
-        );
-        return Err(Failure::Inconclusive(text));
+    match inconclusive {
+        0 => Ok(()),
+        _ => Err(Failure::Inconclusive(why_inconclusive(&rows))),
     }
-    Ok(())
+}
+
+/// Why nobody can tell, and what would help.
+fn why_inconclusive(rows: &[ComparedFigure]) -> String {
+    let own = rows.iter().filter(|row| row.change == Change::Inconclusive);
+    let (apart, unsure): (Vec<_>, Vec<_>) = own.partition(|row| row.cores_apart.is_some());
+    let mut reasons = Vec::new();
+    if !unsure.is_empty() {
+        reasons.push(format!(
+            "{} figures are inconclusive: their intervals hold both no change and one beyond the \
+             noise. Measure both sides again with more data (--runs 10)",
+            unsure.len()
+        ));
+    }
+    if !apart.is_empty() {
+        reasons.push(format!(
+            "{} figures are inconclusive: the cores were elsewhere in one file than in the other. \
+             Measure both sides again with the cores in the same places (--cpu, --server-cpu)",
+            apart.len()
+        ));
+    }
+    reasons.join("; ")
 }
 
 /// Checks limits and prints each; a failure when one does not hold.
 pub fn check(assertions: &[Assertion], runs: &[Run]) -> Result<(), Failure> {
     let outcomes: Vec<_> = assertions.iter().flat_map(|limit| limit.check(runs)).collect();
     for outcome in &outcomes {
-        eprintln!("efa-bench: {}", outcome.text);
+        report::say(format_args!("efa-bench: {}", outcome.text));
     }
     match outcomes.iter().filter(|outcome| !outcome.holds).count() {
         0 => Ok(()),
@@ -132,9 +151,22 @@ struct ComparedFigure {
     ratio: Option<Interval>,
     noise_percent: f64,
     change: Change,
+    /// Where the cores of both were, if not in the same places: then it is no one machine.
+    cores_apart: Option<(Phase, Phase)>,
 }
 
 impl ComparedFigure {
+    /// The verdict, with its reason where the figures do not show it.
+    fn verdict(&self) -> String {
+        let word = self.change.word();
+        match self.cores_apart {
+            None => word.to_owned(),
+            Some((first, second)) => {
+                format!("{word}: cores {} and {}", first.name(), second.name())
+            }
+        }
+    }
+
     fn cells(&self) -> Vec<String> {
         let (unit, _) = self.figure.units()[0];
         let mut cells = vec![self.point.clone(), format!("{} {unit}", self.figure.name())];
@@ -144,7 +176,7 @@ impl ComparedFigure {
         };
         let ends = |ratio: Interval| format!("{:.3} to {:.3}", ratio.low, ratio.high);
         cells.extend([
-            self.change.word().to_owned(),
+            self.verdict(),
             significant(self.base),
             significant(new),
             format!("{:.3}", new / self.base),
@@ -159,6 +191,9 @@ impl ComparedFigure {
 fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<ComparedFigure> {
     let &Pair { ref label, base, new } = pair;
     let judged = Figure::judged(base).into_iter();
+    let phase = |point: &Point| point.cores.as_ref().map(|cores| cores.phase);
+    let phases = phase(base).zip(new.and_then(phase));
+    let cores_apart = phases.filter(|(first, second)| first != second);
     let row = |figure: Figure| {
         let value = figure.of(base)?;
         let other = new.and_then(|point| figure.of(point));
@@ -169,9 +204,11 @@ fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<ComparedFigur
         // The same blocks are the same measurement: of a file and itself there is nothing to doubt.
         let blocks = blocks.filter(|new| new.blocks != base.blocks);
         let ratio = blocks.and_then(|new| ratio_interval(&base.blocks, &new.blocks));
-        let change = other.map_or(Change::Regressed, |other| {
-            Change::of(value, other, figure.better(), noise_percent, ratio)
-        });
+        let change = match other {
+            None => Change::Regressed,
+            Some(_) if cores_apart.is_some() => Change::Inconclusive,
+            Some(other) => Change::of(value, other, figure.better(), noise_percent, ratio),
+        };
         Some(ComparedFigure {
             point: label.clone(),
             figure,
@@ -180,6 +217,7 @@ fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<ComparedFigur
             ratio,
             noise_percent,
             change,
+            cores_apart,
         })
     };
     judged.filter_map(row).collect()
@@ -189,6 +227,7 @@ fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<ComparedFigur
 mod tests {
     use super::*;
     use bench_record::Bandwidth;
+    use bench_record::cores::Cores;
     use bench_record::spec::Benchmark;
 
     fn results(name: &str, gbit_per_s: &[f64]) -> Results {
@@ -244,6 +283,42 @@ mod tests {
         assert_eq!(changes, [Change::Same, Change::Same, Change::Inconclusive]);
         let alike = rows(&results, &results);
         assert!(alike.iter().all(|row| row.change == Change::Same), "a file and itself");
+    }
+
+    /// A virtual machine whose cores had moved was a regression of what ran there.
+    #[test]
+    fn near_cores_are_not_judged_against_far_ones() {
+        let at = |gbit: f64, round_trip_ns: f64| {
+            let mut results = results("a", &[gbit]);
+            let cores = Cores::between(round_trip_ns, round_trip_ns);
+            results.runs[0].points[0].cores = Some(cores);
+            results
+        };
+        let near = at(10.0, 112.0);
+        let apart = rows(&near, &at(5.0, 530.0));
+        assert_eq!(apart[0].change, Change::Inconclusive);
+        assert!(apart[0].cells()[2].ends_with("cores near and far"), "{:?}", apart[0].cells());
+        assert!(why_inconclusive(&apart).contains("1 figures"), "{}", why_inconclusive(&apart));
+        assert_eq!(rows(&near, &at(5.0, 113.0))[0].change, Change::Regressed);
+        // Nobody looked.
+        assert_eq!(rows(&near, &results("a", &[5.0]))[0].change, Change::Regressed);
+        let mut gone = at(5.0, 530.0);
+        gone.runs[0].points[0].bandwidth = None;
+        let missing = rows(&near, &gone);
+        assert_eq!((missing[0].new, missing[0].change), (None, Change::Regressed));
+    }
+
+    #[test]
+    fn connections_are_judged_by_the_interval_of_their_median() {
+        let times = |p50_us| bench_record::Distribution { p50_us, ..Default::default() };
+        let results = |p50_us: f64, blocks: [f64; 3]| {
+            let operation_time = Some(times(p50_us));
+            let point = Point { operation_time, blocks: blocks.into(), ..Point::new(1, 1) };
+            Results::of(vec![Run::new("a", Benchmark::Connections, vec![point])], Vec::new())
+        };
+        let (base, new) = ([80.0, 100.0, 120.0], [90.0, 110.0, 130.0]);
+        let noisy = rows(&results(100.0, base), &results(110.0, new));
+        assert_eq!((noisy[0].figure, noisy[0].change), (Figure::P50, Change::Inconclusive));
     }
 
     #[test]
