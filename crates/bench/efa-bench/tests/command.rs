@@ -30,12 +30,58 @@ fn names_in(folder: &Path) -> Vec<String> {
 /// What it says meanwhile went to a full disk: it panicked.
 #[test]
 fn progress_that_cannot_be_written_ends_no_measurement() {
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let line = ["local", "rpc", "--fabric", "tcp", "--keys", "100", "-d", "4", "--watch", "0.1"];
     let manner = ["-t", "0.3", "-w", "0", "--blocks", "1", "--no-host-checks"];
     let mut command = Command::new(PROGRAM);
-    command.args([&line[..], &manner].concat()).stdout(Stdio::null()).stderr(full);
+    command.args([&line[..], &manner].concat()).stdout(Stdio::null()).stderr(full());
     assert!(command.status().expect("efa-bench starts").success());
+}
+
+fn full() -> std::fs::File {
+    std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full")
+}
+
+/// The table was printed first, and what was measured was lost with it.
+#[test]
+fn results_are_whole_though_no_table_can_be_printed() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let json = folder.path().join("r.json");
+    let mut command = Command::new(PROGRAM);
+    command.args(["local", "latency", "--fabric", "tcp", "-n", "10", "-s", "8"]);
+    command.args(["--no-host-checks", "--json"]).arg(&json).stdout(full()).stderr(Stdio::null());
+    assert_eq!(command.status().expect("efa-bench starts").code(), Some(10));
+    assert_eq!(read_json(&json)["runs"][0]["complete"], true);
+}
+
+/// It panicked, and ended with the code of a panic.
+#[test]
+fn a_limit_is_checked_though_nobody_reads_how_it_was_held() {
+    let mut command = Command::new(PROGRAM);
+    command.args(["local", "latency", "--fabric", "tcp", "-n", "10", "-s", "8", "-q"]);
+    command.args(["--no-host-checks", "--assert", "latency p50 < 1ns"]);
+    command.stdout(Stdio::null()).stderr(full());
+    assert_eq!(command.status().expect("efa-bench starts").code(), Some(11));
+}
+
+/// A line that cannot be written ended it before its first client.
+#[test]
+fn a_server_serves_though_it_cannot_say_that_it_listens() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let port = listener.local_addr().expect("address").port().to_string();
+    drop(listener);
+    let mut command = Command::new(PROGRAM);
+    command.args(["server", "--bind", "127.0.0.1", "--port", &port, "--until-stdin-closes"]);
+    command.stdin(Stdio::piped()).stdout(full()).stderr(Stdio::piped());
+    let child = command.spawn().expect("server starts");
+    let mut server = Server { child, port };
+    // It says instead that it could not.
+    let mut said = String::new();
+    let errors = server.child.stderr.take().expect("piped");
+    let mut errors = BufReader::new(errors);
+    errors.read_line(&mut said).expect("a line");
+    assert!(said.contains("cannot say that it listens"), "{said}");
+    let output = server.run(&["latency", "--fabric", "tcp", "-n", "10", "-s", "8"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

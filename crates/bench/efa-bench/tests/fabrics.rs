@@ -143,7 +143,10 @@ fn assert_by_the_clock(points: &[serde_json::Value]) {
     // Intended moments do not depend on how busy the machine is.
     let offered = number(&found["offered_per_s"]);
     assert!((1980.0..=2020.0).contains(&offered), "{found}");
-    assert!(number(&found["answered_per_s"]) <= offered, "{found}");
+    // What was due while it warmed up may be answered within the window of 0.2 s.
+    let warmup_s = points[0]["warmup_ms"].as_f64().unwrap_or(0.0) / 1e3;
+    let most = 2020.0 * (0.2 + warmup_s) / 0.2;
+    assert!(number(&found["answered_per_s"]) <= most, "{found}");
     for quantile in ["p50_us", "p99_us", "max_us"] {
         let (response, service) = (&found["response"][quantile], &found["service"][quantile]);
         assert!(number(response) >= number(service), "{quantile}: {found}");

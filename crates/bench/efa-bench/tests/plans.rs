@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PROGRAM, assert_fails, efa_bench};
+use common::{PROGRAM, Server, assert_fails, efa_bench};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -227,6 +227,30 @@ fn another_plan_does_not_go_on_in_the_folder_of_an_unfinished_one() {
     let output = efa_bench(&words(&plan, &out, &["--fabric", "tcp", "--force"]));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(read_json(&out.join("results.json"))["plan"]["steps"], 3);
+}
+
+/// What was measured against a server had a command that starts a server of its own.
+#[test]
+fn the_commands_of_a_plan_against_a_server_go_there() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let plan = plan_file(folder.path(), PLAN);
+    let (server, out) = (Server::start(), folder.path().join("out"));
+    let host = format!("127.0.0.1:{}", server.port);
+    let (plan, out_text) = (plan.to_str().expect("utf-8"), out.to_str().expect("utf-8"));
+    let words = ["plan", plan, "-q", "-o", out_text, "-H", &host, "--fabric", "tcp"];
+    let output = efa_bench(&words);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results = read_json(&out.join("results.json"));
+    let runs = results["runs"].as_array().expect("runs");
+    let measured: Vec<&Value> = runs.iter().filter(|run| run["source"] == "measured").collect();
+    assert_eq!(measured.len(), STEPS / 2);
+    for run in measured {
+        let command = run["command"].as_str().expect("a command");
+        let (is_run, goes_there) = (command.starts_with("efa-bench run "), format!(" -H {host} "));
+        assert!(is_run && command.contains(&goes_there), "{command}");
+        // This server is on this machine.
+        assert_eq!(run["is_loopback"], true, "{command}");
+    }
 }
 
 fn start(plan: &Path, out: &Path) -> Child {

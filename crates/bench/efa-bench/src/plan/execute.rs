@@ -51,9 +51,9 @@ impl<'a> Executor<'a> {
         tasks: &'a [Task],
         findings: Findings,
         journal: Journal,
+        remote: Option<Target>,
         options: &PlanArgs,
     ) -> Result<Self, Failure> {
-        let port = options.port;
         let left = tasks.iter().zip(&findings.outcomes).filter(|(_, outcome)| !outcome.is_done());
         let left_s = left.map(|(task, _)| task.estimate_s).sum();
         Ok(Self {
@@ -62,7 +62,7 @@ impl<'a> Executor<'a> {
             findings,
             journal,
             scratch: Scratch::new(&options.out)?,
-            remote: options.host.clone().map(|host| Target { host, port }),
+            remote,
             servers: BTreeMap::new(),
             unusable: BTreeMap::new(),
             clock: Clock::new(left_s, options.quiet),
@@ -321,7 +321,7 @@ impl<'a> Executor<'a> {
         }
         for run in &mut runs {
             run.command.clone_from(&task.command);
-            run.is_loopback = self.remote.is_none();
+            run.is_loopback = self.remote.as_ref().is_none_or(Target::is_here);
             run.wire = self.fabrics[task.fabric].wire();
         }
         let error = runs.iter().find_map(|run| run.error.clone());

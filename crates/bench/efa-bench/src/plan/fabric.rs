@@ -147,8 +147,25 @@ impl Fabric {
     }
 }
 
-/// The fabrics that were asked for, else those of the plan.
+/// The fabrics that were asked for, else those of the plan. Each has a name of its own: results
+/// tell fabrics apart by nothing else.
 pub(super) fn all(plan: &[FabricSource], options: &PlanArgs) -> Result<Vec<Fabric>, Failure> {
+    let all = named(plan, options)?;
+    for (number, fabric) in all.iter().enumerate() {
+        if all[..number].iter().any(|before| before.name == fabric.name) {
+            let name = &fabric.name;
+            return Err(Failure::Usage(format!(
+                "two fabrics are called `{name}`, and their figures would be taken for those of \
+                 one: give one of them another name = \"...\" in its [[fabric]] of a plan file, \
+                 or measure each by itself"
+            )));
+        }
+    }
+    Ok(all)
+}
+
+/// The same, whatever their names.
+fn named(plan: &[FabricSource], options: &PlanArgs) -> Result<Vec<Fabric>, Failure> {
     if !options.fabric.is_empty() {
         return options.fabric.iter().map(|text| Fabric::parse(text)).collect();
     }
@@ -201,6 +218,21 @@ mod tests {
         assert_eq!(prefixed.name, "libfabric efa");
         assert_eq!(prefixed.prefix(Side::Client, Path::new("x")), ["softefa", "run", "--"]);
         assert!(Fabric::parse("=x").is_err());
+    }
+
+    /// Their points were shown as one measurement.
+    #[test]
+    fn two_fabrics_of_one_name_are_refused() {
+        let asked_for = |fabrics: &[&str]| {
+            let fabric = fabrics.iter().map(|text| (*text).to_owned()).collect();
+            all(&[], &PlanArgs { fabric, ..PlanArgs::for_tests() })
+        };
+        assert!(asked_for(&["tcp", "udp"]).is_ok_and(|all| all.len() == 2));
+        let twice = asked_for(&["libfabric:efa", "tcp", "libfabric:efa=softefa run --"]);
+        let error = twice.expect_err("refused");
+        assert_eq!(error.exit_code(), 2);
+        let words = ["`libfabric efa`", "another name"];
+        assert!(words.iter().all(|word| error.to_string().contains(word)), "{error}");
     }
 
     #[test]

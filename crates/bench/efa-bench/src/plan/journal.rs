@@ -90,6 +90,9 @@ pub(super) enum Event {
 pub(super) struct Identity {
     pub(super) plan: String,
     pub(super) scale: f64,
+    /// The server that it is measured against, HOST:PORT; `None`: all is on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) target: Option<String>,
     /// What each step runs, fabric included.
     pub(super) steps: Vec<String>,
 }
@@ -104,12 +107,22 @@ impl Identity {
         if (self.scale - other.scale).abs() > 1e-9 {
             return Some(format!("it has --scale {}, not {}", other.scale, self.scale));
         }
+        if self.target != other.target {
+            let (ours, theirs) = (self.place(), other.place());
+            return Some(format!("it is measured {theirs}, not {ours}"));
+        }
         let pair = self.steps.iter().zip(&other.steps).find(|(ours, theirs)| ours != theirs);
         if let Some((ours, theirs)) = pair {
             return Some(format!("it has the step `{theirs}` in place of `{ours}`"));
         }
         let (ours, theirs) = (self.steps.len(), other.steps.len());
         (ours != theirs).then(|| format!("it has {theirs} steps, not {ours}"))
+    }
+
+    /// Where the other side is.
+    fn place(&self) -> String {
+        let target = self.target.as_ref();
+        target.map_or_else(|| "on this machine".to_owned(), |target| format!("against {target}"))
     }
 }
 
@@ -229,7 +242,7 @@ mod tests {
 
     fn identity(plan: &str, steps: &[&str]) -> Identity {
         let steps = steps.iter().map(|step| (*step).to_owned()).collect();
-        Identity { plan: plan.to_owned(), scale: 1.0, steps }
+        Identity { plan: plan.to_owned(), scale: 1.0, target: None, steps }
     }
 
     fn events(identity: &Identity, rest: &[Event]) -> Vec<Event> {
@@ -258,13 +271,22 @@ mod tests {
             found(std::slice::from_ref(&begun), &other)
                 .is_err_and(|e| e.contains("`y` in place of `z`"))
         );
-        assert_eq!(found(&[begun, over(1)], &other), Ok(0));
+        assert_eq!(found(&[begun.clone(), over(1)], &other), Ok(0));
         let longer = identity("a", &["x", "y", "z"]);
         assert!(found(&[], &longer).is_err_and(|e| e.contains("2 steps, not 3")));
         let foreign = identity("b", &["x", "y"]);
         assert!(found(&[over(0)], &foreign).is_err_and(|e| e.contains("plan a")));
         let shorter = Identity { scale: 0.5, ..ours.clone() };
         assert!(found(&[], &shorter).is_err_and(|e| e.contains("--scale 1")));
+        let far = Identity { target: Some("db1:7".to_owned()), ..ours.clone() };
+        let error = found(std::slice::from_ref(&begun), &far).expect_err("another target");
+        assert!(error.contains("on this machine, not against db1:7"), "{error}");
+        let farther = Identity { target: Some("db2:7".to_owned()), ..far.clone() };
+        let goes_on = continued(events(&far, &[]), &farther).map(|events| events.len());
+        assert!(goes_on.is_err_and(|e| e.contains("against db1:7, not against db2:7")));
+        // A journal of an older version names no target.
+        let older = r#"{"plan":"a","scale":1.0,"steps":["x","y"]}"#;
+        assert_eq!(serde_json::from_str::<Identity>(older).expect("an identity"), ours);
         assert_eq!(continued(Vec::new(), &ours).map(|events| events.len()), Ok(0));
     }
 

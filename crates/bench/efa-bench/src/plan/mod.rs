@@ -54,13 +54,18 @@ pub(crate) fn run(options: &PlanArgs) -> Result<(), Failure> {
     let plan = library::find(options.plan.as_deref().unwrap_or_default())?;
     let source = source::read(&plan.name, &plan.text)?;
     let fabrics = fabric::all(&source.fabrics, options)?;
-    let tasks = task::all(&source, &fabrics, options.scale)?;
+    let mut tasks = task::all(&source, &fabrics, options.scale)?;
+    let target = options.target()?;
+    if let Some(target) = &target {
+        task::run_against(&mut tasks, &fabrics, target);
+    }
     if options.dry_run {
         return output::print(&budget::listing(&plan.name, &tasks));
     }
     let identity = Identity {
         plan: plan.name.clone(),
         scale: options.scale,
+        target: target.as_ref().map(ToString::to_string),
         steps: tasks.iter().map(|task| task.command.clone()).collect(),
     };
     let (mut journal, events) = Journal::open(options, &identity)?;
@@ -75,7 +80,7 @@ pub(crate) fn run(options: &PlanArgs) -> Result<(), Failure> {
     announce(options, &plan.name, &tasks, &findings);
     let names: Vec<String> = fabrics.iter().map(|fabric| fabric.name.clone()).collect();
     let report = Report { options, plan: &plan.name, tasks: &tasks, names };
-    let mut executor = Executor::new(&fabrics, &tasks, findings, journal, options)?;
+    let mut executor = Executor::new(&fabrics, &tasks, findings, journal, target, options)?;
     let ended = executor.run(|findings| report.keep(findings).map(|_| ()));
     if matches!(ended, Err(Failure::Interrupted)) {
         executor.interrupted()?;

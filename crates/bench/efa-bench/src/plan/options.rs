@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use bench_engine::target::Target;
+use bench_record::failure::Failure;
 use clap::Args;
 
 use crate::cli::{DEFAULT_PORT, GivenOptions};
@@ -31,10 +33,10 @@ pub(crate) struct PlanArgs {
     /// Both sides on this machine, with servers of our own; the default.
     #[arg(long, conflicts_with = "host")]
     pub(crate) local: bool,
-    /// Measure against `efa-bench server` on this host; needs --fabric.
+    /// Measure against `efa-bench server` on this host, HOST or HOST:PORT; needs --fabric.
     #[arg(short = 'H', long, requires = "fabric")]
     pub(crate) host: Option<String>,
-    /// Port of that server.
+    /// Port of that server, unless it is beside its name.
     #[arg(long, default_value_t = DEFAULT_PORT, requires = "host")]
     pub(crate) port: u16,
     /// Measure these fabrics instead of the plan's, optionally with a command their processes are
@@ -53,6 +55,14 @@ pub(crate) struct PlanArgs {
     /// Which of all these were given.
     #[arg(skip)]
     pub(crate) given: GivenOptions,
+}
+
+impl PlanArgs {
+    /// The server that was named; `None`: all is on this machine.
+    pub(super) fn target(&self) -> Result<Option<Target>, Failure> {
+        let target = self.host.as_ref().map(|host| Target::parse(host, self.port)).transpose();
+        target.map_err(|what| Failure::Usage(format!("--host {what}")))
+    }
 }
 
 #[cfg(any(test, fuzzing))]

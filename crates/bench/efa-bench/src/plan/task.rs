@@ -2,6 +2,7 @@
 
 use bench_engine::client::MeasureRequest;
 use bench_engine::measure::Until;
+use bench_engine::target::Target;
 use bench_record::Ramp;
 use bench_record::failure::Failure;
 use bench_record::names::Name;
@@ -71,6 +72,23 @@ pub(super) struct BenchmarkWork {
     pub(super) threads: usize,
 }
 
+impl BenchmarkWork {
+    /// The command that repeats it by itself: against a server, or else on this machine.
+    fn command(&self, fabric: &Fabric, target: Option<&Target>) -> String {
+        let mut command = fabric.short_prefix();
+        let how = if target.is_some() { "run" } else { "local" };
+        command.extend(["efa-bench".to_owned(), how.to_owned(), self.benchmark.text()]);
+        if let Some(target) = target {
+            command.extend(["-H".to_owned(), target.to_string()]);
+        } else if self.nodes != self.benchmark.preset().nodes {
+            command.extend(["--nodes".to_owned(), self.nodes.to_string()]);
+        }
+        command.extend(self.words.iter().cloned());
+        let command: Vec<String> = command.iter().map(|word| report::shell_word(word)).collect();
+        command.join(" ")
+    }
+}
+
 /// Starting a client, opening both sides.
 const START_S: f64 = 0.6;
 /// A block's barrier, draining and counting, and a look at the processors.
@@ -122,6 +140,17 @@ pub(super) fn all(source: &Source, fabrics: &[Fabric], scale: f64) -> Result<Vec
         )));
     }
     Ok(tasks)
+}
+
+/// Names the server in the commands of all that can be measured against one.
+pub(super) fn run_against(tasks: &mut [Task], fabrics: &[Fabric], target: &Target) {
+    for task in tasks {
+        let Work::Benchmark(work) = &task.work else { continue };
+        // One server is one other node.
+        if let Some(fabric) = fabrics.get(task.fabric).filter(|_| work.nodes <= 2) {
+            task.command = work.command(fabric, Some(target));
+        }
+    }
 }
 
 fn add_group(tasks: &mut Vec<Task>, group: Vec<Task>) {
@@ -187,34 +216,27 @@ fn of_benchmark(
         }
     }
     let (_, request) = understood(benchmark, nodes, &options)?;
-    let words = options.words();
-    let mut command = fabric.short_prefix();
-    command.extend(["efa-bench".to_owned(), "local".to_owned(), benchmark.text()]);
-    if nodes != usual {
-        command.extend(["--nodes".to_owned(), nodes.to_string()]);
-    }
-    command.extend(words.iter().cloned());
-    let command: Vec<String> = command.iter().map(|word| report::shell_word(word)).collect();
+    let work = BenchmarkWork {
+        benchmark,
+        nodes,
+        words: options.words(),
+        measurements: request.measurements(),
+        rounds: match request.until {
+            // Each step of a ramp follows from the one before.
+            _ if request.ramp.is_some() => None,
+            Until::Blocks(count) => (count > 1).then_some(count),
+            Until::Interval { .. } => None,
+        },
+        may_be_pinned: !options.has("cpu") && !options.has("server-cpu"),
+        threads: request.job.threads,
+    };
     Ok(Task {
         fabric: 0,
         group: 0,
         estimate_s: estimate_s(&request),
-        command: command.join(" "),
+        command: work.command(fabric, None),
         title: format!("{} on {}", benchmark.text(), fabric.name),
-        work: Work::Benchmark(BenchmarkWork {
-            benchmark,
-            nodes,
-            words,
-            measurements: request.measurements(),
-            rounds: match request.until {
-                // Each step of a ramp follows from the one before.
-                _ if request.ramp.is_some() => None,
-                Until::Blocks(count) => (count > 1).then_some(count),
-                Until::Interval { .. } => None,
-            },
-            may_be_pinned: !options.has("cpu") && !options.has("server-cpu"),
-            threads: request.job.threads,
-        }),
+        work: Work::Benchmark(work),
     })
 }
 
@@ -305,6 +327,23 @@ mod tests {
              libfabric:efa --sizes 64 --warmup 0.05"
         );
         assert!((last.estimate_s - (START_S + 2.0 * (0.25 + BLOCK_S))).abs() < 1e-9);
+    }
+
+    /// It was published as one of loopback, and its command measured something else.
+    #[test]
+    fn a_plan_against_a_server_names_it_in_the_command_of_each_step() {
+        let fabrics = [Fabric::parse("tcp").expect("tcp")];
+        let text = "[[step]]\nbenchmark = 'latency'\nsizes = 64\n";
+        let source = source::read("test", text).expect("a plan");
+        let mut tasks = all(&source, &fabrics, 1.0).expect("tasks");
+        assert_eq!(tasks[0].command, "efa-bench local latency --fabric sockets:tcp --sizes 64");
+        let target = Target::parse("db1", 7).expect("a target");
+        run_against(&mut tasks, &fabrics, &target);
+        let command = &tasks[0].command;
+        assert_eq!(command, "efa-bench run latency -H db1:7 --fabric sockets:tcp --sizes 64");
+        let words = command.split(' ').map(Into::into).collect();
+        let parsed = Cli::parse_words(words).expect("a command line");
+        assert!(matches!(parsed.command, Command::Run { host, .. } if host == ["db1:7"]));
     }
 
     #[test]

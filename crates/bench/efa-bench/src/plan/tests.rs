@@ -143,6 +143,9 @@ fn what_goes_wrong_on_purpose_is_for_steps_that_name_it() {
     assert!(
         tasks_of(&format!("{FABRICS}[[step]]\nbenchmark = 'latency'\n")).expect("tasks").len() == 2
     );
+    let same = "[[fabric]]\nfabric = 'tcp'\n".repeat(2);
+    let error = tasks_of(&format!("{same}[[step]]\nbenchmark = 'latency'\n"));
+    assert!(error.expect_err("refused").to_string().contains("called `TCP sockets`"));
     let error =
         tasks_of("[[fabric]]\nfabric = 'tcp'\nfault = 'loss=1%'\n[[step]]\nmpi = 'bcast'\n");
     assert!(error.expect_err("refused").to_string().contains("test:3: fault"));
