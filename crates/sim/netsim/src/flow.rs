@@ -82,7 +82,9 @@ pub(crate) struct Flow {
 
 impl Flow {
     pub(crate) fn new(spec: FlowSpec, sockets: Ends<SocketId>, posting: Posting) -> Self {
-        let messages = spec.bytes.div_ceil(u64::from(posting.message_bytes)).max(1) as u32;
+        let messages = spec.bytes.div_ceil(u64::from(posting.message_bytes)).max(1);
+        // Nobody sends so many; what stops at a time may be more than it can.
+        let messages = u32::try_from(messages).unwrap_or(u32::MAX);
         Self {
             spec,
             sockets,
@@ -114,12 +116,12 @@ impl Flow {
         })
     }
 
-    /// Stops posting. True when that ends it: nothing is open.
+    /// Stops posting. True when that ends it: nothing is open, and it had not ended before.
     pub(crate) fn stop(&mut self) -> bool {
         self.messages = self.posted;
         let posted_bytes = u64::from(self.posted) * u64::from(self.posting.message_bytes);
         self.spec.bytes = self.spec.bytes.min(posted_bytes);
-        self.ended_ok + self.ended_badly == self.messages
+        self.end.is_none() && self.ended_ok + self.ended_badly == self.messages
     }
 
     fn bytes_of(&self, message: MessageId) -> u32 {
@@ -192,6 +194,15 @@ mod tests {
         assert!(!flow.stop() && flow.post(FlowId(0)).is_none());
         assert_eq!((flow.messages, flow.spec.bytes), (3, 3000));
         assert!(self::flow(100_000).stop(), "nothing was posted");
+    }
+
+    /// It was counted twice, so that the run ended before another flow had.
+    #[test]
+    fn a_flow_that_has_ended_does_not_end_again() {
+        let mut flow = flow(1000);
+        assert!(flow.post(FlowId(0)).is_some());
+        (flow.ended_badly, flow.end) = (1, Some(Time::ZERO));
+        assert!(!flow.stop());
     }
 
     #[test]

@@ -32,6 +32,14 @@ fn run(transport: &str, transfers: &[Transfer]) -> Outcome {
     Scenario::parse_in(&text, folder.path()).unwrap().run(1).unwrap()
 }
 
+/// Two hosts may have any number of transfers: 2^20 messages in all were a panic.
+#[test]
+fn many_transfers_of_two_hosts_wait_for_each_other() {
+    let transfers: Vec<Transfer> = (0..8_200).map(|_| (0, 0, 1, 600_000)).collect();
+    let outcome = run("srd", &transfers);
+    assert!(outcome.flows.iter().any(|flow| flow.completion_ps.is_some()));
+}
+
 fn completions_ps(outcome: &Outcome) -> Vec<u64> {
     outcome.flows.iter().map(|flow| flow.completion_ps.unwrap()).collect()
 }

@@ -168,6 +168,10 @@ fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
     expect(&with("100_000\n", "100_000\nmark_all_above_bytes = 9\n"), &["line 12", "mark_above"]);
     let dcqcn = "100_000\n[transport.roce]\ncongestion = \"dcqcn\"\n";
     expect(&with("100_000\n", dcqcn), &["line 13", "roce.congestion", "mark_above_bytes"]);
+}
+
+#[test]
+fn faults_that_cannot_be_are_refused_with_line_and_field() {
     let fault = |body: &str| refusal(&format!("{SCENARIO}[[fault]]\nat_us = 5\n{body}"));
     expect(&fault("target = \"leaf0-leaf1\"\ncut = true"), &["line 16", "leaf0..leaf1", "spine1"]);
     expect(&fault("target = \"spine0\""), &["line 16", "cut = true", "loss_ppm"]);
@@ -181,6 +185,11 @@ fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
     expect(&fault(&format!("{spine}\n{flap}")), &["line 16", "until_us", "a flap needs an end"]);
     let long = format!("{spine}\n{flap}\nuntil_us = 60_000_000");
     expect(&fault(&long), &["line 16", "fault.flap", "cuts", "at most 100000"]);
+    let cut = format!("{spine}\n{flap}\nuntil_us = 9\ncut = true");
+    expect(&fault(&cut), &["line 16", "fault.flap", "cut = true"]);
+    let lossy = format!("{spine}\n{flap}\nuntil_us = 9\nloss_ppm = 9");
+    let lossy = format!("{lossy}\nrepair = {{ detect_us = 5, converge_us = 5 }}");
+    expect(&fault(&lossy), &["line 16", "fault.flap", "two faults"]);
     let repair = format!("{spine}\ncut = true\nrepair = {{ detect_us = 5 }}");
     expect(&fault(&repair), &["line 18", "converge_us"]);
 }

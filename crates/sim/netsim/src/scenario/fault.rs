@@ -87,6 +87,16 @@ impl Fault {
             return Err(("fault.until_us", problem));
         }
         let Some(flap) = self.flap else { return Ok(()) };
+        if self.cut {
+            let problem = "cut = true is for all of the time: leave one of them out".to_owned();
+            return Err(("fault.flap", problem));
+        }
+        if self.repair.is_some() && (self.gbps.is_some() || self.loss_ppm.is_some()) {
+            let problem =
+                "routing repairs flaps or a slow or lossy cable, not both: make two faults"
+                    .to_owned();
+            return Err(("fault.flap", problem));
+        }
         let Some(until_us) = until_us else {
             return Err(("fault.until_us", "a flap needs an end".to_owned()));
         };

@@ -14,6 +14,8 @@ use toml::Spanned;
 /// Packet of the published comparisons: 4,150 bytes on the wire.
 const PACKET_BYTES: u32 = 4150;
 const POSTED_MESSAGES: u32 = 128;
+/// The engine adds packets to it.
+const WINDOW_MAX_BYTES: u32 = u32::MAX / 2;
 const SEND_BUFFER_BYTES: u32 = 4 << 20;
 const BURST_BYTES: u32 = 64 << 10;
 const PS_PER_MS: u64 = 1_000_000_000;
@@ -72,11 +74,15 @@ fn srd(file: &File, fabric: &Fabric) -> SrdSetup {
             .map_or(preset.ack_every_packets, Bounded::get),
         use_hint: transport.hint.unwrap_or(preset.use_hint),
         pacing: transport.pacing.unwrap_or(preset.pacing),
-        window_initial_bytes: transport
-            .initial_window_percent
-            .map_or(preset.window_initial_bytes, |percent| {
-                (bdp_bytes * u64::from(percent.get()) / 100) as u32
-            }),
+        window_initial_bytes: transport.initial_window_percent.map_or(
+            preset.window_initial_bytes,
+            |percent| {
+                let bytes = bdp_bytes * u64::from(percent.get()) / 100;
+                u32::try_from(bytes).unwrap_or(u32::MAX).min(WINDOW_MAX_BYTES)
+            },
+        ),
+        // The application's depth bounds it for each flow.
+        queue_messages_max: usize::MAX,
         ..preset
     };
     let posting = Posting {

@@ -88,7 +88,7 @@ impl Limiter {
             self.alpha *= 1.0 - GAIN;
         }
         self.target_bps = self.current_bps;
-        self.current_bps = (self.current_bps * (1.0 - self.alpha / 2.0)).max(RATE_MIN_BPS);
+        self.set_rate(now, (self.current_bps * (1.0 - self.alpha / 2.0)).max(RATE_MIN_BPS));
         self.alpha = (1.0 - GAIN) * self.alpha + GAIN;
         self.alpha_at = Some(now);
         self.increase_at = Some(now.plus_ps(TIMER_PS));
@@ -106,7 +106,7 @@ impl Limiter {
         if self.counted_bytes >= COUNTED_BYTES {
             self.counted_bytes -= COUNTED_BYTES;
             self.counters += 1;
-            self.increase();
+            self.increase(now);
         }
     }
 
@@ -114,11 +114,20 @@ impl Limiter {
         while let Some(at) = self.increase_at.filter(|&at| at <= now) {
             self.increase_at = Some(at.plus_ps(TIMER_PS));
             self.timers += 1;
-            self.increase();
+            self.increase(at);
         }
     }
 
-    fn increase(&mut self) {
+    /// From now on it sends at this rate, what the last packet has still to wait for included.
+    fn set_rate(&mut self, now: Time, rate_bps: f64) {
+        if self.next_at > now {
+            let left_ps = self.next_at.ps_since(now) as f64 * self.current_bps / rate_bps;
+            self.next_at = now.plus_ps(left_ps as u64);
+        }
+        self.current_bps = rate_bps;
+    }
+
+    fn increase(&mut self, now: Time) {
         let (most, least) = (self.timers.max(self.counters), self.timers.min(self.counters));
         if least > RECOVERIES {
             self.target_bps += f64::from(least - RECOVERIES) * self.setup.hyper_bps;
@@ -126,10 +135,12 @@ impl Limiter {
             self.target_bps += self.setup.additive_bps;
         }
         self.target_bps = self.target_bps.min(self.setup.line_bps);
-        self.current_bps = f64::midpoint(self.target_bps, self.current_bps);
-        if self.current_bps >= FULL * self.setup.line_bps {
-            self.current_bps = self.setup.line_bps;
+        let rate_bps = f64::midpoint(self.target_bps, self.current_bps);
+        if rate_bps >= FULL * self.setup.line_bps {
+            self.set_rate(now, self.setup.line_bps);
             self.increase_at = None;
+        } else {
+            self.set_rate(now, rate_bps);
         }
     }
 }
@@ -174,6 +185,26 @@ mod tests {
         assert_eq!(limiter.next_at(), now.plus_ps(800_000), "2,000 bytes at 20 Gbit/s");
         limiter.cut(now);
         assert_eq!(limiter.current_bps, 10.0 * GBPS);
+    }
+
+    /// A packet that left at the least rate kept its queue pair silent for milliseconds, whatever
+    /// the rate had become since.
+    #[test]
+    fn who_waits_waits_at_the_rate_of_now() {
+        let mut limiter = limiter();
+        (0..40).for_each(|_| limiter.cut(Time::ZERO));
+        assert_eq!(limiter.current_bps, RATE_MIN_BPS);
+        limiter.sent(Time::ZERO, 1250);
+        assert_eq!(limiter.next_at(), Time::from_us(1000));
+        (0..8).for_each(|_| {
+            time_out(&mut limiter);
+        });
+        assert!(limiter.next_at() < Time::from_us(600), "{:?}", limiter.next_at());
+        let mut slower = self::limiter();
+        slower.cut(Time::ZERO);
+        slower.sent(Time::ZERO, 1000);
+        slower.cut(Time::ZERO);
+        assert_eq!(slower.next_at(), Time::ZERO.plus_ps(800_000), "1,000 bytes at 10 Gbit/s");
     }
 
     #[test]

@@ -117,10 +117,11 @@ impl Machine for QueuePair {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.held_until = self.held_until.filter(|&at| at > now);
         if let Some(limiter) = &mut self.limiter {
             limiter.handle_timeout(now);
+            self.held_until = self.held_until.map(|_| limiter.next_at());
         }
+        self.held_until = self.held_until.filter(|&at| at > now);
         self.engine.handle_timeout(clock(now));
     }
 
@@ -175,8 +176,10 @@ impl Machine for QueuePair {
                     return Some(Notice::Ended { message, code: status.code() });
                 }
                 Event::Congestion => {
-                    let limiter = self.limiter.as_mut();
-                    limiter.into_iter().for_each(|limiter| limiter.cut(self.received_at));
+                    if let Some(limiter) = &mut self.limiter {
+                        limiter.cut(self.received_at);
+                        self.held_until = self.held_until.map(|_| limiter.next_at());
+                    }
                 }
                 _ => {}
             }
