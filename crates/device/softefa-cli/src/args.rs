@@ -39,8 +39,8 @@ Devices with gateway=4791 are behind the gateway and reach everybody else at tha
   softefa gateway                                          # first terminal, as root or with CAP_NET_RAW
   softefa run --device roce0=10.0.0.1,profile=roce,gateway=4791 -- ibv_rc_pingpong -g 0
 
-It serves the programs of its own user, or of all users if root runs it. SIGINT or SIGTERM ends it, and
-with it the connections of its programs. Counters:
+It serves the programs of its own user, or of all users if root runs it. SIGINT, SIGTERM or SIGHUP ends
+it, and with it the connections of its programs. Counters:
   rx_pkts, rx_bytes        what arrived
   forwarded_pkts           handed to a queue pair
   forwarded_cm_msgs        handed to a connection manager (rdma_cm)

@@ -94,6 +94,16 @@ fn a_library_that_is_closed_leaves_no_handler_behind() {
     assert!(output.status.success() && said.is_empty(), "{}\n{said}", output.status);
 }
 
+/// The service thread span on a processor, for ever.
+#[test]
+fn who_closes_all_descriptors_is_told_and_nobody_spins() {
+    let run = run("closed", &[]);
+    let said = String::from_utf8_lossy(&run.output.stderr);
+    assert!(run.output.status.success(), "{}\n{said}", run.output.status);
+    assert!(said.contains("closed descriptors that are not its own"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
 /// UCX's unit tests count descriptors, and 2,000 queue pairs, one after the other, ran out of them.
 #[test]
 fn destroyed_queue_pairs_and_closed_devices_give_descriptors_back() {

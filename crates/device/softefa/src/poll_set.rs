@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Errno;
 
 use crate::descriptor::with_descriptor;
 
@@ -62,7 +63,10 @@ impl PollSet {
 
     /// Waits until a socket is readable, for at most `timeout_ns` (rounded up to milliseconds;
     /// `None` = as long as it takes), and says which.
-    pub(crate) fn wait(&self, timeout_ns: Option<u64>, ready: &mut Ready) {
+    ///
+    /// # Errors
+    /// The set is not there any more: the program has closed its descriptor.
+    pub(crate) fn wait(&self, timeout_ns: Option<u64>, ready: &mut Ready) -> io::Result<()> {
         ready.len = 0;
         let timeout = timeout_ns.map(|ns| Timespec {
             tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
@@ -70,15 +74,19 @@ impl PollSet {
             tv_nsec: (ns % 1_000_000_000) as i64,
         });
         let mut room = [MaybeUninit::<epoll::Event>::uninit(); READY_MAX];
-        // Interrupted or not: what is not reported now is reported next time.
-        if let Ok((events, _)) = epoll::wait(&self.epoll, &mut room[..], timeout.as_ref()) {
-            for (fd, event) in ready.fds.iter_mut().zip(&*events) {
-                // Copied out, because the structure is packed.
-                let data = event.data;
-                *fd = RawFd::try_from(data.u64()).unwrap_or(-1);
-            }
-            ready.len = events.len();
+        let events = match epoll::wait(&self.epoll, &mut room[..], timeout.as_ref()) {
+            Ok((events, _)) => &*events,
+            // What is not reported now is reported next time.
+            Err(Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        for (fd, event) in ready.fds.iter_mut().zip(events) {
+            // Copied out, because the structure is packed.
+            let data = event.data;
+            *fd = RawFd::try_from(data.u64()).unwrap_or(-1);
         }
+        ready.len = events.len();
+        Ok(())
     }
 }
 
@@ -160,10 +168,10 @@ mod tests {
         let set = PollSet::new().unwrap();
         set.add(event.fd());
         let mut ready = Ready::NONE;
-        set.wait(Some(0), &mut ready);
+        set.wait(Some(0), &mut ready).unwrap();
         assert!(ready.contains(event.fd()), "one of three is left");
         event.try_take();
-        set.wait(Some(0), &mut ready);
+        set.wait(Some(0), &mut ready).unwrap();
         assert!(!ready.contains(event.fd()), "none is left");
     }
 
@@ -175,10 +183,10 @@ mod tests {
         set.add(bell.fd());
         set.add_as(other.fd(), bell.fd());
         other.raise();
-        set.wait(None, &mut ready);
+        set.wait(None, &mut ready).unwrap();
         assert!(ready.contains(bell.fd()) && !ready.contains(other.fd()));
         set.remove(other.fd());
-        set.wait(Some(0), &mut ready);
+        set.wait(Some(0), &mut ready).unwrap();
         assert_eq!(ready.len, 0);
     }
 
@@ -188,10 +196,10 @@ mod tests {
         let mut ready = Ready::NONE;
         bell.raise();
         set.add(bell.fd());
-        set.wait(None, &mut ready);
+        set.wait(None, &mut ready).unwrap();
         assert!(ready.contains(bell.fd()));
         set.remove(bell.fd());
-        set.wait(Some(0), &mut ready);
+        set.wait(Some(0), &mut ready).unwrap();
         assert_eq!(ready.len, 0);
     }
 }

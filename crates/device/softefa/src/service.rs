@@ -195,6 +195,13 @@ impl Station {
     }
 }
 
+/// Whose mistake ends a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Blame {
+    Ours,
+    Program,
+}
+
 impl Service {
     /// Starts the thread; `false` when the operating system refuses a descriptor or the thread.
     /// Queue pairs then progress only while they are polled, and the next one tries again.
@@ -237,10 +244,19 @@ impl Service {
         loop {
             let timeout_ns = catch_panic(|| self.tick(sockets, &ready));
             let timeout_ns = timeout_ns.unwrap_or_else(|| {
-                self.fail_all();
+                self.fail_all(Blame::Ours);
                 Some(TICK_NS)
             });
-            sockets.wait(timeout_ns, &mut ready);
+            if let Err(error) = sockets.wait(timeout_ns, &mut ready) {
+                say(&format!(
+                    "softefa: the program has closed descriptors that are not its own ({error}): \
+                     its devices are at their end"
+                ));
+                // The doorbell's number may be that of a file of the program's: nobody rings.
+                self.call.make();
+                self.fail_all(Blame::Program);
+                return;
+            }
             if ready.contains(doorbell.fd()) {
                 let _ = doorbell.take();
                 self.call.answer();
@@ -341,9 +357,11 @@ impl Service {
     }
 
     /// Fails every device as [`Service::fail`] does, when it cannot be told which one it was.
-    fn fail_all(&self) {
+    fn fail_all(&self, blame: Blame) {
         while let Some(qp) = live::all().first() {
-            self.fail(qp.device(), qp.fail_device());
+            // What the program has done has been said.
+            let name = qp.fail_device().filter(|_| blame == Blame::Ours);
+            self.fail(qp.device(), name);
         }
         let lingering = std::mem::take(&mut self.lock().lingering);
         lingering.iter().for_each(|l| self.end_lingering(&l.driven));

@@ -51,6 +51,13 @@ impl Channels {
         self.by_fd.get(&fd).copied()
     }
 
+    /// A descriptor of a file, `preferred` if it is one.
+    pub(super) fn any_of(&self, channel: ChannelId, preferred: RawFd) -> Option<(RawFd, Access)> {
+        let fds = &self.files.get(&channel)?.fds;
+        let fd = fds.iter().find(|fd| **fd == preferred).or_else(|| fds.first())?;
+        Some((*fd, self.find(*fd)?))
+    }
+
     pub(super) fn all(&self) -> Vec<ChannelId> {
         self.files.keys().copied().collect()
     }

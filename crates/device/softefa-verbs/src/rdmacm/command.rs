@@ -24,8 +24,8 @@ const NUMBER_LEN: usize = 4;
 enum Course {
     /// `write` returns so many bytes.
     Done(c_int),
-    /// No event waits in this channel, and the program wants to.
-    Wait(ChannelId),
+    /// No event waits in this channel, and the program wants to; a descriptor of it.
+    Wait(ChannelId, c_int),
     /// The channel was closed under the sleeper. The kernel would keep the file until the sleeper
     /// returns, so nothing wakes it but a signal or its cancellation.
     Closed,
@@ -38,13 +38,13 @@ enum Course {
 /// # Safety
 /// None but those of `event::sleep`; the memory is checked.
 pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: usize) -> isize {
-    let mut slept_on = None;
+    let (mut slept_on, mut sleeps_at) = (None, fd);
     loop {
         let (mut is_patient, mut is_closed) = (false, false);
         let written = panic::count(|| match obey(fd, bytes.addr() as u64, len, slept_on)? {
             Course::Done(len) => Ok(len),
-            Course::Wait(channel) => {
-                (slept_on, is_patient) = (Some(channel), true);
+            Course::Wait(channel, at) => {
+                (slept_on, sleeps_at, is_patient) = (Some(channel), at, true);
                 Ok(0)
             }
             Course::Closed => {
@@ -62,7 +62,7 @@ pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, le
         }
         // SAFETY: an eventfd, unless the program has closed it in this moment; nothing is to be
         // dropped.
-        if !unsafe { event::sleep(fd) } && Errno::last() != Errno::EBADF {
+        if !unsafe { event::sleep(sleeps_at) } && Errno::last() != Errno::EBADF {
             return -1;
         }
         // Closed before it slept: the next look finds that, and sleeps on as in the kernel.
@@ -76,20 +76,25 @@ fn obey(fd: c_int, at: u64, len: usize, slept_on: Option<ChannelId>) -> Result<C
     let bytes = command(at, len)?;
     let call = Call::parse(&bytes);
     // Asked before somebody who holds the lock may close it.
-    let is_patient = call.as_ref().is_ok_and(|call| is_patient(call, fd));
+    let is_patient = call.as_ref().is_ok_and(|call| is_patient_at(call, fd));
     let mut state = manager.lock();
-    let found = state.host.channels.find(fd);
-    // The number may stand for another file by now.
-    if slept_on.is_some() && slept_on != found.map(|access| access.channel) {
-        // What woke this thread was meant for others: for those of a duplicate, or of the new file.
-        for channel in [slept_on, found.map(|access| access.channel)].into_iter().flatten() {
-            if state.ids.is_readable(channel) {
-                state.host.channels.signal(channel);
-            }
+    let named = state.host.channels.find(fd);
+    // The number may stand for another file by now. This call has begun with its own, which lives
+    // as long as a duplicate does.
+    let found = match slept_on {
+        Some(channel) => state.host.channels.any_of(channel, fd),
+        None => named.map(|access| (fd, access)),
+    };
+    if let Some(other) = named.filter(|other| slept_on.is_some_and(|own| own != other.channel)) {
+        // What woke this thread may have been meant for those of the new file.
+        if state.ids.is_readable(other.channel) {
+            state.host.channels.signal(other.channel);
         }
+    }
+    if slept_on.is_some() && found.is_none() {
         return Ok(Course::Closed);
     }
-    let Some(access) = found else {
+    let Some((at, access)) = found else {
         if CHANNELS.has(fd) {
             return Err(channels::inherited());
         }
@@ -100,12 +105,13 @@ fn obey(fd: c_int, at: u64, len: usize, slept_on: Option<ChannelId>) -> Result<C
         return Err(Errno::EBADF);
     }
     let call = call?;
+    let is_patient = if at == fd { is_patient } else { is_patient_at(&call, at) };
     let obeyed = state.obey(manager, access, &call, &bytes);
     state.quieten(access, &call.command, slept_on.is_some());
     drop(state);
     let reply = match obeyed {
         Err(Errno::EAGAIN) if is_patient => {
-            return Ok(Course::Wait(access.channel));
+            return Ok(Course::Wait(access.channel, at));
         }
         obeyed => obeyed?,
     };
@@ -133,7 +139,7 @@ fn command(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
 }
 
 /// Whether the call waits for an event when none is there.
-fn is_patient(call: &Call, fd: c_int) -> bool {
+fn is_patient_at(call: &Call, fd: c_int) -> bool {
     matches!(call.command, Command::GetEvent(_)) && channels::blocks(fd)
 }
 

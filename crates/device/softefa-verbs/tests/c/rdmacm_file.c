@@ -466,6 +466,20 @@ static void check_sleep(void)
 	CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &end) == 0 && end == PTHREAD_CANCELED);
 	CHECK(close(behind) == 0 && close(reopened) == 0);
 
+	/* A file that a duplicate stands for goes on, whatever its first descriptor is by now. */
+	struct sleeper survives = {.fd = opened(0)};
+	int duplicate = dup(survives.fd);
+	uint32_t surviving = created(duplicate, 4);
+	CHECK(duplicate >= 0);
+	thread = begun(&survives);
+	while (!is_asleep(atomic_load(&survives.has_begun)))
+		sched_yield();
+	CHECK_EQ(close(survives.fd), 0);
+	CHECK_EQ(resolve(duplicate, surviving), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(survives.result, 0);
+	CHECK_EQ(close(duplicate), 0);
+
 	/* Who does not want to wait need not. */
 	int fd = opened(0);
 	struct rdma_ucm_event_resp event;

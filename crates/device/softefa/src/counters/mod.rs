@@ -43,6 +43,12 @@ macro_rules! counters {
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }
+
+            /// What it counts.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $doc),* }
+            }
         }
     };
 }
@@ -290,5 +296,24 @@ impl Counters {
     #[must_use]
     pub fn get(&self, counter: Counter) -> u64 {
         self.values[counter as usize].load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_page_of_counters_has_all_of_them() {
+        let mut rows = String::new();
+        for counter in Counter::ALL {
+            let _ = writeln!(rows, "| `{}` | {} |", counter.name(), counter.meaning());
+        }
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/COUNTERS.md");
+        let text = std::fs::read_to_string(&page).unwrap();
+        assert!(text.ends_with(&rows), "the table of {} ends with:\n{rows}", page.display());
     }
 }

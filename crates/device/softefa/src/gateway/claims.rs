@@ -80,6 +80,19 @@ impl Claims {
         Status::Done
     }
 
+    /// So many ids of a program are remembered.
+    pub(super) fn count(&self, program: ProgramId) -> usize {
+        self.of_program.get(&program).map_or(0, BTreeMap::len)
+    }
+
+    /// Forgets the id with the lowest rank of a program.
+    pub(super) fn forget_one(&mut self, program: ProgramId) {
+        let oldest = self.of_program.get_mut(&program).and_then(BTreeMap::pop_first);
+        if let Some((_, id)) = oldest {
+            self.claims.remove(&id);
+        }
+    }
+
     pub(super) fn owner(&self, addr: IpAddr, id: Id) -> Option<ProgramId> {
         self.claims.get(&(addr, id)).map(|claim| claim.program)
     }

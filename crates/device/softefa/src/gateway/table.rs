@@ -14,6 +14,10 @@ use super::message::{SeatKind, Status};
 /// Sockets of all programs, and of one.
 const SEATS_MAX: usize = 1 << 18;
 const SEATS_OF_ONE_MAX: usize = 1 << 16;
+/// Ids of connections that all programs of a user together have, beyond those that each may have
+/// anyway: then a new one is in the place of an old one of the same program.
+const IDS_OF_USER_MAX: usize = 1 << 18;
+const IDS_FREE: usize = 1 << 10;
 /// Requests of peers that are remembered. The oldest are forgotten.
 const ASKED_MAX: usize = 1 << 14;
 
@@ -123,10 +127,21 @@ impl Table {
 
     /// Directs to this program whatever answers this id.
     pub(super) fn claim(&mut self, program: ProgramId, addr: IpAddr, id: Id) -> Status {
-        if !self.programs.contains_key(&program) {
+        let Some(uid) = self.programs.get(&program).map(|program| program.uid) else {
             return Status::Strange;
+        };
+        let is_new = self.claims.owner(addr, id).is_none();
+        if is_new && self.claims.count(program) >= IDS_FREE && self.ids_of(uid) >= IDS_OF_USER_MAX {
+            self.claims.forget_one(program);
         }
         self.claims.claim(program, addr, id)
+    }
+
+    /// Ids of all programs of a user.
+    #[cold]
+    fn ids_of(&self, uid: u32) -> usize {
+        let programs = self.programs.iter().filter(|(_, program)| program.uid == uid);
+        programs.map(|(&program, _)| self.claims.count(program)).sum()
     }
 
     /// The socket of the queue pair whose number begins with this port.
@@ -254,6 +269,27 @@ mod tests {
     /// Answers a request of this connection.
     fn rep(remote_comm_id: u32) -> Message {
         Message::Rep(Rep { remote_comm_id, local_comm_id: 9, local_qpn: 0x200, ..Rep::ZERO })
+    }
+
+    /// 1,024 programs of one user took gigabytes of the gateway's memory.
+    #[test]
+    fn programs_of_one_user_share_a_bound() {
+        let mut table = Table::default();
+        (0..6).for_each(|program| table.come(program, 1000));
+        table.come(6, 1001);
+        let claim = |table: &mut Table, program: ProgramId, number: usize| {
+            let id = connection((program as u32) << 20 | number as u32);
+            assert_eq!(table.claim(program, at(1).ip(), id), Status::Done);
+        };
+        for program in 0..6 {
+            (0..60_000).for_each(|number| claim(&mut table, program, number));
+        }
+        assert_eq!(table.ids_of(1000), IDS_OF_USER_MAX + IDS_FREE);
+        (0..2 * IDS_FREE).for_each(|number| claim(&mut table, 6, number));
+        assert_eq!(table.ids_of(1001), 2 * IDS_FREE, "another user's");
+        // What is claimed again is not new.
+        claim(&mut table, 0, 59_999);
+        assert_eq!(table.ids_of(1000), IDS_OF_USER_MAX + IDS_FREE);
     }
 
     #[test]

@@ -92,7 +92,8 @@ impl Qp {
             let Some(sockets) = sockets.get_or_insert_with(|| watch(fd)) else {
                 return Err(waited_ns);
             };
-            sockets.wait(Some(wait_ns), &mut ready);
+            // Without them it looks again at once, until its time is over.
+            let _ = sockets.wait(Some(wait_ns), &mut ready);
         }
     }
 }
