@@ -179,12 +179,19 @@ impl Journal {
         Ok((Self { file, path }, events))
     }
 
-    /// Appends a line; it is in the file when this returns.
+    /// Appends a line; it is on the disk when this returns. Of a line that cannot be written whole
+    /// nothing stays: those behind it would not be read.
     pub(super) fn add(&mut self, event: &Event) -> Result<(), Failure> {
         let mut line = serde_json::to_string(event)
             .map_err(|e| Failure::Check(format!("cannot encode an event: {e}")))?;
         line.push('\n');
-        self.file.write_all(line.as_bytes()).map_err(|e| output_failure(&self.path, &e))
+        let len = self.file.metadata().map_err(|e| output_failure(&self.path, &e))?.len();
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
+        written.map_err(|error| {
+            // Cutting needs no room.
+            let _ = self.file.set_len(len);
+            output_failure(&self.path, &error)
+        })
     }
 
     pub(super) fn start(&mut self, identity: &Identity) -> Result<(), Failure> {
