@@ -29,8 +29,8 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// That of `path`. A device must not be replaced by a file, nor a link such as `/dev/stdout`,
-    /// even where it leads to a file.
+    /// Tells how `path` is written. A device must not be replaced by a file. Nor must a link such
+    /// as `/dev/stdout`, even where it leads to a file.
     #[must_use]
     pub fn of(path: &Path) -> Self {
         let mut place = path.to_owned();

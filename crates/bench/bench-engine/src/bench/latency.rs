@@ -32,9 +32,8 @@ pub(crate) const RX_DEPTH: usize = PING_PONG_RECEIVES;
 /// Sends in flight: more than one because a completion may come after the echo.
 pub(crate) const TX_DEPTH: usize = 16;
 
-/// Repetitions of a datagram that tells the server to end. One that has ended answers none of them,
-/// whose own echo was lost; one that has not is told so by what comes next on the control
-/// connection.
+/// Repetitions of a datagram that tells the server to end. A server that has ended, and whose echo
+/// was lost, answers none of them. One that has not ended learns of it by the control connection.
 const LAST_REPETITIONS: u64 = 5;
 /// The time for which a repeated datagram's second echo is waited for.
 const LATE_ECHO: Duration = Duration::from_millis(20);
