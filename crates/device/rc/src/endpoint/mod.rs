@@ -268,8 +268,17 @@ impl Endpoint {
 
     /// Makes the newest acknowledgement due once more. Hosts repeat it before they exit, because
     /// nobody will answer a repetition later (RC-5.8). Call [`Endpoint::poll_transmit`] afterwards.
-    pub fn final_ack(&mut self, _now: Instant) {
-        if self.shared.service.is_reliable() && self.shared.config.rto_floor_ns > 0 {
+    pub fn final_ack(&mut self, now: Instant) {
+        if self.shared.config.rto_floor_ns > 0 {
+            self.repeat_ack(now);
+        }
+    }
+
+    /// Makes the newest acknowledgement due once more, in front of what is sent next: requests may
+    /// overtake the last one, which took a slower way (RC-6.5). Call [`Endpoint::poll_transmit`]
+    /// afterwards.
+    pub fn repeat_ack(&mut self, _now: Instant) {
+        if self.shared.service.is_reliable() {
             self.responder.repeat_ack();
         }
     }

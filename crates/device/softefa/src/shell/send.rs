@@ -193,13 +193,12 @@ impl Shell {
         self.wire.is_blocked()
     }
 
-    /// Sends and empties the batch; whether memory took all of it.
+    /// Sends and empties the batch; whether the kernel has none of it, and will not get it later.
     pub(crate) fn send_batch(&mut self, now: Instant) -> bool {
-        let count = self.batch.packets().len() as u64;
         let sent = self.wire.send(now, &mut self.batch);
         assert!(self.batch.is_empty(), "a wire sends or drops the whole batch");
         self.count_sent(&sent);
-        sent.memory_pkts == count
+        sent.memory_pkts == sent.pkts && sent.blocked == 0 && sent.held == 0
     }
 
     /// Completes the send in slot `index`, with its own fault if it has one.

@@ -65,8 +65,18 @@ pub(crate) struct Faulty {
     layout: Layout,
     held: BinaryHeap<Reverse<DelayedDatagram>>,
     serial: u64,
+    /// What leaves together, so that the wire below may keep its order.
     outgoing: Batch,
+    leaving: Vec<Leaving>,
     impossible: Vec<Impossible>,
+}
+
+/// A datagram of [`Faulty::outgoing`].
+struct Leaving {
+    /// Its place in the batch that it came in; none of a copy, and of what was held back.
+    place: Option<usize>,
+    /// The batch refers to them.
+    _bytes: Vec<u8>,
 }
 
 impl Faulty {
@@ -77,34 +87,70 @@ impl Faulty {
         layout: Layout,
         faults: DatagramFaults,
     ) -> Self {
-        let held = BinaryHeap::new();
-        let outgoing = Batch::new(&Framing::Done, HEAD_BYTES, 0);
-        let (faults, impossible) = (Some(faults), Vec::new());
-        Self { inner, tap, faults, layout, held, serial: 0, outgoing, impossible }
+        Self {
+            inner,
+            tap,
+            faults: Some(faults),
+            layout,
+            held: BinaryHeap::new(),
+            serial: 0,
+            outgoing: Batch::new(&Framing::Done, HEAD_BYTES, 0),
+            leaving: Vec::new(),
+            impossible: Vec::new(),
+        }
     }
 
-    /// Sends one copy of a datagram, or holds it back.
-    fn pass(&mut self, now: Instant, packet: &Packet, bytes: &[u8], fate: Fate, sent: &mut Sent) {
-        if fate.delay_ns == 0 {
-            self.forward(now, packet.to, packet.via, bytes, sent);
+    /// Sends one copy of a datagram soon, or holds it back. One that cannot be sent is told of by
+    /// its place, if it has one.
+    fn pass(
+        &mut self,
+        now: Instant,
+        (packet, place): (&Packet, Option<usize>),
+        bytes: Vec<u8>,
+        delay_ns: u64,
+        sent: &mut Sent,
+    ) {
+        let Packet { to, via, .. } = *packet;
+        if delay_ns == 0 {
+            self.forward(now, (to, via), place, bytes, sent);
             return;
         }
+        sent.held += 1;
         self.serial += 1;
-        self.held.push(Reverse(DelayedDatagram {
-            due: now.plus_ns(fate.delay_ns),
-            serial: self.serial,
-            to: packet.to,
-            via: packet.via,
-            bytes: bytes.to_vec(),
-        }));
+        let due = now.plus_ns(delay_ns);
+        self.held.push(Reverse(DelayedDatagram { due, serial: self.serial, to, via, bytes }));
     }
 
-    fn forward(&mut self, now: Instant, to: SocketAddr, via: Via, bytes: &[u8], sent: &mut Sent) {
+    /// Adds a datagram to those that leave together.
+    fn forward(
+        &mut self,
+        now: Instant,
+        (to, via): (SocketAddr, Via),
+        place: Option<usize>,
+        bytes: Vec<u8>,
+        sent: &mut Sent,
+    ) {
+        if self.outgoing.is_full() {
+            self.flush(now, sent);
+        }
         let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
         let piece = Piece { addr: rest.as_ptr() as usize as u64, len: rest.len() };
         let pushed = self.outgoing.push(&mut Framing::Done, to, via, head, [piece].into_iter());
         assert!(pushed.is_ok(), "the bytes are a copy of ours");
+        self.leaving.push(Leaving { place, _bytes: bytes });
+    }
+
+    /// Sends what leaves together.
+    fn flush(&mut self, now: Instant, sent: &mut Sent) {
+        if self.outgoing.is_empty() {
+            return;
+        }
         sent.add(&self.inner.send(now, &mut self.outgoing));
+        while let Some(Impossible { place, status }) = self.outgoing.take_impossible() {
+            let place = self.leaving.get(place).and_then(|leaving| leaving.place);
+            self.impossible.extend(place.map(|place| Impossible { place, status }));
+        }
+        self.leaving.clear();
     }
 }
 
@@ -131,10 +177,12 @@ impl Wire for Faulty {
             sent.duplicated += u64::from(fate.copies == 2);
             sent.reordered += u64::from(fate.reordered);
             alter(&mut faults.dice, self.layout, &mut bytes, fate, &mut sent);
-            for _ in 0..fate.copies {
-                self.pass(now, packet, &bytes, fate, &mut sent);
+            for _ in 1..fate.copies {
+                self.pass(now, (packet, None), bytes.clone(), fate.delay_ns, &mut sent);
             }
+            self.pass(now, (packet, Some(packet.place)), bytes, fate.delay_ns, &mut sent);
         }
+        self.flush(now, &mut sent);
         self.faults = Some(faults);
         batch.clear();
         batch.report(&mut self.impossible);
@@ -149,16 +197,18 @@ impl Wire for Faulty {
         let mut sent = self.inner.release(now);
         while self.held.peek().is_some_and(|Reverse(held)| held.due <= now) {
             let Some(Reverse(held)) = self.held.pop() else { break };
-            self.forward(now, held.to, held.via, &held.bytes, &mut sent);
+            self.forward(now, (held.to, held.via), None, held.bytes, &mut sent);
         }
+        self.flush(now, &mut sent);
         sent
     }
 
     fn release_all(&mut self, now: Instant) -> Sent {
         let mut sent = self.inner.release_all(now);
         while let Some(Reverse(held)) = self.held.pop() {
-            self.forward(now, held.to, held.via, &held.bytes, &mut sent);
+            self.forward(now, (held.to, held.via), None, held.bytes, &mut sent);
         }
+        self.flush(now, &mut sent);
         sent
     }
 
@@ -244,123 +294,4 @@ fn alter(dice: &mut Dice, layout: Layout, bytes: &mut [u8], fate: Fate, sent: &m
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::counters::FaultSource;
-    use std::sync::{Arc, Mutex};
-
-    /// Remembers what was sent.
-    struct Log(Arc<Mutex<Vec<Vec<u8>>>>);
-
-    impl Wire for Log {
-        fn send(&mut self, _: Instant, batch: &mut Batch) -> Sent {
-            let mut log = self.0.lock().unwrap();
-            log.extend(batch.packets().iter().filter_map(|packet| batch.copy(packet)));
-            batch.clear();
-            Sent::default()
-        }
-        fn receive(&mut self, _: Instant) -> Option<Run<'_>> {
-            None
-        }
-        fn release(&mut self, _: Instant) -> Sent {
-            Sent::default()
-        }
-        fn next_release(&self) -> Option<Instant> {
-            None
-        }
-    }
-
-    fn faults(spec: &str, peer: Option<IpAddr>) -> Option<DatagramFaults> {
-        let (spec, source) = (spec.parse().unwrap(), FaultSource::Command);
-        DatagramFaults::new(&InForce { spec, peer, source, from: Instant::ZERO }, 1)
-    }
-
-    fn send(wire: &mut Faulty, now: Instant, to: &str, number: u16) -> Sent {
-        let mut batch = Batch::new(&Framing::Done, 4, 0);
-        let (to, bytes) = (to.parse().unwrap(), number.to_be_bytes());
-        let nothing = std::iter::empty();
-        batch.push(&mut Framing::Done, to, Via::Path(0), &bytes, nothing).unwrap();
-        wire.send(now, &mut batch)
-    }
-
-    fn run(spec: &str) -> (Vec<Vec<u8>>, Sent) {
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let inner = Box::new(Log(Arc::clone(&log)));
-        let faults = faults(spec, None).unwrap();
-        let mut wire = Faulty::new(inner, Tap::deaf(), Layout::Srd, faults);
-        let mut total = Sent::default();
-        for i in 0..1000u16 {
-            let now = Instant::from_ns(u64::from(i) * 1000);
-            let sent = send(&mut wire, now, "127.0.0.1:1", i);
-            total.lost += sent.lost;
-            total.duplicated += sent.duplicated;
-            total.reordered += sent.reordered;
-            wire.release(now);
-        }
-        wire.release(Instant::from_ns(u64::MAX));
-        assert!(wire.next_release().is_none(), "everything held was released");
-        let log = log.lock().unwrap().clone();
-        (log, total)
-    }
-
-    #[test]
-    fn everything_is_sent_as_often_as_the_dice_say() {
-        let (log, sent) = run("loss=10%,dup=5%,reorder=20%,seed=4");
-        assert_eq!(log.len() as u64, 1000 - sent.lost + sent.duplicated);
-        assert!(sent.lost > 50 && sent.duplicated > 20 && sent.reordered > 100, "{sent:?}");
-        assert!(!log.is_sorted(), "something came late");
-    }
-
-    #[test]
-    fn what_is_held_back_at_the_end_of_a_process_leaves() {
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let inner = Box::new(Log(Arc::clone(&log)));
-        let slow = faults("delay=3600s", None).unwrap();
-        let mut wire = Faulty::new(inner, Tap::deaf(), Layout::Srd, slow);
-        let at = Instant::from_ns;
-        (0..10).for_each(|i| _ = send(&mut wire, at(i.into()), "127.0.0.1:1", i));
-        assert_eq!((log.lock().unwrap().len(), wire.release(at(20))), (0, Sent::default()));
-        wire.release_all(at(20));
-        let log = log.lock().unwrap();
-        assert_eq!((log.len(), log.is_sorted(), wire.next_release()), (10, true, None));
-    }
-
-    #[test]
-    fn delay_keeps_the_order() {
-        let (log, _) = run("delay=50us");
-        assert_eq!(log.len(), 1000);
-        assert!(log.is_sorted());
-    }
-
-    #[test]
-    fn what_was_held_back_leaves_in_its_order_when_the_fault_ends() {
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let faults = |spec| faults(spec, None);
-        let inner = Box::new(Log(Arc::clone(&log)));
-        let slow = faults("delay=3600s").unwrap();
-        let mut wire = Faulty::new(inner, Tap::deaf(), Layout::Srd, slow);
-        let at = Instant::from_ns;
-        for i in 0..100 {
-            send(&mut wire, at(i.into()), "127.0.0.1:1", i);
-        }
-        assert!(wire.set_faults(at(200), &mut faults("seed=1")));
-        assert_eq!(wire.next_release(), Some(at(200)));
-        assert_eq!(send(&mut wire, at(201), "127.0.0.1:1", 999), Sent::default());
-        wire.release(at(202));
-        assert_eq!(wire.next_release(), None);
-        let numbers: Vec<u16> =
-            log.lock().unwrap().iter().map(|sent| u16::from_be_bytes([sent[0], sent[1]])).collect();
-        assert_eq!(numbers, [999].into_iter().chain(0..100).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn only_the_peer_that_is_meant_is_hit() {
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let inner = Box::new(Log(Arc::clone(&log)));
-        let faults = faults("loss=100%", Some(IpAddr::from([127, 0, 0, 2]))).unwrap();
-        let mut wire = Faulty::new(inner, Tap::deaf(), Layout::Srd, faults);
-        let lost = |wire: &mut Faulty, to: &str| send(wire, Instant::ZERO, to, 7).lost;
-        assert_eq!((lost(&mut wire, "127.0.0.2:9"), lost(&mut wire, "127.0.0.3:9")), (1, 0));
-        assert_eq!(log.lock().unwrap().len(), 1);
-    }
-}
+mod tests;

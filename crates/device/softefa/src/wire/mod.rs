@@ -52,6 +52,8 @@ pub(crate) struct Sent {
     pub(crate) refused: u64,
     /// Found no room in their socket and leave later.
     pub(crate) blocked: u64,
+    /// Held back on purpose, and leave later.
+    pub(crate) held: u64,
     pub(crate) lost: u64,
     pub(crate) reordered: u64,
     pub(crate) duplicated: u64,

@@ -2,6 +2,7 @@
 //!
 //! A peer reads what comes through memory before what comes through its socket. Whatever went
 //! through the kernel must therefore have been taken in before anything goes through memory again.
+//! Acknowledgements need not: they are said again instead.
 
 use srd::Instant;
 
@@ -19,6 +20,8 @@ pub(super) struct KernelTraffic {
     requests: u64,
     /// Answers that were sent until then.
     answers: Option<Instant>,
+    /// An acknowledgement.
+    has_ack: bool,
     /// The last pause.
     paused: Option<Instant>,
 }
@@ -47,6 +50,22 @@ impl KernelTraffic {
             self.answers = Some(now);
         }
     }
+
+    /// So did an acknowledgement.
+    pub(super) fn note_ack(&mut self) {
+        self.has_ack = true;
+    }
+
+    /// One may still be on its way.
+    #[inline]
+    pub(super) fn has_ack(&self) -> bool {
+        self.has_ack
+    }
+
+    /// It is said again, through memory.
+    pub(super) fn forget_ack(&mut self) {
+        self.has_ack = false;
+    }
 }
 
 #[cfg(test)]
@@ -62,6 +81,17 @@ mod tests {
         traffic.note_kernel(start, None, true);
         assert!(!traffic.is_free(start.plus_ns(ANSWERED_NS - 1), 7));
         assert!(traffic.is_free(start.plus_ns(ANSWERED_NS), 7));
+    }
+
+    /// It holds up nothing, and is remembered until it is said again.
+    #[test]
+    fn an_acknowledgement_in_the_kernel_is_remembered() {
+        let (mut traffic, start) = (KernelTraffic::default(), Instant::from_ns(1));
+        assert!(!traffic.has_ack());
+        traffic.note_ack();
+        assert!(traffic.has_ack() && traffic.is_free(start, 0));
+        traffic.forget_ack();
+        assert!(!traffic.has_ack());
     }
 
     #[test]

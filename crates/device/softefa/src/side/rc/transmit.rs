@@ -55,6 +55,9 @@ impl RcSide {
         {
             self.endpoint.pause_requests();
         }
+        if !self.takes_kernel && self.kernel_traffic.has_ack() {
+            self.repeat_ack(now, peer);
+        }
         for _ in 0..BURSTS_PER_TURN {
             let is_last = self.fill_batch(now, peer);
             if !self.shell.batch().is_empty() {
@@ -65,6 +68,16 @@ impl RcSide {
             }
         }
         self.harvest(now);
+    }
+
+    /// Says the newest acknowledgement once more in front of requests through memory, which would
+    /// overtake it on its way through the kernel (RC-6.5).
+    #[cold]
+    fn repeat_ack(&mut self, now: Instant, peer: SocketAddr) {
+        if self.endpoint.has_unsent() && self.shell.has_ring_to(peer) {
+            self.kernel_traffic.forget_ack();
+            self.endpoint.repeat_ack(time(now));
+        }
     }
 
     /// Fills the batch; whether there was room for everything. An acknowledgement stays in front
@@ -190,6 +203,9 @@ impl RcSide {
             let has_answers = has(|it| matches!(it, Leaving::Response(_) | Leaving::Headers));
             let requests = has_requests.then(|| self.endpoint.sent());
             self.kernel_traffic.note_kernel(now, requests, has_answers);
+            if has(|it| matches!(it, Leaving::Acknowledgement)) {
+                self.kernel_traffic.note_ack();
+            }
         }
         while let Some(Impossible { place, status }) = self.shell.take_impossible() {
             let Some(&leaving) = self.leaving.get(place) else { continue };
