@@ -44,8 +44,8 @@ it, and with it the connections of its programs. Counters:
   rx_pkts, rx_bytes        what arrived
   forwarded_pkts           handed to a queue pair
   forwarded_cm_msgs        handed to a connection manager (rdma_cm)
-  answered_cm_msgs         for no program; the gateway said so
-  tx_farewells             connections of programs that were gone, whose peers were told
+  answered_cm_msgs         for no program, so the gateway itself answered
+  tx_farewells             connections whose peers were told that the program is gone
   drop_malformed           not a packet of RoCE v2
   drop_icrc                damaged, forged, or impossible to check
   drop_no_queue_pair       no program has that queue pair
@@ -59,14 +59,14 @@ Exit codes: 0, or 125 when it cannot serve, for example because the port is take
 fn run_help() -> String {
     let head = "Faults (--fault), on what is sent, what arrives, or the device:\n";
     let tail =
-        "Times count from the opening of the device. The same seed gives the same fates.\n\n";
+        "Times count from when the device is opened. The same seed hits the same datagrams.\n\n";
     format!("{head}{}{tail}{EXIT_CODES}", list_of_faults(|_| true))
 }
 
 /// What stands below the options of `softefa fault set`.
 fn fault_help() -> String {
     let head = "Faults, on what is sent, what arrives, or the device:\n";
-    let tail = "Times count from the command. The same seed gives the same fates.";
+    let tail = "Times count from the command. The same seed hits the same datagrams.";
     format!("{head}{}{tail}", list_of_faults(|key| key.is_live))
 }
 
@@ -106,16 +106,15 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Capture the packets of running programs for Wireshark.
     Pcap(PcapArgs),
-    /// Look at what happened in a run, and when: a page or tables of its trace or its packets.
+    /// Show what happened in a run, and when, from its trace or packets: tables or an HTML page.
     #[command(after_help = trace::HELP)]
     Trace(TraceArgs),
-    /// Break things while programs run: set, clear and show faults on purpose.
+    /// Set, clear and show faults while programs run.
     Fault(FaultArgs),
-    /// Say what works on this machine, what does not, and what helps. Exit code 0 when devices can
-    /// be opened, else 1.
+    /// Check what works on this machine, what does not, and how to fix it. The exit code is 0 if
+    /// devices can be opened, otherwise 1.
     Doctor(DoctorArgs),
-    /// Connect RoCE devices with those of other machines, rxe and NICs: have UDP port 4791 for all
-    /// programs.
+    /// Connect RoCE devices to rxe and NICs on other machines: own UDP port 4791 for all programs.
     #[command(after_help = GATEWAY_HELP)]
     Gateway(GatewayArgs),
 }
@@ -133,11 +132,10 @@ pub(crate) struct DeviceArgs {
     pub(crate) devices: Vec<String>,
     /// Make a RoCE v2 device, roce0, beside those of --device or instead of the default one.
     ///
-    /// It lives at the first address that other machines know, of IPv4 before IPv6, else at
-    /// 127.0.0.1.
+    /// Its address is the first one that other machines know, IPv4 before IPv6, or else 127.0.0.1.
     #[arg(long)]
     pub(crate) roce: bool,
-    /// The adapter that devices play which name no profile [default: efa2].
+    /// The adapter to emulate in every device without a profile of its own [default: efa2].
     ///
     /// EFA: efa0 (c5n), efa1 (p4d, with RDMA READ) or efa2 (p5, with RDMA WRITE). RoCE v2: roce, or
     /// rxe (the same under rxe's vendor id).
@@ -158,7 +156,8 @@ pub(crate) struct DeviceArgs {
     pub(crate) paths: Option<String>,
     /// Encrypt and authenticate every datagram with the 32 bytes in this file.
     ///
-    /// Nothing else gets in. All peers need the same key (docs/SECURITY.md). Also SOFTEFA_KEY_FILE.
+    /// Other datagrams are dropped. All peers need the same key (docs/SECURITY.md). Also
+    /// SOFTEFA_KEY_FILE.
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 }
@@ -182,8 +181,8 @@ pub(crate) struct RunArgs {
     /// Refuse what hardware refuses and Soft-EFA otherwise accepts.
     ///
     /// That is RDMA from a peer without an address handle, sends without the signaled flag,
-    /// receives without entries, and messages that a queue pair has not delivered when it is
-    /// destroyed.
+    /// receives without entries, address handles for port 0, and messages that a queue pair has not
+    /// delivered when it is destroyed. Timeouts of reliable RDMA connections become exact.
     #[arg(long)]
     pub(crate) strict: bool,
     /// Explain on standard error what programs get wrong, once each.
@@ -198,8 +197,8 @@ pub(crate) struct RunArgs {
     /// SOFTEFA_SEND_AT_ONCE=1.
     #[arg(long)]
     pub(crate) send_at_once: bool,
-    /// Faults in time, from a file (TOML): each step has a time after the first device was opened
-    /// and a fault, which takes the place of the one before (docs/FAULTS.md).
+    /// Inject faults at given times, from a TOML file (docs/FAULTS.md). Times count from when the
+    /// first device is opened, and each fault replaces the one before it.
     #[arg(long, value_name = "FILE")]
     pub(crate) fault_script: Option<PathBuf>,
     /// What carries packets between programs of one user on one machine: auto (shared memory where
@@ -240,7 +239,7 @@ pub(crate) struct RunArgs {
     pub(crate) library: Option<PathBuf>,
     /// Whether to put versioned libibverbs.so.1 and libefa.so.1 in place of the system's.
     ///
-    /// Programs that open these libraries by name, or need newer ones, cannot do without.
+    /// Programs that open these libraries by name, or need newer ones, do not work without it.
     #[arg(
         long,
         value_name = "WHEN",
@@ -320,22 +319,22 @@ pub(crate) struct FaultArgs {
 /// What to do with faults.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FaultAction {
-    /// Have running programs, and those that the same 'softefa run' starts later, deal a fault; it
-    /// takes the place of the one set before, and while it is in force of --fault and
+    /// Set a fault in running programs, and in those that the same 'softefa run' starts later. It
+    /// replaces the fault that was set before and, while it is in force, --fault and
     /// --fault-script.
     #[command(after_help = fault_help())]
     Set(FaultSetArgs),
-    /// End the fault that was set: from then on --fault-script and --fault count again.
+    /// End the fault that was set: from then on, --fault-script and --fault apply again.
     Clear(FaultClearArgs),
-    /// Show which fault is in force where, since when, and what it has done.
+    /// Show for each device which fault is in force, who set it, and what it has hit.
     Show(FaultClearArgs),
 }
 
 /// `softefa fault set`.
 #[derive(Debug, Args)]
 pub(crate) struct FaultSetArgs {
-    /// Faults as for --fault, for example loss=5% or loss=1%,delay=50us,seed=7; none breaks
-    /// nothing.
+    /// Faults as for --fault, for example loss=5% or loss=1%,delay=50us,seed=7; 'none' means no
+    /// fault at all.
     #[arg(required = true, value_name = "SPEC")]
     pub(crate) spec: Vec<String>,
     /// Only on the devices of this name.
@@ -344,7 +343,7 @@ pub(crate) struct FaultSetArgs {
     /// Only what goes to this address, and messages that come from it.
     #[arg(long, value_name = "IP")]
     pub(crate) peer: Option<IpAddr>,
-    /// Only for so long, for example 3s or 500ms; the programs themselves keep the time.
+    /// Only for this long, for example 3s or 500ms; the programs themselves measure the time.
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) duration: Option<String>,
     #[command(flatten)]
@@ -358,14 +357,14 @@ pub(crate) struct FaultClearArgs {
     pub(crate) runs: FaultRunArgs,
 }
 
-/// Whose faults.
+/// The runs that are meant.
 #[derive(Debug, Args, Default)]
 pub(crate) struct FaultRunArgs {
-    /// Of the run with this process, 'softefa run' itself or a program of it [default: all runs of
-    /// this user; inside a run, that run].
+    /// Only the run of this process, which is 'softefa run' itself or one of its programs [default:
+    /// all runs of this user; inside a run, that run].
     #[arg(long, value_name = "PID")]
     pub(crate) run: Option<u32>,
-    /// Of all runs of this user, also when this is called inside a run.
+    /// All runs of this user, even if this is called inside a run.
     #[arg(long, conflicts_with = "run")]
     pub(crate) all: bool,
     /// Print JSON.

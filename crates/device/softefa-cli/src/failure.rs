@@ -24,7 +24,7 @@ impl Failure {
 
     /// A failure that the machine is the reason of.
     pub(crate) fn of_machine(message: impl fmt::Display) -> Self {
-        Self::own(format!("{message}; softefa doctor looks at this machine"))
+        Self::own(format!("{message}; softefa doctor checks this machine"))
     }
 
     /// The program exists and cannot be executed.

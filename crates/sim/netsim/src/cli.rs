@@ -6,7 +6,7 @@ use crate::command::sweep::{Part, Seeds};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// A datacenter in virtual time that runs the SRD engine packet by packet.
+/// Simulates a datacenter in virtual time, packet by packet, with SRD, RoCE v2, TCP or DCTCP.
 #[derive(Debug, Parser)]
 #[command(name = "netsim", version)]
 pub(crate) struct Cli {
@@ -29,7 +29,7 @@ pub(crate) enum Command {
     /// run failed or the means of a point miss what its scenario expects, 2 wrong arguments or
     /// scenario, 130 interrupted.
     Sweep(SweepArgs),
-    /// Runs scenarios with all their seeds and says which keep what they expect.
+    /// Runs scenarios with all their seeds and says which meet their expectations.
     ///
     /// Exit codes: 0 all do, 1 a mean misses its bound, a run failed or some flow did not end well,
     /// 2 wrong arguments or scenario.
@@ -43,8 +43,7 @@ pub(crate) enum Command {
     /// Exit codes: 0 nothing is worse, 1 something regressed or is missing, 2 a file cannot be
     /// read.
     Compare(CompareArgs),
-    /// Models an adapter and its host, and sets what benchmarks measure on it beside published
-    /// tables.
+    /// Models an adapter and its host, and compares benchmarks on the model with published tables.
     Nic(NicArgs),
 }
 
@@ -58,8 +57,8 @@ pub(crate) struct RunArgs {
     /// Change a field of the scenario: transport.paths=16, workload.bytes=1MB.
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Setting::single)]
     pub(crate) set: Vec<Setting>,
-    /// Look at flows, queues and uplinks every so many microseconds; JSON then holds them. The
-    /// default with --html: 1.
+    /// Sample flows, queues and uplinks every so many microseconds, for the JSON file. The default
+    /// with --html is 1.
     #[arg(long, value_name = "US", num_args = 0..=1, default_missing_value = "1",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) samples: Option<u32>,
@@ -166,8 +165,8 @@ pub(crate) struct CompareArgs {
     pub(crate) base: PathBuf,
     /// Result file that is compared.
     pub(crate) new: PathBuf,
-    /// Call changes up to this many percent the same; default: 2. All are where the 95 % interval
-    /// of the seeds' ratios holds 1.
+    /// Call changes up to this many percent the same; default: 2. A larger change is the same, too,
+    /// if the 95 % interval of the seeds' ratios contains 1.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) threshold: Option<f64>,
 }

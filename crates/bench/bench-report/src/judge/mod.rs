@@ -31,8 +31,8 @@ pub struct CompareArgs {
     base: PathBuf,
     /// The result that is judged.
     new: PathBuf,
-    /// Changes up to this many percent are noise; default: 5, for p99 20. All are where the 95 %
-    /// interval of the ratio, from the blocks of both, holds 1.
+    /// Changes up to this many percent are noise; default: 5, for p99 20. A larger change is noise,
+    /// too, if the 95 % interval of the ratio, from the blocks of both files, contains 1.
     #[arg(long, value_name = "PERCENT")]
     threshold: Option<f64>,
     /// A limit the second file must keep, such as 'latency/64B p99 < 30us'; repeatable.

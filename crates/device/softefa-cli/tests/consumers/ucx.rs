@@ -35,7 +35,7 @@ fn ucx_info_lists_the_device() {
     // A program that asks for more inline data than EFA has is refused by the hardware, too.
     assert!(outcome.stdout.contains(" inl:64 "), "refused for another reason\n{outcome}");
     case.note(
-        "UCX before 1.20 cannot open it: its UD wants 64 bytes of inline data, 6 segments and \
+        "UCX before 1.19 cannot open it: its UD wants 64 bytes of inline data, 6 segments and \
          atomics; EFA has 32, 2 and none",
     );
     case.pass_without_traffic();

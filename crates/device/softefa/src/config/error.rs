@@ -41,7 +41,7 @@ pub enum ConfigError {
         value: String,
     },
     /// Not a UDP port of the network.
-    #[error("gateway '{value}': write the UDP port of the network, which is 4791 of RoCE v2")]
+    #[error("gateway '{value}': write the UDP port of the network, which is 4791 for RoCE v2")]
     Gateway {
         /// The value as it was written.
         value: String,
@@ -158,7 +158,7 @@ pub enum ConfigError {
         expected: &'static str,
     },
     /// No fault where one is needed.
-    #[error("no fault given; write for example loss=5%, or none for nothing broken")]
+    #[error("no fault given; write for example loss=5%, or 'none' for no fault at all")]
     FaultEmpty,
     /// A fault that cannot begin while a device is in use.
     #[error("fault {key} is decided when a device is opened; give it to softefa run --fault")]

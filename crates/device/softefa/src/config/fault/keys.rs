@@ -67,13 +67,13 @@ impl FaultKey {
             "delay",
             "delay=50us±20us",
             Side::Sent,
-            "each leaves so much later; also delay=50us, delay=10us..2ms, +- for ±",
+            "each datagram is delayed; also delay=50us, delay=10us..2ms, +- for ±",
         ),
         key(
             "blackhole",
             "blackhole=path:3@1s+2s",
             Side::Sent,
-            "from 1 s on path 3 swallows everything, for 2 s; also all for path:3; without +2s for ever, without @1s at once; may be repeated",
+            "path 3 swallows everything for 2 s, beginning at 1 s; all means every path; without +2s it lasts for ever, without @1s it begins at once; may be repeated",
         ),
         key(
             "mangle",
@@ -115,7 +115,7 @@ impl FaultKey {
             "psn-gap",
             "psn-gap=1%",
             Side::Sent,
-            "RoCE: the number of this share of requests skips, so that the peer misses a packet; lost by UC",
+            "RoCE: this share of requests skips a PSN, so that the peer misses a packet; UC loses the message",
         ),
         early_key("mtu", "mtu=1400", "as on a link of this MTU, 640 to 65535: max_msg_sz shrinks"),
         early_key(
