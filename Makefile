@@ -151,4 +151,5 @@ install: build ## Install below PREFIX (/usr/local): programs in bin, libraries 
 	@install -s $(BIN)/softefa $(BIN)/efa-bench $(BIN)/netsim $(DESTDIR)$(PREFIX)/bin
 	@install -s -m 644 $(BIN)/libsoftefa_verbs.so $(LIB)
 	@install -m 644 -D -t $(DESTDIR)$(PREFIX)/share/softefa dissector/softefa.lua
-	@cp -P $(BIN)/replace-verbs/lib*.so $(BIN)/replace-verbs/lib*.so.1 $(LIB)/replace-verbs
+	@install -m 755 $(BIN)/replace-verbs/lib*.so.1 $(LIB)/replace-verbs
+	@cp -P $(BIN)/replace-verbs/lib*.so $(LIB)/replace-verbs

@@ -1,9 +1,12 @@
 """The functions, each with the real command."""
 
 import os
+import site
 import subprocess
 import sys
+import sysconfig
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -29,7 +32,25 @@ def python(code: str, options: Options, **how: object) -> "subprocess.CompletedP
 
 @pytest.mark.skipif("SOFTEFA_COMMAND" in os.environ, reason="SOFTEFA_COMMAND names another")
 def test_the_command_is_that_of_this_environment() -> None:
-    assert soft_efa.command().startswith(sys.prefix)
+    assert soft_efa.command().startswith((sys.prefix, site.getuserbase()))
+
+
+def test_a_command_that_pip_installed_for_the_user_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for folder in (f"{os.name}_user", "path"):
+        command = tmp_path / folder / "softefa"
+        command.parent.mkdir()
+        command.touch(mode=0o755)
+    monkeypatch.delenv("SOFTEFA_COMMAND", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.setattr(sysconfig, "get_path", lambda _, scheme="environment": str(tmp_path / scheme))
+    monkeypatch.setattr(site, "ENABLE_USER_SITE", True)
+    assert soft_efa.command() == str(tmp_path / f"{os.name}_user/softefa")
+    # An environment of its own does not look there.
+    monkeypatch.setattr(site, "ENABLE_USER_SITE", False)
+    assert soft_efa.command() == str(tmp_path / "path/softefa")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(SoftEfaError, match="softefa is neither .*/environment/softefa nor in PATH"):
+        soft_efa.command()
 
 
 def test_a_program_finds_the_devices_of_its_options() -> None:

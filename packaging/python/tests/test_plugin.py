@@ -120,6 +120,39 @@ def test_a_test_that_hangs_is_ended(check) -> None:
     result.stdout.fnmatch_lines(["*took longer than 3.0 s (timeout_s of the mark) and was ended*"])
 
 
+def test_a_timer_of_another_plugin_fails_its_test_and_no_other(check, pytester: pytest.Pytester) -> None:
+    # As pytest-timeout does it.
+    pytester.makeconftest(
+        """
+        import signal
+        import pytest
+
+        def late(number, frame):
+            pytest.fail("late")
+
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_runtest_protocol(item):
+            signal.signal(signal.SIGALRM, late)
+            signal.alarm(2)
+            yield
+            signal.alarm(0)
+        """
+    )
+    result = check(
+        """
+    @pytest.mark.softefa
+    def test_hanging():
+        subprocess.run(["sleep", "1000"])
+
+    def test_after():
+        pass
+    """
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["*late*"])
+    assert "INTERNALERROR" not in result.stdout.str()
+
+
 def test_wrong_marks_are_failures_that_say_what_is_right(check) -> None:
     result = check(
         """

@@ -1,9 +1,10 @@
 //! `cargo xtask licences` checks all dependencies: their licences let the programs be given away,
 //! they come from the registry, and none is there twice. The rules are those of `deny.toml`, so
 //! that cargo-deny agrees. `--texts FILE` writes what must come along with the programs: each crate
-//! with its licence.
+//! with its licence, and those of the code that it carries from elsewhere.
 
 mod expression;
+mod files;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -178,7 +179,7 @@ fn linked(metadata: &Metadata) -> BTreeSet<&str> {
     found
 }
 
-/// Each crate that is linked into the programs, with the files of its licence.
+/// Each crate that is linked into the programs, with the files of its licences.
 fn all_texts(metadata: &Metadata) -> Result<String> {
     let linked = linked(metadata);
     let mut packages: Vec<&Package> = metadata.packages.iter().collect();
@@ -194,37 +195,15 @@ fn all_texts(metadata: &Metadata) -> Result<String> {
         if !package.authors.is_empty() {
             writeln!(text, "  {}", package.authors.join(", "))?;
         }
-        for file in licence_files(package)? {
-            let body = fs::read_to_string(&file)
-                .with_context(|| format!("cannot read {}", file.display()))?;
-            texts.entry(body.trim_end().to_owned()).or_default().push(format!("{name} {version}"));
+        let folder = package.manifest_path.parent().context("a manifest lies in a folder")?;
+        for body in files::texts(folder)? {
+            texts.entry(body).or_default().push(format!("{name} {version}"));
         }
     }
     for (body, owners) in texts {
         write!(text, "\n{}\n{}\n\n{body}\n", "-".repeat(72), owners.join(", "))?;
     }
     Ok(text)
-}
-
-fn licence_files(package: &Package) -> Result<Vec<PathBuf>> {
-    let folder = package.manifest_path.parent().context("a manifest lies in a folder")?;
-    let begins = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().to_uppercase();
-        if begins.iter().any(|begin| name.starts_with(begin)) && entry.file_type()?.is_file() {
-            files.push(entry.path());
-        }
-    }
-    files.sort();
-    ensure!(
-        !files.is_empty(),
-        "{} has no text of its licence in {}",
-        package.name,
-        folder.display()
-    );
-    Ok(files)
 }
 
 #[cfg(test)]

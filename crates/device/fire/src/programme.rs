@@ -105,12 +105,7 @@ fn one(context: &Context, experiment: &Experiment) -> Result<Vec<Record>> {
     let mut records = match (experiment.run)(context) {
         Ok(records) => records,
         Err(error) if interrupt::is_asked() => return Err(error),
-        Err(error) => {
-            let mut record = Record::new("did not come to its end", "tries");
-            record.tried(Some(format!("{error:#}")));
-            record.result = format!("{error:#}");
-            vec![record]
-        }
+        Err(error) => vec![Record::unfinished(&format!("{error:#}"))],
     };
     let count = records.len().max(1) as f64;
     let seconds = started.elapsed().as_secs_f64() / count;

@@ -61,10 +61,20 @@ pub(crate) struct Line {
 
 /// Room for failures in a record: the first ones say what is wrong.
 const FAILURES_KEPT: usize = 5;
+/// The only case of an experiment that could not go on, until it goes through.
+const UNFINISHED: &str = "did not come to its end";
 
 impl Record {
     pub(crate) fn new(case: impl Into<String>, unit: &str) -> Self {
         Self { case: case.into(), unit: unit.to_owned(), ..Self::default() }
+    }
+
+    /// What is left of an experiment that could not go on, and why.
+    pub(crate) fn unfinished(reason: &str) -> Self {
+        let mut record = Self::new(UNFINISHED, "tries");
+        record.tried(Some(reason.to_owned()));
+        record.result = reason.to_owned();
+        record
     }
 
     /// One more try, and what was wrong with it.
@@ -93,6 +103,11 @@ impl Record {
     /// What this and an earlier record say together.
     fn after(mut self, earlier: &Self) -> Self {
         if self.adds_up {
+            if earlier.failed > 0 && self.failed == 0 {
+                self.result.clone_from(&earlier.result);
+            }
+            let failures = earlier.failures.iter().cloned().chain(self.failures);
+            self.failures = failures.take(FAILURES_KEPT).collect();
             self.times += earlier.times;
             self.failed += earlier.failed;
             self.seconds = ((self.seconds + earlier.seconds) * 10.0).round() / 10.0;
@@ -121,7 +136,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Record>> {
 }
 
 /// Puts new records into a file: each takes the place of the earlier one of its case, or adds to
-/// it.
+/// it. An experiment that went through this time did come to its end.
 ///
 /// # Errors
 /// The file cannot be read or written.
@@ -134,6 +149,12 @@ pub(crate) fn merge(path: &Path, new: &[Record]) -> Result<()> {
 }
 
 fn merged(mut all: Vec<Record>, new: &[Record]) -> Vec<Record> {
+    let is_over = |earlier: &Record| {
+        let is_own = |record: &&Record| record.experiment == earlier.experiment;
+        let mut own = new.iter().filter(is_own).peekable();
+        own.peek().is_some() && own.all(|record| record.case != UNFINISHED)
+    };
+    all.retain(|earlier| earlier.case != UNFINISHED || !is_over(earlier));
     for record in new {
         match all.iter_mut().find(|earlier| earlier.is_same_case(record)) {
             Some(earlier) => *earlier = record.clone().after(earlier),
@@ -157,6 +178,49 @@ mod tests {
         );
         let times: Vec<_> = all.iter().map(|r| (r.case.as_str(), r.times)).collect();
         assert_eq!(times, [("a", 1), ("b", 12), ("c", 2)]);
+    }
+
+    /// It stood in the record for ever.
+    #[test]
+    fn an_experiment_that_goes_through_came_to_its_end() {
+        let of = |experiment: &str, record: Record| Record {
+            experiment: experiment.to_owned(),
+            ..record
+        };
+        let stopped = |experiment| of(experiment, Record::unfinished("no memory"));
+        let earlier = || vec![stopped("links"), of("links", Record::new("flaps", "tries"))];
+        let cases = |all: Vec<Record>| -> Vec<String> {
+            let name = |record: Record| format!("{}: {}", record.experiment, record.case);
+            all.into_iter().map(name).collect()
+        };
+        let flaps = of("links", Record::new("flaps", "tries"));
+        assert_eq!(cases(merged(earlier(), &[flaps])), ["links: flaps"]);
+        let unfinished = format!("links: {UNFINISHED}");
+        let again = merged(earlier(), &[stopped("links")]);
+        assert_eq!((again.len(), again.iter().map(|record| record.times).sum::<u64>()), (2, 1));
+        assert!(cases(again).contains(&unfinished));
+        let others = merged(earlier(), &[of("soak", Record::new("grows", "tries"))]);
+        assert!(cases(others).contains(&unfinished));
+    }
+
+    /// The count of failures stayed, and nobody could say what had failed.
+    #[test]
+    fn failures_that_add_up_keep_their_words() {
+        let record = |result: &str, failures: &[&str]| {
+            let mut record = Record { adds_up: true, ..Record::new("fuzz", "CPU seconds") };
+            failures.iter().for_each(|failure| record.tried(Some((*failure).to_owned())));
+            Record { result: result.to_owned(), ..record }
+        };
+        let add = |earlier: &Record, new: Record| merged(vec![earlier.clone()], &[new]).remove(0);
+        let crash = record("a crash", &["one", "two"]);
+        let clean = add(&crash, record("no crash", &[]));
+        assert_eq!((clean.failed, clean.result.as_str()), (2, "a crash"));
+        assert_eq!(clean.failures, ["one", "two"]);
+        let more = add(&clean, record("another crash", &["three", "four", "five", "six"]));
+        assert_eq!((more.failed, more.result.as_str()), (6, "another crash"));
+        assert_eq!(more.failures, ["one", "two", "three", "four", "five"]);
+        let still_clean = add(&record("no crash", &[]), record("clean", &[]));
+        assert_eq!((still_clean.result.as_str(), still_clean.failures.len()), ("clean", 0));
     }
 
     #[test]

@@ -114,7 +114,8 @@ impl Fitted {
             ticks.push(exponent.exp2());
             exponent += step;
         }
-        ticks
+        // An axis with one mark or none has no scale that one could read.
+        if ticks.len() < 2 { vec![self.low, self.high] } else { ticks }
     }
 }
 
@@ -160,9 +161,11 @@ fn nice_above(value: f64) -> f64 {
 
 /// A short label for a tick.
 fn number(value: f64, scale: &Scale) -> String {
-    if *scale == Scale::Log2 && value >= 1024.0 {
-        let kib = value / 1024.0;
-        return if kib >= 1024.0 { format!("{} Mi", kib / 1024.0) } else { format!("{kib} Ki") };
+    let unit = [(1_048_576.0, "Mi"), (1024.0, "Ki")]
+        .into_iter()
+        .find(|(unit, _)| *scale == Scale::Log2 && value >= *unit && value % unit == 0.0);
+    if let Some((unit, name)) = unit {
+        return format!("{} {name}", value / unit);
     }
     if value >= 10_000.0 {
         return if value >= 1e6 {
@@ -203,6 +206,16 @@ mod tests {
         let long = labels(&Scale::Log2, &[1.0, 16384.0]);
         assert_eq!(long.first().map(String::as_str), Some("1"));
         assert_eq!(long.last().map(String::as_str), Some("16 Ki"));
+    }
+
+    /// The axis had no mark, or one.
+    #[test]
+    fn ends_are_marked_where_there_are_less_than_two_powers_of_two() {
+        assert_eq!(labels(&Scale::Log2, &[5.0, 7.0]), ["5", "7"]);
+        assert_eq!(labels(&Scale::Log2, &[3000.0, 4000.0]), ["3000", "4000"]);
+        assert_eq!(labels(&Scale::Log2, &[1536.0, 2048.0]), ["1536", "2 Ki"]);
+        assert_eq!(labels(&Scale::Log2, &[3.0, 10.0]), ["4", "8"]);
+        assert_eq!(labels(&Scale::Log2, &[6.0]), ["4", "8"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::escape::address;
 use crate::page::Page;
 
 /// The width of prose in Markdown, but for pictures and tables.
@@ -57,7 +58,7 @@ pub(crate) fn markdown_with(page: &Page, image: impl Fn(usize) -> Option<String>
         if let (Some(chart), Some(file)) = (&section.chart, image(index)) {
             let words = format!("{}. {}", chart.title, chart.description);
             let words = words.replace('[', "(").replace(']', ")");
-            let _ = write!(out, "\n![{words}]({file})\n");
+            let _ = write!(out, "\n![{words}]({})\n", address(&file));
         }
         let chart_data = section.chart.as_ref().map(crate::chart::Chart::table);
         let panels: Vec<_> = section.panels.iter().map(crate::dots::Dots::table).collect();
@@ -71,7 +72,7 @@ pub(crate) fn markdown_with(page: &Page, image: impl Fn(usize) -> Option<String>
         for (what, file) in &section.links {
             let file =
                 file.strip_suffix(".html").map_or_else(|| file.clone(), |own| format!("{own}.md"));
-            let _ = write!(out, "\n[{what}]({file})\n");
+            let _ = write!(out, "\n[{what}]({})\n", address(&file));
         }
     }
     out

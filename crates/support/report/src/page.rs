@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::chart::Chart;
 use crate::dots::Dots;
-use crate::escape::escape;
+use crate::escape::{address, escape};
 use crate::style::{CSS, REVEAL, SORT};
 use crate::svg::svg;
 use crate::table::Table;
@@ -262,7 +262,8 @@ fn rest(out: &mut String, section: &Section) {
         );
     }
     for (what, file) in &section.links {
-        let _ = writeln!(out, "<p><a href=\"{}\">{}</a></p>", escape(file), escape(what));
+        let file = escape(&address(file));
+        let _ = writeln!(out, "<p><a href=\"{file}\">{}</a></p>", escape(what));
     }
 }
 

@@ -63,13 +63,14 @@ block-size:auto}.scroll,figure{overflow:visible}\
 table{font-size:.7rem}.p,.p:last-child{min-width:0}th,td{white-space:normal;padding:.1rem .3rem}figure,tr{break-inside:avoid}h2{break-after:avoid}}";
 
 /// Sorts a table by the column whose heading is chosen, by mouse or keyboard: by number where there
-/// are numbers. What is no number comes last.
+/// are numbers, also those in groups of digits. What is no number comes last.
 pub(crate) const SORT: &str = "\
 for(const t of document.querySelectorAll('table')){const b=t.tBodies[0];if(!b||b.rows.length<3)continue;\
-const hs=[...t.tHead.rows[0].cells];hs.forEach((h,i)=>{h.tabIndex=0;h.classList.add('sort');const go=()=>{\
+const hs=[...t.tHead.rows[0].cells];const num=t=>parseFloat(t.replace(/(\\d),(?=\\d)/g,'$1'));\
+hs.forEach((h,i)=>{h.tabIndex=0;h.classList.add('sort');const go=()=>{\
 const up=h.getAttribute('aria-sort')!=='ascending';hs.forEach(o=>o.removeAttribute('aria-sort'));\
 h.setAttribute('aria-sort',up?'ascending':'descending');const s=r=>r.cells[i]?r.cells[i].textContent:'';\
-b.append(...[...b.rows].sort((x,y)=>{const p=s(x),q=s(y),m=parseFloat(p),n=parseFloat(q);\
+b.append(...[...b.rows].sort((x,y)=>{const p=s(x),q=s(y),m=num(p),n=num(q);\
 if(isNaN(m)!==isNaN(n))return isNaN(m)?1:-1;const d=isNaN(m)?p.localeCompare(q,'en',{numeric:true}):m-n;\
 return up?d:-d}))};h.onclick=go;h.onkeydown=e=>{if(e.key==='Enter'||e.key===' '){e.preventDefault();go()}}})}";
 
@@ -79,3 +80,15 @@ pub(crate) const REVEAL: &str = "\
 {const reveal=()=>{const e=document.getElementById(location.hash.slice(1));if(!e)return;\
 for(let d=e.parentElement;d;d=d.parentElement)if(d.tagName==='DETAILS')d.open=true;\
 e.scrollIntoView({block:'center'})};addEventListener('hashchange',reveal);if(location.hash)reveal()}";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1,000 was sorted as 1.
+    #[test]
+    fn numbers_in_groups_of_digits_are_read_whole() {
+        assert!(SORT.contains(r"parseFloat(t.replace(/(\d),(?=\d)/g,'$1'))"), "{SORT}");
+        assert_eq!(SORT.matches("parseFloat").count(), 1);
+    }
+}

@@ -7,8 +7,9 @@ use crate::chart::{Chart, Series, Stroke, significant};
 use crate::escape::escape;
 use crate::style::LOOKS;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 400.0;
+/// The width of every chart.
+pub(crate) const WIDTH: f64 = 760.0;
+const HEIGHT_MIN: f64 = 400.0;
 const LEFT: f64 = 62.0;
 /// Room for the names at the line ends, as much as the longest takes.
 const RIGHT_MIN: f64 = 120.0;
@@ -16,6 +17,8 @@ const RIGHT_MAX: f64 = 330.0;
 /// What stands before a name, and the width of a character of it, rather too much.
 const NAME_AT: f64 = 32.0;
 const CHARACTER: f64 = 7.4;
+/// A name of more characters is cut: so many of usual width fill the most room that there is.
+const NAME_CHARS_MAX: usize = 45;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 50.0;
 /// Lines of more points are read by their shape: they have only some markers.
@@ -23,13 +26,24 @@ const MARKED_MAX: usize = 40;
 const MARKS_OF_LONG: usize = 7;
 /// Distance of two labels at the line ends.
 const LABEL_STEP: f64 = 17.0;
+/// The first and the last label stand so far inside of the plot.
+const LABELS_BELOW_TOP: f64 = 8.0;
+const LABELS_ABOVE_BOTTOM: f64 = 2.0;
 
 struct Plot<'a> {
     chart: &'a Chart,
+    height: f64,
     /// Where the lines end.
     right: f64,
     x: Fitted,
     y: Fitted,
+}
+
+/// The height of the chart: as much as the labels of its lines take one above the other.
+pub(crate) fn height(chart: &Chart) -> f64 {
+    let labels = chart.series.iter().filter(|series| series.stroke != Stroke::Spread).count();
+    let steps = labels.saturating_sub(1) as f64 * LABEL_STEP;
+    (TOP + LABELS_BELOW_TOP + steps + LABELS_ABOVE_BOTTOM + BOTTOM).max(HEIGHT_MIN)
 }
 
 /// Renders the chart; `id` must be unique within the page.
@@ -39,8 +53,10 @@ pub(crate) fn svg(chart: &Chart, id: &str) -> String {
     let longest = chart.series.iter().map(|s| s.name.chars().count()).max().unwrap_or(0);
     let longest = f64::from(u16::try_from(longest).unwrap_or(u16::MAX));
     let names_width = (NAME_AT + longest * CHARACTER).clamp(RIGHT_MIN, RIGHT_MAX);
+    let height = height(chart);
     let plot = Plot {
         chart,
+        height,
         right: WIDTH - names_width,
         x: Fitted::new(&chart.x.scale, xs),
         y: Fitted::new(&chart.y.scale, ys),
@@ -49,7 +65,7 @@ pub(crate) fn svg(chart: &Chart, id: &str) -> String {
     let (title, description) = (escape(&chart.title), escape(&chart.description));
     let _ = write!(
         out,
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
          <title id=\"{id}-t\">{title}</title><desc id=\"{id}-d\">{description}</desc>"
     );
     plot.axes(&mut out);
@@ -70,13 +86,19 @@ pub(crate) fn svg(chart: &Chart, id: &str) -> String {
 }
 
 impl Plot<'_> {
+    /// Where the axis of x lies.
+    fn bottom(&self) -> f64 {
+        self.height - BOTTOM
+    }
+
     fn at(&self, point: (f64, f64)) -> Option<(f64, f64)> {
         let (x, y) = (self.x.place(point.0)?, self.y.place(point.1)?);
-        Some((LEFT + x * (self.right - LEFT), HEIGHT - BOTTOM - y * (HEIGHT - TOP - BOTTOM)))
+        let bottom = self.bottom();
+        Some((LEFT + x * (self.right - LEFT), bottom - y * (bottom - TOP)))
     }
 
     fn axes(&self, out: &mut String) {
-        let (right, bottom) = (self.right, HEIGHT - BOTTOM);
+        let (right, bottom) = (self.right, self.bottom());
         for (value, label) in self.y.ticks() {
             let Some(place) = self.y.place(value) else { continue };
             let y = bottom - place * (bottom - TOP);
@@ -109,7 +131,7 @@ impl Plot<'_> {
              <text class=\"name\" transform=\"translate(14 {middle:.1}) rotate(-90)\" \
              text-anchor=\"middle\">{}</text>",
             f64::midpoint(LEFT, right),
-            HEIGHT - 10.0,
+            self.height - 10.0,
             escape(&self.chart.x.label),
             escape(&self.chart.y.label)
         );
@@ -198,13 +220,13 @@ impl Plot<'_> {
         let mut order: Vec<usize> = (0..ends.len()).filter(|i| ends[*i].is_some()).collect();
         order.sort_by(|a, b| ends[*a].partial_cmp(&ends[*b]).unwrap_or(std::cmp::Ordering::Equal));
         let mut places = ends.clone();
-        let mut lowest = TOP + 8.0;
+        let mut lowest = TOP + LABELS_BELOW_TOP;
         for index in &order {
             let wanted = ends[*index].unwrap_or_default().max(lowest);
             places[*index] = Some(wanted);
             lowest = wanted + LABEL_STEP;
         }
-        let mut highest = HEIGHT - BOTTOM - 2.0;
+        let mut highest = self.bottom() - LABELS_ABOVE_BOTTOM;
         for index in order.iter().rev() {
             let place = places[*index].unwrap_or_default().min(highest);
             places[*index] = Some(place);
@@ -235,9 +257,18 @@ impl Plot<'_> {
             marker(marker_of(series), x, y, ""),
             x + 9.0,
             y + 4.0,
-            escape(&series.name)
+            label_text(&series.name)
         );
     }
+}
+
+/// A name, cut to its room; the whole one is its tooltip.
+fn label_text(name: &str) -> String {
+    if name.chars().count() <= NAME_CHARS_MAX {
+        return escape(name);
+    }
+    let short: String = name.chars().take(NAME_CHARS_MAX - 1).chain(['…']).collect();
+    format!("<title>{}</title>{}", escape(name), escape(&short))
 }
 
 /// Lines that share a colour differ in their markers.
@@ -275,112 +306,4 @@ fn short(value: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::axis::Axis;
-
-    fn chart(points: Vec<Vec<(f64, f64)>>) -> Chart {
-        let axis = |label: &str| Axis { label: label.to_owned(), scale: Scale::Log10 };
-        let series = points.into_iter().enumerate().map(|(look, points)| Series {
-            name: format!("s<{look}>"),
-            look,
-            stroke: if look == 0 { Stroke::Solid } else { Stroke::Dashed },
-            points,
-        });
-        Chart {
-            title: "T & t".to_owned(),
-            description: "D".to_owned(),
-            x: axis("x"),
-            y: axis("y"),
-            series: series.collect(),
-        }
-    }
-
-    #[test]
-    fn lines_that_end_together_have_labels_apart() {
-        let line = vec![(1.0, 5.0), (10.0, 5.0)];
-        let chart = chart(vec![line.clone(), line.clone(), line]);
-        let plot = Plot {
-            chart: &chart,
-            right: WIDTH - RIGHT_MIN,
-            x: Fitted::new(&Scale::Log10, [1.0, 10.0].into_iter()),
-            y: Fitted::new(&Scale::Log10, [1.0, 10.0].into_iter()),
-        };
-        let places: Vec<f64> = plot.label_places().into_iter().flatten().collect();
-        assert_eq!(places.len(), 3);
-        for pair in places.windows(2) {
-            assert!((pair[1] - pair[0]).abs() >= LABEL_STEP - 1e-9, "{places:?}");
-        }
-    }
-
-    #[test]
-    fn long_names_have_room() {
-        let end_of_lines = |name: &str| {
-            let mut chart = chart(vec![vec![(1.0, 5.0), (10.0, 5.0)]]);
-            name.clone_into(&mut chart.series[0].name);
-            let text = svg(&chart, "c");
-            let (_, rest) = text.split_once("class=\"label\" x=\"").expect("a label");
-            rest.split('"').next().and_then(|x| x.parse::<f64>().ok()).expect("a place")
-        };
-        let name = "Soft-EFA verbs SRD, order kept";
-        assert!(end_of_lines(name) + 6.6 * name.len() as f64 <= WIDTH);
-        assert!(end_of_lines("short") > end_of_lines(name));
-    }
-
-    #[test]
-    fn markup_in_names_is_escaped_and_every_element_closed() {
-        let looks = (0..6).map(|_| vec![(1.0, 1.0), (2.0, 4.0), (3.0, 0.0)]).collect();
-        let text = svg(&chart(looks), "c");
-        assert!(text.contains("T &amp; t") && text.contains("s&lt;0&gt;"));
-        for name in ["circle", "rect", "polygon", "ellipse", "title", "g", "svg"] {
-            let opened = text.matches(&format!("<{name}")).count();
-            let closed = text.matches(&format!("</{name}>")).count();
-            assert_eq!(opened, closed, "{name}");
-        }
-    }
-
-    #[test]
-    fn long_lines_have_few_markers() {
-        let line = (1..=400).map(|i| (f64::from(i), f64::from(i))).collect();
-        let text = svg(&chart(vec![line]), "c");
-        let markers = text.matches("<circle").count();
-        assert!((5..=10).contains(&markers), "{markers}");
-        assert!(text.matches('L').count() > 390, "every point is on the line");
-    }
-
-    #[test]
-    fn repeated_measurements_are_marks_on_an_upright_line_without_a_label() {
-        let mut chart = chart(vec![vec![(1.0, 2.0), (1.0, 8.0), (10.0, 4.0)], vec![(1.0, 5.0)]]);
-        chart.series[0].stroke = Stroke::Spread;
-        let text = svg(&chart, "c");
-        let (spread, rest) = text.split_once("</g>").unwrap();
-        let spread = spread.split_once("spread").unwrap().1;
-        assert_eq!((spread.matches("<circle").count(), spread.matches('M').count()), (3, 2));
-        assert_eq!(rest.matches("class=\"label\"").count(), 1, "of the line only: {rest}");
-        assert_eq!(chart.table().rows[0][1], "2.000, 8.000");
-    }
-
-    #[test]
-    fn names_are_not_joined_by_lines() {
-        let mut chart = chart(vec![vec![(1.0, 2.0), (2.0, 8.0)]]);
-        chart.x.scale = Scale::Names(vec!["a<b".to_owned(), "tcp".to_owned()]);
-        let text = svg(&chart, "c");
-        assert!(
-            text.contains(">a&lt;b</text>") && text.contains("class=\"line\" d=\"\""),
-            "{text}"
-        );
-        assert_eq!(chart.table().rows[1][0], "tcp");
-    }
-
-    #[test]
-    fn a_point_alone_is_a_mark_with_its_value() {
-        let text = svg(&chart(vec![vec![(2.0, 1234.5)], vec![(1.0, 1.0), (2.0, 4.0)]]), "c");
-        assert_eq!(text.matches("class=\"alone\"").count(), 1);
-        assert!(text.contains(">1234</text>") || text.contains(">1235</text>"), "{text}");
-    }
-
-    #[test]
-    fn an_empty_chart_is_drawn() {
-        assert!(svg(&chart(vec![vec![]]), "c").ends_with("</svg>"));
-    }
-}
+mod tests;

@@ -64,6 +64,9 @@ def rerun(item: pytest.Item, options: Options, timeout_s: float | None) -> list[
         return [*reports, failure(item, f"{_obituary(code)}\n{said}")]
     except (SoftEfaError, OSError) as error:
         return [failure(item, f"the test cannot be run on a device: {error}")]
+    except pytest.fail.Exception as error:  # A timer of this process went off, as pytest-timeout sets one.
+        reports = _read(item.config, Path(folder, "reports"))
+        return [*reports, failure(item, f"{error}\n{_said(folder)}")]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -117,7 +120,7 @@ def _execute(command: list[str], item: pytest.Item, folder: str, timeout_s: floa
     environment = {**os.environ, ENV_REPORTS: folder, ENV_NODE: item.nodeid}
     visible = item.config.getoption("capture", "fd") == "no"
     # A file and no pipe: who was left behind by the test may hold its end open for ever.
-    with Path(folder, "output").open("w+b") as output:
+    with Path(folder, "output").open("wb") as output:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -134,8 +137,13 @@ def _execute(command: list[str], item: pytest.Item, folder: str, timeout_s: floa
             pass
         finally:  # Neither what hangs nor, after Ctrl-C, what runs may go on alone.
             _end(child)
-        output.seek(0)
-        return code, output.read().decode(errors="replace")
+    return code, _said(folder)
+
+
+def _said(folder: str) -> str:
+    """What the test wrote where nobody has seen it."""
+    path = Path(folder, "output")
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

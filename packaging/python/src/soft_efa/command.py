@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import site
 import subprocess
 import sysconfig
 from collections.abc import Sequence
@@ -28,11 +29,20 @@ def command() -> str:
         if not os.access(named, os.X_OK):
             raise SoftEfaError(f"{ENV_COMMAND}: {named} cannot be run; unset it, or name the softefa to use")
         return named
-    own = Path(sysconfig.get_path("scripts"), "softefa")
-    found = str(own) if own.is_file() else shutil.which("softefa")
+    own = _own()
+    found = next((str(path) for path in own if path.is_file()), None) or shutil.which("softefa")
     if found is None:
-        raise SoftEfaError(f"softefa is neither {own} nor in PATH; install the wheel soft-efa, or set {ENV_COMMAND}")
+        places = " nor ".join(map(str, own))
+        raise SoftEfaError(f"softefa is neither {places} nor in PATH; install the wheel soft-efa, or set {ENV_COMMAND}")
     return found
+
+
+def _own() -> list[Path]:
+    """Where pip puts it: into this environment, or for the user alone where only root may write there."""
+    schemes = [sysconfig.get_path("scripts")]
+    if site.ENABLE_USER_SITE:
+        schemes.append(sysconfig.get_path("scripts", f"{os.name}_user"))
+    return [Path(scheme, "softefa") for scheme in schemes]
 
 
 def words(program: Sequence[str | os.PathLike[str]], options: Options | None = None) -> list[str]:

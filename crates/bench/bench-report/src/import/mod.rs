@@ -187,6 +187,26 @@ fn whole(value: f64) -> usize {
     value as usize
 }
 
+/// Bytes of a MiB, which some tools call MB.
+const MIB: f64 = 1_048_576.0;
+
+/// A figure as a tool printed it.
+#[derive(Debug, Clone, Copy)]
+struct Printed {
+    value: f64,
+    /// What its last digit counts.
+    step: f64,
+}
+
+impl Printed {
+    /// Whether its digits say more than those of another figure. A rate of 3 messages in a second
+    /// may be one of 2.5.
+    fn is_finer_than(self, other: Self) -> bool {
+        // Products, because a value may be 0.
+        self.step * other.value < other.step * self.value
+    }
+}
+
 /// Refuses a test that has no counterpart here, and says which have one.
 fn unsupported(test: &str, supported: &str) -> String {
     format!("`{test}` cannot be read: {supported} can")

@@ -1,10 +1,11 @@
-//! Reads perftest. Its "MB/sec" are MiB/s, or Gbit/s on request, and its JSON does not say which:
-//! the goodput is taken from the message rate, which has one unit only.
+//! Reads perftest. Its "MB/sec" are MiB/s, or Gbit/s on request, and its JSON does not say which.
+//! The goodput is taken from the message rate, which has one unit only, but of long messages, whose
+//! rate has few digits, from the bandwidth.
 
 use bench_record::spec::{Benchmark, EndpointKind, Flow, Operation};
 use bench_record::{Bandwidth, Distribution, Latency, Method, Point};
 
-use super::{Found, numbers, unsupported, whole};
+use super::{Found, MIB, Printed, numbers, unsupported, whole};
 
 /// What a test prints.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +31,13 @@ const TESTS: [(&str, Figure, Operation); 10] = [
     ("Atomic FETCH AND ADD BW Test", Figure::Rate, Operation::FetchAdd),
     ("Atomic CMP AND SWAP BW Test", Figure::Rate, Operation::CompareSwap),
 ];
+
+/// Bytes of a unit of bandwidth, by the end of its title.
+const UNITS: [(&str, f64); 3] = [("[MB/sec]", MIB), ("[MiB/sec]", MIB), ("[Gb/sec]", GBIT)];
+const GBIT: f64 = 1e9 / 8.0;
+/// Bandwidths have two decimals, rates in millions of messages six.
+const AVERAGE_STEP: f64 = 0.01;
+const RATE_STEP: f64 = 1e-6;
 
 const SUPPORTED: &str = "latency and bandwidth of ib_send, ib_write, ib_read and ib_atomic";
 
@@ -112,9 +120,13 @@ fn setting(text: &str, name: &str) -> Option<String> {
 struct TitledFigures(Vec<(String, f64)>);
 
 impl TitledFigures {
-    fn get(&self, titles: &[&str]) -> Option<f64> {
+    fn titled(&self, titles: &[&str]) -> Option<&(String, f64)> {
         let is_one = |title: &str| titles.iter().any(|wanted| title.starts_with(wanted));
-        self.0.iter().find(|(title, _)| is_one(title)).map(|(_, value)| *value)
+        self.0.iter().find(|(title, _)| is_one(title))
+    }
+
+    fn get(&self, titles: &[&str]) -> Option<f64> {
+        self.titled(titles).map(|(_, value)| *value)
     }
 
     fn need(&self, titles: &[&str]) -> Result<f64, String> {
@@ -159,9 +171,46 @@ impl TitledFigures {
     fn bandwidth(&self, depth: usize) -> Result<Point, String> {
         let size_bytes = self.size_bytes()?;
         let messages = self.need(&["#iterations", "n_iterations"])? as u64;
-        let rate = Bandwidth::of_rate(self.need(&["MsgRate"])?, size_bytes);
+        let rate = Bandwidth::of_rate(self.mmsg_per_s(size_bytes)?, size_bytes);
         let bandwidth = Bandwidth { messages: Some(messages), ..rate };
         Ok(Point { bandwidth: Some(bandwidth), ..Point::new(size_bytes, depth) })
+    }
+
+    /// The rate of messages, by that of the two figures which has the finer digits.
+    fn mmsg_per_s(&self, size_bytes: usize) -> Result<f64, String> {
+        let rate = Printed { value: self.need(&["MsgRate"])?, step: RATE_STEP };
+        let Some((title, average)) = self.titled(&["BW average", "BW_average"]) else {
+            return Ok(rate.value);
+        };
+        let average = Printed { value: *average, step: AVERAGE_STEP };
+        if !average.is_finer_than(rate) {
+            return Ok(rate.value);
+        }
+        let named = UNITS.iter().find(|(end, _)| title.ends_with(*end)).map(|(_, unit)| *unit);
+        match named.or_else(|| fitting_unit(average, rate, size_bytes)) {
+            Some(unit) => Ok(mmsg_of(average.value, unit, size_bytes)),
+            None if rate.value > 0.0 => Ok(rate.value),
+            None => Err(format!("a row of {size_bytes} bytes does not tell the unit of `{title}`")),
+        }
+    }
+}
+
+/// The rate of messages at a bandwidth.
+fn mmsg_of(bandwidth: f64, unit: f64, size_bytes: usize) -> f64 {
+    bandwidth * unit / 1e6 / size_bytes as f64
+}
+
+/// The one unit in which the bandwidth may be what the rate comes to, both as they are rounded.
+fn fitting_unit(average: Printed, rate: Printed, size_bytes: usize) -> Option<f64> {
+    let is_fitting = |unit: &f64| {
+        let [low, high] =
+            [-0.5, 0.5].map(|half| mmsg_of(average.value + half * average.step, *unit, size_bytes));
+        low <= rate.value + rate.step / 2.0 && high >= rate.value - rate.step / 2.0
+    };
+    let mut fitting = [MIB, GBIT].into_iter().filter(is_fitting);
+    match (fitting.next(), fitting.next()) {
+        (Some(unit), None) => Some(unit),
+        _ => None,
     }
 }
 

@@ -57,6 +57,56 @@ fn perftest_bandwidth_does_not_depend_on_its_unit() {
     assert!((bandwidth.mb_per_s - 37.59 * 1.048_576).abs() < 0.01, "{bandwidth:?}");
 }
 
+/// Goodput in Gbit/s of the one row of a file.
+fn gbit_per_s(text: &str) -> f64 {
+    run(text).points[0].bandwidth.expect("a bandwidth").gbit_per_s
+}
+
+/// Such a rate has one digit: 25.8 Gbit/s were published of 25.0, and 0 of messages of 2 s.
+#[test]
+fn perftest_of_long_messages_is_read_by_its_bandwidth() {
+    let text = sample!("ib_send_bw.txt");
+    let own = text.lines().find(|line| line.starts_with(" 4096")).expect("its row");
+    let long = |unit: &str, average: &str, rate: &str| {
+        let row = format!(" 1073741824 5 {average} {average} {rate}");
+        gbit_per_s(&text.replace("MB/sec", unit).replace(own, &row))
+    };
+    for (unit, average) in [("MB/sec", "2980.23"), ("MiB/sec", "2980.23"), ("Gb/sec", "25.00")] {
+        for rate in ["0.000003", "0.000000"] {
+            let found = long(unit, average, rate);
+            assert!((found / 25.0 - 1.0).abs() < 1e-3, "{unit}, {rate}: {found}");
+        }
+    }
+}
+
+/// Its JSON does not name the unit, but the rate tells it.
+#[test]
+fn perftest_json_of_long_messages_is_read_by_its_bandwidth() {
+    let long = |average: &str, rate: &str| {
+        let text = sample!("ib_send_bw.json").replace("MsgSize: 4096", "MsgSize: 1073741824");
+        let text = text.replace("BW_average: 28.32", &format!("BW_average: {average}"));
+        text.replace("MsgRate: 0.007249", &format!("MsgRate: {rate}"))
+    };
+    for average in ["2980.23", "25.00"] {
+        let found = gbit_per_s(&long(average, "0.000003"));
+        assert!((found / 25.0 - 1.0).abs() < 1e-3, "{average}: {found}");
+    }
+    // Neither unit comes to it, but the rate has one of its own.
+    let found = gbit_per_s(&long("2.00", "0.000003"));
+    assert!((found / (3.0 * 8.0 * 1.073_741_824) - 1.0).abs() < 1e-9, "{found}");
+    let error = read(&long("1.00", "0.000000"), None, None).expect_err("either unit fits");
+    assert!(error.contains("unit of `BW_average`"), "{error}");
+}
+
+#[test]
+fn ucx_of_long_messages_is_read_by_its_bandwidth() {
+    let text = sample!("ucx_tag_bw.txt").replace("size: 4096", "size: 1073741824");
+    let (head, _) = text.split_once("Final:").expect("its row");
+    let row = "Final: 20 1.000 343597.384 343597.384 2980.23 2980.23 3 3\n";
+    let found = gbit_per_s(&format!("{head}{row}"));
+    assert!((found / 25.0 - 1.0).abs() < 1e-3, "{found}");
+}
+
 #[test]
 fn osu_latency_bandwidth_and_rate() {
     let run_of = |text| {
@@ -100,6 +150,28 @@ fn iperf3_counts_at_the_receiver() {
     assert_eq!(run.points[0].size_bytes, 131_072);
     let bandwidth = run.points[0].bandwidth.expect("a bandwidth");
     assert!((bandwidth.gbit_per_s - 22.124_462).abs() < 1e-5, "{bandwidth:?}");
+}
+
+/// Half of the bytes were left out.
+#[test]
+fn iperf3_in_both_directions_is_their_sum() {
+    let sum = |gbit: u64, lost: u64| {
+        let (seconds, bytes) = (2.0, gbit * 250_000_000);
+        serde_json::json!({ "seconds": seconds, "bytes": bytes, "lost_packets": lost })
+    };
+    for (protocol, name) in [("TCP", "sum_received"), ("UDP", "sum")] {
+        let mut all: serde_json::Value =
+            serde_json::from_str(sample!("iperf3.json")).expect("JSON");
+        all["start"]["test_start"]["protocol"] = protocol.into();
+        all["end"][name] = sum(10, 1);
+        assert_eq!(run(&all.to_string()).method.directions, 1, "{protocol}");
+        all["end"][format!("{name}_bidir_reverse")] = sum(6, 2);
+        let run = run(&all.to_string());
+        let bandwidth = run.points[0].bandwidth.expect("a bandwidth");
+        assert!((bandwidth.gbit_per_s - 16.0).abs() < 1e-9, "{protocol}: {bandwidth:?}");
+        assert_eq!((run.method.directions, bandwidth.seconds), (2, Some(2.0)), "{protocol}");
+        assert_eq!(run.points[0].lost, Some(3), "{protocol}");
+    }
 }
 
 #[test]

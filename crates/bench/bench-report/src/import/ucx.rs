@@ -1,12 +1,13 @@
 //! `ucx_perftest`. Its server prints which test it is and how long the messages are, its client the
 //! figures, so that the output of both is needed (one process that does both prints all). Its
-//! "MB/s" are MiB/s: the goodput is taken from the message rate. Percentiles are those of the last
-//! seconds, one of them: the mean of all is taken.
+//! "MB/s" are MiB/s. The goodput is taken from that of its two columns which has more digits: of
+//! short messages their rate, of long ones the bandwidth. Its percentiles are those of the last
+//! second, so the mean of all is taken.
 
 use bench_record::spec::{Benchmark, Operation};
 use bench_record::{Bandwidth, Latency, Point};
 
-use super::{Found, numbers, unsupported};
+use super::{Found, MIB, Printed, numbers, unsupported};
 
 /// What a test prints.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +50,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let (_, figure, operation) = *known.ok_or_else(|| unsupported(name, SUPPORTED))?;
     let row = last_row(text)?;
     // Iterations, then three columns of the time, two of bytes and two of messages a second.
-    let [iterations, _, _, mean_us, _, _, _, per_second] = row[..] else {
+    let [iterations, _, _, mean_us, _, mib_per_s, _, per_second] = row[..] else {
         return Err(format!("a row of {} figures, not of 8", row.len()));
     };
     let (benchmark, point) = match figure {
@@ -61,7 +62,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
         Figure::Rate => {
             let bandwidth = Bandwidth {
                 messages: Some(iterations as u64),
-                ..Bandwidth::of_rate(per_second / 1e6, size_bytes)
+                ..Bandwidth::of_rate(mmsg_per_s(per_second, mib_per_s, size_bytes), size_bytes)
             };
             let is_one_sided = operation.is_one_sided();
             let benchmark = if is_one_sided { Benchmark::Rma } else { Benchmark::Bandwidth };
@@ -70,6 +71,16 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     };
     let title = format!("ucx_perftest: {name}");
     Ok(Found { operation, ..Found::new(benchmark, title, vec![point]) })
+}
+
+/// The rate of messages, by whole ones in a second or by bandwidth with two decimals.
+fn mmsg_per_s(per_second: f64, mib_per_s: f64, size_bytes: usize) -> f64 {
+    let rate = Printed { value: per_second, step: 1.0 };
+    let bandwidth = Printed { value: mib_per_s, step: 0.01 };
+    if bandwidth.is_finer_than(rate) {
+        return bandwidth.value * MIB / 1e6 / size_bytes as f64;
+    }
+    rate.value / 1e6
 }
 
 /// `put bandwidth / message rate` of one interface is `put bandwidth` of another.

@@ -14,6 +14,9 @@ use crate::settings::{self, DEPTH, Level, RATE, RX_DEPTH, SIZE, Setting};
 
 /// A line of fewer points shows nothing that a table does not, unless there are no others.
 const POINTS_MIN: usize = 3;
+/// Said where the axis has no place for a size of 0.
+const OF_0_BYTES: &str =
+    "The table below has the figures of 0 bytes, too; an axis of equal factors has no 0.";
 
 /// Plots of all benchmarks; `names` number the colours.
 pub(super) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
@@ -189,6 +192,7 @@ impl<'a> Plot<'a> {
         if !common.is_empty() {
             title += &format!("; {common}");
         }
+        let text = self.text(quantity, &series);
         let chart = Chart {
             title: format!("{label} ({unit}, logarithmic; {better} is better)"),
             description: describe(series.iter().filter(is_line), unit),
@@ -196,7 +200,6 @@ impl<'a> Plot<'a> {
             y: Axis { label: format!("{label} ({unit})"), scale: Scale::Log10 },
             series,
         };
-        let text = vec![quantity.meaning.to_owned()];
         let commands = self.commands();
         Some(Section { title, text, chart: Some(chart), commands, ..Section::default() })
     }
@@ -259,9 +262,19 @@ impl<'a> Plot<'a> {
         if words.is_empty() { name.clone() } else { format!("{name}, {words}") }
     }
 
+    /// What the quantity means, and which of its figures are not in the picture.
+    fn text(&self, quantity: &Quantity, series: &[Series]) -> Vec<String> {
+        let mut points = series.iter().flat_map(|line| &line.points);
+        let is_short = self.axis == SIZE && points.any(|point| point.0 == 0.0);
+        let hint = is_short.then_some(OF_0_BYTES);
+        [quantity.meaning].into_iter().chain(hint).map(str::to_owned).collect()
+    }
+
     fn scale(&self) -> Scale {
         let has_zero = self.samples().any(|sample| sample.number(self.axis) == Some(0.0));
         match self.axis {
+            // Equal steps would show the longest size alone.
+            SIZE => Scale::Log2,
             _ if has_zero => Scale::Linear,
             "asked/s" | "flush µs" => Scale::Log10,
             "gets %" | "Zipf/100" => Scale::Linear,
@@ -292,112 +305,4 @@ fn axis_label(axis: &'static str) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use bench_record::spec::{Benchmark, Order};
-    use bench_record::wire::Wire;
-    use bench_record::{Bandwidth, Collective, Distribution, Work};
-
-    const NAMES: [&str; 2] = ["mine", "yours"];
-
-    fn stream(name: &str, places: &[(usize, usize)]) -> Run {
-        let point = |&(size, depth): &(usize, usize)| Point {
-            bandwidth: Some(Bandwidth::new(1, (size * depth) as u64, 1.0)),
-            ..Point::new(size, depth)
-        };
-        Run::new(name, Benchmark::Bandwidth, places.iter().map(point).collect())
-    }
-
-    fn titles(runs: &[Run]) -> Vec<String> {
-        sections(runs, &NAMES).into_iter().map(|section| section.title).collect()
-    }
-
-    #[test]
-    fn each_number_that_varies_is_an_axis() {
-        let places = [(16, 256), (64, 256), (8192, 256), (8192, 1), (8192, 16), (16, 16)];
-        let runs = [stream("mine", &places), stream("yours", &places[..3])];
-        assert_eq!(
-            titles(&runs),
-            [
-                "bandwidth: goodput over size (bytes); depth 256",
-                "bandwidth: goodput over depth (in flight); 8192 B"
-            ]
-        );
-        let plots = sections(&runs, &NAMES);
-        let lines = |at: usize| plots[at].chart.as_ref().map_or(0, |chart| chart.series.len());
-        assert_eq!((lines(0), lines(1)), (2, 2));
-    }
-
-    #[test]
-    fn published_lines_are_not_drawn_beside_shared_memory() {
-        let places = [(16, 256), (64, 256), (8192, 256)];
-        let published =
-            Run { source: "published".to_owned(), ..stream(crate::paper::EFA, &places) };
-        let lines = |wire| {
-            let mine = Run { wire: Some(wire), ..stream("mine", &places) };
-            let plots = sections(&[mine, published.clone()], &NAMES);
-            plots[0].chart.as_ref().map_or(0, |chart| chart.series.len())
-        };
-        assert_eq!((lines(Wire::Udp), lines(Wire::Shm)), (2, 1));
-    }
-
-    #[test]
-    fn lines_are_told_apart_by_what_differs() {
-        let mut kept = stream("mine", &[(16, 8), (64, 8), (256, 8)]);
-        kept.method.threads = 2;
-        let mut any = kept.clone();
-        kept.points.iter_mut().for_each(|point| point.order = Order::Kept);
-        any.command = "again".to_owned();
-        let plots = sections(&[any, kept], &NAMES);
-        let [section] = &plots[..] else { panic!("{plots:?}") };
-        assert_eq!(section.title, "bandwidth: goodput over size (bytes); depth 8, threads 2");
-        assert_eq!(section.commands, ["again"]);
-        let series = &section.chart.as_ref().expect("a plot").series;
-        let names: Vec<&str> = series.iter().map(|line| line.name.as_str()).collect();
-        assert_eq!(names, ["mine", "mine, order kept"]);
-        assert_ne!(series[0].look, series[1].look);
-    }
-
-    #[test]
-    fn two_points_are_a_line_where_there_is_no_longer_one() {
-        let two = [(16, 1), (64, 1)];
-        assert_eq!(titles(&[stream("mine", &two)]).len(), 1);
-        assert!(titles(&[stream("mine", &two[..1])]).is_empty());
-    }
-
-    #[test]
-    fn calls_have_a_rate_and_a_tail_and_collectives_a_time() {
-        let words = r#"{"calls":2,"seconds":1.0,"mcalls_per_s":2.0,"messages_per_call":2.0,
-            "bytes_per_call":88.0,"client_cpu_ns":1.0,"server_cpu_ns":1.0,"actions":[]}"#;
-        let work: Work = serde_json::from_str(words).expect("calls");
-        let times = Some(Distribution { p50_us: 5.0, p99_us: 9.0, ..Distribution::default() });
-        let point = |depth| Point {
-            operation_time: times,
-            work: Some(work.clone()),
-            ..Point::new(32, depth)
-        };
-        let rpc = Run::new("mine", Benchmark::Rpc, [1, 8, 32].map(point).into());
-        assert_eq!(
-            titles(&[rpc]),
-            [
-                "rpc: rate over depth (in flight); 32 B",
-                "rpc: 99th percentile over depth (in flight); 32 B"
-            ]
-        );
-        let point = |ranks| Point {
-            operation_time: times,
-            collective: Some(Collective {
-                ranks,
-                operations: Some(1),
-                mean_us: 5.0,
-                bus_gbit_per_s: None,
-                overlap_percent: None,
-                alone_us: None,
-            }),
-            ..Point::new(64, 1)
-        };
-        let mut barrier = Run::new("mine", Benchmark::Collective, [2, 4].map(point).into());
-        barrier.test = "barrier".to_owned();
-        assert_eq!(titles(&[barrier]), ["barrier: median time over ranks; 64 B"]);
-    }
-}
+mod tests;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use serde_json::Value;
 
 use super::Context;
-use super::traffic::{Flow, faults, number};
+use super::traffic::{Flow, damage, faults, number};
 use crate::crew::{Location, Role};
 use crate::interrupt;
 use crate::network::Network;
@@ -13,6 +14,8 @@ use crate::record::Record;
 
 const INSIDE: &str = "10.50.0.2";
 const OUTSIDE: &str = "10.60.0.2";
+/// The status of an operation whose peer nobody can reach, as the user sees it (`vendor_err`).
+const UNREACHED: &str = "15";
 
 /// A box, what it does, and what is to be expected.
 struct Middle {
@@ -109,24 +112,81 @@ fn try_it(
     let Flow { mut source, mut sink } = flow;
     let (sent, taken) = (source.quit()?, sink.quit()?);
     let way = if is_outwards { "outwards" } else { "inwards" };
-    let arrived = number(&taken["sources"]["1"]["taken"]);
-    let statuses = sent["statuses"].as_object().filter(|statuses| !statuses.is_empty());
-    let seen = match statuses {
-        None => format!("{way}: works ({arrived} messages)"),
-        Some(statuses) => {
-            let codes: Vec<&str> = statuses.keys().map(String::as_str).collect();
-            format!("{way}: every operation ends with status {}", codes.join(" and "))
-        }
+    let statuses = statuses(&sent).join(" and ");
+    let seen = match (statuses.as_str(), number(&sent["done"])) {
+        ("", _) => format!("{way}: works ({} messages)", arrived(&taken)),
+        (statuses, 0) => format!("{way}: every operation ends with status {statuses}"),
+        (statuses, done) => format!("{way}: {done} operations succeed, others end with {statuses}"),
     };
     if !record.result.is_empty() {
         record.result += "; ";
     }
     record.result += &seen;
-    let wrong = match (middle.works, statuses.is_none()) {
-        (true, false) => Some(format!("{way}: {}", faults(&sent).join("; "))),
-        (true, true) if arrived == 0 => Some(format!("{way}: nothing arrived")),
-        _ => super::traffic::damage(&taken).into_iter().next(),
-    };
-    record.tried(wrong);
+    record.tried(wrong(middle.works, &sent, &taken).map(|wrong| format!("{way}: {wrong}")));
     Ok(())
+}
+
+/// The statuses with which operations failed.
+fn statuses(sent: &Value) -> Vec<&str> {
+    let all = sent["statuses"].as_object();
+    all.map_or_else(Vec::new, |statuses| statuses.keys().map(String::as_str).collect())
+}
+
+fn arrived(taken: &Value) -> u64 {
+    number(&taken["sources"]["1"]["taken"])
+}
+
+/// What is wrong with the reports of both ends, where messages are to arrive or not.
+fn wrong(works: bool, sent: &Value, taken: &Value) -> Option<String> {
+    let (statuses, done) = (statuses(sent), number(&sent["done"]));
+    if works && !statuses.is_empty() {
+        return Some(faults(sent).join("; "));
+    }
+    if works && arrived(taken) == 0 {
+        return Some("nothing arrived".to_owned());
+    }
+    if !works && (done > 0 || statuses.is_empty()) {
+        return Some(format!("{done} messages passed, which the box should not let through"));
+    }
+    if !works && statuses != [UNREACHED] {
+        return Some(format!("{}, not with {UNREACHED} alone", faults(sent).join("; ")));
+    }
+    damage(taken).into_iter().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever a closed box let through was fine.
+    #[test]
+    fn a_box_is_judged_by_whether_it_should_work() {
+        let sent = |done: u64, statuses: &str| {
+            let text = format!(r#"{{"done": {done}, "statuses": {{{statuses}}}}}"#);
+            serde_json::from_str::<Value>(&text).expect("JSON")
+        };
+        let taken = |arrived: u64| serde_json::json!({ "sources": { "1": { "taken": arrived } } });
+        for (works, done, statuses, arrived, words) in [
+            (true, 9, "", 9, None),
+            (true, 0, "", 0, Some("nothing arrived")),
+            (true, 0, r#""15": 16"#, 0, Some(r#"ended with {"15":16}"#)),
+            (false, 0, r#""15": 16"#, 0, None),
+            // A message may come through whose answer does not.
+            (false, 0, r#""15": 16"#, 16, None),
+            (false, 9, "", 9, Some("9 messages passed")),
+            (false, 9, r#""15": 16"#, 9, Some("9 messages passed")),
+            (false, 0, r#""13": 16"#, 0, Some(r#"{"13":16} (status: how many), not with 15"#)),
+            (false, 0, r#""13": 1, "15": 15"#, 0, Some("not with 15 alone")),
+        ] {
+            let found = wrong(works, &sent(done, statuses), &taken(arrived));
+            let is_right = match (words, &found) {
+                (None, None) => true,
+                (Some(words), Some(found)) => found.contains(words),
+                _ => false,
+            };
+            assert!(is_right, "{works}, {done}, {statuses}, {arrived}: {found:?}");
+        }
+        let damaged = serde_json::json!({ "duplicates": 1, "sources": { "1": { "taken": 9 } } });
+        assert!(wrong(true, &sent(9, ""), &damaged).is_some_and(|words| words.contains("twice")));
+    }
 }
