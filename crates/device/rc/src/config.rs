@@ -14,8 +14,7 @@ pub struct Config {
     pub is_window_fixed: bool,
     /// Payload bytes that may ever be unacknowledged; one packet may always.
     pub window_max_bytes: u64,
-    /// One of so many messages asks for an acknowledgement; 0 and 1 mean each (RC-3.8). With more,
-    /// a message is left to the timeout when the one behind it is withdrawn.
+    /// One of so many messages asks for an acknowledgement; 0 and 1 mean each (RC-3.8).
     pub ack_every_messages: u32,
     /// Response packets that one READ request asks for at most; a longer READ takes several
     /// (RC-3.6).

@@ -302,6 +302,24 @@ fn a_fenced_request_waits_for_answers() {
     assert_eq!(solo.sent_short(), [(Kind::WriteOnly, ours(2)), (Kind::SendOnly, ours(3))]);
 }
 
+/// RC-3.10: what was posted while READs were allowed is not left behind.
+#[test]
+fn queued_reads_leave_though_no_more_are_allowed() {
+    let mut solo = Solo::new();
+    solo.host.engine.drain(solo.now);
+    (1..=2).for_each(|id| post(&mut solo, id, Operation::Read(HERE), 8));
+    assert_eq!(solo.sent_short(), []);
+    solo.host.engine.set_send_attr(SendAttr { max_rd_atomic: 0, ..send_attr() });
+    solo.host.engine.resume(solo.now);
+    for n in 0..2 {
+        assert_eq!(solo.sent_short(), [(Kind::ReadRequest, ours(n))], "one by one");
+        solo.give(&answer(Kind::ReadResponseOnly, n).with(8)).unwrap();
+    }
+    assert_eq!(solo.host.sends(), [(1, Status::Ok), (2, Status::Ok)]);
+    let more = SendRequest::new(WrId(3), Operation::Read(HERE), 8);
+    assert_eq!(solo.host.engine.post(solo.now, more), Err(PostError::Operation));
+}
+
 /// RC-3.11, RC-5.5.
 #[test]
 fn a_refusal_ends_its_work_request_and_flushes_the_rest() {
@@ -334,11 +352,60 @@ fn a_local_fault_waits_for_its_turn() {
     let mut solo = Solo::new();
     (0..3).for_each(|id| post(&mut solo, id, Operation::Send, 300));
     solo.host.broken.insert(1, Status::LocalProtection);
-    assert_eq!(solo.sent().len(), 2, "nothing of it leaves, and nothing behind it");
+    let sent: Vec<_> = solo.sent().iter().map(|s| (s.psn, s.headers.bth.wants_ack)).collect();
+    let (first, last) = ((ours(0), false), ours(1));
+    assert_eq!(sent, [first, (last, false), first, (last, true)], "it asks, and nothing behind it");
     assert_eq!(solo.host.sends(), []);
     solo.give(&ack(ours(1))).unwrap();
     let ended = [(0, Status::Ok), (1, Status::LocalProtection), (2, Status::Flushed)];
     assert_eq!(solo.host.sends(), ended);
+}
+
+/// RC-3.11: though nothing times out, and whatever kind of work request is behind it.
+#[test]
+fn what_is_before_a_local_fault_asks_and_nothing_behind_it_begins() {
+    let patience = SendAttr { timeout: 0, retry_cnt: 0, ..send_attr() };
+    for (behind, len) in [(Operation::Send, 8), (Operation::Local, 0)] {
+        let mut solo = with(Config::strict(), patience);
+        (1..=2).for_each(|id| post(&mut solo, id, Operation::Send, 8));
+        post(&mut solo, 3, behind, len);
+        post(&mut solo, 4, Operation::Local, 0);
+        solo.host.broken.insert(2, Status::LocalProtection);
+        let sent: Vec<_> = solo.sent().iter().map(|s| (s.psn, s.headers.bth.wants_ack)).collect();
+        assert_eq!(sent, [(ours(0), false), (ours(0), true)]);
+        assert!(!solo.host.events.iter().any(|event| matches!(event, Event::Execute { .. })));
+        assert!(!solo.host.engine.has_backlog());
+        solo.give(&ack(ours(0))).unwrap();
+        let ended = [(1, Status::Ok), (2, Status::LocalProtection)];
+        assert_eq!(solo.host.sends()[..2], ended);
+        assert_eq!(solo.host.sends()[2..], [(3, Status::Flushed), (4, Status::Flushed)]);
+        assert!(!solo.host.events.iter().any(|event| matches!(event, Event::Execute { .. })));
+    }
+}
+
+/// RC-3.11: what left behind it before the host noticed is refused, or answered, in vain.
+#[test]
+fn no_answer_to_what_is_behind_a_local_fault_takes_its_place() {
+    let impatient = SendAttr { retry_cnt: 0, rnr_retry: 0, ..send_attr() };
+    let answers = [
+        nak(ours(1), NakCode::Sequence),
+        nak(ours(2), NakCode::Sequence),
+        nak(ours(2), NakCode::RemoteAccess),
+        rnr(ours(1), 1),
+        rnr(ours(2), 1),
+        answer(Kind::ReadResponseOnly, 2).with(8),
+    ];
+    for answer in answers {
+        let mut solo = with(Config::strict(), impatient);
+        (1..=2).for_each(|id| post(&mut solo, id, Operation::Send, 8));
+        post(&mut solo, 3, Operation::Read(HERE), 8);
+        assert_eq!(solo.sent().len(), 3);
+        solo.host.engine.withdraw(solo.now, WrId(2), Status::LocalProtection);
+        assert_eq!(solo.sent_short(), [(Kind::SendOnly, ours(0))]);
+        solo.give(&answer).unwrap();
+        let ended = [(1, Status::Ok), (2, Status::LocalProtection), (3, Status::Flushed)];
+        assert_eq!(solo.host.sends(), ended, "{answer:?}");
+    }
 }
 
 /// RC-3.11.

@@ -446,6 +446,55 @@ fn a_refusal_that_was_lost_is_sent_again() {
     assert_eq!(solo.said(), [], "the program has ended the connection");
 }
 
+/// RC-6.3, RC-4.5: a requester that heard nothing asks with its oldest packet alone, which may have
+/// been executed.
+#[test]
+fn what_came_before_a_refusal_is_answered_with_it() {
+    for config in [Config::socket(), Config::strict()] {
+        let is_strict = config == Config::strict();
+        let mut solo = Solo::with(config, Service::Rc, receive_attr(), send_attr());
+        solo.host.post_receive(1, 300);
+        let first = request(Kind::SendFirst, 0).with(256);
+        solo.give(&first).unwrap();
+        assert_eq!(refused(&mut solo, &request(Kind::SendMiddle, 1).with(256)), INVALID);
+        let again = if is_strict { vec![] } else { vec![(INVALID, theirs(1))] };
+        for _ in 0..3 {
+            assert_eq!(solo.give(&first), Err(DropReason::State));
+            assert_eq!(solo.said(), again);
+        }
+        assert_eq!(solo.give(&request(Kind::SendLast, 2).with(8)), Err(DropReason::State));
+        assert_eq!(solo.said(), [], "what came behind it was not refused");
+    }
+}
+
+/// RC-6.3, RC-5.5: the message whose key cannot be invalidated was taken, and its requester must
+/// hear of that.
+#[test]
+fn an_acknowledgement_that_was_the_last_word_is_sent_again() {
+    for config in [Config::socket(), Config::strict()] {
+        let is_strict = config == Config::strict();
+        let mut solo = Solo::with(config, Service::Rc, receive_attr(), send_attr());
+        (0..2).for_each(|id| solo.host.post_receive(id, 300));
+        let before = request(Kind::SendOnly, 0).with(4);
+        solo.give(&before).unwrap();
+        let send = request(Kind::SendOnlyInvalidate, 1).with(4).asks();
+        solo.give(&send).unwrap();
+        assert_eq!(solo.host.engine.state(), State::Error, "there is no such key");
+        let told = (Syndrome::ACK, theirs(1));
+        assert_eq!(solo.said(), [told]);
+        let again = if is_strict { vec![] } else { vec![told] };
+        for packet in [&before, &send, &send] {
+            assert_eq!(solo.give(packet), Err(DropReason::State));
+            assert_eq!(solo.said(), again);
+        }
+        assert_eq!(solo.give(&request(Kind::SendOnly, 2).asks()), Err(DropReason::State));
+        assert_eq!(solo.said(), [], "what came behind it was not taken");
+        solo.host.engine.fail(solo.now);
+        assert_eq!(solo.give(&send), Err(DropReason::State));
+        assert_eq!(solo.said(), [], "the program has ended the connection");
+    }
+}
+
 /// RC-5.1: when a work request of this side fails, nothing more is said to the peer.
 #[test]
 fn a_queue_pair_that_fails_itself_is_silent() {
@@ -471,6 +520,41 @@ fn memory_that_goes_away_ends_its_answer() {
     solo.host.has_lost_memory = true;
     assert_eq!(solo.said(), [(ACCESS, theirs(1))]);
     assert_eq!(solo.host.engine.state(), State::Error);
+}
+
+/// RC-6.4, RC-6.3: who has lost an earlier packet of that answer asks for it, and learns as much.
+#[test]
+fn an_answer_whose_memory_is_gone_is_refused_from_wherever_it_is_asked_for() {
+    let mut solo = Solo::with(Config::socket(), Service::Rc, receive_attr(), send_attr());
+    let before = request(Kind::WriteOnly, 0).about(0, 0);
+    solo.give(&before).unwrap();
+    solo.give(&request(Kind::ReadRequest, 1).about(0, 1000)).unwrap();
+    assert!(solo.host.next_packet(solo.now).is_some() && solo.host.next_packet(solo.now).is_some());
+    solo.host.has_lost_memory = true;
+    assert_eq!(solo.said(), [(ACCESS, theirs(3))]);
+    for skipped in 0..3 {
+        let read = request(Kind::ReadRequest, 1 + skipped);
+        let read = read.about(256 * u64::from(skipped), 1000 - 256 * skipped);
+        assert_eq!(solo.give(&read), Err(DropReason::State));
+        assert_eq!(solo.said(), [(ACCESS, theirs(1 + skipped))]);
+    }
+    assert_eq!(solo.give(&before), Err(DropReason::State));
+    assert_eq!(solo.said(), [(ACCESS, theirs(1))], "it was executed");
+}
+
+/// RC-6.4, RC-5.5: what a late copy of a READ is refused does not hide the last acknowledgement.
+#[test]
+fn a_message_behind_a_refused_copy_is_acknowledged() {
+    let mut solo = Solo::new();
+    let read = request(Kind::ReadRequest, 0).about(0, 8);
+    solo.give(&read).unwrap();
+    assert_eq!(solo.sent_short(), [(Kind::ReadResponseOnly, theirs(0))]);
+    assert_eq!(solo.give(&read), Err(DropReason::Stale));
+    solo.host.post_receive(1, 300);
+    solo.give(&request(Kind::SendOnlyInvalidate, 1).with(4)).unwrap();
+    assert_eq!(solo.host.engine.state(), State::Error, "there is no such key");
+    solo.host.has_lost_memory = true;
+    assert_eq!(solo.said().last(), Some(&(Syndrome::ACK, theirs(1))));
 }
 
 /// RC-6.4: what a late copy of a READ is refused does not hide what a new READ is refused.

@@ -147,6 +147,29 @@ fn what_was_late_costs_one_packet() {
     assert_eq!(solo.host.engine.stats().tx_repeated, 1);
 }
 
+/// RC-4.5, RC-3.11: what was late does not carry a requester past a work request that its host
+/// cannot do, nor past the last one before it, which has asked for nothing.
+#[test]
+fn what_was_late_leaves_a_local_fault_where_it_is() {
+    let mut solo = measured();
+    (20..=24).for_each(|id| post(&mut solo, id, Operation::Send, 10));
+    assert_eq!(numbers(&mut solo), sends(20..=24));
+    solo.pass_ns(FLOOR_NS);
+    assert_eq!(numbers(&mut solo), sends(20..=20));
+    solo.host.engine.withdraw(solo.now, WrId(23), Status::LocalProtection);
+    post(&mut solo, 25, Operation::Send, 10);
+    assert_eq!(numbers(&mut solo), sends(20..=20));
+    solo.give(&ack(ours(21))).unwrap();
+    let sent = solo.sent();
+    let asks: Vec<_> = sent.iter().map(|seen| (seen.psn, seen.headers.bth.wants_ack)).collect();
+    assert_eq!(asks, [(ours(22), true)], "nothing behind the fault");
+    solo.give(&ack(ours(22))).unwrap();
+    let (done, behind) = (Status::Ok, Status::Flushed);
+    let ended = [(20, done), (21, done), (22, done), (23, Status::LocalProtection)];
+    assert_eq!(solo.host.sends()[..4], ended);
+    assert_eq!(solo.host.sends()[4..], [(24, behind), (25, behind)]);
+}
+
 /// RC-4.5: a peer that has become slower is waited for, once it was measured (Karn's algorithm).
 #[test]
 fn a_slower_peer_is_learned() {

@@ -27,6 +27,8 @@ struct Run {
     /// Something happened that a connection may fail of.
     may_fail: bool,
     has_limited_rnr: bool,
+    /// Some work requests are such that their own host cannot do them.
+    has_faults: bool,
     /// Only the first end can send (XRC).
     is_one_way: bool,
 }
@@ -67,6 +69,7 @@ impl Run {
             setup.services = [Service::XrcInitiator, Service::XrcTarget];
         }
         let is_strict = setup.config.silence_min_ns == 0;
+        let has_faults = seed % 8 == 0;
         let mut pair = Pair::new(&setup, dice.roll());
         if dice.permille(400) {
             let mut bytes = || dice.pick(&[0, 300, 600, 1 << 20]);
@@ -79,8 +82,9 @@ impl Run {
             needed: [0; 2],
             posted: [0; 2],
             reads: Default::default(),
-            may_fail: is_strict,
+            may_fail: is_strict || has_faults,
             has_limited_rnr: setup.rnr_retry < 7,
+            has_faults,
             is_one_way,
         }
     }
@@ -201,6 +205,9 @@ impl Run {
         }
         let brings_back = matches!(choice, 6..=9);
         let bytes = if brings_back { vec![0; len as usize] } else { self.dice.bytes(len as usize) };
+        if self.has_faults && self.dice.permille(30) {
+            self.pair.hosts[from].broken.insert(id.0, Status::LocalProtection);
+        }
         self.oracles[from].posted(request, bytes.clone());
         self.pair.hosts[from].post(self.pair.now, request, bytes);
     }
@@ -241,6 +248,7 @@ impl Run {
                 Some(Status::RetryExceeded | Status::Flushed) => {
                     self.may_fail || self.has_limited_rnr
                 }
+                Some(Status::LocalProtection) => self.has_faults,
                 Some(_) => false,
             };
             assert!(is_expected, "direction {from} failed with {failed:?}");

@@ -241,8 +241,9 @@ impl Endpoint {
 
     /// Gives up work request `id`, which [`Endpoint::poll_transmit`] named: the host cannot supply
     /// its bytes, or may not. It ends with `status` when all before it have ended, and the endpoint
-    /// fails with it, of an unreliable connection its sending half alone. Call
-    /// [`Endpoint::poll_event`].
+    /// fails with it, of an unreliable connection its sending half alone. Until then nothing behind
+    /// it leaves, and what is before it leaves again (RC-3.11). Call [`Endpoint::poll_transmit`]
+    /// and [`Endpoint::poll_event`] afterwards.
     pub fn withdraw(&mut self, _now: Instant, id: WrId, status: Status) {
         if !self.requester.withdraw(id, status) && !self.shared.service.is_reliable() {
             self.recall(id, status);

@@ -36,7 +36,7 @@ impl Endpoint {
         }
         let (half, arrival) = if kind.is_request() {
             if matches!(self.state, State::Reset | State::Error) {
-                self.responder.repeat_refusal(bth.psn, &self.shared);
+                self.responder.repeat_last_word(bth.psn, &self.shared);
                 return Err(DropReason::State);
             }
             let arrival = self.responder.on_request(now, &packet, &mut self.shared)?;

@@ -43,17 +43,18 @@ impl Requester {
             return Err(DropReason::Missing);
         }
         match headers.aeth.syndrome {
+            Syndrome::Ack(_) | Syndrome::Unknown(_) => {}
+            // The host could not do the next one: nothing else ends it.
+            _ if self.failure.is_some() => {}
             Syndrome::Nak(NakCode::Sequence) if self.una < self.sent => {
                 shared.stats.rx_sequence_naks += 1;
                 if !self.repeat_missing(now, shared) {
                     self.repeat_again(now, shared);
                 }
             }
-            Syndrome::Nak(NakCode::Sequence) | Syndrome::Ack(_) | Syndrome::Unknown(_) => {}
+            Syndrome::Nak(NakCode::Sequence) => {}
             Syndrome::RnrNak(timer) => self.pause(now, timer, shared)?,
-            Syndrome::Nak(code) => {
-                self.failure.get_or_insert_with(|| Status::of_nak(code));
-            }
+            Syndrome::Nak(code) => self.failure = Some(Status::of_nak(code)),
         }
         Ok(())
     }

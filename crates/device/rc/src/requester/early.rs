@@ -185,9 +185,15 @@ impl Requester {
         let (una, sent, mtu) = (self.una, self.sent, shared.mtu);
         let is_past = |entry: &Entry| {
             let is_local = entry.request.op == Operation::Local;
-            entry.end() <= sent && !(is_local && entry.local != LocalStep::Done)
+            let is_done = !is_local || entry.local == LocalStep::Done;
+            entry.end() <= sent && is_done && entry.fault.is_none()
         };
-        self.cursor = self.queue.iter().take_while(|entry| is_past(entry)).count();
+        let cursor = self.queue.iter().take_while(|entry| is_past(entry)).count();
+        if self.queue.get(cursor).is_some_and(|entry| entry.fault.is_some()) {
+            // What is before a work request that the host cannot do may have asked for nothing.
+            return;
+        }
+        self.cursor = cursor;
         let sent_part = |entry: &Entry| {
             let (from, to) = (entry.first.max(una), entry.end().min(sent));
             if from < to { entry.bytes(from, to, mtu) } else { 0 }

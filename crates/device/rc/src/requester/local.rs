@@ -36,7 +36,7 @@ impl Requester {
             |entry: &super::queue::Entry| entry.request.id == id && entry.local == LocalStep::Told;
         let Some(place) = self.queue.iter().position(is_it) else { return };
         if status != Status::Ok {
-            self.withdraw(id, status);
+            self.fail_in_turn(place, status);
             return;
         }
         self.queue[place].local = LocalStep::Done;

@@ -119,11 +119,21 @@ impl Requester {
     pub(crate) fn withdraw(&mut self, id: WrId, status: Status) -> bool {
         let found = self.queue.iter().rposition(|entry| entry.request.id == id);
         let Some(place) = found else { return false };
+        self.fail_in_turn(place, status);
+        if place > 0 {
+            // What is before it may have left the question to it, and asks now. What is behind it
+            // must not leave.
+            self.go_back();
+        }
+        true
+    }
+
+    /// The work request at `place` ends like that when its turn has come.
+    fn fail_in_turn(&mut self, place: usize, status: Status) {
         self.queue[place].fault = Some(status);
         if place == 0 {
             self.failure = Some(status);
         }
-        true
     }
 
     /// Nobody is there any more.

@@ -39,6 +39,10 @@ impl Requester {
             self.repeat_missing(now, shared);
             return Err(DropReason::Missing);
         }
+        if self.failure.is_some() {
+            // The host could not do what is before it: it ends nothing.
+            return Ok(None);
+        }
         let Some(entry) = self.queue.front().copied() else { return Err(DropReason::Ghost) };
         let arrival = match self.judge(&entry, headers, payload_len, shared) {
             Answer::Brings(arrival) => Some(arrival),

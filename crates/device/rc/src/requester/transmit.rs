@@ -125,7 +125,8 @@ impl Requester {
         };
         if is_answered
             && self.reads.back().is_none_or(|&last| last < end)
-            && self.reads.len() >= usize::from(self.attr.max_rd_atomic)
+            // What was taken while more were allowed leaves one by one.
+            && self.reads.len() >= usize::from(self.attr.max_rd_atomic).max(1)
         {
             return None;
         }

@@ -50,7 +50,7 @@ impl Responder {
             }
             Reject::Invalidate => {
                 self.take_without_key(&waiting);
-                self.refuse(None, self.expected, receive);
+                self.refuse(None, self.expected.before(), receive);
             }
             _ => self.refuse(why.nak(), self.expected, receive),
         }

@@ -81,6 +81,18 @@ pub(crate) struct Failure {
     pub(crate) receive: Option<Status>,
 }
 
+/// The answer that has closed the responder, for a peer that asks again because it was lost.
+#[derive(Clone, Copy, Debug)]
+struct LastWord {
+    /// The code of the refusal; `None` for an acknowledgement.
+    code: Option<NakCode>,
+    /// The number of the packet that it is about.
+    seq: Seq,
+    /// The first number that is refused when it comes again: of an answer whose memory is gone, the
+    /// number of its first packet.
+    first: Seq,
+}
+
 /// When the newest number is to be acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AckDue {
@@ -114,8 +126,8 @@ pub(crate) struct Responder {
     handed_out: Option<Seq>,
     /// The responder is closed: it sends only what the peer must still be told.
     is_closed: bool,
-    /// The refusal that has closed it, and the packet it is about.
-    refusal: Option<(NakCode, Seq)>,
+    /// The answer that has closed it.
+    last_word: Option<LastWord>,
     failure: Option<Failure>,
 }
 
@@ -135,7 +147,7 @@ impl Responder {
             waiting: None,
             handed_out: None,
             is_closed: false,
-            refusal: None,
+            last_word: None,
             failure: None,
         }
     }
@@ -175,19 +187,28 @@ impl Responder {
         self.close();
         self.resources.clear();
         self.ack = AckDue::Never;
-        (self.nak, self.refusal, self.handed_out) = (None, None, None);
+        (self.nak, self.last_word, self.handed_out) = (None, None, None);
         self.failure = None;
     }
 
-    /// Sends the refusal again when the refused packet comes again, on a host that repeats what is
-    /// overdue (RC-6.3). Call for every request that arrives in error.
+    /// Says the last word again when the packet that it was about comes again, or one before it, on
+    /// a host that repeats what is overdue (RC-6.3). Call for every request that arrives in error.
     #[cold]
-    pub(crate) fn repeat_refusal(&mut self, psn: Psn, shared: &Shared) {
+    pub(crate) fn repeat_last_word(&mut self, psn: Psn, shared: &Shared) {
         if shared.config.rto_floor_ns == 0 {
             return;
         }
-        if let Some((code, seq)) = self.refusal.filter(|(_, seq)| seq.psn() == psn) {
-            self.nak.get_or_insert(Nak::Refusal(code, seq));
+        let Some(LastWord { code, seq, first }) = self.last_word else { return };
+        // A requester that heard nothing repeats its oldest packet alone, which may be one that was
+        // executed.
+        let asked = seq.near(psn);
+        if asked > seq {
+            return;
+        }
+        if let Some(code) = code {
+            self.nak.get_or_insert_with(|| Nak::Refusal(code, asked.max(first)));
+        } else {
+            self.ack = AckDue::Now;
         }
     }
 
@@ -196,12 +217,13 @@ impl Responder {
         self.resources.has_waiting() || self.ack == AckDue::Now || self.nak.is_some()
     }
 
-    /// The connection cannot go on: the peer is told `code` for the packet `seq`.
+    /// The connection cannot go on: the peer is told `code` for the packet `seq`, or that it was
+    /// executed.
     fn refuse(&mut self, code: Option<NakCode>, seq: Seq, receive: Option<Status>) {
         if let Some(code) = code {
             self.nak = Some(Nak::Refusal(code, seq));
-            self.refusal = Some((code, seq));
         }
+        self.last_word = Some(LastWord { code, seq, first: seq });
         self.failure = Some(Failure { code, receive });
         self.close();
     }

@@ -25,7 +25,8 @@ impl Responder {
         // What acknowledges must not overtake responses, or they would count as lost.
         if let Some(nak) = self.nak.take() {
             // That of a repetition is older than what is to be acknowledged.
-            if self.is_closed || !matches!(nak, Nak::Refusal(..)) {
+            let is_refused = self.last_word.is_some_and(|word| word.code.is_some());
+            if is_refused || !matches!(nak, Nak::Refusal(..)) {
                 self.ack = AckDue::Never;
             }
             let (syndrome, seq) = (self.syndrome(nak), self.number(now, nak));
@@ -70,8 +71,13 @@ impl Responder {
             self.nak.get_or_insert(Nak::Refusal(NakCode::RemoteAccess, seq));
             return;
         }
+        let first = self.resources.find(seq).map_or(seq, |resource| resource.first);
         self.resources.clear();
         self.refuse(Some(NakCode::RemoteAccess), seq, None);
+        if let Some(word) = &mut self.last_word {
+            // Who has lost earlier packets of the answer cannot get these either.
+            word.first = first;
+        }
     }
 
     fn syndrome(&self, nak: Nak) -> Syndrome {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rc::wire::{Headers, Packet};
 use rc::{Access, Config, Endpoint, Instant, Mtu, Psn, ReceiveAttr, SendAttr, Service};
 
 use super::Dice;
@@ -59,6 +60,8 @@ pub struct Pair {
     pub dice: Dice,
     /// Packets a host sends before it does something else.
     pub slice: u64,
+    /// The first packet like that is lost.
+    pub lost: Option<fn(&Headers) -> bool>,
     wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     serial: u64,
     pub packets: u64,
@@ -92,6 +95,7 @@ impl Pair {
             latency_ns: 10_000,
             dice: Dice(seed),
             slice: u64::MAX,
+            lost: None,
             wire: BTreeMap::new(),
             serial: 0,
             packets: 0,
@@ -114,6 +118,13 @@ impl Pair {
 
     fn carry(&mut self, to: usize, packet: &[u8]) {
         self.packets += 1;
+        if let Some(is_it) = self.lost {
+            let read = Packet::parse(packet, packet.len()).expect("a packet of ours");
+            if is_it(&read.headers) {
+                self.lost = None;
+                return;
+            }
+        }
         let copies = 1 + u32::from(self.dice.permille(self.faults.duplicate));
         for _ in 0..copies {
             if self.dice.permille(self.faults.loss) {
