@@ -34,8 +34,9 @@ pub(crate) fn find(option: Option<&Path>) -> Result<PathBuf, Failure> {
             ))
         });
     }
-    let program = env::current_exe()
-        .map_err(|error| Failure::own(format!("cannot find my own path: {error}; use --library")))?;
+    let program = env::current_exe().map_err(|error| {
+        Failure::own(format!("cannot find my own path: {error}; use --library"))
+    })?;
     let places = places_near(&program);
     places.iter().find_map(|dir| absolute(&dir.join(NAME))).ok_or_else(|| {
         let places: Vec<_> = places.iter().map(|dir| dir.display().to_string()).collect();

@@ -40,7 +40,8 @@ impl Supervisor {
     /// # Errors
     /// The child cannot be waited for.
     pub(crate) fn wait(mut self, child: &mut Child) -> Result<ExitStatus, Failure> {
-        let failed = |error: io::Error| Failure::own(format!("cannot wait for the program: {error}"));
+        let failed =
+            |error: io::Error| Failure::own(format!("cannot wait for the program: {error}"));
         loop {
             if let Some(status) = child.try_wait().map_err(failed)? {
                 return Ok(status);

@@ -1,7 +1,7 @@
 //! Which process made what: a forked child goes on with the memory of its parent, but not with its
 //! sockets, files, locks and threads.
 //!
-//! The handler of `pthread_atfork` counts generations in the child. Objects remember theirs and do
+//! A handler of `pthread_atfork` counts generations in the child. Objects remember theirs and do
 //! nothing in a later one, before they take a lock that a thread of the parent may have held.
 //! What belongs to a process as a whole is [`PerProcess`]: a child makes its own.
 #![allow(unsafe_code)]
@@ -22,7 +22,7 @@ pub(crate) struct AroundFork {
     pub(crate) prepare: fn(),
     /// Runs in the parent, after the fork.
     pub(crate) in_parent: fn(),
-    /// Runs in the child, before what it inherits becomes its parent's.
+    /// Runs in the child, to which everything that it inherits is its parent's by now.
     pub(crate) in_child: fn(),
 }
 
@@ -106,18 +106,27 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    // First: from here on whatever runs in the child leaves the locks of the parent alone.
+    NOW.fetch_add(1, Ordering::Relaxed);
     if let Some(around) = AROUND.get() {
         (around.in_child)();
     }
-    NOW.fetch_add(1, Ordering::Relaxed);
     if let Some(unlock) = UNLOCK.get() {
         unlock();
     }
 }
 
-/// Counts generations from now on. Without a lock, which a thread of the parent may hold at a fork:
-/// of two threads that come first both may install the handler, and a child counts by two.
-fn install() {
+/// Counts generations from the loading of the library on, before its program can have handlers of
+/// its own. Handlers of that kind run last before a fork and first after it, so those of the
+/// program may use the adapter: they find no lock taken, and in a child no generation but its own.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static INSTALL: extern "C" fn() = install;
+
+/// Counts generations from now on, if that has not begun. Without a lock, which a thread of the
+/// parent may hold at a fork: of two threads that come first both may install the handler, and a
+/// child counts by two.
+extern "C" fn install() {
     static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
     if !IS_INSTALLED.load(Ordering::Acquire) {
         // SAFETY: the handlers are plain functions that live as long as the program and do not

@@ -179,7 +179,7 @@ impl Mr {
     }
 
     /// Ends the registration: later work requests that name it fail, and when this returns the
-    /// adapter has stopped writing to it. Idempotent.
+    /// adapter has stopped reading and writing its bytes. Idempotent.
     pub fn deregister(&self) {
         // In a child its locks may be taken for ever, and the memory is a copy.
         if self.table.made.is_current() && self.region().lease.end() {

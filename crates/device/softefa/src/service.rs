@@ -17,6 +17,7 @@
 
 mod farewell;
 mod fork;
+mod retire;
 
 use std::io;
 use std::os::fd::RawFd;
@@ -115,6 +116,7 @@ pub(crate) fn release(qp: &dyn Live, last_accepted: Option<Instant>) {
     match until {
         Some(until) if service.station.get().is_some() => {
             let (driven, device) = (qp.lingering(), qp.device());
+            live::tell_lingering_by(retire::retire_lingering);
             ward.lingering.push(Lingering { driven, device, until });
             given_up.extend(ward.give_up_beyond(LINGERING_MAX));
         }

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use common::pages::Pages;
 use common::scripted::{OP_GONE, Scripted, outcome};
-use common::{Side, poll_until, poll_until_counted, side};
+use common::{Side, poll_until, poll_until_counted, side, side_of, wr};
 use softefa::counters::Counter;
-use softefa::{Access, CompletionOp, QpKind, Remote, SendOp, Sge, Status};
+use softefa::{
+    Access, CompletionOp, Config, QpKind, Remote, SendOp, SendWr, Sge, Status, WireChoice,
+};
 use srd::Reject;
 
 const LEN: usize = Pages::LEN;
@@ -139,4 +141,46 @@ fn other_ends_keep_their_status() {
     for (op, len) in [(SendOp::Send, LEN as u32), (SendOp::Send, 8)] {
         assert_eq!(end_of_a_question(op, len, Reject::BadDestQpn), Status::RemoteBadDestQpn);
     }
+}
+
+/// The kernel refuses a train as a whole. Its first message was blamed, and the others were lost.
+#[test]
+fn a_hole_in_a_train_fails_the_message_that_has_it() {
+    let config = Config { wire: WireChoice::Udp, paths: 1, ..Config::default() };
+    let (a, b) = (side_of(QpKind::Srd, &config), side_of(QpKind::Srd, &config));
+    let ah = a.ah(&b);
+    // Opens the connection, so that what follows leaves together.
+    b.post_recv(9, 0, 8);
+    a.send(9, &b, &ah, 0, 8);
+    let mut left = 2;
+    poll_until(&[&a, &b], |_, done| {
+        assert_eq!(done.status, Status::Ok);
+        left -= 1;
+        left == 0
+    });
+
+    let access = Access { local_write: true, ..Access::default() };
+    let [(_before, first), (pages, middle), (_behind, last)] = [(); 3].map(|()| {
+        let pages = Pages::new(LEN);
+        pages.number();
+        let mr = a.pd.reg_mr(pages.addr(), LEN as u64, access).expect("registers");
+        (pages, mr)
+    });
+    pages.unmap();
+    (0..3).for_each(|id| b.post_recv(id, id as usize * LEN, LEN as u32));
+    let mrs = [first, middle, last];
+    for (id, mr) in mrs.iter().enumerate() {
+        let sge = [Sge { addr: mr.addr(), len: LEN as u32, lkey: mr.lkey() }];
+        let wr = wr(id as u64, &ah, b.qp.qpn(), SendOp::Send, &sge);
+        a.qp.post_send(&SendWr { more: id < 2, ..wr }).expect("it is taken");
+    }
+    let mut ended = Vec::new();
+    poll_until(&[&a, &b], |side, done| {
+        if side == 0 {
+            ended.push((done.wr_id, done.status));
+        }
+        ended.len() == 3
+    });
+    ended.sort_unstable_by_key(|(id, _)| *id);
+    assert_eq!(ended, [(0, Status::Ok), (1, Status::LocalInvalidLkey), (2, Status::Ok)]);
 }

@@ -16,6 +16,7 @@ use common::{Side, poll_until_counted, remote};
 use softefa::counters::Counter;
 use softefa::{
     Cq, Device, Mr, Qp, QpInit, QpKind, QpState, Remote, SendOp, SendWr, Sge, Srq, SrqAttr, Status,
+    WireChoice,
 };
 
 use Status::{Flushed, LocalInvalidLkey, Ok, RemoteBadAddress, RemoteOperation};
@@ -73,6 +74,25 @@ fn what_cannot_be_sent_is_a_protection_error() {
             assert_quiet(&[&a, &b]);
         }
     }
+}
+
+/// The kernel refuses a train as a whole: its first request was blamed.
+#[test]
+fn a_hole_in_a_train_fails_the_request_that_has_it() {
+    let link = Link { mtu: 4096, ..Link::default() };
+    let (a, b) = pair_of(&config(WireChoice::Udp, ""), QpKind::Rc, 1 << 20, &link);
+    let [(_before, first), (pages, middle), (_behind, last)] = [(); 3].map(|()| registered(&a));
+    pages.unmap();
+    (0..3).for_each(|id| b.post_recv(id, 0, 4096));
+    let mrs = [first, middle, last];
+    for (id, mr) in mrs.iter().enumerate() {
+        let sges = [sge(mr, 4096)];
+        let wr = wr(id as u64, SendOp::Send, &sges);
+        a.qp.post_send(&SendWr { more: id < 2, ..wr }).unwrap();
+    }
+    let found = gather(&[&a, &b], 4);
+    assert_eq!(ends(&found[0], true), [(0, Ok), (1, LocalInvalidLkey), (2, Flushed)]);
+    assert_eq!(ends(&found[1], false), [(0, Ok)]);
 }
 
 /// Sent once, and turned away: it would have to be sent again.

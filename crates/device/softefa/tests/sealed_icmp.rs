@@ -1,14 +1,28 @@
-//! Forged "port unreachable": who has not seen what was sent cannot end it (SRD-3.7, SRD-11.8).
+//! Forged ICMP: who has not seen what was sent cannot end it (SRD-3.7, SRD-11.8), nor what else is
+//! sent from the same port.
 
 mod common;
 
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::ops::Range;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use common::sealing::sealed_side;
-use common::{Side, settled_by, side};
-use softefa::{QpKind, SendOp, Status};
+use common::roce::{Link, config, ends, gather, pair_of, post};
+use common::sealing::{count, key, sealed_side};
+use common::{Side, settled_by, side, side_of};
+use softefa::counters::Counter;
+use softefa::{Config, QpKind, SendOp, Status, WireChoice};
+
+/// The ports that queue pairs send from.
+const PATH_PORTS: Range<u16> = 10_240..16_384;
+/// Head of "port unreachable".
+const UNREACHABLE: [u8; 8] = [3, 3, 0, 0, 0, 0, 0, 0];
+/// Head of "fragmentation needed". The MTU that it names changes nothing on loopback, which other
+/// programs use, too.
+const TOO_LONG: [u8; 8] = [3, 4, 0, 0, 0, 0, 0xff, 0xff];
 
 /// A socket for ICMP messages; `None`, loudly, for those who may not have one.
 fn raw_socket() -> Option<UdpSocket> {
@@ -30,8 +44,9 @@ fn checksum(bytes: &[u8]) -> [u8; 2] {
     (!((folded & 0xffff) as u16 + (folded >> 16) as u16)).to_be_bytes()
 }
 
-/// "Port unreachable" about a datagram between two ports of this machine that begins with `quote`.
-fn unreachable(ports: [u16; 2], quote: &[u8]) -> Vec<u8> {
+/// A message that begins with `head`, about a datagram between two ports of this machine that
+/// begins with `quote`.
+fn icmp(head: [u8; 8], ports: [u16; 2], quote: &[u8]) -> Vec<u8> {
     let localhost = Ipv4Addr::LOCALHOST.octets();
     let udp_len = quote.len() as u16 + 8;
     let mut ip = [0; 12];
@@ -39,7 +54,7 @@ fn unreachable(ports: [u16; 2], quote: &[u8]) -> Vec<u8> {
     ip[2..4].copy_from_slice(&(udp_len + 20).to_be_bytes());
     ip[8] = 64;
     ip[9] = 17;
-    let mut bytes = vec![3, 3, 0, 0, 0, 0, 0, 0];
+    let mut bytes = head.to_vec();
     bytes.extend(ip);
     bytes.extend(localhost);
     bytes.extend(localhost);
@@ -77,7 +92,7 @@ fn forged_icmp_ends_nothing() {
         a.post(1, &ah, qpn, SendOp::Send, &[a.sge(0, 8)]);
         let (sent, path) = next_datagram(&a, &peer);
         let say = |quote: &[u8]| {
-            let message = unreachable([path, qpn], &quote[..quote.len().min(60)]);
+            let message = icmp(UNREACHABLE, [path, qpn], &quote[..quote.len().min(60)]);
             stranger.send_to(&message, (IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).expect("sent");
         };
         for bit in secret_bits {
@@ -93,5 +108,65 @@ fn forged_icmp_ends_nothing() {
         say(&sent);
         let done = settled_by(Duration::from_secs(10), || a.cq.poll_one());
         assert_eq!(done.status, Status::RemoteBadDestQpn);
+    }
+}
+
+/// The ports that queue pairs of this process send from.
+fn path_ports() -> Vec<u16> {
+    let files = fs::read_dir("/proc/self/fd").expect("the files of this process");
+    let own: Vec<PathBuf> =
+        files.filter_map(|file| fs::read_link(file.expect("a file").path()).ok()).collect();
+    let port_of = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let inode = PathBuf::from(format!("socket:[{}]", fields.get(9)?));
+        let port = u16::from_str_radix(fields.get(1)?.split_once(':')?.1, 16).ok()?;
+        (PATH_PORTS.contains(&port) && own.contains(&inode)).then_some(port)
+    };
+    let sockets = fs::read_to_string("/proc/self/net/udp").expect("the sockets of this machine");
+    sockets.lines().filter_map(port_of).collect()
+}
+
+/// Two connected sides over UDP.
+fn udp_pair(kind: QpKind, is_sealed: bool) -> (Side, Side) {
+    let with_key = |config| {
+        let (wire, key) = (WireChoice::Udp, is_sealed.then(|| key(1)));
+        Config { wire, key, ..config }
+    };
+    if kind == QpKind::Rc {
+        let roce = with_key(config(WireChoice::Udp, ""));
+        return pair_of(&roce, kind, 1 << 20, &Link::default());
+    }
+    let efa = with_key(Config::default());
+    (side_of(kind, &efa), side_of(kind, &efa))
+}
+
+/// The kernel tells it to whoever sends next from that port: the message was never tried, and ended
+/// with status 6.
+#[test]
+fn a_forged_too_long_fails_no_message() {
+    let Some(stranger) = raw_socket() else { return };
+    for (kind, is_sealed) in
+        [(QpKind::Srd, false), (QpKind::Srd, true), (QpKind::Rc, false), (QpKind::Rc, true)]
+    {
+        let (a, b) = udp_pair(kind, is_sealed);
+        let ports = path_ports();
+        assert!(!ports.is_empty(), "nobody sends");
+        let ah = a.ah(&b);
+        for id in 0..20 {
+            b.post_recv(id, 0, 64);
+            for port in &ports {
+                // Nobody has sent this, and nobody is there.
+                let message = icmp(TOO_LONG, [*port, 9], b"anything");
+                stranger.send_to(&message, (IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).expect("sent");
+            }
+            match kind {
+                QpKind::Rc => post(&a, id, SendOp::Send, &[a.sge(0, 8)]),
+                _ => a.send(id, &b, &ah, 0, 8),
+            }
+            let found = gather(&[&a, &b], 2);
+            assert_eq!(ends(&found[0], true), [(id, Status::Ok)], "{kind:?}, sealed: {is_sealed}");
+        }
+        assert!(count(&a, Counter::TxRefused) > 0, "{kind:?}: nothing was told");
+        assert_eq!(count(&a, Counter::TxErrors), 0, "{kind:?}: a message was given up");
     }
 }

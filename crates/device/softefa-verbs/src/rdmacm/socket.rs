@@ -300,7 +300,8 @@ impl Drop for Socket {
     }
 }
 
-/// A call that fails for what an earlier datagram met.
+/// A call that fails for what an earlier datagram met. The adapter has the same list
+/// (`wire/socket.rs` of `softefa`).
 fn is_icmp(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -309,8 +310,11 @@ fn is_icmp(error: &io::Error) -> bool {
                 | libc::EHOSTUNREACH
                 | libc::ENETUNREACH
                 | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::EACCES
                 | libc::EPROTO
                 | libc::ENOPROTOOPT
+                | libc::EOPNOTSUPP
                 | libc::EMSGSIZE
         )
     )

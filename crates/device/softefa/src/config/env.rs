@@ -76,6 +76,14 @@ const FOR_USERS: [&str; 9] = [
     ENV_SEND_AT_ONCE,
 ];
 
+/// The value of variable `name` as text, which all but the names of files are.
+fn utf8(name: &'static str, value: OsString) -> Result<String, ConfigError> {
+    value.into_string().map_err(|value| {
+        let value = Path::new(&value).display().to_string();
+        ConfigError::NotText { name, value }
+    })
+}
+
 impl Config {
     /// Reads the `SOFTEFA_*` variables; what is not set has its default.
     ///
@@ -87,41 +95,41 @@ impl Config {
 
     fn from_values(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
         let value = |name| value(name).filter(|value| !value.is_empty());
-        let text = |name| value(name).and_then(|value| value.into_string().ok());
+        let text = |name| value(name).map(|value| utf8(name, value)).transpose();
         let mut config = Self::default();
-        if let Some(value) = text(ENV_PROFILE) {
+        if let Some(value) = text(ENV_PROFILE)? {
             config.profile = value.parse()?;
         }
-        match text(ENV_DEVICES) {
+        match text(ENV_DEVICES)? {
             Some(value) => config.devices = DeviceSpec::parse_list(&value)?,
             None => config.settle_default_device(),
         }
-        if let Some(value) = text(ENV_FAULT) {
+        if let Some(value) = text(ENV_FAULT)? {
             config.faults = value.parse()?;
         }
-        if let Some(value) = text(ENV_INTEGRITY) {
+        if let Some(value) = text(ENV_INTEGRITY)? {
             config.integrity = value.parse()?;
         }
-        if let Some(value) = text(ENV_WIRE) {
+        if let Some(value) = text(ENV_WIRE)? {
             config.wire = value.parse()?;
         }
-        if let Some(value) = text(ENV_PATHS) {
+        if let Some(value) = text(ENV_PATHS)? {
             config.paths = parse_paths(&value)?;
         }
-        let switch = |name| match text(name).as_deref() {
+        let switch = |name| match text(name)?.as_deref() {
             None | Some("0") => Ok(false),
             Some("1") => Ok(true),
             Some(value) => Err(ConfigError::Switch { name, value: value.to_owned() }),
         };
         (config.strict, config.lint) = (switch(ENV_STRICT)?, switch(ENV_LINT)?);
         config.send_at_once = switch(ENV_SEND_AT_ONCE)?;
-        config.local_key = text(ENV_LOCAL_KEY).map(|value| parse_key(&value)).transpose()?;
+        config.local_key = text(ENV_LOCAL_KEY)?.map(|value| parse_key(&value)).transpose()?;
         config.key = value(ENV_KEY_FILE).map(|path| SealKey::read(Path::new(&path))).transpose()?;
-        if let Some(target) = text(ENV_TRACE) {
-            config.trace = Some(TraceSpec::new(&target, text(ENV_TRACE_EVENTS).as_deref())?);
+        if let Some(target) = text(ENV_TRACE)? {
+            config.trace = Some(TraceSpec::new(&target, text(ENV_TRACE_EVENTS)?.as_deref())?);
         }
-        // Set by `softefa run` only; what cannot be read is as good as not set.
-        config.capture_bytes = text(ENV_CAPTURE).and_then(|value| value.parse().ok());
+        // Set by `softefa run` only; what is no number is as good as not set.
+        config.capture_bytes = text(ENV_CAPTURE)?.and_then(|value| value.parse().ok());
         config.run_dir = value(ENV_RUN_DIR).map(PathBuf::from);
         config.check()?;
         Ok(config)
@@ -141,7 +149,7 @@ impl Config {
         if value(ENV_RUN_DIR).is_none_or(|dir| dir.is_empty()) {
             return Self::from_values(value);
         }
-        let of_run = value(ENV_OF_RUN).and_then(|of_run| of_run.into_string().ok());
+        let of_run = value(ENV_OF_RUN).map(|of_run| utf8(ENV_OF_RUN, of_run)).transpose()?;
         let is_of_run = |name: &str, value: &OsString| {
             let setting = format!("{name}={}", Path::new(value).display());
             of_run.as_ref().is_none_or(|of_run| of_run.split(' ').any(|of| of == setting))
@@ -201,6 +209,8 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::super::{Integrity, WireChoice};
     use super::*;
 
@@ -271,6 +281,29 @@ mod tests {
         let named = [(ENV_PROFILE, "roce".into()), (ENV_DEVICES, "rdmap0s6=127.0.0.1".into())];
         let refused = Config::from_values(lookup(named.to_vec()));
         assert!(matches!(refused, Err(ConfigError::VendorName { .. })), "{refused:?}");
+    }
+
+    /// It was as if it had not been set: a run without the faults that were asked for.
+    #[test]
+    fn a_variable_that_is_no_text_is_an_error() {
+        let bad = || OsString::from_vec(b"loss=1%\xff".to_vec());
+        let texts = ENV_ALL.into_iter().filter(|name| ![ENV_KEY_FILE, ENV_RUN_DIR].contains(name));
+        for name in texts.filter(|name| ![ENV_TRACE_EVENTS, ENV_OF_RUN].contains(name)) {
+            let refused = Config::from_values(|asked| (asked == name).then(bad)).unwrap_err();
+            let expected = "loss=1%\u{fffd}".to_owned();
+            assert_eq!(refused, ConfigError::NotText { name, value: expected });
+            assert!(refused.to_string().contains(name), "{refused}");
+        }
+        for name in [ENV_FAULT, ENV_OF_RUN] {
+            let refused = Config::from_user_values(|asked| match asked {
+                _ if asked == name => Some(bad()),
+                ENV_RUN_DIR => Some("/tmp/run".into()),
+                ENV_OF_RUN => Some("SOFTEFA_WIRE=udp".into()),
+                _ => None,
+            });
+            let is_it = matches!(refused, Err(ConfigError::NotText { name: of, .. }) if of == name);
+            assert!(is_it, "{refused:?}");
+        }
     }
 
     /// What is meant to be sealed is never sent in the clear because of a mistake.

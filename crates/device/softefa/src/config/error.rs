@@ -125,6 +125,14 @@ pub enum ConfigError {
         /// The value as it was written.
         value: String,
     },
+    /// A variable of the environment that is not text.
+    #[error("{name}='{value}' is not UTF-8; set it again, or unset it")]
+    NotText {
+        /// Name of the variable.
+        name: &'static str,
+        /// The value as far as it can be shown.
+        value: String,
+    },
     /// Not a kind of event.
     #[error("unknown trace event '{value}': allowed are {}", TraceEvent::NAMES.join(", "))]
     TraceEvent {

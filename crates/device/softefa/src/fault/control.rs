@@ -15,6 +15,9 @@ use crate::host;
 use crate::say::say;
 use crate::uncancelled::Uncancelled;
 
+/// A command that could not be read is looked at again so much later: descriptors may have run out.
+const RETRY_NS: u64 = 100_000_000;
+
 /// A fault in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InForce {
@@ -82,7 +85,8 @@ pub(crate) struct FaultControl {
 /// The faults that are asked for of this device, in absolute times.
 #[derive(Debug, Default)]
 struct Plan {
-    changes: u64,
+    /// The number of changes told of when the command was read last; `None` before that.
+    read_at: Option<u64>,
     command: Option<TimedFault>,
     script: Vec<TimedFault>,
     /// The time at which somebody looked last: clocks of queue pairs are read one after the other.
@@ -104,10 +108,10 @@ impl FaultControl {
         let start = InForce { spec, peer: None, source: FaultSource::Start, from: opened };
         // Before the files are read: what is changed later is told of once more.
         let changes = counters.faults().changes();
-        let mut plan = Plan { changes, ..Plan::default() };
+        let mut plan = Plan::default();
         if let Some(run_dir) = run_dir {
             plan.read_script(run_dir, device, opened);
-            plan.read_command(run_dir, device);
+            plan.read_command(run_dir, device, changes);
         }
         let (run_dir, device) = (run_dir.map(Path::to_path_buf), device.to_owned());
         Self { run_dir, device, start, plan: Mutex::new(plan) }
@@ -126,14 +130,15 @@ impl FaultControl {
         let _uncancelled = Uncancelled::begin();
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = counters.faults().changes();
-        if changes != plan.changes {
-            if let Some(run_dir) = &self.run_dir {
-                plan.changes = changes;
-                plan.read_command(run_dir, &self.device);
-            }
+        let mut is_read = true;
+        if let Some(run_dir) = self.run_dir.as_ref().filter(|_| plan.read_at != Some(changes)) {
+            is_read = plan.read_command(run_dir, &self.device, changes);
         }
         plan.latest = plan.latest.max(now);
-        let (in_force, next) = plan.at(plan.latest, &self.start);
+        let (in_force, mut next) = plan.at(plan.latest, &self.start);
+        if !is_read {
+            next = next.min(plan.latest.plus_ns(RETRY_NS));
+        }
         let told = (in_force.source, in_force.from);
         if plan.told != Some(told) {
             plan.told = Some(told);
@@ -144,10 +149,18 @@ impl FaultControl {
 }
 
 impl Plan {
-    fn read_command(&mut self, run_dir: &Path, device: &str) {
+    /// Reads the command after so many `changes`; whether that was possible.
+    fn read_command(&mut self, run_dir: &Path, device: &str, changes: u64) -> bool {
         match files::asked(run_dir) {
-            Ok(asked) => self.command = asked.filter(|fault| fault.is_for(device)),
-            Err(error) => self.complain(device, "a command", &error),
+            Ok(asked) => {
+                self.command = asked.filter(|fault| fault.is_for(device));
+                self.read_at = Some(changes);
+                true
+            }
+            Err(error) => {
+                self.complain(device, "a command", &error);
+                false
+            }
         }
     }
 
@@ -285,10 +298,31 @@ mod tests {
         std::fs::write(dir.path().join("fault/command"), "softefa-fault 1\nfrom=1").unwrap();
         let all = crate::counters::read_dir(dir.path()).unwrap();
         crate::counters::announce_faults(dir.path(), &all[0]).unwrap();
-        assert_eq!(course(&live, &counters, &[2]), loss);
+        let later = said(&[("loss=5%,seed=0", 2 + RETRY_NS)]);
+        assert_eq!(course(&live, &counters, &[2]), later);
         assert_eq!(all[0].faults.source, FaultSource::Command);
         files::set(dir.path(), None).unwrap();
         assert_eq!(course(&live, &counters, &[2]), said(&[("none", u64::MAX)]));
+    }
+
+    /// Nobody looked again until the next command.
+    #[test]
+    fn what_could_not_be_read_is_read_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let counters = Counters::private();
+        files::set(dir.path(), Some(&fault("loss=5%", 1, None))).unwrap();
+        let (file, aside) = (dir.path().join("fault/command"), dir.path().join("aside"));
+        std::fs::rename(&file, &aside).unwrap();
+        std::fs::create_dir(&file).unwrap();
+        let live = open(dir.path(), "a", "", &counters);
+        let (found, seen) = live.look(Instant::from_ns(2), &counters);
+        assert!(!found.spec.is_active());
+        let is_due = |ns| FaultControl::is_due(seen, Instant::from_ns(ns), &counters);
+        assert!(is_due(2 + RETRY_NS) && !is_due(1 + RETRY_NS), "it is read in each turn, or never");
+        std::fs::remove_dir(&file).unwrap();
+        std::fs::rename(&aside, &file).unwrap();
+        let loss = said(&[("loss=5%,seed=0", u64::MAX)]);
+        assert_eq!(course(&live, &counters, &[2 + RETRY_NS]), loss);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::binds::Bound;
 use super::{Access, MrTable, Region, RemoteRange, Right};
 use crate::ids::{PdId, QpId};
 use crate::keys::TAG_BITS;
+use crate::progress::live;
 
 /// Kind of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +99,7 @@ pub enum AllocMwError {
     },
 }
 
-/// A window of a program. Dropping it takes it away from peers.
+/// A window of a program. Dropping it takes it away from peers: afterwards nobody uses its bytes.
 #[derive(Debug)]
 pub struct Mw {
     window: Arc<Window>,
@@ -125,6 +126,8 @@ impl Drop for Mw {
         if self.table.made.is_current() {
             self.window.state().bound = None;
             self.table.remove_window(self.window.plain);
+            // A turn may have looked it up before.
+            live::retire(self.table.device, self.rkey());
         }
     }
 }

@@ -2,7 +2,7 @@
 //! runs, so that whoever takes memory or an address handle away finds them.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use srd::Instant;
 
@@ -14,6 +14,10 @@ use crate::ids::{DeviceId, PdId};
 pub(crate) type All = Arc<[Arc<dyn Live>]>;
 
 static LIVE: PerProcess<Mutex<All>> = PerProcess::new();
+
+/// Tells queue pairs that are destroyed and still answer of a key that is gone. Whoever keeps them
+/// is above this module.
+static LINGERING: OnceLock<fn(DeviceId, u32)> = OnceLock::new();
 
 fn list() -> MutexGuard<'static, All> {
     LIVE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
@@ -57,10 +61,20 @@ pub(crate) fn is_same(one: &dyn Live, other: &dyn Live) -> bool {
     std::ptr::addr_eq(one, other)
 }
 
-/// Region `key` of `device` is gone. When this returns, every turn has ended that did not know it,
-/// and nobody copies its bytes any more.
+/// Region or window `key` of `device` is gone. When this returns, every turn has ended that did not
+/// know it, and nobody copies its bytes any more.
 pub(crate) fn retire(device: DeviceId, key: u32) {
     all().iter().filter(|qp| qp.device() == device).for_each(|qp| qp.retire(key));
+    // A queue pair that is destroyed meanwhile is among those that linger before it leaves the
+    // living.
+    if let Some(retire) = LINGERING.get() {
+        retire(device, key);
+    }
+}
+
+/// Says how queue pairs are told that are destroyed and still answer.
+pub(crate) fn tell_lingering_by(retire: fn(DeviceId, u32)) {
+    LINGERING.get_or_init(|| retire);
 }
 
 /// Ends the work requests of all queue pairs of domain `pd` that are on their way to `addr`.

@@ -97,6 +97,9 @@ pub(crate) trait Linger: Send + Sync {
     /// thread is at it.
     fn linger_turn(&self, now: Instant) -> bool;
 
+    /// Region `key` is gone; waits for the turn that is under way.
+    fn retire(&self, key: u32);
+
     /// Repeats the last acknowledgements, for a process that is about to end; `false` while another
     /// thread is at it.
     fn final_acks(&self, now: Instant) -> bool;

@@ -67,6 +67,10 @@ impl Linger for QpInner {
         true
     }
 
+    fn retire(&self, key: u32) {
+        self.lock().retire(key);
+    }
+
     fn final_acks(&self, now: Instant) -> bool {
         let Some(mut side) = self.try_lock() else { return false };
         side.final_acks(now);

@@ -116,7 +116,7 @@ impl Live for Qp {
     }
 
     fn retire(&self, key: u32) {
-        self.lock().retire(key);
+        self.inner.retire(key);
     }
 
     fn flush_toward(&self, now: Instant, addr: IpAddr) {

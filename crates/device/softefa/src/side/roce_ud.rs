@@ -315,14 +315,15 @@ impl Side for RoceUdSide {
     }
 
     fn cancel(&mut self, _now: Instant) {
+        self.abandon();
+    }
+
+    /// There is no engine.
+    fn abandon(&mut self) {
         self.queue.clear();
         if let Some(wqe) = self.current.take() {
             self.shell.fail_recv(&wqe, Status::Flushed);
         }
-    }
-
-    fn abandon(&mut self) {
-        self.queue.clear();
     }
 
     /// Address handles are only ways on a RoCE device: what was posted leaves all the same.
@@ -350,3 +351,6 @@ fn routing_header(from: IpAddr, to: IpAddr, udp_len: u16) -> [u8; UD_GRH_BYTES] 
         (from, to) => grh::of_ipv6(to_v6(from), to_v6(to), 0, HOP_LIMIT, udp_len),
     }
 }
+
+#[cfg(test)]
+mod tests;

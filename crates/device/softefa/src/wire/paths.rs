@@ -10,7 +10,7 @@ use libc::c_int;
 use srd::Instant;
 
 use super::socket::{
-    IpOption, Link, Quote, SOCKET_BUFFER_BYTES, bind, never_fragment, read_error,
+    IpOption, Link, QueuedError, Quote, SOCKET_BUFFER_BYTES, bind, never_fragment, read_error,
     send_to_groups_from, set_int, set_ip, udp_socket,
 };
 use super::unsegmented::Unsegmented;
@@ -90,9 +90,13 @@ impl PathSockets {
         }
     }
 
-    pub(super) fn collect_from(&self, now: Instant, fd: RawFd) {
-        while let Some((quote, refused)) = read_error(fd) {
-            if refused {
+    /// Moves refusals from one socket to where their queue pairs find them; whether any ICMP
+    /// message had come there.
+    pub(super) fn collect_from(&self, now: Instant, fd: RawFd) -> bool {
+        let mut has_icmp = false;
+        while let Some(QueuedError { quote, is_icmp, is_refusal }) = read_error(fd) {
+            has_icmp |= is_icmp;
+            if is_refusal {
                 let mut quotes = self.quotes.lock().unwrap_or_else(PoisonError::into_inner);
                 if quotes.len() == MAX_QUOTES {
                     quotes.remove(0);
@@ -101,6 +105,7 @@ impl PathSockets {
                 self.quote_count.store(quotes.len(), Ordering::Release);
             }
         }
+        has_icmp
     }
 
     /// There are refused datagrams.

@@ -283,12 +283,41 @@ pub(super) fn receive_segmented(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
     }
 }
 
-/// One entry of a socket's error queue, and whether it says "nobody listens there".
-pub(super) fn read_error(fd: RawFd) -> Option<(Quote, bool)> {
+/// Whether a call that fails with `errno` may have failed for what an ICMP message said of an
+/// earlier datagram (the kernel's `icmp_err_convert` and `icmpv6_err_convert`): its own has not
+/// been tried then. The connection manager has the same list (`rdmacm/socket.rs`).
+pub(super) fn is_icmp(errno: c_int) -> bool {
+    matches!(
+        errno,
+        libc::ECONNREFUSED
+            | libc::EHOSTUNREACH
+            | libc::ENETUNREACH
+            | libc::EHOSTDOWN
+            | libc::ENONET
+            | libc::EACCES
+            | libc::EPROTO
+            | libc::ENOPROTOOPT
+            | libc::EOPNOTSUPP
+            | libc::EMSGSIZE
+    )
+}
+
+/// One entry of a socket's error queue.
+pub(super) struct QueuedError {
+    /// Start of the datagram that it is about.
+    pub(super) quote: Quote,
+    /// An ICMP message says it, and not this machine of what it did not send.
+    pub(super) is_icmp: bool,
+    /// It says that nobody listens there.
+    pub(super) is_refusal: bool,
+}
+
+/// Takes the next entry of a socket's error queue.
+pub(super) fn read_error(fd: RawFd) -> Option<QueuedError> {
     let mut quote = Quote { to: NOWHERE, len: 0, bytes: [0; QUOTE_BYTES] };
     let mut iovec = libc::iovec { iov_base: quote.bytes.as_mut_ptr().cast(), iov_len: QUOTE_BYTES };
     let mut control = Control([0; 256]);
-    let mut refused = false;
+    let (mut is_icmp, mut is_refusal) = (false, false);
     // SAFETY: as in `receive_message`.
     unsafe {
         let mut name = SocketName::room();
@@ -310,12 +339,14 @@ pub(super) fn read_error(fd: RawFd) -> Option<(Quote, bool)> {
             ) {
                 let error =
                     libc::CMSG_DATA(head).cast::<libc::sock_extended_err>().read_unaligned();
-                refused |= error.ee_errno == libc::ECONNREFUSED as u32;
+                is_icmp |=
+                    matches!(error.ee_origin, libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6);
+                is_refusal |= error.ee_errno == libc::ECONNREFUSED as u32;
             }
             head = libc::CMSG_NXTHDR(&raw const message, head);
         }
     }
-    Some((quote, refused))
+    Some(QueuedError { quote, is_icmp, is_refusal })
 }
 
 // Not the C library's: those are cancellation points, and a thread that is cancelled in the midst

@@ -10,14 +10,14 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use libc::c_void;
+use libc::{c_int, c_void};
 use srd::Instant;
 
 use super::batch::{Impossible, MAX_PACKETS, Packet, Via};
 use super::paths::PathSockets;
 use super::socket::{
-    SOCKET_BUFFER_BYTES, Train, bind, get_int, receive_segmented, receive_train, send_datagram,
-    send_message, set_int, udp_socket,
+    SOCKET_BUFFER_BYTES, Train, bind, get_int, is_icmp, receive_segmented, receive_train,
+    send_datagram, send_message, set_int, udp_socket,
 };
 use super::tap::Tap;
 use super::{Batch, Run, Sent, Wire};
@@ -36,6 +36,8 @@ const HEAD_BYTES: usize = 320;
 /// How long datagrams wait before a socket without room is tried again: what a link of 10 Gbit/s
 /// takes for 64 KiB.
 const BLOCKED_NS: u64 = 50_000;
+/// Calls for one run of datagrams: each may tell of an earlier one instead.
+const TRIES: u32 = 3;
 /// What an empty datagram has.
 const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
 
@@ -246,7 +248,7 @@ impl UdpWire {
         let segment = (run.len() > 1).then_some(first.len);
         // Before the call: what is answered at once must not come before its question.
         let captured_at = self.tap.is_on().then(host::epoch_ns);
-        for _ in 0..3 {
+        for attempt in 0..TRIES {
             sent.syscalls += 1;
             let result = match self.iovecs.as_slice() {
                 [piece] if segment.is_none() => send_datagram(fd, first.to, piece),
@@ -260,27 +262,23 @@ impl UdpWire {
                 }
                 return run.len();
             };
-            match error.raw_os_error() {
-                // An earlier datagram was refused; this one has not been tried.
-                Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) => {
-                    sent.refused += 1;
-                    self.paths.collect_from(now, fd);
-                }
-                Some(libc::EINTR) => {}
+            match error.raw_os_error().unwrap_or_default() {
+                libc::EINTR => {}
                 // The network is slower than we are, which is no loss.
-                Some(libc::EAGAIN | libc::ENOBUFS) => return 0,
-                // A route without segmentation, or a path narrower than the link.
-                Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE) if run.len() > 1 => {
-                    self.paths.unsegmented.note(now, first.to.ip());
+                libc::EAGAIN | libc::ENOBUFS => return 0,
+                errno if self.is_of_earlier(now, fd, errno, attempt, sent) => {}
+                // A route without segmentation, a path narrower than the link, or memory that is
+                // gone, which is that of some only.
+                errno @ (libc::EIO | libc::EINVAL | libc::EMSGSIZE | libc::EFAULT)
+                    if run.len() > 1 =>
+                {
+                    if errno != libc::EFAULT {
+                        self.paths.unsegmented.note(now, first.to.ip());
+                    }
                     return self.send_one_by_one(now, run, pieces, sent);
                 }
-                // Sending it again would change nothing: the path is narrower than the link, or the
-                // memory is gone although its registration is not.
-                Some(errno @ (libc::EMSGSIZE | libc::EFAULT)) => {
-                    let is_long = errno == libc::EMSGSIZE;
-                    let status =
-                        if is_long { Status::LocalBadLength } else { Status::LocalInvalidLkey };
-                    self.impossible.push(Impossible { place: first.place, status });
+                errno @ (libc::EMSGSIZE | libc::EFAULT) => {
+                    self.note_impossible(first.place, errno);
                     break;
                 }
                 _ => break,
@@ -289,6 +287,38 @@ impl UdpWire {
         // Lost, as a network may; the transport sends it again.
         sent.errors += run.len() as u64;
         run.len()
+    }
+
+    /// Whether a send has failed for what the network said of an earlier datagram, maybe to another
+    /// peer: then its own has not been tried. Anybody may say "too long" of what this socket sent,
+    /// so that is taken for this datagram's own only when nobody has said it meanwhile.
+    #[cold]
+    fn is_of_earlier(
+        &self,
+        now: Instant,
+        fd: RawFd,
+        errno: c_int,
+        attempt: u32,
+        sent: &mut Sent,
+    ) -> bool {
+        if !is_icmp(errno) {
+            return false;
+        }
+        let is_told = self.paths.collect_from(now, fd);
+        let is_refusal =
+            matches!(errno, libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH);
+        sent.refused += u64::from(is_told || is_refusal);
+        // Another thread may have taken what had been told.
+        is_told || is_refusal || attempt == 0
+    }
+
+    /// Notes that sending a datagram again would change nothing: the path is narrower than the
+    /// link, or the memory is gone although its registration is not.
+    #[cold]
+    fn note_impossible(&mut self, place: usize, errno: c_int) {
+        let is_long = errno == libc::EMSGSIZE;
+        let status = if is_long { Status::LocalBadLength } else { Status::LocalInvalidLkey };
+        self.impossible.push(Impossible { place, status });
     }
 
     /// Sends datagrams in runs until a socket has no room; how many need not be held.

@@ -1,13 +1,14 @@
-//! Connections whose adapter breaks, or whose network does.
+//! Connections whose adapter breaks, or whose network does, or that end.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::progress::Live;
 use crate::wire::{Batch, Run, Sent, Sleep, Via, Wire};
 use crate::{
-    Access, Completion, Config, Cq, Device, DeviceSpec, ModifyQp, Path, Pd, Qp, QpInit, QpKind,
-    QpState, SendData, SendOp, SendWr, Sge, Status,
+    Access, Completion, Config, Cq, Device, DeviceSpec, ModifyQp, MwKind, Path, Pd, Qp, QpInit,
+    QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status, WireChoice, service,
 };
 
 const ACCESS: Access = Access {
@@ -74,13 +75,21 @@ fn next(cq: &Cq) -> Completion {
 }
 
 fn device(name: &str) -> Arc<Pd> {
+    device_of(name, &Config::default())
+}
+
+fn device_of(name: &str, config: &Config) -> Arc<Pd> {
     let spec = format!("{name}=127.0.0.1,profile=roce").parse::<DeviceSpec>().unwrap();
-    Device::open(&spec, &Config::default()).unwrap().alloc_pd().unwrap()
+    Device::open(&spec, config).unwrap().alloc_pd().unwrap()
 }
 
 fn send(qp: &Qp, sges: &[Sge]) {
+    post(qp, SendOp::Send, sges);
+}
+
+fn post(qp: &Qp, op: SendOp, sges: &[Sge]) {
     let (signaled, fenced, solicited, more) = (true, false, false, false);
-    let (wr_id, op, data, target) = (9, SendOp::Send, SendData::Sges(sges), None);
+    let (wr_id, data, target) = (9, SendData::Sges(sges), None);
     let wr = SendWr { wr_id, op, data, signaled, fenced, solicited, target, remote_srq: 0, more };
     qp.post_send(&wr).unwrap();
 }
@@ -218,4 +227,129 @@ fn acknowledgements_are_urgent_while_something_waits_for_them() {
     assert_eq!(*sleep.lock().unwrap(), Some(Sleep::Sound));
     sender.destroy();
     receiver.destroy();
+}
+
+/// Whether `act` waits for a turn of `qp` that is under way.
+fn waits_for_a_turn(qp: &Qp, act: impl FnOnce()) -> bool {
+    let (has_begun, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        // The lock is held meanwhile, as in a turn.
+        scope.spawn(|| {
+            qp.inner().rewire(|wire| {
+                has_begun.store(true, Ordering::Release);
+                std::thread::sleep(Duration::from_millis(50));
+                has_ended.store(true, Ordering::Release);
+                wire
+            });
+        });
+        while !has_begun.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        act();
+        has_ended.load(Ordering::Acquire)
+    })
+}
+
+/// Only the living were waited for.
+#[test]
+fn a_deregistration_waits_for_turns_of_what_lingers() {
+    let pd = device("roce6");
+    let ((qp, _cq), bytes) = (queue_pair(&pd), [0u8; 64]);
+    let region = pd.reg_mr(bytes.as_ptr() as u64, 64, ACCESS).unwrap();
+    // As if it had been destroyed, and had accepted something so late that it lingers for long.
+    let last_accepted = crate::host::now().plus_ns(60_000_000_000);
+    service::release(&*qp, Some(last_accepted));
+    assert!(waits_for_a_turn(&qp, || region.deregister()), "a turn goes on with its memory");
+    pd.device().close();
+    qp.destroy();
+}
+
+/// What a turn has looked up before the end of a window it goes on using.
+#[test]
+fn the_end_of_a_window_waits_for_turns() {
+    let pd = device("roce7");
+    let (qp, _cq) = queue_pair(&pd);
+    let window = pd.alloc_mw(MwKind::Type1).unwrap();
+    assert!(waits_for_a_turn(&qp, || drop(window)), "a turn goes on with its memory");
+    qp.destroy();
+}
+
+/// What [`LosesAll`] has seen.
+#[derive(Default)]
+struct Seen {
+    sent_max_bytes: usize,
+    received: usize,
+}
+
+/// Loses all that is sent, and writes down how long it was at most, and how much has come.
+struct LosesAll {
+    wire: Box<dyn Wire>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Wire for LosesAll {
+    fn send(&mut self, _now: srd::Instant, batch: &mut Batch) -> Sent {
+        let longest = batch.packets().iter().map(|packet| packet.len).max();
+        let mut seen = self.seen.lock().unwrap();
+        seen.sent_max_bytes = seen.sent_max_bytes.max(longest.unwrap_or_default());
+        batch.clear();
+        Sent::default()
+    }
+
+    fn receive(&mut self, now: srd::Instant) -> Option<Run<'_>> {
+        let run = self.wire.receive(now);
+        self.seen.lock().unwrap().received += usize::from(run.is_some());
+        run
+    }
+
+    fn release(&mut self, now: srd::Instant) -> Sent {
+        self.wire.release(now)
+    }
+
+    fn next_release(&self) -> Option<srd::Instant> {
+        self.wire.next_release()
+    }
+}
+
+/// The answer to a READ is lost, and who has answered is destroyed; whether it was asked again
+/// before nobody was there any more.
+fn is_asked_after_the_end() -> bool {
+    const LEN: usize = 1000;
+    let udp = Config { wire: WireChoice::Udp, ..Config::default() };
+    let (near, far) = (device_of("roce8", &udp), device_of("roce9", &udp));
+    let ((reader, done), (owner, cq)) = (queue_pair(&near), queue_pair(&far));
+    connect(&reader, &owner);
+    connect(&owner, &reader);
+    let seen = Arc::<Mutex<Seen>>::default();
+    let log = Arc::clone(&seen);
+    owner.inner().rewire(|wire| Box::new(LosesAll { wire, seen: log }));
+    let (shown, into) = ([7u8; LEN], [0u8; LEN]);
+    let from = far.reg_mr(shown.as_ptr() as u64, LEN as u64, ACCESS).unwrap();
+    let to = near.reg_mr(into.as_ptr() as u64, LEN as u64, ACCESS).unwrap();
+    let at = Remote { addr: from.addr(), rkey: from.rkey() };
+    post(&reader, SendOp::Read(at), &[Sge { addr: to.addr(), len: LEN as u32, lkey: to.lkey() }]);
+    let begin = Instant::now();
+    while seen.lock().unwrap().sent_max_bytes < LEN {
+        assert!(cq.poll_one().is_none() && done.poll_one().is_none(), "it ends too early");
+        assert!(begin.elapsed() < Duration::from_secs(10), "it is not answered");
+    }
+
+    owner.destroy();
+    *seen.lock().unwrap() = Seen::default();
+    assert_eq!(next(&done).status, Status::RetryExceeded);
+    let Seen { sent_max_bytes, received } = std::mem::take(&mut *seen.lock().unwrap());
+    assert!(sent_max_bytes < LEN, "it shows its memory after its end");
+    reader.destroy();
+    received > 0
+}
+
+/// It read memory that the program had long got back, and sent it.
+#[test]
+fn a_destroyed_queue_pair_shows_no_memory() {
+    let begin = Instant::now();
+    // Who does not run while the other one lingers, which a busy machine brings about, asks
+    // nothing.
+    while !is_asked_after_the_end() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "nobody asked");
+    }
 }

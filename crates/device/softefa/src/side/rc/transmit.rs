@@ -48,6 +48,9 @@ impl RcSide {
             return;
         }
         let Some(peer) = self.peer else { return };
+        if self.is_closing {
+            return self.transmit_last(now, peer);
+        }
         self.takes_kernel = !self.kernel_traffic.is_free(now, self.endpoint.acknowledged());
         if self.takes_kernel
             && self.kernel_traffic.is_worth_a_pause(now)
@@ -66,6 +69,29 @@ impl RcSide {
             if is_last || self.shell.is_blocked() {
                 break;
             }
+        }
+        self.harvest(now);
+    }
+
+    /// Sends what a destroyed queue pair still says: acknowledgements, and answers without bytes.
+    /// The memory that peers read is the program's alone now; who reads hears nothing, as of
+    /// hardware.
+    #[cold]
+    fn transmit_last(&mut self, now: Instant, peer: SocketAddr) {
+        self.takes_kernel = true;
+        let mut header = [0; HEADER_MAX];
+        // A long READ that is asked for again takes its time, as if it were answered.
+        for _ in 0..MAX_PACKETS {
+            let Some(out) = self.endpoint.poll_joined(time(now), &mut header, 0) else { break };
+            let is_withheld = matches!(out.payload, Payload::Response { .. });
+            let lapses = self.shell.faults.lapses.is_active();
+            if is_withheld || lapses && !self.lapse(&out, &mut header) {
+                continue;
+            }
+            self.push(now, peer, &out, &header[..out.header_len]);
+        }
+        if !self.shell.batch().is_empty() {
+            self.send(now);
         }
         self.harvest(now);
     }
