@@ -83,7 +83,7 @@ pub(crate) struct Flow {
 impl Flow {
     pub(crate) fn new(spec: FlowSpec, sockets: Ends<SocketId>, posting: Posting) -> Self {
         let messages = spec.bytes.div_ceil(u64::from(posting.message_bytes)).max(1);
-        // Nobody sends so many; what stops at a time may be more than it can.
+        // Workloads of more are refused.
         let messages = u32::try_from(messages).unwrap_or(u32::MAX);
         Self {
             spec,

@@ -124,10 +124,10 @@ impl Outcome {
         self.flows.iter().filter(|flow| flow.completion_ps.is_some()).count()
     }
 
-    /// Every flow ended well.
+    /// Every flow ended well, and there was one.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.done() == self.flows.len()
+        !self.flows.is_empty() && self.done() == self.flows.len()
     }
 
     /// Packets lost for any cause.
@@ -227,6 +227,14 @@ mod hexadecimal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Random arrivals may draw none: the run was taken for a good one.
+    #[test]
+    fn a_run_without_flows_is_not_complete() {
+        assert!(!Outcome::default().is_complete());
+        let ended = FlowOutcome { completion_ps: Some(1), ..FlowOutcome::default() };
+        assert!(Outcome { flows: vec![ended], ..Outcome::default() }.is_complete());
+    }
 
     #[test]
     fn statistics_are_the_textbook_ones() {

@@ -27,9 +27,9 @@ pub struct FlowShares {
     pub bytes: Vec<u64>,
 }
 
-/// The equality of the shares that the flows of a transport had. The first interval, in which they
-/// begin, does not count when there are others.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// The equality of the shares that some flows had. The first interval, in which they begin, does
+/// not count when there are others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShareSummary {
     /// Flows.
     pub flows: usize,
@@ -48,14 +48,14 @@ pub struct ShareSummary {
 }
 
 impl Shares {
-    /// Returns how the flows of a transport shared; `None` when there were none or they got
-    /// nothing.
+    /// Returns how the flows of some transports shared, all of them with each other; `None` when
+    /// there were none. If none got anything, all figures but their number are 0.
     #[must_use]
-    pub fn summary(&self, transport: Kind) -> Option<ShareSummary> {
+    pub fn summary(&self, wanted: impl Fn(Kind) -> bool) -> Option<ShareSummary> {
         let flows: Vec<&[u64]> = self
             .flows
             .iter()
-            .filter(|flow| flow.transport == transport)
+            .filter(|flow| wanted(flow.transport))
             .map(|flow| flow.bytes.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(&flow.bytes))
             .filter(|bytes| !bytes.is_empty())
             .collect();
@@ -64,7 +64,7 @@ impl Shares {
             || flows.iter().map(|bytes| bytes.iter().sum::<u64>() as f64 / bytes.len() as f64);
         let fair = means().sum::<f64>() / flows.len() as f64;
         if fair == 0.0 {
-            return None;
+            return Some(ShareSummary { flows: flows.len(), ..ShareSummary::default() });
         }
         let at = |interval: usize| {
             flows.iter().filter_map(move |bytes| bytes.get(interval).map(|&bytes| bytes as f64))
@@ -146,27 +146,48 @@ mod tests {
         Shares { interval_ms: 10, flows: FlowId::all().zip(flows).map(flow).collect() }
     }
 
+    fn tcp(shares: &Shares) -> Option<ShareSummary> {
+        shares.summary(|kind| kind == Kind::Tcp)
+    }
+
     #[test]
     fn equal_flows_are_fair_and_the_first_interval_does_not_count() {
-        let summary = shares(&[&[9, 1250, 1250], &[0, 1250, 1250]]).summary(Kind::Tcp).unwrap();
+        let summary = tcp(&shares(&[&[9, 1250, 1250], &[0, 1250, 1250]])).unwrap();
         assert_eq!((summary.jain, summary.jain_worst, summary.min_to_fair), (1.0, 1.0, 1.0));
         assert_eq!((summary.flows, summary.max_to_fair), (2, 1.0));
         assert_eq!(summary.fair_gbps, 1250.0 * 8.0 / 10e6);
-        assert_eq!(shares(&[&[1, 1]]).summary(Kind::Srd), None);
-        assert_eq!(shares(&[&[1, 0]]).summary(Kind::Tcp), None);
+        assert_eq!(shares(&[&[1, 1]]).summary(|kind| kind == Kind::Srd), None);
+    }
+
+    /// They were taken for flows that there are not.
+    #[test]
+    fn flows_that_got_nothing_have_no_share() {
+        let starved = ShareSummary { flows: 1, ..ShareSummary::default() };
+        assert_eq!(tcp(&shares(&[&[1, 0]])), Some(starved));
+    }
+
+    #[test]
+    fn transports_are_compared_with_each_other() {
+        let mut shares = shares(&[&[9, 100, 100], &[9, 0, 0]]);
+        shares.flows[0].transport = Kind::Srd;
+        let all = shares.summary(|_| true).unwrap();
+        assert_eq!((all.flows, all.jain), (2, 0.5));
+        assert_eq!((all.flow_min_to_fair, all.min_to_fair, all.max_to_fair), (0.0, 0.0, 2.0));
+        let srd = shares.summary(|kind| kind == Kind::Srd).unwrap();
+        assert_eq!((srd.flows, srd.jain, srd.min_to_fair), (1, 1.0, 1.0));
     }
 
     #[test]
     fn flows_that_stop_earlier_count_while_they_send() {
-        let summary = shares(&[&[9, 100, 100, 100], &[9, 100]]).summary(Kind::Tcp).unwrap();
+        let summary = tcp(&shares(&[&[9, 100, 100, 100], &[9, 100]])).unwrap();
         assert_eq!((summary.jain, summary.jain_worst, summary.flow_min_to_fair), (1.0, 1.0, 1.0));
         assert_eq!((summary.min_to_fair, summary.max_to_fair), (1.0, 1.0));
-        assert_eq!(shares(&[&[]]).summary(Kind::Tcp), None);
+        assert_eq!(tcp(&shares(&[&[]])), None);
     }
 
     #[test]
     fn turns_are_unfair_in_each_interval_and_fair_over_all() {
-        let summary = shares(&[&[5, 100, 0], &[5, 0, 100]]).summary(Kind::Tcp).unwrap();
+        let summary = tcp(&shares(&[&[5, 100, 0], &[5, 0, 100]])).unwrap();
         assert_eq!((summary.jain, summary.jain_worst), (1.0, 0.5));
         assert_eq!((summary.min_to_fair, summary.max_to_fair), (0.0, 2.0));
         assert_eq!(summary.flow_min_to_fair, 1.0);

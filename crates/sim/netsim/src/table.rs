@@ -67,6 +67,9 @@ pub fn open_flows(outcomes: &[Outcome], limit_ms: u32) -> Vec<String> {
     let open = outcomes.iter().filter(|outcome| !outcome.is_complete());
     open.map(|outcome| {
         let (seed, all) = (outcome.seed, outcome.flows.len());
+        if all == 0 {
+            return format!("seed {seed}: no transfer was drawn");
+        }
         let failed = outcome.flows.iter().filter(|flow| flow.failed_messages > 0).count();
         let late = all - outcome.done() - failed;
         let mut what = Vec::new();
@@ -90,7 +93,7 @@ pub fn shares_table(title: &str, outcomes: &[Outcome]) -> Option<Table> {
     for outcome in outcomes {
         for transport in outcome.transports() {
             let Some(shares) = outcome.shares.as_ref() else { continue };
-            let Some(s) = shares.summary(transport) else { continue };
+            let Some(s) = shares.summary(|kind| kind == transport) else { continue };
             let ratio = |value: f64| format!("{value:.3}");
             table.push(vec![
                 outcome.seed.to_string(),
@@ -150,4 +153,33 @@ fn columns(name: String, all: usize, summary: Option<Summary>) -> Vec<String> {
         format!("{:.2}", s.repeated_percent),
         ratio(s.jain),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::FlowId;
+    use crate::share::{FlowShares, Shares};
+
+    /// Its row was missing.
+    #[test]
+    fn a_transport_that_got_nothing_has_a_row() {
+        let of = |flow, transport, bytes| FlowShares { flow: FlowId(flow), transport, bytes };
+        let flows =
+            vec![of(0, Transport::Srd, vec![9, 100, 100]), of(1, Transport::Tcp, vec![9, 0, 0])];
+        let flow = |transport| FlowOutcome { transport, ..FlowOutcome::default() };
+        let outcome = Outcome {
+            flows: vec![flow(Transport::Srd), flow(Transport::Tcp)],
+            shares: Some(Shares { interval_ms: 1, flows }),
+            ..Outcome::default()
+        };
+        let table = shares_table("t", &[outcome]).unwrap();
+        let starved = ["0", "tcp", "1", "1", "0.000", "0.000", "0.000", "0.000", "0.000", "0.000"];
+        assert_eq!((table.rows.len(), &table.rows[1][..]), (2, &starved.map(str::to_owned)[..]));
+    }
+
+    #[test]
+    fn a_run_without_transfers_says_so() {
+        assert_eq!(open_flows(&[Outcome::default()], 5), ["seed 0: no transfer was drawn"]);
+    }
 }

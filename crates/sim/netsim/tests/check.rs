@@ -46,3 +46,44 @@ fn a_run_that_does_not_end_is_named() {
         "{said}"
     );
 }
+
+/// The flows that had ended were judged: the bound was held.
+#[test]
+fn a_bound_on_flows_that_do_not_end_is_missed() {
+    let cut = "[[fault]]\ntarget = \"host0\"\nat_us = 0\ncut = true\n";
+    let folder = with_file(&format!("{SCENARIO}{cut}[expect]\nmax_to_ideal = 50\n"));
+    let output = netsim(folder.path(), &["check", "s.toml", "-q", "--markdown", "t.md"]);
+    let (table, said) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let row = table.lines().find(|line| line.starts_with("s.toml")).unwrap();
+    assert!(row.contains("max/ideal") && row.contains("at most 50"), "{table}");
+    assert!(row.ends_with("MISSED"), "{table}");
+    let unknown = "max/ideal is unknown: flows did not end; repeat it with: netsim run s.toml";
+    assert!(said.contains(unknown), "{said}");
+    let page = fs::read_to_string(folder.path().join("t.md")).unwrap();
+    assert!(page.contains("* bounds held: 0\n* bounds missed: 1\n"), "{page}");
+    assert!(page.contains("\n> 2 of 4 flows ended well; repeat it with: "), "{page}");
+    assert!(page.contains(&format!("\n> {unknown}")), "{page}");
+
+    let output = netsim(folder.path(), &["run", "s.toml", "--json", "-"]);
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let expected = &results["points"][0]["expected"][0];
+    assert!(expected["value"].is_null(), "{expected}");
+    assert_eq!(expected["missed"], "max/ideal is unknown: flows did not end");
+}
+
+/// With no transfer at all, the run was a good one.
+#[test]
+fn a_run_without_transfers_is_named() {
+    let rare = "poisson]]\nload_percent = 1\nuntil_us = 2_200\nsizes = [[1_000_000, 100.0]]";
+    let text = SCENARIO.replace("permutation]]\nbytes = 50_000", rare);
+    // One transfer is expected in a run, so that about every third seed draws none.
+    let seeds: Vec<String> = (1..=30).map(|seed| seed.to_string()).collect();
+    let text = text.replace("[1, 2]", &format!("[{}]", seeds.join(", ")));
+    let folder = with_file(&text);
+    let output = netsim(folder.path(), &["check", "s.toml", "-q"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no transfer was drawn; repeat it with: netsim run s.toml"), "{said}");
+}

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{SCENARIO, netsim, with_file};
+use netsim::Scenario;
 use std::fs;
 
 /// The one line of a refusal.
@@ -168,6 +169,45 @@ fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
     expect(&with("100_000\n", "100_000\nmark_all_above_bytes = 9\n"), &["line 12", "mark_above"]);
     let dcqcn = "100_000\n[transport.roce]\ncongestion = \"dcqcn\"\n";
     expect(&with("100_000\n", dcqcn), &["line 13", "roce.congestion", "mark_above_bytes"]);
+}
+
+/// A port's queue was counted in 32 bits, and overflowed.
+#[test]
+fn paused_queues_that_are_too_long_to_count_are_refused() {
+    let pfc = SCENARIO.replace("100_000\n", "1_000_000_000\n[network.pfc]\n");
+    assert!(Scenario::parse(&pfc).is_ok(), "4 links into a switch");
+    let leaf_spine = "leaf_spine]\nracks = 2\nhosts_per_rack = 2\nspines = 2";
+    for topology in [
+        "leaf_spine]\nracks = 2\nhosts_per_rack = 3\nspines = 2",
+        "leaf_spine]\nracks = 5\nhosts_per_rack = 1\nspines = 1",
+        "clos3]\npods = 5\nedges_per_pod = 1\naggs_per_pod = 1\nhosts_per_edge = 1\n\
+         cores_per_agg = 1",
+        "ring]\nswitches = 2\nhosts_per_switch = 4",
+    ] {
+        let message = refusal(&pfc.replace(leaf_spine, topology));
+        expect(&message, &["network.buffer_bytes", "1000000000 for each of the 5 links"]);
+        expect(&message, &["at most 858993459"]);
+    }
+}
+
+/// The messages of a flow were counted in 32 bits, and the rest of them was left out.
+#[test]
+fn flows_of_more_messages_than_can_be_counted_are_refused() {
+    let incast = "persistent_incast]]\nservers = 1\nprocesses = 1\nuntil_ms = 60_000\n\
+        interval_ms = 1000\n[transport]\npacket_bytes = 256";
+    let text = SCENARIO.replace("permutation]]\nbytes = 50_000", incast);
+    expect(&refusal(&text), &["line 12", "persistent_incast.until_ms", "messages", "4294967295"]);
+    let longer = text.replace("packet_bytes = 256", "packet_bytes = 4150");
+    assert!(Scenario::parse(&longer).is_ok());
+}
+
+#[test]
+fn bounds_that_cannot_be_judged_are_refused() {
+    let expect_srd = "[expect]\ntransport = \"srd\"\nrepeated_percent = 1.0\n";
+    assert!(Scenario::parse(&format!("{SCENARIO}{expect_srd}")).is_ok());
+    let tcp = "[[workload.permutation]]\nbytes = 9\ntransport = \"tcp\"\n";
+    let message = refusal(&format!("{SCENARIO}{tcp}{expect_srd}"));
+    expect(&message, &["line 19", "expect.repeated_percent", "some flows use tcp"]);
 }
 
 #[test]

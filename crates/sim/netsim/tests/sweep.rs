@@ -258,3 +258,21 @@ fn compare_tells_what_is_worse_and_what_is_missing() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("s.toml is not a result file"));
 }
+
+/// Nothing was compared, and all was well.
+#[test]
+fn compare_needs_the_same_seeds() {
+    let folder = with_file(SCENARIO);
+    let path = folder.path();
+    good(path, &["run", "s.toml", "--json", "both.json"]);
+    good(path, &["run", "s.toml", "--json", "one.json", "--seed", "1"]);
+    good(path, &["run", "s.toml", "--json", "two.json", "--seed", "2"]);
+    let output = netsim(path, &["compare", "one.json", "two.json"]);
+    let table = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{table}");
+    assert!(table.contains("every seed  MISSING"), "{table}");
+    assert!(table.ends_with("0 improved, 0 the same, 1 regressed or missing\n"), "{table}");
+    let (table, _) = good(path, &["compare", "both.json", "two.json"]);
+    assert!(table.contains("two racks: seed 1 only in the first\n"), "{table}");
+    assert!(table.ends_with("0 improved, 6 the same, 0 regressed or missing\n"), "{table}");
+}

@@ -8,9 +8,9 @@ use netsim::{Bound, Figures, Scenario};
 const HELD: &str = "held";
 const MISSED: &str = "MISSED";
 
-/// The figures of some runs, each with what the scenario expects of it.
+/// The figures of some runs, each with what the scenario expects of it. Runs that failed show none.
 pub(crate) fn bounds(scenario: &Scenario, runs: &[Run]) -> Vec<Bound> {
-    let figures: Vec<Figures> = runs.iter().filter_map(|run| run.figures.clone()).collect();
+    let figures: Vec<Option<Figures>> = runs.iter().map(|run| run.figures.clone()).collect();
     scenario.bounds(&figures)
 }
 
@@ -68,9 +68,14 @@ impl Point {
 
     /// The same, and runs in which not all flows ended well.
     pub(crate) fn failures(&self) -> impl Iterator<Item = String> {
-        let open = self.runs.iter().filter(|run| run.done < run.flows).map(|run| {
+        let open = self.runs.iter().filter(|run| run.error.is_none() && !run.is_complete());
+        let open = open.map(|run| {
             let (done, flows, again) = (run.done, run.flows, self.command(Some(run.seed)));
-            format!("{done} of {flows} flows ended well; repeat it with: {again}")
+            let what = match flows {
+                0 => "no transfer was drawn".to_owned(),
+                _ => format!("{done} of {flows} flows ended well"),
+            };
+            format!("{what}; repeat it with: {again}")
         });
         self.errors().chain(open)
     }
@@ -82,7 +87,7 @@ impl Point {
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        self.runs.iter().all(|run| run.error.is_none() && run.done == run.flows)
+        self.runs.iter().all(Run::is_complete)
     }
 
     /// All flows of all runs ended well, and nothing that is expected of them is missed.

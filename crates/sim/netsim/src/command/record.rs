@@ -56,7 +56,7 @@ pub(crate) struct Expected {
 
 impl Expected {
     pub(crate) fn of(bound: &Bound) -> Self {
-        let Bound { figure, mean, most, least } = *bound;
+        let Bound { figure, mean, most, least, .. } = *bound;
         Self { figure: figure.to_owned(), value: mean, least, most, missed: bound.missed() }
     }
 }
@@ -170,6 +170,11 @@ impl Run {
             outcome: Some(outcome),
             samples,
         }
+    }
+
+    /// All of its flows ended well, and there was one.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.error.is_none() && self.flows > 0 && self.done == self.flows
     }
 
     pub(crate) fn failed(seed: u64, error: String) -> Self {

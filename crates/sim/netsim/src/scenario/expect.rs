@@ -1,13 +1,15 @@
 //! What a scenario expects of its runs: of the means over its seeds, and of the worst of them.
 
 use super::field::Limit;
-use crate::outcome::{Outcome, Summary};
+use super::network::Wrong;
+use crate::outcome::{FlowOutcome, Outcome, Summary};
 use crate::share::ShareSummary;
 use crate::transport::Kind;
 use serde::Deserialize;
+use toml::Spanned;
 
 /// What the means over all seeds must keep, and of one figure the worst.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table, [expect]")]
 pub(crate) struct Expect {
     /// Of flows that use this; of all flows when it is missing.
@@ -20,8 +22,8 @@ pub(crate) struct Expect {
     worst_to_ideal: Option<Limit>,
     /// Smallest completion time over the ideal one, at least.
     min_to_ideal: Option<Limit>,
-    /// Repeated packets per hundred first transmissions, at most.
-    repeated_percent: Option<Limit>,
+    /// Repeated packets per hundred first transmissions, at most; of all transports together.
+    repeated_percent: Option<Spanned<Limit>>,
     /// Jain's index of the mean throughput of flows that send all the time, at least.
     jain: Option<Limit>,
     /// Lowest throughput of such a flow in any interval over the fair share, at least.
@@ -45,22 +47,26 @@ pub(crate) struct Expect {
 pub struct Bound {
     /// Its name, as in tables: "max/ideal".
     pub figure: &'static str,
-    /// Mean over the runs, or the worst of them, as the name says; `None` when no flow ended well,
-    /// or none sent all the time.
+    /// Mean over the runs, or the worst of them, as the name says; `None` when not all runs show
+    /// it.
     pub mean: Option<f64>,
     /// It is expected not to be larger than this.
     pub most: Option<f64>,
     /// It is expected not to be smaller than this.
     pub least: Option<f64>,
+    /// Why it is unknown, if it is.
+    obstacle: &'static str,
 }
 
 /// The contribution of one run to the figures that its scenario may expect something of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Of the flows that are meant.
+    /// Of the flows that are meant and ended well.
     summary: Option<Summary>,
-    /// A transport each.
-    shares: Vec<ShareSummary>,
+    /// All flows that are meant ended well, and there is one.
+    is_complete: bool,
+    /// Of the flows that are meant and send all the time, with each other.
+    shares: Option<ShareSummary>,
 }
 
 impl Expect {
@@ -68,38 +74,64 @@ impl Expect {
         self.transport.is_none_or(|wanted| wanted == kind)
     }
 
+    /// What does not fit together, in a scenario whose flows use `transports`.
+    pub(super) fn check(&self, mut transports: impl Iterator<Item = Kind>) -> Result<(), Wrong> {
+        let Some(repeated) = &self.repeated_percent else { return Ok(()) };
+        let Some(other) = transports.find(|&kind| !self.means(kind)) else { return Ok(()) };
+        let problem = format!(
+            "packets are counted for all transports together, and some flows use {}: leave out \
+             expect.transport, or this",
+            other.name()
+        );
+        Err((repeated.span(), "expect.repeated_percent", problem))
+    }
+
     pub(super) fn figures(&self, outcome: &Outcome) -> Figures {
-        let kinds = Kind::ALL.into_iter().filter(|&kind| self.means(kind));
+        let is_meant = |flow: &FlowOutcome| self.means(flow.transport);
+        let summary = outcome.summary_of(is_meant);
+        let meant = outcome.flows.iter().filter(|flow| is_meant(flow)).count();
+        let shares = outcome.shares.as_ref();
         Figures {
-            summary: outcome.summary_of(|flow| self.means(flow.transport)),
-            shares: kinds.filter_map(|kind| outcome.shares.as_ref()?.summary(kind)).collect(),
+            summary,
+            is_complete: summary.is_some_and(|summary| summary.done == meant),
+            shares: shares.and_then(|shares| shares.summary(|kind| self.means(kind))),
         }
     }
 
-    /// All figures of some runs, always in the same order.
-    pub(super) fn bounds(&self, runs: &[Figures]) -> Vec<Bound> {
-        let summaries: Vec<Summary> = runs.iter().filter_map(|run| run.summary).collect();
-        let shares: Vec<&ShareSummary> = runs.iter().flat_map(|run| &run.shares).collect();
-        let mean = |field: fn(&Summary) -> f64| mean(summaries.iter().map(field));
-        let share =
-            |field: fn(&ShareSummary) -> f64| self::mean(shares.iter().map(|share| field(share)));
-        let worst = summaries.iter().map(|s| s.max_to_ideal).max_by(f64::total_cmp);
+    /// All figures of some runs, always in the same order; `None` is a run that failed. What not
+    /// all of the runs show is unknown: the others would speak for them.
+    pub(super) fn bounds(&self, runs: &[Option<Figures>]) -> Vec<Bound> {
+        let ended = every(runs, |run| run.summary);
+        let whole = every(runs, |run| run.summary.filter(|_| run.is_complete));
+        let shares = every(runs, |run| run.shares);
+        let whole_mean = |field: fn(&Summary) -> f64| mean(whole.as_deref(), field);
+        let worst = whole.iter().flatten().map(|s| s.max_to_ideal).max_by(f64::total_cmp);
+        let has_failed = runs.iter().any(Option::is_none);
+        let obstacle = |other: &'static str| if has_failed { "a run failed" } else { other };
         let bound = |figure, mean, most, least| {
             let (most, least) = (limit(most), limit(least));
-            Bound { figure, mean, most, least }
+            Bound { figure, mean, most, least, obstacle: obstacle("flows did not end") }
         };
-        let max = mean(|s| s.max_to_ideal);
-        let p99 = mean(|s| s.p99_to_ideal);
-        let goodput = mean(|s| s.goodput_percent);
-        let least_share = share(|s| s.min_to_fair);
+        let share = |figure, field: fn(&ShareSummary) -> f64, most, least| {
+            let mean = mean(shares.as_deref(), field);
+            let obstacle = obstacle("no flow sends all the time");
+            Bound { obstacle, ..bound(figure, mean, most, least) }
+        };
+        let max = whole_mean(|s| s.max_to_ideal);
+        let min = mean(ended.as_deref(), |s| s.min_to_ideal);
+        let repeated = mean(ended.as_deref(), |s| s.repeated_percent);
+        let repeated_most = self.repeated_percent.as_ref().map(|most| *most.get_ref());
+        let p50 = whole_mean(|s| s.p50_to_ideal);
+        let p99 = whole_mean(|s| s.p99_to_ideal);
+        let goodput = whole_mean(|s| s.goodput_percent);
         vec![
             bound("max/ideal", max, self.max_to_ideal, self.max_to_ideal_least),
             bound("worst max/ideal", worst, self.worst_to_ideal, None),
-            bound("min/ideal", mean(|s| s.min_to_ideal), None, self.min_to_ideal),
-            bound("repeated %", mean(|s| s.repeated_percent), self.repeated_percent, None),
-            bound("Jain", share(|s| s.jain), None, self.jain),
-            bound("min/fair", least_share, self.min_to_fair_most, self.min_to_fair),
-            bound("p50/ideal", mean(|s| s.p50_to_ideal), self.p50_to_ideal, None),
+            bound("min/ideal", min, None, self.min_to_ideal),
+            bound("repeated %", repeated, repeated_most, None),
+            share("Jain", |s| s.jain, None, self.jain),
+            share("min/fair", |s| s.min_to_fair, self.min_to_fair_most, self.min_to_fair),
+            bound("p50/ideal", p50, self.p50_to_ideal, None),
             bound("p99/ideal", p99, self.p99_to_ideal, self.p99_to_ideal_least),
             bound("goodput %", goodput, self.goodput_percent_most, self.goodput_percent),
         ]
@@ -133,7 +165,7 @@ impl Bound {
             return None;
         }
         let Some(mean) = self.mean else {
-            return Some(format!("{figure} is unknown: no flow ended well"));
+            return Some(format!("{figure} is unknown: {}", self.obstacle));
         };
         let over = self.most.filter(|&bound| mean > bound);
         let under = self.least.filter(|&bound| mean < bound);
@@ -142,35 +174,45 @@ impl Bound {
     }
 }
 
+/// What each of some runs shows; `None` when one of them does not.
+fn every<T>(runs: &[Option<Figures>], shown: impl Fn(&Figures) -> Option<T>) -> Option<Vec<T>> {
+    runs.iter().map(|run| shown(run.as_ref()?)).collect()
+}
+
 /// `None` of nothing.
-fn mean(values: impl ExactSizeIterator<Item = f64>) -> Option<f64> {
-    let count = values.len();
-    (count > 0).then(|| values.sum::<f64>() / count as f64)
+fn mean<T>(of: Option<&[T]>, field: fn(&T) -> f64) -> Option<f64> {
+    let all = of.filter(|all| !all.is_empty())?;
+    Some(all.iter().map(field).sum::<f64>() / all.len() as f64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::FlowOutcome;
+    use crate::id::FlowId;
+    use crate::share::{FlowShares, Shares};
+
+    fn flow(transport: Kind, completion_ps: Option<u64>) -> FlowOutcome {
+        FlowOutcome { transport, completion_ps, ideal_ps: 100, ..FlowOutcome::default() }
+    }
+
+    /// A flow of SRD and one of TCP.
+    fn run(srd_ps: Option<u64>, tcp_ps: Option<u64>) -> Outcome {
+        let flows = vec![flow(Kind::Srd, srd_ps), flow(Kind::Tcp, tcp_ps)];
+        Outcome { flows, ..Outcome::default() }
+    }
+
+    /// What some runs miss of `[expect]`; `None` is a run that failed.
+    fn missed_by(text: &str, outcomes: &[Option<Outcome>]) -> Vec<String> {
+        let expect = toml::from_str::<Expect>(text).unwrap();
+        let figures = |outcome: &Option<Outcome>| outcome.as_ref().map(|o| expect.figures(o));
+        let figures: Vec<Option<Figures>> = outcomes.iter().map(figures).collect();
+        expect.bounds(&figures).iter().filter_map(Bound::missed).collect()
+    }
 
     #[test]
     fn bounds_hold_for_the_means_of_the_flows_that_are_meant() {
-        let flow = |transport, completion_ps| FlowOutcome {
-            transport,
-            completion_ps: Some(completion_ps),
-            ideal_ps: 100,
-            ..FlowOutcome::default()
-        };
-        let run = |srd, tcp| Outcome {
-            flows: vec![flow(Kind::Srd, srd), flow(Kind::Tcp, tcp)],
-            ..Outcome::default()
-        };
-        let outcomes = [run(100, 500), run(120, 700)];
-        let missed = |text: &str| -> Vec<String> {
-            let expect = toml::from_str::<Expect>(text).unwrap();
-            let figures = outcomes.each_ref().map(|outcome| expect.figures(outcome));
-            expect.bounds(&figures).iter().filter_map(Bound::missed).collect()
-        };
+        let outcomes = [Some(run(Some(100), Some(500))), Some(run(Some(120), Some(700)))];
+        let missed = |text: &str| missed_by(text, &outcomes);
         assert_eq!(missed("max_to_ideal = 6.0\nmin_to_ideal = 1.1"), [""; 0]);
         assert_eq!(missed("transport = \"srd\"\nmax_to_ideal = 1.1"), [""; 0]);
         assert_eq!(
@@ -178,7 +220,7 @@ mod tests {
             ["max/ideal is 1.100, expected at most 1.05"]
         );
         assert_eq!(missed("max_to_ideal_least = 7.0"), ["max/ideal is 6.000, expected at least 7"]);
-        assert_eq!(missed("jain = 0.9"), ["Jain is unknown: no flow ended well"]);
+        assert_eq!(missed("jain = 0.9"), ["Jain is unknown: no flow sends all the time"]);
         let worst = "transport = \"srd\"\nmax_to_ideal = 1.1\nworst_to_ideal = 1.15";
         assert_eq!(missed(worst), ["worst max/ideal is 1.200, expected at most 1.15"]);
         // Of 100 and 500, of 120 and 700: nearest rank, and the time that all of them took.
@@ -195,7 +237,61 @@ mod tests {
         assert!(toml::from_str::<Expect>("max_to_ideal = 2").is_ok());
         let both =
             toml::from_str::<Expect>("max_to_ideal = 6.0\nmax_to_ideal_least = 3.0").unwrap();
-        let figures = outcomes.each_ref().map(|outcome| both.figures(outcome));
-        assert_eq!(both.bounds(&figures)[0].wanted(), "at least 3, at most 6");
+        assert_eq!(both.bounds(&[])[0].wanted(), "at least 3, at most 6");
+    }
+
+    /// The flows that had ended spoke for the others, and the runs that had for those that broke.
+    #[test]
+    fn what_not_all_runs_show_is_unknown() {
+        let good = || Some(run(Some(100), Some(200)));
+        let open = Some(run(Some(100), None));
+        let runs = [good(), open];
+        for field in ["max", "worst", "p50", "p99"] {
+            let bound = format!("{field}_to_ideal = 9.0");
+            let figure = if field == "worst" { "worst max" } else { field };
+            let unknown = format!("{figure}/ideal is unknown: flows did not end");
+            assert_eq!(missed_by(&bound, &runs), [unknown]);
+            assert_eq!(missed_by(&format!("{bound}\ntransport = \"srd\""), &runs), [""; 0]);
+        }
+        let goodput = "goodput % is unknown: flows did not end";
+        assert_eq!(missed_by("goodput_percent = 1.0", &runs), [goodput]);
+        assert_eq!(missed_by("min_to_ideal = 1.0", &runs), [""; 0], "the fastest has ended");
+        let unknown = "min/ideal is unknown: a run failed";
+        assert_eq!(missed_by("min_to_ideal = 1.0", &[good(), None]), [unknown]);
+        let unknown = "max/ideal is unknown: flows did not end";
+        let empty = Outcome::default();
+        assert_eq!(missed_by("max_to_ideal = 9.0", &[Some(empty)]), [unknown], "and none began");
+    }
+
+    /// Each transport was fair to itself, and one that got nothing was left out.
+    #[test]
+    fn fairness_is_that_of_all_flows_that_are_meant() {
+        let of = |flow, transport, bytes: &[u64]| FlowShares {
+            flow: FlowId(flow),
+            transport,
+            bytes: bytes.to_vec(),
+        };
+        let flows = vec![of(0, Kind::Srd, &[9, 100, 100]), of(1, Kind::Tcp, &[9, 0, 0])];
+        let shares = Some(Shares { interval_ms: 1, flows });
+        let run = [Some(Outcome { shares, ..run(Some(100), Some(100)) })];
+        let fair = "min_to_fair = 0.5\n";
+        let missed = "min/fair is 0.000, expected at least 0.5";
+        assert_eq!(missed_by(fair, &run), [missed]);
+        assert_eq!(missed_by(&format!("{fair}transport = \"srd\""), &run), [""; 0]);
+        assert_eq!(missed_by(&format!("{fair}transport = \"tcp\""), &run), [missed]);
+    }
+
+    /// The packets of all transports were judged.
+    #[test]
+    fn repetitions_of_one_transport_of_several_are_not_known() {
+        let expect = "transport = \"srd\"\nrepeated_percent = 1.0";
+        let expect = toml::from_str::<Expect>(expect).unwrap();
+        let check = |kinds: &[Kind]| expect.check(kinds.iter().copied());
+        assert_eq!(check(&[Kind::Srd, Kind::Srd]), Ok(()));
+        let (_, field, problem) = check(&[Kind::Srd, Kind::Tcp]).unwrap_err();
+        assert_eq!(field, "expect.repeated_percent");
+        assert!(problem.contains("some flows use tcp"), "{problem}");
+        let all = toml::from_str::<Expect>("repeated_percent = 1.0").unwrap();
+        assert_eq!(all.check([Kind::Srd, Kind::Tcp].into_iter()), Ok(()));
     }
 }

@@ -93,6 +93,7 @@ impl Scenario {
         let checked = network.check(topology.get_ref(), setup::packet_bytes(&scenario.file));
         checked
             .and_then(|()| setup::check(&scenario.file))
+            .and_then(|()| scenario.file.expect.check(scenario.file.transports()))
             .map_err(|(span, field, problem)| refuse(span, field, problem))?;
         let fabric = scenario.fabric();
         scenario.plan(&fabric, &Rng::new(0)).map_err(|refusal| {
@@ -213,16 +214,17 @@ impl Scenario {
     }
 
     /// The figures that a file may expect something of, over some runs: always the same, in the
-    /// same order.
+    /// same order. `None` is a run that failed, so that nothing is known of all.
     #[must_use]
-    pub fn bounds(&self, runs: &[Figures]) -> Vec<Bound> {
+    pub fn bounds(&self, runs: &[Option<Figures>]) -> Vec<Bound> {
         self.file.expect.bounds(runs)
     }
 
     /// Returns what runs do not keep of what the file expects of their means, one line each.
     #[must_use]
     pub fn missed(&self, outcomes: &[Outcome]) -> Vec<String> {
-        let figures: Vec<Figures> = outcomes.iter().map(|outcome| self.figures(outcome)).collect();
+        let figures: Vec<Option<Figures>> =
+            outcomes.iter().map(|outcome| Some(self.figures(outcome))).collect();
         self.bounds(&figures).iter().filter_map(Bound::missed).collect()
     }
 

@@ -156,6 +156,22 @@ impl Topology {
         Ok(())
     }
 
+    /// Links into the switch that has the most.
+    fn links_into_a_switch(&self) -> u32 {
+        match self {
+            Self::LeafSpine(t) => {
+                let leaf = t.hosts_per_rack.get() + t.spines.get();
+                leaf.max(t.racks.get())
+            }
+            Self::Clos3(t) => {
+                let edge = t.hosts_per_edge.get() + t.aggs_per_pod.get();
+                let agg = t.edges_per_pod.get() + t.cores_per_agg.get();
+                edge.max(agg).max(t.pods.get())
+            }
+            Self::Ring(t) => t.hosts_per_switch.get() + 1,
+        }
+    }
+
     /// It has a third tier.
     fn has_core(&self) -> bool {
         matches!(self, Self::Clos3(_))
@@ -238,12 +254,27 @@ impl Network {
             let problem = "only clos3 has links of a core; those above racks are rack_links";
             return Err((links.span(), "network.core_links", problem.to_owned()));
         }
-        if let Some((setup, pfc)) = self.pfc_setup(packet_bytes).zip(self.pfc.as_ref()) {
-            let Tiers { host, rack, core } = self.tiers();
-            for port in [host, rack, core] {
-                let link = Link::new(port.ps_per_byte, port.delay_ps);
-                setup.check(&link).map_err(|(field, problem)| (pfc.span(), field, problem))?;
-            }
+        self.check_pfc(topology, packet_bytes)
+    }
+
+    /// What would lose packets, stand still or not be counted of the links that are paused.
+    fn check_pfc(&self, topology: &Topology, packet_bytes: u32) -> Result<(), Wrong> {
+        let pfc = self.pfc_setup(packet_bytes).zip(self.pfc.as_ref());
+        let Some((setup, pfc)) = pfc else { return Ok(()) };
+        let Tiers { host, rack, core } = self.tiers();
+        for port in [host, rack, core] {
+            let link = Link::new(port.ps_per_byte, port.delay_ps);
+            setup.check(&link).map_err(|(field, problem)| (pfc.span(), field, problem))?;
+        }
+        // A port may have to send all that its switch holds, and counts that in 32 bits.
+        let links = topology.links_into_a_switch();
+        if setup.buffer_bytes.checked_mul(links).is_none() {
+            let most = u32::MAX / links;
+            let problem = format!(
+                "{} for each of the {links} links into a switch are too many; at most {most}",
+                setup.buffer_bytes
+            );
+            return Err((pfc.span(), "network.buffer_bytes", problem));
         }
         Ok(())
     }

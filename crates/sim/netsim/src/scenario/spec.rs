@@ -30,6 +30,29 @@ pub(crate) struct File {
     pub(crate) expect: Expect,
 }
 
+impl File {
+    /// The transports that its flows use, once for each workload and each row of a trace.
+    pub(super) fn transports(&self) -> impl Iterator<Item = Kind> {
+        let Workloads { incast, persistent_incast, permutation, .. } = &self.workload;
+        let Workloads { rack_to_rack, all_to_all, poisson, trace, .. } = &self.workload;
+        let rows = trace.iter().flat_map(|spec| {
+            let default = spec.get_ref().transport;
+            spec.get_ref().transfers.iter().map(move |row| row.transport.or(default))
+        });
+        let named = incast
+            .iter()
+            .map(|spec| spec.get_ref().transport)
+            .chain(persistent_incast.iter().map(|spec| spec.get_ref().transport))
+            .chain(permutation.iter().map(|spec| spec.get_ref().transport))
+            .chain(rack_to_rack.iter().map(|spec| spec.get_ref().transport))
+            .chain(all_to_all.iter().map(|spec| spec.get_ref().transport))
+            .chain(poisson.iter().map(|spec| spec.get_ref().transport))
+            .chain(rows);
+        let default = self.transport.kind;
+        named.map(move |kind| kind.unwrap_or(default))
+    }
+}
+
 /// Which transport flows use, and how the engine is set up; what is missing is as in its preset
 /// for simulations.
 #[derive(Clone, Debug, Default, Deserialize)]

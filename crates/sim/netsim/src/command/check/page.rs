@@ -16,7 +16,7 @@ const LINEAR_MAX: f64 = 5.0;
 /// Looks of the chart: own seeds, other seeds, bounds.
 const LOOKS: [usize; 3] = [0, 1, 2];
 
-/// Builds the page, without the chart, which Markdown has no use for.
+/// Builds the page with what went wrong, without the chart, which Markdown has no use for.
 pub(super) fn page(entries: &[Entry], table: Table) -> Page {
     let asked = entries.iter().flat_map(Entry::bounds).filter(Bound::is_asked);
     let (held, missed): (Vec<Bound>, Vec<Bound>) = asked.partition(|b| b.missed().is_none());
@@ -31,6 +31,7 @@ pub(super) fn page(entries: &[Entry], table: Table) -> Page {
     Page {
         title: "Scenarios".to_owned(),
         summary,
+        warnings: entries.iter().flat_map(Entry::problems).collect(),
         facts: vec![
             ("bounds held".to_owned(), held.len().to_string()),
             ("bounds missed".to_owned(), missed.len().to_string()),
@@ -40,13 +41,11 @@ pub(super) fn page(entries: &[Entry], table: Table) -> Page {
             tables: vec![table, names],
             ..Section::default()
         }],
-        ..Page::default()
     }
 }
 
-/// The page with a chart of the slowest flows, and what went wrong.
+/// The page with a chart of the slowest flows.
 pub(super) fn with_chart(mut page: Page, entries: &[Entry]) -> Page {
-    page.warnings = entries.iter().flat_map(Entry::problems).collect();
     if let Some(section) = page.sections.first_mut() {
         section.chart = Some(chart(entries));
     }

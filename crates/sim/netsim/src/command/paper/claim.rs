@@ -2,9 +2,12 @@
 //!
 //! Where the paper has no number ("close to the optimum"), the bound is ours and stands beside it.
 
-use super::experiment::{CDF_BYTES, CONVERGED_AFTER_US, Experiment, Figure, Protocol, each_second};
+mod failure;
+#[cfg(test)]
+mod tests;
+
+use super::experiment::{CDF_BYTES, Experiment, Figure, Protocol, each_second};
 use super::of;
-use netsim::Outcome;
 use report::Table;
 use std::fmt::Write;
 
@@ -99,10 +102,14 @@ pub(super) fn judge(experiments: &[Experiment]) -> Vec<Claim> {
     let one = |figure, protocol| of(experiments, figure, protocol).next();
     let bursts =
         |protocol| -> Vec<&Experiment> { of(experiments, Figure::Burst, protocol).collect() };
-    let cdf = |all: &[&Experiment]| all.iter().find(|e| e.bytes == CDF_BYTES).map(|e| cdf_us(e));
+    // Flows that did not end would be its tail.
+    let has_cdf = |e: &&&Experiment| e.bytes == CDF_BYTES && e.point.is_complete();
+    let cdf = |all: &[&Experiment]| all.iter().find(has_cdf).map(|e| cdf_us(e));
     let srd = bursts(Protocol::Srd);
-    let mut claims = vec![failure(one(Figure::Failure, Protocol::Srd))];
-    claims.extend(Protocol::TCP.map(|tcp| failure_tcp(tcp, one(Figure::Failure, tcp))));
+    let mut claims = vec![failure::srd(one(Figure::Failure, Protocol::Srd))];
+    // Without the cut no packet is lost, so kinds of TCP do not differ, and one of them was run.
+    let uncut = one(Figure::Imbalance, Protocol::Cubic);
+    claims.extend(Protocol::TCP.map(|tcp| failure::tcp(tcp, one(Figure::Failure, tcp), uncut)));
     claims.extend([srd_close(&srd), srd_jitter(&srd)]);
     claims.extend(Protocol::TCP.map(|tcp| tcp_range(tcp, &bursts(tcp))));
     for tcp in Protocol::TCP {
@@ -119,52 +126,6 @@ pub(super) fn judge(experiments: &[Experiment]) -> Vec<Claim> {
     claims.push(imbalance_srd(srd, srd_few));
     claims.push(conclusion(srd_few, tcp_few));
     claims
-}
-
-fn failure(cut: Option<&Experiment>) -> Claim {
-    let result = cut.and_then(|cut| {
-        let worst = cut.worst()?;
-        let ms = cut.summaries().map(|s| s.max_us).fold(0.0, f64::max) / 1000.0;
-        let repeated: u64 = cut.outcomes().map(|outcome| outcome.repeated_packets).max()?;
-        let measured = format!(
-            "cable cut, routing never learns: slowest {worst:.3} x ideal ({ms:.2} ms), \
-             {repeated} packets sent again"
-        );
-        Some((worst <= CLOSE, measured))
-    });
-    let statement = format!(
-        "after a link fails, packets take another path at once, without waiting for routing \
-         (slowest at most {CLOSE} x ideal)"
-    );
-    Claim::new("II.A", &statement, result)
-}
-
-fn failure_tcp(tcp: Protocol, cut: Option<&Experiment>) -> Claim {
-    let ms = f64::from(CONVERGED_AFTER_US) / 1000.0;
-    let result = cut.filter(|cut| cut.point.is_complete()).and_then(|cut| {
-        let late = |outcome: &Outcome| {
-            let us = outcome.flows.iter().filter_map(|flow| Some(flow.completion_ps? as f64 / 1e6));
-            us.filter(|us| *us >= f64::from(CONVERGED_AFTER_US)).count()
-        };
-        let counts = range(cut.outcomes().map(|outcome| late(outcome) as f64));
-        let slowest_ms = cut.summaries().map(|s| s.max_us).reduce(f64::max)? / 1000.0;
-        let waited = if counts.0 < counts.1 {
-            format!("{} to {}", counts.0, counts.1)
-        } else {
-            counts.0.to_string()
-        };
-        let measured = format!(
-            "cable cut, routing converged after {ms} ms: {waited} of 128 flows waited, the slowest \
-             took {slowest_ms:.1} ms ({:.1} x ideal)",
-            cut.worst()?
-        );
-        Some((counts.0 > 0.0, measured))
-    });
-    let statement = format!(
-        "{}: flows over a link that fails wait until routing has converged ({ms} ms)",
-        tcp.name()
-    );
-    Claim::new("II.A", &statement, result)
 }
 
 fn srd_close(srd: &[&Experiment]) -> Claim {

@@ -58,7 +58,9 @@ const RACK_CUT: File = File {
 };
 /// Intervals of a second.
 const INTERVALS: usize = 10;
-/// When all of routing knows of a broken cable: the paper says 2 to 3 orders of magnitude after SRD
+/// When the cable breaks.
+pub(super) const CUT_AT_US: u32 = 500;
+/// How much later all of routing knows of it: the paper says 2 to 3 orders of magnitude after SRD
 /// has changed the path, which takes it a few round trips of 9 us.
 pub(super) const CONVERGED_AFTER_US: u32 = 5000;
 /// Buffer of a port under incast. The ports of a switch share their memory, so the one that is
@@ -206,8 +208,8 @@ fn failure(protocol: Protocol, quick: bool) -> Result<Experiment> {
     let detect_us = 100;
     let converge_us = CONVERGED_AFTER_US - detect_us;
     let repair = format!("fault.repair={{detect_us={detect_us}, converge_us={converge_us}}}");
-    let late = [repair, "limit_ms=20000".to_owned()];
-    let fields = if protocol == Protocol::Srd { &late[..0] } else { &late[..] };
+    let late = [format!("fault.at_us={CUT_AT_US}"), repair, "limit_ms=20000".to_owned()];
+    let fields = if protocol == Protocol::Srd { &late[..1] } else { &late[..] };
     let mut failure = Experiment::new(Figure::Failure, protocol, RACK_CUT, fields)?;
     failure.seeds.truncate(if quick { 1 } else { usize::MAX });
     failure.cost_bytes = 128 * 2_000_000;

@@ -179,7 +179,7 @@ fn series_of(
 
 /// A figure of each run that shows it.
 fn values(figure: &Figure, point: &Point) -> Vec<f64> {
-    let known = |run: &&Run| run.done == run.flows || !figure.needs_all;
+    let known = |run: &&Run| run.is_complete() || !figure.needs_all;
     let summaries = point.runs.iter().filter(known).filter_map(|run| run.summary.as_ref());
     summaries.map(figure.of).collect()
 }

@@ -164,8 +164,8 @@ impl Congestion {
         }
     }
 
-    /// A segment was lost and is going to be repeated (fast retransmit). `next` is the first
-    /// segment never sent.
+    /// A segment was lost and is going to be repeated (fast retransmit). `flight_bytes` leaves out
+    /// what limited transmit sent; `next` is the first segment never sent.
     pub(super) fn reduce_for_loss(&mut self, flight_bytes: u64, next: u32) {
         self.reduce(flight_bytes, next);
         self.window_bytes = self.threshold_bytes;

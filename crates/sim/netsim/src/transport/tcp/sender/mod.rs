@@ -56,6 +56,8 @@ pub(crate) struct Sender {
     burst_packets: u32,
     board: Scoreboard,
     congestion: Congestion,
+    /// Bytes in flight that limited transmit sent (RFC 3042): the window had no room for them.
+    limited_bytes: u64,
     rtt: Rtt,
     mode: Mode,
     /// What paces this recovery, with RFC 9937.
@@ -93,6 +95,7 @@ impl Sender {
             board: Scoreboard::default(),
             congestion: Congestion::new(algorithm, setup.mss_bytes, setup.initial_window_packets)
                 .with_hystart(setup.hystart),
+            limited_bytes: 0,
             rtt: Rtt::new(rtt_ps, setup.rto_min_ps),
             mode: Mode::Open,
             prr: None,
@@ -120,6 +123,8 @@ impl Sender {
         let ended = &mut self.ended;
         let bytes = self.board.acknowledge(ack.next, ack.echo, |name| ended.push_back(name));
         ack.sacks.iter().for_each(|&(start, end)| self.board.sack(start, end, ack.echo));
+        // What is acknowledged makes room for what went out without any.
+        self.limited_bytes = self.limited_bytes.saturating_sub(bytes);
         if bytes > 0 {
             self.rtt.sample(now.ps_since(ack.echo));
             self.rtt.heard();
@@ -136,15 +141,7 @@ impl Sender {
         let mode_before = self.mode;
         let flight = Flight { una: self.board.una(), next: self.board.next() };
         self.congestion.note_marks(bytes, marked, flight, mode_before == Mode::Open);
-        if let Mode::Recovery { until } | Mode::Loss { until } = self.mode {
-            if self.board.una() >= until {
-                self.mode = Mode::Open;
-                self.must_repeat = false;
-                if self.prr.take().is_some() {
-                    self.congestion.set_window_bytes(self.congestion.threshold_bytes());
-                }
-            }
-        }
+        self.end_recovery();
         if bytes > 0 && !marked && !matches!(mode_before, Mode::Recovery { .. }) {
             let slow_start_limit_packets = if mode_before == Mode::Open { 2 } else { 1 };
             let rtt_ps = self.rtt.smoothed_ps();
@@ -166,6 +163,19 @@ impl Sender {
         self.plan_probe(now);
     }
 
+    /// Ends a recovery once all that was sent before the loss was noticed is acknowledged.
+    fn end_recovery(&mut self) {
+        let (Mode::Recovery { until } | Mode::Loss { until }) = self.mode else { return };
+        if self.board.una() < until {
+            return;
+        }
+        self.mode = Mode::Open;
+        self.must_repeat = false;
+        if self.prr.take().is_some() {
+            self.congestion.set_window_bytes(self.congestion.threshold_bytes());
+        }
+    }
+
     /// The window is what is in the network and what this acknowledgement allows besides.
     fn pace_recovery(&mut self, arrived: Arrived) {
         let Some(prr) = &mut self.prr else { return };
@@ -185,15 +195,25 @@ impl Sender {
         self.look_at = self.board.find_late(now, self.rack_rtt_ps, slack_ps);
     }
 
-    /// `missing_bytes` were in flight before what shows the loss came.
-    fn react_to_loss(&mut self, missing_bytes: u64) {
-        if self.mode == Mode::Open && self.board.has_lost() {
+    /// `missing_bytes` were in flight before what shows the loss came. True when a recovery begins.
+    fn react_to_loss(&mut self, missing_bytes: u64) -> bool {
+        let begins = self.mode == Mode::Open && self.board.has_lost();
+        if begins {
             self.mode = Mode::Recovery { until: self.board.next() };
             self.must_repeat = true;
             self.board.begin_recovery();
             self.prr = self.wants_prr.then(|| Prr::new(missing_bytes));
-            self.congestion.reduce_for_loss(self.board.flight_bytes(), self.board.next());
+            self.reduce_for_loss();
+            self.limited_bytes = 0;
         }
+        begins
+    }
+
+    /// Shrinks the window by what was in it: limited transmit sent beyond it (RFC 5681, 3.2, step
+    /// 2; RFC 6675, 5, step 4.2).
+    fn reduce_for_loss(&mut self) {
+        let in_window_bytes = self.board.flight_bytes() - self.limited_bytes;
+        self.congestion.reduce_for_loss(in_window_bytes, self.board.next());
     }
 
     /// Whether a probe has found something (RFC 8985, 7.4): what it repeated was lost when later
@@ -206,7 +226,7 @@ impl Sender {
             self.probe = None;
         }
         if repeats && !duplicate && next > end && self.mode == Mode::Open {
-            self.congestion.reduce_for_loss(self.board.flight_bytes(), self.board.next());
+            self.reduce_for_loss();
         }
     }
 
@@ -236,10 +256,21 @@ impl Sender {
             return None;
         }
         match self.mode {
-            Mode::Open => self.board.take_new(now),
+            Mode::Open => self.pick_new(now),
             Mode::Recovery { .. } if !self.rack => self.board.take_in_recovery(now),
             Mode::Recovery { .. } | Mode::Loss { .. } => self.board.take_lost_or_new(now),
         }
+    }
+
+    /// A new segment. While later ones than a missing one arrive, it may be more than the window
+    /// has room for.
+    fn pick_new(&mut self, now: Time) -> Option<Pick> {
+        let room_bytes = self.congestion.window_bytes().saturating_sub(self.board.flight_bytes());
+        let pick = self.board.take_new(now)?;
+        if room_bytes < self.congestion.mss_bytes() {
+            self.limited_bytes += u64::from(pick.bytes);
+        }
+        Some(pick)
     }
 
     /// A new segment, else the last one again.
@@ -261,6 +292,7 @@ impl Sender {
         self.board.lose_all();
         self.mode = Mode::Loss { until: self.board.next() };
         self.prr = None;
+        self.limited_bytes = 0;
         self.must_repeat = true;
         self.timer = Some(self.rtt.deadline(now));
         (self.probe, self.probe_at, self.look_at) = (None, None, None);
@@ -282,7 +314,11 @@ impl Machine for Sender {
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         if is_due(self.look_at) {
             self.find_lost(now);
-            self.react_to_loss(self.board.missing_bytes());
+            // Nothing arrived: only the first segment goes out, whatever was lost. What time shows
+            // later leaves the window as the last acknowledgement set it (RFC 9937, 6.2).
+            if self.react_to_loss(self.board.missing_bytes()) {
+                self.pace_recovery(Arrived { bytes: 0, safe: false });
+            }
         }
         if is_due(self.timer) {
             self.time_out(now);

@@ -115,13 +115,44 @@ fn three_segments_above_a_hole_start_fast_recovery_once() {
     bench.ack(0, &[(1, 3)]);
     assert_eq!(bench.send(), [11]);
     bench.ack(0, &[(1, 4)]);
-    assert_eq!(bench.window(), 6000, "half of the 12 in flight");
+    assert_eq!(bench.window(), 5000, "half of the 12 in flight but for 10 and 11");
     assert_eq!(bench.send(), [0], "at once, though 8 are in the network");
-    bench.ack(0, &[(1, 8)]);
-    assert_eq!(bench.send(), [12], "12 - 7 + the repetition, in a window of 6");
+    bench.ack(0, &[(1, 9)]);
+    assert_eq!(bench.send(), [12], "3 and the repetition, in a window of 5");
     bench.ack(12, &[]);
-    assert_eq!((bench.sender.mode, bench.window()), (Mode::Open, 6000));
+    assert_eq!((bench.sender.mode, bench.window()), (Mode::Open, 5000));
     assert_eq!(bench.sender.counts().repeated_packets, 1);
+}
+
+/// RFC 5681, 3.2, step 2: it was counted, so that a window of 10 shrank to 6.
+#[test]
+fn what_limited_transmit_sent_makes_no_window_larger() {
+    for (algorithm, window) in [(Algorithm::NewReno, 5000), (Algorithm::Cubic, 7000)] {
+        let mut bench = bench(algorithm, 100);
+        bench.send();
+        for (end, sent) in [(2, 10), (3, 11)] {
+            bench.ack(0, &[(1, end)]);
+            assert_eq!(bench.send(), [sent]);
+        }
+        bench.ack(0, &[(1, 4)]);
+        assert_eq!(bench.window(), window, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn limited_transmit_is_in_the_window_once_that_has_moved() {
+    let mut bench = bench(Algorithm::NewReno, 100);
+    bench.send();
+    bench.ack(0, &[(1, 2)]);
+    assert_eq!(bench.send(), [10]);
+    bench.ack(2, &[]);
+    assert_eq!(bench.send(), [11, 12, 13], "0 was only late: a window of 12, all of it in use");
+    for (end, sent) in [(4, 14), (5, 15)] {
+        bench.ack(2, &[(3, end)]);
+        assert_eq!(bench.send(), [sent]);
+    }
+    bench.ack(2, &[(3, 6)]);
+    assert_eq!(bench.window(), 6000, "half of 2 to 13");
 }
 
 #[test]
@@ -132,19 +163,19 @@ fn a_proportional_recovery_sends_while_the_window_shrinks() {
         bench.ack(0, &[(1, end)]);
         assert_eq!(bench.send(), sent);
     }
-    // 10 that have not arrived are to become 6: six go out for ten that arrive, from the start.
+    // 10 that have not arrived are to become 5: one goes out for two that arrive, from the start.
     let sent: Vec<usize> = (5..=10)
         .map(|end| {
             bench.ack(0, &[(1, end)]);
             bench.send().len()
         })
         .collect();
-    // Without it 0, 0, 0, 1, 1, 1.
-    assert_eq!(sent, [1, 0, 1, 0, 0, 1]);
-    assert_eq!(bench.sender.board.pipe_bytes(), 6000);
+    // Without it 0, 0, 0, 0, 1, 1.
+    assert_eq!(sent, [0, 1, 0, 1, 0, 0]);
+    assert_eq!(bench.sender.board.pipe_bytes(), 5000);
     let next = bench.sender.board.next();
     bench.ack(12, &[]);
-    assert_eq!((bench.sender.mode, bench.window()), (Mode::Open, 6000));
+    assert_eq!((bench.sender.mode, bench.window()), (Mode::Open, 5000));
     bench.ack(next, &[]);
     assert_eq!(bench.sender.counts().repeated_packets, 1);
 }
@@ -290,6 +321,21 @@ fn with_time_stamps_a_lost_repetition_is_found_by_what_was_sent_after_it() {
     bench.ack(17, &[]);
     assert_eq!(bench.sender.mode, Mode::Open);
     assert_eq!(bench.sender.counts().repeated_packets, 2);
+}
+
+/// The whole window of 7 went out in a burst.
+#[test]
+fn a_proportional_recovery_that_time_begins_repeats_one_segment() {
+    let mut bench = bench_with(Algorithm::Cubic, 10, |setup| {
+        (setup.rack, setup.prr) = (true, true);
+    });
+    bench.send();
+    bench.ack(0, &[(9, 10)]);
+    assert_eq!((bench.sender.mode, bench.send()), (Mode::Open, vec![]), "it may be reordering");
+    bench.time_out();
+    assert_eq!(bench.send(), [0]);
+    bench.ack(1, &[]);
+    assert_eq!(bench.send(), [1, 2], "one for the one that arrived, and one more");
 }
 
 #[test]
