@@ -1,9 +1,7 @@
 //! The control connection: framed JSON over TCP, versioned, with a deadline on everything.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bench_record::counted::Snapshot;
@@ -11,10 +9,16 @@ use bench_record::failure::{Failure, plain};
 use bench_record::spec::{JobSpec, PointSpec};
 use bench_record::{FabricRecord, ReceiverCount};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, sockopt};
+use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
 
+use self::deadline::Deadline;
+use self::signals::pending;
+pub(crate) use self::signals::{Pending, Signals, WhenIdle};
 use crate::watch::Silence;
+
+mod deadline;
+mod signals;
 
 /// Changes with every incompatible change of [`Message`], and of what measuring threads say to each
 /// other.
@@ -74,129 +78,13 @@ pub enum Message {
     Damaged(String),
 }
 
-/// The event that waits on a connection; of several the last of these counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Pending {
-    Nothing,
-    /// [`Message::Ready`], which others may say first.
-    Ready,
-    /// [`Message::WindowDone`].
-    WindowDone,
-    /// Any other.
-    Message,
-    Closed,
-}
-
-/// The signals that measuring threads get from the connections of a session: whether another side
-/// has something to say or has gone, and whether this side wants them to end.
-#[derive(Debug, Clone)]
-pub(crate) struct Signals {
-    streams: Arc<[TcpStream]>,
-    timeout: Duration,
-    end: Arc<AtomicBool>,
-    when_idle: WhenIdle,
-}
-
-/// What a measuring thread does that finds nothing to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WhenIdle {
-    /// Looks again.
-    Spin,
-    /// Looks again after others had the processor, because threads that never sleep outnumber the
-    /// processors.
-    Yield,
-    /// Sleeps until a completion wakes it.
-    Sleep,
-}
-
-impl WhenIdle {
-    /// What the threads of a job do.
-    pub(crate) const fn of(job: &JobSpec) -> Self {
-        match (job.flow.events, job.crowded) {
-            (true, _) => Self::Sleep,
-            (false, true) => Self::Yield,
-            (false, false) => Self::Spin,
-        }
-    }
-}
-
-impl Signals {
-    /// Makes the signals for the measuring threads of a session that has these connections.
-    pub(crate) fn of<'a>(
-        controls: impl IntoIterator<Item = &'a Control>,
-        timeout: Duration,
-        when_idle: WhenIdle,
-    ) -> Result<Self, Failure> {
-        let shared = controls.into_iter().map(|control| control.stream.try_clone());
-        let streams: Result<Vec<TcpStream>, _> = shared.collect();
-        let streams = streams.map_err(|e| gone("sharing the control connection", &e))?;
-        Ok(Self { streams: streams.into(), timeout, end: Arc::default(), when_idle })
-    }
-
-    /// Looks, without waiting, whether a message or the end of a connection is there.
-    pub(crate) fn pending(&self) -> Pending {
-        if self.end.load(Ordering::Relaxed) {
-            return Pending::Closed;
-        }
-        match self.streams.iter().map(pending).max() {
-            None => Pending::Closed,
-            Some(Pending::Ready) => Pending::Nothing,
-            Some(worst) => worst,
-        }
-    }
-
-    /// Found nothing to do: gives the processor away where others wait for it.
-    #[inline]
-    pub(crate) fn pause(&self) {
-        if self.when_idle == WhenIdle::Yield {
-            std::thread::yield_now();
-        }
-    }
-
-    /// Whether who has nothing to do sleeps until a completion wakes it.
-    pub(crate) fn sleeps(&self) -> bool {
-        self.when_idle == WhenIdle::Sleep
-    }
-
-    /// Makes the signals of a connection without a session.
-    #[cfg(test)]
-    pub(crate) fn over(stream: TcpStream, timeout: Duration) -> Self {
-        Self { streams: [stream].into(), timeout, end: Arc::default(), when_idle: WhenIdle::Spin }
-    }
-
-    /// Returns how long silence is tolerated.
-    pub(crate) const fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    /// Ends whoever watches.
-    pub(crate) fn end(&self) {
-        self.end.store(true, Ordering::Relaxed);
-    }
-}
-
-/// [`Message::WindowDone`] and [`Message::Ready`] on the wire.
-const WINDOW_DONE: &[u8; 17] = b"\0\0\0\x0d\"window_done\"";
-const READY: &[u8] = b"\0\0\0\x07\"ready\"";
-
-/// Looks without taking anything and without changing the socket, which other threads use.
-fn pending(stream: &TcpStream) -> Pending {
-    let mut start = [0_u8; WINDOW_DONE.len()];
-    match rustix::net::recv(stream, &mut start, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-        Ok((0, _)) => Pending::Closed,
-        Ok(_) if start == *WINDOW_DONE => Pending::WindowDone,
-        Ok(_) if start.starts_with(READY) => Pending::Ready,
-        Ok(_) => Pending::Message,
-        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Pending::Nothing,
-        Err(_) => Pending::Closed,
-    }
-}
-
 /// One end of the connection.
 #[derive(Debug)]
 pub struct Control {
     stream: TcpStream,
     timeout: Duration,
+    /// Any silence is tolerated.
+    waits_forever: bool,
 }
 
 impl Control {
@@ -232,10 +120,9 @@ impl Control {
         let set = stream
             .set_nodelay(true)
             .and_then(|()| stream.set_nonblocking(false))
-            .and_then(|()| stream.set_read_timeout(Some(timeout)))
             .and_then(|()| stream.set_write_timeout(Some(timeout)));
         set.map_err(|e| gone("setting up the control connection", &e))?;
-        Ok(Self { stream, timeout })
+        Ok(Self { stream, timeout, waits_forever: false })
     }
 
     fn greet(&mut self, address: &str) -> Result<(), Failure> {
@@ -265,26 +152,25 @@ impl Control {
         Ok(())
     }
 
-    /// Changes how long silence is tolerated.
-    pub(crate) fn set_timeout(&mut self, timeout: Duration) -> Result<(), Failure> {
+    /// Changes how long silence is tolerated, and how long a message may take to come.
+    pub(crate) const fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
-        self.stream.set_read_timeout(Some(timeout)).map_err(|e| gone("setting a timeout", &e))
     }
 
     /// Tolerates any silence, but not a host that is gone.
     pub fn wait_forever(&mut self) -> Result<(), Failure> {
-        let failed = |e: &std::io::Error| gone("watching the control connection", e);
-        self.stream.set_read_timeout(None).map_err(|e| failed(&e))?;
+        self.waits_forever = true;
         let set = sockopt::set_socket_keepalive(&self.stream, true)
             .and_then(|()| sockopt::set_tcp_keepidle(&self.stream, PROBE_EVERY))
             .and_then(|()| sockopt::set_tcp_keepintvl(&self.stream, PROBE_EVERY))
             .and_then(|()| sockopt::set_tcp_keepcnt(&self.stream, PROBES_MAX));
-        set.map_err(|e| failed(&e.into()))
+        set.map_err(|e| gone("watching the control connection", &e.into()))
     }
 
-    /// Our own IP address on this connection.
+    /// Our own IP address on this connection: that of IPv4 where a socket of both versions has it
+    /// in the form of IPv6, in which no peer of IPv4 can use it.
     pub(crate) fn local_ip(&self) -> Option<String> {
-        self.stream.local_addr().ok().map(|a| a.ip().to_string())
+        self.stream.local_addr().ok().map(|a| a.ip().to_canonical().to_string())
     }
 
     /// Sends one message.
@@ -384,8 +270,9 @@ impl Control {
     }
 
     fn read_frame(&mut self, doing: &str) -> Result<Vec<u8>, Failure> {
+        let deadline = Deadline::after((!self.waits_forever).then_some(self.timeout));
         let mut prefix = [0_u8; 4];
-        self.stream.read_exact(&mut prefix).map_err(|e| self.io_failure(doing, &e))?;
+        deadline.read(&self.stream, &mut prefix).map_err(|e| self.io_failure(doing, &e))?;
         let len = u32::from_be_bytes(prefix);
         if len > FRAME_BYTES_MAX {
             return Err(Failure::PeerGone {
@@ -394,7 +281,7 @@ impl Control {
             });
         }
         let mut body = vec![0_u8; len as usize];
-        self.stream.read_exact(&mut body).map_err(|e| self.io_failure(doing, &e))?;
+        deadline.read(&self.stream, &mut body).map_err(|e| self.io_failure(doing, &e))?;
         Ok(body)
     }
 
@@ -456,6 +343,28 @@ mod tests {
         drop(there);
         arrives(|| here.is_closed());
         assert_eq!(signals.pending(), Pending::Closed);
+    }
+
+    /// Each byte began the time anew: a stranger could hold a server for days.
+    #[test]
+    fn a_peer_that_drips_is_dropped() {
+        let (mut here, there) = pair();
+        here.set_timeout(Duration::from_millis(50));
+        // A frame that would take hours; without anybody to end it, given up after a minute.
+        let bytes = FRAME_BYTES_MAX.to_be_bytes().into_iter().chain(std::iter::repeat(b' '));
+        let dripping = std::thread::spawn(move || {
+            let mut stream = &there.stream;
+            for byte in bytes.take(12_000) {
+                if stream.write_all(&[byte]).is_err() {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let failure = here.receive("testing").expect_err("no frame is ever whole");
+        assert!(matches!(failure, Failure::Timeout { .. }), "{failure}");
+        drop(here);
+        dripping.join().expect("it ends with its listener");
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod ramp;
 mod refusal;
 pub mod server;
 mod session;
+mod shared_clock;
 mod sleeper;
 #[cfg(test)]
 mod stream_job;

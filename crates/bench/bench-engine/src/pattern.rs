@@ -107,7 +107,13 @@ impl Seen {
             self.duplicates += 1;
             return;
         }
-        while sequence >= self.base + WINDOW {
+        while sequence - self.base >= WINDOW {
+            if sequence - self.base >= 2 * WINDOW {
+                // Nothing that was seen stays in the window: a damaged number may be any.
+                self.bits.fill(0);
+                self.base = sequence / 64 * 64 - (WINDOW - 64);
+                break;
+            }
             // Slide by one word: forget the oldest 64 numbers.
             let word = (self.base / 64 % (WINDOW / 64)) as usize;
             self.bits[word] = 0;
@@ -158,6 +164,20 @@ mod tests {
             seen.note(sequence);
         }
         assert_eq!(seen.duplicates, 3);
+    }
+
+    /// The window slid there 64 numbers at a time, for hours.
+    #[test]
+    fn a_damaged_number_moves_the_window_at_once() {
+        let mut seen = Seen::new();
+        for sequence in [0, 1 << 60, 1] {
+            seen.note(sequence);
+        }
+        assert_eq!(seen.duplicates, 1, "what came before the window counts as one");
+        for sequence in [(1 << 60) - 1, (1 << 60) - 1, 1 << 60, u64::MAX, u64::MAX, u64::MAX - 1] {
+            seen.note(sequence);
+        }
+        assert_eq!(seen.duplicates, 4);
     }
 
     #[test]

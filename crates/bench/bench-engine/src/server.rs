@@ -174,7 +174,7 @@ fn session(mut control: Control) -> Result<String, Failure> {
 }
 
 fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Failure> {
-    control.set_timeout(JOB_TIMEOUT)?;
+    control.set_timeout(JOB_TIMEOUT);
     let job = match control.receive("waiting for a job")? {
         Message::Job(job) => job,
         other => return Err(unexpected("a job", &other)),
@@ -199,12 +199,12 @@ fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Fai
     control.send(&Message::Fabric(Box::new(fabric)))?;
     // Others may be connected before it is this one's turn.
     let pairs = job.benchmark.topology().pairs(job.nodes).len();
-    control.set_timeout(timeout.saturating_mul(u32::try_from(pairs).unwrap_or(u32::MAX)))?;
+    control.set_timeout(timeout.saturating_mul(u32::try_from(pairs).unwrap_or(u32::MAX)));
     for _ in 0..peers {
         lanes.link(control)?;
         control.send(&Message::Ready)?;
     }
-    control.set_timeout(timeout)?;
+    control.set_timeout(timeout);
     lanes.warm_up(|| control.barrier())?;
     control.send(&Message::Ready)?;
     let mut points = 0_u32;

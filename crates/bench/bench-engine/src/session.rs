@@ -341,13 +341,13 @@ impl BenchSession {
         let disorder = Disorder::of(served.iter().flatten());
         let validated = calls.iter().map(|thread| thread.validated).sum();
         let arrivals = (point.rate_per_s > 0).then_some(self.job.arrivals);
-        let (work, times) = work::of(calls, served, arrivals)?;
+        let (work, times) = work::of(calls, served, arrivals, point.limit)?;
         let streams: Vec<_> = calls.iter().filter_map(Calls::stream).collect();
         Ok(Point {
             validated,
             operation_time: times.and_then(|times| Distribution::of(&times.histogram, 1)),
             work: Some(work),
-            bandwidth: (!streams.is_empty()).then(|| Bandwidth::of(&streams)),
+            bandwidth: (!streams.is_empty()).then(|| Bandwidth::of(&streams, point.limit)),
             disorder,
             ..self.new_point(point)
         })

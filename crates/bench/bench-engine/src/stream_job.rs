@@ -13,12 +13,18 @@ use crate::lane::{Command, Port};
 /// Returns a job of datagrams and the line of a lane that does it alone, with the other end of the
 /// control connection, which has to stay.
 pub(crate) fn datagrams_alone() -> (Port, JobSpec, TcpStream) {
+    alone(Command::Sent(0))
+}
+
+/// Returns a job of datagrams and the line of a lane that was told one thing in advance, with the
+/// other end of the control connection, which has to stay.
+pub(crate) fn alone(command: Command) -> (Port, JobSpec, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let ours = TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");
     let (theirs, _) = listener.accept().expect("accept");
     let job = JobSpec { endpoint: EndpointKind::Dgram, ..stream_job(8) };
     let signals = Signals::over(ours, Duration::from_secs(10));
-    (Port::alone(signals, &job, Command::Sent(0)), job, theirs)
+    (Port::alone(signals, &job, command), job, theirs)
 }
 
 /// Returns the job that `efa-bench local bandwidth --fabric tcp -s 64 -d DEPTH` opens.

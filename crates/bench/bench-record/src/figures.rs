@@ -4,7 +4,8 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::ShuffleCount;
-use crate::spec::Arrivals;
+use crate::span::Span;
+use crate::spec::{Arrivals, Limit};
 
 /// Requests that came by the clock, whole round trips in µs.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -150,11 +151,22 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// Joins what several receiving threads counted: their rates add up, since their windows are of
-    /// one length and lie within each other's streams.
-    pub fn of(threads: &[ReceiverCount]) -> Self {
-        let each = threads.iter().map(|c| Self::new(c.messages, c.bytes, c.seconds));
-        each.fold(Self::default(), Self::and)
+    /// Joins what several threads of one side counted. Windows of a certain time lie within each
+    /// other's streams, so that rates add up; those of a number of messages need not: see
+    /// [`Span::rate_of`].
+    pub fn of(threads: &[ReceiverCount], limit: Limit) -> Self {
+        match limit {
+            Limit::DurationMs(_) => {
+                let each = threads.iter().map(|c| Self::new(c.messages, c.bytes, c.seconds));
+                each.fold(Self::default(), Self::and)
+            }
+            Limit::Iterations(_) => {
+                let sum = |of: fn(&ReceiverCount) -> u64| threads.iter().map(of).sum::<u64>();
+                let spans: Vec<Span> = threads.iter().map(ReceiverCount::span).collect();
+                let seconds = Span::seconds_of(limit, &spans);
+                Self::new(sum(|c| c.messages), sum(|c| c.bytes), seconds)
+            }
+        }
     }
 
     /// Together with what came elsewhere at the same time.
@@ -214,6 +226,9 @@ pub struct ReceiverCount {
     pub messages: u64,
     pub bytes: u64,
     pub seconds: f64,
+    /// The moment in which it opened, in s by a clock that all threads of this side share.
+    #[serde(default)]
+    pub opened_s: f64,
     /// Messages of the whole point, warm-up and tail included.
     pub total: u64,
     /// Messages whose content was checked, and how many of them were wrong or came twice.
@@ -243,9 +258,37 @@ pub struct ReceiverCount {
     pub shuffle: Option<ShuffleCount>,
 }
 
+impl ReceiverCount {
+    /// Returns its window.
+    pub const fn span(&self) -> Span {
+        Span { opened_s: self.opened_s, seconds: self.seconds }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It was 4000 messages a second, of which nobody has seen more than 2000.
+    #[test]
+    fn threads_that_take_turns_have_no_rate_of_both() {
+        let thread = |opened_s| ReceiverCount {
+            messages: 1000,
+            bytes: 8000,
+            seconds: 0.5,
+            opened_s,
+            ..ReceiverCount::default()
+        };
+        let turns = [thread(0.0), thread(1.5)];
+        let joined = Bandwidth::of(&turns, Limit::Iterations(1000));
+        assert_eq!((joined.messages, joined.seconds), (Some(2000), Some(2.0)));
+        assert!(joined.mmsg_per_s <= 2000.0 / 2.0 / 1e6, "{joined:?}");
+        assert!((joined.mb_per_s - 0.008).abs() < 1e-12, "{joined:?}");
+        // Windows of a certain time lie within each other's streams.
+        let together = Bandwidth::of(&turns, Limit::DurationMs(500));
+        assert_eq!((together.messages, together.seconds), (Some(2000), Some(0.5)));
+        assert!((together.mmsg_per_s - 0.004).abs() < 1e-12, "{together:?}");
+    }
 
     #[test]
     fn of_nothing_there_is_no_figure() {

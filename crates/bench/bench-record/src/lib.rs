@@ -37,6 +37,7 @@ pub mod names;
 mod plan;
 mod point;
 mod ramp;
+mod span;
 pub mod spec;
 mod timeline;
 pub mod topology;
@@ -49,6 +50,7 @@ pub use self::histogram::{PackedTimes, TimesOf};
 pub use self::plan::{DeviceCounters, LeftOut, PlanRecord};
 pub use self::point::Point;
 pub use self::ramp::Ramp;
+pub use self::span::Span;
 pub use self::timeline::{Slump, Timeline};
 pub use self::work::{ActionTimes, Work};
 pub use self::workload::{

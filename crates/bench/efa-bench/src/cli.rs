@@ -26,7 +26,7 @@ pub(crate) use self::options::GivenOptions;
 /// Port of a server that was not told another one.
 pub(crate) const DEFAULT_PORT: u16 = 18590;
 
-/// Measures any fabric honestly and writes one report.
+/// Measures every fabric in the same way and writes one report.
 #[derive(Debug, Parser)]
 #[command(name = "efa-bench", version, after_help = ending(false), after_long_help = ending(true))]
 pub(crate) struct Cli {
@@ -79,8 +79,8 @@ pub(crate) enum Command {
         /// What to measure; quick is latency and bandwidth.
         #[arg(value_parser = LocalBenchmark::parse)]
         benchmark: LocalBenchmark,
-        /// Nodes, the client included (benchmarks of several nodes); default: as the benchmark's
-        /// name says.
+        /// Number of nodes, including the client, for benchmarks of several nodes; default: the
+        /// benchmark's own.
         #[arg(long)]
         nodes: Option<usize>,
         #[command(flatten)]
@@ -101,8 +101,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Measure the MPI of this machine: point to point and collective operations.
     Mpi(MpiArgs),
-    /// Compare two results point by point; exit code 11 when something got worse, 12 when nobody
-    /// can tell.
+    /// Compare two results point by point; exit code 11 if something got worse, 12 if the data
+    /// cannot tell.
     Compare(CompareArgs),
     /// Turn the output of perftest, OSU, sockperf, iperf3, fi_pingpong, UCX or NCCL tests into a
     /// result file.

@@ -257,6 +257,25 @@ fn a_client_of_another_version_or_a_stranger_does_not_stop_the_server() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// It told its address in the form of IPv6, which a socket of IPv4 cannot send to.
+#[test]
+fn a_server_of_both_ip_versions_has_clients_of_either() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        eprintln!("SKIPPED, NOT TESTED: no IPv6 here");
+        return;
+    }
+    let server = Server::start_at("::");
+    for host in ["127.0.0.1", "::1"] {
+        for fabric in ["tcp", "udp"] {
+            let line = ["run", "latency", "-H", host, "--port", &server.port, "--fabric", fabric];
+            let manner = ["-n", "10", "-s", "8", "-q", "--no-host-checks"];
+            let output = efa_bench(&[&line[..], &manner].concat());
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{host}, {fabric}: {said}");
+        }
+    }
+}
+
 #[test]
 fn what_is_not_there_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");

@@ -90,7 +90,7 @@ fn a_record_says_who_slept_and_what_a_round_trip_cost() {
 fn what_cannot_sleep_says_so() {
     let refused = |all: &[&str], words: &[&str]| assert_fails(&efa_bench(all), 2, words);
     refused(
-        &["local", "sat_latency", "--fabric", "sockets:tcp", "--events", "-n", "1"],
+        &["local", "sat_latency", "--fabric", "sockets:tcp", "--events"],
         &["--events", "not for this benchmark"],
     );
     let (output, _) = on_soft_efa_with(&[], &asleep(&["latency", "-n", "1"], "libfabric:efa"));

@@ -1,6 +1,7 @@
 //! Peers: their addresses, and the numbers operations name them by.
 
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fabric_sys::{self as sys, call};
 
@@ -11,15 +12,21 @@ use crate::object::Owned;
 /// Longest endpoint address this wrapper handles.
 pub(crate) const ADDRESS_BYTES_MAX: usize = 512;
 
-/// A peer in an [`AddressVector`].
+/// A peer in an [`AddressVector`], for the endpoints that were opened with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Peer(pub(crate) u64);
+pub struct Peer {
+    /// Its number in the vector, which may be that of nobody in another one.
+    pub(crate) number: u64,
+    pub(crate) vector: u64,
+}
 
 /// Addresses that endpoints may send to.
 #[derive(Debug)]
 pub struct AddressVector {
     pub(crate) raw: Owned<sys::fid_av>,
-    _domain: Domain,
+    /// Tells the vectors of a process apart.
+    pub(crate) id: u64,
+    pub(crate) domain: Domain,
 }
 
 impl AddressVector {
@@ -41,7 +48,9 @@ impl AddressVector {
         let raw = Owned::open("fi_av_open", |out| unsafe {
             call::fi_av_open(domain.0.raw.raw(), &raw mut attr, out)
         })?;
-        Ok(Rc::new(Self { raw, _domain: domain.clone() }))
+        static VECTORS: AtomicU64 = AtomicU64::new(0);
+        let id = VECTORS.fetch_add(1, Ordering::Relaxed);
+        Ok(Rc::new(Self { raw, id, domain: domain.clone() }))
     }
 
     /// Adds the address another endpoint answered from
@@ -57,12 +66,12 @@ impl AddressVector {
             return Err(Error::TooLong { len: address.len(), max: ADDRESS_BYTES_MAX });
         };
         room.copy_from_slice(address);
-        let mut peer = sys::FI_ADDR_UNSPEC;
+        let mut number = sys::FI_ADDR_UNSPEC;
+        let address = padded.as_ptr().cast();
         // SAFETY: the vector is alive; `padded` is longer than any address format.
-        let ret =
-            unsafe { call::fi_av_insert(self.raw.raw(), padded.as_ptr().cast(), 1, &raw mut peer) };
+        let ret = unsafe { call::fi_av_insert(self.raw.raw(), address, 1, &raw mut number) };
         match ret {
-            1 => Ok(Peer(peer)),
+            1 => Ok(Peer { number, vector: self.id }),
             0 => Err(Error::call("fi_av_insert", -22)),
             _ => Err(Error::call("fi_av_insert", ret as isize)),
         }

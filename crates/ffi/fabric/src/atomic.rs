@@ -6,8 +6,9 @@ use fabric_sys::{self as sys, call};
 
 use crate::address::Peer;
 use crate::buffers::Operation;
-use crate::endpoint::{Claim, Endpoint, Post};
+use crate::endpoint::{Claim, Endpoint};
 use crate::error::Error;
+use crate::post::Post;
 use crate::window::RemoteMemory;
 
 /// Type of the elements, in the byte order of the machine.
@@ -157,8 +158,9 @@ impl Endpoint {
     /// completion.
     ///
     /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`], [`Error::Call`]; the last
-    /// also for what the provider does not do, see [`Endpoint::atomic_count`].
+    /// [`Error::OtherVector`], [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`],
+    /// [`Error::Call`]; the last also for what the provider does not do, see
+    /// [`Endpoint::atomic_count`].
     pub fn atomic(
         &mut self,
         slot: usize,
@@ -167,6 +169,7 @@ impl Endpoint {
         peer: Peer,
         remote: RemoteMemory,
     ) -> Result<Post, Error> {
+        let to = self.number_of(peer)?;
         let arrays = self.claim_arrays(slot, 1, element, remote)?;
         let Arrays { claim, count, .. } = &arrays;
         // SAFETY: the slot is free and stays untouched until its completion (`posted` makes it
@@ -177,7 +180,7 @@ impl Endpoint {
                 arrays.start(0),
                 *count,
                 claim.descriptor,
-                peer.0,
+                to,
                 remote.addr,
                 remote.key,
                 element.raw(),
@@ -201,6 +204,7 @@ impl Endpoint {
         peer: Peer,
         remote: RemoteMemory,
     ) -> Result<Post, Error> {
+        let to = self.number_of(peer)?;
         let arrays = self.claim_arrays(slot, 2, element, remote)?;
         let Arrays { claim, count, .. } = &arrays;
         // SAFETY: as in `atomic`; operands and results both lie in the slot.
@@ -212,7 +216,7 @@ impl Endpoint {
                 claim.descriptor,
                 arrays.start(1),
                 claim.descriptor,
-                peer.0,
+                to,
                 remote.addr,
                 remote.key,
                 element.raw(),
@@ -237,6 +241,7 @@ impl Endpoint {
         peer: Peer,
         remote: RemoteMemory,
     ) -> Result<Post, Error> {
+        let to = self.number_of(peer)?;
         let arrays = self.claim_arrays(slot, 3, element, remote)?;
         let Arrays { claim, count, .. } = &arrays;
         // SAFETY: as in `atomic`; operands, comparands and results all lie in the slot.
@@ -250,7 +255,7 @@ impl Endpoint {
                 claim.descriptor,
                 arrays.start(2),
                 claim.descriptor,
-                peer.0,
+                to,
                 remote.addr,
                 remote.key,
                 element.raw(),

@@ -109,7 +109,8 @@ pub(crate) struct Entry {
     /// Meaningful where the flags say so.
     pub(crate) data: Option<u64>,
     pub(crate) tag: u64,
-    pub(crate) source: Option<Peer>,
+    /// The number of the sender in the address vector.
+    pub(crate) source: Option<u64>,
 }
 
 /// A raw failed entry.
@@ -226,7 +227,7 @@ impl Queue {
         assert!(index < BURST);
         let start = self.entries.as_ptr();
         let source = self.sources.get(index).copied();
-        let source = source.filter(|&peer| peer != sys::FI_ADDR_UNSPEC).map(Peer);
+        let source = source.filter(|&peer| peer != sys::FI_ADDR_UNSPEC);
         match self.format {
             Format::Tagged => {
                 // SAFETY: the last read stored tagged entries here; index < BURST.

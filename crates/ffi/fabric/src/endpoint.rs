@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use fabric_sys::{self as sys, call};
 
-use crate::address::{ADDRESS_BYTES_MAX, AddressVector};
+use crate::address::{ADDRESS_BYTES_MAX, AddressVector, Peer};
 use crate::buffers::{Buffers, Geometry, Operation, Span};
 use crate::cq::{BURST, Completion, CompletionKind, Entry, Failure, NO_SLOT, Queue, Read};
 use crate::domain::Domain;
@@ -16,46 +16,7 @@ use crate::error::{Error, check, strerror};
 use crate::hints::{Features, MessageKind};
 use crate::info::Info;
 use crate::object::Owned;
-
-/// Outcome of posting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub enum Post {
-    /// In flight (or, for inject, done).
-    Done,
-    /// The provider is full or not connected yet: call [`Endpoint::poll`], then try again.
-    Again,
-}
-
-/// Options of a message or a write: what it brings along or asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PostOptions {
-    /// Immediate data for the receiver's completion.
-    pub data: Option<u64>,
-    /// Complete only when the bytes are in the peer's memory.
-    pub delivery_complete: bool,
-    /// More is posted at once: the provider may wait for it.
-    pub more: bool,
-    /// No completion follows; nobody learns when the bytes have left, so the slot must be frozen
-    /// ([`Endpoint::freeze`]). Endpoints with [`Features::QUIET`](crate::Features::QUIET).
-    pub quiet: bool,
-}
-
-impl PostOptions {
-    pub(crate) const fn flags(self) -> u64 {
-        let mut flags = if self.quiet { 0 } else { sys::FI_COMPLETION };
-        if self.data.is_some() {
-            flags |= sys::FI_REMOTE_CQ_DATA;
-        }
-        if self.delivery_complete {
-            flags |= sys::FI_DELIVERY_COMPLETE;
-        }
-        if self.more {
-            flags |= sys::FI_MORE;
-        }
-        flags
-    }
-}
+use crate::post::{Post, PostOptions};
 
 /// The parts and sizes that an endpoint is made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +42,8 @@ pub struct Endpoint {
     buffers: ManuallyDrop<Buffers>,
     messages: MessageKind,
     max_payload_bytes: usize,
+    /// The vector of its peers.
+    vector: u64,
     av: Rc<AddressVector>,
     _domain: Domain,
 }
@@ -97,8 +60,9 @@ impl Endpoint {
     /// Opens, binds and enables an endpoint.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for modes that this wrapper cannot honour, [`Error::TooLong`] when a
-    /// slot is longer than the provider's longest message, else [`Error::Call`].
+    /// [`Error::OtherDomain`] when `av` is not of `domain`, [`Error::Unsupported`] for modes that
+    /// this wrapper cannot honour, [`Error::TooLong`] when a slot is longer than the provider's
+    /// longest message, else [`Error::Call`].
     pub fn open(
         domain: &Domain,
         info: &Info,
@@ -106,6 +70,9 @@ impl Endpoint {
         config: &EndpointConfig,
     ) -> Result<Self, Error> {
         let &EndpointConfig { messages, features, events, slots, payload_bytes } = config;
+        if !Rc::ptr_eq(&domain.0, &av.domain.0) {
+            return Err(Error::OtherDomain);
+        }
         let unknown = info.unknown_mode();
         if unknown != 0 {
             let what = format!("mode bits {unknown:#x}");
@@ -134,6 +101,7 @@ impl Endpoint {
             buffers: ManuallyDrop::new(buffers),
             messages,
             max_payload_bytes: payload_bytes,
+            vector: av.id,
             av: Rc::clone(av),
             _domain: domain.clone(),
         };
@@ -200,6 +168,13 @@ impl Endpoint {
 
     pub(crate) fn raw(&self) -> *mut sys::fid_ep {
         self.raw.raw()
+    }
+
+    /// The number by which the provider knows a peer. One of another vector would be somebody else
+    /// here, or nobody, of whom a provider reads what is not there.
+    #[inline]
+    pub(crate) fn number_of(&self, peer: Peer) -> Result<u64, Error> {
+        if peer.vector == self.vector { Ok(peer.number) } else { Err(Error::OtherVector) }
     }
 
     /// A free slot with room for `len_bytes`.
@@ -335,7 +310,8 @@ impl Endpoint {
         };
         let range = start.map(|start| start..start.saturating_add(len_bytes));
         let span = range.and_then(|range| self.buffers.span(slot, range));
-        let (tag, source, span) = (entry.tag, entry.source, span.unwrap_or(Span::NOWHERE));
+        let source = entry.source.map(|number| Peer { number, vector: self.vector });
+        let (tag, span) = (entry.tag, span.unwrap_or(Span::NOWHERE));
         Some(Completion { len_bytes, tag, data, source, span, ..done })
     }
 

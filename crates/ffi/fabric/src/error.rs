@@ -62,6 +62,12 @@ pub enum Error {
     /// The message was received into a slot that was posted again since.
     #[error("the message in slot {0} is gone: the slot was posted again")]
     Overwritten(usize),
+    /// The peer is one of another address vector than the endpoint's.
+    #[error("the peer belongs to another address vector than the endpoint")]
+    OtherVector,
+    /// The address vector is one of another domain than the endpoint's.
+    #[error("the address vector belongs to another domain than the endpoint")]
+    OtherDomain,
     /// A range that is not inside a window.
     #[error("{len} bytes from byte {offset} on are not inside a window of {window} bytes")]
     OutsideWindow {

@@ -102,6 +102,9 @@ pub struct Hints {
     pub provider: Option<String>,
     /// Domain (device) name, for example "rdmap0s6-rdm"; `None`: any.
     pub domain: Option<String>,
+    /// Name of the fabric within the provider, for example "efa-direct"; `None`: the one that
+    /// programs expect by the provider's name.
+    pub fabric: Option<String>,
     /// Kind of endpoint.
     pub endpoint: EndpointType,
     /// Kind of messages.
@@ -121,10 +124,11 @@ impl Hints {
             MessageKind::Tagged => "tagged",
         };
         let domain = self.domain.as_ref().map_or_else(String::new, |d| format!(" on domain {d}"));
+        let fabric = self.fabric.as_ref().map_or_else(String::new, |f| format!(" of fabric {f}"));
         let features = self.features.in_words().into_iter().filter(|(_, is_wanted)| *is_wanted);
         let features: String = features.map(|(name, _)| format!(", {name}")).collect();
         let endpoint = self.endpoint.name();
-        format!("{provider}, {endpoint} endpoint, {kind} messages{features}{domain}")
+        format!("{provider}{fabric}, {endpoint} endpoint, {kind} messages{features}{domain}")
     }
 }
 
@@ -140,6 +144,7 @@ impl RawHints {
         let this = Self(NonNull::new(raw).ok_or(Error::NoMemory(size_of::<fi_info>()))?);
         let provider = c_text("provider name", hints.provider.as_deref())?;
         let domain = c_text("domain name", hints.domain.as_deref())?;
+        let fabric = c_text("fabric name", hints.fabric.as_deref())?;
         // SAFETY: fi_dupinfo(NULL) allocates the entry together with all its attribute
         // structures (fi_getinfo(3)); nobody else has a pointer to them.
         unsafe {
@@ -163,6 +168,7 @@ impl RawHints {
                 | sys::FI_MR_PROV_KEY;
             domain_attr.name = c_copy(domain.as_ref());
             (*info.fabric_attr).prov_name = c_copy(provider.as_ref());
+            (*info.fabric_attr).name = c_copy(fabric.as_ref());
         }
         Ok(this)
     }

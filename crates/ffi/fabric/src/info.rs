@@ -12,6 +12,11 @@ use crate::hints::{Hints, RawHints, c_text};
 /// Providers whose addresses are IP addresses, so that a source address means something to them.
 const IP_PROVIDERS: [&str; 5] = ["tcp", "udp", "sockets", "net", "verbs"];
 
+/// The fabric of provider efa that hands messages to the device as they are: it has no tags, no
+/// order and nothing longer than a packet. From libfabric 2.1 on it is found before the provider's
+/// own, which has them.
+const DIRECT: (&str, &str) = ("efa", "efa-direct");
+
 /// One search at a time. Providers write state of the whole process in it: two crashes in
 /// fi_getinfo of libfabric 1.17 were seen, both where threads opened the efa provider at once.
 static SEARCH: Mutex<()> = Mutex::new(());
@@ -37,6 +42,16 @@ impl Info {
             }
         }
         Self::search(hints, None)
+    }
+
+    /// Searches for fabrics, and answers the one that programs expect by the provider's name.
+    pub(crate) fn find_usual(hints: &Hints) -> Result<Self, Error> {
+        let mut found = Self::find(hints)?;
+        let names: Vec<_> =
+            found.iter().map(|info| (info.provider(), info.fabric_name())).collect();
+        let index = choose(&names);
+        let index = index.ok_or_else(|| Error::NoProvider { wanted: hints.in_words() })?;
+        Ok(found.swap_remove(index))
     }
 
     fn search(hints: &Hints, source: Option<&str>) -> Result<Vec<Self>, Error> {
@@ -202,6 +217,13 @@ impl Info {
     }
 }
 
+/// Chooses among fabrics by provider and name: the first that is not [`DIRECT`], or the first where
+/// there is no other, as when that was asked for; `None`: there is none at all.
+fn choose<T: AsRef<str>>(fabrics: &[(T, T)]) -> Option<usize> {
+    let is_usual = |(provider, name): &(T, T)| (provider.as_ref(), name.as_ref()) != DIRECT;
+    fabrics.iter().position(is_usual).or_else(|| (!fabrics.is_empty()).then_some(0))
+}
+
 impl Clone for Info {
     fn clone(&self) -> Self {
         // SAFETY: the entry is alive.
@@ -229,4 +251,22 @@ unsafe fn text(raw: *const c_char) -> String {
     }
     // SAFETY: promised by the caller.
     unsafe { CStr::from_ptr(raw) }.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `-p efa` measured it without a word, with libfabric 2.1 and later ones.
+    #[test]
+    fn efa_direct_is_taken_only_where_there_is_nothing_else() {
+        let (direct, efa) = (("efa", "efa-direct"), ("efa", "efa"));
+        assert_eq!(choose(&[direct, efa]), Some(1));
+        assert_eq!(choose(&[direct, direct, efa, efa]), Some(2), "two devices");
+        assert_eq!(choose(&[efa, direct]), Some(0));
+        assert_eq!(choose(&[("efa", "EFA-fe80::fe:b7ff:fe0a:1")]), Some(0), "an older libfabric");
+        assert_eq!(choose(&[direct]), Some(0), "it was asked for");
+        assert_eq!(choose(&[("tcp", "127.0.0.0/8"), ("tcp", "::1/128")]), Some(0));
+        assert_eq!(choose::<&str>(&[]), None);
+    }
 }

@@ -80,6 +80,7 @@ mod memory;
 mod message;
 mod node;
 mod object;
+mod post;
 mod rma;
 mod window;
 
@@ -88,12 +89,13 @@ pub use atomic::{AtomicOp, AtomicType, CompareOp};
 pub use buffers::{Buffers, Geometry};
 pub use cq::{Completion, CompletionKind, NO_SLOT};
 pub use domain::Domain;
-pub use endpoint::{Endpoint, EndpointConfig, Post, PostOptions};
+pub use endpoint::{Endpoint, EndpointConfig};
 pub use error::Error;
 pub use fabric_root::Fabric;
 pub use hints::{EndpointType, Features, Hints, MessageKind};
 pub use info::Info;
 pub use node::{Node, NodeConfig, OutOfBand, PhaseTime, Prepared};
+pub use post::{Post, PostOptions};
 pub use window::{RemoteMemory, Window};
 
 /// The version of this machine's libfabric as (major, minor).

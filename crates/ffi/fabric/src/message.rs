@@ -6,16 +6,18 @@ use fabric_sys::{self as sys, call};
 
 use crate::address::Peer;
 use crate::buffers::Operation;
-use crate::endpoint::{Endpoint, Post, PostOptions};
+use crate::endpoint::Endpoint;
 use crate::error::{Error, check};
 use crate::hints::MessageKind;
+use crate::post::{Post, PostOptions};
 
 impl Endpoint {
     /// Posts the first `len_bytes` of `slot`; the slot is busy until its completion. `tag` is
     /// ignored by endpoints for plain messages.
     ///
     /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`], [`Error::Call`].
+    /// [`Error::OtherVector`], [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`],
+    /// [`Error::Call`].
     #[inline]
     pub fn send(
         &mut self,
@@ -24,6 +26,7 @@ impl Endpoint {
         peer: Peer,
         tag: u64,
     ) -> Result<Post, Error> {
+        let to = self.number_of(peer)?;
         let claim = self.claim(slot, len_bytes)?;
         let (start, len) = (claim.start.cast(), self.wire_len(len_bytes));
         let (desc, context) = (claim.descriptor, claim.context);
@@ -31,10 +34,8 @@ impl Endpoint {
         // busy); its memory, registration and context live until the endpoint is closed.
         let ret = unsafe {
             match self.messages() {
-                MessageKind::Plain => call::fi_send(claim.ep, start, len, desc, peer.0, context),
-                MessageKind::Tagged => {
-                    call::fi_tsend(claim.ep, start, len, desc, peer.0, tag, context)
-                }
+                MessageKind::Plain => call::fi_send(claim.ep, start, len, desc, to, context),
+                MessageKind::Tagged => call::fi_tsend(claim.ep, start, len, desc, to, tag, context),
             }
         };
         self.posted("fi_send", ret, slot, Some(Operation::Send))
@@ -52,11 +53,12 @@ impl Endpoint {
         tag: u64,
         options: PostOptions,
     ) -> Result<Post, Error> {
+        let addr = self.number_of(peer)?;
         let claim = self.claim_source(slot, len_bytes, options)?;
         let iov = sys::fi_iovec { iov_base: claim.start.cast(), iov_len: self.wire_len(len_bytes) };
         let (mut desc, data) = (claim.descriptor, options.data.unwrap_or(0));
         let (msg_iov, desc, iov_count) = (&raw const iov, &raw mut desc, 1);
-        let (addr, context, flags) = (peer.0, claim.context, options.flags());
+        let (context, flags) = (claim.context, options.flags());
         // SAFETY: as in `send`; the arguments themselves are read during the call only.
         let ret = unsafe {
             match self.messages() {
@@ -96,13 +98,14 @@ impl Endpoint {
         peer: Peer,
         tag: u64,
     ) -> Result<Post, Error> {
+        let to = self.number_of(peer)?;
         let claim = self.claim(slot, len_bytes)?;
         let (start, len) = (claim.start.cast(), self.wire_len(len_bytes));
         // SAFETY: the slot is free; the provider does not touch it after the call.
         let ret = unsafe {
             match self.messages() {
-                MessageKind::Plain => call::fi_inject(claim.ep, start, len, peer.0),
-                MessageKind::Tagged => call::fi_tinject(claim.ep, start, len, peer.0, tag),
+                MessageKind::Plain => call::fi_inject(claim.ep, start, len, to),
+                MessageKind::Tagged => call::fi_tinject(claim.ep, start, len, to, tag),
             }
         };
         self.posted("fi_inject", ret, slot, None)

@@ -7,11 +7,12 @@ use crate::address::{AddressVector, Peer};
 use crate::buffers::Buffers;
 use crate::cq::Completion;
 use crate::domain::Domain;
-use crate::endpoint::{Endpoint, EndpointConfig, Post};
+use crate::endpoint::{Endpoint, EndpointConfig};
 use crate::error::Error;
 use crate::fabric_root::Fabric;
 use crate::hints::Hints;
 use crate::info::Info;
+use crate::post::Post;
 use crate::window::Window;
 
 /// The second channel between the two nodes (usually TCP) that set-up needs.
@@ -84,10 +85,7 @@ impl Node {
     /// The error of the phase that failed.
     pub fn prepare(config: &NodeConfig) -> Result<Prepared, Error> {
         let mut clock = PhaseClock::start();
-        let info = Info::find(&config.hints)?
-            .into_iter()
-            .next()
-            .ok_or_else(|| Error::NoProvider { wanted: config.hints.in_words() })?;
+        let info = Info::find_usual(&config.hints)?;
         clock.done("get_fabric_info");
         let depth = |asked: usize, limit: usize| if asked == 0 { limit } else { asked.min(limit) };
         let tx_slots = depth(config.tx_slots, info.tx_depth());

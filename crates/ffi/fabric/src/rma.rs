@@ -6,25 +6,27 @@ use fabric_sys::{self as sys, call};
 
 use crate::address::Peer;
 use crate::buffers::Operation;
-use crate::endpoint::{Claim, Endpoint, Post, PostOptions};
+use crate::endpoint::{Claim, Endpoint};
 use crate::error::Error;
+use crate::post::{Post, PostOptions};
 use crate::window::RemoteMemory;
 
 impl Endpoint {
     /// Reads all of `remote` into the start of `slot`, which is busy until its completion.
     ///
     /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`], [`Error::Call`].
+    /// [`Error::OtherVector`], [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`],
+    /// [`Error::Call`].
     #[inline]
     pub fn read(&mut self, slot: usize, peer: Peer, remote: RemoteMemory) -> Result<Post, Error> {
-        let len_bytes = bytes(remote);
+        let (to, len_bytes) = (self.number_of(peer)?, bytes(remote));
         let claim = self.claim(slot, len_bytes)?;
         let (start, desc, context) = (claim.start.cast(), claim.descriptor, claim.context);
         let RemoteMemory { addr, key, .. } = remote;
         // SAFETY: the slot is free and stays untouched until its completion (`posted` makes it
         // busy); its memory, registration and context live until the endpoint is closed.
         let ret =
-            unsafe { call::fi_read(claim.ep, start, len_bytes, desc, peer.0, addr, key, context) };
+            unsafe { call::fi_read(claim.ep, start, len_bytes, desc, to, addr, key, context) };
         self.posted("fi_read", ret, slot, Some(Operation::Read))
     }
 
@@ -34,13 +36,13 @@ impl Endpoint {
     /// As [`Endpoint::read`].
     #[inline]
     pub fn write(&mut self, slot: usize, peer: Peer, remote: RemoteMemory) -> Result<Post, Error> {
-        let len_bytes = bytes(remote);
+        let (to, len_bytes) = (self.number_of(peer)?, bytes(remote));
         let claim = self.claim(slot, len_bytes)?;
         let (start, desc, context) = (claim.start.cast(), claim.descriptor, claim.context);
         let RemoteMemory { addr, key, .. } = remote;
         // SAFETY: as in `read`.
         let ret =
-            unsafe { call::fi_write(claim.ep, start, len_bytes, desc, peer.0, addr, key, context) };
+            unsafe { call::fi_write(claim.ep, start, len_bytes, desc, to, addr, key, context) };
         self.posted("fi_write", ret, slot, Some(Operation::Write))
     }
 
@@ -56,9 +58,10 @@ impl Endpoint {
         remote: RemoteMemory,
         options: PostOptions,
     ) -> Result<Post, Error> {
+        let to = self.number_of(peer)?;
         let claim = self.claim_source(slot, bytes(remote), options)?;
         let mut parts = Parts::of(&claim, remote);
-        let msg = parts.message(&claim, peer, options);
+        let msg = parts.message(&claim, to, options);
         // SAFETY: as in `read`; the arguments themselves are read during the call only.
         let ret = unsafe { call::fi_writemsg(claim.ep, &raw const msg, options.flags()) };
         self.posted("fi_writemsg", ret, slot, Some(Operation::Write))
@@ -75,9 +78,10 @@ impl Endpoint {
         remote: RemoteMemory,
         options: PostOptions,
     ) -> Result<Post, Error> {
+        let to = self.number_of(peer)?;
         let claim = self.claim(slot, bytes(remote))?;
         let mut parts = Parts::of(&claim, remote);
-        let msg = parts.message(&claim, peer, options);
+        let msg = parts.message(&claim, to, options);
         // SAFETY: as in `read`; the arguments themselves are read during the call only.
         let ret = unsafe { call::fi_readmsg(claim.ep, &raw const msg, options.flags()) };
         self.posted("fi_readmsg", ret, slot, Some(Operation::Read))
@@ -95,12 +99,12 @@ impl Endpoint {
         peer: Peer,
         remote: RemoteMemory,
     ) -> Result<Post, Error> {
-        let len_bytes = bytes(remote);
+        let (to, len_bytes) = (self.number_of(peer)?, bytes(remote));
         let claim = self.claim(slot, len_bytes)?;
         let RemoteMemory { addr, key, .. } = remote;
         // SAFETY: the slot is free; the provider does not touch it after the call.
         let ret = unsafe {
-            call::fi_inject_write(claim.ep, claim.start.cast(), len_bytes, peer.0, addr, key)
+            call::fi_inject_write(claim.ep, claim.start.cast(), len_bytes, to, addr, key)
         };
         self.posted("fi_inject_write", ret, slot, None)
     }
@@ -124,12 +128,12 @@ impl Parts {
     }
 
     /// Points into `self`.
-    fn message(&mut self, claim: &Claim, peer: Peer, options: PostOptions) -> sys::fi_msg_rma {
+    fn message(&mut self, claim: &Claim, to: u64, options: PostOptions) -> sys::fi_msg_rma {
         sys::fi_msg_rma {
             msg_iov: &raw const self.local,
             desc: &raw mut self.descriptor,
             iov_count: 1,
-            addr: peer.0,
+            addr: to,
             rma_iov: &raw const self.remote,
             rma_iov_count: 1,
             context: claim.context,

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use fabric::{
-    AddressVector, Completion, CompletionKind, Domain, Endpoint, EndpointConfig, EndpointType,
-    Error, Fabric, Features, Hints, Info, MessageKind, Peer, Post,
+    AddressVector, AtomicOp, AtomicType, CompareOp, Completion, CompletionKind, Domain, Endpoint,
+    EndpointConfig, EndpointType, Error, Fabric, Features, Hints, Info, MessageKind, Peer, Post,
+    PostOptions, RemoteMemory,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -161,6 +162,47 @@ fn a_slot_in_flight_cannot_be_borrowed_or_posted_again() {
     assert_eq!(pair.ends[1].receive(8, 0, 0), Err(Error::NoSuchSlot(8)));
     let peer = pair.peers[0];
     assert_eq!(pair.ends[0].send(0, 1025, peer, 0), Err(Error::TooLong { len: 1025, max: 1024 }));
+}
+
+/// Safe code could name a peer that the endpoint's vector does not have: providers read beyond it.
+#[test]
+fn a_peer_of_another_vector_is_refused_by_every_post() {
+    let mut pair = Pair::new("tcp", EndpointType::Rdm, MessageKind::Plain);
+    let peer = pair.peers[1];
+    let end = &mut pair.ends[0];
+    let (plain, word) = (PostOptions::default(), AtomicType::U64);
+    let window = RemoteMemory::from_bytes(&[0; RemoteMemory::BYTES]);
+    for posted in [
+        end.send(0, 1, peer, 0),
+        end.send_with(0, 1, peer, 0, plain),
+        end.inject(0, 1, peer, 0),
+        end.read(0, peer, window),
+        end.read_with(0, peer, window, plain),
+        end.write(0, peer, window),
+        end.write_with(0, peer, window, plain),
+        end.inject_write(0, peer, window),
+        end.atomic(0, AtomicOp::Sum, word, peer, window),
+        end.fetch_atomic(0, AtomicOp::Sum, word, peer, window),
+        end.compare_atomic(0, CompareOp::Equal, word, peer, window),
+    ] {
+        assert_eq!(posted, Err(Error::OtherVector));
+    }
+    assert!(end.buffers().payload(0).is_ok(), "the slot is free");
+}
+
+#[test]
+fn an_address_vector_of_another_domain_is_refused() {
+    let wish = hints("tcp", EndpointType::Rdm, MessageKind::Plain);
+    let info = Info::find(&wish).expect("provider").into_iter().next().expect("one fabric");
+    let fabric = Fabric::open(&info).expect("fabric");
+    let domain = || Domain::open(&fabric, &info).expect("domain");
+    let (ours, other) = (domain(), domain());
+    let av = AddressVector::open(&other, 1).expect("av");
+    let (messages, features) = (MessageKind::Plain, Features::NONE);
+    let config = EndpointConfig { messages, features, events: false, slots: 1, payload_bytes: 64 };
+    let opened = |domain: &Domain| Endpoint::open(domain, &info, &av, &config).map(|_| ());
+    assert_eq!(opened(&ours), Err(Error::OtherDomain));
+    assert_eq!(opened(&other), Ok(()));
 }
 
 #[test]

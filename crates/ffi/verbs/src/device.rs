@@ -7,6 +7,7 @@ use std::rc::Rc;
 use verbs_abi::*;
 
 use crate::error::{Error, check};
+use crate::gid;
 use crate::library::Functions;
 use crate::prepare::Transport;
 use crate::sys;
@@ -64,6 +65,7 @@ struct Inner {
     facts: Facts,
     port: ibv_port_attr,
     gid: ibv_gid,
+    gid_index: u8,
     inline_bytes: Option<u32>,
 }
 
@@ -79,6 +81,8 @@ impl List {
         sys::Verbs::open()?;
         // Devices of other kinds do without it; whoever needs it is told.
         let _ = sys::Efa::open();
+        // Older libraries do not have it: then there is no choice among GIDs.
+        let _ = sys::GidTable::open();
         let mut count = 0;
         // SAFETY: the count can be written.
         let start = unsafe { sys::ibv_get_device_list(&raw mut count) };
@@ -154,6 +158,11 @@ impl Device {
         self.0.gid
     }
 
+    /// The index of that GID in the port's table.
+    pub(crate) fn gid_index(&self) -> u8 {
+        self.0.gid_index
+    }
+
     /// What the device takes inline, where it tells.
     pub(crate) fn inline_bytes(&self) -> Option<u32> {
         self.0.inline_bytes
@@ -175,12 +184,17 @@ impl Inner {
         // SAFETY: the device is open, the structures can be written.
         let (asked, is_efa) = unsafe {
             let asked = check("ibv_query_device", sys::ibv_query_device(raw, &raw mut attr))
-                .and_then(|()| check("ibv_query_port", sys::query_port(raw, PORT, &raw mut port)))
-                .and_then(|()| {
-                    check("ibv_query_gid", sys::ibv_query_gid(raw, PORT, 0, &raw mut gid))
-                });
+                .and_then(|()| check("ibv_query_port", sys::query_port(raw, PORT, &raw mut port)));
             (asked, sys::efadv_query_device(raw, &raw mut efa, efa_len) == 0)
         };
+        // An EFA has one GID.
+        let is_choice = asked.is_ok() && !is_efa;
+        let gid_index = if is_choice { gid::index(raw, attr.phys_port_cnt, &port) } else { 0 };
+        let asked = asked.and_then(|()| {
+            let index = c_int::from(gid_index);
+            // SAFETY: as above.
+            check("ibv_query_gid", unsafe { sys::ibv_query_gid(raw, PORT, index, &raw mut gid) })
+        });
         let facts = Facts {
             device: name,
             max_message_bytes: port.max_msg_sz as usize,
@@ -194,7 +208,7 @@ impl Inner {
             part_id: attr.vendor_part_id,
         };
         let inline_bytes = is_efa.then(|| u32::from(efa.inline_buf_size));
-        let this = Self { context, facts, port, gid, inline_bytes };
+        let this = Self { context, facts, port, gid, gid_index, inline_bytes };
         asked.map(|()| this)
     }
 }

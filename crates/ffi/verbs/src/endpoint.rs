@@ -29,7 +29,7 @@ impl Peer {
         if qp.transport == Transport::Rc {
             return Ok(Self { handle: None, number, qkey });
         }
-        let mut route = theirs.route();
+        let mut route = theirs.route(pd.device.gid_index());
         // SAFETY: the domain is alive, the route is read during the call.
         let handle = unsafe { sys::ibv_create_ah(pd.raw(), &raw mut route) };
         let handle = NonNull::new(handle).ok_or_else(|| Error::last("ibv_create_ah"))?;

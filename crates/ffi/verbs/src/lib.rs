@@ -21,6 +21,7 @@ mod device;
 mod endpoint;
 mod error;
 mod events;
+mod gid;
 mod library;
 mod memory;
 mod poll;

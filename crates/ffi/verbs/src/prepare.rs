@@ -245,12 +245,12 @@ impl Address {
         })
     }
 
-    /// The route to it.
-    pub(crate) fn route(&self) -> ibv_ah_attr {
+    /// The route to it from the GID that has this index at our port.
+    pub(crate) fn route(&self, sgid_index: u8) -> ibv_ah_attr {
         let grh = ibv_global_route {
             dgid: ibv_gid { raw: self.gid },
             flow_label: 0,
-            sgid_index: 0,
+            sgid_index,
             hop_limit: 64,
             traffic_class: 0,
         };
@@ -396,7 +396,7 @@ fn ready(qp: &QueuePair, theirs: &Address, device: &Device) -> Result<(), Error>
     let (mut receive, mut send) = (attr(IBV_QPS_RTR), attr(IBV_QPS_RTS));
     let (mut receive_mask, mut send_mask) = (IBV_QP_STATE, IBV_QP_STATE | IBV_QP_SQ_PSN);
     if qp.transport == Transport::Rc {
-        receive.ah_attr = theirs.route();
+        receive.ah_attr = theirs.route(device.gid_index());
         receive.path_mtu = device.port().active_mtu.min(i32::from(theirs.mtu));
         receive.dest_qp_num = theirs.number;
         receive.max_dest_rd_atomic = reads(device.facts());

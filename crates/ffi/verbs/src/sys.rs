@@ -54,6 +54,11 @@ exported! { Verbs of "libibverbs.so.1":
     fn ibv_wc_status_str(status: c_int) -> *const c_char, else std::ptr::null();
 }
 
+exported! { GidTable of "libibverbs.so.1":
+    fn _ibv_query_gid_table(context: *mut ibv_context, entries: *mut ibv_gid_entry, room: usize,
+        flags: u32, entry_len: usize) -> isize, else -(MISSING as isize);
+}
+
 exported! { Efa of "libefa.so.1":
     fn efadv_query_device(context: *mut ibv_context, attr: *mut efadv_device_attr, len: u32)
         -> c_int, else MISSING;

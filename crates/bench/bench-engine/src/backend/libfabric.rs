@@ -61,9 +61,17 @@ fn features(wants: &Wants) -> Features {
     features
 }
 
+/// What hands messages to an EFA as they are: a fabric of libfabric's provider efa beside its own.
+const EFA_DIRECT: &str = "efa-direct";
+
+/// Splits the name that users have for a provider: that of libfabric, and of one of its fabrics.
+fn names(provider: &str) -> (&str, Option<&str>) {
+    if provider == EFA_DIRECT { ("efa", Some(EFA_DIRECT)) } else { (provider, None) }
+}
+
 /// Says why nothing could be opened, and where a device comes from that this machine lacks.
 fn unprepared(provider: &str, error: &fabric::Error) -> Failure {
-    let wanted = match provider.split(';').next() {
+    let wanted = match names(provider).0.split(';').next() {
         Some("efa") => "an EFA adapter: `softefa run --` before the command brings one",
         Some("verbs") => "an RDMA adapter: `softefa run --roce --` before the command brings one",
         _ => "",
@@ -102,10 +110,12 @@ impl Backend for Libfabric {
         let FabricName::Libfabric(provider) = &wants.fabric else {
             return Err(Unable::NotLibfabric(wants.fabric.clone()).into());
         };
+        let (provider_name, fabric_name) = names(provider);
         let config = NodeConfig {
             hints: Hints {
-                provider: Some(provider.clone()),
+                provider: Some(provider_name.to_owned()),
                 domain: wants.domain.clone(),
+                fabric: fabric_name.map(str::to_owned),
                 endpoint: match wants.endpoint {
                     EndpointKind::Rdm => EndpointType::Rdm,
                     EndpointKind::Dgram => EndpointType::Dgram,
@@ -138,9 +148,12 @@ impl Backend for Libfabric {
 
     fn describe(prepared: &PreparedLibfabric) -> FabricRecord {
         let info = prepared.prepared.info();
+        let fabric = info.fabric_name();
+        // Its figures are not those of the provider's own fabric, and the two do not talk.
+        let provider = if fabric == EFA_DIRECT { fabric.clone() } else { info.provider() };
         FabricRecord {
-            provider: info.provider(),
-            fabric: info.fabric_name(),
+            provider,
+            fabric,
             domain: info.domain_name(),
             mtu_bytes: info.mtu_bytes().filter(|m| *m > 0),
             max_message_bytes: info.max_message_bytes(),

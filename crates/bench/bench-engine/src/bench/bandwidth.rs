@@ -17,6 +17,7 @@ use crate::lane::Report;
 use crate::lanes::Lanes;
 use crate::link::Arrival;
 use crate::server;
+use crate::shared_clock::shared_s;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
@@ -103,7 +104,7 @@ pub(super) fn checked(
     if lost == 0 {
         counted(point, counts)?;
     }
-    let bandwidth = Some(record::Bandwidth::of(counts));
+    let bandwidth = Some(record::Bandwidth::of(counts, point.limit));
     let disorder = Disorder::of(counts);
     let lost = Some(lost);
     Ok(Point { lost, validated, bandwidth, disorder, ..session.new_point(point) })
@@ -207,23 +208,23 @@ pub(super) struct Receiver {
 /// it has what the sender sent.
 pub(super) fn receive<B: Backend>(part: Part<'_, B>) -> Outcome {
     let Part { links, port, point } = part;
-    let mut receiver = Receiver::new(point);
+    let mut receiver = Receiver::new(point)?;
     receiver.window(links, &port.signals)?;
     port.report(Report::WindowClosed);
     receiver.finish(links, port)
 }
 
 impl Receiver {
-    pub(super) fn new(point: PointSpec) -> Self {
-        Self {
+    pub(super) fn new(point: PointSpec) -> Result<Self, Failure> {
+        Ok(Self {
             point,
             count: ReceiverCount::default(),
             early: Early::default(),
             first: None,
             opened: None,
             closed: false,
-            inspector: Inspector::new(point),
-        }
+            inspector: Inspector::new(point)?,
+        })
     }
 
     /// Keeps receiving until all is there that was sent.
@@ -231,7 +232,8 @@ impl Receiver {
         let sent = self.until_told(links, port)?;
         self.drain(links, port, sent)?;
         self.open_earlier();
-        let Self { count, inspector, .. } = self;
+        let Self { count, inspector, opened, .. } = self;
+        let count = ReceiverCount { opened_s: opened.map_or(0.0, shared_s), ..count };
         let count = inspector.map_or(Ok(count), |inspector| inspector.add_to(count))?;
         Ok(Measured::Received(count))
     }
@@ -244,6 +246,7 @@ impl Receiver {
         if let Some((since, opened)) = since.zip(self.opened).filter(|_| is_empty) {
             (self.count.messages, self.count.bytes) = (messages, bytes);
             self.count.seconds = (opened - since).as_secs_f64();
+            self.opened = Some(since);
         }
     }
 
@@ -405,7 +408,7 @@ mod tests {
         };
         let null = Null::new(Peer::Streams, 1, 64, 64);
         let mut links = [Link::new(null, &stream_job(64), Side::Server, 0).expect("a link")];
-        let mut receiver = Receiver::new(point);
+        let mut receiver = Receiver::new(point).expect("a receiver");
         let mut now = Instant::now();
         while receiver.opened.is_none() {
             assert!(receiver.turn(&mut links).expect("nothing can fail"));

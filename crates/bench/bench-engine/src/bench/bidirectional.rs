@@ -38,7 +38,7 @@ impl Workload for Bidirectional {
     }
 
     fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
-        Stream::new(&part).run(part, self.0)
+        Stream::new(&part)?.run(part, self.0)
     }
 
     fn serve(lanes: &Lanes, control: &mut Control) -> Result<(), Failure> {
@@ -59,13 +59,15 @@ impl Workload for Bidirectional {
         let (sent, [at_server, at_client]) = session.both_ways()?;
         let in_all = sent.iter().sum();
         let both_ways = BothWays {
-            to_server: record::Bandwidth::of(&at_server),
-            to_client: record::Bandwidth::of(&at_client),
+            to_server: record::Bandwidth::of(&at_server, point.limit),
+            to_client: record::Bandwidth::of(&at_client, point.limit),
         };
+        // Each side has a clock of its own.
+        let sum = both_ways.to_server.and(both_ways.to_client);
         let counts = [at_server, at_client].concat();
         let point = bandwidth::checked(session, point, in_all, &counts)?;
         // The client's adapter counts what the client has sent.
-        Ok(Point { both_ways: Some(both_ways), sent: sent[0], ..point })
+        Ok(Point { bandwidth: Some(sum), both_ways: Some(both_ways), sent: sent[0], ..point })
     }
 }
 
@@ -78,17 +80,17 @@ struct Stream {
 }
 
 impl Stream {
-    fn new<B>(part: &Part<'_, B>) -> Self {
+    fn new<B>(part: &Part<'_, B>) -> Result<Self, Failure> {
         let point = part.point;
         let window_ms = match point.limit {
             Limit::DurationMs(ms) => ms,
             Limit::Iterations(_) => 0,
         };
-        Self {
+        Ok(Self {
             sender: Sender::new(part.port.flow, point),
-            receiver: Receiver::new(point),
+            receiver: Receiver::new(point)?,
             expected: Instant::now() + Duration::from_millis(point.warmup_ms + window_ms),
-        }
+        })
     }
 
     /// Either side of a point.

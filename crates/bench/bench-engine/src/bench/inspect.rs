@@ -22,15 +22,18 @@ pub(super) struct Inspector {
 
 impl Inspector {
     /// `None` where messages are counted only.
-    pub(super) fn new(point: PointSpec) -> Option<Self> {
-        let is_idle = !point.validate && point.order == Order::Any;
-        (!is_idle).then(|| Self {
+    pub(super) fn new(point: PointSpec) -> Result<Option<Self>, Failure> {
+        if !point.validate && point.order == Order::Any {
+            return Ok(None);
+        }
+        let is_kept = point.order == Order::Kept;
+        Ok(Some(Self {
             size_bytes: point.size_bytes,
             seen: point.validate.then(Seen::new),
-            reorder: (point.order == Order::Kept).then(|| Reorder::new(point.size_bytes)),
+            reorder: is_kept.then(|| Reorder::new(point.size_bytes)).transpose()?,
             overtaken: Overtaken::default(),
             found: ReceiverCount::default(),
-        })
+        }))
     }
 
     /// Takes a message; answers how many may be handed on now: this one, or those that waited for

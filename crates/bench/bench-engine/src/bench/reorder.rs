@@ -3,10 +3,12 @@
 //!
 //! A message that comes early is copied aside, so that its buffer can be posted again at once: one
 //! that kept its buffer could keep the very message away that everybody waits for. Room for the
-//! copies is made before anything is measured; what was used last is used first, so that as much
-//! memory is touched as messages wait.
+//! copies is reserved before anything is measured; what was used last is used first, so that as
+//! much memory is touched as messages wait.
 
 use bench_record::failure::Failure;
+
+use crate::refusal::Refusal;
 
 /// The distance that a message may be ahead of the next one. SRD's engine lets none be overtaken by
 /// more than 8192 later ones, and libfabric gives up at 16384.
@@ -21,7 +23,7 @@ pub(super) struct Reorder {
     next: u64,
     /// The slots in which messages wait, that of a number at that number modulo its length.
     waiting: Vec<u32>,
-    /// Room for messages, and which of it is free.
+    /// Room for messages, as long as it was ever used, and which of it is free.
     room: Vec<u8>,
     free: Vec<u32>,
     /// Messages that had to wait, and how many did at the same time at most.
@@ -31,18 +33,24 @@ pub(super) struct Reorder {
 }
 
 impl Reorder {
-    pub(super) fn new(size_bytes: usize) -> Self {
-        Self {
+    /// Makes room for as many messages of this size as may wait.
+    pub(super) fn new(size_bytes: usize) -> Result<Self, Refusal> {
+        // Reserved memory is the kernel's until it is written.
+        let mut room = Vec::new();
+        room.try_reserve_exact(AHEAD_MAX.saturating_mul(size_bytes)).map_err(|_| {
+            let what = "messages that wait for earlier ones: use --sizes below that, or no --order";
+            Refusal::Memory(format!("{AHEAD_MAX} times {size_bytes} bytes of {what} kept"))
+        })?;
+        Ok(Self {
             size_bytes,
             next: 0,
             waiting: vec![NOBODY; AHEAD_MAX],
-            // Zeroed memory is the kernel's until it is written.
-            room: vec![0; AHEAD_MAX * size_bytes],
+            room,
             free: (0..AHEAD_MAX as u32).rev().collect(),
             held: 0,
             held_most: 0,
             duplicates: 0,
-        }
+        })
     }
 
     /// Takes message `number`; answers how many are in order now that were not before.
@@ -89,7 +97,13 @@ impl Reorder {
         self.waiting[place] = room;
         let start = room as usize * self.size_bytes;
         let len = payload.len().min(self.size_bytes);
-        self.room[start..start + len].copy_from_slice(&payload[..len]);
+        if start == self.room.len() {
+            // Never used before: it grows within what is reserved.
+            self.room.extend_from_slice(&payload[..len]);
+            self.room.resize(start + self.size_bytes, 0);
+        } else {
+            self.room[start..start + len].copy_from_slice(&payload[..len]);
+        }
         self.held += 1;
         self.held_most = self.held_most.max((AHEAD_MAX - self.free.len()) as u64);
         Ok(())
@@ -121,13 +135,17 @@ mod tests {
         number.to_le_bytes()
     }
 
+    fn reorder() -> Reorder {
+        Reorder::new(8).expect("room for 8 B")
+    }
+
     fn take(reorder: &mut Reorder, number: u64) -> u64 {
         reorder.take(number, &payload(number)).expect("in bounds")
     }
 
     #[test]
     fn early_messages_wait_for_the_missing_one() {
-        let mut reorder = Reorder::new(8);
+        let mut reorder = reorder();
         let counts = [0, 2, 3, 1, 4, 6, 6, 0, 5].map(|number| take(&mut reorder, number));
         assert_eq!(counts, [1, 0, 0, 3, 1, 0, 0, 0, 2]);
         assert_eq!((reorder.held, reorder.held_most, reorder.duplicates), (3, 2, 2));
@@ -140,7 +158,7 @@ mod tests {
     #[test]
     fn every_order_within_the_bound_is_put_right() {
         let mut random = Random::new(3);
-        let (mut reorder, mut in_order) = (Reorder::new(8), 0);
+        let (mut reorder, mut in_order) = (reorder(), 0);
         for start in (0..10 * AHEAD_MAX as u64).step_by(AHEAD_MAX) {
             let mut numbers: Vec<u64> = (start..start + AHEAD_MAX as u64).collect();
             random.shuffle(&mut numbers);
@@ -153,16 +171,36 @@ mod tests {
 
     #[test]
     fn what_waits_keeps_its_bytes() {
-        let mut reorder = Reorder::new(8);
+        let mut reorder = reorder();
         take(&mut reorder, 3);
         take(&mut reorder, 1);
         let room = reorder.waiting[3] as usize * 8;
         assert_eq!(reorder.room[room..room + 8], payload(3));
     }
 
+    /// The server was ended by what it could not allocate.
+    #[test]
+    fn messages_that_no_memory_can_hold_are_refused() {
+        for size_bytes in [1 << 48, usize::MAX] {
+            let refusal = Reorder::new(size_bytes).err().expect("no room").to_string();
+            assert!(refusal.contains("no memory for") && refusal.contains("--order"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn memory_is_used_for_what_waits_only() {
+        let mut reorder = reorder();
+        let reserved = reorder.room.capacity();
+        assert!(reserved >= AHEAD_MAX * 8 && reorder.room.is_empty());
+        for number in [2, 1, 0, 4, 5, 3] {
+            take(&mut reorder, number);
+        }
+        assert_eq!((reorder.room.len(), reorder.room.capacity()), (2 * 8, reserved));
+    }
+
     #[test]
     fn what_comes_much_too_early_is_an_error() {
-        let mut reorder = Reorder::new(8);
+        let mut reorder = reorder();
         let number = AHEAD_MAX as u64;
         take(&mut reorder, number - 1);
         let error = reorder.take(number, &payload(number)).unwrap_err();

@@ -8,6 +8,7 @@ use bench_record::{Bandwidth, Distribution, ReceiverCount, TimesOf};
 
 use super::stream::{Sender, finish};
 use super::{RoundTrips, counted};
+use crate::shared_clock::shared_s;
 use crate::sleeper::Sleeper;
 use crate::watch::Watch;
 use crate::workload::prelude::*;
@@ -62,7 +63,7 @@ impl Workload for Rma {
         Ok(Point {
             rx_depth: 0,
             sent: counts.iter().map(|count| count.total).sum(),
-            bandwidth: Some(Bandwidth::of(&counts)),
+            bandwidth: Some(Bandwidth::of(&counts, point.limit)),
             operation_time: times.and_then(|times| Distribution::of(times, 1)),
             times: times.and_then(|times| session.packed(TimesOf::Operations, times)),
             ..session.new_point(point)
@@ -148,6 +149,7 @@ fn initiate<B: Backend>(part: Part<'_, B>) -> Outcome {
         messages,
         bytes: messages * point.size_bytes as u64,
         seconds: (last - opened).as_secs_f64(),
+        opened_s: shared_s(opened),
         total: sender.sent,
         ..ReceiverCount::default()
     };

@@ -1,8 +1,8 @@
 //! What the operations of a data system came to, of all threads of the client.
 
 use bench_record::failure::Failure;
-use bench_record::spec::Arrivals;
-use bench_record::{ActionTimes, Distribution, ReceiverCount, Work};
+use bench_record::spec::{Arrivals, Limit};
+use bench_record::{ActionTimes, Distribution, ReceiverCount, Span, Work};
 
 use crate::bench::RoundTrips;
 use crate::workload::{Calls, Times};
@@ -13,6 +13,7 @@ pub(crate) fn of(
     threads: &[Calls],
     served: &[Vec<ReceiverCount>],
     arrivals: Option<Arrivals>,
+    limit: Limit,
 ) -> Result<(Work, Option<RoundTrips>), Failure> {
     let count = |thread: &Calls| thread.times.iter().map(|(_, times)| times.count).sum::<u64>();
     let calls: u64 = threads.iter().map(count).sum();
@@ -25,7 +26,8 @@ pub(crate) fn of(
         |server: &Vec<_>| server.iter().map(|count: &ReceiverCount| count.process_cpu_ns).max();
     let server_process_ns: u64 = served.iter().filter_map(process_ns).sum();
     let per_byte = |ns: u64, bytes: u64| (bytes > 0).then(|| ns as f64 / bytes as f64);
-    let rates = threads.iter().filter(|thread| thread.seconds > 0.0);
+    let spans: Vec<Span> = threads.iter().map(|thread| thread.span).collect();
+    let done: Vec<_> = threads.iter().map(|thread| (count(thread) as f64, thread.span)).collect();
     let behind_ns = threads.iter().map(|thread| thread.behind_ns).max().unwrap_or(0);
     let times = together(threads, |thread| &thread.times)?;
     let parts = together(threads, |thread| &thread.parts)?;
@@ -33,8 +35,8 @@ pub(crate) fn of(
     let unended_parts = together(threads, |thread| &thread.unended_parts)?;
     let work = Work {
         calls,
-        seconds: threads.iter().map(|thread| thread.seconds).fold(0.0, f64::max),
-        mcalls_per_s: rates.map(|thread| count(thread) as f64 / thread.seconds / 1e6).sum(),
+        seconds: Span::seconds_of(limit, &spans),
+        mcalls_per_s: Span::rate_of(limit, &done) / 1e6,
         arrivals,
         behind_ms: arrivals.map(|_| behind_ns as f64 / 1e6),
         actions: action_times(&times, &unended)?,

@@ -1,6 +1,6 @@
 //! What a workload's operations came to, at one thread of the client.
 
-use bench_record::ReceiverCount;
+use bench_record::{ReceiverCount, Span};
 
 use super::incast;
 use crate::bench::RoundTrips;
@@ -33,7 +33,8 @@ pub(crate) struct Calls {
     /// loop).
     pub(crate) unended: Times,
     pub(crate) unended_parts: Times,
-    pub(crate) seconds: f64,
+    /// The window, by a clock that all threads share.
+    pub(crate) span: Span,
     /// Processor time of this thread, and of the process.
     pub(crate) cpu_ns: u64,
     pub(crate) process_cpu_ns: u64,
@@ -56,7 +57,8 @@ impl Calls {
         (chunks > 0).then(|| ReceiverCount {
             messages: chunks,
             bytes: content_bytes,
-            seconds: self.seconds,
+            seconds: self.span.seconds,
+            opened_s: self.span.opened_s,
             ..ReceiverCount::default()
         })
     }

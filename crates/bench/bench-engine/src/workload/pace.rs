@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use bench_record::Span;
 use bench_record::spec::Limit;
 
 use super::calls::{Calls, Times, Traffic};
@@ -15,6 +16,7 @@ use super::{cpu_ns, process_cpu_ns};
 use crate::bench::open_loop::Schedule;
 use crate::bench::rma::Window;
 use crate::bench::{RoundTrips, nothing_counted};
+use crate::shared_clock::shared_s;
 use crate::timeline::Recorder;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
@@ -136,7 +138,7 @@ impl Pace {
                 parts: room(parts)?,
                 unended: room(kinds)?,
                 unended_parts: room(parts)?,
-                seconds: 0.0,
+                span: Span { opened_s: 0.0, seconds: 0.0 },
                 cpu_ns: 0,
                 process_cpu_ns: 0,
                 traffic: Traffic::default(),
@@ -363,7 +365,8 @@ impl Pace {
     /// The window is over: what still comes counts no more, and what was due counts with its age.
     fn close(&mut self, mut next_kind: impl FnMut() -> usize) {
         let (opened, _) = self.window.opened.unwrap_or((self.window.started, 0));
-        self.found.seconds = (self.now - opened).as_secs_f64();
+        let seconds = (self.now - opened).as_secs_f64();
+        self.found.span = Span { opened_s: shared_s(opened), seconds };
         self.recorder.close(self.now);
         self.found.cpu_ns = cpu_ns() - self.cpu_ns;
         self.found.process_cpu_ns = process_cpu_ns() - self.process_cpu_ns;

@@ -36,7 +36,8 @@ pub(super) struct NoArgs {}
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(super) struct Shared {
-    /// Keys of the server (shuffle: that tuples have): 1000, 64K, 64M (powers of two). Default: 1M.
+    /// Keys of the server (shuffle: that tuples have; 2pc: rows of each participant): 1000, 64K,
+    /// 64M (powers of two). Default: 1M, for 2pc 64K.
     #[arg(long, value_parser = parse_bytes)]
     keys: Option<usize>,
     /// Ask for keys (shuffle: make tuples) by Zipf's law with this exponent, 0.01 to 0.99. Default:
@@ -47,8 +48,8 @@ pub(super) struct Shared {
     /// operations of all ranks (one, a multiple of 8; default: 8K).
     #[arg(long)]
     chunk: Option<String>,
-    /// What a link takes in Gbit/s: incast, of the receiver (default: what one flow alone moves
-    /// counts instead), and shuffle, of each node.
+    /// Rate of a link in Gbit/s: for incast that of the receiver (default: the rate of one flow
+    /// alone), for shuffle that of each node.
     #[arg(long, value_name = "GBIT")]
     link_gbit: Option<f64>,
 }

@@ -100,7 +100,7 @@ pub(super) struct Args {
     /// Who must have a record of log before it is committed. Default: all.
     #[arg(long)]
     commit: Option<Commit>,
-    /// What tells that a replica of log has a group. Default: message.
+    /// How the primary of log learns that a replica has a group. Default: message.
     #[arg(long)]
     ack: Option<Ack>,
 }

@@ -34,8 +34,8 @@ pub(super) const ABOUT: About = About {
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(super) struct Args {
-    /// Lock the rows of 2pc (--keys at each participant, --zipf) while they are prepared; who finds
-    /// one locked votes no.
+    /// Lock the rows of 2pc (--keys at each participant, --zipf) from prepare to the end of the
+    /// transaction; a participant that finds a row locked votes no.
     #[arg(long)]
     locks: bool,
 }

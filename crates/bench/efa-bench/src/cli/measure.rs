@@ -49,9 +49,12 @@ pub(crate) struct MeasureArgs {
     /// Write 64, or 1,2,1000, or 1..8192 (powers of two), or 7000..9000+100 (steps).
     #[arg(short, long)]
     pub(crate) sizes: Option<String>,
-    /// Operations in flight, for streams [default: 256, for rma 1].
+    /// Operations in flight [default: 256 for streams and open_loop, 1 for rma and atomics, else
+    /// the benchmark's own].
     ///
-    /// It is written like --sizes. Every size is measured with every depth.
+    /// It is written like --sizes. Every size is measured with every depth. The others' own are
+    /// 1,8,32,128 for rpc, kv and index, 1,8,64 for 2pc, 1,16 for log, 64 for fileget, incast and
+    /// shuffle, 16 for piggyback, and 10 for the streams of sat_latency.
     #[arg(short, long)]
     pub(crate) depth: Option<String>,
     /// When a stream posts its next operation.
@@ -60,7 +63,7 @@ pub(crate) struct MeasureArgs {
     /// Ask for a completion of every Nth operation, for streams.
     #[arg(long)]
     pub(crate) complete_every: Option<usize>,
-    /// Hand so many operations to the fabric at once, for streams: FI_MORE, lists of requests.
+    /// Hand this many operations to the fabric at once, for streams: FI_MORE, lists of requests.
     #[arg(long, default_value_t = 1)]
     pub(crate) post_list: usize,
     /// Sleep until a completion comes, instead of polling for it (perftest's -e).
@@ -78,27 +81,30 @@ pub(crate) struct MeasureArgs {
     /// Powers of two. One-sided operations go to as much memory of the peer.
     #[arg(long, value_parser = parse_bytes)]
     pub(crate) memory: Option<usize>,
-    /// Messages per second of each thread that sends by the clock, written like --sizes.
+    /// Operations per second of each thread that goes by the clock, written like --sizes.
     ///
-    /// It is for open_loop (default: 1000,2000,4000,8000,16000) and for the streams of sat_latency
-    /// (default: as fast as they can).
+    /// It is for the requests of open_loop (default: 1000,2000,4000,8000,16000), the streams of
+    /// sat_latency, the operations of rpc, kv, index, fileget, piggyback, log and 2pc, and
+    /// connections (default of all these: as fast as they can).
     #[arg(long)]
     pub(crate) rate: Option<String>,
-    /// Raise the rate until p99 is beyond a bound, then narrow it down; alone it is p99<1ms.
+    /// Find the highest rate whose p99 stays below a bound; without a value, p99<1ms.
     ///
-    /// Times count from the moment for which an operation was due. The first rate is that of
-    /// --rate, the middle of --blocks (default: 3) decides at each, and what was held and what was
-    /// not end within 10 % of each other.
+    /// Times count from when an operation was due. The search begins at --rate, and the middle of
+    /// --blocks (default: 3) decides at each rate. It ends when the highest rate that held and the
+    /// lowest that did not are within 10 % of each other.
     #[arg(long, value_name = "BOUND", num_args = 0..=1, default_missing_value = "p99<1ms",
         conflicts_with_all = ["iterations", "until", "runs"])]
     pub(crate) ramp: Option<Ramp>,
-    /// How requests of open_loop are spread over time.
+    /// How operations that come by the clock (open_loop, --rate, --ramp) are spread over time.
+    ///
+    /// It is not for the streams of sat_latency, which send at equal distances.
     #[arg(long, default_value = "poisson")]
     pub(crate) arrivals: Arrivals,
     /// Bytes of a message in the streams of sat_latency.
     #[arg(long, default_value_t = 8192)]
     pub(crate) load_size: usize,
-    /// Measuring threads of each side [default: 1, for sat_latency 2].
+    /// Measuring threads of each side [default: 1, for sat_latency and multi_latency 2].
     ///
     /// Each thread has endpoints of its own. In sat_latency one measures and the others stream.
     #[arg(long)]
@@ -173,11 +179,10 @@ pub(crate) struct MeasureArgs {
     /// Leave the histograms of all times out of the results.
     #[arg(long)]
     pub(crate) no_histogram: bool,
-    /// Say every so many seconds (alone: 1) what happens while a block is measured, as lines of
-    /// their own.
+    /// While a block is measured, print a line every so many seconds (without a value: 1).
     ///
-    /// The parts are kept in the result, and the report draws them. Give --duration a time that
-    /// holds several.
+    /// The result keeps these intervals, and the report draws them. Make --duration long enough for
+    /// several.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
     pub(crate) watch: Option<f64>,
     /// Name of the run in tables and plots [default: the provider].

@@ -27,7 +27,7 @@ pub(crate) struct PlanArgs {
     /// its plots.
     #[arg(short, long, default_value = DEFAULT_OUT)]
     pub(crate) out: PathBuf,
-    /// Begin anew, whatever the folder holds of a plan that did not end.
+    /// Start again, even if the folder holds another unfinished plan or a finished result.
     #[arg(long)]
     pub(crate) force: bool,
     /// Both sides on this machine, with servers of our own; the default.
@@ -36,7 +36,7 @@ pub(crate) struct PlanArgs {
     /// Measure against `efa-bench server` on this host, HOST or HOST:PORT; needs --fabric.
     #[arg(short = 'H', long, requires = "fabric")]
     pub(crate) host: Option<String>,
-    /// Port of that server, unless it is beside its name.
+    /// Port of that server, unless --host names one.
     #[arg(long, default_value_t = DEFAULT_PORT, requires = "host")]
     pub(crate) port: u16,
     /// Measure these fabrics instead of the plan's, optionally with a command their processes are

@@ -20,8 +20,13 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::start_at("127.0.0.1")
+    }
+
+    /// A server that listens at this address.
+    pub(crate) fn start_at(address: &str) -> Self {
         let mut child = Command::new(PROGRAM)
-            .args(["server", "--port", "0", "--bind", "127.0.0.1", "--until-stdin-closes"])
+            .args(["server", "--port", "0", "--bind", address, "--until-stdin-closes"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -5,7 +5,6 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use bench_record::FabricRecord;
 use bench_record::failure::Failure;
@@ -15,8 +14,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::sendfile;
 use rustix::net::SendFlags;
 
+use self::connect::connect_or_accept;
 use super::slots::{Slots, slot_methods};
-use super::{Phases, check, exchange, failed, gone, local, record};
+use super::{Phases, check, failed, gone, local, record};
 use crate::backend::unable::Unable;
 use crate::backend::{
     BURST, Backend, Completion, Kind, Lengths, Opener, PostFlags, Posted, Wants, Work,
@@ -28,7 +28,6 @@ const STAGE_BYTES: usize = 256 * 1024;
 const DIRECT_BYTES: usize = 32 * 1024;
 /// Messages given to the kernel at once, at most.
 const LIST: usize = 64;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that a peer which closes first has for it.
 const CLOSE_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
@@ -78,37 +77,6 @@ struct Unsent {
     slot: usize,
     /// Bytes of the file that follow those of the slot.
     file: Range<usize>,
-}
-
-/// Exactly one side connects, and both find out which from what they both know.
-fn connect_or_accept(
-    prepared: &PreparedTcp,
-    oob: &mut dyn OutOfBand,
-) -> Result<TcpStream, Failure> {
-    let ours = prepared.address()?;
-    let theirs = exchange(ours, oob)?;
-    let can_accept = |side: SocketAddr| side.port() != 0;
-    let listener = prepared.listener.as_ref().filter(|_| !can_accept(theirs) || theirs < ours);
-    let Some(listener) = listener else {
-        let stream = TcpStream::connect_timeout(&theirs, CONNECT_TIMEOUT);
-        return stream.map_err(|e| failed("connecting over TCP", &e));
-    };
-    let timeout = Timespec { tv_sec: CONNECT_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
-    let mut waiting = [PollFd::new(listener, PollFlags::IN)];
-    match rustix::event::poll(&mut waiting, Some(&timeout)) {
-        Ok(0) => Err(Failure::Timeout {
-            doing: "waiting for the peer's TCP connection".to_owned(),
-            seconds: CONNECT_TIMEOUT.as_secs_f64(),
-        }),
-        Ok(_) => {
-            let (stream, from) = listener.accept().map_err(|e| failed("accepting", &e))?;
-            if from.ip() != theirs.ip() {
-                return Err(Failure::Fabric(format!("{from} connected instead of the peer")));
-            }
-            Ok(stream)
-        }
-        Err(error) => Err(failed("waiting for the peer's TCP connection", &error.into())),
-    }
 }
 
 impl Backend for Tcp {
@@ -387,5 +355,6 @@ fn is_later(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
+mod connect;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,10 @@
 //! What ranks have before an operation, and what they must have after it.
 
+use bench_record::failure::Failure;
 use bench_record::workload::{CollectiveSpec, Pattern};
 
 use crate::pattern;
+use crate::workload::filled;
 
 /// Adds 32-bit integers.
 #[inline]
@@ -28,21 +30,22 @@ pub(super) struct Contents {
 
 impl Contents {
     /// Makes contents for operations with `bytes` of each rank.
-    pub(super) fn new(spec: CollectiveSpec, rank: usize, ranks: usize, bytes: usize) -> Self {
-        let whole = if spec.pattern.is_in_parts() { bytes * ranks } else { bytes };
+    pub(super) fn new(
+        spec: CollectiveSpec,
+        rank: usize,
+        ranks: usize,
+        bytes: usize,
+    ) -> Result<Self, Failure> {
+        let whole = if spec.pattern.is_in_parts() { bytes.saturating_mul(ranks) } else { bytes };
         let (mine, wanted) = match spec.pattern {
             Pattern::Alltoall => (whole, bytes),
             Pattern::ReduceScatter => (whole, whole),
             _ => (bytes, bytes),
         };
-        Self {
-            spec,
-            rank,
-            ranks,
-            mine: vec![0; mine],
-            all: vec![0; whole],
-            wanted: vec![0; wanted],
-        }
+        let zeros =
+            |count| filled(count, 0, format_args!("{bytes} bytes of each of {ranks} ranks"));
+        let (mine, all, wanted) = (zeros(mine)?, zeros(whole)?, zeros(wanted)?);
+        Ok(Self { spec, rank, ranks, mine, all, wanted })
     }
 
     /// Fills in what this rank has, other bytes for each operation.
@@ -119,5 +122,23 @@ fn fill(bytes: &mut [u8], rank: usize, operation: u64) {
 fn addends(bytes: &mut [u8], factor: u32, operation: u64) {
     for (integer, index) in bytes.chunks_exact_mut(4).zip(operation as u32..) {
         integer.copy_from_slice(&factor.wrapping_mul(index).to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_record::workload::Algorithm;
+
+    use super::*;
+
+    /// The server was ended by what it could not allocate.
+    #[test]
+    fn contents_that_no_memory_can_hold_are_refused() {
+        let spec = CollectiveSpec { pattern: Pattern::Allgather, algorithm: Algorithm::Ring };
+        for bytes in [1 << 60, usize::MAX] {
+            let refusal = Contents::new(spec, 0, 4, bytes).err().expect("no room").to_string();
+            assert!(refusal.contains("no memory for"), "{refusal}");
+        }
+        assert!(Contents::new(spec, 0, 4, 8).is_ok());
     }
 }

@@ -44,14 +44,14 @@ pub(super) fn take_part<B: Backend>(part: Part<'_, B>, own: &Collective) -> Outc
     let Part { links, port, point } = part;
     let Collective { spec, rank } = *own;
     let (ranks, bytes) = (links.len() + 1, point.size_bytes);
-    let whole = if spec.pattern.is_in_parts() { bytes * ranks } else { bytes };
-    let longest = whole.max(WORDS_MAX * WORD_BYTES);
+    let contents = Contents::new(spec, rank, ranks, bytes)?;
+    let longest = contents.all.len().max(WORDS_MAX * WORD_BYTES);
     let part_bytes = longest_part(bytes, point.parameter);
     let mesh = Mesh::new(links, &port.signals, rank, part_bytes, longest);
     let mut rounds = Rounds {
         mesh,
         spec,
-        contents: Contents::new(spec, rank, ranks, bytes),
+        contents,
         validate: point.validate,
         operation: 0,
         validated: 0,

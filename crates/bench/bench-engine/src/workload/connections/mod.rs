@@ -74,7 +74,7 @@ impl Workload for Connections {
     fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         let (calls, served) = session.shared_counts()?;
         let arrivals = (point.rate_per_s > 0).then_some(session.job().arrivals);
-        let (work, times) = work::of(&calls, &served, arrivals)?;
+        let (work, times) = work::of(&calls, &served, arrivals, point.limit)?;
         let connections = record::Connections {
             count: work.calls,
             per_s: work.mcalls_per_s * 1e6,

@@ -18,11 +18,11 @@ pub(super) fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<P
         return Err(Failure::Data(format!("{sent} transfers were sent of {asked} asked for")));
     }
     let found = calls.iter_mut().find_map(|thread| thread.incast.take());
-    let (work, times) = work::of(&calls, &served, None)?;
+    let (work, times) = work::of(&calls, &served, None, point.limit)?;
     let streams: Vec<_> = calls.iter().filter_map(Calls::stream).collect();
     Ok(Point {
         validated: calls.iter().map(|thread| thread.validated).sum(),
-        bandwidth: Some(Bandwidth::of(&streams)),
+        bandwidth: Some(Bandwidth::of(&streams, point.limit)),
         operation_time: times.as_ref().and_then(|all| Distribution::of(&all.histogram, 1)),
         times: times.and_then(|all| session.packed(TimesOf::Operations, &all.histogram)),
         work: Some(work),

@@ -14,6 +14,7 @@ use super::partition::{Partition, Sum};
 use super::source::{Drawn, Source};
 use crate::bench::{rma, stream};
 use crate::refusal::Refusal;
+use crate::shared_clock::shared_s;
 use crate::watch::{Idle, Watch};
 use crate::workload::pace::gave_up;
 use crate::workload::prelude::*;
@@ -221,6 +222,7 @@ impl<'a> Node<'a> {
             messages: within(|totals| totals.buffers_taken),
             bytes: within(|totals| totals.bytes_taken),
             seconds: (to.at - from.at).as_secs_f64(),
+            opened_s: shared_s(from.at),
             total: self.totals.tuples_made,
             validated,
             cpu_ns: to.cpu_ns - from.cpu_ns,

@@ -15,6 +15,7 @@ pub(super) fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<P
     let asked = ShuffleOf {
         buffer_bytes: point.parameter,
         link_mbit_per_s: session.job().work.link_mbit_per_s,
+        limit: point.limit,
     };
     let nothing = || Failure::Check("a node has no window: nothing was measured".to_owned());
     let (shuffle, bandwidth) = Shuffle::of(&nodes, asked).ok_or_else(nothing)?;

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bandwidth, ReceiverCount};
+use crate::spec::Limit;
+use crate::{Bandwidth, ReceiverCount, Span};
 
 /// The counts of one thread of a node within its window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +52,8 @@ pub struct ShuffleOf {
     pub buffer_bytes: usize,
     /// 0: not told.
     pub link_mbit_per_s: u64,
+    /// What ended the windows.
+    pub limit: Limit,
 }
 
 impl Shuffle {
@@ -60,14 +63,17 @@ impl Shuffle {
         let threads: Vec<&ReceiverCount> = nodes.iter().flatten().collect();
         let own: Vec<ShuffleCount> =
             threads.iter().map(|count| count.shuffle).collect::<Option<_>>()?;
-        let got: Vec<Bandwidth> = nodes.iter().map(|node| Bandwidth::of(node)).collect();
+        let got: Vec<Bandwidth> =
+            nodes.iter().map(|node| Bandwidth::of(node, asked.limit)).collect();
         let gb_per_s: Vec<f64> = got.iter().map(|node| node.mb_per_s / 1e3).collect();
         let gb_per_s_max = gb_per_s.iter().copied().fold(0.0, f64::max);
         let tuples: u64 = own.iter().map(|count| count.made).sum();
         let per_tuple = |ns: u64| ns as f64 / tuples.max(1) as f64;
-        let made_per_s = |count: &&ReceiverCount| match count.shuffle {
-            Some(own) if count.seconds > 0.0 => own.made as f64 / count.seconds,
-            _ => 0.0,
+        // Each node has a clock of its own.
+        let made_per_s = |node: &Vec<ReceiverCount>| {
+            let made = |count: &ReceiverCount| count.shuffle.map_or(0, |own| own.made) as f64;
+            let threads: Vec<_> = node.iter().map(|count| (made(count), count.span())).collect();
+            Span::rate_of(asked.limit, &threads)
         };
         // Each thread reads the time of the same process.
         let process_ns =
@@ -83,7 +89,7 @@ impl Shuffle {
         let shuffle = Self {
             partitions: nodes.len(),
             tuples,
-            mtuples_per_s: threads.iter().map(made_per_s).sum::<f64>() / 1e6,
+            mtuples_per_s: nodes.iter().map(made_per_s).sum::<f64>() / 1e6,
             gb_per_s: gb_per_s.iter().sum::<f64>() / nodes.len() as f64,
             gb_per_s_min: gb_per_s.iter().copied().fold(f64::INFINITY, f64::min),
             gb_per_s_max,
@@ -131,7 +137,8 @@ mod tests {
         // The first node gets 3 GB/s with its two threads, the other 1 GB/s.
         let first = vec![thread(1_000_000_000, 200, 8), thread(500_000_000, 100, 9)];
         let second = vec![thread(250_000_000, 50, 1), thread(250_000_000, 50, 3)];
-        let asked = ShuffleOf { buffer_bytes: 1000, link_mbit_per_s: 48_000 };
+        let limit = Limit::DurationMs(500);
+        let asked = ShuffleOf { buffer_bytes: 1000, link_mbit_per_s: 48_000, limit };
         let (found, mean) = Shuffle::of(&[first, second], asked).expect("all have counted");
         assert_eq!((found.partitions, found.tuples), (2, 400));
         assert_eq!((found.gb_per_s, found.gb_per_s_min, found.gb_per_s_max), (2.0, 1.0, 3.0));
@@ -145,7 +152,8 @@ mod tests {
 
     #[test]
     fn what_did_not_count_is_no_shuffle() {
-        let asked = ShuffleOf { buffer_bytes: 1000, link_mbit_per_s: 0 };
+        let limit = Limit::DurationMs(500);
+        let asked = ShuffleOf { buffer_bytes: 1000, link_mbit_per_s: 0, limit };
         let one = vec![thread(1, 1, 1)];
         assert!(Shuffle::of(&[one, vec![ReceiverCount::default()]], asked).is_none());
     }

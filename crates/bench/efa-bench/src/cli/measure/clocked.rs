@@ -17,7 +17,7 @@ impl MeasureArgs {
             return Err(Failure::Usage(format!("--rate {rate}: give {RATE_MAX} a second at most")));
         }
         if (self.rate.is_some() || self.ramp.is_some()) && self.post_list > 1 {
-            let text = "--post-list waits for several, --rate for none: give one of them";
+            let text = "--post-list collects operations, --rate sends each on time: give only one";
             return Err(Failure::Usage(text.to_owned()));
         }
         Ok(())
@@ -46,7 +46,7 @@ impl MeasureArgs {
         let least_s = ramp.block_min_s();
         if self.duration < least_s {
             return Err(Failure::Usage(format!(
-                "--ramp {ramp}: a block of {} s hardly lasts longer; give --duration {least_s} or more",
+                "--ramp {ramp}: a block of {} s is too short for it; give --duration {least_s} or more",
                 self.duration
             )));
         }

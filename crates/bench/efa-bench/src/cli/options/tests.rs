@@ -178,6 +178,7 @@ fn what_does_nothing_without_or_with_another_option_is_refused() {
             &["--arrivals", "fixed"],
             "--arrivals is not for this benchmark",
         ),
+        (Name::of(Benchmark::SatLatency), &["-n", "9"], "--iterations is not for this benchmark"),
         (Name::of(Benchmark::Index), &["--kept", "1"], "--kept"),
     ] {
         let error = request(name, words).expect_err(refusal).to_string();

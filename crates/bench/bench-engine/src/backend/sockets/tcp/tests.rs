@@ -27,7 +27,12 @@ fn channels() -> (Channel, Channel) {
 }
 
 fn open(opener: Opener, to_peer: &mut Channel) -> Tcp {
-    let wants = Wants { opener, ..Wants::least(FabricName::Tcp) };
+    open_at(opener, None, to_peer)
+}
+
+fn open_at(opener: Opener, source: Option<&str>, to_peer: &mut Channel) -> Tcp {
+    let source = source.map(str::to_owned);
+    let wants = Wants { opener, source, ..Wants::least(FabricName::Tcp) };
     Tcp::connect(Tcp::prepare(&wants).expect("prepared"), to_peer).expect("connected")
 }
 
@@ -54,4 +59,18 @@ fn either_side_may_open_a_connection() {
         let ours = open(one, &mut near).stream.peer_addr().expect("a peer");
         assert_eq!(peer.join().expect("the peer").expect("an address"), ours);
     }
+}
+
+/// The kernel chose another address for it, and the peer refused it as a stranger.
+#[test]
+fn who_connects_does_so_from_the_address_that_it_told() {
+    let (mut near, mut far) = channels();
+    let (ours, theirs) = ("127.0.0.2", "127.0.0.3");
+    // The lower address connects.
+    let peer =
+        thread::spawn(move || open_at(Opener::Either, Some(theirs), &mut far).stream.peer_addr());
+    let here = open_at(Opener::Either, Some(ours), &mut near);
+    let from = peer.join().expect("the peer").expect("an address");
+    assert_eq!(from.ip().to_string(), ours);
+    assert_eq!(here.stream.local_addr().expect("an address"), from);
 }

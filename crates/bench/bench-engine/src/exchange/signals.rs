@@ -1,0 +1,131 @@
+//! What measuring threads see of the connections of their session.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bench_record::failure::Failure;
+use bench_record::spec::JobSpec;
+use rustix::net::RecvFlags;
+
+use super::{Control, gone};
+
+/// The event that waits on a connection; of several the last of these counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Pending {
+    Nothing,
+    /// [`Message::Ready`](super::Message::Ready), which others may say first.
+    Ready,
+    /// [`Message::WindowDone`](super::Message::WindowDone).
+    WindowDone,
+    /// Any other.
+    Message,
+    Closed,
+}
+
+/// The signals that measuring threads get from the connections of a session: whether another side
+/// has something to say or has gone, and whether this side wants them to end.
+#[derive(Debug, Clone)]
+pub(crate) struct Signals {
+    streams: Arc<[TcpStream]>,
+    timeout: Duration,
+    end: Arc<AtomicBool>,
+    when_idle: WhenIdle,
+}
+
+/// What a measuring thread does that finds nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenIdle {
+    /// Looks again.
+    Spin,
+    /// Looks again after others had the processor, because threads that never sleep outnumber the
+    /// processors.
+    Yield,
+    /// Sleeps until a completion wakes it.
+    Sleep,
+}
+
+impl WhenIdle {
+    /// What the threads of a job do.
+    pub(crate) const fn of(job: &JobSpec) -> Self {
+        match (job.flow.events, job.crowded) {
+            (true, _) => Self::Sleep,
+            (false, true) => Self::Yield,
+            (false, false) => Self::Spin,
+        }
+    }
+}
+
+impl Signals {
+    /// Makes the signals for the measuring threads of a session that has these connections.
+    pub(crate) fn of<'a>(
+        controls: impl IntoIterator<Item = &'a Control>,
+        timeout: Duration,
+        when_idle: WhenIdle,
+    ) -> Result<Self, Failure> {
+        let shared = controls.into_iter().map(|control| control.stream.try_clone());
+        let streams: Result<Vec<TcpStream>, _> = shared.collect();
+        let streams = streams.map_err(|e| gone("sharing the control connection", &e))?;
+        Ok(Self { streams: streams.into(), timeout, end: Arc::default(), when_idle })
+    }
+
+    /// Looks, without waiting, whether a message or the end of a connection is there.
+    pub(crate) fn pending(&self) -> Pending {
+        if self.end.load(Ordering::Relaxed) {
+            return Pending::Closed;
+        }
+        match self.streams.iter().map(pending).max() {
+            None => Pending::Closed,
+            Some(Pending::Ready) => Pending::Nothing,
+            Some(worst) => worst,
+        }
+    }
+
+    /// Found nothing to do: gives the processor away where others wait for it.
+    #[inline]
+    pub(crate) fn pause(&self) {
+        if self.when_idle == WhenIdle::Yield {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether who has nothing to do sleeps until a completion wakes it.
+    pub(crate) fn sleeps(&self) -> bool {
+        self.when_idle == WhenIdle::Sleep
+    }
+
+    /// Makes the signals of a connection without a session.
+    #[cfg(test)]
+    pub(crate) fn over(stream: TcpStream, timeout: Duration) -> Self {
+        Self { streams: [stream].into(), timeout, end: Arc::default(), when_idle: WhenIdle::Spin }
+    }
+
+    /// Returns how long silence is tolerated.
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Ends whoever watches.
+    pub(crate) fn end(&self) {
+        self.end.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The frames of [`Message::WindowDone`](super::Message::WindowDone) and
+/// [`Message::Ready`](super::Message::Ready) on the wire.
+const WINDOW_DONE: &[u8; 17] = b"\0\0\0\x0d\"window_done\"";
+const READY: &[u8] = b"\0\0\0\x07\"ready\"";
+
+/// Looks without taking anything and without changing the socket, which other threads use.
+pub(super) fn pending(stream: &TcpStream) -> Pending {
+    let mut start = [0_u8; WINDOW_DONE.len()];
+    match rustix::net::recv(stream, &mut start, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((0, _)) => Pending::Closed,
+        Ok(_) if start == *WINDOW_DONE => Pending::WindowDone,
+        Ok(_) if start.starts_with(READY) => Pending::Ready,
+        Ok(_) => Pending::Message,
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Pending::Nothing,
+        Err(_) => Pending::Closed,
+    }
+}

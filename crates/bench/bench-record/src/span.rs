@@ -1,0 +1,83 @@
+//! Windows of several threads, and what all of them did in a second.
+
+use crate::spec::Limit;
+
+/// The window of a thread, by a clock that all threads of its side share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    /// The moment in which it opened.
+    pub opened_s: f64,
+    pub seconds: f64,
+}
+
+impl Span {
+    /// Returns for how many seconds several threads were measured. Windows of a certain time lie
+    /// within each other's work, and the longest counts; those of a number of operations count from
+    /// the first opening to the last end.
+    pub fn seconds_of(limit: Limit, spans: &[Self]) -> f64 {
+        match limit {
+            Limit::DurationMs(_) => spans.iter().map(|span| span.seconds).fold(0.0, f64::max),
+            Limit::Iterations(_) => Self::of_all(spans),
+        }
+    }
+
+    /// The time from the first opening to the last end; 0 where no window was open.
+    fn of_all(spans: &[Self]) -> f64 {
+        // Of one alone it is not rounded.
+        if let [alone] = spans {
+            return alone.seconds;
+        }
+        let open = spans.iter().filter(|span| span.seconds > 0.0);
+        let ends = open.map(|span| (span.opened_s, span.opened_s + span.seconds));
+        let all = ends.reduce(|all, own| (all.0.min(own.0), all.1.max(own.1)));
+        all.map_or(0.0, |(opened, closed)| closed - opened)
+    }
+
+    /// Returns how much several threads did in a second, by how much each did in its window.
+    ///
+    /// Windows of a certain time lie within the work of all threads, so that rates add up. Those of
+    /// a number of operations end when each thread has done its own. They need not even overlap:
+    /// then the sum of the rates is one that nobody has seen.
+    pub fn rate_of(limit: Limit, threads: &[(f64, Self)]) -> f64 {
+        let open: Vec<_> = threads.iter().filter(|(_, span)| span.seconds > 0.0).collect();
+        match limit {
+            Limit::DurationMs(_) => open.iter().map(|(amount, span)| amount / span.seconds).sum(),
+            Limit::Iterations(_) if open.is_empty() => 0.0,
+            Limit::Iterations(_) => {
+                let spans: Vec<Self> = open.iter().map(|(_, span)| *span).collect();
+                open.iter().map(|(amount, _)| amount).sum::<f64>() / Self::of_all(&spans)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(opened_s: f64, seconds: f64) -> Span {
+        Span { opened_s, seconds }
+    }
+
+    #[test]
+    fn windows_last_from_the_first_opening_to_the_last_end() {
+        assert_eq!(Span::of_all(&[]), 0.0);
+        assert_eq!(Span::of_all(&[span(-7.1, 0.3)]), 0.3);
+        assert_eq!(Span::of_all(&[span(2.0, 1.0), span(-1.0, 2.0)]), 4.0);
+        let both = [span(2.0, 1.0), span(0.0, 0.0)];
+        assert_eq!(Span::of_all(&both), 1.0, "one never opened");
+        assert_eq!(Span::seconds_of(Limit::Iterations(9), &both), 1.0);
+        let apart = [span(2.0, 1.0), span(5.0, 0.5)];
+        assert_eq!(Span::seconds_of(Limit::DurationMs(1000), &apart), 1.0);
+    }
+
+    /// The rates of windows that did not overlap were added.
+    #[test]
+    fn a_number_of_operations_is_divided_by_the_time_of_all_threads() {
+        let apart = [(1000.0, span(0.0, 1.0)), (1000.0, span(5.0, 1.0))];
+        assert_eq!(Span::rate_of(Limit::Iterations(1000), &apart), 2000.0 / 6.0);
+        assert_eq!(Span::rate_of(Limit::DurationMs(1000), &apart), 2000.0);
+        assert_eq!(Span::rate_of(Limit::Iterations(1000), &apart[..1]), 1000.0);
+        assert_eq!(Span::rate_of(Limit::Iterations(1), &[(0.0, span(0.0, 0.0))]), 0.0);
+    }
+}
