@@ -89,7 +89,7 @@ pub struct Completion {
 /// The time at which a work request completed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CompletionTime {
-    /// Nanoseconds of the device's clock, the monotonic one of the system.
+    /// Nanoseconds of the device's clock, which is `CLOCK_BOOTTIME` of the system.
     pub device_ns: u64,
     /// Nanoseconds since 1970.
     pub wall_ns: u64,

@@ -4,12 +4,13 @@ use std::io;
 
 use srd::Instant;
 
-/// Monotonic time of this host.
+/// Monotonic time of this host. It goes on while the machine is suspended: peers do not wait, and
+/// forget who is silent for long (SRD-3.6).
 #[allow(unsafe_code)]
 pub(crate) fn now() -> Instant {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `ts` is a valid timespec; CLOCK_MONOTONIC always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut ts) };
+    // SAFETY: `ts` is a valid timespec; CLOCK_BOOTTIME exists since Linux 2.6.39.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut ts) };
     #[expect(clippy::cast_sign_loss, reason = "monotonic time is never negative")]
     Instant::from_ns(ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64)
 }

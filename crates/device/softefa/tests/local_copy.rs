@@ -211,3 +211,22 @@ fn no_operation_succeeds_with_bytes_of_after_the_registration() {
         }
     }
 }
+
+/// Eight of them were all that one peer could have under way: what needs no receive waited, too.
+#[test]
+fn writes_that_find_no_receive_hold_up_no_others() {
+    let (a, b) = (local(Some(KEY)), local(Some(KEY)));
+    let ah = a.ah(&b);
+    let post = |id, op| a.post(id, &ah, b.qp.qpn(), op, &[a.sge(0, 40_000)]);
+    (0..8).for_each(|id| post(id, SendOp::WriteImm(remote(&b, 0), 1)));
+    post(100, SendOp::Write(remote(&b, 50_000)));
+    let done = wait_for(&[&a, &b], 0, CompletionOp::Write);
+    assert_eq!((done.wr_id, done.status), (100, Status::Ok));
+    (0..8).for_each(|id| b.post_recv(id, 900_000, 16));
+    let mut ended = 0;
+    poll_until(&[&a, &b], |index, done| {
+        assert_eq!(done.status, Status::Ok);
+        ended += usize::from(index == 0);
+        ended == 8
+    });
+}

@@ -197,6 +197,30 @@ fn the_first_generation_has_no_rdma() {
     qp.destroy();
 }
 
+/// 256 of them were all that one peer could have under way: what needs no receive waited, too.
+#[test]
+fn writes_that_find_no_receive_hold_up_no_others() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    let post = |id, op| a.post(id, &ah, b.qp.qpn(), op, &[a.sge(0, 64)]);
+    (0..256).for_each(|id| post(id, SendOp::WriteImm(remote(&b, 0), 1)));
+    post(1000, SendOp::Write(remote(&b, 100)));
+    // They wait for a receive, and end when there is one.
+    let mut ended = Vec::new();
+    poll_until(&[&a, &b], |index, done| {
+        assert_eq!((index, done.status), (0, Status::Ok));
+        ended.push(done.wr_id);
+        true
+    });
+    assert_eq!(ended, [1000]);
+    (0..256).for_each(|id| b.post_recv(id, 900_000, 16));
+    poll_until(&[&a, &b], |index, done| {
+        assert_eq!(done.status, Status::Ok);
+        ended.extend((index == 0).then_some(done.wr_id));
+        ended.len() == 257
+    });
+}
+
 #[test]
 fn a_peer_that_is_not_ready_does_not_keep_us_from_answering_it() {
     let (a, b) = pair("");

@@ -505,6 +505,31 @@ fn a_sender_stopped_in_mid_flight_does_not_open_a_connection_again() {
     assert_eq!(pair.nodes[0].statuses(), [Status::UnreachRemote]);
 }
 
+/// SRD-3.6: nor does a message that is posted before anybody has looked at a timer.
+#[test]
+fn a_message_posted_after_a_standstill_does_not_open_a_connection_again() {
+    let mut pair = Pair::socket(23);
+    pair.send(0, 0, 64);
+    let limit = pair.now.plus_ns(pair.latency_ns);
+    pair.step(limit);
+    pair.faults.loss = 1000;
+    pair.turn();
+    for _ in 0..45 {
+        pair.now = pair.now.plus_ns(SECOND_NS);
+        pair.nodes[1].engine.handle_timeout(pair.now);
+    }
+    pair.faults.loss = 0;
+    let before = pair.datagrams;
+    pair.send(0, 1, 64);
+    pair.drain(0);
+    assert_eq!(
+        pair.datagrams, before,
+        "it would tell the receiver of a connection it has forgotten"
+    );
+    assert!(pair.run_until_done(SECOND_NS));
+    assert_eq!(pair.nodes[1].delivered.iter().filter(|&&id| id == 0).count(), 1);
+}
+
 /// SRD-3.6: a receiver that was stopped while it held an acknowledgement sends it.
 #[test]
 fn an_acknowledgement_outlives_a_standstill() {

@@ -1,7 +1,8 @@
 //! Completion channels: how a completion queue wakes a program that sleeps.
 //!
 //! A program arms a queue ([`crate::Cq::arm`]), polls it once more and sleeps on the channel. The
-//! next completion puts one event into the channel, and the queue is disarmed.
+//! next completion puts one event into the channel, and the queue is disarmed. So does one that
+//! has come since the program polled last.
 
 use std::io;
 use std::os::fd::RawFd;

@@ -249,12 +249,13 @@ impl Cq {
         completion
     }
 
-    /// Asks for one event on the channel when the next completion comes. Those that are there do
-    /// not count: poll once more after arming, or they wait for the next.
+    /// Asks for one event on the channel when the next completion comes. There is one at once if
+    /// completions are there that came after the program has polled: adapters are told where it
+    /// stopped, and programs that do not poll after arming would sleep for ever.
     ///
     /// # Errors
     /// [`ArmError`].
-    pub fn arm(&self) -> Result<(), ArmError> {
+    pub fn arm(self: &Arc<Self>) -> Result<(), ArmError> {
         self.arm_for(false)
     }
 
@@ -262,11 +263,11 @@ impl Cq {
     ///
     /// # Errors
     /// [`ArmError`].
-    pub fn arm_for_solicited(&self) -> Result<(), ArmError> {
+    pub fn arm_for_solicited(self: &Arc<Self>) -> Result<(), ArmError> {
         self.arm_for(true)
     }
 
-    fn arm_for(&self, only_solicited: bool) -> Result<(), ArmError> {
+    fn arm_for(self: &Arc<Self>, only_solicited: bool) -> Result<(), ArmError> {
         if self.events.channel().is_none() {
             return Err(ArmError::NoChannel);
         }
@@ -274,12 +275,21 @@ impl Cq {
             return Err(ArmError::NoService);
         }
         self.last_armed_ns.store(host::now().as_ns(), Ordering::Relaxed);
-        self.ring.hold(|_| {
+        let is_there = self.ring.hold(|entries| {
             // Whoever waits for anything is not made to wait for less.
             let is_picky = only_solicited && (self.is_picky() || !self.is_armed());
             self.is_picky.store(is_picky, Ordering::Relaxed);
-            self.is_armed.store(true, Ordering::SeqCst);
+            // Whoever arms first and polls then knows of what it was told.
+            let is_there = !self.ring.is_told() && entries.has(|it| !is_picky || wakes(it));
+            if is_there {
+                self.ring.note_told();
+            }
+            self.is_armed.store(!is_there, Ordering::SeqCst);
+            is_there
         });
+        if is_there {
+            self.tell();
+        }
         // The program goes to sleep: from now on the service thread waits on the sockets.
         let is_late = |qp: &Arc<dyn Live>| qp.sleep_soundly() || !qp.watch().due.is_watched();
         // All of them are told.
@@ -407,7 +417,6 @@ impl Cq {
             return false;
         }
         self.ring.hold(|entries| {
-            let wakes = |it: &Completion| it.is_solicited || it.status != Status::Ok;
             let is_wanted = !self.is_picky() || done.iter().any(|done| done.iter().any(wakes));
             for done in done {
                 entries.take_in(done);
@@ -415,6 +424,7 @@ impl Cq {
             let is_armed = is_wanted && self.is_armed.load(Ordering::Relaxed);
             if is_armed {
                 self.is_armed.store(false, Ordering::SeqCst);
+                self.ring.note_told();
             }
             is_armed
         })
@@ -427,6 +437,11 @@ impl Cq {
             channel.report(self);
         }
     }
+}
+
+/// Programs that wait for solicited completions are told of it.
+fn wakes(completion: &Completion) -> bool {
+    completion.is_solicited || completion.status != Status::Ok
 }
 
 fn is_fresh(at_ns: &AtomicU64, now: Instant) -> bool {

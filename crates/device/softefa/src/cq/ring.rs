@@ -1,7 +1,7 @@
 //! Finished work requests until they are polled.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::completion::{Completion, CompletionTime, Unpolled};
@@ -12,6 +12,8 @@ pub(super) struct Ring {
     entries: Mutex<Entries>,
     /// The number of entries, stored under the lock. Polls that find none need not take it.
     len: AtomicUsize,
+    /// Nobody has polled since the program was told of completions last.
+    is_told: AtomicBool,
 }
 
 /// Finished work requests, oldest first, and whose they are.
@@ -34,6 +36,7 @@ impl Ring {
     /// Hands up to `max` entries to `take` and returns how many.
     #[inline]
     pub(super) fn drain(&self, max: usize, take: &mut impl FnMut(&Completion)) -> usize {
+        self.note_polled();
         if self.is_empty() {
             return 0;
         }
@@ -49,6 +52,7 @@ impl Ring {
     /// Takes the oldest entry.
     #[inline]
     pub(super) fn take_one(&self) -> Option<Completion> {
+        self.note_polled();
         if self.is_empty() {
             return None;
         }
@@ -57,6 +61,7 @@ impl Ring {
 
     /// Takes as [`Ring::take_one`] does, and returns the time of the completion, too.
     pub(super) fn take_one_timed(&self) -> Option<(Completion, CompletionTime)> {
+        self.note_polled();
         if self.is_empty() {
             return None;
         }
@@ -77,6 +82,25 @@ impl Ring {
         self.len.load(Ordering::Relaxed) == 0
     }
 
+    #[inline]
+    fn note_polled(&self) {
+        if self.is_told() {
+            self.is_told.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// The program is told that something is there. Under the lock.
+    #[inline]
+    pub(super) fn note_told(&self) {
+        self.is_told.store(true, Ordering::Relaxed);
+    }
+
+    /// Nobody has polled since the program was told last.
+    #[inline]
+    pub(super) fn is_told(&self) -> bool {
+        self.is_told.load(Ordering::Relaxed)
+    }
+
     /// Runs `body` under the lock.
     #[inline]
     pub(super) fn hold<R>(&self, body: impl FnOnce(&mut Entries) -> R) -> R {
@@ -92,6 +116,12 @@ impl Entries {
     #[inline]
     fn len(&self) -> usize {
         self.end.wrapping_sub(self.first)
+    }
+
+    /// Whether one is there that `is_wanted`.
+    pub(super) fn has(&self, is_wanted: impl Fn(&Completion) -> bool) -> bool {
+        let mask = self.slots.len().wrapping_sub(1);
+        (0..self.len()).any(|nth| is_wanted(&self.slots[self.first.wrapping_add(nth) & mask]))
     }
 
     /// Takes the oldest, which is there, and hands it to `take` where it lies.

@@ -164,6 +164,8 @@ impl Wire for Faulty {
             sent.blackholed += u64::from(swallowed);
             if fate.copies == 0 || swallowed {
                 if self.tap.is_on() {
+                    // A capture has what came before it in front of it.
+                    self.flush(now, &mut sent);
                     self.tap.lost(batch, packet);
                 }
                 continue;

@@ -176,6 +176,11 @@ impl SendHalf {
             return None;
         }
         let bytes = cost(self.ring.first_queued()?.msg.len, cx.config);
+        if !self.established && self.is_dead(cx) {
+            // After a stop the receiver may have forgotten the connection. It would open it again,
+            // and take once more what it had accepted (SRD-3.6).
+            return None;
+        }
         self.may_send(bytes, cx.now).then_some(Next::New)
     }
 

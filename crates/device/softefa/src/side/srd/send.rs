@@ -102,7 +102,11 @@ impl SrdSide {
             }
         }
         if let (Some(msg), Some(peer)) = (out.msg, out.peer) {
-            if self.fail_unreadable(Part::from_msg(msg)) {
+            let part = Part::from_msg(msg);
+            // Whether the peer has copied it is not known: it is asked, and refuses what it cannot
+            // read any more.
+            let is_asked = out.retransmission && matches!(part, Part::WriteLocal(..));
+            if !is_asked && self.fail_unreadable(part) {
                 self.endpoint.withdraw(now, peer, msg);
                 return;
             }

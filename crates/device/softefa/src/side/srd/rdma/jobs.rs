@@ -10,6 +10,8 @@ use crate::mr::Region;
 
 /// READs that one queue pair serves at a time, for all peers together.
 const JOBS_MAX: usize = 8192;
+/// READs that every peer may have, whatever others have: they may never end theirs.
+const JOBS_OF_PEER_MIN: usize = 16;
 
 /// A READ being served.
 #[derive(Debug)]
@@ -40,8 +42,8 @@ impl Job {
     }
 }
 
-/// The READs of all peers. A peer may have as many as there is room for others: one alone gets half
-/// of all places, and one that comes later always finds some.
+/// The READs of all peers. A peer may have as many as there is room for others, and some in any
+/// case: one alone gets half of all places, and one that comes later always finds some.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     places: Vec<Option<Job>>,
@@ -58,8 +60,8 @@ impl Jobs {
         if self.of_peer.len() <= peer {
             self.of_peer.resize(peer + 1, 0);
         }
-        let vacant = JOBS_MAX - (self.places.len() - self.free.len());
-        if self.of_peer[peer] as usize >= vacant {
+        let vacant = JOBS_MAX.saturating_sub(self.places.len() - self.free.len());
+        if self.of_peer[peer] as usize >= vacant.max(JOBS_OF_PEER_MIN) {
             return None;
         }
         let index = match self.free.pop() {
@@ -119,5 +121,17 @@ mod tests {
         assert_eq!(jobs.iter().count(), counts[1] + counts[2]);
         let again = std::iter::from_fn(|| jobs.insert(job(peer(1)))).count();
         assert_eq!(again, (JOBS_MAX - counts[1] - counts[2]) / 2);
+    }
+
+    /// Those that end none of theirs left nothing: half of the rest each, until all was taken.
+    #[test]
+    fn the_last_peer_finds_a_place_whatever_others_took() {
+        let mut engine = Endpoint::new(Config::socket(), 1, Seed::from_u64(1));
+        let mut peer = |host| engine.peer(Instant::ZERO, Address { host, qpn: 2 });
+        let mut jobs = Jobs::default();
+        let mut fill = |peer| std::iter::from_fn(|| jobs.insert(job(peer))).count();
+        let counts: Vec<usize> = (0..40).map(|host| fill(peer(host))).collect();
+        assert!(counts.iter().all(|&count| count >= JOBS_OF_PEER_MIN), "{counts:?}");
+        assert_eq!(counts[39], JOBS_OF_PEER_MIN);
     }
 }

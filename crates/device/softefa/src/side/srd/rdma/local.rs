@@ -46,13 +46,15 @@ pub(super) struct Local {
     pulling: u32,
     /// WRITEs with segments to name.
     pub(super) writes: Lanes,
+    /// Those of one segment that needs a receive.
+    pub(super) telling: Lanes,
     far: FarPeers,
 }
 
 impl Default for Local {
     fn default() -> Self {
-        let writes = Lanes::new(SEGMENTS_IN_ENGINE);
-        Self { pulls: Arc::default(), pulling: 0, writes, far: FarPeers::default() }
+        let [writes, telling] = [(); 2].map(|()| Lanes::new(SEGMENTS_IN_ENGINE));
+        Self { pulls: Arc::default(), pulling: 0, writes, telling, far: FarPeers::default() }
     }
 }
 

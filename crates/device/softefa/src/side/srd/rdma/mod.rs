@@ -58,6 +58,8 @@ pub(super) const OP_READ_CONFIRM: u8 = 18;
 const SEGMENTS_IN_ENGINE: u32 = 256;
 /// Segments of one operation before the next gets its turn.
 const SEGMENTS_PER_TURN: usize = 16;
+/// For ever: what needs no receive is refused only while its responder has too much to answer.
+const RNR_RETRY_FOREVER: u8 = 7;
 /// A READ without progress for so long asks whether its responder is alive.
 const PROBE_NS: u64 = 500_000_000;
 
@@ -194,6 +196,9 @@ pub(in crate::side::srd) enum Body {
 pub(super) struct Rdma {
     /// WRITEs with segments to give.
     writes: Lanes,
+    /// Those of one segment that needs a receive. They wait in the engine for as long as there is
+    /// none, and nobody else must wait for them.
+    telling: Lanes,
     /// READs of others with data to give.
     serving: Lanes,
     jobs: Jobs,
@@ -206,6 +211,7 @@ impl Default for Rdma {
     fn default() -> Self {
         Self {
             writes: Lanes::new(SEGMENTS_IN_ENGINE),
+            telling: Lanes::new(SEGMENTS_IN_ENGINE),
             serving: Lanes::new(SEGMENTS_IN_ENGINE),
             jobs: Jobs::default(),
             // Not from 0: answers to a predecessor with the same number are told by it.
@@ -223,26 +229,35 @@ impl Rdma {
         self.serial
     }
 
-    /// The engine took a part of an operation, for `peer`.
-    fn entered(&mut self, peer: PeerId, part: Part) {
-        if let Some(lanes) = self.lanes_of(part) {
+    /// The engine took a part of an operation for `peer`, which needs a receive or not.
+    fn entered(&mut self, peer: PeerId, part: Part, tells: bool) {
+        if let Some(lanes) = self.lanes_of(part, tells) {
             lanes.entered(peer);
         }
     }
 
     /// A part of an operation has left the engine.
-    fn left(&mut self, peer: PeerId, part: Part) {
-        if let Some(lanes) = self.lanes_of(part) {
+    fn left(&mut self, peer: PeerId, part: Part, tells: bool) {
+        if let Some(lanes) = self.lanes_of(part, tells) {
             lanes.left(peer);
         }
     }
 
-    fn lanes_of(&mut self, part: Part) -> Option<&mut Lanes> {
+    fn lanes_of(&mut self, part: Part, tells: bool) -> Option<&mut Lanes> {
         match part {
-            Part::Write(..) => Some(&mut self.writes),
-            Part::WriteLocal(..) => Some(&mut self.local.writes),
+            Part::Write(..) => Some(self.writes_that(false, tells)),
+            Part::WriteLocal(..) => Some(self.writes_that(true, tells)),
             Part::ReadData(..) => Some(&mut self.serving),
             _ => None,
+        }
+    }
+
+    fn writes_that(&mut self, are_local: bool, tell: bool) -> &mut Lanes {
+        match (are_local, tell) {
+            (false, false) => &mut self.writes,
+            (false, true) => &mut self.telling,
+            (true, false) => &mut self.local.writes,
+            (true, true) => &mut self.local.telling,
         }
     }
 

@@ -3,13 +3,14 @@
 use srd::{Arrival, Instant, Message, Reject, SendError};
 
 use super::{
-    Block, Extras, OP_PROBE, OP_READ, OP_WRITE, OP_WRITE_LOCAL, PROBE_NS, Part, SEGMENTS_PER_TURN,
-    Waiting, local,
+    Block, Extras, OP_PROBE, OP_READ, OP_WRITE, OP_WRITE_LOCAL, PROBE_NS, Part, RNR_RETRY_FOREVER,
+    SEGMENTS_PER_TURN, Waiting, local,
 };
 use crate::counters::Counter;
 use crate::datagram::Payload;
 use crate::local_copy::Source;
 use crate::request::{Remote, SendOp};
+use crate::side::FLAG_IMM;
 use crate::side::srd::SrdSide;
 use crate::side::srd::address;
 use crate::sq::{SendSlot, Transfer};
@@ -55,12 +56,15 @@ impl SrdSide {
     pub(super) fn queue_write(&mut self, index: u32) {
         let Some(slot) = self.shell.sq.get(index) else { return };
         let Some(peer) = slot.peer else { return };
-        let lanes = if slot.transfer.is_local {
-            &mut self.rdma.local.writes
-        } else {
-            &mut self.rdma.writes
-        };
-        lanes.push(peer, Waiting { index, serial: slot.transfer.serial });
+        let (is_local, serial) = (slot.transfer.is_local, slot.transfer.serial);
+        let tells = self.tells_at_once(slot, is_local);
+        self.rdma.writes_that(is_local, tells).push(peer, Waiting { index, serial });
+    }
+
+    /// The WRITE in `slot` is one message, which tells its receiver.
+    fn tells_at_once(&self, slot: &SendSlot, is_local: bool) -> bool {
+        let segment = if is_local { local::SEGMENT_BYTES } else { self.segment_bytes() };
+        matches!(slot.op, SendOp::WriteImm(..)) && slot.len <= segment
     }
 
     /// Gives one message of slot `index` to the engine; a refusal ends the work request.
@@ -74,7 +78,8 @@ impl SrdSide {
         extras: Extras,
     ) {
         let Extras { flags, imm } = extras;
-        let rnr_retry = self.shell.attrs.rnr_retry;
+        let tells = flags & FLAG_IMM != 0;
+        let rnr_retry = if tells { self.shell.attrs.rnr_retry } else { RNR_RETRY_FOREVER };
         let Some(slot) = self.shell.sq.get_mut(index) else { return };
         let Some(peer) = slot.peer else { return };
         let len = Block::LEN as u32 + bytes;
@@ -89,7 +94,7 @@ impl SrdSide {
         }
         if let Ok(peer) = given {
             slot.transfer.in_engine += 1;
-            self.rdma.entered(peer, part);
+            self.rdma.entered(peer, part, tells);
         } else {
             // The engine is closing. Nothing else may come to end the work request.
             slot.transfer.failed.get_or_insert(Status::LocalQpInternalError);
@@ -121,6 +126,12 @@ impl SrdSide {
         }
         while let Some(waiting) = self.rdma.writes.pop() {
             self.feed_write(now, waiting, SEGMENTS_PER_TURN);
+        }
+        while let Some(waiting) = self.rdma.telling.pop() {
+            self.feed_write(now, waiting, 1);
+        }
+        while let Some(waiting) = self.rdma.local.telling.pop() {
+            self.feed_write(now, waiting, 1);
         }
         while let Some(waiting) = self.rdma.serving.pop() {
             self.feed_read_data(now, waiting);
@@ -169,10 +180,12 @@ impl SrdSide {
         part: Part,
         status: Status,
     ) {
+        let Some(slot) = self.shell.sq.get(index) else { return };
+        let tells = self.tells_at_once(slot, matches!(part, Part::WriteLocal(..)));
         let Some(slot) = self.shell.sq.get_mut(index) else { return };
         slot.transfer.in_engine -= 1;
         if let Some(peer) = slot.peer {
-            self.rdma.left(peer, part);
+            self.rdma.left(peer, part, tells);
         }
         let is_needless = matches!(
             part, Part::Probe(_, serial) if serial != slot.transfer.serial || slot.is_read_whole()

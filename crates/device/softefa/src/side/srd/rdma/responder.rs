@@ -122,7 +122,7 @@ impl SrdSide {
         let peer = job.peer;
         if self.endpoint.send(now, peer, message).is_ok() {
             job.in_engine += 1;
-            self.rdma.entered(peer, part);
+            self.rdma.entered(peer, part, false);
             return;
         }
         // The engine forgot the peer, or is closing.
@@ -141,7 +141,7 @@ impl SrdSide {
         if job.in_engine == 0 && job.is_fed() {
             self.rdma.jobs.remove(index);
         }
-        self.rdma.left(peer, part);
+        self.rdma.left(peer, part, false);
     }
 
     /// Answers whether a READ is still being served (SRD-10.6); silence means its data is on its
