@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bench_record::Host;
+use bench_record::{Host, Machine};
 
 /// Reads the facts; whatever cannot be read is empty.
 pub fn describe() -> Host {
@@ -23,6 +23,11 @@ pub fn describe() -> Host {
             .filter(|(name, _)| name.starts_with("FI_") || name.starts_with("SOFTEFA_"))
             .collect::<BTreeMap<_, _>>(),
     }
+}
+
+/// Returns what tells this machine from others.
+pub fn machine() -> Machine {
+    Machine { name: name(), cpu: cpu_model(), cores: cores() }
 }
 
 /// Returns the name that this host has for itself.

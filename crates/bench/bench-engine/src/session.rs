@@ -341,7 +341,8 @@ impl BenchSession {
         let disorder = Disorder::of(served.iter().flatten());
         let validated = calls.iter().map(|thread| thread.validated).sum();
         let arrivals = (point.rate_per_s > 0).then_some(self.job.arrivals);
-        let (work, times) = work::of(calls, served, arrivals, point.limit)?;
+        let (mut work, times) = work::of(calls, served, arrivals, point.limit)?;
+        work.servers_per_call = self.job.benchmark.servers_per_call(served.len());
         let streams: Vec<_> = calls.iter().filter_map(Calls::stream).collect();
         Ok(Point {
             validated,

@@ -98,6 +98,11 @@ pub fn common(blocks: impl Iterator<Item = Phase>) -> Option<Phase> {
     blocks.reduce(|one, other| if one == other { one } else { Phase::Changed })
 }
 
+/// Whether the processors were known to be in different places: then nobody can compare figures.
+pub fn are_apart(one: Option<Phase>, other: Option<Phase>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one != other)
+}
+
 /// Returns in words where all these points were measured: "cores near: 112 ns (12 points); far: 530
 /// ns (2 points); ...".
 pub fn words<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> String {
@@ -182,6 +187,13 @@ mod tests {
         let text = serde_json::to_string(&Point { cores: cores.clone(), ..point }).expect("JSON");
         assert!(text.contains("\"phase\":\"far\""), "{text}");
         assert_eq!(serde_json::from_str::<Point>(&text).expect("a point").cores, cores);
+    }
+
+    #[test]
+    fn only_places_that_are_known_are_apart() {
+        let (near, far) = (Some(Phase::Near), Some(Phase::Far));
+        assert!(are_apart(near, far) && are_apart(far, Some(Phase::Changed)));
+        assert!(!are_apart(near, near) && !are_apart(near, None) && !are_apart(None, None));
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub mod fabric_name;
 pub mod failure;
 mod figures;
 mod histogram;
+mod machine;
 pub mod names;
 mod plan;
 mod point;
@@ -47,6 +48,7 @@ pub mod workload;
 
 pub use self::figures::{Bandwidth, Disorder, Distribution, Latency, OpenLoop, ReceiverCount};
 pub use self::histogram::{PackedTimes, TimesOf};
+pub use self::machine::Machine;
 pub use self::plan::{DeviceCounters, LeftOut, PlanRecord};
 pub use self::point::Point;
 pub use self::ramp::Ramp;

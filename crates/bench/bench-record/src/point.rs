@@ -7,7 +7,7 @@ use super::{
     Atomics, Bandwidth, BothWays, Collective, Connections, Disorder, Distribution, Incast, Latency,
     Matrix, OpenLoop, PackedTimes, Shuffle, Timeline, Work,
 };
-use crate::cores::{self, Cores};
+use crate::cores::{self, Cores, Phase};
 use crate::counted::Counted;
 use crate::spec::Order;
 
@@ -158,6 +158,11 @@ impl Point {
             incast: None,
             shuffle: None,
         }
+    }
+
+    /// Where the processors were beside it; `None`: not measured.
+    pub fn phase(&self) -> Option<Phase> {
+        self.cores.as_ref().map(|cores| cores.phase)
     }
 
     /// The figure by which blocks are compared: µs, Gbit/s or million calls a second. `None` where

@@ -35,7 +35,11 @@ pub struct Work {
     /// Processor time of the measuring threads on each side, polling included; 0: not enough calls.
     pub client_cpu_ns: f64,
     pub server_cpu_ns: f64,
-    /// The same of whole processes, threads of the fabric included.
+    /// Servers that each operation is done at (log, 2pc: all of them); `server_cpu_ns` and
+    /// `server_process_cpu_ns` are those of one.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub servers_per_call: usize,
+    /// Processor time of whole processes, threads of the fabric included.
     #[serde(default)]
     pub client_process_cpu_ns: f64,
     #[serde(default)]
@@ -66,7 +70,28 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+const fn one() -> usize {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_one(count: &usize) -> bool {
+    *count == 1
+}
+
 impl Work {
+    /// Processor time of the measuring threads of all nodes for an operation, in ns.
+    pub fn cpu_ns(&self) -> f64 {
+        self.client_cpu_ns + self.servers_per_call as f64 * self.server_cpu_ns
+    }
+
+    /// The same of whole processes; `None`: that of a side is not known.
+    pub fn process_cpu_ns(&self) -> Option<f64> {
+        let (client, server) = (self.client_process_cpu_ns, self.server_process_cpu_ns);
+        let is_known = client > 0.0 && server > 0.0;
+        is_known.then_some(client + self.servers_per_call as f64 * server)
+    }
+
     /// Times of one kind of operation.
     pub fn times(&self, action: &str) -> Option<&Distribution> {
         find(&self.actions, action)
@@ -80,4 +105,22 @@ impl Work {
 
 fn find<'a>(times: &'a [ActionTimes], name: &str) -> Option<&'a Distribution> {
     times.iter().find(|own| own.name == name).map(|own| &own.distribution)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_server_of_a_call_costs_processor_time() {
+        let words = r#"{"calls":2,"seconds":1.0,"mcalls_per_s":2.0,"messages_per_call":2.0,
+            "bytes_per_call":88.0,"client_cpu_ns":100.0,"server_cpu_ns":30.0,"actions":[]}"#;
+        let mut work: Work = serde_json::from_str(words).expect("an older record");
+        assert_eq!((work.servers_per_call, work.cpu_ns(), work.process_cpu_ns()), (1, 130.0, None));
+        work.servers_per_call = 3;
+        (work.client_process_cpu_ns, work.server_process_cpu_ns) = (200.0, 50.0);
+        let text = serde_json::to_string(&work).expect("JSON");
+        let again: Work = serde_json::from_str(&text).expect("a record");
+        assert_eq!((again.cpu_ns(), again.process_cpu_ns()), (190.0, Some(350.0)));
+    }
 }

@@ -1,5 +1,6 @@
 //! The highest rate that a fabric holds: by rates that were measured, from the lowest up.
 
+use bench_record::cores::are_apart;
 use bench_record::{Point, Run};
 use report::significant;
 
@@ -169,9 +170,13 @@ impl KeptRate<'_> {
         self.beyond.as_ref().map_or_else(|| "not reached".to_owned(), Step::words)
     }
 
-    /// Whether it holds a rate that the other one was shown not to hold.
+    /// Whether it holds a rate that the other one was shown not to hold, with the cores in the same
+    /// place.
     pub(crate) fn is_above(&self, other: &Self) -> bool {
-        let reached = self.best.map(|step| step.per_s);
-        reached.zip(other.beyond.map(|step| step.per_s)).is_some_and(|(own, theirs)| own >= theirs)
+        let both = self.best.zip(other.beyond);
+        both.is_some_and(|(own, theirs)| {
+            let is_apart = are_apart(own.point.phase(), theirs.point.phase());
+            !is_apart && own.per_s >= theirs.per_s
+        })
     }
 }

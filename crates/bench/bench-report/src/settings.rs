@@ -49,6 +49,7 @@ pub(crate) const WINDOW: &str = "window";
 pub(crate) const RATE: &str = "asked/s";
 pub(crate) const LOAD: &str = "load B";
 pub(crate) const ENDPOINT: &str = "endpoint";
+pub(crate) const WAY: &str = "way";
 /// Receives posted, where they are others than the depth of each point.
 pub const RX_DEPTH: &str = "rx depth";
 
@@ -89,7 +90,7 @@ pub(crate) fn of(run: &Run, point: &Point) -> Vec<Setting> {
         EndpointKind::Dgram => "dgram",
     };
     all.push(Setting::word(ENDPOINT, endpoint, run.endpoint == EndpointKind::Rdm));
-    all.extend(of_method(&run.method));
+    all.extend(of_method(run.benchmark, &run.method));
     all.push(of_receives(run, point));
     all
 }
@@ -160,7 +161,7 @@ fn of_point(run: &Run, point: &Point) -> Vec<Setting> {
     ]
 }
 
-fn of_method(method: &Method) -> Vec<Setting> {
+fn of_method(benchmark: Benchmark, method: &Method) -> Vec<Setting> {
     // Whoever adds a field decides here whether it names a measurement.
     let Method {
         flow: Flow { window, complete_every, post_list, events },
@@ -206,11 +207,11 @@ fn of_method(method: &Method) -> Vec<Setting> {
         // Follows from the benchmark.
         Setting::word("counted at", counted, true),
     ];
-    all.extend(work.iter().flat_map(of_work));
+    all.extend(work.iter().flat_map(|work| of_work(benchmark, work)));
     all
 }
 
-fn of_work(work: &WorkSpec) -> Vec<Setting> {
+fn of_work(benchmark: Benchmark, work: &WorkSpec) -> Vec<Setting> {
     let WorkSpec {
         request_bytes,
         keys,
@@ -228,15 +229,19 @@ fn of_work(work: &WorkSpec) -> Vec<Setting> {
         own,
     } = *work;
     let number = |name, number, usual| Setting::number(Level::Run, name, number, usual);
+    // Who asks for nothing, or for no keys, need not say so.
+    let usual_or_none = |number: usize, usual| if number == 0 { 0 } else { usual };
+    let usual_request = usual_or_none(request_bytes, benchmark.usual_request_bytes());
+    let usual_keys = usual_or_none(keys, benchmark.usual_keys());
     // Who asks for no keys gets none.
     let usual_gets = if request_bytes == 0 { gets_percent as usize } else { 100 };
     let mut all = vec![
-        number("request B", request_bytes, request_bytes),
-        number("keys", keys, keys),
+        number("request B", request_bytes, usual_request),
+        number("keys", keys, usual_keys),
         number("gets %", gets_percent as usize, usual_gets),
         number("Zipf/100", zipf_hundredths as usize, 0),
         number("flush µs", usize::try_from(flush_us).unwrap_or(usize::MAX), 0),
-        Setting::word("way", way.name(), way == LookupMethod::Rpc),
+        Setting::word(WAY, way.name(), way == LookupMethod::Rpc),
         Setting::word("from", source.name(), source == Source::Memory),
         Setting::word("rows", if locks { "locked" } else { "not locked" }, !locks),
     ];
@@ -312,6 +317,32 @@ mod tests {
         barrier.method.work = Some(WorkSpec::NONE);
         let point = Point { parameter: 8192, ..Point::new(0, 1) };
         assert_eq!(words(&of(&barrier, &point)), "0 B, chunk B 8192");
+    }
+
+    /// Verdicts held requests of 32 B against those of 4 KiB.
+    #[test]
+    fn requests_and_keys_are_named_where_they_are_not_the_usual_ones() {
+        let said = |benchmark, request_bytes, keys| {
+            let mut run = Run::new("mine", benchmark, Vec::new());
+            let work = WorkSpec { request_bytes, keys, gets_percent: 100, ..WorkSpec::NONE };
+            run.method.work = Some(work);
+            words(&of(&run, &Point::new(64, 8)))
+        };
+        for (benchmark, request_bytes, keys, special) in [
+            (Benchmark::Rpc, 32, 1 << 20, ""),
+            (Benchmark::Rpc, 4096, 1 << 20, ", request B 4096"),
+            (Benchmark::Rpc, 16, 1000, ", request B 16, keys 1000"),
+            (Benchmark::Kv, 16, 1 << 20, ""),
+            (Benchmark::Kv, 16, 1000, ", keys 1000"),
+            (Benchmark::Shuffle, 16, 1 << 20, ""),
+            (Benchmark::TwoPhase, 16, 1 << 16, ""),
+            (Benchmark::TwoPhase, 16, 1 << 20, ", keys 1048576"),
+            // Its keys follow from its values.
+            (Benchmark::Index, 16, 0, ""),
+            (Benchmark::Piggyback, 0, 0, ""),
+        ] {
+            assert_eq!(said(benchmark, request_bytes, keys), format!("64 B, depth 8{special}"));
+        }
     }
 
     #[test]

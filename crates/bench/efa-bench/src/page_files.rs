@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bench_record::Results;
 use bench_record::failure::Failure;
+use bench_record::{Machine, Results};
 use bench_report::figures::Model;
 use bench_report::page::{self, Pages};
 use bench_report::{output, paper};
@@ -73,29 +73,61 @@ fn files_and_reasons(files: &[Unread]) -> (String, String) {
 /// All runs of the files, with the machine of the first, and the files that cannot be read; a
 /// failure when that is all of them.
 fn load(files: &[PathBuf]) -> Result<(Results, Vec<Unread>), Failure> {
-    let (mut all, mut unread): (Option<Results>, Vec<Unread>) = (None, Vec::new());
+    let (mut read, mut unread): (Vec<Results>, Vec<Unread>) = (Vec::new(), Vec::new());
     for file in files {
-        let results = match import_command::load(file) {
-            Ok(results) => results,
-            Err(Failure::Input { reason, .. }) => {
-                unread.push((file.clone(), reason));
-                continue;
-            }
+        match import_command::load(file) {
+            Ok(results) => read.push(results),
+            Err(Failure::Input { reason, .. }) => unread.push((file.clone(), reason)),
             Err(error) => return Err(error),
-        };
-        match &mut all {
-            None => all = Some(results),
-            Some(first) => {
-                first.runs.extend(results.runs);
-                first.warnings.extend(results.warnings);
-            }
         }
     }
-    if all.is_none() && !unread.is_empty() {
+    if read.is_empty() && !unread.is_empty() {
         let (path, reason) = files_and_reasons(&unread);
         return Err(Failure::Input { path, reason });
     }
+    let all = united(read);
     Ok((all.unwrap_or_else(|| result_file::results(Vec::new(), Vec::new())), unread))
+}
+
+/// All runs of these files; `None`: there are no files. What several machines measured is called
+/// by the machine, too: its figures are no repetitions of one measurement.
+fn united(mut files: Vec<Results>) -> Option<Results> {
+    let machines = machines(&files);
+    if machines.len() > 1 {
+        files.iter_mut().for_each(|file| name_machine(file, &machines));
+    }
+    let mut files = files.into_iter();
+    let mut all = files.next()?;
+    for file in files {
+        all.runs.extend(file.runs);
+        all.warnings.extend(file.warnings);
+    }
+    if machines.len() > 1 {
+        let names: Vec<String> = machines.iter().map(Machine::to_string).collect();
+        all.warnings.push(format!("measured on several machines: {}", names.join("; ")));
+    }
+    Some(all)
+}
+
+/// The machines on which something in these files was measured, as far as they are known.
+fn machines(files: &[Results]) -> Vec<Machine> {
+    let mut machines = Vec::new();
+    for machine in files.iter().filter_map(Results::measured_on) {
+        if !machines.contains(&machine) {
+            machines.push(machine);
+        }
+    }
+    machines
+}
+
+/// Adds its machine to the names of what a file has measured; of two with one name all of it.
+fn name_machine(file: &mut Results, machines: &[Machine]) {
+    let Some(own) = file.measured_on() else { return };
+    let is_alone = machines.iter().filter(|other| other.name == own.name).count() == 1;
+    let name = if is_alone { own.name } else { own.to_string() };
+    for run in file.runs.iter_mut().filter(|run| run.source == "measured") {
+        run.name = format!("{} on {name}", run.name);
+    }
 }
 
 /// What the page with the figures of the papers is called beside that of what was measured.
@@ -154,4 +186,57 @@ fn markdown(page: &Page, file: &Path) -> Result<(), Failure> {
         output::write(&file.with_file_name(name), &content)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_record::spec::Benchmark;
+    use bench_record::{Bandwidth, Point, Run};
+    use bench_report::shown::Shown;
+
+    use super::*;
+
+    /// A file of one stream, and one that was published.
+    fn file(host: &str, cores: usize, gbit_per_s: f64) -> Results {
+        let bandwidth = Bandwidth::new(1, (gbit_per_s * 1e9 / 8.0) as u64, 1.0);
+        let point = Point {
+            bandwidth: Some(bandwidth),
+            blocks: vec![gbit_per_s; 3],
+            ..Point::new(8192, 256)
+        };
+        let measured = Run::new("TCP", Benchmark::Bandwidth, vec![point.clone()]);
+        let source = "published".to_owned();
+        let published = Run { source, ..Run::new("EFA", Benchmark::Bandwidth, vec![point]) };
+        let mut results = Results::of(vec![measured, published], Vec::new());
+        (results.host.name, results.host.cores) = (host.to_owned(), cores);
+        results
+    }
+
+    fn shown(files: Vec<Results>) -> Vec<(String, usize)> {
+        let runs = Shown::of(&united(files).expect("files").runs).runs;
+        let of = |run: &Run| (run.name.clone(), run.points[0].blocks.len());
+        runs.iter().filter(|run| run.source == "measured").map(of).collect()
+    }
+
+    /// The blocks of two machines were one measurement, called by neither of them.
+    #[test]
+    fn figures_of_two_machines_have_names_of_their_own() {
+        let found = shown(vec![file("db1", 8, 9.0), file("db2", 8, 5.0)]);
+        assert_eq!(found, [("TCP on db1".to_owned(), 3), ("TCP on db2".to_owned(), 3)]);
+        let found = shown(vec![file("vm", 8, 9.0), file("vm", 2, 5.0)]);
+        let names = ["TCP on vm (8 cores)", "TCP on vm (2 cores)"].map(str::to_owned);
+        assert_eq!(found, names.map(|name| (name, 3)));
+        let all = united(vec![file("db1", 8, 9.0), file("db2", 8, 5.0)]).expect("files");
+        assert!(all.warnings[0].ends_with("db1 (8 cores); db2 (8 cores)"), "{:?}", all.warnings);
+        assert_eq!(all.runs[1].name, "EFA", "published elsewhere");
+    }
+
+    #[test]
+    fn figures_of_one_machine_are_one_measurement() {
+        let found = shown(vec![file("db1", 8, 9.0), file("db1", 8, 5.0)]);
+        assert_eq!(found, [("TCP".to_owned(), 6), ("TCP".to_owned(), 6)]);
+        // Nobody knows where the second was measured.
+        let found = shown(vec![file("db1", 8, 9.0), file("", 0, 5.0)]);
+        assert_eq!(found[0].0, "TCP");
+    }
 }

@@ -171,10 +171,10 @@ pub(super) fn until_told<B: Backend>(links: &mut [Link<B>], port: &Port) -> Resu
         for link in links.iter_mut() {
             moved += link.poll()?;
         }
-        if moved == 0 && port.signals.sleeps() {
+        if moved == 0 {
             sleeper.pause(links, &port.signals)?;
             // A round is long for who sleeps.
-            rounds |= ROUNDS_PER_LOOK - 1;
+            rounds |= if port.signals.sleeps() { ROUNDS_PER_LOOK - 1 } else { 0 };
         }
         rounds = rounds.wrapping_add(1);
         if rounds % ROUNDS_PER_LOOK == 0 {
@@ -213,6 +213,17 @@ mod tests {
             Ok(Measured::Initiated(count, _)) => counted(point, &[count]),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// The client needs the processor that this side took.
+    #[test]
+    fn an_idle_peer_gives_the_processor_away_where_threads_are_crowded() {
+        let (mut port, job, _peer) = datagrams_alone();
+        port.signals = port.signals.yielding();
+        let null = Null::new(Peer::Takes, 1, 1, 8);
+        let mut links = [Link::new(null, &job, Side::Server, 0).expect("a link")];
+        serve(&mut links, &port).expect("it was told to end");
+        assert!(port.signals.yields() > 0);
     }
 
     /// It was published as 0 operations a second.

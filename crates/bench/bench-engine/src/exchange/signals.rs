@@ -32,6 +32,9 @@ pub(crate) struct Signals {
     timeout: Duration,
     end: Arc<AtomicBool>,
     when_idle: WhenIdle,
+    /// How often the processor was given away.
+    #[cfg(test)]
+    yields: Arc<std::sync::atomic::AtomicU64>,
 }
 
 /// What a measuring thread does that finds nothing to do.
@@ -67,7 +70,14 @@ impl Signals {
         let shared = controls.into_iter().map(|control| control.stream.try_clone());
         let streams: Result<Vec<TcpStream>, _> = shared.collect();
         let streams = streams.map_err(|e| gone("sharing the control connection", &e))?;
-        Ok(Self { streams: streams.into(), timeout, end: Arc::default(), when_idle })
+        Ok(Self {
+            streams: streams.into(),
+            timeout,
+            end: Arc::default(),
+            when_idle,
+            #[cfg(test)]
+            yields: Arc::default(),
+        })
     }
 
     /// Looks, without waiting, whether a message or the end of a connection is there.
@@ -86,6 +96,8 @@ impl Signals {
     #[inline]
     pub(crate) fn pause(&self) {
         if self.when_idle == WhenIdle::Yield {
+            #[cfg(test)]
+            self.yields.fetch_add(1, Ordering::Relaxed);
             std::thread::yield_now();
         }
     }
@@ -98,7 +110,25 @@ impl Signals {
     /// Makes the signals of a connection without a session.
     #[cfg(test)]
     pub(crate) fn over(stream: TcpStream, timeout: Duration) -> Self {
-        Self { streams: [stream].into(), timeout, end: Arc::default(), when_idle: WhenIdle::Spin }
+        Self {
+            streams: [stream].into(),
+            timeout,
+            end: Arc::default(),
+            when_idle: WhenIdle::Spin,
+            yields: Arc::default(),
+        }
+    }
+
+    /// The same for threads that outnumber the processors.
+    #[cfg(test)]
+    pub(crate) fn yielding(&self) -> Self {
+        Self { when_idle: WhenIdle::Yield, ..self.clone() }
+    }
+
+    /// Tells how often the processor was given away.
+    #[cfg(test)]
+    pub(crate) fn yields(&self) -> u64 {
+        self.yields.load(Ordering::Relaxed)
     }
 
     /// Returns how long silence is tolerated.

@@ -46,6 +46,8 @@ pub(crate) fn of(
         bytes_per_call: of_all(|thread| thread.traffic.bytes),
         client_cpu_ns: of_all(|thread| thread.cpu_ns),
         server_cpu_ns: per_call(sum(|count| count.cpu_ns), sum(|count| count.messages)),
+        // Whoever knows that several did each says so.
+        servers_per_call: 1,
         // ns for a byte are s for 10^9.
         client_cpu_s_per_gb: per_byte(
             threads.iter().map(|thread| thread.cpu_ns).sum(),

@@ -77,6 +77,8 @@ pub(super) struct Pace {
     cpu_ns: u64,
     process_cpu_ns: u64,
     recorder: Recorder,
+    /// Parts of operations begin when those are due.
+    are_parts_due: bool,
     found: Calls,
 }
 
@@ -86,12 +88,14 @@ pub(super) struct Names<'a> {
     pub(super) kinds: &'a [&'static str],
     /// Parts that are timed by themselves.
     pub(super) parts: &'a [&'static str],
+    /// A part begins when its operation is due, as a wait does: of what never began it has the age.
+    pub(super) are_parts_due: bool,
 }
 
 impl<'a> Names<'a> {
     /// Of operations that are timed as a whole.
     pub(super) const fn of(kinds: &'a [&'static str]) -> Self {
-        Self { kinds, parts: &[] }
+        Self { kinds, parts: &[], are_parts_due: false }
     }
 }
 
@@ -108,7 +112,7 @@ impl Pace {
         seed: u64,
         names: Names<'_>,
     ) -> Result<Self, Failure> {
-        let Names { kinds, parts } = names;
+        let Names { kinds, parts, are_parts_due } = names;
         let (now, rate) = (Instant::now(), point.rate_per_s);
         Ok(Self {
             point,
@@ -133,6 +137,7 @@ impl Pace {
             cpu_ns: 0,
             process_cpu_ns: 0,
             recorder: port.recorder(point),
+            are_parts_due,
             found: Calls {
                 times: room(kinds)?,
                 parts: room(parts)?,
@@ -371,6 +376,7 @@ impl Pace {
         self.found.cpu_ns = cpu_ns() - self.cpu_ns;
         self.found.process_cpu_ns = process_cpu_ns() - self.process_cpu_ns;
         self.found.traffic = self.traffic;
+        let are_parts_due = self.are_parts_due;
         // As many as were asked for have all been done.
         let is_cut_off = matches!(self.point.limit, Limit::DurationMs(_));
         if let Some(schedule) = &mut self.schedule {
@@ -382,7 +388,9 @@ impl Pace {
                 schedule.rest(self.now, |due, count| {
                     let age = self.now - due;
                     unended[next_kind()].1.note_age(age, count);
-                    unended_parts.iter_mut().for_each(|(_, part)| part.note_age(age, count));
+                    if are_parts_due {
+                        unended_parts.iter_mut().for_each(|(_, part)| part.note_age(age, count));
+                    }
                 });
             }
         }
@@ -464,20 +472,44 @@ mod tests {
         }
     }
 
-    /// It was published as 0 calls a second.
-    #[test]
-    fn calls_that_all_end_with_the_warm_up_are_no_measurement() {
-        let point = PointSpec {
+    fn point(limit: Limit, rate_per_s: u64) -> PointSpec {
+        PointSpec {
             size_bytes: 8,
             depth: 1,
             rx_depth: 1,
-            limit: Limit::Iterations(20),
+            limit,
             warmup_ms: 0,
             validate: false,
-            rate_per_s: 0,
+            rate_per_s,
             parameter: 0,
             order: Order::Any,
+        }
+    }
+
+    /// The age of connections that never began was the time of each of their four parts.
+    #[test]
+    fn what_never_began_has_no_parts_but_a_wait() {
+        let (port, job, _peer) = datagrams_alone();
+        let null = Null::new(Peer::Takes, 1, 1, 8);
+        let mut links = [Link::new(null, &job, Side::Client, 0).expect("a link")];
+        let mut unended = |are_parts_due: bool| {
+            let names = Names { kinds: &["call"], parts: &["open", "close"], are_parts_due };
+            let point = point(Limit::DurationMs(20), 100_000);
+            let pace = Pace::new(point, &port, 1, names).expect("a pace");
+            let calls = pace.calls(&mut links, &port, &mut AtOnce(0)).expect("calls");
+            let parts: Vec<u64> = calls.unended_parts.iter().map(|(_, own)| own.count).collect();
+            (calls.unended[0].1.count, parts)
         };
+        let (calls, parts) = unended(false);
+        assert!(calls > 0 && parts == [0, 0], "{calls} {parts:?}");
+        let (calls, parts) = unended(true);
+        assert!(calls > 0 && parts == [calls, calls], "{calls} {parts:?}");
+    }
+
+    /// It was published as 0 calls a second.
+    #[test]
+    fn calls_that_all_end_with_the_warm_up_are_no_measurement() {
+        let point = point(Limit::Iterations(20), 0);
         let (port, job, _peer) = datagrams_alone();
         let null = Null::new(Peer::Takes, 1, 1, 8);
         let mut links = [Link::new(null, &job, Side::Client, 0).expect("a link")];

@@ -52,8 +52,8 @@ impl Workload for Piggyback {
         match self {
             Self::Client { random, flush_after } => {
                 let Part { links, port, point } = part;
-                let pace =
-                    Pace::new(point, port, random.next(), Names { kinds: &KINDS, parts: &PARTS })?;
+                let names = Names { kinds: &KINDS, parts: &PARTS, are_parts_due: true };
+                let pace = Pace::new(point, port, random.next(), names)?;
                 let mut gatherer = Gatherer::new(links.len(), point, *flush_after);
                 pace.run(links, port, &mut gatherer)
             }

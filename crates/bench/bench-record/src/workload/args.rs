@@ -6,7 +6,7 @@ use crate::names::Preset;
 use crate::spec::{Benchmark, Operation, parse_bytes, within};
 
 /// Keys where nothing else is said: their values do not fit into any cache near a core.
-const KEYS: usize = 1 << 20;
+pub(super) const KEYS: usize = 1 << 20;
 /// More keys than this are a mistake; their numbers have 40 bits.
 const KEYS_MAX: usize = 1 << 32;
 /// Faster links are a mistake.

@@ -99,6 +99,30 @@ impl Benchmark {
         self.about().is_workload
     }
 
+    /// Returns the bytes of a request where nothing else is said.
+    pub const fn usual_request_bytes(self) -> usize {
+        match self {
+            Self::Rpc => super::rpc::REQUEST_BYTES,
+            _ => super::KEY_BYTES,
+        }
+    }
+
+    /// Returns how many keys (2pc: rows of each participant) there are where nothing else is said.
+    pub const fn usual_keys(self) -> usize {
+        match self {
+            Self::TwoPhase => super::twopc::ROWS,
+            _ => super::args::KEYS,
+        }
+    }
+
+    /// Returns at how many of the servers each operation is done: at all of them or at one.
+    pub const fn servers_per_call(self, servers: usize) -> usize {
+        match self {
+            Self::Log | Self::TwoPhase => servers,
+            _ => 1,
+        }
+    }
+
     /// Returns which nodes talk to each other.
     pub const fn topology(self) -> Topology {
         self.about().topology

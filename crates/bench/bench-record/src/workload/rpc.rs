@@ -6,7 +6,7 @@ use crate::names::Preset;
 use crate::spec::{Benchmark, parse_bytes};
 
 /// Request of an RPC in bytes, as in the measurements of HERD, FaSST and eRPC.
-const REQUEST_BYTES: usize = 32;
+pub(super) const REQUEST_BYTES: usize = 32;
 
 /// Calls, several numbers of which are outstanding.
 pub(super) const RPC: Preset = Preset {

@@ -6,7 +6,7 @@ use crate::names::{ONE_SIZE, Preset};
 use crate::spec::Benchmark;
 
 /// Rows of a participant where nothing else is said.
-const ROWS: usize = 1 << 16;
+pub(super) const ROWS: usize = 1 << 16;
 
 pub(super) const ABOUT: About = About {
     name: "2pc",

@@ -82,7 +82,8 @@ pub fn run(
     if only_new > 0 {
         summary += &format!("; {only_new} points of the second file are not in the first");
     }
-    let doubts: String = ambiguous.iter().map(|text| format!("AMBIGUOUS: {text}\n")).collect();
+    let doubts = ambiguous.iter().map(|text| format!("AMBIGUOUS: {text}\n"));
+    let doubts: String = different_machines(&base, &new).into_iter().chain(doubts).collect();
     output::print(&format!("{}{doubts}{summary}\n", output::for_terminal(&table)))?;
     check(&args.assertions, &new.runs)?;
     if !ambiguous.is_empty() {
@@ -97,6 +98,14 @@ pub fn run(
         0 => Ok(()),
         _ => Err(Failure::Inconclusive(why_inconclusive(&rows))),
     }
+}
+
+/// Says of which machines the files are, where those are two.
+fn different_machines(base: &Results, new: &Results) -> Option<String> {
+    let (first, second) = base.measured_on().zip(new.measured_on())?;
+    (first != second).then(|| {
+        format!("OTHER MACHINE: the first file was measured on {first}, the second on {second}\n")
+    })
 }
 
 /// Why nobody can tell, and what would help.
@@ -319,6 +328,21 @@ mod tests {
         let (base, new) = ([80.0, 100.0, 120.0], [90.0, 110.0, 130.0]);
         let noisy = rows(&results(100.0, base), &results(110.0, new));
         assert_eq!((noisy[0].figure, noisy[0].change), (Figure::P50, Change::Inconclusive));
+    }
+
+    /// What another machine does faster was an improvement, without a word.
+    #[test]
+    fn files_of_two_machines_are_said_to_be() {
+        let on = |name: &str, cores| {
+            let mut results = results("a", &[10.0]);
+            (results.host.name, results.host.cores) = (name.to_owned(), cores);
+            results
+        };
+        let said = different_machines(&on("db1", 8), &on("db2", 64)).expect("a line");
+        assert!(said.ends_with("on db1 (8 cores), the second on db2 (64 cores)\n"), "{said}");
+        assert_eq!(said.lines().count(), 1);
+        assert_eq!(different_machines(&on("db1", 8), &on("db1", 8)), None);
+        assert_eq!(different_machines(&on("", 0), &on("db1", 8)), None);
     }
 
     #[test]

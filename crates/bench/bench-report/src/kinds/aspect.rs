@@ -68,7 +68,7 @@ pub(super) const CALL_CPU: Aspect = Aspect {
     better: Better::Less,
     of: |point| {
         let work = point.work.as_ref()?;
-        Some(work.client_cpu_ns + work.server_cpu_ns).filter(|cpu_ns| *cpu_ns > 0.0)
+        Some(work.cpu_ns()).filter(|cpu_ns| *cpu_ns > 0.0)
     },
     is_cost: true,
     ..P99
@@ -80,6 +80,10 @@ pub(crate) const TIMES: &[Aspect] = &[OPERATION, OPERATION_P99];
 impl Aspect {
     /// The figures of the blocks; empty where it is not what blocks were kept of.
     pub(crate) fn blocks(&self, point: &Point) -> Vec<f64> {
+        // By the clock they are of the rate that was asked for.
+        if point.work.as_ref().is_some_and(|work| work.arrivals.is_some()) {
+            return Vec::new();
+        }
         let scale = (self.of)(point).zip(point.figure()).map(|(own, figure)| own / figure);
         match scale.filter(|scale| scale.is_finite() && *scale > 0.0) {
             Some(scale) => point.blocks.iter().map(|block| block * scale).collect(),

@@ -5,21 +5,41 @@ use bench_record::workload::Figures;
 use bench_record::{ActionTimes, Point, Run, Work};
 use report::{Table, significant};
 
-use super::aspect::{Aspect, CALL_CPU, GOODPUT, OPERATION_P99};
+use super::aspect::{Aspect, CALL_CPU, GOODPUT, OPERATION, OPERATION_P99};
 use super::cells::{dash, doubt, spread, us};
 use super::quantity::{BYTES, CALLS, TAIL};
 use super::{CsvColumn, Kind};
 
-pub(super) const KIND: Kind =
-    Kind { table, quantities: &[CALLS, TAIL], aspects: BY_RATE, csv: CSV, ..Kind::NOTHING };
+pub(super) const KIND: Kind = Kind {
+    table,
+    quantities: &[CALLS, TAIL],
+    aspects: BY_RATE,
+    by_the_clock: BY_THE_CLOCK,
+    csv: CSV,
+    ..Kind::NOTHING
+};
 pub(super) const LOOKUPS: Kind = Kind { csv: &[], ..KIND };
 pub(super) const RECORDS: Kind = LOOKUPS;
-pub(crate) const FILES: Kind =
-    Kind { quantities: &[BYTES, TAIL], aspects: &[GOODPUT, OPERATION_P99, FILE_CPU], ..LOOKUPS };
+pub(crate) const FILES: Kind = Kind {
+    quantities: &[BYTES, TAIL],
+    aspects: &[FILE_GOODPUT, OPERATION_P99, FILE_CPU],
+    by_the_clock: &[OPERATION, OPERATION_P99, FILE_CPU],
+    ..LOOKUPS
+};
 
 const CALL_RATE: Aspect = Aspect {
     unit: "M ops/s",
-    of: |point| point.work.as_ref().map(|work| work.mcalls_per_s),
+    // By the clock it is what was asked for.
+    of: |point| {
+        point.work.as_ref().filter(|own| own.arrivals.is_none()).map(|own| own.mcalls_per_s)
+    },
+    ..GOODPUT
+};
+const FILE_GOODPUT: Aspect = Aspect {
+    of: |point| {
+        let is_due = point.work.as_ref().is_some_and(|work| work.arrivals.is_some());
+        point.bandwidth.filter(|_| !is_due).map(|found| found.gbit_per_s)
+    },
     ..GOODPUT
 };
 const FILE_CPU: Aspect = Aspect {
@@ -34,6 +54,9 @@ const FILE_CPU: Aspect = Aspect {
 /// What workloads are chosen by, each by the first: how many operations, or how long one takes.
 pub(crate) const BY_RATE: &[Aspect] = &[CALL_RATE, OPERATION_P99, CALL_CPU];
 pub(crate) const ONE_BY_ONE: &[Aspect] = &[CALL_RATE, OPERATION_P99];
+pub(crate) const RATE_ALONE: &[Aspect] = &[CALL_RATE];
+/// What they are compared by where operations come by the clock, at a rate that was asked for.
+const BY_THE_CLOCK: &[Aspect] = &[OPERATION, OPERATION_P99, CALL_CPU];
 
 const CSV: &[CsvColumn] = &[
     ("mcalls_per_s", |_, p| Some(work(p)?.mcalls_per_s.to_string())),

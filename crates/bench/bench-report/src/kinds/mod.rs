@@ -38,6 +38,8 @@ pub(crate) struct Kind {
     pub(crate) quantities: &'static [Quantity],
     /// What verdicts compare, first that by which blocks are compared.
     pub(crate) aspects: &'static [Aspect],
+    /// The same where operations come by the clock; empty where that makes no difference.
+    pub(crate) by_the_clock: &'static [Aspect],
     /// Both of small messages, where they are limited by something else.
     pub(crate) of_small: Option<(&'static [Quantity], &'static [Aspect])>,
     /// Columns of a CSV file that no other kind has.
@@ -71,6 +73,7 @@ impl Kind {
         table: |run| Table::new(&run.name, &[], 0),
         quantities: &[],
         aspects: &[],
+        by_the_clock: &[],
         of_small: None,
         csv: &[],
         notes: |_| Vec::new(),

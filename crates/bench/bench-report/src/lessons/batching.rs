@@ -1,7 +1,8 @@
 //! What it gains to send small records together.
 
-use bench_record::Run;
+use bench_record::cores::{Phase, are_apart};
 use bench_record::spec::{Benchmark, Operation};
+use bench_record::{Point, Run};
 use report::significant;
 
 use super::streams::{Stream, best};
@@ -14,17 +15,13 @@ const PACKED_BYTES: usize = 4096;
 /// Records in one message instead of one each, by latency and by rate; requests handed over in
 /// lists.
 pub(super) fn gain(runs: &[&Run], streams: &[Stream]) -> Option<Found> {
-    let latency_us = |size: usize| {
-        let is_one =
-            |r: &&&Run| (r.benchmark, r.operation) == (Benchmark::Latency, Operation::Send);
-        let own = runs.iter().filter(is_one);
-        let mut points = own.flat_map(|run| run.points.iter().map(move |point| (*run, point)));
-        let (_, point) = points.find(|(run, point)| {
-            point.size_bytes == size && settings::is_usual_but(run, point, &[SIZE, ENDPOINT])
-        })?;
-        point.latency.map(|found| found.middle_us()).filter(|us| *us > 0.0)
+    let (ones, packed) = (latencies(runs, RECORD_BYTES), latencies(runs, PACKED_BYTES));
+    let is_measured = !ones.is_empty() && !packed.is_empty();
+    let pairs = ones.iter().flat_map(|one| packed.iter().map(move |packed| (one, packed)));
+    let mut alike = pairs.filter(|(one, packed)| !are_apart(one.1, packed.1));
+    let Some((&(one_us, _), &(packed_us, _))) = alike.next() else {
+        return is_measured.then(Found::apart);
     };
-    let (one_us, packed_us) = (latency_us(RECORD_BYTES)?, latency_us(PACKED_BYTES)?);
     let records = (PACKED_BYTES / RECORD_BYTES) as f64;
     let mut measured = format!(
         "A message of {PACKED_BYTES} B takes {} µs, one of {RECORD_BYTES} B {} µs: {records} records of \
@@ -67,6 +64,21 @@ pub(super) fn gain(runs: &[&Run], streams: &[Stream]) -> Option<Found> {
     Some(Found { measured, advice })
 }
 
+/// Usual latencies of a size in µs, and where the processors were.
+fn latencies(runs: &[&Run], size_bytes: usize) -> Vec<(f64, Option<Phase>)> {
+    let is_one = |r: &&&Run| (r.benchmark, r.operation) == (Benchmark::Latency, Operation::Send);
+    let own = runs.iter().filter(is_one);
+    let points = own.flat_map(|run| run.points.iter().map(move |point| (*run, point)));
+    let is_usual = |(run, point): &(&Run, &Point)| {
+        point.size_bytes == size_bytes && settings::is_usual_but(run, point, &[SIZE, ENDPOINT])
+    };
+    let latency = |(_, point): (&Run, &Point)| {
+        let us = point.latency.map(|found| found.middle_us()).filter(|us| *us > 0.0)?;
+        Some((us, point.phase()))
+    };
+    points.filter(is_usual).filter_map(latency).collect()
+}
+
 /// Depth and message rates of single records and of packed ones, in the deepest window that both
 /// were measured with.
 fn rates(streams: &[Stream]) -> Option<(usize, f64, f64)> {
@@ -74,11 +86,14 @@ fn rates(streams: &[Stream]) -> Option<(usize, f64, f64)> {
         let own = move |s: &&Stream| {
             s.is_single() && s.post_list == 1 && (s.size_bytes, s.depth) == (size, depth)
         };
-        best(streams.iter().filter(own)).map(|s| s.mmsg_per_s)
+        best(streams.iter().filter(own))
     };
     let mut depths: Vec<usize> = streams.iter().map(|s| s.depth).collect();
     depths.sort_unstable();
-    let both = |depth: usize| Some((depth, at(RECORD_BYTES, depth)?, at(PACKED_BYTES, depth)?));
+    let both = |depth: usize| {
+        let (one, packed) = (at(RECORD_BYTES, depth)?, at(PACKED_BYTES, depth)?);
+        (!one.is_apart(packed)).then_some((depth, one.mmsg_per_s, packed.mmsg_per_s))
+    };
     depths.into_iter().rev().find_map(both)
 }
 
@@ -88,7 +103,8 @@ fn lists(streams: &[Stream]) -> Option<(usize, f64)> {
         let place = (listed.size_bytes, listed.depth);
         let is_same =
             |s: &&Stream| s.is_single() && s.post_list == 1 && (s.size_bytes, s.depth) == place;
-        let plain = best(streams.iter().filter(is_same))?;
+        let alike = streams.iter().filter(is_same).filter(|s| !s.is_apart(listed));
+        let plain = best(alike)?;
         Some((listed.post_list, listed.mmsg_per_s / plain.mmsg_per_s))
     })
 }

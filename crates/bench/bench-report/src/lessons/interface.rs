@@ -22,10 +22,13 @@ fn interface_of(run: &Run) -> Option<&'static str> {
 /// there calls cost most.
 pub(super) fn compare(runs: &[Run]) -> Option<Found> {
     // Over the same wire.
-    [false, true].into_iter().find_map(|in_memory| {
+    let over = |in_memory: bool| {
         let own: Vec<&Run> = runs.iter().filter(|run| run.is_in_memory() == in_memory).collect();
         compare_over_one_wire(&own)
-    })
+    };
+    let found: Vec<Found> = [false, true].into_iter().filter_map(over).collect();
+    let told = found.iter().position(|own| *own != Found::apart()).unwrap_or(0);
+    found.into_iter().nth(told)
 }
 
 fn compare_over_one_wire(runs: &[&Run]) -> Option<Found> {
@@ -37,19 +40,23 @@ fn compare_over_one_wire(runs: &[&Run]) -> Option<Found> {
         found
     };
     let (verbs, libfabric, mpi) = (of("verbs"), of("libfabric"), of("MPI"));
-    let rate = |streams: &[Stream], size: usize, depth: usize| {
-        let at = |s: &&Stream| (s.size_bytes, s.depth) == (size, depth);
-        streams.iter().find(at).map(|s| s.mmsg_per_s)
+    let at = |streams: &[Stream], size: usize, depth: usize| {
+        let own = |s: &&Stream| (s.size_bytes, s.depth) == (size, depth);
+        streams.iter().find(own).copied()
     };
     let mut places: Vec<(usize, usize)> = verbs.iter().map(|s| (s.size_bytes, s.depth)).collect();
     places.sort_by_key(|(size, depth)| (*size, std::cmp::Reverse(*depth)));
     let both = |(size, depth): (usize, usize)| {
-        let (verbs, libfabric) = (rate(&verbs, size, depth)?, rate(&libfabric, size, depth)?);
-        Some((size, depth, verbs, libfabric))
+        Some((at(&verbs, size, depth)?, at(&libfabric, size, depth)?))
     };
-    let (size, depth, verbs, libfabric) = places.into_iter().find_map(both)?;
-    let mpi = rate(&mpi, size, depth)
-        .map_or_else(String::new, |rate| format!(", MPI {}", significant(rate)));
+    let all: Vec<(Stream, Stream)> = places.into_iter().filter_map(both).collect();
+    let Some((one, other)) = all.iter().find(|(one, other)| !one.is_apart(other)) else {
+        return (!all.is_empty()).then(Found::apart);
+    };
+    let (size, depth) = (one.size_bytes, one.depth);
+    let mpi = at(&mpi, size, depth).filter(|own| !own.is_apart(one));
+    let mpi = mpi.map_or_else(String::new, |own| format!(", MPI {}", significant(own.mmsg_per_s)));
+    let (verbs, libfabric) = (one.mmsg_per_s, other.mmsg_per_s);
     let ratio = verbs / libfabric;
     let measured = format!(
         "{size} B, depth {depth}: verbs moves {} M msg/s, libfabric {}{mpi}; verbs {} times as many as \

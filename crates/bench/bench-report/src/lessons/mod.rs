@@ -39,6 +39,16 @@ impl Found {
     }
 }
 
+impl Found {
+    /// What nobody can tell, because the processors were elsewhere for one than for the other.
+    fn apart() -> Self {
+        Self::new(
+            "Cannot be told: the cores were near for one and far for the other.",
+            "Measure again with the cores in the same places (--cpu, --server-cpu).",
+        )
+    }
+}
+
 /// What a finding is about, what was found, and how it is measured.
 type Lesson = (&'static str, Option<Found>, &'static str);
 

@@ -1,5 +1,6 @@
 //! READ against WRITE, and both against a message.
 
+use bench_record::cores::{Phase, are_apart};
 use bench_record::spec::{Benchmark, Operation};
 use bench_record::{Point, Run};
 use report::significant;
@@ -19,13 +20,21 @@ pub(super) fn compare(runs: &[&Run]) -> Option<Found> {
         };
         let (_, point) = points.find(|(run, point)| is_one(run, point))?;
         let rate = point.bandwidth.map(|b| b.mmsg_per_s).filter(|rate| *rate > 0.0)?;
-        Some(1.0 / rate)
+        Some((1.0 / rate, point.phase()))
     };
     let sizes = distinct(runs.iter().flat_map(|r| &r.points).map(|p| p.size_bytes));
+    // A time in µs, and where the processors were.
+    type Timed = (f64, Option<Phase>);
     let both = |size: usize| {
         Some((size, time_us(Operation::Read, size)?, time_us(Operation::Write, size)?))
     };
-    let times: Vec<(usize, f64, f64)> = sizes.into_iter().filter_map(both).collect();
+    let all: Vec<(usize, Timed, Timed)> = sizes.into_iter().filter_map(both).collect();
+    let alike = all.iter().filter(|(_, read, write)| !are_apart(read.1, write.1));
+    let times: Vec<(usize, f64, f64)> =
+        alike.map(|(size, read, write)| (*size, read.0, write.0)).collect();
+    if times.is_empty() && !all.is_empty() {
+        return Some(Found::apart());
+    }
     let mut shown = vec![times.first()?];
     shown.extend(times.last().filter(|_| times.len() > 1));
     let words = shown.iter().map(|(size, read, write)| {

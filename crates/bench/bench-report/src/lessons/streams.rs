@@ -1,5 +1,6 @@
 //! What many messages in flight, large ones, several endpoints and several threads gain.
 
+use bench_record::cores::{Phase, are_apart};
 use bench_record::spec::{Benchmark, EndpointKind, Operation, Window};
 use bench_record::{Point, Run};
 use report::significant;
@@ -23,9 +24,15 @@ pub(super) struct Stream {
     pub(super) is_crowded: bool,
     pub(super) gbit_per_s: f64,
     pub(super) mmsg_per_s: f64,
+    phase: Option<Phase>,
 }
 
 impl Stream {
+    /// Whether the processors were elsewhere for one than for the other.
+    pub(super) fn is_apart(&self, other: &Self) -> bool {
+        are_apart(self.phase, other.phase)
+    }
+
     /// One thread with one endpoint.
     pub(super) const fn is_single(&self) -> bool {
         self.endpoints == 1 && self.threads == 1
@@ -61,6 +68,7 @@ fn stream(run_number: usize, run: &Run, point: &Point) -> Option<Stream> {
         is_crowded: run.method.crowded,
         gbit_per_s: bandwidth.gbit_per_s,
         mmsg_per_s: bandwidth.mmsg_per_s,
+        phase: point.phase(),
     })
 }
 

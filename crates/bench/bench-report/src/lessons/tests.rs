@@ -1,3 +1,4 @@
+use bench_record::cores::Cores;
 use bench_record::spec::{Benchmark, Operation, Order};
 use bench_record::wire::Wire;
 use bench_record::{Bandwidth, Disorder, FabricRecord, Latency, Point};
@@ -142,6 +143,50 @@ fn read_is_held_against_write() {
     assert!(text.contains("Push with WRITE"), "{text}");
     runs[3] = one_sided(Operation::Write, 8192, 0.05);
     assert!(lesson(&runs, "READ and WRITE").contains("neither is faster"));
+}
+
+/// Near cores made READs as many times as fast as they are near.
+#[test]
+fn lessons_leave_out_what_nobody_may_compare() {
+    let at = |mut run: Run, ns| {
+        for point in &mut run.points {
+            point.cores = Some(Cores::between(ns, ns));
+        }
+        run
+    };
+    let one_sided = |operation, size, rate| {
+        let mut run = stream(size, 1, 1, 1, rate);
+        (run.benchmark, run.operation) = (Benchmark::Rma, operation);
+        run
+    };
+    let mut runs = vec![
+        at(one_sided(Operation::Read, 64, 0.1), 530.0),
+        at(one_sided(Operation::Write, 64, 0.2), 110.0),
+    ];
+    assert!(lesson(&runs, "READ and WRITE").starts_with("Cannot be told"));
+    runs.push(at(one_sided(Operation::Read, 8192, 0.05), 530.0));
+    runs.push(at(one_sided(Operation::Write, 8192, 0.05), 530.0));
+    let text = lesson(&runs, "READ and WRITE");
+    assert!(text.contains("of 8192 B READ") && !text.contains("of 64 B"), "{text}");
+    let on = |provider: &str, size, rate, ns| {
+        let fabric = FabricRecord { provider: provider.to_owned(), ..FabricRecord::default() };
+        Run { fabric: Some(fabric), ..at(stream(size, 256, 1, 1, rate), ns) }
+    };
+    let mut runs = vec![on("verbs SRD", 64, 9.0, 110.0), on("efa", 64, 2.0, 530.0)];
+    assert!(lesson(&runs, "Interface").starts_with("Cannot be told"));
+    runs.extend([on("verbs SRD", 512, 3.0, 530.0), on("efa", 512, 2.0, 530.0)]);
+    assert!(lesson(&runs, "Interface").contains("512 B, depth 256: verbs moves 3.000"));
+    let latency = |size, mean_us, ns| {
+        let latency = Latency { round_trips: Some(1), mean_us, distribution: None };
+        let point = Point { latency: Some(latency), ..Point::new(size, 1) };
+        at(Run::new("mine", Benchmark::Latency, vec![point]), ns)
+    };
+    let mut runs = vec![latency(64, 20.0, 110.0), latency(4096, 50.0, 530.0)];
+    assert!(lesson(&runs, "Batching").starts_with("Cannot be told"));
+    runs.push(latency(4096, 25.0, 110.0));
+    runs.extend([at(stream(64, 256, 1, 1, 2.0), 530.0), at(stream(4096, 256, 1, 1, 1.0), 110.0)]);
+    let text = lesson(&runs, "Batching");
+    assert!(text.contains("1.25 times as late") && !text.contains("At depth"), "{text}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use report::significant;
 
-use super::measured::{Measured, Quantity, Subject};
+use super::measured::{Figure, Measured, Quantity, Subject};
 use crate::lessons::times;
 
 /// Figures this near to each other are taken for the same: the spread of a busy machine.
@@ -14,6 +14,8 @@ pub(super) enum Verdict {
     Holds,
     Partly,
     DoesNotHold,
+    /// The figures are there, and nobody may compare them.
+    Unknown,
 }
 
 impl Verdict {
@@ -22,6 +24,7 @@ impl Verdict {
             Self::Holds => "holds",
             Self::Partly => "holds partly",
             Self::DoesNotHold => "does not hold",
+            Self::Unknown => "cannot be told",
         }
     }
 
@@ -42,6 +45,43 @@ pub(super) struct Judged {
     pub(super) evidence: String,
 }
 
+impl Judged {
+    /// What nobody can judge whose figures are of processors in different places.
+    pub(super) fn apart(quantity: Quantity, subjects: [Subject; 2]) -> Self {
+        let [first, second] = subjects.map(Subject::name);
+        let quantity = quantity.name();
+        let evidence = format!(
+            "{quantity} of {first} and {second}: the cores were near for one and far for the other."
+        );
+        Self { verdict: Verdict::Unknown, evidence }
+    }
+}
+
+/// Figures of both at the same sizes, as far as they may be compared.
+pub(super) enum Both {
+    /// No size was measured of both.
+    NotMeasured,
+    /// The processors were elsewhere for one than for the other, at each size.
+    Apart,
+    At(Vec<(Figure, Figure)>),
+}
+
+impl Both {
+    pub(super) fn of(first: &[Figure], second: &[Figure]) -> Self {
+        let pair = |own: &Figure| {
+            Some((*own, *second.iter().find(|other| other.size_bytes == own.size_bytes)?))
+        };
+        let all: Vec<(Figure, Figure)> = first.iter().filter_map(pair).collect();
+        let is_empty = all.is_empty();
+        let alike: Vec<_> = all.into_iter().filter(|(own, other)| !own.is_apart(other)).collect();
+        match alike.is_empty() {
+            true if is_empty => Self::NotMeasured,
+            true => Self::Apart,
+            false => Self::At(alike),
+        }
+    }
+}
+
 /// Two figures of the same place.
 struct Pair {
     size_bytes: usize,
@@ -51,20 +91,13 @@ struct Pair {
     advantage: f64,
 }
 
-fn pairs(
-    measured: &Measured<'_>,
-    quantity: Quantity,
-    [first, second]: [Subject; 2],
-    sizes: &std::ops::RangeInclusive<usize>,
-) -> Vec<Pair> {
-    let own = measured.all(quantity, first).into_iter();
-    let theirs = measured.all(quantity, second);
-    let both = own.filter(|(size, _)| sizes.contains(size)).filter_map(|(size_bytes, first)| {
-        let second = theirs.iter().find(|(size, _)| *size == size_bytes)?.1;
+fn pairs(quantity: Quantity, both: Vec<(Figure, Figure)>) -> Vec<Pair> {
+    let pair = |(Figure { size_bytes, value: first, .. }, second): (Figure, Figure)| {
+        let second = second.value;
         let advantage = if quantity.is_time() { second / first } else { first / second };
-        Some(Pair { size_bytes, first, second, advantage })
-    });
-    both.collect()
+        Pair { size_bytes, first, second, advantage }
+    };
+    both.into_iter().map(pair).collect()
 }
 
 /// "64 B 2.1 µs and 8.9 µs (4.2 times)", of the places that tell most.
@@ -97,7 +130,8 @@ pub(super) fn size(bytes: usize) -> String {
     }
 }
 
-/// The first is at least `times` as good as the second at all of the sizes.
+/// The first is at least `times` as good as the second at all of the sizes at which they may be
+/// compared.
 pub(super) fn ahead(
     measured: &Measured<'_>,
     quantity: Quantity,
@@ -105,9 +139,15 @@ pub(super) fn ahead(
     sizes: std::ops::RangeInclusive<usize>,
     times: f64,
 ) -> Option<Judged> {
-    let pairs = pairs(measured, quantity, subjects, &sizes);
+    let [mut own, theirs] = subjects.map(|subject| measured.all(quantity, subject));
+    own.retain(|figure| sizes.contains(&figure.size_bytes));
+    let pairs = match Both::of(&own, &theirs) {
+        Both::NotMeasured => return None,
+        Both::Apart => return Some(Judged::apart(quantity, subjects)),
+        Both::At(both) => pairs(quantity, both),
+    };
     let true_at = pairs.iter().filter(|pair| pair.advantage >= times).count();
-    (!pairs.is_empty()).then(|| Judged {
+    Some(Judged {
         verdict: Verdict::of(true_at, pairs.len()),
         evidence: evidence(quantity, subjects, &pairs),
     })

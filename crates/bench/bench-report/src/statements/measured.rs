@@ -1,5 +1,6 @@
 //! Figures of runs by what they are of.
 
+use bench_record::cores::{Phase, are_apart};
 use bench_record::spec::Benchmark;
 use bench_record::wire::Wire;
 use bench_record::{Point, Run};
@@ -102,6 +103,21 @@ impl Quantity {
     }
 }
 
+/// The best figure of a size.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Figure {
+    pub(super) size_bytes: usize,
+    pub(super) value: f64,
+    phase: Option<Phase>,
+}
+
+impl Figure {
+    /// Whether the processors were elsewhere for one than for the other.
+    pub(super) fn is_apart(&self, other: &Self) -> bool {
+        are_apart(self.phase, other.phase)
+    }
+}
+
 /// What was measured here.
 pub(super) struct Measured<'a>(Vec<&'a Run>);
 
@@ -113,18 +129,19 @@ impl<'a> Measured<'a> {
     }
 
     /// The best figure at each size: of several depths the one that suits it.
-    pub(super) fn all(&self, quantity: Quantity, subject: Subject) -> Vec<(usize, f64)> {
-        let mut all: Vec<(usize, f64)> = Vec::new();
+    pub(super) fn all(&self, quantity: Quantity, subject: Subject) -> Vec<Figure> {
+        let mut all: Vec<Figure> = Vec::new();
         let own = self.0.iter().filter(|run| quantity.is(run) && subject.is(run));
         for point in own.flat_map(|run| &run.points) {
             let Some(value) = quantity.of(point) else { continue };
-            match all.iter_mut().find(|(size, _)| *size == point.size_bytes) {
-                Some((_, best)) if (value < *best) == quantity.is_time() => *best = value,
+            let figure = Figure { size_bytes: point.size_bytes, value, phase: point.phase() };
+            match all.iter_mut().find(|own| own.size_bytes == point.size_bytes) {
+                Some(best) if (value < best.value) == quantity.is_time() => *best = figure,
                 Some(_) => {}
-                None => all.push((point.size_bytes, value)),
+                None => all.push(figure),
             }
         }
-        all.sort_by_key(|(size, _)| *size);
+        all.sort_by_key(|own| own.size_bytes);
         all
     }
 }

@@ -3,8 +3,8 @@
 
 use report::significant;
 
-use super::judged::{Judged, Verdict, ahead, size};
-use super::measured::{Measured, Quantity, Subject};
+use super::judged::{Both, Judged, Verdict, ahead, size};
+use super::measured::{Figure, Measured, Quantity, Subject};
 use super::{Judge, Statement, Study};
 use crate::lessons::times;
 
@@ -125,27 +125,34 @@ pub(super) const STUDY: Study = Study {
 fn is_amortised(measured: &Measured<'_>) -> Option<Judged> {
     let all = measured.all(Quantity::CallCost, TCP);
     let (first, last) = (*all.first()?, *all.last().filter(|_| all.len() > 1)?);
-    let per_byte_ns = |(bytes, us): (usize, f64)| us * 1e3 / bytes as f64;
-    let fell = all.windows(2).filter(|two| per_byte_ns(two[1]) < per_byte_ns(two[0])).count();
-    let of = |at: (usize, f64)| {
-        let (us, per_byte) = (significant(at.1), significant(per_byte_ns(at)));
+    let per_byte_ns = |at: &Figure| at.value * 1e3 / at.size_bytes as f64;
+    let alike: Vec<_> = all.windows(2).filter(|two| !two[0].is_apart(&two[1])).collect();
+    if alike.is_empty() || first.is_apart(&last) {
+        return Some(Judged::apart(Quantity::CallCost, [TCP, TCP]));
+    }
+    let fell = alike.iter().filter(|two| per_byte_ns(&two[1]) < per_byte_ns(&two[0])).count();
+    let of = |at: Figure| {
+        let (us, per_byte) = (significant(at.value), significant(per_byte_ns(&at)));
         format!(
             "a call of {} takes {us} µs of both processors, {per_byte} ns for each byte",
-            size(at.0)
+            size(at.size_bytes)
         )
     };
     let evidence = format!("TCP: {}; {}. Both ends poll.", of(first), of(last));
-    Some(Judged { verdict: Verdict::of(fell, all.len() - 1), evidence })
+    Some(Judged { verdict: Verdict::of(fell, alike.len()), evidence })
 }
 
-/// The goodput of two pairs in parts of that of one.
-fn gain(measured: &Measured<'_>, subject: Subject) -> Option<f64> {
+/// The goodput of two pairs in parts of that of one; the verdict where nobody may compare them.
+fn gain(measured: &Measured<'_>, subject: Subject) -> Option<Result<f64, Judged>> {
     let [one, two] = [1, 2].map(|pairs| measured.all(Quantity::Goodput { pairs }, subject));
-    let ratios: Vec<f64> = two
-        .iter()
-        .filter_map(|(size, goodput)| Some(goodput / one.iter().find(|(own, _)| own == size)?.1))
-        .collect();
-    mean(&ratios)
+    match Both::of(&two, &one) {
+        Both::NotMeasured => None,
+        Both::Apart => Some(Err(Judged::apart(Quantity::Goodput { pairs: 2 }, [subject, subject]))),
+        Both::At(both) => {
+            let ratios = both.iter().map(|(two, one)| two.value / one.value);
+            mean(&ratios.collect::<Vec<f64>>()).map(Ok)
+        }
+    }
 }
 
 /// The geometric one.
@@ -155,7 +162,10 @@ fn mean(ratios: &[f64]) -> Option<f64> {
 }
 
 fn pairs_help_tcp(measured: &Measured<'_>) -> Option<Judged> {
-    let (tcp, rc) = (gain(measured, MPI_TCP)?, gain(measured, MPI_RC)?);
+    let (tcp, rc) = match (gain(measured, MPI_TCP)?, gain(measured, MPI_RC)?) {
+        (Ok(tcp), Ok(rc)) => (tcp, rc),
+        (Err(apart), _) | (_, Err(apart)) => return Some(apart),
+    };
     let evidence = format!(
         "Two pairs together have {} times the goodput of one over TCP, {} times over RC. Where four \
          ranks share two processors this is bound by them.",
@@ -170,17 +180,25 @@ fn pairs_help_tcp(measured: &Measured<'_>) -> Option<Judged> {
 fn nas(measured: &Measured<'_>) -> Option<Judged> {
     const TIMES: f64 = 3.0;
     let mut ratios = Vec::new();
-    let mut words = Vec::new();
+    let (mut words, mut apart) = (Vec::new(), None);
     for (test, name) in [("nas-is", "IS"), ("nas-ft", "FT")] {
-        let [rc, tcp] = [MPI_RC, MPI_TCP].map(|own| measured.all(Quantity::Together(test), own));
-        for (bytes, rc_us) in rc {
-            let Some((_, tcp_us)) = tcp.iter().find(|(own, _)| *own == bytes) else { continue };
-            ratios.push(tcp_us / rc_us);
-            let (rc, tcp) = (significant(rc_us), significant(*tcp_us));
-            words.push(format!("{name} of {} {rc} µs and {tcp}", size(bytes)));
+        let (quantity, subjects) = (Quantity::Together(test), [MPI_RC, MPI_TCP]);
+        let [rc, tcp] = subjects.map(|own| measured.all(quantity, own));
+        let both = match Both::of(&rc, &tcp) {
+            Both::NotMeasured => continue,
+            Both::Apart => {
+                apart = Some(Judged::apart(quantity, subjects));
+                continue;
+            }
+            Both::At(both) => both,
+        };
+        for (rc, tcp) in both {
+            ratios.push(tcp.value / rc.value);
+            let (rc_us, tcp_us) = (significant(rc.value), significant(tcp.value));
+            words.push(format!("{name} of {} {rc_us} µs and {tcp_us}", size(rc.size_bytes)));
         }
     }
-    let average = mean(&ratios)?;
+    let Some(average) = mean(&ratios) else { return apart };
     let verdict = match average {
         times if times >= TIMES => Verdict::Holds,
         times if times >= GAIN => Verdict::Partly,

@@ -1,5 +1,6 @@
 //! Verdicts follow the figures.
 
+use bench_record::cores::Cores;
 use bench_record::spec::Benchmark;
 use bench_record::{
     Bandwidth, Collective, Distribution, FabricRecord, Latency, PlanRecord, Point, Results, Run,
@@ -112,6 +113,34 @@ fn latencies_hold_partly_where_some_sizes_are_behind() {
     assert_eq!(judge(&[(8, 2.0), (8192, 10.0)])[0], "holds partly");
     assert_eq!(judge(&[(8, 7.0), (8192, 10.0)])[0], "does not hold");
     assert_eq!(judge(&[(64, 1.0)])[0], "not measured", "no size of both");
+}
+
+/// With the cores near for one, a latency was so many times that of the other.
+#[test]
+fn near_cores_are_no_evidence_against_far_ones() {
+    let at = |mut run: Run, places: &[f64]| {
+        for (point, ns) in run.points.iter_mut().zip(places) {
+            point.cores = Some(Cores::between(*ns, *ns));
+        }
+        run
+    };
+    let judge = |places: [f64; 2]| {
+        let tcp = at(latency("ucx:tcp", &[(8, 6.0), (8192, 9.0)]), &[530.0, 530.0]);
+        let own = at(latency("ucx:ud_v", &[(8, 2.0), (8192, 10.0)]), &places);
+        row(&of_plan("ucx", vec![tcp, own]), "UCX over UD has a lower")
+    };
+    assert_eq!(judge([530.0, 530.0])[0], "holds partly");
+    let [verdict, evidence] = judge([530.0, 110.0]);
+    assert!(verdict == "holds" && !evidence.contains("8192 B"), "{verdict}: {evidence}");
+    let [verdict, evidence] = judge([110.0, 110.0]);
+    assert_eq!(verdict, "cannot be told");
+    assert!(evidence.contains("near for one") && !evidence.contains("times"), "{evidence}");
+    let kernels = |ns| {
+        let rc = at(kernel("nas-is", "ucx:rc_v", 100.0), &[ns]);
+        let tcp = at(kernel("nas-is", "mpi:tcp", 900.0), &[530.0]);
+        row(&of_plan("rdmaoe", vec![rc, tcp]), "NAS")[0].clone()
+    };
+    assert_eq!([kernels(530.0), kernels(110.0)], ["holds", "cannot be told"]);
 }
 
 #[test]

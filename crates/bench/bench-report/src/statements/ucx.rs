@@ -2,7 +2,7 @@
 //! two p4d instances.
 
 use super::judged::{Judged, Verdict, ahead, no_worse, size};
-use super::measured::{Measured, Quantity, Subject};
+use super::measured::{Figure, Measured, Quantity, Subject};
 use super::{Judge, Statement, Study};
 
 const SRD: Subject = Subject::Mpi("ucx:srd", "MPI over UCX SRD");
@@ -79,15 +79,20 @@ pub(super) const STUDY: Study = Study {
     ],
 };
 
-fn best(measured: &Measured<'_>, subject: Subject) -> Option<(usize, f64)> {
-    measured.all(GOODPUT, subject).into_iter().max_by(|one, other| one.1.total_cmp(&other.1))
+fn best(measured: &Measured<'_>, subject: Subject) -> Option<Figure> {
+    let all = measured.all(GOODPUT, subject).into_iter();
+    all.max_by(|one, other| one.value.total_cmp(&other.value))
 }
 
 /// There is no link here: what bare verbs get out of the device is what there is to saturate.
 fn saturates(measured: &Measured<'_>) -> Option<Judged> {
     const SATURATED: f64 = 0.9;
     const HALF: f64 = 0.5;
-    let ((own_size, own), (bare_size, bare)) = (best(measured, SRD)?, best(measured, VERBS_SRD)?);
+    let (ours, theirs) = (best(measured, SRD)?, best(measured, VERBS_SRD)?);
+    if ours.is_apart(&theirs) {
+        return Some(Judged::apart(GOODPUT, [SRD, VERBS_SRD]));
+    }
+    let (own, bare) = (ours.value, theirs.value);
     let verdict = match own / bare {
         share if share >= SATURATED => Verdict::Holds,
         share if share >= HALF => Verdict::Partly,
@@ -98,9 +103,9 @@ fn saturates(measured: &Measured<'_>) -> Option<Judged> {
         "{} reaches {own:.1} Gbit/s at {}, {percent:.0} % of the {bare:.1} that {} gets out of the device \
          at {}.",
         SRD.name(),
-        size(own_size),
+        size(ours.size_bytes),
         VERBS_SRD.name(),
-        size(bare_size)
+        size(theirs.size_bytes)
     );
     Some(Judged { verdict, evidence })
 }

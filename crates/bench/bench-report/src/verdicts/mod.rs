@@ -57,7 +57,7 @@ pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
         let choice = choice::section(runs, &work, names);
         choice.into_iter().for_each(|section| sections.insert(lead, section));
     }
-    sections.extend(lessons::section(runs, &work));
+    sections.extend(lessons::section(runs, &work, names));
     let are_cut = plain.iter().any(|race| race.entries.len() > OTHERS_MAX + 1);
     if are_cut || plain.len() > RACES_MAX {
         let (title, layout) = ("All comparisons".to_owned(), Layout::Folded);
@@ -225,10 +225,10 @@ fn panel(race: &Race<'_>, names: &[&str]) -> Dots {
     let row = |(name, point): &(&str, &Point)| {
         let value = (first.of)(point)?;
         let scale = point.figure().map(|figure| value / figure);
-        let ends =
-            point.interval.zip(scale).map(|(own, scale)| (own.low * scale, own.high * scale));
-        let look = names.iter().position(|own| own == name).unwrap_or(0) % LOOKS;
         let blocks = first.blocks(point);
+        let interval = point.interval.filter(|_| !blocks.is_empty());
+        let ends = interval.zip(scale).map(|(own, scale)| (own.low * scale, own.high * scale));
+        let look = names.iter().position(|own| own == name).unwrap_or(0) % LOOKS;
         let tail = if is_time { tail(point) } else { Vec::new() };
         Some(Dot { name: (*name).to_owned(), look, value, interval: ends, blocks, tail })
     };

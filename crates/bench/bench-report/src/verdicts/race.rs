@@ -4,6 +4,7 @@
 use bench_record::spec::Benchmark;
 use bench_record::workload::Figures;
 use bench_record::{Point, Run};
+use report::Better;
 
 use crate::kinds::aspect::Aspect;
 use crate::kinds::{self, Kind, SMALL_BYTES};
@@ -55,15 +56,31 @@ pub(super) fn races<'a>(runs: &'a [Run], names: &[&'a str]) -> Vec<Race<'a>> {
     for (kind, benchmark) in kinds {
         let own = measured().filter(|run| run.kind() == kind);
         let all: Vec<Candidate<'_>> = own.flat_map(candidates).collect();
-        let Kind { aspects, of_small, .. } = *kinds::of(benchmark);
+        let Kind { aspects, by_the_clock, of_small, .. } = *kinds::of(benchmark);
         match of_small {
             Some((_, of_small)) => {
                 races.extend(stream_races(&all, kind, names, [aspects, of_small]));
             }
-            None => races.extend(race(&all, kind, aspects, names)),
+            None => races.extend(wider(
+                race(&all, kind, aspects, names),
+                race(&due(&all), kind, by_the_clock, names),
+            )),
         }
     }
     races
+}
+
+/// The race in which more take part, else the first.
+fn wider<'a>(first: Option<Race<'a>>, second: Option<Race<'a>>) -> Option<Race<'a>> {
+    let count = |race: &Option<Race<'_>>| race.as_ref().map_or(0, |race| race.entries.len());
+    if count(&second) > count(&first) { second } else { first }
+}
+
+/// Those whose operations came by the clock.
+fn due<'a>(all: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
+    let is_due =
+        |one: &&Candidate<'a>| one.point.work.as_ref().is_some_and(|work| work.arrivals.is_some());
+    all.iter().filter(is_due).map(Candidate::copy).collect()
 }
 
 /// The race of those points of a kind that suit.
@@ -147,8 +164,8 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The place that most have; of equally many the best of the first for a workload, for others the
-/// most usual.
+/// The place that most have; of equally many the best of the first for a workload, for others and
+/// where times of one operation count the most usual.
 fn race<'a>(
     all: &[Candidate<'a>],
     kind: &str,
@@ -167,17 +184,20 @@ fn race<'a>(
         }
     }
     let is_workload = all.first()?.run.benchmark.is_workload();
-    let cost = |own: &[&Candidate<'a>]| match own.first() {
-        Some(one) if is_workload && one.run.benchmark != Benchmark::Collective => {
-            let value = (first.of)(one.point).unwrap_or_default();
-            -value
-        }
-        Some(one) => one.oddity(),
-        None => f64::INFINITY,
+    // A time is least where the least is done.
+    let is_by_oddity = !is_workload || first.better == Better::Less;
+    let value = |one: &Candidate<'a>| (first.of)(one.point).unwrap_or_default();
+    let order = |a: &Candidate<'a>, b: &Candidate<'a>| match is_by_oddity {
+        true => a.oddity().total_cmp(&b.oddity()),
+        // The better one comes first.
+        false => first.compare(value(b), value(a)),
     };
     let (place, own) = places.into_iter().min_by(|(_, a), (_, b)| {
-        let by_place = || are_apart(a).cmp(&are_apart(b)).then(cost(a).total_cmp(&cost(b)));
-        b.len().cmp(&a.len()).then_with(by_place)
+        let by_place = || match (a.first(), b.first()) {
+            (Some(a), Some(b)) => order(a, b),
+            _ => std::cmp::Ordering::Equal,
+        };
+        b.len().cmp(&a.len()).then(are_apart(a).cmp(&are_apart(b))).then_with(by_place)
     })?;
     let entry = |name: &&'a str| {
         let found = own.iter().find(|one| one.run.name == **name)?;
@@ -190,8 +210,11 @@ fn race<'a>(
 
 #[cfg(test)]
 mod tests {
-    use bench_record::{Bandwidth, Latency};
+    use bench_record::spec::Arrivals;
+    use bench_record::{Bandwidth, Distribution, Latency};
 
+    use super::super::tests::calls;
+    use super::super::words::verdict;
     use super::*;
 
     fn latency(name: &str, sizes: &[usize]) -> Run {
@@ -252,6 +275,49 @@ mod tests {
         assert_eq!(labels(&runs), ["latency 32 B"]);
         runs[1].points[1].cores = at(112.0);
         assert_eq!(labels(&runs), ["latency 64 B"]);
+    }
+
+    /// Matrices of 8 KiB are slower than those of 64 B, and stood for all.
+    #[test]
+    fn the_worst_time_does_not_stand_for_all() {
+        let mut matrix = latency("mine", &[64, 8192]);
+        matrix.benchmark = Benchmark::Matrix;
+        for (point, mean_us) in matrix.points.iter_mut().zip([5.0, 50.0]) {
+            point.latency.as_mut().expect("a latency").mean_us = mean_us;
+        }
+        assert_eq!(labels(&[matrix])[0].split(',').next(), Some("matrix 64 B"));
+        let times =
+            |p50_us| Some(Distribution { p50_us, p99_us: p50_us, ..Distribution::default() });
+        let connections = [(1, 9.0), (4, 90.0)].map(|(threads, p50_us)| {
+            let point = Point { operation_time: times(p50_us), ..Point::new(1, 1) };
+            let mut run = Run::new("mine", Benchmark::Connections, vec![point]);
+            run.method.threads = threads;
+            run
+        });
+        assert!(!labels(&connections)[0].contains("threads 4"), "{:?}", labels(&connections));
+    }
+
+    /// By the clock all were "as fast": the rate was what they were asked for.
+    #[test]
+    fn a_rate_that_was_asked_for_is_compared_by_its_times() {
+        let by_the_clock = |name: &str, p50_us, p99_us| {
+            let mut run = calls(name, 0.02, 500.0);
+            let point = &mut run.points[0];
+            point.rate_per_s = 20_000;
+            point.operation_time = Some(Distribution { p50_us, p99_us, ..Distribution::default() });
+            point.work.as_mut().expect("calls").arrivals = Some(Arrivals::Poisson);
+            run
+        };
+        let clock = [by_the_clock("mine", 10.0, 30.0), by_the_clock("yours", 40.0, 90.0)];
+        let [own] = races(&clock, &["mine", "yours"]).try_into().ok().expect("one race");
+        let (ours, theirs) = (own.entries[0].1, own.entries[1].1);
+        let said = verdict(own.aspects, ours, theirs).words;
+        assert!(said.starts_with("▲ 4.0 times as fast at the median, 3.0 times"), "{said}");
+        // Of as many in a closed loop the rate is told.
+        let closed = [calls("mine", 2.0, 500.0), calls("yours", 1.0, 500.0)];
+        let all = [clock.to_vec(), closed.to_vec()].concat();
+        let [own] = races(&all, &["mine", "yours"]).try_into().ok().expect("one race");
+        assert_eq!((own.aspects[0].unit, own.label.contains("asked/s")), ("M ops/s", false));
     }
 
     #[test]

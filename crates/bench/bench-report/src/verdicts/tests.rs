@@ -1,4 +1,6 @@
+use bench_record::cores::Cores;
 use bench_record::spec::Benchmark;
+use bench_record::workload::{Ack, Commit, LogSpec, LookupMethod, OwnSpec, WorkSpec};
 use bench_record::{Bandwidth, Distribution, Latency, Work};
 
 use super::*;
@@ -139,12 +141,9 @@ fn who_walks_the_tree_is_said_with_the_cost_of_its_owner() {
     let index = |way, rate, cpu_ns| {
         let mut run = calls("mine", rate, cpu_ns);
         run.benchmark = Benchmark::Index;
-        let work =
-            bench_record::workload::WorkSpec { way, ..bench_record::workload::WorkSpec::NONE };
-        run.method.work = Some(work);
+        run.method.work = Some(WorkSpec { way, ..WorkSpec::NONE });
         run
     };
-    use bench_record::workload::LookupMethod;
     let runs = [index(LookupMethod::Rpc, 2.0, 700.0), index(LookupMethod::Read, 1.0, 3.0)];
     let text = lesson(&runs, &["mine"], "Lookups").expect("a lesson");
     assert!(text.contains("READ 1.000 M/s, 3.000 ns of the owner"), "{text}");
@@ -173,4 +172,72 @@ fn tcp_is_enough_where_nobody_does_more() {
     let text = lesson(&[log, other], &["mine", "yours"], "Replicas").expect("a lesson");
     assert!(text.contains("yours: 1.000 M records/s at p99 9.000 µs"), "{text}");
     assert!(text.ends_with("Ship logs over mine where the rate counts."), "{text}");
+}
+
+/// The best of each fabric had other acknowledgements, and a winner was named whatever they were.
+#[test]
+fn replicas_are_compared_at_one_setting() {
+    let log = |name: &str, ack, rate| {
+        let mut run = calls(name, rate, 1.0);
+        run.benchmark = Benchmark::Log;
+        let own = OwnSpec::Log(LogSpec { group: 1, commit: Commit::All, ack });
+        run.method.work = Some(WorkSpec { own, ..WorkSpec::NONE });
+        run
+    };
+    let said = |runs: &[Run]| lesson(runs, &["mine", "yours"], "Replicas");
+    let completion = log("mine", Ack::Completion, 9.0);
+    let others = [log("mine", Ack::Message, 1.0), log("yours", Ack::Message, 2.0)];
+    let text = said(&[std::slice::from_ref(&completion), &others[..]].concat()).expect("a lesson");
+    assert!(text.starts_with("log 32 B, depth 8: mine: 1.000 M records/s"), "{text}");
+    assert!(text.ends_with("Ship logs over yours where the rate counts."), "{text}");
+    assert!(said(&[completion, log("yours", Ack::Message, 2.0)]).is_none(), "nothing in common");
+    let text = said(&[log("mine", Ack::Message, 2.0), log("yours", Ack::Message, 1.95)]);
+    assert!(text.is_some_and(|text| text.contains("near tie")));
+}
+
+/// The fastest of each way had other depths.
+#[test]
+fn lookups_are_compared_at_one_setting() {
+    let index = |way, depth, rate| {
+        let mut run = calls("mine", rate, 1.0);
+        (run.benchmark, run.points[0].depth) = (Benchmark::Index, depth);
+        run.method.work = Some(WorkSpec { way, ..WorkSpec::NONE });
+        run
+    };
+    let (call, read) = (LookupMethod::Rpc, LookupMethod::Read);
+    let runs = [index(call, 8, 1.0), index(read, 8, 2.0), index(call, 128, 9.0)];
+    let text = lesson(&runs, &["mine"], "Lookups").expect("a lesson");
+    assert!(text.starts_with("32 B, depth 8: mine: RPC 1.000 M/s"), "{text}");
+    assert!(text.ends_with("Fastest: mine: READ."), "{text}");
+    let runs = [index(call, 8, 2.0), index(read, 8, 1.95)];
+    let text = lesson(&runs, &["mine"], "Lookups").expect("a lesson");
+    assert!(text.contains("near tie"), "{text}");
+}
+
+/// Near cores were so many times as fast as far ones.
+#[test]
+fn lessons_leave_out_what_nobody_may_compare() {
+    let at = |mut run: Run, benchmark, ns, records| {
+        run.benchmark = benchmark;
+        run.points[0].cores = Some(Cores::between(ns, ns));
+        run.points[0].parameter = records;
+        run
+    };
+    let records = |count, rate, ns| at(calls("mine", rate, 1.0), Benchmark::Piggyback, ns, count);
+    let runs = [records(1, 1.0, 530.0), records(16, 5.0, 110.0)];
+    let said = |runs: &[Run]| lesson(runs, &["mine"], "Batching").expect("a lesson");
+    assert!(said(&runs).starts_with("Cannot be told"), "{}", said(&runs));
+    let runs = [&runs[..], &[records(8, 2.0, 530.0)]].concat();
+    assert!(said(&runs).contains("8 records of 32 B in a message are 2.0 times"));
+    let over = |name: &str, provider: &str, rate, ns| {
+        let fabric =
+            bench_record::FabricRecord { provider: provider.to_owned(), ..Default::default() };
+        Run { fabric: Some(fabric), ..at(calls(name, rate, 1.0), Benchmark::Log, ns, 0) }
+    };
+    let runs = [over("mine", "verbs SRD", 3.0, 110.0), over("yours", "TCP sockets", 1.0, 530.0)];
+    let said = |about| lesson(&runs, &["mine", "yours"], about).expect("a lesson");
+    let text = said("Where TCP is enough");
+    assert!(text.starts_with("Cannot be told") && !text.contains("times"), "{text}");
+    let text = said("Replicas");
+    assert!(text.contains("undecided: mine; yours") && !text.contains("Ship"), "{text}");
 }

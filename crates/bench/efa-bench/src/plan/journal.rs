@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use bench_engine::host;
 use bench_record::failure::{Failure, plain};
-use bench_record::{DeviceCounters, Run};
+use bench_record::{DeviceCounters, Machine, Run};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::options::{DEFAULT_OUT, PlanArgs};
@@ -93,6 +94,9 @@ pub(super) struct Identity {
     /// The server that it is measured against, HOST:PORT; `None`: all is on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) target: Option<String>,
+    /// The machine that measures; `None`: an older journal, which does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) host: Option<Machine>,
     /// What each step runs, fabric included.
     pub(super) steps: Vec<String>,
 }
@@ -110,6 +114,10 @@ impl Identity {
         if self.target != other.target {
             let (ours, theirs) = (self.place(), other.place());
             return Some(format!("it is measured {theirs}, not {ours}"));
+        }
+        let machines = self.host.as_ref().zip(other.host.as_ref());
+        if let Some((ours, theirs)) = machines.filter(|(ours, theirs)| ours != theirs) {
+            return Some(format!("it was measured on {theirs}, this is {ours}"));
         }
         let pair = self.steps.iter().zip(&other.steps).find(|(ours, theirs)| ours != theirs);
         if let Some((ours, theirs)) = pair {
@@ -130,6 +138,8 @@ impl Identity {
 pub(super) struct Journal {
     file: File,
     path: PathBuf,
+    /// Why others might write to it meanwhile, if they might.
+    pub(super) doubt: Option<String>,
 }
 
 impl Journal {
@@ -144,12 +154,7 @@ impl Journal {
         std::fs::create_dir_all(&options.out).map_err(|e| output_failure(&options.out, &e))?;
         let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
         let mut file = file.map_err(|e| failed(&e))?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(Failure::Usage(format!(
-                "another efa-bench is writing to {}: wait for it, or choose another --out",
-                options.out.display()
-            )));
-        }
+        let doubt = lock(&file, &path, &options.out)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(|e| failed(&e))?;
         // A line without an end was being written when the machine or the program died.
@@ -176,7 +181,7 @@ impl Journal {
         }
         file.set_len(if events.is_empty() { 0 } else { whole as u64 }).map_err(|e| failed(&e))?;
         file.seek(SeekFrom::End(0)).map_err(|e| failed(&e))?;
-        Ok((Self { file, path }, events))
+        Ok((Self { file, path, doubt }, events))
     }
 
     /// Appends a line; it is on the disk when this returns. Of a line that cannot be written whole
@@ -201,6 +206,44 @@ impl Journal {
             date: host::date(),
             identity: identity.clone(),
         })
+    }
+}
+
+/// What it means that the file cannot be locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unlocked {
+    /// Another process has it.
+    Taken,
+    /// Its file system has no locks.
+    Unlockable,
+    Broken,
+}
+
+impl Unlocked {
+    fn of(error: Errno) -> Self {
+        match error {
+            Errno::WOULDBLOCK => Self::Taken,
+            // The last: an NFS mount whose locks nobody keeps.
+            Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK => Self::Unlockable,
+            _ => Self::Broken,
+        }
+    }
+}
+
+/// Makes the file ours alone; answers what is to be said where nobody can.
+fn lock(file: &File, path: &Path, out: &Path) -> Result<Option<String>, Failure> {
+    let Err(error) = flock(file, FlockOperation::NonBlockingLockExclusive) else { return Ok(None) };
+    let out = out.display();
+    match Unlocked::of(error) {
+        Unlocked::Taken => Err(Failure::Usage(format!(
+            "another efa-bench is writing to {out}: wait for it, or choose another --out"
+        ))),
+        Unlocked::Unlockable => Ok(Some(format!(
+            "the file system of {out} locks no files ({}): see to it that no other efa-bench \
+             writes there",
+            plain(&error.into())
+        ))),
+        Unlocked::Broken => Err(output_failure(path, &error.into())),
     }
 }
 
@@ -249,7 +292,7 @@ mod tests {
 
     fn identity(plan: &str, steps: &[&str]) -> Identity {
         let steps = steps.iter().map(|step| (*step).to_owned()).collect();
-        Identity { plan: plan.to_owned(), scale: 1.0, target: None, steps }
+        Identity { plan: plan.to_owned(), scale: 1.0, target: None, host: None, steps }
     }
 
     fn events(identity: &Identity, rest: &[Event]) -> Vec<Event> {
@@ -295,6 +338,41 @@ mod tests {
         let older = r#"{"plan":"a","scale":1.0,"steps":["x","y"]}"#;
         assert_eq!(serde_json::from_str::<Identity>(older).expect("an identity"), ours);
         assert_eq!(continued(Vec::new(), &ours).map(|events| events.len()), Ok(0));
+    }
+
+    /// The blocks of two machines were one measurement.
+    #[test]
+    fn a_plan_that_another_machine_began_does_not_go_on() {
+        let machine = |name: &str, cores| {
+            Some(Machine { name: name.to_owned(), cpu: "EPYC".to_owned(), cores })
+        };
+        let on = |host| Identity { host, ..identity("a", &["x"]) };
+        let ours = on(machine("db2", 8));
+        let found = |theirs: &Identity| continued(events(theirs, &[]), &ours).map(|own| own.len());
+        assert_eq!(found(&ours), Ok(1));
+        let error = found(&on(machine("db1", 64))).expect_err("another machine");
+        assert_eq!(error, "it was measured on db1 (EPYC, 64 cores), this is db2 (EPYC, 8 cores)");
+        assert!(found(&on(machine("db2", 4))).is_err(), "fewer cores");
+        let text = serde_json::to_string(&ours).expect("JSON");
+        assert_eq!(serde_json::from_str::<Identity>(&text).expect("an identity"), ours);
+        // A journal of an older version names no machine.
+        assert_eq!(found(&on(None)), Ok(1));
+    }
+
+    /// All of them were "another efa-bench is writing".
+    #[test]
+    fn only_a_lock_that_others_have_is_taken() {
+        for (error, meaning) in [
+            (Errno::WOULDBLOCK, Unlocked::Taken),
+            (Errno::AGAIN, Unlocked::Taken),
+            (Errno::NOSYS, Unlocked::Unlockable),
+            (Errno::OPNOTSUPP, Unlocked::Unlockable),
+            (Errno::NOLCK, Unlocked::Unlockable),
+            (Errno::IO, Unlocked::Broken),
+            (Errno::BADF, Unlocked::Broken),
+        ] {
+            assert_eq!(Unlocked::of(error), meaning, "{error:?}");
+        }
     }
 
     #[test]

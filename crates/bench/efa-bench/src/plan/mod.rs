@@ -66,17 +66,11 @@ pub(crate) fn run(options: &PlanArgs) -> Result<(), Failure> {
         plan: plan.name.clone(),
         scale: options.scale,
         target: target.as_ref().map(ToString::to_string),
+        host: Some(bench_engine::host::machine()),
         steps: tasks.iter().map(|task| task.command.clone()).collect(),
     };
     let (mut journal, events) = Journal::open(options, &identity)?;
-    let mut findings = Findings::new(tasks.len());
-    if events.is_empty() {
-        journal.start(&identity)?;
-    } else {
-        events.into_iter().for_each(|event| findings.note(event));
-        let steps_done = findings.done();
-        journal.add(&Event::PlanResumed { date: bench_engine::host::date(), steps_done })?;
-    }
+    let findings = begin(&mut journal, events, &identity)?;
     announce(options, &plan.name, &tasks, &findings);
     let names: Vec<String> = fabrics.iter().map(|fabric| fabric.name.clone()).collect();
     let report = Report { options, plan: &plan.name, tasks: &tasks, names };
@@ -92,6 +86,28 @@ pub(crate) fn run(options: &PlanArgs) -> Result<(), Failure> {
         None => Ok(()),
         Some(_) => Err(Failure::Check(report.failures(&findings))),
     }
+}
+
+/// Begins the journal, or goes on with it; answers what was found before.
+fn begin(
+    journal: &mut Journal,
+    events: Vec<Event>,
+    identity: &Identity,
+) -> Result<Findings, Failure> {
+    let mut findings = Findings::new(identity.steps.len());
+    if events.is_empty() {
+        journal.start(identity)?;
+    } else {
+        events.into_iter().for_each(|event| findings.note(event));
+        let steps_done = findings.done();
+        journal.add(&Event::PlanResumed { date: bench_engine::host::date(), steps_done })?;
+    }
+    if let Some(text) = journal.doubt.take() {
+        let doubt = Event::Warning { text };
+        journal.add(&doubt)?;
+        findings.note(doubt);
+    }
+    Ok(findings)
 }
 
 /// What `--dry-run` prints of the plan `text`, for the fuzz target.

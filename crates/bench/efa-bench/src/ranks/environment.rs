@@ -2,12 +2,13 @@
 
 use super::Seat;
 
-/// Rank and number of ranks, by launcher: Open MPI, Slurm, MPICH and others that speak PMI.
+/// Rank and number of ranks, by launcher: Open MPI, MPICH and others that speak PMI, Slurm. Within
+/// a Slurm job each rank of another launcher has the variables of the job, too.
 const VARIABLES: [(&str, &str); 4] = [
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
-    ("PMI_RANK", "PMI_SIZE"),
 ];
 /// The number of a pod of an indexed Kubernetes job; how many there are it does not say.
 const POD_INDEX: &str = "JOB_COMPLETION_INDEX";
@@ -61,6 +62,17 @@ mod tests {
         // A step of fewer tasks than the job.
         let step = [("SLURM_PROCID", "1"), ("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "2")];
         assert_eq!(with(None, None, &step), Ok(Seat { rank: 1, ranks: 2 }));
+    }
+
+    /// Every rank of Hydra was rank 0 of the job.
+    #[test]
+    fn the_launcher_comes_before_the_job_that_it_runs_in() {
+        let job = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1"), ("SLURM_STEP_NUM_TASKS", "1")];
+        let hydra = [&job[..], &[("PMI_RANK", "2"), ("PMI_SIZE", "4")]].concat();
+        assert_eq!(with(None, None, &hydra), Ok(Seat { rank: 2, ranks: 4 }));
+        let open_mpi =
+            [&job[..], &[("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_SIZE", "4")]].concat();
+        assert_eq!(with(None, None, &open_mpi), Ok(Seat { rank: 3, ranks: 4 }));
     }
 
     #[test]

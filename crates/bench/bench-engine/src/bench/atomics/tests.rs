@@ -17,6 +17,18 @@ fn a_client_that_goes_ends_the_wait_for_its_last_operations() {
     assert_eq!(failure.exit_code(), 7, "{failure}");
 }
 
+/// The client needs the processor that this side took.
+#[test]
+fn an_idle_server_gives_the_processor_away_where_threads_are_crowded() {
+    let (mut port, job, _client) = alone(Command::Sent(0));
+    port.signals = port.signals.yielding();
+    let null = Null::new(Peer::Takes, 1, 1, WORD_BYTES);
+    let mut links = [Link::new(null, &job, Side::Server, 0).expect("a link")];
+    let server = Atomics { side: Side::Server, operation: Operation::FetchAdd, window_bytes: 64 };
+    server.count(&mut links, &port).expect("it was told to end");
+    assert!(port.signals.yields() > 0);
+}
+
 fn after(operation: Operation, fetched: &[u64]) -> Result<(), Failure> {
     let mut words = Words::new(operation, 2);
     fetched.iter().try_for_each(|value| words.take(1, *value))?;

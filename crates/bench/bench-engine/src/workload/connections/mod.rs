@@ -95,7 +95,8 @@ impl Workload for Connections {
 impl Connections {
     fn call<B: Backend>(&self, part: Part<'_, B>) -> Outcome {
         let Part { links, port, point } = part;
-        let names = Names { kinds: &KINDS, parts: &PARTS };
+        // They begin one after the other, the first when the connection does.
+        let names = Names { kinds: &KINDS, parts: &PARTS, are_parts_due: false };
         let pace = Pace::new(point, port, port.seed, names)?;
         pace.run(links, port, &mut Caller { room: self, port })
     }

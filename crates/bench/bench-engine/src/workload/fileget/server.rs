@@ -60,12 +60,13 @@ pub(super) fn serve<B: Backend>(part: Part<'_, B>, content: &Content, source: So
     let mut sender = Sender { content, source, chunks, window, cost: Cost::default() };
     let mut sending: Vec<Option<Sending>> = vec![None; links.len()];
     until_told(links, port, |links| {
+        let mut moved = false;
         for (link, own) in links.iter_mut().zip(&mut sending) {
-            link.poll()?;
+            moved |= link.poll()? > 0;
             sender.hear(link, own)?;
-            sender.send(link, own)?;
+            moved |= sender.send(link, own)?;
         }
-        Ok(true)
+        Ok(moved)
     })?;
     stream::finish(links, &port.signals)?;
     let count = sender.cost.count(point.validate);
@@ -100,22 +101,24 @@ impl Sender<'_> {
         })
     }
 
-    /// Sends what may be sent.
+    /// Sends what may be sent; answers whether that was anything.
     fn send<B: Backend>(
         &mut self,
         link: &mut Link<B>,
         sending: &mut Option<Sending>,
-    ) -> Result<(), Failure> {
-        let Some(own) = sending else { return Ok(()) };
+    ) -> Result<bool, Failure> {
+        let Some(own) = sending else { return Ok(false) };
+        let before = own.sent;
         while own.sent < own.limit.min(self.chunks.count()) {
             if !self.send_chunk(link, own.sent)? {
-                return Ok(());
+                return Ok(own.sent > before);
             }
             own.sent += 1;
         }
-        let Some(slot) = link.next_tx() else { return Ok(()) };
+        let has_sent = own.sent > before;
+        let Some(slot) = link.next_tx() else { return Ok(has_sent) };
         if own.error.is_none() && own.sent < self.chunks.count() {
-            return Ok(());
+            return Ok(has_sent);
         }
         let checksum = self.content.checksum().to_le_bytes();
         let len_bytes = HEADER_BYTES + checksum.len();
@@ -123,11 +126,12 @@ impl Sender<'_> {
         let code = own.error.unwrap_or(Code::Done);
         Header { len_bytes, call: own.number, code }.write(message);
         message[HEADER_BYTES..len_bytes].copy_from_slice(&checksum);
-        if link.try_post(len_bytes, false)? {
+        let is_last_sent = link.try_post(len_bytes, false)?;
+        if is_last_sent {
             self.cost.end();
             *sending = None;
         }
-        Ok(())
+        Ok(has_sent || is_last_sent)
     }
 
     /// Sends one chunk; false when the fabric is full.
@@ -144,5 +148,38 @@ impl Sender<'_> {
         }
         self.content.read(place.start, &mut message[HEADER_BYTES..len_bytes])?;
         link.try_post(len_bytes, false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_record::spec::{Limit, Order};
+
+    use super::*;
+    use crate::backend::null::{Null, Peer};
+    use crate::stream_job::datagrams_alone;
+
+    /// The client needs the processor that this side took.
+    #[test]
+    fn an_idle_server_gives_the_processor_away_where_threads_are_crowded() {
+        let (mut port, job, _peer) = datagrams_alone();
+        port.signals = port.signals.yielding();
+        let null = Null::new(Peer::Takes, 4, 4, 128);
+        let mut links = [Link::new(null, &job, Side::Server, 0).expect("a link")];
+        let point = PointSpec {
+            size_bytes: 64,
+            depth: 4,
+            rx_depth: 4,
+            limit: Limit::Iterations(1),
+            warmup_ms: 0,
+            validate: false,
+            rate_per_s: 0,
+            parameter: 64,
+            order: Order::Any,
+        };
+        let content = Content::new(Source::Memory, 64).expect("a file");
+        let part = Part { links: &mut links, port: &port, point };
+        serve(part, &content, Source::Memory).expect("it was told to end");
+        assert!(port.signals.yields() > 0);
     }
 }

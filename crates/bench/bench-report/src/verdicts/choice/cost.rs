@@ -17,10 +17,8 @@ pub(super) fn connection_us(run: &Run) -> Option<f64> {
 /// Processor time of both sides for one operation in ns: that of whole processes where it is known,
 /// since a fabric may have threads of its own.
 fn cpu_ns(work: &Work) -> Option<f64> {
-    let whole = (work.client_process_cpu_ns, work.server_process_cpu_ns);
-    let threads = (work.client_cpu_ns, work.server_cpu_ns);
-    let (client, server) = if whole.0 > 0.0 && whole.1 > 0.0 { whole } else { threads };
-    (client > 0.0 && server > 0.0).then_some(client + server)
+    let are_known = work.client_cpu_ns > 0.0 && work.server_cpu_ns > 0.0;
+    work.process_cpu_ns().or_else(|| are_known.then(|| work.cpu_ns()))
 }
 
 /// Processor seconds for 10^9 bytes.

@@ -3,6 +3,7 @@
 //! each figure leads to its row, what is not certain is a tie, and what was not measured is named
 //! with its command.
 
+mod chosen;
 mod cost;
 mod needs;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 use bench_record::{Point, Run};
 use report::{Layout, Section, Table};
 
+pub(super) use self::chosen::choose;
 use super::race::Race;
 use crate::held::P99_BOUND_US;
 use crate::page::{row_name, set_up_name};

@@ -1,15 +1,16 @@
 //! "If your system does this, use that": a row for each thing that data systems do, a cell for each
 //! fabric.
 
+use bench_record::cores::{self, Phase};
 use bench_record::{Point, Run};
-use report::{Better, Change, Table, middle, ratio_interval, significant};
+use report::{Table, significant};
 
+use super::chosen::{KnownCost, choose, choose_by_cost, choose_by_rate};
 use super::{Cell, cost, push};
 use crate::held::{self, Ladder};
 use crate::kinds::aspect::{self, Aspect};
 use crate::kinds::{calls, incast, shuffle};
 use crate::verdicts::race::{self, Race};
-use crate::verdicts::words::{Standing, standing};
 
 /// One thing that data systems do.
 struct Need {
@@ -132,10 +133,6 @@ struct NeedRow {
     cells: Vec<Option<Cell>>,
 }
 
-const BEST: &str = "▲";
-const TIE: &str = "=";
-const OPEN: &str = "?";
-
 /// The table, and the commands for what is missing in it.
 pub(super) fn table(runs: &[Run], names: &[&str]) -> (Table, Vec<String>) {
     let titles = [&["if your system", "use"][..], names].concat();
@@ -197,9 +194,6 @@ const COSTS: [Cost; 2] = [
         of: cost::cpu_s_per_million,
     },
 ];
-/// Differences of processor time and of connections up to so many percent are noise.
-const COST_NOISE_PERCENT: f64 = 20.0;
-
 /// The place of a race without its kind.
 fn at(label: &str, kind: &str) -> String {
     label.strip_prefix(kind).unwrap_or(label).trim_start().to_owned()
@@ -222,94 +216,6 @@ fn said(aspects: &[Aspect], point: &Point) -> String {
         Some(format!("{tail}{} {}", significant((aspect.of)(point)?), aspect.unit))
     });
     figures.collect::<Vec<_>>().join(", ")
-}
-
-/// Whom to take.
-#[derive(Default)]
-struct Chosen<'a> {
-    best: &'a str,
-    /// How many were measured.
-    count: usize,
-    ties: Vec<&'a str>,
-    open: Vec<&'a str>,
-    /// What is to be said beside.
-    but: String,
-}
-
-impl Chosen<'_> {
-    fn words(&self) -> String {
-        let Self { best, count, ties, open, but } = self;
-        let own = match (ties.len(), open.len()) {
-            _ if *count == 1 => format!("only {best} was measured"),
-            (0, 0) => (*best).to_owned(),
-            (ties, 0) if ties + 1 == *count => "any: a near tie of all".to_owned(),
-            (_, 0) => format!("near tie: {best}; {}", ties.join("; ")),
-            (0, _) => format!("undecided: {best}; {}", open.join("; ")),
-            _ => format!("near tie: {best}; {}. Undecided: {}", ties.join("; "), open.join("; ")),
-        };
-        own + but
-    }
-
-    /// A figure of that name, with a sign for how it stands.
-    fn signed(&self, name: &str, figure: &str) -> String {
-        let is_best = name == self.best;
-        let sign = match (self.ties.is_empty(), self.open.is_empty()) {
-            _ if self.count == 1 => "",
-            (true, true) if is_best => BEST,
-            (false, _) if is_best || self.ties.contains(&name) => TIE,
-            (_, false) if is_best || self.open.contains(&name) => OPEN,
-            _ => "",
-        };
-        format!("{sign} {figure}").trim_start().to_owned()
-    }
-}
-
-/// Whom to take of a race, by its first aspect.
-fn choose<'a>(race: &Race<'a>) -> Chosen<'a> {
-    let Some(first) = race.aspects.first() else { return Chosen::default() };
-    let value = |entry: &&(&'a str, &'a Point)| (first.of)(entry.1).unwrap_or_default();
-    let sorted = race.entries.iter().max_by(|a, b| first.compare(value(a), value(b)));
-    let Some(&(best, point)) = sorted else { return Chosen::default() };
-    let others = || race.entries.iter().filter(|(name, _)| *name != best);
-    let of = |wanted: Standing| -> Vec<&'a str> {
-        let own = others().filter(|(_, other)| standing(first, point, other) == wanted);
-        own.map(|(name, _)| *name).collect()
-    };
-    let (ties, open, apart) = (of(Standing::Tie), of(Standing::Open), of(Standing::Apart));
-    let mut but = String::new();
-    let is_clear = ties.is_empty() && open.is_empty();
-    if let (true, Some(tail)) = (is_clear, race.aspects.get(1).filter(|own| !own.is_cost)) {
-        let is_ahead = |(_, other): &&(&str, &Point)| tail.is_clearly_better(other, point);
-        let ahead: Vec<&str> = others().filter(is_ahead).map(|(name, _)| *name).collect();
-        if !ahead.is_empty() {
-            but += &format!(". Better {}: {}", tail.at, ahead.join("; "));
-        }
-    }
-    if !apart.is_empty() {
-        but += &format!(". Not to be compared, the cores were elsewhere: {}", apart.join("; "));
-    }
-    let count = race.entries.len();
-    if count > 1 && race.entries.iter().any(|(_, own)| own.blocks.len() < 2) {
-        but += ". How certain is not known: some have one block";
-    }
-    Chosen { best, count, ties, open, but }
-}
-
-/// Whom to take by a cost, of which some have several values.
-fn choose_by_cost<'a>(costs: &[(&'a str, Vec<f64>)]) -> Chosen<'a> {
-    let of = |values: &[f64]| middle(values).unwrap_or(f64::INFINITY);
-    let least = costs.iter().min_by(|a, b| of(&a.1).total_cmp(&of(&b.1)));
-    let Some(&(best, ref own)) = least else { return Chosen::default() };
-    let change = |values: &[f64]| {
-        let ratio = ratio_interval(values, own);
-        Change::of(of(values), of(own), Better::Less, COST_NOISE_PERCENT, ratio)
-    };
-    let with = |wanted: Change| -> Vec<&'a str> {
-        let others = costs.iter().filter(|(name, _)| *name != best);
-        others.filter(|(_, values)| change(values) == wanted).map(|(name, _)| *name).collect()
-    };
-    let (ties, open) = (with(Change::Same), with(Change::Inconclusive));
-    Chosen { best, count: costs.len(), ties, open, but: String::new() }
 }
 
 /// The row of rates that are held.
@@ -337,24 +243,8 @@ fn rate_cell(runs: &[Run], ladder: &Ladder<'_>, name: &str) -> Option<Cell> {
     Some(Cell::of(runs, step.point, own.words()))
 }
 
-/// The one that holds what others were shown not to hold.
-fn choose_by_rate(ladder: &Ladder<'_>) -> String {
-    let all = &ladder.entries;
-    let leads = all
-        .iter()
-        .find(|own| all.iter().all(|other| own.name == other.name || own.is_above(other)));
-    let is_beaten = |own: &held::KeptRate<'_>| all.iter().any(|other| other.is_above(own));
-    let rest: Vec<&str> = all.iter().filter(|own| !is_beaten(own)).map(|own| own.name).collect();
-    match (all.as_slice(), leads) {
-        ([one], _) => format!("only {} was measured", one.name),
-        (_, Some(lead)) => lead.name.to_owned(),
-        _ if rest.len() == all.len() => "undecided: these rates do not tell them apart".to_owned(),
-        _ => format!("undecided between {}", rest.join(", ")),
-    }
-}
-
 /// The row of connections: the same workloads on each fabric, with as many threads and endpoints.
-fn of_connections(runs: &[Run], names: &[&str]) -> Option<NeedRow> {
+fn of_connections<'a>(runs: &[Run], names: &[&'a str]) -> Option<NeedRow> {
     let is_pair = |run: &&Run| run.benchmark.is_workload() && run.method.nodes == 2;
     let of_fabric = |name: &str| {
         let own = runs.iter().filter(|run| run.name == name).filter(is_pair);
@@ -375,8 +265,12 @@ fn of_connections(runs: &[Run], names: &[&str]) -> Option<NeedRow> {
     };
     let all: Vec<Vec<(f64, &Run)>> = names.iter().map(of_name).collect();
     let known = names.iter().zip(&all).filter(|(_, times)| !times.is_empty());
-    let costs = known.map(|(name, times)| (*name, times.iter().map(|own| own.0).collect()));
-    let costs: Vec<(&str, Vec<f64>)> = costs.collect();
+    let known_cost = |(&name, times): (&&'a str, &Vec<(f64, &Run)>)| KnownCost {
+        name,
+        values: times.iter().map(|own| own.0).collect(),
+        phase: phase_of(times.iter().map(|own| own.1)),
+    };
+    let costs: Vec<KnownCost<'_>> = known.map(known_cost).collect();
     let chosen = choose_by_cost(&costs);
     let cell = |(name, times): (&&str, &Vec<(f64, &Run)>)| {
         let (middle, run) = times.get(times.len() / 2)?;
@@ -393,10 +287,19 @@ fn of_connections(runs: &[Run], names: &[&str]) -> Option<NeedRow> {
     (!costs.is_empty()).then(|| NeedRow { what, advice: chosen.words(), cells })
 }
 
+/// Where the processors were beside all points of these runs; `None`: not in one place, or nobody
+/// knows. Nothing is known of the moment of the set-up itself.
+fn phase_of<'a>(runs: impl Iterator<Item = &'a Run>) -> Option<Phase> {
+    let phases = runs.flat_map(|run| &run.points).filter_map(Point::phase);
+    cores::common(phases).filter(|phase| *phase != Phase::Changed)
+}
+
 /// The row of a cost.
 fn of_cost(runs: &[Run], names: &[&str], race: &Race<'_>, own: &Cost) -> NeedRow {
     let Cost { what, unit, of, .. } = own;
-    let known = race.entries.iter().filter_map(|(name, point)| Some((*name, vec![of(point)?])));
+    let known = race.entries.iter().filter_map(|&(name, point)| {
+        Some(KnownCost { name, values: vec![of(point)?], phase: point.phase() })
+    });
     let chosen = choose_by_cost(&known.collect::<Vec<_>>());
     let cell = |name: &&str| {
         let (_, point) = race.entries.iter().find(|(own, _)| own == name)?;

@@ -1,3 +1,4 @@
+use bench_record::cores::Cores;
 use bench_record::spec::{Arrivals, Benchmark};
 use bench_record::{Distribution, Results};
 
@@ -77,6 +78,39 @@ fn what_blocks_do_not_tell_apart_is_undecided() {
     let own = row(&section.tables[0], "opens connections often");
     assert_eq!(own[1], "undecided: yours; mine");
     assert!(own[4].starts_with("9040 µs (8040 to 9040 in 2 sessions)"), "{own:?}");
+}
+
+/// The fabric with the cores near was recommended before those with the cores far.
+#[test]
+fn what_nobody_may_compare_is_undecided() {
+    let at = |ns| Some(Cores::between(ns, ns));
+    let mut all = runs(8, [2.0, 1.0, 0.5]);
+    for (run, ns) in all.iter_mut().zip([110.0, 530.0, 110.0]) {
+        run.points[0].cores = at(ns);
+    }
+    // Better at p99, where the cores were elsewhere.
+    all[1].points[0].operation_time.as_mut().expect("times").p99_us = 1.0;
+    let section = found(&all);
+    let own = row(&section.tables[0], "has many small calls under way");
+    let apart = ". Not to be compared, the cores were elsewhere: yours";
+    assert_eq!(own[1], format!("undecided: mine; yours{apart}"));
+    assert!(own[2].starts_with("? 2") && own[3].starts_with("? 1") && own[4].starts_with('0'));
+    // So it is of costs.
+    let own = row(&section.tables[0], "has little processor time for its messages");
+    assert!(own[1].ends_with(apart) && own[1].contains("ndecided: "), "{own:?}");
+    let own = row(&section.tables[0], "opens connections often");
+    assert!(own[1].ends_with(apart), "{own:?}");
+    // And of rates.
+    let mut clock = [
+        by_the_clock("mine", &[(1_000, 9.0), (2_000, 9.0)]),
+        by_the_clock("yours", &[(1_000, 9.0), (2_000, 9_999.0)]),
+    ];
+    for (run, ns) in clock.iter_mut().zip([110.0, 530.0]) {
+        run.points.iter_mut().for_each(|point| point.cores = at(ns));
+    }
+    let section = found(&[all, clock.to_vec()].concat());
+    let own = row(&section.tables[0], "must answer by the clock");
+    assert_eq!(own[1], "undecided: these rates do not tell them apart");
 }
 
 #[test]
@@ -160,6 +194,18 @@ fn costs_are_those_of_both_sides() {
     assert_eq!(own[4..], ["100.0", "11.36", "0.5000"]);
     let own = row(&section.tables[0], "opens connections often");
     assert_eq!(own[1..3], ["any: a near tie of all", "= 100.0 µs (one session)"]);
+}
+
+/// Of three replicas the processor time of one was counted.
+#[test]
+fn costs_are_those_of_all_replicas() {
+    let mut run = calls("mine", 1.0, 100.0);
+    run.benchmark = Benchmark::Log;
+    run.points[0].work.as_mut().expect("calls").servers_per_call = 3;
+    let sections = super::super::sections(std::slice::from_ref(&run), &NAMES);
+    assert_eq!(sections[0].tables[0].rows[0][5], "400.0 CPU ns/op");
+    // 400 ns for two messages.
+    assert_eq!(cost::cpu_s_per_million(&run.points[0]), Some(0.2));
 }
 
 #[test]

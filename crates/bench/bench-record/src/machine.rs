@@ -1,0 +1,42 @@
+//! What tells one machine from another.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Host, Results};
+
+/// A machine, by what its figures depend on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    pub name: String,
+    pub cpu: String,
+    pub cores: usize,
+}
+
+impl Host {
+    /// Returns the machine; `None`: nobody knows it.
+    pub fn machine(&self) -> Option<Machine> {
+        let Self { name, cpu, cores, .. } = self;
+        (!name.is_empty()).then(|| Machine { name: name.clone(), cpu: cpu.clone(), cores: *cores })
+    }
+}
+
+impl Results {
+    /// Returns the machine on which the runs were measured; `None`: nobody knows it, or none of
+    /// them was measured by this tool.
+    pub fn measured_on(&self) -> Option<Machine> {
+        let has_measured = self.runs.iter().any(|run| run.source == "measured");
+        self.host.machine().filter(|_| has_measured)
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, cpu, cores } = self;
+        match cpu.as_str() {
+            "" => write!(f, "{name} ({cores} cores)"),
+            cpu => write!(f, "{name} ({cpu}, {cores} cores)"),
+        }
+    }
+}
