@@ -46,8 +46,10 @@ pub(crate) fn completion_vectors() -> u32 {
 unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     panic::pointer(|| {
         // SAFETY: the program passes a device of the list; those are never freed.
-        let nic = unsafe { handle::borrow::<Device>(device) }?.open()?;
+        let device_ref = unsafe { handle::borrow::<Device>(device) }?;
+        // First what may fail: an opened device counts its contexts.
         let events = AsyncEvents::create()?;
+        let nic = device_ref.open()?;
         let mut verbs = ops::verbs_context();
         if nic.adapter() == Adapter::Roce {
             ops::add_roce(&mut verbs);

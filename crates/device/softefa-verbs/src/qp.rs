@@ -20,8 +20,9 @@ use crate::qp_init::QpRequest;
 use crate::srq::Srq;
 use crate::sys::{
     IBV_QP_OPEN_ATTR_CONTEXT, IBV_QP_OPEN_ATTR_NUM, IBV_QP_OPEN_ATTR_TYPE, IBV_QP_OPEN_ATTR_XRCD,
-    IBV_QPT_XRC_RECV, efadv_qp, efadv_qp_init_attr, ibv_context, ibv_pd, ibv_qp, ibv_qp_attr,
-    ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_xrcd,
+    IBV_QP_STATE, IBV_QPT_XRC_RECV, efadv_qp, efadv_qp_init_attr, ibv_context, ibv_pd, ibv_qp,
+    ibv_qp_attr, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr,
+    ibv_xrcd,
 };
 use crate::wr::{self, Posting};
 use crate::xrcd::Xrcd;
@@ -307,7 +308,7 @@ unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
 unsafe extern "C" fn ibv_query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
-    _mask: c_int,
+    mask: c_int,
     init_attr: *mut ibv_qp_init_attr,
 ) -> c_int {
     panic::code(|| {
@@ -316,9 +317,14 @@ unsafe extern "C" fn ibv_query_qp(
         if attr.is_null() || init_attr.is_null() {
             return Err(Errno::EINVAL);
         }
+        let present = modify::present(qp);
+        if mask & IBV_QP_STATE != 0 {
+            // It may have failed by itself.
+            qp.publish_state(present.qp_state);
+        }
         // SAFETY: checked for null, and structures of these types as the program says.
         unsafe {
-            attr.write(modify::present(qp));
+            attr.write(present);
             init_attr.write(initial(qp));
         }
         Ok(())

@@ -23,8 +23,8 @@ fn connections_are_captured_and_counted() {
     let server = running.wait(LIMIT);
     client.assert_clean();
     server.assert_clean();
-    // REQ, RTU and one side of the end; REP and the other side.
-    assert!(client.counter("cm_tx_msgs") >= 3 && client.counter("cm_rx_msgs") >= 2, "{client}");
+    // REQ, RTU and one side of the end; REP. It may exit before the other side of the end comes.
+    assert!(client.counter("cm_tx_msgs") >= 3 && client.counter("cm_rx_msgs") >= 1, "{client}");
     assert!(server.counter("cm_tx_msgs") >= 2 && server.counter("cm_rx_msgs") >= 3, "{server}");
     let shown = Command::new("tshark").arg("-r").arg(&file).output().unwrap();
     let shown = String::from_utf8_lossy(&shown.stdout);

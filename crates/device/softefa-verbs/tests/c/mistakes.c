@@ -132,6 +132,12 @@ int main(void)
 	connect_ends(&node, keys, IBV_MTU_1024, IBV_ACCESS_REMOTE_WRITE);
 	post(&node, &keys[0], &keys[1], IBV_WR_RDMA_WRITE, 8, node.mr->rkey ^ 0x10100, 1);
 	CHECK_EQ(outcome(&keys[0], &keys[1]), IBV_WC_REM_ACCESS_ERR);
+	/* It failed by itself: who asks finds that in the queue pair, too. */
+	struct ibv_qp_attr found;
+	struct ibv_qp_init_attr init;
+	CHECK_EQ(keys[0].qp->state, IBV_QPS_RTS);
+	CHECK_EQ(ibv_query_qp(keys[0].qp, &found, IBV_QP_STATE, &init), 0);
+	CHECK(found.qp_state == IBV_QPS_ERR && keys[0].qp->state == IBV_QPS_ERR);
 
 	/* The region permits it, the queue pair does not. */
 	struct end flags[2] = {end_create(&node, 64, DEPTH), end_create(&node, 64, DEPTH)};
