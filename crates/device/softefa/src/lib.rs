@@ -110,7 +110,9 @@ pub use say::say;
 pub use srq::{ModifySrq, PostSrqError, Srq, SrqAttr, SrqError};
 pub use status::Status;
 pub use uncancelled::Uncancelled;
-pub use wire::{SOCKET_BUFFER_BYTES, SocketName, check_memory as check_shared_memory, door_name};
+pub use wire::{
+    SOCKET_BUFFER_BYTES, SocketName, check_memory as check_shared_memory, door_name, is_icmp,
+};
 
 /// Functions that the fuzz targets call and nobody else needs.
 #[cfg(fuzzing)]

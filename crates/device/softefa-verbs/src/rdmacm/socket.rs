@@ -300,24 +300,9 @@ impl Drop for Socket {
     }
 }
 
-/// A call that fails for what an earlier datagram met. The adapter has the same list
-/// (`wire/socket.rs` of `softefa`).
+/// A call that fails for what an earlier datagram met.
 fn is_icmp(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(
-            libc::ECONNREFUSED
-                | libc::EHOSTUNREACH
-                | libc::ENETUNREACH
-                | libc::EHOSTDOWN
-                | libc::ENONET
-                | libc::EACCES
-                | libc::EPROTO
-                | libc::ENOPROTOOPT
-                | libc::EOPNOTSUPP
-                | libc::EMSGSIZE
-        )
-    )
+    error.raw_os_error().is_some_and(softefa::is_icmp)
 }
 
 fn set(udp: &UdpSocket, level: c_int, option: c_int, value: c_int) -> io::Result<()> {

@@ -34,7 +34,7 @@ pub use memory::{check as check_memory, door_name};
 pub use name::SocketName;
 pub(crate) use paths::{PathSockets, QPN_FIRST};
 pub(crate) use socket::Quote;
-pub use socket::SOCKET_BUFFER_BYTES;
+pub use socket::{SOCKET_BUFFER_BYTES, is_icmp};
 pub(crate) use steering::{Port, Steering, SteeringInit};
 pub(crate) use tap::Tap;
 

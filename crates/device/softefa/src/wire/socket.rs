@@ -285,8 +285,9 @@ pub(super) fn receive_segmented(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
 
 /// Whether a call that fails with `errno` may have failed for what an ICMP message said of an
 /// earlier datagram (the kernel's `icmp_err_convert` and `icmpv6_err_convert`): its own has not
-/// been tried then. The connection manager has the same list (`rdmacm/socket.rs`).
-pub(super) fn is_icmp(errno: c_int) -> bool {
+/// been tried then.
+#[must_use]
+pub fn is_icmp(errno: c_int) -> bool {
     matches!(
         errno,
         libc::ECONNREFUSED
