@@ -36,7 +36,10 @@ fn apply(pair: &mut Pair, id: u64, [op, a, b, c]: [u8; 4]) {
                 let id = MsgId(id + i);
                 // With the high bit, every third has a wrong key.
                 let qkey = KEY + u32::from(a & 0x80 != 0 && i % 3 == 0);
-                pair.send_with(who, Message { id, len, rnr_retry, qkey, ..Message::default() });
+                let is_one_sided = i % 4 == 1;
+                let op = u8::from(is_one_sided);
+                let msg = Message { id, len, op, rnr_retry, qkey, is_one_sided, flags: 0, imm: 0 };
+                pair.send_with(who, msg);
             }
         }
         2 | 3 => pair.run_ns(1 << (a % 32)),
@@ -49,10 +52,11 @@ fn apply(pair: &mut Pair, id: u64, [op, a, b, c]: [u8; 4]) {
             };
         }
         5 => {
-            pair.nodes[who].answer = match b % 4 {
+            pair.nodes[who].answer = match b % 5 {
                 0 => Answer::Accept,
                 1 => Answer::Refuse(Reject::Rnr),
                 2 => Answer::Refuse(Reject::BadLength),
+                3 => Answer::NoReceive,
                 _ => Answer::Mixed,
             };
         }

@@ -225,16 +225,18 @@ fn writes_that_find_no_receive_hold_up_no_others() {
 fn a_peer_that_is_not_ready_does_not_keep_us_from_answering_it() {
     let (a, b) = pair("");
     let (to_b, to_a) = (a.ah(&b), b.ah(&a));
-    for id in 0..400 {
+    for id in 0..200 {
+        // Together more than the window of a connection.
+        a.post(id, &to_b, b.qp.qpn(), SendOp::Send, &[a.sge(0, 8000)]);
         let write = SendOp::WriteImm(remote(&b, 0), 1);
-        a.post(id, &to_b, b.qp.qpn(), write, &[a.sge(0, 64)]);
+        a.post(id + 200, &to_b, b.qp.qpn(), write, &[a.sge(0, 8000)]);
     }
     // b posts receives only after it has read from a.
     let read = SendOp::Read(remote(&a, 0));
     b.post(1000, &to_a, a.qp.qpn(), read, &[b.sge(500_000, LEN)]);
     let done = wait_for(&[&a, &b], 1, CompletionOp::Send);
     assert_eq!((done.wr_id, done.status), (1000, Status::Ok));
-    (0..400).for_each(|id| b.post_recv(id, 900_000, 16));
+    (0..400).for_each(|id| b.post_recv(id, 900_000, 8000));
     let mut told = 0;
     poll_until(&[&a, &b], |index, done| {
         assert_eq!(done.status, Status::Ok);

@@ -20,6 +20,8 @@ pub struct Message {
     /// The number of times to try again when the receiver is not ready: 0..=6, or 7 for ever
     /// (SRD-6.1).
     pub rnr_retry: u8,
+    /// It needs no receive at its receiver, so it passes those that wait for one (SRD-6.2).
+    pub is_one_sided: bool,
 }
 
 /// The result of a received datagram.

@@ -8,6 +8,7 @@ mod flood;
 mod guesses;
 mod hostile;
 mod network;
+mod not_ready;
 mod openings;
 mod peers;
 mod protocol;

@@ -5,7 +5,7 @@ use srd::{Address, Config, Event, Message, MsgId, Reject, SendError, Status};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-fn expect_all(pair: &Pair, count: u64) {
+pub(crate) fn expect_all(pair: &Pair, count: u64) {
     assert_eq!(pair.nodes[1].delivered_sorted(), (0..count).collect::<Vec<_>>());
     assert_eq!(pair.nodes[0].completed.len() as u64, count);
     assert!(pair.nodes[0].completed.values().all(|&status| status == Status::Ok));
@@ -85,38 +85,6 @@ fn replies_carry_the_acknowledgement() {
         }
     }
     assert_eq!(pair.datagrams, 100, "no datagram for an acknowledgement alone");
-}
-
-/// SRD-6.2.
-#[test]
-fn receiver_not_ready_is_tried_again() {
-    let mut pair = Pair::socket(6);
-    pair.nodes[1].answer = Answer::Refuse(Reject::Rnr);
-    (0..50).for_each(|id| pair.send(0, id, 64));
-    pair.run_ns(SECOND_NS / 10);
-    assert!(pair.nodes[0].completed.is_empty());
-    pair.nodes[1].answer = Answer::Accept;
-    assert!(pair.run_until_done(SECOND_NS));
-    expect_all(&pair, 50);
-}
-
-/// SRD-6.1, SRD-6.3.
-#[test]
-fn the_last_permitted_try_is_final() {
-    for retries in [0, 1, 3] {
-        let mut pair = Pair::socket(7);
-        pair.nodes[1].answer = Answer::Refuse(Reject::Rnr);
-        pair.faults.loss = 200;
-        for id in 0..200 {
-            let msg = Message { id: MsgId(id), len: 64, rnr_retry: retries, ..Message::default() };
-            pair.send_with(0, msg);
-        }
-        assert!(pair.run_until_done(60 * SECOND_NS));
-        pair.nodes[1].answer = Answer::Accept;
-        pair.run_ns(SECOND_NS);
-        assert!(pair.nodes[1].delivered.is_empty());
-        assert!(pair.nodes[0].completed.values().all(|&status| status == Status::Rnr));
-    }
 }
 
 #[test]

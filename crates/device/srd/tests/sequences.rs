@@ -76,6 +76,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Answer::Refuse(Reject::Rnr)),
         1 => Just(Answer::Refuse(Reject::BadLength)),
         2 => Just(Answer::Mixed),
+        2 => Just(Answer::NoReceive),
     ];
     prop_oneof![
         10 => (who.clone(), count, len, 0..8u8, wrong).prop_map(
@@ -166,11 +167,13 @@ impl Run {
         let pair = &mut self.pair;
         let len = len.min(pair.config.max_message_bytes);
         let id = MsgId(self.next_id);
-        let msg = Message { id, len, rnr_retry, qkey, ..Message::default() };
+        let is_one_sided = id.0 % 3 == 0;
+        let op = u8::from(is_one_sided);
+        let msg = Message { id, len, op, rnr_retry, qkey, is_one_sided, ..Message::default() };
         self.next_id += 1;
         let peer = pair.peer_of(from);
         match pair.nodes[from].engine.send(pair.now, peer, msg) {
-            Ok(()) => pair.check.sent(from, msg.id.0),
+            Ok(()) => pair.check.sent(from, msg.id.0, is_one_sided),
             Err(error) => assert_eq!(error, SendError::Closing),
         }
     }

@@ -5,7 +5,7 @@ use super::{SendHalf, cost};
 use crate::congestion::AckSample;
 use crate::context::Context;
 use crate::wire::{AckView, DropRange};
-use crate::{DropReason, MsgId, Psn, Status};
+use crate::{Config, DropReason, MsgId, Psn, Status};
 
 /// The effect of one acknowledgement block.
 #[derive(Debug, Default)]
@@ -14,6 +14,8 @@ pub(super) struct Settled {
     pub(super) packets: u32,
     /// A repetition turned out to have been needless.
     spurious: bool,
+    /// The receiver was ready for a message for which it might not have been.
+    ready: bool,
 }
 
 /// What an answer says beside that; the fields are those of [`AckSample`].
@@ -108,7 +110,7 @@ impl SendHalf {
         if !ack.is_plain() {
             self.apply_lists(ack, settled, cx);
         }
-        if settled.packets > 0 && self.rnr.until.is_none() {
+        if settled.ready && self.rnr.until.is_none() {
             self.rnr.pause_ns = 0;
         }
         self.start_rnr_pause(cx);
@@ -126,7 +128,7 @@ impl SendHalf {
         }
         for range in ack.ranges().filter(|range| range.retry) {
             cx.stats.rnr_received += u64::from(range.count);
-            self.for_sent(&range, |this, psn| this.hold_for_receiver(psn));
+            self.for_sent(&range, |this, psn| this.hold_for_receiver(psn, cx.config));
         }
     }
 
@@ -183,17 +185,19 @@ impl SendHalf {
         let bytes = cost(slot.msg.len, cx.config);
         match slot.state {
             State::Done => return,
-            State::InFlight | State::RnrWait => self.inflight_bytes -= bytes,
+            State::InFlight => self.inflight_bytes -= bytes,
+            State::RnrWait => {}
             State::Due => settled.spurious |= slot.transmissions == 1,
             State::Queued => unreachable!("only transmitted slots are settled"),
         }
         settled.bytes += bytes;
         settled.packets += 1;
+        settled.ready |= status == Status::Ok && (!slot.msg.is_one_sided || slot.was_refused);
         cx.complete(slot.msg.id, status);
     }
 
     /// The receiver was not ready: this message waits, unless it was its last try.
-    fn hold_for_receiver(&mut self, psn: Psn) {
+    fn hold_for_receiver(&mut self, psn: Psn, config: &Config) {
         let Some(slot) = self.ring.sent_slot(psn) else { return };
         if slot.state != State::InFlight || slot.msg.rnr_retry == 0 {
             return;
@@ -202,6 +206,8 @@ impl SendHalf {
             slot.msg.rnr_retry -= 1;
         }
         slot.state = State::RnrWait;
+        slot.was_refused = true;
+        self.inflight_bytes -= cost(slot.msg.len, config);
         self.rnr.waiting.push(psn);
     }
 

@@ -66,6 +66,7 @@ impl SendHalf {
         self.due.clear();
         self.rnr.waiting.clear();
         self.rnr.until = None;
+        self.ring.take_back();
         self.inflight_bytes = 0;
         self.probes = 0;
         self.recovery.clear();

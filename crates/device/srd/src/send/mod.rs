@@ -63,7 +63,7 @@ pub(crate) struct SendHalf {
     /// Numbers to transmit again; entries whose slot is not `Due` any more are skipped.
     due: VecDeque<Psn>,
     queued_bytes: u64,
-    /// Wire bytes that are in flight or wait for a receiver.
+    /// Wire bytes that the network may hold.
     inflight_bytes: u64,
     window_bytes: u64,
     /// Packets to transmit whatever the window says.
@@ -124,7 +124,7 @@ impl SendHalf {
         self.window_bytes
     }
 
-    /// The receiver was not ready; a timer ends the pause.
+    /// The receiver was not ready; a timer ends the pause. What needs no receive goes on.
     pub(crate) fn is_paused(&self) -> bool {
         self.rnr.until.is_some()
     }
@@ -173,7 +173,7 @@ impl SendHalf {
         }
         self.probes = 0;
         if self.rnr.until.is_some() {
-            return None;
+            self.ring.set_aside();
         }
         let bytes = cost(self.ring.first_queued()?.msg.len, cx.config);
         if !self.established && self.is_dead(cx) {
@@ -344,7 +344,7 @@ impl SendHalf {
     pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {
         self.excuse_sleep(cx);
         if self.rnr.until.is_some_and(|until| until <= cx.now) {
-            self.resume_after_rnr(cx.config);
+            self.resume_after_rnr();
         }
         if self.is_dead(cx) {
             self.give_up(cx);
@@ -358,14 +358,14 @@ impl SendHalf {
         self.ring.sent() > 0 && cx.now >= self.recovery.dead_at(self.established, cx.config)
     }
 
-    fn resume_after_rnr(&mut self, config: &Config) {
+    fn resume_after_rnr(&mut self) {
         self.rnr.until = None;
+        self.ring.take_back();
         let mut waiting = core::mem::take(&mut self.rnr.waiting);
         for psn in waiting.drain(..) {
             let Some(slot) = self.ring.sent_slot(psn) else { continue };
             if slot.state == State::RnrWait {
                 slot.state = State::Due;
-                self.inflight_bytes -= cost(slot.msg.len, config);
                 self.due.push_back(psn);
             }
         }

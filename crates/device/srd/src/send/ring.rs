@@ -28,18 +28,22 @@ pub(crate) struct Slot {
     pub(crate) state: State,
     /// Transmissions so far, saturating.
     pub(crate) transmissions: u8,
+    /// Its receiver was once not ready for it.
+    pub(crate) was_refused: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Ring {
     slots: VecDeque<Slot>,
+    /// Queued before those in `slots`, but they wait for a receiver that is not ready.
+    aside: VecDeque<Slot>,
     base: Psn,
     sent: usize,
 }
 
 impl Ring {
     pub(crate) fn new(base: Psn) -> Self {
-        Self { slots: VecDeque::new(), base, sent: 0 }
+        Self { slots: VecDeque::new(), aside: VecDeque::new(), base, sent: 0 }
     }
 
     /// The oldest unresolved number.
@@ -52,21 +56,23 @@ impl Ring {
         self.sent
     }
 
+    /// Messages that may be transmitted next, in their order: without those set aside.
     pub(crate) fn queued(&self) -> usize {
         self.slots.len() - self.sent
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.slots.len() + self.aside.len()
     }
 
     /// Messages that have not ended.
     pub(crate) fn open(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.state != State::Done).count()
+        let open = self.slots.iter().filter(|slot| slot.state != State::Done).count();
+        open + self.aside.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.slots.is_empty() && self.aside.is_empty()
     }
 
     pub(crate) fn push(&mut self, msg: Message) {
@@ -76,7 +82,25 @@ impl Ring {
             path: PathId(0),
             state: State::Queued,
             transmissions: 0,
+            was_refused: false,
         });
+    }
+
+    /// Sets aside what is queued before the first message that needs no receive.
+    pub(crate) fn set_aside(&mut self) {
+        let queued = self.slots.range(self.sent..);
+        let count = queued.take_while(|slot| !slot.msg.is_one_sided).count();
+        self.aside.extend(self.slots.drain(self.sent..self.sent + count));
+    }
+
+    /// Queues again what was set aside, before all that is queued.
+    pub(crate) fn take_back(&mut self) {
+        if self.aside.is_empty() {
+            return;
+        }
+        let mut younger = self.slots.split_off(self.sent);
+        self.slots.append(&mut self.aside);
+        self.slots.append(&mut younger);
     }
 
     /// The transmitted slot with this number.
@@ -146,10 +170,11 @@ impl Ring {
         if self.slots.is_empty() {
             self.slots.shrink_to_fit();
         }
+        self.aside.shrink_to_fit();
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>()
+        (self.slots.capacity() + self.aside.capacity()) * size_of::<Slot>()
     }
 }
 
@@ -177,6 +202,32 @@ mod tests {
         ring.sent_slot(Psn(u32::MAX)).unwrap().state = State::Done;
         ring.pop_done();
         assert_eq!((ring.base(), ring.sent(), ring.len()), (Psn(0), 1, 2));
+    }
+
+    #[test]
+    fn what_is_set_aside_comes_back_before_what_was_queued_after_it() {
+        let mut ring = Ring::new(Psn(0));
+        let is_one_sided = [false, false, false, true, false, true];
+        for (id, is_one_sided) in (0..).zip(is_one_sided) {
+            ring.push(Message { is_one_sided, ..message(id) });
+        }
+        ring.launch();
+        ring.set_aside();
+        assert_eq!(
+            (ring.first_queued().map(|slot| slot.msg.id), ring.queued()),
+            (Some(MsgId(3)), 3)
+        );
+        ring.launch();
+        ring.set_aside();
+        assert_eq!(
+            (ring.first_queued().map(|slot| slot.msg.id), ring.queued()),
+            (Some(MsgId(5)), 1)
+        );
+        assert_eq!((ring.len(), ring.open(), ring.is_empty()), (6, 6, false));
+        ring.take_back();
+        let numbers: Vec<u64> = ring.slots.iter().map(|slot| slot.msg.id.0).collect();
+        assert_eq!(numbers, [0, 3, 1, 2, 4, 5]);
+        assert_eq!((ring.sent(), ring.queued()), (2, 4));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 struct Record {
     from: usize,
-    /// Position among the messages of its sender.
+    /// Whether it is one-sided, and its position among those of its sender that are or are not.
+    is_one_sided: bool,
     order: u64,
     /// The receiver was restarted so often before this message was sent.
     receiver_restarts: u32,
@@ -21,19 +22,22 @@ struct Record {
 pub struct Check {
     records: BTreeMap<u64, Record>,
     restarts: [u32; 2],
-    sent: [u64; 2],
-    /// Highest order delivered so far, by sender.
-    front: [u64; 2],
+    /// By sender, and whether they are one-sided.
+    sent: [[u64; 2]; 2],
+    /// Highest order delivered so far.
+    front: [[u64; 2]; 2],
     /// Most places a message was overtaken by.
     pub overtaken_max: u64,
 }
 
 impl Check {
-    pub fn sent(&mut self, from: usize, id: u64) {
-        self.sent[from] += 1;
+    pub fn sent(&mut self, from: usize, id: u64, is_one_sided: bool) {
+        let order = &mut self.sent[from][usize::from(is_one_sided)];
+        *order += 1;
         let record = Record {
             from,
-            order: self.sent[from],
+            is_one_sided,
+            order: *order,
             receiver_restarts: self.restarts[1 - from],
             deliveries: Vec::new(),
             status: None,
@@ -57,7 +61,7 @@ impl Check {
                 record.status
             );
         }
-        let front = &mut self.front[1 - to];
+        let front = &mut self.front[1 - to][usize::from(record.is_one_sided)];
         self.overtaken_max = self.overtaken_max.max(front.saturating_sub(record.order));
         *front = record.order.max(*front);
         assert!(self.overtaken_max < 8192, "message {id} overtaken {} times", self.overtaken_max);

@@ -69,6 +69,8 @@ pub struct Node {
 pub enum Answer {
     Accept,
     Refuse(Reject),
+    /// There is no receive: not ready for operation 0, ready for others.
+    NoReceive,
     /// Each message by the fall of the dice.
     Mixed,
 }
@@ -150,7 +152,7 @@ impl Pair {
     pub fn send_with(&mut self, i: usize, msg: Message) {
         let peer = self.peer_of(i);
         self.nodes[i].engine.send(self.now, peer, msg).expect("a valid message");
-        self.check.sent(i, msg.id.0);
+        self.check.sent(i, msg.id.0, msg.is_one_sided);
     }
 
     /// Lets both hosts do what can be done without time passing.
@@ -251,10 +253,12 @@ impl Pair {
         let answer = match node.answer {
             _ if new.qkey != KEY => Answer::Refuse(Reject::BadDestQpn),
             Answer::Mixed => self.dice.answer(),
+            Answer::NoReceive if new.op == 0 => Answer::Refuse(Reject::Rnr),
+            Answer::NoReceive => Answer::Accept,
             other => other,
         };
         match answer {
-            Answer::Accept | Answer::Mixed => {
+            Answer::Accept | Answer::NoReceive | Answer::Mixed => {
                 node.engine.accept(self.now, new.peer, new.psn);
                 let id = flight.payload.expect("data has a payload").0;
                 self.check.delivered(1 - flight.from, id);

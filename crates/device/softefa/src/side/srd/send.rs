@@ -31,6 +31,7 @@ impl SrdSide {
             qkey: slot.qkey,
             imm,
             rnr_retry: self.shell.attrs.rnr_retry,
+            is_one_sided: false,
         };
         if self.endpoint.send(now, peer, message).is_err() {
             // Lengths and counts were checked; what is left is the engine refusing on principle.

@@ -118,6 +118,7 @@ impl SrdSide {
             qkey: job.qkey,
             imm: 0,
             rnr_retry: 7,
+            is_one_sided: true,
         };
         let peer = job.peer;
         if self.endpoint.send(now, peer, message).is_ok() {
