@@ -24,7 +24,7 @@ dbms: setup build ## What data systems do with a fabric, on Soft-EFA and TCP; go
 	@$(BIN)/efa-bench run --plan dbms --softefa $(BIN)/softefa --out $(REPORT)/dbms
 
 interruptions: ## Interrupt a plan at MOMENTS (50) random moments: always a valid result, always resumable
-	@EFA_BENCH_MOMENTS=$(or $(MOMENTS),50) $(CARGO) test --quiet -p efa-bench --test plans -- interrupted --nocapture
+	@EFA_BENCH_MOMENTS=$(or $(MOMENTS),50) $(CARGO) test --quiet -p efa-bench --test all -- plans::interrupted --nocapture
 
 test: setup ## Everything a change must pass: format, lints, documents, tests, consumers
 	@.ci/steps
@@ -75,7 +75,7 @@ consumers: setup build ## Every consumer on both wires in every size, depth and 
 
 slurm: setup ## Ranks of efa-bench under Debian's Slurm, started on this machine in a folder of its own
 	@.ci/setup slurm
-	@SOFTEFA_SLURM=1 $(CARGO) test --quiet -p efa-bench --test slurm
+	@SOFTEFA_SLURM=1 $(CARGO) test --quiet -p efa-bench --test all slurm::
 
 attack: ## DATAGRAMS (10000000) by a process of another user at each kind of live traffic; as root
 	@SOFTEFA_ATTACK_DATAGRAMS=$(or $(DATAGRAMS),10000000) $(CARGO) test --release --quiet -p softefa --test attack -- \

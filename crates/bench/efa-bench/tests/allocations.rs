@@ -1,12 +1,10 @@
 //! No allocation in a timed loop, neither of the program nor of the libraries below it: ten times
 //! the messages take as many allocations.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::PROGRAM;
+use crate::common::PROGRAM;
 
 /// More than this for thousands of messages more would be some of them. What libraries keep for
 /// messages that wait grows when a machine is busy.

@@ -1,11 +1,9 @@
 //! Atomics on the peer's memory, between real processes. That each was done once is what the
 //! benchmark itself finds out, or it ends with code 9.
 
-mod common;
-
 use std::process::Output;
 
-use common::{Server, assert_fails, efa_bench, on_soft_efa_with, points, points_of};
+use crate::common::{Server, assert_fails, efa_bench, on_soft_efa_with, points, points_of};
 use serde_json::Value;
 
 const SHORT: [&str; 7] = ["-d", "1,7", "-t", "0.05", "-w", "0.02", "-q"];

@@ -1,8 +1,6 @@
 //! Streams in both directions at once, between real processes.
 
-mod common;
-
-use common::{assert_fails, efa_bench, on_soft_efa, on_soft_efa_with, points, points_of};
+use crate::common::{assert_fails, efa_bench, on_soft_efa, on_soft_efa_with, points, points_of};
 use serde_json::Value;
 
 const SHORT: [&str; 9] = ["-s", "1,64,4096", "-d", "16", "-t", "0.1", "-w", "0.02", "-q"];

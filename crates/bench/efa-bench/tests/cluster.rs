@@ -1,15 +1,13 @@
 //! The files of `examples/cluster`: they parse, they ask for EFA where they say so, their commands
 //! are ours, and the one that needs no service is run.
 
-mod common;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-use common::{PROGRAM, efa_bench};
+use crate::common::{PROGRAM, efa_bench};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/cluster").join(name)

@@ -1,8 +1,8 @@
 //! Operations of all ranks between real processes: every rank gets what it should.
 
-mod common;
-
-use common::{assert_fails, kill_a_server_of, on_soft_efa, on_soft_efa_with, points, points_of};
+use crate::common::{
+    assert_fails, kill_a_server_of, on_soft_efa, on_soft_efa_with, points, points_of,
+};
 use serde_json::Value;
 
 /// Every operation by every algorithm, and what its bus bandwidth has for a factor between 5 ranks.

@@ -1,14 +1,12 @@
 //! The real program: what it measures, and how it ends when something is wrong.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PROGRAM, Server, assert_fails, efa_bench};
+use crate::common::{PROGRAM, Server, assert_fails, efa_bench};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Sessions of a busy machine take a while; nothing here waits this long when all is well.

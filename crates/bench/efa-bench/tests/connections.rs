@@ -1,8 +1,6 @@
 //! Connections that are opened, used once and closed, between real processes.
 
-mod common;
-
-use common::{assert_fails, efa_bench, on_soft_efa_with, points, points_of};
+use crate::common::{assert_fails, efa_bench, on_soft_efa_with, points, points_of};
 use serde_json::Value;
 
 const SHORT: [&str; 4] = ["-n", "30", "--blocks", "2"];

@@ -1,8 +1,6 @@
 //! Completions that are slept for, between real processes.
 
-mod common;
-
-use common::{assert_fails, efa_bench, on_soft_efa_with, points, points_of};
+use crate::common::{assert_fails, efa_bench, on_soft_efa_with, points, points_of};
 use serde_json::Value;
 
 /// Everything that can sleep, with what makes it short; each checks what it moved.

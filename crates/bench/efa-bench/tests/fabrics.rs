@@ -1,10 +1,8 @@
 //! The same measurements on every fabric, with real processes.
 
-mod common;
-
 use std::process::{Command, Output};
 
-use common::{
+use crate::common::{
     PROGRAM, assert_fails, counted_on_soft_efa, efa_bench, on_soft_efa, on_soft_efa_with, points,
     points_of, softefa,
 };

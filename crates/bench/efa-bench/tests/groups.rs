@@ -1,8 +1,6 @@
 //! Workloads of several nodes with real processes: nothing is lost, and who fails is named.
 
-mod common;
-
-use common::{
+use crate::common::{
     assert_fails, efa_bench, kill_a_server_of, on_soft_efa, on_soft_efa_with, points, points_of,
 };
 

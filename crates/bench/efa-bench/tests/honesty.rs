@@ -1,10 +1,8 @@
 //! What was not measured is not said: no answer is no percentile, and nobody's word is no verdict.
 
-mod common;
-
 use std::path::Path;
 
-use common::{assert_fails, efa_bench};
+use crate::common::{PROGRAM, assert_fails, efa_bench};
 use serde_json::Value;
 
 /// More than any machine does in a second.
@@ -207,7 +205,7 @@ fn no_command_overwrites_the_result_of_another_by_default() {
         benchmark = 'latency'\nsizes = 8\n";
     std::fs::write(&plan, text).expect("write");
     let here = |words: &[&str]| {
-        let mut command = Command::new(common::PROGRAM);
+        let mut command = Command::new(PROGRAM);
         command.args(words).current_dir(folder.path()).output().expect("starts")
     };
     let output = here(&["plan", "p.toml", "-q"]);

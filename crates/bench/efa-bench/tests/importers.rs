@@ -5,9 +5,7 @@
 //! which nobody here had: theirs are composed in the form of published logs (release 2.17.9, with
 //! and without mpirun's prefixes), and some of their rows and values are made up.
 
-mod common;
-
-use common::{assert_fails, efa_bench};
+use crate::common::{assert_fails, efa_bench};
 use serde_json::Value;
 
 fn sample(name: &str) -> String {

@@ -1,8 +1,8 @@
 //! Incast between real processes: every byte comes once, times and shares belong together.
 
-mod common;
-
-use common::{assert_fails, kill_a_server_of, on_soft_efa, on_soft_efa_with, points, points_of};
+use crate::common::{
+    assert_fails, kill_a_server_of, on_soft_efa, on_soft_efa_with, points, points_of,
+};
 use serde_json::Value;
 
 fn number(value: &Value, path: &str) -> f64 {

@@ -1,12 +1,10 @@
 //! A machine that has neither libfabric nor libibverbs: a folder with the program and the libraries
 //! that it is linked with, seen as the root of all files.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{PROGRAM, assert_fails, softefa};
+use crate::common::{PROGRAM, assert_fails, softefa};
 use tempfile::TempDir;
 
 struct Machine {

@@ -1,10 +1,10 @@
 //! Every node with each other one, between real processes.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{assert_fails, efa_bench, kill_a_server_of, on_soft_efa_with, points, points_of};
+use crate::common::{
+    assert_fails, efa_bench, kill_a_server_of, on_soft_efa_with, points, points_of,
+};
 use serde_json::Value;
 
 const BRIEF: [&str; 6] = ["-n", "200", "--blocks", "1", "-d", "16"];

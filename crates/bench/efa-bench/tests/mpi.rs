@@ -1,12 +1,9 @@
 //! `efa-bench mpi` with the MPI of the machine: every test, on MPI's own choice, on sockets and on
 //! the software device.
 
-mod common;
-
 use std::process::Output;
-use std::sync::{Mutex, PoisonError};
 
-use common::{assert_fails, efa_bench, softefa};
+use crate::common::{alone, assert_fails, efa_bench, softefa};
 
 /// `false` where Open MPI is missing, which CI does not allow.
 fn has_mpi() -> bool {
@@ -18,12 +15,8 @@ fn has_mpi() -> bool {
     found
 }
 
-/// Two ranks poll: with those of another test on the same two processors each waits for its time
-/// slice, and all tests together take half as long again.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
 fn mpi(arguments: &[&str]) -> Output {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     efa_bench(
         &[&["mpi"], arguments, &["--json", "-", "--no-host-checks", "-q", "--timeout", "120"]]
             .concat(),

@@ -1,14 +1,12 @@
 //! Plans: what they write, how they refuse, and that an interruption at any moment costs at most
 //! the step it hit.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PROGRAM, Server, assert_fails, efa_bench};
+use crate::common::{PROGRAM, Server, assert_fails, efa_bench, softefa};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -294,7 +292,7 @@ impl Random {
             std::env::var("EFA_BENCH_SEED").ok().map(|s| s.parse().expect("EFA_BENCH_SEED"));
         let now = || Instant::now().elapsed().subsec_nanos() ^ std::process::id();
         let seed: u64 = given.unwrap_or_else(|| u64::from(now()));
-        eprintln!("to repeat: EFA_BENCH_SEED={seed} cargo test -p efa-bench --test plans");
+        eprintln!("to repeat: EFA_BENCH_SEED={seed} cargo test -p efa-bench --test all plans::");
         Self(seed)
     }
 
@@ -447,7 +445,7 @@ fn soft_efa_is_measured_on_both_wires() {
     let fabrics = fabric("Soft-EFA, memory", "shm") + &fabric("Soft-EFA, UDP", "udp");
     let plan = plan_file(folder.path(), &(fabrics + step));
     let out = folder.path().join("out");
-    let softefa = common::softefa().to_str().expect("utf-8");
+    let softefa = softefa().to_str().expect("utf-8");
     let output = efa_bench(&words(&plan, &out, &["--softefa", softefa]));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let results = read_json(&out.join("results.json"));

@@ -1,13 +1,11 @@
 //! Ranks that find each other: under Open MPI's `mpirun` (PMIx), and by files in a folder.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PROGRAM, assert_fails, efa_bench, softefa};
+use crate::common::{PROGRAM, assert_fails, efa_bench, softefa};
 
 /// Ranks outnumber the processors of a busy machine; nothing here takes this long when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);

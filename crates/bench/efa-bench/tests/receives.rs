@@ -1,8 +1,6 @@
 //! Receives that are posted: those of a point do not depend on what else its session measures.
 
-mod common;
-
-use common::{assert_fails, efa_bench, points_of};
+use crate::common::{assert_fails, efa_bench, points_of};
 
 /// Size, depth and receives of each point.
 fn receives(options: &[&str]) -> Vec<(u64, u64)> {

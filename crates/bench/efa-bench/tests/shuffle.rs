@@ -1,8 +1,6 @@
 //! Shuffle between real processes: every tuple comes to its partition, once and as it was.
 
-mod common;
-
-use common::{
+use crate::common::{
     assert_fails, efa_bench, kill_a_server_of, on_soft_efa, on_soft_efa_with, points, points_of,
 };
 use serde_json::Value;

@@ -1,8 +1,6 @@
 //! Ranks under Slurm: Debian's slurmctld, slurmd and munged, started here in a folder of their own
 //! on ports of their own, and ended with the test. `make slurm` runs it; elsewhere it skips itself.
 
-mod common;
-
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::PROGRAM;
+use crate::common::PROGRAM;
 
 /// Daemons and jobs of a busy machine take a while; nothing here takes this long when all is well.
 const PATIENCE: Duration = Duration::from_secs(120);

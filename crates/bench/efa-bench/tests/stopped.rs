@@ -1,12 +1,10 @@
 //! Sessions that are stopped, as by a shell's job control or with a container.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{PROGRAM, Server};
+use crate::common::{PROGRAM, Server};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Silence that is tolerated, and more than that.

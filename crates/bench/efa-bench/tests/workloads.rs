@@ -1,8 +1,6 @@
 //! Data-system workloads with real processes: every call is answered, with the value asked for.
 
-mod common;
-
-use common::{assert_fails, efa_bench, on_soft_efa, on_soft_efa_with, points, points_of};
+use crate::common::{assert_fails, efa_bench, on_soft_efa, on_soft_efa_with, points, points_of};
 
 const CALLS: u64 = 1_000;
 /// A tenth more, for warming up.

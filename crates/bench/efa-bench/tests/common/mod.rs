@@ -1,10 +1,9 @@
 //! Running the real program.
-#![allow(dead_code, reason = "each test program uses its part")]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_efa-bench");
 
@@ -124,6 +123,13 @@ pub(crate) fn softefa() -> &'static Path {
     })
 }
 
+/// Keeps other tests that do so from running two programs that poll. They fill two processors: two
+/// pairs at once would take ten times as long.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs a measurement on Soft-EFA; answers what it printed and the packets that the device sent.
 pub(crate) fn on_soft_efa(arguments: &[&str]) -> (Output, u64) {
     on_soft_efa_with(&[], arguments)
@@ -135,11 +141,9 @@ pub(crate) fn on_soft_efa_with(options: &[&str], arguments: &[&str]) -> (Output,
     counted_on_soft_efa(options, &[arguments, &["--no-counters"]].concat())
 }
 
-/// The same with what the device counts in the points. Both ends of a pair poll, and fill two
-/// processors: two pairs at once would take ten times as long.
+/// The same with what the device counts in the points.
 pub(crate) fn counted_on_soft_efa(options: &[&str], arguments: &[&str]) -> (Output, u64) {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("tempdir");
     let counters = folder.path().join("counters.json");
     let output = Command::new(softefa())

@@ -1,0 +1,27 @@
+//! Tests in one program, which takes less to build than one of each file.
+
+mod allocations;
+mod atomics;
+mod bidirectional;
+mod browser;
+mod cluster;
+mod collectives;
+mod command;
+mod common;
+mod connections;
+mod events;
+mod fabrics;
+mod groups;
+mod honesty;
+mod importers;
+mod incast;
+mod libraries;
+mod matrix;
+mod mpi;
+mod plans;
+mod ranks;
+mod receives;
+mod shuffle;
+mod slurm;
+mod stopped;
+mod workloads;
