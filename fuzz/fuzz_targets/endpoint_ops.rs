@@ -38,7 +38,10 @@ fn apply(pair: &mut Pair, id: u64, [op, a, b, c]: [u8; 4]) {
                 let qkey = KEY + u32::from(a & 0x80 != 0 && i % 3 == 0);
                 let is_one_sided = i % 4 == 1;
                 let op = u8::from(is_one_sided);
-                let msg = Message { id, len, op, rnr_retry, qkey, is_one_sided, flags: 0, imm: 0 };
+                let may_share = c % 2 == 0;
+                let (flags, imm) = (0, 0);
+                let msg =
+                    Message { id, len, op, flags, qkey, imm, rnr_retry, is_one_sided, may_share };
                 pair.send_with(who, msg);
             }
         }

@@ -35,7 +35,7 @@ fn udp_is_udp() {
     let (mut a, b) = (side_of(QpKind::Srd, &config), side_of(QpKind::Srd, &config));
     exchange(&mut a, &b, 1000);
     assert_eq!((count(&a, Counter::TxMemoryPkts), count(&b, Counter::RxMemoryPkts)), (0, 0));
-    assert!(count(&a, Counter::TxPkts) >= 1000);
+    assert!(count(&a, Counter::TxPkts) >= 1000 / 32, "that many share a datagram");
 }
 
 /// One side without memory: the other does not wait for it.

@@ -2,7 +2,7 @@
 
 use crate::rng::Rng;
 use crate::secret::Secret;
-use crate::{Config, Event, Instant, MsgId, PeerId, Stats, Status};
+use crate::{Config, Event, Instant, Message, MsgId, PeerId, Stats, Status};
 use std::collections::VecDeque;
 
 #[derive(Debug)]
@@ -16,6 +16,10 @@ pub(crate) struct Context<'a> {
     pub(crate) secret: &'a Secret,
     /// Messages of all peers that have not ended.
     pub(crate) open_messages: &'a mut usize,
+    /// Frames are sent and asked for (SRD-14).
+    pub(crate) has_frames: bool,
+    /// The messages of the frame that is transmitted.
+    pub(crate) frame: &'a mut Vec<Message>,
 }
 
 impl Context<'_> {

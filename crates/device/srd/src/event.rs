@@ -1,5 +1,7 @@
 //! What goes into the engine and what comes out of it.
 
+use core::ops::Range;
+
 use crate::{Address, MsgId, PathId, PeerId, Psn, Status};
 
 /// A message to send. It fits one datagram; the host keeps its bytes until it completes.
@@ -22,6 +24,8 @@ pub struct Message {
     pub rnr_retry: u8,
     /// It needs no receive at its receiver, so it passes those that wait for one (SRD-6.2).
     pub is_one_sided: bool,
+    /// It may leave in one datagram with others (SRD-14).
+    pub may_share: bool,
 }
 
 /// The result of a received datagram.
@@ -34,6 +38,18 @@ pub struct Received {
     /// A new message that the host must accept or reject before the next one; `None` when the
     /// datagram only acknowledged something, or repeated a message that was already taken.
     pub data: Option<Arrival>,
+    /// The datagram has several messages: call
+    /// [`Endpoint::next_framed`](crate::Endpoint::next_framed) until there are no more.
+    pub is_frame: bool,
+}
+
+/// A new message of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Framed {
+    /// The message.
+    pub arrival: Arrival,
+    /// Where its payload is in the datagram.
+    pub payload: Range<usize>,
 }
 
 /// A message seen for the first time.
@@ -66,10 +82,14 @@ pub struct Transmit {
     pub path: PathId,
     /// Bytes of the header buffer in use.
     pub header_len: usize,
-    /// The message whose payload follows the header; `None` when there is no payload.
+    /// The message whose payload follows the header, in a frame the first one; `None` when there is
+    /// no payload.
     pub msg: Option<MsgId>,
-    /// Payload bytes that follow the header.
+    /// Bytes that follow the header.
     pub payload_len: u32,
+    /// Messages whose entries and payloads follow the header, named by
+    /// [`Endpoint::framed`](crate::Endpoint::framed); 0 when it is no frame.
+    pub framed: usize,
     /// This is a repetition.
     pub retransmission: bool,
 }

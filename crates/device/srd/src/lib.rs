@@ -47,7 +47,7 @@ pub mod wire;
 pub use config::{Config, CongestionKind};
 pub use endpoint::Endpoint;
 pub use error::{DropReason, Reject, SendError, Status};
-pub use event::{Arrival, Event, Message, Received, Transmit};
+pub use event::{Arrival, Event, Framed, Message, Received, Transmit};
 pub use id::{Address, MsgId, PathId, PeerId, Psn};
 pub use secret::Seed;
 pub use stats::{OrderStats, PathStats, Stats, StrangerStats};

@@ -3,8 +3,9 @@
 
 use crate::context::Context;
 use crate::hint::{FairShare, ShareMark};
-use crate::recv::RecvHalf;
+use crate::recv::{RecvHalf, Said};
 use crate::send::SendHalf;
+use crate::wire::ack::TAKES_FRAMES;
 use crate::wire::{Flags, Header, Kind};
 use crate::{Address, Config, HEADER_MAX, Instant, PathId, PeerId, Psn, Transmit};
 
@@ -57,7 +58,9 @@ impl Peer {
         let mut header_len = Header::LEN;
         if wanted {
             let out = &mut header[Header::LEN..];
-            header_len += self.recv.write_ack(cx.now, share.code(cx.config), out);
+            let features = if cx.has_frames { TAKES_FRAMES } else { 0 };
+            let said = Said { hint: share.code(cx.config), features };
+            header_len += self.recv.write_ack(cx.now, said, out);
         }
         let mut flags = Flags::default();
         let mut transmit = Transmit {
@@ -67,6 +70,7 @@ impl Peer {
             header_len,
             msg: None,
             payload_len: 0,
+            framed: 0,
             retransmission: false,
         };
         if let Some(next) = next {
@@ -76,6 +80,7 @@ impl Peer {
             transmit.path = out.path;
             transmit.msg = Some(out.msg);
             transmit.payload_len = out.payload_len;
+            transmit.framed = out.framed;
             transmit.retransmission = out.flags.has(Flags::RTX);
         } else {
             transmit.path = PathId(self.recv.echo_path().0 % cx.config.paths.max(1));
@@ -84,7 +89,8 @@ impl Peer {
         cx.stats.tx_datagrams += 1;
         let flags = flags.with_if(wanted, Flags::HAS_ACK);
         let (path, dst_qpn) = (transmit.path, self.addr.qpn);
-        Header { kind: Kind::Srd, flags, path, src_qpn, dst_qpn }.emit(header);
+        let kind = if transmit.framed > 0 { Kind::Frame } else { Kind::Srd };
+        Header { kind, flags, path, src_qpn, dst_qpn }.emit(header);
         Some(transmit)
     }
 

@@ -7,7 +7,7 @@ use crate::{DropReason, PSN_WINDOW};
 pub struct Stats {
     /// Datagrams transmitted, of every kind.
     pub tx_datagrams: u64,
-    /// Datagrams with data transmitted, repetitions included.
+    /// Messages transmitted, repetitions included.
     pub tx_data: u64,
     /// Payload bytes transmitted, repetitions included.
     pub tx_payload_bytes: u64,

@@ -5,6 +5,7 @@ mod basics;
 #[allow(unreachable_pub, reason = "shared by the tests, and by a fuzz target")]
 mod common;
 mod flood;
+mod frames;
 mod guesses;
 mod hostile;
 mod network;

@@ -61,7 +61,8 @@ fn offer(pair: &mut Pair, dice: &mut Dice, id: u64) {
     let from = dice.below(2) as usize;
     let (peer, now) = (pair.peer_of(from), pair.now);
     let (len, rnr_retry) = (dice.below(200) as u32, dice.below(8) as u8);
-    let msg = Message { id: MsgId(id), len, rnr_retry, ..Message::default() };
+    let may_share = dice.permille(500);
+    let msg = Message { id: MsgId(id), len, rnr_retry, may_share, ..Message::default() };
     for _ in 0..=dice.below(20) {
         // A forged "unreachable" or RESET may have ended the context: that is no failure.
         let _ = pair.nodes[from].engine.send(now, peer, msg);
@@ -81,15 +82,20 @@ fn inject(pair: &mut Pair, dice: &mut Dice, from: usize, bytes: &[u8]) {
         pair.nodes[from].engine.handle_unreachable(now, bytes);
         return;
     }
-    if let Ok(Some(new)) =
-        engine.handle_datagram(now, host, bytes, bytes.len()).map(|received| received.data)
-    {
+    let Ok(received) = engine.handle_datagram(now, host, bytes, bytes.len()) else { return };
+    let first = received.is_frame.then(|| engine.next_framed(now, bytes)).flatten();
+    let mut next = received.data.or(first.map(|framed| framed.arrival));
+    while let Some(new) = next {
         match dice.below(4) {
             0 => engine.reject(now, new.peer, new.psn, Reject::Rnr),
             1 => engine.reject(now, new.peer, new.psn, Reject::BadLength),
             2 => {}
             _ => engine.accept(now, new.peer, new.psn),
         }
+        if dice.permille(20) {
+            return;
+        }
+        next = engine.next_framed(now, bytes).map(|framed| framed.arrival);
     }
 }
 

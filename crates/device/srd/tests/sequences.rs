@@ -169,7 +169,9 @@ impl Run {
         let id = MsgId(self.next_id);
         let is_one_sided = id.0 % 3 == 0;
         let op = u8::from(is_one_sided);
-        let msg = Message { id, len, op, rnr_retry, qkey, is_one_sided, ..Message::default() };
+        let may_share = id.0 / 8 % 2 == 0;
+        let (flags, imm) = (0, 0);
+        let msg = Message { id, len, op, flags, qkey, imm, rnr_retry, is_one_sided, may_share };
         self.next_id += 1;
         let peer = pair.peer_of(from);
         match pair.nodes[from].engine.send(pair.now, peer, msg) {

@@ -22,6 +22,8 @@ pub(crate) struct Faults {
     stream: u64,
     /// Which are in force.
     of: (FaultSource, Instant),
+    /// They break something.
+    is_active: bool,
     /// They came while the device was open, and break something.
     is_live: bool,
     seen: Seen,
@@ -40,6 +42,7 @@ impl Faults {
             lapses: Lapses::new(fault, stream),
             stream,
             of: (fault.source, fault.from),
+            is_active: fault.spec.is_active(),
             is_live: fault.source != FaultSource::Start && fault.spec.is_active(),
             seen,
         }
@@ -93,6 +96,12 @@ impl Shell {
     #[inline]
     pub(crate) fn keeps_to_the_wire(&self) -> bool {
         self.faults.is_live
+    }
+
+    /// Something is broken on purpose.
+    #[inline]
+    pub(crate) fn has_faults(&self) -> bool {
+        self.faults.is_active
     }
 
     /// A fault wants this send to fail; `to` answers where it goes.

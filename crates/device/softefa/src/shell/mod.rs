@@ -55,8 +55,11 @@ pub(crate) use side::Side;
 
 /// What a burst puts into a ring at most: 64 packets of a message, or joined ones.
 const BURST_BYTES_MAX: usize = 1 << 20;
-/// All headers of a datagram of any transport.
-const HEADERS_MAX: usize = srd::HEADER_MAX + RDMA_BLOCK_BYTES;
+/// All headers of a datagram of any transport. A frame is nothing else.
+const HEADERS_MAX: usize = srd::HEADER_MAX + {
+    let (block, frame) = (RDMA_BLOCK_BYTES, srd::wire::frame::FRAME_BYTES_MAX);
+    if block > frame { block } else { frame }
+};
 
 /// What a queue pair has whatever its transport is.
 pub(crate) struct Shell {

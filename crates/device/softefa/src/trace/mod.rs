@@ -20,7 +20,9 @@ pub use packet::{TraceLine, trace_lines};
 
 pub(crate) use crate::config::trace::Events;
 pub(crate) use sink::Sink;
-pub(crate) use words::{AckText, FlagNames, op_name};
+#[cfg(test)]
+pub(crate) use words::op_name;
+pub(crate) use words::{AckText, DataText};
 
 /// The trace of one queue pair.
 #[derive(Debug)]

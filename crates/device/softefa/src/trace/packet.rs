@@ -5,7 +5,7 @@ use srd::wire::ud::UdRepr;
 use srd::wire::{self, Flags, Header, Kind};
 
 use super::TraceEvent;
-use super::words::{AckText, FlagNames, op_name};
+use super::words::{AckText, DataText};
 use crate::capture::{Fate, Protocol, Record};
 
 /// A line of a trace without its first columns.
@@ -43,7 +43,7 @@ fn of_srd(record: &Record) -> Vec<TraceLine> {
     let Ok(common) = Header::parse(&record.bytes) else { return Vec::new() };
     let (path, is_sent) = (common.path.0, record.fate != Fate::Received);
     match common.kind {
-        Kind::Srd => {}
+        Kind::Srd | Kind::Frame => {}
         Kind::Ud => return of_ud(record, is_sent).into_iter().collect(),
         kind => {
             let event = if is_sent { TraceEvent::Transmit } else { TraceEvent::Receive };
@@ -61,12 +61,7 @@ fn of_srd(record: &Record) -> Vec<TraceLine> {
             (true, false) => TraceEvent::Transmit,
             (true, true) => TraceEvent::Retransmit,
         };
-        let (op, psn, len, flags) =
-            (op_name(data.op), data.psn.0, data.len, FlagNames(common.flags));
-        said.push(TraceLine::new(
-            event,
-            format!("op={op} psn={psn} path={path} len={len} flags={flags}"),
-        ));
+        said.push(TraceLine::new(event, DataText { common, data }.to_string()));
     }
     if let Some(ack) = datagram.ack {
         let dir = if is_sent { "out" } else { "in" };

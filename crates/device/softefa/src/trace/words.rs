@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display};
 
-use srd::wire::{AckView, Flags};
+use srd::wire::{AckView, DataRepr, Flags, Header, Kind};
 
 /// Operations on the wire, by their numbers (docs/PROTOCOL.md, chapter 10).
 const OPS: [(u8, &str); 10] = [
@@ -22,6 +22,25 @@ const OPS: [(u8, &str); 10] = [
 /// Name of an operation on the wire.
 pub(crate) fn op_name(op: u8) -> &'static str {
     OPS.iter().find(|(number, _)| *number == op).map_or("UNKNOWN", |(_, name)| name)
+}
+
+/// What a data block says.
+pub(crate) struct DataText {
+    pub(crate) common: Header,
+    pub(crate) data: DataRepr,
+}
+
+impl Display for DataText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Header { kind, flags, path, .. }, data) = (self.common, self.data);
+        let (psn, len, flags) = (data.psn.0, data.len, FlagNames(flags));
+        if kind == Kind::Frame {
+            write!(f, "op=FRAME psn={psn} messages={}", data.op)?;
+        } else {
+            write!(f, "op={} psn={psn}", op_name(data.op))?;
+        }
+        write!(f, " path={} len={len} flags={flags}", path.0)
+    }
 }
 
 /// Names of the flags that say something by themselves.

@@ -139,8 +139,8 @@ impl Scripted {
         let len = u32::try_from(body.len()).expect("short");
         let (qkey, imm) = (QKEY, QKEY);
         let rnr_retry = self.rnr_retry;
-        let is_one_sided = false;
-        let message = Message { id, len, op, flags, qkey, imm, rnr_retry, is_one_sided };
+        let (is_one_sided, may_share) = (false, false);
+        let message = Message { id, len, op, flags, qkey, imm, rnr_retry, is_one_sided, may_share };
         self.engine.send(self.now(), peer, message).expect("there is room");
         self.bodies.insert(id, body.to_vec());
         id

@@ -34,7 +34,7 @@ impl Endpoint {
                 let Challenge { conn, cookie } = Challenge::parse(bytes, datagram_len)?;
                 self.tell(now, from, conn, datagram_len, |send, cx| send.on_challenge(cookie, cx))
             }
-            Kind::Srd | Kind::Ud => Err(DropReason::Kind),
+            Kind::Srd | Kind::Frame | Kind::Ud => Err(DropReason::Kind),
         }
     }
 
@@ -57,7 +57,7 @@ impl Endpoint {
         if peer.send.has_work() {
             make_ready(&mut self.ready, peer);
         }
-        Ok(Received { peer: peer.id, header_len: datagram_len, data: None })
+        Ok(Received { peer: peer.id, header_len: datagram_len, data: None, is_frame: false })
     }
 
     /// Finds the peer by the token inside a quoted datagram and ends its messages (SRD-3.7).
@@ -84,7 +84,7 @@ impl Endpoint {
 /// Destination and data token of a datagram of ours, as an ICMP message quotes it.
 fn quoted_conn(bytes: &[u8], own_qpn: u16) -> Option<(u16, u64)> {
     let header = Header::parse(bytes).ok()?;
-    if header.kind != Kind::Srd || header.src_qpn != own_qpn {
+    if !matches!(header.kind, Kind::Srd | Kind::Frame) || header.src_qpn != own_qpn {
         return None;
     }
     let mut at = Header::LEN;

@@ -1,6 +1,7 @@
 //! The contract: everything a host calls. No algorithms here.
 
 mod control;
+mod frame;
 mod guesses;
 mod receive;
 mod strangers;
@@ -15,8 +16,8 @@ use crate::rng::Rng;
 use crate::secret::{Secret, Seed};
 use crate::timer::TimerQueue;
 use crate::{
-    Address, Config, DropReason, Event, HEADER_MAX, Instant, Message, MsgId, PathId, PathStats,
-    PeerId, Psn, Received, Reject, SendError, Stats, Transmit,
+    Address, Config, DropReason, Event, Framed, HEADER_MAX, Instant, Message, MsgId, PathId,
+    PathStats, PeerId, Psn, Received, Reject, SendError, Stats, Transmit,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub struct Endpoint {
     ranges: usize,
     /// The new message the host has not answered yet.
     arrival: Option<receive::Unanswered>,
+    /// The frame whose messages the host is taking.
+    frame: Option<frame::Opened>,
     sweep_at: Instant,
     /// Where the next step of the sweep begins.
     sweep_from: u32,
@@ -65,6 +68,9 @@ struct Shared {
     rng: Rng,
     secret: Secret,
     open_messages: usize,
+    has_frames: bool,
+    /// The messages of the frame that was transmitted last.
+    framed: Vec<Message>,
 }
 
 impl Shared {
@@ -79,6 +85,8 @@ impl Shared {
             rng: &mut self.rng,
             secret: &self.secret,
             open_messages: &mut self.open_messages,
+            has_frames: self.has_frames,
+            frame: &mut self.framed,
         }
     }
 }
@@ -103,6 +111,8 @@ impl Endpoint {
                 rng,
                 secret,
                 open_messages: 0,
+                has_frames: false,
+                framed: Vec::new(),
             },
             peers,
             ready: VecDeque::new(),
@@ -114,6 +124,7 @@ impl Endpoint {
             guesses: guesses::Guesses::default(),
             ranges: 0,
             arrival: None,
+            frame: None,
             sweep_at: Instant::ZERO,
             sweep_from: 0,
         }
@@ -130,6 +141,12 @@ impl Endpoint {
     pub fn set_qkey(&mut self, qkey: Option<u32>) {
         self.qkey = qkey;
         self.guesses.forget_keys();
+    }
+
+    /// Lets messages with [`Message::may_share`] leave several to a datagram, toward peers that have
+    /// said that they take that; and says so to peers (SRD-14). Off at first.
+    pub fn set_frames(&mut self, on: bool) {
+        self.shared.has_frames = on;
     }
 
     /// The settings in force.
@@ -203,6 +220,14 @@ impl Endpoint {
             Err(reason) => self.shared.stats.dropped[*reason as usize] += 1,
         }
         result
+    }
+
+    /// The next message of the frame that [`Endpoint::handle_datagram`] has just found in
+    /// `datagram`: answer it as any other. Call until it returns `None`, before the next datagram;
+    /// what was not asked for by then counts as never received.
+    #[inline]
+    pub fn next_framed(&mut self, now: Instant, datagram: &[u8]) -> Option<Framed> {
+        self.next_of_frame(now, datagram)
     }
 
     /// Takes the message: it is acknowledged and never delivered again.
@@ -303,6 +328,15 @@ impl Endpoint {
         self.next_datagram(now, header)
     }
 
+    /// The messages of the frame that [`Endpoint::poll_transmit`] returned last, in the order of
+    /// their numbers: each has its [`FrameEntry`](crate::wire::FrameEntry) and its bytes behind the
+    /// header.
+    #[must_use]
+    #[inline]
+    pub fn framed(&self) -> &[Message] {
+        &self.shared.framed
+    }
+
     /// The next event. Call until it returns `None`, after every batch of other calls.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
@@ -314,7 +348,7 @@ impl Endpoint {
     /// Keep calling the other methods for a few retransmission times.
     pub fn begin_close(&mut self, _now: Instant) {
         self.closing = true;
-        self.arrival = None;
+        (self.arrival, self.frame) = (None, None);
         self.shared.events.clear();
         for index in 0..self.peers.end() {
             if let Some(peer) = self.peers.at(index) {

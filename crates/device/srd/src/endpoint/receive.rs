@@ -11,12 +11,12 @@ const RANGES_MAX: usize = 65_536;
 /// A new message between `handle_datagram` and its answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unanswered {
-    peer: PeerId,
-    psn: Psn,
-    bytes: u32,
-    final_try: bool,
+    pub(super) peer: PeerId,
+    pub(super) psn: Psn,
+    pub(super) bytes: u32,
+    pub(super) final_try: bool,
     /// Nothing older is unresolved at its sender.
-    is_oldest: bool,
+    pub(super) is_oldest: bool,
 }
 
 impl Endpoint {
@@ -29,12 +29,13 @@ impl Endpoint {
         datagram_len: usize,
     ) -> Result<Received, DropReason> {
         self.arrival = None;
+        self.end_frame(now);
         let header = Header::parse(bytes)?;
         if header.dst_qpn != self.qpn {
             return Err(DropReason::WrongQpn);
         }
         let from = Address { host: from_host, qpn: header.src_qpn };
-        if header.kind != Kind::Srd {
+        if !matches!(header.kind, Kind::Srd | Kind::Frame) {
             return self.receive_control(now, from, header.kind, bytes, datagram_len);
         }
         let datagram = Datagram::parse(header, bytes, datagram_len)?;
@@ -44,12 +45,19 @@ impl Endpoint {
             result = self.receive_ack(now, index, ack).map(|()| None);
         }
         if let Some(data) = &datagram.data {
-            result = self.receive_data(now, index, header.flags, header.path, data);
+            let (flags, path) = (header.flags, header.path);
+            result = if header.kind == Kind::Frame {
+                let opened = self.open_frame(now, index, (flags, path), data, datagram.header_len);
+                opened.map(|()| None)
+            } else {
+                self.receive_data(now, index, flags, path, data)
+            };
         }
         let data = result?;
         #[expect(clippy::expect_used, reason = "sender_of() found or made it")]
         let peer = self.peers.at(index).expect("the peer exists").id;
-        Ok(Received { peer, header_len: datagram.header_len, data })
+        let is_frame = header.kind == Kind::Frame;
+        Ok(Received { peer, header_len: datagram.header_len, data, is_frame })
     }
 
     /// The peer a datagram comes from; a stranger is let in when it opens a connection.
@@ -151,7 +159,9 @@ impl Endpoint {
             }
             Some(why) => self.refuse(id.index, &arrival, why),
         }
-        self.schedule_ack(now, id.index);
+        if self.frame.is_none() {
+            self.schedule_ack(now, id.index);
+        }
     }
 
     /// The host refuses the message. Beyond the ceilings it is left unanswered (SRD-6.8).
@@ -184,7 +194,7 @@ impl Endpoint {
 
     /// Sees to it that a wanted acknowledgement leaves in time, with the right hint.
     #[inline]
-    fn schedule_ack(&mut self, now: Instant, index: u32) {
+    pub(super) fn schedule_ack(&mut self, now: Instant, index: u32) {
         let Some(peer) = self.peers.at(index) else { return };
         let owes_more = peer.recv.expects_more();
         self.share.note(now, &mut peer.share_mark, owes_more, &self.shared.config);

@@ -287,6 +287,7 @@ impl Endpoint {
             header_len,
             msg: None,
             payload_len: 0,
+            framed: 0,
             retransmission: false,
         })
     }

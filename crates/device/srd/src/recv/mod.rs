@@ -28,6 +28,13 @@ enum Schedule {
     Due,
 }
 
+/// What the endpoint says in an acknowledgement, whomever it is for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) hint: u16,
+    pub(crate) features: u8,
+}
+
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     conn: u64,
@@ -86,6 +93,21 @@ impl RecvHalf {
         path: PathId,
         config: &Config,
     ) -> Result<bool, DropReason> {
+        self.on_packet(now, data, 1, flags, path, config)?;
+        Ok(self.is_new(data.psn))
+    }
+
+    /// Takes note of a datagram of this connection with so many messages.
+    #[inline]
+    pub(crate) fn on_packet(
+        &mut self,
+        now: Instant,
+        data: &DataRepr,
+        messages: u32,
+        flags: Flags,
+        path: PathId,
+        config: &Config,
+    ) -> Result<(), DropReason> {
         assert_eq!(data.conn, self.conn, "the caller matched the token");
         let oldest = data.psn.plus(u32::from(data.oldest).wrapping_neg());
         if oldest.ahead_of(self.dedup.cum()) > 0 {
@@ -94,19 +116,18 @@ impl RecvHalf {
         } else if !self.refused.is_empty() {
             self.refused.forget_below(oldest);
         }
-        if data.psn.ahead_of(self.dedup.cum()) >= PSN_WINDOW as i32 {
+        let last = data.psn.plus(messages - 1);
+        if last.ahead_of(self.dedup.cum()) >= PSN_WINDOW as i32 {
             return Err(DropReason::OutOfWindow);
         }
         self.echoes.note(data.psn, Echo { path, tx_ts: data.tx_ts, at: now });
-        let new = !self.dedup.contains(data.psn);
-        self.packets += 1;
+        self.packets += messages;
         if data.tx_ts.wrapping_sub(self.newest.0) as i32 >= 0 || !self.newest.1 {
             self.newest = (data.tx_ts, data.backlog > 0);
         }
         self.bytes = self.bytes.saturating_add(u32::from(data.len));
         let urgent = Flags::ACK_REQ.with(Flags::RTX).with(Flags::PROBE);
-        if !new
-            || flags.has(urgent)
+        if flags.has(urgent)
             || self.packets >= config.ack_every_packets
             || self.bytes >= config.ack_every_bytes
         {
@@ -114,10 +135,18 @@ impl RecvHalf {
         } else if self.schedule == Schedule::Idle {
             self.schedule = Schedule::Held(now.plus_ns(config.ack_hold_ns));
         }
-        if !new {
-            self.note_news(data.psn);
+        Ok(())
+    }
+
+    /// The message with this number has not been consumed. Else that is said once more, at once.
+    #[inline]
+    pub(crate) fn is_new(&mut self, psn: Psn) -> bool {
+        let is_new = !self.dedup.contains(psn);
+        if !is_new {
+            self.schedule = Schedule::Due;
+            self.note_news(psn);
         }
-        Ok(new)
+        is_new
     }
 
     /// The host took the message. How far it is behind the highest number consumed before.
@@ -204,16 +233,16 @@ impl RecvHalf {
     /// Writes the acknowledgement that is wanted to the start of `out`, which has room; returns its
     /// length.
     #[inline]
-    pub(crate) fn write_ack(&mut self, now: Instant, hint: u16, out: &mut [u8]) -> usize {
+    pub(crate) fn write_ack(&mut self, now: Instant, said: Said, out: &mut [u8]) -> usize {
         let is_plain = self.dedup.is_gapless()
             && self.refused.is_empty()
             && self.retries.is_empty()
             && self.echoes.has_last_only();
         if !is_plain {
-            return self.take_ack(now, hint).emit(out);
+            return self.take_ack(now, said).emit(out);
         }
         assert!(self.ack_wanted(), "nothing to acknowledge");
-        let len = self.plain_ack(now, hint).emit(out);
+        let len = self.plain_ack(now, said).emit(out);
         self.echoes.settle();
         self.note_said(Schedule::Idle);
         len
@@ -227,9 +256,9 @@ impl RecvHalf {
     }
 
     /// Builds the acknowledgement that is wanted, lists included.
-    fn take_ack(&mut self, now: Instant, hint: u16) -> AckRepr {
+    fn take_ack(&mut self, now: Instant, said: Said) -> AckRepr {
         assert!(self.ack_wanted(), "nothing to acknowledge");
-        let mut ack = self.blank_ack(now, hint);
+        let mut ack = self.blank_ack(now, said);
         let retries = self.retries.len().min(RETRY_RANGES_MIN);
         let listed = self.refused.len().min(RANGES_MAX - retries);
         for range in self.refused.iter().take(listed) {
@@ -253,15 +282,16 @@ impl RecvHalf {
     }
 
     #[inline]
-    fn plain_ack(&self, now: Instant, hint: u16) -> PlainAck {
+    fn plain_ack(&self, now: Instant, said: Said) -> PlainAck {
         let (ref_psn, echo, rx_ts) = self.echoes.last(now);
-        let &Self { conn, rcvd_bytes, .. } = self;
-        PlainAck { conn, cum: self.dedup.cum(), ref_psn, echo, rx_ts, rcvd_bytes, hint }
+        let (&Self { conn, rcvd_bytes, .. }, Said { hint, features }) = (self, said);
+        let cum = self.dedup.cum();
+        PlainAck { conn, cum, ref_psn, echo, rx_ts, rcvd_bytes, hint, features }
     }
 
-    fn blank_ack(&self, now: Instant, hint: u16) -> AckRepr {
-        let PlainAck { conn, cum, ref_psn, echo, rx_ts, rcvd_bytes, hint } =
-            self.plain_ack(now, hint);
+    fn blank_ack(&self, now: Instant, said: Said) -> AckRepr {
+        let PlainAck { conn, cum, ref_psn, echo, rx_ts, rcvd_bytes, hint, features } =
+            self.plain_ack(now, said);
         AckRepr {
             conn,
             cum,
@@ -272,7 +302,7 @@ impl RecvHalf {
             rx_delay: echo.rx_delay,
             rcvd_bytes,
             hint,
-            ce: 0,
+            features,
             sack_offset: 0,
             words: [0; SACK_WORDS_MAX],
             words_len: 0,

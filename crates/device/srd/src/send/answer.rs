@@ -4,6 +4,7 @@ use super::ring::{Slot, State};
 use super::{SendHalf, cost};
 use crate::congestion::AckSample;
 use crate::context::Context;
+use crate::wire::ack::TAKES_FRAMES;
 use crate::wire::{AckView, DropRange};
 use crate::{Config, DropReason, MsgId, Psn, Status};
 
@@ -41,6 +42,7 @@ impl SendHalf {
         }
         cx.stats.rx_acks += 1;
         self.establish();
+        self.takes_frames = ack.features() & TAKES_FRAMES != 0;
         self.recovery.heard(cx.now);
         let app_limited = self.is_app_limited();
         let mut settled = Settled { spurious: self.is_late(ack), ..Settled::default() };

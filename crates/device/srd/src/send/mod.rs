@@ -2,6 +2,7 @@
 
 mod answer;
 mod ending;
+mod frame;
 mod measure;
 mod opening;
 mod recovery;
@@ -37,6 +38,8 @@ pub(crate) struct Outgoing {
     /// Bytes of its data block.
     pub(crate) len: usize,
     pub(crate) payload_len: u32,
+    /// Messages of a frame, which the context has; else 0.
+    pub(crate) framed: usize,
 }
 
 /// The path that the current burst stays on.
@@ -59,6 +62,8 @@ pub(crate) struct SendHalf {
     established: bool,
     /// The peer has ever answered.
     answered_ever: bool,
+    /// The peer has said on this connection that it takes frames.
+    takes_frames: bool,
     ring: Ring,
     /// Numbers to transmit again; entries whose slot is not `Due` any more are skipped.
     due: VecDeque<Psn>,
@@ -95,6 +100,7 @@ impl SendHalf {
             challenges: 0,
             established: false,
             answered_ever: false,
+            takes_frames: false,
             ring: Ring::new(first),
             due: VecDeque::new(),
             queued_bytes: 0,
@@ -211,7 +217,13 @@ impl SendHalf {
         }
         let (psn, again) = match next {
             Next::Again(psn) => (psn, true),
-            Next::New => (self.ring.next_psn(), false),
+            Next::New => {
+                let together = self.together(cx);
+                if together.count > 1 {
+                    return self.transmit_frame(together, out, cx);
+                }
+                (self.ring.next_psn(), false)
+            }
         };
         if again {
             self.due.pop_front();
@@ -242,7 +254,7 @@ impl SendHalf {
             .with_if(is_probe, Flags::PROBE)
             .with_if(self.stopped_by_window(cx.config), Flags::ACK_REQ);
         let len = self.block(psn, &msg, cx.now).emit(out);
-        Outgoing { flags, path, msg: msg.id, len, payload_len: msg.len }
+        Outgoing { flags, path, msg: msg.id, len, payload_len: msg.len, framed: 0 }
     }
 
     #[inline]

@@ -34,7 +34,7 @@ impl SendHalf {
             self.cookie = 0;
         }
         self.conn = 0;
-        self.established = false;
+        (self.established, self.takes_frames) = (false, false);
     }
 
     /// The receiver wants to see that what opens the connection comes from this address

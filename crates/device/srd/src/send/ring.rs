@@ -133,6 +133,21 @@ impl Ring {
         self.sent += 1;
     }
 
+    /// Counts so many queued messages as transmitted, and returns them.
+    #[inline]
+    pub(crate) fn launch_many(&mut self, count: usize) -> impl Iterator<Item = &mut Slot> {
+        let first = self.sent;
+        self.sent += count;
+        assert!(self.sent <= PSN_WINDOW as usize, "the window of numbers is open");
+        self.slots.range_mut(first..self.sent)
+    }
+
+    /// The queued messages, in their order.
+    #[inline]
+    pub(crate) fn queued_messages(&self) -> impl Iterator<Item = &Message> {
+        self.slots.range(self.sent..).map(|slot| &slot.msg)
+    }
+
     /// Notes the path of the latest transmission.
     #[inline]
     pub(crate) fn route(&mut self, psn: Psn, path: PathId) {

@@ -13,7 +13,7 @@
 //! +-------+-------+-------+-------+
 //! |refpath|rxdelay| hint  |sackoff|   16 ns ticks from arrival to here; sack base - cum
 //! +-+-+---+-------+-------+-------+
-//! |w|r|e|c|  w x 64 sack bits  |  r x { psn u32, count u16, status u8, 0 u8 }
+//! |w|r|e|f|  w x 64 sack bits  |  r x { psn u32, count u16, status u8, 0 u8 }
 //! +-+-+-+-+--------------------+  e x { path u16, rxdelay u16, echo_ts u32 }
 //! ```
 
@@ -37,7 +37,7 @@ mod field {
     pub(super) const WORDS: usize = 40;
     pub(super) const RANGES: usize = 41;
     pub(super) const ECHOES: usize = 42;
-    pub(super) const CE: usize = 43;
+    pub(super) const FEATURES: usize = 43;
     pub(super) const END: usize = 44;
 }
 
@@ -49,6 +49,8 @@ pub const RANGES_MAX: usize = 12;
 pub const ECHOES_MAX: usize = 3;
 /// The `rx_delay` that says "this is no round-trip sample".
 pub const RX_DELAY_UNKNOWN: u16 = u16::MAX;
+/// Feature of a receiver: it takes frames (SRD-14).
+pub const TAKES_FRAMES: u8 = 0x01;
 /// Bit of a range's status byte: not consumed, try again (SRD-6.2).
 const RETRY_BIT: u8 = 0x80;
 
@@ -120,8 +122,8 @@ pub struct AckRepr {
     pub rcvd_bytes: u64,
     /// Log-coded fair rate in bytes per microsecond, 0 for none.
     pub hint: u16,
-    /// Datagrams that arrived with a congestion mark, wrapping; 0 for now (SRD-2.8).
-    pub ce: u8,
+    /// What the receiver can do (SRD-2.8): [`TAKES_FRAMES`], and bits that have no meaning yet.
+    pub features: u8,
     /// Number of the first SACK bit minus `cum`, below [`crate::PSN_WINDOW`].
     pub sack_offset: u16,
     /// SACK bits; the lowest bit of the first word is `cum + sack_offset`.
@@ -148,6 +150,7 @@ pub(crate) struct PlainAck {
     pub(crate) rx_ts: u32,
     pub(crate) rcvd_bytes: u64,
     pub(crate) hint: u16,
+    pub(crate) features: u8,
 }
 
 impl PlainAck {
@@ -165,6 +168,7 @@ impl PlainAck {
         out[field::RX_DELAY..field::HINT].copy_from_slice(&self.echo.rx_delay.to_be_bytes());
         out[field::HINT..field::SACK_OFF].copy_from_slice(&self.hint.to_be_bytes());
         out[field::SACK_OFF..field::END].fill(0);
+        out[field::FEATURES] = self.features;
         field::END
     }
 }
@@ -172,14 +176,13 @@ impl PlainAck {
 impl AckRepr {
     /// Writes the block to the start of `out`, which has room; returns its length.
     pub fn emit(&self, out: &mut [u8]) -> usize {
-        let &Self { conn, cum, ref_psn, rx_ts, rcvd_bytes, hint, .. } = self;
+        let &Self { conn, cum, ref_psn, rx_ts, rcvd_bytes, hint, features, .. } = self;
         let echo = EchoRepr { path: self.ref_path, rx_delay: self.rx_delay, echo_ts: self.echo_ts };
-        PlainAck { conn, cum, ref_psn, echo, rx_ts, rcvd_bytes, hint }.emit(out);
+        PlainAck { conn, cum, ref_psn, echo, rx_ts, rcvd_bytes, hint, features }.emit(out);
         out[field::SACK_OFF..field::WORDS].copy_from_slice(&self.sack_offset.to_be_bytes());
         out[field::WORDS] = self.words_len as u8;
         out[field::RANGES] = self.ranges_len as u8;
         out[field::ECHOES] = self.echoes_len as u8;
-        out[field::CE] = self.ce;
         let mut at = field::END;
         for word in &self.words[..self.words_len] {
             out[at..at + 8].copy_from_slice(&word.to_be_bytes());
@@ -223,7 +226,7 @@ mod tests {
             rx_delay: 4,
             rcvd_bytes: 1 << 40,
             hint: 6,
-            ce: 7,
+            features: 7,
             sack_offset: 64,
             words: [0; SACK_WORDS_MAX],
             words_len: 2,
@@ -245,7 +248,7 @@ mod tests {
         assert_eq!(view.len(), len);
         assert_eq!((view.conn(), view.cum(), view.ref_psn()), (99, Psn(40), Psn(50)));
         assert_eq!((view.echo_ts(), view.rx_ts(), view.rcvd_bytes()), (1, 2, 1 << 40));
-        assert_eq!((view.ref_path(), view.hint(), view.ce()), (PathId(3), 6, 7));
+        assert_eq!((view.ref_path(), view.hint(), view.features()), (PathId(3), 6, 7));
         assert_eq!(view.echo(), EchoRepr { path: PathId(3), rx_delay: 4, echo_ts: 1 });
         assert_eq!(view.echo().rx_delay_ns(), Some(64));
         assert_eq!(view.words().collect::<Vec<_>>(), [(Psn(104), 0), (Psn(168), 0xF0)]);

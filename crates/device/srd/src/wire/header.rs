@@ -34,6 +34,8 @@ pub enum Kind {
     Refused,
     /// The sender must prove its address before it opens a connection.
     Challenge,
+    /// As [`Kind::Srd`], with several messages (SRD-14).
+    Frame,
 }
 
 /// Flag bits of the common header (SRD-2.2).
@@ -116,6 +118,7 @@ impl Header {
             2 => Kind::Ud,
             3 => Kind::Refused,
             4 => Kind::Challenge,
+            5 => Kind::Frame,
             _ => return Err(DropReason::Kind),
         };
         Ok(Self {
@@ -137,6 +140,7 @@ impl Header {
             Kind::Ud => 2,
             Kind::Refused => 3,
             Kind::Challenge => 4,
+            Kind::Frame => 5,
         };
         out[0] = VERSION << 4 | kind;
         out[1] = self.flags.0;

@@ -5,11 +5,13 @@
 pub mod ack;
 pub mod control;
 pub mod data;
+pub mod frame;
 pub mod header;
 pub mod ud;
 
 pub use ack::{AckRepr, AckView, DropRange, EchoRepr};
 pub use data::DataRepr;
+pub use frame::FrameEntry;
 pub use header::{Flags, Header, Kind, VERSION};
 
 use crate::DropReason;
@@ -23,14 +25,14 @@ pub struct Datagram<'a> {
     pub ack: Option<AckView<'a>>,
     /// The data block, when there is one.
     pub data: Option<DataRepr>,
-    /// The payload starts here.
+    /// The payload starts here, in a frame its first entry.
     pub header_len: usize,
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a datagram of kind [`Kind::Srd`] whose common header is `header`. `bytes` starts at
-    /// the datagram's first byte and holds at least its headers; `datagram_len` is its full
-    /// length.
+    /// Reads a datagram of kind [`Kind::Srd`] or [`Kind::Frame`] whose common header is `header`.
+    /// `bytes` starts at the datagram's first byte and holds at least its headers, which is all of
+    /// a frame; `datagram_len` is its full length.
     ///
     /// # Errors
     /// [`DropReason::Short`] or [`DropReason::Malformed`].
@@ -57,6 +59,13 @@ impl<'a> Datagram<'a> {
         }
         if header_len + payload_len != datagram_len {
             return Err(DropReason::Malformed);
+        }
+        if header.kind == Kind::Frame {
+            let body = bytes.get(header_len..datagram_len).ok_or(DropReason::Short)?;
+            let is_whole = data.is_some_and(|data| frame::is_whole(body, data.op));
+            if !is_whole || header.flags.has(Flags::INIT) {
+                return Err(DropReason::Malformed);
+            }
         }
         Ok(Self { header, ack, data, header_len })
     }
@@ -89,7 +98,7 @@ impl Extent {
             Kind::Reset => extent.headers_len = control::RESET_LEN,
             Kind::Refused => extent.headers_len = control::REFUSED_LEN,
             Kind::Challenge => extent.headers_len = control::CHALLENGE_LEN,
-            Kind::Srd => {
+            Kind::Srd | Kind::Frame => {
                 if header.flags.has(Flags::HAS_ACK) {
                     extent.headers_len += AckView::parse(&bytes[Header::LEN..]).ok()?.len();
                 }
@@ -102,6 +111,14 @@ impl Extent {
                     extent.op = data.op;
                 }
             }
+        }
+        if header.kind == Kind::Frame {
+            if extent.payload_len > frame::FRAME_BYTES_MAX {
+                return None;
+            }
+            // All of it is headers: they lie between the bytes.
+            let headers_len = extent.datagram_len();
+            extent = Self { headers_len, payload_len: 0, op: 0 };
         }
         Some(extent)
     }

@@ -5,9 +5,10 @@ pub mod hub;
 pub mod scene;
 
 use check::Check;
+use srd::wire::FrameEntry;
 use srd::{
-    Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, PeerId, Reject, Seed,
-    Status,
+    Address, Arrival, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, PeerId, Reject,
+    Seed, Status, Transmit,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -77,10 +78,38 @@ pub enum Answer {
 
 struct Flight {
     from: usize,
-    header: Vec<u8>,
-    len: usize,
-    /// The message identifier, which stands for the payload.
-    payload: Option<MsgId>,
+    packed: Packed,
+}
+
+/// A datagram, without its payload unless it is a frame.
+#[derive(Clone)]
+pub struct Packed {
+    pub bytes: Vec<u8>,
+    /// Bytes of the whole.
+    pub len: usize,
+    /// Its messages, which stand for their payloads, and where these begin.
+    pub messages: Vec<(usize, MsgId)>,
+}
+
+impl Packed {
+    /// What `engine` has just transmitted with this header.
+    pub fn new(engine: &Endpoint, out: &Transmit, header: &[u8]) -> Self {
+        let mut bytes = header[..out.header_len].to_vec();
+        if out.framed == 0 {
+            let messages = out.msg.map(|msg| (out.header_len, msg)).into_iter().collect();
+            return Self { bytes, len: out.header_len + out.payload_len as usize, messages };
+        }
+        let mut messages = Vec::new();
+        for msg in engine.framed() {
+            let (len, &Message { op, flags, imm, .. }) = (msg.len as u16, msg);
+            bytes.extend(FrameEntry { len, op, flags, imm }.emit());
+            messages.push((bytes.len(), msg.id));
+            bytes.resize(bytes.len() + msg.len as usize, 0);
+        }
+        assert_eq!((messages.len(), messages[0].1), (out.framed, out.msg.expect("a message")));
+        assert_eq!(bytes.len(), out.header_len + out.payload_len as usize);
+        Self { len: bytes.len(), bytes, messages }
+    }
 }
 
 /// The queue key of both.
@@ -171,8 +200,8 @@ impl Pair {
         let mut header = [0; HEADER_MAX];
         while let Some(out) = self.nodes[i].engine.poll_transmit(self.now, &mut header) {
             assert_eq!(out.addr, self.nodes[1 - i].addr);
-            let header = &header[..out.header_len];
-            self.carry(i, out.path.0, header, out.payload_len as usize, out.msg);
+            let packed = Packed::new(&self.nodes[i].engine, &out, &header);
+            self.carry(i, out.path.0, &packed);
         }
         while let Some(event) = self.nodes[i].engine.poll_event() {
             if let Event::Completed { msg, status, .. } = event {
@@ -189,20 +218,20 @@ impl Pair {
         engine.handle_timeout(self.now);
         engine.flush_acks(self.now);
         while let Some(out) = engine.poll_transmit(self.now, &mut header) {
-            let mut bytes = header[..out.header_len].to_vec();
-            bytes.resize(out.header_len + out.payload_len as usize, 0);
+            let Packed { mut bytes, len, .. } = Packed::new(engine, &out, &header);
+            bytes.resize(len, 0);
             taken.push(bytes);
         }
         while engine.poll_event().is_some() {}
         taken
     }
 
-    fn carry(&mut self, from: usize, path: u16, header: &[u8], len: usize, msg: Option<MsgId>) {
+    fn carry(&mut self, from: usize, path: u16, packed: &Packed) {
         self.datagrams += 1;
         let copies = 1 + u32::from(self.dice.permille(self.faults.duplicate));
         for _ in 0..copies {
             let dead = self.faults.dead_paths >> path & 1 == 1
-                || msg.is_some_and(|msg| self.lose_id == Some(msg.0));
+                || packed.messages.iter().any(|(_, msg)| self.lose_id == Some(msg.0));
             if dead || self.dice.permille(self.faults.loss) {
                 continue;
             }
@@ -213,8 +242,7 @@ impl Pair {
             };
             self.serial += 1;
             let at = self.now.plus_ns(self.latency_ns + late);
-            let flight =
-                Flight { from, header: header.to_vec(), len: header.len() + len, payload: msg };
+            let flight = Flight { from, packed: packed.clone() };
             self.wire.insert((at, self.serial), flight);
         }
     }
@@ -245,11 +273,24 @@ impl Pair {
     }
 
     fn deliver(&mut self, flight: &Flight) {
-        let host = self.nodes[flight.from].addr.host;
-        let node = &mut self.nodes[1 - flight.from];
-        let result = node.engine.handle_datagram(self.now, host, &flight.header, flight.len);
+        let Flight { from, packed: Packed { bytes, len, messages } } = flight;
+        let (host, to) = (self.nodes[*from].addr.host, 1 - from);
+        let result = self.nodes[to].engine.handle_datagram(self.now, host, bytes, *len);
         let Ok(received) = result else { return };
-        let Some(new) = received.data else { return };
+        if let Some(new) = received.data {
+            self.answer(to, new, messages[0].1);
+        }
+        if received.is_frame {
+            while let Some(framed) = self.nodes[to].engine.next_framed(self.now, bytes) {
+                let place = messages.iter().find(|(at, _)| *at == framed.payload.start);
+                self.answer(to, framed.arrival, place.expect("a message of the frame").1);
+            }
+        }
+    }
+
+    /// The host of node `to` answers a new message as it was told to.
+    fn answer(&mut self, to: usize, new: Arrival, id: MsgId) {
+        let node = &mut self.nodes[to];
         let answer = match node.answer {
             _ if new.qkey != KEY => Answer::Refuse(Reject::BadDestQpn),
             Answer::Mixed => self.dice.answer(),
@@ -260,9 +301,8 @@ impl Pair {
         match answer {
             Answer::Accept | Answer::NoReceive | Answer::Mixed => {
                 node.engine.accept(self.now, new.peer, new.psn);
-                let id = flight.payload.expect("data has a payload").0;
-                self.check.delivered(1 - flight.from, id);
-                node.delivered.push(id);
+                self.check.delivered(to, id.0);
+                node.delivered.push(id.0);
             }
             Answer::Refuse(why) => node.engine.reject(self.now, new.peer, new.psn, why),
         }
@@ -307,6 +347,7 @@ impl Node {
         let addr = Address { host: 100 + i, qpn: 7 + i as u16 };
         let mut engine = Endpoint::new(config.clone(), addr.qpn, Seed::from_u64(seed));
         engine.set_qkey(Some(KEY));
+        engine.set_frames(true);
         Self {
             engine,
             addr,

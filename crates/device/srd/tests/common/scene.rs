@@ -204,7 +204,7 @@ pub fn acknowledgement(from: Address, to: Address, conn: u64, cum: u32) -> Vec<u
         rx_delay: ack::RX_DELAY_UNKNOWN,
         rcvd_bytes: 0,
         hint: 0,
-        ce: 0,
+        features: 0,
         sack_offset: 0,
         words: [0; ack::SACK_WORDS_MAX],
         words_len: 0,

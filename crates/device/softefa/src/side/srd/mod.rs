@@ -6,6 +6,7 @@
 mod answering;
 mod count;
 mod end;
+mod frame;
 mod rdma;
 mod receive;
 mod resend;
@@ -58,6 +59,8 @@ pub(super) struct SrdSide {
     header: Option<Box<[u8; srd::HEADER_MAX]>>,
     /// Bytes of a message that is sent again; grows to the longest one.
     again: Vec<u8>,
+    /// The frame that leaves.
+    frame: Vec<u8>,
     /// The way in which WRITEs with immediate are received.
     write_recv: rdma::WriteRecv,
     /// Refusals wait until all was read that came before them.
@@ -83,6 +86,7 @@ impl SrdSide {
             leaving: Vec::with_capacity(MAX_PACKETS),
             header: None,
             again: Vec::new(),
+            frame: Vec::new(),
             write_recv: rdma::WriteRecv::new(init.unsolicited_write_recv, init.recv_cq_depth),
             has_looked: false,
             last_accepted: None,

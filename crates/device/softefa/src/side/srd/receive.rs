@@ -40,19 +40,26 @@ impl SrdSide {
                 self.shell.device.counters.add(Counter::RxDrops, 1);
             }
             Ok(Received { data: Some(arrival), header_len, .. }) => {
-                let answer = self.deliver(now, &arrival, datagram.payload(header_len));
-                if self.shell.is_traced() {
-                    self.trace_answer(&arrival, answer);
-                }
-                match answer {
-                    Ok(()) => {
-                        self.last_accepted = Some(now);
-                        self.endpoint.accept(now, arrival.peer, arrival.psn);
-                    }
-                    Err(why) => self.endpoint.reject(now, arrival.peer, arrival.psn, why),
-                }
+                self.take_arrival(now, &arrival, datagram.payload(header_len));
             }
+            Ok(Received { is_frame: true, .. }) => self.take_frame(now, datagram),
             Ok(_) => {}
+        }
+    }
+
+    /// Does what a new message asks for, and answers it.
+    #[inline]
+    pub(super) fn take_arrival(&mut self, now: Instant, arrival: &Arrival, payload: Payload<'_>) {
+        let answer = self.deliver(now, arrival, payload);
+        if self.shell.is_traced() {
+            self.trace_answer(arrival, answer);
+        }
+        match answer {
+            Ok(()) => {
+                self.last_accepted = Some(now);
+                self.endpoint.accept(now, arrival.peer, arrival.psn);
+            }
+            Err(why) => self.endpoint.reject(now, arrival.peer, arrival.psn, why),
         }
     }
 

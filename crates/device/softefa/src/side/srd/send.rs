@@ -3,6 +3,7 @@
 use srd::wire::{Flags, Header};
 use srd::{Event, Instant, Message, Transmit};
 
+use super::frame::SHARED_BYTES_MAX;
 use super::rdma::{Block, Body, Part};
 use super::{OP_SEND, SrdSide, address, socket_addr};
 use crate::local_copy::Source;
@@ -32,6 +33,7 @@ impl SrdSide {
             imm,
             rnr_retry: self.shell.attrs.rnr_retry,
             is_one_sided: false,
+            may_share: slot.len <= SHARED_BYTES_MAX,
         };
         if self.endpoint.send(now, peer, message).is_err() {
             // Lengths and counts were checked; what is left is the engine refusing on principle.
@@ -73,6 +75,7 @@ impl SrdSide {
             // Most turns of a polling program.
             return;
         }
+        self.allow_frames();
         let mut header = self.header.take().unwrap_or_else(|| Box::new([0; srd::HEADER_MAX]));
         loop {
             while !self.shell.batch().is_full() {
@@ -95,6 +98,9 @@ impl SrdSide {
     /// Adds a datagram of the engine to the batch, unless its bytes are not ours to read any more:
     /// a retransmission comes later than the check at posting.
     fn push(&mut self, now: Instant, out: &Transmit, header: &[u8; srd::HEADER_MAX]) {
+        if out.framed > 0 {
+            return self.push_frame(now, out, header);
+        }
         if out.retransmission {
             let part = out.msg.map(Part::from_msg);
             if let Some(part) = part.filter(|part| self.may_be_gone(*part)) {
@@ -126,7 +132,7 @@ impl SrdSide {
 
     /// Fails the work request whose payload the adapter may not read any more; whether it is one.
     #[inline]
-    fn fail_unreadable(&mut self, part: Part) -> bool {
+    pub(super) fn fail_unreadable(&mut self, part: Part) -> bool {
         let (Part::Send(index) | Part::Write(index, _) | Part::WriteLocal(index, _)) = part else {
             return false;
         };
@@ -190,7 +196,7 @@ impl SrdSide {
 /// Returns the way of a datagram. What opens a connection, is repeated or probes goes through the
 /// kernel: it knows when nobody is there (SRD-12.6).
 #[inline]
-fn via(out: &Transmit, header: &[u8]) -> Via {
+pub(super) fn via(out: &Transmit, header: &[u8]) -> Via {
     const THROUGH_KERNEL: u8 = Flags::INIT.0 | Flags::RTX.0 | Flags::PROBE.0 | Flags::FINAL_TRY.0;
     let path = out.path.0;
     match header.get(Header::FLAGS_AT) {

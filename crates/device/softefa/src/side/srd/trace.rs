@@ -4,11 +4,11 @@
 use std::net::SocketAddr;
 
 use srd::wire::{self, Header};
-use srd::{Arrival, DropReason, Event, HEADER_MAX, PeerId, Received, Reject, Transmit};
+use srd::{Arrival, DropReason, Event, PeerId, Received, Reject, Transmit};
 
 use super::{SrdSide, socket_addr};
 use crate::datagram::Datagram;
-use crate::trace::{AckText, FlagNames, TraceEvent, op_name};
+use crate::trace::{AckText, DataText, TraceEvent};
 
 impl SrdSide {
     fn address_of(&self, peer: PeerId) -> Option<SocketAddr> {
@@ -17,12 +17,13 @@ impl SrdSide {
 
     /// A datagram of the engine is about to leave.
     #[cold]
-    pub(super) fn trace_transmit(&mut self, out: &Transmit, header: &[u8; HEADER_MAX]) {
+    pub(super) fn trace_transmit(&mut self, out: &Transmit, headers: &[u8]) {
         let peer = Some(socket_addr(out.addr.host, out.addr.qpn));
         let len = out.header_len + out.payload_len as usize;
-        let Ok(common) = Header::parse(header) else { return };
+        let Ok(common) = Header::parse(headers) else { return };
         let path = out.path.0;
-        let Ok(datagram) = wire::Datagram::parse(common, &header[..out.header_len], len) else {
+        let headers_len = if out.framed > 0 { len } else { out.header_len };
+        let Ok(datagram) = wire::Datagram::parse(common, &headers[..headers_len], len) else {
             self.shell.say(TraceEvent::Transmit, peer, format_args!("op=RESET path={path}"));
             return;
         };
@@ -31,13 +32,8 @@ impl SrdSide {
                 true => TraceEvent::Retransmit,
                 false => TraceEvent::Transmit,
             };
-            let (op, flags) = (op_name(data.op), FlagNames(common.flags));
-            let (psn, len) = (data.psn.0, data.len);
-            self.shell.say(
-                event,
-                peer,
-                format_args!("op={op} psn={psn} path={path} len={len} flags={flags}"),
-            );
+            let text = DataText { common, data };
+            self.shell.say(event, peer, format_args!("{text}"));
         }
         if let Some(ack) = datagram.ack {
             self.shell.say(
@@ -74,13 +70,10 @@ impl SrdSide {
         };
         let path = common.path.0;
         if let Some(data) = parsed.data {
-            let (op, psn, len) = (op_name(data.op), data.psn.0, data.len);
-            let (flags, known) = (FlagNames(common.flags), received.data.is_none());
-            self.shell.say(
-                TraceEvent::Receive,
-                peer,
-                format_args!("op={op} psn={psn} path={path} len={len} flags={flags} again={known}"),
-            );
+            let text = DataText { common, data };
+            // Of the messages of a frame, those that are new are answered below.
+            let known = received.data.is_none() && !received.is_frame;
+            self.shell.say(TraceEvent::Receive, peer, format_args!("{text} again={known}"));
         }
         if let Some(ack) = parsed.ack {
             self.shell.say(
@@ -153,7 +146,7 @@ impl SrdSide {
 #[cfg(test)]
 mod tests {
     use super::super::{OP_GONE, OP_SEND, rdma};
-    use super::*;
+    use crate::trace::op_name;
 
     #[test]
     fn operations_have_their_names() {

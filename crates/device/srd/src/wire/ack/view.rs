@@ -161,10 +161,11 @@ impl<'a> AckView<'a> {
         self.u16_at(field::HINT)
     }
 
-    /// See [`super::AckRepr::ce`].
+    /// See [`super::AckRepr::features`].
+    #[inline]
     #[must_use]
-    pub fn ce(&self) -> u8 {
-        self.fixed[field::CE]
+    pub fn features(&self) -> u8 {
+        self.fixed[field::FEATURES]
     }
 
     /// See [`super::AckRepr::sack_offset`].

@@ -84,9 +84,8 @@ impl SrdSide {
         let Some(peer) = slot.peer else { return };
         let len = Block::LEN as u32 + bytes;
         let qkey = slot.qkey;
-        let is_one_sided = !tells;
-        let message =
-            Message { id: part.to_msg(), len, op, flags, qkey, imm, rnr_retry, is_one_sided };
+        let (id, is_one_sided, may_share) = (part.to_msg(), !tells, false);
+        let message = Message { id, len, op, flags, qkey, imm, rnr_retry, is_one_sided, may_share };
         let mut given = self.endpoint.send(now, peer, message).map(|()| peer);
         if given == Err(SendError::StalePeer) && slot.transfer.in_engine == 0 {
             // Nothing was said for long, because the bytes of others were copied: begin anew.

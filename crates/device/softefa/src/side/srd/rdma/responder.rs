@@ -119,6 +119,7 @@ impl SrdSide {
             imm: 0,
             rnr_retry: 7,
             is_one_sided: true,
+            may_share: false,
         };
         let peer = job.peer;
         if self.endpoint.send(now, peer, message).is_ok() {

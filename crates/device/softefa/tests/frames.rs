@@ -1,0 +1,148 @@
+//! Short sends that share datagrams (SRD-14).
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::roce::WIRES;
+use common::sealing::{count, key};
+use common::{Side, poll_until, side_of};
+use softefa::counters::Counter;
+use softefa::{Access, Config, Integrity, QpKind, SendOp, Sge, Status};
+
+const MESSAGES: u64 = 400;
+/// The most that leave at once.
+const BURST: u64 = 50;
+
+fn pair(config: &Config) -> [Side; 2] {
+    [side_of(QpKind::Srd, config), side_of(QpKind::Srd, config)]
+}
+
+/// What message `id` holds, of 0 to 199 bytes.
+fn content(id: u64) -> Vec<u8> {
+    (0..id % 200).map(|at| (id.wrapping_mul(7) + at) as u8).collect()
+}
+
+/// Sends messages in bursts and checks that each arrives once and as it was; the packets that it
+/// took.
+fn exchange([a, b]: &mut [Side; 2]) -> u64 {
+    let (ah, before) = (a.ah(b), count(a, Counter::TxPkts));
+    let mut arrived = BTreeMap::new();
+    for burst in 0..MESSAGES / BURST {
+        let ids = burst * BURST..(burst + 1) * BURST;
+        for id in ids.clone() {
+            let at = (id % BURST * 256) as usize;
+            a.fill(at, &content(id));
+            b.post_recv(id, at, 200);
+        }
+        for id in ids.clone() {
+            let at = (id % BURST * 256) as usize;
+            let op = SendOp::SendImm(id as u32);
+            a.post(id, &ah, b.qp.qpn(), op, &[a.sge(at, (id % 200) as u32)]);
+        }
+        let mut left = 2 * BURST;
+        poll_until(&[a, b], |index, done| {
+            assert_eq!(done.status, Status::Ok, "{done:?}");
+            if index == 1 {
+                let at = (done.wr_id % BURST * 256) as usize;
+                let id = u64::from(done.imm.expect("an immediate"));
+                let bytes = b.bytes(at, done.byte_len as usize).to_vec();
+                assert!(bytes == content(id), "message {id} is another");
+                assert_eq!(arrived.insert(id, done.src_qpn), None, "message {id} came twice");
+            }
+            left -= 1;
+            left == 0
+        });
+    }
+    assert_eq!(arrived.len() as u64, MESSAGES);
+    count(a, Counter::TxPkts) - before
+}
+
+#[test]
+fn short_sends_share_datagrams() {
+    let key = key(1);
+    for wire in WIRES {
+        for is_sealed in [false, true] {
+            for integrity in [Integrity::Headers, Integrity::Crc32c] {
+                let key = is_sealed.then(|| key.clone());
+                let config = Config { wire, key, integrity, ..Config::default() };
+                let mut sides = pair(&config);
+                exchange(&mut sides);
+                let packets = exchange(&mut sides);
+                assert!(packets < MESSAGES / 4, "{wire:?} sealed: {is_sealed}: {packets} packets");
+                let drops = count(&sides[1], Counter::RxDrops);
+                assert_eq!(drops, 0, "{wire:?} sealed: {is_sealed}");
+            }
+        }
+    }
+}
+
+/// Whoever breaks things on purpose, or wants what hardware does, sees each message by itself.
+#[test]
+fn nothing_is_shared_under_faults_and_strict() {
+    let faults = "dup=1%,seed=1".parse().expect("faults");
+    let faulty = Config { faults, ..Config::default() };
+    let strict = Config { strict: true, ..Config::default() };
+    for config in [&faulty, &strict] {
+        let mut sides = pair(config);
+        exchange(&mut sides);
+        assert!(exchange(&mut sides) >= MESSAGES, "{config:?}");
+        // Nor with a peer that is not like this.
+        let mut sides = [side_of(QpKind::Srd, &Config::default()), side_of(QpKind::Srd, config)];
+        exchange(&mut sides);
+        assert!(exchange(&mut sides) >= MESSAGES, "toward {config:?}");
+    }
+}
+
+/// One of them has lost its memory since it was posted: it ends, and the others arrive. Now and then
+/// it has left before that.
+#[test]
+fn a_message_that_cannot_be_read_ends_alone() {
+    for wire in WIRES {
+        let mut sides = pair(&Config { wire, ..Config::default() });
+        exchange(&mut sides);
+        let was_late = (0..200).any(|_| !is_read_in_time(&sides));
+        assert!(was_late, "{wire:?}: it always left before its memory was gone");
+    }
+}
+
+/// Sends 20 messages, of which one loses its memory; whether it had left before.
+fn is_read_in_time([a, b]: &[Side; 2]) -> bool {
+    let ah = a.ah(b);
+    let memory = vec![1u8; 64].into_boxed_slice();
+    let addr = memory.as_ptr() as u64;
+    let region = a.pd.reg_mr(addr, 64, Access::default()).expect("a region");
+    (0..20).for_each(|id| b.post_recv(id, id as usize * 64, 64));
+    for id in 0..20 {
+        let own = Sge { addr, len: 64, lkey: region.lkey() };
+        let sge = if id == 7 { own } else { a.sge(0, 64) };
+        a.post(id, &ah, b.qp.qpn(), SendOp::Send, &[sge]);
+        if id == 7 {
+            region.deregister();
+        }
+    }
+    let (mut ended, mut arrived) = (BTreeMap::new(), 0);
+    poll_until(&[a, b], |index, done| {
+        if index == 0 {
+            assert_eq!(ended.insert(done.wr_id, done.status), None);
+        } else {
+            assert_eq!(done.status, Status::Ok);
+            arrived += 1;
+        }
+        let is_read = ended.get(&7).is_none_or(|&status| status == Status::Ok);
+        ended.len() == 20 && arrived == 19 + u64::from(is_read)
+    });
+    let is_read = ended.remove(&7) == Some(Status::Ok);
+    assert!(ended.values().all(|&status| status == Status::Ok), "{ended:?}");
+    if !is_read {
+        // Its receive is still there.
+        a.post(20, &ah, b.qp.qpn(), SendOp::Send, &[a.sge(0, 64)]);
+        let mut left = 2;
+        poll_until(&[a, b], |_, done| {
+            assert_eq!(done.status, Status::Ok);
+            left -= 1;
+            left == 0
+        });
+    }
+    is_read
+}

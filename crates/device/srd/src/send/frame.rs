@@ -1,0 +1,85 @@
+//! Several short messages that leave in one datagram (SRD-14).
+
+use super::ring::State;
+use super::{Outgoing, SendHalf, cost};
+use crate::context::Context;
+use crate::wire::frame::{FRAME_BYTES_MAX, FRAME_MESSAGES_MAX, FrameEntry};
+use crate::wire::{DataRepr, Flags};
+use crate::{Message, PSN_WINDOW};
+
+/// Messages that may leave together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Together {
+    pub(super) count: usize,
+    /// Entries and payload.
+    body_bytes: usize,
+    /// What they take of the window.
+    cost_bytes: u64,
+}
+
+impl SendHalf {
+    /// The queued messages that may leave in one frame: only those of an open connection whose
+    /// peer takes frames, and only for the first time.
+    #[inline]
+    pub(super) fn together(&self, cx: &Context<'_>) -> Together {
+        let mut together = Together::default();
+        if !self.takes_frames || !cx.has_frames || self.probes > 0 || self.rnr.until.is_some() {
+            return together;
+        }
+        let mut qkey = None;
+        let numbers = (PSN_WINDOW as usize - self.ring.sent()).min(FRAME_MESSAGES_MAX);
+        for msg in self.ring.queued_messages().take(numbers) {
+            let body_bytes = together.body_bytes + FrameEntry::LEN + msg.len as usize;
+            let cost_bytes = together.cost_bytes + cost(msg.len, cx.config);
+            if !msg.may_share
+                || msg.rnr_retry == 0
+                || *qkey.get_or_insert(msg.qkey) != msg.qkey
+                || body_bytes > FRAME_BYTES_MAX
+                || self.inflight_bytes + cost_bytes > self.window_bytes
+            {
+                break;
+            }
+            together = Together { count: together.count + 1, body_bytes, cost_bytes };
+        }
+        together
+    }
+
+    /// Transmits messages in one frame: writes its data block to the start of `out`, and leaves the
+    /// messages in the context.
+    pub(super) fn transmit_frame(
+        &mut self,
+        together: Together,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Outgoing {
+        let Together { count, body_bytes, cost_bytes } = together;
+        let psn = self.ring.next_psn();
+        let path = self.pick_path(None, cost_bytes as u32, cx);
+        self.paths.sent_more_on(path, count as u32 - 1);
+        cx.frame.clear();
+        let mut payload_bytes = 0;
+        for slot in self.ring.launch_many(count) {
+            (slot.tx, slot.path, slot.state, slot.transmissions) =
+                (cx.now, path, State::InFlight, 1);
+            payload_bytes += u64::from(slot.msg.len);
+            cx.frame.push(slot.msg);
+        }
+        (0..count as u32).for_each(|i| self.recovery.log(psn.plus(i), cx.now));
+        self.inflight_bytes += cost_bytes;
+        self.queued_bytes -= payload_bytes;
+        self.pacer.spend(cx.now, cost_bytes, self.window_bytes, self.rtt.smoothed_ns(), cx.config);
+        self.last_activity = cx.now;
+        cx.stats.tx_data += count as u64;
+        cx.stats.tx_payload_bytes += payload_bytes;
+        let flags = Flags::HAS_DATA.with_if(self.stopped_by_window(cx.config), Flags::ACK_REQ);
+        let shared = Message {
+            len: body_bytes as u32,
+            op: count as u8,
+            qkey: cx.frame[0].qkey,
+            ..Message::default()
+        };
+        let block: DataRepr = self.block(psn, &shared, cx.now);
+        let (msg, len) = (cx.frame[0].id, block.emit(out));
+        Outgoing { flags, path, msg, len, payload_len: body_bytes as u32, framed: count }
+    }
+}
