@@ -202,7 +202,7 @@ pub(crate) unsafe extern "C" fn poll_cq(
         let mut written = 0;
         cq.nic.poll(max, |completion| {
             // SAFETY: the program has room for `max` entries, and `written` is less.
-            unsafe { out.offset(written as isize).write(wc::legacy(completion)) };
+            unsafe { wc::write(completion, out.offset(written as isize)) };
             written += 1;
         });
         Ok(written)

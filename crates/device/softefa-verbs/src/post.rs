@@ -37,19 +37,11 @@ impl Default for Sges {
 }
 
 impl Sges {
-    /// # Safety
-    /// `list` points to `count` entries, or `count` is not positive.
-    unsafe fn read(list: *const ibv_sge, count: usize) -> Result<Self, Errno> {
-        let mut sges = Self::default();
-        // SAFETY: as this function demands.
-        unsafe { sges.fill(list, count) }?;
-        Ok(sges)
-    }
-
-    /// As [`Sges::read`], over what was here.
+    /// Reads entries over what was here. In place: what was just written in small pieces is slow to
+    /// move in large ones.
     ///
     /// # Safety
-    /// As there.
+    /// `list` points to `count` entries, or `count` is 0.
     #[inline]
     pub(crate) unsafe fn fill(&mut self, list: *const ibv_sge, count: usize) -> Result<(), Errno> {
         if count > SGE_MAX || (list.is_null() && count > 0) {
@@ -114,10 +106,11 @@ pub(crate) unsafe extern "C" fn post_send(
     let code = panic::code_or(Errno::EDEADLK, || {
         // SAFETY: the program passes a live queue pair.
         let qp = unsafe { handle::borrow::<Qp>(qp) }?;
+        let mut sges = Sges::default();
         // SAFETY: null ends the list, everything before is a work request of the program.
         while let Some(wr) = unsafe { at.as_ref() } {
             // SAFETY: as the program promises for its work requests.
-            unsafe { send_one(qp, wr) }?;
+            unsafe { send_one(qp, wr, &mut sges) }?;
             at = wr.next;
         }
         Ok(())
@@ -131,7 +124,7 @@ pub(crate) unsafe extern "C" fn post_send(
 
 /// # Safety
 /// `wr` holds a live address handle and entries, as `ibv_post_send` demands.
-unsafe fn send_one(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
+unsafe fn send_one(qp: &Qp, wr: &ibv_send_wr, sges: &mut Sges) -> Result<(), Errno> {
     let kind = qp.nic.init().kind;
     let is_connected = kind.is_connected();
     let flags = wr.send_flags;
@@ -141,10 +134,14 @@ unsafe fn send_one(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
     if flags & !(known | ignored) != 0 {
         return Err(Errno::EINVAL);
     }
-    let op = operation(is_connected, wr)?;
+    let op = match wr.opcode {
+        sys::IBV_WR_SEND => SendOp::Send,
+        sys::IBV_WR_SEND_WITH_IMM => SendOp::SendImm(u32::from_be(wr.imm_data_be)),
+        _ => operation(is_connected, wr)?,
+    };
     let count = usize::try_from(wr.num_sge).map_err(|_| Errno::EINVAL)?;
     // SAFETY: as this function demands.
-    let sges = unsafe { Sges::read(wr.sg_list, count) }?;
+    unsafe { sges.fill(wr.sg_list, count) }?;
     let target = if is_connected {
         None
     } else {
@@ -177,11 +174,9 @@ unsafe fn send_one(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
     Ok(qp.nic.post_send(&SendWr { data, ..request })?)
 }
 
-/// What the work request asks for.
+/// What the work request asks for that is no SEND.
 fn operation(is_connected: bool, wr: &ibv_send_wr) -> Result<SendOp, Errno> {
     match wr.opcode {
-        sys::IBV_WR_SEND => return Ok(SendOp::Send),
-        sys::IBV_WR_SEND_WITH_IMM => return Ok(SendOp::SendImm(u32::from_be(wr.imm_data_be))),
         _ if !is_connected => return Err(Errno::EINVAL),
         // The key stands in the place of the immediate, in the order of the host.
         sys::IBV_WR_SEND_WITH_INV => return Ok(SendOp::SendInvalidate(wr.imm_data_be)),
@@ -227,11 +222,12 @@ pub(crate) unsafe extern "C" fn post_recv(
     let code = panic::code_or(Errno::EDEADLK, || {
         // SAFETY: the program passes a live queue pair.
         let qp = unsafe { handle::borrow::<Qp>(qp) }?;
+        let mut sges = Sges::default();
         // SAFETY: null ends the list, everything before is a work request of the program.
         while let Some(wr) = unsafe { at.as_ref() } {
             let count = usize::try_from(wr.num_sge).map_err(|_| Errno::EINVAL)?;
             // SAFETY: as the program promises for its work requests.
-            let mut sges = unsafe { Sges::read(wr.sg_list, count) }?;
+            unsafe { sges.fill(wr.sg_list, count) }?;
             if !qp.is_roce() {
                 for entry in sges.as_mut_slice() {
                     entry.len = entry.len.min(RECV_SGE_BYTES_MAX);

@@ -60,21 +60,27 @@ pub(crate) fn imm_be(completion: &Completion) -> u32 {
     completion.invalidated.unwrap_or_else(|| completion.imm.unwrap_or(0).to_be())
 }
 
-/// The whole completion, for `ibv_poll_cq`.
-pub(crate) fn legacy(completion: &Completion) -> ibv_wc {
-    ibv_wc {
-        wr_id: completion.wr_id,
-        status: status(completion.status),
-        opcode: opcode(completion),
-        vendor_err: u32::from(completion.status.code()),
-        byte_len: completion.byte_len,
-        imm_data_be: imm_be(completion),
-        qp_num: completion.qpn,
-        src_qp: completion.src_qpn,
-        wc_flags: flags(completion),
-        pkey_index: 0,
-        slid: completion.ahn,
-        sl: completion.sl,
-        dlid_path_bits: 0,
+/// Writes the whole completion for `ibv_poll_cq`. In place: what was just written in small pieces is
+/// slow to move in large ones.
+///
+/// # Safety
+/// There is room for one at `out`.
+#[inline]
+pub(crate) unsafe fn write(completion: &Completion, out: *mut ibv_wc) {
+    // SAFETY: as this function demands.
+    unsafe {
+        (&raw mut (*out).wr_id).write(completion.wr_id);
+        (&raw mut (*out).status).write(status(completion.status));
+        (&raw mut (*out).opcode).write(opcode(completion));
+        (&raw mut (*out).vendor_err).write(u32::from(completion.status.code()));
+        (&raw mut (*out).byte_len).write(completion.byte_len);
+        (&raw mut (*out).imm_data_be).write(imm_be(completion));
+        (&raw mut (*out).qp_num).write(completion.qpn);
+        (&raw mut (*out).src_qp).write(completion.src_qpn);
+        (&raw mut (*out).wc_flags).write(flags(completion));
+        (&raw mut (*out).pkey_index).write(0);
+        (&raw mut (*out).slid).write(completion.ahn);
+        (&raw mut (*out).sl).write(completion.sl);
+        (&raw mut (*out).dlid_path_bits).write(0);
     }
 }

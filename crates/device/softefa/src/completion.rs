@@ -4,7 +4,9 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::AHN_UNKNOWN;
 use crate::address::{NOWHERE, PeerName};
+use crate::config::Adapter;
 use crate::gid::Gid;
 use crate::host;
 use crate::status::Status;
@@ -142,6 +144,17 @@ impl Completion {
         owner: 0,
     };
 
+    /// What all sends of a queue pair have in common.
+    pub(crate) const fn of_sends(qpn: u32, owner: u16) -> Self {
+        Self { qpn, owner, ahn: AHN_UNKNOWN, ..Self::VACANT }
+    }
+
+    /// What all receives of a queue pair have in common.
+    pub(crate) fn of_receives(qpn: u32, owner: u16, adapter: Adapter) -> Self {
+        let is_of_roce = adapter == Adapter::Roce;
+        Self { qpn, owner, op: CompletionOp::Recv, is_of_roce, ..Self::VACANT }
+    }
+
     /// GID of the sender; receives only.
     #[must_use]
     pub fn sgid(&self) -> Gid {
@@ -153,18 +166,60 @@ impl Completion {
 /// more.
 #[derive(Debug, Default)]
 pub(crate) struct Unpolled {
-    /// Sends posted, completed or not.
-    pub(crate) sends: AtomicU32,
+    /// Sends posted that have completions, changed under the lock of the queue pair; wraps.
+    posted: AtomicU32,
+    /// Of them, those whose completions the program has taken; wraps.
+    ended: AtomicU32,
     /// Unsolicited completions.
     pub(crate) unsolicited: AtomicU32,
     /// Completions the program has taken, of either queue; wraps.
     taken: AtomicU32,
 }
 
+/// Completions of one queue pair that the program has polled in a row.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Polled {
+    all: u32,
+    sends: u32,
+    unsolicited: u32,
+}
+
+impl Polled {
+    /// One more, of `op`.
+    #[inline]
+    pub(crate) fn add(&mut self, op: CompletionOp) {
+        self.all += 1;
+        match op {
+            CompletionOp::UnsolicitedWrite => self.unsolicited += 1,
+            CompletionOp::Recv | CompletionOp::RecvWrite => {}
+            _ => self.sends += 1,
+        }
+    }
+}
+
 impl Unpolled {
+    /// Forgets what was posted. Under the lock of the queue pair.
     pub(crate) fn clear(&self) {
-        self.sends.store(0, Ordering::Release);
+        self.posted.store(self.ended.load(Ordering::Acquire), Ordering::Release);
         self.unsolicited.store(0, Ordering::Release);
+    }
+
+    /// Sends posted, completed or not.
+    #[inline]
+    pub(crate) fn sends(&self) -> u32 {
+        self.posted.load(Ordering::Acquire).wrapping_sub(self.ended.load(Ordering::Acquire))
+    }
+
+    /// A send is posted. Under the lock of the queue pair, so that it need not be one step.
+    #[inline]
+    pub(crate) fn note_posted(&self) {
+        self.posted.store(self.posted.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
+
+    /// A send that was posted has no completion. Under the lock of the queue pair.
+    #[inline]
+    pub(crate) fn take_back(&self) {
+        self.posted.store(self.posted.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
     }
 
     /// Completions the program has taken until now; wraps.
@@ -173,16 +228,16 @@ impl Unpolled {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// The program polled a completion of `op`.
+    /// The program has polled these completions.
     #[inline]
-    pub(crate) fn forget(&self, op: CompletionOp) {
+    pub(crate) fn forget(&self, polled: Polled) {
         // Two threads that poll two queues may count one completion for two, which does no harm.
-        self.taken.store(self.taken().wrapping_add(1), Ordering::Relaxed);
-        let of = match op {
-            CompletionOp::UnsolicitedWrite => &self.unsolicited,
-            CompletionOp::Recv | CompletionOp::RecvWrite => return,
-            _ => &self.sends,
-        };
-        of.fetch_sub(1, Ordering::Release);
+        self.taken.store(self.taken().wrapping_add(polled.all), Ordering::Relaxed);
+        if polled.sends > 0 {
+            self.ended.fetch_add(polled.sends, Ordering::Release);
+        }
+        if polled.unsolicited > 0 {
+            self.unsolicited.fetch_sub(polled.unsolicited, Ordering::Release);
+        }
     }
 }

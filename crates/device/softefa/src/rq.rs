@@ -25,17 +25,34 @@ pub(crate) struct RecvWqe {
 }
 
 impl RecvWqe {
+    const VACANT: Self = Self {
+        wr_id: 0,
+        short: [Sge { addr: 0, len: 0, lkey: 0 }; SHORT_SGES],
+        sge_count: 0,
+        long: None,
+        capacity: 0,
+    };
+
     pub(crate) fn new(wr_id: u64, sges: &[Sge]) -> Self {
-        let mut short = [Sge { addr: 0, len: 0, lkey: 0 }; SHORT_SGES];
-        let is_long = sges.len() > SHORT_SGES;
-        if !is_long {
-            short[..sges.len()].copy_from_slice(sges);
+        let mut wqe = Self::VACANT;
+        wqe.set(wr_id, sges);
+        wqe
+    }
+
+    /// Makes a vacant one a receive with these entries.
+    #[inline]
+    fn set(&mut self, wr_id: u64, sges: &[Sge]) {
+        self.wr_id = wr_id;
+        if sges.len() > SHORT_SGES {
+            self.long = Some(Arc::from(sges));
         }
-        let long = is_long.then(|| Arc::from(sges));
-        let capacity = sges.iter().fold(0u32, |sum, sge| sum.saturating_add(sge.len));
+        for (short, sge) in self.short.iter_mut().zip(sges) {
+            *short = *sge;
+        }
+        self.capacity = sges.iter().fold(0u32, |sum, sge| sum.saturating_add(sge.len));
         #[expect(clippy::cast_possible_truncation, reason = "at most SGE_MAX")]
         let sge_count = sges.len() as u8;
-        Self { wr_id, short, sge_count, long, capacity }
+        self.sge_count = sge_count;
     }
 
     #[inline]
@@ -87,14 +104,18 @@ impl RecvQueue {
         Self { posted: VecDeque::new(), depth }
     }
 
-    /// `false` when the queue is full.
+    /// Posts a receive, written where it will lie; `false` when the queue is full.
     #[must_use]
-    pub(crate) fn push(&mut self, wqe: RecvWqe) -> bool {
-        let fits = self.posted.len() < self.depth as usize;
-        if fits {
-            self.posted.push_back(wqe);
+    #[inline]
+    pub(crate) fn post(&mut self, wr_id: u64, sges: &[Sge]) -> bool {
+        if self.posted.len() >= self.depth as usize {
+            return false;
         }
-        fits
+        self.posted.push_back(RecvWqe::VACANT);
+        if let Some(wqe) = self.posted.back_mut() {
+            wqe.set(wr_id, sges);
+        }
+        true
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -107,6 +128,12 @@ impl RecvQueue {
 
     pub(crate) fn pop(&mut self) -> Option<RecvWqe> {
         self.posted.pop_front()
+    }
+
+    /// Takes the first one out, which has been used.
+    #[inline]
+    pub(crate) fn drop_first(&mut self) {
+        drop(self.posted.pop_front());
     }
 }
 
@@ -131,8 +158,8 @@ mod tests {
     #[test]
     fn depth_is_a_limit() {
         let mut queue = RecvQueue::new(1);
-        assert!(queue.push(RecvWqe::new(1, &[])));
-        assert!(!queue.push(RecvWqe::new(2, &[])));
+        assert!(queue.post(1, &[]));
+        assert!(!queue.post(2, &[]));
         assert_eq!(queue.pop().unwrap().wr_id, 1);
     }
 }

@@ -84,7 +84,7 @@ fn inject(pair: &mut Pair, dice: &mut Dice, from: usize, bytes: &[u8]) {
     }
     let Ok(received) = engine.handle_datagram(now, host, bytes, bytes.len()) else { return };
     let first = received.is_frame.then(|| engine.next_framed(now, bytes)).flatten();
-    let mut next = received.data.or(first.map(|framed| framed.arrival));
+    let mut next = received.data.or_else(|| first.map(|framed| framed.arrival));
     while let Some(new) = next {
         match dice.below(4) {
             0 => engine.reject(now, new.peer, new.psn, Reject::Rnr),

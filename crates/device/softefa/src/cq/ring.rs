@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::completion::{Completion, CompletionTime, Unpolled};
+use crate::completion::{Completion, CompletionTime, Polled, Unpolled};
 
 /// The entries of a completion queue behind their lock.
 #[derive(Debug, Default)]
@@ -42,9 +42,7 @@ impl Ring {
         }
         self.hold(|entries| {
             let count = entries.len().min(max);
-            for _ in 0..count {
-                entries.pop(&mut *take);
-            }
+            entries.pop_many(count, take);
             count
         })
     }
@@ -132,10 +130,35 @@ impl Entries {
         if let Some(times) = &mut self.times {
             self.last_time = times.pop_front().unwrap_or_default();
         }
-        if let Some(Some(unpolled)) = self.owners.get(completion.owner as usize) {
-            unpolled.forget(completion.op);
-        }
+        let mut polled = Polled::default();
+        polled.add(completion.op);
+        forget(&self.owners, completion.owner, polled);
         take(completion)
+    }
+
+    /// Takes the oldest `count`, which are there, as [`Entries::pop`] does; the owner of several in
+    /// a row is told once.
+    #[inline]
+    fn pop_many(&mut self, count: usize, take: &mut impl FnMut(&Completion)) {
+        if count == 0 {
+            return;
+        }
+        let mask = self.slots.len() - 1;
+        let (mut owner, mut polled) = (self.slots[self.first & mask].owner, Polled::default());
+        for _ in 0..count {
+            let completion = &self.slots[self.first & mask];
+            self.first = self.first.wrapping_add(1);
+            if let Some(times) = &mut self.times {
+                self.last_time = times.pop_front().unwrap_or_default();
+            }
+            if completion.owner != owner {
+                forget(&self.owners, owner, std::mem::take(&mut polled));
+                owner = completion.owner;
+            }
+            polled.add(completion.op);
+            take(completion);
+        }
+        forget(&self.owners, owner, polled);
     }
 
     /// Appends and empties `done`.
@@ -215,6 +238,14 @@ impl Entries {
         let mut others: Vec<_> = all.into_iter().filter(|done| done.owner != owner).collect();
         self.take_in(&mut others);
         self.times = times;
+    }
+}
+
+/// The program has taken completions of this owner.
+#[inline]
+fn forget(owners: &[Option<Arc<Unpolled>>], owner: u16, polled: Polled) {
+    if let Some(Some(unpolled)) = owners.get(owner as usize) {
+        unpolled.forget(polled);
     }
 }
 

@@ -287,13 +287,13 @@ impl Qp {
         }
         let mut side = self.lock();
         self.check_state(side.shell().attrs.state)?;
-        let used = self.unpolled.sends.load(Ordering::Acquire);
+        let used = self.unpolled.sends();
         if used >= self.init.sq_depth {
             return Err(PostError::Full);
         }
-        self.unpolled.sends.fetch_add(1, Ordering::AcqRel);
+        self.unpolled.note_posted();
         if !side.post_send(wr, signaled) {
-            self.unpolled.sends.fetch_sub(1, Ordering::AcqRel);
+            self.unpolled.take_back();
             return Err(PostError::Full);
         }
         if !wr.more && side.should_transmit(used, wr.op) {
@@ -334,7 +334,7 @@ impl Qp {
     /// Sends that can be posted now; more become possible as completions are polled.
     #[must_use]
     pub fn send_room(&self) -> u32 {
-        self.init.sq_depth.saturating_sub(self.unpolled.sends.load(Ordering::Acquire))
+        self.init.sq_depth.saturating_sub(self.unpolled.sends())
     }
 
     /// Posts a receive.
@@ -375,7 +375,7 @@ impl Qp {
             state @ (QpState::Reset | QpState::Error) => return Err(PostError::State(state)),
             _ => {}
         }
-        if shell.rq.push(RecvWqe::new(wr_id, sges)) { Ok(()) } else { Err(PostError::Full) }
+        if shell.rq.post(wr_id, sges) { Ok(()) } else { Err(PostError::Full) }
     }
 
     /// The program cannot use it any more. If a turn broke it, the rest of its device follows.

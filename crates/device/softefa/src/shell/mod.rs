@@ -112,8 +112,10 @@ pub(crate) struct Shell {
     unsent_bytes: u32,
     holding: Holding,
     pub(crate) unpolled: Arc<Unpolled>,
-    send_owner: u16,
-    recv_owner: u16,
+    /// What all its completions have in common, of sends and of receives. A copy of this is filled
+    /// in where it will lie.
+    blank_send: Completion,
+    blank_recv: Completion,
     last_ahn: LastAhn,
     pub(crate) last_turn: Instant,
     has_received: bool,
@@ -225,8 +227,8 @@ impl Shell {
             unsent_bytes: 0,
             holding: Holding::new(device.sends_at_once),
             unpolled,
-            send_owner,
-            recv_owner,
+            blank_send: Completion::of_sends(qpn, send_owner),
+            blank_recv: Completion::of_receives(qpn, recv_owner, device.adapter()),
             last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
             last_turn: now,
             has_received: false,

@@ -6,14 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 use srd::Instant;
 
 use super::groups::receive_in_groups;
-use super::target::Named;
 use super::unfit::turn_away;
 use super::{Shell, Side};
 use crate::AHN_UNKNOWN;
 use crate::address::NOWHERE;
 use crate::async_event::AsyncEventKind;
-use crate::completion::{Completion, CompletionOp, Sender};
-use crate::config::Adapter;
+use crate::completion::Sender;
 use crate::counters::Counter;
 use crate::datagram::Datagram;
 use crate::rq::RecvWqe;
@@ -190,20 +188,34 @@ impl Shell {
         }
     }
 
-    /// The receive the next message goes to. One whose memory is not writable (any more) completes
-    /// with its own error instead of standing in the way of those behind it.
+    /// The receive the next message goes to.
     pub(crate) fn next_receive(&mut self) -> Option<RecvWqe> {
+        if self.has_receive() { self.rq.front().cloned() } else { None }
+    }
+
+    /// A receive is there for the next message, the first of the queue. One whose memory is not
+    /// writable (any more) completes with its own error instead of standing in the way of those
+    /// behind it.
+    #[inline]
+    pub(crate) fn has_receive(&mut self) -> bool {
         if self.is_not_ready_on_purpose() {
-            return None;
+            return false;
         }
-        while let Some(wqe) = self.rq.front().cloned() {
+        while let Some(wqe) = self.rq.front() {
             if wqe.is_writable(&mut self.recv_mrs) {
-                return Some(wqe);
+                return true;
             }
-            self.rq.pop();
-            self.fail_recv(&wqe, Status::LocalInvalidLkey);
+            self.fail_first_recv(Status::LocalInvalidLkey);
         }
-        None
+        false
+    }
+
+    /// Completes the first receive of the queue, which nothing was put into.
+    #[cold]
+    pub(crate) fn fail_first_recv(&mut self, status: Status) {
+        if let Some(wqe) = self.rq.pop() {
+            self.fail_recv(&wqe, status);
+        }
     }
 
     /// The next receive of a RoCE queue pair, its own or a shared one, whatever its memory is like.
@@ -248,25 +260,15 @@ impl Shell {
         imm: Option<u32>,
         has_grh: bool,
     ) {
-        let owner = self.named.as_mut().map_or(self.recv_owner, Named::note_completed);
-        let completion = Completion {
-            wr_id,
-            status: Status::Ok,
-            op: CompletionOp::Recv,
-            qpn: self.qpn,
-            src_qpn: src.qpn,
-            ahn: self.ahn_of(src.addr),
-            src_addr: src.addr,
-            byte_len: u32::try_from(byte_len).unwrap_or(u32::MAX),
-            imm,
-            invalidated: None,
-            has_grh,
-            sl: 0,
-            is_solicited: false,
-            is_of_roce: self.device.adapter() == Adapter::Roce,
-            owner,
-        };
-        self.recvs_done.push(completion);
+        let ahn = self.ahn_of(src.addr);
+        self.recvs_done.push(self.blank_recv);
+        let Some(done) = self.recvs_done.last_mut() else { return };
+        if let Some(named) = &mut self.named {
+            done.owner = named.note_completed();
+        }
+        (done.wr_id, done.src_qpn, done.src_addr, done.ahn) = (wr_id, src.qpn, src.addr, ahn);
+        done.byte_len = u32::try_from(byte_len).unwrap_or(u32::MAX);
+        (done.imm, done.has_grh) = (imm, has_grh);
     }
 
     /// Completes a receive that nothing was put into.

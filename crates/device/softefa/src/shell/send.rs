@@ -1,14 +1,11 @@
 //! Sends from posting to completion, and bursts to the wire.
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 
 use srd::Instant;
 
 use super::Shell;
-use crate::AHN_UNKNOWN;
-use crate::address::NOWHERE;
-use crate::completion::{Completion, CompletionOp};
+use crate::completion::CompletionOp;
 use crate::config::Adapter;
 use crate::memory::{Gone, Piece};
 use crate::request::{SendData, SendOp, SendWr};
@@ -219,27 +216,14 @@ impl Shell {
             self.count_failed(op);
         }
         if !signaled && status == Status::Ok {
-            self.unpolled.sends.fetch_sub(1, Ordering::AcqRel);
+            self.unpolled.take_back();
             return;
         }
         let (op, byte_len) = self.completion_of(op, len, status);
-        self.sends_done.push(Completion {
-            wr_id,
-            status,
-            op,
-            qpn: self.qpn,
-            src_qpn: 0,
-            ahn: AHN_UNKNOWN,
-            src_addr: NOWHERE,
-            byte_len,
-            imm: None,
-            invalidated: None,
-            has_grh: false,
-            sl: 0,
-            is_solicited: false,
-            is_of_roce: false,
-            owner: self.send_owner,
-        });
+        self.sends_done.push(self.blank_send);
+        if let Some(done) = self.sends_done.last_mut() {
+            (done.wr_id, done.status, done.op, done.byte_len) = (wr_id, status, op, byte_len);
+        }
     }
 
     /// What its completion says that a work request did, and how many bytes it brought.

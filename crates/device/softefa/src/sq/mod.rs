@@ -27,42 +27,46 @@ const SHORT_SGES: usize = 2;
 const SHORT_INLINE_BYTES: usize = 32;
 
 /// One posted send: the only form it has between posting and completion.
+///
+/// A queue of them is longer than the first cache. So the fields have the order in which they are
+/// used: sending a short message and its end touch the first line, posting it two more.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct SendSlot {
-    /// A work request is in it.
-    is_live: bool,
     wr_id: u64,
-    pub(crate) op: SendOp,
-    /// Completes even when all went well.
-    signaled: bool,
-    pub(crate) is_fenced: bool,
-    pub(crate) is_solicited: bool,
-    /// The peer's shared receive queue; of XRC only.
-    pub(crate) remote_srq: u32,
-    pub(crate) len: u32,
-    /// Socket and number of the remote queue pair, on a queue pair of datagrams.
-    pub(crate) to: SocketAddr,
-    pub(crate) dest_qpn: u32,
-    /// Its queue key.
-    pub(crate) qkey: u32,
-    /// Toward whom the engine has it.
-    pub(crate) peer: Option<srd::PeerId>,
-    /// Progress, when it is an RDMA operation.
-    pub(crate) transfer: Transfer,
-    /// The reason why the bytes could not be supplied, once that happened.
-    pub(crate) fault: Option<Status>,
-    /// Its bytes were gone when they were to be sent again (SRD-6.7).
-    pub(crate) is_gone: bool,
-    lkeys: [u32; SHORT_SGES],
     /// The pieces of memory in which the payload lies.
     pieces: [Piece; SHORT_SGES],
+    lkeys: [u32; SHORT_SGES],
+    pub(crate) len: u32,
     piece_count: u8,
+    /// A work request is in it.
+    is_live: bool,
+    /// Completes even when all went well.
+    signaled: bool,
     /// The only piece is `inline`.
     is_inline: bool,
+    is_long: bool,
+    /// Its bytes were gone when they were to be sent again (SRD-6.7).
+    pub(crate) is_gone: bool,
+    /// The reason why the bytes could not be supplied, once that happened.
+    pub(crate) fault: Option<Status>,
+    pub(crate) is_fenced: bool,
+    pub(crate) is_solicited: bool,
+    pub(crate) op: SendOp,
+    /// Toward whom the engine has it.
+    pub(crate) peer: Option<srd::PeerId>,
+    pub(crate) dest_qpn: u32,
+    /// The queue key of the remote queue pair.
+    pub(crate) qkey: u32,
+    /// The peer's shared receive queue; of XRC only.
+    pub(crate) remote_srq: u32,
+    /// Socket and number of the remote queue pair, on a queue pair of datagrams.
+    pub(crate) to: SocketAddr,
     inline: [u8; SHORT_INLINE_BYTES],
     /// Has the pieces instead, when `is_long`.
     long: Option<Box<Long>>,
-    is_long: bool,
+    /// Progress, when it is an RDMA operation.
+    pub(crate) transfer: Transfer,
 }
 
 /// The remains of a work request when it ends.
@@ -108,7 +112,13 @@ impl SendSlot {
     /// `len` in all. Written in place: the slot is too long to be moved for each message.
     fn take(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32, numbering: Numbering) {
         self.is_live = true;
-        (self.wr_id, self.op, self.signaled, self.len) = (wr.wr_id, wr.op, signaled, len);
+        (self.wr_id, self.signaled, self.len) = (wr.wr_id, signaled, len);
+        // Most are this, and it is one word.
+        if let SendOp::Send = wr.op {
+            self.op = SendOp::Send;
+        } else {
+            self.op = wr.op;
+        }
         (self.is_fenced, self.is_solicited) = (wr.fenced, wr.solicited);
         self.remote_srq = wr.remote_srq;
         if let Some(Target { ah, qpn, qkey }) = wr.target {

@@ -140,7 +140,7 @@ impl SendHalf {
         self.ring.len()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enqueue(&mut self, msg: Message) {
         self.queued_bytes += u64::from(msg.len);
         self.ring.push(msg);

@@ -75,6 +75,9 @@ impl Ring {
         self.slots.is_empty() && self.aside.is_empty()
     }
 
+    /// Inlined as far as the place where the message is made: what was just written in small pieces
+    /// is slow to move in large ones.
+    #[inline(always)]
     pub(crate) fn push(&mut self, msg: Message) {
         self.slots.push_back(Slot {
             tx: Instant::ZERO,

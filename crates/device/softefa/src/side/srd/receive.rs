@@ -91,21 +91,22 @@ impl SrdSide {
 
     /// Puts a message into the next posted receive.
     fn deliver_send(&mut self, arrival: &Arrival, payload: Payload<'_>) -> Result<(), Reject> {
-        let wqe = loop {
-            let wqe = self.shell.next_receive().ok_or(Reject::Rnr)?;
+        let wr_id = loop {
+            let is_there = self.shell.has_receive();
+            let wqe = self.shell.rq.front().filter(|_| is_there).ok_or(Reject::Rnr)?;
             if payload.len() > wqe.capacity as usize {
                 return Err(Reject::BadLength);
             }
-            self.shell.rq.pop();
             match wqe.fill(0, payload) {
-                Ok(()) => break wqe,
-                Err(Gone) => self.shell.fail_recv(&wqe, Status::LocalInvalidLkey),
+                Ok(()) => break wqe.wr_id,
+                Err(Gone) => self.shell.fail_first_recv(Status::LocalInvalidLkey),
             }
         };
+        self.shell.rq.drop_first();
         let from = self.endpoint.address(arrival.peer).unwrap_or_default();
         let src = socket_addr(from.host, from.qpn);
         let imm = (arrival.flags & FLAG_IMM != 0).then_some(arrival.imm);
-        self.shell.complete_recv(wqe.wr_id, src.into(), payload.len(), imm, false);
+        self.shell.complete_recv(wr_id, src.into(), payload.len(), imm, false);
         Ok(())
     }
 }

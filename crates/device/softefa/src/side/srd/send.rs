@@ -44,9 +44,12 @@ impl SrdSide {
     /// Turns what the engine finished into completions.
     pub(super) fn harvest(&mut self, now: Instant) {
         while let Some(event) = self.endpoint.poll_event() {
-            let Event::Completed { msg, status, .. } = event else {
-                self.trace_event(&event);
-                continue;
+            let (msg, status) = match event {
+                Event::Completed { msg, status, .. } => (msg, status),
+                other => {
+                    self.trace_event(&other);
+                    continue;
+                }
             };
             let status = Status::from(status);
             match Part::from_msg(msg) {
