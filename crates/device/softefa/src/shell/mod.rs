@@ -110,6 +110,8 @@ pub(crate) struct Shell {
     pub(crate) recvs_done: Vec<Completion>,
     pub(crate) unsent_messages: u32,
     unsent_bytes: u32,
+    /// From so many unsent messages on posting transmits by itself.
+    unsent_max: u32,
     holding: Holding,
     pub(crate) unpolled: Arc<Unpolled>,
     /// What all its completions have in common, of sends and of receives. A copy of this is filled
@@ -225,6 +227,7 @@ impl Shell {
             recvs_done: Vec::new(),
             unsent_messages: 0,
             unsent_bytes: 0,
+            unsent_max: send::UNSENT_MESSAGES,
             holding: Holding::new(device.sends_at_once),
             unpolled,
             blank_send: Completion::of_sends(qpn, send_owner),

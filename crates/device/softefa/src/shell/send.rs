@@ -13,13 +13,15 @@ use crate::sq::{Ended, SendSlot};
 use crate::status::Status;
 use crate::wire::{Batch, Impossible, Via};
 
-/// Posted and not yet offered to the wire, from which on posting transmits by itself.
-const UNSENT_MESSAGES: u32 = 64;
+/// Posted and not yet offered to the wire, from which on posting transmits by itself: through
+/// memory, where a reader waits for it, and through the kernel, which is called for it.
+pub(super) const UNSENT_MESSAGES: u32 = 64;
+const UNSENT_MESSAGES_OF_KERNEL: u32 = 128;
 const UNSENT_BYTES: u32 = 56 << 10;
 
 /// Enough was posted to fill a burst.
 pub(super) fn is_burst(shell: &Shell) -> bool {
-    shell.unsent_messages >= UNSENT_MESSAGES || shell.unsent_bytes >= UNSENT_BYTES
+    shell.unsent_messages >= shell.unsent_max || shell.unsent_bytes >= UNSENT_BYTES
 }
 
 impl Shell {
@@ -195,7 +197,9 @@ impl Shell {
         let sent = self.wire.send(now, &mut self.batch);
         assert!(self.batch.is_empty(), "a wire sends or drops the whole batch");
         self.count_sent(&sent);
-        sent.memory_pkts == sent.pkts && sent.blocked == 0 && sent.held == 0
+        let is_memory = sent.memory_pkts == sent.pkts;
+        self.unsent_max = if is_memory { UNSENT_MESSAGES } else { UNSENT_MESSAGES_OF_KERNEL };
+        is_memory && sent.blocked == 0 && sent.held == 0
     }
 
     /// Completes the send in slot `index`, with its own fault if it has one.
