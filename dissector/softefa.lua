@@ -19,7 +19,16 @@ local band, bxor, rshift = bits.band, bits.bxor, bits.rshift
 local srd = Proto("srd", "Soft-EFA SRD over UDP")
 
 local VERSION = 1
-local KIND = { SRD = 0, RESET = 1, UD = 2, REFUSED = 3, CHALLENGE = 4, SEALED = 8, NOTICE = 9 }
+local KIND = {
+  SRD = 0,
+  RESET = 1,
+  UD = 2,
+  REFUSED = 3,
+  CHALLENGE = 4,
+  FRAME = 5,
+  SEALED = 8,
+  NOTICE = 9,
+}
 local COMMON_LEN = 12
 local CHECK_AT, CHECK_LEN = 8, 4
 local ACK_LEN = 44
@@ -30,6 +39,7 @@ local REFUSED_LEN = 28
 local CHALLENGE_LEN = 28
 local UD_LEN = 24
 local BLOCK_LEN = 24
+local ENTRY_LEN = 8
 -- Sealed datagrams and notices (SRD-11).
 local ENVELOPE_LEN = 24
 local TAG_LEN = 16
@@ -55,6 +65,7 @@ local kinds = {
   [2] = "UD",
   [3] = "REFUSED",
   [4] = "CHALLENGE",
+  [5] = "FRAME",
   [8] = "SEALED",
   [9] = "NOTICE",
 }
@@ -118,6 +129,8 @@ local f = {
   qkey = ProtoField.uint32("srd.qkey", "Queue key", base.HEX),
   imm = ProtoField.uint32("srd.imm", "Immediate", base.HEX),
   cookie = ProtoField.uint64("srd.cookie", "Cookie", base.HEX),
+  messages = ProtoField.uint8("srd.messages", "Messages", base.DEC),
+  message_psn = ProtoField.uint32("srd.message.psn", "Number", base.DEC),
 
   ack_conn = ProtoField.uint64("srd.ack.conn", "Connection acknowledged", base.HEX),
   cum_psn = ProtoField.uint32("srd.ack.cum_psn", "All below are consumed", base.DEC),
@@ -133,7 +146,8 @@ local f = {
   sack_words = ProtoField.uint8("srd.ack.sack_words", "Bitmap words", base.DEC),
   drops = ProtoField.uint8("srd.ack.drops", "Drop ranges", base.DEC),
   echoes = ProtoField.uint8("srd.ack.echoes", "Earlier packets", base.DEC),
-  ce = ProtoField.uint8("srd.ack.ce", "Congestion marks", base.DEC),
+  features = ProtoField.uint8("srd.ack.features", "What the receiver can do", base.HEX),
+  takes_frames = ProtoField.bool("srd.ack.features.frames", "It takes frames", 8, nil, 0x01),
   sack = ProtoField.uint64("srd.ack.sack", "Bitmap", base.HEX),
   drop = ProtoField.bytes("srd.ack.drop", "Drop range"),
   drop_psn = ProtoField.uint32("srd.ack.drop.psn", "First number", base.DEC),
@@ -328,7 +342,8 @@ local function acknowledgement(tvb, at, tree)
   ack:add(f.sack_words, tvb(at + 40, 1))
   ack:add(f.drops, tvb(at + 41, 1))
   ack:add(f.echoes, tvb(at + 42, 1))
-  ack:add(f.ce, tvb(at + 43, 1))
+  local features = ack:add(f.features, tvb(at + 43, 1))
+  features:add(f.takes_frames, tvb(at + 43, 1))
   local place = at + ACK_LEN
   for _ = 1, words do
     ack:add(f.sack, tvb(place, 8))
@@ -422,9 +437,31 @@ local function operation(tvb, op_at, imm_at, tree)
   return tvb(op_at, 1):uint()
 end
 
+-- The messages of a frame, of which there are `count` from number `psn` on, in the `len` bytes at
+-- `at` (SRD-14.1); whether they fill it.
+local function messages(tvb, at, len, count, psn, tree)
+  local last = math.min(at + len, tvb:len())
+  for i = 0, count - 1 do
+    if at + ENTRY_LEN > last then
+      return false
+    end
+    local bytes = tvb(at, 2):uint()
+    local held = math.min(bytes, last - at - ENTRY_LEN)
+    local number = (psn + i) % 2 ^ 32
+    local message =
+      tree:add(tvb(at, ENTRY_LEN + held), string.format("Message, number %d", number))
+    message:add(f.message_psn, tvb(at, 0), number):set_generated()
+    message:add(f.len, tvb(at, 2))
+    local op = operation(tvb, at + 2, at + 4, message)
+    payload(tvb, at + ENTRY_LEN, bytes, op, message)
+    at, len = at + ENTRY_LEN + bytes, len - ENTRY_LEN - bytes
+  end
+  return len == 0
+end
+
 -- The data block and payload at `at` (SRD-2.4); their length, that of all headers in it, and a
 -- summary.
-local function data(tvb, at, is_first, tree)
+local function data(tvb, at, is_first, is_frame, tree)
   local header_len = DATA_LEN + (is_first and COOKIE_LEN or 0)
   if tvb:len() < at + header_len then
     return too_short(tvb, tree, "data block cut off")
@@ -441,11 +478,21 @@ local function data(tvb, at, is_first, tree)
   local backlog = tvb(at + 18, 2)
   block:add(f.backlog, backlog)
   block:add(f.backlog_bytes, backlog, decode_log(backlog:uint())):set_generated()
-  local op = operation(tvb, at + 20, at + 28, block)
+  local op = is_frame and tvb(at + 20, 1):uint() or operation(tvb, at + 20, at + 28, block)
+  if is_frame then
+    block:add(f.messages, tvb(at + 20, 1))
+  end
   block:add(f.len, tvb(at + 22, 2))
   block:add(f.qkey, tvb(at + 24, 4))
   if is_first then
     block:add(f.cookie, tvb(at + DATA_LEN, COOKIE_LEN))
+  end
+  if is_frame then
+    if not messages(tvb, at + header_len, len, op, psn, tree) then
+      malformed(block, "its messages do not fill it (SRD-14.2)")
+    end
+    local all = header_len + len
+    return all, all, string.format("FRAME psn=%d messages=%d len=%d", psn, op, len)
   end
   local rdma = payload(tvb, at + header_len, len, op, tree)
   local name = operations[op] or ("operation " .. op)
@@ -453,8 +500,8 @@ local function data(tvb, at, is_first, tree)
   return header_len + len, headers, string.format("%s psn=%d len=%d%s", name, psn, len, rdma)
 end
 
--- Kind 0: acknowledgement, data, or both; lengths of all and of the headers, and a summary.
-local function srd_datagram(tvb, at, flags, tree)
+-- Kinds 0 and 5: acknowledgement, data, or both; lengths of all and of the headers, and a summary.
+local function srd_datagram(tvb, at, flags, is_frame, tree)
   local place, words = at + COMMON_LEN, {}
   if has(flags, 0x10) and has(flags, 0x02) then
     tree:add_proto_expert_info(e.rtx)
@@ -477,7 +524,7 @@ local function srd_datagram(tvb, at, flags, tree)
   end
   local covered = place - at
   if has(flags, 0x10) then
-    local len, headers, summary = data(tvb, place, has(flags, 0x01), tree)
+    local len, headers, summary = data(tvb, place, has(flags, 0x01), is_frame, tree)
     if not len then
       return nil
     end
@@ -632,8 +679,8 @@ local function datagram(tvb, at, pinfo, root)
   end
   local kind, flags = band(tvb(at, 1):uint(), 0x0f), tvb(at + 1, 1):uint()
   local len, covered, summary
-  if kind == KIND.SRD then
-    len, covered, summary = srd_datagram(tvb, at, flags, tree)
+  if kind == KIND.SRD or kind == KIND.FRAME then
+    len, covered, summary = srd_datagram(tvb, at, flags, kind == KIND.FRAME, tree)
   elseif kind == KIND.RESET then
     len, covered, summary = reset_datagram(tvb, at, tree)
   elseif kind == KIND.UD then

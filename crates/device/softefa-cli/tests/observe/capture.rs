@@ -160,6 +160,35 @@ fn a_run_with_losses_is_captured_whole() {
     assert_eq!(lost.lines().count() as u64, client.counter("fault_lost"));
 }
 
+/// SRD-14: each message is shown, whether it has a datagram of its own or not.
+#[test]
+fn messages_that_share_a_datagram_are_shown() {
+    let _one = exclusive();
+    if !has("ib_send_bw") || !has("tshark") {
+        return;
+    }
+    for wire in ["udp", "auto"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (launcher, file) = recorded(&format!("--wire {wire}"), dir.path(), FILE);
+        let port = free_port();
+        let line = format!("ib_send_bw -c SRD -x 0 -F -s 100 -n 2000 -p {port}");
+        let script = format!("{line} & until {line} 127.0.0.1; do sleep 0.1; done; wait");
+        let outcome = launcher.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
+        let packets = check_complete(&outcome, &file);
+        let frames = count(&packets, |p| p.is_out && p.kind == 5);
+        assert!(frames > 10, "{frames} frames over {wire}\n{outcome}");
+        let sent = "frame.packet_flags_direction == 2 && srd.op == 0";
+        let fields = ["-e", "srd.psn", "-e", "srd.message.psn"];
+        let numbers = tshark(&file, &[&["-Y", sent, "-T", "fields"][..], &fields].concat());
+        let shown: BTreeSet<&str> = numbers
+            .lines()
+            .filter_map(|line| line.split_once('\t'))
+            .flat_map(|(psn, messages)| if messages.is_empty() { psn } else { messages }.split(','))
+            .collect();
+        assert_eq!(shown.len() as u64, outcome.counter("send_wrs"), "{outcome}");
+    }
+}
+
 /// What receivers drop because its check does not fit is shown as damaged, and nothing else is.
 #[test]
 fn damage_is_told_from_what_is_whole() {
