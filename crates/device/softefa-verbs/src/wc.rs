@@ -60,8 +60,8 @@ pub(crate) fn imm_be(completion: &Completion) -> u32 {
     completion.invalidated.unwrap_or_else(|| completion.imm.unwrap_or(0).to_be())
 }
 
-/// Writes the whole completion for `ibv_poll_cq`. In place: what was just written in small pieces is
-/// slow to move in large ones.
+/// Writes the whole completion for `ibv_poll_cq`. In place: what was just written in small pieces
+/// is slow to move in large ones.
 ///
 /// # Safety
 /// There is room for one at `out`.

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::AHN_UNKNOWN;
 use crate::address::{NOWHERE, PeerName};
-use crate::config::Adapter;
 use crate::gid::Gid;
 use crate::host;
 use crate::status::Status;
@@ -150,8 +149,7 @@ impl Completion {
     }
 
     /// What all receives of a queue pair have in common.
-    pub(crate) fn of_receives(qpn: u32, owner: u16, adapter: Adapter) -> Self {
-        let is_of_roce = adapter == Adapter::Roce;
+    pub(crate) const fn of_receives(qpn: u32, owner: u16, is_of_roce: bool) -> Self {
         Self { qpn, owner, op: CompletionOp::Recv, is_of_roce, ..Self::VACANT }
     }
 

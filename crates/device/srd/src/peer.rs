@@ -3,7 +3,7 @@
 
 use crate::context::Context;
 use crate::hint::{FairShare, ShareMark};
-use crate::recv::{RecvHalf, Said};
+use crate::recv::{AckExtras, RecvHalf};
 use crate::send::SendHalf;
 use crate::wire::ack::TAKES_FRAMES;
 use crate::wire::{Flags, Header, Kind};
@@ -59,8 +59,8 @@ impl Peer {
         if wanted {
             let out = &mut header[Header::LEN..];
             let features = if cx.has_frames { TAKES_FRAMES } else { 0 };
-            let said = Said { hint: share.code(cx.config), features };
-            header_len += self.recv.write_ack(cx.now, said, out);
+            let extras = AckExtras { hint: share.code(cx.config), features };
+            header_len += self.recv.write_ack(cx.now, extras, out);
         }
         let mut flags = Flags::default();
         let mut transmit = Transmit {

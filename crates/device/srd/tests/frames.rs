@@ -2,8 +2,8 @@
 
 use crate::basics::expect_all;
 use crate::common::{Answer, Faults, Pair};
-use srd::wire::{Flags, Header, Kind};
-use srd::{HEADER_MAX, Message, MsgId, Reject, Status};
+use srd::wire::{Datagram, Flags, Header, Kind};
+use srd::{Config, HEADER_MAX, Message, MsgId, Reject, Status};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -37,6 +37,31 @@ fn short_messages_share_datagrams() {
     assert!(pair.run_until_done(SECOND_NS));
     expect_all(&pair, 165);
     assert_eq!(sent(&pair), 4 + 4, "at most 32 in each");
+}
+
+/// SRD-14.3.
+#[test]
+fn nothing_shares_once_a_frame_was_too_long() {
+    let mut pair = acquainted(49);
+    (1..=20).for_each(|id| pair.send_with(0, short(id, 64)));
+    assert_eq!(pair.tap(0).len(), 1);
+    let peer = pair.peer_of(0);
+    pair.nodes[0].engine.refuse_frames(peer);
+    (21..=40).for_each(|id| pair.send_with(0, short(id, 64)));
+    assert_eq!(pair.tap(0).len(), 20);
+    assert!(pair.run_until_done(60 * SECOND_NS));
+    expect_all(&pair, 41);
+}
+
+/// SRD-14.3.
+#[test]
+fn no_frame_is_longer_than_the_longest_message() {
+    let config = Config { max_message_bytes: 300, ..Config::socket() };
+    let mut pair = Pair::new(config, 50);
+    pair.send_with(0, short(0, 64));
+    assert!(pair.run_until_done(SECOND_NS));
+    (1..=8).for_each(|id| pair.send_with(0, short(id, 64)));
+    assert_eq!(pair.tap(0).len(), 2, "four in each");
 }
 
 /// SRD-14.3.
@@ -104,6 +129,33 @@ fn what_is_refused_for_want_of_a_receive_comes_again() {
     pair.nodes[1].answer = Answer::Accept;
     assert!(pair.run_until_done(SECOND_NS));
     expect_all(&pair, 101);
+}
+
+/// SRD-14.2.
+#[test]
+fn a_frame_is_read_message_by_message() {
+    let mut pair = acquainted(47);
+    for id in 1..=3 {
+        let message = Message { op: id as u8, imm: 7 * id as u32, ..short(id, id as u32) };
+        pair.send_with(0, message);
+    }
+    let bytes = pair.tap(0).remove(0);
+    let datagram = Datagram::parse(Header::parse(&bytes).unwrap(), &bytes, bytes.len()).unwrap();
+    let first = datagram.data.unwrap();
+    let found: Vec<_> = datagram.messages(&bytes).collect();
+    let at = datagram.header_len;
+    for (i, (data, start)) in (0..).zip(&found) {
+        assert_eq!((data.psn, data.oldest), (first.psn.plus(i), i as u16));
+        assert_eq!((data.op, data.len, data.imm), (i as u8 + 1, i as u16 + 1, 7 * (i + 1)));
+        assert_eq!(*start, at + [8, 17, 27][i as usize]);
+    }
+    assert_eq!(found.len(), 3);
+    let mut pair = acquainted(48);
+    pair.send(0, 1, 9);
+    let bytes = pair.tap(0).remove(0);
+    let datagram = Datagram::parse(Header::parse(&bytes).unwrap(), &bytes, bytes.len()).unwrap();
+    let alone: Vec<_> = datagram.messages(&bytes).collect();
+    assert_eq!(alone, [(datagram.data.unwrap(), datagram.header_len)]);
 }
 
 /// SRD-14.5.

@@ -231,7 +231,7 @@ impl Shell {
             holding: Holding::new(device.sends_at_once),
             unpolled,
             blank_send: Completion::of_sends(qpn, send_owner),
-            blank_recv: Completion::of_receives(qpn, recv_owner, device.adapter()),
+            blank_recv: Completion::of_receives(qpn, recv_owner, device.adapter() == Adapter::Roce),
             last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
             last_turn: now,
             has_received: false,

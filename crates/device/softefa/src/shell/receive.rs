@@ -180,6 +180,11 @@ impl Shell {
         self.carried.received_bytes += delivered;
     }
 
+    /// Who has sent what is looked at.
+    pub(crate) fn arriving_from(&self) -> IpAddr {
+        self.arriving_from
+    }
+
     /// A datagram of `from` is not used.
     pub(crate) fn drop_datagram(&mut self, from: IpAddr, why: &dyn Display) {
         self.device.counters.add(Counter::RxDrops, 1);

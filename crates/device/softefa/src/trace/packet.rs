@@ -55,13 +55,14 @@ fn of_srd(record: &Record) -> Vec<TraceLine> {
         return Vec::new();
     };
     let mut said = Vec::new();
-    if let Some(data) = datagram.data {
+    for (data, _) in datagram.messages(&record.bytes) {
+        let first = datagram.data.map_or(data.psn, |first| first.psn);
         let event = match (is_sent, common.flags.has(Flags::RTX)) {
             (false, _) => TraceEvent::Receive,
             (true, false) => TraceEvent::Transmit,
             (true, true) => TraceEvent::Retransmit,
         };
-        said.push(TraceLine::new(event, DataText { common, data }.to_string()));
+        said.push(TraceLine::new(event, DataText { common, data, first }.to_string()));
     }
     if let Some(ack) = datagram.ack {
         let dir = if is_sent { "out" } else { "in" };

@@ -3,6 +3,7 @@
 
 use std::fmt::{self, Display};
 
+use srd::Psn;
 use srd::wire::{AckView, DataRepr, Flags, Header, Kind};
 
 /// Operations on the wire, by their numbers (docs/PROTOCOL.md, chapter 10).
@@ -28,18 +29,17 @@ pub(crate) fn op_name(op: u8) -> &'static str {
 pub(crate) struct DataText {
     pub(crate) common: Header,
     pub(crate) data: DataRepr,
+    /// The number of the first message of its datagram.
+    pub(crate) first: Psn,
 }
 
 impl Display for DataText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Header { kind, flags, path, .. }, data) = (self.common, self.data);
-        let (psn, len, flags) = (data.psn.0, data.len, FlagNames(flags));
-        if kind == Kind::Frame {
-            write!(f, "op=FRAME psn={psn} messages={}", data.op)?;
-        } else {
-            write!(f, "op={} psn={psn}", op_name(data.op))?;
-        }
-        write!(f, " path={} len={len} flags={flags}", path.0)
+        let (op, psn, len) = (op_name(data.op), data.psn.0, data.len);
+        let (path, flags) = (path.0, FlagNames(flags));
+        write!(f, "op={op} psn={psn} path={path} len={len} flags={flags}")?;
+        if kind == Kind::Frame { write!(f, " frame={}", self.first.0) } else { Ok(()) }
     }
 }
 

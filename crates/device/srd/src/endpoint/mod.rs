@@ -143,10 +143,18 @@ impl Endpoint {
         self.guesses.forget_keys();
     }
 
-    /// Lets messages with [`Message::may_share`] leave several to a datagram, toward peers that have
-    /// said that they take that; and says so to peers (SRD-14). Off at first.
+    /// Lets messages with [`Message::may_share`] leave several to a datagram, where the peer has
+    /// said that it takes frames, and says the same to peers (SRD-14). Off at first.
     pub fn set_frames(&mut self, on: bool) {
         self.shared.has_frames = on;
+    }
+
+    /// The network does not carry a frame for `peer` that [`Endpoint::poll_transmit`] returned: it
+    /// counts as lost, and on this connection each message leaves alone from now on.
+    pub fn refuse_frames(&mut self, peer: PeerId) {
+        if let Some(entry) = self.peers.get_mut(peer) {
+            entry.send.refuse_frames();
+        }
     }
 
     /// The settings in force.

@@ -96,7 +96,7 @@ impl Echoes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recv::{RecvHalf, Said};
+    use crate::recv::{AckExtras, RecvHalf};
 
     fn packet(path: u16, at_ns: u64) -> Echo {
         Echo { path: PathId(path), tx_ts: u32::from(path) * 10, at: Instant::from_ns(at_ns) }
@@ -104,7 +104,8 @@ mod tests {
 
     fn taken(echoes: &mut Echoes, at_ns: u64, ranges_len: usize) -> Vec<(u16, u16)> {
         let now = Instant::from_ns(at_ns);
-        let mut ack = AckRepr { ranges_len, ..RecvHalf::new().blank_ack(now, Said::default()) };
+        let mut ack =
+            AckRepr { ranges_len, ..RecvHalf::new().blank_ack(now, AckExtras::default()) };
         let (_, last, _) = echoes.last(now);
         echoes.take_earlier(&mut ack, now);
         let all = ack.echoes[..ack.echoes_len].iter().chain([&last]);

@@ -28,9 +28,9 @@ enum Schedule {
     Due,
 }
 
-/// What the endpoint says in an acknowledgement, whomever it is for.
+/// What an endpoint says in all its acknowledgements, whomever they are for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct AckExtras {
     pub(crate) hint: u16,
     pub(crate) features: u8,
 }
@@ -233,16 +233,16 @@ impl RecvHalf {
     /// Writes the acknowledgement that is wanted to the start of `out`, which has room; returns its
     /// length.
     #[inline]
-    pub(crate) fn write_ack(&mut self, now: Instant, said: Said, out: &mut [u8]) -> usize {
+    pub(crate) fn write_ack(&mut self, now: Instant, extras: AckExtras, out: &mut [u8]) -> usize {
         let is_plain = self.dedup.is_gapless()
             && self.refused.is_empty()
             && self.retries.is_empty()
             && self.echoes.has_last_only();
         if !is_plain {
-            return self.take_ack(now, said).emit(out);
+            return self.take_ack(now, extras).emit(out);
         }
         assert!(self.ack_wanted(), "nothing to acknowledge");
-        let len = self.plain_ack(now, said).emit(out);
+        let len = self.plain_ack(now, extras).emit(out);
         self.echoes.settle();
         self.note_said(Schedule::Idle);
         len
@@ -256,9 +256,9 @@ impl RecvHalf {
     }
 
     /// Builds the acknowledgement that is wanted, lists included.
-    fn take_ack(&mut self, now: Instant, said: Said) -> AckRepr {
+    fn take_ack(&mut self, now: Instant, extras: AckExtras) -> AckRepr {
         assert!(self.ack_wanted(), "nothing to acknowledge");
-        let mut ack = self.blank_ack(now, said);
+        let mut ack = self.blank_ack(now, extras);
         let retries = self.retries.len().min(RETRY_RANGES_MIN);
         let listed = self.refused.len().min(RANGES_MAX - retries);
         for range in self.refused.iter().take(listed) {
@@ -282,16 +282,16 @@ impl RecvHalf {
     }
 
     #[inline]
-    fn plain_ack(&self, now: Instant, said: Said) -> PlainAck {
+    fn plain_ack(&self, now: Instant, extras: AckExtras) -> PlainAck {
         let (ref_psn, echo, rx_ts) = self.echoes.last(now);
-        let (&Self { conn, rcvd_bytes, .. }, Said { hint, features }) = (self, said);
+        let (&Self { conn, rcvd_bytes, .. }, AckExtras { hint, features }) = (self, extras);
         let cum = self.dedup.cum();
         PlainAck { conn, cum, ref_psn, echo, rx_ts, rcvd_bytes, hint, features }
     }
 
-    fn blank_ack(&self, now: Instant, said: Said) -> AckRepr {
+    fn blank_ack(&self, now: Instant, extras: AckExtras) -> AckRepr {
         let PlainAck { conn, cum, ref_psn, echo, rx_ts, rcvd_bytes, hint, features } =
-            self.plain_ack(now, said);
+            self.plain_ack(now, extras);
         AckRepr {
             conn,
             cum,

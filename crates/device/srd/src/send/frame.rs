@@ -23,10 +23,17 @@ impl SendHalf {
     #[inline]
     pub(super) fn together(&self, cx: &Context<'_>) -> Together {
         let mut together = Together::default();
-        if !self.takes_frames || !cx.has_frames || self.probes > 0 || self.rnr.until.is_some() {
+        if !self.takes_frames
+            || !self.fits_frames
+            || !cx.has_frames
+            || self.probes > 0
+            || self.rnr.until.is_some()
+        {
             return together;
         }
         let mut qkey = None;
+        // No datagram is longer than one with the longest message.
+        let max_bytes = FRAME_BYTES_MAX.min(cx.config.max_message_bytes as usize);
         let numbers = (PSN_WINDOW as usize - self.ring.sent()).min(FRAME_MESSAGES_MAX);
         for msg in self.ring.queued_messages().take(numbers) {
             let body_bytes = together.body_bytes + FrameEntry::LEN + msg.len as usize;
@@ -34,7 +41,7 @@ impl SendHalf {
             if !msg.may_share
                 || msg.rnr_retry == 0
                 || *qkey.get_or_insert(msg.qkey) != msg.qkey
-                || body_bytes > FRAME_BYTES_MAX
+                || body_bytes > max_bytes
                 || self.inflight_bytes + cost_bytes > self.window_bytes
             {
                 break;

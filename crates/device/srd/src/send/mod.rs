@@ -64,6 +64,8 @@ pub(crate) struct SendHalf {
     answered_ever: bool,
     /// The peer has said on this connection that it takes frames.
     takes_frames: bool,
+    /// The network has carried its frames so far.
+    fits_frames: bool,
     ring: Ring,
     /// Numbers to transmit again; entries whose slot is not `Due` any more are skipped.
     due: VecDeque<Psn>,
@@ -101,6 +103,7 @@ impl SendHalf {
             established: false,
             answered_ever: false,
             takes_frames: false,
+            fits_frames: true,
             ring: Ring::new(first),
             due: VecDeque::new(),
             queued_bytes: 0,
@@ -133,6 +136,11 @@ impl SendHalf {
     /// The receiver was not ready; a timer ends the pause. What needs no receive goes on.
     pub(crate) fn is_paused(&self) -> bool {
         self.rnr.until.is_some()
+    }
+
+    /// No frame can leave on this connection.
+    pub(crate) fn refuse_frames(&mut self) {
+        self.fits_frames = false;
     }
 
     /// Messages not completed.

@@ -71,6 +71,51 @@ impl<'a> Datagram<'a> {
     }
 }
 
+/// The messages of a datagram, in the order of their numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Messages<'b> {
+    /// The block that the next one would have alone.
+    next: Option<DataRepr>,
+    left: u8,
+    is_frame: bool,
+    bytes: &'b [u8],
+    at: usize,
+}
+
+impl<'a> Datagram<'a> {
+    /// Its messages: each with the data block that it would have alone, and where its payload is.
+    /// `bytes` are those that were read.
+    #[must_use]
+    pub fn messages<'b>(&self, bytes: &'b [u8]) -> Messages<'b> {
+        let is_frame = self.header.kind == Kind::Frame;
+        let left = match self.data {
+            Some(data) if is_frame => data.op,
+            Some(_) => 1,
+            None => 0,
+        };
+        Messages { next: self.data, left, is_frame, bytes, at: self.header_len }
+    }
+}
+
+impl Iterator for Messages<'_> {
+    type Item = (DataRepr, usize);
+
+    fn next(&mut self) -> Option<(DataRepr, usize)> {
+        let data = self.next.filter(|_| self.left > 0)?;
+        self.left -= 1;
+        if !self.is_frame {
+            return Some((data, self.at));
+        }
+        let entry = self.bytes.get(self.at..).and_then(FrameEntry::parse)?;
+        let FrameEntry { len, op, flags, imm } = entry;
+        let start = self.at + FrameEntry::LEN;
+        self.at = start + usize::from(len);
+        let oldest = data.oldest.saturating_add(1);
+        self.next = Some(DataRepr { psn: data.psn.plus(1), oldest, ..data });
+        Some((DataRepr { len, op, flags, imm, ..data }, start))
+    }
+}
+
 /// The lengths that a datagram states of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {

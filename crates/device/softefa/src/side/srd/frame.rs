@@ -34,8 +34,7 @@ impl SrdSide {
             if self.shell.is_traced() {
                 self.trace_transmit(out, &bytes);
             }
-            // What can never be sent is not withdrawn: by themselves its messages may be shorter.
-            self.leaving.push(None);
+            self.leaving.push(out.peer.map(|peer| (peer, None)));
         }
         self.frame = bytes;
     }
@@ -66,9 +65,16 @@ impl SrdSide {
     /// Hands the messages of a frame to whom they are for.
     pub(super) fn take_frame(&mut self, now: Instant, datagram: &Datagram<'_>) {
         // A frame is all headers, which are memory of ours.
-        while let Some(framed) = self.endpoint.next_framed(now, datagram.head) {
-            let payload = Payload::from(&datagram.head[framed.payload]);
-            self.take_arrival(now, &framed.arrival, payload);
+        let (bytes, mut told) = (datagram.head, 0);
+        while let Some(framed) = self.endpoint.next_framed(now, bytes) {
+            if self.shell.is_traced() {
+                self.trace_framed(bytes, told, framed.payload.start);
+                told = framed.payload.start;
+            }
+            self.take_arrival(now, &framed.arrival, Payload::from(&bytes[framed.payload]));
+        }
+        if self.shell.is_traced() {
+            self.trace_framed(bytes, told, bytes.len() + 1);
         }
     }
 }

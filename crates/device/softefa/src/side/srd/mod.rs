@@ -52,8 +52,9 @@ pub(super) struct SrdSide {
     endpoint: Endpoint,
     rdma: rdma::Rdma,
     paths: Arc<PathSockets>,
-    /// The messages whose datagrams are in the batch, by their places.
-    leaving: Vec<Option<(PeerId, MsgId)>>,
+    /// The messages whose datagrams are in the batch, by their places; of a frame only whom it is
+    /// for.
+    leaving: Vec<Option<(PeerId, Option<MsgId>)>>,
     /// The buffer that the engine writes headers to; kept, because clearing it would cost as much
     /// as writing one.
     header: Option<Box<[u8; srd::HEADER_MAX]>>,

@@ -66,7 +66,7 @@ impl SrdSide {
         let bytes_of = own_memory::whole(&bytes);
         let pushed = self.shell.push(to, Via::Kernel(out.path.0), &headers[..len], bytes_of);
         assert!(pushed.is_ok(), "the bytes are a copy of ours");
-        self.leaving.push(out.peer.zip(out.msg));
+        self.leaving.push(out.peer.map(|peer| (peer, out.msg)));
         if !self.shell.batch().is_copied(bytes.len()) {
             // What was read stays only until the next one.
             self.send_batch(now);

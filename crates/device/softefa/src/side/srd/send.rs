@@ -130,7 +130,7 @@ impl SrdSide {
         if self.shell.is_traced() {
             self.trace_transmit(out, header);
         }
-        self.leaving.push(out.peer.zip(out.msg));
+        self.leaving.push(out.peer.map(|peer| (peer, out.msg)));
     }
 
     /// Fails the work request whose payload the adapter may not read any more; whether it is one.
@@ -180,6 +180,10 @@ impl SrdSide {
         self.shell.send_batch(now);
         while let Some(Impossible { place, status }) = self.shell.take_impossible() {
             let Some((peer, msg)) = self.leaving[place] else { continue };
+            let Some(msg) = msg else {
+                self.endpoint.refuse_frames(peer);
+                continue;
+            };
             let part = Part::from_msg(msg);
             if matches!(part, Part::ReadData(..)) && status == Status::LocalInvalidLkey {
                 // Its repetition finds out that the bytes are gone, and tells who reads them.

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use srd::wire::{self, Header};
+use srd::wire::{self, DataRepr, Header};
 use srd::{Arrival, DropReason, Event, PeerId, Received, Reject, Transmit};
 
 use super::{SrdSide, socket_addr};
@@ -27,12 +27,10 @@ impl SrdSide {
             self.shell.say(TraceEvent::Transmit, peer, format_args!("op=RESET path={path}"));
             return;
         };
-        if let Some(data) = datagram.data {
-            let event = match out.retransmission {
-                true => TraceEvent::Retransmit,
-                false => TraceEvent::Transmit,
-            };
-            let text = DataText { common, data };
+        let event = if out.retransmission { TraceEvent::Retransmit } else { TraceEvent::Transmit };
+        for (data, _) in datagram.messages(headers) {
+            let first = datagram.data.map_or(data.psn, |first| first.psn);
+            let text = DataText { common, data, first };
             self.shell.say(event, peer, format_args!("{text}"));
         }
         if let Some(ack) = datagram.ack {
@@ -69,10 +67,10 @@ impl SrdSide {
             return;
         };
         let path = common.path.0;
-        if let Some(data) = parsed.data {
-            let text = DataText { common, data };
-            // Of the messages of a frame, those that are new are answered below.
-            let known = received.data.is_none() && !received.is_frame;
+        // Those of a frame are told of one by one.
+        if let Some(data) = parsed.data.filter(|_| !received.is_frame) {
+            let text = DataText { common, data, first: data.psn };
+            let known = received.data.is_none();
             self.shell.say(TraceEvent::Receive, peer, format_args!("{text} again={known}"));
         }
         if let Some(ack) = parsed.ack {
@@ -81,6 +79,22 @@ impl SrdSide {
                 peer,
                 format_args!("dir=in path={path} {}", AckText(ack)),
             );
+        }
+    }
+
+    /// Those messages of the frame in `bytes` have arrived whose payload begins behind `told` and
+    /// not behind `new`, where that of a new one begins; the others are known.
+    #[cold]
+    pub(super) fn trace_framed(&mut self, bytes: &[u8], told: usize, new: usize) {
+        let Ok(common) = Header::parse(bytes) else { return };
+        let Ok(datagram) = wire::Datagram::parse(common, bytes, bytes.len()) else { return };
+        let peer = Some(SocketAddr::new(self.shell.arriving_from(), common.src_qpn));
+        let Some(DataRepr { psn: first, .. }) = datagram.data else { return };
+        for (data, start) in datagram.messages(bytes) {
+            if start > told && start <= new {
+                let (text, known) = (DataText { common, data, first }, start != new);
+                self.shell.say(TraceEvent::Receive, peer, format_args!("{text} again={known}"));
+            }
         }
     }
 
