@@ -24,7 +24,7 @@ dbms: setup build ## What data systems do with a fabric, on Soft-EFA and TCP; go
 	@$(BIN)/efa-bench run --plan dbms --softefa $(BIN)/softefa --out $(REPORT)/dbms
 
 interruptions: ## Interrupt a plan at MOMENTS (50) random moments: always a valid result, always resumable
-	@EFA_BENCH_MOMENTS=$(or $(MOMENTS),50) $(CARGO) test --quiet -p efa-bench --test all -- plans::interrupted --nocapture
+	@EFA_BENCH_MOMENTS=$(or $(MOMENTS),50) $(CARGO) test --quiet -p efa-bench --test all -- plans::an_interrupted --nocapture
 
 test: setup ## Everything a change must pass: format, lints, documents, tests, consumers
 	@.ci/steps

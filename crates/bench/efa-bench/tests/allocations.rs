@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::PROGRAM;
+use crate::common::{PROGRAM, alone};
 
 /// More than this for thousands of messages more would be some of them. What libraries keep for
 /// messages that wait grows when a machine is busy.
@@ -27,6 +27,7 @@ fn counter(folder: &Path) -> PathBuf {
 
 /// Allocations of both sides of a measurement together.
 fn allocations(library: &Path, arguments: &[&str], iterations: &str) -> i64 {
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("tempdir");
     let output = Command::new(PROGRAM)
         .arg("local")

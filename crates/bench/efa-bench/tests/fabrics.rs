@@ -3,8 +3,8 @@
 use std::process::{Command, Output};
 
 use crate::common::{
-    PROGRAM, assert_fails, counted_on_soft_efa, efa_bench, on_soft_efa, on_soft_efa_with, points,
-    points_of, softefa,
+    PROGRAM, alone, assert_fails, counted_on_soft_efa, efa_bench, on_soft_efa, on_soft_efa_with,
+    points, points_of, softefa,
 };
 
 #[test]
@@ -359,6 +359,7 @@ fn the_degree_of_disorder_is_measured() {
     all.insert(1, bandwidth[0]);
     all.extend(&bandwidth[1..]);
     assert_eq!(disorder(&efa_bench(&all)), (0, 0), "TCP keeps the order");
+    let _alone = alone();
     let output = Command::new(softefa())
         .args(["run", "--fault", "reorder=10%,seed=7", "--", PROGRAM, "local"])
         .args(bandwidth)

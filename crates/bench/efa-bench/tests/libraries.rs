@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::{PROGRAM, assert_fails, softefa};
+use crate::common::{PROGRAM, alone, assert_fails, softefa};
 use tempfile::TempDir;
 
 struct Machine {
@@ -100,5 +100,6 @@ fn a_preloaded_adapter_is_measured_without_either_library() {
     let machine = Machine::with(&[Path::new(PROGRAM), softefa(), &library]);
     let mut words = vec!["/bin/softefa", "run", "--"];
     words.extend(local("verbs:srd"));
+    let _alone = alone();
     assert_done(&machine.run(&words));
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{PROGRAM, Server, assert_fails, efa_bench, softefa};
+use crate::common::{PROGRAM, Server, alone, assert_fails, efa_bench, softefa};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -446,6 +446,7 @@ fn soft_efa_is_measured_on_both_wires() {
     let plan = plan_file(folder.path(), &(fabrics + step));
     let out = folder.path().join("out");
     let softefa = softefa().to_str().expect("utf-8");
+    let _alone = alone();
     let output = efa_bench(&words(&plan, &out, &["--softefa", softefa]));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let results = read_json(&out.join("results.json"));

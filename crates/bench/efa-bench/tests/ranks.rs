@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{PROGRAM, assert_fails, efa_bench, softefa};
+use crate::common::{PROGRAM, alone, assert_fails, efa_bench, softefa};
 
 /// Ranks outnumber the processors of a busy machine; nothing here takes this long when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,6 +24,7 @@ fn has_mpirun() -> bool {
 }
 
 fn run(words: &[&str]) -> Output {
+    let _alone = alone();
     Command::new(words[0]).args(&words[1..]).output().expect("it starts")
 }
 
