@@ -202,10 +202,20 @@ impl Unpolled {
         self.unsolicited.store(0, Ordering::Release);
     }
 
-    /// Sends posted, completed or not.
+    /// Sends posted, completed or not. Of two numbers that belong together: whoever asks without
+    /// the lock of the queue pair may be stopped between them, and meanwhile sends are posted and
+    /// end.
     #[inline]
     pub(crate) fn sends(&self) -> u32 {
-        self.posted.load(Ordering::Acquire).wrapping_sub(self.ended.load(Ordering::Acquire))
+        let mut ended = self.ended.load(Ordering::Acquire);
+        loop {
+            let posted = self.posted.load(Ordering::Acquire);
+            let again = self.ended.load(Ordering::Acquire);
+            if again == ended {
+                return posted.wrapping_sub(ended);
+            }
+            ended = again;
+        }
     }
 
     /// A send is posted. Under the lock of the queue pair, so that it need not be one step.
@@ -229,8 +239,7 @@ impl Unpolled {
     /// The program has polled these completions.
     #[inline]
     pub(crate) fn forget(&self, polled: Polled) {
-        // Two threads that poll two queues may count one completion for two, which does no harm.
-        self.taken.store(self.taken().wrapping_add(polled.all), Ordering::Relaxed);
+        self.taken.fetch_add(polled.all, Ordering::Relaxed);
         if polled.sends > 0 {
             self.ended.fetch_add(polled.sends, Ordering::Release);
         }

@@ -110,8 +110,9 @@ pub(crate) struct Shell {
     pub(crate) recvs_done: Vec<Completion>,
     pub(crate) unsent_messages: u32,
     unsent_bytes: u32,
-    /// From so many unsent messages on posting transmits by itself.
+    /// From so many unsent messages on posting transmits by itself, and where it calls the kernel.
     unsent_max: u32,
+    unsent_max_of_kernel: u32,
     holding: Holding,
     pub(crate) unpolled: Arc<Unpolled>,
     /// What all its completions have in common, of sends and of receives. A copy of this is filled
@@ -122,6 +123,8 @@ pub(crate) struct Shell {
     pub(crate) last_turn: Instant,
     has_received: bool,
     pace: Pace,
+    /// Messages of this turn that shared datagrams.
+    pub(crate) shared_messages: u64,
     /// Turns since one that has read all there was.
     unread_turns: u32,
     /// Datagrams that were nobody's.
@@ -228,6 +231,7 @@ impl Shell {
             unsent_messages: 0,
             unsent_bytes: 0,
             unsent_max: send::UNSENT_MESSAGES,
+            unsent_max_of_kernel: send::unsent_max_of_kernel(init.kind, init.sq_depth),
             holding: Holding::new(device.sends_at_once),
             unpolled,
             blank_send: Completion::of_sends(qpn, send_owner),
@@ -236,6 +240,7 @@ impl Shell {
             last_turn: now,
             has_received: false,
             pace: Pace::default(),
+            shared_messages: 0,
             unread_turns: 0,
             useless: 0,
             sends: Tally::default(),

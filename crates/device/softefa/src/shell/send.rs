@@ -8,20 +8,30 @@ use super::Shell;
 use crate::completion::CompletionOp;
 use crate::config::Adapter;
 use crate::memory::{Gone, Piece};
+use crate::qp_state::QpKind;
 use crate::request::{SendData, SendOp, SendWr};
 use crate::sq::{Ended, SendSlot};
 use crate::status::Status;
 use crate::wire::{Batch, Impossible, Via};
 
-/// Posted and not yet offered to the wire, from which on posting transmits by itself: through
-/// memory, where a reader waits for it, and through the kernel, which is called for it.
+/// Posted and not yet offered to the wire, from which on posting transmits by itself.
 pub(super) const UNSENT_MESSAGES: u32 = 64;
+/// The same of SRD where the kernel is called for them, of a queue twice as deep: several share a
+/// datagram, and the other half is on its way meanwhile.
 const UNSENT_MESSAGES_OF_KERNEL: u32 = 128;
 const UNSENT_BYTES: u32 = 56 << 10;
 
 /// Enough was posted to fill a burst.
 pub(super) fn is_burst(shell: &Shell) -> bool {
     shell.unsent_messages >= shell.unsent_max || shell.unsent_bytes >= UNSENT_BYTES
+}
+
+/// From so many unsent messages on a queue of this kind and depth calls the kernel.
+pub(super) fn unsent_max_of_kernel(kind: QpKind, sq_depth: u32) -> u32 {
+    match kind {
+        QpKind::Srd => (sq_depth / 2).clamp(UNSENT_MESSAGES, UNSENT_MESSAGES_OF_KERNEL),
+        _ => UNSENT_MESSAGES,
+    }
 }
 
 impl Shell {
@@ -197,9 +207,11 @@ impl Shell {
         let sent = self.wire.send(now, &mut self.batch);
         assert!(self.batch.is_empty(), "a wire sends or drops the whole batch");
         self.count_sent(&sent);
-        let is_memory = sent.memory_pkts == sent.pkts;
-        self.unsent_max = if is_memory { UNSENT_MESSAGES } else { UNSENT_MESSAGES_OF_KERNEL };
-        is_memory && sent.blocked == 0 && sent.held == 0
+        if sent.pkts > 0 {
+            let is_kernel = sent.memory_pkts == 0;
+            self.unsent_max = if is_kernel { self.unsent_max_of_kernel } else { UNSENT_MESSAGES };
+        }
+        sent.memory_pkts == sent.pkts && sent.blocked == 0 && sent.held == 0
     }
 
     /// Completes the send in slot `index`, with its own fault if it has one.

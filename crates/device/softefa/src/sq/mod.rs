@@ -29,7 +29,7 @@ const SHORT_INLINE_BYTES: usize = 32;
 /// One posted send: the only form it has between posting and completion.
 ///
 /// A queue of them is longer than the first cache. So the fields have the order in which they are
-/// used: sending a short message and its end touch the first line, posting it two more.
+/// used: sending a short message touches the first line, its end one more, posting it three.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct SendSlot {
@@ -68,6 +68,8 @@ pub(crate) struct SendSlot {
     /// Progress, when it is an RDMA operation.
     pub(crate) transfer: Transfer,
 }
+
+const _: () = assert!(size_of::<SendSlot>() == 4 * 64);
 
 /// The remains of a work request when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
