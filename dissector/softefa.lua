@@ -488,7 +488,8 @@ local function data(tvb, at, is_first, is_frame, tree)
     block:add(f.cookie, tvb(at + DATA_LEN, COOKIE_LEN))
   end
   if is_frame then
-    if not messages(tvb, at + header_len, len, op, psn, tree) then
+    local is_whole = messages(tvb, at + header_len, len, op, psn, tree)
+    if not is_whole and tvb:len() == tvb:reported_len() then
       malformed(block, "its messages do not fill it (SRD-14.2)")
     end
     local all = header_len + len

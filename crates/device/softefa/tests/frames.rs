@@ -122,6 +122,7 @@ fn is_read_in_time([a, b]: &[Side; 2]) -> bool {
         }
     }
     let (mut ended, mut arrived) = (BTreeMap::new(), 0);
+    let before = count(a, Counter::TxPkts);
     poll_until(&[a, b], |index, done| {
         if index == 0 {
             assert_eq!(ended.insert(done.wr_id, done.status), None);
@@ -135,6 +136,8 @@ fn is_read_in_time([a, b]: &[Side; 2]) -> bool {
     let is_read = ended.remove(&7) == Some(Status::Ok);
     assert!(ended.values().all(|&status| status == Status::Ok), "{ended:?}");
     if !is_read {
+        let packets = count(a, Counter::TxPkts) - before;
+        assert!(packets < 10, "its neighbours left in {packets} packets");
         // Its receive is still there.
         a.post(20, &ah, b.qp.qpn(), SendOp::Send, &[a.sge(0, 64)]);
         let mut left = 2;

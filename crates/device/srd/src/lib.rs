@@ -8,7 +8,8 @@
 //! One turn of a host:
 //!
 //! 1. [`Endpoint::handle_datagram`] for each datagram received; each [`Arrival`] is answered at
-//!    once with [`Endpoint::accept`] or [`Endpoint::reject`].
+//!    once with [`Endpoint::accept`] or [`Endpoint::reject`]. A frame has several, see
+//!    [`Endpoint::next_framed`].
 //! 2. [`Endpoint::send`] for each message the application posted.
 //! 3. [`Endpoint::handle_timeout`] when [`Endpoint::poll_timeout`] has passed.
 //! 4. [`Endpoint::flush_acks`] when nothing more is going to be sent in this turn.

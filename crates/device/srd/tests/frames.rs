@@ -3,7 +3,7 @@
 use crate::basics::expect_all;
 use crate::common::{Answer, Faults, Pair};
 use srd::wire::{Datagram, Flags, Header, Kind};
-use srd::{Config, HEADER_MAX, Message, MsgId, Reject, Status};
+use srd::{Config, HEADER_MAX, Message, MsgId, PathId, Reject, Status};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -82,8 +82,9 @@ fn only_who_takes_frames_gets_them() {
 /// SRD-14.2.
 #[test]
 fn what_may_not_share_leaves_alone() {
-    let changes: [fn(&mut Message); 4] = [
+    let changes: [fn(&mut Message); 5] = [
         |msg| msg.may_share = false,
+        |msg| msg.qkey = 1,
         |msg| msg.rnr_retry = 0,
         |msg| msg.len = 1700 - 8,
         |msg| msg.len = 8928,
@@ -98,7 +99,7 @@ fn what_may_not_share_leaves_alone() {
             pair.send_with(0, message);
         }
         assert!(pair.run_until_done(SECOND_NS));
-        expect_all(&pair, 10);
+        assert_eq!(pair.nodes[0].completed.len(), 10);
         assert_eq!(sent(&pair), 1 + 6, "1 2, 3, 4 5, 6, 7 8, 9");
     }
 }
@@ -115,7 +116,7 @@ fn each_message_of_a_frame_is_answered_by_itself() {
         let with = |status| completed.values().filter(|&&found| found == status).count();
         assert_eq!(with(Status::Ok), pair.nodes[1].delivered.len());
         assert_eq!(with(Status::Ok) + with(Status::BadLength), 201);
-        assert!(with(Status::BadLength) > 10);
+        assert!(with(Status::BadLength) > 10 && pair.frames > 3);
     }
 }
 
@@ -129,6 +130,7 @@ fn what_is_refused_for_want_of_a_receive_comes_again() {
     pair.nodes[1].answer = Answer::Accept;
     assert!(pair.run_until_done(SECOND_NS));
     expect_all(&pair, 101);
+    assert!(pair.frames > 3);
 }
 
 /// SRD-14.2.
@@ -192,8 +194,74 @@ fn frames_survive_a_bad_network() {
         }
         assert!(pair.run_until_done(60 * SECOND_NS), "seed {seed}");
         expect_all(&pair, 2001);
-        assert!(pair.nodes[1].engine.stats().rx_duplicates > 0);
+        assert!(pair.nodes[1].engine.stats().rx_duplicates > 0 && pair.frames > 10);
     }
+}
+
+/// SRD-8.5: it was one loss.
+#[test]
+fn a_lost_frame_costs_what_a_lost_datagram_does() {
+    let lose_one = |may_share| {
+        let mut pair = acquainted(51);
+        let before = pair.nodes[0].engine.stats().retrans_pkts;
+        for id in 1..=20 {
+            pair.send_with(0, Message { may_share, ..short(id, 64) });
+        }
+        let taken = pair.tap(0).len();
+        for id in 21..=60 {
+            pair.send_with(0, Message { may_share, ..short(id, 64) });
+            pair.run_ns(1_000_000);
+        }
+        assert!(pair.run_until_done(10 * SECOND_NS));
+        expect_all(&pair, 61);
+        assert!(pair.nodes[0].engine.stats().retrans_pkts >= before + 20);
+        let peer = pair.peer_of(0);
+        let lost = |path| {
+            pair.nodes[0].engine.path_stats(peer, PathId(path)).map_or(0, |path| path.lost_packets)
+        };
+        (taken, (0..16).map(lost).sum::<u64>())
+    };
+    assert_eq!(lose_one(true), (1, 1));
+    assert_eq!(lose_one(false), (20, 20));
+}
+
+/// SRD-14.3: nobody says so, but nothing that shares a datagram arrives.
+#[test]
+fn a_path_that_swallows_frames_gets_no_more() {
+    let mut pair = acquainted(52);
+    for id in 1..=400 {
+        pair.send_with(0, short(id, 64));
+        if id % 20 == 0 {
+            pair.swallows_frames = true;
+            pair.run_ns(20_000_000);
+        }
+    }
+    assert!(pair.run_until_done(10 * SECOND_NS));
+    expect_all(&pair, 401);
+    assert!((1..=4).contains(&pair.frames), "{} frames", pair.frames);
+}
+
+/// The acknowledgement of the first messages leaves while the host takes the others.
+#[test]
+fn a_host_may_send_in_the_middle_of_a_frame() {
+    let mut pair = acquainted(53);
+    (1..=10).for_each(|id| pair.send_with(0, short(id, 64)));
+    let frame = pair.tap(0).remove(0);
+    let (now, host) = (pair.now, pair.nodes[0].addr.host);
+    pair.nodes[1].engine.handle_datagram(now, host, &frame, frame.len()).unwrap();
+    for id in 1..=10 {
+        let framed = pair.nodes[1].engine.next_framed(now, &frame).unwrap();
+        pair.nodes[1].engine.accept(now, framed.arrival.peer, framed.arrival.psn);
+        pair.check.delivered(1, id);
+        pair.nodes[1].delivered.push(id);
+        if id == 3 {
+            pair.nodes[1].engine.flush_acks(now);
+            pair.drain(1);
+        }
+    }
+    assert!(pair.nodes[1].engine.next_framed(now, &frame).is_none());
+    assert!(pair.run_until_done(1_000_000), "the rest is acknowledged before a time-out");
+    expect_all(&pair, 11);
 }
 
 /// SRD-14.4.

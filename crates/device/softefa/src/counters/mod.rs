@@ -54,7 +54,7 @@ macro_rules! counters {
 }
 
 counters! {
-    TxPkts "tx_pkts" "Datagrams sent, acknowledgements included.";
+    TxPkts "tx_pkts" "Datagrams sent, acknowledgements included. Several short sends may share one.";
     TxBytes "tx_bytes" "Bytes sent above UDP.";
     RxPkts "rx_pkts" "Datagrams received.";
     RxBytes "rx_bytes" "Bytes received above UDP.";

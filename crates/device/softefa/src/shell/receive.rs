@@ -111,7 +111,9 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
     let shell = side.shell_mut();
     shell.has_received = received.runs > 0;
     let memory_bytes = if received.memory_runs > 0 { received.bytes } else { 0 };
-    shell.pace.note(received.memory_pkts, memory_bytes);
+    let shared = std::mem::take(&mut shell.shared_messages);
+    let messages = if received.memory_runs > 0 { received.memory_pkts + shared } else { 0 };
+    shell.pace.note(messages, memory_bytes);
     shell.unread_turns = if has_read_all { 0 } else { shell.unread_turns + 1 };
     shell.count_received(&received);
     if !shell.notices.is_empty() {

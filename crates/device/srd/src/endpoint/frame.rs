@@ -48,8 +48,8 @@ impl Endpoint {
     #[inline]
     pub(super) fn next_of_frame(&mut self, now: Instant, datagram: &[u8]) -> Option<Framed> {
         loop {
-            self.arrival = None;
             let frame = self.frame.as_mut()?;
+            self.arrival = None;
             let entry = datagram.get(frame.at..).and_then(FrameEntry::parse);
             let Some(entry) = entry.filter(|_| frame.left > 0) else {
                 self.end_frame(now);

@@ -203,8 +203,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Takes a datagram from `from_host`. `header` holds at least its protocol headers and may
-    /// hold all of it; `datagram_len` is its full length in bytes.
+    /// Takes a datagram from `from_host`. `header` holds at least its protocol headers, which of a
+    /// frame is all of it, and may hold all of it; `datagram_len` is its full length in bytes.
     ///
     /// When the result names an [`Arrival`](crate::Arrival), answer it with [`Endpoint::accept`] or
     /// [`Endpoint::reject`] before the next datagram; a message not answered by then counts as
@@ -354,9 +354,10 @@ impl Endpoint {
     /// The queue pair is destroyed: its outgoing messages are dropped without events. What was
     /// accepted is still acknowledged when it is repeated; new messages are refused with 9.
     /// Keep calling the other methods for a few retransmission times.
-    pub fn begin_close(&mut self, _now: Instant) {
+    pub fn begin_close(&mut self, now: Instant) {
         self.closing = true;
-        (self.arrival, self.frame) = (None, None);
+        self.arrival = None;
+        self.end_frame(now);
         self.shared.events.clear();
         for index in 0..self.peers.end() {
             if let Some(peer) = self.peers.at(index) {

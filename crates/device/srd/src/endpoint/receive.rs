@@ -153,6 +153,7 @@ impl Endpoint {
         match refuse {
             None => {
                 stats.rx_order.note(peer.recv.accept(psn, arrival.bytes));
+                peer.recv.hold_ack(now.plus_ns(self.shared.config.ack_hold_ns));
                 stats.rx_accepted += 1;
                 stats.rx_accepted_bytes +=
                     u64::from(arrival.bytes - self.shared.config.overhead_bytes);

@@ -2,7 +2,7 @@
 
 use super::Endpoint;
 use crate::peer::Peer;
-use crate::{Address, Instant};
+use crate::{Address, Instant, Message};
 
 /// How often each peer is looked at, whether it is idle.
 const SWEEP_NS: u64 = 1_000_000_000;
@@ -63,6 +63,7 @@ impl Endpoint {
             + self.guesses.heap_bytes()
             + self.timers.heap_bytes()
             + (self.ready.capacity() + self.held.capacity()) * size_of::<u32>()
+            + self.shared.framed.capacity() * size_of::<Message>()
     }
 }
 

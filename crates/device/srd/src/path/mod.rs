@@ -149,14 +149,8 @@ impl PathTable {
 
     #[inline]
     pub(crate) fn sent_on(&mut self, path: PathId) {
-        self.sent_more_on(path, 1);
-    }
-
-    /// So many messages were sent on a path.
-    #[inline]
-    pub(crate) fn sent_more_on(&mut self, path: PathId, messages: u32) {
         if let Some(path) = self.paths.get_mut(usize::from(path.0)) {
-            path.tx_packets = path.tx_packets.saturating_add(messages);
+            path.tx_packets = path.tx_packets.saturating_add(1);
         }
     }
 

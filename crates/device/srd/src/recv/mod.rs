@@ -165,6 +165,15 @@ impl RecvHalf {
         behind
     }
 
+    /// An acknowledgement is wanted by then at the latest. One may have left while the host took
+    /// the message.
+    #[inline]
+    pub(crate) fn hold_ack(&mut self, until: Instant) {
+        if self.schedule == Schedule::Idle {
+            self.schedule = Schedule::Held(until);
+        }
+    }
+
     /// The host refused the message. False when that cannot be remembered (SRD-6.8): then it is as
     /// if the message had not arrived.
     pub(crate) fn reject(&mut self, psn: Psn, why: Reject, final_try: bool, room: Room) -> bool {

@@ -1,6 +1,6 @@
 //! Acknowledgements received.
 
-use super::ring::{Slot, State};
+use super::ring::{InFrame, Slot, State};
 use super::{SendHalf, cost};
 use crate::congestion::AckSample;
 use crate::context::Context;
@@ -13,6 +13,8 @@ use crate::{Config, DropReason, MsgId, Psn, Status};
 pub(super) struct Settled {
     bytes: u64,
     pub(super) packets: u32,
+    /// Their datagrams, as far as they tell of the network.
+    datagrams: u32,
     /// A repetition turned out to have been needless.
     spurious: bool,
     /// The receiver was ready for a message for which it might not have been.
@@ -62,7 +64,7 @@ impl SendHalf {
             cx.stats.spurious_retrans += 1;
             self.cc.on_spurious();
         }
-        self.recovery.loss_share.acked(settled.packets);
+        self.recovery.loss_share.acked(settled.datagrams);
         self.cc.on_ack(&AckSample {
             now: cx.now,
             acked_bytes: settled.bytes,
@@ -194,6 +196,8 @@ impl SendHalf {
         }
         settled.bytes += bytes;
         settled.packets += 1;
+        settled.datagrams += u32::from(slot.in_frame != InFrame::Behind);
+        self.has_carried_frame |= slot.in_frame != InFrame::Alone;
         settled.ready |= status == Status::Ok && (!slot.msg.is_one_sided || slot.was_refused);
         cx.complete(slot.msg.id, status);
     }

@@ -1,6 +1,6 @@
 //! Several short messages that leave in one datagram (SRD-14).
 
-use super::ring::State;
+use super::ring::{InFrame, State};
 use super::{Outgoing, SendHalf, cost};
 use crate::context::Context;
 use crate::wire::frame::{FRAME_BYTES_MAX, FRAME_MESSAGES_MAX, FrameEntry};
@@ -62,12 +62,13 @@ impl SendHalf {
         let Together { count, body_bytes, cost_bytes } = together;
         let psn = self.ring.next_psn();
         let path = self.pick_path(None, cost_bytes as u32, cx);
-        self.paths.sent_more_on(path, count as u32 - 1);
         cx.frame.clear();
         let mut payload_bytes = 0;
+        let mut place = InFrame::First;
         for slot in self.ring.launch_many(count) {
             (slot.tx, slot.path, slot.state, slot.transmissions) =
                 (cx.now, path, State::InFlight, 1);
+            slot.in_frame = std::mem::replace(&mut place, InFrame::Behind);
             payload_bytes += u64::from(slot.msg.len);
             cx.frame.push(slot.msg);
         }

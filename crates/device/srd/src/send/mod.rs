@@ -17,7 +17,7 @@ use crate::wire::data::encode_log;
 use crate::wire::{DataRepr, Flags};
 use crate::{Config, Instant, Message, MsgId, PathId, Psn};
 use recovery::Recovery;
-use ring::{Ring, State};
+use ring::{InFrame, Ring, State};
 use std::collections::VecDeque;
 
 /// The packet to transmit next.
@@ -64,8 +64,9 @@ pub(crate) struct SendHalf {
     answered_ever: bool,
     /// The peer has said on this connection that it takes frames.
     takes_frames: bool,
-    /// The network has carried its frames so far.
+    /// The network carries frames, as far as is known, and has carried one.
     fits_frames: bool,
+    has_carried_frame: bool,
     ring: Ring,
     /// Numbers to transmit again; entries whose slot is not `Due` any more are skipped.
     due: VecDeque<Psn>,
@@ -104,6 +105,7 @@ impl SendHalf {
             answered_ever: false,
             takes_frames: false,
             fits_frames: true,
+            has_carried_frame: false,
             ring: Ring::new(first),
             due: VecDeque::new(),
             queued_bytes: 0,
@@ -244,6 +246,7 @@ impl SendHalf {
         slot.tx = cx.now;
         slot.state = State::InFlight;
         slot.transmissions = slot.transmissions.saturating_add(1);
+        slot.in_frame = InFrame::Alone;
         let msg = slot.msg;
         let lost_on = again.then_some(slot.path);
         let bytes = cost(msg.len, cx.config);
@@ -295,6 +298,9 @@ impl SendHalf {
 
     /// More is waiting, and only an answer will let it out (SRD-5.2).
     fn stopped_by_window(&mut self, config: &Config) -> bool {
+        if self.rnr.until.is_some() {
+            self.ring.set_aside();
+        }
         if !self.has_work() {
             return false;
         }

@@ -34,7 +34,8 @@ impl SendHalf {
             self.cookie = 0;
         }
         self.conn = 0;
-        (self.established, self.takes_frames, self.fits_frames) = (false, false, true);
+        (self.established, self.takes_frames) = (false, false);
+        (self.fits_frames, self.has_carried_frame) = (true, false);
     }
 
     /// The receiver wants to see that what opens the connection comes from this address

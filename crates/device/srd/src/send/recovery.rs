@@ -1,6 +1,6 @@
 //! Loss detection by time, and the retransmission timer (SRD-7).
 
-use super::ring::State;
+use super::ring::{InFrame, State};
 use super::{SendHalf, cost};
 use crate::congestion::LossSample;
 use crate::context::Context;
@@ -228,12 +228,18 @@ impl SendHalf {
         let Some(slot) = self.ring.sent_slot(psn) else { return };
         assert_eq!(slot.state, State::InFlight, "only what is in flight gets lost");
         slot.state = State::Due;
-        let (path, bytes) = (slot.path, cost(slot.msg.len, cx.config));
+        let (path, bytes, place) = (slot.path, cost(slot.msg.len, cx.config), slot.in_frame);
         self.inflight_bytes -= bytes;
         self.due.push_back(psn);
-        self.recovery.loss_share.lost();
-        let congested = self.recovery.loss_share.is_connection_wide();
-        self.paths.lost_on(cx.now, path, congested, cx.config);
+        if place != InFrame::Behind {
+            self.recovery.loss_share.lost();
+            let congested = self.recovery.loss_share.is_connection_wide();
+            self.paths.lost_on(cx.now, path, congested, cx.config);
+        }
+        if place != InFrame::Alone && !self.has_carried_frame {
+            // Maybe the path is too short for it, and nobody says so.
+            self.fits_frames = false;
+        }
         lost.packets += 1;
         lost.bytes += bytes;
         if cx.config.report_losses {

@@ -30,6 +30,18 @@ pub(crate) struct Slot {
     pub(crate) transmissions: u8,
     /// Its receiver was once not ready for it.
     pub(crate) was_refused: bool,
+    /// Where it was in the datagram of the latest transmission.
+    pub(crate) in_frame: InFrame,
+}
+
+/// Where a message is in its datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InFrame {
+    Alone,
+    /// The first of a frame.
+    First,
+    /// Behind others in a frame: the network has carried or lost it with them.
+    Behind,
 }
 
 #[derive(Debug)]
@@ -86,6 +98,7 @@ impl Ring {
             state: State::Queued,
             transmissions: 0,
             was_refused: false,
+            in_frame: InFrame::Alone,
         });
     }
 

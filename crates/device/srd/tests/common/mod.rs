@@ -125,6 +125,10 @@ pub struct Pair {
     wire: BTreeMap<(Instant, u64), Flight>,
     serial: u64,
     pub datagrams: u64,
+    /// Those with several messages.
+    pub frames: u64,
+    /// They get lost.
+    pub swallows_frames: bool,
     pub config: Config,
     /// Hosts make held acknowledgements due at the end of every turn.
     pub eager_acks: bool,
@@ -148,6 +152,8 @@ impl Pair {
             wire: BTreeMap::new(),
             serial: 0,
             datagrams: 0,
+            frames: 0,
+            swallows_frames: false,
             config,
             eager_acks: true,
             check: Check::default(),
@@ -228,9 +234,11 @@ impl Pair {
 
     fn carry(&mut self, from: usize, path: u16, packed: &Packed) {
         self.datagrams += 1;
+        self.frames += u64::from(packed.messages.len() > 1);
         let copies = 1 + u32::from(self.dice.permille(self.faults.duplicate));
         for _ in 0..copies {
-            let dead = self.faults.dead_paths >> path & 1 == 1
+            let dead = self.swallows_frames && packed.messages.len() > 1
+                || self.faults.dead_paths >> path & 1 == 1
                 || packed.messages.iter().any(|(_, msg)| self.lose_id == Some(msg.0));
             if dead || self.dice.permille(self.faults.loss) {
                 continue;

@@ -5,9 +5,10 @@ use srd::{HEADER_MAX, Instant, Message, Transmit};
 
 use super::rdma::Part;
 use super::send::via;
-use super::{SrdSide, socket_addr};
+use super::{OP_GONE, SrdSide, socket_addr};
 use crate::datagram::{Datagram, Payload};
-use crate::memory;
+use crate::memory::{self, Piece};
+use crate::status::Status;
 
 /// Sends up to this long may share a datagram: what is longer has more to copy than to gain.
 pub(super) const SHARED_BYTES_MAX: u32 = 512;
@@ -20,46 +21,47 @@ impl SrdSide {
         self.endpoint.set_frames(!self.shell.has_faults() && !self.shell.device.is_strict);
     }
 
-    /// Adds a frame to the batch, unless one of its messages cannot be read (any more). That one
-    /// ends, and the others are sent again by themselves, as if the frame had been lost.
-    pub(super) fn push_frame(&mut self, now: Instant, out: &Transmit, header: &[u8; HEADER_MAX]) {
+    /// Adds a frame to the batch.
+    pub(super) fn push_frame(&mut self, out: &Transmit, header: &[u8; HEADER_MAX]) {
         let mut bytes = std::mem::take(&mut self.frame);
         bytes.clear();
         bytes.extend_from_slice(&header[..out.header_len]);
-        let is_whole = self.append_messages(now, out, &mut bytes);
-        if is_whole {
-            let to = socket_addr(out.addr.host, out.addr.qpn);
-            let pushed = self.shell.push(to, via(out, header), &bytes, std::iter::empty());
-            assert!(pushed.is_ok(), "the bytes are a copy of ours");
-            if self.shell.is_traced() {
-                self.trace_transmit(out, &bytes);
-            }
-            self.leaving.push(out.peer.map(|peer| (peer, None)));
+        for place in 0..out.framed {
+            let message = self.endpoint.framed()[place];
+            self.append_message(&message, &mut bytes);
         }
+        let to = socket_addr(out.addr.host, out.addr.qpn);
+        let pushed = self.shell.push(to, via(out, header), &bytes, std::iter::empty());
+        assert!(pushed.is_ok(), "the bytes are a copy of ours");
+        if self.shell.is_traced() {
+            self.trace_transmit(out, &bytes);
+        }
+        self.leaving.push(out.peer.map(|peer| (peer, None)));
         self.frame = bytes;
     }
 
-    /// Appends the messages of the frame; whether all of them could be read.
-    fn append_messages(&mut self, now: Instant, out: &Transmit, bytes: &mut Vec<u8>) -> bool {
-        let mut is_whole = true;
-        for place in 0..out.framed {
-            let Message { id, len, op, flags, imm, .. } = self.endpoint.framed()[place];
-            let part = Part::from_msg(id);
-            let Part::Send(index) = part else { unreachable!("only sends share") };
-            if self.fail_unreadable(part) {
-                is_whole = false;
-                if let Some(peer) = out.peer {
-                    self.endpoint.withdraw(now, peer, id);
-                }
-                continue;
-            }
-            #[expect(clippy::cast_possible_truncation, reason = "at most SHARED_BYTES_MAX")]
-            let len = len as u16;
-            bytes.extend_from_slice(&FrameEntry { len, op, flags, imm }.emit());
+    /// Appends a message. In the place of one that cannot be read (any more) the receiver gets what
+    /// it refuses (SRD-6.7): it ends with its own error, and the others are not held up.
+    fn append_message(&mut self, message: &Message, bytes: &mut Vec<u8>) {
+        let &Message { id, len, op, flags, imm, .. } = message;
+        let Part::Send(index) = Part::from_msg(id) else { unreachable!("only sends share") };
+        let start = bytes.len();
+        #[expect(clippy::cast_possible_truncation, reason = "at most SHARED_BYTES_MAX")]
+        let entry = FrameEntry { len: len as u16, op, flags, imm };
+        bytes.extend_from_slice(&entry.emit());
+        if !self.fail_unreadable(Part::Send(index)) {
             let mut pieces = self.shell.sq.payload(index);
-            is_whole &= pieces.all(|piece| memory::copy_out(piece.addr, piece.len, bytes).is_ok());
+            let mut copy = |piece: Piece| memory::copy_out(piece.addr, piece.len, bytes).is_ok();
+            if pieces.all(&mut copy) {
+                return;
+            }
         }
-        is_whole
+        if let Some(slot) = self.shell.sq.get_mut(index) {
+            slot.fault = Some(Status::LocalInvalidLkey);
+        }
+        bytes.truncate(start);
+        bytes.extend_from_slice(&FrameEntry { op: OP_GONE, ..entry }.emit());
+        bytes.resize(start + FrameEntry::LEN + len as usize, 0);
     }
 
     /// Hands the messages of a frame to whom they are for.
@@ -71,6 +73,7 @@ impl SrdSide {
                 self.trace_framed(bytes, told, framed.payload.start);
                 told = framed.payload.start;
             }
+            self.shell.shared_messages += 1;
             self.take_arrival(now, &framed.arrival, Payload::from(&bytes[framed.payload]));
         }
         if self.shell.is_traced() {

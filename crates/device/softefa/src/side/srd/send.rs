@@ -102,7 +102,7 @@ impl SrdSide {
     /// a retransmission comes later than the check at posting.
     fn push(&mut self, now: Instant, out: &Transmit, header: &[u8; srd::HEADER_MAX]) {
         if out.framed > 0 {
-            return self.push_frame(now, out, header);
+            return self.push_frame(out, header);
         }
         if out.retransmission {
             let part = out.msg.map(Part::from_msg);

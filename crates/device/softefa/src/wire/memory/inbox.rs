@@ -23,8 +23,9 @@ const TURN_RUNS_MAX: u32 = 64;
 pub(super) const LENT_BYTES_MIN: usize = 2048;
 /// Most headers are not longer than this.
 const HEADERS_BYTES: usize = 128;
-/// No headers are longer than this.
+/// No headers of what is lent are longer than this. A frame is all headers, and is never lent.
 const HEADERS_BYTES_MAX: usize = srd::HEADER_MAX + RDMA_BLOCK_BYTES;
+const _: () = assert!(srd::HEADER_MAX + srd::wire::frame::FRAME_BYTES_MAX < LENT_BYTES_MIN);
 /// A ring in which nothing came for so long is given up; its writer does so before.
 const IDLE_NS: u64 = 30_000_000_000;
 
