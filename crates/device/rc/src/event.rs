@@ -255,6 +255,7 @@ impl Payload {
 
 /// Something the host should know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)] // Copied in whole words, one per completion.
 pub enum Event {
     /// A work request ended; each ends exactly once, in the order of posting, whether it asked for
     /// a completion or not.

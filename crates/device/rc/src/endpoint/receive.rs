@@ -1,7 +1,7 @@
 //! What a received packet does.
 
 use super::{Endpoint, Half, State};
-use crate::wire::{Cnp, Kind, Packet, icrc};
+use crate::wire::{Bth, Cnp, Headers, Kind, Packet, icrc};
 use crate::{DropReason, Event, Instant, Received};
 
 impl Endpoint {
@@ -20,7 +20,9 @@ impl Endpoint {
         if bytes.first() == Some(&Cnp::OPCODE) {
             return self.receive_cnp(bytes, len);
         }
-        let mut packet = Packet::parse(bytes, len)?;
+        // Filled in where it lies: what is copied right after it was written stalls a processor.
+        let mut packet = Packet { headers: Headers::new(Bth::parse(bytes)?), payload_len: 0 };
+        packet.finish(bytes, len)?;
         let service = self.shared.service;
         if !may_be_joined || !service.is_reliable() {
             // Then these bits are reserved.
@@ -34,22 +36,23 @@ impl Endpoint {
         if bth.opcode.transport != service.transport() || !has_half {
             return Err(DropReason::Service);
         }
-        let (half, arrival) = if kind.is_request() {
+        let (payload_at, srq) = (packet.payload_at(), packet.headers.named_srq());
+        if kind.is_request() {
             if matches!(self.state, State::Reset | State::Error) {
                 self.responder.repeat_last_word(bth.psn, &self.shared);
                 return Err(DropReason::State);
             }
-            let arrival = self.responder.on_request(now, &packet, &mut self.shared)?;
+            let arrival = Some(self.responder.on_request(now, &packet, &mut self.shared)?);
             self.note_established();
-            (Half::Responder, Some(arrival))
-        } else {
-            if !matches!(self.state, State::Sending | State::Draining) {
-                return Err(DropReason::State);
-            }
-            (Half::Requester, self.receive_answer(now, &packet)?)
-        };
-        self.arrival = arrival.map(|_| half);
-        Ok(Received { payload_at: packet.payload_at(), arrival, srq: packet.headers.named_srq() })
+            self.arrival = Some(Half::Responder);
+            return Ok(Received { payload_at, arrival, srq });
+        }
+        if !matches!(self.state, State::Sending | State::Draining) {
+            return Err(DropReason::State);
+        }
+        let arrival = self.receive_answer(now, &packet)?;
+        self.arrival = arrival.map(|_| Half::Requester);
+        Ok(Received { payload_at, arrival, srq })
     }
 
     /// Counts what [`Endpoint::receive`] has made of a packet, and acts on what that has led to.

@@ -62,19 +62,32 @@ impl Requester {
     /// Takes all before `upto` as done, or all before a work request that has failed; false when a
     /// READ or an atomic stands in the way whose answer is missing (RC-3.4).
     pub(super) fn advance(&mut self, now: Instant, upto: Seq, shared: &mut Shared) -> bool {
+        let before = self.una;
+        let mut is_free = true;
         while self.una < upto && self.failure.is_none() {
             let Some(front) = self.queue.front() else { break };
             if front.request.op.is_answered() {
-                return false;
+                is_free = false;
+                break;
             }
             let end = front.end().min(upto);
-            self.pass(now, end, shared);
+            self.take(end, shared);
         }
-        true
+        if self.una > before {
+            self.note_progress(now, shared);
+        }
+        is_free
     }
 
     /// Everything before `to` is done, which is at most the end of the oldest work request.
     pub(super) fn pass(&mut self, now: Instant, to: Seq, shared: &mut Shared) {
+        self.take(to, shared);
+        self.note_progress(now, shared);
+    }
+
+    /// Takes everything before `to` as done. [`Requester::note_progress`] follows.
+    #[inline]
+    fn take(&mut self, to: Seq, shared: &mut Shared) {
         let Some(front) = self.queue.front() else { return };
         assert!(to <= front.end() && to > self.una, "one work request at a time makes progress");
         let bytes = front.bytes(self.una, to, shared.mtu);
@@ -85,6 +98,11 @@ impl Requester {
             self.complete_front(Status::Ok, shared);
             self.complete_local(shared);
         }
+        self.note_fault();
+    }
+
+    /// Something was acknowledged, and [`Requester::take`] has taken it.
+    fn note_progress(&mut self, now: Instant, shared: &mut Shared) {
         if self.next < self.una {
             // Acknowledged although it was going to be repeated.
             self.note_acknowledged_unsent(shared);
@@ -97,7 +115,7 @@ impl Requester {
         }
         let is_waiting = self.una < self.sent;
         self.retry.note_progress(now, self.una, is_waiting, &self.attr, shared);
-        self.note_front(shared);
+        self.note_drained(shared);
     }
 
     /// Ends the oldest work request.
@@ -108,12 +126,11 @@ impl Requester {
         }
     }
 
-    /// Another work request is the oldest: it may have failed already, or have been waited for.
-    pub(super) fn note_front(&mut self, shared: &mut Shared) {
-        let front = self.queue.front();
-        if let Some(fault) = front.and_then(|front| front.fault) {
+    /// Another work request is the oldest: it may have failed already.
+    #[inline]
+    pub(super) fn note_fault(&mut self) {
+        if let Some(fault) = self.queue.front().and_then(|front| front.fault) {
             self.failure = Some(fault);
         }
-        self.note_drained(shared);
     }
 }

@@ -23,10 +23,10 @@ impl Requester {
 
     #[cold]
     fn tell(&mut self, shared: &mut Shared) {
-        let Some(entry) = self.queue.get(self.cursor).copied() else { return };
-        if entry.local == LocalStep::Waiting && entry.fault.is_none() && !self.is_held(&entry) {
-            self.queue[self.cursor].local = LocalStep::Told;
+        let Some(entry) = self.queue.get(self.cursor) else { return };
+        if entry.local == LocalStep::Waiting && entry.fault.is_none() && !self.is_held(entry) {
             shared.events.push_back(Event::Execute { id: entry.request.id });
+            self.queue[self.cursor].local = LocalStep::Told;
         }
     }
 
@@ -41,7 +41,8 @@ impl Requester {
         }
         self.queue[place].local = LocalStep::Done;
         self.complete_local(shared);
-        self.note_front(shared);
+        self.note_fault();
+        self.note_drained(shared);
     }
 
     /// Ends what the host has done and what nothing stands before.

@@ -19,7 +19,7 @@ use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::{Event, Instant, Operation, PostError, SendAttr, SendRequest, Status, WrId};
 
-use queue::{Entry, LocalStep};
+use queue::Entry;
 use retry::Retry;
 use window::Window;
 
@@ -93,6 +93,7 @@ impl Requester {
     }
 
     /// Queues a work request.
+    #[inline]
     pub(crate) fn post(&mut self, request: SendRequest, shared: &Shared) -> Result<(), PostError> {
         let op = request.op;
         let is_known = shared.service.is_reliable() || op.is_unreliable();
@@ -107,10 +108,12 @@ impl Requester {
             Operation::Flush(..) => 1,
             _ => shared.mtu.packets(request.len),
         };
-        let local = LocalStep::Waiting;
-        let entry = Entry { request, first: self.end, packets, fault: None, local };
-        self.end = entry.end();
-        self.queue.push_back(entry);
+        let first = self.end;
+        self.end = first.plus(u64::from(packets));
+        self.queue.push_back(Entry::VACANT);
+        if let Some(entry) = self.queue.back_mut() {
+            entry.set(&request, first, packets);
+        }
         Ok(())
     }
 

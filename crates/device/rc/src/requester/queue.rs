@@ -1,7 +1,7 @@
 //! Work requests between posting and completion.
 
 use crate::id::Seq;
-use crate::{Config, Mtu, Operation, SendRequest, Status};
+use crate::{Config, Mtu, Operation, Psn, SendRequest, Status, WrId};
 
 /// A posted work request.
 #[derive(Clone, Copy, Debug)]
@@ -28,17 +28,40 @@ pub(super) enum LocalStep {
 }
 
 impl Entry {
+    pub(super) const VACANT: Self = Self {
+        request: SendRequest::new(WrId(0), Operation::Send, 0),
+        first: Seq::first(Psn::new(0)),
+        packets: 0,
+        fault: None,
+        local: LocalStep::Waiting,
+    };
+
+    /// Makes a vacant one that of a request, where it lies: a copy of what was just written stalls
+    /// the processor.
+    #[inline]
+    pub(super) fn set(&mut self, request: &SendRequest, first: Seq, packets: u32) {
+        let SendRequest { id, ref op, len, is_fenced, is_solicited, srq } = *request;
+        (self.request.id, self.request.len, self.request.srq) = (id, len, srq);
+        (self.request.is_fenced, self.request.is_solicited) = (is_fenced, is_solicited);
+        if !matches!(op, Operation::Send) {
+            self.request.op = *op;
+        }
+        (self.first, self.packets) = (first, packets);
+    }
+
     pub(super) const fn end(&self) -> Seq {
         self.first.plus(self.packets as u64)
     }
 
     /// Returns where the bytes of packet `index` begin; the message's length behind the last one.
+    #[inline]
     pub(super) fn offset(&self, index: u64, mtu: Mtu) -> u32 {
         let at = index.saturating_mul(u64::from(mtu.bytes()));
         u32::try_from(at).unwrap_or(u32::MAX).min(self.request.len)
     }
 
     /// Bytes that belong to the numbers from `from` to `to`: payload, or what a READ asks for.
+    #[inline]
     pub(super) fn bytes(&self, from: Seq, to: Seq, mtu: Mtu) -> u64 {
         if matches!(self.request.op, Operation::Flush(..)) {
             return 0;

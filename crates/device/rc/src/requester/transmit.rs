@@ -7,10 +7,9 @@ use crate::id::{HALF, Seq};
 use crate::wire::{AtomicEth, Bth, Headers, Kind, Reth, pad_of};
 use crate::{HEADER_MAX, Instant, Operation, Payload, Remote, SendRequest, Transmit};
 
-/// A packet that may leave.
+/// A packet that may leave, of the work request that is being sent.
 struct Choice {
-    entry: Entry,
-    /// Numbers it takes.
+    /// The number behind those that it takes.
     end: Seq,
     /// Payload, or the bytes that a READ asks for.
     bytes: u64,
@@ -29,13 +28,16 @@ impl Requester {
         self.advance_local(shared);
         let choice = self.choose(shared, joined_bytes)?;
         let is_reliable = shared.service.is_reliable();
-        let (entry, end) = (choice.entry, choice.end);
-        let (mut headers, payload) = self.headers(&choice, shared);
+        let entry = self.queue.get(self.cursor)?;
+        let end = choice.end;
         let is_last = end == entry.end();
+        let is_answered = entry.request.op.is_answered();
         let is_repeated = self.next < self.sent;
-        headers.bth.wants_ack = is_reliable && self.wants_ack(&choice, is_last, shared);
+        let mut headers = Headers::new(shared.bth(Kind::SendOnly, self.next));
+        let payload = self.fill(entry, &choice, shared, &mut headers);
         headers.bth.is_solicited = entry.request.is_solicited && is_last;
         headers.bth.pad = pad_of(payload.len());
+        headers.bth.wants_ack = is_reliable && self.wants_ack(&choice, is_last, shared);
         let header_len = headers.emit(out);
         if self.pause == Pause::Next && !is_repeated {
             self.pause = Pause::Begun;
@@ -56,10 +58,10 @@ impl Requester {
                 self.note_drained(shared);
             }
         } else {
-            if entry.request.op.is_answered() && self.reads.back().is_none_or(|&last| last < end) {
+            if is_answered && self.reads.back().is_none_or(|&last| last < end) {
                 self.reads.push_back(end);
             }
-            let asks = headers.bth.wants_ack || entry.request.op.is_answered();
+            let asks = headers.bth.wants_ack || is_answered;
             if asks && !is_repeated {
                 self.retry.early.time(now, first, shared);
             }
@@ -110,8 +112,8 @@ impl Requester {
     /// no more than `joined_bytes`.
     #[inline]
     fn choose(&self, shared: &Shared, joined_bytes: u32) -> Option<Choice> {
-        let entry = *self.queue.get(self.cursor)?;
-        if entry.request.op == Operation::Local || self.is_held(&entry) {
+        let entry = self.queue.get(self.cursor)?;
+        if entry.request.op == Operation::Local || self.is_held(entry) {
             return None;
         }
         if self.pause == Pause::Begun && self.next == self.sent {
@@ -120,7 +122,7 @@ impl Requester {
         let is_answered = entry.request.op.is_answered();
         let end = match entry.request.op {
             Operation::Read(_) => entry.piece_end(self.next, &shared.config),
-            _ if entry.packets > 1 => self.next.plus(self.joinable(&entry, shared, joined_bytes)),
+            _ if entry.packets > 1 => self.next.plus(self.joinable(entry, shared, joined_bytes)),
             _ => self.next.plus(1),
         };
         if is_answered
@@ -138,7 +140,7 @@ impl Requester {
                 return None;
             }
         }
-        Some(Choice { entry, end, bytes })
+        Some(Choice { end, bytes })
     }
 
     /// Packets of the message of `entry` that leave as one: none that is repeated, and no more than
@@ -187,15 +189,22 @@ impl Requester {
         })
     }
 
-    fn headers(&self, choice: &Choice, shared: &Shared) -> (Headers, Payload) {
-        let request = &choice.entry.request;
-        let index = self.next.since(choice.entry.first);
-        let offset = choice.entry.offset(index, shared.mtu);
+    /// Fills in what the headers of a packet say of its work request; where its payload is.
+    #[inline]
+    fn fill(
+        &self,
+        entry: &Entry,
+        choice: &Choice,
+        shared: &Shared,
+        headers: &mut Headers,
+    ) -> Payload {
+        let request = &entry.request;
+        let index = self.next.since(entry.first);
+        let offset = entry.offset(index, shared.mtu);
         let is_first = index == 0;
-        let is_last = choice.end == choice.entry.end();
+        let is_last = choice.end == entry.end();
         let len = choice.bytes as u32;
-        let kind = kind_of(request.op, is_first, is_last);
-        let mut headers = Headers::new(shared.bth(kind, self.next));
+        headers.bth.opcode.kind = kind_of(request.op, is_first, is_last);
         headers.srq = request.srq;
         if !request.op.is_answered() {
             headers.bth.joined = (choice.end.since(self.next) - 1) as u8;
@@ -237,7 +246,7 @@ impl Requester {
                 payload = Payload::None;
             }
         }
-        (headers, payload)
+        payload
     }
 }
 

@@ -8,19 +8,29 @@ use crate::{Psn, Reject, Status};
 impl Responder {
     /// The host has done what was asked for.
     pub(crate) fn accept(&mut self, shared: &Shared) {
-        let Some(waiting) = self.waiting.take() else { return };
-        self.srq = waiting.srq;
-        match waiting.step {
-            Step::Part(message) => {
-                self.message = message;
-                let is_end = waiting.kind.is_end();
-                self.commit(waiting.numbers, is_end, waiting.wants_ack);
+        // A copy of all of it would wait for what was just written.
+        let Some(Waiting { kind, numbers, wants_ack, has_receive, srq, ref step }) = self.waiting
+        else {
+            return;
+        };
+        self.srq = srq;
+        match *step {
+            Step::Part(None) => {
+                (self.message, self.waiting) = (None, None);
+                self.commit(numbers, kind.is_end(), wants_ack);
             }
-            Step::Answer(answer) => self.keep(answer, waiting.srq, shared),
+            Step::Part(message) => {
+                (self.message, self.waiting) = (message, None);
+                self.commit(numbers, kind.is_end(), wants_ack);
+            }
+            Step::Answer(answer) => {
+                self.waiting = None;
+                self.keep(answer, srq, shared);
+            }
             // The host did not say what it found: as if the request had not come.
-            Step::Atomic => {}
+            Step::Atomic => self.waiting = None,
             Step::Refuse => {
-                let has_receive = waiting.has_receive;
+                self.waiting = None;
                 let receive = has_receive.then_some(Status::RemoteInvalidRequest);
                 self.refuse(Some(NakCode::InvalidRequest), self.expected, receive);
             }

@@ -8,11 +8,12 @@ use crate::{
     SendData, SendEnd, Status, Verify, WriteData, WriteReceive,
 };
 
-/// The result of a check: the arrival and what becomes of it, or the reason to drop the packet.
-type Checked = Result<(Arrival, Step, bool), DropReason>;
+/// The result of a check: the arrival, or the reason to drop the packet.
+type Checked = Result<Arrival, DropReason>;
 
 impl Responder {
     /// Takes a request. The host does what it asks for and answers.
+    #[inline(always)] // So that the arrival is written where the caller wants it.
     pub(crate) fn on_request(
         &mut self,
         now: Instant,
@@ -36,16 +37,7 @@ impl Responder {
         } else {
             self.follow(seq, bth.opcode.kind)?;
         }
-        let (arrival, step, has_receive) = self.check(packet, shared)?;
-        let wants_ack = bth.wants_ack && Self::is_reliable(shared);
-        let (kind, srq) = (bth.opcode.kind, packet.headers.named_srq());
-        let numbers = 1 + u32::from(bth.joined);
-        self.waiting = Some(Waiting { kind, numbers, wants_ack, has_receive, srq, step });
-        Ok(arrival)
-    }
-
-    fn check(&mut self, packet: &Packet, shared: &Shared) -> Checked {
-        let kind = packet.headers.bth.opcode.kind;
+        let kind = bth.opcode.kind;
         // One message is for one queue (RC-9.2).
         let is_for_one = kind.is_start() || packet.headers.named_srq() == self.srq;
         let fits = order::fits(self.message, kind) && is_for_one;
@@ -57,13 +49,39 @@ impl Responder {
             _ if kind.is_send() => self.check_send(packet, shared),
             _ if kind.is_write() => self.check_write(packet, shared),
             Kind::ReadRequest => self.check_read(packet, shared),
-            Kind::AtomicWrite => Ok(check_atomic_write(packet)),
+            Kind::AtomicWrite => Ok(self.check_atomic_write(packet, shared)),
             Kind::Flush => {
-                let (range, feth) = (range_of(packet), packet.headers.feth);
-                Ok((Arrival::Flush(range, feth), Step::Answer(Answer::Empty), false))
+                self.await_host(packet, shared, Step::Answer(Answer::Empty), false);
+                Ok(Arrival::Flush(range_of(packet), packet.headers.feth))
             }
-            _ => Ok(check_atomic(packet)),
+            _ => Ok(self.check_atomic(packet, shared)),
         }
+    }
+
+    /// The host has the packet in its hands, and `step` is what comes of it when it accepts.
+    #[inline(always)] // So that the step is written where it stays.
+    fn await_host(&mut self, packet: &Packet, shared: &Shared, step: Step, has_receive: bool) {
+        let bth = &packet.headers.bth;
+        self.waiting = Some(Waiting {
+            kind: bth.opcode.kind,
+            numbers: 1 + u32::from(bth.joined),
+            wants_ack: bth.wants_ack && Self::is_reliable(shared),
+            has_receive,
+            srq: packet.headers.named_srq(),
+            step,
+        });
+    }
+
+    /// The host has the packet in its hands, which is wrong in itself.
+    fn verify(
+        &mut self,
+        packet: &Packet,
+        shared: &Shared,
+        needs_receive: bool,
+        memory: Option<(Range, Right)>,
+    ) -> Arrival {
+        self.await_host(packet, shared, Step::Refuse, needs_receive);
+        Arrival::Verify(Verify { needs_receive, memory })
     }
 
     /// The queue pair lets its peer do that.
@@ -88,6 +106,7 @@ impl Responder {
         DropReason::Refused
     }
 
+    #[inline]
     fn check_send(&mut self, packet: &Packet, shared: &Shared) -> Checked {
         let (headers, len) = (&packet.headers, packet.payload_len);
         let (kind, joined) = (headers.bth.opcode.kind, headers.bth.joined);
@@ -100,7 +119,7 @@ impl Responder {
         let is_right = has_length && total <= MESSAGE_MAX_BYTES;
         if !is_right {
             return if kind.is_start() && Self::is_reliable(shared) {
-                Ok(verify(true, None))
+                Ok(self.verify(packet, shared, true, None))
             } else {
                 Err(self.refuse_packet(shared))
             };
@@ -112,8 +131,8 @@ impl Responder {
             is_solicited: headers.bth.is_solicited,
         });
         let message = end.is_none().then_some(Message::Send { offset: total });
-        let data = SendData { is_start: kind.is_start(), offset, len, end };
-        Ok((Arrival::Send(data), Step::Part(message), true))
+        self.await_host(packet, shared, Step::Part(message), true);
+        Ok(Arrival::Send(SendData { is_start: kind.is_start(), offset, len, end }))
     }
 
     fn check_write(&mut self, packet: &Packet, shared: &Shared) -> Checked {
@@ -133,7 +152,7 @@ impl Responder {
             // Memory counts only when the packet in itself could be.
             let memory = (is_possible && range.len > 0).then_some((range, Right::Write));
             return if Self::is_reliable(shared) && (takes_receive || memory.is_some()) {
-                Ok(verify(takes_receive, memory))
+                Ok(self.verify(packet, shared, takes_receive, memory))
             } else {
                 Err(self.refuse_packet(shared))
             };
@@ -141,8 +160,8 @@ impl Responder {
         let message = (!kind.is_end()).then_some(Message::Write { range, offset: done as u32 });
         let is_solicited = headers.bth.is_solicited;
         let receive = takes_receive.then_some(WriteReceive { imm: headers.imm, is_solicited });
-        let data = WriteData { range, offset, len, receive };
-        Ok((Arrival::Write(data), Step::Part(message), takes_receive))
+        self.await_host(packet, shared, Step::Part(message), takes_receive);
+        Ok(Arrival::Write(WriteData { range, offset, len, receive }))
     }
 
     fn check_read(&mut self, packet: &Packet, shared: &Shared) -> Checked {
@@ -150,37 +169,37 @@ impl Responder {
         if range.len > MESSAGE_MAX_BYTES {
             return Err(self.refuse_packet(shared));
         }
-        Ok((Arrival::Read(range), Step::Answer(Answer::Read(range)), false))
+        self.await_host(packet, shared, Step::Answer(Answer::Read(range)), false);
+        Ok(Arrival::Read(range))
+    }
+
+    fn check_atomic_write(&mut self, packet: &Packet, shared: &Shared) -> Arrival {
+        let range = range_of(packet);
+        if packet.payload_len != 8 || range.len != 8 || range.remote.va % 8 != 0 {
+            return self.verify(packet, shared, false, Some((range, Right::Write)));
+        }
+        self.await_host(packet, shared, Step::Answer(Answer::Empty), false);
+        Arrival::AtomicWrite(range.remote)
+    }
+
+    fn check_atomic(&mut self, packet: &Packet, shared: &Shared) -> Arrival {
+        let atomic = &packet.headers.atomic;
+        let remote = Remote { va: atomic.va, rkey: atomic.rkey };
+        if atomic.va % 8 != 0 {
+            let memory = Some((Range { remote, len: 8 }, Right::Atomic));
+            return self.verify(packet, shared, false, memory);
+        }
+        let op = if packet.headers.bth.opcode.kind == Kind::FetchAdd {
+            AtomicOp::FetchAdd { add: atomic.swap_or_add }
+        } else {
+            AtomicOp::CompareSwap { compare: atomic.compare, swap: atomic.swap_or_add }
+        };
+        self.await_host(packet, shared, Step::Atomic, false);
+        Arrival::Atomic(Atomic { remote, op })
     }
 }
 
 fn range_of(packet: &Packet) -> Range {
     let reth = &packet.headers.reth;
     Range { remote: Remote { va: reth.va, rkey: reth.rkey }, len: reth.dma_len }
-}
-
-fn check_atomic_write(packet: &Packet) -> (Arrival, Step, bool) {
-    let range = range_of(packet);
-    if packet.payload_len != 8 || range.len != 8 || range.remote.va % 8 != 0 {
-        return verify(false, Some((range, Right::Write)));
-    }
-    (Arrival::AtomicWrite(range.remote), Step::Answer(Answer::Empty), false)
-}
-
-fn check_atomic(packet: &Packet) -> (Arrival, Step, bool) {
-    let atomic = &packet.headers.atomic;
-    let remote = Remote { va: atomic.va, rkey: atomic.rkey };
-    if atomic.va % 8 != 0 {
-        return verify(false, Some((Range { remote, len: 8 }, Right::Atomic)));
-    }
-    let op = if packet.headers.bth.opcode.kind == Kind::FetchAdd {
-        AtomicOp::FetchAdd { add: atomic.swap_or_add }
-    } else {
-        AtomicOp::CompareSwap { compare: atomic.compare, swap: atomic.swap_or_add }
-    };
-    (Arrival::Atomic(Atomic { remote, op }), Step::Atomic, false)
-}
-
-fn verify(needs_receive: bool, memory: Option<(Range, Right)>) -> (Arrival, Step, bool) {
-    (Arrival::Verify(Verify { needs_receive, memory }), Step::Refuse, needs_receive)
 }

@@ -131,47 +131,57 @@ impl Headers {
     /// [`DropReason::Short`], [`DropReason::Version`] or [`DropReason::Opcode`].
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Self, DropReason> {
-        let bth = Bth::parse(bytes)?;
-        let kind = bth.opcode.kind;
-        let mut headers = Self::new(bth);
-        let mut rest = bytes.get(Bth::LEN..headers.len()).ok_or(DropReason::Short)?;
-        if rest.is_empty() {
-            return Ok(headers);
+        let mut headers = Self::new(Bth::parse(bytes)?);
+        headers.read_extensions(bytes)?;
+        Ok(headers)
+    }
+
+    /// Fills in the headers behind the base transport header, which was read from `bytes`.
+    #[inline]
+    fn read_extensions(&mut self, bytes: &[u8]) -> Result<(), DropReason> {
+        let rest = bytes.get(Bth::LEN..self.len()).ok_or(DropReason::Short)?;
+        if !rest.is_empty() {
+            self.fill(rest);
         }
+        Ok(())
+    }
+
+    /// See [`Headers::read_extensions`]; `rest` is all of them.
+    fn fill(&mut self, mut rest: &[u8]) {
+        let Opcode { transport, kind } = self.bth.opcode;
         let mut next = |len: usize| {
             let (head, tail) = rest.split_at(len);
             rest = tail;
             head
         };
-        if bth.opcode.transport == Transport::Xrc && kind.is_request() {
-            headers.srq = be32(next(4)) & crate::Psn::MASK;
+        if transport == Transport::Xrc && kind.is_request() {
+            self.srq = be32(next(4)) & crate::Psn::MASK;
         }
-        if bth.opcode.transport == Transport::Ud {
-            headers.deth = Deth::read(next(Deth::LEN));
+        if transport == Transport::Ud {
+            self.deth = Deth::read(next(Deth::LEN));
         }
         if kind == Kind::Flush {
-            headers.feth = Feth::read(next(Feth::LEN));
+            self.feth = Feth::read(next(Feth::LEN));
         }
         if kind.has_reth() {
-            headers.reth = Reth::read(next(Reth::LEN));
+            self.reth = Reth::read(next(Reth::LEN));
         }
         if kind.is_atomic() {
-            headers.atomic = AtomicEth::read(next(AtomicEth::LEN));
+            self.atomic = AtomicEth::read(next(AtomicEth::LEN));
         }
         if kind.has_aeth() {
-            headers.aeth = Aeth::read(next(Aeth::LEN));
+            self.aeth = Aeth::read(next(Aeth::LEN));
         }
         if kind == Kind::AtomicAcknowledge {
             let (high, low) = (be32(next(4)), be32(next(4)));
-            headers.original = u64::from(high) << 32 | u64::from(low);
+            self.original = u64::from(high) << 32 | u64::from(low);
         }
         if kind.has_imm() {
-            headers.imm = be32(next(4));
+            self.imm = be32(next(4));
         }
         if kind.has_ieth() {
-            headers.invalidate = be32(next(4));
+            self.invalidate = be32(next(4));
         }
-        Ok(headers)
     }
 
     /// Writes the headers to the start of `out`, which has room; returns their length.
@@ -240,16 +250,25 @@ impl Packet {
     /// (RC-1.4).
     #[inline]
     pub fn parse(bytes: &[u8], len: usize) -> Result<Self, DropReason> {
-        let headers = Headers::parse(bytes)?;
-        let pad = usize::from(headers.bth.pad);
-        let around = headers.len() + icrc::LEN + pad;
+        let mut packet = Self { headers: Headers::new(Bth::parse(bytes)?), payload_len: 0 };
+        packet.finish(bytes, len)?;
+        Ok(packet)
+    }
+
+    /// Reads the rest of a packet whose base transport header was read.
+    #[inline]
+    pub(crate) fn finish(&mut self, bytes: &[u8], len: usize) -> Result<(), DropReason> {
+        self.headers.read_extensions(bytes)?;
+        let Bth { pad, opcode, .. } = self.headers.bth;
+        let pad = usize::from(pad);
+        let around = self.headers.len() + icrc::LEN + pad;
         let payload_len = len.checked_sub(around).ok_or(DropReason::Malformed)?;
         let is_empty = payload_len + pad == 0;
-        if (payload_len + pad) % 4 != 0 || !(is_empty || headers.bth.opcode.kind.has_payload()) {
+        if (payload_len + pad) % 4 != 0 || !(is_empty || opcode.kind.has_payload()) {
             return Err(DropReason::Malformed);
         }
-        let payload_len = u32::try_from(payload_len).map_err(|_| DropReason::Malformed)?;
-        Ok(Self { headers, payload_len })
+        self.payload_len = u32::try_from(payload_len).map_err(|_| DropReason::Malformed)?;
+        Ok(())
     }
 
     /// The payload starts this many bytes into the packet.
