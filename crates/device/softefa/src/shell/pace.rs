@@ -1,4 +1,4 @@
-//! Whether what comes through memory is a stream, whose reader had better look again than sleep.
+//! Whether what comes is a stream, whose reader had better look again than sleep.
 //!
 //! The window of a stream is taken in some microseconds, and its next one is on its way when the
 //! acknowledgement has left. Sleeping in between costs a call and a wake-up for each window: ten
@@ -6,7 +6,7 @@
 
 use srd::Instant;
 
-/// So much in one turn is a stream.
+/// So many packets through memory in one turn are a stream, or so many bytes by whatever way.
 const STREAM_PKTS: u64 = 16;
 const STREAM_BYTES: u64 = 64 << 10;
 /// A stream that has paused for so long is over.
@@ -21,7 +21,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// So many packets and bytes came through memory in this turn.
+    /// So many packets came through memory in this turn, and so many bytes at all.
     #[inline]
     pub(super) fn note(&mut self, pkts: u64, bytes: u64) {
         self.is_stream = pkts >= STREAM_PKTS || bytes >= STREAM_BYTES;

@@ -110,10 +110,9 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
     }
     let shell = side.shell_mut();
     shell.has_received = received.runs > 0;
-    let memory_bytes = if received.memory_runs > 0 { received.bytes } else { 0 };
     let shared = std::mem::take(&mut shell.shared_messages);
     let messages = if received.memory_runs > 0 { received.memory_pkts + shared } else { 0 };
-    shell.pace.note(messages, memory_bytes);
+    shell.pace.note(messages, received.bytes);
     shell.unread_turns = if has_read_all { 0 } else { shell.unread_turns + 1 };
     shell.count_received(&received);
     if !shell.notices.is_empty() {
@@ -234,6 +233,12 @@ impl Shell {
         }
     }
 
+    /// The receives of a RoCE queue pair are in a queue of its own.
+    #[inline]
+    pub(crate) fn has_own_receives(&self) -> bool {
+        self.srq.is_none() && self.named.is_none()
+    }
+
     /// So many receives are there for a RoCE queue pair, of a shared queue also for others.
     pub(crate) fn receives_left(&self) -> usize {
         self.srq.as_ref().map_or(self.rq.len(), |srq| srq.len())
@@ -262,7 +267,7 @@ impl Shell {
     pub(crate) fn complete_recv(
         &mut self,
         wr_id: u64,
-        src: Sender,
+        src: &Sender,
         byte_len: usize,
         imm: Option<u32>,
         has_grh: bool,
@@ -281,7 +286,7 @@ impl Shell {
     /// Completes a receive that nothing was put into.
     pub(crate) fn fail_recv(&mut self, wqe: &RecvWqe, status: Status) {
         let nowhere = Sender { addr: NOWHERE, qpn: 0 };
-        self.complete_recv(wqe.wr_id, nowhere, 0, None, false);
+        self.complete_recv(wqe.wr_id, &nowhere, 0, None, false);
         if let Some(completion) = self.recvs_done.last_mut() {
             completion.status = status;
             completion.ahn = AHN_UNKNOWN;

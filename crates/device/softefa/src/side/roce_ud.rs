@@ -189,7 +189,7 @@ impl RoceUdSide {
                 format_args!("op=UD_SEND len={}", it.payload_len),
             );
         }
-        self.shell.complete_recv(wqe.wr_id, src, len, it.imm, true);
+        self.shell.complete_recv(wqe.wr_id, &src, len, it.imm, true);
         if let Some(done) = self.shell.recvs_done.last_mut() {
             done.is_solicited = it.is_solicited;
             done.sl = if from.is_ipv4() { SL_IPV4 } else { SL_IPV6 };

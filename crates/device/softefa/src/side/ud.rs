@@ -94,7 +94,7 @@ impl UdSide {
         }
         let imm = (repr.flags & FLAG_IMM != 0).then_some(repr.imm);
         let src = SocketAddr::new(from, repr.src_qpn);
-        self.shell.complete_recv(wqe.wr_id, src.into(), len, imm, true);
+        self.shell.complete_recv(wqe.wr_id, &src.into(), len, imm, true);
         Some(())
     }
 

@@ -5,6 +5,8 @@ use srd::Instant;
 use std::net::SocketAddr;
 
 use super::{RcSide, time};
+use crate::address::NOWHERE;
+use crate::completion::Sender;
 use crate::device::Device;
 use crate::qp_state::{QpKind, QpQuery, QpState};
 
@@ -92,6 +94,7 @@ impl RcSide {
         let port = device.numbering().port_of_peer(attrs.dest_qpn);
         let addr = device.addr_of(attrs.path.dgid);
         self.peer = addr.map(|addr| SocketAddr::new(addr, port));
+        self.peer_name = Sender { addr: addr.unwrap_or(NOWHERE), qpn: attrs.dest_qpn };
         if let Some(sealed) = self.shell.framing.sealed_mut() {
             sealed.listen_to(self.peer);
         }

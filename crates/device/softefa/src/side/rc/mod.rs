@@ -31,6 +31,8 @@ use std::sync::Arc;
 use rc::Endpoint;
 use srd::Instant;
 
+use crate::address::NOWHERE;
+use crate::completion::Sender;
 use crate::counters::Gauge;
 use crate::datagram::Datagram;
 use crate::qp_state::{QpKind, QpState};
@@ -64,6 +66,8 @@ pub(super) struct RcSide {
     takes_kernel: bool,
     /// The address of the peer, from RTR on.
     peer: Option<SocketAddr>,
+    /// The peer as completions name it.
+    peer_name: Sender,
     /// The peer sends what takes receives.
     takes_receives: bool,
     /// The receive whose message has begun.
@@ -104,6 +108,7 @@ impl RcSide {
             kernel_traffic: KernelTraffic::default(),
             takes_kernel: false,
             peer: None,
+            peer_name: Sender { addr: NOWHERE, qpn: 0 },
             takes_receives: false,
             current: None,
             leaving: Vec::with_capacity(MAX_PACKETS),

@@ -36,8 +36,8 @@ impl RcSide {
         if self.shell.is_traced() {
             self.trace_received(datagram.head, &result);
         }
-        match result {
-            Ok(Received { payload_at, arrival: Some(arrival), srq }) => {
+        match &result {
+            &Ok(Received { payload_at, arrival: Some(ref arrival), srq }) => {
                 // A queue pair that is destroyed takes nothing new: the peer hears nothing, as of
                 // hardware.
                 if self.is_closing {
@@ -49,7 +49,7 @@ impl RcSide {
                 }
                 let payload = datagram.payload(payload_at);
                 let served =
-                    if is_there { self.serve(&arrival, payload) } else { Err(Reject::NoQueue) };
+                    if is_there { self.serve(arrival, payload) } else { Err(Reject::NoQueue) };
                 match served {
                     Ok(original) => {
                         self.last_accepted = Some(now);
@@ -65,7 +65,7 @@ impl RcSide {
                 }
             }
             Ok(Received { arrival: None, .. }) => {}
-            Err(why) => self.drop_packet(from, why),
+            &Err(why) => self.drop_packet(from, why),
         }
     }
 

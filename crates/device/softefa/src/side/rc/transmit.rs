@@ -35,8 +35,8 @@ pub(super) enum Leaving {
     Acknowledgement,
     /// None.
     Headers,
-    /// The bytes are those of a work request.
-    Request(WrId),
+    /// The bytes are those of the work request in this slot.
+    Request(u32),
     /// The bytes are those that the peer reads, in the answer with this number.
     Response(Psn),
 }
@@ -117,19 +117,19 @@ impl RcSide {
         let room = |this: &Self, has_ack| this.leaving.len() + usize::from(has_ack) < MAX_PACKETS;
         while room(self, ack.is_some()) {
             let joined = if self.takes_kernel { 0 } else { joined_left.min(JOINED_BYTES) };
-            let Some(out) = self.endpoint.poll_joined(time(now), &mut header, joined) else {
-                break;
-            };
+            // Not copied right after it was written, which would stall the processor.
+            let polled = self.endpoint.poll_joined(time(now), &mut header, joined);
+            let Some(out) = &polled else { break };
             joined_left = joined_left.saturating_sub(out.payload.len());
-            if self.shell.faults.lapses.is_active() && !self.lapse(&out, &mut header) {
+            if self.shell.faults.lapses.is_active() && !self.lapse(out, &mut header) {
                 continue;
             }
             let is_ack = out.payload == Payload::None && ACKNOWLEDGE.contains(&header[0]);
             if is_ack && ack.is_none() && self.is_train_with_ack(now, peer) {
-                ack = Some((out, header));
+                ack = Some((*out, header));
                 continue;
             }
-            self.push(now, peer, &out, &header[..out.header_len]);
+            self.push(now, peer, out, &header[..out.header_len]);
         }
         let is_last = room(self, ack.is_some());
         if let Some((out, header)) = ack {
@@ -187,7 +187,7 @@ impl RcSide {
                     return;
                 }
                 let pushed = self.shell.push_part(peer, via, header, index, (offset, len));
-                (Leaving::Request(id), pushed)
+                (Leaving::Request(index), pushed)
             }
             Payload::Response { range, srq, offset, len } => {
                 let psn = psn_of(header);
@@ -247,7 +247,9 @@ impl RcSide {
     fn give_up(&mut self, now: Instant, leaving: Leaving, status: RcStatus) {
         match leaving {
             Leaving::Acknowledgement | Leaving::Headers => {}
-            Leaving::Request(id) => self.endpoint.withdraw(time(now), id, status),
+            Leaving::Request(index) => {
+                self.endpoint.withdraw(time(now), WrId(u64::from(index)), status);
+            }
             Leaving::Response(psn) => self.endpoint.refuse_response(time(now), psn),
         }
     }

@@ -106,7 +106,7 @@ impl SrdSide {
         let from = self.endpoint.address(arrival.peer).unwrap_or_default();
         let src = socket_addr(from.host, from.qpn);
         let imm = (arrival.flags & FLAG_IMM != 0).then_some(arrival.imm);
-        self.shell.complete_recv(wr_id, src.into(), payload.len(), imm, false);
+        self.shell.complete_recv(wr_id, &src.into(), payload.len(), imm, false);
         Ok(())
     }
 }

@@ -76,7 +76,13 @@ impl SrdSide {
         };
         let from = self.endpoint.address(arrival.peer).unwrap_or_default();
         let src = socket_addr(from.host, from.qpn);
-        self.shell.complete_recv(wr_id, src.into(), block.total as usize, Some(arrival.imm), false);
+        self.shell.complete_recv(
+            wr_id,
+            &src.into(),
+            block.total as usize,
+            Some(arrival.imm),
+            false,
+        );
         if let Some(completion) = self.shell.recvs_done.last_mut() {
             completion.op = op;
         }
