@@ -48,6 +48,7 @@ use crate::wire::{Batch, DatagramFaults, Faulty, Groups, Sleep, Tap, Unplugged, 
 use faults::Faults;
 use holding::Holding;
 use pace::Pace;
+use send::UnsentMax;
 use target::Named;
 use unfit::OutgoingNotice;
 
@@ -110,9 +111,7 @@ pub(crate) struct Shell {
     pub(crate) recvs_done: Vec<Completion>,
     pub(crate) unsent_messages: u32,
     unsent_bytes: u32,
-    /// From so many unsent messages on posting transmits by itself, and where it calls the kernel.
-    unsent_max: u32,
-    unsent_max_of_kernel: u32,
+    unsent_max: UnsentMax,
     holding: Holding,
     pub(crate) unpolled: Arc<Unpolled>,
     /// What all its completions have in common, of sends and of receives. A copy of this is filled
@@ -230,8 +229,7 @@ impl Shell {
             recvs_done: Vec::new(),
             unsent_messages: 0,
             unsent_bytes: 0,
-            unsent_max: send::UNSENT_MESSAGES,
-            unsent_max_of_kernel: send::unsent_max_of_kernel(init.kind, init.sq_depth),
+            unsent_max: UnsentMax::new(init.kind, init.sq_depth),
             holding: Holding::new(device.sends_at_once),
             unpolled,
             blank_send: Completion::of_sends(qpn, send_owner),

@@ -15,23 +15,44 @@ use crate::status::Status;
 use crate::wire::{Batch, Impossible, Via};
 
 /// Posted and not yet offered to the wire, from which on posting transmits by itself.
-pub(super) const UNSENT_MESSAGES: u32 = 64;
+const UNSENT_MESSAGES: u32 = 64;
+/// The same of a connection, whose window is 128 packets: a quarter of them is on its way, one is
+/// being received and one being acknowledged while the program posts the last one.
+const UNSENT_MESSAGES_OF_CONNECTION: u32 = 32;
 /// The same of SRD where the kernel is called for them, of a queue twice as deep: several share a
 /// datagram, and the other half is on its way meanwhile.
 const UNSENT_MESSAGES_OF_KERNEL: u32 = 128;
 const UNSENT_BYTES: u32 = 56 << 10;
 
-/// Enough was posted to fill a burst.
-pub(super) fn is_burst(shell: &Shell) -> bool {
-    shell.unsent_messages >= shell.unsent_max || shell.unsent_bytes >= UNSENT_BYTES
+/// The number of unsent messages from which on a queue transmits by itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UnsentMax {
+    memory: u32,
+    kernel: u32,
+    /// By the way that the last ones took.
+    now: u32,
 }
 
-/// From so many unsent messages on a queue of this kind and depth calls the kernel.
-pub(super) fn unsent_max_of_kernel(kind: QpKind, sq_depth: u32) -> u32 {
-    match kind {
-        QpKind::Srd => (sq_depth / 2).clamp(UNSENT_MESSAGES, UNSENT_MESSAGES_OF_KERNEL),
-        _ => UNSENT_MESSAGES,
+impl UnsentMax {
+    /// Of a queue of this kind and depth.
+    pub(super) fn new(kind: QpKind, sq_depth: u32) -> Self {
+        let (memory, kernel) = match kind {
+            QpKind::Srd => {
+                let of_kernel = (sq_depth / 2).clamp(UNSENT_MESSAGES, UNSENT_MESSAGES_OF_KERNEL);
+                (UNSENT_MESSAGES, of_kernel)
+            }
+            QpKind::Ud => (UNSENT_MESSAGES, UNSENT_MESSAGES),
+            QpKind::Rc | QpKind::Uc | QpKind::XrcInitiator | QpKind::XrcTarget => {
+                (UNSENT_MESSAGES_OF_CONNECTION, UNSENT_MESSAGES_OF_CONNECTION)
+            }
+        };
+        Self { memory, kernel, now: memory }
     }
+}
+
+/// Enough was posted to fill a burst.
+pub(super) fn is_burst(shell: &Shell) -> bool {
+    shell.unsent_messages >= shell.unsent_max.now || shell.unsent_bytes >= UNSENT_BYTES
 }
 
 impl Shell {
@@ -208,8 +229,8 @@ impl Shell {
         assert!(self.batch.is_empty(), "a wire sends or drops the whole batch");
         self.count_sent(&sent);
         if sent.pkts > 0 {
-            let is_kernel = sent.memory_pkts == 0;
-            self.unsent_max = if is_kernel { self.unsent_max_of_kernel } else { UNSENT_MESSAGES };
+            let max = &mut self.unsent_max;
+            max.now = if sent.memory_pkts == 0 { max.kernel } else { max.memory };
         }
         sent.memory_pkts == sent.pkts && sent.blocked == 0 && sent.held == 0
     }
