@@ -16,7 +16,7 @@ fn words() -> Arc<Vec<AtomicU64>> {
 fn put(writer: &mut Writer, words: &[AtomicU64], mark: u64) -> bool {
     let Some(at) = writer.claim(words, 8).unwrap() else { return false };
     words[at].store(mark, Ordering::Relaxed);
-    writer.publish(words, 8);
+    writer.publish(words, 8, 8);
     true
 }
 

@@ -33,6 +33,8 @@ const FRIEND_PORT: u16 = 1;
 const FIRST_ENEMY_PORT: u16 = 2;
 /// Datagrams of the friend that may lie in its ring: it does not fill it.
 const FRIEND_MAX: u64 = 400;
+/// So many datagrams of the friend have one length.
+const SAME: u64 = 4;
 
 thread_local! {
     /// Both memories, which are as new between inputs.
@@ -168,20 +170,21 @@ impl<'a> Play<'a> {
     fn store(&mut self, bytes: &mut Bytes<'_>) {
         let line = self.write_line + u64::from(bytes.byte());
         let word = model::word_of(line) + usize::from(bytes.byte() % 8);
-        let value = match bytes.byte() % 4 {
+        let value = match bytes.byte() % 5 {
             0 => 0,
             1 => SKIP,
             2 => PUBLISHED | bytes.short() as u64,
+            3 => PUBLISHED | (bytes.short() as u64) << 32 | bytes.short() as u64,
             _ => u64::from_le_bytes(bytes.array()),
         };
         self.enemy.store(word, value);
     }
 
-    /// A record whose length is not that of its bytes.
+    /// A record whose lengths are not those of its bytes.
     fn record(&mut self, bytes: &mut Bytes<'_>) {
-        let (len, own_len) = (bytes.short(), bytes.byte());
+        let (len, own_len, segment) = (bytes.short(), bytes.byte(), bytes.short());
         let own = bytes.some(usize::from(own_len));
-        self.publish(own, len);
+        self.publish(own, len, segment % 512);
     }
 
     /// A record with a datagram whose check fits, if its headers can be read.
@@ -196,11 +199,11 @@ impl<'a> Play<'a> {
             Framing::All.finish_whole(nowhere, &mut own, 0);
         }
         let len = own.len();
-        self.publish(&own, len);
+        self.publish(&own, len, 0);
     }
 
-    /// As an honest writer does, but for the length, and for what is there already.
-    fn publish(&mut self, own: &[u8], len: usize) {
+    /// As an honest writer does, but for the lengths, and for what is there already.
+    fn publish(&mut self, own: &[u8], len: usize, segment: usize) {
         let lines = (8 + len as u64).div_ceil(LINE_BYTES as u64);
         if self.write_line % LINES + lines > LINES {
             self.enemy.store(model::word_of(self.write_line), SKIP);
@@ -208,7 +211,7 @@ impl<'a> Play<'a> {
         }
         let word = model::word_of(self.write_line);
         self.enemy.write(word + 1, own);
-        self.enemy.store(word, PUBLISHED | len as u64);
+        self.enemy.store(word, PUBLISHED | (segment as u64) << 32 | len as u64);
         self.write_line += lines;
     }
 
@@ -228,13 +231,16 @@ impl<'a> Play<'a> {
             if self.put - self.taken >= FRIEND_MAX {
                 return;
             }
-            let bytes = friendly(self.put);
+            // All that are left of one length, as one record.
+            let count = if count & 8 == 0 { 1 } else { SAME - self.put % SAME };
+            let segment = friendly(self.put).len();
+            let bytes: Vec<u8> = (0..count).flat_map(|i| friendly(self.put + i)).collect();
             let words = self.friend.words();
             let word = self.friend_writer.claim(words, bytes.len()).expect("its head is its own");
             let Some(word) = word else { return };
             self.friend.write_unseen(word, &bytes);
-            self.friend_writer.publish(words, bytes.len());
-            self.put += 1;
+            self.friend_writer.publish(words, bytes.len(), segment);
+            self.put += count;
         }
     }
 
@@ -313,7 +319,7 @@ impl<'a> Play<'a> {
         match writer.claim(words, len) {
             Ok(Some(word)) => {
                 assert!(word + len.div_ceil(8) <= words.len(), "{len} bytes at word {word}");
-                writer.publish(words, len);
+                writer.publish(words, len, len);
             }
             Ok(None) => {}
             Err(Corrupt) => self.victim = (Writer::default(), victim_words()),
@@ -325,10 +331,10 @@ fn victim_words() -> Vec<AtomicU64> {
     (0..words_for(32 * LINE_BYTES)).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// What the friend sends: any length, and its number in each word. Its first byte is 0: no headers,
-/// so that it is never lent.
+/// What the friend sends: any length, some of the same behind each other, and its number in each
+/// word. Its first byte is 0: no headers, so that it is never lent.
 fn friendly(number: u64) -> Vec<u8> {
-    let len = 1 + (number * 389 % 2500) as usize;
+    let len = 1 + (number / SAME * 389 % 2500) as usize;
     number.to_be_bytes().iter().copied().cycle().take(len).collect()
 }
 

@@ -97,6 +97,7 @@ impl Inbox {
         let Ok(segment) = Segment::open(file) else { return };
         let is_proven = self.key.as_ref().is_some_and(|key| key.accept(&segment, from));
         Reader::say_captured(segment.words(), self.is_captured);
+        Reader::say_trains(segment.words());
         Reader::say(segment.words(), self.state);
         let (reader, lent, used_at, is_over) = (Reader::default(), None, now, false);
         self.rings.push(In { from, segment, is_proven, reader, lent, used_at, is_over });
@@ -216,6 +217,12 @@ impl Inbox {
         Some(ring.reader.at + ring.lent.map_or(0, |lent| lent.lines()))
     }
 
+    /// As a reader that takes no trains.
+    #[cfg(test)]
+    pub(super) fn forget_trains(&self) {
+        self.rings.iter().for_each(|ring| Reader::forget_trains(ring.segment.words()));
+    }
+
     /// Writers of rings.
     #[cfg(test)]
     pub(super) fn written_by(&self) -> impl Iterator<Item = SocketAddr> {
@@ -235,16 +242,21 @@ impl In {
         let first = self.find()?;
         out.clear();
         self.used_at = now;
-        if first.len >= LENT_BYTES_MIN {
+        if first.len >= LENT_BYTES_MIN && first.segment == first.len {
             if let Some(taken) = headers.and_then(|layout| self.lend(first, layout, out)) {
                 return Some(taken);
             }
         }
         self.copy(first, out);
+        let Self { from, is_proven, .. } = *self;
+        let taken = Taken { from, segment: first.segment.max(1), rest: None, is_proven };
+        if first.segment < first.len {
+            return Some(taken);
+        }
         let mut count = 1;
         while count < RUN_DATAGRAMS_MAX && out.len() + first.len <= RUN_BYTES_MAX {
             let Some(found) = self.find() else { break };
-            if found.len > first.len || found.len == 0 {
+            if found.len > first.len || found.len == 0 || found.segment < found.len {
                 break;
             }
             self.copy(found, out);
@@ -253,8 +265,7 @@ impl In {
                 break;
             }
         }
-        let Self { from, is_proven, .. } = *self;
-        Some(Taken { from, segment: first.len.max(1), rest: None, is_proven })
+        Some(taken)
     }
 
     /// Copies the headers of a datagram only; `None` when that is not enough.
@@ -322,7 +333,7 @@ mod tests {
         let word = writer.claim(segment.words(), bytes.len()).unwrap().unwrap();
         let piece = Piece { addr: bytes.as_ptr() as usize as u64, len: bytes.len() };
         segment.write(word, &[piece]).unwrap();
-        writer.publish(segment.words(), bytes.len());
+        writer.publish(segment.words(), bytes.len(), bytes.len());
     }
 
     /// It panicked: the turn of the eighth of eight rings came when there were two.

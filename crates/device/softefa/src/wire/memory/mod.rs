@@ -18,6 +18,7 @@ mod inbox;
 mod out;
 mod outbox;
 mod proof;
+mod put;
 mod ring;
 #[cfg(test)]
 mod ring_tests;
@@ -34,15 +35,13 @@ use super::tap::Tap;
 use super::udp::UdpWire;
 use super::{Batch, Run, Sent, Sleep, Wire};
 use crate::counters::Links;
-use crate::host;
 use crate::seal::SealKey;
-use crate::status::Status;
 use crate::uncancelled::Uncancelled;
 
 use door::Door;
 use inbox::{Inbox, Taken};
 use out::Nudge;
-use outbox::{Outbox, Put};
+use outbox::Outbox;
 use proof::RingKey;
 use waiting::Waiting;
 
@@ -142,72 +141,6 @@ impl MemoryWire {
             is_waking: false,
             was_called: false,
             next_call: None,
-        }
-    }
-
-    /// Puts into rings what they take, and the rest aside for the kernel.
-    fn put(&mut self, now: Instant, batch: &Batch, sent: &mut Sent) {
-        let captured_at = self.tap.is_on().then(host::epoch_ns);
-        let pieces = batch.pieces();
-        self.left.clear();
-        for packet in batch.packets() {
-            let own = &pieces[packet.iov_start..packet.iov_end];
-            // One that overtook those before it would cost a connection all of them.
-            let is_behind = self.left.last().is_some_and(|left| left.to == packet.to);
-            let put = match packet.via {
-                // What was not sealed may overtake: the kernel must not get it.
-                Via::Memory(_) if self.has_key => {
-                    self.outbox.put(now, packet.to, (packet.len, packet.via), own)
-                }
-                Via::Path(_)
-                | Via::Stream(_)
-                | Via::Acknowledgement(_)
-                | Via::Memory(_)
-                | Via::Patient(_)
-                    if is_behind =>
-                {
-                    Put::NotHere
-                }
-                Via::Patient(_) if self.waiting.has(packet.to) => Put::Full,
-                Via::Path(_)
-                | Via::Stream(_)
-                | Via::Acknowledgement(_)
-                | Via::Memory(_)
-                | Via::Patient(_) => self.outbox.put(now, packet.to, (packet.len, packet.via), own),
-                Via::Kernel(_) => {
-                    self.outbox.doubt(now, packet.to);
-                    Put::NotHere
-                }
-                Via::Behind(_) => {
-                    self.outbox.prepare(now, packet.to);
-                    Put::NotHere
-                }
-                Via::OwnSocket => Put::NotHere,
-            };
-            match put {
-                Put::Done => {
-                    sent.pkts += 1;
-                    sent.memory_pkts += 1;
-                    let is_unsealed = self.has_key && matches!(packet.via, Via::Memory(_));
-                    sent.unsealed_pkts += u64::from(is_unsealed);
-                    sent.bytes += packet.len as u64;
-                    // Only what is sealed is shown: a capture may have just begun.
-                    if let Some(time_ns) = captured_at.filter(|_| !is_unsealed) {
-                        self.tap.sent(time_ns, std::slice::from_ref(packet), pieces);
-                    }
-                }
-                Put::Full if matches!(packet.via, Via::Patient(_)) => {
-                    sent.blocked += 1;
-                    if !self.waiting.keep(now, batch, packet) {
-                        self.impossible.push(gone(packet));
-                    }
-                }
-                Put::NotHere | Put::Full if matches!(packet.via, Via::Memory(_)) => {
-                    sent.errors += 1;
-                }
-                Put::NotHere | Put::Full => self.left.push(*packet),
-                Put::Gone => self.impossible.push(gone(packet)),
-            }
         }
     }
 
@@ -340,11 +273,6 @@ impl MemoryWire {
             Err(_) => Entrance::Impossible,
         };
     }
-}
-
-/// The memory of a datagram is not there any more.
-fn gone(packet: &Packet) -> Impossible {
-    Impossible { place: packet.place, status: Status::LocalInvalidLkey }
 }
 
 impl Wire for MemoryWire {

@@ -46,15 +46,25 @@ pub(super) enum Nudge {
     HandedIn(SocketAddr),
 }
 
+/// What is to be written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record {
+    pub(super) len: usize,
+    /// Bytes of each of its datagrams, of which the last may be shorter; `len` of a single one.
+    pub(super) segment: usize,
+    pub(super) via: Via,
+}
+
 /// The ring is of no use any more.
 pub(super) struct End;
 
 impl Out {
+    /// Writes the datagram that `pieces` are, or a train of them of `segment` bytes each.
     #[inline]
     pub(super) fn put(
         &mut self,
         now: Instant,
-        (len, via): (usize, Via),
+        Record { len, segment, via }: Record,
         pieces: &[Piece],
     ) -> Result<Put, End> {
         let words = self.segment.words();
@@ -81,7 +91,7 @@ impl Out {
         if let Err(Gone) = self.segment.write(word, pieces) {
             return Ok(Put::Gone);
         }
-        self.writer.publish(self.segment.words(), len);
+        self.writer.publish(self.segment.words(), len, segment);
         let is_ack = matches!(via, Via::Acknowledgement(_));
         let published = if is_ack { Published::Acknowledgements } else { Published::Anything };
         self.unheard = self.unheard.max(Some(published));

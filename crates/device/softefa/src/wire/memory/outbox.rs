@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use srd::Instant;
 
 use super::door::Doorstep;
-use super::out::{End, LET_IN_NS, Nudge, Out};
+use super::out::{End, LET_IN_NS, Nudge, Out, Record};
 use super::proof::{ReaderProof, RingKey};
 use super::ring::{Published, ReaderState, Writer};
 use super::segment::Segment;
@@ -111,29 +111,29 @@ impl Outbox {
         addr.is_loopback() || addr == self.local.ip() || self.own_addrs.contains(&addr)
     }
 
-    /// Writes the datagram that `pieces` are into the ring of `to`; opens one when it is worth it.
+    /// Writes the record that `pieces` are into the ring of `to`; opens one when it is worth it.
     /// A patient one and one of a stream go into the ring of a sleeper as well, so that they
     /// overtake nothing there.
     #[inline]
     pub(super) fn put(
         &mut self,
         now: Instant,
-        to: SocketAddr,
-        (len, via): (usize, Via),
+        to: &SocketAddr,
+        record: Record,
         pieces: &[Piece],
     ) -> Put {
         let Some(index) = self.find_or_make(now, to) else { return Put::NotHere };
         let link = &mut self.links[index];
         let State::Open(out) = &mut link.state else {
             link.try_to_open(now, self.local, self.key.as_ref());
-            let waits = matches!(via, Via::Patient(_)) && link.is_young(now);
+            let waits = matches!(record.via, Via::Patient(_)) && link.is_young(now);
             return if waits { Put::Full } else { Put::NotHere };
         };
         link.used_at = now;
-        match out.put(now, (len, via), pieces) {
+        match out.put(now, record, pieces) {
             Ok(Put::Done) => {
                 if out.shown.is_none() {
-                    let link = counters::Link { qpn: self.local.port(), to };
+                    let link = counters::Link { qpn: self.local.port(), to: *to };
                     out.shown = self.seen_from_outside.show(link);
                 }
                 Put::Done
@@ -148,7 +148,7 @@ impl Outbox {
 
     /// Opens a ring to `to` when it is worth it, for what will be sent later.
     pub(super) fn prepare(&mut self, now: Instant, to: SocketAddr) {
-        if let Some(index) = self.find_or_make(now, to) {
+        if let Some(index) = self.find_or_make(now, &to) {
             self.links[index].try_to_open(now, self.local, self.key.as_ref());
         }
     }
@@ -159,9 +159,16 @@ impl Outbox {
         links.any(|link| link.to == to && matches!(link.state, State::Open(_)))
     }
 
+    /// A ring to `to` is open, and its reader takes trains.
+    #[inline]
+    pub(super) fn takes_trains(&self, to: &SocketAddr) -> bool {
+        let link = self.find(to).map(|index| &self.links[index].state);
+        matches!(link, Some(State::Open(out)) if Writer::takes_trains(out.segment.words()))
+    }
+
     /// Bytes of records that the ring of `to` takes now, see [`Out::room_bytes`]; 0 without one.
     pub(super) fn room_to(&mut self, to: SocketAddr, via: Via) -> usize {
-        let Some(index) = self.find(to) else { return 0 };
+        let Some(index) = self.find(&to) else { return 0 };
         let State::Open(out) = &mut self.links[index].state else { return 0 };
         out.room_bytes(via)
     }
@@ -185,22 +192,30 @@ impl Outbox {
         })
     }
 
+    /// By reference: a copy of an address that was just written stalls the processor.
     #[inline]
-    fn find(&self, to: SocketAddr) -> Option<usize> {
-        if self.links.get(self.last).is_some_and(|link| link.to == to) {
+    fn find(&self, to: &SocketAddr) -> Option<usize> {
+        if self.links.get(self.last).is_some_and(|link| link.to == *to) {
             return Some(self.last);
         }
-        self.links.iter().position(|link| link.to == to)
+        self.links.iter().position(|link| link.to == *to)
     }
 
-    fn find_or_make(&mut self, now: Instant, to: SocketAddr) -> Option<usize> {
+    #[inline]
+    fn find_or_make(&mut self, now: Instant, to: &SocketAddr) -> Option<usize> {
         let index = match self.find(to) {
             Some(index) => index,
             None if self.may_link(to.ip()) => {
                 let (datagrams, retry_at, backoff_ns) = (0, now, RETRY_MIN_NS);
                 let state = State::None { datagrams, retry_at, backoff_ns };
                 let unread_retry_ns = UNREAD_RETRY_NS;
-                self.links.push(Link { to, made_at: now, used_at: now, state, unread_retry_ns });
+                self.links.push(Link {
+                    to: *to,
+                    made_at: now,
+                    used_at: now,
+                    state,
+                    unread_retry_ns,
+                });
                 self.links.len() - 1
             }
             None => return None,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! words:  head of the ring (see below) | line 0 | line 1 | ... | line L-1
-//! record: a word (0, or PUBLISHED and the length), then the bytes, rounded up to lines of 64 bytes
+//! record: a word (0, or PUBLISHED and the lengths), then the bytes, rounded up to lines of 64 bytes
 //! ```
 //! The reader looks at one word, the one where the next record will begin, so that an idle look
 //! touches nothing that changes and a short record costs one transfer of a line for the word and
@@ -22,15 +22,24 @@ pub(super) const LINE_BYTES: usize = LINE_WORDS * 8;
 pub(super) const FREED_AT: usize = 0;
 const READER_AT: usize = LINE_WORDS;
 const WRITER_AT: usize = 2 * LINE_WORDS;
+/// Beside what the reader says of itself.
+const TRAINS_AT: usize = READER_AT + 1;
 /// Beside the proofs of both ends (SRD-12.9).
 const CAPTURED_AT: usize = 4 * LINE_WORDS - 2;
 /// Words before the first line.
 const HEAD_WORDS: usize = 4 * LINE_WORDS;
 
-/// A record begins here. Its length is in the low half.
+/// A record begins here. Its length is in the low half, that of each datagram of a train in the 16
+/// bits above.
 pub(super) const PUBLISHED: u64 = 1 << 63;
+const SEGMENT_SHIFT: u32 = 32;
+const SEGMENT_MAX: usize = 0xFFFF;
 /// The rest of the ring is not used in this round.
 pub(super) const SKIP: u64 = 1 << 62;
+
+/// A train is no longer than this, and has no more datagrams.
+pub(super) const TRAIN_BYTES_MAX: usize = 16 << 10;
+pub(super) const TRAIN_DATAGRAMS_MAX: usize = 64;
 
 /// What the reader says of itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -95,6 +104,15 @@ fn word_at(words: &[AtomicU64], at: u64) -> usize {
     HEAD_WORDS + (at % line_count(words)) as usize * LINE_WORDS
 }
 
+/// Such a train can be written, and is worth it.
+const fn is_train_possible(len: usize, segment: usize) -> bool {
+    0 < segment
+        && segment < len
+        && segment <= SEGMENT_MAX
+        && len <= TRAIN_BYTES_MAX
+        && len.div_ceil(segment) <= TRAIN_DATAGRAMS_MAX
+}
+
 /// The side that puts records in.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
@@ -136,13 +154,23 @@ impl Writer {
         Ok(Some(word_at(words, self.at) + 1))
     }
 
-    /// The record of `len` bytes that was claimed last is there.
+    /// The record of `len` bytes that was claimed last is there. They are datagrams of `segment`
+    /// bytes each, of which the last may be shorter, or one datagram that is no longer than that.
     #[inline]
-    pub(super) fn publish(&mut self, words: &[AtomicU64], len: usize) {
+    pub(super) fn publish(&mut self, words: &[AtomicU64], len: usize, segment: usize) {
         let next = self.at + lines_of(len);
         words[word_at(words, next)].store(0, Ordering::Relaxed);
-        words[word_at(words, self.at)].store(PUBLISHED | len as u64, Ordering::Release);
+        let is_train = segment < len;
+        assert!(!is_train || is_train_possible(len, segment), "{len} in pieces of {segment}");
+        let segment = if is_train { (segment as u64) << SEGMENT_SHIFT } else { 0 };
+        words[word_at(words, self.at)].store(PUBLISHED | segment | len as u64, Ordering::Release);
         self.at = next;
+    }
+
+    /// The reader takes trains.
+    #[inline]
+    pub(super) fn takes_trains(words: &[AtomicU64]) -> bool {
+        words[TRAINS_AT].load(Ordering::Relaxed) != 0
     }
 
     /// Bytes that are free, as far as is known where that is half of them, else as the reader says
@@ -226,6 +254,8 @@ pub(super) struct Found {
     /// The first word of its bytes.
     pub(super) word: usize,
     pub(super) len: usize,
+    /// Bytes of each of its datagrams, of which the last may be shorter; `len` of a single one.
+    pub(super) segment: usize,
 }
 
 #[cfg(any(test, fuzzing))]
@@ -264,12 +294,17 @@ impl Reader {
             }
             return Ok(None);
         }
-        let len = (word ^ PUBLISHED) as usize;
+        let len = (word & u64::from(u32::MAX)) as usize;
         let to_end = line_count(words) - self.at % line_count(words);
-        if word & PUBLISHED == 0 || len >= words.len() * 8 || lines_of(len) > to_end {
+        if len >= words.len() * 8 || lines_of(len) > to_end {
             return Err(Corrupt);
         }
-        Ok(Some(Found { word: word_at(words, self.at) + 1, len }))
+        let segment = match word >> SEGMENT_SHIFT ^ PUBLISHED >> SEGMENT_SHIFT {
+            0 => len,
+            segment if is_train_possible(len, segment as usize) => segment as usize,
+            _ => return Err(Corrupt),
+        };
+        Ok(Some(Found { word: word_at(words, self.at) + 1, len, segment }))
     }
 
     /// The record found last was taken.
@@ -286,6 +321,16 @@ impl Reader {
     fn free(&mut self, words: &[AtomicU64]) {
         self.freed = self.at;
         words[FREED_AT].store(self.at, Ordering::Release);
+    }
+
+    /// Says that this side takes trains.
+    pub(super) fn say_trains(words: &[AtomicU64]) {
+        words[TRAINS_AT].store(1, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(super) fn forget_trains(words: &[AtomicU64]) {
+        words[TRAINS_AT].store(0, Ordering::Relaxed);
     }
 
     /// The writer does not know that the reader is so, or has called it since.

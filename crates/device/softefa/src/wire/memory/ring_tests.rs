@@ -12,7 +12,7 @@ fn put(writer: &mut Writer, words: &[AtomicU64], len: usize, mark: u64) -> bool 
     for word in &words[at..at + len.div_ceil(8)] {
         word.store(mark, Ordering::Relaxed);
     }
-    writer.publish(words, len);
+    writer.publish(words, len, len);
     true
 }
 
@@ -65,6 +65,26 @@ fn a_full_ring_takes_nothing_and_goes_on_when_freed() {
     assert_eq!(std::iter::from_fn(|| take(&mut reader, &words)).count(), 14);
 }
 
+/// SRD-12.3: a train is one record, and a word that no train can have ends the ring.
+#[test]
+fn the_word_of_a_train_tells_its_parts() {
+    let words = words(64);
+    let (mut writer, mut reader) = (Writer::default(), Reader::default());
+    for (len, segment) in [(320, 80), (321, 80), (79, 80), (80, 80), (64, 1)] {
+        writer.claim(&words, len).unwrap().unwrap();
+        writer.publish(&words, len, segment);
+        let found = reader.find(&words).unwrap().unwrap();
+        assert_eq!((found.len, found.segment), (len, segment.min(len)));
+        reader.pass(&words, found);
+    }
+    let first = words_for(0);
+    for (segment, len) in [(80, 80), (80, 79), (1, 65), (300, 16_385), (0x1_0000, 0x1_0001)] {
+        words[first].store(PUBLISHED | segment << 32 | len, Ordering::Relaxed);
+        let found = Reader::default().find(&words);
+        assert_eq!(found, Err(Corrupt), "{len} bytes in pieces of {segment}");
+    }
+}
+
 /// Whatever another process writes into any word, the reader finds only what lies in the ring, and
 /// ends.
 #[test]
@@ -80,11 +100,12 @@ fn a_hostile_writer_leads_nowhere() {
     let mut corrupt = 0;
     for _ in 0..20_000 {
         for word in &words {
-            let value = match next() % 5 {
+            let value = match next() % 6 {
                 0 => 0,
                 1 => SKIP,
                 2 => PUBLISHED | (next() % 2000),
                 3 => PUBLISHED | next() << 30,
+                4 => PUBLISHED | next() % 300 << 32 | next() % 900,
                 _ => next() << 20 | next(),
             };
             word.store(value, Ordering::Relaxed);
@@ -94,6 +115,8 @@ fn a_hostile_writer_leads_nowhere() {
             match reader.find(&words) {
                 Ok(Some(found)) => {
                     assert!(found.word + found.len.div_ceil(8) <= words.len(), "{found:?}");
+                    assert!(found.segment <= found.len, "{found:?}");
+                    assert!(found.len == 0 || found.len.div_ceil(found.segment) <= 64, "{found:?}");
                     reader.pass(&words, found);
                 }
                 Ok(None) => break,

@@ -15,6 +15,7 @@ use crate::capture::{Capture, Protocol};
 use crate::datagram::Datagram;
 use crate::framing::{Framing, Layout};
 use crate::memory::Piece;
+use crate::status::Status;
 use crate::wire::paths::PathSockets;
 
 pub(super) const NOW: Instant = Instant::ZERO;
@@ -148,6 +149,75 @@ fn datagrams_of_all_lengths_arrive_in_order() {
         }
         assert_eq!(take(&mut b), numbers);
     }
+}
+
+/// Adds datagrams of these lengths to a batch, numbered from 0.
+fn batch_of(to: SocketAddr, via: Via, lens: &[usize]) -> Batch {
+    let mut batch = Batch::new(&Framing::Done, 1000, 0);
+    for (number, len) in (0..).zip(lens) {
+        let (header, body) = (header(number, *len), payload(number, *len));
+        // Short ones are copied, long ones stay where they are.
+        let body = body.leak();
+        batch.push(&mut Framing::Done, to, via, &header, [piece(body)].into_iter()).unwrap();
+    }
+    batch
+}
+
+/// Lengths of the runs that have arrived, and of their datagrams.
+fn runs(at: &mut MemoryWire) -> Vec<(usize, usize)> {
+    std::iter::from_fn(|| at.receive(NOW).map(|run| (run.len(), run.segment))).collect()
+}
+
+/// SRD-12.3: each record costs both sides as much as a short message, so that equal ones share one.
+#[test]
+fn equal_datagrams_are_one_record() {
+    let (mut a, mut b, to) = linked();
+    let line = b.inbox.next_line(port_of(&a)).unwrap();
+    let sent = a.send(NOW, &mut batch_of(to, Via::Path(0), &[64; 40]));
+    assert_eq!((sent.pkts, sent.memory_pkts), (40, 40));
+    let one = UdRepr::LEN + 64;
+    assert_eq!(sent.bytes, 40 * one as u64);
+    assert_eq!(runs(&mut b), [(40 * one, one)]);
+    let lines = (8 + 40 * one).div_ceil(64) as u64;
+    assert_eq!(b.inbox.next_line(port_of(&a)).unwrap() - line, lines);
+    a.send(NOW, &mut batch_of(to, Via::Stream(0), &[64; 60]));
+    assert_eq!(take(&mut b), (0..60).collect::<Vec<_>>());
+}
+
+/// A shorter one ends a train, a longer one begins another; nothing that lies elsewhere, or leaves
+/// otherwise, is a part of one.
+#[test]
+fn only_what_is_alike_is_one_record() {
+    let (mut a, mut b, to) = linked();
+    let lens = [64, 64, 20, 64, 100, 100, 100, 8000, 100, 0, 0, 500, 500, 500];
+    a.send(NOW, &mut batch_of(to, Via::Path(0), &lens));
+    assert_eq!(take(&mut b), (0..14).collect::<Vec<_>>());
+    for via in [Via::Kernel(0), Via::Patient(0), Via::Acknowledgement(0)] {
+        a.send(NOW, &mut batch_of(to, via, &[64; 10]));
+        assert_eq!(take(&mut b), (0..10).collect::<Vec<_>>(), "{via:?}");
+    }
+    // More than a train holds, in bytes and in datagrams.
+    for lens in [&[500; 64][..], &[0; 64]] {
+        a.send(NOW, &mut batch_of(to, Via::Path(0), lens));
+        assert_eq!(take(&mut b).len(), lens.len());
+    }
+}
+
+/// A reader of an older version takes no trains, and would give the ring up.
+#[test]
+fn who_does_not_say_that_it_takes_trains_gets_none() {
+    let (mut a, mut b, to) = linked();
+    b.inbox.forget_trains();
+    let line = b.inbox.next_line(port_of(&a)).unwrap();
+    let sent = a.send(NOW, &mut batch_of(to, Via::Path(0), &[64; 40]));
+    assert_eq!(sent.memory_pkts, 40);
+    assert_eq!(take(&mut b), (0..40).collect::<Vec<_>>());
+    let lines = (8 + UdRepr::LEN + 64).div_ceil(64) as u64;
+    assert_eq!(b.inbox.next_line(port_of(&a)).unwrap() - line, 40 * lines);
+}
+
+fn port_of(wire: &MemoryWire) -> u16 {
+    wire.local.port()
 }
 
 /// SRD-12.4: headers, and what a check covers, are looked at in memory of ours only.

@@ -22,6 +22,17 @@ pub(super) struct Ring {
     touched: RefCell<Vec<(usize, usize)>>,
 }
 
+/// A record as the document has it.
+struct Record {
+    /// The first of its bytes.
+    byte: usize,
+    len: usize,
+    /// The length of each datagram of a train; 0 of a single one.
+    segment: usize,
+    /// The line behind it.
+    behind: u64,
+}
+
 /// The word where a line begins.
 pub(super) fn word_of(line: u64) -> usize {
     HEAD_WORDS + (line % LINES) as usize * LINE_WORDS
@@ -96,9 +107,8 @@ impl Ring {
         bytes
     }
 
-    /// The record that begins at `line` or, after a word that says so, with the next round: the
-    /// first of its bytes, their number, and the line behind it.
-    fn record(&self, mut line: u64) -> (usize, usize, u64) {
+    /// The record that begins at `line` or, after a word that says so, with the next round.
+    fn record(&self, mut line: u64) -> Record {
         let look = |line| self.words()[word_of(line)].load(Ordering::Relaxed);
         let mut word = look(line);
         if word == SKIP {
@@ -106,23 +116,29 @@ impl Ring {
             word = look(line);
         }
         assert!(word & PUBLISHED != 0, "nothing was published at line {line}: {word:#x}");
-        let len = (word & !PUBLISHED) as usize;
+        let (len, segment) = ((word & 0xFFFF_FFFF) as usize, (word >> 32 & 0x7FFF_FFFF) as usize);
         let lines = (8 + len).div_ceil(LINE_BYTES) as u64;
         assert!(line % LINES + lines <= LINES, "{len} bytes at line {line} are not in the ring");
-        (word_of(line) * 8 + 8, len, line + lines)
+        let is_train = segment > 0;
+        let is_possible = segment < len && len <= 16_384 && len.div_ceil(segment.max(1)) <= 64;
+        assert!(!is_train || is_possible, "{len} bytes in pieces of {segment} are no train");
+        Record { byte: word_of(line) * 8 + 8, len, segment, behind: line + lines }
     }
 
     /// What was taken is what lies from `line` on, and no byte of it was lent before its headers
     /// are known.
     pub(super) fn check(&self, line: u64, taken: &Taken, out: &[u8], layout: Option<Layout>) {
-        let (byte, len, mut next) = self.record(line);
+        let Record { byte, len, segment, behind: mut next } = self.record(line);
         let Some(rest) = taken.rest else {
-            assert_eq!(taken.segment, len.max(1));
+            let is_train = segment > 0;
+            assert_eq!(taken.segment, if is_train { segment } else { len.max(1) });
             let mut places = vec![(byte, len)];
             let mut left = out.len() - len;
+            assert!(!is_train || left == 0, "something came together with a train");
             while left > 0 {
-                let (byte, len, behind) = self.record(next);
+                let Record { byte, len, segment, behind } = self.record(next);
                 assert!(len > 0 && len <= left.min(taken.segment), "{len} bytes of {left}");
+                assert_eq!(segment, 0, "a train came together with something");
                 places.push((byte, len));
                 (left, next) = (left - len, behind);
             }
@@ -133,7 +149,7 @@ impl Ring {
         };
         let headers_len = layout.and_then(|layout| layout.lent_from(out, false));
         assert_eq!(headers_len, Some(out.len()), "headers are lent");
-        assert!(len >= LENT_BYTES_MIN && taken.segment == out.len());
+        assert!(segment == 0 && len >= LENT_BYTES_MIN && taken.segment == out.len());
         assert_eq!(rest.len, len - out.len());
         assert!(self.bytes(byte, out.len()) == out, "what was taken does not lie there");
         let base = rest.addr - (byte + out.len()) as u64;
