@@ -105,7 +105,7 @@ fn a_hostile_writer_leads_nowhere() {
                 1 => SKIP,
                 2 => PUBLISHED | (next() % 2000),
                 3 => PUBLISHED | next() << 30,
-                4 => PUBLISHED | next() % 300 << 32 | next() % 900,
+                4 => PUBLISHED | ((next() % 300) << 32) | (next() % 900),
                 _ => next() << 20 | next(),
             };
             word.store(value, Ordering::Relaxed);
