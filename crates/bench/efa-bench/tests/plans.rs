@@ -432,15 +432,36 @@ fn fabrics_take_turns_block_by_block() {
     }
 }
 
+/// A fabric of a plan: SRD on Soft-EFA over that wire.
+fn fabric(name: &str, wire: &str) -> String {
+    format!("[[fabric]]\nname = '{name}'\nfabric = 'verbs:srd'\non = 'softefa'\nwire = '{wire}'\n")
+}
+
+/// They were said to have taken another route, because there were fewer packets than messages.
+#[test]
+fn short_messages_that_share_packets_have_gone_through_the_device() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let step =
+        "[[step]]\nbenchmark = 'bandwidth'\nsizes = 16\ndepth = 256\nblocks = 2\nduration = 0.05\n";
+    let plan = plan_file(folder.path(), &(fabric("memory", "shm") + &fabric("UDP", "udp") + step));
+    let out = folder.path().join("out");
+    let softefa = softefa().to_str().expect("utf-8");
+    let _alone = alone();
+    let output = efa_bench(&words(&plan, &out, &["--softefa", softefa]));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results = read_json(&out.join("results.json"));
+    let own = results["runs"].as_array().expect("runs").iter().take(2);
+    let is_shared = |run: &Value| {
+        let counted = |name| run["counters"]["client"][name].as_u64().expect("a counter");
+        counted("tx_pkts") < counted("send_wrs")
+    };
+    assert!(own.clone().all(is_shared), "no packet was shared, and nothing was tried: {results}");
+}
+
 /// Each wire by its name, and the figures of none under the name of the other.
 #[test]
 fn soft_efa_is_measured_on_both_wires() {
     let folder = tempfile::tempdir().expect("tempdir");
-    let fabric = |name: &str, wire: &str| {
-        format!(
-            "[[fabric]]\nname = '{name}'\nfabric = 'verbs:srd'\non = 'softefa'\nwire = '{wire}'\n"
-        )
-    };
     let step = "[[step]]\nbenchmark = 'latency'\nsizes = 64\nblocks = 2\nduration = 0.02\n";
     let fabrics = fabric("Soft-EFA, memory", "shm") + &fabric("Soft-EFA, UDP", "udp");
     let plan = plan_file(folder.path(), &(fabrics + step));
