@@ -383,6 +383,28 @@ fn what_is_before_a_local_fault_asks_and_nothing_behind_it_begins() {
     }
 }
 
+/// RC-3.11: the host was told to invalidate a key, and then that the work request had been flushed.
+#[test]
+fn what_the_host_was_told_to_do_behind_a_local_fault_is_not_done() {
+    for before in [0, 1] {
+        let mut solo = Solo::new();
+        (0..=before).for_each(|id| post(&mut solo, id, Operation::Send, 8));
+        post(&mut solo, 8, Operation::Local, 0);
+        let mut header = [0; rc::HEADER_MAX];
+        while solo.host.engine.poll_transmit(solo.now, &mut header).is_some() {}
+        solo.host.engine.withdraw(solo.now, WrId(before), Status::LocalProtection);
+        solo.host.poll_events();
+        let is_told = |event: &Event| matches!(event, Event::Execute { .. });
+        assert!(!solo.host.events.iter().any(is_told), "{before} before it");
+        if before == 1 {
+            assert_eq!(solo.sent_short(), [(Kind::SendOnly, ours(0))]);
+            solo.give(&ack(ours(0))).unwrap();
+        }
+        assert!(!solo.host.events.iter().any(is_told), "{before} before it");
+        assert_eq!(solo.host.sends().last(), Some(&(8, Status::Flushed)));
+    }
+}
+
 /// RC-3.11: what left behind it before the host noticed is refused, or answered, in vain.
 #[test]
 fn no_answer_to_what_is_behind_a_local_fault_takes_its_place() {
@@ -568,6 +590,39 @@ fn a_responder_that_is_not_ready_is_waited_for() {
     solo.sent();
     solo.give(&rnr(ours(0), 12)).unwrap();
     assert_eq!(solo.host.sends(), [(1, Status::RnrRetryExceeded), (2, Status::Flushed)]);
+}
+
+/// RC-4.4, RC-4.5: each copy that was repeated early is refused by itself, and only the answer to what
+/// was sent since the pause says something new.
+#[test]
+fn copies_of_a_packet_use_up_one_rnr_retry() {
+    const TRIP_NS: u64 = 2_000_000;
+    let send = SendAttr { rnr_retry: 1, ..send_attr() };
+    for config in [Config::socket(), Config::strict()] {
+        let is_early = config.rto_floor_ns > 0;
+        let mut solo = with(config, send);
+        for n in 0..20 {
+            post(&mut solo, u64::from(n), Operation::Send, 10);
+            solo.sent();
+            solo.pass_ns(TRIP_NS);
+            solo.give(&ack(ours(n))).unwrap();
+        }
+        solo.host.done.clear();
+        post(&mut solo, 20, Operation::Send, 10);
+        solo.sent();
+        solo.pass_ns(TRIP_NS);
+        solo.give(&rnr(ours(20), 1)).unwrap();
+        solo.pass_ns(10_000);
+        assert_eq!(solo.sent().len(), 1);
+        solo.pass_ns(TRIP_NS / 3);
+        let late = solo.give(&rnr(ours(20), 1));
+        assert_eq!(late, if is_early { Err(DropReason::Stale) } else { Ok(()) });
+        if is_early {
+            solo.pass_ns(TRIP_NS / 2);
+            solo.give(&rnr(ours(20), 1)).unwrap();
+        }
+        assert_eq!(solo.host.sends(), [(20, Status::RnrRetryExceeded)]);
+    }
 }
 
 /// RC-4.4: seven is for ever, and being told so is progress of a kind.

@@ -510,6 +510,48 @@ fn a_queue_pair_that_fails_itself_is_silent() {
     assert_eq!(solo.give(&request(Kind::WriteOnly, 4)), Err(DropReason::State));
 }
 
+/// RC-5.4, RC-6.3: the peer of a queue pair that failed by itself heard nothing of messages that the
+/// program has got, and took it for dead.
+#[test]
+fn a_queue_pair_that_fails_itself_acknowledges_what_it_has_executed() {
+    for config in [Config::socket(), Config::strict()] {
+        let is_repeated = config.rto_floor_ns > 0;
+        let mut solo = Solo::with(config, Service::Rc, receive_attr(), send_attr());
+        let send = rc::SendRequest::new(rc::WrId(1), rc::Operation::Send, 4);
+        solo.host.post(solo.now, send, vec![0; 4]);
+        solo.sent();
+        let write = request(Kind::WriteOnly, 0).about(0, 0).asks();
+        solo.give(&write).unwrap();
+        solo.give(&common::craft::nak(common::craft::OUR_PSN, NakCode::RemoteOperation)).unwrap();
+        assert_eq!(solo.host.engine.state(), State::Error);
+        assert_eq!(solo.said(), [(Syndrome::ACK, theirs(0))]);
+        assert_eq!(solo.said(), []);
+        // That was lost.
+        assert_eq!(solo.give(&write), Err(DropReason::State));
+        let again = [(Syndrome::ACK, theirs(0))];
+        assert_eq!(solo.said(), if is_repeated { &again[..] } else { &[] });
+        assert_eq!(solo.give(&request(Kind::WriteOnly, 1)), Err(DropReason::State));
+        assert_eq!(solo.said(), [], "nothing new is executed");
+    }
+}
+
+/// RC-6.6: a peer that always reads kept this side from sending and from repeating, until its own
+/// requests counted as unanswered.
+#[test]
+fn requests_have_their_turn_between_answers() {
+    let mut solo = Solo::new();
+    solo.give(&request(Kind::ReadRequest, 0).about(0, 4096)).unwrap();
+    solo.give(&request(Kind::ReadRequest, 16).about(0, 4096)).unwrap();
+    for id in 1..=2 {
+        let send = rc::SendRequest::new(rc::WrId(id), rc::Operation::Send, 4);
+        solo.host.post(solo.now, send, vec![0; 4]);
+    }
+    let kinds: Vec<bool> = solo.sent().iter().map(|seen| seen.kind == Kind::SendOnly).collect();
+    assert_eq!(kinds.len(), 34);
+    let places: Vec<usize> = (0..34).filter(|at| kinds[*at]).collect();
+    assert_eq!(places, [16, 33]);
+}
+
 /// RC-6.4.
 #[test]
 fn memory_that_goes_away_ends_its_answer() {

@@ -260,6 +260,18 @@ fn copies_of_the_newest_acknowledgement_tell_of_a_loss() {
     assert_eq!(numbers(&mut solo), [], "adapters take no hints");
 }
 
+/// RC-4.7: copies that came while nothing was on its way made the next packet leave twice.
+#[test]
+fn copies_of_what_is_long_over_tell_nothing() {
+    let mut solo = measured();
+    (0..5).for_each(|_| assert_eq!(solo.give(&ack(ours(19))), Err(DropReason::Stale)));
+    (20..24).for_each(|id| post(&mut solo, id, Operation::Send, 10));
+    assert_eq!(numbers(&mut solo), sends(20..=23));
+    solo.pass_ns(TRIP_NS);
+    assert_eq!(solo.give(&ack(ours(19))), Err(DropReason::Stale));
+    assert_eq!(numbers(&mut solo), []);
+}
+
 fn request(n: u32) -> Craft {
     Craft::new(Kind::SendOnly, THEIR_PSN + n).with(4).asks()
 }

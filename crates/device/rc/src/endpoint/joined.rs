@@ -34,6 +34,12 @@ impl Endpoint {
         let shared = &mut self.shared;
         let joined_bytes = if shared.service.is_reliable() { joined_bytes } else { 0 };
         let sends = matches!(self.state, State::Sending | State::Draining);
+        if sends && self.responder.gives_way() {
+            let request = self.requester.next_packet(now, shared, joined_bytes, header);
+            if request.is_some() {
+                return request;
+            }
+        }
         let is_requesting = |shared: &Shared| sends && self.requester.has_work(shared);
         let responder = &mut self.responder;
         let response = responder.next_response(now, shared, joined_bytes, is_requesting, header);

@@ -245,7 +245,8 @@ impl Endpoint {
     /// it leaves, and what is before it leaves again (RC-3.11). Call [`Endpoint::poll_transmit`]
     /// and [`Endpoint::poll_event`] afterwards.
     pub fn withdraw(&mut self, _now: Instant, id: WrId, status: Status) {
-        if !self.requester.withdraw(id, status) && !self.shared.service.is_reliable() {
+        let is_here = self.requester.withdraw(id, status, &mut self.shared);
+        if !is_here && !self.shared.service.is_reliable() {
             self.recall(id, status);
         }
         self.note_failures();

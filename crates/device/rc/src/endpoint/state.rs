@@ -32,7 +32,7 @@ impl Endpoint {
                 return;
             }
             self.end(Cause::Request(status), Some(status), None);
-            self.responder.silence();
+            self.responder.end_acknowledging(&self.shared);
         }
         if let Some(failure) = self.responder.take_failure() {
             self.end(Cause::Peer(failure.code), None, failure.receive);

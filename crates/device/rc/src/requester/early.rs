@@ -108,6 +108,20 @@ impl Early {
         }
     }
 
+    /// Something leaves while nothing else is on its way: copies of older answers say nothing of
+    /// it.
+    #[inline]
+    pub(super) fn forget_copies(&mut self) {
+        self.copies = 0;
+    }
+
+    /// What comes now answers an earlier copy of what was sent again last, as far as round trips
+    /// are known.
+    pub(super) fn is_too_soon(&self, now: Instant, shared: &Shared) -> bool {
+        let smoothed_ns = shared.rtt.smoothed_ns().filter(|_| shared.config.rto_floor_ns > 0);
+        smoothed_ns.is_some_and(|ns| now.ns_since(self.repeated_at) < ns / 2)
+    }
+
     /// A peer could have answered what was sent again last.
     fn may_be_of_repetition(&self, now: Instant, shared: &Shared) -> bool {
         let smoothed_ns = shared.rtt.smoothed_ns().unwrap_or(shared.config.rto_floor_ns);
@@ -162,6 +176,9 @@ impl Requester {
     /// The newest acknowledgement comes again, while packets are on their way behind it: what came
     /// to the peer since is old (RC-4.7).
     pub(super) fn note_copy(&mut self, now: Instant, shared: &mut Shared) {
+        if self.next <= self.una {
+            return;
+        }
         let early = &mut self.retry.early;
         early.copies = early.copies.saturating_add(1);
         if early.copies >= COPIES {

@@ -30,6 +30,19 @@ impl Requester {
         }
     }
 
+    /// The host does nothing of what it was told of from `place` in the queue on, unless it has: what
+    /// is before it has failed.
+    #[cold]
+    pub(super) fn take_back(&mut self, place: usize, shared: &mut Shared) {
+        for entry in self.queue.range_mut(place..) {
+            if entry.local == LocalStep::Told {
+                entry.local = LocalStep::Waiting;
+                let told = Event::Execute { id: entry.request.id };
+                shared.events.retain(|event| *event != told);
+            }
+        }
+    }
+
     /// The host has done a work request, or could not.
     pub(crate) fn executed(&mut self, id: WrId, status: Status, shared: &mut Shared) {
         let is_it =

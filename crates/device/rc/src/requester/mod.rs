@@ -119,9 +119,10 @@ impl Requester {
 
     /// The host cannot do a work request. It ends like that once all before it have ended. False
     /// when it has ended before.
-    pub(crate) fn withdraw(&mut self, id: WrId, status: Status) -> bool {
+    pub(crate) fn withdraw(&mut self, id: WrId, status: Status, shared: &mut Shared) -> bool {
         let found = self.queue.iter().rposition(|entry| entry.request.id == id);
         let Some(place) = found else { return false };
+        self.take_back(place, shared);
         self.fail_in_turn(place, status);
         if place > 0 {
             // What is before it may have left the question to it, and asks now. What is behind it
@@ -153,6 +154,7 @@ impl Requester {
 
     /// Ends everything: the oldest work request with `first`, all others as flushed.
     pub(crate) fn end_all(&mut self, first: Option<Status>, shared: &mut Shared) {
+        self.take_back(0, shared);
         let mut status = first.unwrap_or(Status::Flushed);
         for entry in self.queue.drain(..) {
             shared.events.push_back(Event::Completed { id: entry.request.id, status });

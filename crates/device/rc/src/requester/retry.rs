@@ -56,6 +56,7 @@ impl Retry {
             if self.failures == 0 && self.rnr_failures == 0 {
                 self.silent_since = now;
             }
+            self.early.forget_copies();
             self.arm(now, attr, shared);
         }
     }
@@ -106,6 +107,8 @@ impl Requester {
         if let Some(until) = self.retry.rnr_until {
             if until <= now {
                 self.retry.rnr_until = None;
+                // It leaves again now, and what is heard too soon is about an earlier copy.
+                self.retry.early.repeated_at = now;
             }
             return;
         }
@@ -155,6 +158,9 @@ impl Requester {
     ) -> Result<(), DropReason> {
         // What was not sent again since cannot have been refused again.
         if self.retry.is_paused() || self.next == self.una {
+            return Err(DropReason::Stale);
+        }
+        if self.retry.rnr_failures > 0 && self.retry.early.is_too_soon(now, shared) {
             return Err(DropReason::Stale);
         }
         shared.stats.rx_rnr_naks += 1;

@@ -16,6 +16,9 @@ use crate::{Access, Instant, Psn, Range, ReceiveAttr, Status};
 
 use resources::{Answer, Resources};
 
+/// So many responses leave in a row while this side has requests to send (RC-6.6).
+const RESPONSES_IN_A_ROW_MAX: u32 = 16;
+
 /// A message of several packets that is being received.
 #[derive(Clone, Copy, Debug)]
 enum Message {
@@ -122,6 +125,8 @@ pub(crate) struct Responder {
     /// The time from telling the peer of a gap until it was closed, smoothed.
     gap_ns: Option<u64>,
     waiting: Option<Waiting>,
+    /// Responses since the last one that had none before it: requests of this side wait meanwhile.
+    responses_in_a_row: u32,
     /// The response that was handed out last, for a host that cannot supply it.
     handed_out: Option<Seq>,
     /// The responder is closed: it sends only what the peer must still be told.
@@ -145,6 +150,7 @@ impl Responder {
             nak_state: NakState::Nothing,
             gap_ns: None,
             waiting: None,
+            responses_in_a_row: 0,
             handed_out: None,
             is_closed: false,
             last_word: None,
@@ -189,6 +195,35 @@ impl Responder {
         self.ack = AckDue::Never;
         (self.nak, self.last_word, self.handed_out) = (None, None, None);
         self.failure = None;
+    }
+
+    /// Says of what was executed only that it was, and takes nothing any more: a request of this
+    /// side has failed, and the peer's have not.
+    pub(crate) fn end_acknowledging(&mut self, shared: &Shared) {
+        let executed = self.expected.before();
+        let is_first = self.expected == Seq::first(self.attr.rq_psn);
+        // What is answered by more than an acknowledgement is not acknowledged by less.
+        let is_answered = self.resources.has_waiting() || self.resources.find(executed).is_some();
+        let was_due = self.ack != AckDue::Never;
+        let had_word = self.last_word.is_some();
+        self.silence();
+        if is_first || is_answered || had_word || !Self::is_reliable(shared) {
+            return;
+        }
+        if was_due {
+            self.ack = AckDue::Now;
+        }
+        self.last_word = Some(LastWord { code: None, seq: executed, first: executed });
+    }
+
+    /// Responses have left in front of requests of this side for long enough; asked once.
+    #[inline]
+    pub(crate) fn gives_way(&mut self) -> bool {
+        let gives_way = self.responses_in_a_row >= RESPONSES_IN_A_ROW_MAX;
+        if gives_way {
+            self.responses_in_a_row = 0;
+        }
+        gives_way
     }
 
     /// Says the last word again when the packet that it was about comes again, or one before it, on

@@ -20,8 +20,10 @@ impl Responder {
         out: &mut [u8; HEADER_MAX],
     ) -> Option<Transmit> {
         if let Some(resource) = self.resources.waiting() {
+            self.responses_in_a_row += 1;
             return self.respond(&resource, shared, joined_bytes, out);
         }
+        self.responses_in_a_row = 0;
         // What acknowledges must not overtake responses, or they would count as lost.
         if let Some(nak) = self.nak.take() {
             // That of a repetition is older than what is to be acknowledged.

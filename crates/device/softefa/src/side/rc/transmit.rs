@@ -1,6 +1,6 @@
 //! Packets from the engine to the wire.
 
-use rc::wire::{Bth, Kind, Opcode, Syndrome, Transport};
+use rc::wire::{Bth, Kind, NakCode, Opcode, Syndrome, Transport};
 use rc::{HEADER_MAX, Payload, Psn, Status as RcStatus, Transmit, WrId};
 use srd::Instant;
 use std::net::SocketAddr;
@@ -73,8 +73,8 @@ impl RcSide {
         self.harvest(now);
     }
 
-    /// Sends what a destroyed queue pair still says: acknowledgements, and answers without bytes.
-    /// The memory that peers read is the program's alone now; who reads hears nothing, as of
+    /// Sends what a destroyed queue pair still says: acknowledgements, and answers without bytes, but
+    /// not that something is missing, which nobody would take. The memory that peers read is the program's alone now; who reads hears nothing, as of
     /// hardware.
     #[cold]
     fn transmit_last(&mut self, now: Instant, peer: SocketAddr) {
@@ -83,7 +83,7 @@ impl RcSide {
         // A long READ that is asked for again takes its time, as if it were answered.
         for _ in 0..MAX_PACKETS {
             let Some(out) = self.endpoint.poll_joined(time(now), &mut header, 0) else { break };
-            let is_withheld = matches!(out.payload, Payload::Response { .. });
+            let is_withheld = matches!(out.payload, Payload::Response { .. }) || asks(&header);
             let lapses = self.shell.faults.lapses.is_active();
             if is_withheld || lapses && !self.lapse(&out, &mut header) {
                 continue;
@@ -259,6 +259,13 @@ impl RcSide {
 fn is_positive(header: &[u8]) -> bool {
     let syndrome = header.get(Bth::LEN).copied().map(Syndrome::from_code);
     matches!(syndrome, Some(Syndrome::Ack(_)))
+}
+
+/// Of an acknowledgement: it asks for what is missing.
+fn asks(header: &[u8]) -> bool {
+    let is_ack = ACKNOWLEDGE.contains(&header[0]);
+    let syndrome = header.get(Bth::LEN).copied().map(Syndrome::from_code);
+    is_ack && matches!(syndrome, Some(Syndrome::Nak(NakCode::Sequence)))
 }
 
 fn psn_of(header: &[u8]) -> Psn {
