@@ -16,6 +16,8 @@ const PAUSE_NS: u64 = 30_000;
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     is_stream: bool,
+    /// Bytes that have left since something was received.
+    sent_bytes: u64,
     /// Since when there was none.
     ended_at: Option<Instant>,
 }
@@ -25,11 +27,19 @@ impl Pace {
     #[inline]
     pub(super) fn note(&mut self, pkts: u64, bytes: u64) {
         self.is_stream = pkts >= STREAM_PKTS || bytes >= STREAM_BYTES;
+        self.sent_bytes = 0;
+    }
+
+    /// So many bytes have left in this turn: what a peer reads is a stream, too.
+    #[inline]
+    pub(super) fn note_sent(&mut self, bytes: u64) {
+        self.sent_bytes += bytes;
     }
 
     /// After a turn at `now`: there was a stream a moment ago.
     pub(super) fn goes_on(&mut self, now: Instant) -> bool {
-        if std::mem::take(&mut self.is_stream) {
+        let has_sent = std::mem::take(&mut self.sent_bytes) >= STREAM_BYTES;
+        if std::mem::take(&mut self.is_stream) || has_sent {
             self.ended_at = Some(Instant::ZERO);
             return true;
         }
@@ -61,5 +71,9 @@ mod tests {
             assert!(pace.goes_on(at(late + PAUSE_NS - 1)));
             assert!(!pace.goes_on(at(late + PAUSE_NS)) && !pace.goes_on(at(late + PAUSE_NS)));
         }
+        pace.note(1, 0);
+        (0..2).for_each(|_| pace.note_sent(STREAM_BYTES / 2));
+        assert!(pace.goes_on(at(1)), "what leaves is a stream, too");
+        assert!(pace.goes_on(at(2)) && !pace.goes_on(at(2 + PAUSE_NS)));
     }
 }

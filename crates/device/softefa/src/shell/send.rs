@@ -228,6 +228,7 @@ impl Shell {
         let sent = self.wire.send(now, &mut self.batch);
         assert!(self.batch.is_empty(), "a wire sends or drops the whole batch");
         self.count_sent(&sent);
+        self.pace.note_sent(sent.bytes);
         if sent.pkts > 0 {
             let max = &mut self.unsent_max;
             max.now = if sent.memory_pkts == 0 { max.kernel } else { max.memory };
