@@ -30,6 +30,10 @@ pub(super) struct Early {
     pub(super) repeated_at: Instant,
     /// Copies of the newest acknowledgement.
     copies: u8,
+    /// Times that the oldest packet was sent again early since something was heard of it.
+    repetitions: u8,
+    /// Refusals of such copies that may still come.
+    late_refusals: u8,
     /// The window before something was overdue, for the case that it was not lost.
     before: Option<Before>,
 }
@@ -51,6 +55,8 @@ impl Early {
             backoff: 0,
             repeated_at: Instant::ZERO,
             copies: 0,
+            repetitions: 0,
+            late_refusals: 0,
             before: None,
         }
     }
@@ -85,7 +91,7 @@ impl Early {
     /// Everything before `una` is acknowledged.
     #[inline]
     pub(super) fn note_progress(&mut self, now: Instant, una: Seq, shared: &mut Shared) {
-        self.copies = 0;
+        (self.copies, self.repetitions, self.late_refusals) = (0, 0, 0);
         self.before = self.before.filter(|before| una < before.sent);
         match self.timed {
             Some((seq, at)) if seq < una => {
@@ -115,11 +121,19 @@ impl Early {
         self.copies = 0;
     }
 
-    /// What comes now answers an earlier copy of what was sent again last, as far as round trips
-    /// are known.
-    pub(super) fn is_too_soon(&self, now: Instant, shared: &Shared) -> bool {
-        let smoothed_ns = shared.rtt.smoothed_ns().filter(|_| shared.config.rto_floor_ns > 0);
-        smoothed_ns.is_some_and(|ns| now.ns_since(self.repeated_at) < ns / 2)
+    /// The responder was not ready for the oldest packet, nor will it be for the copies of it that
+    /// left before.
+    pub(super) fn note_refused(&mut self, now: Instant) {
+        self.late_refusals = core::mem::take(&mut self.repetitions);
+        self.note_loss(now);
+    }
+
+    /// Whether what says that the responder is not ready answers an earlier copy of what was sent
+    /// again since, as far as the time tells. There are no more of these than copies.
+    pub(super) fn is_of_earlier(&mut self, now: Instant, shared: &Shared) -> bool {
+        let is_possible = self.late_refusals > 0 && !self.may_be_of_repetition(now, shared);
+        self.late_refusals -= u8::from(is_possible);
+        is_possible
     }
 
     /// A peer could have answered what was sent again last.
@@ -150,6 +164,7 @@ impl Requester {
             let now_known = Before { window: self.window, sent: self.sent };
             let before = early.before.unwrap_or(now_known);
             early.note_loss(now);
+            early.repetitions = early.repetitions.saturating_add(1);
             early.before = Some(before);
             self.window.collapse();
             self.go_back();
@@ -167,6 +182,7 @@ impl Requester {
         if is_possible {
             shared.stats.early_repetitions += 1;
             self.retry.early.note_loss(now);
+            self.retry.early.repetitions = self.retry.early.repetitions.saturating_add(1);
             self.window.shrink();
             self.go_back();
             self.retry.arm_early(now, shared);

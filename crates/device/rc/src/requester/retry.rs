@@ -160,7 +160,7 @@ impl Requester {
         if self.retry.is_paused() || self.next == self.una {
             return Err(DropReason::Stale);
         }
-        if self.retry.rnr_failures > 0 && self.retry.early.is_too_soon(now, shared) {
+        if self.retry.early.is_of_earlier(now, shared) {
             return Err(DropReason::Stale);
         }
         shared.stats.rx_rnr_naks += 1;
@@ -174,7 +174,7 @@ impl Requester {
         self.retry.silent_since = now;
         self.retry.rnr_until = Some(now.plus_ns(rnr_timer_ns(timer)));
         (self.retry.deadline, self.retry.early.due) = (None, None);
-        self.retry.early.note_loss(now);
+        self.retry.early.note_refused(now);
         self.go_back();
         Ok(())
     }
