@@ -47,6 +47,20 @@ fn established(world: &mut World) -> (u32, u32, u32) {
     (listener, client, server)
 }
 
+/// Programs destroyed queue pairs that had not taken what came before the end.
+#[test]
+fn the_host_learns_which_queue_pair_has_lost_its_connection() {
+    let mut world = World::new(2);
+    let (_, client, _) = established(&mut world);
+    world.simple(CLIENT, number::DISCONNECT, client).unwrap();
+    world.run(MS);
+    let server = &mut world.processes[SERVER];
+    assert_eq!(server.ids.poll_ended(), Some((address(SERVER).ip(), 0x200)));
+    assert_eq!(server.ids.poll_ended(), None);
+    assert_eq!(world.processes[CLIENT].ids.poll_ended(), None, "its peer has not agreed yet");
+    world.expect(SERVER, event::DISCONNECTED, 0x52);
+}
+
 #[test]
 fn a_connection_lives_and_ends_as_librdmacm_wants_it() {
     let mut world = World::new(2);

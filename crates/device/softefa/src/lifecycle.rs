@@ -127,7 +127,8 @@ mod tests {
             let (end, ended) = mpsc::channel::<()>();
             assert!(spawn("begun-test", 64 << 10, move || drop(ended.recv())));
             let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-            let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
+            let names =
+                tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
             let has_begun = names.flatten().any(|name| name.trim() == "begun-test");
             assert!(has_begun);
             drop(end);

@@ -8,6 +8,7 @@ use crate::capture::{Fate, Protocol, Record};
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::host;
+use crate::progress::live;
 use crate::seal::Refusal;
 
 static ON_FIRST_DATA: OnceLock<fn(IpAddr, u32)> = OnceLock::new();
@@ -18,6 +19,13 @@ static ON_FIRST_DATA: OnceLock<fn(IpAddr, u32)> = OnceLock::new();
 /// counts.
 pub fn on_first_data(tell: fn(IpAddr, u32)) {
     let _ = ON_FIRST_DATA.set(tell);
+}
+
+/// Has queue pair `qpn` of the device at `device` take what has come for it, before its program hears
+/// that the connection is over: an adapter had taken it when it came, and the program may destroy
+/// the queue pair at once. Does nothing when this process has no such queue pair.
+pub fn take_what_has_come(device: IpAddr, qpn: u32) {
+    live::all().iter().filter(|qp| qp.is_at(device, qpn)).for_each(|qp| qp.take_in());
 }
 
 /// The first packet of a connection of queue pair `qpn` has come.

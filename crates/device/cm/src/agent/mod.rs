@@ -26,6 +26,7 @@ use crate::random::Random;
 use crate::{CallError, Config, DropReason, Event, QpParams, Route, Seed, Transmit};
 use connection::{About, Connection, State};
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::time::Duration;
 use table::Table;
 
@@ -150,6 +151,13 @@ impl Agent {
             Message::SidrReq(req) => self.on_sidr_req(route, transaction_id, req),
             Message::SidrRep(rep) => self.on_sidr_rep(route, transaction_id, rep),
         }
+    }
+
+    /// Returns the address and the number of this side's queue pair, as long as the connection is
+    /// known.
+    #[must_use]
+    pub fn queue_pair(&self, conn: ConnId) -> Option<(IpAddr, u32)> {
+        self.table.get(conn).map(|connection| (connection.route.local, connection.local.qpn))
     }
 
     /// The next message to send; call until `None`.

@@ -110,6 +110,7 @@ impl Ids {
             Event::Unreachable { .. } => (event::UNREACHABLE, -Errno::ETIMEDOUT.0, none),
             Event::Disconnected { timed_out, .. } => {
                 let status = if *timed_out { -Errno::ETIMEDOUT.0 } else { 0 };
+                self.ended.extend(self.agent.queue_pair(conn));
                 (event::DISCONNECTED, status, none)
             }
             Event::TimewaitExit { .. } => (event::TIMEWAIT_EXIT, 0, none),

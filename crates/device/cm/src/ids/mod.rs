@@ -25,6 +25,7 @@ use crate::{Agent, Config, ConnId, DropReason, ListenerId, Route, Seed, Transmit
 use events::Queued;
 use id::Id;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -60,6 +61,8 @@ pub struct Ids {
     next_channel: u32,
     /// Channels whose events the host has not been told of.
     readable: BTreeSet<ChannelId>,
+    /// Queue pairs whose connections have ended, whose programs do not know it yet.
+    ended: VecDeque<(IpAddr, u32)>,
     by_conn: BTreeMap<ConnId, u32>,
     by_listener: BTreeMap<ListenerId, u32>,
     groups: BTreeMap<u32, groups::Group>,
@@ -77,6 +80,7 @@ impl Ids {
             channels: BTreeMap::new(),
             next_channel: 0,
             readable: BTreeSet::new(),
+            ended: VecDeque::new(),
             by_conn: BTreeMap::new(),
             by_listener: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -122,6 +126,13 @@ impl Ids {
         for number in numbers {
             self.drop_id(now, host, number);
         }
+    }
+
+    /// The address and the number of a queue pair whose connection has ended; call until `None`
+    /// before programs may take their events. What has come for it came before the end, and an
+    /// adapter has completed it by now: programs destroy the queue pair when they hear of the end.
+    pub fn poll_ended(&mut self) -> Option<(IpAddr, u32)> {
+        self.ended.pop_front()
     }
 
     /// A channel that has got an event since it was named last; call until `None`.

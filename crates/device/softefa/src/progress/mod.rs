@@ -57,6 +57,12 @@ pub(crate) trait Live: Send + Sync {
     /// when another thread is at it, so that it may still wait.
     fn release_held(&self, now: Instant) -> bool;
 
+    /// It has this number, and its device this address.
+    fn is_at(&self, device: IpAddr, qpn: u32) -> bool;
+
+    /// Takes what has come, and completes what that ends.
+    fn take_in(&self);
+
     /// A turn of the service thread, unless the program polls and does not sleep.
     fn service_turn(&self, now: Instant) -> Served;
 

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 
 use srd::Instant;
 
-use super::Qp;
 #[cfg(test)]
 use super::QpInner;
 use super::turn::Turn;
+use super::{Qp, take_all};
 use crate::AHN_UNKNOWN;
 use crate::async_event::AsyncEventKind;
 use crate::cq::Cq;
@@ -69,6 +69,20 @@ impl Live for Qp {
         side.publish();
         self.end_app_turn(side, false);
         true
+    }
+
+    fn is_at(&self, device: IpAddr, qpn: u32) -> bool {
+        self.qpn == qpn && self.pd.device().addr() == device
+    }
+
+    fn take_in(&self) {
+        if self.is_gone() {
+            return;
+        }
+        let mut side = self.lock();
+        take_all(&mut *side);
+        side.publish();
+        self.end_app_turn(side, false);
     }
 
     fn service_turn(&self, now: Instant) -> Served {

@@ -67,11 +67,16 @@ pub struct Qp {
 /// have taken it when it came.
 #[cold]
 fn take_what_has_come(side: &mut dyn Side) {
+    if side.shell().owes_data() {
+        take_all(side);
+    }
+}
+
+/// Takes all that has come, wherever it lies, unless ever more comes.
+#[cold]
+fn take_all(side: &mut dyn Side) {
     const TURNS_MAX: usize = 8;
     for _ in 0..TURNS_MAX {
-        if !side.shell().owes_data() {
-            return;
-        }
         side.shell_mut().look_everywhere();
         side.service_turn(host::now(), false);
         if side.shell().has_read_all() {
