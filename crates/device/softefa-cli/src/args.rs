@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
 
 use softefa::fault::FaultKey;
 
@@ -426,7 +426,10 @@ pub(crate) fn parse() -> Result<Option<Command>, Failure> {
             ErrorKind::DisplayHelp
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => print_help(&error),
-            _ => Err(Failure::own(one_line(&error))),
+            _ => {
+                let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+                Err(Failure::own(one_line(&error, words)))
+            }
         },
     }
 }
@@ -437,12 +440,12 @@ pub(crate) fn parse() -> Result<Option<Command>, Failure> {
 /// As [`parse`]; help is none here.
 pub(crate) fn parse_fault_set(line: &str) -> Result<FaultSetArgs, Failure> {
     let words = ["softefa", "fault", "set"].into_iter().chain(line.split_whitespace());
-    match Cli::try_parse_from(words) {
+    match Cli::try_parse_from(words.clone()) {
         Ok(Cli { command: Command::Fault(FaultArgs { action: FaultAction::Set(args) }) }) => {
             Ok(args)
         }
         Ok(_) => Err(Failure::own("no fault given; write for example loss=5%")),
-        Err(error) => Err(Failure::own(one_line(&error))),
+        Err(error) => Err(Failure::own(one_line(&error, words.map(str::to_owned)))),
     }
 }
 
@@ -458,10 +461,24 @@ fn print_help(error: &clap::Error) -> Result<Option<Command>, Failure> {
     }
 }
 
-/// What clap reports, in one line: what is wrong, its tip when it has one, where to read on.
-fn one_line(error: &clap::Error) -> String {
+/// The help that knows the options of a command line.
+fn help_of(words: impl Iterator<Item = String>) -> String {
+    let mut help = "softefa".to_owned();
+    let mut command = Cli::command();
+    for word in words.skip(1) {
+        let Some(subcommand) = command.find_subcommand(&word).cloned() else { break };
+        help = help + " " + subcommand.get_name();
+        command = subcommand;
+    }
+    help + " --help"
+}
+
+/// What clap reports of a command line, in one line: what is wrong, its tip when it has one, where
+/// to read on.
+fn one_line(error: &clap::Error, words: impl Iterator<Item = String>) -> String {
+    let help = help_of(words);
     if error.kind() == ErrorKind::MissingRequiredArgument {
-        return missing(error);
+        return missing(error, &help);
     }
     let text = error.to_string();
     let what = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
@@ -471,17 +488,22 @@ fn one_line(error: &clap::Error) -> String {
             line.push_str(&format!("; did you mean {suggestion}?"));
         }
     }
-    line + "; see softefa --help"
+    if let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue) {
+        if !values.is_empty() {
+            line.push_str(&format!("; it is one of {}", values.join(", ")));
+        }
+    }
+    line + "; see " + &help
 }
 
-fn missing(error: &clap::Error) -> String {
+fn missing(error: &clap::Error, help: &str) -> String {
     let Some(ContextValue::Strings(names)) = error.get(ContextKind::InvalidArg) else {
-        return "an argument is missing; see softefa --help".into();
+        return format!("an argument is missing; see {help}");
     };
     if names.iter().any(|name| name.contains("PROGRAM")) {
         return "no program given; usage: softefa run [OPTIONS] -- PROGRAM [ARGS]...".into();
     }
-    format!("{} is missing; see softefa --help", names.join(" and "))
+    format!("{} is missing; see {help}", names.join(" and "))
 }
 
 #[cfg(test)]
@@ -490,10 +512,10 @@ mod tests {
 
     fn parse_run(words: &[&str]) -> Result<RunArgs, String> {
         let words = ["softefa", "run"].iter().chain(words);
-        match Cli::try_parse_from(words) {
+        match Cli::try_parse_from(words.clone()) {
             Ok(Cli { command: Command::Run(args) }) => Ok(args),
             Ok(_) => unreachable!("the words start with run"),
-            Err(error) => Err(one_line(&error)),
+            Err(error) => Err(one_line(&error, words.map(|word| (*word).to_owned()))),
         }
     }
 

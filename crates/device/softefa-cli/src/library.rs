@@ -1,6 +1,8 @@
 //! Finding the adapter library that is preloaded, and the versioned libraries beside it.
 
 use std::env;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::args::ReplaceVerbs;
@@ -27,12 +29,20 @@ pub(crate) fn find(option: Option<&Path>) -> Result<PathBuf, Failure> {
         .map(Path::to_path_buf)
         .or_else(|| env::var_os(ENV_LIBRARY).filter(|value| !value.is_empty()).map(PathBuf::from));
     if let Some(path) = named {
-        return absolute(&path).ok_or_else(|| {
+        let library = absolute(&path).ok_or_else(|| {
             Failure::own(format!(
                 "adapter library {} not found; check --library and {ENV_LIBRARY}",
                 path.display()
             ))
-        });
+        })?;
+        // The loader would pass over it, and the program run without a device.
+        if !is_library(&library) {
+            return Err(Failure::own(format!(
+                "{} is no shared library; check --library and {ENV_LIBRARY}",
+                path.display()
+            )));
+        }
+        return Ok(library);
     }
     let program = env::current_exe().map_err(|error| {
         Failure::own(format!("cannot find my own path: {error}; use --library"))
@@ -78,6 +88,13 @@ fn places_near(program: &Path) -> Vec<PathBuf> {
     places
 }
 
+/// The file begins as shared libraries do.
+fn is_library(path: &Path) -> bool {
+    const ELF: &[u8; 4] = b"\x7fELF";
+    let mut head = [0; ELF.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *ELF
+}
+
 /// The loader resolves a relative preload against the program's directory at that time: make it
 /// independent of that. `None` when there is no such file.
 fn absolute(path: &Path) -> Option<PathBuf> {
@@ -115,5 +132,9 @@ mod tests {
     fn named_library_must_exist() {
         let failure = find(Some(Path::new("/nonexistent/lib.so"))).unwrap_err();
         assert!(failure.to_string().contains("/nonexistent/lib.so"), "{failure}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "no library").unwrap();
+        let failure = find(Some(file.path())).unwrap_err();
+        assert!(failure.to_string().contains("is no shared library"), "{failure}");
     }
 }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use rustix::fs::Access;
 use softefa::fault::{self as nic_fault, TimedFault};
 use softefa::hw_counters::HwCounters;
-use softefa::trace::TraceSpec;
+use softefa::trace::{TraceSpec, TraceTarget};
 use softefa::{Config, WireChoice, counters as nic_counters, sysfs};
 
 use crate::args::RunArgs;
@@ -28,6 +29,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     if let Some(target) = &args.trace {
         config.trace = Some(TraceSpec::new(target, args.trace_events.as_deref())?);
     }
+    check_trace(&config)?;
     choose_wire(args, &mut config)?;
     let script = args.fault_script.as_deref();
     let steps = script.map(|path| fault::read_script(path, &config)).transpose()?;
@@ -79,6 +81,24 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         say!("softefa: run directory kept: {}", run.path().display());
     }
     Ok(code)
+}
+
+/// Each process opens a trace of its own, when it opens its device: whether that can be is found out
+/// before.
+fn check_trace(config: &Config) -> Result<(), Failure> {
+    let Some(TraceSpec { target: TraceTarget::File(path), .. }) = &config.trace else {
+        return Ok(());
+    };
+    let failed = |why: &dyn std::fmt::Display| {
+        Failure::own(format!("--trace {}: {why}; name a file that can be written", path.display()))
+    };
+    if path.is_dir() {
+        return Err(failed(&"it is a folder"));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let place = if path.exists() { path } else { folder.unwrap_or_else(|| Path::new(".")) };
+    rustix::fs::access(place, Access::WRITE_OK)
+        .map_err(|error| failed(&std::io::Error::from(error)))
 }
 
 /// What carries packets on this machine, as the options say; tried before the program relies on it.

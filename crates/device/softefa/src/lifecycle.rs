@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_thread_of_ours_begins_without_signals() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, told) = mpsc::channel();
         let before = blocked();
         assert!(spawn("test", 64 << 10, move || tell.send(blocked()).unwrap()));
         assert_eq!(blocked(), before, "the program's own");
@@ -125,7 +125,7 @@ mod tests {
     fn a_thread_of_ours_has_begun_when_its_starter_goes_on() {
         for _ in 0..100 {
             let (end, ended) = mpsc::channel::<()>();
-            assert!(spawn("begun-test", 64 << 10, move || drop(ended.recv())));
+            assert!(spawn("begun-test", 64 << 10, move || _ = ended.recv()));
             let tasks = std::fs::read_dir("/proc/self/task").unwrap();
             let names =
                 tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));

@@ -72,7 +72,8 @@ impl FaultSpec {
             value: value.to_owned(),
             expected,
         };
-        let share = || value::share(value).ok_or_else(|| error("write a share like 1% or 0.01"));
+        let share =
+            || value::share(value).ok_or_else(|| error("write a share like 1%, 0.01 or 100%"));
         match key {
             "loss" => self.loss_ppm = share()?,
             "reorder" => self.reorder_ppm = share()?,

@@ -7,8 +7,12 @@ const TIME_MAX_NS: u64 = 3_600_000_000_000;
 
 const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 
-/// Reads `1%` or `0.01` as 10,000 per million. What would be rounded to nothing is no share.
+/// Reads `1%` or `0.01` as 10,000 per million. What would be rounded to nothing is no share, nor is
+/// `1`, which is more often meant as 1 % than as 100 %.
 pub(super) fn share(text: &str) -> Option<u32> {
+    if text.trim() == "1" {
+        return None;
+    }
     let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |n| (n, 0.01));
     let share = number.trim().parse::<f64>().ok()? * unit;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked range")]
@@ -87,6 +91,7 @@ mod tests {
             (Some(10_000), Some(200_000), Some(1_000_000))
         );
         assert_eq!((share("101%"), share("x"), share("")), (None, None, None));
+        assert_eq!((share("1"), share("1.0")), (None, Some(1_000_000)), "1 % or 100 %?");
         assert_eq!((share("0.00004%"), share("0%"), share("0.0001%")), (None, Some(0), Some(1)));
         assert_eq!(share(&format_share(123)), Some(123));
     }
