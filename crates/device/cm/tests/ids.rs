@@ -47,7 +47,7 @@ fn established(world: &mut World) -> (u32, u32, u32) {
     (listener, client, server)
 }
 
-/// Programs destroyed queue pairs that had not taken what came before the end.
+/// CM-5.6: programs destroyed queue pairs that had not taken what came before the end.
 #[test]
 fn the_host_learns_which_queue_pair_has_lost_its_connection() {
     let mut world = World::new(2);

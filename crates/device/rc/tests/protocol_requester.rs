@@ -592,8 +592,8 @@ fn a_responder_that_is_not_ready_is_waited_for() {
     assert_eq!(solo.host.sends(), [(1, Status::RnrRetryExceeded), (2, Status::Flushed)]);
 }
 
-/// RC-4.4, RC-4.5: each copy that was repeated early is refused by itself, and only the answer to what
-/// was sent since the pause says something new.
+/// RC-4.4, RC-4.5: each copy that was repeated early is refused by itself, and only the answer to
+/// what was sent since the pause says something new.
 #[test]
 fn copies_of_a_packet_use_up_one_rnr_retry() {
     const TRIP_NS: u64 = 2_000_000;

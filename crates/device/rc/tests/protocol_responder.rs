@@ -510,8 +510,8 @@ fn a_queue_pair_that_fails_itself_is_silent() {
     assert_eq!(solo.give(&request(Kind::WriteOnly, 4)), Err(DropReason::State));
 }
 
-/// RC-5.4, RC-6.3: the peer of a queue pair that failed by itself heard nothing of messages that the
-/// program has got, and took it for dead.
+/// RC-5.4, RC-6.3: the peer of a queue pair that failed by itself heard nothing of messages that
+/// the program has got, and took it for dead.
 #[test]
 fn a_queue_pair_that_fails_itself_acknowledges_what_it_has_executed() {
     for config in [Config::socket(), Config::strict()] {

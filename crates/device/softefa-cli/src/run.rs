@@ -83,8 +83,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Each process opens a trace of its own, when it opens its device: whether that can be is found out
-/// before.
+/// Each process opens a trace of its own, when it opens its device: whether that can be is found
+/// out before.
 fn check_trace(config: &Config) -> Result<(), Failure> {
     let Some(TraceSpec { target: TraceTarget::File(path), .. }) = &config.trace else {
         return Ok(());

@@ -66,8 +66,8 @@ extern "C" fn exits() {
 /// `memory`.
 ///
 /// Returns when the thread has begun. A new thread of the C library unmaps memory once, and the
-/// program may be about to exchange `munmap`: libfabric and UCX write over its instructions, whoever
-/// executes them at that moment.
+/// program may be about to exchange `munmap`: libfabric and UCX write over its instructions,
+/// whoever executes them at that moment.
 #[allow(unsafe_code)]
 #[must_use]
 pub fn spawn(name: &str, stack_bytes: usize, run: impl FnOnce() + Send + 'static) -> bool {

@@ -21,9 +21,9 @@ pub fn on_first_data(tell: fn(IpAddr, u32)) {
     let _ = ON_FIRST_DATA.set(tell);
 }
 
-/// Has queue pair `qpn` of the device at `device` take what has come for it, before its program hears
-/// that the connection is over: an adapter had taken it when it came, and the program may destroy
-/// the queue pair at once. Does nothing when this process has no such queue pair.
+/// Has queue pair `qpn` of the device at `device` take what has come for it, before its program
+/// hears that the connection is over: an adapter had taken it when it came, and the program may
+/// destroy the queue pair at once. Does nothing when this process has no such queue pair.
 pub fn take_what_has_come(device: IpAddr, qpn: u32) {
     live::all().iter().filter(|qp| qp.is_at(device, qpn)).for_each(|qp| qp.take_in());
 }

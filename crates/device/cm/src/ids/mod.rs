@@ -129,8 +129,9 @@ impl Ids {
     }
 
     /// The address and the number of a queue pair whose connection has ended; call until `None`
-    /// before programs may take their events. What has come for it came before the end, and an
-    /// adapter has completed it by now: programs destroy the queue pair when they hear of the end.
+    /// before programs may take their events (CM-5.6). What has come for it came before the end,
+    /// and an adapter has completed it by now: programs destroy the queue pair when they hear of
+    /// the end.
     pub fn poll_ended(&mut self) -> Option<(IpAddr, u32)> {
         self.ended.pop_front()
     }

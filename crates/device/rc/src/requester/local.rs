@@ -30,8 +30,8 @@ impl Requester {
         }
     }
 
-    /// The host does nothing of what it was told of from `place` in the queue on, unless it has: what
-    /// is before it has failed.
+    /// The host does nothing of what it was told of from `place` in the queue on, unless it has:
+    /// what is before it has failed.
     #[cold]
     pub(super) fn take_back(&mut self, place: usize, shared: &mut Shared) {
         for entry in self.queue.range_mut(place..) {

@@ -73,9 +73,9 @@ impl RcSide {
         self.harvest(now);
     }
 
-    /// Sends what a destroyed queue pair still says: acknowledgements, and answers without bytes, but
-    /// not that something is missing, which nobody would take. The memory that peers read is the program's alone now; who reads hears nothing, as of
-    /// hardware.
+    /// Sends what a destroyed queue pair still says: acknowledgements, and answers without bytes,
+    /// but not that something is missing, which nobody would take. The memory that peers read is
+    /// the program's alone now; who reads hears nothing, as of hardware.
     #[cold]
     fn transmit_last(&mut self, now: Instant, peer: SocketAddr) {
         self.takes_kernel = true;
