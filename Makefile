@@ -129,6 +129,8 @@ packages-test: ## Install the packages into fresh Debians 12 and 13 and a fresh 
 	@.ci/setup packages
 	@if command -v actionlint >/dev/null; then actionlint && echo "action: ok"; else echo "actionlint is not installed: the" \
 	    "action is NOT CHECKED (go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12)" >&2; fi
+	@packaging/test-action
+	@packaging/test-relink
 	@packaging/test-wheel
 	@packaging/test-deb bookworm trixie
 	@packaging/test-source trixie
@@ -136,7 +138,9 @@ packages-test: ## Install the packages into fresh Debians 12 and 13 and a fresh 
 	@packaging/test-reproducible
 
 container: ## An image with softefa, efa-bench and netsim (podman or docker)
-	@$$(command -v podman || command -v docker) build -f packaging/container/Containerfile -t soft-efa .
+	@tool=$$(command -v podman || command -v docker) || { \
+	  echo "container: neither podman nor docker is here: sudo apt-get install podman (or docker.io)" >&2; exit 1; }; \
+	  "$$tool" build -f packaging/container/Containerfile -t soft-efa .
 
 setup:
 	@.ci/setup run
@@ -145,11 +149,19 @@ build: ## Build softefa, its library, efa-bench, netsim and bench (target/releas
 	@$(CARGO) build --release --quiet -p softefa-cli -p softefa-verbs -p efa-bench -p netsim -p bench
 	@$(CARGO) xtask replace-verbs $(BIN)
 
-LIB := $(DESTDIR)$(PREFIX)/lib/softefa
-install: build ## Install below PREFIX (/usr/local): programs in bin, libraries in lib/softefa
-	@install -d $(DESTDIR)$(PREFIX)/bin $(LIB)/replace-verbs
-	@install -s $(BIN)/softefa $(BIN)/efa-bench $(BIN)/netsim $(DESTDIR)$(PREFIX)/bin
-	@install -s -m 644 $(BIN)/libsoftefa_verbs.so $(LIB)
-	@install -m 644 -D -t $(DESTDIR)$(PREFIX)/share/softefa dissector/softefa.lua
-	@install -m 755 $(BIN)/replace-verbs/lib*.so.1 $(LIB)/replace-verbs
-	@cp -P $(BIN)/replace-verbs/lib*.so $(LIB)/replace-verbs
+INTO := $(DESTDIR)$(PREFIX)
+LIB := $(INTO)/lib/softefa
+install: ## Install below PREFIX (/usr/local): programs in bin, libraries in lib/softefa
+	@for folder in "$(INTO)/bin" "$(LIB)/replace-verbs" "$(INTO)/share/softefa"; do \
+	  until [ -e "$$folder" ]; do folder=$$(dirname "$$folder"); done; \
+	  [ -d "$$folder" ] && [ -w "$$folder" ] || { echo "install: you may not write to $$folder: make build && sudo make" \
+	    "install PREFIX='$(PREFIX)', or make install PREFIX=\$$HOME/.local" >&2; exit 1; }; \
+	done
+# Root mostly has no Rust: by sudo, what `make build` has built is installed as it is.
+	@if [ -z "$$SUDO_USER" ] || [ ! -x $(BIN)/softefa ]; then $(MAKE) --no-print-directory build; fi
+	@install -d "$(INTO)/bin" "$(LIB)/replace-verbs"
+	@install -s $(BIN)/softefa $(BIN)/efa-bench $(BIN)/netsim "$(INTO)/bin"
+	@install -s -m 644 $(BIN)/libsoftefa_verbs.so "$(LIB)"
+	@install -m 644 -D -t "$(INTO)/share/softefa" dissector/softefa.lua
+	@install -m 755 $(BIN)/replace-verbs/lib*.so.1 "$(LIB)/replace-verbs"
+	@cp -P $(BIN)/replace-verbs/lib*.so "$(LIB)/replace-verbs"
