@@ -67,6 +67,7 @@ soft() {
   trap 'kill "$gateway" 2>/dev/null; wait "$gateway"' EXIT
   sleep 1
   kill -0 "$gateway" 2>/dev/null || exit 1
+  logs=$(mktemp -d)
   local -A pids=()
   while IFS='|' read -r name command; do
     [ -n "$name" ] || continue
@@ -89,6 +90,7 @@ rdma() {
   local address=$1 number=$port name command
   device=${2:-$(ibv_devices | awk 'NR > 2 { print $1; exit }')} gid=${3:-1}
   [ -n "$device" ] || { echo "no RDMA device here; sudo rdma link add rxe0 type rxe netdev eth0" >&2; exit 2; }
+  logs=$(mktemp -d)
   while IFS='|' read -r name command; do
     [ -n "$name" ] || continue
     names+=("$name")
@@ -100,10 +102,9 @@ rdma() {
   report
 }
 
-logs=$(mktemp -d)
+[ $# -ge 2 ] || usage
 declare -A codes=()
 names=()
-[ $# -ge 2 ] || usage
 case $1 in
   soft) soft "$2" ;;
   rdma) rdma "$2" "${3-}" "${4-}" ;;
