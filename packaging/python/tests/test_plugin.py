@@ -213,6 +213,27 @@ def test_parameters_classes_and_fixtures_of_modules(check) -> None:
     result.assert_outcomes(passed=8)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["one", "-k", "one"],
+        ["-k", "one", "one", "other", "--deselect", "other"],
+        ["one", "-k", "one", "other"],
+        ["-k", "one", "--", "one"],
+    ],
+    ids=" ".join,
+)
+def test_an_option_may_have_the_value_of_a_path(pytester: pytest.Pytester, arguments: list) -> None:
+    body = "import pytest\n@pytest.mark.softefa\ndef test_it(request): print('given:', *request.config.args)"
+    for name in ("one", "other"):
+        path = pytester.mkdir(name) / f"test_{name}.py"
+        path.write_text(body)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rA", *arguments, timeout=LIMIT_S)
+    result.assert_outcomes(passed=1, deselected=int("other" in arguments))
+    # And the test's own process reads its file alone.
+    result.stdout.fnmatch_lines([f"given: {pytester.path}/one/test_one.py"])
+
+
 def test_processes_that_a_test_starts_are_none_of_the_plugin(check) -> None:
     result = check(
         """

@@ -98,14 +98,14 @@ def failure(item: pytest.Item, text: str) -> pytest.TestReport:
 
 def _arguments(config: pytest.Config, path: Path, folder: str) -> list[str]:
     """This pytest's command line, for one file."""
-    given = set(config.known_args_namespace.file_or_dir)
-    options = [word for word in config.invocation_params.args if str(word) not in given]
+    given = config.invocation_params.args
     if hasattr(config, "workerinput"):  # A worker of pytest-xdist was given no command line.
-        options = [str(word) for word in config.workerinput.get("mainargv", [])[1:] if word not in given]
+        given = config.workerinput.get("mainargv", [])[1:]
+    options = _options(config, [os.fspath(word) for word in given])
     for plugin, more in _QUIET.items():
         if config.pluginmanager.has_plugin(plugin):
             options += more
-    command = [sys.executable, "-m", "pytest", *map(str, options)]
+    command = [sys.executable, "-m", "pytest", *options]
     command += ["-o", f"cache_dir={folder}/cache", f"--rootdir={config.rootpath}"]
     basetemp = config.getoption("basetemp", None)
     if basetemp:  # pytest begins by emptying it.
@@ -113,6 +113,20 @@ def _arguments(config: pytest.Config, path: Path, folder: str) -> list[str]:
     if config.inipath is not None:
         command += ["-c", str(config.inipath)]
     return [*command, str(path)]
+
+
+class _Word(str):
+    """A word of a command line: an object of its own, even where another one has the same text."""
+
+
+def _options(config: pytest.Config, given: list[str]) -> list[str]:
+    """A command line without its paths. Only the parser knows which words are values of options."""
+    line = [_Word(word) for word in given]
+    known, unknown = config._parser.parse_known_and_unknown_args(line)
+    # Where there are paths before and behind an option, argparse does not know those behind it.
+    paths = {id(word) for word in [*known.file_or_dir, *(word for word in unknown if word[:1] != "-")]}
+    # Behind a -- are paths alone; the options that we add must not be there.
+    return [str(word) for word in line if id(word) not in paths and word != "--"]
 
 
 def _execute(command: list[str], item: pytest.Item, folder: str, timeout_s: float | None) -> tuple[int | None, str]:
