@@ -437,19 +437,25 @@ fn fabric(name: &str, wire: &str) -> String {
     format!("[[fabric]]\nname = '{name}'\nfabric = 'verbs:srd'\non = 'softefa'\nwire = '{wire}'\n")
 }
 
+/// What a plan on Soft-EFA prints, and its results.
+fn measured(folder: &Path, plan: &str) -> (String, Value) {
+    let (plan, out) = (plan_file(folder, plan), folder.join("out"));
+    let softefa = softefa().to_str().expect("utf-8");
+    let _alone = alone();
+    let output = efa_bench(&words(&plan, &out, &["--softefa", softefa]));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (text, read_json(&out.join("results.json")))
+}
+
 /// They were said to have taken another route, because there were fewer packets than messages.
 #[test]
 fn short_messages_that_share_packets_have_gone_through_the_device() {
     let folder = tempfile::tempdir().expect("tempdir");
     let step =
         "[[step]]\nbenchmark = 'bandwidth'\nsizes = 16\ndepth = 256\nblocks = 2\nduration = 0.05\n";
-    let plan = plan_file(folder.path(), &(fabric("memory", "shm") + &fabric("UDP", "udp") + step));
-    let out = folder.path().join("out");
-    let softefa = softefa().to_str().expect("utf-8");
-    let _alone = alone();
-    let output = efa_bench(&words(&plan, &out, &["--softefa", softefa]));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let results = read_json(&out.join("results.json"));
+    let fabrics = fabric("memory", "shm") + &fabric("UDP", "udp");
+    let (_, results) = measured(folder.path(), &(fabrics + step));
     let own = results["runs"].as_array().expect("runs").iter().take(2);
     let is_shared = |run: &Value| {
         let counted = |name| run["counters"]["client"][name].as_u64().expect("a counter");
@@ -464,13 +470,7 @@ fn soft_efa_is_measured_on_both_wires() {
     let folder = tempfile::tempdir().expect("tempdir");
     let step = "[[step]]\nbenchmark = 'latency'\nsizes = 64\nblocks = 2\nduration = 0.02\n";
     let fabrics = fabric("Soft-EFA, memory", "shm") + &fabric("Soft-EFA, UDP", "udp");
-    let plan = plan_file(folder.path(), &(fabrics + step));
-    let out = folder.path().join("out");
-    let softefa = softefa().to_str().expect("utf-8");
-    let _alone = alone();
-    let output = efa_bench(&words(&plan, &out, &["--softefa", softefa]));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let results = read_json(&out.join("results.json"));
+    let (text, results) = measured(folder.path(), &(fabrics + step));
     let runs = results["runs"].as_array().expect("runs");
     let own: Vec<(&Value, &Value)> =
         runs.iter().map(|run| (&run["name"], &run["wire"])).take(2).collect();
@@ -480,7 +480,6 @@ fn soft_efa_is_measured_on_both_wires() {
         let wire = run["wire"].as_str().expect("a wire");
         assert!(run["command"].as_str().is_some_and(|c| c.contains(&format!("--wire {wire}"))));
     }
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("shared memory beside loopback"), "{text}");
     assert!(!text.contains("vs Soft-EFA, memory"), "adapters stand beside UDP: {text}");
 }

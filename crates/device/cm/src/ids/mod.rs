@@ -25,8 +25,7 @@ use crate::{Agent, Config, ConnId, DropReason, ListenerId, Route, Seed, Transmit
 use events::Queued;
 use id::Id;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 pub use host::{Binding, Device, Host};
