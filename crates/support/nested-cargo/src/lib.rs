@@ -19,6 +19,25 @@ pub fn command() -> Command {
     cargo
 }
 
+/// Builds targets, such as `["--bin", "netsim"]` or `["--lib"]`, as `cargo build --workspace` builds
+/// them. With some of the packages alone cargo would choose other features of what they share, and
+/// compile half of it a second time.
+///
+/// # Errors
+/// One line with the targets, when cargo does not start or they do not compile.
+pub fn build(targets: &[&str], is_release: bool) -> Result<(), String> {
+    let mut cargo = command();
+    cargo.args(["build", "--quiet", "--workspace"]).args(targets);
+    if is_release {
+        cargo.arg("--release");
+    }
+    match cargo.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err(format!("{} does not build", targets.join(" "))),
+        Err(error) => Err(format!("cargo does not start to build {}: {error}", targets.join(" "))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -113,12 +113,8 @@ pub(crate) fn softefa() -> &'static Path {
     static COMMAND: OnceLock<PathBuf> = OnceLock::new();
     COMMAND.get_or_init(|| {
         let program = Path::new(PROGRAM).with_file_name("softefa");
-        let mut cargo = nested_cargo::command();
-        cargo.args(["build", "--quiet", "--package", "softefa-cli", "--package", "softefa-verbs"]);
-        if program.parent().is_some_and(|folder| folder.ends_with("release")) {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().expect("cargo starts").success(), "softefa does not build");
+        let is_release = program.parent().is_some_and(|folder| folder.ends_with("release"));
+        nested_cargo::build(&["--lib", "--bin", "softefa"], is_release).unwrap();
         program
     })
 }

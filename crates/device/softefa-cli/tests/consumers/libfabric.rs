@@ -14,7 +14,7 @@ fn peers() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let mut cargo = nested_cargo::command();
-        cargo.args(["test", "--quiet", "--package", "fabric", "--test", "peers", "--no-run"]);
+        cargo.args(["test", "--quiet", "--workspace", "--test", "peers", "--no-run"]);
         let output = cargo.arg("--message-format=json").output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "fabric's tests do not build\n{said}");

@@ -30,7 +30,7 @@ const POLL: Duration = Duration::from_millis(5);
 pub(crate) fn softefa() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        build("softefa-verbs");
+        build(&["--lib"]);
         let program = PathBuf::from(env!("CARGO_BIN_EXE_softefa"));
         let mut cargo = nested_cargo::command();
         cargo.args(["run", "--quiet", "--package", "xtask", "--", "replace-verbs"]);
@@ -44,7 +44,7 @@ pub(crate) fn softefa() -> &'static Path {
 pub(crate) fn efa_bench() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        build("efa-bench");
+        build(&["--bin", "efa-bench"]);
         Path::new(env!("CARGO_BIN_EXE_softefa")).with_file_name("efa-bench")
     })
 }
@@ -53,20 +53,16 @@ pub(crate) fn efa_bench() -> &'static Path {
 pub(crate) fn netsim() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        build("netsim");
+        build(&["--bin", "netsim"]);
         Path::new(env!("CARGO_BIN_EXE_softefa")).with_file_name("netsim")
     })
 }
 
-/// Builds a package with the profile of the command under test, beside it.
-fn build(package: &str) {
-    let mut cargo = nested_cargo::command();
-    cargo.args(["build", "--quiet", "--package", package]);
+/// Builds targets with the profile of the command under test, beside it.
+fn build(targets: &[&str]) {
     let program = Path::new(env!("CARGO_BIN_EXE_softefa"));
-    if program.parent().is_some_and(|dir| dir.ends_with("release")) {
-        cargo.arg("--release");
-    }
-    assert!(cargo.status().unwrap().success(), "{package} does not build");
+    let is_release = program.parent().is_some_and(|dir| dir.ends_with("release"));
+    nested_cargo::build(targets, is_release).unwrap();
 }
 
 /// Pairs of busy-polling programs share two cores: one pair at a time.

@@ -29,14 +29,9 @@ pub(crate) fn compile(name: &str, libraries: &[&str]) -> Result<PathBuf, String>
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        let (profile, dir) =
-            if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
-        let status = nested_cargo::command()
-            .args(["build", "--quiet", "--package", "softefa-verbs", "--profile", profile])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()
-            .expect("cargo runs, it runs this test");
-        assert!(status.success(), "the library does not build");
+        let is_release = !cfg!(debug_assertions);
+        nested_cargo::build(&["--lib"], is_release).unwrap();
+        let dir = if is_release { "release" } else { "debug" };
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("tmp has a parent");
         let library = target.join(dir).join("libsoftefa_verbs.so");
         assert!(library.is_file(), "{} is missing", library.display());
