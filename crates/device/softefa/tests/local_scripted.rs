@@ -1,8 +1,10 @@
 //! Bytes that are named instead of sent, with a peer made of the engine alone (SRD-10.7 to 10.10).
 
+#![allow(unsafe_code)]
+
 mod common;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 
@@ -25,17 +27,56 @@ fn local() -> Side {
     side_of(QpKind::Srd, &Config { local_key: Some(KEY), ..Config::default() })
 }
 
-/// A source as SRD-10.7 wants it: bytes of this process that `peer` lets `to` copy for ever.
+/// A process whose memory is as that of this one was when it was made.
+struct Twin(libc::pid_t);
+
+impl Twin {
+    fn new() -> Self {
+        // SAFETY: the child waits until it is ended, and does nothing else.
+        match unsafe { libc::fork() } {
+            0 => loop {
+                // SAFETY: makes no difference to anything.
+                unsafe { libc::pause() };
+            },
+            child if child > 0 => Self(child),
+            _ => panic!("no process: {}", std::io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for Twin {
+    fn drop(&mut self) {
+        // SAFETY: a child of this process, which nobody else waits for.
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+/// A source as SRD-10.7 wants it: bytes that `peer`, which lives in a process of its own, lets `to`
+/// copy for ever.
 fn source(peer: &Scripted, to: Address, bytes: &[u8]) -> Vec<u8> {
     source_at(peer, to, bytes.as_ptr() as usize, u32::try_from(bytes.len()).expect("short"))
 }
 
 /// As [`source`], of bytes that need not be there.
 fn source_at(peer: &Scripted, to: Address, at: usize, len: u32) -> Vec<u8> {
+    thread_local! {
+        static TWINS: RefCell<Vec<Twin>> = const { RefCell::new(Vec::new()) };
+    }
+    let twin = Twin::new();
+    let pid = twin.0.unsigned_abs();
+    TWINS.with_borrow_mut(|twins| twins.push(twin));
+    source_of(pid, peer, to, at, len)
+}
+
+/// As [`source_at`], of process `pid`.
+fn source_of(pid: u32, peer: &Scripted, to: Address, at: usize, len: u32) -> Vec<u8> {
     static LEASE: u64 = 77;
     let long = |address: usize| (address as u64).to_be_bytes();
     let open = [
-        &std::process::id().to_be_bytes()[..],
+        &pid.to_be_bytes()[..],
         &len.to_be_bytes(),
         &long(at),
         &long(&raw const LEASE as usize),
@@ -222,6 +263,23 @@ fn a_source_longer_than_a_segment_is_refused() {
         });
         assert_eq!(peer.ended[&id], status, "{len} bytes");
     }
+}
+
+/// The kernel lets a process read itself, also one that its peer may not read.
+#[test]
+fn nobody_else_names_memory_of_this_process() {
+    let (a, mut peer) = (local(), Scripted::new());
+    let secret = vec![9u8; LONG as usize];
+    let at = secret.as_ptr() as usize;
+    let named = source_of(std::process::id(), &peer, address(&a), at, LONG);
+    let id = peer.send(address(&a), OP_WRITE_LOCAL, &[block(&a, LONG, 0), named].concat());
+    until(&mut peer, |peer| {
+        assert!(a.cq.poll_one().is_none());
+        peer.turn(|_| Ok(()));
+        peer.ended.contains_key(&id)
+    });
+    assert_eq!(peer.ended[&id], srd::Status::BadStatus);
+    assert!(a.bytes(0, LONG as usize).iter().all(|byte| *byte == 0), "copied all the same");
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! `Source`, which must prove two things before a byte counts:
 //!
 //! * by its seal, that whoever made it knows the **user key**, and made it for this receiver.
-//!   `softefa run` hands the key to programs of one user only: they may read each other's memory
-//!   anyway, so nobody gains a right from us;
+//!   `softefa run` hands the key to programs of one user only. They may read each other's memory
+//!   anyway, unless a security module forbids that; nobody may name memory of the receiver itself;
 //! * by the **lease**, a word of that process's memory, that the bytes were free to be read. It is
 //!   read behind them by the same system call; no other process has the same, so a successor with
 //!   the same id is told apart, too.
@@ -166,6 +166,11 @@ impl Stretch {
             raw[at + 8..at + END_LEN].copy_from_slice(&end.qpn.to_be_bytes());
         }
         SipHasher24::new_with_key(&sealer.key).hash(&raw).as_bytes()
+    }
+
+    /// It names memory of the process that asks.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.pid == process::own_id()
     }
 
     /// Its length in bytes.

@@ -28,6 +28,11 @@ pub(crate) fn all() -> All {
     if LIVE.get().is_none() { Arc::default() } else { Arc::clone(&list()) }
 }
 
+/// Queue pair `qpn` of the device at `addr` is one of these. Takes no lock of a queue pair.
+pub(crate) fn is_own(addr: IpAddr, qpn: u32) -> bool {
+    list().iter().any(|qp| qp.is_at(addr, qpn))
+}
+
 /// The list, which nobody changes while this is held; `None` while somebody does, perhaps a thread
 /// that was ended.
 pub(crate) fn try_hold() -> Option<MutexGuard<'static, All>> {

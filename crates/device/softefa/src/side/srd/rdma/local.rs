@@ -22,6 +22,7 @@ use crate::local_copy::copier;
 use crate::local_copy::pull::{PIECE_BYTES, PullDriver, PullError, PullId, Pulls};
 use crate::local_copy::{CopyError, Sealer, Source, Stretch};
 use crate::mr::Right;
+use crate::progress::live;
 use crate::side::srd::{SrdSide, host_at, socket_addr};
 use crate::sq::SendSlot;
 use crate::status::Status;
@@ -95,13 +96,20 @@ impl SrdSide {
         !self.shell.keeps_to_the_wire()
     }
 
-    /// The bytes `peer` names by `source`, if it may.
+    /// The bytes `peer` names by `source`, if it may. Memory of this process is named by its own
+    /// queue pairs only: the kernel lets a process read itself always, also one that its peer could
+    /// not read.
     fn open(&self, peer: PeerId, source: &Source) -> Result<Stretch, Reject> {
         if !self.may_copy() {
             return Err(Reject::BadStatus);
         }
         let sealer = self.sealer(peer).ok_or(Reject::BadStatus)?.reversed();
-        source.open(&sealer).map_err(|_| Reject::BadStatus)
+        let stretch = source.open(&sealer).map_err(|_| Reject::BadStatus)?;
+        let Address { host, qpn } = sealer.from;
+        if stretch.is_of_this_process() && !live::is_own(socket_addr(host, qpn).ip(), qpn.into()) {
+            return Err(Reject::BadStatus);
+        }
+        Ok(stretch)
     }
 
     /// Whether the bytes of a new operation are to be named instead of sent.
