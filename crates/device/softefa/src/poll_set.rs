@@ -42,17 +42,22 @@ impl PollSet {
     }
 
     /// Adds `fd`: the set tells from now on when it is readable. Adding it twice is harmless.
-    pub(crate) fn add(&self, fd: RawFd) {
-        self.add_as(fd, fd);
+    /// `false` when the system has no room for it: the caller looks by itself.
+    pub(crate) fn add(&self, fd: RawFd) -> bool {
+        self.add_as(fd, fd)
     }
 
     /// Adds as [`PollSet::add`] does, but the set says `name` when `fd` is readable.
-    pub(crate) fn add_as(&self, fd: RawFd, name: RawFd) {
+    pub(crate) fn add_as(&self, fd: RawFd, name: RawFd) -> bool {
         let data = EventData::new_u64(name.unsigned_abs().into());
         // SAFETY: only lent to the call; were it closed, the kernel would refuse it.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        // The kernel refuses what is in the set already, and what was closed: neither matters.
-        let _ = epoll::add(&self.epoll, fd, data, EventFlags::IN);
+        match epoll::add(&self.epoll, fd, data, EventFlags::IN) {
+            // No memory, or `max_user_watches`, which other programs of the user count against.
+            Err(Errno::NOMEM | Errno::NOSPC) => false,
+            // In the set already, or closed: neither matters.
+            Ok(()) | Err(_) => true,
+        }
     }
 
     pub(crate) fn remove(&self, fd: RawFd) {

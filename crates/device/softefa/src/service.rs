@@ -276,13 +276,17 @@ impl Service {
         let tick_ns = now.plus_ns(TICK_NS).as_ns();
         for Lingering { driven, until, .. } in &lingering {
             let watch = driven.watch();
-            watch.join(sockets);
-            let is_due = watch.due.at_ns() <= now.as_ns() || ready.contains(watch.receive_fd());
+            let is_watched = watch.join(sockets);
+            let is_due = !is_watched
+                || watch.due.at_ns() <= now.as_ns()
+                || ready.contains(watch.receive_fd());
             let Some(is_done) = catch_panic(|| !is_due || driven.linger_turn(now)) else {
                 self.end_lingering(driven);
                 continue;
             };
-            next = next.min(if is_done { watch.due.at_ns() } else { tick_ns }).min(until.as_ns());
+            let is_asleep = is_done && is_watched;
+            next = next.min(if is_asleep { watch.due.at_ns() } else { tick_ns });
+            next = next.min(until.as_ns());
         }
         for qp in live.iter() {
             let watch = qp.watch();
@@ -301,7 +305,9 @@ impl Service {
             match catch_panic(|| qp.service_turn(now)) {
                 None => self.fail(qp.device(), qp.fail_device()),
                 Some(Served::Until(at)) => {
-                    watch.join(sockets);
+                    if !watch.join(sockets) {
+                        next = next.min(tick_ns);
+                    }
                     if watch.unseen.is_usual() {
                         self.take_precedence();
                     }

@@ -35,14 +35,12 @@ impl Attached {
         let new = (!is_known).then_some(qp);
         let qps: Box<[_]> = self.qps.iter().chain(new).cloned().collect();
         let crowd = match &self.crowd {
-            Some(set) => {
-                join(set, &**qp);
-                Some(Arc::clone(set))
+            // Without a descriptor for the set, or room in it, it works as for a few, only slower.
+            Some(set) => join(set, &**qp).then(|| Arc::clone(set)),
+            None if qps.len() > CROWD => {
+                let set = PollSet::new().ok().map(Arc::new);
+                set.filter(|set| qps.iter().all(|qp| join(set, &**qp)))
             }
-            // Without a descriptor for the set it works as for a few, only slower.
-            None if qps.len() > CROWD => PollSet::new().ok().map(Arc::new).inspect(|set| {
-                qps.iter().for_each(|qp| join(set, &**qp));
-            }),
             None => None,
         };
         Self { qps, crowd }
@@ -105,9 +103,9 @@ impl Attached {
     }
 }
 
-fn join(set: &PollSet, qp: &dyn Live) {
+fn join(set: &PollSet, qp: &dyn Live) -> bool {
     qp.watch().due.join_crowd();
-    set.add(qp.watch().receive_fd());
+    set.add(qp.watch().receive_fd())
 }
 
 impl fmt::Debug for Attached {

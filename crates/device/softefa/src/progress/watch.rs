@@ -77,14 +77,19 @@ impl Watch {
     }
 
     /// The service thread's set has the sockets from now on, unless they are closed. It tells of
-    /// all by the number of the first.
-    pub(crate) fn join(&self, set: &PollSet) {
+    /// all by the number of the first. `false` when the system has no room for them.
+    pub(crate) fn join(&self, set: &PollSet) -> bool {
         let mut own = self.own();
-        if own.registration == Registration::Out {
-            set.add(self.receive_fd);
-            own.of_groups.iter().for_each(|fd| set.add_as(*fd, self.receive_fd));
-            own.registration = Registration::In;
+        if own.registration != Registration::Out {
+            return true;
         }
+        let add = |fd: &RawFd| set.add_as(*fd, self.receive_fd);
+        if add(&self.receive_fd) && own.of_groups.iter().all(add) {
+            own.registration = Registration::In;
+            return true;
+        }
+        self.remove_all(&own, set);
+        false
     }
 
     /// The service thread's set has the sockets no more.
