@@ -1,31 +1,27 @@
-//! The descriptors of a process that lead to gateways. A forked child lets go of them, so that the
-//! gateway hears when the process is gone.
+//! Descriptors of a process that others know it by: its ways to gateways, its doors. A forked child
+//! lets go of them, so that others hear when the process is gone, and can use its names.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::poll_set::EventFd;
 
-/// Ways to gateways of one process; a child keeps what is beyond them.
-const KEPT_MAX: usize = 64;
 const NONE: RawFd = -1;
 
-/// The ways of this process to its gateways.
-pub(crate) static KEPT: Kept = Kept::new();
+/// A list of up to `N`, changed without a lock, so that a child finds it whole. A child keeps what is
+/// beyond them.
+pub(crate) struct Kept<const N: usize>([AtomicI32; N]);
 
-/// A list that is changed without a lock, so that a child finds it whole.
-pub(crate) struct Kept([AtomicI32; KEPT_MAX]);
-
-impl Kept {
-    const fn new() -> Self {
-        Self([const { AtomicI32::new(NONE) }; KEPT_MAX])
+impl<const N: usize> Kept<N> {
+    pub(crate) const fn new() -> Self {
+        Self([const { AtomicI32::new(NONE) }; N])
     }
 
-    pub(super) fn add(&self, fd: RawFd) {
+    pub(crate) fn add(&self, fd: RawFd) {
         self.replace(NONE, fd);
     }
 
-    pub(super) fn remove(&self, fd: RawFd) {
+    pub(crate) fn remove(&self, fd: RawFd) {
         self.replace(fd, NONE);
     }
 
@@ -54,7 +50,7 @@ mod tests {
 
     #[test]
     fn the_other_end_hears_of_what_is_let_go() {
-        let kept = Kept::new();
+        let kept = Kept::<2>::new();
         let [(gone, mut hears), (stays, hears_nothing)] =
             [(); 2].map(|()| UnixStream::pair().unwrap());
         [&gone, &stays].iter().for_each(|socket| kept.add(socket.as_raw_fd()));

@@ -43,6 +43,7 @@ mod host;
 mod identity;
 mod ids;
 mod interface;
+mod kept;
 mod keys;
 mod lease;
 mod lifecycle;

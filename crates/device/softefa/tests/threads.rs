@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::HashSet;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -155,6 +156,49 @@ fn polling_a_queue_while_its_queue_pair_is_destroyed_is_harmless() {
             assert_ne!(left.qpn, qp.qpn(), "a completion of a destroyed queue pair");
         }
     }
+}
+
+/// Whose queue pair had the same number later got no rings, and its peers gave theirs to the child.
+#[test]
+#[allow(unsafe_code)]
+fn a_forked_child_leaves_the_parents_door() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    let port = u16::try_from(b.qp.qpn()).unwrap();
+    let name = format!("@{}\n", softefa::door_name((Ipv4Addr::LOCALHOST, port).into()));
+    let is_open = || std::fs::read_to_string("/proc/net/unix").unwrap().contains(&name);
+    for id in 0.. {
+        assert!(id < 1000, "nobody opened a door");
+        b.post_recv(id, 0, 64);
+        assert!(send(&a.qp, &a, (&ah, &b), id));
+        let mut ended = 0;
+        common::poll_until(&[&a, &b], |_, _| {
+            ended += 1;
+            ended == 2
+        });
+        if is_open() {
+            break;
+        }
+    }
+    // SAFETY: the child waits until it is ended, and does nothing else.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        loop {
+            // SAFETY: makes no difference to anything.
+            unsafe { libc::pause() };
+        }
+    }
+    b.qp.destroy();
+    let is_left = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        !is_open()
+    });
+    // SAFETY: a child of this process, which nobody else waits for.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    assert!(is_left, "{name} is the child's");
 }
 
 #[test]

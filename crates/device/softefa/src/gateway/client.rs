@@ -18,14 +18,17 @@ use rustix::process::geteuid;
 
 use super::door::unix_socket;
 use super::envelope::{self, Key};
-use super::kept::KEPT;
 use super::mad;
 use super::message::{self, ANSWER_LEN, Question, SeatKind, Status};
 use crate::generation::Generation;
+use crate::kept::Kept;
 
 /// The time for which an answer is waited for: the gateway does nothing else, so that it comes at
 /// once unless it is stopped.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+/// The ways of this process to its gateways, which hear by them when it is gone.
+pub(crate) static KEPT: Kept<64> = Kept::new();
 
 /// The reason why a program is not served.
 #[derive(Debug, thiserror::Error)]

@@ -16,7 +16,6 @@ mod counts;
 mod door;
 mod envelope;
 mod judge;
-mod kept;
 mod listener;
 mod mad;
 mod message;
@@ -26,9 +25,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use client::KEPT;
 pub use client::{Gateway, GatewayError, Seat};
 pub use counts::Counts;
-pub(crate) use kept::KEPT;
 pub use message::SeatKind;
 pub use server::{OpenGatewayError, Server};
 

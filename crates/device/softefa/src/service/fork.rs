@@ -1,5 +1,5 @@
-//! A forked child lets go of the receiving sockets of its parent, so that it does not keep their
-//! ports, and of its ways to gateways: peers must hear when nobody is there any more.
+//! A forked child lets go of the receiving sockets and doors of its parent, so that it does not keep
+//! their ports and names, and of its ways to gateways: peers must hear when nobody is there any more.
 
 use std::cell::RefCell;
 use std::sync::MutexGuard;
@@ -10,6 +10,7 @@ use crate::gateway;
 use crate::generation::AroundFork;
 use crate::poll_set::EventFd;
 use crate::progress::live;
+use crate::wire;
 
 /// The longest time that a fork waits for each list: whoever has it may have lost its processor.
 const MOST_NS: u64 = 100_000_000;
@@ -50,6 +51,7 @@ fn let_go() {
     // Its numbers stay in use, because the child still has the objects they are in.
     let Ok(nothing) = EventFd::placeholder() else { return };
     gateway::KEPT.let_go(&nothing);
+    wire::DOORS.let_go(&nothing);
     let Ok(Some(held)) = held else { return };
     held.live.iter().for_each(|qp| qp.watch().let_go(&nothing));
     held.ward.lingering.iter().for_each(|lingering| lingering.driven.watch().let_go(&nothing));

@@ -312,6 +312,11 @@ impl UdpWire {
         is_told || is_refusal || attempt == 0
     }
 
+    /// Nobody waits for what became of datagrams that had been promised to leave.
+    pub(super) fn forget_impossible(&mut self) {
+        self.impossible.clear();
+    }
+
     /// Notes that sending a datagram again would change nothing: the path is narrower than the
     /// link, or the memory is gone although its registration is not.
     #[cold]
@@ -407,8 +412,7 @@ impl Wire for UdpWire {
                 break;
             }
         }
-        // Nobody waits for what had been promised to leave.
-        self.impossible.clear();
+        self.forget_impossible();
         self.next_release = (!self.held.is_empty()).then(|| now.plus_ns(BLOCKED_NS));
         sent
     }

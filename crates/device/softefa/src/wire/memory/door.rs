@@ -5,7 +5,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
@@ -17,12 +17,16 @@ use rustix::process::geteuid;
 
 use crate::address::to_v6;
 use crate::descriptor::with_descriptor;
+use crate::kept::Kept;
 
 /// Those who may wait to be let in; the others come again.
 const BACKLOG: i32 = 64;
 /// What a visitor says: the version of all this, and who it is.
 const VERSION: u8 = 4;
 const HELLO_LEN: usize = 20;
+
+/// The doors of this process. In a child they would keep their names, and take what is for others.
+pub(crate) static DOORS: Kept<4096> = Kept::new();
 
 /// The socket that other queue pairs hand their rings to.
 #[derive(Debug)]
@@ -63,6 +67,7 @@ impl Door {
         let socket = socket()?;
         bind(&socket, &name(of)?)?;
         listen(&socket, BACKLOG)?;
+        DOORS.add(socket.as_raw_fd());
         Ok(Self(socket))
     }
 
@@ -70,6 +75,12 @@ impl Door {
     pub(super) fn visitors(&self) -> impl Iterator<Item = Visitor> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         those_of(move || accept_with(&self.0, flags).ok())
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        DOORS.remove(self.0.as_raw_fd());
     }
 }
 

@@ -192,16 +192,42 @@ impl Inbox {
             return;
         }
         self.next_look = now.plus_ns(IDLE_NS / 32);
+        let state = self.state;
         self.rings.retain_mut(|ring| {
             let is_closed = Reader::is_writer_gone(ring.segment.words()) && !ring.has_some();
-            let stays = !ring.is_over && !is_closed && now.ns_since(ring.used_at) < IDLE_NS;
-            if !stays {
-                ring.close();
+            let is_idle = now.ns_since(ring.used_at) >= IDLE_NS;
+            if !ring.is_over && !is_closed && !is_idle {
+                return true;
+            }
+            ring.close();
+            // Its writer may have put something there before it could know.
+            let stays = !ring.is_over && ring.has_some();
+            if stays {
+                Reader::say(ring.segment.words(), state);
+                ring.used_at = now;
             }
             stays
         });
         // There may be fewer than its turn counts to.
         (self.next, self.turn_runs) = (0, 0);
+    }
+
+    /// As if nothing had come for so long that rings are given up.
+    #[cfg(test)]
+    pub(super) fn age(&mut self) {
+        for ring in &mut self.rings {
+            ring.used_at = Instant::ZERO;
+        }
+        self.next_look = Instant::ZERO;
+    }
+
+    /// Tells writers that a line more is free, and reads none.
+    #[cfg(test)]
+    pub(super) fn pretend_to_read(&self) {
+        for ring in &self.rings {
+            let order = std::sync::atomic::Ordering::Release;
+            ring.segment.words()[super::ring::FREED_AT].fetch_add(1, order);
+        }
     }
 
     /// Looks again at once.

@@ -45,6 +45,7 @@ use outbox::Outbox;
 use proof::RingKey;
 use waiting::Waiting;
 
+pub(crate) use door::DOORS;
 pub use door::door_name;
 pub use segment::check;
 
@@ -59,6 +60,8 @@ const NUDGES_MAX: usize = 16;
 
 /// How long after a call that the kernel refused the sleeper is called again.
 const CALL_AGAIN_NS: u64 = 1_000_000;
+/// How long after the door could not be opened that is tried again.
+const REFUSED_NS: u64 = 1_000_000_000;
 
 /// Whether others can hand in rings.
 #[derive(Debug)]
@@ -66,8 +69,10 @@ enum Entrance {
     /// Nobody of this machine has come yet.
     Closed,
     Open(Door),
-    /// The operating system refuses it.
-    Impossible,
+    /// The operating system refused it; it is asked again at that time.
+    Refused(Instant),
+    /// The rings are left for good.
+    Shut,
 }
 
 /// UDP, and rings beside it.
@@ -99,7 +104,7 @@ pub(super) struct MemoryWire {
     is_waking: bool,
     /// What called the sleeper was taken out of the socket.
     was_called: bool,
-    /// A sleeper could not be called, and is called again then.
+    /// A sleeper could not be called, or may not have heard the call: it is called again then.
     next_call: Option<Instant>,
 }
 
@@ -156,17 +161,33 @@ impl MemoryWire {
     /// Sends a datagram to those who do not see what they have got.
     #[inline]
     fn call(&mut self, now: Instant) {
-        self.next_call = None;
         for (nudge, out) in self.outbox.unheard() {
-            match nudge {
-                Nudge::Call(to) if self.udp.call(to) => {}
+            let again_at = match nudge {
+                Nudge::Call(to) if self.udp.call(to) => out.was_called(now),
                 Nudge::Call(_) => {
                     out.was_not_called();
-                    self.next_call = Some(now.plus_ns(CALL_AGAIN_NS));
+                    now.plus_ns(CALL_AGAIN_NS)
                 }
-                Nudge::HandedIn(to) => self.udp.nudge(to),
-            }
+                Nudge::HandedIn(to) => {
+                    self.udp.nudge(to);
+                    out.was_called(now)
+                }
+            };
+            self.next_call = Some(self.next_call.map_or(again_at, |next| next.min(again_at)));
         }
+    }
+
+    /// Calls those again who could not be called, and those who have slept on for so long that the
+    /// call may be lost: a kernel without room drops datagrams that it has taken.
+    #[cold]
+    fn call_again(&mut self, now: Instant) {
+        self.next_call = None;
+        self.call(now);
+        for (to, out) in self.outbox.deaf(now) {
+            self.udp.call(to);
+            out.was_called_again(now);
+        }
+        self.next_call = self.next_call.into_iter().chain(self.outbox.next_call()).min();
     }
 
     /// Tries again what waits. A ring that nobody reads is given up (SRD-12.6), and what waited for
@@ -174,10 +195,16 @@ impl MemoryWire {
     #[cold]
     fn retry(&mut self, now: Instant) -> Sent {
         let waiting = std::mem::take(&mut self.waiting);
-        for to in waiting.destinations() {
-            self.outbox.doubt(now, to);
+        let queues = waiting.queues();
+        for queue in &queues {
+            self.outbox.doubt_room(now, queue.to, queue.since);
         }
-        waiting.take(|batch| self.pass(now, batch))
+        let sent = waiting.take(|batch| self.pass(now, batch));
+        self.waiting.keep_times(&queues);
+        // Nobody waits for what became of these, and the next batch has other packets there.
+        self.impossible.clear();
+        self.udp.forget_impossible();
+        sent
     }
 
     /// Takes what came in the order in which it was sent, as far as can be told (SRD-12.7): the
@@ -252,7 +279,8 @@ impl MemoryWire {
     fn greet(&mut self, now: Instant, from: SocketAddr, len: usize) {
         match &self.entrance {
             Entrance::Open(_) if len == 0 && !self.inbox.is_written_by(from) => self.let_in(now),
-            Entrance::Closed if self.outbox.is_here(from.ip()) => self.open_the_door(),
+            Entrance::Closed if self.outbox.is_here(from.ip()) => self.open_the_door(now),
+            Entrance::Refused(until) if *until <= now => self.open_the_door(now),
             _ => {}
         }
     }
@@ -266,11 +294,12 @@ impl MemoryWire {
     }
 
     #[cold]
-    fn open_the_door(&mut self) {
+    fn open_the_door(&mut self, now: Instant) {
         let _uncancelled = Uncancelled::begin();
         self.entrance = match Door::open(self.local) {
             Ok(door) => Entrance::Open(door),
-            Err(_) => Entrance::Impossible,
+            // Descriptors may be short for a while, or the name another's.
+            Err(_) => Entrance::Refused(now.plus_ns(REFUSED_NS)),
         };
     }
 }
@@ -303,7 +332,7 @@ impl Wire for MemoryWire {
             sent.add(&self.retry(now));
         }
         if self.next_call.is_some_and(|at| at <= now) {
-            self.call(now);
+            self.call_again(now);
         }
         sent
     }
@@ -354,7 +383,7 @@ impl Wire for MemoryWire {
     fn leave_rings(&mut self) {
         self.inbox = Inbox::default();
         self.outbox.retire();
-        self.entrance = Entrance::Impossible;
+        self.entrance = Entrance::Shut;
     }
 }
 

@@ -19,7 +19,19 @@ pub(super) const LET_IN_NS: u64 = 20_000_000;
 const UNANSWERED_NS: u64 = 1_000_000_000;
 /// So is one that nobody reads for so long while datagrams have to be repeated. Its reader may have
 /// died, and somebody else may have its address.
-const UNREAD_NS: u64 = 100_000_000;
+pub(super) const UNREAD_NS: u64 = 100_000_000;
+
+/// How long after a call its sleeper is called again, if it sleeps on: at first, and at most.
+const DEAF_MIN_NS: u64 = 10_000_000;
+const DEAF_MAX_NS: u64 = 1_000_000_000;
+
+/// A call that its sleeper has not answered yet, as far as is known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call {
+    /// When it is called again.
+    pub(super) again_at: Instant,
+    after_ns: u64,
+}
 
 /// A ring that is written.
 #[derive(Debug)]
@@ -31,6 +43,8 @@ pub(super) struct Out {
     pub(super) shown: Option<Shown>,
     /// What was published since it was last looked at whether the reader sees it.
     pub(super) unheard: Option<Published>,
+    /// The call of the sleeper that is not known to be heard.
+    pub(super) call: Option<Call>,
     /// Whether the reader has the key, too.
     pub(super) proof: ReaderProof,
     /// Since when nothing is read, and how much was then.
@@ -131,6 +145,35 @@ impl Out {
     pub(super) fn was_not_called(&mut self) {
         self.unheard = Some(Published::Anything);
         Writer::take_back_call(self.segment.words());
+    }
+
+    /// The sleeper was called; when that is to be done again.
+    pub(super) fn was_called(&mut self, now: Instant) -> Instant {
+        let again_at = now.plus_ns(DEAF_MIN_NS);
+        self.call = Some(Call { again_at, after_ns: DEAF_MIN_NS });
+        again_at
+    }
+
+    /// The same once more for one call.
+    pub(super) fn was_called_again(&mut self, now: Instant) {
+        if let Some(call) = &mut self.call {
+            call.after_ns = (call.after_ns * 2).min(DEAF_MAX_NS);
+            call.again_at = now.plus_ns(call.after_ns);
+        }
+    }
+
+    /// The sleeper was called long ago and sleeps on, with something to read.
+    pub(super) fn is_deaf(&mut self, now: Instant) -> bool {
+        if self.call.is_none_or(|call| now < call.again_at) {
+            return false;
+        }
+        let words = self.segment.words();
+        let is_deaf =
+            Writer::reader(words) == ReaderState::Called && self.writer.is_drained(words).is_err();
+        if !is_deaf {
+            self.call = None;
+        }
+        is_deaf
     }
 
     /// Nobody has read for too long what is there.

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use srd::Instant;
 
 use super::door::Doorstep;
-use super::out::{End, LET_IN_NS, Nudge, Out, Record};
+use super::out::{End, LET_IN_NS, Nudge, Out, Record, UNREAD_NS};
 use super::proof::{ReaderProof, RingKey};
 use super::ring::{Published, ReaderState, Writer};
 use super::segment::Segment;
@@ -183,6 +183,17 @@ impl Outbox {
         }
     }
 
+    /// What is to go into the ring of `to` has waited for room since `since`: if that is long, the
+    /// ring is given up, however little is read of it meanwhile.
+    #[cold]
+    pub(super) fn doubt_room(&mut self, now: Instant, to: SocketAddr, since: Instant) {
+        if now.ns_since(since) < UNREAD_NS {
+            self.doubt(now, to);
+        } else if let Some(link) = self.links.iter_mut().find(|link| link.to == to) {
+            link.give_up_unread(now);
+        }
+    }
+
     /// Peers that may have fallen asleep before they could see what was put into their rings, and
     /// those that should let a ring in: each needs a datagram.
     pub(super) fn unheard(&mut self) -> impl Iterator<Item = (Nudge, &mut Out)> {
@@ -190,6 +201,23 @@ impl Outbox {
             State::Open(out) => out.take_untold(link.to).map(|nudge| (nudge, &mut **out)),
             State::None { .. } => None,
         })
+    }
+
+    /// Peers that were called long ago and sleep on.
+    pub(super) fn deaf(&mut self, now: Instant) -> impl Iterator<Item = (SocketAddr, &mut Out)> {
+        self.links.iter_mut().filter_map(move |link| match &mut link.state {
+            State::Open(out) => out.is_deaf(now).then_some((link.to, &mut **out)),
+            State::None { .. } => None,
+        })
+    }
+
+    /// When one of those that were called is to be called again.
+    pub(super) fn next_call(&self) -> Option<Instant> {
+        let call = |link: &Link| match &link.state {
+            State::Open(out) => Some(out.call?.again_at),
+            State::None { .. } => None,
+        };
+        self.links.iter().filter_map(call).min()
     }
 
     /// By reference: a copy of an address that was just written stalls the processor.
@@ -285,6 +313,7 @@ impl Link {
                     opened_at: now,
                     shown: None,
                     unheard: Some(Published::Anything),
+                    call: None,
                     proof,
                     unread: None,
                 }));
@@ -355,9 +384,11 @@ fn open(
 ) -> io::Result<(Segment, ReaderProof)> {
     // Closing a descriptor is a cancellation point.
     let _uncancelled = Uncancelled::begin();
-    let doorstep = Doorstep::of(to)?;
+    // A ring is worth its making only where somebody has a door. Who comes with empty hands is sent
+    // away, so the making must not come between the knock and the ring.
+    drop(Doorstep::of(to)?);
     let (segment, file) = Segment::create()?;
     let proof = key.map_or(Ok(ReaderProof::NotAsked), |key| key.offer(&segment, to))?;
-    doorstep.hand_in(local, file.as_fd())?;
+    Doorstep::of(to)?.hand_in(local, file.as_fd())?;
     Ok((segment, proof))
 }

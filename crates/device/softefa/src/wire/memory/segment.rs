@@ -13,6 +13,7 @@ use super::door::Door;
 use super::ring;
 use crate::address::NOWHERE;
 use crate::descriptor::with_descriptor;
+use crate::generation::PerProcess;
 use crate::mapped::{self, Mapped};
 use crate::memory::{self, Gone, Piece};
 
@@ -28,6 +29,9 @@ const ALL_BYTES_MAX: usize = 256 << 20;
 /// one by words.
 const SHORT_BYTES: usize = 128;
 const LONG_BYTES: usize = 512;
+
+/// What `statfs(2)` says of a file that `memfd_create(2)` has made of usual pages.
+const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
 /// The file may neither shrink, which would end who reads it, nor grow, nor be unsealed.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
@@ -64,8 +68,8 @@ pub(super) struct Segment {
 impl Segment {
     /// A fresh one, to be written, and its file for the reader.
     pub(super) fn create() -> io::Result<(Self, OwnedFd)> {
-        static WRITTEN: AtomicUsize = AtomicUsize::new(0);
-        let share = Share::take(&WRITTEN)?;
+        static WRITTEN: PerProcess<AtomicUsize> = PerProcess::new();
+        let share = Share::take(WRITTEN.get_or_init(AtomicUsize::default))?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = with_descriptor(|| Ok(rustix::fs::memfd_create("softefa-ring", flags)?))?;
         // All of it now: a page that the system cannot give later ends the program with SIGBUS.
@@ -79,17 +83,23 @@ impl Segment {
 
     /// That of another process, to be read.
     pub(super) fn open(file: OwnedFd) -> io::Result<Self> {
-        static READ: AtomicUsize = AtomicUsize::new(0);
-        let share = Share::take(&READ)?;
+        static READ: PerProcess<AtomicUsize> = PerProcess::new();
+        let share = Share::take(READ.get_or_init(AtomicUsize::default))?;
+        let refuse = |why| Err(io::Error::new(io::ErrorKind::InvalidData, why));
         if !is_sealed(file.as_fd())? {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "a ring that may change its length",
-            ));
+            return refuse("a ring that may change its length");
         }
-        let inode = rustix::fs::fstat(&file)?.st_ino;
+        let stat = rustix::fs::fstat(&file)?;
+        if u64::try_from(stat.st_size) != Ok(BYTES) {
+            return refuse("a ring of another length");
+        }
+        // A page of another kind, of the pool of huge ones for example, may be one that the system
+        // cannot give back after somebody has punched a hole.
+        if rustix::fs::fstatfs(&file)?.f_type != TMPFS_MAGIC {
+            return refuse("a ring that is no file in memory");
+        }
         let words = Mapped::new(&File::from(file), WORDS)?;
-        Ok(Self { words, inode, _share: share })
+        Ok(Self { words, inode: stat.st_ino, _share: share })
     }
 
     /// The number of its file, which no other file of the machine has as long as this one lives.
@@ -214,10 +224,19 @@ mod tests {
         let file = rustix::fs::memfd_create("loose", flags).unwrap();
         rustix::fs::ftruncate(&file, (WORDS * 8) as u64).unwrap();
         assert_eq!(Segment::open(file).unwrap_err().kind(), io::ErrorKind::InvalidData);
-        let short = rustix::fs::memfd_create("short", flags).unwrap();
-        rustix::fs::ftruncate(&short, 4096).unwrap();
-        rustix::fs::fcntl_add_seals(&short, SEALS).unwrap();
-        assert_eq!(Segment::open(short).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    /// Such as one in huge pages, which are longer, and can be missing after a hole was punched.
+    #[test]
+    fn a_file_of_another_length_is_refused() {
+        for bytes in [4096, BYTES - 1, BYTES + 1, 4 << 20] {
+            let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+            let file = rustix::fs::memfd_create("strange", flags).unwrap();
+            rustix::fs::ftruncate(&file, bytes).unwrap();
+            rustix::fs::fcntl_add_seals(&file, SEALS).unwrap();
+            let error = Segment::open(file).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{bytes}");
+        }
     }
 
     #[test]

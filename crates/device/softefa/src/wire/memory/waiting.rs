@@ -27,6 +27,16 @@ struct BlockedDatagram {
     to: SocketAddr,
     via: Via,
     bytes: Vec<u8>,
+    since: Instant,
+}
+
+/// All that wait for one peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Queue {
+    pub(super) to: SocketAddr,
+    /// Since when the first of them waits.
+    pub(super) since: Instant,
+    count: usize,
 }
 
 impl Waiting {
@@ -48,16 +58,36 @@ impl Waiting {
     #[cold]
     pub(super) fn keep(&mut self, now: Instant, batch: &Batch, packet: &Packet) -> bool {
         let Some(bytes) = batch.copy(packet) else { return false };
-        self.held.push_back(BlockedDatagram { to: packet.to, via: packet.via, bytes });
+        let Packet { to, via, .. } = *packet;
+        self.held.push_back(BlockedDatagram { to, via, bytes, since: now });
         self.next_try = Some(now.plus_ns(RETRY_NS));
         true
     }
 
     /// Whom they are for.
-    pub(super) fn destinations(&self) -> Vec<SocketAddr> {
-        let mut to: Vec<_> = self.held.iter().map(|held| held.to).collect();
-        to.dedup();
-        to
+    pub(super) fn queues(&self) -> Vec<Queue> {
+        let mut queues: Vec<Queue> = Vec::new();
+        for &BlockedDatagram { to, since, .. } in &self.held {
+            match queues.iter_mut().find(|queue| queue.to == to) {
+                Some(queue) => queue.count += 1,
+                None => queues.push(Queue { to, since, count: 1 }),
+            }
+        }
+        queues
+    }
+
+    /// These were tried again: where none of them found room the first one has waited for as long as
+    /// before.
+    pub(super) fn keep_times(&mut self, before: &[Queue]) {
+        let now = self.queues();
+        for old in before
+            .iter()
+            .filter(|old| now.iter().any(|new| new.to == old.to && new.count == old.count))
+        {
+            if let Some(first) = self.held.iter_mut().find(|held| held.to == old.to) {
+                first.since = old.since;
+            }
+        }
     }
 
     /// Hands all that wait to `send` in batches, in their order.
@@ -65,7 +95,7 @@ impl Waiting {
         let mut total = Sent::default();
         for held in Vec::from(self.held).chunks(MAX_PACKETS) {
             let mut batch = Batch::new(&Framing::Done, HEAD_BYTES, 0);
-            for BlockedDatagram { to, via, bytes } in held {
+            for BlockedDatagram { to, via, bytes, .. } in held {
                 let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
                 let rest = Piece { addr: rest.as_ptr() as usize as u64, len: rest.len() };
                 let pushed = batch.push(&mut Framing::Done, *to, *via, head, [rest].into_iter());
