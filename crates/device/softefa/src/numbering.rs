@@ -9,8 +9,8 @@ use rc::ud::GROUP_QPN;
 pub(crate) enum Numbering {
     /// It is the port: 16 bits, as an EFA has.
     Port,
-    /// `port << 8 | slot`: the 24 bits of RoCE. The slot is drawn at random, so that a successor on
-    /// the same port is hardly ever taken for its predecessor.
+    /// `port << 8 | slot`: the 24 bits of RoCE. The slot is another one each time that a process
+    /// uses the port, so that a successor is not taken for its predecessor.
     PortAndSlot,
     /// The same as `PortAndSlot`, of queue pairs behind a gateway: those they talk to have numbers
     /// of all kinds, and this UDP port.
@@ -23,12 +23,11 @@ pub(crate) const GROUP_PORT: u16 = rc::wire::UDP_PORT;
 
 impl Numbering {
     /// The number of the queue pair at `port`.
-    pub(crate) fn number(self, port: u16, random: u64) -> u32 {
+    pub(crate) fn number(self, port: u16, slot: u8) -> u32 {
         match self {
             Self::Port => u32::from(port),
             Self::PortAndSlot | Self::Behind(_) => {
-                let slot = u32::from(random.to_le_bytes()[0]);
-                let qpn = u32::from(port) << SLOT_BITS | slot;
+                let qpn = u32::from(port) << SLOT_BITS | u32::from(slot);
                 // No queue pair has that number: it means all members of a group.
                 if qpn == GROUP_QPN { qpn - 1 } else { qpn }
             }
@@ -80,7 +79,7 @@ mod tests {
     #[test]
     fn numbers_lead_back_to_their_ports() {
         for port in [16_384, 40_000, u16::MAX] {
-            for slot in 0..=255 {
+            for slot in 0..=u8::MAX {
                 for numbering in [Numbering::Port, Numbering::PortAndSlot] {
                     let qpn = numbering.number(port, slot);
                     assert_eq!(numbering.port(qpn), port, "{numbering:?}");

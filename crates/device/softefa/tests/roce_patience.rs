@@ -4,17 +4,18 @@
 
 mod common;
 
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use common::roce::{
     Link, WIRES, assert_quiet, config, connect, ends, gather, pair, pair_of, pattern, post, side,
-    side_with, strict, to, up, wr,
+    side_with, strict, to, up, wide, wr,
 };
 use common::{Side, poll_until, poll_until_counted, remote};
 use softefa::counters::Counter;
 use softefa::{
-    AsyncEventKind, AsyncEvents, EventSource, ModifyQp, QpInit, QpKind, QpState, SendOp, SendWr,
-    Status, WireChoice,
+    AsyncEventKind, AsyncEvents, EventSource, ModifyQp, Qp, QpInit, QpKind, QpState, SendOp,
+    SendWr, Status, WireChoice,
 };
 
 use Status::{Flushed, Ok, RemoteBadStatus, RemoteInvalidRequest, RemoteRnr, RetryExceeded};
@@ -27,6 +28,41 @@ fn count(side: &Side, counter: Counter) -> u64 {
 
 fn state(side: &Side) -> QpState {
     side.qp.query().state
+}
+
+/// Adapters complete a send only when that is asked for, and take a receive of no entries, which a
+/// WRITE with immediate uses up.
+#[test]
+fn a_strict_device_takes_what_adapters_take() {
+    let (a, b) = pair_of(&strict(), RC, 4096, &Link::default());
+    b.qp.post_recv(20, &[]).unwrap();
+    let sges = [a.sge(0, 100)];
+    let unsignaled = SendWr { signaled: false, ..wr(1, SendOp::Write(remote(&b, 0)), &sges) };
+    a.qp.post_send(&unsignaled).unwrap();
+    post(&a, 2, SendOp::WriteImm(remote(&b, 0), 7), &sges);
+    let found = gather(&[&a, &b], 2);
+    assert_eq!(ends(&found[0], true), [(2, Ok)]);
+    assert_eq!(ends(&found[1], false), [(20, Ok)]);
+}
+
+/// A connection ended at once with 12 when an earlier one had a peer of the same number, which was
+/// gone.
+#[test]
+fn what_an_earlier_connection_was_refused_does_not_end_this_one() {
+    let (a, gone) = (side(&config(WireChoice::Udp, ""), RC, 4096), UdpSocket::bind("127.0.0.1:0"));
+    let at = gone.unwrap().local_addr().unwrap();
+    let peer = (a.device.gid(), u32::from(at.port()) << 8 | 5);
+    let earlier = Qp::create(&a.pd, wide(RC, &a.cq)).unwrap();
+    up(&earlier, &Link::default(), peer, [1, 1]);
+    earlier.post_send(&wr(1, SendOp::Send, &[a.sge(0, 8)])).unwrap();
+    poll_until_counted(&[&a], &a, Counter::TxPkts, 1);
+    // Before it looks at what it was refused.
+    earlier.modify(&to(QpState::Reset)).unwrap();
+    // It answers nothing, but it is there.
+    let _silent = UdpSocket::bind(at).unwrap();
+    up(&a.qp, &Link::default(), peer, [1, 1]);
+    post(&a, 2, SendOp::Send, &[a.sge(0, 8)]);
+    poll_until_counted(&[&a], &a, Counter::RetransTimeoutEvents, 3);
 }
 
 /// RC-4.4: as many tries as the connection allows, and one.

@@ -118,8 +118,8 @@ impl Steering {
     /// A free number, and what leads to it.
     pub(crate) fn open(&self) -> io::Result<Port> {
         let paths = self.paths()?;
-        let (port, wire) = self.bind(&paths)?;
-        let qpn = self.numbering.number(port, host::random_u64());
+        let (port, slot, wire) = self.bind(&paths)?;
+        let qpn = self.numbering.number(port, slot);
         let receive_fd = wire.receive_fd();
         let receive_buffer_bytes = wire.receive_buffer_bytes();
         let tap = wire.tap();
@@ -165,7 +165,8 @@ impl Steering {
         Ok(Arc::clone(self.paths.get_or_init(|| paths)))
     }
 
-    fn bind(&self, paths: &Arc<PathSockets>) -> io::Result<(u16, UdpWire)> {
+    /// A free port, its next slot, and its socket.
+    fn bind(&self, paths: &Arc<PathSockets>) -> io::Result<(u16, u8, UdpWire)> {
         let mut pool = self.pool();
         if self.reuses_numbers {
             if let Some(bound) = self.try_rebind_freed(&mut pool, paths) {
@@ -177,10 +178,7 @@ impl Steering {
             match self.try_bind_at(port, paths) {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
                 Err(error) => return Err(error),
-                Ok(wire) => {
-                    pool.take(port);
-                    return Ok((port, wire));
-                }
+                Ok(wire) => return Ok((port, pool.take(port), wire)),
             }
         }
         Err(io::Error::new(io::ErrorKind::AddrInUse, "no free UDP port for a queue pair"))
@@ -200,11 +198,10 @@ impl Steering {
         &self,
         pool: &mut PortPool,
         paths: &Arc<PathSockets>,
-    ) -> Option<(u16, UdpWire)> {
+    ) -> Option<(u16, u8, UdpWire)> {
         let port = pool.freed.take().filter(|port| pool.is_free(*port))?;
         let wire = self.try_bind_at(port, paths).ok()?;
-        pool.take(port);
-        Some((port, wire))
+        Some((port, pool.take(port), wire))
     }
 
     fn pool(&self) -> MutexGuard<'_, PortPool> {
@@ -222,31 +219,45 @@ struct PortPool {
     state: u64,
     /// Released last.
     freed: Option<u16>,
+    /// The next slot of each port, at first any; none until the first is asked for.
+    slots: Vec<u8>,
 }
 
 impl PortPool {
     fn new(max_qp: u32) -> Self {
         let size = max_qp.next_power_of_two() as usize;
-        Self { residues: vec![0; size], state: host::random_u64(), freed: None }
+        let slots = Vec::new();
+        Self { residues: vec![0; size], state: host::random_u64(), freed: None, slots }
     }
 
     fn candidate(&mut self) -> Option<u16> {
+        let port = self.draw();
+        (port >= QPN_FIRST && self.is_free(port)).then_some(port)
+    }
+
+    fn draw(&mut self) -> u16 {
         // An LCG step (Knuth's MMIX); only the well-mixed high bits are used.
         self.state = self
             .state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        let port = (self.state >> 48) as u16;
-        (port >= QPN_FIRST && self.is_free(port)).then_some(port)
+        (self.state >> 48) as u16
     }
 
     fn is_free(&self, port: u16) -> bool {
         self.residues[self.residue(port)] == 0
     }
 
-    fn take(&mut self, port: u16) {
+    /// The port is used from now on; its next slot.
+    fn take(&mut self, port: u16) -> u8 {
         let residue = self.residue(port);
         self.residues[residue] += 1;
+        if self.slots.is_empty() {
+            self.slots = (0..=u16::MAX).map(|_| self.draw().to_le_bytes()[1]).collect();
+        }
+        let slot = &mut self.slots[usize::from(port)];
+        *slot = slot.wrapping_add(1);
+        *slot
     }
 
     fn release(&mut self, port: u16) {
@@ -264,6 +275,21 @@ impl PortPool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A peer that remembers a number for half a second took its successor for a stale connection
+    /// once in 5,000 connections.
+    #[test]
+    fn a_number_comes_back_after_all_others_of_its_port() {
+        let mut pool = PortPool::new(256);
+        let slots: std::collections::HashSet<u8> = (0..256)
+            .map(|_| {
+                let slot = pool.take(40_000);
+                pool.release(40_000);
+                slot
+            })
+            .collect();
+        assert_eq!(slots.len(), 256);
+    }
 
     #[test]
     fn live_numbers_differ_modulo_the_table_size() {

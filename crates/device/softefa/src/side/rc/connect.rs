@@ -59,6 +59,7 @@ impl RcSide {
         match (from, to) {
             (Init, ReadyToReceive) => {
                 self.aim();
+                self.forget_refusals(now);
                 self.endpoint.ready_to_receive(ReceiveAttr {
                     dest_qpn: attrs.dest_qpn,
                     path_mtu: mtu(attrs.path_mtu_bytes),

@@ -35,9 +35,25 @@ impl RcSide {
         }
     }
 
+    /// What an earlier connection sent to a peer of this number says nothing about this peer.
+    pub(super) fn forget_refusals(&mut self, now: Instant) {
+        self.paths.collect_refusals(now);
+        self.take_refused(now);
+    }
+
     #[cold]
     fn take_refusals(&mut self, now: Instant) {
-        let Some(peer) = self.peer else { return };
+        if self.take_refused(now) {
+            if self.shell.is_traced() {
+                self.trace_unreachable();
+            }
+            self.endpoint.peer_unreachable(time(now));
+        }
+    }
+
+    /// Takes refusals of what was sent to the peer; whether there were some.
+    fn take_refused(&mut self, now: Instant) -> bool {
+        let Some(peer) = self.peer else { return false };
         let dest_qpn = self.shell.attrs.dest_qpn;
         let sealed = self.shell.framing.sealed();
         let is_mine = |quote: &Quote| match sealed {
@@ -47,12 +63,7 @@ impl RcSide {
                 quote.to == peer.ip() && bth.is_ok_and(|bth| bth.dest_qpn == dest_qpn)
             }
         };
-        if !self.paths.take_refused(now, is_mine).is_empty() {
-            if self.shell.is_traced() {
-                self.trace_unreachable();
-            }
-            self.endpoint.peer_unreachable(time(now));
-        }
+        !self.paths.take_refused(now, is_mine).is_empty()
     }
 
     /// The peer cannot open what is sent to it (RC-1.13): nobody is there who has this key.
