@@ -180,9 +180,10 @@ pub(crate) struct RunArgs {
     pub(crate) device: DeviceArgs,
     /// Refuse what hardware refuses and Soft-EFA otherwise accepts.
     ///
-    /// That is RDMA from a peer without an address handle, sends without the signaled flag,
-    /// receives without entries, address handles for port 0, and messages that a queue pair has not
-    /// delivered when it is destroyed. Timeouts of reliable RDMA connections become exact.
+    /// That is, on EFA devices, RDMA from a peer without an address handle, sends without the
+    /// signaled flag and receives without entries; on all, address handles for port 0, and messages
+    /// that a queue pair has not delivered when it is destroyed. Timeouts of reliable RDMA
+    /// connections become exact.
     #[arg(long)]
     pub(crate) strict: bool,
     /// Explain on standard error what programs get wrong, once each.

@@ -225,7 +225,7 @@ pub enum PostError {
     /// More entries than the queue takes.
     #[error("{0} scatter-gather entries are more than the queue takes")]
     TooManySges(usize),
-    /// Asks for no completion, which a strict device does not do.
+    /// Asks for no completion, which a strict EFA does not do.
     #[error("the device completes every send; set the signaled flag, or sq_sig_all at creation")]
     Unsignaled,
     /// Its receives are those of a shared queue, or it receives nothing.
@@ -234,7 +234,7 @@ pub enum PostError {
     /// It only receives.
     #[error("an XRC target sends nothing; post to an initiator")]
     Target,
-    /// Has no entries, for which a strict device has no descriptor.
+    /// Has no entries, for which a strict EFA has no descriptor.
     #[error("a receive needs an entry, if only of no bytes")]
     NoSges,
     /// More inline bytes than the queue takes.

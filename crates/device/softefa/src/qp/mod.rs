@@ -363,7 +363,7 @@ impl Qp {
         if self.init.srq.is_some() || self.init.kind.is_xrc() {
             return Err(PostError::Shared);
         }
-        if sges.is_empty() && self.pd.device().is_strict {
+        if sges.is_empty() && self.pd.device().is_strict && !self.is_roce() {
             return Err(PostError::NoSges);
         }
         if self.is_gone() {
@@ -414,7 +414,7 @@ impl Qp {
             return Err(PostError::Target);
         }
         let signaled = wr.signaled || self.init.sq_sig_all;
-        if !signaled && self.pd.device().is_strict {
+        if !signaled && self.pd.device().is_strict && !self.is_roce() {
             return Err(PostError::Unsignaled);
         }
         let numbering = self.pd.device().numbering();
