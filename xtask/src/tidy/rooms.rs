@@ -26,6 +26,7 @@ const ROOMS: &[&str] = &[
     "filter",
     "memory",
     "poll_set",
+    "kept",
     "event_queue",
     "async_event",
     "failure",

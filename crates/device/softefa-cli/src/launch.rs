@@ -21,6 +21,10 @@ const ENV_SYSFS: &str = "SYSFS_PATH";
 /// Between processes of one host, libfabric sends through shared memory unless told otherwise
 /// (efa-device peers with the same GID): the device would never see a packet.
 const ENV_SHM_TRANSFER: &str = "FI_EFA_ENABLE_SHM_TRANSFER";
+/// A program with AddressSanitizer ends at once unless that is the first library, or is told that
+/// it need not be.
+const ENV_ASAN: &str = "ASAN_OPTIONS";
+const ASAN_LINK_ORDER: &str = "verify_asan_link_order";
 
 /// The program with its arguments and the device's environment; not started yet.
 ///
@@ -45,7 +49,25 @@ pub(crate) fn command(
     if env::var_os(ENV_SHM_TRANSFER).is_none() {
         command.env(ENV_SHM_TRANSFER, "0");
     }
+    if let Some(options) = asan_options(env::var_os(ENV_ASAN)) {
+        command.env(ENV_ASAN, options);
+    }
     Ok(command)
+}
+
+/// Options of AddressSanitizer under which a program starts behind a preloaded library; `None` when
+/// the user has decided about that.
+fn asan_options(existing: Option<OsString>) -> Option<OsString> {
+    let own = format!("{ASAN_LINK_ORDER}=0");
+    match existing {
+        Some(options) if options.to_string_lossy().contains(ASAN_LINK_ORDER) => None,
+        Some(mut options) if !options.is_empty() => {
+            options.push(":");
+            options.push(own);
+            Some(options)
+        }
+        _ => Some(own.into()),
+    }
 }
 
 /// Has the loader bring the adapter along, and find `replacements` before the system's libraries.
@@ -159,6 +181,15 @@ mod tests {
             assert!(text.contains("limit") && !text.contains("built for"), "{text}");
         }
         assert!(refused(no_program).contains("built for this machine"));
+    }
+
+    #[test]
+    fn options_of_a_sanitizer_are_kept() {
+        let options = |existing: &str| asan_options(Some(existing.into()));
+        assert_eq!(asan_options(None).unwrap(), "verify_asan_link_order=0");
+        let both = options("halt_on_error=0").unwrap();
+        assert_eq!(both, "halt_on_error=0:verify_asan_link_order=0");
+        assert_eq!(options("verify_asan_link_order=1"), None);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use crate::poll_set::EventFd;
 
 const NONE: RawFd = -1;
 
-/// A list of up to `N`, changed without a lock, so that a child finds it whole. A child keeps what is
-/// beyond them.
+/// A list of up to `N`, changed without a lock, so that a child finds it whole. A child keeps what
+/// is beyond them.
 pub(crate) struct Kept<const N: usize>([AtomicI32; N]);
 
 impl<const N: usize> Kept<N> {

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::config::{Adapter, Config, Profile};
 use crate::identity::Identity;
+use crate::mapped;
 
 /// Writes the tree for the devices of `config` below `root`, which becomes `SYSFS_PATH`. What
 /// exists stays.
@@ -21,6 +22,8 @@ use crate::identity::Identity;
 /// # Errors
 /// A file or link cannot be made.
 pub fn create(root: &Path, config: &Config) -> io::Result<()> {
+    // A longer file than the program may write would end it. None is longer than a page.
+    mapped::check_size(4096)?;
     let verbs = root.join("class/infiniband_verbs");
     let class = root.join("class/infiniband");
     for dir in [&verbs, &class] {

@@ -19,9 +19,9 @@ pub fn command() -> Command {
     cargo
 }
 
-/// Builds targets, such as `["--bin", "netsim"]` or `["--lib"]`, as `cargo build --workspace` builds
-/// them. With some of the packages alone cargo would choose other features of what they share, and
-/// compile half of it a second time.
+/// Builds targets, such as `["--bin", "netsim"]` or `["--lib"]`, as `cargo build --workspace`
+/// builds them. With some of the packages alone cargo would choose other features of what they
+/// share, and compile half of it a second time.
 ///
 /// # Errors
 /// One line with the targets, when cargo does not start or they do not compile.

@@ -20,7 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use softefa::{Adapter, DeviceSpec, Profile, config};
+use softefa::{Adapter, Config, DeviceSpec, Profile, config};
 
 use crate::{devnode, rdmacm};
 
@@ -43,7 +43,10 @@ pub(crate) fn publish(sysfs: &Path) {
 
 fn set_root(root: Vec<u8>) {
     // A directory of the operating system has no zero byte in its name.
-    if let Ok(root) = CString::new(root) {
+    let Ok(root) = CString::new(root) else { return };
+    let known = ROOT.load(Ordering::Acquire);
+    // SAFETY: published whole, and never freed.
+    if known.is_null() || unsafe { CStr::from_ptr(known) } != root.as_c_str() {
         ROOT.store(root.into_raw(), Ordering::Release);
     }
 }
@@ -60,6 +63,7 @@ extern "C" fn begin() {
     else {
         return;
     };
+    Config::remember_env();
     // What is wrong with it is said when the program asks for devices.
     let devices = devices.to_str().and_then(|text| DeviceSpec::parse_list(text).ok());
     set_root([dir.as_bytes(), b"/", TREE.as_bytes()].concat());

@@ -30,7 +30,7 @@ pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let is_release = !cfg!(debug_assertions);
-        nested_cargo::build(&["--lib"], is_release).unwrap();
+        nested_cargo::build(&["--lib"], is_release).expect("the library builds");
         let dir = if is_release { "release" } else { "debug" };
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("tmp has a parent");
         let library = target.join(dir).join("libsoftefa_verbs.so");

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::trace::TraceSpec;
 use super::{Config, ConfigError, DeviceSpec, format_key, parse_key, parse_paths};
@@ -76,6 +77,13 @@ const FOR_USERS: [&str; 9] = [
     ENV_SEND_AT_ONCE,
 ];
 
+/// What [`Config::remember_env`] has found.
+static REMEMBERED: OnceLock<Vec<(&'static str, OsString)>> = OnceLock::new();
+
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some()
+}
+
 /// The value of variable `name` as text, which all but the names of files are.
 fn utf8(name: &'static str, value: OsString) -> Result<String, ConfigError> {
     value.into_string().map_err(|value| {
@@ -90,7 +98,21 @@ impl Config {
     /// # Errors
     /// The first variable that cannot be read.
     pub fn from_env() -> Result<Self, ConfigError> {
-        Self::from_values(|name| std::env::var_os(name))
+        let remembered = REMEMBERED.get().filter(|_| ENV_ALL.iter().all(|name| !is_set(name)));
+        Self::from_values(|name| {
+            let mut remembered = remembered.into_iter().flatten();
+            std::env::var_os(name)
+                .or_else(|| remembered.find(|(other, _)| *other == name).map(|(_, v)| v.clone()))
+        })
+    }
+
+    /// Remembers the `SOFTEFA_*` variables as they are now: [`Config::from_env`] takes those if the
+    /// program has removed all of them meanwhile, as daemons do.
+    pub fn remember_env() {
+        REMEMBERED.get_or_init(|| {
+            let values = ENV_ALL.iter().map(|name| (*name, std::env::var_os(name)));
+            values.filter_map(|(name, value)| Some((name, value?))).collect()
+        });
     }
 
     fn from_values(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {

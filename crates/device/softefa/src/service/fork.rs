@@ -1,5 +1,5 @@
-//! A forked child lets go of the receiving sockets and doors of its parent, so that it does not keep
-//! their ports and names, and of its ways to gateways: peers must hear when nobody is there any more.
+//! A forked child lets go of the receiving sockets and doors of its parent, so that it does not
+//! keep their ports and names, and of its ways to gateways. Peers must hear when nobody is there.
 
 use std::cell::RefCell;
 use std::sync::MutexGuard;

@@ -76,8 +76,8 @@ impl Waiting {
         queues
     }
 
-    /// These were tried again: where none of them found room the first one has waited for as long as
-    /// before.
+    /// These were tried again: where none of them found room the first one has waited for as long
+    /// as before.
     pub(super) fn keep_times(&mut self, before: &[Queue]) {
         let now = self.queues();
         for old in before
