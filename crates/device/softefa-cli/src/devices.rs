@@ -5,7 +5,7 @@ use std::path::Path;
 
 use softefa::gateway::Gateway;
 use softefa::seal::SealKey;
-use softefa::{Config, ConfigError, DeviceSpec, config};
+use softefa::{Adapter, Config, ConfigError, DeviceSpec, Profile, config};
 
 use crate::args::DeviceArgs;
 use crate::failure::Failure;
@@ -36,7 +36,7 @@ pub(crate) fn config(args: &DeviceArgs, mut config: Config) -> Result<Config, Fa
     }
     let is_default = args.devices.is_empty() && config.has_default_devices();
     if args.roce {
-        add_roce(&mut config.devices, is_default);
+        add_roce(&mut config, is_default)?;
     } else if is_default {
         config.settle_default_device();
     }
@@ -46,11 +46,22 @@ pub(crate) fn config(args: &DeviceArgs, mut config: Config) -> Result<Config, Fa
 }
 
 /// A RoCE device beside the devices that somebody chose, or instead of the default one.
-fn add_roce(devices: &mut Vec<DeviceSpec>, is_default: bool) {
+fn add_roce(config: &mut Config, is_default: bool) -> Result<(), Failure> {
+    let Config { devices, profile, .. } = config;
+    let mut roce = DeviceSpec::default_roce();
+    if profile.adapter() == Adapter::Roce {
+        roce.profile = Some(*profile);
+    } else if is_default && *profile != Profile::default() {
+        return Err(Failure::own(format!(
+            "--roce and --profile {}: the only device would be a RoCE one; name the EFA with --device NAME=IP, or leave out one of both",
+            profile.name()
+        )));
+    }
     if is_default {
         devices.clear();
     }
-    devices.push(DeviceSpec::default_roce());
+    devices.push(roce);
+    Ok(())
 }
 
 /// Reads a key file that was named on the command line.
@@ -151,6 +162,19 @@ mod tests {
         let twice = DeviceArgs { roce: true, ..args(&["roce0=127.0.0.9,profile=roce"]) };
         let text = config(&twice, Config::default()).unwrap_err().to_string();
         assert!(text.contains("'roce0'") && text.contains("twice"), "{text}");
+    }
+
+    #[test]
+    fn a_profile_that_no_device_would_have_is_refused() {
+        let of = |profile: &str| {
+            let profile = Some(profile.to_owned());
+            let args = DeviceArgs { roce: true, profile, ..args(&[]) };
+            config(&args, Config::default())
+        };
+        let rxe = of("rxe").unwrap();
+        assert_eq!(rxe.profile_of(&rxe.devices[0]), Profile::Rxe);
+        let line = of("efa1").unwrap_err().to_string();
+        assert!(line.contains("efa1") && line.contains("--device"), "{line}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `softefa run`: prepare, start, wait, collect.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
 use softefa::fault::{self as nic_fault, TimedFault};
@@ -30,6 +30,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         config.trace = Some(TraceSpec::new(target, args.trace_events.as_deref())?);
     }
     check_trace(&config)?;
+    check_outputs(args)?;
     choose_wire(args, &mut config)?;
     let script = args.fault_script.as_deref();
     let steps = script.map(|path| fault::read_script(path, &config)).transpose()?;
@@ -99,6 +100,19 @@ fn check_trace(config: &Config) -> Result<(), Failure> {
     let place = if path.exists() { path } else { folder.unwrap_or_else(|| Path::new(".")) };
     rustix::fs::access(place, Access::WRITE_OK)
         .map_err(|error| failed(&std::io::Error::from(error)))
+}
+
+/// Standard output is the program's.
+fn check_outputs(args: &RunArgs) -> Result<(), Failure> {
+    let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+    let refuse = |what| Err(Failure::own(format!("{what}; standard output is the program's")));
+    if is_stdout(&args.counters) {
+        return refuse("--counters -: name a file, or print them to standard error with --stats");
+    }
+    if is_stdout(&args.pcap) {
+        return refuse("--pcap -: name a file, or write to a pipe with: softefa pcap -w -");
+    }
+    Ok(())
 }
 
 /// What carries packets on this machine, as the options say; tried before the program relies on it.

@@ -29,8 +29,13 @@ pub(crate) fn fault(action: &FaultAction) -> Result<u8, Failure> {
         FaultAction::Set(args) => set(args)?,
         FaultAction::Clear(args) => clear(&args.runs)?,
         FaultAction::Show(args) => {
-            let target = Target::find(&args.runs)?;
-            if args.runs.json { show::to_json(target.runs()) } else { show::to_text(target.runs()) }
+            let target = Target::find(&args.runs);
+            match target {
+                // That none runs is an answer, too, for who reads it.
+                Err(_) if args.runs.json && args.runs.run.is_none() => show::to_json(&[]),
+                target if args.runs.json => show::to_json(target?.runs()),
+                target => show::to_text(target?.runs()),
+            }
         }
     };
     match stdout().write_all(text.as_bytes()) {

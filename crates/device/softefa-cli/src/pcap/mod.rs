@@ -15,12 +15,14 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use softefa::config::ENV_KEY_FILE;
+use softefa::counters;
 use softefa::seal::SealKey;
 
 use crate::args::PcapArgs;
 use crate::background::Background;
 use crate::devices;
 use crate::failure::Failure;
+use crate::run_dir;
 use crate::say::say;
 use crate::wake::{Waker, Woken};
 use collector::{Filter, Scope};
@@ -81,6 +83,7 @@ pub(crate) fn pcap(args: &PcapArgs) -> Result<u8, Failure> {
     let mut capture =
         Capture::new(Scope::All, filter, open(&args.write)?, args.count).map_err(failed)?;
     capture.unseal(unsealer);
+    note_absent(&args.devices);
     let end = args.duration.map(|duration| Instant::now() + duration);
     loop {
         match capture.advance(false) {
@@ -93,6 +96,16 @@ pub(crate) fn pcap(args: &PcapArgs) -> Result<u8, Failure> {
             report(&args.write, &capture.finish().map_err(failed)?);
             return Ok(0);
         }
+    }
+}
+
+/// Says which of the devices nobody has open: they may come later, or be misspelt.
+fn note_absent(names: &[String]) {
+    let runs = run_dir::live_runs();
+    let open = runs.iter().flat_map(|run| counters::read_dir(&run.path).unwrap_or_default());
+    let open: Vec<String> = open.map(|device| device.device).collect();
+    for name in names.iter().filter(|name| !open.contains(name)) {
+        say!("softefa: no program has a device {name} open yet; softefa info shows those that do");
     }
 }
 

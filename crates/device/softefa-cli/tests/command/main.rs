@@ -28,7 +28,7 @@ fn fail(args: &[&str]) -> (i32, String) {
 
 #[test]
 fn bad_input_is_one_line_that_names_the_value() {
-    let cases: [(&[&str], i32, &[&str]); 13] = [
+    let cases: [(&[&str], i32, &[&str]); 16] = [
         (&["run"], 125, &["no program given", "usage"]),
         (&["run", "--stats"], 125, &["no program given"]),
         (&["run", "--fault", "los=1%", "--", "true"], 125, &["'los'", "loss", "reorder", "seed"]),
@@ -40,6 +40,9 @@ fn bad_input_is_one_line_that_names_the_value() {
         (&["run", "--paths", "0", "--", "true"], 125, &["'0'", "256"]),
         (&["run", "--library", "/nonexistent.so", "--", "true"], 125, &["/nonexistent.so"]),
         (&["run", "--counters", "/nonexistent/c", "--", "true"], 125, &["/nonexistent/c"]),
+        (&["run", "--counters", "-", "--", "true"], 125, &["--counters -", "--stats"]),
+        (&["run", "--pcap", "-", "--", "true"], 125, &["--pcap -", "softefa pcap"]),
+        (&["run", "--roce", "--profile", "efa1", "--", "true"], 125, &["efa1", "--device"]),
         (&["run", "--", "no-such-program"], 127, &["no-such-program", "not found"]),
         (&["run", "--", "/etc/passwd"], 126, &["/etc/passwd", "not executable"]),
     ];
