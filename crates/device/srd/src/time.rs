@@ -42,11 +42,15 @@ impl Instant {
         (self.0 >> 4) as u32
     }
 
+    /// The first instant with the same ticks.
+    pub(crate) const fn start_of_tick(self) -> Self {
+        Self(self.0 & !15)
+    }
+
     /// The latest instant not after `self` whose ticks are `ticks`.
     pub(crate) const fn expand_ticks(self, ticks: u32) -> Self {
         let age_ticks = self.as_ticks().wrapping_sub(ticks);
-        let floor = self.0 & !15;
-        Self(floor.saturating_sub((age_ticks as u64) << 4))
+        Self(self.start_of_tick().0.saturating_sub((age_ticks as u64) << 4))
     }
 }
 

@@ -8,6 +8,7 @@ mod flood;
 mod frames;
 mod guesses;
 mod hostile;
+mod losses;
 mod network;
 mod not_ready;
 mod openings;

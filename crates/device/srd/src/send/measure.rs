@@ -2,9 +2,9 @@
 
 use super::SendHalf;
 use super::ring::State;
-use crate::PathId;
 use crate::context::Context;
 use crate::wire::{AckView, DropRange, EchoRepr};
+use crate::{PathId, Psn};
 
 /// Longer than this is no round-trip time.
 const RTT_MAX_NS: u64 = 10_000_000_000;
@@ -21,15 +21,16 @@ impl SendHalf {
         let mut delay_ns = None;
         if !ack.is_plain() {
             for echo in ack.echoes() {
-                delay_ns = self.sample(&echo, cx).or(delay_ns);
+                delay_ns = self.sample(&echo, None, cx).or(delay_ns);
             }
         }
-        self.sample(&last, cx).or(delay_ns)
+        self.sample(&last, Some(ack.ref_psn()), cx).or(delay_ns)
     }
 
-    fn sample(&mut self, echo: &EchoRepr, cx: &mut Context<'_>) -> Option<u64> {
+    /// Takes the sample of an echo, which names its packet if it is the last one of its block.
+    fn sample(&mut self, echo: &EchoRepr, psn: Option<Psn>, cx: &mut Context<'_>) -> Option<u64> {
         let sent_at = cx.now.expand_ticks(echo.echo_ts);
-        self.recovery.answered(sent_at);
+        self.recovery.answered(sent_at, psn);
         let rtt_ns = cx.now.ns_since(sent_at).saturating_sub(echo.rx_delay_ns()?).max(1);
         self.take_rtt(rtt_ns, echo.path, cx)
     }
@@ -45,7 +46,7 @@ impl SendHalf {
         self.for_sent(range, |this, psn| {
             let Some(slot) = this.ring.sent_slot(psn) else { return };
             if slot.state == State::InFlight {
-                this.recovery.answered(slot.tx);
+                this.recovery.answered(slot.tx, Some(psn));
                 latest = (slot.transmissions == 1).then_some((slot.tx, slot.path)).or(latest);
             }
         });

@@ -21,8 +21,9 @@ const PROBES_MAX: u16 = 3;
 pub(super) struct Recovery {
     /// Transmissions in the order of time; those that were answered or repeated are skipped.
     log: VecDeque<(Psn, Instant)>,
-    /// Latest transmission known to have arrived.
-    answered_tx: Instant,
+    /// Latest transmission known to have arrived: the tick it left in, and its number if the answer
+    /// named that.
+    answered: (Instant, Option<Psn>),
     pub(super) last_answer: Instant,
     /// Since when the peer has owed an answer.
     pub(super) owed_since: Instant,
@@ -78,8 +79,27 @@ impl Recovery {
         self.silences = 0;
     }
 
-    pub(super) fn answered(&mut self, tx: Instant) {
-        self.answered_tx = self.answered_tx.max(tx);
+    /// What left then has arrived.
+    #[inline]
+    pub(super) fn answered(&mut self, tx: Instant, psn: Option<Psn>) {
+        let (tick, (latest, place)) = (tx.start_of_tick(), self.answered);
+        let is_behind = || psn.is_some_and(|psn| place.is_none_or(|at| psn.ahead_of(at) > 0));
+        if tick > latest || tick == latest && is_behind() {
+            self.answered = (tick, psn);
+        }
+    }
+
+    /// A later transmission was answered. What a host sends in one turn leaves at one instant, in
+    /// the order of the numbers.
+    #[inline]
+    fn is_overtaken(&self, psn: Psn, tx: Instant) -> bool {
+        let (tick, (latest, place)) = (tx.start_of_tick(), self.answered);
+        tick < latest || tick == latest && place.is_some_and(|at| psn.ahead_of(at) < 0)
+    }
+
+    /// Something was answered that left with `tx` or later.
+    fn is_answered_since(&self, tx: Instant) -> bool {
+        tx.start_of_tick() <= self.answered.0
     }
 
     pub(super) fn clear(&mut self) {
@@ -107,6 +127,8 @@ struct Lost {
     bytes: u64,
     /// Nobody answered at all.
     by_silence: bool,
+    /// Not even what left at the same instant as the oldest of them.
+    is_silent: bool,
 }
 
 impl SendHalf {
@@ -131,8 +153,8 @@ impl SendHalf {
 
     /// Returns when the oldest transmission counts as lost, unless it is answered before.
     pub(super) fn loss_deadline(&mut self, config: &Config) -> Option<Instant> {
-        let (_, tx) = self.oldest_open()?;
-        if tx < self.recovery.answered_tx {
+        let (psn, tx) = self.oldest_open()?;
+        if self.recovery.is_overtaken(psn, tx) {
             return Some(tx.plus_ns(self.rtt.rto_ns(config)));
         }
         let since = if config.probe_on_silence {
@@ -159,7 +181,8 @@ impl SendHalf {
     pub(super) fn detect_losses(&mut self, cx: &mut Context<'_>) {
         let mut lost = Lost::default();
         while let Some((psn, tx)) = self.oldest_open() {
-            if tx >= self.recovery.answered_tx || cx.now.ns_since(tx) < self.rtt.rto_ns(cx.config) {
+            let is_old = cx.now.ns_since(tx) >= self.rtt.rto_ns(cx.config);
+            if !is_old || !self.recovery.is_overtaken(psn, tx) {
                 break;
             }
             self.lose(psn, &mut lost, cx);
@@ -178,7 +201,9 @@ impl SendHalf {
         };
         assert!(deadline <= cx.now, "the timer has expired");
         cx.stats.retrans_timeout_events += 1;
-        let mut lost = Lost { by_silence: true, ..Lost::default() };
+        let oldest = self.oldest_open();
+        let is_silent = oldest.is_none_or(|(_, tx)| !self.recovery.is_answered_since(tx));
+        let mut lost = Lost { by_silence: true, is_silent, ..Lost::default() };
         let horizon_ns = self.silence_ns(cx.config);
         let probes_max = self.probes_max(cx.config);
         while let Some((psn, tx)) = self.oldest_open() {
@@ -257,7 +282,7 @@ impl SendHalf {
             now: cx.now,
             lost_bytes: lost.bytes,
             connection_wide: self.recovery.loss_share.is_connection_wide(),
-            silent: lost.by_silence && silent_ns >= self.rtt.rto_ns(cx.config),
+            silent: lost.is_silent && silent_ns >= self.rtt.rto_ns(cx.config),
             min_gap_ns: self.rtt.max_ns() + self.rtt.base_ns(),
         });
         self.window_bytes = self.cc.window_bytes();

@@ -1,0 +1,46 @@
+//! What counts as lost, as silence, and as needless, and what that costs (SRD-7, SRD-8.5).
+
+use crate::basics::expect_all;
+use crate::common::Pair;
+
+const SECOND_NS: u64 = 1_000_000_000;
+const BURST: u64 = 20;
+
+/// One message of a burst that left in one turn gets lost. The window before and after, and how
+/// often the timer found silence.
+fn lose_one_of_a_burst(lost: u64) -> (u64, u64, u64) {
+    let mut pair = Pair::socket(60);
+    for burst in 0..8 {
+        (0..BURST).for_each(|i| pair.send(0, burst * BURST + i, 8000));
+        assert!(pair.run_until_done(SECOND_NS));
+        pair.run_ns(1_000_000);
+    }
+    let peer = pair.peer_of(0);
+    let before = pair.nodes[0].engine.window_bytes(peer).expect("a peer");
+    (0..BURST).for_each(|i| pair.send(0, 8 * BURST + i, 8000));
+    pair.lose_id = Some(8 * BURST + lost);
+    pair.turn();
+    pair.lose_id = None;
+    assert!(pair.run_until_done(SECOND_NS));
+    expect_all(&pair, 9 * BURST);
+    let engine = &pair.nodes[0].engine;
+    let after = engine.window_bytes(peer).expect("a peer");
+    (before, after, engine.stats().retrans_timeout_events)
+}
+
+/// SRD-7.2: what left in the same turn and was answered is later, though no time has passed between
+/// the two.
+#[test]
+fn a_loss_in_a_burst_is_no_silence() {
+    for lost in [0, 5, BURST - 2] {
+        let (before, after, silences) = lose_one_of_a_burst(lost);
+        assert_eq!((after, silences), (before, 0), "message {lost}");
+    }
+}
+
+/// SRD-8.5: nothing later tells of the last one, but its burst was answered.
+#[test]
+fn the_last_of_a_burst_costs_no_window() {
+    let (before, after, silences) = lose_one_of_a_burst(BURST - 1);
+    assert_eq!((after, silences), (before, 1));
+}
