@@ -1,5 +1,6 @@
 //! All tests of the crate, in one binary.
 
+mod acks;
 mod attacks;
 mod basics;
 #[allow(unreachable_pub, reason = "shared by the tests, and by a fuzz target")]

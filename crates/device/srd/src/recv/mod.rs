@@ -50,8 +50,10 @@ pub(crate) struct RecvHalf {
     /// The sender's clock at its latest transmission, and whether more was queued behind that.
     newest: (u32, bool),
     echoes: Echoes,
-    /// Lowest number accepted since the last acknowledgement.
+    /// Lowest number consumed since the last acknowledgement, or before and not told yet.
     news_from: Option<Psn>,
+    /// One past the highest of them, while there are any.
+    news_end: Psn,
 }
 
 impl RecvHalf {
@@ -69,6 +71,7 @@ impl RecvHalf {
             newest: (0, false),
             echoes: Echoes::default(),
             news_from: None,
+            news_end: Psn(0),
         }
     }
 
@@ -196,9 +199,21 @@ impl RecvHalf {
         self.newest.1 || !self.dedup.is_gapless()
     }
 
+    /// The next bitmap is to tell of this number, unless `cum` does.
     fn note_news(&mut self, psn: Psn) {
-        if self.news_from.is_none_or(|from| psn.ahead_of(from) < 0) {
+        let (cum, end) = (self.dedup.cum(), psn.plus(1));
+        if psn.ahead_of(cum) < 0 {
+            return;
+        }
+        let Some(from) = self.news_from.filter(|_| self.news_end.ahead_of(cum) > 0) else {
+            (self.news_from, self.news_end) = (Some(psn), end);
+            return;
+        };
+        if psn.ahead_of(from) < 0 {
             self.news_from = Some(psn);
+        }
+        if end.ahead_of(self.news_end) > 0 {
+            self.news_end = end;
         }
     }
 
@@ -275,18 +290,21 @@ impl RecvHalf {
         }
         // A refusal that is not listed must not look like an acceptance (SRD-6.4).
         let limit = self.refused.iter().nth(listed).map(|range| range.psn);
-        if let Some(limit) = limit.filter(|limit| limit.ahead_of(ack.cum) < 0) {
+        let untold = if let Some(limit) = limit.filter(|limit| limit.ahead_of(ack.cum) < 0) {
             ack.cum = limit;
+            None
         } else {
-            self.fill_sack(&mut ack, limit);
-        }
+            self.fill_sack(&mut ack, limit)
+        };
         let room = RANGES_MAX - listed;
         for range in self.retries.iter().take(room) {
             push_range(&mut ack, range);
         }
         self.retries.forget_first(room);
         self.echoes.take_earlier(&mut ack, now);
-        self.note_said(if self.retries.is_empty() { Schedule::Idle } else { Schedule::Due });
+        let is_all = self.retries.is_empty() && untold.is_none();
+        self.note_said(if is_all { Schedule::Idle } else { Schedule::Due });
+        self.news_from = untold;
         ack
     }
 
@@ -324,11 +342,9 @@ impl RecvHalf {
     }
 
     /// Fills the bitmap (SRD-5.3): from `cum` when all fits, else around what is new (SRD-5.4).
-    fn fill_sack(&self, ack: &mut AckRepr, limit: Option<Psn>) {
+    /// Returns where the next one must begin, if it does not reach the end of what is new.
+    fn fill_sack(&self, ack: &mut AckRepr, limit: Option<Psn>) -> Option<Psn> {
         let span = self.dedup.span();
-        if span == 0 {
-            return;
-        }
         let mut from = 0;
         if span > SACK_SPAN {
             if let Some(news) = self.news_from {
@@ -346,6 +362,9 @@ impl RecvHalf {
             ack.words_len += 1;
             from += 64;
         }
+        let next = ack.cum.plus(from);
+        let is_untold = from < end && self.news_from.is_some() && self.news_end.ahead_of(next) > 0;
+        is_untold.then_some(next)
     }
 
     /// The path that brought the latest packet; acknowledgements return on it (SRD-5.6).
