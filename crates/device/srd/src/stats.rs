@@ -49,7 +49,7 @@ pub struct Stats {
     pub retrans_timeout_events: u64,
     /// Repetitions that turned out to be unnecessary.
     pub spurious_retrans: u64,
-    /// Receiver-not-ready answers received.
+    /// Times a message was held back because its receiver was not ready for it.
     pub rnr_received: u64,
     /// Peers declared dead.
     pub unresponsive_remote_events: u64,

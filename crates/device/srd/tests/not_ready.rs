@@ -1,7 +1,7 @@
 //! Receivers that are not ready (SRD-6.1, SRD-6.2).
 
 use crate::basics::expect_all;
-use crate::common::{Answer, Pair};
+use crate::common::{Answer, Faults, Pair};
 use srd::{Message, MsgId, Reject, Status};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -74,6 +74,22 @@ fn pauses_stay_long_while_one_sided_messages_pass() {
     assert_eq!(pair.nodes[0].completed.len(), 1000);
     let refusals = pair.nodes[0].engine.stats().rnr_received;
     assert!(refusals < 50 * 120, "{refusals} refusals in a second of pauses of 10 ms");
+}
+
+/// Two copies of a message are refused, one after the other: that is one pause for it.
+#[test]
+fn what_waits_already_is_not_counted_again() {
+    let mut pair = Pair::socket(33);
+    pair.nodes[1].answer = Answer::NoReceive;
+    pair.faults = Faults { duplicate: 1000, reorder: 500, ..Faults::default() };
+    (0..50).for_each(|id| pair.send(0, id, 64));
+    pair.run_ns(SECOND_NS / 10);
+    pair.nodes[1].answer = Answer::Accept;
+    assert!(pair.run_until_done(SECOND_NS));
+    expect_all(&pair, 50);
+    let stats = pair.nodes[0].engine.stats();
+    // Each pause ends with a repetition, but for those in which a late copy is taken.
+    assert!(stats.rnr_received <= stats.retrans_pkts + 50, "{stats:?}");
 }
 
 /// All that waits ends once, whether it was transmitted, queued or set aside.

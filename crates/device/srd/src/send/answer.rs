@@ -6,7 +6,7 @@ use crate::congestion::AckSample;
 use crate::context::Context;
 use crate::wire::ack::TAKES_FRAMES;
 use crate::wire::{AckView, DropRange};
-use crate::{Config, DropReason, MsgId, Psn, Status};
+use crate::{DropReason, MsgId, Psn, Status};
 
 /// The effect of one acknowledgement block.
 #[derive(Debug, Default)]
@@ -131,8 +131,7 @@ impl SendHalf {
             }
         }
         for range in ack.ranges().filter(|range| range.retry) {
-            cx.stats.rnr_received += u64::from(range.count);
-            self.for_sent(&range, |this, psn| this.hold_for_receiver(psn, cx.config));
+            self.for_sent(&range, |this, psn| this.hold_for_receiver(psn, cx));
         }
     }
 
@@ -203,7 +202,7 @@ impl SendHalf {
     }
 
     /// The receiver was not ready: this message waits, unless it was its last try.
-    fn hold_for_receiver(&mut self, psn: Psn, config: &Config) {
+    fn hold_for_receiver(&mut self, psn: Psn, cx: &mut Context<'_>) {
         let Some(slot) = self.ring.sent_slot(psn) else { return };
         if slot.state != State::InFlight || slot.msg.rnr_retry == 0 {
             return;
@@ -213,8 +212,9 @@ impl SendHalf {
         }
         slot.state = State::RnrWait;
         slot.was_refused = true;
-        self.inflight_bytes -= cost(slot.msg.len, config);
+        self.inflight_bytes -= cost(slot.msg.len, cx.config);
         self.rnr.waiting.push(psn);
+        cx.stats.rnr_received += 1;
     }
 
     fn start_rnr_pause(&mut self, cx: &mut Context<'_>) {

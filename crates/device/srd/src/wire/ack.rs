@@ -130,7 +130,8 @@ pub struct AckRepr {
     pub words: [u64; SACK_WORDS_MAX],
     /// Words in use.
     pub words_len: usize,
-    /// Refused messages.
+    /// Refused messages: those of either kind (`retry`) in the order of their numbers, each number
+    /// once.
     pub ranges: [DropRange; RANGES_MAX],
     /// Ranges in use.
     pub ranges_len: usize,
@@ -215,6 +216,8 @@ mod tests {
 
     const ECHO: EchoRepr = EchoRepr { path: PathId(9), rx_delay: 5, echo_ts: 77 };
 
+    const NEXT: DropRange = DropRange { psn: Psn(44), ..RANGE };
+
     fn sample() -> AckRepr {
         let mut repr = AckRepr {
             conn: 99,
@@ -235,6 +238,7 @@ mod tests {
             echoes: [ECHO; ECHOES_MAX],
             echoes_len: 3,
         };
+        repr.ranges[1] = NEXT;
         repr.words[1] = 0xF0;
         repr
     }
@@ -252,7 +256,7 @@ mod tests {
         assert_eq!(view.echo(), EchoRepr { path: PathId(3), rx_delay: 4, echo_ts: 1 });
         assert_eq!(view.echo().rx_delay_ns(), Some(64));
         assert_eq!(view.words().collect::<Vec<_>>(), [(Psn(104), 0), (Psn(168), 0xF0)]);
-        assert_eq!(view.ranges().collect::<Vec<_>>(), [RANGE, RANGE]);
+        assert_eq!(view.ranges().collect::<Vec<_>>(), [RANGE, NEXT]);
         assert_eq!(view.echoes().collect::<Vec<_>>(), [ECHO; 3]);
         assert!((0..len).all(|n| AckView::parse(&out[..n]).is_err()));
     }
@@ -271,5 +275,21 @@ mod tests {
         sample().emit(&mut out);
         out[field::ECHOES] = 4;
         assert!(matches!(AckView::parse(&out), Err(DropReason::Malformed)));
+    }
+
+    /// Twelve ranges of 8,192 numbers each would be 98,304 looks for one datagram.
+    #[test]
+    fn refuses_ranges_that_name_a_number_twice() {
+        let with = |second: DropRange| {
+            let mut repr = sample();
+            repr.ranges[1] = second;
+            let mut out = [0; 320];
+            let len = repr.emit(&mut out);
+            AckView::parse(&out[..len]).is_ok()
+        };
+        assert!(with(NEXT) && with(DropRange { psn: Psn(50), ..RANGE }));
+        assert!(with(DropRange { retry: false, ..RANGE }), "the lists are of their own");
+        assert!(!with(RANGE) && !with(DropRange { psn: Psn(43), ..RANGE }));
+        assert!(!with(DropRange { psn: Psn(30), ..RANGE }));
     }
 }

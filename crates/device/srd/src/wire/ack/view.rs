@@ -46,10 +46,18 @@ impl<'a> AckView<'a> {
         if u32::from(view.sack_offset()) >= PSN_WINDOW {
             return Err(DropReason::Malformed);
         }
-        if view.ranges().any(|r| r.count == 0 || u32::from(r.count) > PSN_WINDOW) {
-            return Err(DropReason::Malformed);
-        }
-        Ok(view)
+        if view.has_good_ranges() { Ok(view) } else { Err(DropReason::Malformed) }
+    }
+
+    /// The ranges of each kind are in order, so that no number costs its reader more than one look
+    /// at either.
+    fn has_good_ranges(&self) -> bool {
+        let mut ends = [None; 2];
+        self.ranges().all(|range| {
+            let end: Option<Psn> = ends[usize::from(range.retry)].replace(range.end());
+            let is_in_order = end.is_none_or(|end| range.psn.ahead_of(end) >= 0);
+            is_in_order && (1..=PSN_WINDOW).contains(&u32::from(range.count))
+        })
     }
 
     /// Neither SACK words nor ranges nor echoes follow.
