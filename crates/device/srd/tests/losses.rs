@@ -1,7 +1,7 @@
 //! What counts as lost, as silence, and as needless, and what that costs (SRD-7, SRD-8.5).
 
 use crate::basics::expect_all;
-use crate::common::Pair;
+use crate::common::{Faults, Pair};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const BURST: u64 = 20;
@@ -43,4 +43,30 @@ fn a_loss_in_a_burst_is_no_silence() {
 fn the_last_of_a_burst_costs_no_window() {
     let (before, after, silences) = lose_one_of_a_burst(BURST - 1);
     assert_eq!((after, silences), (before, 1));
+}
+
+/// SRD-7.1, SRD-7.3: one late answer made the time-out half a second, and sixteen quick ones make it
+/// short again while something is in flight.
+#[test]
+fn a_timer_follows_a_shorter_time_out() {
+    let mut pair = Pair::socket(61);
+    pair.send(0, 0, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    pair.asleep[1] = true;
+    pair.send(0, 1, 64);
+    pair.run_ns(SECOND_NS);
+    pair.asleep[1] = false;
+    assert!(pair.run_until_done(SECOND_NS));
+    pair.run_ns(SECOND_NS / 10);
+    let sent_at = pair.now;
+    // Each arrives by itself, and is answered by itself; only the last one is lost.
+    pair.faults = Faults { reorder: 1000, ..Faults::default() };
+    (2..=40).for_each(|id| pair.send(0, id, 64));
+    pair.lose_id = Some(40);
+    pair.turn();
+    pair.lose_id = None;
+    assert!(pair.run_until_done(SECOND_NS));
+    expect_all(&pair, 41);
+    let took_ns = pair.now.ns_since(sent_at);
+    assert!(took_ns < 20_000_000, "{} us", took_ns / 1000);
 }

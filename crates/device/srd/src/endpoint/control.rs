@@ -1,6 +1,6 @@
 //! What peers and the network say about our connections.
 
-use super::{Endpoint, make_ready};
+use super::Endpoint;
 use crate::context::Context;
 use crate::send::SendHalf;
 use crate::wire::control::{Challenge, Refused, parse_reset};
@@ -54,10 +54,9 @@ impl Endpoint {
         if !news(&mut peer.send, &mut self.shared.context(now, peer.id)) {
             return Err(DropReason::UnknownConn);
         }
-        if peer.send.has_work() {
-            make_ready(&mut self.ready, peer);
-        }
-        Ok(Received { peer: peer.id, header_len: datagram_len, data: None, is_frame: false })
+        let id = peer.id;
+        self.go_on(now, index);
+        Ok(Received { peer: id, header_len: datagram_len, data: None, is_frame: false })
     }
 
     /// Finds the peer by the token inside a quoted datagram and ends its messages (SRD-3.7).

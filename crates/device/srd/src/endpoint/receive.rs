@@ -87,13 +87,20 @@ impl Endpoint {
             return Ok(());
         }
         peer.send.on_ack(ack, &mut self.shared.context(now, peer.id))?;
+        self.go_on(now, index);
+        Ok(())
+    }
+
+    /// Sees to what an answer let out, or made due earlier: the time-out may have become shorter.
+    #[inline]
+    pub(super) fn go_on(&mut self, now: Instant, index: u32) {
+        let Some(peer) = self.peers.at(index) else { return };
         if peer.send.has_work() {
+            // The timer is set when all that may leave has left.
             make_ready(&mut self.ready, peer);
-        }
-        if peer.send.is_paused() {
+        } else if peer.send.is_waiting() {
             self.arm(now, index);
         }
-        Ok(())
     }
 
     #[inline]

@@ -140,6 +140,12 @@ impl SendHalf {
         self.rnr.until.is_some()
     }
 
+    /// Something may be waiting for an answer.
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.inflight_bytes > 0 || self.is_paused()
+    }
+
     /// No frame can leave on this connection.
     pub(crate) fn refuse_frames(&mut self) {
         self.fits_frames = false;
