@@ -4,7 +4,7 @@
 use crate::common::scene::{
     KEY, Opening, SENDER, Scene, VICTIM, WRONG_KEY, acknowledgement, opening,
 };
-use srd::{Address, Config, Status};
+use srd::{Address, Config, Reject, Status};
 
 /// Addresses nobody has.
 fn invented(i: u32) -> Address {
@@ -128,6 +128,25 @@ fn refusals_on_connections_are_remembered_within_bounds() {
     assert!(bytes < 66_560 * 8 + 200 * 4096, "{bytes} bytes");
     // The others are served.
     scene.assert_served(1);
+}
+
+/// SRD-6.8: who finds no receive, says each time that nothing older is unresolved, and is told
+/// nothing in between.
+#[test]
+fn each_oldest_number_is_the_only_one() {
+    let mut scene = Scene::new(Config::socket());
+    let from = invented(0);
+    scene.forge(from, &opening(from, VICTIM, Opening { psn: 8, ..forged(KEY, 0) }));
+    for i in 0..20_000 {
+        let psn = 10 + 2 * i;
+        let datagram = opening(from, VICTIM, Opening { psn, ..forged(KEY, 0) });
+        let (now, engine) = (scene.now, &mut scene.victim.engine);
+        let got = engine.handle_datagram(now, from.host, &datagram, datagram.len());
+        let new = got.expect("a good datagram").data.expect("a new message");
+        engine.reject(now, new.peer, new.psn, Reject::Rnr);
+    }
+    let bytes = scene.victim.engine.memory_bytes();
+    assert!(bytes < 10_000, "{bytes} bytes");
 }
 
 /// Each answer costs the machine a datagram, and goes to a port of the forger's choice.

@@ -115,9 +115,10 @@ impl RecvHalf {
         let oldest = data.psn.plus(u32::from(data.oldest).wrapping_neg());
         if oldest.ahead_of(self.dedup.cum()) > 0 {
             self.dedup.slide_to(oldest);
+        }
+        if !self.refused.is_empty() || !self.retries.is_empty() {
             self.refused.forget_below(oldest);
-        } else if !self.refused.is_empty() {
-            self.refused.forget_below(oldest);
+            self.retries.forget_below(oldest);
         }
         let last = data.psn.plus(messages - 1);
         if last.ahead_of(self.dedup.cum()) >= PSN_WINDOW as i32 {
