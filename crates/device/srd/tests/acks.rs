@@ -2,7 +2,8 @@
 
 use crate::basics::expect_all;
 use crate::common::Pair;
-use srd::{Message, MsgId};
+use crate::common::scene::{KEY, Scene, VICTIM};
+use srd::{Config, Instant, Message, MsgId};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -26,4 +27,24 @@ fn all_news_is_told_however_many() {
     // The first frame had 23 messages.
     assert_eq!(sender.engine.stats().retrans_pkts, 23);
     assert_eq!(receiver.engine.stats().rx_duplicates, 0);
+}
+
+/// SRD-5.2: a host may leave a message unanswered. Its peer is told what arrived before, and is
+/// forgotten like any other.
+#[test]
+fn a_message_left_unanswered_holds_nothing() {
+    let mut scene = Scene::connected(Config::socket());
+    scene.sender.send(scene.now, VICTIM, 1, KEY);
+    let lost = scene.sender.sends(scene.now).remove(0).1;
+    let (from, now) = (scene.sender.addr, scene.now);
+    let got = scene.victim.engine.handle_datagram(now, from.host, &lost, lost.len());
+    let peer = got.expect("a good datagram").data.expect("a new message").peer;
+    let is_answered = |scene: &mut Scene, now: Instant| !scene.victim.sends(now).is_empty();
+    assert!(!is_answered(&mut scene, now), "nothing is due");
+    let soon = now.plus_ns(2_000_000_000);
+    assert!(is_answered(&mut scene, soon), "the acknowledgement was asked for");
+    for second in 3..60 {
+        scene.victim.sends(now.plus_ns(second * 1_000_000_000));
+    }
+    assert_eq!(scene.victim.engine.peer_memory_bytes(peer), None, "nobody keeps it");
 }

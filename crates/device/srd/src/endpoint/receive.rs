@@ -28,7 +28,10 @@ impl Endpoint {
         bytes: &[u8],
         datagram_len: usize,
     ) -> Result<Received, DropReason> {
-        self.arrival = None;
+        if let Some(left) = self.arrival.take() {
+            // The host has left it unanswered, but its datagram may have asked for an answer.
+            self.schedule_ack(now, left.peer.index);
+        }
         self.end_frame(now);
         let header = Header::parse(bytes)?;
         if header.dst_qpn != self.qpn {

@@ -1,6 +1,6 @@
 //! Peers that come and go, and what they take.
 
-use super::Endpoint;
+use super::{Endpoint, make_ready};
 use crate::peer::Peer;
 use crate::{Address, Instant, Message};
 
@@ -49,12 +49,25 @@ impl Endpoint {
             if is_over {
                 self.timers.remove(index);
                 self.peers.remove(index);
+            } else {
+                self.release_forgotten(index);
             }
         }
         self.sweep_from = if to == end { 0 } else { to };
         let steps = end.div_ceil(SWEEP_PEERS).max(1);
         self.sweep_at = now.plus_ns(SWEEP_NS / u64::from(steps));
     }
+
+    /// Makes an acknowledgement due that no list of the endpoint knows of: the host left a message
+    /// unanswered.
+    fn release_forgotten(&mut self, index: u32) {
+        let Some(peer) = self.peers.at(index) else { return };
+        if peer.recv.ack_wanted() && !peer.is_ready && !peer.is_held {
+            peer.recv.release_ack();
+            make_ready(&mut self.ready, peer);
+        }
+    }
+
     pub(super) fn heap_bytes(&self) -> usize {
         let peers = (0..self.peers.end()).filter_map(|index| self.peers.look(index));
         peers.map(Peer::memory_bytes).sum::<usize>()
