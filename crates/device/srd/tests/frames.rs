@@ -241,6 +241,21 @@ fn a_path_that_swallows_frames_gets_no_more() {
     assert!((1..=4).contains(&pair.frames), "{} frames", pair.frames);
 }
 
+/// SRD-14.3: that the host gives a message up says nothing of the network.
+#[test]
+fn a_withdrawn_message_was_not_carried() {
+    let mut pair = acquainted(54);
+    (1..=20).for_each(|id| pair.send_with(0, short(id, 64)));
+    assert_eq!(pair.tap(0).len(), 1, "one frame, which gets lost");
+    let peer = pair.peer_of(0);
+    pair.nodes[0].engine.withdraw(pair.now, peer, MsgId(20));
+    pair.run_ns(SECOND_NS);
+    assert_eq!(pair.nodes[0].completed.len(), 21);
+    (21..=40).for_each(|id| pair.send_with(0, short(id, 64)));
+    assert!(pair.run_until_done(SECOND_NS));
+    assert_eq!(pair.frames, 0, "maybe the path is too short for them");
+}
+
 /// The acknowledgement of the first messages leaves while the host takes the others.
 #[test]
 fn a_host_may_send_in_the_middle_of_a_frame() {

@@ -19,6 +19,8 @@ pub(super) struct Settled {
     spurious: bool,
     /// The receiver was ready for a message for which it might not have been.
     ready: bool,
+    /// The latest transmission of one of them was in a frame.
+    in_frame: bool,
 }
 
 /// What an answer says beside that; the fields are those of [`AckSample`].
@@ -50,6 +52,7 @@ impl SendHalf {
         let mut settled = Settled { spurious: self.is_late(ack), ..Settled::default() };
         let delay_ns = self.measure(ack, cx);
         self.apply(ack, ahead, &mut settled, cx);
+        self.has_carried_frame |= settled.in_frame;
         let (rcvd_bytes, hint) = (Some(ack.rcvd_bytes()), ack.hint());
         let news = News { delay_ns, app_limited, rcvd_bytes, hint };
         self.learn(&settled, news, cx);
@@ -196,7 +199,7 @@ impl SendHalf {
         settled.bytes += bytes;
         settled.packets += 1;
         settled.datagrams += u32::from(slot.in_frame != InFrame::Behind);
-        self.has_carried_frame |= slot.in_frame != InFrame::Alone;
+        settled.in_frame |= slot.in_frame != InFrame::Alone;
         settled.ready |= status == Status::Ok && (!slot.msg.is_one_sided || slot.was_refused);
         cx.complete(slot.msg.id, status);
     }
