@@ -47,7 +47,8 @@ pub struct Stats {
     pub retrans_bytes: u64,
     /// Times the retransmission timer found no acknowledgement at all.
     pub retrans_timeout_events: u64,
-    /// Repetitions that turned out to be unnecessary.
+    /// Acknowledgements that named an earlier transmission of a message that had been repeated: it
+    /// need not have been. They name one message each, so more repetitions may have been needless.
     pub spurious_retrans: u64,
     /// Times a message was held back because its receiver was not ready for it.
     pub rnr_received: u64,

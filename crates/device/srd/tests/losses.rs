@@ -70,3 +70,33 @@ fn a_timer_follows_a_shorter_time_out() {
     let took_ns = pair.now.ns_since(sent_at);
     assert!(took_ns < 20_000_000, "{} us", took_ns / 1000);
 }
+
+/// SRD-7.4: the answer to the first transmission comes before, or after, what had counted as lost was
+/// repeated.
+#[test]
+fn only_repetitions_are_needless_repetitions() {
+    for is_repeated in [false, true] {
+        let mut pair = Pair::socket(62);
+        pair.send(0, 0, 64);
+        assert!(pair.run_until_done(SECOND_NS));
+        pair.send(0, 1, 64);
+        let hosts = pair.nodes.each_ref().map(|node| node.addr.host);
+        let sent = pair.tap(0).remove(0);
+        let (now, engine) = (pair.now, &mut pair.nodes[1].engine);
+        let got = engine.handle_datagram(now, hosts[0], &sent, sent.len()).expect("good");
+        let new = got.data.expect("a new message");
+        engine.accept(now, new.peer, new.psn);
+        let answer = pair.tap(1).remove(0);
+        pair.now = pair.now.plus_ns(6_000_000);
+        pair.nodes[0].engine.handle_timeout(pair.now);
+        if is_repeated {
+            assert_eq!(pair.tap(0).len(), 1);
+        }
+        let engine = &mut pair.nodes[0].engine;
+        engine.handle_datagram(pair.now, hosts[1], &answer, answer.len()).expect("good");
+        assert_eq!(engine.in_flight(), 0);
+        let expected = u64::from(is_repeated);
+        let stats = engine.stats();
+        assert_eq!((stats.retrans_pkts, stats.spurious_retrans), (expected, expected));
+    }
+}

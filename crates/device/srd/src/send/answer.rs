@@ -15,7 +15,7 @@ pub(super) struct Settled {
     pub(super) packets: u32,
     /// Their datagrams, as far as they tell of the network.
     datagrams: u32,
-    /// A repetition turned out to have been needless.
+    /// What counted as lost was not.
     spurious: bool,
     /// The receiver was ready for a message for which it might not have been.
     ready: bool,
@@ -49,7 +49,7 @@ impl SendHalf {
         self.takes_frames = ack.features() & TAKES_FRAMES != 0;
         self.recovery.heard(cx.now);
         let app_limited = self.is_app_limited();
-        let mut settled = Settled { spurious: self.is_late(ack), ..Settled::default() };
+        let mut settled = Settled { spurious: self.is_late(ack, cx), ..Settled::default() };
         let delay_ns = self.measure(ack, cx);
         self.apply(ack, ahead, &mut settled, cx);
         self.has_carried_frame |= settled.in_frame;
@@ -64,7 +64,6 @@ impl SendHalf {
     pub(super) fn learn(&mut self, settled: &Settled, news: News, cx: &mut Context<'_>) {
         let News { delay_ns, app_limited, rcvd_bytes, hint } = news;
         if settled.spurious {
-            cx.stats.spurious_retrans += 1;
             self.cc.on_spurious();
         }
         self.recovery.loss_share.acked(settled.datagrams);
@@ -90,11 +89,11 @@ impl SendHalf {
     }
 
     /// The echo names an earlier transmission than the latest one: that was not lost (SRD-7.4).
-    fn is_late(&mut self, ack: &AckView<'_>) -> bool {
-        self.ring.sent_slot(ack.ref_psn()).is_some_and(|slot| {
-            let other = slot.tx.as_ticks() != ack.echo_ts();
-            slot.state == State::Due || slot.state == State::InFlight && other
-        })
+    fn is_late(&mut self, ack: &AckView<'_>, cx: &mut Context<'_>) -> bool {
+        let Some(slot) = self.ring.sent_slot(ack.ref_psn()) else { return false };
+        let is_repeated = slot.state == State::InFlight && slot.tx.as_ticks() != ack.echo_ts();
+        cx.stats.spurious_retrans += u64::from(is_repeated);
+        is_repeated || slot.state == State::Due
     }
 
     fn apply(
