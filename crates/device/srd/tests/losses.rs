@@ -100,3 +100,20 @@ fn only_repetitions_are_needless_repetitions() {
         assert_eq!((stats.retrans_pkts, stats.spurious_retrans), (expected, expected));
     }
 }
+
+/// SRD-7.5: the host was stopped between the time-out and the repetition.
+#[test]
+fn a_host_that_slept_before_it_asked_again_asks() {
+    let mut pair = Pair::socket(63);
+    pair.send(0, 0, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    pair.faults.loss = 1000;
+    pair.send(0, 1, 64);
+    pair.turn();
+    pair.faults.loss = 0;
+    pair.now = pair.now.plus_ns(6_000_000);
+    pair.nodes[0].engine.handle_timeout(pair.now);
+    pair.now = pair.now.plus_ns(20 * SECOND_NS);
+    assert!(pair.run_until_done(SECOND_NS));
+    expect_all(&pair, 2);
+}

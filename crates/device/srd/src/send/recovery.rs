@@ -165,13 +165,18 @@ impl SendHalf {
         Some(since.plus_ns(self.silence_ns(config)))
     }
 
-    /// A host that slept through its own timer has neither asked again nor listened: that time is
-    /// not the peer's silence (SRD-7.5).
+    /// About when the host should have transmitted, if all that has not ended is to be repeated.
+    fn stalled_since(&self) -> Option<Instant> {
+        let since = self.last_activity.max(self.recovery.last_answer).max(self.recovery.last_probe);
+        (self.ring.sent() > 0).then_some(since)
+    }
+
+    /// A host that slept through its own timer, or before it sent what was due, has neither asked
+    /// again nor listened: that time is not the peer's silence (SRD-7.5).
     pub(super) fn excuse_sleep(&mut self, cx: &Context<'_>) {
         let timers = [self.rnr.until, self.loss_deadline(cx.config)];
-        let Some(due) = timers.into_iter().flatten().min().filter(|&at| at <= cx.now) else {
-            return;
-        };
+        let due = timers.into_iter().flatten().min().or_else(|| self.stalled_since());
+        let Some(due) = due.filter(|&at| at <= cx.now) else { return };
         let slept_ns = cx.now.ns_since(due).saturating_sub(ASLEEP_NS);
         let since = self.recovery.silent_since.plus_ns(slept_ns);
         self.recovery.silent_since = since.min(cx.now);
