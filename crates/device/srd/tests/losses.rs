@@ -2,6 +2,7 @@
 
 use crate::basics::expect_all;
 use crate::common::{Faults, Pair};
+use srd::{PathId, Status};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const BURST: u64 = 20;
@@ -116,4 +117,30 @@ fn a_host_that_slept_before_it_asked_again_asks() {
     pair.now = pair.now.plus_ns(20 * SECOND_NS);
     assert!(pair.run_until_done(SECOND_NS));
     expect_all(&pair, 2);
+}
+
+/// SRD-3.5, SRD-7.5: whoever is at the address next is as unknown as anybody.
+#[test]
+fn a_dead_peer_leaves_no_bad_name() {
+    let mut pair = Pair::socket(64);
+    (0..100).for_each(|id| pair.send(0, id, 8000));
+    assert!(pair.run_until_done(SECOND_NS));
+    let peer = pair.peer_of(0);
+    let is_avoided = |pair: &Pair, path| {
+        pair.nodes[0].engine.path_stats(peer, PathId(path)).is_some_and(|path| path.quarantined)
+    };
+    pair.faults.loss = 1000;
+    (100..200).for_each(|id| pair.send(0, id, 8000));
+    pair.run_ns(7 * SECOND_NS);
+    assert!(pair.nodes[0].engine.window_bytes(peer).expect("a peer") <= 64 << 10);
+    assert!((0..4).any(|path| is_avoided(&pair, path)));
+    assert!(pair.run_until_done(2 * SECOND_NS));
+    assert_eq!(pair.nodes[0].completed[&199], Status::UnrespRemote);
+    assert!(!(0..4).any(|path| is_avoided(&pair, path)));
+    assert_eq!(pair.nodes[0].engine.window_bytes(peer), Some(512 << 10));
+    pair.faults.loss = 0;
+    pair.restart(1, 65);
+    pair.send(0, 200, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    assert_eq!(pair.nodes[1].delivered, [200]);
 }

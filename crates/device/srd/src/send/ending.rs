@@ -12,7 +12,7 @@ impl SendHalf {
         cx.stats.unresponsive_remote_events += 1;
         cx.events.push_back(Event::PeerUnresponsive { peer: cx.peer });
         self.fail_all(status, cx);
-        self.disconnect();
+        self.start_over(cx.config);
     }
 
     /// The peer lost its state: what is in flight ends, what is queued starts a new connection.
@@ -20,13 +20,13 @@ impl SendHalf {
         cx.stats.rx_resets += 1;
         cx.events.push_back(Event::PeerReset { peer: cx.peer });
         self.fail_sent(Status::RemoteAbort, cx);
-        self.disconnect();
+        self.start_over(cx.config);
     }
 
     /// Nobody is at the peer's address.
     pub(crate) fn on_unreachable(&mut self, cx: &mut Context<'_>) {
         self.fail_all(Status::BadDestQpn, cx);
-        self.disconnect();
+        self.start_over(cx.config);
     }
 
     /// The host gave all messages up. The connection goes on.

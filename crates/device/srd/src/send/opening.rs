@@ -3,9 +3,11 @@
 use super::answer::{News, Settled};
 use super::ring::State;
 use super::{SendHalf, cost};
-use crate::Config;
 use crate::context::Context;
+use crate::loss::LossShare;
+use crate::path::PathTable;
 use crate::wire::DropRange;
+use crate::{Config, congestion};
 
 /// Challenges of one connection after which its packets are repeated at once (SRD-3.10).
 const CHALLENGES_MAX: u8 = 4;
@@ -36,6 +38,17 @@ impl SendHalf {
         self.conn = 0;
         (self.established, self.takes_frames) = (false, false);
         (self.fits_frames, self.has_carried_frame) = (true, false);
+    }
+
+    /// The connection is over, and its peer gone, maybe for another: what was learnt of losses,
+    /// paths and the window tells nothing of that one. Nothing is in flight.
+    pub(super) fn start_over(&mut self, config: &Config) {
+        self.disconnect();
+        self.paths = PathTable::default();
+        self.burst.packets_left = 0;
+        self.recovery.loss_share = LossShare::default();
+        self.cc = congestion::controller(config);
+        self.window_bytes = self.cc.window_bytes();
     }
 
     /// The receiver wants to see that what opens the connection comes from this address
