@@ -108,8 +108,9 @@ impl Peer {
         (at < Instant::FAR).then_some(at)
     }
 
-    /// Frees what an idle peer does not need. True when the peer can be forgotten (SRD-3.6).
-    pub(crate) fn expire(&mut self, now: Instant, config: &Config) -> bool {
+    /// Frees what an idle peer does not need. True when the peer can be forgotten (SRD-3.6). What it
+    /// sent may have been waiting for a host that stood still until `awake_since`.
+    pub(crate) fn expire(&mut self, now: Instant, awake_since: Instant, config: &Config) -> bool {
         let send_gone = self.send.expire(now, config);
         let recv_idle_ns = now.ns_since(self.recv.last_rx());
         if recv_idle_ns >= 1_000_000_000 {
@@ -117,7 +118,8 @@ impl Peer {
         }
         // After a standstill, what the peer is owed leaves first.
         let is_owed = self.recv.ack_wanted();
-        if self.recv.conn() != 0 && recv_idle_ns >= config.receiver_idle_ns && !is_owed {
+        let is_idle = recv_idle_ns.min(now.ns_since(awake_since)) >= config.receiver_idle_ns;
+        if self.recv.conn() != 0 && is_idle && !is_owed {
             self.recv = RecvHalf::new();
         }
         let listed = self.is_ready || self.is_held;

@@ -1,5 +1,6 @@
 //! Who may open a connection, and what it costs (SRD-3.1 to SRD-3.11).
 
+use crate::common::Pair;
 use crate::common::scene::{
     KEY, Opening, SENDER, Scene, VICTIM, WRONG_KEY, challenge, data_of, kind_of, opening, refused,
 };
@@ -99,10 +100,10 @@ fn a_copy_of_a_proved_opening_opens_nothing() {
         assert_eq!(scene.victim.accepted, accepted + 1);
         // Nor when the connection is forgotten and everybody has to prove an address.
         if config.always_challenge {
-            scene.now = scene.now.plus_ns(31_000 * MS_NS);
-            scene.victim.sends(scene.now);
-            scene.now = scene.now.plus_ns(2_000 * MS_NS);
-            scene.victim.sends(scene.now);
+            for _ in 0..33 {
+                scene.now = scene.now.plus_ns(1_000 * MS_NS);
+                scene.victim.sends(scene.now);
+            }
             let got = scene.victim.engine.handle_datagram(scene.now, host, &proved, proved.len());
             assert_eq!(got, Err(DropReason::Unproven));
         }
@@ -289,4 +290,28 @@ fn a_crowd_is_challenged_and_then_turned_away() {
     assert!(scene.victim.sends(scene.now).is_empty());
     assert_eq!(scene.victim.engine.stats().strangers.turned_away, 1);
     assert_eq!(scene.victim.engine.stats().dropped[DropReason::Crowded as usize], 1);
+}
+
+/// SRD-3.6: the acknowledgement of an opening got lost, and copies of it waited while their receiver
+/// stood still for longer than it remembers an idle connection.
+#[test]
+fn a_copy_that_waited_for_its_receiver_opens_nothing() {
+    let mut pair = Pair::socket(55);
+    pair.send(0, 0, 64);
+    let limit = pair.now.plus_ns(pair.latency_ns);
+    pair.step(limit);
+    pair.faults.loss = 1000;
+    pair.turn();
+    pair.faults.loss = 0;
+    pair.asleep[1] = true;
+    pair.run_ns(40_000 * MS_NS);
+    pair.asleep[1] = false;
+    pair.run_ns(1000 * MS_NS);
+    assert_eq!(pair.nodes[0].statuses(), [Status::UnreachRemote]);
+    assert_eq!(pair.nodes[1].delivered, [0]);
+    assert!(pair.nodes[1].engine.stats().rx_duplicates > 0);
+    // In the end it is forgotten.
+    let peer = pair.peer_of(1);
+    pair.run_ns(45_000 * MS_NS);
+    assert_eq!(pair.nodes[1].engine.peer_memory_bytes(peer), None);
 }

@@ -54,6 +54,8 @@ pub struct Endpoint {
     /// The frame whose messages the host is taking.
     frame: Option<frame::Opened>,
     sweep_at: Instant,
+    /// The end of the host's latest standstill.
+    awake_since: Instant,
     /// Where the next step of the sweep begins.
     sweep_from: u32,
 }
@@ -126,6 +128,7 @@ impl Endpoint {
             arrival: None,
             frame: None,
             sweep_at: Instant::ZERO,
+            awake_since: Instant::ZERO,
             sweep_from: 0,
         }
     }

@@ -6,6 +6,8 @@ use crate::{Address, Instant, Message};
 
 /// How often each peer is looked at, whether it is idle.
 const SWEEP_NS: u64 = 1_000_000_000;
+/// A host that comes later than this to the sweep has stood still, and not read what came.
+const STANDSTILL_NS: u64 = 2_000_000_000;
 /// Peers looked at in one step, so that thousands of them do not hold up a message.
 const SWEEP_PEERS: u32 = 256;
 
@@ -37,11 +39,14 @@ impl Endpoint {
 
     /// Collects what has been idle for long (SRD-3.6), a few at a time.
     pub(super) fn sweep(&mut self, now: Instant) {
+        if now.ns_since(self.sweep_at) >= STANDSTILL_NS {
+            self.awake_since = now;
+        }
         let end = self.peers.end();
         let to = self.sweep_from.saturating_add(SWEEP_PEERS).min(end);
         for index in self.sweep_from..to {
             let Some(peer) = self.peers.at(index) else { continue };
-            let is_over = peer.expire(now, &self.shared.config);
+            let is_over = peer.expire(now, self.awake_since, &self.shared.config);
             if peer.recv.conn() == 0 {
                 self.share.leave(&mut peer.share_mark);
             }
