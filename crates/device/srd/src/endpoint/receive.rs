@@ -90,12 +90,14 @@ impl Endpoint {
             return Ok(());
         }
         peer.send.on_ack(ack, &mut self.shared.context(now, peer.id))?;
-        self.go_on(now, index);
+        // Most often all is answered, and nothing follows.
+        if peer.send.has_work() || peer.send.is_waiting() {
+            self.go_on(now, index);
+        }
         Ok(())
     }
 
     /// Sees to what an answer let out, or made due earlier: the time-out may have become shorter.
-    #[inline]
     pub(super) fn go_on(&mut self, now: Instant, index: u32) {
         let Some(peer) = self.peers.at(index) else { return };
         if peer.send.has_work() {

@@ -83,8 +83,11 @@ impl Recovery {
     #[inline]
     pub(super) fn answered(&mut self, tx: Instant, psn: Option<Psn>) {
         let (tick, (latest, place)) = (tx.start_of_tick(), self.answered);
+        if tick < latest {
+            return;
+        }
         let is_behind = || psn.is_some_and(|psn| place.is_none_or(|at| psn.ahead_of(at) > 0));
-        if tick > latest || tick == latest && is_behind() {
+        if tick > latest || is_behind() {
             self.answered = (tick, psn);
         }
     }
