@@ -108,8 +108,8 @@ impl Peer {
         (at < Instant::FAR).then_some(at)
     }
 
-    /// Frees what an idle peer does not need. True when the peer can be forgotten (SRD-3.6). What it
-    /// sent may have been waiting for a host that stood still until `awake_since`.
+    /// Frees what an idle peer does not need. True when the peer can be forgotten (SRD-3.6). What
+    /// it sent may have been waiting for a host that stood still until `awake_since`.
     pub(crate) fn expire(&mut self, now: Instant, awake_since: Instant, config: &Config) -> bool {
         let send_gone = self.send.expire(now, config);
         let recv_idle_ns = now.ns_since(self.recv.last_rx());

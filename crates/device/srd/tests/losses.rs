@@ -46,8 +46,8 @@ fn the_last_of_a_burst_costs_no_window() {
     assert_eq!((after, silences), (before, 1));
 }
 
-/// SRD-7.1, SRD-7.3: one late answer made the time-out half a second, and sixteen quick ones make it
-/// short again while something is in flight.
+/// SRD-7.1, SRD-7.3: one late answer made the time-out half a second, and sixteen quick ones make
+/// it short again while something is in flight.
 #[test]
 fn a_timer_follows_a_shorter_time_out() {
     let mut pair = Pair::socket(61);
@@ -72,8 +72,8 @@ fn a_timer_follows_a_shorter_time_out() {
     assert!(took_ns < 20_000_000, "{} us", took_ns / 1000);
 }
 
-/// SRD-7.4: the answer to the first transmission comes before, or after, what had counted as lost was
-/// repeated.
+/// SRD-7.4: the answer to the first transmission comes before, or after, what had counted as lost
+/// was repeated.
 #[test]
 fn only_repetitions_are_needless_repetitions() {
     for is_repeated in [false, true] {

@@ -292,8 +292,8 @@ fn a_crowd_is_challenged_and_then_turned_away() {
     assert_eq!(scene.victim.engine.stats().dropped[DropReason::Crowded as usize], 1);
 }
 
-/// SRD-3.6: the acknowledgement of an opening got lost, and copies of it waited while their receiver
-/// stood still for longer than it remembers an idle connection.
+/// SRD-3.6: the acknowledgement of an opening got lost, and copies of it waited while their
+/// receiver stood still for longer than it remembers an idle connection.
 #[test]
 fn a_copy_that_waited_for_its_receiver_opens_nothing() {
     let mut pair = Pair::socket(55);
