@@ -94,7 +94,7 @@ impl Steering {
             addr: init.addr,
             path_count: init.paths,
             paths: OnceLock::new(),
-            ports: Mutex::new(PortPool::new(init.qps_max)),
+            ports: Mutex::new(PortPool::new(init.qps_max, init.numbering)),
             memory: init.memory.map(|links| Memory { links, own_addrs: OnceLock::new() }),
             gateway: init.gateway,
             reuses_numbers: init.reuses_numbers,
@@ -219,29 +219,25 @@ struct PortPool {
     state: u64,
     /// Released last.
     freed: Option<u16>,
-    /// The next slot of each port, at first any; none until the first is asked for.
-    slots: Vec<u8>,
+    /// How often each port was used, modulo the number of slots; none where numbers have no slots.
+    uses: Vec<u8>,
+    /// What the first slots depend on.
+    salt: u64,
 }
 
 impl PortPool {
-    fn new(max_qp: u32) -> Self {
+    fn new(max_qp: u32, numbering: Numbering) -> Self {
         let size = max_qp.next_power_of_two() as usize;
-        let slots = Vec::new();
-        Self { residues: vec![0; size], state: host::random_u64(), freed: None, slots }
+        let (state, salt) = (host::random_u64(), host::random_u64());
+        let ports = if numbering == Numbering::Port { 0 } else { usize::from(u16::MAX) + 1 };
+        let uses = vec![0; ports];
+        Self { residues: vec![0; size], state, freed: None, uses, salt }
     }
 
     fn candidate(&mut self) -> Option<u16> {
-        let port = self.draw();
+        self.state = step(self.state);
+        let port = (self.state >> 48) as u16;
         (port >= QPN_FIRST && self.is_free(port)).then_some(port)
-    }
-
-    fn draw(&mut self) -> u16 {
-        // An LCG step (Knuth's MMIX); only the well-mixed high bits are used.
-        self.state = self
-            .state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.state >> 48) as u16
     }
 
     fn is_free(&self, port: u16) -> bool {
@@ -252,12 +248,10 @@ impl PortPool {
     fn take(&mut self, port: u16) -> u8 {
         let residue = self.residue(port);
         self.residues[residue] += 1;
-        if self.slots.is_empty() {
-            self.slots = (0..=u16::MAX).map(|_| self.draw().to_le_bytes()[1]).collect();
-        }
-        let slot = &mut self.slots[usize::from(port)];
-        *slot = slot.wrapping_add(1);
-        *slot
+        let Some(uses) = self.uses.get_mut(usize::from(port)) else { return 0 };
+        *uses = uses.wrapping_add(1);
+        let first = step(self.salt ^ u64::from(port)).to_be_bytes()[0];
+        first.wrapping_add(*uses)
     }
 
     fn release(&mut self, port: u16) {
@@ -272,6 +266,11 @@ impl PortPool {
     }
 }
 
+/// An LCG step (Knuth's MMIX); only the high bits are well mixed.
+fn step(state: u64) -> u64 {
+    state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,7 +279,7 @@ mod tests {
     /// once in 5,000 connections.
     #[test]
     fn a_number_comes_back_after_all_others_of_its_port() {
-        let mut pool = PortPool::new(256);
+        let mut pool = PortPool::new(256, Numbering::PortAndSlot);
         let slots: std::collections::HashSet<u8> = (0..256)
             .map(|_| {
                 let slot = pool.take(40_000);
@@ -293,7 +292,7 @@ mod tests {
 
     #[test]
     fn live_numbers_differ_modulo_the_table_size() {
-        let mut pool = PortPool::new(256);
+        let mut pool = PortPool::new(256, Numbering::Port);
         let mut seen = std::collections::HashSet::new();
         while seen.len() < 200 {
             let Some(port) = pool.candidate() else { continue };
