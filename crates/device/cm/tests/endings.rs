@@ -189,6 +189,21 @@ fn an_unreachable_peer_ends_everything_at_once() {
     net.nothing(1);
 }
 
+/// CM-5.4: a server whose client had ended with several connections was not told the end of any but
+/// the first that it agreed to.
+#[test]
+fn who_has_not_agreed_yet_is_told_the_end_of_an_unreachable_peer() {
+    let mut net = Net::new(2, 23);
+    let (ours, theirs) = net.established();
+    net.agents[1].disconnect(net.now, theirs).unwrap();
+    net.run(Duration::from_millis(10));
+    assert_eq!(net.event(0), Event::Disconnected { conn: ours, timed_out: false });
+    net.agents[0].unreachable(net.now, address(1));
+    net.agents[0].disconnect(net.now, ours).unwrap();
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.event(0), Event::TimewaitExit { conn: ours });
+}
+
 /// CM-4.10: an end that only waits hears of the death of the other. The migration of a virtual
 /// machine stood still for ever when its destination was killed.
 #[test]

@@ -150,6 +150,41 @@ fn a_rejection_is_told_with_its_reason_and_repeated() {
     net.assert_nothing_is_left();
 }
 
+/// CM-4.7: the requester that was asked for time repeats its REQ much later, and its program was
+/// asked twice.
+#[test]
+fn a_lost_rejection_is_repeated_to_who_was_asked_for_time() {
+    let mut net = Net::new(2, 31);
+    let (ours, theirs) = net.requested();
+    net.run(Duration::from_secs(10));
+    assert_eq!(net.sent(1, MRA), 1);
+    net.lose.insert(REJ, 1);
+    net.agents[1].reject(net.now, theirs, reason::CONSUMER_DEFINED, b"no").unwrap();
+    net.run(LONG);
+    let Event::Rejected { conn, reason, .. } = net.event(0) else { panic!() };
+    assert_eq!((conn, reason, net.sent(1, REJ)), (ours, 28, 2));
+    net.nothing(1);
+}
+
+/// CM-6.2: who asks for much time and says nothing more kept its place among the half-open for more
+/// than an hour.
+#[test]
+fn a_stranger_does_not_choose_how_long_it_is_waited_for() {
+    let mut net = Net::new(2, 32);
+    net.listen(1, 8);
+    net.connect(0, 1, 0x100, &[]);
+    let req = net.tap(0);
+    let Message::Req(mut body) = req.message else { panic!() };
+    (body.local_response_timeout, body.max_cm_retries) = (31, 15);
+    net.forge(0, 1, req.transaction_id, Message::Req(body)).unwrap();
+    let Event::Requested { conn, .. } = net.event(1) else { panic!() };
+    net.agents[1].accept(net.now, conn, offer(0x200), &[]).unwrap();
+    net.lose.insert(RTU, 1000);
+    net.lose.insert(MRA, 1000);
+    net.run(LONG);
+    assert_eq!(net.event(1), Event::Unreachable { conn });
+}
+
 /// CM-4.7: a copy of the REQ that comes late finds the rejection, not the listener.
 #[test]
 fn a_late_copy_of_a_refused_request_is_refused_again() {
@@ -208,6 +243,8 @@ fn a_responder_learns_that_its_requester_gave_up() {
     assert_eq!((conn, reason), (theirs, reason::TIMEOUT));
     let late = net.agents[1].accept(net.now, theirs, offer(1), &[]);
     assert_eq!(late, Err(CallError::Unknown));
+    // Nobody knows whether it heard that it should wait.
+    net.run(LONG);
     net.assert_nothing_is_left();
 }
 

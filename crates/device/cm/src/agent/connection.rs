@@ -70,6 +70,8 @@ pub(super) struct Connection {
     /// Time between repetitions.
     pub(super) wait: Duration,
     pub(super) retries_left: u8,
+    /// When the peer repeats what it said, at the latest: it was asked for time.
+    pub(super) repeats_by: Duration,
     /// The peer asked for time since the last repetition.
     pub(super) is_delayed: bool,
     pub(super) deadline: Option<Duration>,
@@ -95,6 +97,7 @@ impl Connection {
             asked_at: Duration::ZERO,
             wait: Duration::ZERO,
             retries_left: 0,
+            repeats_by: Duration::ZERO,
             is_delayed: false,
             deadline: None,
             keys: [None; 2],

@@ -273,8 +273,9 @@ impl Agent {
         connection.last = last.map(Box::new);
         if !connection.tells_exit {
             connection.is_abandoned = true;
-            // Until the peer has asked again, if it has not heard this.
-            at += connection.wait;
+            // Until the peer has asked again, if it has not heard this. Some wait for half as long
+            // again as they say.
+            at = at.max(connection.repeats_by) + connection.wait.mul_f64(1.5);
             // A program that was refused may ask again with the same queue pair.
             self.table.forget_qpn(conn);
             if is_crowded {

@@ -95,6 +95,10 @@ impl Agent {
         let Some(connection) = self.table.get(conn) else { return };
         let mra = connection.mra(about, self.config.service_timeout);
         let route = connection.route;
+        let repeats_by = self.now + self.config.wait(self.config.service_timeout) + connection.wait;
+        if let Some(connection) = self.table.get_mut(conn) {
+            connection.repeats_by = repeats_by;
+        }
         self.answer(route, mra.emit());
     }
 
@@ -152,7 +156,7 @@ impl Agent {
                 self.linger(conn, None);
             }
             State::Established | State::DreqSent => self.set_disconnected(conn, false),
-            State::DreqRcvd => self.linger(conn, None),
+            // Its program has been told, and agrees or leaves.
             _ => return Err(DropReason::Duplicate),
         }
         Ok(())
@@ -211,8 +215,8 @@ impl Agent {
                 }
                 // As if by the DREQ that Linux sends for a process that is killed.
                 State::Established | State::DreqSent => self.set_disconnected(conn, false),
-                State::DreqRcvd => self.linger(conn, None),
-                State::TimeWait => {}
+                // Its program has been told, and agrees or leaves.
+                State::DreqRcvd | State::TimeWait => {}
             }
         }
     }

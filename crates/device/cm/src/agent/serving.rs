@@ -54,6 +54,9 @@ impl Agent {
         };
         let mad = Mad { transaction_id: connection.transaction_id, message: Message::Rep(rep) };
         let (wait, retries) = (connection.wait, connection.retries_left);
+        // A peer that wants hours to answer would keep its place among the half-open for so long.
+        let wait = wait.min(self.config.wait(self.config.response_timeout));
+        let retries = retries.min(self.config.retries_max);
         self.taken(conn);
         self.table.set_state(conn, State::RepSent);
         self.ask(conn, &mad, wait, retries);

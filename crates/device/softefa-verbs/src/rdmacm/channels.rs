@@ -106,8 +106,15 @@ impl Channels {
     }
 }
 
-/// Adds one to an eventfd. Not by `write`, which this library stands in front of.
+/// Adds one to an eventfd. Not by `write`, which this library stands in front of. One that counts
+/// as far as it can, because the program has written there by `writev`, would block; it is readable
+/// anyway.
 fn count_one(fd: RawFd) {
+    let mut room = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one structure of the length given.
+    if unsafe { libc::poll(&raw mut room, 1, 0) } != 1 {
+        return;
+    }
     // SAFETY: 8 bytes, as an eventfd takes.
     unsafe { libc::syscall(libc::SYS_write, fd, (&raw const ONE).cast::<u8>(), size_of::<u64>()) };
 }
