@@ -195,6 +195,7 @@ pub(crate) fn present(qp: &Qp) -> ibv_qp_attr {
     attr.sq_psn = query.sq_psn;
     attr.rnr_retry = query.rnr_retry;
     attr.cap = qp.cap;
+    attr.sq_draining = query.sq_draining.into();
     attr.port_num = 1;
     if qp.nic.init().kind.is_connected() {
         show_connection(&mut attr, &query);

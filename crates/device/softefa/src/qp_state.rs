@@ -88,6 +88,8 @@ pub struct QpQuery {
     pub retry_cnt: u8,
     /// The program wants to hear when the send queue is drained.
     pub sqd_notify: bool,
+    /// The send queue was stopped, and work requests that were begun before have not ended yet.
+    pub sq_draining: bool,
 }
 
 /// The way to a peer, as an address vector names it. A software device has one port and one way;

@@ -387,12 +387,29 @@ fn a_queue_without_work_tells_at_once_that_it_is_drained() {
             a.qp.modify(&notify).unwrap();
             let event = events.take().unwrap().expect("an event at once");
             assert_eq!(event.kind, AsyncEventKind::SqDrained, "{kind:?}");
+            assert!(!a.qp.query().sq_draining, "{kind:?}");
             event.source.acknowledge();
             a.qp.modify(&to(QpState::ReadyToSend)).unwrap();
             a.qp.modify(&to(QpState::SendQueueDrained)).unwrap();
             assert!(events.take().is_err(), "it is asked for each time");
         }
     }
+}
+
+/// Programs ask until it is drained, and take their buffers back then.
+#[test]
+fn a_queue_is_draining_until_what_it_began_has_ended() {
+    let (a, silent) =
+        (side(&config(WireChoice::Udp, ""), RC, 4096), UdpSocket::bind("127.0.0.1:0"));
+    let port = silent.as_ref().unwrap().local_addr().unwrap().port();
+    up(&a.qp, &Link::default(), (a.device.gid(), u32::from(port) << 8), [1, 1]);
+    post(&a, 1, SendOp::Send, &[a.sge(0, 8)]);
+    poll_until_counted(&[&a], &a, Counter::TxPkts, 1);
+    assert!(!a.qp.query().sq_draining);
+    a.qp.modify(&to(QpState::SendQueueDrained)).unwrap();
+    assert!(a.qp.query().sq_draining, "the SEND has no answer");
+    a.qp.modify(&to(QpState::Error)).unwrap();
+    assert!(!a.qp.query().sq_draining);
 }
 
 /// A program that lets its queue pair send again need not poll for that.

@@ -304,6 +304,12 @@ impl Endpoint {
         }
     }
 
+    /// [`Endpoint::drain`] was called, and work requests that were begun before have not ended yet.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.state == State::Draining && self.requester.is_draining()
+    }
+
     /// Begins work requests again (SQD or SQE to RTS).
     pub fn resume(&mut self, _now: Instant) {
         if matches!(self.state, State::Draining | State::SendError) {

@@ -188,6 +188,11 @@ impl Requester {
         self.note_drained(shared);
     }
 
+    /// Something that was begun before it stopped is still on its way.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain_at.is_some() && !self.is_drained
+    }
+
     /// Begins work requests again.
     pub(crate) fn resume(&mut self) {
         self.drain_at = None;

@@ -207,7 +207,8 @@ impl Qp {
             // The lock may have been taken at the fork, and nobody will give it back here.
             return QpQuery { state: QpState::Error, ..QpQuery::default() };
         }
-        self.lock().shell().attrs
+        let side = self.lock();
+        QpQuery { sq_draining: side.is_draining(), ..side.shell().attrs }
     }
 
     /// Changes state and attributes, all or nothing.
@@ -224,14 +225,18 @@ impl Qp {
         }
         let mut side = self.lock();
         let device = self.pd.device();
+        let present = side.shell().attrs.state;
+        let to = change.state.unwrap_or(present);
+        let check = |from| state::check(device.adapter(), self.init.kind, from, to, change);
+        check(present)?;
+        change.check_path(device)?;
+        // Not before: of what is refused here nobody would publish what had come.
         if change.state == Some(QpState::Error) && !device.is_strict {
             take_what_has_come(&mut *side);
         }
         let shell = side.shell_mut();
+        // It may have failed by what has come, and from there every way to ERR is the same.
         let from = shell.attrs.state;
-        let to = change.state.unwrap_or(from);
-        state::check(device.adapter(), self.init.kind, from, to, change)?;
-        change.check_path(device)?;
         self.lint_change(change);
         change.apply(&mut shell.attrs);
         shell.attrs.state = to;

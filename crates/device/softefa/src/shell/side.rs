@@ -96,6 +96,11 @@ pub(crate) trait Side: Send {
     /// Sends what may be sent now.
     fn send_out(&mut self, now: Instant);
 
+    /// The send queue was stopped, and what was begun before has not ended yet.
+    fn is_draining(&self) -> bool {
+        false
+    }
+
     /// When [`Side::advance`] is needed even if nothing arrives.
     fn next_due(&self) -> Option<Instant>;
 

@@ -226,6 +226,10 @@ impl Side for RcSide {
         self.transmit_packets(now);
     }
 
+    fn is_draining(&self) -> bool {
+        self.endpoint.is_draining()
+    }
+
     fn next_due(&self) -> Option<Instant> {
         if self.endpoint.has_backlog() {
             return Some(self.shell.last_turn);
