@@ -114,7 +114,7 @@ pub(crate) fn softefa() -> &'static Path {
     COMMAND.get_or_init(|| {
         let program = Path::new(PROGRAM).with_file_name("softefa");
         let is_release = program.parent().is_some_and(|folder| folder.ends_with("release"));
-        nested_cargo::build(&["--lib", "--bin", "softefa"], is_release).unwrap();
+        nested_cargo::build(&["--lib", "--bin", "softefa"], is_release).expect("softefa builds");
         program
     })
 }
