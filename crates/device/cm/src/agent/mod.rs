@@ -275,7 +275,7 @@ impl Agent {
             connection.is_abandoned = true;
             // Until the peer has asked again, if it has not heard this. Some wait for half as long
             // again as they say.
-            at = at.max(connection.repeats_by) + connection.wait.mul_f64(1.5);
+            at = at.max(connection.repeats_by) + connection.wait + connection.wait / 2;
             // A program that was refused may ask again with the same queue pair.
             self.table.forget_qpn(conn);
             if is_crowded {

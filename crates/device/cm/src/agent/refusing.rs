@@ -92,13 +92,10 @@ impl Agent {
 
     /// Tells a peer that repeats itself that the program has not decided yet (CM-4.5).
     pub(super) fn ask_for_time(&mut self, conn: ConnId, about: About) {
-        let Some(connection) = self.table.get(conn) else { return };
-        let mra = connection.mra(about, self.config.service_timeout);
-        let route = connection.route;
-        let repeats_by = self.now + self.config.wait(self.config.service_timeout) + connection.wait;
-        if let Some(connection) = self.table.get_mut(conn) {
-            connection.repeats_by = repeats_by;
-        }
+        let service_timeout = self.config.service_timeout;
+        let Some(connection) = self.table.get_mut(conn) else { return };
+        let (mra, route) = (connection.mra(about, service_timeout), connection.route);
+        connection.repeats_by = self.now + self.config.wait(service_timeout) + connection.wait;
         self.answer(route, mra.emit());
     }
 

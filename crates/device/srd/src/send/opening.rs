@@ -40,8 +40,8 @@ impl SendHalf {
         (self.fits_frames, self.has_carried_frame) = (true, false);
     }
 
-    /// The connection is over, and its peer gone, maybe for another: what was learnt of losses,
-    /// paths and the window tells nothing of that one. Nothing is in flight.
+    /// Ends the connection, and forgets what it has learnt of losses, paths and the window. Whoever
+    /// comes next at that address may be another. Nothing is in flight.
     pub(super) fn start_over(&mut self, config: &Config) {
         self.disconnect();
         self.paths = PathTable::default();

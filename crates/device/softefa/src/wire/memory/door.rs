@@ -19,8 +19,9 @@ use crate::address::to_v6;
 use crate::descriptor::with_descriptor;
 use crate::kept::Kept;
 
-/// Those who may wait to be let in; the others come again.
-const BACKLOG: i32 = 64;
+/// Those who may wait to be let in; the others come again. Each peer knocks twice for a ring: it
+/// makes the ring only where somebody answers.
+const BACKLOG: i32 = 128;
 /// What a visitor says: the version of all this, and who it is.
 const VERSION: u8 = 4;
 const HELLO_LEN: usize = 20;
