@@ -43,10 +43,12 @@ docs: ## Build the book from docs/ (book/index.html, with search) and check all 
 	@$(CARGO) xtask book
 
 bench: setup build ## Latency and bandwidth of both wires against the floors of this machine, as ratios
-	@$(BIN)/bench --softefa $(BIN)/softefa --json bench/results/latest.json
+	@$(BIN)/efa-bench run --plan floors --softefa $(BIN)/softefa --out $(REPORT)/floors --force
+	@awk '/ping-64$$/ { print "instructions of a 64 B message, both ends: " $$1 " (cargo xtask device-cost)" }' \
+	    crates/device/softefa/instructions.txt
 
 agree: setup build ## efa-bench beside perftest and fi_pingpong on one device: within 5 %?
-	@$(BIN)/bench agree --softefa $(BIN)/softefa --json bench/results/agree.json
+	@$(BIN)/efa-bench run --plan agree --softefa $(BIN)/softefa --out $(REPORT)/agree --force
 
 cost: setup ## Instructions per packet of netsim and per message of efa-bench beside the recorded; netsim's golden tables
 	@$(CARGO) build --release --quiet -p netsim
@@ -145,8 +147,8 @@ container: ## An image with softefa, efa-bench and netsim (podman or docker)
 setup:
 	@.ci/setup run
 
-build: ## Build softefa, its library, efa-bench, netsim and bench (target/release)
-	@$(CARGO) build --release --quiet -p softefa-cli -p softefa-verbs -p efa-bench -p netsim -p bench
+build: ## Build softefa, its library, efa-bench and netsim (target/release)
+	@$(CARGO) build --release --quiet -p softefa-cli -p softefa-verbs -p efa-bench -p netsim
 	@$(CARGO) xtask replace-verbs $(BIN)
 
 INTO := $(DESTDIR)$(PREFIX)

@@ -18,6 +18,7 @@ const MAY_DEPEND: [(&str, &[&str]); 22] = [
         "efa-bench",
         &[
             "bench-engine",
+            "bench-floor",
             "bench-record",
             "bench-report",
             "manual",
@@ -27,6 +28,7 @@ const MAY_DEPEND: [(&str, &[&str]); 22] = [
         ],
     ),
     ("bench-engine", &["bench-record", "fabric", "report", "verbs"]),
+    ("bench-floor", &["bench-record"]),
     ("bench-report", &["bench-record", "published", "report"]),
     ("bench-record", &["report"]),
     ("fabric", &["fabric-sys"]),
@@ -39,7 +41,6 @@ const MAY_DEPEND: [(&str, &[&str]); 22] = [
     ("rc", &[]),
     ("srd", &[]),
     ("cm", &[]),
-    ("bench", &["report"]),
     ("manual", &[]),
     ("nested-cargo", &[]),
 ];

@@ -350,6 +350,7 @@ pub(crate) fn run_on_fabric<W: Workload>(task: &Task, port: &mut Port) -> Result
         FabricName::Tcp => run::<Tcp, W>(task, port),
         FabricName::Udp => run::<Udp, W>(task, port),
         FabricName::Ucx(_) => Err(task.wants.fabric.is_for_mpi()),
+        FabricName::Floor(_) => Err(task.wants.fabric.is_a_floor()),
     }
 }
 

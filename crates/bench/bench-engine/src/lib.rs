@@ -27,7 +27,7 @@ mod lane;
 mod lanes;
 mod link;
 mod live;
-mod looks;
+pub mod looks;
 pub mod measure;
 mod numa;
 mod one_line;

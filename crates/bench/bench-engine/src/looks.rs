@@ -22,39 +22,49 @@ const END: u64 = u64::MAX;
 
 /// Looks before and after each block.
 #[derive(Debug)]
-pub(crate) struct Looks {
+pub struct Looks {
     pair: Option<Pair>,
     last_ns: Option<f64>,
 }
 
 impl Looks {
     /// At the processors of both sides; `None`: they are not those of one machine, or there is one.
-    pub(crate) const fn at(pair: Option<Pair>) -> Self {
+    pub const fn at(pair: Option<Pair>) -> Self {
         Self { pair, last_ns: None }
     }
 
-    /// Measures a block, and says where the processors were.
-    pub(crate) fn beside(
+    /// Measures a block, and says in its point where the processors were.
+    pub fn beside(
         &mut self,
         measure: impl FnOnce() -> Result<Point, Failure>,
     ) -> Result<Point, Failure> {
-        let Some(pair) = self.pair else { return measure() };
+        let (point, cores) = self.around(measure)?;
+        Ok(Point { cores, ..point })
+    }
+
+    /// Does what takes a while, and says where the processors were meanwhile.
+    pub fn around<T>(
+        &mut self,
+        measure: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<(T, Option<Cores>), Failure> {
+        let Some(pair) = self.pair else { return Ok((measure()?, None)) };
         // What was seen after the last block was seen before this one.
         let before_ns = self.last_ns.take().or_else(|| pair.look());
-        let point = measure()?;
+        let found = measure()?;
         self.last_ns = pair.look();
         let cores = before_ns.zip(self.last_ns).map(|(ours, after)| Cores::between(ours, after));
-        Ok(Point { cores, ..point })
+        Ok((found, cores))
     }
 }
 
 /// Two processors to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pair(usize, usize);
+pub struct Pair(usize, usize);
 
 impl Pair {
     /// `None` of one and the same.
-    pub(crate) fn new(first: usize, second: usize) -> Option<Self> {
+    #[must_use]
+    pub fn new(first: usize, second: usize) -> Option<Self> {
         (first != second).then_some(Self(first, second))
     }
 

@@ -31,6 +31,26 @@ impl Transport {
     }
 }
 
+/// What two threads of one machine reach without any protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Floor {
+    /// A ring in memory that both have.
+    Memory,
+    /// Datagrams over loopback, streams with the kernel's segmentation and receive offload.
+    Udp,
+}
+
+impl Floor {
+    /// Its name in tables.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Memory => "bare memory",
+            Self::Udp => "bare UDP",
+        }
+    }
+}
+
 /// A way to reach the peer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -43,18 +63,22 @@ pub enum FabricName {
     Tcp,
     /// A pair of UDP sockets.
     Udp,
+    /// What no fabric of this machine can exceed.
+    Floor(Floor),
     /// A transport of UCX, as `UCX_TLS` names it: what an MPI may run on, and nothing else here.
     Ucx(String),
 }
 
-const EXPECTED: &str = "libfabric:PROVIDER (libfabric:efa, libfabric:tcp, ...), verbs:srd, verbs:ud, verbs:rc, sockets:tcp or sockets:udp, for MPI ucx:TRANSPORT (ucx:srd, ucx:rc_v, ...)";
+const EXPECTED: &str = "libfabric:PROVIDER (libfabric:efa, libfabric:tcp, ...), verbs:srd, verbs:ud, verbs:rc, sockets:tcp, sockets:udp, floor:memory or floor:udp, for MPI ucx:TRANSPORT (ucx:srd, ucx:rc_v, ...)";
 
 impl FabricName {
     /// The kind of endpoint it has, or has by default.
     pub const fn endpoint(&self) -> EndpointKind {
         match self {
             Self::Verbs(Transport::Ud) | Self::Udp => EndpointKind::Dgram,
+            Self::Floor(Floor::Udp) => EndpointKind::Dgram,
             Self::Libfabric(_) | Self::Verbs(_) | Self::Tcp | Self::Ucx(_) => EndpointKind::Rdm,
+            Self::Floor(Floor::Memory) => EndpointKind::Rdm,
         }
     }
 
@@ -65,6 +89,7 @@ impl FabricName {
             Self::Verbs(transport) => format!("verbs {}", transport.name()),
             Self::Tcp => "TCP sockets".to_owned(),
             Self::Udp => "UDP sockets".to_owned(),
+            Self::Floor(floor) => floor.label().to_owned(),
             Self::Ucx(transport) => format!("UCX {transport}"),
         }
     }
@@ -78,7 +103,7 @@ impl FabricName {
             Self::Ucx(transport) => {
                 !["tcp", "sm", "shm", "posix", "sysv", "cma", "self"].contains(&transport.as_str())
             }
-            Self::Tcp | Self::Udp => false,
+            Self::Tcp | Self::Udp | Self::Floor(_) => false,
         }
     }
 
@@ -89,8 +114,17 @@ impl FabricName {
             Self::Verbs(transport) => *transport == Transport::Rc,
             Self::Libfabric(provider) => provider.starts_with("verbs"),
             Self::Ucx(transport) => transport.starts_with("rc"),
-            Self::Tcp | Self::Udp => false,
+            Self::Tcp | Self::Udp | Self::Floor(_) => false,
         }
+    }
+
+    /// What is said where a floor stands for a fabric with two processes.
+    #[must_use]
+    pub fn is_a_floor(&self) -> Failure {
+        Failure::Usage(format!(
+            "{self} is what two threads of one process reach, in latency and bandwidth: \
+             efa-bench local latency --fabric {self}"
+        ))
     }
 
     /// What is said where no MPI stands between it and what is measured.
@@ -114,6 +148,8 @@ impl FromStr for FabricName {
             Some(("verbs", "srd")) => Ok(Self::Verbs(Transport::Srd)),
             Some(("verbs", "ud")) => Ok(Self::Verbs(Transport::Ud)),
             Some(("verbs", "rc")) => Ok(Self::Verbs(Transport::Rc)),
+            Some(("floor", "memory")) => Ok(Self::Floor(Floor::Memory)),
+            Some(("floor", "udp")) => Ok(Self::Floor(Floor::Udp)),
             Some(("sockets", "tcp")) => Ok(Self::Tcp),
             Some(("sockets", "udp")) => Ok(Self::Udp),
             // Their names before libfabric's and MPI's TCP stood beside them.
@@ -135,6 +171,8 @@ impl fmt::Display for FabricName {
             Self::Verbs(transport) => write!(f, "verbs:{}", transport.name().to_lowercase()),
             Self::Tcp => f.write_str("sockets:tcp"),
             Self::Udp => f.write_str("sockets:udp"),
+            Self::Floor(Floor::Memory) => f.write_str("floor:memory"),
+            Self::Floor(Floor::Udp) => f.write_str("floor:udp"),
             Self::Ucx(transport) => write!(f, "ucx:{transport}"),
         }
     }
@@ -180,6 +218,8 @@ mod tests {
             "verbs:rc",
             "sockets:tcp",
             "sockets:udp",
+            "floor:memory",
+            "floor:udp",
             "ucx:rc_v",
         ] {
             let name = text.parse::<FabricName>();

@@ -27,6 +27,7 @@ use crate::spec::{Benchmark, EndpointKind, Flow, Operation};
 use crate::wire::Wire;
 use crate::workload::WorkSpec;
 
+pub mod comparison;
 pub mod cores;
 pub mod counted;
 pub mod fabric_name;

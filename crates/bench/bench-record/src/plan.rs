@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::comparison::Comparison;
+
 /// Counters of a device by name.
 pub type DeviceCounters = BTreeMap<String, u64>;
 
@@ -21,6 +23,9 @@ pub struct PlanRecord {
     /// Steps that went wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<LeftOut>,
+    /// Figures beside what the plan compares them with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
     /// False while steps are left, after an interruption too.
     pub complete: bool,
 }

@@ -14,6 +14,7 @@
 struct Readme;
 
 pub mod compare;
+pub mod comparisons;
 pub mod figures;
 mod held;
 pub mod import;

@@ -4,6 +4,7 @@ use bench_record::{Results, Run, cores};
 use report::{Layout, Page, Section, Series};
 
 use crate::compare;
+use crate::comparisons;
 use crate::figures::{self, Model};
 use crate::lessons;
 use crate::shown::Shown;
@@ -67,6 +68,7 @@ pub fn page(results: &Results, headline: Vec<String>, model: Option<&Model>) -> 
     let mut sections = verdicts::sections(runs, &here);
     // Who asked for a study's plan wants to know what became of its statements.
     sections.splice(0..0, statements::section(results, runs));
+    sections.splice(0..0, comparisons::section_of(results));
     let side_by_side = side_by_side(runs, &names);
     if here.is_empty() {
         sections.extend(side_by_side.clone());

@@ -10,6 +10,7 @@
 
 mod child;
 mod cli;
+mod floor;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod import_command;
@@ -23,7 +24,7 @@ mod softefa_device;
 use std::process::ExitCode;
 
 use bench_engine::backend::{self, Wants};
-use bench_engine::client::{self, MeasureRequest};
+use bench_engine::client::{self, MeasureRequest, Outcome};
 use bench_engine::server::{self, ServerOptions};
 use bench_engine::target::Target;
 use bench_engine::{affinity, host, interrupt};
@@ -117,6 +118,9 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             measure.given.check(&benchmark.0)?;
             let nodes = nodes.unwrap_or_else(|| benchmark.nodes());
             interrupt::watch()?;
+            if measure.until_stdin_closes {
+                interrupt::end_with_stdin();
+            }
             local(&benchmark, nodes, &measure)
         }
         Command::Info { fabric, domain, endpoint } => {
@@ -148,6 +152,10 @@ fn check_run(measure: &MeasureArgs, benchmark: Name) -> Result<(), Failure> {
         let text = "--no-pin is for local: run chooses no processors, --cpu and --server-cpu do";
         return Err(Failure::Usage(text.to_owned()));
     }
+    let fabric = measure.fabric();
+    if floor::asked_for(&fabric).is_some() {
+        return Err(fabric.is_a_floor());
+    }
     measure.given.check(&[benchmark])
 }
 
@@ -167,6 +175,11 @@ fn local(benchmark: &LocalBenchmark, nodes: usize, measure: &MeasureArgs) -> Res
     let requests = benchmark.0.iter().map(|name| measure.request(*name, nodes));
     let requests: Result<Vec<MeasureRequest>, Failure> = requests.collect();
     let requests = requests?;
+    if let Some(floor) = floor::asked_for(&measure.fabric()) {
+        return run_each(&requests, measure, host::cores(), |request, progress| {
+            floor::run(floor, request, measure, progress)
+        });
+    }
     let servers = (1..nodes).map(|_| ServerChild::start(&[]));
     let mut servers: Vec<ServerChild> = servers.collect::<Result<_, _>>()?;
     for server in servers.iter().filter(|_| !measure.quiet) {
@@ -202,13 +215,28 @@ fn run(
     measure: &MeasureArgs,
     cores: usize,
 ) -> Result<(), Failure> {
-    let measurements = jobs.iter().map(|(_, request)| request.measurements()).sum();
+    let (targets, requests): (Vec<_>, Vec<_>) = jobs.iter().cloned().unzip();
+    let mut targets = targets.iter();
+    run_each(&requests, measure, cores, |request, progress| {
+        let targets = targets.next().map_or(&[][..], Vec::as_slice);
+        client::run(targets, request, progress)
+    })
+}
+
+/// Measures all requests by `one`; what was measured is written even if a later one failed.
+fn run_each(
+    requests: &[MeasureRequest],
+    measure: &MeasureArgs,
+    cores: usize,
+    mut one: impl FnMut(&MeasureRequest, &mut Progress) -> Result<Outcome, Failure>,
+) -> Result<(), Failure> {
+    let measurements = requests.iter().map(MeasureRequest::measurements).sum();
     let mut progress = Progress::new(measurements, measure.quiet);
     let mut runs = Vec::new();
     let mut warnings = if measure.no_host_checks { Vec::new() } else { host::doubts(cores) };
     let mut failure = None;
-    for (targets, request) in jobs {
-        match client::run(targets, request, &mut progress) {
+    for request in requests {
+        match one(request, &mut progress) {
             Ok(outcome) => {
                 runs.push(outcome.run);
                 warnings.extend(outcome.warnings);

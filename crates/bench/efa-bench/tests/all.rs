@@ -11,6 +11,7 @@ mod common;
 mod connections;
 mod events;
 mod fabrics;
+mod floors;
 mod groups;
 mod honesty;
 mod importers;

@@ -196,6 +196,7 @@ pub fn describe(wants: &Wants) -> Result<FabricRecord, Failure> {
         FabricName::Tcp => of::<sockets::Tcp>(wants),
         FabricName::Udp => of::<sockets::Udp>(wants),
         FabricName::Ucx(_) => Err(wants.fabric.is_for_mpi()),
+        FabricName::Floor(_) => Err(wants.fabric.is_a_floor()),
     }
 }
 

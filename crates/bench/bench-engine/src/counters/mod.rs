@@ -36,7 +36,7 @@ impl Source {
             FabricName::Libfabric(provider) => {
                 ["tcp", "udp", "sockets", "net"].iter().any(|name| provider.starts_with(name))
             }
-            FabricName::Verbs(_) | FabricName::Ucx(_) => false,
+            FabricName::Verbs(_) | FabricName::Ucx(_) | FabricName::Floor(_) => false,
         };
         is_ip.then_some(Self::Ip)
     }

@@ -37,7 +37,8 @@ pub struct Connections {
     /// The times of "open", "connect", "first message" and "close".
     pub parts: Vec<ActionTimes>,
     /// Processor time of the client's process for each, threads of the fabric included, in µs.
-    pub client_cpu_us: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_cpu_us: Option<f64>,
     /// The distribution by which they followed each other (open loop); absent: closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,

@@ -5,6 +5,7 @@
 //! does not print is left out, never guessed. Units are ours: µs for half a round trip, MB = 10^6
 //! bytes.
 
+mod cmtime;
 mod fi_pingpong;
 mod iperf3;
 mod nccl;
@@ -33,10 +34,12 @@ pub enum Format {
     Ucx,
     /// NCCL tests (`all_reduce_perf`, ...), and RCCL's.
     Nccl,
+    /// The connections of rdmacm-utils' `cmtime`.
+    Cmtime,
 }
 
 impl Format {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Perftest,
         Self::Osu,
         Self::Sockperf,
@@ -44,6 +47,7 @@ impl Format {
         Self::FiPingpong,
         Self::Ucx,
         Self::Nccl,
+        Self::Cmtime,
     ];
 
     const fn name(self) -> &'static str {
@@ -55,6 +59,7 @@ impl Format {
             Self::FiPingpong => "fi_pingpong",
             Self::Ucx => "ucx_perftest",
             Self::Nccl => "NCCL tests",
+            Self::Cmtime => "cmtime",
         }
     }
 
@@ -68,6 +73,7 @@ impl Format {
             Self::FiPingpong => fi_pingpong::is_here(text),
             Self::Ucx => ucx::is_here(text),
             Self::Nccl => nccl::is_here(text),
+            Self::Cmtime => cmtime::is_here(text),
         }
     }
 }
@@ -122,6 +128,7 @@ pub fn read(text: &str, format: Option<Format>, size_bytes: Option<usize>) -> Re
         Format::FiPingpong => fi_pingpong::read(text, size_bytes),
         Format::Ucx => ucx::read(text),
         Format::Nccl => nccl::read(text),
+        Format::Cmtime => cmtime::read(text),
     };
     let found = found.map_err(|reason| format!("{}: {reason}", format.name()))?;
     if found.points.is_empty() {

@@ -51,7 +51,7 @@ const COLUMNS: [Column; 13] = [
     ("connect p50 µs", |point| part(point, "connect")),
     ("first message p50 µs", |point| part(point, "first message")),
     ("close p50 µs", |point| part(point, "close")),
-    ("CPU µs", |point| of(point, |own| Some(us(own.client_cpu_us)))),
+    ("CPU µs", |point| of(point, |own| own.client_cpu_us.map(us))),
     ("connections", |point| of(point, |own| Some(own.count.to_string()))),
     ("late ms", |point| of(point, |own| own.behind_ms.map(|ms| format!("{ms:.1}")))),
     ("spread %", spread),

@@ -70,6 +70,7 @@ fn kernel(test: &str, domain: &str, us: f64) -> Run {
 fn of_plan(name: &str, runs: Vec<Run>) -> Results {
     let mut results = Results::of(runs, Vec::new());
     results.plan = Some(PlanRecord {
+        comparisons: Vec::new(),
         name: name.to_owned(),
         scale: 1.0,
         steps: 1,

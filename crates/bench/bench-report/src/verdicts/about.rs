@@ -106,6 +106,7 @@ mod tests {
     #[test]
     fn an_interrupted_plan_is_said_to_be_one() {
         let plan = PlanRecord {
+            comparisons: Vec::new(),
             name: "quick".to_owned(),
             scale: 1.0,
             steps: 8,

@@ -19,6 +19,7 @@ use bench_report::judge::Assertion;
 use clap::Args;
 
 use super::options::GivenOptions;
+use crate::floor;
 
 mod clocked;
 
@@ -29,7 +30,7 @@ const RAMP_BLOCKS: usize = 3;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MeasureArgs {
     /// What to measure: libfabric:PROVIDER, verbs:srd, verbs:ud, verbs:rc, sockets:tcp or
-    /// sockets:udp.
+    /// sockets:udp; with local also floor:memory or floor:udp, which no fabric can exceed.
     #[arg(long, default_value = "libfabric:tcp")]
     pub(crate) fabric: FabricName,
     /// Short for --fabric libfabric:PROVIDER: efa, tcp, shm, sockets, ... (see `fi_info -l`).
@@ -225,7 +226,7 @@ pub(crate) fn millis(name: &str, seconds: f64, at_least: f64) -> Result<u64, Fai
 }
 
 impl MeasureArgs {
-    fn fabric(&self) -> FabricName {
+    pub(crate) fn fabric(&self) -> FabricName {
         self.provider.clone().map_or_else(|| self.fabric.clone(), FabricName::Libfabric)
     }
 
@@ -236,6 +237,9 @@ impl MeasureArgs {
             return Err(fabric.is_for_mpi());
         }
         let preset = name.preset();
+        if floor::asked_for(&fabric).is_some() {
+            floor::check(&fabric, preset.benchmark, nodes, &self.given)?;
+        }
         let list = |option: &str, text: &str| {
             parse_list(text).map_err(|reason| Failure::Usage(format!("{option}: {reason}")))
         };

@@ -208,6 +208,12 @@ impl MpiArgs {
         Ok((wanted.specs.len() * wanted.until.blocks() * starts, starts))
     }
 
+    /// Points that it measures.
+    pub(crate) fn points(&self) -> Result<usize, Failure> {
+        let wanted = self.wanted()?;
+        Ok(wanted.specs.len() * wanted.ranks.len())
+    }
+
     /// Measured time and warm-up of a block in seconds.
     pub(crate) const fn times_s(&self) -> (f64, f64) {
         (self.duration, self.warmup)

@@ -38,6 +38,11 @@ impl Clock {
         self.progress.starting(&self.label);
     }
 
+    /// Another round of the whole plan begins.
+    pub(super) fn round(&mut self, text: &str) {
+        self.progress.line(text);
+    }
+
     pub(super) fn measured(&mut self, seconds: f64, text: &str) {
         *self.steps_s.entry(self.step).or_default() += seconds;
         self.progress.advance(seconds, &format!("{}: {text}", self.label));
@@ -58,8 +63,10 @@ impl Clock {
             Outcome::Part(_) | Outcome::Open => "interrupted".to_owned(),
         };
         // As much slower as it has been so far.
-        let pace = (self.started.elapsed().as_secs_f64() / self.passed_s.max(1.0)).max(0.1);
-        let left_s = (self.left_s - self.passed_s).max(0.0) * pace;
+        // Of steps that take turns part has passed, too.
+        let passed_s = self.passed_s + self.steps_s.values().sum::<f64>();
+        let pace = (self.started.elapsed().as_secs_f64() / passed_s.max(1.0)).max(0.1);
+        let left_s = (self.left_s - passed_s).max(0.0) * pace;
         let line = format!("{}: {what}; left about {}", self.label, budget::time(left_s));
         match outcome {
             Outcome::Skipped(_) | Outcome::Failed(..) => self.progress.remark(&line),

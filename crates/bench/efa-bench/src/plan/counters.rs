@@ -1,6 +1,6 @@
 //! The counters of Soft-EFA's device: traffic that is said to have gone through it must have.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bench_record::failure::Failure;
 use bench_record::{DeviceCounters, Point, Run};
@@ -42,6 +42,15 @@ pub(super) fn check(side: &str, counters: &DeviceCounters, messages: u64) -> Res
         )));
     }
     Ok(())
+}
+
+/// The same of both sides of a tool, which counts for itself what it sends. A server that goes on
+/// for ever is ended, and then writes nothing.
+pub(super) fn check_both([server, client]: &[PathBuf; 2]) -> Result<(), Failure> {
+    if server.exists() {
+        check("server", &read(server)?, 0)?;
+    }
+    check("client", &read(client)?, 0)
 }
 
 #[cfg(test)]

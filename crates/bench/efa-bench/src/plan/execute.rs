@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use bench_engine::looks::{Looks, Pair};
 use bench_engine::target::Target;
 use bench_engine::{affinity, host, interrupt};
 use bench_record::Run;
@@ -10,6 +11,7 @@ use bench_record::failure::Failure;
 use bench_report::output;
 
 use super::clock::Clock;
+use super::comparisons::Planned;
 use super::counters;
 use super::fabric::{Fabric, Side};
 use super::journal::{Event, Journal};
@@ -17,6 +19,7 @@ use super::mpi::{self, MpiWork};
 use super::options::PlanArgs;
 use super::outcome::{Findings, Outcome};
 use super::scratch::Scratch;
+use super::source::Rounds;
 use super::task::{BenchmarkWork, Task, Work};
 use super::tool::ToolSource;
 use crate::child::{self, ServerChild};
@@ -34,7 +37,13 @@ pub(super) struct Executor<'a> {
     servers: BTreeMap<usize, Vec<Server>>,
     /// Fabrics that cannot be used, and why: their other steps are left out.
     unusable: BTreeMap<usize, String>,
-    clock: Clock,
+    pub(super) clock: Clock,
+    /// What is compared, of a plan whose rounds are those of all steps; these go on until it is
+    /// decided.
+    pub(super) comparisons: &'a [Planned],
+    pub(super) rounds: Option<Rounds>,
+    /// The processors of both sides, where there are two.
+    pair: Option<Pair>,
 }
 
 /// A server of ours, for all steps on a fabric.
@@ -49,6 +58,7 @@ impl<'a> Executor<'a> {
     pub(super) fn new(
         fabrics: &'a [Fabric],
         tasks: &'a [Task],
+        comparisons: (&'a [Planned], Option<Rounds>),
         findings: Findings,
         journal: Journal,
         remote: Option<Target>,
@@ -66,6 +76,9 @@ impl<'a> Executor<'a> {
             servers: BTreeMap::new(),
             unusable: BTreeMap::new(),
             clock: Clock::new(left_s, options.quiet),
+            comparisons: comparisons.0,
+            rounds: comparisons.1,
+            pair: affinity::pair().and_then(|(server, client)| Pair::new(server, client)),
         })
     }
 
@@ -83,7 +96,7 @@ impl<'a> Executor<'a> {
             first = steps.end;
             let open: Vec<usize> =
                 steps.filter(|step| !self.findings.outcomes[*step].is_done()).collect();
-            let has_rounds = group[0].rounds().is_some();
+            let has_rounds = group[0].rounds.is_some();
             // All take turns, or each is a whole.
             for own in open.chunks(if has_rounds { group.len() } else { 1 }) {
                 interrupt::check()?;
@@ -219,11 +232,16 @@ impl<'a> Executor<'a> {
         work: &BenchmarkWork,
         words: &[String],
     ) -> Result<Outcome, Failure> {
+        let fabric = &self.fabrics[task.fabric];
+        if self.remote.is_some() && fabric.is_floor() {
+            return Ok(Outcome::Skipped("a floor is one of this machine".to_owned()));
+        }
         if self.remote.is_some() && work.nodes > 2 {
             let text = format!("it is for {} nodes, and one server was named", work.nodes);
             return Ok(Outcome::Skipped(text));
         }
-        let targets = match self.targets(step, task.fabric, work.nodes) {
+        let nodes = if fabric.is_floor() { 1 } else { work.nodes };
+        let targets = match self.targets(step, task.fabric, nodes) {
             Ok(targets) => targets,
             Err(Failure::Output { path, reason }) => return Err(Failure::Output { path, reason }),
             Err(_) if interrupt::asked() => return Ok(Outcome::Open),
@@ -261,7 +279,7 @@ impl<'a> Executor<'a> {
         prefix: &[String],
         arguments: &[String],
     ) -> Result<Ended, Failure> {
-        let each_s = task.estimate_s / measurements.max(1) as f64;
+        let each_s = task.turn_s() / measurements.max(1) as f64;
         let (mut said, mut failed) = (Vec::new(), None);
         let (journal, clock) = (&mut self.journal, &mut self.clock);
         let code = child::run_client(prefix, arguments, |line| match measured(line) {
@@ -278,8 +296,26 @@ impl<'a> Executor<'a> {
         }
     }
 
+    /// Measures by `measure`, and says in the points where the processors were meanwhile.
+    pub(super) fn looking(
+        &mut self,
+        measure: impl FnOnce(&mut Self) -> Result<Outcome, Failure>,
+    ) -> Result<Outcome, Failure> {
+        let (mut outcome, cores) = Looks::at(self.pair).around(|| measure(self))?;
+        if let Outcome::Done(runs) = &mut outcome {
+            let points = runs.iter_mut().flat_map(|run| &mut run.points);
+            points.for_each(|point| point.cores.clone_from(&cores));
+        }
+        Ok(outcome)
+    }
+
     /// MPI starts its ranks itself; there is no server.
-    fn mpi(&mut self, step: usize, task: &Task, work: &MpiWork) -> Result<Outcome, Failure> {
+    pub(super) fn mpi(
+        &mut self,
+        step: usize,
+        task: &Task,
+        work: &MpiWork,
+    ) -> Result<Outcome, Failure> {
         if self.remote.is_some() {
             return Ok(Outcome::Skipped("a plan starts all ranks on this machine".to_owned()));
         }
@@ -338,7 +374,12 @@ impl<'a> Executor<'a> {
         })
     }
 
-    fn tool(&mut self, step: usize, task: &Task, tool: &ToolSource) -> Result<Outcome, Failure> {
+    pub(super) fn tool(
+        &mut self,
+        step: usize,
+        task: &Task,
+        tool: &ToolSource,
+    ) -> Result<Outcome, Failure> {
         if self.remote.is_some() {
             return Ok(Outcome::Skipped("a tool needs both sides on this machine".to_owned()));
         }
@@ -349,6 +390,7 @@ impl<'a> Executor<'a> {
         self.end_servers()?;
         let counters =
             [self.scratch.file("server-counters.json"), self.scratch.file("client-counters.json")];
+        self.scratch.forget(&[&counters[0], &counters[1]]);
         let mut whole: Option<Run> = None;
         let finished = |run: Option<Run>| run.into_iter().collect::<Vec<_>>();
         for size in tool.sizes() {
@@ -356,7 +398,7 @@ impl<'a> Executor<'a> {
             match tool.run(fabric, size, [&counters[0], &counters[1]]) {
                 Ok(run) => {
                     self.note(Event::Point { step, text: format!("{} {size} B", run.name) })?;
-                    self.clock.measured(task.estimate_s / tool.sizes().len() as f64, &run.name);
+                    self.clock.measured(task.turn_s() / tool.sizes().len() as f64, &run.name);
                     match &mut whole {
                         Some(whole) => whole.points.extend(run.points),
                         None => whole = Some(run),
@@ -364,6 +406,11 @@ impl<'a> Executor<'a> {
                 }
                 Err(_) if interrupt::asked() => return Ok(Outcome::Open),
                 Err(error) => return Ok(Outcome::Failed(error.to_string(), finished(whole))),
+            }
+            if self.fabrics[task.fabric].is_softefa() {
+                if let Err(error) = counters::check_both(&counters) {
+                    return Ok(Outcome::Failed(error.to_string(), finished(whole)));
+                }
             }
         }
         if let Some(run) = &mut whole {
@@ -401,9 +448,13 @@ fn arguments(
     let hosts: Vec<String> = targets.iter().map(Target::to_string).collect();
     let (hosts, json) = (hosts.join(","), json.display().to_string());
     let benchmark = work.benchmark.text();
-    let fixed = ["run", &benchmark, "--host", &hosts, "--name", name];
-    let mut all: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
-    all.extend(["--json".to_owned(), json, "--no-host-checks".to_owned()]);
+    let how: &[&str] = match targets {
+        // A floor has no other side.
+        [] => &["local", &benchmark],
+        _ => &["run", &benchmark, "--host", &hosts],
+    };
+    let mut all: Vec<String> = how.iter().map(ToString::to_string).collect();
+    all.extend(["--name", name, "--json", &json, "--no-host-checks"].map(str::to_owned));
     all.extend(words.iter().cloned());
     let pair = affinity::pair()
         .filter(|_| is_local && work.may_be_pinned && work.threads == 1 && work.nodes == 2);

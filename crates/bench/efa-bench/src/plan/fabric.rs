@@ -119,6 +119,11 @@ impl Fabric {
         }
     }
 
+    /// Whether two threads of one process are both of its sides.
+    pub(super) const fn is_floor(&self) -> bool {
+        matches!(self.fabric, FabricName::Floor(_))
+    }
+
     pub(super) const fn is_softefa(&self) -> bool {
         matches!(self.start, Start::Softefa(_))
     }

@@ -11,13 +11,15 @@ pub(super) struct Plan {
 }
 
 /// The built-in ones.
-pub(super) const BUILT_IN: [(&str, &str); 6] = [
+pub(super) const BUILT_IN: [(&str, &str); 8] = [
     ("quick", include_str!("../../plans/quick.toml")),
     ("paper", include_str!("../../plans/paper.toml")),
     ("dbms", include_str!("../../plans/dbms.toml")),
     ("efa-vs-rdma", include_str!("../../plans/efa-vs-rdma.toml")),
     ("rdmaoe", include_str!("../../plans/rdmaoe.toml")),
     ("ucx", include_str!("../../plans/ucx.toml")),
+    ("floors", include_str!("../../plans/floors.toml")),
+    ("agree", include_str!("../../plans/agree.toml")),
 ];
 
 /// The plan of that name, or in that file.

@@ -10,6 +10,7 @@
 
 mod budget;
 mod clock;
+mod comparisons;
 mod counters;
 mod execute;
 mod fabric;
@@ -34,10 +35,12 @@ use bench_record::{Results, Run};
 use bench_report::shown::Shown;
 use bench_report::{compare, output, page, paper, settings, statements};
 
+use self::comparisons::Planned;
 use self::execute::Executor;
 use self::journal::{Event, Identity, Journal};
 pub(crate) use self::options::PlanArgs;
 use self::outcome::Findings;
+use self::source::{Rounds, Source};
 use self::task::Task;
 use crate::{page_files, result_file};
 
@@ -52,9 +55,12 @@ pub(crate) fn run(options: &PlanArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("--scale {}: give 0.01 to 100", options.scale)));
     }
     let plan = library::find(options.plan.as_deref().unwrap_or_default())?;
-    let source = source::read(&plan.name, &plan.text)?;
+    let mut source = source::read(&plan.name, &plan.text)?;
+    source.rounds = rounds(&source, options)?;
     let fabrics = fabric::all(&source.fabrics, options)?;
-    let mut tasks = task::all(&source, &fabrics, options.scale)?;
+    let tasks = task::all(&source, &fabrics, options.scale)?;
+    let planned = comparisons::of_plan(&source, &tasks, &fabrics)?;
+    let (mut tasks, planned) = comparisons::only(&options.only, tasks, planned)?;
     let target = options.target()?;
     if let Some(target) = &target {
         task::run_against(&mut tasks, &fabrics, target);
@@ -73,8 +79,10 @@ pub(crate) fn run(options: &PlanArgs) -> Result<(), Failure> {
     let findings = begin(&mut journal, events, &identity)?;
     announce(options, &plan.name, &tasks, &findings);
     let names: Vec<String> = fabrics.iter().map(|fabric| fabric.name.clone()).collect();
-    let report = Report { options, plan: &plan.name, tasks: &tasks, names };
-    let mut executor = Executor::new(&fabrics, &tasks, findings, journal, target, options)?;
+    let report = Report { options, plan: &plan.name, tasks: &tasks, comparisons: &planned, names };
+    let compared = (planned.as_slice(), source.rounds);
+    let mut executor =
+        Executor::new(&fabrics, &tasks, compared, findings, journal, target, options)?;
     let ended = executor.run(|findings| report.keep(findings).map(|_| ()));
     if matches!(ended, Err(Failure::Interrupted)) {
         executor.interrupted()?;
@@ -83,8 +91,19 @@ pub(crate) fn run(options: &PlanArgs) -> Result<(), Failure> {
     let results = report.finish(&findings)?;
     ended?;
     match results.plan.iter().flat_map(|plan| &plan.failed).next() {
-        None => Ok(()),
+        None => comparisons::verdict(&comparisons::found(&planned, &findings)),
         Some(_) => Err(Failure::Check(report.failures(&findings))),
+    }
+}
+
+/// The rounds of the whole plan, as it says or as it was asked for.
+fn rounds(source: &Source, options: &PlanArgs) -> Result<Option<Rounds>, Failure> {
+    match (source.rounds, options.rounds.map(|rounds| rounds as usize)) {
+        (own, None) => Ok(own),
+        (Some(_), Some(least)) => Ok(Some(Rounds { least, most: least })),
+        (None, Some(_)) => Err(Failure::Usage(
+            "--rounds: this plan has blocks instead, which it measures in turn".to_owned(),
+        )),
     }
 }
 
@@ -151,6 +170,7 @@ struct Report<'a> {
     options: &'a PlanArgs,
     plan: &'a str,
     tasks: &'a [Task],
+    comparisons: &'a [Planned],
     /// Fabrics in the order of the plan.
     names: Vec<String>,
 }
@@ -164,7 +184,7 @@ impl Report<'_> {
     fn keep(&self, findings: &Findings) -> Result<Results, Failure> {
         let mut runs = findings.runs();
         runs.extend(paper::runs());
-        let record = findings.record(self.plan, self.options.scale, self.tasks);
+        let record = findings.record(self.plan, self.options.scale, self.tasks, self.comparisons);
         let mut results = result_file::results(runs, warnings(&record, findings));
         results.plan = Some(record);
         output::write(&self.out().join("results.json"), &output::json(&results)?)?;
@@ -176,11 +196,14 @@ impl Report<'_> {
         let results = self.keep(findings)?;
         let shown = Shown::of(&results.runs).runs;
         let names = self.shown_names(&shown);
-        for table in compare::tables(&shown, &names) {
+        let compared = bench_report::comparisons::text(&results);
+        // What a plan compares says more than a table of all that it measured.
+        let tables = if compared.is_none() { compare::tables(&shown, &names) } else { Vec::new() };
+        for table in tables {
             let text = output::for_terminal(&table);
             output::print(&format!("{}\n{text}\n", table.caption))?;
         }
-        if let Some(text) = statements::text(&results) {
+        for text in compared.into_iter().chain(statements::text(&results)) {
             output::print(&format!("{text}\n"))?;
         }
         for warning in &results.warnings {

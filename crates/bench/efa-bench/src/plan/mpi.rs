@@ -27,6 +27,7 @@ pub(super) struct MpiWork {
     pub(super) words: Vec<String>,
     /// Points times blocks.
     pub(super) measurements: usize,
+    pub(super) points: usize,
 }
 
 /// The test that a step names, and what is wrong if it names none.
@@ -56,16 +57,13 @@ pub(super) fn task(
     let (duration, warmup) = arguments.times_s();
     let words = words(test, &options, fabric)?;
     let shown: Vec<String> = words.iter().map(|word| report::shell_word(word)).collect();
-    Ok(Task {
-        fabric: 0,
-        group: 0,
-        estimate_s: COMPILE_S
-            + START_S * starts as f64
-            + measurements as f64 * (duration + warmup + task::BLOCK_S),
-        command: format!("efa-bench {}", shown.join(" ")),
-        title: format!("MPI {} on {}", test.name(), fabric.name),
-        work: Work::Mpi(MpiWork { words, measurements }),
-    })
+    let estimate_s = COMPILE_S
+        + START_S * starts as f64
+        + measurements as f64 * (duration + warmup + task::BLOCK_S);
+    let points = arguments.points()?;
+    let work = Work::Mpi(MpiWork { words, measurements, points });
+    let title = format!("MPI {} on {}", test.name(), fabric.name);
+    Ok(Task::new(work, estimate_s, format!("efa-bench {}", shown.join(" ")), title))
 }
 
 /// The command line of a test on a fabric.

@@ -14,7 +14,7 @@ pub(crate) const DEFAULT_OUT: &str = "report";
 /// Which plan, on which fabrics, and where its files go.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// One of quick, paper, dbms, efa-vs-rdma, rdmaoe and ucx, or a TOML file.
+    /// One of quick, paper, dbms, efa-vs-rdma, rdmaoe, ucx, floors and agree, or a TOML file.
     #[arg(required_unless_present = "list")]
     pub(crate) plan: Option<String>,
     /// Say which plans there are.
@@ -46,9 +46,18 @@ pub(crate) struct PlanArgs {
     /// The softefa command; default: the one beside efa-bench, else the one in PATH.
     #[arg(long)]
     pub(crate) softefa: Option<PathBuf>,
-    /// Multiply all durations by this (0.01 to 100); the results say so.
+    /// Multiply all durations and numbers of iterations by this (0.01 to 100); the results say so.
     #[arg(long, default_value_t = 1.0)]
     pub(crate) scale: f64,
+    /// Only steps and comparisons with one of these texts in their names: READ, 'udp): ib_send'.
+    ///
+    /// A comparison comes with what it is compared with. Repeat it, or separate texts by commas.
+    #[arg(long, value_delimiter = ',', value_name = "TEXT")]
+    pub(crate) only: Vec<String>,
+    /// Rounds of a plan that measures everything in rounds (floors, agree), and no more of what
+    /// they do not decide [default: the plan's].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: Option<u32>,
     /// No progress.
     #[arg(short, long)]
     pub(crate) quiet: bool,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bench_record::{DeviceCounters, LeftOut, PlanRecord, Run};
 
+use super::comparisons::{self, Planned};
 use super::journal::Event;
 use super::task::Task;
 
@@ -38,8 +39,8 @@ impl Outcome {
 #[derive(Debug)]
 pub(super) struct Findings {
     pub(super) outcomes: Vec<Outcome>,
-    /// What was found in each round of a step that is not done.
-    pub(super) rounds: BTreeMap<usize, Vec<Vec<Run>>>,
+    /// What was found in each round of a step that did not fail, with the number of the round.
+    pub(super) rounds: BTreeMap<usize, Vec<(usize, Vec<Run>)>>,
     /// Counters of servers' devices, by the first step they served.
     devices: Vec<(usize, DeviceCounters)>,
     pub(super) warnings: Vec<String>,
@@ -59,8 +60,8 @@ impl Findings {
             Event::StepSkipped { step, reason } => (step, Outcome::Skipped(reason)),
             Event::Failure { step, reason, runs } => (step, Outcome::Failed(reason, runs)),
             Event::StepInterrupted { step, runs } => (step, Outcome::Part(runs)),
-            Event::RoundDone { step, runs, .. } => {
-                return self.rounds.entry(step).or_default().push(runs);
+            Event::RoundDone { step, round, runs } => {
+                return self.rounds.entry(step).or_default().push((round, runs));
             }
             Event::Device { step, counters } => return self.devices.push((step, counters)),
             Event::Warning { text } => {
@@ -76,8 +77,8 @@ impl Findings {
             | Event::PlanInterrupted { .. }
             | Event::PlanDone { .. } => return,
         };
-        // An interrupted step goes on with its next round, any other has no use for them.
-        if !matches!(outcome, Outcome::Part(_)) {
+        // An interrupted step goes on with its next round, and one that is done may be compared.
+        if !matches!(outcome, Outcome::Part(_) | Outcome::Done(_)) {
             self.rounds.remove(&step);
         }
         if let Some(place) = self.outcomes.get_mut(step) {
@@ -117,7 +118,13 @@ impl Findings {
         })
     }
 
-    pub(super) fn record(&self, name: &str, scale: f64, tasks: &[Task]) -> PlanRecord {
+    pub(super) fn record(
+        &self,
+        name: &str,
+        scale: f64,
+        tasks: &[Task],
+        comparisons: &[Planned],
+    ) -> PlanRecord {
         let skipped = self.left_out(tasks, |outcome| match outcome {
             Outcome::Skipped(reason) => Some(reason),
             _ => None,
@@ -131,6 +138,7 @@ impl Findings {
             complete: failed.is_empty() && self.open() == 0,
             skipped,
             failed,
+            comparisons: comparisons::found(comparisons, self),
         }
     }
 

@@ -2,6 +2,9 @@
 //! the next, round after round (A B C, B C A, ...). A machine that changes its speed meanwhile
 //! changes it for all of them, instead of making a difference between the first and the last.
 //!
+//! A plan may say that all its steps do so, whatever they run: then each has a block in every
+//! round, and rounds go on until what is compared is decided.
+//!
 //! Each block is a session of its own, so that an interrupted group goes on with the round it was
 //! in.
 
@@ -11,6 +14,7 @@ use bench_engine::{host, interrupt};
 use bench_record::failure::Failure;
 use bench_record::{DeviceCounters, Point, Run};
 
+use super::comparisons;
 use super::execute::Executor;
 use super::journal::Event;
 use super::outcome::Outcome;
@@ -28,16 +32,15 @@ impl Executor<'_> {
         for &step in steps {
             self.note(Event::StepStarted { step, date: host::date() })?;
         }
-        let wanted = steps.iter().filter_map(|step| self.tasks[*step].rounds()).max().unwrap_or(1);
         let mut round = 0;
-        while round < wanted || (round < wanted + EXTRA_ROUNDS && self.are_apart(&active)) {
-            if active.is_empty() {
+        loop {
+            let due = self.due(round, &active);
+            if due.is_empty() {
                 break;
             }
-            let first = round % active.len();
-            let order = [&active[first..], &active[..first]].concat();
-            for step in order {
-                if self.rounds_done(step) > round {
+            self.announce(round, due.len());
+            for step in due {
+                if self.has_done(step, round) {
                     continue;
                 }
                 if interrupt::asked() {
@@ -69,6 +72,18 @@ impl Executor<'_> {
         Ok(())
     }
 
+    /// Says that a round of the whole plan begins.
+    fn announce(&mut self, round: usize, steps: usize) {
+        let Some(rounds) = self.rounds else { return };
+        self.clock.round(&match (round + 1).checked_sub(rounds.least) {
+            None | Some(0) => format!("round {} of {}", round + 1, rounds.least),
+            Some(more) => format!(
+                "{steps} steps are not decided yet: round {more} of up to {} more",
+                rounds.most - rounds.least
+            ),
+        });
+    }
+
     /// A block of each point of a step.
     fn round(&mut self, step: usize, round: usize) -> Result<Outcome, Failure> {
         let task = &self.tasks[step];
@@ -80,8 +95,33 @@ impl Executor<'_> {
             Work::Benchmark(work) => {
                 self.benchmark(step, task, work, &one_block(&work.words, round))
             }
-            Work::Mpi(_) | Work::Tool(_) => Ok(Outcome::Skipped("it has no rounds".to_owned())),
+            Work::Mpi(work) => self.looking(|own| own.mpi(step, task, work)),
+            Work::Tool(tool) => self.looking(|own| own.tool(step, task, tool)),
         }
+    }
+
+    /// The steps of a round, in their order; none: there is no such round.
+    fn due(&self, round: usize, active: &[usize]) -> Vec<usize> {
+        let least = active.iter().filter_map(|step| self.tasks[*step].rounds).max().unwrap_or(1);
+        let most = self.rounds.map_or(least + EXTRA_ROUNDS, |rounds| rounds.most);
+        let mut due = match (round < least, self.rounds) {
+            (true, _) => active.to_vec(),
+            (false, _) if round >= most => Vec::new(),
+            (false, Some(_)) => {
+                let open = comparisons::undecided(self.comparisons, &self.findings);
+                active.iter().copied().filter(|step| open.contains(step)).collect()
+            }
+            (false, None) if self.are_apart(active) => active.to_vec(),
+            (false, None) => Vec::new(),
+        };
+        if self.rounds.is_none() && !due.is_empty() {
+            let first = round % due.len();
+            due.rotate_left(first);
+        } else if round % 2 == 1 {
+            // Of two that are compared and stand beside each other the first is so in turn.
+            due.reverse();
+        }
+        due
     }
 
     /// Writes down what is known when an interruption comes.
@@ -93,8 +133,9 @@ impl Executor<'_> {
         Ok(())
     }
 
-    fn rounds_done(&self, step: usize) -> usize {
-        self.findings.rounds.get(&step).map_or(0, Vec::len)
+    fn has_done(&self, step: usize, round: usize) -> bool {
+        let rounds = self.findings.rounds.get(&step).map_or(&[][..], Vec::as_slice);
+        rounds.iter().any(|(own, _)| *own == round)
     }
 
     fn merged(&self, step: usize) -> Vec<Run> {
@@ -139,10 +180,10 @@ fn one_block(words: &[String], round: usize) -> Vec<String> {
 }
 
 /// The runs of several rounds as those of one: what each round found at a point is a block of it.
-fn merge(rounds: &[Vec<Run>]) -> Vec<Run> {
-    let Some(first) = rounds.first() else { return Vec::new() };
+fn merge(rounds: &[(usize, Vec<Run>)]) -> Vec<Run> {
+    let Some((_, first)) = rounds.first() else { return Vec::new() };
     let one = |(index, run): (usize, &Run)| {
-        let all = || rounds.iter().filter_map(|runs| runs.get(index));
+        let all = || rounds.iter().filter_map(|(_, runs)| runs.get(index));
         let point = |point: &Point| {
             let own = |run: &Run| run.points.iter().find(|other| is_same(point, other)).cloned();
             Point::middle(all().filter_map(own).collect())
@@ -180,7 +221,7 @@ mod tests {
     use bench_record::cores::Cores;
     use bench_record::spec::Benchmark;
 
-    fn round(figures: &[(usize, f64)]) -> Vec<Run> {
+    fn round(number: usize, figures: &[(usize, f64)]) -> (usize, Vec<Run>) {
         let point = |&(depth, gbit): &(usize, f64)| Point {
             bandwidth: Some(Bandwidth::new(1, (gbit * 1e9 / 8.0) as u64, 1.0)),
             blocks: vec![gbit],
@@ -189,13 +230,16 @@ mod tests {
         };
         let mut run = Run::new("mine", Benchmark::Bandwidth, figures.iter().map(point).collect());
         run.counters.insert("client".to_owned(), [("tx_pkts".to_owned(), 5)].into());
-        vec![run]
+        (number, vec![run])
     }
 
     #[test]
     fn rounds_are_the_blocks_of_a_run() {
-        let rounds =
-            [round(&[(1, 3.0), (8, 9.0)]), round(&[(8, 7.0), (1, 1.0)]), round(&[(1, 2.0)])];
+        let rounds = [
+            round(0, &[(1, 3.0), (8, 9.0)]),
+            round(1, &[(8, 7.0), (1, 1.0)]),
+            round(2, &[(1, 2.0)]),
+        ];
         let [run] = merge(&rounds).try_into().expect("one run");
         let found: Vec<(usize, Option<f64>, &[f64])> =
             run.points.iter().map(|p| (p.depth, p.figure(), p.blocks.as_slice())).collect();

@@ -4,6 +4,7 @@
 //! option is at once one of plans. What is wrong is told with its line, the key, and what is
 //! allowed.
 
+mod comparisons;
 mod fabrics;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use clap::{CommandFactory, ValueEnum};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+pub(super) use self::comparisons::{ComparisonSource, SideSource};
 pub(super) use self::fabrics::{FabricSource, Runner};
 use super::mpi;
 use super::tool::{self, ToolSource};
@@ -28,8 +30,19 @@ use crate::mpi::Test;
 pub(super) struct Source {
     /// What it is for, in a line.
     pub(super) about: String,
+    /// Rounds of the whole plan; `None`: only steps on several fabrics take turns.
+    pub(super) rounds: Option<Rounds>,
     pub(super) fabrics: Vec<FabricSource>,
     pub(super) steps: Vec<StepSource>,
+    pub(super) comparisons: Vec<ComparisonSource>,
+}
+
+/// Rounds of everything that a plan measures, a block of each step in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rounds {
+    pub(super) least: usize,
+    /// With those of steps whose comparison is not decided by then.
+    pub(super) most: usize,
 }
 
 /// A step of a plan.
@@ -37,6 +50,8 @@ pub(super) struct Source {
 pub(super) struct StepSource {
     /// Where it is written: "quick:12".
     pub(super) place: String,
+    /// What comparisons call it.
+    pub(super) id: Option<String>,
     /// Fabrics it goes with; `*` at the end stands for anything.
     pub(super) fabrics: Vec<String>,
     pub(super) work: WorkSource,
@@ -69,6 +84,13 @@ pub(super) struct Options(BTreeMap<String, Option<String>>);
 impl Options {
     pub(super) fn set(&mut self, name: &str, value: String) {
         self.0.insert(name.to_owned(), Some(value));
+    }
+
+    /// The same with another one.
+    pub(super) fn with(&self, name: &str, value: &str) -> Self {
+        let mut with = self.clone();
+        with.set(name, value.to_owned());
+        with
     }
 
     /// Those that are among `known`.
@@ -119,12 +141,15 @@ const OWN_OPTIONS: [&str; 18] = [
     "work-dir",
     "until-stdin-closes",
 ];
+const KEYS: [&str; 7] = ["about", "rounds", "rounds_max", "defaults", "fabric", "step", "compare"];
 /// Options whose value may be a list: an array is one run. An array of another is a run for each.
 const LISTS: [&str; 7] = ["sizes", "depth", "ranks", "rate", "order", "cpu", "server-cpu"];
 /// Runs that the arrays of a step may make.
 const VARIANTS_MAX: usize = 1000;
-const STEP_KEYS: [&str; 3] = ["benchmark", "fabrics", "figures"];
-const MPI_KEYS: [&str; 3] = ["mpi", "fabrics", "figures"];
+const STEP_KEYS: [&str; 4] = ["benchmark", "fabrics", "figures", "id"];
+const MPI_KEYS: [&str; 4] = ["mpi", "fabrics", "figures", "id"];
+/// More rounds take days.
+const ROUNDS_MAX: usize = 100;
 
 /// Reads the text of the plan `file`.
 pub(super) fn read(file: &str, text: &str) -> Result<Source, Failure> {
@@ -133,8 +158,9 @@ pub(super) fn read(file: &str, text: &str) -> Result<Source, Failure> {
         reader.wrong(&error.span().unwrap_or(0..0), &error.message().replace('\n', " "))
     })?;
     let table = table.get_ref();
-    reader.known(table, &["about", "defaults", "fabric", "step"])?;
+    reader.known(table, &KEYS)?;
     let about = reader.text_at(table, "about")?.unwrap_or_default();
+    let rounds = reader.rounds(table)?;
     let options = option_list("run");
     let mut defaults = Options::default();
     if let Some((span, table)) = reader.table_at(table, "defaults")? {
@@ -152,10 +178,14 @@ pub(super) fn read(file: &str, text: &str) -> Result<Source, Failure> {
     for (span, table) in reader.tables_at(table, "step")? {
         steps.push(reader.step(&span, table, &options, &defaults)?);
     }
+    let mut comparisons = Vec::new();
+    for (span, table) in reader.tables_at(table, "compare")? {
+        comparisons.push(reader.comparison(&span, table)?);
+    }
     if steps.is_empty() {
         return Err(reader.wrong(&(0..0), "no step: write [[step]] and what to do in it"));
     }
-    Ok(Source { about, fabrics, steps })
+    Ok(Source { about, rounds, fabrics, steps, comparisons })
 }
 
 /// The options of a command of efa-bench, and whether each takes a value.
@@ -233,6 +263,44 @@ impl Reader<'_> {
         }
     }
 
+    /// A number, where there is one.
+    fn number_at(&self, table: &Table<'_>, key: &str) -> Result<Option<f64>, Failure> {
+        let Some(value) = table.get(key) else { return Ok(None) };
+        let number = match value.get_ref() {
+            DeValue::Integer(number) => number.as_str().parse().ok(),
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            _ => None,
+        };
+        let number = number.filter(|own: &f64| own.is_finite() && *own > 0.0);
+        let wrong = || self.wrong(&value.span(), &format!("{key}: write a number above 0"));
+        number.map(Some).ok_or_else(wrong)
+    }
+
+    /// Rounds of the whole plan.
+    fn rounds(&self, table: &Table<'_>) -> Result<Option<Rounds>, Failure> {
+        let count = |key: &str| {
+            let number = self.number_at(table, key)?;
+            let is_count = |own: f64| own.fract() == 0.0 && own <= ROUNDS_MAX as f64;
+            let span = table.get(key).map_or(0..0, Spanned::span);
+            let what = format!("{key}: write a whole number from 1 to {ROUNDS_MAX}");
+            match number {
+                Some(own) if !is_count(own) => Err(self.wrong(&span, &what)),
+                number => Ok(number.map(|own| own as usize)),
+            }
+        };
+        let (least, most) = (count("rounds")?, count("rounds_max")?);
+        match (least, most) {
+            (None, None) => Ok(None),
+            (Some(least), most) if most.is_none_or(|most| most >= least) => {
+                Ok(Some(Rounds { least, most: most.unwrap_or(least) }))
+            }
+            _ => {
+                let span = table.get("rounds_max").map_or(0..0, Spanned::span);
+                Err(self.wrong(&span, "rounds_max: it needs `rounds`, and is no less than that"))
+            }
+        }
+    }
+
     fn table_at<'t, 'i>(
         &self,
         table: &'t Table<'i>,
@@ -287,7 +355,8 @@ impl Reader<'_> {
             let variants = self.variants(table, options, &STEP_KEYS, defaults)?;
             WorkSource::Benchmark(known, variants)
         };
-        Ok(StepSource { place: self.place(span), fabrics, work })
+        let id = self.text_at(table, "id")?;
+        Ok(StepSource { place: self.place(span), id, fabrics, work })
     }
 
     /// The options that a table sets, on top of `base`: one set for each combination of arrays.

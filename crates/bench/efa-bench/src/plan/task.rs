@@ -10,7 +10,7 @@ use bench_record::spec::Limit;
 
 use super::fabric::Fabric;
 use super::mpi::{self, MpiWork};
-use super::source::{NODES, Options, Source, StepSource, WorkSource};
+use super::source::{NODES, Options, Rounds, Source, StepSource, WorkSource};
 use super::tool::ToolSource;
 use crate::cli::{Cli, Command, MeasureArgs};
 
@@ -21,6 +21,12 @@ pub(super) struct Task {
     pub(super) fabric: usize,
     /// Tasks of the same number measure the same on several fabrics.
     pub(super) group: usize,
+    /// What comparisons call its step.
+    pub(super) id: Option<String>,
+    /// Rounds in which it takes turns with others of its group; `None`: it is measured as a whole.
+    pub(super) rounds: Option<usize>,
+    /// How often its work is done, by the estimate.
+    turns: usize,
     pub(super) work: Work,
     /// How long it is going to take.
     pub(super) estimate_s: f64,
@@ -31,18 +37,24 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// Rounds in which it takes turns with others of its group.
-    pub(super) const fn rounds(&self) -> Option<usize> {
+    /// How long one of its turns takes where the whole plan goes round; else all of it.
+    pub(super) fn turn_s(&self) -> f64 {
+        self.estimate_s / self.turns as f64
+    }
+
+    /// Points that it measures.
+    pub(super) fn points(&self) -> usize {
         match &self.work {
-            Work::Benchmark(work) => work.rounds,
-            Work::Mpi(_) | Work::Tool(_) => None,
+            Work::Benchmark(work) => work.points,
+            Work::Mpi(work) => work.points,
+            Work::Tool(tool) => tool.sizes().len(),
         }
     }
 
-    const fn forget_rounds(&mut self) {
-        if let Work::Benchmark(work) = &mut self.work {
-            work.rounds = None;
-        }
+    /// One of some work, which is not of a group yet.
+    pub(super) const fn new(work: Work, estimate_s: f64, command: String, title: String) -> Self {
+        let (id, rounds, turns) = (None, None, 1);
+        Self { fabric: 0, group: 0, id, rounds, turns, work, estimate_s, command, title }
     }
 }
 
@@ -64,9 +76,7 @@ pub(super) struct BenchmarkWork {
     pub(super) words: Vec<String>,
     /// Points times blocks.
     pub(super) measurements: usize,
-    /// Blocks of each point, each of which is a round of the group; `None`: they are not taken
-    /// apart.
-    pub(super) rounds: Option<usize>,
+    pub(super) points: usize,
     /// Nobody said where its threads run.
     pub(super) may_be_pinned: bool,
     pub(super) threads: usize,
@@ -121,16 +131,19 @@ pub(super) fn all(source: &Source, fabrics: &[Fabric], scale: f64) -> Result<Vec
                     step.place
                 )));
             }
-            let own = of_step(step, fabric, scale);
+            let own = of_step(step, fabric, scale, source.rounds);
             let own = own.map_err(|e| Failure::Usage(format!("plan {}: {e}", step.place)))?;
             variants.resize_with(own.len().max(variants.len()), Vec::new);
             for (group, task) in variants.iter_mut().zip(own) {
-                group.push(Task { fabric: number, ..task });
+                group.push(Task { fabric: number, id: step.id.clone(), ..task });
             }
         }
         for group in variants {
             add_group(&mut tasks, group);
         }
+    }
+    if let Some(rounds) = source.rounds {
+        tasks.iter_mut().for_each(|task| task.take_turns_with_all(rounds));
     }
     if tasks.is_empty() {
         let names: Vec<String> = fabrics.iter().map(|f| f.fabric.to_string()).collect();
@@ -156,36 +169,53 @@ pub(super) fn run_against(tasks: &mut [Task], fabrics: &[Fabric], target: &Targe
 fn add_group(tasks: &mut Vec<Task>, group: Vec<Task>) {
     let number = tasks.last().map_or(0, |task| task.group + 1);
     // Each round is a session of its own.
-    let has_rounds = group.len() > 1 && group.iter().all(|task| task.rounds().is_some());
+    let has_rounds = group.len() > 1 && group.iter().all(|task| task.rounds.is_some());
     tasks.extend(group.into_iter().map(|mut task| {
         task.group = number;
-        match task.rounds() {
+        match task.rounds {
             Some(rounds) if has_rounds => task.estimate_s += START_S * (rounds - 1) as f64,
-            _ => task.forget_rounds(),
+            _ => task.rounds = None,
         }
         task
     }));
 }
 
-fn of_step(step: &StepSource, fabric: &Fabric, scale: f64) -> Result<Vec<Task>, Failure> {
+fn of_step(
+    step: &StepSource,
+    fabric: &Fabric,
+    scale: f64,
+    rounds: Option<Rounds>,
+) -> Result<Vec<Task>, Failure> {
+    // Each round is a block.
+    let in_blocks = |options: &Options| match rounds {
+        Some(_) => options.with("blocks", "1"),
+        None => options.clone(),
+    };
     match &step.work {
         WorkSource::Tool(tool) => {
             let tool = tool.clone().scaled(scale);
-            Ok(vec![Task {
-                fabric: 0,
-                group: 0,
-                estimate_s: tool.estimate_s(),
-                command: tool.command(fabric),
-                title: format!("{} on {}", tool.program, fabric.name),
-                work: Work::Tool(tool),
-            }])
+            let title = format!("{} on {}", tool.program, fabric.name);
+            let (estimate_s, command) = (tool.estimate_s(), tool.command(fabric));
+            Ok(vec![Task::new(Work::Tool(tool), estimate_s, command, title)])
         }
-        WorkSource::Mpi(test, variants) => {
-            variants.iter().map(|options| mpi::task(*test, options, fabric, scale)).collect()
-        }
-        WorkSource::Benchmark(name, variants) => {
-            variants.iter().map(|options| of_benchmark(*name, options, fabric, scale)).collect()
-        }
+        WorkSource::Mpi(test, variants) => variants
+            .iter()
+            .map(|options| mpi::task(*test, &in_blocks(options), fabric, scale))
+            .collect(),
+        WorkSource::Benchmark(name, variants) => variants
+            .iter()
+            .map(|options| of_benchmark(*name, &in_blocks(options), fabric, scale))
+            .collect(),
+    }
+}
+
+impl Task {
+    /// Makes it one of those that the rounds of the whole plan measure.
+    fn take_turns_with_all(&mut self, rounds: Rounds) {
+        self.group = 0;
+        self.rounds = Some(rounds.least);
+        self.turns = rounds.least;
+        self.estimate_s *= rounds.least as f64;
     }
 }
 
@@ -207,7 +237,9 @@ fn of_benchmark(
     options.set("fabric", fabric.fabric.to_string());
     if scale != 1.0 {
         let (measure, _) = understood(benchmark, nodes, &options)?;
-        if measure.iterations.is_none() {
+        if let Some(count) = measure.iterations {
+            options.set("iterations", scaled_count(count, scale).to_string());
+        } else {
             // What is watched or searched needs a block that long.
             let least_s = measure.ramp.map_or(0.0, Ramp::block_min_s);
             let least_s = least_s.max(measure.watch.unwrap_or(0.0));
@@ -216,28 +248,31 @@ fn of_benchmark(
         }
     }
     let (_, request) = understood(benchmark, nodes, &options)?;
+    let rounds = match request.until {
+        // Each step of a ramp follows from the one before.
+        _ if request.ramp.is_some() => None,
+        Until::Blocks(count) => (count > 1).then_some(count),
+        Until::Interval { .. } => None,
+    };
     let work = BenchmarkWork {
         benchmark,
         nodes,
         words: options.words(),
         measurements: request.measurements(),
-        rounds: match request.until {
-            // Each step of a ramp follows from the one before.
-            _ if request.ramp.is_some() => None,
-            Until::Blocks(count) => (count > 1).then_some(count),
-            Until::Interval { .. } => None,
-        },
+        points: request.measurements() / (request.until.blocks() * request.runs).max(1),
         may_be_pinned: !options.has("cpu") && !options.has("server-cpu"),
         threads: request.job.threads,
     };
-    Ok(Task {
-        fabric: 0,
-        group: 0,
-        estimate_s: estimate_s(&request),
-        command: work.command(fabric, None),
-        title: format!("{} on {}", benchmark.text(), fabric.name),
-        work: Work::Benchmark(work),
-    })
+    let command = work.command(fabric, None);
+    let title = format!("{} on {}", benchmark.text(), fabric.name);
+    let task = Task::new(Work::Benchmark(work), estimate_s(&request), command, title);
+    Ok(Task { rounds, ..task })
+}
+
+/// So many iterations, shorter or longer; fewer are no measurement.
+pub(super) fn scaled_count(count: u64, scale: f64) -> u64 {
+    const COUNT_MIN: u64 = 100;
+    ((count as f64 * scale) as u64).max(COUNT_MIN.min(count))
 }
 
 /// Sets the time of a block and its warm-up, in seconds.
@@ -318,7 +353,7 @@ mod tests {
         let groups: Vec<usize> = tasks.iter().map(|task| task.group).collect();
         assert_eq!(groups, [0, 0, 1, 1, 2]);
         // What is measured on one fabric has nobody to take turns with.
-        let rounds: Vec<Option<usize>> = tasks.iter().map(Task::rounds).collect();
+        let rounds: Vec<Option<usize>> = tasks.iter().map(|task| task.rounds).collect();
         assert_eq!(rounds, [Some(5), Some(5), Some(5), Some(5), None]);
         let last = &tasks[4];
         assert_eq!(

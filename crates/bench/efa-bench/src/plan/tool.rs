@@ -1,18 +1,23 @@
 //! Steps that run another program: its output is read as `efa-bench import` reads it.
 
-use std::net::{Ipv4Addr, TcpListener};
+mod set_up;
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bench_engine::interrupt;
+use bench_engine::{affinity, interrupt};
 use bench_record::Run;
+use bench_record::fabric_name::FabricName;
 use bench_record::failure::{Failure, plain};
 use bench_report::import::{self, Format};
 use toml::de::DeTable;
 
 use super::fabric::{Fabric, Side};
 use super::source::Reader;
+use super::task;
 use crate::child::Tool;
 use crate::softefa_device::in_path;
 
@@ -33,9 +38,15 @@ pub(super) struct ToolSource {
     iterations: u64,
     /// How long one size takes.
     seconds: f64,
+    /// So many first iterations are taken out of its mean; 0: none.
+    set_up_iterations: u64,
+    /// The server takes datagrams, not connections.
+    has_datagrams: bool,
+    /// Each side is kept on a processor of its own.
+    is_pinned: bool,
 }
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 14] = [
     "tool",
     "package",
     "name",
@@ -46,9 +57,13 @@ const KEYS: [&str; 10] = [
     "seconds",
     "fabrics",
     "figures",
+    "id",
+    "set_up_iterations",
+    "pinned",
+    "listens",
 ];
-/// Fewer are no measurement.
-const ITERATIONS_MIN: u64 = 100;
+/// Runs until a program has a figure.
+const TRIES: usize = 3;
 /// Start and end of two processes.
 const START_S: f64 = 1.0;
 /// How long a server may take to listen, and a pair beyond its time to end.
@@ -75,6 +90,20 @@ pub(super) fn read(
         let what = format!("a tool step needs `{key}` with a number above 0");
         number.ok_or_else(|| reader.wrong(span, &what))
     };
+    let set_up_iterations = match table.contains_key("set_up_iterations") {
+        true => number("set_up_iterations")? as u64,
+        false => 0,
+    };
+    let is_pinned = table.get("pinned").map_or(Some(false), |value| value.get_ref().as_bool());
+    let is_pinned = is_pinned.ok_or_else(|| reader.wrong(span, "pinned: write true or false"))?;
+    let has_datagrams = match reader.text_at(table, "listens")?.as_deref() {
+        None | Some("tcp") => false,
+        Some("udp") => true,
+        Some(other) => {
+            let what = format!("listens = \"{other}\": write tcp or udp");
+            return Err(reader.wrong(span, &what));
+        }
+    };
     let split = |text: String| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let sizes = reader.words_at(table, "sizes")?;
     let (program, client) = (text("tool")?, split(text("client")?));
@@ -89,6 +118,9 @@ pub(super) fn read(
         sizes: if sizes.is_empty() { vec![String::new()] } else { sizes },
         iterations: number("iterations")? as u64,
         seconds: number("seconds")?,
+        set_up_iterations,
+        has_datagrams,
+        is_pinned,
         program,
     })
 }
@@ -100,7 +132,8 @@ impl ToolSource {
 
     /// Makes it shorter or longer.
     pub(super) fn scaled(mut self, scale: f64) -> Self {
-        self.iterations = ((self.iterations as f64 * scale) as u64).max(ITERATIONS_MIN);
+        let least = if self.set_up_iterations > 0 { set_up::ITERATIONS_MIN } else { 1 };
+        self.iterations = task::scaled_count(self.iterations, scale).max(least);
         self.seconds *= scale;
         self
     }
@@ -121,22 +154,24 @@ impl ToolSource {
         let side = |words: &[String]| {
             let mut all = fabric.short_prefix();
             all.extend(words.iter().cloned());
-            all.iter().map(|w| shown(w)).collect::<Vec<_>>().join(" ")
+            let text = all.iter().map(|w| shown(w)).collect::<Vec<_>>().join(" ");
+            text.replace("{iterations}", &self.iterations.to_string())
+                .replace("{provider}", provider(fabric))
         };
-        let client = side(&self.client).replace("{iterations}", &self.iterations.to_string());
+        let client = side(&self.client);
         if self.server.is_empty() {
             return client;
         }
-        let server = side(&self.server).replace("{iterations}", &self.iterations.to_string());
-        format!("{server} & {client}")
+        format!("{} & {client}", side(&self.server))
     }
 
-    fn filled(&self, words: &[String], size: &str, port: u16) -> Vec<String> {
+    fn filled(&self, words: &[String], once: &Once<'_>) -> Vec<String> {
         let fill = |word: &String| {
-            word.replace("{size}", size)
-                .replace("{iterations}", &self.iterations.to_string())
+            word.replace("{size}", once.size)
+                .replace("{iterations}", &once.iterations.to_string())
+                .replace("{provider}", provider(once.fabric))
                 .replace("{host}", &Ipv4Addr::LOCALHOST.to_string())
-                .replace("{port}", &port.to_string())
+                .replace("{port}", &once.port.to_string())
         };
         words.iter().map(fill).collect()
     }
@@ -148,20 +183,55 @@ impl ToolSource {
         size: &str,
         counters: [&Path; 2],
     ) -> Result<Run, Failure> {
-        let port = free_port()?;
-        let words = |side, own: &[String], counters| {
-            [fabric.prefix(side, counters), self.filled(own, size, port)].concat()
+        let run = |iterations| self.measured(fabric, size, iterations, counters);
+        let mut run = match self.set_up_iterations {
+            0 => run(self.iterations)?,
+            first => set_up::left_out(first, self.iterations, run)?,
+        };
+        run.name = self.name.replace("{fabric}", &fabric.name);
+        run.command = self.command(fabric).replace("{size}", size);
+        Ok(run)
+    }
+
+    /// What it prints. Perftest compares the processor's counter with the time of day before it
+    /// measures, and prints zeros when it was disturbed: then it runs again.
+    fn measured(
+        &self,
+        fabric: &Fabric,
+        size: &str,
+        iterations: u64,
+        counters: [&Path; 2],
+    ) -> Result<Run, Failure> {
+        for _ in 0..TRIES {
+            let once = Once { fabric, size, iterations, counters, port: free_port()? };
+            let run = self.once(&once)?;
+            if run.points.iter().all(|point| point.figure() != Some(0.0)) {
+                return Ok(run);
+            }
+        }
+        Err(Failure::Check(format!(
+            "{} printed zeros {TRIES} times, as perftest does when it cannot measure the \
+             processor's clock: end what else runs on this machine",
+            self.program
+        )))
+    }
+
+    fn once(&self, once: &Once<'_>) -> Result<Run, Failure> {
+        let words = |side, own: &[String]| {
+            let counters = once.counters[side as usize];
+            let prefix = once.fabric.prefix(side, counters);
+            [prefix, self.place(side), self.filled(own, once)].concat()
         };
         let patience = END_TIMEOUT + Duration::from_secs_f64(self.seconds * 20.0);
         let mut server = None;
         if !self.server.is_empty() {
-            let started = Tool::start(&words(Side::Server, &self.server, counters[0]))?;
+            let started = Tool::start(&words(Side::Server, &self.server))?;
             let server = server.insert(started);
             if self.server.iter().any(|word| word.contains("{port}")) {
-                wait_until_listening(server, port)?;
+                wait_until_listening(server, once.port, self.has_datagrams)?;
             }
         }
-        let client = Tool::start(&words(Side::Client, &self.client, counters[1]))?;
+        let client = Tool::start(&words(Side::Client, &self.client))?;
         let text = client.finish(patience).map_err(|error| {
             let words = server.as_mut().map_or_else(String::new, Tool::last_words);
             Failure::Check(format!("{}: {error}{words}", self.program))
@@ -170,11 +240,38 @@ impl ToolSource {
         if let Some(server) = server {
             let _ = server.finish(SERVER_END_TIMEOUT);
         }
-        let size_bytes = size.parse().ok();
-        let mut run = import::read(&text, None::<Format>, size_bytes).map_err(Failure::Check)?;
-        run.name.clone_from(&self.name);
-        run.command = self.command(fabric).replace("{size}", size);
-        Ok(run)
+        let size_bytes = once.size.parse().ok();
+        import::read(&text, None::<Format>, size_bytes).map_err(Failure::Check)
+    }
+
+    /// What keeps a side on its processor.
+    fn place(&self, side: Side) -> Vec<String> {
+        let cpus = affinity::pair().filter(|_| self.is_pinned);
+        let cpu = cpus.map(|(server, client)| match side {
+            Side::Server => server,
+            Side::Client => client,
+        });
+        cpu.map_or_else(Vec::new, |cpu| {
+            ["taskset", "-c", &cpu.to_string()].map(str::to_owned).into()
+        })
+    }
+}
+
+/// One run of both sides.
+struct Once<'a> {
+    fabric: &'a Fabric,
+    size: &'a str,
+    iterations: u64,
+    /// Files for the counters of the server's and of the client's device.
+    counters: [&'a Path; 2],
+    port: u16,
+}
+
+/// The libfabric provider of a fabric; empty of others.
+fn provider(fabric: &Fabric) -> &str {
+    match &fabric.fabric {
+        FabricName::Libfabric(provider) => provider,
+        _ => "",
     }
 }
 
@@ -183,19 +280,24 @@ fn shown(word: &str) -> String {
     if word.contains('{') { word.to_owned() } else { report::shell_word(word) }
 }
 
-/// A port that nobody listens on now.
+/// A port that nobody listens on now, be it of TCP or of UDP.
 fn free_port() -> Result<u16, Failure> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let port = listener.and_then(|listener| listener.local_addr()).map(|address| address.port());
-    port.map_err(|e| Failure::Check(format!("no free port: {}", plain(&e))))
+    let free = || {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).map(|_| port)
+    };
+    let found = free().or_else(|_| free());
+    found.map_err(|e: io::Error| Failure::Check(format!("no free port: {}", plain(&e))))
 }
 
 /// Many tools take one connection: to try one would be to use it.
-fn wait_until_listening(server: &mut Tool, port: u16) -> Result<(), Failure> {
+fn wait_until_listening(server: &mut Tool, port: u16, has_datagrams: bool) -> Result<(), Failure> {
+    let tables = if has_datagrams { UDP_TABLES } else { TCP_TABLES };
     let deadline = Instant::now() + LISTEN_TIMEOUT;
     loop {
         interrupt::check()?;
-        if listens("/proc/net/tcp", port) || listens("/proc/net/tcp6", port) {
+        if tables.iter().any(|(table, state)| is_in(table, port, state)) {
             return Ok(());
         }
         if server.has_ended() || Instant::now() >= deadline {
@@ -206,14 +308,19 @@ fn wait_until_listening(server: &mut Tool, port: u16) -> Result<(), Failure> {
     }
 }
 
-/// Whether a socket of this table of the kernel listens on `port` (state 0A of proc(5)).
-fn listens(table: &str, port: u16) -> bool {
+/// Tables of the kernel's sockets, and the state of one that waits for others (proc(5)).
+type SocketTables = [(&'static str, &'static str); 2];
+const TCP_TABLES: SocketTables = [("/proc/net/tcp", "0A"), ("/proc/net/tcp6", "0A")];
+const UDP_TABLES: SocketTables = [("/proc/net/udp", "07"), ("/proc/net/udp6", "07")];
+
+/// Whether a socket of this table is on `port` and in this state.
+fn is_in(table: &str, port: u16, state: &str) -> bool {
     let text = std::fs::read_to_string(table).unwrap_or_default();
     let port = format!(":{port:04X}");
     text.lines().skip(1).any(|line| {
         let mut words = line.split_whitespace().skip(1);
         let is_ours = words.next().is_some_and(|local| local.ends_with(&port));
-        is_ours && words.nth(1) == Some("0A")
+        is_ours && words.nth(1) == Some(state)
     })
 }
 
@@ -225,8 +332,15 @@ mod tests {
     fn a_listening_port_is_seen() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
         let port = listener.local_addr().expect("bound").port();
-        assert!(listens("/proc/net/tcp", port));
+        let [(table, state), _] = TCP_TABLES;
+        assert!(is_in(table, port, state));
         drop(listener);
-        assert!(!listens("/proc/net/tcp", port));
+        assert!(!is_in(table, port, state));
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("bind");
+        let port = socket.local_addr().expect("bound").port();
+        let [(table, state), _] = UDP_TABLES;
+        assert!(is_in(table, port, state));
+        drop(socket);
+        assert!(!is_in(table, port, state));
     }
 }

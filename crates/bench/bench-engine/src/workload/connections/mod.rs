@@ -79,7 +79,7 @@ impl Workload for Connections {
             count: work.calls,
             per_s: work.mcalls_per_s * 1e6,
             parts: work.parts,
-            client_cpu_us: work.client_process_cpu_ns / 1e3,
+            client_cpu_us: Some(work.client_process_cpu_ns / 1e3),
             arrivals,
             behind_ms: work.behind_ms,
         };

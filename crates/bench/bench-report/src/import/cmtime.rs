@@ -1,0 +1,121 @@
+//! Reads `cmtime` of rdmacm-utils: the time of each step of many connections, each step for all of
+//! them before the next one. Releases of rdma-core before 56 print milliseconds in the first column
+//! and a colon behind each name, later ones microseconds in the second.
+
+use bench_record::spec::Benchmark;
+use bench_record::{Connections, Point};
+
+use super::Found;
+
+/// Steps that are not of the set-up: what comes behind it, and the sum of all.
+const OTHERS: [&str; 5] = ["disconnect", "destroy", "destroy id", "destroy qp", "full connect"];
+/// The width of the names of steps, where no colon ends them.
+const NAME_COLUMNS: usize = 13;
+
+pub(super) fn is_here(text: &str) -> bool {
+    heading(text).is_some()
+}
+
+fn heading(text: &str) -> Option<&str> {
+    let is_one = |line: &&str| {
+        line.starts_with("step") && ["total ms", "total(us)"].iter().any(|own| line.contains(own))
+    };
+    text.lines().find(is_one)
+}
+
+/// A step of the set-up.
+struct Step {
+    /// Of all connections.
+    total_us: f64,
+    /// Of one of them, as far as it is printed.
+    each_us: f64,
+}
+
+pub(super) fn read(text: &str) -> Result<Found, String> {
+    let heading = heading(text).ok_or("it has no line with `step` and `total`")?;
+    let is_late = heading.contains("total(us)");
+    let rows = text.lines().skip_while(|line| *line != heading).skip(1);
+    let steps: Vec<(&str, &str)> = match is_late {
+        // More tables may follow.
+        true => rows.map_while(|row| row.split_at_checked(NAME_COLUMNS).filter(is_row)).collect(),
+        false => rows.filter_map(|row| row.split_once(':')).collect(),
+    };
+    let set_up = steps.into_iter().filter(|(name, _)| !OTHERS.contains(&name.trim()));
+    let set_up = set_up.map(|(name, figures)| step(name.trim(), figures, is_late));
+    let set_up = set_up.collect::<Result<Vec<Step>, String>>()?;
+    let total_us: f64 = set_up.iter().map(|step| step.total_us).sum();
+    // The longest has most digits.
+    let longest = set_up.iter().max_by(|a, b| a.each_us.total_cmp(&b.each_us));
+    let count = longest.map_or(0.0, |step| (step.total_us / step.each_us).round());
+    if !(total_us > 0.0 && count >= 1.0 && count.is_finite()) {
+        return Err("it has no step of a set-up that took time".to_owned());
+    }
+    let connections = Connections {
+        count: count as u64,
+        per_s: count * 1e6 / total_us,
+        parts: Vec::new(),
+        client_cpu_us: None,
+        arrivals: None,
+        behind_ms: None,
+    };
+    let point = Point { connections: Some(connections), ..Point::new(0, 0) };
+    Ok(Found::new(
+        Benchmark::Connections,
+        "cmtime, from an id to a connected queue pair",
+        vec![point],
+    ))
+}
+
+fn step(name: &str, figures: &str, is_late: bool) -> Result<Step, String> {
+    let (total, each, us) = if is_late { (1, 2, 1.0) } else { (0, 3, 1e3) };
+    let figures: Vec<&str> = figures.split_whitespace().collect();
+    let number = |column: usize| {
+        let word = figures.get(column).copied().unwrap_or_default();
+        let number = word.parse().ok().filter(|own: &f64| own.is_finite() && *own >= 0.0);
+        number.ok_or_else(|| format!("step {name}: `{word}` is not a time"))
+    };
+    Ok(Step { total_us: number(total)? * us, each_us: number(each)? })
+}
+
+/// Behind a name stand figures alone.
+fn is_row((_, figures): &(&str, &str)) -> bool {
+    let mut figures = figures.split_whitespace().peekable();
+    figures.peek().is_some() && figures.all(|figure| figure.parse::<f64>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Option<(u64, f64)> {
+        let found = read(text).ok()?;
+        found.points[0].connections.as_ref().map(|own| (own.count, own.per_s))
+    }
+
+    #[test]
+    fn steps_of_the_set_up_are_summed() {
+        let output = "step              total ms     max ms     min us  us / conn\n\
+                      create id    :        1.50       0.10       1.00       3.00\n\
+                      connect      :       20.25       9.00       4.00      40.50\n\
+                      disconnect   :      100.00       9.00       4.00      40.50\n\
+                      destroy      :      100.00       9.00       4.00      40.50\n";
+        let (count, per_s) = found(output).expect("connections");
+        assert_eq!((count, per_s.round()), (500, (500.0 * 1e3 / 21.75_f64).round()));
+        let output = "step             avg/iter  total(us)    us/conn    sum(us)    max(us)    min(us)\n\
+                      full connect          2       1000         10          0         12          9\n\
+                      create id             2       1500          3         10          1          1\n\
+                      cm connect            2      20000         40         10          1          1\n\
+                      destroy qp            2     100000          1         10          1          1\n\
+                      Connecting once more: 7\n\
+                      create id             2       9999          1         10          1          1\n";
+        let (count, per_s) = found(output).expect("connections");
+        assert_eq!((count, per_s.round()), (500, (500.0 * 1e3 / 21.5_f64).round()));
+    }
+
+    #[test]
+    fn what_is_no_table_of_steps_is_refused() {
+        for text in ["no: 5", "step  total ms\nconnect : what\n", "step total ms\n", "step"] {
+            assert_eq!(found(text), None, "{text}");
+        }
+    }
+}
