@@ -26,6 +26,18 @@ pub fn pair() -> Option<(usize, usize)> {
     Some((first, other_core.or_else(|| cpus.get(1).copied())?))
 }
 
+/// A processor for the other side of one that is on these: of another core where there is one.
+/// `None`: there is no other.
+pub fn beside(taken: &[usize]) -> Option<usize> {
+    let siblings = |cpu: &usize| {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        parse_cpus(&fs::read_to_string(path).unwrap_or_default())
+    };
+    let near: Vec<usize> = taken.iter().flat_map(siblings).collect();
+    let others: Vec<usize> = allowed().into_iter().filter(|cpu| !taken.contains(cpu)).collect();
+    others.iter().copied().find(|cpu| !near.contains(cpu)).or_else(|| others.first().copied())
+}
+
 /// This thread, kept on some processors until dropped.
 #[derive(Debug)]
 pub(crate) struct Pinned {
@@ -85,6 +97,15 @@ mod tests {
         assert_eq!(parse_cpus("0,4\n"), [0, 4]);
         assert_eq!(parse_cpus("0-2,8"), [0, 1, 2, 8]);
         assert!(parse_cpus("").is_empty());
+    }
+
+    /// Both sides polled on one processor when the other one was named: 4 ms instead of 3.5 us.
+    #[test]
+    fn the_other_side_gets_another_processor() {
+        let Some((first, second)) = pair() else { return };
+        assert!(beside(&[first]).is_some_and(|cpu| cpu != first));
+        assert!(beside(&[second]).is_some_and(|cpu| cpu != second));
+        assert_eq!(beside(&allowed()), None);
     }
 
     #[test]

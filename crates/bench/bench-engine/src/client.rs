@@ -140,7 +140,7 @@ fn session(
     request: &MeasureRequest,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
-    let crowd = crowd(targets, &request.job);
+    let crowd = crowd(targets, &request.job).or_else(|| shared_processor(targets, request));
     let mut request = request.clone();
     request.job.crowded = crowd.is_some();
     let request = &request;
@@ -217,7 +217,9 @@ fn processors(targets: &[Target], request: &MeasureRequest) -> Option<Pair> {
         return None;
     }
     let asked = request.job.server_cpus.first().copied().zip(request.cpus.first().copied());
-    let (server, client) = asked.or_else(affinity::pair)?;
+    // Of more processors nobody knows which two the threads are on.
+    let (server, client) =
+        asked.or_else(|| affinity::pair().filter(|_| host::cores_online() == 2))?;
     Pair::new(server, client)
 }
 
@@ -229,6 +231,18 @@ pub fn doubt(order: &Blocks, run: &Run, points: usize) -> Option<String> {
             "{} {}: {doubtful} of {points} points are less certain than --until asked for: allow \
              more time or find what disturbs the machine",
             run.name, run.test
+        )
+    })
+}
+
+/// Returns what to say when both sides were kept on one processor.
+fn shared_processor(targets: &[Target], request: &MeasureRequest) -> Option<String> {
+    let cpus = &request.cpus;
+    let shared = request.job.server_cpus.iter().find(|cpu| cpus.contains(cpu))?;
+    targets.iter().any(Target::is_here).then(|| {
+        format!(
+            "both sides were kept on processor {shared}: they take turns of milliseconds, so that the \
+             figures are bound by scheduling"
         )
     })
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use bench_record::fabric_name::FabricName;
+use bench_record::wire::Wire;
 use bench_record::{Host, Machine};
 
 /// Reads the facts; whatever cannot be read is empty.
@@ -19,10 +21,22 @@ pub fn describe() -> Host {
         cores: cores(),
         numa_nodes: crate::numa::nodes().len(),
         clock_read_ns: clock_read_ns(),
-        environment: std::env::vars()
-            .filter(|(name, _)| name.starts_with("FI_") || name.starts_with("SOFTEFA_"))
-            .collect::<BTreeMap<_, _>>(),
+        environment: std::env::vars().filter(|(name, _)| is_told(name)).collect::<BTreeMap<_, _>>(),
     }
+}
+
+/// The wire that the software device of this process was told to use; `None`: there is none, or it
+/// was told nothing.
+pub(crate) fn wire(fabric: &FabricName) -> Option<Wire> {
+    let named = std::env::var("SOFTEFA_WIRE").ok().filter(|_| fabric.is_rdma())?;
+    Wire::ALL.into_iter().find(|wire| wire.name() == named)
+}
+
+/// Whether a variable says something of what was measured. A result file goes to others: what lets
+/// a process talk to those of one run is not for them.
+fn is_told(name: &str) -> bool {
+    const SECRET: [&str; 2] = ["SOFTEFA_LOCAL_KEY", "SOFTEFA_RUN_DIR"];
+    (name.starts_with("FI_") || name.starts_with("SOFTEFA_")) && !SECRET.contains(&name)
 }
 
 /// Returns what tells this machine from others.
@@ -169,6 +183,14 @@ pub fn command_line() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every report of `--wire shm` published the key of its run.
+    #[test]
+    fn secrets_are_not_in_a_result_file() {
+        let told = ["FI_EFA_IFACE", "SOFTEFA_WIRE"].map(is_told);
+        let kept = ["SOFTEFA_LOCAL_KEY", "SOFTEFA_RUN_DIR", "HOME"].map(is_told);
+        assert_eq!((told, kept), ([true; 2], [false; 3]));
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

@@ -25,6 +25,7 @@ use crate::bench::{Measured, latency};
 use crate::exchange::Signals;
 use crate::link::Link;
 use crate::live::Watcher;
+use crate::measure::Random;
 use crate::refusal::Refusal;
 use crate::timeline::{Course, Recorder};
 use crate::workload::{Functions, Workload, process_cpu_ns};
@@ -99,7 +100,6 @@ pub(crate) struct Port {
     pub(crate) endpoint: EndpointKind,
     pub(crate) flow: Flow,
     pub(crate) arrivals: Arrivals,
-    pub(crate) seed: u64,
     /// Gets each part of a window when it is over; `None`: nobody watches.
     watcher: Option<Watcher>,
     /// What happens here belongs to the course of a point.
@@ -157,14 +157,13 @@ impl Port {
         let (reports, _) = channel();
         // There is room, and the other end is here.
         let _ = to_self.send(command);
-        let (endpoint, flow, arrivals, seed) = (job.endpoint, job.flow, job.arrivals, job.seed);
+        let (endpoint, flow, arrivals) = (job.endpoint, job.flow, job.arrivals);
         let (watcher, has_course, reads_cpu) = (None, true, false);
         Self {
             signals,
             endpoint,
             flow,
             arrivals,
-            seed,
             watcher,
             has_course,
             reads_cpu,
@@ -219,6 +218,13 @@ pub(crate) struct Task {
     pub(crate) thread: usize,
     /// Gets each part of a window when it is over; `None`: nobody watches.
     pub(crate) watcher: Option<Watcher>,
+}
+
+impl Task {
+    /// The source of what it draws by chance: each lane of each node has its own.
+    pub(crate) fn random(&self) -> Random {
+        Random::new(self.job.seed ^ self.first_endpoint ^ (self.job.node as u64) << 32)
+    }
 }
 
 /// Returns what a side of a workload has to open.
@@ -383,14 +389,12 @@ impl Lane {
     pub(crate) fn start(task: Task, signals: Signals) -> Result<Self, Failure> {
         let (commands, from_main) = channel();
         let (to_main, reports) = channel();
-        let (endpoint, flow) = (task.job.endpoint, task.job.flow);
-        let (arrivals, seed) = (task.job.arrivals, task.job.seed ^ task.first_endpoint);
+        let (endpoint, flow, arrivals) = (task.job.endpoint, task.job.flow, task.job.arrivals);
         let mut port = Port {
             signals,
             endpoint,
             flow,
             arrivals,
-            seed,
             watcher: task.watcher.clone(),
             has_course: (Functions::of(task.job.benchmark).has_course)(task.thread),
             reads_cpu: true,

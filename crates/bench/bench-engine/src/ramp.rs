@@ -87,7 +87,8 @@ pub(crate) fn climb(
     for spec in specs {
         let named = Some(spec.rate_per_s).filter(|rate| *rate > 0);
         let first = named.unwrap_or_else(|| rate_of(FIRST_OPERATIONS, *spec));
-        let mut search = Search::from(first, rate_of(OPERATIONS_MIN, *spec));
+        let least = rate_of(OPERATIONS_MIN, *spec);
+        let mut search = Search::from(first.max(least), least);
         while let Some(rate_per_s) = search.next() {
             let step = PointSpec { rate_per_s, ..*spec };
             if search.steps >= STEPS_USUAL {
@@ -197,6 +198,14 @@ mod tests {
                 assert_eq!(blocks, if rate <= knee { 3 } else { 2 }, "{rate}");
             }
         }
+    }
+
+    /// A block in which no operation was due was taken for one that nobody answered.
+    #[test]
+    fn a_ramp_begins_where_there_is_a_tail() {
+        let steps = climbed(1, |rate| (rate >= 500).then_some(1.0));
+        assert_eq!(steps.first(), Some(&(500, 3)), "of 200 ms, 100 operations");
+        assert!(steps.len() > 10, "{steps:?}");
     }
 
     #[test]

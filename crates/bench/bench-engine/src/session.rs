@@ -131,6 +131,7 @@ impl BenchSession {
             command: crate::host::command_line(),
             fabric: Some(self.fabric.clone()),
             is_loopback: self.is_loopback,
+            wire: crate::host::wire(&self.job.fabric),
             setup_us: self.opened.setup_us.clone(),
             cold_start_us: Some(self.opened.cold_start_us),
             client_cpu: request.cpus.first().copied(),

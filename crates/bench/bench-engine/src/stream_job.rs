@@ -19,11 +19,16 @@ pub(crate) fn datagrams_alone() -> (Port, JobSpec, TcpStream) {
 /// Returns a job of datagrams and the line of a lane that was told one thing in advance, with the
 /// other end of the control connection, which has to stay.
 pub(crate) fn alone(command: Command) -> (Port, JobSpec, TcpStream) {
+    patient_for(Duration::from_secs(10), command)
+}
+
+/// The same, giving up after this long.
+pub(crate) fn patient_for(timeout: Duration, command: Command) -> (Port, JobSpec, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let ours = TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");
     let (theirs, _) = listener.accept().expect("accept");
     let job = JobSpec { endpoint: EndpointKind::Dgram, ..stream_job(8) };
-    let signals = Signals::over(ours, Duration::from_secs(10));
+    let signals = Signals::over(ours, timeout);
     (Port::alone(signals, &job, command), job, theirs)
 }
 

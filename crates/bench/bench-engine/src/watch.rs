@@ -102,6 +102,12 @@ impl<'a> Watch<'a> {
         self.last_look = None;
     }
 
+    /// Nothing has to happen yet: that nothing does is no silence.
+    #[inline]
+    pub(crate) fn excuse(&mut self) {
+        self.silence = None;
+    }
+
     /// Nothing happened in this turn.
     #[inline]
     pub(crate) fn idle(&mut self) -> Result<Idle, Failure> {

@@ -98,9 +98,10 @@ pub struct Distribution {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90_us: Option<f64>,
     pub p99_us: f64,
-    /// OSU does not print it.
+    /// Absent of fewer than 1,000 times, and of OSU, which does not print it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p999_us: Option<f64>,
+    /// Absent of fewer than 10,000 times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p9999_us: Option<f64>,
     pub max_us: f64,
@@ -111,13 +112,16 @@ impl Distribution {
     pub fn of(times_ns: &Histogram<u64>, ways: u32) -> Option<Self> {
         let us = |time_ns: u64| time_ns as f64 / 1_000.0 / f64::from(ways);
         let at = |quantile: f64| us(times_ns.value_at_quantile(quantile));
+        // Of fewer times it would be the longest one under another name.
+        let is_known = |quantile: f64| times_ns.len() as f64 * (1.0 - quantile) >= 0.999;
+        let tail = |quantile: f64| is_known(quantile).then(|| at(quantile));
         (!times_ns.is_empty()).then(|| Self {
             min_us: us(times_ns.min()),
             p50_us: at(0.5),
             p90_us: Some(at(0.9)),
             p99_us: at(0.99),
-            p999_us: Some(at(0.999)),
-            p9999_us: Some(at(0.9999)),
+            p999_us: tail(0.999),
+            p9999_us: tail(0.9999),
             max_us: us(times_ns.max()),
         })
     }
@@ -151,22 +155,13 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// Joins what several threads of one side counted. Windows of a certain time lie within each
-    /// other's streams, so that rates add up; those of a number of messages need not: see
-    /// [`Span::rate_of`].
+    /// Joins what several threads of one side counted: the sum, by the time of
+    /// [`Span::seconds_of`].
     pub fn of(threads: &[ReceiverCount], limit: Limit) -> Self {
-        match limit {
-            Limit::DurationMs(_) => {
-                let each = threads.iter().map(|c| Self::new(c.messages, c.bytes, c.seconds));
-                each.fold(Self::default(), Self::and)
-            }
-            Limit::Iterations(_) => {
-                let sum = |of: fn(&ReceiverCount) -> u64| threads.iter().map(of).sum::<u64>();
-                let spans: Vec<Span> = threads.iter().map(ReceiverCount::span).collect();
-                let seconds = Span::seconds_of(limit, &spans);
-                Self::new(sum(|c| c.messages), sum(|c| c.bytes), seconds)
-            }
-        }
+        let sum = |of: fn(&ReceiverCount) -> u64| threads.iter().map(of).sum::<u64>();
+        let spans: Vec<Span> = threads.iter().map(ReceiverCount::span).collect();
+        let seconds = Span::seconds_of(limit, &spans);
+        Self::new(sum(|c| c.messages), sum(|c| c.bytes), seconds)
     }
 
     /// Together with what came elsewhere at the same time.
@@ -288,6 +283,22 @@ mod tests {
         let together = Bandwidth::of(&turns, Limit::DurationMs(500));
         assert_eq!((together.messages, together.seconds), (Some(2000), Some(0.5)));
         assert!((together.mmsg_per_s - 0.004).abs() < 1e-12, "{together:?}");
+    }
+
+    /// Thirteen round trips had a p99.99, which was the longest of them.
+    #[test]
+    fn a_tail_needs_times_beyond_it() {
+        let mut times = Histogram::new_with_bounds(1, 1_000_000, 3).expect("bounds");
+        let tails = |times: &Histogram<u64>| {
+            let found = Distribution::of(times, 1).expect("times");
+            (found.p999_us.is_some(), found.p9999_us.is_some())
+        };
+        for (count, expected) in
+            [(13, (false, false)), (1_000, (true, false)), (10_000, (true, true))]
+        {
+            times.record_n(5, count - times.len()).expect("recorded");
+            assert_eq!(tails(&times), expected, "{count}");
+        }
     }
 
     #[test]

@@ -35,19 +35,15 @@ impl Span {
 
     /// Returns how much several threads did in a second, by how much each did in its window.
     ///
-    /// Windows of a certain time lie within the work of all threads, so that rates add up. Those of
-    /// a number of operations end when each thread has done its own. They need not even overlap:
-    /// then the sum of the rates is one that nobody has seen.
+    /// Rates are not added: threads that take turns at a processor open and close their windows
+    /// while they have it, and the sum of their rates is one that nobody has seen. What all did is
+    /// divided by the longest window, or, of a number of operations, by the time from the first
+    /// opening to the last end.
     pub fn rate_of(limit: Limit, threads: &[(f64, Self)]) -> f64 {
-        let open: Vec<_> = threads.iter().filter(|(_, span)| span.seconds > 0.0).collect();
-        match limit {
-            Limit::DurationMs(_) => open.iter().map(|(amount, span)| amount / span.seconds).sum(),
-            Limit::Iterations(_) if open.is_empty() => 0.0,
-            Limit::Iterations(_) => {
-                let spans: Vec<Self> = open.iter().map(|(_, span)| *span).collect();
-                open.iter().map(|(amount, _)| amount).sum::<f64>() / Self::of_all(&spans)
-            }
-        }
+        let open = || threads.iter().filter(|(_, span)| span.seconds > 0.0);
+        let spans: Vec<Self> = open().map(|(_, span)| *span).collect();
+        let amount: f64 = open().map(|(amount, _)| amount).sum();
+        if spans.is_empty() { 0.0 } else { amount / Self::seconds_of(limit, &spans) }
     }
 }
 
@@ -77,6 +73,9 @@ mod tests {
         let apart = [(1000.0, span(0.0, 1.0)), (1000.0, span(5.0, 1.0))];
         assert_eq!(Span::rate_of(Limit::Iterations(1000), &apart), 2000.0 / 6.0);
         assert_eq!(Span::rate_of(Limit::DurationMs(1000), &apart), 2000.0);
+        // One took its turn at the processor for 5 ms, the other one had to wait for its end.
+        let in_turn = [(50.0, span(0.0, 0.005)), (50.0, span(0.0, 0.02))];
+        assert_eq!(Span::rate_of(Limit::DurationMs(5), &in_turn), 5000.0);
         assert_eq!(Span::rate_of(Limit::Iterations(1000), &apart[..1]), 1000.0);
         assert_eq!(Span::rate_of(Limit::Iterations(1), &[(0.0, span(0.0, 0.0))]), 0.0);
     }

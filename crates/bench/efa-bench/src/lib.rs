@@ -159,17 +159,26 @@ fn check_run(measure: &MeasureArgs, benchmark: Name) -> Result<(), Failure> {
     measure.given.check(&[benchmark])
 }
 
+/// Gives each side a processor that nobody has named, and that is not the other side's.
+fn place(measure: &mut MeasureArgs) {
+    let is_free = measure.server_cpu.is_empty() && measure.server_numa.is_none();
+    let is_client_free = measure.cpu.is_empty() && measure.numa.is_none();
+    if let (true, true, Some((server, client))) = (is_free, is_client_free, affinity::pair()) {
+        measure.server_cpu.push(server);
+        measure.cpu.push(client);
+    } else if is_free {
+        measure.server_cpu.extend(affinity::beside(&measure.cpu));
+    } else if is_client_free {
+        measure.cpu.extend(affinity::beside(&measure.server_cpu));
+    }
+}
+
 /// Measures on this machine with servers of our own.
 fn local(benchmark: &LocalBenchmark, nodes: usize, measure: &MeasureArgs) -> Result<(), Failure> {
     let mut measure = measure.clone();
-    if let (false, 2, Some((server, client))) = (measure.no_pin, nodes, affinity::pair()) {
-        let threads = measure.threads.unwrap_or_else(|| benchmark.threads());
-        if threads == 1 && measure.server_cpu.is_empty() && measure.server_numa.is_none() {
-            measure.server_cpu.push(server);
-        }
-        if threads == 1 && measure.cpu.is_empty() && measure.numa.is_none() {
-            measure.cpu.push(client);
-        }
+    let threads = measure.threads.unwrap_or_else(|| benchmark.threads());
+    if !measure.no_pin && nodes == 2 && threads == 1 {
+        place(&mut measure);
     }
     let measure = &measure;
     let requests = benchmark.0.iter().map(|name| measure.request(*name, nodes));

@@ -107,7 +107,8 @@ fn floors_are_measured_by_the_options_of_any_fabric() {
         let points = points_of(&[&["bandwidth"], &common[..]].concat());
         assert!(points.iter().all(|point| point["bandwidth"]["mmsg_per_s"].as_f64() > Some(0.0)));
         assert_eq!(points.len(), 2);
-        assert_eq!(points[0]["blocks"].as_array().map(Vec::len), Some(2));
+        // One of two may have been measured with the processors elsewhere.
+        assert!(points[0]["blocks"].as_array().is_some_and(|blocks| !blocks.is_empty()));
     }
 }
 

@@ -223,3 +223,19 @@ fn no_command_overwrites_the_result_of_another_by_default() {
     assert!(before == after, "the plan's result was overwritten");
     assert!(here(&["plan", "p.toml", "-q", "--force"]).status.success());
 }
+
+/// They were silently cut, or written out of bounds.
+#[test]
+fn more_operations_than_a_block_of_mpi_has_room_for_are_refused() {
+    let output = efa_bench(&["mpi", "bidirectional", "-n", "3000000", "-d", "1", "-s", "1"]);
+    assert_fails(&output, 2, &["--iterations 3000000", "--blocks"]);
+}
+
+/// Two points of one place were one for several sessions, and two for a table.
+#[test]
+fn an_order_is_measured_once() {
+    let words = ["bandwidth", "--fabric", "tcp", "-s", "64", "--order", "kept,kept"];
+    let times = ["-t", "0.02", "--blocks", "1", "--runs", "2"];
+    let points = crate::common::points_of(&[&words[..], &times].concat());
+    assert_eq!(points.len(), 1, "{points:?}");
+}

@@ -23,6 +23,9 @@ pub(crate) enum Peer {
     Echoes,
     /// Sends each message back, but loses the echoes of those with these numbers, from 1.
     Loses { first: u64, last: u64 },
+    /// Sends each message back with its content, but loses so many first ones.
+    #[cfg(test)]
+    Repeats { lost: u64 },
     /// Sends the next of so many messages when the one before has come back; the last one has 1 in
     /// its first byte.
     Pings(u64),
@@ -69,6 +72,15 @@ impl Null {
             len_bytes: self.stride_bytes,
         });
         true
+    }
+
+    /// Delivers what is in this slot.
+    #[cfg(test)]
+    fn repeat(&mut self, slot: usize) {
+        let Some(to) = self.offered.front() else { return };
+        let from = slot * self.stride_bytes;
+        self.memory.copy_within(from..from + self.stride_bytes, to * self.stride_bytes);
+        self.deliver();
     }
 
     /// The next ping, if there is one left.
@@ -187,6 +199,12 @@ impl Backend for Null {
             Peer::Loses { first, last } => {
                 if !(first..=last).contains(&self.taken) {
                     self.deliver();
+                }
+            }
+            #[cfg(test)]
+            Peer::Repeats { lost } => {
+                if self.taken > lost {
+                    self.repeat(slot);
                 }
             }
             Peer::Pings(_) => self.ping(),

@@ -17,7 +17,7 @@ impl Demand {
     pub(super) fn new(task: &Task) -> Self {
         let work = task.job.work;
         let keys = Popularity::new(keys(task), work.zipf_hundredths);
-        Self { work, random: random(task), keys }
+        Self { work, random: task.random(), keys }
     }
 
     /// The number of a key.
@@ -30,9 +30,4 @@ impl Demand {
 /// Keys that belong to a lane.
 pub(super) fn keys(task: &Task) -> usize {
     (task.job.work.keys / task.job.threads.max(1)).max(1)
-}
-
-/// Each lane of each node has its own.
-pub(super) fn random(task: &Task) -> Random {
-    Random::new(task.job.seed ^ task.first_endpoint ^ (task.job.node as u64) << 32)
 }

@@ -53,13 +53,6 @@ impl<T: Copy> Outstanding<T> {
         self.free.extend(ended.is_some().then_some(number));
         ended
     }
-
-    /// No end of those that are on their way is waited for.
-    pub(crate) fn give_up(&mut self, mut tell: impl FnMut(T)) {
-        for number in 0..self.places.len() as u32 {
-            self.end(number).into_iter().for_each(&mut tell);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -81,9 +74,5 @@ mod tests {
         table.begin('c');
         assert_eq!((table.end(0), table.end(1)), (Some('c'), Some('b')));
         assert!(table.is_empty());
-        table.begin('d');
-        let mut given_up = String::new();
-        table.give_up(|operation| given_up.push(operation));
-        assert_eq!((given_up.as_str(), table.room()), ("d", 2));
     }
 }

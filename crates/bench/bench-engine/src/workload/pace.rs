@@ -1,8 +1,9 @@
 //! The time of a point at the client: when operations start, when the window is open, what counts.
 //!
 //! Closed loop: an operation starts when there is room for it. Open loop: operations start by a
-//! schedule; one that finds no room starts late and is timed from when it was due. What was due and
-//! is not done when the window closes counts with the age that it has then. One clock read per
+//! schedule; one that finds no room starts late and is timed from when it was due. What is on its
+//! way when the window closes is waited for and counts with its time, what never started with the
+//! age that it has then. One clock read per
 //! round with completions (open loop: per round), not per operation.
 
 use std::time::{Duration, Instant};
@@ -252,9 +253,10 @@ impl Pace {
             let took = self.now.saturating_duration_since(since);
             self.found.times[kind].1.note_many(took, count);
             self.recorder.note(self.now, took, count);
-        } else if let Some(closed) = self.closed {
-            let age = closed.saturating_duration_since(since);
-            self.found.unended[kind].1.note_age(age, count);
+        } else if self.closed.is_some() {
+            // It was on its way when the window closed: how long it took is known by now.
+            let took = self.now.saturating_duration_since(since);
+            self.found.unended[kind].1.note_age(took, count);
         }
         self.ended += count;
     }
@@ -353,6 +355,9 @@ impl Pace {
                 return Err(gave_up());
             } else if self.schedule.is_none() {
                 continue;
+            } else if (0..links.len()).all(|number| activity.is_idle(number)) {
+                // Nothing is on its way: that the next one is due much later is no peer's fault.
+                watch.excuse();
             }
             let is_over = self.window.advance(self.now, self.ended) && activity.may_close(self);
             if is_over || self.ended >= self.total {
@@ -436,7 +441,8 @@ mod tests {
 
     use super::*;
     use crate::backend::null::{Null, Peer};
-    use crate::stream_job::datagrams_alone;
+    use crate::lane::Command;
+    use crate::stream_job::{datagrams_alone, patient_for};
 
     /// Operations that all end in the round in which they start, so many at once.
     struct AtOnce(usize);
@@ -504,6 +510,18 @@ mod tests {
         assert!(calls > 0 && parts == [0, 0], "{calls} {parts:?}");
         let (calls, parts) = unended(true);
         assert!(calls > 0 && parts == [calls, calls], "{calls} {parts:?}");
+    }
+
+    /// Half a second in which nothing was due was taken for a dead server.
+    #[test]
+    fn a_sparse_schedule_is_no_dead_peer() {
+        let timeout = Duration::from_millis(20);
+        let (port, job, _peer) = patient_for(timeout, Command::Sent(0));
+        let null = Null::new(Peer::Takes, 1, 1, 8);
+        let mut links = [Link::new(null, &job, Side::Client, 0).expect("a link")];
+        let sparse = PointSpec { rate_per_s: 1, ..point(Limit::DurationMs(200), 1) };
+        let pace = Pace::new(sparse, &port, 1, Names::of(&["call"])).expect("a pace");
+        pace.calls(&mut links, &port, &mut AtOnce(0)).expect("nothing was due");
     }
 
     /// It was published as 0 calls a second.

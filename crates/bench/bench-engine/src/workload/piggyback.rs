@@ -11,7 +11,6 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::caller::wrong;
-use super::demand;
 use super::message::{Code, HEADER_BYTES, Header};
 use super::outstanding::Outstanding;
 use super::pace::{Activity, Names, Pace};
@@ -42,7 +41,7 @@ impl Workload for Piggyback {
     fn new(task: &Task) -> Result<Self, Failure> {
         let flush_after = Duration::from_micros(task.job.work.flush_us);
         Ok(match task.side {
-            Side::Client => Self::Client { random: demand::random(task), flush_after },
+            Side::Client => Self::Client { random: task.random(), flush_after },
             Side::Server => Self::Server,
         })
     }

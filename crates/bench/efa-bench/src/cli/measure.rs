@@ -91,9 +91,10 @@ pub(crate) struct MeasureArgs {
     pub(crate) rate: Option<String>,
     /// Find the highest rate whose p99 stays below a bound; without a value, p99<1ms.
     ///
-    /// Times count from when an operation was due. The search begins at --rate, and the middle of
-    /// --blocks (default: 3) decides at each rate. It ends when the highest rate that held and the
-    /// lowest that did not are within 10 % of each other.
+    /// Times count from when an operation was due. The search begins at --rate, where that makes
+    /// 100 operations in a block, and the middle of --blocks (default: 3) decides at each rate. It
+    /// ends when the highest rate that held and the lowest that did not are within 10 % of each
+    /// other.
     #[arg(long, value_name = "BOUND", num_args = 0..=1, default_missing_value = "p99<1ms",
         conflicts_with_all = ["iterations", "until", "runs"])]
     pub(crate) ramp: Option<Ramp>,
@@ -317,7 +318,15 @@ impl MeasureArgs {
         }
         match sizes.iter().find(|size| **size < SEQUENCE_BYTES) {
             Some(size) => wrong(format!("{size} B have no room for a number of {SEQUENCE_BYTES}")),
-            None => Ok(self.order.clone()),
+            None => {
+                let mut orders: Vec<Order> = Vec::new();
+                for order in &self.order {
+                    if !orders.contains(order) {
+                        orders.push(*order);
+                    }
+                }
+                Ok(orders)
+            }
         }
     }
 

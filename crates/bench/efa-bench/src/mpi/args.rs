@@ -42,6 +42,9 @@ impl SoftefaCommand {
     }
 }
 
+/// Operations that a block of the C program has room for (`SAMPLES_MAX`).
+pub(super) const OPERATIONS_MAX: u64 = 1 << 20;
+
 /// MPI's own TCP: neither libfabric's nor sockets of ours.
 pub(crate) const OWN_TCP: &str = "mpi:tcp";
 
@@ -253,6 +256,11 @@ impl MpiArgs {
         let depths = list("--depth", &self.depth)?;
         let limit = match self.iterations {
             Some(0) => return Err(wrong("--iterations 0: give 1 or more".to_owned())),
+            Some(count) if count > OPERATIONS_MAX => {
+                return Err(wrong(format!(
+                    "--iterations {count}: a block has room for {OPERATIONS_MAX}: give --blocks"
+                )));
+            }
             Some(count) => Limit::Iterations(count),
             None => Limit::DurationMs(millis("--duration", self.duration, 0.001)?),
         };

@@ -71,6 +71,23 @@ pub(crate) fn run(args: &MpiArgs) -> Result<(), Failure> {
     failure.map_or(Ok(()), Err)
 }
 
+/// What to say of blocks that ended before their time was over.
+fn cut_short(run: &Run) -> Option<String> {
+    let count = |point: &Point| {
+        let trips = point.latency.and_then(|latency| latency.round_trips);
+        trips.or_else(|| point.collective.and_then(|own| own.operations)).unwrap_or(0)
+    };
+    let is_full = |point: &&Point| count(point) >= args::OPERATIONS_MAX;
+    let full = run.points.iter().find(is_full)?;
+    Some(format!(
+        "{} {}: a block of {} B has room for {} operations and ended with them, whatever its time",
+        run.name,
+        run.test,
+        full.size_bytes,
+        args::OPERATIONS_MAX
+    ))
+}
+
 /// Ranks of one machine never sleep.
 fn crowded(ranks: usize) -> Option<String> {
     let cores = host::cores();
@@ -131,7 +148,8 @@ impl Job<'_> {
                 program.measure(wanted.test, spec)
             });
         run.points = blocks.into_iter().filter_map(Point::middle).collect();
-        let warnings = doubt(&order, &run, wanted.specs.len()).filter(|_| failure.is_none());
+        let doubt = doubt(&order, &run, wanted.specs.len());
+        let warnings = doubt.or_else(|| cut_short(&run)).filter(|_| failure.is_none());
         let mut failure = failure.or_else(|| program.end().err());
         if self.softefa.is_some() && failure.is_none() {
             let counters = Counters::read(&counters)?;

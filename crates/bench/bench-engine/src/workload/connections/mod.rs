@@ -22,6 +22,7 @@ use super::pace::{Activity, Names, Pace};
 use super::server::until_told;
 use crate::backend::{Lengths, Opener, Wants};
 use crate::bench::stream;
+use crate::measure::Random;
 use crate::session::work;
 use crate::workload::prelude::*;
 
@@ -42,6 +43,8 @@ pub(super) struct Connections {
     side: Side,
     /// What each endpoint that comes and goes is opened with.
     wants: Wants,
+    /// Each block draws its moments anew.
+    random: Random,
 }
 
 impl Workload for Connections {
@@ -61,12 +64,16 @@ impl Workload for Connections {
         // the side that closes first, and there must be none to listen on among them.
         let opener = if task.side == Side::Client { Opener::Us } else { Opener::Peer };
         let wants = Wants { source, opener, ..task.wants.clone() };
-        Ok(Self { job: Arc::clone(&task.job), side: task.side, wants })
+        let random = task.random();
+        Ok(Self { job: Arc::clone(&task.job), side: task.side, wants, random })
     }
 
     fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
         match self.side {
-            Side::Client => self.call(part),
+            Side::Client => {
+                let seed = self.random.next();
+                self.call(part, seed)
+            }
             Side::Server => self.answer(part),
         }
     }
@@ -93,11 +100,11 @@ impl Workload for Connections {
 }
 
 impl Connections {
-    fn call<B: Backend>(&self, part: Part<'_, B>) -> Outcome {
+    fn call<B: Backend>(&self, part: Part<'_, B>, seed: u64) -> Outcome {
         let Part { links, port, point } = part;
         // They begin one after the other, the first when the connection does.
         let names = Names { kinds: &KINDS, parts: &PARTS, are_parts_due: false };
-        let pace = Pace::new(point, port, port.seed, names)?;
+        let pace = Pace::new(point, port, seed, names)?;
         pace.run(links, port, &mut Caller { room: self, port })
     }
 

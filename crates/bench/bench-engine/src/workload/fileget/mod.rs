@@ -10,7 +10,6 @@ use std::ops::Range;
 use bench_record::workload::Source;
 
 use self::content::Content;
-use super::demand;
 use super::message::HEADER_BYTES;
 use super::room::{self};
 use crate::measure::Random;
@@ -50,7 +49,7 @@ impl Workload for FileGet {
     fn new(task: &Task) -> Result<Self, Failure> {
         let source = task.job.work.source;
         Ok(match task.side {
-            Side::Client => Self::Client(demand::random(task)),
+            Side::Client => Self::Client(task.random()),
             Side::Server => Self::Server(Content::new(source, task.job.max_size_bytes)?, source),
         })
     }

@@ -21,7 +21,6 @@ mod times;
 use bench_record::workload::IncastSpec;
 use bench_record::{self as record, Disorder};
 
-use super::demand;
 use super::message::HEADER_BYTES;
 use super::room::{self};
 use crate::measure::Random;
@@ -78,7 +77,7 @@ impl Workload for Incast {
         let spec = work.incast().ok_or(Refusal::NotDescribed("incast"))?;
         let asked = IncastRequest { spec, link_mbit_per_s: work.link_mbit_per_s };
         Ok(match task.side {
-            Side::Client => Self::Receiver(asked, demand::random(task)),
+            Side::Client => Self::Receiver(asked, task.random()),
             Side::Server => Self::Sender,
         })
     }

@@ -17,7 +17,6 @@ mod ring;
 use bench_record::workload::LogSpec;
 
 use self::memory::Memory;
-use super::demand;
 use super::message::HEADER_BYTES;
 use crate::measure::Random;
 use crate::pattern::SEQUENCE_BYTES;
@@ -46,7 +45,7 @@ impl Workload for Log {
     fn new(task: &Task) -> Result<Self, Failure> {
         let spec = task.job.work.log().ok_or(Refusal::NotDescribed("log"))?;
         Ok(match task.side {
-            Side::Client => Self::Primary(spec, demand::random(task)),
+            Side::Client => Self::Primary(spec, task.random()),
             Side::Server => Self::Replica(spec, Memory::new()?),
         })
     }
