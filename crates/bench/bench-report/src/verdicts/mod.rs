@@ -35,7 +35,7 @@ pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
         }
         let of_work = races.first().is_some_and(|race| race.is_workload);
         let races = if of_work { races } else { &races[..races.len().min(RACES_MAX)] };
-        let table = if of_work { workloads(races) } else { verdicts(races, OTHERS_MAX) };
+        let table = if of_work { workloads(races) } else { verdicts(races, names, OTHERS_MAX) };
         let panels = races.iter().map(|race| panel(race, names)).collect();
         let title = match (layout, of_work) {
             (Layout::Lead, _) => String::new(),
@@ -61,7 +61,7 @@ pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
     let are_cut = plain.iter().any(|race| race.entries.len() > OTHERS_MAX + 1);
     if are_cut || plain.len() > RACES_MAX {
         let (title, layout) = ("All comparisons".to_owned(), Layout::Folded);
-        let tables = vec![verdicts(&plain, usize::MAX)];
+        let tables = vec![verdicts(&plain, names, usize::MAX)];
         sections.push(Section { title, layout, tables, ..Section::default() });
     }
     sections
@@ -86,9 +86,11 @@ fn figures(aspects: &[Aspect], point: &Point) -> String {
 }
 
 /// A row for each comparison of the first with so many others.
-fn verdicts(races: &[Race<'_>], others_max: usize) -> Table {
-    let first = races.first().and_then(|race| race.entries.first()).map_or("", |(name, _)| *name);
-    let is_alone = races.iter().all(|race| race.entries.len() < 2);
+fn verdicts(races: &[Race<'_>], names: &[&str], others_max: usize) -> Table {
+    let everybody = || races.iter().flat_map(|race| race.entries.iter().map(|(name, _)| *name));
+    let first = names.iter().copied().find(|name| everybody().any(|own| own == *name));
+    let first = first.unwrap_or_default();
+    let is_alone = everybody().all(|name| name == first);
     if is_alone {
         let mut table = Table::new("What was measured", &["what", first, "how certain"], 3);
         for race in races {
@@ -99,7 +101,7 @@ fn verdicts(races: &[Race<'_>], others_max: usize) -> Table {
         }
         return table;
     }
-    let others = others_of(races);
+    let others = others_of(races, first);
     let others = &others[..others.len().min(others_max)];
     match others {
         [other] => beside_one(races, first, other),
@@ -108,10 +110,10 @@ fn verdicts(races: &[Race<'_>], others_max: usize) -> Table {
 }
 
 /// Who else was measured.
-fn others_of<'a>(races: &[Race<'a>]) -> Vec<&'a str> {
+fn others_of<'a>(races: &[Race<'a>], first: &str) -> Vec<&'a str> {
     let mut others: Vec<&str> = Vec::new();
-    for (name, _) in races.iter().flat_map(|race| race.entries.iter().skip(1)) {
-        if !others.contains(name) {
+    for (name, _) in races.iter().flat_map(|race| &race.entries) {
+        if *name != first && !others.contains(name) {
             others.push(name);
         }
     }
@@ -125,19 +127,26 @@ fn beside_one(races: &[Race<'_>], first: &str, other: &str) -> Table {
     let mut table =
         Table::new(CAPTION, &titles, titles.len()).with_prose(0).with_prose(1).with_prose(4);
     for race in races {
-        let Some(((_, ours), others)) = race.entries.split_first() else { continue };
-        let own = figures(race.aspects, ours);
-        let label = race.label.clone();
-        table.push(match others.first() {
-            Some((_, theirs)) => {
+        let figures = |point| figures(race.aspects, point);
+        let nothing = || "-".to_owned();
+        // A step of a plan that failed leaves anyone out.
+        let (words, own, theirs, certainty) = match (race.of(first), race.of(other)) {
+            (Some(ours), Some(theirs)) => {
                 let verdict = verdict(race.aspects, ours, theirs);
-                let theirs = figures(race.aspects, theirs);
-                vec![label, verdict.words, own, theirs, verdict.certainty]
+                (verdict.words, figures(ours), figures(theirs), verdict.certainty)
             }
-            None => vec![label, NOBODY.to_owned(), own, "-".to_owned(), alone(ours)],
-        });
+            (Some(ours), None) => (NOBODY.to_owned(), figures(ours), nothing(), alone(ours)),
+            (None, Some(theirs)) => (missing(first), nothing(), figures(theirs), alone(theirs)),
+            (None, None) => continue,
+        };
+        table.push(vec![race.label.clone(), words, own, theirs, certainty]);
     }
     table
+}
+
+/// What stands instead of a verdict where the first has nothing to compare.
+fn missing(first: &str) -> String {
+    format!("{first} was not measured")
 }
 
 /// A row for the first, and one for each of the others.
@@ -147,14 +156,19 @@ fn beside_several(races: &[Race<'_>], first: &str, others: &[&str]) -> Table {
     let mut table =
         Table::new(CAPTION, &titles, titles.len()).with_prose(0).with_prose(2).with_prose(4);
     for race in races {
-        let Some(((name, ours), rest)) = race.entries.split_first() else { continue };
-        let own = figures(race.aspects, ours);
-        table.push(vec![race.label.clone(), (*name).to_owned(), "-".to_owned(), own, alone(ours)]);
-        for (name, theirs) in rest.iter().filter(|(name, _)| others.contains(name)) {
-            let verdict = verdict(race.aspects, ours, theirs);
-            let theirs = figures(race.aspects, theirs);
-            let (label, name) = (race.label.clone(), (*name).to_owned());
-            table.push(vec![label, name, verdict.words, theirs, verdict.certainty]);
+        let mut push = |name: &str, beside: String, figures: String, certainty: String| {
+            table.push(vec![race.label.clone(), name.to_owned(), beside, figures, certainty]);
+        };
+        let ours = race.of(first);
+        if let Some(ours) = ours {
+            push(first, "-".to_owned(), figures(race.aspects, ours), alone(ours));
+        }
+        for (name, theirs) in race.entries.iter().filter(|(name, _)| others.contains(name)) {
+            let figures = figures(race.aspects, theirs);
+            match ours.map(|ours| verdict(race.aspects, ours, theirs)) {
+                Some(verdict) => push(name, verdict.words, figures, verdict.certainty),
+                None => push(name, missing(first), figures, alone(theirs)),
+            }
         }
     }
     table

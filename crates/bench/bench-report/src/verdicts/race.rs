@@ -29,6 +29,13 @@ pub(super) struct Race<'a> {
     pub(super) is_workload: bool,
 }
 
+impl<'a> Race<'a> {
+    /// What came of it for one of them; `None`: it did not take part.
+    pub(super) fn of(&self, name: &str) -> Option<&'a Point> {
+        self.entries.iter().find(|(own, _)| *own == name).map(|(_, point)| *point)
+    }
+}
+
 /// A measurement with what it was asked for.
 struct Candidate<'a> {
     run: &'a Run,

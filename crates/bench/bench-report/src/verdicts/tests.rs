@@ -84,6 +84,30 @@ fn of_many_fabrics_three_are_compared_at_once_and_all_further_down() {
     assert_eq!(lead.panels[0].rows.len(), 5, "the picture has all");
 }
 
+/// A step of a plan had failed: Beta's figure stood under Alpha, and Gamma's verdict was about it.
+#[test]
+fn who_was_not_measured_is_not_stood_in_for() {
+    let runs = [latency("Beta", 10.0, 20.0), stream("Alpha", 30.0), stream("Beta", 10.0)];
+    let [lead] = sections(&runs, &["Alpha", "Beta"]).try_into().expect("one section");
+    let rows = &lead.tables[0].rows;
+    assert_eq!(lead.tables[0].columns[2].title, "Alpha");
+    assert_eq!(rows[0][1..4], ["Alpha was not measured", "-", "10.00 µs, p99 20.00"]);
+    assert!(rows[0][4].starts_with("± 2.0 %"), "{:?}", rows[0]);
+    assert_eq!(rows[1][1], "▲ 3.0 times as fast");
+    let others = [latency("Gamma", 30.0, 60.0), stream("Gamma", 10.0)];
+    let runs = [&runs[..], &others[..]].concat();
+    let [lead] = sections(&runs, &["Alpha", "Beta", "Gamma"]).try_into().expect("one section");
+    let seen: Vec<&[String]> = lead.tables[0].rows.iter().map(|row| &row[1..3]).collect();
+    assert_eq!(seen[0], ["Beta", "Alpha was not measured"]);
+    assert_eq!(seen[1], ["Gamma", "Alpha was not measured"]);
+    assert_eq!((seen[2][0].as_str(), seen[3][1].as_str()), ("Alpha", "▲ 3.0 times as fast"));
+    // Each was measured alone.
+    let runs = [latency("Alpha", 10.0, 20.0), stream("Beta", 10.0)];
+    let [lead] = sections(&runs, &["Alpha", "Beta"]).try_into().expect("one section");
+    assert_eq!(lead.tables[0].rows[0][1], NOBODY);
+    assert_eq!(lead.tables[0].rows[1][1..3], ["Alpha was not measured", "-"]);
+}
+
 #[test]
 fn workloads_say_rate_tail_and_cost() {
     let runs = [calls("mine", 2.0, 500.0), calls("yours", 1.0, 2000.0)];
