@@ -179,6 +179,21 @@ pub fn detect(text: &str) -> Option<Format> {
     Format::ALL.into_iter().find(|format| format.is_of(text))
 }
 
+/// Refuses what several tests printed, because only the first of them would be read: `values` are
+/// those of `what`, of which one test has one.
+fn one_test<T: ToString>(what: &str, values: impl Iterator<Item = T>) -> Result<(), String> {
+    let mut all: Vec<String> = Vec::new();
+    for value in values.map(|value| value.to_string()) {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    match all.len() {
+        0 | 1 => Ok(()),
+        count => Err(format!("it holds {count} tests ({what}: {}): split it", all.join("; "))),
+    }
+}
+
 /// The numbers of a row, with its line for the message.
 fn numbers(number: usize, line: &str) -> Result<Vec<f64>, String> {
     line.split_whitespace()

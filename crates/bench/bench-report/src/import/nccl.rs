@@ -6,22 +6,26 @@ use bench_record::spec::Benchmark;
 use bench_record::workload::Pattern;
 use bench_record::{Collective, Point};
 
-use super::{Found, unsupported};
+use super::{Found, one_test, unsupported};
 
 const SUPPORTED: &str = "all_reduce_perf, all_gather_perf, alltoall_perf, broadcast_perf, \
                          gather_perf and reduce_scatter_perf";
+/// Titles of what a row is about, beside its size.
+const SETTINGS: [&str; 3] = ["type", "redop", "root"];
 const STARTING: &str = "# Collective test starting:";
 
 pub(super) fn is_here(text: &str) -> bool {
-    head(text).is_some()
+    heads(text).next().is_some()
+}
+
+fn heads(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    text.lines().filter_map(|line| head(plain(line)))
 }
 
 /// `#  size  count  type  redop  root  time  algbw  busbw #wrong  time ...`, word by word.
-fn head(text: &str) -> Option<Vec<&str>> {
-    text.lines().find_map(|line| {
-        let words: Vec<&str> = plain(line).strip_prefix('#')?.split_whitespace().collect();
-        (words.starts_with(&["size", "count", "type"]) && words.contains(&"busbw")).then_some(words)
-    })
+fn head(line: &str) -> Option<Vec<&str>> {
+    let words: Vec<&str> = line.strip_prefix('#')?.split_whitespace().collect();
+    (words.starts_with(&["size", "count", "type"]) && words.contains(&"busbw")).then_some(words)
 }
 
 /// A line without what mpirun puts in front of it: `[1,0]<stdout>:`.
@@ -33,7 +37,10 @@ fn plain(line: &str) -> &str {
 }
 
 pub(super) fn read(text: &str) -> Result<Found, String> {
-    let head = head(text).ok_or("it has no line with `size`, `count`, `type` and `busbw`")?;
+    let mut all = heads(text);
+    let head = all.next().ok_or("it has no line with `size`, `count`, `type` and `busbw`")?;
+    one_test("operation", starting(text))?;
+    one_test("columns", heads(text).map(|head| head.join(" ")))?;
     let name = test_name(text).ok_or_else(|| {
         format!(
             "it does not say which operation it is: write the first line that newer releases have, \
@@ -49,34 +56,73 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
         "reduce_scatter_perf" => (Pattern::ReduceScatter, "reduce_scatter"),
         other => return Err(unsupported(other, SUPPORTED)),
     };
-    let column = |name: &str| head.iter().position(|title| *title == name);
-    let (Some(time), wrong) = (column("time"), column("#wrong").or_else(|| column("error"))) else {
-        return Err("its table has no column `time`".to_owned());
-    };
-    let ranks = ranks(text);
-    let mut points = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let words: Vec<&str> = plain(line).split_whitespace().collect();
-        let Some(bytes) = words.first().and_then(|word| word.parse::<usize>().ok()) else {
-            continue;
-        };
-        if words.len() < head.len() || bytes == 0 {
-            continue;
-        }
-        let wrong_values = wrong.and_then(|at| words[at].parse::<f64>().ok()).unwrap_or(0.0);
-        if column("#wrong").is_some() && wrong_values > 0.0 {
-            return Err(format!(
-                "line {}: {wrong_values} values of {bytes} B are wrong",
-                number + 1
-            ));
-        }
-        let mean_us: f64 = words[time].parse().map_err(|_| {
-            format!("line {}: `{}` is not a number (time)", number + 1, words[time])
-        })?;
-        points.push(point(pattern, bytes, ranks, mean_us)?);
-    }
+    let table = Table::of(&head, ranks(text), pattern)?;
+    let points = table.points(text)?;
     let title = format!("{name}, out of place");
     Ok(Found { test, ..Found::new(Benchmark::Collective, title, points) })
+}
+
+/// Where its columns are, and what its rows are about.
+struct Table {
+    columns: usize,
+    time: usize,
+    /// Older releases print the largest error instead, which does not count.
+    wrong: Option<usize>,
+    settings: Vec<usize>,
+    ranks: usize,
+    pattern: Pattern,
+}
+
+impl Table {
+    fn of(head: &[&str], ranks: usize, pattern: Pattern) -> Result<Self, String> {
+        let column = |name: &str| head.iter().position(|title| *title == name);
+        Ok(Self {
+            columns: head.len(),
+            time: column("time").ok_or("its table has no column `time`")?,
+            wrong: column("#wrong"),
+            settings: SETTINGS.iter().filter_map(|name| column(name)).collect(),
+            ranks,
+            pattern,
+        })
+    }
+
+    fn points(&self, text: &str) -> Result<Vec<Point>, String> {
+        let (mut points, mut first) = (Vec::new(), None);
+        let rows = (1..).zip(text.lines()).map(|(line, row)| (line, plain(row)));
+        // What stands before the table may begin with numbers, too.
+        for (line, row) in rows.skip_while(|(_, row)| head(row).is_none()) {
+            let words: Vec<&str> = row.split_whitespace().collect();
+            let Some(bytes) = words.first().and_then(|word| word.parse::<usize>().ok()) else {
+                continue;
+            };
+            let wrong = |reason: String| format!("line {line}: {reason}");
+            if words.len() < self.columns {
+                let (got, want) = (words.len(), self.columns);
+                return Err(wrong(format!("{got} figures for {want} titles")));
+            }
+            if bytes == 0 {
+                continue;
+            }
+            let own: Vec<&str> = self.settings.iter().map(|at| words[*at]).collect();
+            let own = own.join(" ");
+            if *first.get_or_insert_with(|| own.clone()) != own {
+                let before = first.unwrap_or_default();
+                return Err(wrong(format!("it holds several tests ({before}; {own}): split it")));
+            }
+            points.push(self.point(bytes, &words).map_err(wrong)?);
+        }
+        Ok(points)
+    }
+
+    fn point(&self, bytes: usize, words: &[&str]) -> Result<Point, String> {
+        let wrong = self.wrong.and_then(|at| words[at].parse::<f64>().ok()).unwrap_or(0.0);
+        if wrong > 0.0 {
+            return Err(format!("{wrong} values of {bytes} B are wrong"));
+        }
+        let time = words[self.time];
+        let mean_us = time.parse().map_err(|_| format!("`{time}` is not a number (time)"))?;
+        point(self.pattern, bytes, self.ranks, mean_us)
+    }
 }
 
 fn point(pattern: Pattern, bytes: usize, ranks: usize, mean_us: f64) -> Result<Point, String> {
@@ -104,9 +150,12 @@ fn point(pattern: Pattern, bytes: usize, ranks: usize, mean_us: f64) -> Result<P
 /// The test by its own line, or by the first word of the log that ends as one:
 /// `./build/all_reduce_perf`.
 fn test_name(text: &str) -> Option<&str> {
-    let said = text.lines().find_map(|line| plain(line).strip_prefix(STARTING)).map(str::trim);
     let word = || text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-    said.or_else(|| word().find(|word| word.ends_with("_perf")))
+    starting(text).next().or_else(|| word().find(|word| word.ends_with("_perf")))
+}
+
+fn starting(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| plain(line).strip_prefix(STARTING)).map(str::trim)
 }
 
 /// Ranks that are listed, `#  Rank  0 Group  0 Pid ...`; 0: none.

@@ -5,7 +5,7 @@
 use bench_record::spec::{Benchmark, Operation};
 use bench_record::{Bandwidth, Collective, Distribution, Latency, Method, Point};
 
-use super::{Found, numbers, unsupported, whole};
+use super::{Found, numbers, one_test, unsupported, whole};
 
 /// What a test prints.
 #[derive(Debug, Clone, Copy)]
@@ -46,11 +46,11 @@ const SUPPORTED: &str = "Latency, Bandwidth, Bi-Directional Bandwidth, Multiple 
     MPI_Put and MPI_Get Latency and Bandwidth, Allreduce, Allgather, Broadcast and Barrier";
 
 pub(super) fn is_here(text: &str) -> bool {
-    title(text).is_some()
+    titles(text).next().is_some()
 }
 
-fn title(text: &str) -> Option<&str> {
-    text.lines().map(str::trim).find_map(|line| line.strip_prefix("# OSU "))
+fn titles(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter_map(|line| line.strip_prefix("# OSU "))
 }
 
 /// The test of a title: `MPI Latency Test v7.4`.
@@ -65,7 +65,10 @@ fn test(title: &str) -> Option<(Figure, Operation)> {
 }
 
 pub(super) fn read(text: &str) -> Result<Found, String> {
-    let title = title(text).ok_or("it has no title like `# OSU MPI Latency Test`")?;
+    let title = titles(text).next().ok_or("it has no title like `# OSU MPI Latency Test`")?;
+    one_test("title", titles(text))?;
+    one_test("columns", text.lines().filter(|line| is_head(line)).map(str::trim))?;
+    one_test("settings", text.lines().map(str::trim).filter(|line| line.starts_with("# [ ")))?;
     let (figure, operation) = test(title).ok_or_else(|| unsupported(title, SUPPORTED))?;
     let head = text.lines().find(|line| is_head(line));
     let titles = split_titles(head.ok_or("it has no line that begins with `# Size`")?);
@@ -111,6 +114,10 @@ impl Table<'_> {
         let figures: Vec<&str> = words.filter(|word| !matches!(*word, "Pass" | "-")).collect();
         if line.split_whitespace().any(|word| word == "Fail") {
             return Err(format!("line {}: the validation of data failed there", number + 1));
+        }
+        let (got, want) = (line.split_whitespace().count(), self.titles.len());
+        if got < want {
+            return Err(format!("line {}: {got} figures for {want} titles", number + 1));
         }
         let row = numbers(number, &figures.join(" "))?;
         let at = |name: &str| {

@@ -5,7 +5,7 @@
 use bench_record::spec::{Benchmark, EndpointKind, Flow, Operation};
 use bench_record::{Bandwidth, Distribution, Latency, Method, Point};
 
-use super::{Found, MIB, Printed, numbers, unsupported, whole};
+use super::{Found, MIB, Printed, numbers, one_test, unsupported, whole};
 
 /// What a test prints.
 #[derive(Debug, Clone, Copy)]
@@ -39,14 +39,18 @@ const GBIT: f64 = 1e9 / 8.0;
 const AVERAGE_STEP: f64 = 0.01;
 const RATE_STEP: f64 = 1e-6;
 
+/// What names a measurement beside its title.
+const SETTINGS: [&str; 5] =
+    ["Connection type", "TX depth", "CQ Moderation", "Post List", "Number of qps"];
+
 const SUPPORTED: &str = "latency and bandwidth of ib_send, ib_write, ib_read and ib_atomic";
 
 pub(super) fn is_here(text: &str) -> bool {
-    test_name(text).is_some()
+    test_names(text).next().is_some()
 }
 
 /// `Send Latency Test` in text, `Send_Latency_Test` in JSON.
-fn test_name(text: &str) -> Option<String> {
+fn test_names(text: &str) -> impl Iterator<Item = String> {
     let plain = |line: &'_ str| {
         let (key, value) = line.split_once(':').unwrap_or(("", line));
         let key = key.trim().trim_matches('"');
@@ -55,18 +59,23 @@ fn test_name(text: &str) -> Option<String> {
             .then(|| value.trim().trim_matches([',', '"', ' ']).to_owned())
     };
     let is_name = |name: &String| ["Latency_Test", "BW_Test"].iter().any(|end| name.ends_with(end));
-    let name = text.lines().filter_map(plain).map(|name| name.replace(' ', "_")).find(is_name)?;
-    Some(name.replace('_', " ").replace("RDMA ", "RDMA_"))
+    let names = text.lines().filter_map(plain).map(|name| name.replace(' ', "_")).filter(is_name);
+    names.map(|name| name.replace('_', " ").replace("RDMA ", "RDMA_"))
 }
 
 pub(super) fn read(text: &str) -> Result<Found, String> {
-    let name = test_name(text).ok_or("it has no title like `Send Latency Test`")?;
+    let name = test_names(text).next().ok_or("it has no title like `Send Latency Test`")?;
+    one_test("title", test_names(text))?;
+    for name in SETTINGS {
+        one_test(name, settings(text, name).into_iter())?;
+    }
     let plain = name.replace("Post List ", "").replace("Bidirectional ", "");
     let known = TESTS.iter().find(|(test, ..)| *test == plain);
     let (_, figure, operation) = *known.ok_or_else(|| unsupported(&name, SUPPORTED))?;
-    let transport = setting(text, "Connection type").unwrap_or_default();
-    let count = |name| setting(text, name).and_then(|value| value.parse::<usize>().ok());
-    let depth = count("TX depth").unwrap_or(0);
+    let [transport, depth, moderation, list, pairs] =
+        SETTINGS.map(|name| settings(text, name).into_iter().next().unwrap_or_default());
+    let count = |value: String, usual| value.parse::<usize>().unwrap_or(usual);
+    let depth = count(depth, 0);
     let rows = if text.trim_start().starts_with('{') { json_rows(text)? } else { rows(text)? };
     let one = |row: &TitledFigures| match figure {
         Figure::HalfRoundTrip => row.latency(),
@@ -87,13 +96,13 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
         _ => Benchmark::Rma,
     };
     let flow = Flow {
-        complete_every: count("CQ Moderation").unwrap_or(1).max(1),
-        post_list: count("Post List").unwrap_or(1).max(1),
+        complete_every: count(moderation, 1).max(1),
+        post_list: count(list, 1).max(1),
         ..Flow::default()
     };
     let method = Method {
         flow,
-        endpoints: count("Number of qps").unwrap_or(1).max(1),
+        endpoints: count(pairs, 1).max(1),
         directions: if is_both_ways { 2 } else { 1 },
         ..Method::default()
     };
@@ -103,17 +112,18 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
 }
 
 /// `TX depth        : 64` in text, `TX_depth : 64,` in JSON; also the second of two in a line.
-fn setting(text: &str, name: &str) -> Option<String> {
+fn settings(text: &str, name: &str) -> Vec<String> {
     let text = text.replace('_', " ");
     let is_key = |(at, _): &(usize, &str)| {
         let before = text[..*at].chars().next_back();
         before.is_none_or(|c| c.is_whitespace() || c == '"')
     };
-    text.match_indices(name).filter(is_key).find_map(|(at, _)| {
+    let values = text.match_indices(name).filter(is_key).filter_map(|(at, _)| {
         let rest = text[at + name.len()..].trim_start_matches(['"', ' ', '\t']);
         let value = rest.strip_prefix(':')?;
         value.split([',', '\n', '\t']).next().map(|value| value.trim().trim_matches('"').to_owned())
-    })
+    });
+    values.collect()
 }
 
 /// Figures by their title.

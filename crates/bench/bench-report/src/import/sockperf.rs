@@ -4,18 +4,24 @@
 use bench_record::spec::{Benchmark, EndpointKind};
 use bench_record::{Bandwidth, Distribution, Latency, Point};
 
-use super::Found;
+use super::{Found, one_test};
+
+/// What a latency and a rate stand behind, once for each test and each server.
+const SUMMARIES: [&str; 2] = ["Summary: Latency is ", "Summary: Message Rate is "];
 
 pub(super) fn is_here(text: &str) -> bool {
     text.contains("sockperf: == version")
 }
 
 pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, String> {
+    let is_summary = |line: &&str| SUMMARIES.iter().any(|words| line.contains(words));
+    let summaries = (1..).zip(text.lines()).filter(|(_, line)| is_summary(line));
+    one_test("summary at line", summaries.map(|(number, _): (usize, _)| number))?;
     let printed = after(text, "using msg-size=").map(|size| size as usize);
     let size_bytes = printed
         .or(size_bytes)
         .ok_or("it does not print the message size: give it with --size BYTES")?;
-    let found = if let Some(mean_us) = after(text, "Summary: Latency is ") {
+    let found = if let Some(mean_us) = after(text, SUMMARIES[0]) {
         let latency = Latency {
             round_trips: valid_messages(text),
             mean_us,
@@ -23,7 +29,7 @@ pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, Strin
         };
         let point = Point { latency: Some(latency), ..Point::new(size_bytes, 1) };
         Found::new(Benchmark::Latency, "sockperf latency", vec![point])
-    } else if let Some(rate) = after(text, "Summary: Message Rate is ") {
+    } else if let Some(rate) = after(text, SUMMARIES[1]) {
         let bandwidth = Bandwidth::of_rate(rate / 1e6, size_bytes);
         let point = Point { bandwidth: Some(bandwidth), ..Point::new(size_bytes, 0) };
         Found::new(Benchmark::Bandwidth, "sockperf throughput", vec![point])

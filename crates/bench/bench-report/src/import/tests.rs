@@ -245,6 +245,51 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
     }
 }
 
+/// MB/s were read as µs, and what came second was dropped.
+#[test]
+fn several_tests_in_one_file_are_refused() {
+    let osu = [sample!("osu_latency.txt"), sample!("osu_bw.txt")].concat();
+    let perftest = [sample!("ib_send_lat.txt"), sample!("ib_write_lat.txt")].concat();
+    let json = [sample!("ib_send_bw.json"), sample!("ib_write_bw_both_4_qps.json")].concat();
+    let deeper = sample!("ib_send_bw.txt").replace("TX depth        : 64", "TX depth : 128");
+    let ucx = [sample!("ucx_tag_lat.txt"), sample!("ucx_put_bw.txt")].concat();
+    let sockperf = sample!("sockperf_throughput.txt");
+    let nccl = sample!("nccl_all_reduce.txt");
+    let row = nccl.lines().find(|line| line.contains(" 1024 ")).expect("a row");
+    let types = [nccl, &row.replace("float", "  int"), "\n"].concat();
+    for (text, words) in [
+        (osu, "it holds 2 tests (title: MPI Latency Test v7.4; MPI Bandwidth Test v7.4): split it"),
+        (perftest, "(title: Send Latency Test; RDMA_Write Latency Test): split it"),
+        (json, "(title: Send BW Test; RDMA_Write Bidirectional BW Test): split it"),
+        ([sample!("ib_send_bw.txt"), &deeper].concat(), "(TX depth: 64; 128): split it"),
+        (ucx, "(Test: tag match latency; put bandwidth"),
+        (sample!("ucx_tag_lat.txt").repeat(2), "it holds 2 tests (table at line"),
+        (sockperf.repeat(2), "it holds 2 tests (summary at line"),
+        ([nccl, &nccl.replace("all_reduce", "all_gather")].concat(), "split it"),
+        (types, "line 22: it holds several tests (float sum -1; int sum -1): split it"),
+    ] {
+        let error = read(&text, None, None).expect_err(words);
+        assert!(error.contains(words), "`{error}` should say `{words}`");
+    }
+    // The same once more is one measurement more.
+    assert_eq!(run(&sample!("osu_latency.txt").repeat(2)).points.len(), 6);
+    assert_eq!(run(&sample!("ib_send_bw.txt").repeat(2)).points.len(), 2);
+    assert_eq!(run(&nccl.repeat(2)).points.len(), 6);
+}
+
+/// A file that was cut off had a size less, or a rate by half a figure.
+#[test]
+fn rows_that_are_cut_off_are_refused_with_their_line() {
+    let osu = sample!("osu_mbw_mr.txt");
+    let (cut, _) = osu.rsplit_once("791137").expect("the last rate");
+    let error = read(cut, None, None).expect_err("no rate");
+    assert!(error.contains(": 2 figures for 3 titles"), "{error}");
+    let nccl = sample!("nccl_all_reduce.txt");
+    let (cut, _) = nccl.split_once("57.77").expect("the last row");
+    let error = read(cut, None, None).expect_err("half a row");
+    assert!(error.contains("line 17: 7 figures for 13 titles"), "{error}");
+}
+
 /// JSON has no such figures: `--json` wrote a file that nobody could read again.
 #[test]
 fn figures_that_are_no_numbers_are_refused() {

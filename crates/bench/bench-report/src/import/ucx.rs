@@ -7,7 +7,7 @@
 use bench_record::spec::{Benchmark, Operation};
 use bench_record::{Bandwidth, Latency, Point};
 
-use super::{Found, MIB, Printed, numbers, unsupported};
+use super::{Found, MIB, Printed, numbers, one_test, unsupported};
 
 /// What a test prints.
 #[derive(Debug, Clone, Copy)]
@@ -43,11 +43,16 @@ pub(super) fn is_here(text: &str) -> bool {
 pub(super) fn read(text: &str) -> Result<Found, String> {
     let missing = "the client does not print the test and its message size: put the server's output in \
         front of it, `cat server.txt client.txt`";
-    let name = setting(text, "Test").ok_or(missing)?;
-    let size_bytes = setting(text, "Message size").and_then(|size| size.parse().ok());
+    let name = settings(text, "Test").next().ok_or(missing)?;
+    one_test("Test", settings(text, "Test"))?;
+    one_test("Message size", settings(text, "Message size"))?;
+    let size_bytes = settings(text, "Message size").next().and_then(|size| size.parse().ok());
     let size_bytes: usize = size_bytes.ok_or(missing)?;
     let known = TESTS.iter().find(|(test, ..)| is_it(name, test));
     let (_, figure, operation) = *known.ok_or_else(|| unsupported(name, SUPPORTED))?;
+    // Of the same test twice only the last row would be read.
+    let heads = text.lines().enumerate().filter(|(_, line)| is_head(line));
+    one_test("table at line", heads.map(|(number, _)| number + 1))?;
     let row = last_row(text)?;
     // Iterations, then three columns of the time, two of bytes and two of messages a second.
     let [iterations, _, _, mean_us, _, mib_per_s, _, per_second] = row[..] else {
@@ -89,17 +94,20 @@ fn is_it(name: &str, test: &str) -> bool {
 }
 
 /// The line `| Test:         tag match latency         |`.
-fn setting<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| {
+fn settings<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+    text.lines().filter_map(move |line| {
         let (key, value) = line.trim().strip_prefix("| ")?.split_once(':')?;
         (key.trim() == name).then(|| value.trim_end_matches('|').trim())
     })
 }
 
+fn is_head(line: &str) -> bool {
+    line.contains("# iterations")
+}
+
 /// The figures of the whole test: the row `Final:`, or the only one (`-f`).
 fn last_row(text: &str) -> Result<Vec<f64>, String> {
-    let after_head =
-        text.lines().enumerate().skip_while(|(_, line)| !line.contains("# iterations"));
+    let after_head = text.lines().enumerate().skip_while(|(_, line)| !is_head(line));
     let is_row = |line: &str| {
         line.starts_with("Final:") || (line.starts_with(' ') && !line.trim().is_empty())
     };
