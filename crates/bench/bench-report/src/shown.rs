@@ -7,10 +7,12 @@
 //! shows runs begins here, and chooses nothing himself.
 //!
 //! What names a measurement is in [`settings`]. Runs whose receives are others than each point's
-//! depth measured something else, and have a name of their own.
+//! depth measured something else, and have a name of their own; so have those of one name that went
+//! over several wires.
 
 use std::collections::BTreeMap;
 
+use bench_record::wire::Wire;
 use bench_record::{Point, Run, cores};
 use report::{Section, Table, middle, middle_interval, significant};
 
@@ -27,6 +29,9 @@ pub struct Shown {
 /// A point that was measured more than once.
 #[derive(Debug)]
 struct Repeat {
+    /// The number of the first run that has it.
+    run: usize,
+    /// What that one is called.
     name: String,
     what: String,
     figures: Vec<f64>,
@@ -54,8 +59,12 @@ impl Shown {
         for places in &repeated {
             this.unite(runs, places);
         }
+        let by_wire = of_several_wires(runs);
         for (run, own) in this.runs.iter_mut().zip(runs) {
-            run.name = name(own);
+            run.name = name(own, &by_wire);
+        }
+        for repeat in &mut this.repeats {
+            repeat.name.clone_from(&this.runs[repeat.run].name);
         }
         this
     }
@@ -68,7 +77,8 @@ impl Shown {
         let &(first, index) = &places[0];
         let (run, point) = (&runs[first], &runs[first].points[index]);
         self.repeats.push(Repeat {
-            name: name(run),
+            run: first,
+            name: String::new(),
             what: format!("{} {}", run.kind(), settings::words(&settings::of(run, point))),
             figures: found.iter().filter_map(|point| point.figure()).collect(),
             shown,
@@ -83,7 +93,7 @@ impl Shown {
         let titles = ["run", "what", "shown", "measured"];
         let caption = "points measured more than once (µs, Gbit/s or M calls/s)";
         let mut table = Table::new(caption, &titles, 2).with_prose(1);
-        for Repeat { name, what, figures, shown } in &self.repeats {
+        for Repeat { name, what, figures, shown, .. } in &self.repeats {
             let figures: Vec<String> = figures.iter().map(|figure| significant(*figure)).collect();
             table.push(vec![name.clone(), what.clone(), significant(*shown), figures.join(", ")]);
         }
@@ -102,18 +112,33 @@ impl Shown {
 }
 
 /// What the reader sees of a run: its name, and what makes all its points special.
-fn name(run: &Run) -> String {
-    match settings::receives(run) {
-        None => run.name.clone(),
-        Some(count) => format!("{}, {} {count}", run.name, settings::RX_DEPTH),
+fn name(run: &Run, by_wire: &[String]) -> String {
+    let mut name = run.name.clone();
+    if let Some(count) = settings::receives(run) {
+        name += &format!(", {} {count}", settings::RX_DEPTH);
     }
+    if let Some(wire) = run.wire.filter(|_| by_wire.contains(&run.name)) {
+        name += &format!(", wire {}", wire.name());
+    }
+    name
+}
+
+/// Names of which some runs went over another wire than others, as far as it is known.
+pub(crate) fn of_several_wires(runs: &[Run]) -> Vec<String> {
+    let mut wires: BTreeMap<&str, Vec<Option<Wire>>> = BTreeMap::new();
+    for run in runs {
+        wires.entry(&run.name).or_default().push(run.wire);
+    }
+    let is_several = |(_, own): &(&str, Vec<Option<Wire>>)| own.iter().any(|one| *one != own[0]);
+    wires.into_iter().filter(is_several).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Points of the same key are the same measurement.
 fn key(run: &Run, point: &Point) -> String {
     let settings = settings::of(run, point);
     let values: Vec<String> = settings.iter().map(ToString::to_string).collect();
-    format!("{}\n{}\n{}\n{}", run.name, run.source, run.kind(), values.join("\n"))
+    let wire = run.wire.map_or("", Wire::name);
+    format!("{}\n{wire}\n{}\n{}\n{}", run.name, run.source, run.kind(), values.join("\n"))
 }
 
 /// The point that stands for all, and its figure; of equally good ones the last. Those that were
@@ -223,6 +248,27 @@ mod tests {
         assert!(shown.section().is_none(), "nothing was measured twice");
         let figure = shown.runs[0].points[0].figure().expect("a figure");
         assert!((figure - 9.477).abs() < 1e-3);
+    }
+
+    /// Shared memory and UDP were one measurement, with the blocks of both.
+    #[test]
+    fn another_wire_is_another_measurement_with_a_name_of_its_own() {
+        let over = |wire, gbit| Run {
+            wire,
+            ..Run::new("mine", Benchmark::Bandwidth, vec![point(256, 256, gbit)])
+        };
+        let seen = |runs: &[Run]| -> Vec<(String, usize)> {
+            let shown = Shown::of(runs);
+            let of = |run: &Run| (run.name.clone(), run.points[0].blocks.len());
+            shown.runs.iter().map(of).collect()
+        };
+        let (udp, shm) = (over(Some(Wire::Udp), 5.0), over(Some(Wire::Shm), 40.0));
+        let found = seen(&[udp.clone(), shm.clone(), shm]);
+        let names = ["mine, wire udp", "mine, wire shm", "mine, wire shm"].map(str::to_owned);
+        assert_eq!(found.iter().map(|own| own.1).collect::<Vec<_>>(), [5, 10, 10]);
+        assert_eq!(found.into_iter().map(|own| own.0).collect::<Vec<_>>(), names);
+        // Over one wire it need not be said.
+        assert_eq!(seen(&[udp.clone(), udp]), [("mine".to_owned(), 10), ("mine".to_owned(), 10)]);
     }
 
     #[test]

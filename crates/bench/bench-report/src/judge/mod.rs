@@ -1,12 +1,12 @@
 //! `efa-bench compare`: two result files, point by point, with a verdict for CI; and assertions.
 
+mod apart;
 mod assertion;
 mod figure;
 mod pairs;
 
 use std::path::{Path, PathBuf};
 
-use bench_record::cores::Phase;
 use bench_record::failure::Failure;
 use bench_record::{Point, Results, Run};
 use clap::Args;
@@ -14,6 +14,7 @@ use report::{Change, Interval, Table, ratio_interval, significant};
 
 use crate::output;
 
+use apart::{Apart, different_machines, different_wires, why_inconclusive};
 pub use assertion::Assertion;
 use figure::Figure;
 use pairs::{Pair, Pairs};
@@ -83,7 +84,8 @@ pub fn run(
         summary += &format!("; {only_new} points of the second file are not in the first");
     }
     let doubts = ambiguous.iter().map(|text| format!("AMBIGUOUS: {text}\n"));
-    let doubts: String = different_machines(&base, &new).into_iter().chain(doubts).collect();
+    let others = different_machines(&base, &new).into_iter().chain(different_wires(&pairs));
+    let doubts: String = others.chain(doubts).collect();
     output::print(&format!("{}{doubts}{summary}\n", output::for_terminal(&table)))?;
     check(&args.assertions, &new.runs)?;
     if !ambiguous.is_empty() {
@@ -98,36 +100,6 @@ pub fn run(
         0 => Ok(()),
         _ => Err(Failure::Inconclusive(why_inconclusive(&rows))),
     }
-}
-
-/// Says of which machines the files are, where those are two.
-fn different_machines(base: &Results, new: &Results) -> Option<String> {
-    let (first, second) = base.measured_on().zip(new.measured_on())?;
-    (first != second).then(|| {
-        format!("OTHER MACHINE: the first file was measured on {first}, the second on {second}\n")
-    })
-}
-
-/// Why nobody can tell, and what would help.
-fn why_inconclusive(rows: &[ComparedFigure]) -> String {
-    let own = rows.iter().filter(|row| row.change == Change::Inconclusive);
-    let (apart, unsure): (Vec<_>, Vec<_>) = own.partition(|row| row.cores_apart.is_some());
-    let mut reasons = Vec::new();
-    if !unsure.is_empty() {
-        reasons.push(format!(
-            "{} figures are inconclusive: their intervals hold both no change and one beyond the \
-             noise. Measure both sides again with more data (--runs 10)",
-            unsure.len()
-        ));
-    }
-    if !apart.is_empty() {
-        reasons.push(format!(
-            "{} figures are inconclusive: the cores were elsewhere in one file than in the other. \
-             Measure both sides again with the cores in the same places (--cpu, --server-cpu)",
-            apart.len()
-        ));
-    }
-    reasons.join("; ")
 }
 
 /// Checks limits and prints each; a failure when one does not hold.
@@ -160,20 +132,15 @@ struct ComparedFigure {
     ratio: Option<Interval>,
     noise_percent: f64,
     change: Change,
-    /// Where the cores of both were, if not in the same places: then it is no one machine.
-    cores_apart: Option<(Phase, Phase)>,
+    /// Then whatever the figures are, nobody can tell.
+    apart: Option<Apart>,
 }
 
 impl ComparedFigure {
     /// The verdict, with its reason where the figures do not show it.
     fn verdict(&self) -> String {
         let word = self.change.word();
-        match self.cores_apart {
-            None => word.to_owned(),
-            Some((first, second)) => {
-                format!("{word}: cores {} and {}", first.name(), second.name())
-            }
-        }
+        self.apart.map_or_else(|| word.to_owned(), |apart| format!("{word}: {}", apart.words()))
     }
 
     fn cells(&self) -> Vec<String> {
@@ -198,11 +165,9 @@ impl ComparedFigure {
 
 /// The figures of a point that are judged: the middle and the tail of times, and what was moved.
 fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<ComparedFigure> {
-    let &Pair { ref label, base, new } = pair;
+    let &Pair { ref label, base, new, .. } = pair;
     let judged = Figure::judged(base).into_iter();
-    let phase = |point: &Point| point.cores.as_ref().map(|cores| cores.phase);
-    let phases = phase(base).zip(new.and_then(phase));
-    let cores_apart = phases.filter(|(first, second)| first != second);
+    let apart = Apart::of(pair);
     let row = |figure: Figure| {
         let value = figure.of(base)?;
         let other = new.and_then(|point| figure.of(point));
@@ -215,7 +180,7 @@ fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<ComparedFigur
         let ratio = blocks.and_then(|new| ratio_interval(&base.blocks, &new.blocks));
         let change = match other {
             None => Change::Regressed,
-            Some(_) if cores_apart.is_some() => Change::Inconclusive,
+            Some(_) if apart.is_some() => Change::Inconclusive,
             Some(other) => Change::of(value, other, figure.better(), noise_percent, ratio),
         };
         Some(ComparedFigure {
@@ -226,7 +191,7 @@ fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<ComparedFigur
             ratio,
             noise_percent,
             change,
-            cores_apart,
+            apart,
         })
     };
     judged.filter_map(row).collect()
@@ -238,6 +203,7 @@ mod tests {
     use bench_record::Bandwidth;
     use bench_record::cores::Cores;
     use bench_record::spec::Benchmark;
+    use bench_record::wire::Wire;
 
     fn results(name: &str, gbit_per_s: &[f64]) -> Results {
         let bandwidth = |gbit: f64| Bandwidth::new(1, (gbit * 1e9 / 8.0) as u64, 1.0);
@@ -343,6 +309,37 @@ mod tests {
         assert_eq!(said.lines().count(), 1);
         assert_eq!(different_machines(&on("db1", 8), &on("db1", 8)), None);
         assert_eq!(different_machines(&on("", 0), &on("db1", 8)), None);
+    }
+
+    /// Shared memory was judged against UDP as if a change of the program had made it fast.
+    #[test]
+    fn files_of_two_wires_are_said_to_be_and_not_judged() {
+        let over = |wire, gbit: f64| {
+            let mut results = results("a", &[gbit]);
+            results.runs[0].wire = wire;
+            results
+        };
+        let (udp, shm) = (over(Some(Wire::Udp), 1.0), over(Some(Wire::Shm), 9.0));
+        let found = rows(&udp, &shm);
+        assert_eq!(found[0].change, Change::Inconclusive);
+        assert!(found[0].verdict().ends_with(": wires udp and shm"), "{}", found[0].verdict());
+        assert!(why_inconclusive(&found).contains("another wire"), "{}", why_inconclusive(&found));
+        let said = different_wires(&Pairs::of(&udp, &shm).pairs).expect("a line");
+        assert_eq!(said, "OTHER WIRE: the first file went over udp, the second over shm\n");
+        // Nobody knows that of the other.
+        for other in [over(None, 9.0), over(Some(Wire::Udp), 9.0)] {
+            assert_eq!(different_wires(&Pairs::of(&udp, &other).pairs), None);
+            assert_eq!(rows(&udp, &other)[0].change, Change::Improved);
+        }
+        // A file with both has each against its own.
+        let both = Results::of([udp.runs, shm.runs].concat(), Vec::new());
+        let found = Pairs::of(&both, &both);
+        assert!(found.ambiguous.is_empty() && different_wires(&found.pairs).is_none());
+        let labels: Vec<&str> = found.pairs.iter().map(|pair| pair.label.as_str()).collect();
+        assert_eq!(
+            labels,
+            ["a, wire udp bandwidth 64 B, depth 1", "a, wire shm bandwidth 64 B, depth 1"]
+        );
     }
 
     #[test]

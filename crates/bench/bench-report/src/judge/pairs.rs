@@ -4,9 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use bench_record::wire::Wire;
 use bench_record::{Point, Results, Run};
 
 use crate::settings;
+use crate::shown::of_several_wires;
 
 /// Two files, point by point.
 pub(super) struct Pairs<'a> {
@@ -23,6 +25,8 @@ pub(super) struct Pair<'a> {
     pub(super) base: &'a Point,
     /// `None`: the second file has none.
     pub(super) new: Option<&'a Point>,
+    /// Over what each went, as far as it is known.
+    pub(super) wires: (Option<Wire>, Option<Wire>),
 }
 
 /// A point and everything that names it.
@@ -30,17 +34,21 @@ struct Named<'a> {
     key: String,
     label: String,
     point: &'a Point,
+    wire: Option<Wire>,
 }
 
 impl<'a> Pairs<'a> {
     pub(super) fn of(base: &'a Results, new: &'a Results) -> Self {
         // Two fabrics may be compared as well, when there is no doubt which with which.
         let is_one_each = has_one_name(base) && has_one_name(new);
-        let (base, new) = (named(base, is_one_each), named(new, is_one_each));
+        // Where one file has a name over several wires, each is held against its own.
+        let by_wire = [base, new].map(|file| of_several_wires(&file.runs)).concat();
+        let by_wire = NamedBy { is_one_each, by_wire };
+        let (base, new) = (by_wire.named(base), by_wire.named(new));
         let (of_base, of_new) = (by_key(&base), by_key(&new));
         let mut this = Self { pairs: Vec::new(), ambiguous: Vec::new(), only_new: 0 };
         let mut taken = BTreeMap::new();
-        for Named { key, label, point } in &base {
+        for Named { key, label, point, wire } in &base {
             let ours = of_base.get(key.as_str()).map_or(0, Vec::len);
             let theirs = of_new.get(key.as_str()).map_or(&[][..], Vec::as_slice);
             let number: &mut usize = taken.entry(key.as_str()).or_default();
@@ -58,17 +66,19 @@ impl<'a> Pairs<'a> {
                 1 => (Some(theirs[0]), label.clone()),
                 count => (Some(theirs[*number - 1]), format!("{label} ({number} of {count})")),
             };
-            this.pairs.push(Pair { label, base: point, new });
+            let wires = (*wire, new.and_then(|new| new.wire));
+            let new = new.map(|new| new.point);
+            this.pairs.push(Pair { label, base: point, new, wires });
         }
         this.only_new = new.iter().filter(|new| !of_base.contains_key(new.key.as_str())).count();
         this
     }
 }
 
-fn by_key<'a, 'b>(all: &'b [Named<'a>]) -> BTreeMap<&'b str, Vec<&'a Point>> {
-    let mut found: BTreeMap<&str, Vec<&Point>> = BTreeMap::new();
+fn by_key<'a, 'b>(all: &'b [Named<'a>]) -> BTreeMap<&'b str, Vec<&'b Named<'a>>> {
+    let mut found: BTreeMap<&str, Vec<&Named<'_>>> = BTreeMap::new();
     for one in all {
-        found.entry(&one.key).or_default().push(one.point);
+        found.entry(&one.key).or_default().push(one);
     }
     found
 }
@@ -84,22 +94,32 @@ fn has_one_name(results: &Results) -> bool {
     first.is_some() && names.all(|name| Some(name) == first)
 }
 
-fn named(results: &Results, is_one_each: bool) -> Vec<Named<'_>> {
-    let of_run = |run| {
-        let of_point = move |point| {
-            let settings = settings::of(run, point);
-            let values: Vec<String> = settings.iter().map(ToString::to_string).collect();
-            let name = if is_one_each { "" } else { run.name.as_str() };
-            Named {
-                key: format!("{name}\n{}\n{}", run.kind(), values.join("\n")),
-                label: format!("{} {} {}", run.name, run.kind(), settings::words(&settings)),
-                point,
-            }
-        };
-        let run: &Run = run;
-        run.points.iter().map(of_point)
-    };
-    judged(results).flat_map(of_run).collect()
+/// What tells points apart beside their settings.
+struct NamedBy {
+    is_one_each: bool,
+    /// Names of which one file has several wires.
+    by_wire: Vec<String>,
+}
+
+impl NamedBy {
+    fn named<'a>(&self, results: &'a Results) -> Vec<Named<'a>> {
+        let points = |run: &'a Run| run.points.iter().map(move |point| (run, point));
+        judged(results).flat_map(points).map(|(run, point)| self.one(run, point)).collect()
+    }
+
+    fn one<'a>(&self, run: &'a Run, point: &'a Point) -> Named<'a> {
+        let settings = settings::of(run, point);
+        let values: Vec<String> = settings.iter().map(ToString::to_string).collect();
+        let name = if self.is_one_each { "" } else { run.name.as_str() };
+        let wire = run.wire.filter(|_| self.by_wire.contains(&run.name));
+        let over = wire.map_or_else(String::new, |wire| format!(", wire {}", wire.name()));
+        Named {
+            key: format!("{name}{over}\n{}\n{}", run.kind(), values.join("\n")),
+            label: format!("{}{over} {} {}", run.name, run.kind(), settings::words(&settings)),
+            point,
+            wire: run.wire,
+        }
+    }
 }
 
 #[cfg(test)]
