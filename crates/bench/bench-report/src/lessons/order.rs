@@ -1,6 +1,7 @@
 //! What it costs a receiver to have messages in the order in which they were posted, where the
 //! fabric lets them overtake each other.
 
+use bench_record::cores::are_apart;
 use bench_record::spec::{Benchmark, Order};
 use bench_record::{Disorder, Point, Run};
 use report::{Interval, ratio_interval, significant};
@@ -25,8 +26,7 @@ struct Cost {
 impl Cost {
     fn of(run: &Run, kept: &Point) -> Option<Self> {
         let like = |order: Order| {
-            let place = (kept.size_bytes, kept.depth);
-            run.points.iter().find(|p| p.order == order && (p.size_bytes, p.depth) == place)
+            beside(run, kept, order).find(|point| !are_apart(point.phase(), kept.phase()))
         };
         let any = like(Order::Any)?;
         let share = |point: &Point| Some(point.bandwidth?.mmsg_per_s / any.bandwidth?.mmsg_per_s);
@@ -74,16 +74,24 @@ impl Cost {
     }
 }
 
+/// What was measured at the same place in another order.
+fn beside<'a>(run: &'a Run, kept: &Point, order: Order) -> impl Iterator<Item = &'a Point> {
+    let place = (kept.size_bytes, kept.depth);
+    run.points.iter().filter(move |p| p.order == order && (p.size_bytes, p.depth) == place)
+}
+
 /// From streams that were measured as they come, numbered, and in order, in one session.
 pub(super) fn cost(runs: &[&Run]) -> Option<Found> {
     let streams = runs.iter().filter(|run| run.benchmark == Benchmark::Bandwidth);
-    let kept = streams.flat_map(|run| {
-        let kept = run.points.iter().filter(|point| point.order == Order::Kept);
-        kept.filter_map(|point| Cost::of(run, point))
-    });
-    let costs: Vec<Cost> = kept.collect();
+    let points = streams.flat_map(|run| run.points.iter().map(move |point| (*run, point)));
+    let kept = points.filter(|(_, point)| point.order == Order::Kept);
+    let costs: Vec<Cost> = kept.clone().filter_map(|(run, point)| Cost::of(run, point)).collect();
     if costs.is_empty() {
-        return None;
+        let is_apart = |(run, kept): (&Run, &Point)| {
+            let mut phases = beside(run, kept, Order::Any).map(Point::phase).peekable();
+            phases.peek().is_some() && phases.all(|phase| are_apart(phase, kept.phase()))
+        };
+        return kept.clone().any(is_apart).then(Found::apart);
     }
     if costs.iter().any(Cost::is_open) {
         let advice =

@@ -85,13 +85,28 @@ pub(super) fn best<'a>(streams: impl Iterator<Item = &'a Stream>) -> Option<&'a 
     streams.max_by(|a, b| a.mmsg_per_s.total_cmp(&b.mmsg_per_s))
 }
 
+/// The best of `ones` that has a partner with the processors in the same place, and the best such.
+fn best_pair<'a>(ones: &[&'a Stream], others: &[&'a Stream]) -> Option<(&'a Stream, &'a Stream)> {
+    let mut ones = ones.to_vec();
+    ones.sort_by(|a, b| b.mmsg_per_s.total_cmp(&a.mmsg_per_s));
+    ones.into_iter().find_map(|one| {
+        let alike = others.iter().copied().filter(|other| !other.is_apart(one));
+        Some((one, best(alike)?))
+    })
+}
+
 /// How many must be in flight, for the smallest and the largest size of which that is known.
 pub(super) fn depth(streams: &[Stream]) -> Option<Found> {
     let single: Vec<Stream> =
         streams.iter().filter(|s| s.is_single() && s.post_list == 1).copied().collect();
     let sizes = distinct(single.iter().map(|s| s.size_bytes));
-    let curves: Vec<Curve> = sizes.iter().filter_map(|size| Curve::of(*size, &single)).collect();
-    let (small, large) = (curves.first()?, curves.last()?);
+    let all: Vec<Result<Curve, Found>> =
+        sizes.iter().filter_map(|size| Curve::of(*size, &single)).collect();
+    let is_apart = !all.is_empty();
+    let curves: Vec<Curve> = all.into_iter().filter_map(Result::ok).collect();
+    let Some((small, large)) = curves.first().zip(curves.last()) else {
+        return is_apart.then(Found::apart);
+    };
     let mut measured = large.words(|s| format!("{} Gbit/s", significant(s.gbit_per_s)));
     if small.size_bytes != large.size_bytes {
         let rate = |s: &Stream| format!("{} M msg/s", significant(s.mmsg_per_s));
@@ -124,27 +139,36 @@ struct Curve {
 }
 
 impl Curve {
-    /// Of the run that has most depths of this size.
-    fn of(size_bytes: usize, streams: &[Stream]) -> Option<Self> {
+    /// Of the run that has most depths of this size, with the processors where they were for most
+    /// of them; that nobody can tell, where these are too few.
+    fn of(size_bytes: usize, streams: &[Stream]) -> Option<Result<Self, Found>> {
         let of_size = || streams.iter().filter(|s| s.size_bytes == size_bytes);
         let runs = distinct(of_size().map(|s| s.run));
         let own = |run: usize| of_size().filter(move |s| s.run == run);
         let run = runs.into_iter().max_by_key(|run| own(*run).count())?;
-        let mut curve: Vec<Stream> = own(run).copied().collect();
-        curve.sort_by_key(|s| s.depth);
-        if distinct(curve.iter().map(|s| s.depth)).len() < DEPTHS_MIN {
+        let depths = |curve: &[Stream]| distinct(curve.iter().map(|s| s.depth)).len();
+        let all: Vec<Stream> = own(run).copied().collect();
+        if depths(&all) < DEPTHS_MIN {
             return None;
         }
+        let beside = |one: &Stream| -> Vec<Stream> {
+            all.iter().filter(|other| !other.is_apart(one)).copied().collect()
+        };
+        let mut curve = all.iter().map(beside).max_by_key(|curve| depths(curve))?;
+        if depths(&curve) < DEPTHS_MIN {
+            return Some(Err(Found::apart()));
+        }
+        curve.sort_by_key(|s| s.depth);
         let best = *best(curve.iter())?;
         let at = curve.iter().position(|s| s.mmsg_per_s >= NEAR * best.mmsg_per_s)?;
-        Some(Self {
+        Some(Ok(Self {
             size_bytes,
             first: *curve.first()?,
             best,
             needed: curve[at],
             before: at.checked_sub(1).map(|at| curve[at]),
             deepest: curve.last()?.depth,
-        })
+        }))
     }
 
     fn words(&self, rate: impl Fn(&Stream) -> String) -> String {
@@ -170,28 +194,30 @@ impl Curve {
     }
 }
 
-/// At which sizes several endpoints or threads carry more than one.
+/// At which sizes several endpoints of one thread carry more than one.
 pub(super) fn size(streams: &[Stream]) -> Option<Found> {
-    let streams: Vec<&Stream> = streams.iter().filter(|s| s.post_list == 1).collect();
-    let gain = |size: usize| {
+    let of_one_thread = |s: &&Stream| s.post_list == 1 && s.threads == 1;
+    let streams: Vec<&Stream> = streams.iter().filter(of_one_thread).collect();
+    let mut sizes_apart = 0;
+    let mut gain = |size: usize| {
         let depths = distinct(streams.iter().filter(|s| s.size_bytes == size).map(|s| s.depth));
+        let mut is_apart = false;
         let at = |depth: usize| {
-            let of = |is_single: bool| {
-                let own = streams.iter().copied();
-                let is_one = move |s: &&Stream| {
-                    (s.size_bytes, s.depth) == (size, depth) && s.is_single() == is_single
-                };
-                best(own.filter(is_one)).map(|s| s.mmsg_per_s)
-            };
-            Some(of(false)? / of(true)?)
+            let own = streams.iter().filter(|s| (s.size_bytes, s.depth) == (size, depth)).copied();
+            let (one, several): (Vec<&Stream>, Vec<&Stream>) = own.partition(|s| s.is_single());
+            let pair = best_pair(&one, &several);
+            is_apart |= pair.is_none() && !one.is_empty() && !several.is_empty();
+            pair.map(|(one, several)| several.mmsg_per_s / one.mmsg_per_s)
         };
         // At the deepest window in which both were measured.
-        Some((size, depths.into_iter().rev().find_map(at)?))
+        let gain = depths.into_iter().rev().find_map(at);
+        sizes_apart += usize::from(is_apart && gain.is_none());
+        Some((size, gain?))
     };
-    let gains: Vec<(usize, f64)> =
-        distinct(streams.iter().map(|s| s.size_bytes)).into_iter().filter_map(gain).collect();
+    let sizes = distinct(streams.iter().map(|s| s.size_bytes));
+    let gains: Vec<(usize, f64)> = sizes.into_iter().filter_map(&mut gain).collect();
     if gains.len() < 2 {
-        return None;
+        return (gains.len() + sizes_apart > 1).then(Found::apart);
     }
     let words = gains.iter().map(|(size, gain)| format!("{} at {size} B", times(*gain)));
     let measured = format!(
@@ -233,9 +259,16 @@ const SCALINGS: [Scaling; 2] = [
 /// How many queue pairs or threads reach the peak of small messages.
 pub(super) fn parallel(streams: &[Stream]) -> Option<Found> {
     let mut measured = Vec::new();
-    let mut advice: Option<(f64, String)> = None;
+    let (mut advice, mut apart): (Option<(f64, String)>, Option<Found>) = (None, None);
     for way in &SCALINGS {
-        let Some((words, gain, count)) = way.peak(streams) else { continue };
+        let (words, gain, count) = match way.peak(streams) {
+            Some(Ok(peak)) => peak,
+            Some(Err(found)) => {
+                apart = Some(found);
+                continue;
+            }
+            None => continue,
+        };
         measured.push(words);
         if gain >= WORTH && advice.as_ref().is_none_or(|(best, _)| gain > *best) {
             advice = Some((
@@ -245,7 +278,7 @@ pub(super) fn parallel(streams: &[Stream]) -> Option<Found> {
         }
     }
     if measured.is_empty() {
-        return None;
+        return apart;
     }
     let crowded = distinct(streams.iter().filter(|s| s.is_crowded).map(|s| s.threads));
     if let Some(least) = crowded.first() {
@@ -258,19 +291,25 @@ pub(super) fn parallel(streams: &[Stream]) -> Option<Found> {
     Some(Found::new(measured.join(" "), advice.map_or(one, |(_, advice)| advice)))
 }
 
+/// Words, what the best gains over one, and how many are nearly as good.
+type Peak = (String, f64, usize);
+
 impl Scaling {
-    /// Of the smallest size at which it was varied: words, what the best gains over one, and how
-    /// many are nearly as good.
-    fn peak(&self, streams: &[Stream]) -> Option<(String, f64, usize)> {
+    /// Of the smallest size at which it was varied; that nobody can tell, where the processors were
+    /// elsewhere for one than for all others.
+    fn peak(&self, streams: &[Stream]) -> Option<Result<Peak, Found>> {
         let own: Vec<&Stream> =
             streams.iter().filter(|s| s.post_list == 1 && (self.is_one)(s)).collect();
         let many = own.iter().filter(|s| (self.count)(s) > 1);
         let (size, depth) = many.map(|s| (s.size_bytes, s.depth)).min()?;
-        let at: Vec<&Stream> =
-            own.into_iter().filter(|s| (s.size_bytes, s.depth) == (size, depth)).collect();
-        let one = best(at.iter().copied().filter(|s| (self.count)(s) == 1))?.mmsg_per_s;
-        let peak = best(at.iter().copied())?;
-        let near = at.iter().filter(|s| s.mmsg_per_s >= NEAR * peak.mmsg_per_s);
+        let own = own.into_iter().filter(|s| (s.size_bytes, s.depth) == (size, depth));
+        let (ones, more): (Vec<&Stream>, Vec<&Stream>) = own.partition(|s| (self.count)(s) == 1);
+        best(ones.iter().copied())?;
+        let Some((one, _)) = best_pair(&ones, &more) else { return Some(Err(Found::apart())) };
+        let at = || ones.iter().chain(&more).copied().filter(|s| !s.is_apart(one));
+        let one = one.mmsg_per_s;
+        let peak = best(at())?;
+        let near = at().filter(|s| s.mmsg_per_s >= NEAR * peak.mmsg_per_s);
         let enough = near.map(|s| (self.count)(s)).min()?;
         let count = (self.count)(peak);
         let mut words =
@@ -285,6 +324,6 @@ impl Scaling {
                 _ => format!(", within 5 % of that with {enough}."),
             };
         }
-        Some((words, peak.mmsg_per_s / one, enough))
+        Some(Ok((words, peak.mmsg_per_s / one, enough)))
     }
 }

@@ -79,7 +79,7 @@ fn parallelism_ends_where_it_gains_nothing() {
         stream(8192, 256, 4, 1, 1.4),
     ];
     let text = lesson(&runs, "Message size");
-    assert!(text.contains("by 3.50 at 16 B, 1.05 at 4096 B, 1.00 at 8192 B"), "{text}");
+    assert!(text.contains("by 2.00 at 16 B, 1.05 at 4096 B, 1.00 at 8192 B"), "{text}");
     assert!(text.contains("Spread messages of 16 B over several; else one is enough"), "{text}");
     // Requests in lists are no parallelism.
     let mut listed = stream(8192, 256, 1, 1, 9.0);
@@ -187,6 +187,51 @@ fn lessons_leave_out_what_nobody_may_compare() {
     runs.extend([at(stream(64, 256, 1, 1, 2.0), 530.0), at(stream(4096, 256, 1, 1, 1.0), 110.0)]);
     let text = lesson(&runs, "Batching");
     assert!(text.contains("1.25 times as late") && !text.contains("At depth"), "{text}");
+}
+
+/// Curves, gains and costs joined points measured near with points measured far.
+#[test]
+fn lessons_of_streams_leave_out_what_nobody_may_compare() {
+    let at = |mut run: Run, ns: &[f64]| {
+        for (point, ns) in run.points.iter_mut().zip(ns) {
+            point.cores = Some(Cores::between(*ns, *ns));
+        }
+        run
+    };
+    let (near, far) = (110.0, 530.0);
+    let large = [(1, 0.1), (16, 1.0), (64, 1.95), (256, 2.0)];
+    let depth = |ns: &[f64]| lesson(&[at(curve(8192, &large, 1, 1), ns)], "Depth");
+    assert!(depth(&[near, near, far, far]).starts_with("Cannot be told"));
+    let longer = [&large[..], &[(1024, 9.0)]].concat();
+    let text = lesson(&[at(curve(8192, &longer, 1, 1), &[far, far, far, far, near])], "Depth");
+    assert!(text.contains("at best (256 in flight)"), "{text}");
+    let streams = |ns: [f64; 4]| {
+        let all = [(16, 1, 2.0), (16, 4, 7.0), (4096, 1, 2.0), (4096, 4, 7.0)];
+        let one = |((size, endpoints, rate), ns)| at(stream(size, 256, endpoints, 1, rate), &[ns]);
+        all.into_iter().zip(ns).map(one).collect::<Vec<Run>>()
+    };
+    for about in ["Message size", "Parallelism"] {
+        let text = lesson(&streams([near, far, near, far]), about);
+        assert!(text.starts_with("Cannot be told"), "{about}: {text}");
+    }
+    let mut runs = streams([far; 4]);
+    runs.push(at(stream(16, 256, 8, 1, 90.0), &[near]));
+    let text = lesson(&runs, "Message size");
+    assert!(text.contains("by 3.50 at 16 B"), "{text}");
+    let text = lesson(&runs, "Parallelism");
+    assert!(text.contains("at best 7.000 with 4"), "{text}");
+    let text = lesson(&[at(ordered(4.0, 3.0, 20), &[near, far])], "Order");
+    assert!(text.starts_with("Cannot be told"), "{text}");
+}
+
+/// Four threads were "several endpoints".
+#[test]
+fn threads_are_no_endpoints() {
+    let one = |size| stream(size, 256, 1, 1, 2.0);
+    let threads = |size| stream(size, 256, 1, 4, 8.0);
+    let runs = [one(16), threads(16), one(4096), threads(4096)];
+    assert!(!has(&runs, "Message size"));
+    assert!(has(&runs, "Parallelism"));
 }
 
 #[test]
