@@ -78,6 +78,9 @@ pub struct Results {
     /// The command that made this file.
     pub command: String,
     pub host: Host,
+    /// The hosts of other files that were united with this one; in no file.
+    #[serde(skip)]
+    pub other_hosts: Vec<Host>,
     /// The warnings that limit the meaning of the figures.
     pub warnings: Vec<String>,
     /// The plan that made the file, if one did.
@@ -97,6 +100,7 @@ impl Results {
             date: String::new(),
             command: String::new(),
             host: Host::default(),
+            other_hosts: Vec::new(),
             warnings,
             plan: None,
             runs,

@@ -29,6 +29,17 @@ impl Results {
         let has_measured = self.runs.iter().any(|run| run.source == "measured");
         self.host.machine().filter(|_| has_measured)
     }
+
+    /// Returns the hosts on which something was measured, as far as they are known. Whoever imports
+    /// figures has not measured them; a plan has, also with other tools.
+    pub fn hosts(&self) -> Vec<&Host> {
+        let is_here = self.measured_on().is_some() || self.plan.is_some();
+        if is_here {
+            std::iter::once(&self.host).chain(&self.other_hosts).collect()
+        } else {
+            Vec::new()
+        }
+    }
 }
 
 impl fmt::Display for Machine {

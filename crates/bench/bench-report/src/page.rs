@@ -1,6 +1,6 @@
 //! The report of result files: plots, data tables, commands.
 
-use bench_record::{Results, Run, cores};
+use bench_record::{Results, Run};
 use report::{Layout, Page, Section, Series};
 
 use crate::compare;
@@ -13,9 +13,11 @@ use crate::tails;
 use crate::timelines;
 use crate::verdicts;
 
+mod facts;
 mod runs;
 mod sweeps;
 
+use self::facts::facts;
 pub(crate) use self::runs::{row_name, set_up_name};
 
 /// Plans that measure figures of the papers again.
@@ -150,39 +152,6 @@ fn main_names<'a>(runs: &[Run], names: &[&'a str]) -> Vec<&'a str> {
     }
     main.extend(names.iter().copied().filter(|n| *n == crate::paper::EFA));
     main
-}
-
-fn tool(results: &Results) -> String {
-    match results.libfabric.as_str() {
-        "" => format!("{}, no libfabric", results.tool),
-        version => format!("{}, libfabric {version}", results.tool),
-    }
-}
-
-fn facts(results: &Results) -> Vec<(String, String)> {
-    let host = &results.host;
-    let mut facts = vec![
-        ("Date", results.date.clone()),
-        ("Machine", format!("{}, {}, {} cores", host.name, host.cpu, host.cores)),
-        ("Kernel", host.kernel.clone()),
-        ("Tool", tool(results)),
-        ("Clock read", format!("{} ns", host.clock_read_ns)),
-        ("Command", results.command.clone()),
-    ];
-    let environment: Vec<String> =
-        host.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    if let Some(plan) = &results.plan {
-        facts.push(("Plan", runs::plan_fact(plan)));
-    }
-    let measured = results.runs.iter().filter(|run| run.source == "measured");
-    let points = measured.flat_map(|run| &run.points);
-    if points.clone().next().is_some() {
-        facts.push(("Between the cores", cores::words(points)));
-    }
-    if !environment.is_empty() {
-        facts.push(("Environment", environment.join(" ")));
-    }
-    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// The plot in words: where each line starts and ends.

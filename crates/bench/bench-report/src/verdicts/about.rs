@@ -35,15 +35,21 @@ pub(crate) fn about(results: &Results, runs: &[Run], names: &[&str]) -> About {
 /// Where and when: "Measured over loopback on vm (AMD EPYC, 2 cores), 2026-11-22 18:05 UTC; cores
 /// near: 112 ns (78 points)".
 fn place(results: &Results, runs: &[Run], names: &[&str]) -> String {
-    let host = &results.host;
     let date = results.date.replace('T', " ");
     let date = date.trim_end_matches('Z').rsplit_once(':').map_or("", |(minutes, _)| minutes);
     let mut facts: Vec<String> = Vec::new();
-    if !host.name.is_empty() {
-        let cores = if host.cores == 1 { "core" } else { "cores" };
-        facts.push(format!("on {} ({}, {} {cores})", host.name, host.cpu, host.cores));
+    match results.hosts().as_slice() {
+        [] => {}
+        [host] => {
+            if !host.name.is_empty() {
+                let cores = if host.cores == 1 { "core" } else { "cores" };
+                facts.push(format!("on {} ({}, {} {cores})", host.name, host.cpu, host.cores));
+            }
+            facts.extend((!date.is_empty()).then(|| format!("{date} UTC")));
+        }
+        // Each has a date of its own.
+        several => facts.push(format!("on {} machines", several.len())),
     }
-    facts.extend((!date.is_empty()).then(|| format!("{date} UTC")));
     let what = format!("Over {}", networks(runs, names.iter().copied()));
     let mut text = [vec![what], facts].concat().join(", ");
     // Of what is shown some points stand for several.
@@ -89,6 +95,19 @@ mod tests {
             "efa-bench: a beside 3 others"
         );
         assert_eq!(about(&own, &[], &[]).title, "efa-bench: published figures");
+    }
+
+    /// Whoever imported a file was said to have measured it, and the first machine to have measured
+    /// all.
+    #[test]
+    fn only_machines_that_measured_are_named() {
+        let mut own = results();
+        own.runs[0].source = "imported".to_owned();
+        assert_eq!(about(&own, &own.runs, &["mine"]).text, ["Over loopback; cores: not measured."]);
+        let other_hosts = vec![Host { name: "db2".to_owned(), ..Host::default() }];
+        let own = Results { other_hosts, ..results() };
+        let text = about(&own, &own.runs, &["mine"]).text.concat();
+        assert_eq!(text, "Over loopback, on 2 machines; cores: not measured.");
     }
 
     /// The head of a page and its facts counted differently.
