@@ -43,6 +43,16 @@ pub fn parse(text: &str) -> Result<Results, String> {
     serde_json::from_value(value).map_err(|e| format!("it is damaged: {e}"))
 }
 
+/// Whether a text is a result file, whatever its strings look like.
+pub fn is_own(text: &str) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    let head = serde_json::from_str::<Head>(text);
+    head.is_ok_and(|head| head.schema.starts_with("efa-bench/"))
+}
+
 /// The JSON text of a result file.
 pub fn json(results: &Results) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(results)

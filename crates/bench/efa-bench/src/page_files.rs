@@ -70,13 +70,17 @@ fn files_and_reasons(files: &[Unread]) -> (String, String) {
     (first.map_or_else(String::new, |(path, _)| path.display().to_string()), reasons)
 }
 
-/// All runs of the files, with the machine of the first, and the files that cannot be read; a
-/// failure when that is all of them.
+/// All runs of the files, with the machines of those that measured, and the files that cannot be
+/// read; a failure when that is all of them.
 fn load(files: &[PathBuf]) -> Result<(Results, Vec<Unread>), Failure> {
     let (mut read, mut unread): (Vec<Results>, Vec<Unread>) = (Vec::new(), Vec::new());
+    let mut paths: Vec<&Path> = Vec::new();
     for file in files {
         match import_command::load(file) {
-            Ok(results) => read.push(results),
+            Ok(results) => {
+                read.push(results);
+                paths.push(file);
+            }
             Err(Failure::Input { reason, .. }) => unread.push((file.clone(), reason)),
             Err(error) => return Err(error),
         }
@@ -85,6 +89,11 @@ fn load(files: &[PathBuf]) -> Result<(Results, Vec<Unread>), Failure> {
         let (path, reason) = files_and_reasons(&unread);
         return Err(Failure::Input { path, reason });
     }
+    let runs = read
+        .iter_mut()
+        .zip(paths)
+        .flat_map(|(results, file)| results.runs.iter_mut().map(move |run| (file, run)));
+    import_command::tell_apart(runs.collect());
     let all = united(read);
     Ok((all.unwrap_or_else(|| result_file::results(Vec::new(), Vec::new())), unread))
 }
@@ -96,9 +105,17 @@ fn united(mut files: Vec<Results>) -> Option<Results> {
     if machines.len() > 1 {
         files.iter_mut().for_each(|file| name_machine(file, &machines));
     }
-    let mut files = files.into_iter();
-    let mut all = files.next()?;
+    // Whoever imported a file has not measured it.
+    let main = files.iter().position(|file| file.measured_on().is_some()).unwrap_or(0);
+    let mut all = Results { runs: Vec::new(), warnings: Vec::new(), ..files.get(main)?.clone() };
     for file in files {
+        let is_another = |machine: &Machine| {
+            let mut known = std::iter::once(&all.host).chain(&all.other_hosts);
+            known.all(|host| host.machine().as_ref() != Some(machine))
+        };
+        if file.measured_on().is_some_and(|machine| is_another(&machine)) {
+            all.other_hosts.push(file.host);
+        }
         all.runs.extend(file.runs);
         all.warnings.extend(file.warnings);
     }
@@ -229,6 +246,16 @@ mod tests {
         let all = united(vec![file("db1", 8, 9.0), file("db2", 8, 5.0)]).expect("files");
         assert!(all.warnings[0].ends_with("db1 (8 cores); db2 (8 cores)"), "{:?}", all.warnings);
         assert_eq!(all.runs[1].name, "EFA", "published elsewhere");
+        assert_eq!((all.host.name.as_str(), all.other_hosts[0].name.as_str()), ("db1", "db2"));
+    }
+
+    /// The first file was imported, and its machine was said to have measured the second.
+    #[test]
+    fn the_machine_is_that_of_a_file_that_was_measured() {
+        let mut imported = file("desk", 4, 9.0);
+        imported.runs.iter_mut().for_each(|run| run.source = "imported".to_owned());
+        let all = united(vec![imported, file("db1", 8, 5.0)]).expect("files");
+        assert_eq!((all.host.name.as_str(), all.other_hosts.len(), all.runs.len()), ("db1", 0, 4));
     }
 
     #[test]

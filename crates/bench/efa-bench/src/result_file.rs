@@ -3,6 +3,16 @@
 use bench_engine::{backend, host};
 use bench_record::{Results, Run};
 
+/// A result file about `runs` that others measured, nobody knows where.
+pub(crate) fn imported(runs: Vec<Run>) -> Results {
+    Results {
+        tool: format!("efa-bench {}", env!("CARGO_PKG_VERSION")),
+        date: host::date(),
+        command: host::command_line(),
+        ..Results::of(runs, Vec::new())
+    }
+}
+
 /// A result file about `runs`.
 pub(crate) fn results(runs: Vec<Run>, warnings: Vec<String>) -> Results {
     let libfabric = backend::libfabric_version().map(|(major, minor)| format!("{major}.{minor}"));

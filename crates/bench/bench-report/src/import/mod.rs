@@ -174,6 +174,11 @@ fn is_written_in_full(point: &Point) -> bool {
     serde_json::to_value(point).is_ok_and(|value| serde_json::from_value::<Point>(value).is_ok())
 }
 
+/// Whether a run has the name that it gets when nobody gives it one.
+pub fn is_name_of_tool(name: &str) -> bool {
+    Format::ALL.iter().any(|format| format.name() == name)
+}
+
 /// The tool whose title `text` bears.
 pub fn detect(text: &str) -> Option<Format> {
     Format::ALL.into_iter().find(|format| format.is_of(text))
