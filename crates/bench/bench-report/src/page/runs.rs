@@ -152,6 +152,10 @@ fn method_cells(run: &Run) -> Vec<String> {
     let some = |value: usize| if value == 0 { "-".to_owned() } else { value.to_string() };
     let cpu = |cpu: Option<usize>| cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
     let is_measured = run.source == "measured";
+    let if_measured = |words: String| if is_measured { words } else { "-".to_owned() };
+    // Other tools print what was asked for, if at all.
+    let if_asked =
+        |count: usize| if is_measured || count > 1 { count.to_string() } else { "-".to_owned() };
     vec![
         run.name.clone(),
         test(run).to_owned(),
@@ -163,22 +167,22 @@ fn method_cells(run: &Run) -> Vec<String> {
             (true, false) => run.source.clone(),
         },
         run.points.len().to_string(),
-        threads.to_string(),
-        endpoints.to_string(),
-        match flow.window {
+        if_asked(threads),
+        if_asked(endpoints),
+        if_measured(match flow.window {
             Window::Sliding => "sliding".to_owned(),
             Window::Refill => "refill at 80 %".to_owned(),
-        },
-        flow.post_list.to_string(),
-        flow.complete_every.to_string(),
+        }),
+        if_asked(flow.post_list),
+        if_asked(flow.complete_every),
         some(memory_bytes >> 20),
         some(load_size_bytes),
-        match run.method.counted_at {
+        if_measured(match run.method.counted_at {
             CountedAt::Receiver => "receiver".to_owned(),
             CountedAt::Initiator => "initiator".to_owned(),
-        },
-        format!("{}, {}", cpu(run.client_cpu), cpu(run.server_cpu)),
-        if is_measured { seed.to_string() } else { "-".to_owned() },
+        }),
+        if_measured(format!("{}, {}", cpu(run.client_cpu), cpu(run.server_cpu))),
+        if_measured(seed.to_string()),
     ]
 }
 
@@ -294,4 +298,22 @@ fn set_up(runs: &[Run]) -> Table {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Imported runs had a sliding window, a completion of each request, and were counted at the
+    /// receiver, of which their tools say nothing.
+    #[test]
+    fn no_method_is_made_up_for_other_tools() {
+        let mut run = Run::new("perftest", Benchmark::Bandwidth, vec![Point::new(64, 1)]);
+        assert_eq!(method_cells(&run)[8..11], ["sliding", "1", "1"]);
+        "imported".clone_into(&mut run.source);
+        run.method.endpoints = 4;
+        let cells = method_cells(&run);
+        assert_eq!(cells[6..8], ["-", "4"]);
+        assert!(cells[8..].iter().all(|cell| cell == "-"), "{cells:?}");
+    }
 }

@@ -5,6 +5,7 @@
 //! points of a run may differ in (size, depth, rate, the workload's own) make plots of their own;
 //! what a whole run is about (threads, who walks a tree, how a log is committed) tells lines apart.
 
+use bench_record::cores::Phase;
 use bench_record::{Point, Run};
 use report::{Axis, Chart, LOOKS, Scale, Section, Series, Stroke};
 
@@ -14,6 +15,8 @@ use crate::settings::{self, DEPTH, Level, RATE, RX_DEPTH, SIZE, Setting};
 
 /// A line of fewer points shows nothing that a table does not, unless there are no others.
 const POINTS_MIN: usize = 3;
+/// Said where figures were imported.
+const OF_OTHER_TOOLS: &str = "Figures of other tools are as the tool counts them.";
 /// Said where the axis has no place for a size of 0.
 const OF_0_BYTES: &str =
     "The table below has the figures of 0 bytes, too; an axis of equal factors has no 0.";
@@ -105,11 +108,24 @@ fn plots<'a>(samples: &'a [Sample<'a>], points_min: usize) -> Vec<Plot<'a>> {
             }
             let plot = Plot { axis, lines };
             if plot.longest() >= points_min {
-                plots.push(plot);
+                let lines = plot.lines.into_iter().flat_map(of_phases).collect();
+                plots.push(Plot { axis, lines });
             }
         }
     }
     plots
+}
+
+/// A line of points measured with the cores near and others with them far is two lines: what lies
+/// between them is no curve of one machine.
+fn of_phases<'a>(line: Vec<&'a Sample<'a>>) -> Vec<Vec<&'a Sample<'a>>> {
+    let mut known = line.iter().filter_map(|sample| sample.point.phase());
+    let first = known.next();
+    if known.all(|phase| Some(phase) == first) {
+        return vec![line];
+    }
+    let name = |sample: &Sample<'_>| sample.point.phase().map_or("", Phase::name).to_owned();
+    grouped(line.into_iter(), name)
 }
 
 /// Samples of equal keys together, in the order of the first of each.
@@ -254,6 +270,16 @@ impl<'a> Plot<'a> {
 
     /// Who it is, and what tells its line from others of the same name.
     fn name(&self, sample: &Sample<'_>) -> String {
+        let name = self.name_of_settings(sample);
+        let is_own = |line: &&Vec<&Sample<'_>>| self.name_of_settings(line[0]) == name;
+        let is_split = self.lines.iter().filter(is_own).count() > 1;
+        match sample.point.phase().filter(|_| is_split) {
+            Some(phase) => format!("{name}, cores {}", phase.name()),
+            None => name,
+        }
+    }
+
+    fn name_of_settings(&self, sample: &Sample<'_>) -> String {
         let own = sample.settings.iter().copied();
         let special: Vec<Setting> =
             own.filter(|setting| self.is_said(setting) && !self.is_common(setting)).collect();
@@ -267,7 +293,12 @@ impl<'a> Plot<'a> {
         let mut points = series.iter().flat_map(|line| &line.points);
         let is_short = self.axis == SIZE && points.any(|point| point.0 == 0.0);
         let hint = is_short.then_some(OF_0_BYTES);
-        [quantity.meaning].into_iter().chain(hint).map(str::to_owned).collect()
+        let is_imported = |sample: &Sample<'_>| sample.run.source == "imported";
+        let has_others = self.samples().any(is_imported);
+        let is_of_others = self.samples().all(is_imported);
+        let meaning = (!is_of_others).then_some(quantity.meaning);
+        let of_others = has_others.then_some(OF_OTHER_TOOLS);
+        [meaning, of_others, hint].into_iter().flatten().map(str::to_owned).collect()
     }
 
     fn scale(&self) -> Scale {

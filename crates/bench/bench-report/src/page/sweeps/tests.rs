@@ -1,6 +1,7 @@
 //! Plots of runs that are composed here.
 
 use super::*;
+use bench_record::cores::Cores;
 use bench_record::spec::{Benchmark, Order};
 use bench_record::wire::Wire;
 use bench_record::{Bandwidth, Collective, Distribution, Latency, Work};
@@ -62,6 +63,34 @@ fn lines_are_told_apart_by_what_differs() {
     let names: Vec<&str> = series.iter().map(|line| line.name.as_str()).collect();
     assert_eq!(names, ["mine", "mine, order kept"]);
     assert_ne!(series[0].look, series[1].look);
+}
+
+/// A step in a line was where the cores had moved.
+#[test]
+fn points_measured_near_and_far_are_no_line() {
+    let places: Vec<(usize, usize)> = (4..10).map(|power| (1 << power, 8)).collect();
+    let mut mine = stream("mine", &places);
+    for (point, ns) in mine.points.iter_mut().zip([110.0, 110.0, 110.0, 530.0, 530.0, 530.0]) {
+        point.cores = Some(Cores::between(ns, ns));
+    }
+    let plots = sections(&[mine, stream("yours", &places)], &NAMES);
+    let series = &plots[0].chart.as_ref().expect("a plot").series;
+    let lines: Vec<(&str, usize)> =
+        series.iter().map(|line| (line.name.as_str(), line.points.len())).collect();
+    assert_eq!(lines, [("mine, cores near", 3), ("mine, cores far", 3), ("yours", 6)]);
+}
+
+#[test]
+fn what_other_tools_count_is_not_said_to_be_ours() {
+    let mut runs = [
+        stream("mine", &[(16, 8), (64, 8), (256, 8)]),
+        stream("OSU", &[(16, 8), (64, 8), (256, 8)]),
+    ];
+    "imported".clone_into(&mut runs[1].source);
+    let text = |runs: &[Run]| sections(runs, &["mine", "OSU"])[0].text.join(" ");
+    assert!(text(&runs).contains("at the receiver") && text(&runs).ends_with(OF_OTHER_TOOLS));
+    assert_eq!(text(&runs[1..]), OF_OTHER_TOOLS);
+    assert!(!text(&runs[..1]).contains(OF_OTHER_TOOLS));
 }
 
 #[test]
