@@ -5,6 +5,10 @@ const NAME_CHARS_ALL: usize = 72;
 /// Characters that a name has at least.
 const NAME_CHARS_MIN: usize = 6;
 
+/// Marks of an axis of equal factors, at most.
+const DECADES_MAX: f64 = 20.0;
+const POWERS_MAX: f64 = 32.0;
+
 /// The spread of values along an axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scale {
@@ -47,9 +51,8 @@ pub(crate) struct Fitted {
 impl Fitted {
     /// Fits the axis around `values`; logarithmic axes ignore values that are not above zero.
     pub(crate) fn new(scale: &Scale, values: impl Iterator<Item = f64>) -> Self {
-        let usable = |v: &f64| v.is_finite() && (*scale == Scale::Linear || *v > 0.0);
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        for value in values.filter(usable) {
+        for value in values.filter(|value| is_shown(scale, *value)) {
             low = low.min(value);
             high = high.max(value);
         }
@@ -62,7 +65,10 @@ impl Fitted {
             Scale::Log2 => padded(low, high, 2.0),
             Scale::Names(names) => (0.5, names.iter().fold(0.5_f64, |end, _| end + 1.0).max(1.5)),
         };
-        Self { scale: scale.clone(), low, high }
+        // Rounding may lead out of what numbers can hold.
+        let is_log = matches!(scale, Scale::Log10 | Scale::Log2);
+        let low = if is_log { low.max(f64::MIN_POSITIVE) } else { low };
+        Self { scale: scale.clone(), low, high: high.min(f64::MAX) }
     }
 
     /// Where a value lies: 0 at the low end, 1 at the high end; `None` when it cannot be shown.
@@ -73,13 +79,14 @@ impl Fitted {
         if matches!(self.scale, Scale::Linear | Scale::Names(_)) {
             return Some((value - self.low) / (self.high - self.low));
         }
-        (value > 0.0).then(|| (value / self.low).ln() / (self.high / self.low).ln())
+        is_shown(&self.scale, value)
+            .then(|| (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln()))
     }
 
     /// Values to mark, with their labels.
     pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
         let values = match &self.scale {
-            Scale::Linear => (0..=5).map(|i| self.high * f64::from(i) / 5.0).collect(),
+            Scale::Linear => (0..=5).map(|i| self.high / 5.0 * f64::from(i)).collect(),
             Scale::Log10 => self.decades(),
             Scale::Log2 => self.powers_of_two(),
             Scale::Names(names) => return named(names),
@@ -88,7 +95,8 @@ impl Fitted {
     }
 
     fn decades(&self) -> Vec<f64> {
-        let span = (self.high / self.low).log10();
+        let span = self.high.log10() - self.low.log10();
+        let step = (span / DECADES_MAX).ceil().max(1.0);
         let factors: &[f64] = if span <= 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let first = self.low.log10().floor();
         let mut ticks = Vec::new();
@@ -100,14 +108,15 @@ impl Fitted {
                     ticks.push(value);
                 }
             }
-            exponent += 1.0;
+            exponent += step;
         }
         ticks
     }
 
     fn powers_of_two(&self) -> Vec<f64> {
         let (first, last) = (self.low.log2().ceil(), self.high.log2().floor());
-        let step = if last - first > 8.0 { 2.0 } else { 1.0 };
+        let usual = if last - first > 8.0 { 2.0 } else { 1.0 };
+        let step = ((last - first) / POWERS_MAX).ceil().max(usual);
         let mut ticks = Vec::new();
         let mut exponent = first;
         while exponent <= last {
@@ -116,6 +125,15 @@ impl Fitted {
         }
         // An axis with one mark or none has no scale that one could read.
         if ticks.len() < 2 { vec![self.low, self.high] } else { ticks }
+    }
+}
+
+/// Whether an axis has a place for a value: one of equal factors has none for 0, and none for
+/// numbers so small that their digits are lost.
+fn is_shown(scale: &Scale, value: f64) -> bool {
+    match scale {
+        Scale::Linear | Scale::Names(_) => value.is_finite(),
+        Scale::Log10 | Scale::Log2 => value > 0.0 && value.is_normal(),
     }
 }
 
@@ -253,6 +271,29 @@ mod tests {
         assert_eq!(ticks[0].1, "a-sce…");
         let axis = Axis { label: String::new(), scale: names(&["srd", "tcp"]) };
         assert_eq!((axis.cell(2.0), axis.cell(3.0)), ("tcp".to_owned(), "3".to_owned()));
+    }
+
+    /// The least of all numbers took all memory, and the greatest had no place.
+    #[test]
+    fn the_least_and_the_greatest_numbers_leave_an_axis_as_it_is() {
+        for scale in [Scale::Linear, Scale::Log10, Scale::Log2] {
+            for values in [
+                vec![5e-324],
+                vec![5e-324, 1.0, 2.0],
+                vec![f64::MIN_POSITIVE, f64::MAX],
+                vec![1e308, 1.0],
+                vec![1.7e308],
+            ] {
+                let axis = Fitted::new(&scale, values.iter().copied());
+                let ticks = axis.ticks();
+                assert!((1..200).contains(&ticks.len()), "{scale:?}, {values:?}: {ticks:?}");
+                let ticks = ticks.into_iter().map(|(value, _)| value);
+                for value in ticks.chain(values.iter().copied()) {
+                    let place = axis.place(value).unwrap_or_default();
+                    assert!((-0.01..=1.01).contains(&place), "{scale:?}, {values:?}: {value}");
+                }
+            }
+        }
     }
 
     #[test]
