@@ -69,7 +69,9 @@ pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
 
 const CAPTION: &str = "What came of it";
 const NOBODY: &str = "nobody else was measured";
-const LEGEND: &str = "Marks: the middle block. Bars: its 95 % interval. Dots: all blocks. Strokes: p99 and maximum of the middle block.";
+const LEGEND: &str = "▲ is better and ▼ worse than the other, ◆ is both, = is as good (what \
+    differs is noise), ? is undecided: the blocks do not tell. Marks: the middle block. Bars: its \
+    95 % interval. Dots: all blocks. Strokes: p99 and maximum of the middle block.";
 
 /// "5.65 µs, p99 9.10", as far as it is known.
 fn figures(aspects: &[Aspect], point: &Point) -> String {

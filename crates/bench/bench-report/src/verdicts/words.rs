@@ -16,6 +16,7 @@ const BETTER: &str = "▲";
 const WORSE: &str = "▼";
 const BOTH: &str = "◆";
 const ALIKE: &str = "=";
+const OPEN: &str = "?";
 
 /// How `ours` is beside `theirs`.
 pub(super) fn verdict(aspects: &[Aspect], ours: &Point, theirs: &Point) -> Verdict {
@@ -40,7 +41,7 @@ pub(super) fn verdict(aspects: &[Aspect], ours: &Point, theirs: &Point) -> Verdi
     // Of one block each a tail says little: where what counts is undecided, all is.
     let is_open = changes.first() == Some(&Change::Inconclusive);
     let sign = match (has(Change::Improved), has(Change::Regressed)) {
-        _ if is_open => ALIKE,
+        _ if is_open => OPEN,
         (true, false) => BETTER,
         (false, true) => WORSE,
         (true, true) => BOTH,
@@ -185,9 +186,9 @@ mod tests {
         assert_eq!(words, "= as fast at the median, as fast at p99");
         let wide = Point { blocks: vec![5.0, 8.0, 12.0, 14.0, 20.0], ..latency(12.0, 20.0) };
         let (words, _) = said(&wide, &latency(10.0, 20.0));
-        assert_eq!(words, "= undecided at the median, as fast at p99");
+        assert_eq!(words, "? undecided at the median, as fast at p99");
         let (words, _) = said(&wide, &latency(10.0, 50.0));
-        assert_eq!(words, "= undecided at the median, 2.5 times as fast at p99");
+        assert_eq!(words, "? undecided at the median, 2.5 times as fast at p99");
     }
 
     #[test]
