@@ -18,6 +18,44 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
+/// Escapes text for Markdown, which has tags and entities of HTML between its own signs, but not in
+/// code.
+pub(crate) fn escape_markdown(text: &str) -> String {
+    // A backslash may take the meaning of a backtick.
+    if text.contains('\\') {
+        return without_tags(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('`') {
+        let (plain, ticks) = rest.split_at(at);
+        let count = ticks.len() - ticks.trim_start_matches('`').len();
+        let (code, after) = ticks.split_at(code_end(ticks, count).unwrap_or(count));
+        out.push_str(&without_tags(plain));
+        out.push_str(code);
+        rest = after;
+    }
+    out + &without_tags(rest)
+}
+
+fn without_tags(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+/// Where code ends that begins with so many backticks: behind as many, in one paragraph.
+fn code_end(text: &str, count: usize) -> Option<usize> {
+    let mut at = count;
+    while let Some(next) = text[at..].find('`') {
+        let start = at + next;
+        let run = text[start..].len() - text[start..].trim_start_matches('`').len();
+        at = start + run;
+        if run == count {
+            return Some(at).filter(|end| !text[..*end].contains('\n'));
+        }
+    }
+    None
+}
+
 /// The address of a file beside this one, for HTML and Markdown: what would end or break it is in
 /// percent.
 pub(crate) fn address(file: &str) -> String {
@@ -37,11 +75,22 @@ pub(crate) fn address(file: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{address, escape};
+    use super::{address, escape, escape_markdown};
 
     #[test]
     fn markup_becomes_text() {
         assert_eq!(escape("<a b=\"c\">&'"), "&lt;a b=&quot;c&quot;&gt;&amp;&#39;");
+    }
+
+    #[test]
+    fn markdown_has_no_tags_of_others() {
+        assert_eq!(escape_markdown("<script>&amp; a > b"), "&lt;script>&amp;amp; a > b");
+        assert_eq!(escape_markdown("a `b <c> && d` <e>"), "a `b <c> && d` &lt;e>");
+        assert_eq!(escape_markdown("``a ` <b>`` <c>"), "``a ` <b>`` &lt;c>");
+        // Code that never ends is none, nor what a paragraph or a backslash ends.
+        for text in ["`<b>", "```<b>`", "`\n\n<b>`", "\\`<b>`", "`a` `<b>"] {
+            assert!(!escape_markdown(text).contains('<'), "{text}");
+        }
     }
 
     #[test]

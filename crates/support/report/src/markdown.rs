@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::escape::address;
+use crate::escape::{address, escape_markdown as safe};
 use crate::page::Page;
 
 /// The width of prose in Markdown, but for pictures and tables.
@@ -35,47 +35,55 @@ pub fn markdown(page: &Page) -> String {
 
 /// The same with pictures; `image` names that of a section's chart.
 pub(crate) fn markdown_with(page: &Page, image: impl Fn(usize) -> Option<String>) -> String {
-    let mut out = format!("# {}\n", page.title);
+    let mut out = format!("# {}\n", safe(&page.title));
     for text in &page.summary {
-        let _ = write!(out, "\n{text}\n");
+        let _ = write!(out, "\n{}\n", safe(text));
     }
     for text in &page.warnings {
-        let _ = write!(out, "\n> {text}\n");
+        let _ = write!(out, "\n> {}\n", safe(text));
     }
     if !page.facts.is_empty() {
         out.push('\n');
     }
     for (name, value) in &page.facts {
-        let _ = writeln!(out, "* {name}: {value}");
+        let _ = writeln!(out, "* {}: {}", safe(name), safe(value));
     }
     for (index, section) in page.sections.iter().enumerate() {
         if !section.title.is_empty() {
-            let _ = write!(out, "\n## {}\n", section.title);
+            let _ = write!(out, "\n## {}\n", safe(&section.title));
         }
         for text in &section.text {
-            let _ = write!(out, "\n{text}\n");
+            let _ = write!(out, "\n{}\n", safe(text));
         }
         if let (Some(chart), Some(file)) = (&section.chart, image(index)) {
             let words = format!("{}. {}", chart.title, chart.description);
-            let words = words.replace('[', "(").replace(']', ")");
+            let words = safe(&words).replace('[', "(").replace(']', ")");
             let _ = write!(out, "\n![{words}]({})\n", address(&file));
         }
         let chart_data = section.chart.as_ref().map(crate::chart::Chart::table);
         let panels: Vec<_> = section.panels.iter().map(crate::dots::Dots::table).collect();
         let shown = section.tables.iter().chain(&panels);
         for table in shown.chain(&chart_data).chain(&section.data) {
-            let _ = write!(out, "\n{}:\n\n{}", table.caption, table.markdown());
+            let _ = write!(out, "\n{}:\n\n{}", safe(&table.caption), table.markdown());
         }
         if !section.commands.is_empty() {
-            let _ = write!(out, "\n```sh\n{}\n```\n", section.commands.join("\n"));
+            let commands = section.commands.join("\n");
+            let fence = fence(&commands);
+            let _ = write!(out, "\n{fence}sh\n{commands}\n{fence}\n");
         }
         for (what, file) in &section.links {
             let file =
                 file.strip_suffix(".html").map_or_else(|| file.clone(), |own| format!("{own}.md"));
-            let _ = write!(out, "\n[{what}]({})\n", address(&file));
+            let _ = write!(out, "\n[{}]({})\n", safe(what), address(&file));
         }
     }
     out
+}
+
+/// What encloses a text, which may have such a line itself.
+fn fence(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat((longest + 1).max(3))
 }
 
 #[cfg(test)]
@@ -93,6 +101,33 @@ mod tests {
         assert_eq!((line.chars().count(), wrapped(&words, "", "")), (99, line.to_owned()));
         let long = "x".repeat(101);
         assert_eq!(wrapped(&format!("a {long} b"), "", ""), format!("a\n{long}\nb"));
+    }
+
+    /// A name in a result file was a program in every wiki that shows the page.
+    #[test]
+    fn strings_of_files_are_no_markup() {
+        let evil = "<script>alert(1)</script>".to_owned();
+        let mut table = Table::new(&evil, &["a"], 1);
+        table.push(vec![evil.clone()]);
+        let section = Section {
+            title: evil.clone(),
+            text: vec![evil.clone()],
+            tables: vec![table],
+            commands: vec!["a <b && c\n```\nd".to_owned()],
+            links: vec![(evil.clone(), "a.html".to_owned())],
+            ..Section::default()
+        };
+        let page = Page {
+            title: evil.clone(),
+            summary: vec![evil.clone()],
+            warnings: vec![evil.clone()],
+            facts: vec![(evil.clone(), evil)],
+            sections: vec![section],
+        };
+        let text = markdown(&page);
+        assert!(!text.contains("<script") && text.contains("&lt;script>"), "{text}");
+        let code = "````sh\na <b && c\n```\nd\n````\n";
+        assert!(text.contains(code), "code is as it is: {text}");
     }
 
     #[test]

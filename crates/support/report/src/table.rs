@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::escape::escape;
+use crate::escape::{escape, escape_markdown};
 
 /// The alignment of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,7 +182,7 @@ impl Table {
     }
 
     pub(crate) fn markdown(&self) -> String {
-        let safe = |text: &str| text.replace('|', "\\|").replace('\n', " ");
+        let safe = |text: &str| escape_markdown(text).replace('|', "\\|").replace('\n', " ");
         let mut out = String::from("|");
         for column in &self.columns {
             let _ = write!(out, " {} |", safe(&column.title));
@@ -258,7 +258,7 @@ mod tests {
         assert!(html.contains("<tr id=\"m0-1\"><th scope=\"row\">&lt;long name&gt;"), "{html}");
         let text = table.markdown();
         assert!(text.contains("| a\\|b | [1.5](#m0-1) |"), "{text}");
-        assert!(text.contains("| <a id=\"m0-1\"></a><long name> |"), "{text}");
+        assert!(text.contains("| <a id=\"m0-1\"></a>&lt;long name> |"), "{text}");
     }
 
     #[test]
