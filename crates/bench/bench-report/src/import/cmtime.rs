@@ -34,6 +34,10 @@ struct Step {
 pub(super) fn read(text: &str) -> Result<Found, String> {
     let heading = heading(text).ok_or("it has no line with `step` and `total`")?;
     let is_late = heading.contains("total(us)");
+    let tables = text.lines().filter(|line| *line == heading).count();
+    if !is_late && tables > 1 {
+        return Err(format!("it holds {tables} runs: split it"));
+    }
     let rows = text.lines().skip_while(|line| *line != heading).skip(1);
     let steps: Vec<(&str, &str)> = match is_late {
         // More tables may follow.
@@ -117,5 +121,8 @@ mod tests {
         for text in ["no: 5", "step  total ms\nconnect : what\n", "step total ms\n", "step"] {
             assert_eq!(found(text), None, "{text}");
         }
+        let once = "step  total ms\nconnect : 1.0 1.0 1.0 2.0\n";
+        assert!(found(once).is_some_and(|(count, _)| count == 500));
+        assert_eq!(found(&once.repeat(2)), None, "two runs");
     }
 }
