@@ -67,18 +67,26 @@ pub fn page(results: &Results, headline: Vec<String>, model: Option<&Model>) -> 
     let names = names_of(runs, |_| true);
     let here = names_of(runs, |run| run.source != "published");
     let about = verdicts::about(results, runs, &here);
-    let mut sections = verdicts::sections(runs, &here);
+    // A plan that compares says itself what stands beside what.
+    let compared = comparisons::section_of(results);
+    let is_compared = compared.is_some();
+    let mut sections = if is_compared { Vec::new() } else { verdicts::sections(runs, &here) };
     // Who asked for a study's plan wants to know what became of its statements.
     sections.splice(0..0, statements::section(results, runs));
-    sections.splice(0..0, comparisons::section_of(results));
+    sections.splice(0..0, compared);
     let side_by_side = side_by_side(runs, &names);
     if here.is_empty() {
         sections.extend(side_by_side.clone());
     }
     let halves = sweeps::sections(runs, &names).into_iter().chain(tails::sections(runs, &names));
-    sections.extend(halves.map(|section| Section { layout: Layout::Half, ..section }));
-    sections.extend(timelines::sections(runs, &names));
     let folded = |section: Section| Section { layout: Layout::Folded, ..section };
+    if is_compared {
+        // Single points of steps that have little to do with each other.
+        sections.extend(halves.map(folded));
+    } else {
+        sections.extend(halves.map(|section| Section { layout: Layout::Half, ..section }));
+    }
+    sections.extend(timelines::sections(runs, &names));
     // What could not be learned has no heading.
     let lessons = lessons::sections(runs).into_iter().filter(|lesson| !lesson.tables.is_empty());
     sections.extend(lessons.map(folded));

@@ -165,6 +165,28 @@ mod tests {
         assert!(lines.iter().all(|line| line.chars().count() <= 100), "{text}");
     }
 
+    /// Its title was "bare memory beside 24 others", and a table said by how much memory is faster.
+    #[test]
+    fn a_page_of_comparisons_has_no_other_verdicts() {
+        let own = row(&[1.0, 1.04], &[1.0, 1.0], Bound::RatioAtMost(2.0));
+        let run = |name: &str| {
+            let latency = bench_record::Latency { mean_us: 5.0, ..Default::default() };
+            let point =
+                bench_record::Point { latency: Some(latency), ..bench_record::Point::new(64, 1) };
+            bench_record::Run::new(name, bench_record::spec::Benchmark::Latency, vec![point])
+        };
+        let results = Results { runs: vec![run("bare UDP"), run("mine")], ..results(vec![own]) };
+        let page = crate::page::page(&results, Vec::new(), None);
+        assert!(page.title.ends_with(": figures beside what they are compared with"), "{page:?}");
+        let leads: Vec<&str> = page
+            .sections
+            .iter()
+            .filter(|section| section.layout != Layout::Folded)
+            .map(|section| section.title.as_str())
+            .collect();
+        assert_eq!(leads, ["Beside what it is compared with"]);
+    }
+
     #[test]
     fn a_page_has_the_ratios_of_rounds_and_nothing_that_no_row_has() {
         let alone = Comparison {

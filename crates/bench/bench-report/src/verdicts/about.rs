@@ -16,7 +16,9 @@ pub(crate) struct About {
 /// What a page about these runs is called.
 pub(crate) fn about(results: &Results, runs: &[Run], names: &[&str]) -> About {
     let plan = results.plan.as_ref().map(|plan| plan.name.as_str());
+    let is_compared = results.plan.as_ref().is_some_and(|plan| !plan.comparisons.is_empty());
     let who = match names {
+        _ if is_compared => "figures beside what they are compared with".to_owned(),
         [] => "published figures".to_owned(),
         [one] => (*one).to_owned(),
         [first, others @ ..] if names.len() <= NAMES_MAX => {
