@@ -86,7 +86,8 @@ pub fn page(results: &Results, headline: Vec<String>, model: Option<&Model>) -> 
     } else {
         sections.extend(halves.map(|section| Section { layout: Layout::Half, ..section }));
     }
-    sections.extend(timelines::sections(runs, &names));
+    let course = timelines::sections(runs, &names).into_iter();
+    sections.extend(course.map(|own| if is_compared { folded(own) } else { own }));
     // What could not be learned has no heading.
     let lessons = lessons::sections(runs).into_iter().filter(|lesson| !lesson.tables.is_empty());
     sections.extend(lessons.map(folded));

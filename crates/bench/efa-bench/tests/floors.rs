@@ -47,13 +47,17 @@ fn is_missing(what: &str, programs: &[&str]) -> bool {
     missing.is_some()
 }
 
+/// A row of each kind: floors, perftest on both devices and wires, a tool whose set-up is taken
+/// out, our own benchmarks, MPI, and a server that goes on for ever.
+const KINDS: &str = "udp): ib_send_lat,rc write 8 b,rc send 64 b,16 b,open mpi 64,rdma_cm";
+
 #[test]
-fn everything_that_stands_beside_a_floor_has_a_figure() {
-    if is_missing("the plan floors", &["ib_send_lat", "ib_write_bw", "fi_pingpong", "cmtime"]) {
+fn every_kind_of_row_beside_a_floor_has_figures() {
+    if is_missing("the plan floors", &["ib_send_lat", "ib_write_lat", "fi_pingpong", "cmtime"]) {
         return;
     }
-    let (rows, table) = round("floors", &[]);
-    assert_eq!(rows.len(), 26, "{table}");
+    let (rows, table) = round("floors", &["--only", KINDS]);
+    assert!(rows.len() >= 9, "{table}");
     for row in rows {
         let what = row["what"].as_str().unwrap_or_default();
         if what.starts_with("Open MPI") && is_missing(what, &["mpicc", "mpirun"]) {
@@ -63,9 +67,8 @@ fn everything_that_stands_beside_a_floor_has_a_figure() {
         // Nothing stands beside connections.
         assert_eq!(has_figure(&row, "reference"), what != "rdma_cm connections", "{row}");
     }
-    for word in ["UDP (--wire udp)", "libfabric shm", "≤ 1.35 x", "near", "bare memory"] {
-        // A busy machine may have moved the processors.
-        assert!(table.contains(word) || word == "near", "no {word}: {table}");
+    for word in ["UDP (--wire udp)", "libfabric shm", "≤ 1.35 x", "bare memory"] {
+        assert!(table.contains(word), "no {word}: {table}");
     }
 }
 
