@@ -104,8 +104,8 @@ pub enum Bound {
     RatioAtLeast(f64),
     /// The figure itself must not be below this.
     AtLeast(f64),
-    /// The ratio of the rounds, each of which has both figures measured one right after the other,
-    /// must not be farther from one than this.
+    /// The ratio must not be farther from one than this. It is that of the rounds, which measure
+    /// both figures one right after the other.
     RatioWithin(f64),
     /// It is there to be known.
     Nothing,

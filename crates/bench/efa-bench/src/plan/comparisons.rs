@@ -105,9 +105,13 @@ pub(super) fn found(all: &[Planned], findings: &Findings) -> Vec<Comparison> {
     all.iter().map(|own| own.filled(findings)).collect()
 }
 
-/// The tasks whose comparison the rounds so far do not decide.
-pub(super) fn undecided(all: &[Planned], findings: &Findings) -> Vec<usize> {
+/// The tasks whose comparison the rounds so far do not decide, and more may. Where one side has
+/// failed nothing will.
+pub(super) fn undecided(all: &[Planned], findings: &Findings, active: &[usize]) -> Vec<usize> {
     let is_open = |own: &&Planned| {
+        if !own.tasks().all(|task| active.contains(&task)) {
+            return false;
+        }
         let filled = own.filled(findings);
         let judged = Judged(&filled);
         judged.is_apart() || judged.is_undecided()

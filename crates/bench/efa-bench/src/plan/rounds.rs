@@ -108,7 +108,7 @@ impl Executor<'_> {
             (true, _) => active.to_vec(),
             (false, _) if round >= most => Vec::new(),
             (false, Some(_)) => {
-                let open = comparisons::undecided(self.comparisons, &self.findings);
+                let open = comparisons::undecided(self.comparisons, &self.findings, active);
                 active.iter().copied().filter(|step| open.contains(step)).collect()
             }
             (false, None) if self.are_apart(active) => active.to_vec(),
