@@ -3,15 +3,13 @@
 //! Whatever a program does: nothing panics or hangs, every work request that was taken completes
 //! exactly once (or goes with its queue pair), and no byte changes outside registered memory.
 //!
-//! `SOFTEFA_CASES=1000 SOFTEFA_SEED=7 cargo test -p softefa --test calls` runs more, or others.
-
-mod world;
+//! `SOFTEFA_CASES=1000 SOFTEFA_SEED=7 cargo test -p softefa --test all calls` runs more, or others.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config as RunnerConfig, RngAlgorithm, TestRng, TestRunner};
 use softefa::{Config, QpKind, QpState};
 
-use world::{Call, RegionSpan, World};
+use crate::world::{Call, RegionSpan, World};
 
 fn place() -> impl Strategy<Value = RegionSpan> {
     let at = prop_oneof![4 => Just(0u32), 2 => 0..60_000u32, 1 => any::<u32>()];
@@ -103,7 +101,7 @@ fn any_sequence_of_calls_keeps_every_promise() {
     });
     if let Err(error) = outcome {
         panic!(
-            "SOFTEFA_SEED={seed} SOFTEFA_CASES={cases} cargo test -p softefa --test calls\n{error}"
+            "SOFTEFA_SEED={seed} SOFTEFA_CASES={cases} cargo test -p softefa --test all calls\n{error}"
         );
     }
 }

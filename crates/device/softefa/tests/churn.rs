@@ -2,12 +2,10 @@
 //! under ThreadSanitizer (`make tsan`); `SOFTEFA_ROUNDS` says for how long.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Side, init, pair, up, wr};
+use crate::common::{Side, init, pair, up, wr};
 use softefa::counters::Counter;
 use softefa::{
     Access, Channel, Completion, CompletionOp, Cq, ModifyQp, Qp, QpKind, QpState, SendOp, Sge,

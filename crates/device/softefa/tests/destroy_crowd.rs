@@ -1,18 +1,19 @@
 //! A crowd of queue pairs whose peers never answer, destroyed. Alone in its process: waiting in
 //! vain has one budget for all.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Side, init, pair, up, wr};
+use crate::common::{Side, init, is_alone, pair, up, wr};
 use softefa::counters::Counter;
 use softefa::{Qp, QpKind, SendOp};
 
 /// Together they wait as long as one.
 #[test]
 fn peers_that_never_answer_do_not_hold_destruction_up_for_ever() {
+    if !is_alone(module_path!(), "peers_that_never_answer_do_not_hold_destruction_up_for_ever") {
+        return;
+    }
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let (a, b) = pair("loss=100%,seed=1");

@@ -1,12 +1,12 @@
 //! Each fault on purpose, through the real adapter: what it does, and that it counted.
 
-mod common;
-
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{QKEY, Side, pair, poll_until, remote, settled_by, side, side_of, up, wait_for};
+use crate::common::{
+    self, QKEY, Side, pair, poll_until, remote, settled_by, side, side_of, up, wait_for,
+};
 use softefa::counters::Counter;
 use softefa::{
     Ah, CompletionOp, Config, Integrity, ModifyQp, Qp, QpKind, QpState, SendOp, SendWr, Status,

@@ -1,12 +1,10 @@
 //! Short sends that share datagrams (SRD-14).
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::roce::WIRES;
-use common::sealing::{count, key};
-use common::{Side, poll_until, side_of};
+use crate::common::roce::WIRES;
+use crate::common::sealing::{count, key};
+use crate::common::{Side, poll_until, side_of};
 use softefa::counters::Counter;
 use softefa::{Access, Config, Integrity, QpKind, SendOp, Sge, Status};
 

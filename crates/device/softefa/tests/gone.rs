@@ -1,13 +1,11 @@
 //! GONE, the question for a message whose bytes are lost (SRD-6.7), where "not ready" (SRD-6.1 to
 //! 6.5) has a say, too; one side is an adapter, the other the engine alone.
 
-mod common;
-
 use std::cell::Cell;
 
-use common::pages::Pages;
-use common::scripted::{OP_GONE, OP_SEND, Scripted, address, outcome, until};
-use common::{Side, poll_until_counted, side, up};
+use crate::common::pages::Pages;
+use crate::common::scripted::{OP_GONE, OP_SEND, Scripted, address, outcome, until};
+use crate::common::{Side, poll_until_counted, side, up};
 use softefa::counters::Counter;
 use softefa::{Access, ModifyQp, QpKind, QpState, SendOp, Sge, Status};
 use srd::{MsgId, Reject};

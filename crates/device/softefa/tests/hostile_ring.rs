@@ -4,17 +4,15 @@
 //!
 //! Another seed: `SOFTEFA_SEED`; longer: `SOFTEFA_HOSTILE_SECONDS`.
 
-mod common;
-
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::exchange::exchange;
-use common::sealing::keyed;
-use common::{Side, side_of};
+use crate::common::exchange::exchange;
+use crate::common::sealing::keyed;
+use crate::common::{self, Side, only, side_of};
 use softefa::counters::Counter;
 use softefa::{Config, QpKind, SendOp, SendWr, Status};
 
@@ -135,11 +133,8 @@ struct Enemy(Child);
 
 impl Enemy {
     fn start(test: &str, qpn: u16) -> Self {
-        let child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", test, "--nocapture"])
-            .env(ENEMY, qpn.to_string())
-            .stdout(Stdio::null())
-            .spawn();
+        let child =
+            only(module_path!(), test).env(ENEMY, qpn.to_string()).stdout(Stdio::null()).spawn();
         Self(child.expect("a second process"))
     }
 }
@@ -182,7 +177,7 @@ fn harms_nobody(test: &str, config: &Config) {
     }
     let (seed, seconds) = (number("SOFTEFA_SEED", 1), number("SOFTEFA_HOSTILE_SECONDS", 2));
     println!(
-        "SOFTEFA_SEED={seed} SOFTEFA_HOSTILE_SECONDS={seconds} cargo test -p softefa --test hostile_ring"
+        "SOFTEFA_SEED={seed} SOFTEFA_HOSTILE_SECONDS={seconds} cargo test -p softefa --test all hostile_ring"
     );
     let (mut a, b) = (side_of(QpKind::Srd, config), side_of(QpKind::Srd, config));
     let mut c = side_of(QpKind::Srd, config);

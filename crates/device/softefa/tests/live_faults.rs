@@ -2,17 +2,15 @@
 //! run.
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
-mod common;
-
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::exchange::exchange;
-use common::roce::{self, Link, WIRES};
-use common::traffic::Lane;
-use common::{Side, poll_until, remote, side_of};
+use crate::common::exchange::exchange;
+use crate::common::roce::{self, Link, WIRES};
+use crate::common::traffic::Lane;
+use crate::common::{Side, poll_until, remote, side_of};
 use softefa::counters::{self, Counter, FaultSource, ProcessCounters};
 use softefa::fault::{self, TimedFault};
 use softefa::trace::TraceSpec;

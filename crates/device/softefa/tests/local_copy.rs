@@ -1,11 +1,9 @@
 //! RDMA between queue pairs that may copy each other's memory (SRD-10.7 to 10.10).
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Page, Side, poll_until, poll_until_counted, side_of, wait_for};
+use crate::common::{Page, Side, poll_until, poll_until_counted, side_of, wait_for};
 use softefa::counters::Counter;
 use softefa::local_copy::UserKey;
 use softefa::{Access, CompletionOp, Config, QpKind, Remote, SendOp, Sge, Status};

@@ -1,13 +1,11 @@
 //! Programs that give memory back while a message may have to be sent again from it.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use common::pages::Pages;
-use common::scripted::{OP_GONE, Scripted, outcome};
-use common::{Side, poll_until, poll_until_counted, side, side_of, wr};
+use crate::common::pages::Pages;
+use crate::common::scripted::{OP_GONE, Scripted, outcome};
+use crate::common::{Side, poll_until, poll_until_counted, side, side_of, wr};
 use softefa::counters::Counter;
 use softefa::{
     Access, CompletionOp, Config, QpKind, Remote, SendOp, SendWr, Sge, Status, WireChoice,

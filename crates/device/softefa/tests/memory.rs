@@ -1,15 +1,15 @@
 //! Programs of one user on one machine reach each other through shared memory, and notice nothing
 //! of it but the time.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::exchange::exchange;
-use common::{Side, poll_until, poll_until_counted, settled_by, side, side_of, up};
+use crate::common::exchange::exchange;
+use crate::common::{
+    self, Side, only, poll_until, poll_until_counted, settled_by, side, side_of, up,
+};
 use softefa::counters::Counter;
 use softefa::{Ah, Channel, CompletionOp, Config, Cq, QpKind, SendOp, Status, WireChoice};
 
@@ -186,8 +186,7 @@ fn be_reader() {
 }
 
 fn start_reader(test: &str) -> (Child, u16) {
-    let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", test, "--nocapture"])
+    let mut child = only(module_path!(), test)
         .env(READER, "1")
         .stdout(Stdio::piped())
         .spawn()

@@ -1,13 +1,11 @@
 //! A process that a fault of its own kills.
 
-mod common;
-
 use std::net::UdpSocket;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
-use common::sealing::key;
-use common::{Side, settled_by, side_of};
+use crate::common::sealing::key;
+use crate::common::{Side, only, settled_by, side_of};
 use softefa::counters::Counter;
 use softefa::{Config, QpKind, SendOp, Status};
 
@@ -59,8 +57,7 @@ fn start_doomed(test: &str, life_s: u32) -> Option<(Child, u16)> {
     let hears = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     hears.set_read_timeout(Some(Duration::from_millis(50))).expect("a time-out");
     let port = hears.local_addr().expect("an address").port();
-    let mut child = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", test, "--nocapture"])
+    let mut child = only(module_path!(), test)
         .env(DOOMED, format!("{port} {life_s}"))
         .spawn()
         .expect("a second process");

@@ -1,10 +1,10 @@
 //! Keys, address handles and states that do not fit: the status says so, and no byte changes.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Side, first, init, outcome, pair, poll_until_counted, remote, up, wait_for};
+use crate::common::{
+    self, Side, first, init, outcome, pair, poll_until_counted, remote, up, wait_for,
+};
 use softefa::counters::Counter;
 use softefa::{
     AHN_UNKNOWN, Access, CompletionOp, ModifyQp, Mr, Pd, PostError, Qp, QpKind, QpState, SendOp,

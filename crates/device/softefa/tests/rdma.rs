@@ -1,10 +1,10 @@
 //! RDMA between two queue pairs over real sockets.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Side, init, pair, poll_until, poll_until_counted, remote, side, up, wait_for};
+use crate::common::{
+    self, Side, init, pair, poll_until, poll_until_counted, remote, side, up, wait_for,
+};
 use softefa::counters::Counter;
 use softefa::{
     Access, CompletionOp, Config, Cq, Device, ModifyQp, Profile, Qp, QpKind, QpState, Remote,

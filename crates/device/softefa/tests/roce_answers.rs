@@ -1,13 +1,11 @@
 //! Two programs that answer each other by RDMA WRITE: each waits for its own completion, and
 //! watches its memory for what the other one writes.
 
-mod common;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::Side;
-use common::roce::{EVERYTHING, Link, config, connect_qps, gather, pair_of, side, wide, wr};
+use crate::common::Side;
+use crate::common::roce::{EVERYTHING, Link, config, connect_qps, gather, pair_of, side, wide, wr};
 use softefa::counters::Counter;
 use softefa::{Qp, QpKind, Remote, SendData, SendOp, SendWr, WireChoice};
 

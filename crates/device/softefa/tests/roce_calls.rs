@@ -3,17 +3,15 @@
 //! Whatever a program does: nothing panics or hangs, work requests and receives complete in the
 //! order of posting, each once (or go with their queue pair), nothing succeeds behind a failure,
 //! and no byte changes outside of registered memory.
-//! `SOFTEFA_CASES=1000 SOFTEFA_SEED=7 cargo test -p softefa --test roce_calls` runs more, or
+//! `SOFTEFA_CASES=1000 SOFTEFA_SEED=7 cargo test -p softefa --test all roce_calls` runs more, or
 //! others.
-
-mod common;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::roce::{EVERYTHING, Link, WIRES, add, config, strict, swap, to, up, wide};
-use common::traffic::{Dice, explore};
+use crate::common::roce::{EVERYTHING, Link, WIRES, add, config, strict, swap, to, up, wide};
+use crate::common::traffic::{Dice, explore};
 use softefa::{
     Access, Completion, Config, Cq, Device, FlushExtent, Mr, Pd, Qp, QpInit, QpKind, QpState,
     Remote, SendData, SendOp, SendWr, Sge, Status,

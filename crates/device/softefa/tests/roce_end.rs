@@ -1,10 +1,10 @@
 //! The end of RoCE queue pairs, and faults of a device of one's own: what was taken is answered
 //! for, what was posted arrives, and nothing of an old connection disturbs a new one.
 
-mod common;
-
-use common::roce::{Link, WIRES, add, config, connect, ends, gather, pair_of, post, side, to, wr};
-use common::{Side, poll_until, remote};
+use crate::common::roce::{
+    Link, WIRES, add, config, connect, ends, gather, pair_of, post, side, to, wr,
+};
+use crate::common::{self, Side, is_alone, poll_until, remote};
 use softefa::counters::Counter;
 use softefa::{QpKind, QpState, Remote, SendOp, SendWr, Sge, Status, WireChoice};
 
@@ -39,6 +39,9 @@ fn what_was_received_is_acknowledged_after_destruction() {
 /// Programs end right after their last message.
 #[test]
 fn what_was_posted_arrives_after_destruction() {
+    if !is_alone(module_path!(), "what_was_posted_arrives_after_destruction") {
+        return;
+    }
     for wire in WIRES {
         for seed in 0..10 {
             let lossy = config(wire, &format!("loss=30%,seed={seed}"));

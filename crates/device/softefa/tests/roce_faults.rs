@@ -2,19 +2,16 @@
 //! reorders and damages.
 //!
 //! Every work request ends once and in its order, every message arrives once and in its order, and
-//! memory is at each moment what a serial execution makes of it.
-//! `SOFTEFA_CASES=100 SOFTEFA_SEED=7 cargo test -p softefa --test roce_faults` runs more mixes, or
-//! others.
-
-mod common;
+//! memory is at each moment what a serial execution makes of it. `SOFTEFA_CASES=100 SOFTEFA_SEED=7
+//! cargo test -p softefa --test all roce_faults` runs more mixes, or others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::Side;
-use common::roce::{EVERYTHING, Link, WIRES, config, gather, pair_of, post};
-use common::traffic::{self, Dice, Lane};
+use crate::common::Side;
+use crate::common::roce::{EVERYTHING, Link, WIRES, config, gather, pair_of, post};
+use crate::common::traffic::{self, Dice, Lane};
 use softefa::counters::Counter;
 use softefa::{Config, Integrity, QpKind, Remote, SendOp, Status, WireChoice};
 

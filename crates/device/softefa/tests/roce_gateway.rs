@@ -1,16 +1,16 @@
 //! Queue pairs behind a gateway (RC-1.9), each device at an address of its own.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use common::roce::{Link, config, connect, ends, gather, has_ipv6, pattern, post, side, wide};
-use common::{Side, remote};
+use crate::common::roce::{
+    Link, config, connect, ends, gather, has_ipv6, pattern, post, side, wide,
+};
+use crate::common::{Side, remote};
 use softefa::counters::Counter;
 use softefa::gateway::{Counts, Server};
 use softefa::{Config, CreateQpError, Device, OpenError, Qp, QpKind, SendOp, Status, WireChoice};

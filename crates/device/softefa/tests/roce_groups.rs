@@ -1,14 +1,12 @@
 //! Multicast groups of UD queue pairs (RC-10).
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::roce::{assert_quiet, config, ends, gather, pattern, side, wide, with_icrc_to};
-use common::{QKEY, Side, poll_until_counted, up};
+use crate::common::roce::{assert_quiet, config, ends, gather, pattern, side, wide, with_icrc_to};
+use crate::common::{self, QKEY, Side, poll_until_counted, up};
 use rc::ud::{Datagram, GROUP_QPN, Sender};
 use rc::{HEADER_MAX, Mtu, Psn};
 use softefa::counters::Counter;

@@ -1,20 +1,18 @@
 //! Packets of strangers, and of somebody at the peer's address, at live queue pairs.
 //!
-//! `SOFTEFA_PACKETS=1000000 SOFTEFA_SEED=7 cargo test -p softefa --test roce_hostile` sends more,
-//! or others.
-
-mod common;
+//! `SOFTEFA_PACKETS=1000000 SOFTEFA_SEED=7 cargo test -p softefa --test all roce_hostile` sends
+//! more, or others.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::roce::{
+use crate::common::roce::{
     EVERYTHING, Link, WIRES, add, config, ends, gather, pair_of, post, side, up, with_icrc,
 };
-use common::sealing::key;
-use common::traffic::{Dice, number};
-use common::xrc::{Target, srq_in};
-use common::{Side, remote};
+use crate::common::sealing::key;
+use crate::common::traffic::{Dice, number};
+use crate::common::xrc::{Target, srq_in};
+use crate::common::{self, Side, remote};
 use rc::Psn;
 use rc::wire::{
     Aeth, AtomicEth, Bth, DEFAULT_PKEY, Headers, Kind, NakCode, Opcode, Reth, Syndrome, Transport,
@@ -36,7 +34,7 @@ fn seeded(name: &str, test: impl Fn(Dice, u64)) {
     println!("SOFTEFA_SEED={seed} SOFTEFA_PACKETS={packets}");
     if catch_unwind(AssertUnwindSafe(|| test(Dice(seed), packets))).is_err() {
         let settings = format!("SOFTEFA_SEED={seed} SOFTEFA_PACKETS={packets}");
-        panic!("{settings} cargo test -p softefa --test roce_hostile {name}");
+        panic!("{settings} cargo test -p softefa --test all roce_hostile::{name}");
     }
 }
 

@@ -1,12 +1,12 @@
 //! Regions whose bytes have other names than their addresses (`ibv_reg_mr_iova`).
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::roce::{EVERYTHING, Link, WIRES, add, config, ends, gather, pair_of, pattern, post};
-use common::{Side, poll_until};
+use crate::common::roce::{
+    EVERYTHING, Link, WIRES, add, config, ends, gather, pair_of, pattern, post,
+};
+use crate::common::{self, Side, poll_until};
 use softefa::{
     DeviceSpec, Mr, MrOptions, QpKind, RegMrError, Remote, Rereg, SendOp, Sge, Status, WireChoice,
 };

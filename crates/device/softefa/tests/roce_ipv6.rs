@@ -1,16 +1,14 @@
 //! RoCE devices at addresses of IPv6: everything that depends on the family of an address.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod common;
-
 use std::net::{IpAddr, Ipv6Addr};
 
-use common::roce::{
+use crate::common::roce::{
     Link, WIRES, add, assert_quiet, config, ends, gather, has_ipv6, pair_of, pattern, post, side,
     to_init, to_receive,
 };
-use common::sealing::{count, key};
-use common::{Side, remote, up};
+use crate::common::sealing::{count, key};
+use crate::common::{self, Side, remote, up};
 use softefa::counters::Counter;
 use softefa::{
     Config, CreateAhError, Gid, GroupError, Integrity, ModifyError, QpKind, SendOp, Status,

@@ -1,10 +1,8 @@
 //! Long messages between RoCE devices of one machine: packets that travel through shared memory as
 //! one (RC-1.15).
 
-mod common;
-
-use common::roce::{Link, config, connect, ends, gather, pair_of, pattern, post, side, wr};
-use common::{Side, remote};
+use crate::common::roce::{Link, config, connect, ends, gather, pair_of, pattern, post, side, wr};
+use crate::common::{self, Side, remote};
 use softefa::counters::Counter;
 use softefa::{QpKind, QpState, SendOp, Status, WireChoice};
 

@@ -1,21 +1,15 @@
 //! What `--lint` says of XRC targets. It goes to standard error, so each program is a child.
 
-mod common;
-
-use std::process::Command;
-
-use common::Side;
-use common::roce::{Link, config, ends};
-use common::xrc::{Target, found, pair_of, post, post_to};
+use crate::common::roce::{Link, config, ends};
+use crate::common::xrc::{Target, found, pair_of, post, post_to};
+use crate::common::{Side, only};
 use softefa::{Config, Cq, SendOp, SrqAttr, Status, WireChoice};
 
 const CHILD: &str = "SOFTEFA_TEST_CHILD";
 
 /// What this test's program says on standard error, with or without a wish to know.
 fn lines_of(test: &str, wish: &str) -> Vec<String> {
-    let program = std::env::current_exe().expect("this test");
-    let arguments = ["--exact", test, "--nocapture"];
-    let child = Command::new(program).args(arguments).env(CHILD, wish).output().expect("a child");
+    let child = only(module_path!(), test).env(CHILD, wish).output().expect("a child");
     let said = String::from_utf8_lossy(&child.stderr).into_owned();
     assert!(child.status.success(), "{said}");
     said.lines().filter(|line| line.contains("softefa: lint: ")).map(str::to_owned).collect()

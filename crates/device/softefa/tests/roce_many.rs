@@ -1,14 +1,12 @@
 //! Many connections, and connections within a process, a device, a queue pair.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::roce::{
+use crate::common::roce::{
     Link, WIRES, add, config, connect_qps, ends, gather, pair_of, pattern, post, side, up, wide, wr,
 };
-use common::{Side, poll_until, remote};
+use crate::common::{Side, poll_until, remote};
 use softefa::{CompletionOp, Config, Qp, QpInit, QpKind, SendOp, SendWr, Status};
 
 const RC: QpKind = QpKind::Rc;

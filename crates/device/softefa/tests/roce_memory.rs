@@ -3,16 +3,14 @@
 //! touched afterwards.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::pages::Pages;
-use common::roce::{
+use crate::common::pages::Pages;
+use crate::common::roce::{
     EVERYTHING, Link, WIRES, add, assert_quiet, config, connect_qps, ends, gather, pair_of, post,
     side, wide, wr,
 };
-use common::{Side, poll_until_counted, remote};
+use crate::common::{Side, poll_until_counted, remote};
 use softefa::counters::Counter;
 use softefa::{
     Cq, Device, Mr, Qp, QpInit, QpKind, QpState, Remote, SendOp, SendWr, Sge, Srq, SrqAttr, Status,

@@ -2,15 +2,13 @@
 //! nothing.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr};
 
-use common::roce::{
+use crate::common::roce::{
     EVERYTHING, Link, config, ends, gather, pair, pair_of, post, side, to, to_init, to_receive,
     to_send, wr,
 };
-use common::{Side, remote};
+use crate::common::{Side, remote};
 use softefa::{
     Config, Gid, ModifyError, ModifyQp, Path, PostError, QpKind, QpState, SendOp, Status,
     WireChoice,

@@ -1,12 +1,10 @@
 //! The order of completions between two programs that answer each other.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::Side;
-use common::roce::{Link, WIRES, config, pair_of, post};
+use crate::common::Side;
+use crate::common::roce::{Link, WIRES, config, pair_of, post};
 use softefa::{Completion, QpKind, SendOp, Status};
 
 /// SENDs of either side that are under way at most: as many as it has receives for.

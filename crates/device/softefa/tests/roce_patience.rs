@@ -2,16 +2,14 @@
 //! begin anew.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
-mod common;
-
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use common::roce::{
+use crate::common::roce::{
     Link, WIRES, assert_quiet, config, connect, ends, gather, pair, pair_of, pattern, post, side,
     side_with, strict, to, up, wide, wr,
 };
-use common::{Side, poll_until, poll_until_counted, remote};
+use crate::common::{self, Side, poll_until, poll_until_counted, remote};
 use softefa::counters::Counter;
 use softefa::{
     AsyncEventKind, AsyncEvents, EventSource, ModifyQp, Qp, QpInit, QpKind, QpState, SendOp,

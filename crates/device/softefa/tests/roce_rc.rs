@@ -2,11 +2,9 @@
 //! could spoil.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
-mod common;
-
-use common::Side;
-use common::remote;
-use common::roce::{
+use crate::common::Side;
+use crate::common::remote;
+use crate::common::roce::{
     Link, WIRES, add, assert_quiet, config, connect_qps, ends, gather, op_of, pair_of, pattern,
     post, side, swap, wide, wr,
 };

@@ -1,15 +1,13 @@
 //! RoCE devices that seal what they send (RC-1.13).
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod common;
-
 use std::net::IpAddr;
 
-use common::roce::{
+use crate::common::roce::{
     Link, WIRES, add, assert_quiet, config, connect, ends, gather, pair_of, pattern, post, side,
 };
-use common::sealing::{count, key};
-use common::{QKEY, Side, remote, up};
+use crate::common::sealing::{count, key};
+use crate::common::{self, QKEY, Side, remote, up};
 use rc::ud::GROUP_QPN;
 use softefa::counters::Counter;
 use softefa::{Config, Gid, QpKind, QpState, SendOp, Status, WireChoice};

@@ -2,13 +2,11 @@
 //! becomes of all the others. Rules RC-3.11, RC-4.2, RC-4.4 and RC-5.5.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod common;
-
-use common::Side;
-use common::remote;
-use common::roce::{
+use crate::common::remote;
+use crate::common::roce::{
     EVERYTHING, Link, WIRES, add, assert_quiet, config, ends, gather, pair_of, post, swap, wr,
 };
+use crate::common::{self, Side};
 use softefa::{
     Access, FlushExtent, ModifyQp, QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status,
 };

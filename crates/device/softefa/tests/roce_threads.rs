@@ -2,16 +2,14 @@
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::roce::{
+use crate::common::roce::{
     EVERYTHING, Link, WIRES, add, config, connect_qps, ends, gather, side, to, wide, wr,
 };
-use common::{Side, remote};
+use crate::common::{self, Side, remote};
 use softefa::{
     Channel, Completion, Cq, Qp, QpInit, QpKind, QpState, Remote, SendData, SendOp, SendWr, Status,
     WireChoice,

@@ -1,13 +1,11 @@
 //! Unreliable connections of RoCE devices (RC-7): what arrives is whole, what goes wrong is lost.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod common;
-
-use common::roce::{
+use crate::common::roce::{
     EVERYTHING, Link, WIRES, assert_quiet, config, connect, ends, gather, pair_of, pattern, post,
     side, side_with, to, to_init, to_receive, to_send, wr,
 };
-use common::{Side, poll_until_counted, remote};
+use crate::common::{self, Side, poll_until_counted, remote};
 use softefa::counters::Counter;
 use softefa::{
     Access, Completion, CompletionOp, QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge,

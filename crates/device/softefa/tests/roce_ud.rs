@@ -1,12 +1,12 @@
 //! Unreliable datagrams of RoCE devices (RC-8).
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::roce::{WIRES, assert_quiet, config, ends, gather, pattern, side, side_with, to};
-use common::{QKEY, Side, poll_until_counted};
+use crate::common::roce::{
+    WIRES, assert_quiet, config, ends, gather, pattern, side, side_with, to,
+};
+use crate::common::{self, QKEY, Side, poll_until_counted};
 use softefa::counters::Counter;
 use softefa::{
     Ah, AsyncEventKind, AsyncEvents, EventSource, Gid, ModifyQp, PostError, Qp, QpInit, QpKind,

@@ -2,14 +2,12 @@
 //! has no processor meanwhile. The test holds that thread, in a call that it makes, where a busy
 //! machine would leave it without one.
 
-mod common;
-
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::Side;
-use common::roce::{
+use crate::common::Side;
+use crate::common::roce::{
     EVERYTHING, Link, config, gather, pair_of, post, side, to_init, to_receive, up, wr,
 };
 use softefa::counters::Counter;

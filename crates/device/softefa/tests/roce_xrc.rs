@@ -2,17 +2,15 @@
 //! are shared.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::roce::{
+use crate::common::roce::{
     EVERYTHING, Link, WIRES, add, assert_quiet, config, connect_qps, ends, gather, op_of, pattern,
     side, strict, swap, wr,
 };
-use common::traffic::{self, Dice};
-use common::xrc::{SRQ, Target, found, pair_of, post, post_to, srq_in};
-use common::{Side, remote};
+use crate::common::traffic::{self, Dice};
+use crate::common::xrc::{SRQ, Target, found, pair_of, post, post_to, srq_in};
+use crate::common::{self, Side, remote};
 use softefa::counters::Counter;
 use softefa::{
     AsyncEventKind, AsyncEvents, Channel, CompletionOp, Cq, EventSource, QpKind, QpState, Remote,

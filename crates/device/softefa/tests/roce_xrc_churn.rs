@@ -1,19 +1,17 @@
 //! Queues, targets and openings of a domain that come and go while others send through it, from
 //! several threads.
 //!
-//! `SOFTEFA_ROUNDS=10000 cargo test -p softefa --test roce_xrc_churn` does it longer. It ends, or
-//! hangs: there is no order of locks to be had that does not show here.
+//! `SOFTEFA_ROUNDS=10000 cargo test -p softefa --test all roce_xrc_churn` does it longer. It ends,
+//! or hangs: there is no order of locks to be had that does not show here.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
-
-mod common;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::Side;
-use common::roce::{Link, config, connect_qps, side, wr};
-use common::traffic::number;
-use common::xrc::{Target, post_to, srq_in};
+use crate::common::roce::{Link, config, connect_qps, side, wr};
+use crate::common::traffic::number;
+use crate::common::xrc::{Target, post_to, srq_in};
+use crate::common::{self, Side};
 use softefa::{Completion, Cq, Qp, QpKind, SendOp, SendWr, Status, WireChoice};
 
 /// Messages that may be under way through the queue that stays.

@@ -1,14 +1,14 @@
 //! XRC domains: by which file they are found, who has a target open, and what none of it does.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
-mod common;
-
 use std::fs::File;
 use std::sync::Arc;
 
-use common::Side;
-use common::roce::{Link, config, ends, gather, side, to, to_init, to_receive, to_send, wide, wr};
-use common::xrc::{Target, pair_of, post, post_to};
+use crate::common::roce::{
+    Link, config, ends, gather, side, to, to_init, to_receive, to_send, wide, wr,
+};
+use crate::common::xrc::{Target, pair_of, post, post_to};
+use crate::common::{self, Side};
 use softefa::{
     AsyncEventKind, AsyncEvents, CreateQpError, Device, EventSource, ModifyError, ModifyQp,
     OpenXrcd, OpenXrcdError, PostError, Qp, QpKind, QpState, SendOp, Status, WireChoice, Xrcd,

@@ -1,14 +1,12 @@
 //! A peer made of the engine alone: it answers and asks what the adapter never would.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::scripted::{
+use crate::common::scripted::{
     OP_PROBE, OP_READ, OP_READ_DATA, OP_READ_FAIL, OP_WRITE, Scripted, address, answer, block,
     outcome, until,
 };
-use common::{Side, remote, side, side_of};
+use crate::common::{Side, remote, side, side_of};
 use softefa::{Ah, Config, QpKind, SendOp, Status};
 use srd::Reject;
 

@@ -1,12 +1,10 @@
 //! Everything a program does, between two devices that seal what they send.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::scripted::Scripted;
-use common::sealing::{count, sealed_pair, sealed_side};
-use common::{Side, poll_until, remote, side, wait_for};
+use crate::common::scripted::Scripted;
+use crate::common::sealing::{count, sealed_pair, sealed_side};
+use crate::common::{Side, poll_until, remote, side, wait_for};
 use softefa::counters::Counter;
 use softefa::{CompletionOp, QpKind, SendOp, Status, UD_GRH_BYTES};
 

@@ -1,8 +1,6 @@
 //! Forged ICMP: who has not seen what was sent cannot end it (SRD-3.7, SRD-11.8), nor what else is
 //! sent from the same port.
 
-mod common;
-
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
@@ -10,9 +8,9 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use common::roce::{Link, config, ends, gather, pair_of, post};
-use common::sealing::{count, key, sealed_side};
-use common::{Side, settled_by, side, side_of};
+use crate::common::roce::{Link, config, ends, gather, pair_of, post};
+use crate::common::sealing::{count, key, sealed_side};
+use crate::common::{Side, settled_by, side, side_of};
 use softefa::counters::Counter;
 use softefa::{Config, QpKind, SendOp, Status, WireChoice};
 

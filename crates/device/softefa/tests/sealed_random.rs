@@ -1,8 +1,6 @@
 //! Whose operating system has no random numbers cannot seal.
 
-mod common;
-
-use common::sealing::keyed;
+use crate::common::sealing::keyed;
 use softefa::{Config, Device, DeviceSpec};
 
 /// From now on `getrandom` fails for this thread.

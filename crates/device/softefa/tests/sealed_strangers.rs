@@ -1,15 +1,14 @@
 //! Who may do what to sealed queue pairs: other keys, no key, recorded, altered and forged
 //! datagrams.
 
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::scripted::{OP_SEND, Scripted, address, until};
-use common::sealing::{count, key, keyed, sealed_side};
-use common::{QKEY, Side, first, init, outcome, side, side_of, side_with, up, wait_for};
+use crate::common::scripted::{OP_SEND, Scripted, address, until};
+use crate::common::sealing::{count, key, keyed, sealed_side};
+use crate::common::{
+    self, QKEY, Side, first, init, only, outcome, side, side_of, side_with, up, wait_for,
+};
 use softefa::counters::Counter;
 use softefa::seal::{NOTICE_BYTES, Notice};
 use softefa::{CompletionOp, Config, Qp, QpKind, SendOp, Status, UD_GRH_BYTES};
@@ -94,9 +93,7 @@ fn standard_error_says_it_once() {
         a_damaged_datagram_says_nothing();
         return one_key_is_no_key();
     }
-    let program = std::env::current_exe().expect("this test");
-    let arguments = ["--exact", NAME, "--nocapture"];
-    let child = Command::new(program).args(arguments).env(CHILD, "1").output().expect("a child");
+    let child = only(module_path!(), NAME).env(CHILD, "1").output().expect("a child");
     assert!(child.status.success(), "{child:?}");
     let text = String::from_utf8_lossy(&child.stderr);
     let lines: Vec<_> = text.lines().filter(|line| line.contains("cannot be opened")).collect();

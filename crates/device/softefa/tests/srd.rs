@@ -1,10 +1,10 @@
 //! SRD between two queue pairs over real sockets.
 
-mod common;
-
 use std::collections::HashSet;
 
-use common::{Side, init, pair, poll_until, poll_until_counted, side_of, up, wait_for};
+use crate::common::{
+    self, Side, init, pair, poll_until, poll_until_counted, side_of, up, wait_for,
+};
 use softefa::counters::Counter;
 use softefa::{
     CompletionOp, Config, ModifyQp, PostError, Qp, QpKind, QpState, SendOp, Sge, Status, WireChoice,

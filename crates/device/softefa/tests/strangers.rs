@@ -1,10 +1,8 @@
 //! Datagrams of strangers in front of those of peers.
 
-mod common;
-
 use std::net::UdpSocket;
 
-use common::{Side, poll_until_counted, side};
+use crate::common::{self, Side, poll_until_counted, side};
 use softefa::counters::Counter;
 use softefa::{CompletionOp, QpKind, Status};
 

@@ -1,8 +1,6 @@
 //! A strict device refuses what hardware refuses.
 
-mod common;
-
-use common::{Side, init, outcome, remote, side_with, up, wait_for};
+use crate::common::{self, Side, init, outcome, remote, side_with, up, wait_for};
 use softefa::{CompletionOp, Config, Cq, PostError, Qp, QpKind, SendOp, SendWr, Sge, Status};
 
 const LEN: u32 = 100_000;

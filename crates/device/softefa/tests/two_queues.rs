@@ -1,10 +1,8 @@
 //! Several completion queues of one device, polled by one thread.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{init, settled_by, side, up};
+use crate::common::{init, settled_by, side, up};
 use softefa::counters::Counter;
 use softefa::{Cq, Qp, QpKind, SendOp, Status};
 

@@ -1,8 +1,6 @@
 //! Unreliable datagrams over real sockets.
 
-mod common;
-
-use common::{Side, poll_until, side, wait_for, wr};
+use crate::common::{Side, poll_until, side, wait_for, wr};
 use softefa::{CompletionOp, QpKind, SendOp, SendWr, Status, UD_GRH_BYTES};
 
 #[test]

@@ -1,10 +1,8 @@
 //! WRITE with immediate to a queue pair that posts no receives for it.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{
+use crate::common::{
     Side, init, outcome, poll_until, poll_until_counted, remote, side_of, side_with, up, wait_for,
 };
 use softefa::counters::Counter;

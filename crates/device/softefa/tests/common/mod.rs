@@ -10,6 +10,7 @@ pub mod sealing;
 pub mod traffic;
 pub mod xrc;
 
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -22,6 +23,27 @@ use softefa::{
 
 pub const QKEY: u32 = 0x1234;
 
+/// This program once more, for `test` of `module` (as `module_path!()` says) alone.
+pub fn only(module: &str, test: &str) -> Command {
+    let (_, module) = module.split_once("::").expect("a module of the program");
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", &format!("{module}::{test}"), "--nocapture"]);
+    command
+}
+
+/// Is this the process of `test` alone? If not, `test` has passed in one. For what a process may do
+/// only so often: it waits half a second in ten for what its queue pairs sent last.
+pub fn is_alone(module: &str, test: &str) -> bool {
+    const ALONE: &str = "SOFTEFA_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let ended = only(module, test).env(ALONE, "1").output().expect("a second process");
+    let said = [ended.stdout, ended.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    assert!(ended.status.success(), "{}", said.concat());
+    false
+}
+
 /// One side: a device with one queue pair and one registered buffer.
 pub struct Side {
     pub device: Arc<Device>,
@@ -33,6 +55,13 @@ pub struct Side {
     memory: Box<[u8]>,
     /// Completions that [`wait_for`] met while it waited for another one.
     aside: Mutex<Vec<Completion>>,
+}
+
+/// A queue pair lives until it is destroyed, and with it its sockets and rings.
+impl Drop for Side {
+    fn drop(&mut self) {
+        self.qp.destroy();
+    }
 }
 
 pub fn side(kind: QpKind, fault: &str) -> Side {

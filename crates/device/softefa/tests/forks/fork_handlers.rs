@@ -1,12 +1,9 @@
 //! Programs that have handlers of `pthread_atfork` before they open a device.
 #![allow(unsafe_code)]
 
-mod common;
-
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use common::{pair, wait_for};
+use crate::common::{only, pair, wait_for};
 use softefa::{Access, CompletionOp, Mr, Status};
 
 /// Says to this test that it is the program.
@@ -69,9 +66,7 @@ fn a_programs_own_fork_handlers_may_use_the_adapter() {
     if std::env::var_os(ENV).is_some() {
         return program();
     }
-    let output = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "a_programs_own_fork_handlers_may_use_the_adapter"])
-        .args(["--test-threads=1", "--nocapture"])
+    let output = only(module_path!(), "a_programs_own_fork_handlers_may_use_the_adapter")
         .env(ENV, "1")
         .output()
         .expect("it starts");

@@ -1,13 +1,11 @@
 //! Threads that post and poll at once, queues of their own, and a forked child.
 
-mod common;
-
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Side, init, pair, up};
+use crate::common::{self, Side, init, pair, up};
 use softefa::{Ah, CompletionOp, Cq, Qp, QpKind, SendOp, Status};
 
 const DEADLINE: Duration = Duration::from_secs(20);

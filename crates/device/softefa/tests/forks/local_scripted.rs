@@ -2,17 +2,15 @@
 
 #![allow(unsafe_code)]
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 
-use common::scripted::{
+use crate::common::scripted::{
     BLOCK_LEN, OP_READ, OP_READ_CONFIRM, OP_READ_DATA, OP_READ_FAIL, OP_READ_GRANT, OP_WRITE_LOCAL,
     Scripted, address, answer, block, outcome, until,
 };
-use common::{Page, Side, remote, side_of};
+use crate::common::{Page, Side, remote, side_of};
 use softefa::{Access, Ah, Config, ModifyQp, QpKind, QpState, SendOp, Sge, Status};
 use srd::{Address, Reject};
 

@@ -1,5 +1,6 @@
 //! Sealing and opening a datagram allocates nothing once its keys are there.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
