@@ -41,6 +41,9 @@ use crate::uncancelled::Uncancelled;
 
 /// The interval at which polled queue pairs are looked at.
 const TICK_NS: u64 = 2_000_000;
+/// The longest sleep. A program may close the set while the thread sleeps on it: nothing would ever
+/// wake it, and nobody would hear that the devices are at their end.
+const SLEEP_MAX_NS: u64 = 5_000_000_000;
 /// The time for which a destroyed queue pair answers for the last message it accepted: several
 /// retransmission times.
 const LINGER_NS: u64 = 250_000_000;
@@ -249,7 +252,8 @@ impl Service {
                 self.fail_all(Blame::Ours);
                 Some(TICK_NS)
             });
-            if let Err(error) = sockets.wait(timeout_ns, &mut ready) {
+            let timeout_ns = timeout_ns.map_or(SLEEP_MAX_NS, |ns| ns.min(SLEEP_MAX_NS));
+            if let Err(error) = sockets.wait(Some(timeout_ns), &mut ready) {
                 say(&format!(
                     "softefa: the program has closed descriptors that are not its own ({error}): \
                      its devices are at their end"
