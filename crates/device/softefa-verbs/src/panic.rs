@@ -13,10 +13,15 @@ use softefa::{Uncancelled, release_held};
 use crate::errno::Errno;
 use crate::inside::Inside;
 
-/// For functions that return 0 or an errno value.
+/// For functions that return 0 or an errno value. It is in `errno` as well, as after the system
+/// call of a driver: programs print or return that.
 pub(crate) fn code(body: impl FnOnce() -> Result<(), Errno>) -> c_int {
     let _uncancelled = Uncancelled::begin();
-    code_or(Errno::EDEADLK, after_release(body))
+    let code = code_or(Errno::EDEADLK, after_release(body));
+    if code != 0 {
+        Errno(code).store();
+    }
+    code
 }
 
 /// As [`code`], for what is called often and lets the adapter put cancellations off where it makes
@@ -84,6 +89,8 @@ mod tests {
     #[test]
     fn panic_becomes_an_error() {
         assert_eq!(code(|| panic!("boom")), libc::EIO);
+        assert_eq!(Errno::last(), Errno::EIO);
+        Errno::ENOENT.store();
         assert_eq!(count(|| panic!("boom")), -1);
         assert!(pointer::<u8>(|| panic!("boom")).is_null());
         assert_eq!(Errno::last(), Errno::EIO);
