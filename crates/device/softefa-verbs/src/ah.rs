@@ -46,8 +46,8 @@ impl Destroyed {
     }
 }
 
-/// Only the destination GID counts: the device has one port and routes by nothing else. Port 0 is
-/// taken for it unless the device is strict.
+/// Only the destination GID counts: the device has one port and one GID, and routes by nothing
+/// else. Port 0 is taken for it unless the device is strict.
 ///
 /// # Safety
 /// `pd` as for [`handle::borrow`]; `attr` is null or points to an attribute structure.
@@ -58,7 +58,8 @@ unsafe fn create(pd: *mut ibv_pd, attr: *const ibv_ah_attr) -> Result<*mut ibv_a
     // SAFETY: as this function demands.
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
     let is_port = attr.port_num == 1 || (attr.port_num == 0 && !domain.nic.device().is_strict());
-    if attr.is_global == 0 || !is_port {
+    // The only GID that the device has.
+    if attr.is_global == 0 || attr.grh.sgid_index != 0 || !is_port {
         return Err(Errno::EINVAL);
     }
     // SAFETY: every view of the union is 16 bytes of plain data.

@@ -31,6 +31,14 @@ unsafe impl Handle for Channel {
     type C = ibv_comp_channel;
 }
 
+impl Channel {
+    /// The context it belongs to, as the program knows it.
+    pub(crate) fn context(&self) -> *mut ibv_context {
+        // SAFETY: `context` is written once, before the program learns the address.
+        unsafe { (*self.ibv.get()).context }
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
     panic::pointer(|| {

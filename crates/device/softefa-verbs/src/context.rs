@@ -22,6 +22,8 @@ pub(crate) struct Context {
     verbs: UnsafeCell<verbs_context>,
     pub(crate) nic: Arc<softefa::Device>,
     pub(crate) events: Arc<AsyncEvents>,
+    /// Completion vectors are numbers below this. The processors of a thread may become fewer.
+    pub(crate) completion_vectors: u32,
     /// Has an event when the device fails, as long as the context is open.
     _failure: Arc<EventSource>,
     pub(crate) owner: Owner,
@@ -36,7 +38,7 @@ unsafe impl Handle for Context {
 /// Completion vectors: on the device the interrupts that queues are spread over, one per processor.
 /// Any of them will do here. At least 2, because libfabric takes 1 for a device without
 /// notification.
-pub(crate) fn completion_vectors() -> u32 {
+fn completion_vectors() -> u32 {
     const MAX: usize = 32;
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
     u32::try_from(processors.clamp(2, MAX)).unwrap_or(2)
@@ -50,6 +52,7 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
         // First what may fail: an opened device counts its contexts.
         let events = AsyncEvents::create()?;
         let nic = device_ref.open()?;
+        let completion_vectors = completion_vectors();
         let mut verbs = ops::verbs_context();
         if nic.adapter() == Adapter::Roce {
             ops::add_roce(&mut verbs);
@@ -57,14 +60,13 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
         verbs.context.device = device;
         verbs.context.cmd_fd = -1;
         verbs.context.async_fd = events.fd();
-        verbs.context.num_comp_vectors =
-            c_int::try_from(completion_vectors()).unwrap_or(c_int::MAX);
+        verbs.context.num_comp_vectors = c_int::try_from(completion_vectors).unwrap_or(c_int::MAX);
         verbs.context.abi_compat =
             ptr::without_provenance_mut::<c_void>(sys::VERBS_ABI_IS_EXTENDED);
         let (owner, failure) = (Owner::current(), EventSource::new(&events));
         nic.report_failure_to(&failure);
         let verbs = UnsafeCell::new(verbs);
-        let context = Context { verbs, nic, events, _failure: failure, owner };
+        let context = Context { verbs, nic, events, completion_vectors, _failure: failure, owner };
         Ok(handle::give(Box::new(context)))
     })
 }

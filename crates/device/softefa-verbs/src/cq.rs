@@ -7,7 +7,7 @@ use std::sync::Arc;
 use softefa::Adapter;
 
 use crate::channel::Channel;
-use crate::context::{self, Context};
+use crate::context::Context;
 use crate::cq_ex::{self, Poll};
 use crate::errno::Errno;
 use crate::fork::Owner;
@@ -45,6 +45,12 @@ unsafe impl Handle for Cq {
 }
 
 impl Cq {
+    /// The context it belongs to, as the program knows it.
+    pub(crate) fn context(&self) -> *mut ibv_context {
+        // SAFETY: `context` is written once, before the program learns the address.
+        unsafe { (*self.ibv.get()).base.context }
+    }
+
     /// The queue a channel named.
     pub(crate) fn of_event(nic: &softefa::Cq) -> *mut ibv_cq {
         std::ptr::with_exposed_provenance_mut(usize::try_from(nic.tag()).unwrap_or(0))
@@ -74,11 +80,14 @@ pub(crate) unsafe fn create(
     // SAFETY: as this function demands.
     let context_ref = unsafe { handle::borrow::<Context>(context) }?;
     context_ref.owner.check()?;
-    if init.vector >= context::completion_vectors() {
+    if init.vector >= context_ref.completion_vectors {
         return Err(Errno::EINVAL);
     }
     // SAFETY: as this function demands.
     let channel = unsafe { handle::borrow::<Channel>(init.channel) }.ok();
+    if channel.is_some_and(|channel| channel.context() != context) {
+        return Err(Errno::EINVAL);
+    }
     let nic = softefa::Cq::create_on(
         &context_ref.nic,
         init.entries,

@@ -45,14 +45,25 @@ impl Mr {
     }
 }
 
-/// Access flags as the adapter has them. Optional ones may be ignored, others are refused; so is
-/// memory that peers may write but its owner may not (the kernel's `ib_check_mr_access`).
-fn access(flags: u32, adapter: Adapter) -> Result<(Access, MrOptions), Errno> {
-    let of_all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-    let known = match adapter {
-        Adapter::Efa => of_all,
-        Adapter::Roce => of_all | ONLY_ROCE,
-    };
+/// Access flags that a device has. An EFA gives peers what it can do for them (the kernel's
+/// `efa_reg_user_mr`).
+fn known_access(device: &softefa::Device) -> u32 {
+    let caps = device.attr().caps;
+    let only_if = |has, flag| if has { flag } else { 0 };
+    match device.adapter() {
+        Adapter::Efa => {
+            IBV_ACCESS_LOCAL_WRITE
+                | only_if(caps.rdma_read, IBV_ACCESS_REMOTE_READ)
+                | only_if(caps.rdma_write, IBV_ACCESS_REMOTE_WRITE)
+        }
+        Adapter::Roce => EVERY_ACCESS,
+    }
+}
+
+/// Access flags as the adapter has them. Optional ones may be ignored, others that are not `known`
+/// are refused; so is memory that peers may write but its owner may not (the kernel's
+/// `ib_check_mr_access`).
+fn access(flags: u32, known: u32) -> Result<(Access, MrOptions), Errno> {
     if flags & !(known | IBV_ACCESS_OPTIONAL_RANGE) != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -73,9 +84,11 @@ fn access(flags: u32, adapter: Adapter) -> Result<(Access, MrOptions), Errno> {
     Ok((access, options))
 }
 
-/// What an EFA refuses. A RoCE device refuses zero-based regions, as rxe does, and memory that
-/// survives a loss of power.
-const ONLY_ROCE: u32 = IBV_ACCESS_REMOTE_ATOMIC
+/// A RoCE device refuses zero-based regions, as rxe does, and memory that survives a loss of power.
+const EVERY_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_ATOMIC
     | IBV_ACCESS_MW_BIND
     | IBV_ACCESS_ON_DEMAND
     | IBV_ACCESS_HUGETLB
@@ -96,12 +109,8 @@ unsafe fn register(
     // SAFETY: as this function demands.
     let domain = unsafe { handle::borrow::<Pd>(pd) }?;
     domain.owner.check()?;
-    let adapter = domain.nic.device().adapter();
-    let (access, mut options) = access(flags, adapter)?;
+    let (access, mut options) = access(flags, known_access(domain.nic.device()))?;
     if iova != addr as u64 {
-        if adapter == Adapter::Efa {
-            return Err(Errno::EOPNOTSUPP);
-        }
         if (iova ^ addr as u64) & (PAGE_BYTES - 1) != 0 {
             return Err(Errno::EINVAL);
         }
@@ -233,7 +242,7 @@ impl Change {
             .then_some((self.addr as u64, self.length as u64));
         let access = self
             .has(IBV_REREG_MR_CHANGE_ACCESS)
-            .then(|| access(self.access as c_uint, Adapter::Roce))
+            .then(|| access(self.access as c_uint, EVERY_ACCESS))
             .transpose()?;
         now.nic.rereg_mr(&mr.nic, &Rereg { pd: Some(&new.nic), range, access })?;
         // SAFETY: programs read the structure only; a change of the region is theirs to serialise.
@@ -288,8 +297,11 @@ unsafe extern "C" fn ibv_rereg_mr(
 mod tests {
     use super::*;
 
+    const EFA_ACCESS: u32 =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+
     fn efa(flags: u32) -> Result<Access, Errno> {
-        access(flags, Adapter::Efa).map(|(access, _)| access)
+        access(flags, EFA_ACCESS).map(|(access, _)| access)
     }
 
     #[test]
@@ -298,10 +310,10 @@ mod tests {
         assert!(efa(IBV_ACCESS_REMOTE_READ | relaxed_ordering).is_ok_and(|a| a.remote_read));
         for flag in [IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_MW_BIND, IBV_ACCESS_ON_DEMAND] {
             assert_eq!(efa(flag | IBV_ACCESS_LOCAL_WRITE).err(), Some(Errno::EOPNOTSUPP));
-            assert!(access(flag | IBV_ACCESS_LOCAL_WRITE, Adapter::Roce).is_ok());
+            assert!(access(flag | IBV_ACCESS_LOCAL_WRITE, EVERY_ACCESS).is_ok());
         }
         let zero_based = 1 << 5;
-        assert_eq!(access(zero_based, Adapter::Roce).err(), Some(Errno::EOPNOTSUPP));
+        assert_eq!(access(zero_based, EVERY_ACCESS).err(), Some(Errno::EOPNOTSUPP));
     }
 
     #[test]
@@ -309,7 +321,7 @@ mod tests {
         assert_eq!(efa(IBV_ACCESS_REMOTE_WRITE).err(), Some(Errno::EINVAL));
         let both = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
         assert!(efa(both).is_ok_and(|a| a.remote_write));
-        let refused = access(IBV_ACCESS_REMOTE_ATOMIC, Adapter::Roce);
+        let refused = access(IBV_ACCESS_REMOTE_ATOMIC, EVERY_ACCESS);
         assert_eq!(refused.err(), Some(Errno::EINVAL));
     }
 }

@@ -93,7 +93,11 @@ pub(crate) unsafe fn create(request: &QpRequest) -> Result<*mut ibv_qp, Errno> {
         // SAFETY: as this function demands.
         false => Some(unsafe { handle::borrow::<Srq>(base.srq.cast()) }?),
     };
-    if srq.is_some_and(|srq| srq.nic.is_xrc()) {
+    // What another context has made is nothing here, as for the kernel.
+    let cqs = [Some(send_cq), recv_cq];
+    let is_elsewhere = cqs.into_iter().flatten().any(|cq| cq.context() != pd.context())
+        || srq.is_some_and(|srq| srq.context() != pd.context());
+    if is_elsewhere || srq.is_some_and(|srq| srq.nic.is_xrc()) {
         return Err(Errno::EINVAL);
     }
     // SAFETY: a domain belongs to a context that is open.

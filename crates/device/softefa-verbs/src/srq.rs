@@ -42,6 +42,14 @@ unsafe impl Handle for Srq {
     type C = ibv_srq;
 }
 
+impl Srq {
+    /// The context it belongs to, as the program knows it.
+    pub(crate) fn context(&self) -> *mut ibv_context {
+        // SAFETY: `context` is written once, before the program learns the address.
+        unsafe { (*self.ibv.get()).context }
+    }
+}
+
 /// Domain and completion queue of a queue of XRC.
 #[derive(Clone, Copy)]
 struct Xrc {
@@ -73,6 +81,9 @@ unsafe fn create(
     } else {
         // SAFETY: as this function demands.
         let (xrcd, cq) = unsafe { (handle::borrow::<Xrcd>(xrcd)?, handle::borrow::<Cq>(cq)?) };
+        if xrcd.context() != context || cq.context() != context {
+            return Err(Errno::EINVAL);
+        }
         let nic = xrcd.nic.create_srq(&domain.nic, &cq.nic, &asked, events)?;
         xrcd.users.add();
         cq.users.add();

@@ -237,6 +237,19 @@ fn every_queue_pair_the_device_has() {
 }
 
 #[test]
+fn contexts_are_strangers_to_each_other() {
+    check("contexts", &[]);
+}
+
+/// What peers may do with memory is what the device can do for them.
+#[test]
+fn access_that_the_profile_has_not_is_refused() {
+    for (profile, rights) in [("efa0", "0"), ("efa1", "r"), ("efa2", "rw")] {
+        check("rights", &[("SOFTEFA_PROFILE", profile), ("EXPECT_RIGHTS", rights)]);
+    }
+}
+
+#[test]
 fn thread_domains_change_nothing() {
     check_with_packets("domains");
 }

@@ -81,8 +81,7 @@ pub enum RegMrError {
         /// Bytes.
         len: u64,
     },
-    /// The device is an EFA, where the names of bytes are their addresses, or the last name wraps
-    /// around.
+    /// The last name wraps around.
     #[error("the {len} bytes of a memory region cannot be named {iova:#x} and up")]
     BadName {
         /// The name of the first byte.

@@ -1,7 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::config::Adapter;
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::ids::PdId;
@@ -121,8 +120,7 @@ impl Pd {
         let &Terms { addr, len, access, options, .. } = terms;
         self.device.mrs.check(addr, len, access)?;
         if let Some(iova) = options.iova.filter(|iova| *iova != addr) {
-            let is_efa = self.device.adapter() == Adapter::Efa;
-            if is_efa || iova.checked_add(len).is_none() {
+            if iova.checked_add(len).is_none() {
                 return Err(RegMrError::BadName { iova, len });
             }
         }

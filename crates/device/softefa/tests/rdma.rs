@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::common::roce::EVERYTHING;
 use crate::common::{
-    self, Side, init, pair, poll_until, poll_until_counted, remote, side, up, wait_for,
+    self, Side, init, pair, poll_until, poll_until_counted, remote, side, side_of, up, wait_for,
 };
 use softefa::counters::Counter;
 use softefa::{
-    Access, CompletionOp, Config, Cq, Device, ModifyQp, Profile, Qp, QpKind, QpState, Remote,
-    SendOp, Status,
+    Access, CompletionOp, Config, Cq, Device, ModifyQp, MrOptions, Profile, Qp, QpKind, QpState,
+    Remote, SendOp, Sge, Status,
 };
 
 const LEN: u32 = 300_000;
@@ -52,6 +53,35 @@ fn what_is_written_can_be_read_back() {
 #[test]
 fn faults_do_not_show() {
     write_then_read(FAULTS);
+}
+
+/// The driver hands the name of the first byte to the device (`efa_reg_mr`, `efa_alloc_mr`).
+#[test]
+fn regions_may_have_other_names_for_their_bytes() {
+    const IOVA: u64 = 0x10_0000;
+    for key in [None, Some(*b"key of this user")] {
+        let config = Config { local_key: key, ..Config::default() };
+        let (mut a, b) = (side_of(QpKind::Srd, &config), side_of(QpKind::Srd, &config));
+        let ah = a.ah(&b);
+        let options = MrOptions { iova: Some(IOVA), ..MrOptions::default() };
+        let [near, far] = [&a, &b].map(|side| {
+            side.pd
+                .reg_mr_with(side.sge(0, 1).addr, 1 << 20, EVERYTHING, options)
+                .expect("a region")
+        });
+        let remote = |at: u64| Remote { addr: IOVA + at, rkey: far.rkey() };
+        let sge = |at: u64| Sge { addr: IOVA + at, len: LEN, lkey: near.lkey() };
+        a.fill(0, &pattern(1));
+        a.post(1, &ah, b.qp.qpn(), SendOp::Write(remote(1000)), &[sge(0)]);
+        assert_eq!(finish(&a, &b), (CompletionOp::Write, Status::Ok));
+        assert!(b.bytes(1000, LEN as usize) == pattern(1), "what was written is there");
+        a.post(2, &ah, b.qp.qpn(), SendOp::Read(remote(1000)), &[sge(500_000)]);
+        assert_eq!(finish(&a, &b), (CompletionOp::Send, Status::Ok));
+        assert!(a.bytes(500_000, LEN as usize) == pattern(1), "what was read is there");
+        let by_address = Remote { addr: far.addr(), rkey: far.rkey() };
+        a.post(3, &ah, b.qp.qpn(), SendOp::Write(by_address), &[sge(0)]);
+        assert_eq!(finish(&a, &b), (CompletionOp::Write, Status::RemoteBadAddress));
+    }
 }
 
 #[test]

@@ -61,8 +61,12 @@ static inline struct node node_open(void)
 	node.pd = ibv_alloc_pd(node.context);
 	CHECK(node.pd && node.pd->context == node.context);
 	node.buffer = calloc(1, BUFFER_BYTES);
+	/* The first generation gives peers nothing. */
+	struct efadv_device_attr efa = {.device_caps = EFADV_DEVICE_ATTR_CAPS_RDMA_READ};
+	efadv_query_device(node.context, &efa, sizeof(efa));
+	int has_read = efa.device_caps & EFADV_DEVICE_ATTR_CAPS_RDMA_READ;
 	node.mr = ibv_reg_mr(node.pd, node.buffer, BUFFER_BYTES,
-			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+			     IBV_ACCESS_LOCAL_WRITE | (has_read ? IBV_ACCESS_REMOTE_READ : 0));
 	CHECK(node.mr && node.mr->addr == node.buffer && node.mr->length == BUFFER_BYTES);
 	CHECK_EQ(ibv_query_gid(node.context, 1, 0, &node.gid), 0);
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh.dgid = node.gid};

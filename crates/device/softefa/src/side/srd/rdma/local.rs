@@ -162,10 +162,9 @@ impl SrdSide {
         if end > u64::from(block.total) || source.len() > SEGMENT_BYTES {
             return Err(Reject::BadStatus);
         }
-        let remote = block.remote();
-        self.shell.remote_mrs.remote(remote, Right::Write).ok_or(Reject::BadAddress)?;
+        let granted = self.granted(&block, Right::Write)?;
         self.can_tell(arrival.flags)?;
-        let to = block.addr + u64::from(block.offset);
+        let to = granted.addr + u64::from(block.offset);
         source.copy(0, to, source.len()).map_err(|_| Reject::BadStatus)?;
         let counters = &self.shell.device.counters;
         counters.add(Counter::RdmaWriteRecvBytes, u64::from(source.len()));
@@ -278,9 +277,7 @@ impl SrdSide {
         payload: Payload<'_>,
     ) -> Result<(), Reject> {
         let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
-        let remote = block.remote();
-        self.shell.remote_mrs.remote(remote, Right::Read).ok_or(Reject::BadAddress)?;
-        Ok(())
+        self.granted(&block, Right::Read).map(drop)
     }
 }
 

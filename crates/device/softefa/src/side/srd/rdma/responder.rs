@@ -11,7 +11,7 @@ use crate::counters::Counter;
 use crate::datagram::Payload;
 use crate::local_copy::Source;
 use crate::memory::{Gone, Piece};
-use crate::mr::Right;
+use crate::mr::{Grant, Right};
 use crate::side::srd::SrdSide;
 use crate::side::srd::socket_addr;
 use crate::status::Status;
@@ -37,13 +37,12 @@ impl SrdSide {
         arrival: &Arrival,
         payload: Payload<'_>,
     ) -> Result<(), Reject> {
-        let (block, bytes) = Block::parse(payload).ok_or(Reject::BadStatus)?;
+        let (mut block, bytes) = Block::parse(payload).ok_or(Reject::BadStatus)?;
         self.check_requester(arrival.peer)?;
         self.write_recv.agree(arrival.flags)?;
         // An empty WRITE touches nothing and needs no region.
         if block.total > 0 {
-            let remote = block.remote();
-            self.shell.remote_mrs.remote(remote, Right::Write).ok_or(Reject::BadAddress)?;
+            block.addr = self.granted(&block, Right::Write)?.addr;
         }
         self.can_tell(arrival.flags)?;
         let placed = bytes.copy_to(block.addr + u64::from(block.offset));
@@ -53,6 +52,12 @@ impl SrdSide {
         Ok(())
     }
 
+    /// The bytes that an operation touches here, which have other names in some regions.
+    pub(super) fn granted(&mut self, block: &Block, right: Right) -> Result<Grant, Reject> {
+        let id = self.shell.id;
+        self.shell.remote_mrs.grant(block.remote(), right, id).ok_or(Reject::BadAddress)
+    }
+
     /// Takes a READ in.
     pub(in crate::side::srd) fn serve_read(
         &mut self,
@@ -60,13 +65,14 @@ impl SrdSide {
         arrival: &Arrival,
         payload: Payload<'_>,
     ) -> Result<(), Reject> {
-        let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
+        let (mut block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
         self.check_requester(arrival.peer)?;
         let region = match block.total {
             0 => None,
             _ => {
-                let remote = block.remote();
-                Some(self.shell.remote_mrs.remote(remote, Right::Read).ok_or(Reject::BadAddress)?)
+                let grant = self.granted(&block, Right::Read)?;
+                block.addr = grant.addr;
+                Some(grant.region)
             }
         };
         let (peer, qkey) = (arrival.peer, arrival.imm);
