@@ -2,6 +2,7 @@
 //! keep their ports and names, and of its ways to gateways. Peers must hear when nobody is there.
 
 use std::cell::RefCell;
+use std::mem::{ManuallyDrop, take};
 use std::sync::MutexGuard;
 
 use super::farewell::try_for;
@@ -25,7 +26,10 @@ struct HeldLists {
 }
 
 thread_local! {
-    static HELD: RefCell<Option<HeldLists>> = const { RefCell::new(None) };
+    /// Without a destructor: to register one allocates, and a handler may fork in the midst of
+    /// `malloc`.
+    static HELD: RefCell<ManuallyDrop<Option<HeldLists>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 /// Before the fork: the child finds the lists whole. Not for ever, because the thread that forks
@@ -39,20 +43,24 @@ fn hold() {
         let live = try_for(MOST_NS, live::try_hold)?;
         Some(HeldLists { ward, live })
     });
-    let _ = HELD.try_with(|place| place.replace(held));
+    HELD.with(|place| **place.borrow_mut() = held);
 }
 
 fn release() {
-    let _ = HELD.try_with(|place| place.take());
+    drop(take_held());
+}
+
+fn take_held() -> Option<HeldLists> {
+    HELD.with(|place| take(&mut **place.borrow_mut()))
 }
 
 fn let_go() {
-    let held = HELD.try_with(|place| place.take());
+    let held = take_held();
     // Its numbers stay in use, because the child still has the objects they are in.
     let Ok(nothing) = EventFd::placeholder() else { return };
     gateway::KEPT.let_go(&nothing);
     wire::DOORS.let_go(&nothing);
-    let Ok(Some(held)) = held else { return };
+    let Some(held) = held else { return };
     held.live.iter().for_each(|qp| qp.watch().let_go(&nothing));
     held.ward.lingering.iter().for_each(|lingering| lingering.driven.watch().let_go(&nothing));
 }
