@@ -238,6 +238,29 @@ static void with_signal(void)
 	CHECK(signal(SIGSEGV, plain) == plain);
 }
 
+void (*__sysv_signal(int, void (*)(int)))(int);
+void (*bsd_signal(int, void (*)(int)))(int);
+void (*ssignal(int, void (*)(int)))(int);
+void (*sigset(int, void (*)(int)))(int);
+
+static void (*(*const setters[])(int, void (*)(int)))(int) = {
+	signal, bsd_signal, ssignal, __sysv_signal, sigset};
+
+/* However a program sets its action, the adapter's own look comes first. */
+static void handlers_come_second(struct world *world)
+{
+	for (size_t i = 0; i < sizeof(setters) / sizeof(setters[0]); i++) {
+		CHECK(setters[i](SIGSEGV, plain) == SIG_DFL);
+		CHECK(setters[i](SIGSEGV, SIG_ERR) == SIG_ERR && errno == EINVAL);
+		messages_survive(world, 8);
+		CHECK(signal(SIGSEGV, SIG_DFL) == plain);
+	}
+	/* Blocked instead of set. */
+	CHECK(sigset(SIGSEGV, (void (*)(int))2) == SIG_DFL);
+	CHECK(sigset(SIGSEGV, SIG_DFL) == (void (*)(int))2);
+	CHECK(sigset(SIGSEGV, SIG_DFL) == SIG_DFL);
+}
+
 static void ignored(void)
 {
 	CHECK(signal(SIGSEGV, SIG_IGN) == SIG_DFL);
@@ -286,6 +309,7 @@ int main(void)
 	messages_survive(&world, 8);
 	a_short_file_is_survived(&world);
 	CHECK_EQ(sigaction(SIGSEGV, &old, NULL), 0);
+	handlers_come_second(&world);
 	mistakes_stay_mistakes();
 
 	CHECK_EQ(ibv_destroy_qp(world.a), 0);
