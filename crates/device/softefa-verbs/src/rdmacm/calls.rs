@@ -19,7 +19,14 @@ fn none() -> bool {
 
 /// Whether `fd` stands for the device, in this process.
 fn is_ours(fd: RawFd) -> bool {
-    CHANNELS.has(fd) && !manager::is_anothers()
+    if !CHANNELS.has(fd) || manager::is_anothers() {
+        return false;
+    }
+    let is_still = channels::is_still(fd);
+    if !is_still {
+        channels::forget(fd);
+    }
+    is_still
 }
 
 /// The result of a system call as the C library's functions give it: -1, and the reason in `errno`.

@@ -195,6 +195,36 @@ pub(super) fn close(fd: RawFd) -> c_int {
     })
 }
 
+/// Whether `fd` may still be the descriptor that was marked. `fclose`, io_uring and system calls of
+/// the program's own close without asking, and its number is soon that of another file.
+pub(super) fn is_still(fd: RawFd) -> bool {
+    // SAFETY: all-zero bytes are a valid structure of numbers, which is written; the result is
+    // checked.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        // Ours has no name, and so no type.
+        libc::syscall(libc::SYS_fstat, fd, &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == 0
+    }
+}
+
+/// Forgets a descriptor that was closed without asking.
+pub(super) fn forget(fd: RawFd) {
+    let _ = panic::code(|| {
+        let Some(manager) = manager::own() else {
+            CHANNELS.remove(fd);
+            return Ok(());
+        };
+        let now = manager.now();
+        let mut state = manager.lock();
+        // Another thread may have opened the device meanwhile.
+        if !is_still(fd) {
+            state.let_go(now, fd);
+            state.settle(now);
+        }
+        Ok(())
+    });
+}
+
 /// From now on the kernel refuses writes to `fd` with `EBADF`. Once its mark is gone, a write of
 /// another thread would reach the eventfd, which takes it or answers `EINVAL`.
 fn refuse_writes(fd: RawFd) {

@@ -561,6 +561,25 @@ static void check_children(void)
 	CHECK_EQ(close(fd), 0);
 }
 
+/* The stream closes by itself, without asking anybody. */
+static void check_closed_behind_our_back(void)
+{
+	int fd = opened(0);
+	FILE *stream = fdopen(fd, "r+");
+	CHECK(stream && fclose(stream) == 0);
+	char path[] = "/tmp/softefa-rdmacm-XXXXXX";
+	CHECK_EQ(mkstemp(path), fd);
+	CHECK_EQ(unlink(path), 0);
+	struct stat is;
+	CHECK(fstat(fd, &is) == 0 && S_ISREG(is.st_mode));
+	CHECK_EQ(write(fd, "a line", 6), 6);
+	CHECK_EQ(close(fd), 0);
+	/* The number is ours again. */
+	CHECK_EQ(opened(0), fd);
+	CHECK(fstat(fd, &is) == 0 && S_ISCHR(is.st_mode));
+	CHECK_EQ(close(fd), 0);
+}
+
 int main(void)
 {
 	check_open();
@@ -572,5 +591,6 @@ int main(void)
 	check_sleep();
 	check_close_beside_calls();
 	check_children();
+	check_closed_behind_our_back();
 	return 0;
 }
