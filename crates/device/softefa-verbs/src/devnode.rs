@@ -1,4 +1,5 @@
-//! The character devices programs expect below `/dev/infiniband`, without making them.
+//! The character devices programs expect below `/dev/infiniband`, without making them. The
+//! directory itself, with files of these names in it, is in the tree of the run ([`crate::paths`]).
 //!
 //! UCX takes a device only if `/dev/infiniband/<dev_name>` is a character device that it may read
 //! and write (`uct_ib_device_is_accessible`), and only root could make one. So the C library's
@@ -9,7 +10,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::rdmacm;
+use crate::{paths, rdmacm};
 
 /// Where device files are.
 const DIR: &[u8] = b"/dev/infiniband/";
@@ -82,15 +83,10 @@ fn index_in(name: &[u8]) -> Option<usize> {
 /// `path` is null or a C string.
 #[inline]
 pub(crate) unsafe fn find(path: *const c_char) -> Option<Node> {
-    if path.is_null() {
-        return None;
-    }
     // Most paths differ in the first bytes, and so are not measured.
-    for (at, byte) in DIR.iter().enumerate() {
-        // SAFETY: the bytes before this one were not the terminating zero.
-        if unsafe { path.cast::<u8>().add(at).read() } != *byte {
-            return None;
-        }
+    // SAFETY: as this function demands.
+    if !unsafe { paths::begins_with(path, DIR) } {
+        return None;
     }
     // SAFETY: a C string, as this function demands.
     node_at(unsafe { CStr::from_ptr(path) }.to_bytes())

@@ -1,5 +1,5 @@
-//! `sigaction`, `signal` and its kin: what a program sets for SIGSEGV and SIGBUS comes after the adapter's
-//! own look, which tells a hole in registered memory from a mistake of the program.
+//! `sigaction`, `signal` and its kin: what a program sets for SIGSEGV and SIGBUS comes after the
+//! adapter's own look, which tells a hole in registered memory from a mistake of the program.
 
 use std::ffi::{c_int, c_void};
 use std::mem::{transmute, zeroed};

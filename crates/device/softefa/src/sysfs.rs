@@ -16,8 +16,9 @@ use crate::config::{Adapter, Config, Profile};
 use crate::identity::Identity;
 use crate::mapped;
 
-/// Writes the tree for the devices of `config` below `root`, which becomes `SYSFS_PATH`. What
-/// exists stays.
+/// Writes the tree for the devices of `config` below `root`, which becomes `SYSFS_PATH`, and what
+/// programs find in `/dev/infiniband`: files of that name, for those who list them. What exists
+/// stays.
 ///
 /// # Errors
 /// A file or link cannot be made.
@@ -26,7 +27,8 @@ pub fn create(root: &Path, config: &Config) -> io::Result<()> {
     mapped::check_size(4096)?;
     let verbs = root.join("class/infiniband_verbs");
     let class = root.join("class/infiniband");
-    for dir in [&verbs, &class] {
+    let files = root.join("dev/infiniband");
+    for dir in [&verbs, &class, &files] {
         fs::create_dir_all(dir)?;
     }
     put(&verbs.join("abi_version"), "6")?;
@@ -51,9 +53,12 @@ pub fn create(root: &Path, config: &Config) -> io::Result<()> {
                 roce::write_pci(&pci, profile, device)?;
                 roce::write_node(&ib, profile, device, identity)?;
                 roce::write_manager(root)?;
+                put(&files.join("rdma_cm"), "")?;
             }
         }
-        let uverbs = verbs.join(format!("uverbs{index}"));
+        let name = format!("uverbs{index}");
+        put(&files.join(&name), "")?;
+        let uverbs = verbs.join(name);
         fs::create_dir_all(&uverbs)?;
         put(&uverbs.join("ibdev"), &device.name)?;
         put(&uverbs.join("abi_version"), "1")?;

@@ -22,6 +22,10 @@ macro_rules! forward {
                 type Function = unsafe extern "C" fn(
                     $($before_type,)* *const std::ffi::c_char $(, $after_type)*
                 ) -> $result;
+                if $crate::paths::is_unreadable($path) {
+                    // SAFETY: the program's arguments, of which the next definition judges.
+                    return unsafe { pass_on($($before,)* $path $(, $after)*) };
+                }
                 $(
                     // SAFETY: the program's arguments; the path is a C string or null.
                     if let Some($node) = unsafe { $crate::devnode::find($path) } {

@@ -2,7 +2,8 @@
 //!
 //! `SYSFS_PATH` reaches libibverbs and libfabric's efa provider only. NCCL, UCX from 1.19 on,
 //! Mooncake, UCCL, eRPC and scripts open `/sys/class/infiniband/...` themselves, where this machine
-//! has nothing, or devices that the run does not show. So the functions of the C library that take
+//! has nothing, or devices that the run does not show, and ask whether `/dev/infiniband` is there.
+//! So the functions of the C library that take
 //! a path are answered here: what names a device is looked up in the tree of the run, and every
 //! other path goes to the next definition, after the comparison of a few bytes. Results such as
 //! that of `realpath` are places in that tree.
@@ -27,18 +28,19 @@ use crate::{devnode, rdmacm};
 /// Where classes of devices are, and which of them, or which device of one, a run has.
 const CLASSES: &[u8] = b"/sys/class/";
 const OURS: [&[u8]; 3] = [b"infiniband", b"infiniband_verbs", b"misc/rdma_cm"];
-/// The same in the directory of a run.
-const TREE: &str = "sysfs/class/";
+/// Where device files are.
+const FILES: &[u8] = b"/dev/infiniband";
+/// The tree in the directory of a run. In it, classes are in `class` and files in `dev/infiniband`.
+const TREE: &str = "sysfs/";
 /// Longest path, with its end.
 const PATH_MAX: usize = libc::PATH_MAX as usize;
 
-/// The `class` directory of the tree, with a slash at its end; null before it is known. Never
-/// freed.
+/// The tree, with a slash at its end; null before it is known. Never freed.
 static ROOT: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
 /// From now on the tree at `sysfs` is what programs see.
 pub(crate) fn publish(sysfs: &Path) {
-    set_root([sysfs.as_os_str().as_bytes(), b"/class/"].concat());
+    set_root([sysfs.as_os_str().as_bytes(), b"/"].concat());
 }
 
 fn set_root(root: Vec<u8>) {
@@ -74,13 +76,15 @@ extern "C" fn begin() {
     devnode::publish(devices.map_or(0, |devices| devices.len()));
 }
 
-/// What comes behind `/sys/class/` when the path names something of ours.
-fn inside(path: &[u8]) -> Option<&[u8]> {
+/// Where in the tree that is which the path names, in two parts, when it is something of ours.
+fn inside(path: &[u8]) -> Option<[&[u8]; 2]> {
+    let is_whole = |rest: &[u8]| rest.first().is_none_or(|byte| *byte == b'/');
+    if let Some(rest) = path.strip_prefix(FILES) {
+        return is_whole(rest).then_some([b"dev/infiniband", rest]);
+    }
     let rest = path.strip_prefix(CLASSES)?;
-    let is_ours = |ours: &&[u8]| {
-        rest.strip_prefix(*ours).is_some_and(|below| below.first().is_none_or(|byte| *byte == b'/'))
-    };
-    OURS.iter().any(is_ours).then_some(rest)
+    let is_ours = |ours: &&[u8]| rest.strip_prefix(*ours).is_some_and(is_whole);
+    OURS.iter().any(is_ours).then_some([b"class/", rest])
 }
 
 /// A path of the program, and where it really leads.
@@ -110,13 +114,14 @@ impl Redirected {
     fn look_up(&mut self) {
         let root = ROOT.load(Ordering::Acquire);
         // SAFETY: not null, as `may_be_ours` has found, so a C string.
-        let Some(rest) = inside(unsafe { CStr::from_ptr(self.given) }.to_bytes()) else { return };
+        let path = unsafe { CStr::from_ptr(self.given) }.to_bytes();
+        let Some([start, rest]) = inside(path) else { return };
         if root.is_null() {
             return;
         }
         // SAFETY: published whole, and never freed.
         let root = unsafe { CStr::from_ptr(root) }.to_bytes();
-        let len = root.len() + rest.len();
+        let len = root.len() + start.len() + rest.len();
         if len >= PATH_MAX {
             return;
         }
@@ -125,9 +130,12 @@ impl Redirected {
         // SAFETY: `len` bytes and the zero behind them are within the buffer, which overlaps
         // neither.
         unsafe {
-            out.copy_from_nonoverlapping(root.as_ptr(), root.len());
-            out.add(root.len()).copy_from_nonoverlapping(rest.as_ptr(), rest.len());
-            out.add(len).write(0);
+            let mut at = out;
+            for part in [root, start, rest] {
+                at.copy_from_nonoverlapping(part.as_ptr(), part.len());
+                at = at.add(part.len());
+            }
+            at.write(0);
         }
         self.is_other = true;
     }
@@ -144,11 +152,36 @@ impl Redirected {
 /// `path` is null or a C string.
 #[inline]
 unsafe fn may_be_ours(path: *const c_char) -> bool {
+    // SAFETY: as this function demands.
+    unsafe { begins_with(path, CLASSES) || begins_with(path, FILES) }
+}
+
+/// # Safety
+/// `path` is null or a C string.
+#[inline]
+pub(crate) unsafe fn begins_with(path: *const c_char, start: &[u8]) -> bool {
     !path.is_null()
-        && CLASSES.iter().enumerate().all(|(at, byte)| {
+        && start.iter().enumerate().all(|(at, byte)| {
             // SAFETY: the bytes before this one were not the terminating zero.
             unsafe { path.cast::<u8>().add(at).read() == *byte }
         })
+}
+
+/// Whether the kernel can read the path. Programs ask it about addresses (`EFAULT`) to learn what
+/// is mapped. Not known where it does not tell.
+pub(crate) fn is_unreadable(path: *const c_char) -> bool {
+    let mut byte = 0_u8;
+    let into = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let from = libc::iovec { iov_base: path.cast_mut().cast(), iov_len: 1 };
+    // SAFETY: a byte of ours is written; what cannot be read is an error.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let got = libc::process_vm_readv(libc::getpid(), &raw const into, 1, &raw const from, 1, 0);
+        let is_bad = got < 0 && *errno == libc::EFAULT;
+        *errno = before;
+        is_bad
+    }
 }
 
 #[cfg(test)]
@@ -157,15 +190,20 @@ mod tests {
 
     #[test]
     fn only_classes_of_a_run_are_looked_up() {
-        for (path, rest) in [
-            ("/sys/class/infiniband", "infiniband"),
-            ("/sys/class/infiniband/", "infiniband/"),
-            ("/sys/class/infiniband/a/ports/1/state", "infiniband/a/ports/1/state"),
-            ("/sys/class/infiniband_verbs/abi_version", "infiniband_verbs/abi_version"),
-            ("/sys/class/misc/rdma_cm/abi_version", "misc/rdma_cm/abi_version"),
+        for (path, found) in [
+            ("/sys/class/infiniband", "class/infiniband"),
+            ("/sys/class/infiniband/", "class/infiniband/"),
+            ("/sys/class/infiniband/a/ports/1/state", "class/infiniband/a/ports/1/state"),
+            ("/sys/class/infiniband_verbs/abi_version", "class/infiniband_verbs/abi_version"),
+            ("/sys/class/misc/rdma_cm/abi_version", "class/misc/rdma_cm/abi_version"),
+            ("/dev/infiniband", "dev/infiniband"),
+            ("/dev/infiniband/", "dev/infiniband/"),
+            ("/dev/infiniband/umad0", "dev/infiniband/umad0"),
         ] {
-            assert_eq!(inside(path.as_bytes()), Some(rest.as_bytes()), "{path}");
+            let inside = inside(path.as_bytes()).map(|parts| parts.concat());
+            assert_eq!(inside.as_deref(), Some(found.as_bytes()), "{path}");
         }
+        assert_eq!(inside(b"/dev/infiniband0"), None);
         let others = ["infiniband_mad", "infiniband.d", "misc", "misc/rdma_cmx", "net", ""];
         for path in others.map(|other| format!("/sys/class/{other}")).iter().chain(&["/sys".into()])
         {

@@ -103,6 +103,39 @@ static int any(const struct dirent *entry)
 	return entry->d_name[0] != '.';
 }
 
+/* As detectors of RDMA do. */
+static void check_files(void)
+{
+	struct stat is;
+	CHECK(stat("/dev/infiniband", &is) == 0 && S_ISDIR(is.st_mode));
+	CHECK(access("/dev/infiniband/", R_OK | X_OK) == 0);
+	struct dirent **names;
+	CHECK(scandir("/dev/infiniband", &names, any, alphasort) == 1);
+	CHECK(!strcmp(names[0]->d_name, "uverbs0"));
+	free(names[0]);
+	free(names);
+	glob_t found;
+	CHECK(glob("/dev/infiniband/uverbs*", 0, NULL, &found) == 0 && found.gl_pathc == 1);
+	globfree(&found);
+	int fd = open("/dev/infiniband/uverbs0", O_RDWR);
+	CHECK(fd >= 0 && close(fd) == 0);
+	CHECK(open("/dev/infiniband/uverbs1", O_RDWR) == -1 && errno == ENOENT);
+}
+
+/* Programs ask the kernel whether memory can be read. */
+static void check_unreadable(void)
+{
+	char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), text[8];
+	struct stat is;
+	CHECK(page != MAP_FAILED);
+	CHECK(access(page, F_OK) == -1 && errno == EFAULT);
+	CHECK(open(page, O_RDONLY) == -1 && errno == EFAULT);
+	CHECK(stat(page, &is) == -1 && errno == EFAULT);
+	CHECK(readlink(page, text, sizeof(text)) == -1 && errno == EFAULT);
+	CHECK(munmap(page, 4096) == 0);
+	CHECK(access(page, F_OK) == -1 && errno == EFAULT);
+}
+
 static void check_walk(void)
 {
 	char one[PATH_MAX], other[PATH_MAX];
@@ -181,6 +214,8 @@ int main(void)
 	check_open();
 	check_stat();
 	check_walk();
+	check_files();
+	check_unreadable();
 	check_others();
 	check_small_stack();
 	ibv_free_device_list(list);
