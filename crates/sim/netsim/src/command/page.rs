@@ -25,7 +25,8 @@ pub(crate) fn page(results: &Results) -> Page {
     }
 }
 
-/// The page's first sentence.
+/// The page's first sentence. Flows that did not end would be the slowest, so of the others alone
+/// nothing is said that is meant of all.
 fn summary(point: &Point) -> String {
     let summaries = || point.runs.iter().filter_map(|run| run.summary.as_ref());
     let count = summaries().count();
@@ -34,16 +35,36 @@ fn summary(point: &Point) -> String {
     }
     let mean =
         |value: fn(&netsim::Summary) -> f64| summaries().map(value).sum::<f64>() / count as f64;
+    let repeated = format!(
+        "{:.2} % of all data packets were sent again. Means over {count} {}.",
+        mean(|s| s.repeated_percent),
+        if count == 1 { "run" } else { "runs" },
+    );
+    if let Some(why) = open(point) {
+        let unknown = "the slowest flow, the median flow and the fairness of all are unknown";
+        return format!("{why}, so {unknown}; {repeated}");
+    }
     format!(
         "The slowest flow took {:.3} times the best possible time, the median flow {:.1} µs, the \
-         fairness of mean rates (Jain) is {:.3}; {:.2} % of all data packets were sent again. Means \
-         over {count} {}.",
+         fairness of mean rates (Jain) is {:.3}; {repeated}",
         mean(|s| s.max_to_ideal),
         mean(|s| s.p50_us),
         mean(|s| s.jain),
-        mean(|s| s.repeated_percent),
-        if count == 1 { "run" } else { "runs" },
     )
+}
+
+/// Why figures of all flows are not known; `None` if they are.
+fn open(point: &Point) -> Option<String> {
+    let failed = point.runs.iter().filter(|run| run.error.is_some()).count();
+    let open: usize = point.runs.iter().map(|run| run.flows - run.done).sum();
+    let all: usize = point.runs.iter().map(|run| run.flows).sum();
+    let runs = point.runs.len();
+    match (failed, open) {
+        _ if point.is_complete() => None,
+        (1.., _) => Some(format!("{failed} of {runs} runs failed")),
+        (0, 1..) => Some(format!("{open} of {all} flows did not end well")),
+        (0, 0) => Some("A run drew no transfer".to_owned()),
+    }
 }
 
 fn unfinished(point: &Point) -> Option<String> {

@@ -12,6 +12,8 @@ use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
 const LINES_MAX: usize = 12;
 /// Runs that are named as warnings.
 const WARNINGS_MAX: usize = 8;
+/// Points that are named as not ranked.
+const NAMES_MAX: usize = 8;
 
 /// A figure that is drawn. Of a run in which flows are open, some are not known.
 struct Figure {
@@ -73,11 +75,12 @@ fn summary(results: &Results, parameters: &[Parameter]) -> Vec<String> {
     let points = &results.points;
     let runs: usize = points.iter().map(|point| point.runs.len()).sum();
     let mut texts = vec![format!("{} points, {runs} runs.", points.len())];
-    let mean_of = |point: &Point| mean(&values(&FIGURES[0], point));
-    let rated = || points.iter().filter_map(|point| Some((mean_of(point)?, point)));
+    let (ranked, others): (Vec<&Point>, Vec<&Point>) =
+        points.iter().partition(|point| point.is_complete());
+    let rated = || ranked.iter().filter_map(|&p| Some((mean(&values(&FIGURES[0], p))?, p)));
     let best = rated().min_by(|a, b| a.0.total_cmp(&b.0));
     let worst = rated().max_by(|a, b| a.0.total_cmp(&b.0));
-    if let Some((best, worst)) = best.zip(worst).filter(|_| points.len() > 1) {
+    if let Some((best, worst)) = best.zip(worst).filter(|_| ranked.len() > 1) {
         texts.push(format!(
             "The slowest flow takes least with {} ({:.3} times the best possible time), most with {} \
              ({:.3} times).",
@@ -86,6 +89,14 @@ fn summary(results: &Results, parameters: &[Parameter]) -> Vec<String> {
             label(worst.1, parameters),
             worst.0
         ));
+    }
+    let mut names: Vec<String> =
+        others.iter().take(NAMES_MAX).map(|point| label(point, parameters)).collect();
+    let more = others.len() - names.len();
+    names.extend((more > 0).then(|| format!("and {more} more")));
+    if !names.is_empty() {
+        let names = names.join("; ");
+        texts.push(format!("Not ranked, because a run failed or flows did not end: {names}."));
     }
     texts.extend(judge::tally(points.iter()).map(|tally| format!("Points and their {tally}.")));
     texts
@@ -118,7 +129,7 @@ fn section(
         series.iter().filter(|line| line.stroke != Stroke::Spread).cloned().collect();
     let mut text = vec![
         "Large marks are means over the seeds, small ones single seeds. Runs in which flows did not \
-         end are left out."
+         end are left out, and a point with such a run has no mean."
             .to_owned(),
     ];
     if !others.is_empty() {
@@ -157,7 +168,8 @@ fn lines<'a>(others: &[&Parameter], results: &'a Results) -> Vec<(String, Vec<&'
     lines
 }
 
-/// The means of some points, and the single seeds where there are several.
+/// The means of the points of which all runs show the figure, and single seeds: where there are
+/// several, and where some of them would have to speak for the others.
 fn series_of(
     figure: &Figure,
     parameter: &Parameter,
@@ -165,16 +177,22 @@ fn series_of(
     name: &str,
     points: &[&Point],
 ) -> Vec<Series> {
-    let mut placed: Vec<(f64, Vec<f64>)> =
-        points.iter().filter_map(|p| Some((parameter.place(p)?, values(figure, p)))).collect();
+    let place = |point: &&Point| {
+        let (x, values) = (parameter.place(point)?, values(figure, point));
+        let is_whole = values.len() == point.runs.len();
+        Some((x, values, is_whole))
+    };
+    let mut placed: Vec<(f64, Vec<f64>, bool)> = points.iter().filter_map(place).collect();
     placed.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let means = placed.iter().filter_map(|(x, values)| Some((*x, mean(values)?))).collect();
+    let whole = placed.iter().filter(|(_, _, is_whole)| *is_whole);
+    let means = whole.filter_map(|(x, values, _)| Some((*x, mean(values)?))).collect();
     let name = if name.is_empty() { "mean" } else { name };
     let means = line(name, look, Stroke::Solid, means);
-    let singles = placed.iter().flat_map(|(x, values)| values.iter().map(|value| (*x, *value)));
+    let singles = placed.iter().flat_map(|(x, values, _)| values.iter().map(|value| (*x, *value)));
     let singles = line(&format!("{name}, single seeds"), look, Stroke::Spread, singles.collect());
-    let several = placed.iter().any(|(_, values)| values.len() > 1);
-    [means].into_iter().chain(several.then_some(singles)).collect()
+    let several = placed.iter().any(|(_, values, is_whole)| values.len() > 1 || !is_whole);
+    let lines = [means].into_iter().chain(several.then_some(singles));
+    lines.filter(|line| !line.points.is_empty()).collect()
 }
 
 /// A figure of each run that shows it.

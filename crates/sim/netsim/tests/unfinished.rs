@@ -1,0 +1,81 @@
+//! Runs in which flows did not end, and runs that broke: the others do not speak for them.
+
+mod common;
+
+use common::{SCENARIO, netsim, with_file};
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+/// Host 0 is cut off: two of the four flows do not end.
+const CUT: &str = "[[fault]]\ntarget = \"host0\"\nat_us = 1\ncut = true\n";
+
+/// A ring whose pauses deadlock with seed 2 of 1 to 3.
+const RING: &str = "title = \"ring\"
+seeds = [1, 2, 3]
+limit_ms = 50
+[topology.ring]
+switches = 4
+hosts_per_switch = 2
+[network]
+gbps = 100
+hop_ns = 500
+buffer_bytes = 100_000
+[network.pfc]
+[transport]
+kind = \"roce\"
+[[workload.permutation]]
+bytes = 100_000
+";
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn page(folder: &Path) -> String {
+    fs::read_to_string(folder.join("p.html")).expect("the page is written")
+}
+
+/// It said how long the slowest flow took, and meant those that had ended.
+#[test]
+fn the_page_of_a_run_claims_nothing_of_flows_that_are_open() {
+    let folder = with_file(&format!("{SCENARIO}{CUT}"));
+    let output = netsim(folder.path(), &["run", "s.toml", "--html", "p.html"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let open = page(folder.path());
+    assert!(!open.contains("The slowest flow took"), "{open}");
+    assert!(open.contains("4 of 8 flows did not end well, so the slowest flow"), "{open}");
+    let folder = with_file(SCENARIO);
+    netsim(folder.path(), &["run", "s.toml", "--html", "p.html"]);
+    assert!(page(folder.path()).contains("The slowest flow took"));
+}
+
+/// The point whose slow flows never ended was the best one.
+#[test]
+fn a_sweep_ranks_only_points_of_which_all_flows_ended() {
+    let folder = with_file(&format!("{SCENARIO}{CUT}"));
+    let args = ["sweep", "s.toml", "--set", "fault.at_us=1,9998,9999", "-q", "--html", "p.html"];
+    netsim(folder.path(), &args);
+    let page = page(folder.path());
+    assert!(page.contains("The slowest flow takes least with fault.at_us=999"), "{page}");
+    let out = "Not ranked, because a run failed or flows did not end: fault.at_us=1.";
+    assert!(page.contains(out), "{page}");
+}
+
+/// The mean over the seeds that survived was ranked and drawn.
+#[test]
+fn a_sweep_ranks_no_point_with_a_seed_that_broke() {
+    let folder = with_file(RING);
+    let args = ["sweep", "s.toml", "--set", "workload.bytes=50KB,100KB", "-q", "--html", "p.html"];
+    let output = netsim(folder.path(), &args);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let page = page(folder.path());
+    assert!(!page.contains("The slowest flow takes least"), "one point is no ranking: {page}");
+    assert!(page.contains("flows did not end: workload.bytes=100KB."), "{page}");
+    let means = page.split("mean: ").nth(1).unwrap_or_default();
+    let means = means.split('<').next().unwrap_or_default();
+    assert!(
+        means.contains(" at 50000") || means.contains(" at 50,000"),
+        "no mean at 100 KB: {means}"
+    );
+}
