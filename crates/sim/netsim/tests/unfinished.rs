@@ -28,6 +28,10 @@ kind = \"roce\"
 bytes = 100_000
 ";
 
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -78,4 +82,14 @@ fn a_sweep_ranks_no_point_with_a_seed_that_broke() {
         means.contains(" at 50000") || means.contains(" at 50,000"),
         "no mean at 100 KB: {means}"
     );
+}
+
+/// All of the flows that a sweep's table knew of had ended: those of the seeds that did not break.
+#[test]
+fn a_row_with_a_seed_that_broke_does_not_look_complete() {
+    let folder = with_file(RING);
+    let output = netsim(folder.path(), &["sweep", "s.toml", "--set", "limit_ms=50", "-q"]);
+    let table = stdout(&output);
+    let row: Vec<&str> = table.lines().nth(2).unwrap_or_default().split_whitespace().collect();
+    assert_eq!(row[..7], ["50", "2/3", "16/16", "-", "-", "-", "-"], "{table}");
 }

@@ -83,7 +83,7 @@ fn figures(point: &Point) -> Vec<String> {
     let (done, flows) = (sum(|run| run.done as u64), sum(|run| run.flows as u64));
     let summaries: Vec<&Summary> =
         point.runs.iter().filter_map(|run| run.summary.as_ref()).collect();
-    let mut row = vec![point.runs.len().to_string(), format!("{done}/{flows}")];
+    let mut row = vec![seeds_that_ran(point), format!("{done}/{flows}")];
     if summaries.is_empty() {
         row.resize(FIGURES.len() - 1, "-".to_owned());
     } else {
@@ -91,8 +91,9 @@ fn figures(point: &Point) -> Vec<String> {
             summaries.iter().map(|s| value(s)).sum::<f64>() / summaries.len() as f64
         };
         let worst = summaries.iter().map(|s| s.max_to_ideal).fold(0.0, f64::max);
-        // Flows that have not ended would be the slowest.
-        let of_all = |text: String| if done == flows { text } else { "-".to_owned() };
+        // Flows that have not ended would be the slowest, and a run that failed counts none.
+        let is_complete = point.is_complete();
+        let of_all = |text: String| if is_complete { text } else { "-".to_owned() };
         let us = [mean(|s| s.mean_us), mean(|s| s.p99_us), mean(|s| s.max_us)];
         row.extend(us.map(|value| of_all(format!("{value:.1}"))));
         let ratios = [mean(|s| s.max_to_ideal), worst];
@@ -102,6 +103,13 @@ fn figures(point: &Point) -> Vec<String> {
     }
     row.push(sum(|run| run.lost_packets).to_string());
     row
+}
+
+/// How many seeds ran; "2/3" where one of three failed.
+fn seeds_that_ran(point: &Point) -> String {
+    let all = point.runs.len();
+    let ran = point.runs.iter().filter(|run| run.error.is_none()).count();
+    if ran == all { all.to_string() } else { format!("{ran}/{all}") }
 }
 
 /// A line per run, empty cells for what a run does not have.
