@@ -28,7 +28,7 @@ const SHARE_TITLES: [&str; 10] = [
     "flows",
     "interval ms",
     "fair Gbit/s",
-    "Jain",
+    "Jain of shares",
     "worst interval",
     "flow min/fair",
     "min/fair",
@@ -138,7 +138,8 @@ fn columns(name: String, all: usize, summary: Option<Summary>) -> Vec<String> {
     };
     let us = |value: f64| format!("{value:.1}");
     let ratio = |value: f64| format!("{value:.3}");
-    // Those that have not ended would be the slowest: what the others show is no maximum.
+    // Those that have not ended would be the slowest: what the others show is neither a maximum nor
+    // how alike all of them are.
     let of_all = |text: String| if s.done == all { text } else { "-".to_owned() };
     vec![
         name,
@@ -151,7 +152,7 @@ fn columns(name: String, all: usize, summary: Option<Summary>) -> Vec<String> {
         ratio(s.min_to_ideal),
         of_all(ratio(s.max_to_ideal)),
         format!("{:.2}", s.repeated_percent),
-        ratio(s.jain),
+        of_all(ratio(s.jain)),
     ]
 }
 

@@ -93,3 +93,24 @@ fn a_row_with_a_seed_that_broke_does_not_look_complete() {
     let row: Vec<&str> = table.lines().nth(2).unwrap_or_default().split_whitespace().collect();
     assert_eq!(row[..7], ["50", "2/3", "16/16", "-", "-", "-", "-"], "{table}");
 }
+
+/// It was that of the flows that had ended.
+#[test]
+fn fairness_is_unknown_while_flows_are_open() {
+    let folder = with_file(&format!("{SCENARIO}{CUT}"));
+    let place = |table: &str, title: &str| -> Vec<String> {
+        let cells = |line: &str| -> Vec<String> {
+            line.split("  ").map(str::trim).filter(|c| !c.is_empty()).map(str::to_owned).collect()
+        };
+        let mut lines = table.lines().skip_while(|line| !line.contains(title));
+        let titles = cells(lines.next().unwrap_or_default());
+        let place = titles.iter().position(|cell| cell == title).expect("the column is there");
+        lines.skip(1).map(|line| cells(line).get(place).cloned().unwrap_or_default()).collect()
+    };
+    let run = stdout(&netsim(folder.path(), &["run", "s.toml"]));
+    assert_eq!(place(&run, "Jain")[..2], ["-", "-"], "{run}");
+    let args = ["sweep", "s.toml", "--set", "fault.at_us=1,9999", "-q"];
+    let sweep = stdout(&netsim(folder.path(), &args));
+    let jain = place(&sweep, "Jain");
+    assert!(jain[0] == "-" && jain[1] != "-", "{sweep}");
+}

@@ -99,7 +99,7 @@ fn figures(point: &Point) -> Vec<String> {
         let ratios = [mean(|s| s.max_to_ideal), worst];
         row.extend(ratios.map(|value| of_all(format!("{value:.3}"))));
         row.push(format!("{:.2}", mean(|s| s.repeated_percent)));
-        row.push(format!("{:.3}", mean(|s| s.jain)));
+        row.push(of_all(format!("{:.3}", mean(|s| s.jain))));
     }
     row.push(sum(|run| run.lost_packets).to_string());
     row
