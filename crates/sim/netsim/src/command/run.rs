@@ -13,6 +13,7 @@ use std::panic::{self, AssertUnwindSafe};
 /// Bad when some flow did not end well, or the runs miss what the scenario expects.
 pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
     check_files(args)?;
+    setting::ensure_distinct(&args.set)?;
     let settings = setting::combinations(&args.set);
     let chosen = settings.first().map_or(&[][..], Vec::as_slice);
     let (scenario, mut point) = Source::read(&args.scenario)?.point(chosen)?;

@@ -64,6 +64,33 @@ impl Setting {
     }
 }
 
+/// Refuses a field that is set twice, of which the last setting would count, and a value that is
+/// there twice, whose runs would be the same.
+pub(crate) fn ensure_distinct(settings: &[Setting]) -> Result<()> {
+    let words = |setting: &Setting| -> String {
+        let words: Vec<&str> = setting.values.iter().map(|(word, _)| word.as_str()).collect();
+        words.join(",")
+    };
+    for (number, Setting { field, values }) in settings.iter().enumerate() {
+        if let Some(other) = settings[..number].iter().find(|other| other.field == *field) {
+            let (first, second) = (words(other), words(&settings[number]));
+            bail!("{field} is set twice, to {first} and to {second}; leave one of them out");
+        }
+        for (place, (word, value)) in values.iter().enumerate() {
+            match values[..place].iter().find(|(_, other)| other == value) {
+                Some((other, _)) if other == word => {
+                    bail!("{field}={word} is there twice; leave one of them out")
+                }
+                Some((other, _)) => {
+                    bail!("{field}: {other} and {word} are the same value; leave one of them out")
+                }
+                None => {}
+            }
+        }
+    }
+    Ok(())
+}
+
 /// All combinations of the settings' values, the last setting changing fastest.
 pub(crate) fn combinations(settings: &[Setting]) -> Vec<Vec<Chosen<'_>>> {
     settings.iter().fold(vec![Vec::new()], |points, setting| {

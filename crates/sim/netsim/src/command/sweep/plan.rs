@@ -3,7 +3,7 @@
 use crate::command::record::{Point, Results, Run};
 use crate::command::setting::{self, Setting};
 use crate::command::source::Source;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use netsim::Scenario;
 use std::path::PathBuf;
 
@@ -92,6 +92,8 @@ impl Plan {
         settings: &[Setting],
         seeds: Option<&Seeds>,
     ) -> Result<Self> {
+        ensure_different_files(files)?;
+        setting::ensure_distinct(settings)?;
         let combinations = setting::combinations(settings);
         let mut points = Vec::new();
         for file in files {
@@ -133,6 +135,24 @@ impl Plan {
         points.retain(|point| !point.runs.is_empty());
         Results::new(points)
     }
+}
+
+/// Refuses a scenario that is named twice: its points could not be told apart.
+fn ensure_different_files(files: &[PathBuf]) -> Result<()> {
+    // A file that is not there is refused when it is read.
+    let place = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    let places: Vec<PathBuf> = files.iter().map(place).collect();
+    for (number, file) in files.iter().enumerate() {
+        let known = places[..number].iter().position(|other| *other == places[number]);
+        let Some(known) = known else { continue };
+        let (file, other) = (file.display(), files[known].display());
+        ensure!(
+            file.to_string() != other.to_string(),
+            "{file} is named twice; leave one of them out"
+        );
+        bail!("{other} and {file} are one file; leave one of them out");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,0 +1,40 @@
+//! `--set`: what is given twice, and what changes nothing, is refused.
+
+mod common;
+
+use common::{SCENARIO, netsim, with_file};
+use std::fs;
+
+/// A command is refused before it prints anything; what it says.
+fn refused(text: &str, args: &[&str], parts: &[&str]) {
+    let folder = with_file(text);
+    fs::write(folder.path().join("b.toml"), text).expect("a file");
+    let output = netsim(folder.path(), args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+    assert!(parts.iter().all(|part| said.contains(part)), "{args:?}: {said}");
+}
+
+/// The last one counted, and the first one was shown.
+#[test]
+fn a_field_that_is_set_twice_is_refused() {
+    let twice = ["--set", "transport.paths=4", "--set", "transport.paths=16"];
+    for command in ["run", "sweep"] {
+        let args = [&[command, "s.toml"][..], &twice].concat();
+        refused(SCENARIO, &args, &["transport.paths is set twice, to 4 and to 16"]);
+    }
+    let args = ["sweep", "s.toml", "--set", "transport.paths=4,16,4"];
+    refused(SCENARIO, &args, &["transport.paths=4 is there twice"]);
+    let args = ["sweep", "s.toml", "--set", "workload.bytes=64KB,64000"];
+    refused(SCENARIO, &args, &["workload.bytes: 64KB and 64000 are the same value"]);
+    let slurm = [&["sweep", "s.toml", "--out", "d", "--slurm", "2"][..], &twice].concat();
+    refused(SCENARIO, &slurm, &["transport.paths is set twice"]);
+}
+
+/// Its points had the same names, and all runs were made twice.
+#[test]
+fn a_scenario_that_is_named_twice_is_refused() {
+    refused(SCENARIO, &["sweep", "s.toml", "b.toml", "s.toml"], &["s.toml is named twice"]);
+    refused(SCENARIO, &["sweep", "s.toml", "./s.toml"], &["s.toml and ./s.toml are one file"]);
+}
