@@ -1,5 +1,8 @@
 //! `netsim compare`: two result files, point by point, with a verdict for CI.
 
+#[cfg(test)]
+mod tests;
+
 use crate::cli::CompareArgs;
 use crate::command::record::{Point, Results, Run};
 use crate::command::{Verdict, print, print_line};
@@ -157,11 +160,14 @@ impl FigureChange {
     }
 }
 
-/// The flows that ended; and the figures of the seeds that both points ran, each over those in
+/// Of the seeds that both points ran: the flows that ended, and the figures, each over those seeds in
 /// which both show it.
 fn rows(base: &Point, new: &Point, threshold_percent: Option<f64>) -> Vec<FigureChange> {
-    let done = |runs: &[Run]| {
-        let sum = |count: fn(&Run) -> usize| runs.iter().map(count).sum::<usize>() as f64;
+    let both = both(base, new);
+    let (base_runs, new_runs): (Vec<&Run>, Vec<&Run>) = both.iter().copied().unzip();
+    let done = |runs: &[&Run]| {
+        let sum =
+            |count: fn(&Run) -> usize| runs.iter().map(|run| count(run)).sum::<usize>() as f64;
         if runs.iter().any(|run| run.error.is_some()) {
             0.0
         } else {
@@ -169,8 +175,7 @@ fn rows(base: &Point, new: &Point, threshold_percent: Option<f64>) -> Vec<Figure
         }
     };
     let ended = Metric { better: Better::More, ..of_all("flows done", |_| 0.0) };
-    let ended = ended.row(&[(done(&base.runs), done(&new.runs))], 0.0);
-    let both = both(base, new);
+    let ended = ended.row(&[(done(&base_runs), done(&new_runs))], 0.0);
     let metrics = METRICS.iter().filter_map(|metric| {
         let shown = both.iter().filter_map(|(a, b)| Some((metric.shown(a)?, metric.shown(b)?)));
         let values: Vec<(f64, f64)> = shown.collect();
@@ -199,117 +204,5 @@ impl Metric {
         let ratio = middle_interval(&ratios);
         let change = Change::of(base, new, self.better, noise_percent, ratio);
         FigureChange { figure: self.name, change, base, new, ratio, noise_percent }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn point(title: &str, max_to_ideal: &[f64]) -> Point {
-        let run = |(seed, &max_to_ideal): (u64, &f64)| Run {
-            flows: 4,
-            done: 4,
-            summary: Some(Summary { max_to_ideal, ..summary() }),
-            ..Run::failed(seed, String::new())
-        };
-        let runs = (1..).zip(max_to_ideal).map(run).map(|run| Run { error: None, ..run });
-        Point { title: title.to_owned(), runs: runs.collect(), ..Point::default() }
-    }
-
-    fn summary() -> Summary {
-        let text = "{\"done\":4,\"min_us\":1,\"mean_us\":1,\"p50_us\":1,\"p99_us\":1,\"max_us\":1,\
-            \"min_to_ideal\":1,\"mean_to_ideal\":1,\"max_to_ideal\":1,\"repeated_percent\":0,\"jain\":1}";
-        serde_json::from_str(text).unwrap()
-    }
-
-    fn changes(base: &Point, new: &Point, threshold: Option<f64>) -> Vec<Change> {
-        rows(base, new, threshold).iter().map(|row| row.change).collect()
-    }
-
-    #[test]
-    fn changes_beyond_the_noise_are_told() {
-        let base = point("a", &[1.0, 1.1, 1.2]);
-        let all_same = changes(&base, &base, None);
-        assert_eq!(all_same, [Change::Same; 6]);
-        let worse = point("a", &[1.1, 1.21, 1.32]);
-        assert_eq!(changes(&base, &worse, None)[1], Change::Regressed);
-        assert_eq!(changes(&worse, &base, None)[1], Change::Improved);
-        assert_eq!(changes(&base, &worse, Some(11.0))[1], Change::Same);
-        let noisy = point("a", &[1.3, 0.9, 1.4]);
-        assert_eq!(changes(&base, &noisy, None)[1], Change::Inconclusive, "the seeds disagree");
-    }
-
-    #[test]
-    fn a_flow_that_does_not_end_is_a_regression() {
-        let base = point("a", &[1.0]);
-        let mut new = base.clone();
-        new.runs[0].done = 3;
-        assert_eq!(changes(&base, &new, Some(50.0))[0], Change::Regressed);
-        new.runs[0] = Run::failed(1, "broken".to_owned());
-        assert_eq!(changes(&base, &new, Some(50.0)), [Change::Regressed]);
-    }
-
-    #[test]
-    fn points_pair_by_what_they_are() {
-        let results = |points| Results::new(points);
-        let (a, b) = (
-            results(vec![point("x", &[1.0]), point("y", &[1.0])]),
-            results(vec![point("y", &[1.0])]),
-        );
-        let found: Vec<bool> = pairs(&a, &b).iter().map(|(_, new)| new.is_some()).collect();
-        assert_eq!(found, [false, true]);
-        let other = results(vec![point("z", &[1.0])]);
-        assert!(pairs(&b, &other)[0].1.is_some(), "one point each");
-    }
-
-    /// All were paired with the first.
-    #[test]
-    fn points_that_look_alike_pair_by_file_and_then_by_order() {
-        let results = |files: &[&str]| {
-            let of = |file: &&str| Point { file: (*file).to_owned(), ..point("x", &[1.0]) };
-            Results::new(files.iter().map(of).collect())
-        };
-        let found = |base: &[&str], new: &[&str]| -> Vec<String> {
-            let (base, new) = (results(base), results(new));
-            let name = |point: Option<&Point>| point.map_or_else(String::new, |p| p.file.clone());
-            pairs(&base, &new).into_iter().map(|(_, new)| name(new)).collect()
-        };
-        assert_eq!(found(&["a", "b"], &["b", "a"]), ["a", "b"]);
-        assert_eq!(found(&["a", "b"], &["x/a", "x/b"]), ["x/a", "x/b"]);
-        assert_eq!(found(&["b", "a", "d"], &["a", "c"]), ["c", "a", ""]);
-        let mut twice = results(&["a", "a"]);
-        twice.points[1].runs[0].done = 3;
-        let pairs = pairs(&twice, &twice);
-        assert!(pairs.iter().all(|(base, new)| Some(*base) == *new), "{pairs:?}");
-    }
-
-    /// Only how many flows had ended was compared.
-    #[test]
-    fn seeds_that_only_one_point_has_are_named() {
-        let (base, mut new) = (point("a", &[1.0, 1.0, 1.0]), point("a", &[1.0]));
-        assert_eq!(lone_seeds(&base, &base), None);
-        assert_eq!(lone_seeds(&base, &new).unwrap(), "seeds 2, 3 only in the first");
-        new.runs[0].seed = 9;
-        assert!(both(&base, &new).is_empty());
-        let lone = "seeds 1, 2, 3 only in the first, seed 9 only in the second";
-        assert_eq!(lone_seeds(&base, &new).unwrap(), lone);
-    }
-
-    /// A run that lost its slowest flows was an improvement.
-    #[test]
-    fn figures_of_all_flows_are_those_of_runs_that_ended() {
-        let base = point("a", &[4.0, 4.0]);
-        let mut new = point("a", &[4.0, 1.0]);
-        new.runs[1].done = 3;
-        let of = |rows: &[FigureChange], figure: &str| {
-            rows.iter().find(|row| row.figure == figure).map(|row| (row.base, row.new))
-        };
-        let both_ended = rows(&base, &new, None);
-        assert_eq!(of(&both_ended, "max/ideal"), Some((4.0, 4.0)), "of the first seed");
-        new.runs[0].done = 3;
-        let none_ended = rows(&base, &new, None);
-        let figures: Vec<&str> = none_ended.iter().map(|row| row.figure).collect();
-        assert_eq!(figures, ["flows done", "sent/needed"]);
     }
 }
