@@ -40,8 +40,11 @@ pub(crate) enum Command {
     Paper(PaperArgs),
     /// Sets two result files side by side, with a verdict for each figure.
     ///
-    /// Exit codes: 0 nothing is worse, 1 something regressed or is missing, 2 a file cannot be
-    /// read.
+    /// A figure regressed if its mean over the seeds is worse by more than the threshold and either
+    /// the 95 % interval of the seeds' ratios does not contain 1, or no seed is better by more than
+    /// the threshold; and if a single seed is more than twice as bad. It is inconclusive if the seeds
+    /// disagree otherwise, which does not fail the comparison. Exit codes: 0 nothing regressed, 1
+    /// something did or is missing, 2 a file cannot be read.
     Compare(CompareArgs),
     /// Models an adapter and its host, and compares benchmarks on the model with published tables.
     Nic(NicArgs),
@@ -165,8 +168,7 @@ pub(crate) struct CompareArgs {
     pub(crate) base: PathBuf,
     /// Result file that is compared.
     pub(crate) new: PathBuf,
-    /// Call changes up to this many percent the same; default: 2. A larger change is the same, too,
-    /// if the 95 % interval of the seeds' ratios contains 1.
+    /// Call changes up to this many percent the same; default: 2.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) threshold: Option<f64>,
 }

@@ -10,8 +10,11 @@ use anyhow::{Result, ensure};
 use netsim::Summary;
 use report::{Better, Change, Interval, Table, middle_interval};
 
-/// Changes up to this many percent are noise, whatever the seeds say, unless told otherwise.
+/// Changes up to so many percent are noise, whatever the seeds say, unless told otherwise.
 const NOISE_PERCENT: f64 = 2.0;
+/// A seed that is so many times as bad is a regression, whatever became of the others. A run repeats
+/// to the packet, so this is no accident of measuring.
+const SEED_FACTOR: f64 = 2.0;
 
 /// A figure that is compared. All but fairness are better when they are smaller.
 struct Metric {
@@ -202,7 +205,30 @@ impl Metric {
         let ratios: Vec<f64> =
             values.iter().map(|(a, b)| b / a).filter(|r| r.is_finite()).collect();
         let ratio = middle_interval(&ratios);
-        let change = Change::of(base, new, self.better, noise_percent, ratio);
+        let change = match Change::of(base, new, self.better, noise_percent, ratio) {
+            _ if self.has_worse_seeds(values, (base, new), noise_percent) => Change::Regressed,
+            change => change,
+        };
         FigureChange { figure: self.name, change, base, new, ratio, noise_percent }
+    }
+    /// Whether the seeds show a regression that the interval of their ratios may hide, because some
+    /// of them did not change: their mean is worse and none of them is better, or one of them is
+    /// much worse.
+    fn has_worse_seeds(
+        &self,
+        values: &[(f64, f64)],
+        means: (f64, f64),
+        noise_percent: f64,
+    ) -> bool {
+        let noise = 1.0 + noise_percent / 100.0;
+        let worsening = |&(base, new): &(f64, f64)| match self.better {
+            _ if base == new => 1.0,
+            Better::Less => new / base,
+            Better::More => base / new,
+        };
+        let none_is_better = values.iter().all(|seed| worsening(seed) * noise >= 1.0);
+        let much = SEED_FACTOR.max(noise);
+        none_is_better && worsening(&means) > noise
+            || values.iter().map(worsening).any(|w| w > much)
     }
 }

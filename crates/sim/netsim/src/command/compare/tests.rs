@@ -119,3 +119,24 @@ fn flows_that_ended_are_those_of_the_seeds_that_both_have() {
     base.runs[1].done = 3;
     assert_eq!(changes(&new, &base, None)[0], Change::Regressed, "of seed 2, which both have");
 }
+
+/// The interval of up to five seeds is their range, and that of more leaves out the outermost: one
+/// seed that had not changed disarmed the gate.
+#[test]
+fn seeds_that_did_not_change_hide_no_regression() {
+    let of = |base: &[f64], new: &[f64]| changes(&point("a", base), &point("a", new), None)[1];
+    assert_eq!(of(&[1.0; 3], &[300.0, 300.0, 1.0]), Change::Regressed);
+    assert_eq!(of(&[1.0; 3], &[1.5, 1.0, 1.01]), Change::Regressed, "none got better");
+    assert_eq!(of(&[1.0; 3], &[1.02, 1.0, 1.0]), Change::Same, "less than the threshold");
+    assert_eq!(of(&[1.0; 3], &[1.5, 1.5, 0.9]), Change::Inconclusive, "one got better");
+    assert_eq!(of(&[1.0; 3], &[3.0, 0.9, 0.9]), Change::Regressed, "one is twice as bad");
+    let mut ten = [1.0; 10];
+    ten[6] = 1.5;
+    assert_eq!(of(&[1.0; 10], &ten), Change::Regressed);
+    ten[7] = 0.5;
+    assert_eq!(of(&[1.0; 10], &ten), Change::Same, "as much better as worse");
+    ten[6] = 300.0;
+    assert_eq!(of(&[1.0; 10], &ten), Change::Regressed);
+    let base = point("a", &[1.0; 3]);
+    assert_eq!(changes(&base, &point("a", &[3.0, 1.0, 1.0]), Some(500.0))[1], Change::Same);
+}
