@@ -73,6 +73,24 @@ fn a_bound_on_flows_that_do_not_end_is_missed() {
     assert_eq!(expected["missed"], "max/ideal is unknown: flows did not end");
 }
 
+/// A seed that is shown and not judged made the check fail.
+#[test]
+fn seeds_beside_are_shown_and_not_judged() {
+    // Of each seed that draws no transfer the flows did not end well.
+    let rare = "poisson]]\nload_percent = 50\nuntil_us = 200\nsizes = [[4_000_000, 100.0]]";
+    let text = SCENARIO.replace("permutation]]\nbytes = 50_000", rare);
+    let folder = with_file(&text.replace("[1, 2]", "[1]"));
+    let args = ["check", "s.toml", "-q", "--beside", "2", "--markdown", "t.md"];
+    let output = netsim(folder.path(), &args);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let note =
+        "beside, not judged: no transfer was drawn; repeat it with: netsim run s.toml --seed 2";
+    assert!(said.contains(note), "{said}");
+    let page = fs::read_to_string(folder.path().join("t.md")).unwrap();
+    assert!(page.contains(note), "{page}");
+}
+
 /// With no transfer at all, the run was a good one.
 #[test]
 fn a_run_without_transfers_is_named() {

@@ -45,8 +45,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Verdict> {
         report::write_atomic(path, report::html(&page::with_chart(page, &entries)).as_bytes())?;
     }
     let problems: Vec<String> = entries.iter().flat_map(Entry::problems).collect();
-    for problem in &problems {
-        report::say(format_args!("netsim: {problem}"));
+    for line in problems.iter().cloned().chain(entries.iter().flat_map(Entry::notes)) {
+        report::say(format_args!("netsim: {line}"));
     }
     shown.map(|()| Verdict::of(problems.is_empty()))
 }
@@ -98,8 +98,12 @@ impl Entry {
 
     /// What went wrong, with the command that repeats it.
     fn problems(&self) -> Vec<String> {
-        let own = self.point.problems(&self.point.command(None));
-        own.into_iter().chain(self.beside.failures()).collect()
+        self.point.problems(&self.point.command(None))
+    }
+
+    /// The same of the seeds that are not judged.
+    fn notes(&self) -> impl Iterator<Item = String> {
+        self.beside.failures().map(|failure| format!("beside, not judged: {failure}"))
     }
 
     /// A row for each figure that something is expected of, and for the slowest flow.

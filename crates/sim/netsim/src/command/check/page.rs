@@ -31,7 +31,7 @@ pub(super) fn page(entries: &[Entry], table: Table) -> Page {
     Page {
         title: "Scenarios".to_owned(),
         summary,
-        warnings: entries.iter().flat_map(Entry::problems).collect(),
+        warnings: entries.iter().flat_map(|e| e.problems().into_iter().chain(e.notes())).collect(),
         facts: vec![
             ("bounds held".to_owned(), held.len().to_string()),
             ("bounds missed".to_owned(), missed.len().to_string()),
