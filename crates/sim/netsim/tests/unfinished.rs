@@ -114,3 +114,15 @@ fn fairness_is_unknown_while_flows_are_open() {
     let jain = place(&sweep, "Jain");
     assert!(jain[0] == "-" && jain[1] != "-", "{sweep}");
 }
+
+/// One file that could not be written left no table and no other file.
+#[test]
+fn a_full_disk_swallows_neither_the_table_of_a_sweep_nor_its_other_files() {
+    let folder = with_file(SCENARIO);
+    let args = ["sweep", "s.toml", "--json", "/dev/full", "--csv", "c.csv", "-q"];
+    let output = netsim(folder.path(), &args);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stdout(&output).contains("8/8"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("/dev/full"), "{}", stderr(&output));
+    assert!(folder.path().join("c.csv").is_file());
+}

@@ -14,7 +14,7 @@ pub(crate) mod setting;
 pub(crate) mod source;
 pub(crate) mod sweep;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
 /// How a command ended, when it did not fail.
@@ -55,6 +55,22 @@ pub(crate) fn print(text: &str) -> Result<()> {
 /// Prints a line.
 pub(crate) fn print_line(line: &str) -> Result<()> {
     print(&format!("{line}\n"))
+}
+
+/// What came of steps of which none keeps another from being made: tables and files of one result.
+/// Says what went wrong, but for the last, which is the result.
+pub(crate) fn all_of(steps: impl IntoIterator<Item = Result<()>>) -> Result<()> {
+    let mut errors: Vec<Error> = steps.into_iter().filter_map(Result::err).collect();
+    let last = errors.pop();
+    for error in errors {
+        report::say(format_args!("netsim: error: {error:#}"));
+    }
+    last.map_or(Ok(()), Err)
+}
+
+/// Writes a text as a whole, or leaves the file as it was.
+pub(crate) fn write_text(path: &Path, text: Result<String>) -> Result<()> {
+    Ok(report::write_atomic(path, text?.as_bytes())?)
 }
 
 /// "-" stands for the terminal.

@@ -16,7 +16,9 @@ use crate::cli::SweepArgs;
 use crate::command::pool::{self, Step};
 use crate::command::record::{Point, Results, Run};
 use crate::command::run::attempt;
-use crate::command::{Verdict, ensure_different, ensure_free, judge, print, print_line};
+use crate::command::{
+    Verdict, all_of, ensure_different, ensure_free, judge, print, print_line, write_text,
+};
 use anyhow::{Context, Result};
 use plan::{Plan, Unit};
 use report::Progress;
@@ -139,28 +141,31 @@ impl Sweep<'_> {
     }
 }
 
-/// Writes and prints the tables; a part of a sweep has none.
+/// Prints and writes the tables; a part of a sweep has none. A file that cannot be written keeps
+/// nothing else from being shown.
 fn write(results: &Results, store: Option<&Store>, args: &SweepArgs) -> Result<()> {
     if args.part.is_some() {
         return Ok(());
     }
+    let shown = show(results);
     let files: [Option<PathBuf>; 2] = [args.json.clone(), store.map(Store::results_path)];
-    for path in files.iter().flatten() {
-        report::write_atomic(path, results.json()?.as_bytes())?;
-    }
+    let json = files.iter().flatten().map(|path| write_text(path, results.json()));
     let files: [Option<PathBuf>; 2] = [args.csv.clone(), store.map(Store::csv_path)];
-    for path in files.iter().flatten() {
-        report::write_atomic(path, output::csv(results).as_bytes())?;
-    }
-    if let Some(path) = &args.html {
-        report::write_atomic(path, report::html(&page::page(results)).as_bytes())?;
-    }
-    print(&output::table(results).text())?;
-    judge::tally(results.points.iter()).iter().try_for_each(|line| print_line(line))?;
+    let csv = files.iter().flatten().map(|path| write_text(path, Ok(output::csv(results))));
+    let html = args.html.iter();
+    let html = html.map(|path| write_text(path, Ok(report::html(&page::page(results)))));
+    all_of([shown].into_iter().chain(json).chain(csv).chain(html))
+}
+
+/// The tables, and what went wrong.
+fn show(results: &Results) -> Result<()> {
+    let tally = judge::tally(results.points.iter());
+    let table = print(&output::table(results).text());
+    let shown = table.and_then(|()| tally.iter().try_for_each(|line| print_line(line)));
     for line in results.points.iter().flat_map(|point| point.problems(&point.sweep_command())) {
         report::say(format_args!("netsim: {line}"));
     }
-    Ok(())
+    shown
 }
 
 fn one_line(name: &str, run: &Run) -> String {
