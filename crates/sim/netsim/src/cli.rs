@@ -18,9 +18,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Runs a scenario once per seed and prints a row for each.
     ///
-    /// Exit codes: 0 all flows ended well, 1 some did not or the means over the runs miss what the
-    /// scenario expects, 2 the scenario is wrong, a rule of the
-    /// simulator was broken, or a file cannot be written.
+    /// Exit codes: 0 all flows ended well, 1 some did not, a run failed (the others are shown) or the
+    /// means over the runs miss what the scenario expects, 2 the scenario is wrong or a file cannot be
+    /// written.
     Run(RunArgs),
     /// Runs scenarios with all combinations of settings and seeds, on all cores.
     ///

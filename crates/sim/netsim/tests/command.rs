@@ -264,7 +264,11 @@ fn a_deadlock_of_pauses_is_named() {
         )
         .replace("100_000\n", "60_000\n[network.pfc]\n")
         .replace("permutation]]\nbytes = 50_000", "all_to_all]]\nhosts = 8\nbytes = 2_000_000");
-    let stderr = refusal(&ring);
+    let folder = with_file(&ring);
+    let output = netsim(folder.path(), &["run", "s.toml", "--seed", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
     for i in 0..4 {
         let links = format!("switch{i}-switch{} waits for", (i + 1) % 4);
         assert!(stderr.contains(&links) && stderr.contains("--seed 1"), "{stderr}");

@@ -126,3 +126,21 @@ fn a_full_disk_swallows_neither_the_table_of_a_sweep_nor_its_other_files() {
     assert!(stderr(&output).contains("/dev/full"), "{}", stderr(&output));
     assert!(folder.path().join("c.csv").is_file());
 }
+
+/// A rule that a later seed broke left neither a table nor a file.
+#[test]
+fn a_run_keeps_the_seeds_that_did_not_break() {
+    let folder = with_file(RING);
+    let output = netsim(folder.path(), &["run", "s.toml", "--json", "r.json", "--html", "p.html"]);
+    let (table, said) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(1), "as for sweep: {said}");
+    assert_eq!(table.matches("8/8").count(), 2, "{table}");
+    assert!(said.contains("deadlock of paused links") && said.contains("--seed 2"), "{said}");
+    let json = fs::read(folder.path().join("r.json")).expect("results are written");
+    let results: serde_json::Value = serde_json::from_slice(&json).expect("they are JSON");
+    let runs = &results["points"][0]["runs"];
+    assert!(runs[1]["error"].is_string() && runs[2]["done"] == 8, "{runs}");
+    let page = page(folder.path());
+    assert!(page.contains("deadlock of paused links"), "{page}");
+    assert!(!page.contains("The slowest flow took"), "{page}");
+}

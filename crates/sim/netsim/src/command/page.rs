@@ -16,10 +16,11 @@ const OTHER_LOOK: usize = 5;
 pub(crate) fn page(results: &Results) -> Page {
     let points = &results.points;
     let missed = points.iter().flat_map(Point::missed).map(str::to_owned);
+    let errors = points.iter().flat_map(Point::errors);
     Page {
         title: points.first().map_or_else(String::new, |point| point.title.clone()),
         summary: points.iter().map(summary).collect(),
-        warnings: points.iter().filter_map(unfinished).chain(missed).collect(),
+        warnings: points.iter().filter_map(unfinished).chain(errors).chain(missed).collect(),
         facts: points.iter().flat_map(|point| facts(point, results)).collect(),
         sections: points.iter().flat_map(sections).collect(),
     }
@@ -170,7 +171,7 @@ fn throughput(point: &Point) -> Option<Section> {
 }
 
 fn fairness(point: &Point) -> Option<Section> {
-    let run = point.runs.first()?;
+    let run = point.runs.iter().find(|run| run.samples.is_some())?;
     let [slowest, mean, fastest] = series::spread(run.outcome.as_ref()?, run.samples.as_ref()?);
     let series = vec![
         line("slowest flow", 0, Stroke::Solid, slowest),

@@ -4,13 +4,14 @@ use crate::cli::RunArgs;
 use crate::command::record::{Point, Results, Run};
 use crate::command::source::Source;
 use crate::command::{
-    Verdict, ensure_different, ensure_free, is_stdout, page, print, print_line, setting,
+    Verdict, all_of, ensure_different, ensure_free, is_stdout, page, print, print_line, setting,
+    write_text,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use netsim::{Outcome, Scenario, open_flows, shares_table, slowdown_table, table};
 use std::panic::{self, AssertUnwindSafe};
 
-/// Bad when some flow did not end well, or the runs miss what the scenario expects.
+/// Bad when a run failed, some flow did not end well, or the runs miss what the scenario expects.
 pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
     check_files(args)?;
     setting::ensure_distinct(&args.set)?;
@@ -19,17 +20,20 @@ pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
     let (scenario, mut point) = Source::read(&args.scenario)?.point(chosen)?;
     let seeds = args.seed.map_or_else(|| scenario.seeds(), |seed| vec![seed]);
     let sampled_us = args.samples.or_else(|| args.html.as_ref().map(|_| 1));
-    for seed in seeds {
-        let broken = || format!("broken rule; repeat it with: {}", point.command(Some(seed)));
-        let run = simulate(&scenario, seed, sampled_us).with_context(broken)?;
-        point.runs.push(run);
-    }
+    point.runs = seeds.iter().map(|&seed| attempt(&scenario, seed, sampled_us)).collect();
     point.judge(&scenario);
+    finish(args, &scenario, point)
+}
+
+/// Shows and writes what came of the runs.
+fn finish(args: &RunArgs, scenario: &Scenario, point: Point) -> Result<Verdict> {
     let again = point.command(args.seed);
     let results = Results::new(vec![point]);
-    write(args, &scenario, &results)?;
-    for missed in results.points.iter().flat_map(Point::missed) {
-        report::say(format_args!("netsim: missed: {missed}; repeat it with: {again}"));
+    write(args, scenario, &results)?;
+    let missed = results.points.iter().flat_map(Point::missed);
+    let missed = missed.map(|missed| format!("missed: {missed}; repeat it with: {again}"));
+    for line in results.points.iter().flat_map(Point::errors).chain(missed) {
+        report::say(format_args!("netsim: {line}"));
     }
     Ok(Verdict::of(results.points.iter().all(Point::is_good)))
 }
@@ -77,17 +81,14 @@ pub(crate) fn attempt(scenario: &Scenario, seed: u64, sampled_us: Option<u32>) -
 fn write(args: &RunArgs, scenario: &Scenario, results: &Results) -> Result<()> {
     // First what needs no file: a full disk must not swallow it. Nor does it swallow the files.
     let shown = match args.json.as_deref().is_some_and(is_stdout) {
-        true => print(&results.json()?),
+        true => results.json().and_then(|json| print(&json)),
         false => show(scenario, results),
     };
-    if let Some(path) = &args.html {
-        let page = page::page(results);
-        report::write_atomic(path, report::html(&page).as_bytes())?;
-    }
-    if let Some(path) = args.json.as_ref().filter(|path| !is_stdout(path)) {
-        report::write_atomic(path, results.json()?.as_bytes())?;
-    }
-    shown
+    let html = args.html.iter();
+    let html = html.map(|path| write_text(path, Ok(report::html(&page::page(results)))));
+    let json = args.json.iter().filter(|path| !is_stdout(path));
+    let json = json.map(|path| write_text(path, results.json()));
+    all_of(html.chain(json).chain([shown]))
 }
 
 /// Prints the tables.
@@ -95,6 +96,9 @@ fn show(scenario: &Scenario, results: &Results) -> Result<()> {
     let runs = results.points.iter().flat_map(|point| &point.runs);
     let outcomes: Vec<Outcome> = runs.filter_map(|run| run.outcome.clone()).collect();
     print_line(scenario.title())?;
+    if outcomes.is_empty() {
+        return Ok(());
+    }
     print(&table(scenario.title(), &outcomes).text())?;
     if let Some(shares) = shares_table(scenario.title(), &outcomes) {
         print(&shares.text())?;
