@@ -15,7 +15,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) enum Step<T> {
     /// This item is done.
     Ended(usize, T),
-    /// The flag to stop is set. No item is begun any more; those that are under way go on.
+    /// The flag to stop is set, and not all items are done. No item is begun any more; those that are
+    /// under way go on.
     Interrupted,
 }
 
@@ -52,20 +53,23 @@ pub(crate) fn run<I: Sync, T: Send>(
             scope.spawn(|| worker(sender));
         }
         drop(sender);
-        let mut told = false;
+        let (mut told, mut ended) = (false, 0);
         loop {
-            let result = match results.recv_timeout(LOOK) {
-                Ok((number, result)) => step(Step::Ended(number, result)),
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => Ok(()),
-            };
-            let result = match !told && stop.load(Ordering::Relaxed) {
-                true => {
-                    told = true;
-                    result.and_then(|()| step(Step::Interrupted))
-                }
-                false => result,
-            };
+            let received = results.recv_timeout(LOOK);
+            // All threads have ended: perhaps because each saw the flag between two items.
+            let is_over = matches!(received, Err(RecvTimeoutError::Disconnected));
+            let mut result = Ok(());
+            if let Ok((number, item)) = received {
+                ended += 1;
+                result = step(Step::Ended(number, item));
+            }
+            if !told && ended < items.len() && stop.load(Ordering::Relaxed) {
+                told = true;
+                result = result.and_then(|()| step(Step::Interrupted));
+            }
+            if is_over {
+                return result;
+            }
             if result.is_err() {
                 given_up.store(true, Ordering::Relaxed);
                 return result;
@@ -115,6 +119,25 @@ mod tests {
         })
         .unwrap();
         assert_eq!((ended, told), (3, 1));
+    }
+
+    /// Threads that saw the flag between two items ended, and all seemed to be done.
+    #[test]
+    fn stopping_between_two_items_is_told() {
+        let stop = AtomicBool::new(true);
+        let mut told = 0;
+        run(
+            2,
+            &[1, 2, 3],
+            |_| (),
+            &stop,
+            |step| {
+                told += usize::from(step == Step::Interrupted);
+                Ok(())
+            },
+        )
+        .expect("no step fails");
+        assert_eq!(told, 1);
     }
 
     #[test]
