@@ -20,7 +20,7 @@ pub(crate) enum Command {
     ///
     /// Exit codes: 0 all flows ended well, 1 some did not, a run failed (the others are shown) or the
     /// means over the runs miss what the scenario expects, 2 the scenario is wrong or a file cannot be
-    /// written.
+    /// written, 130 interrupted (seeds that were finished are shown).
     Run(RunArgs),
     /// Runs scenarios with all combinations of settings and seeds, on all cores.
     ///
@@ -32,11 +32,12 @@ pub(crate) enum Command {
     /// Runs scenarios with all their seeds and says which meet their expectations.
     ///
     /// Exit codes: 0 all do, 1 a mean misses its bound, a run failed or some flow did not end well,
-    /// 2 wrong arguments or scenario.
+    /// 2 wrong arguments or scenario, 130 interrupted (scenarios that were finished are shown).
     Check(CheckArgs),
     /// Repeats the experiments of the SRD paper and says which of its statements hold.
     ///
-    /// Takes about a minute. Exit codes: 0 all hold, 1 some do not, 2 a file cannot be written.
+    /// Takes about a minute. Exit codes: 0 all hold, 1 some do not, 2 a file cannot be written, 130
+    /// interrupted.
     Paper(PaperArgs),
     /// Sets two result files side by side, with a verdict for each figure.
     ///

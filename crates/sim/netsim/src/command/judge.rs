@@ -86,8 +86,9 @@ impl Point {
         self.failures().chain(missed).collect()
     }
 
+    /// All flows of all runs ended well, and there was a run.
     pub(crate) fn is_complete(&self) -> bool {
-        self.runs.iter().all(Run::is_complete)
+        !self.runs.is_empty() && self.runs.iter().all(Run::is_complete)
     }
 
     /// All flows of all runs ended well, and nothing that is expected of them is missed.

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod compare;
+pub(crate) mod interrupt;
 pub(crate) mod judge;
 pub(crate) mod nic;
 pub(crate) mod page;

@@ -1,6 +1,8 @@
 //! `netsim run`: one scenario, a run per seed.
 
 use crate::cli::RunArgs;
+use crate::command::interrupt::{interruption, leave};
+use crate::command::pool::{self, Step};
 use crate::command::record::{Point, Results, Run};
 use crate::command::source::Source;
 use crate::command::{
@@ -20,7 +22,22 @@ pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
     let (scenario, mut point) = Source::read(&args.scenario)?.point(chosen)?;
     let seeds = args.seed.map_or_else(|| scenario.seeds(), |seed| vec![seed]);
     let sampled_us = args.samples.or_else(|| args.html.as_ref().map(|_| 1));
-    point.runs = seeds.iter().map(|&seed| attempt(&scenario, seed, sampled_us)).collect();
+    let mut runs: Vec<Run> = Vec::with_capacity(seeds.len());
+    let work = |&seed: &u64| attempt(&scenario, seed, sampled_us);
+    pool::run(1, &seeds, work, &*interruption()?, |step| match step {
+        Step::Ended(_, run) => {
+            runs.push(run);
+            Ok(())
+        }
+        Step::Interrupted => {
+            let (done, all) = (runs.len(), seeds.len());
+            report::say(format_args!("netsim: interrupted with {done} of {all} runs"));
+            // It is not judged: its bounds are those of all seeds.
+            let point = Point { runs: runs.clone(), ..point.clone() };
+            leave(if done > 0 { finish(args, &scenario, point).map(drop) } else { Ok(()) })
+        }
+    })?;
+    point.runs = runs;
     point.judge(&scenario);
     finish(args, &scenario, point)
 }

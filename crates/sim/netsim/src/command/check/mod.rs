@@ -3,21 +3,25 @@
 mod page;
 
 use crate::cli::CheckArgs;
+use crate::command::interrupt::{interruption, leave};
 use crate::command::pool::{self, Step};
 use crate::command::record::{Point, Run};
 use crate::command::run::attempt;
 use crate::command::source::Source;
-use crate::command::{Verdict, ensure_different, ensure_free, judge, print};
+use crate::command::{Verdict, all_of, ensure_different, ensure_free, judge, print, write_text};
 use anyhow::Result;
 use netsim::{Bound, Scenario};
 use report::{Progress, Table};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 /// Shown of each scenario, whatever it expects, unless its flows never end.
 const ALWAYS: &str = "max/ideal";
 
+/// A run: the number of its scenario, its seed, and whether it is judged.
+type Unit = (usize, u64, bool);
+
 /// A scenario and its runs.
+#[derive(Clone)]
 struct Entry {
     scenario: Scenario,
     point: Point,
@@ -31,24 +35,29 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Verdict> {
     for path in args.markdown.iter().chain(&args.html) {
         ensure_free(path, args.force)?;
     }
-    let mut entries = args.scenarios.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
-    execute(&mut entries, args)?;
-    let table = table(&entries, args);
+    let entries = args.scenarios.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
+    finish(&execute(&entries, args)?, args, None)
+}
+
+/// Shows and writes what came of the scenarios; of those that were finished, if it was interrupted.
+fn finish(entries: &[Entry], args: &CheckArgs, interrupted: Option<&str>) -> Result<Verdict> {
+    let table = table(entries, args);
     let tally = judge::tally(entries.iter().map(|entry| &entry.point));
     let tally = tally.map(|line| line + "\n").unwrap_or_default();
     let shown = print(&(table.text() + &tally));
-    let page = page::page(&entries, table);
-    if let Some(path) = &args.markdown {
-        report::write_atomic(path, report::markdown(&page).as_bytes())?;
-    }
-    if let Some(path) = &args.html {
-        report::write_atomic(path, report::html(&page::with_chart(page, &entries)).as_bytes())?;
-    }
+    let mut page = page::page(entries, table);
+    page.warnings.splice(0..0, interrupted.map(str::to_owned));
+    let markdown = args.markdown.as_ref().map(|path| write_text(path, Ok(report::markdown(&page))));
+    let html = args
+        .html
+        .as_ref()
+        .map(|path| write_text(path, Ok(report::html(&page::with_chart(page, entries)))));
     let problems: Vec<String> = entries.iter().flat_map(Entry::problems).collect();
     for line in problems.iter().cloned().chain(entries.iter().flat_map(Entry::notes)) {
         report::say(format_args!("netsim: {line}"));
     }
-    shown.map(|()| Verdict::of(problems.is_empty()))
+    all_of(markdown.into_iter().chain(html).chain([shown]))?;
+    Ok(Verdict::of(problems.is_empty()))
 }
 
 fn read(path: &Path) -> Result<Entry> {
@@ -57,8 +66,8 @@ fn read(path: &Path) -> Result<Entry> {
 }
 
 /// Runs everything on all cores.
-fn execute(entries: &mut [Entry], args: &CheckArgs) -> Result<()> {
-    let mut units = Vec::new();
+fn execute(entries: &[Entry], args: &CheckArgs) -> Result<Vec<Entry>> {
+    let mut units: Vec<Unit> = Vec::new();
     for (number, entry) in entries.iter().enumerate() {
         units.extend(entry.scenario.seeds().iter().map(|&seed| (number, seed, true)));
         let beside = args.beside.iter().flat_map(|seeds| &seeds.0);
@@ -66,29 +75,42 @@ fn execute(entries: &mut [Entry], args: &CheckArgs) -> Result<()> {
     }
     let mut progress = Progress::new(units.len(), args.quiet);
     let mut runs: Vec<Option<Run>> = vec![None; units.len()];
-    let scenarios: Vec<&Scenario> = entries.iter().map(|entry| &entry.scenario).collect();
-    pool::run(
-        pool::jobs(args.jobs),
-        &units,
-        // What is shown needs no flows, which are many.
-        |&(number, seed, _)| Run { outcome: None, ..attempt(scenarios[number], seed, None) },
-        &AtomicBool::new(false),
-        |step| {
-            if let Step::Ended(place, run) = step {
-                let (number, seed, _) = units[place];
-                progress.point(&format!("{} seed {seed}", entries[number].point.file));
-                runs[place] = Some(run);
-            }
+    // What is shown needs no flows, which are many.
+    let work = |&(number, seed, _): &Unit| Run {
+        outcome: None,
+        ..attempt(&entries[number].scenario, seed, None)
+    };
+    pool::run(pool::jobs(args.jobs), &units, work, &*interruption()?, |step| match step {
+        Step::Ended(place, run) => {
+            let (number, seed, _) = units[place];
+            progress.point(&format!("{} seed {seed}", entries[number].point.file));
+            runs[place] = Some(run);
             Ok(())
-        },
-    )?;
-    for ((number, _, judged), run) in units.into_iter().zip(runs) {
-        let entry = &mut entries[number];
-        let point = if judged { &mut entry.point } else { &mut entry.beside };
-        point.runs.extend(run);
+        }
+        Step::Interrupted => {
+            let (done, all) = (runs.iter().flatten().count(), runs.len());
+            let what = format!("interrupted with {done} of {all} runs");
+            progress.say(&format!("netsim: {what}"));
+            let why = format!("{what}: scenarios that were not finished are left out");
+            leave(finish(&finished(entries, &units, &runs), args, Some(&why)).map(drop))
+        }
+    })?;
+    Ok(finished(entries, &units, &runs))
+}
+
+/// The scenarios of which all runs have ended, with these, and judged.
+fn finished(entries: &[Entry], units: &[Unit], runs: &[Option<Run>]) -> Vec<Entry> {
+    let mut all: Vec<(Entry, bool)> = entries.iter().map(|entry| (entry.clone(), true)).collect();
+    for (&(number, _, is_judged), run) in units.iter().zip(runs) {
+        let (entry, is_finished) = &mut all[number];
+        let point = if is_judged { &mut entry.point } else { &mut entry.beside };
+        point.runs.extend(run.clone());
+        *is_finished &= run.is_some();
     }
-    entries.iter_mut().for_each(|entry| entry.point.judge(&entry.scenario));
-    Ok(())
+    let mut finished: Vec<Entry> =
+        all.into_iter().filter_map(|(entry, is_finished)| is_finished.then_some(entry)).collect();
+    finished.iter_mut().for_each(|entry| entry.point.judge(&entry.scenario));
+    finished
 }
 
 impl Entry {

@@ -124,7 +124,7 @@ impl Protocol {
 }
 
 /// One scenario and its runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Experiment {
     pub(super) figure: Figure,
     pub(super) protocol: Protocol,

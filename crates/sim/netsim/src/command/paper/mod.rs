@@ -9,15 +9,16 @@ mod experiment;
 mod page;
 
 use crate::cli::PaperArgs;
+use crate::command::interrupt::{interruption, leave};
+use crate::command::pool::{self, Step};
 use crate::command::record::{Results, Run};
 use crate::command::run::attempt;
-use crate::command::{Verdict, ensure_free, pool, print};
+use crate::command::{Verdict, all_of, ensure_free, print, write_text};
 use anyhow::Result;
 use claim::Claim;
 use experiment::{Experiment, Protocol};
 use report::Progress;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 /// Bad when some statement does not hold.
 pub(crate) fn run(args: &PaperArgs) -> Result<Verdict> {
@@ -25,21 +26,41 @@ pub(crate) fn run(args: &PaperArgs) -> Result<Verdict> {
     for path in files.iter().flat_map(|files| [&files.html, &files.json]) {
         ensure_free(path, args.force)?;
     }
-    let experiments = measure(args)?;
-    let claims = claim::judge(&experiments);
+    finish(&measure(args)?, args, None)
+}
+
+/// Shows and writes the statements and the figures.
+fn finish(
+    experiments: &[Experiment],
+    args: &PaperArgs,
+    interrupted: Option<String>,
+) -> Result<Verdict> {
+    // A part of an experiment's seeds says nothing of it.
+    let whole = |experiment: &Experiment| {
+        let mut experiment = experiment.clone();
+        if experiment.point.runs.len() < experiment.seeds.len() {
+            experiment.point.runs.clear();
+        }
+        experiment
+    };
+    let whole: Vec<Experiment> = experiments.iter().map(whole).collect();
+    let claims = claim::judge(&whole);
     let shown = print(&claim::text(&claims));
     let results = Results::new(experiments.iter().map(Experiment::point).collect());
     for line in results.points.iter().flat_map(|point| point.errors()) {
         report::say(format_args!("netsim: {line}"));
     }
-    if let Some(files) = files {
-        let html = report::html(&page::page(&experiments, &claims, &results));
-        report::write_atomic(&files.html, html.as_bytes())?;
-        report::write_atomic(&files.json, results.json()?.as_bytes())?;
-        print(&format!("\nfigures: {}\n", files.html.display()))?;
-    }
-    let good = claims.iter().all(Claim::holds);
-    shown.map(|()| Verdict::of(good))
+    let files = args.out.as_deref().map(Files::of);
+    let written = files.map(|files| {
+        let mut page = page::page(&whole, &claims, &results);
+        page.warnings.extend(interrupted);
+        let html = write_text(&files.html, Ok(report::html(&page)));
+        let json = write_text(&files.json, results.json());
+        let named = print(&format!("\nfigures: {}\n", files.html.display()));
+        all_of([html, json, named])
+    });
+    all_of(written.into_iter().chain([shown]))?;
+    Ok(Verdict::of(claims.iter().all(Claim::holds)))
 }
 
 /// What is written into the folder.
@@ -56,7 +77,7 @@ impl Files {
 
 /// Makes all runs, the longest first.
 fn measure(args: &PaperArgs) -> Result<Vec<Experiment>> {
-    let mut experiments = experiment::all(args.quick)?;
+    let experiments = experiment::all(args.quick)?;
     let mut jobs: Vec<(usize, u64)> = Vec::new();
     for (number, experiment) in experiments.iter().enumerate() {
         jobs.extend(experiment.seeds.iter().map(|&seed| (number, seed)));
@@ -64,26 +85,33 @@ fn measure(args: &PaperArgs) -> Result<Vec<Experiment>> {
     jobs.sort_by_key(|&(number, _)| u64::MAX - experiments[number].cost_bytes);
     let mut progress = Progress::new(jobs.len(), args.quiet);
     let mut runs: Vec<(usize, Run)> = Vec::with_capacity(jobs.len());
-    let work = |&(number, seed): &(usize, u64)| {
-        let experiment = &experiments[number];
-        attempt(&experiment.scenario, seed, None)
-    };
-    // Nothing is kept before the end, so Ctrl-C need not be caught.
-    let stop = AtomicBool::new(false);
-    pool::run(pool::jobs(args.jobs), &jobs, work, &stop, |step| {
-        if let pool::Step::Ended(place, run) = step {
+    let work = |&(number, seed): &(usize, u64)| attempt(&experiments[number].scenario, seed, None);
+    pool::run(pool::jobs(args.jobs), &jobs, work, &*interruption()?, |step| match step {
+        Step::Ended(place, run) => {
             let number = jobs[place].0;
             progress.point(&format!("{} seed {}", experiments[number].name(), run.seed));
             runs.push((number, run));
+            Ok(())
         }
-        Ok(())
+        Step::Interrupted => {
+            let what = format!("interrupted with {} of {} runs", runs.len(), jobs.len());
+            progress.say(&format!("netsim: {what}"));
+            let why = format!("{what}: experiments that were not finished are not measured.");
+            leave(finish(&with_runs(&experiments, &runs), args, Some(why)).map(drop))
+        }
     })?;
     drop(progress);
-    runs.sort_by_key(|(number, run)| (*number, run.seed));
+    Ok(with_runs(&experiments, &runs))
+}
+
+/// The experiments with their runs, in the order of the seeds.
+fn with_runs(experiments: &[Experiment], runs: &[(usize, Run)]) -> Vec<Experiment> {
+    let mut experiments = experiments.to_vec();
     for (number, run) in runs {
-        experiments[number].point.runs.push(run);
+        experiments[*number].point.runs.push(run.clone());
     }
-    Ok(experiments)
+    experiments.iter_mut().for_each(|e| e.point.runs.sort_by_key(|run| run.seed));
+    experiments
 }
 
 /// The experiments of one kind and protocol, by transfer size.

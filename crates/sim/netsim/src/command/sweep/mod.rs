@@ -13,23 +13,18 @@ mod store;
 pub(crate) use plan::{Part, Seeds};
 
 use crate::cli::SweepArgs;
+use crate::command::interrupt::{interruption, leave};
 use crate::command::pool::{self, Step};
 use crate::command::record::{Point, Results, Run};
 use crate::command::run::attempt;
 use crate::command::{
     Verdict, all_of, ensure_different, ensure_free, judge, print, print_line, write_text,
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 use plan::{Plan, Unit};
 use report::Progress;
 use std::path::PathBuf;
-use std::process;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use store::Store;
-
-/// Exit code after Ctrl-C, as shells have it.
-const INTERRUPTED: i32 = 130;
 
 /// Bad when a run failed, some flow did not end well, or a point misses what its scenario expects.
 pub(crate) fn run(args: &SweepArgs) -> Result<Verdict> {
@@ -96,7 +91,7 @@ impl Sweep<'_> {
                     let done = runs.iter().flatten().count();
                     progress
                         .say(&format!("netsim: interrupted with {done} of {} runs", runs.len()));
-                    Sweep::leave(plan, runs, store.as_ref(), self.args)
+                    leave(write(&plan.results(runs), store.as_ref(), self.args))
                 }
             },
         )
@@ -122,16 +117,6 @@ impl Sweep<'_> {
             progress.say(&format!("netsim: {kept} runs are finished already"));
         }
         todo
-    }
-
-    /// After Ctrl-C: what is finished is written, then the process ends with all its threads.
-    fn leave(plan: &Plan, runs: &[Option<Run>], store: Option<&Store>, args: &SweepArgs) -> ! {
-        let results = plan.results(runs);
-        let written = write(&results, store, args);
-        if let Err(error) = written {
-            report::say(format_args!("netsim: error: {error:#}"));
-        }
-        process::exit(INTERRUPTED)
     }
 
     fn finish(&self) -> Result<Verdict> {
@@ -175,20 +160,4 @@ fn one_line(name: &str, run: &Run) -> String {
     };
     let (done, flows, most) = (run.done, run.flows, summary.max_to_ideal);
     format!("{name}: {done}/{flows} flows, max/ideal {most:.3}")
-}
-
-/// Becomes true at Ctrl-C or a request to end; a second one ends the process at once.
-fn interruption() -> Result<Arc<AtomicBool>> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        let hear = || -> std::io::Result<()> {
-            let again = Arc::clone(&stop);
-            signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, again)?;
-            signal_hook::flag::register(signal, Arc::clone(&stop))?;
-            Ok(())
-        };
-        hear().context("cannot listen for Ctrl-C")?;
-    }
-    Ok(stop)
 }
