@@ -15,6 +15,8 @@ use std::fmt::Write;
 const CLOSE: f64 = 1.10;
 /// "Very low jitter": the largest times of the seeds differ by at most 5 %.
 const JITTER: f64 = 0.05;
+/// One seed does not differ from itself.
+const JITTER_SEEDS: usize = 2;
 /// "A large number of samples": at least every tenth.
 const MANY: f64 = 0.10;
 /// "Consistent and close to ideal": samples within 10 % of the fair share.
@@ -33,7 +35,7 @@ pub(super) enum Verdict {
     /// For some of the cases.
     Partly,
     Fails,
-    /// Runs that it needs did not end.
+    /// Runs that it needs did not end, or were not made.
     NotMeasured,
 }
 
@@ -140,7 +142,13 @@ fn srd_jitter(srd: &[&Experiment]) -> Claim {
         experiment.worst().map(|_| most / least)
     };
     let statement = format!("SRD: very low jitter (seeds within {:.0} %)", JITTER * 100.0);
-    by_size(&statement, "slowest over fastest seed", srd, jitter, |ratio| ratio <= 1.0 + JITTER)
+    let what = "slowest over fastest seed";
+    let claim = by_size(&statement, what, srd, jitter, |ratio| ratio <= 1.0 + JITTER);
+    if srd.iter().all(|experiment| experiment.seeds.len() >= JITTER_SEEDS) {
+        return claim;
+    }
+    let measured = "two seeds are needed, and some sizes ran with one".to_owned();
+    Claim { verdict: Verdict::NotMeasured, measured, ..claim }
 }
 
 fn tcp_range(tcp: Protocol, bursts: &[&Experiment]) -> Claim {
@@ -206,8 +214,9 @@ fn persistent_srd(experiment: Option<&Experiment>) -> Vec<Claim> {
         (inside, format!("{}; {least:.2} to {most:.2} Gbit/s", jain(&rates)))
     });
     let statement = format!(
-        "SRD: each flow's throughput is consistent and close to the fair share (1-s samples within \
+        "SRD: each flow's throughput is consistent and close to the fair share ({}-s samples within \
          {:.0} %)",
+        second_s(experiment),
         CONSISTENT * 100.0
     );
     vec![
@@ -241,7 +250,8 @@ fn persistent_tcp(tcp: Protocol, experiment: Option<&Experiment>) -> Vec<Claim> 
         (least <= MUCH_LOWER * fair, measured)
     });
     let wildly = format!(
-        "{name}: each flow's throughput oscillates wildly (1-s samples of most flows differ by {WILD} x)"
+        "{name}: each flow's throughput oscillates wildly ({}-s samples of most flows differ by {WILD} x)",
+        second_s(experiment)
     );
     let lower = format!(
         "{name}: some flows have much lower average throughput (at most {MUCH_LOWER} of the fair share)"
@@ -326,6 +336,11 @@ fn conclusion(srd: Option<&Experiment>, tcp: Option<&Experiment>) -> Claim {
 fn persistent_rates(experiment: Option<&Experiment>) -> Option<Vec<Vec<f64>>> {
     let rates = each_second(experiment?.point.runs.first()?);
     (!rates.is_empty() && !rates[0].is_empty()).then_some(rates)
+}
+
+/// Length of a sample of [`persistent_rates`].
+fn second_s(experiment: Option<&Experiment>) -> f64 {
+    experiment.map_or(1.0, Experiment::second_s)
 }
 
 /// Jain's index of the samples: mean over the seconds.

@@ -1,7 +1,7 @@
 //! The paper's experiments as scenarios of the repository with some fields set.
 
 use crate::command::record::{Point, Run};
-use crate::command::setting::{self, Setting};
+use crate::command::setting::{self, Choice, Setting};
 use crate::command::source::Source;
 use anyhow::Result;
 use netsim::{Outcome, Scenario, Summary};
@@ -171,6 +171,25 @@ impl Experiment {
 
     pub(super) fn summaries(&self) -> impl Iterator<Item = &Summary> {
         self.point.runs.iter().filter_map(|run| run.summary.as_ref())
+    }
+
+    /// How often throughput is measured; 0 where it is not.
+    pub(super) fn interval_ms(&self) -> u32 {
+        let of = |(field, _): &&Choice| field == "workload.interval_ms";
+        self.point.settings.iter().find(of).and_then(|(_, ms)| ms.parse().ok()).unwrap_or(0)
+    }
+
+    /// Length of what is called a second in figure 4; quick experiments have shorter ones.
+    pub(super) fn second_s(&self) -> f64 {
+        f64::from(self.interval_ms()) * INTERVALS as f64 / 1000.0
+    }
+
+    /// How many seeds it has, in words.
+    pub(super) fn seeds_text(&self) -> String {
+        match self.seeds.len() {
+            1 => "one seed".to_owned(),
+            count => format!("{count} seeds"),
+        }
     }
 
     /// Largest completion time over the ideal one, of the worst seed; `None` when flows are open.

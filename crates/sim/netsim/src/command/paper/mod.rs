@@ -20,6 +20,10 @@ use experiment::{Experiment, Protocol};
 use report::Progress;
 use std::path::{Path, PathBuf};
 
+/// Warns of verdicts after --quick.
+const QUICK: &str =
+    "Made with --quick: fewer and shorter runs, which show that it works, not what holds.";
+
 /// Bad when some statement does not hold.
 pub(crate) fn run(args: &PaperArgs) -> Result<Verdict> {
     let files = args.out.as_deref().map(Files::of);
@@ -53,6 +57,7 @@ fn finish(
     let files = args.out.as_deref().map(Files::of);
     let written = files.map(|files| {
         let mut page = page::page(&whole, &claims, &results);
+        page.warnings.extend(args.quick.then(|| QUICK.to_owned()));
         page.warnings.extend(interrupted);
         let html = write_text(&files.html, Ok(report::html(&page)));
         let json = write_text(&files.json, results.json());

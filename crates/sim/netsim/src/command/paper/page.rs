@@ -12,8 +12,6 @@ use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
 /// Colours: of the protocols, and of the ideal.
 const LOOKS: [usize; 4] = [0, 1, 3, 4];
 const IDEAL_LOOK: usize = 2;
-/// Intervals of the throughput chart.
-const INTERVAL_S: f64 = 0.1;
 
 /// Builds the page.
 pub(super) fn page(experiments: &[Experiment], claims: &[Claim], results: &Results) -> Page {
@@ -92,9 +90,10 @@ fn figure_3(experiments: &[Experiment]) -> Option<Section> {
         let experiment = of(experiments, Figure::Burst, protocol).find(|e| e.bytes == CDF_BYTES);
         experiment.map_or_else(Vec::new, cdf_ms)
     });
+    let srd = of(experiments, Figure::Burst, Protocol::Srd).find(|e| e.bytes == CDF_BYTES)?;
     section(
         "Completion times of 2 MB transfers (figure 3)",
-        "All flows of ten seeds.",
+        &format!("All flows of {}.", srd.seeds_text()),
         chart(
             "Flows that had ended by a time (percent)",
             axis("completion time (ms, logarithmic)", Scale::Log10),
@@ -108,12 +107,15 @@ fn figure_3(experiments: &[Experiment]) -> Option<Section> {
 /// Throughput of two flows each, those with the largest and the smallest mean.
 fn figure_4(experiments: &[Experiment]) -> Option<Section> {
     let mut series = Vec::new();
+    let mut interval_ms = 0;
     for (protocol, look) in Protocol::TWO.into_iter().zip(LOOKS) {
-        let run = of(experiments, Figure::Persistent, protocol).next()?.point.runs.first()?;
-        let mut flows = rates(run);
+        let experiment = of(experiments, Figure::Persistent, protocol).next()?;
+        interval_ms = experiment.interval_ms();
+        let interval_s = f64::from(interval_ms) / 1000.0;
+        let mut flows = rates(experiment.point.runs.first()?);
         flows.sort_by(|a, b| a.iter().sum::<f64>().total_cmp(&b.iter().sum()));
         let points = |flow: &Vec<f64>| -> Line {
-            (1..).zip(flow).map(|(i, &gbps)| (f64::from(i) * INTERVAL_S, gbps)).collect()
+            (1..).zip(flow).map(|(i, &gbps)| (f64::from(i) * interval_s, gbps)).collect()
         };
         let name = protocol.name();
         let (slowest, fastest) = flows.first().zip(flows.last())?;
@@ -128,8 +130,10 @@ fn figure_4(experiments: &[Experiment]) -> Option<Section> {
     let commands = commands(experiments, Figure::Persistent);
     section(
         "Persistent incast: throughput of single flows (figure 4)",
-        "The 48 flows never end. Of each protocol the flows with the largest and the smallest mean, \
-         sampled each 100 ms; the fair share is about 2 Gbit/s.",
+        &format!(
+            "The 48 flows never end. Of each protocol the flows with the largest and the smallest \
+             mean, sampled each {interval_ms} ms; the fair share is about 2 Gbit/s."
+        ),
         chart(
             "Throughput of a flow over time (Gbit/s)",
             axis("time (s)", Scale::Linear),
@@ -191,14 +195,14 @@ fn buffers(experiments: &[Experiment]) -> Option<Section> {
             table.push(cells);
         }
     }
+    let seeds = of(experiments, Figure::Buffers, Protocol::Srd).next()?.seeds_text();
     (!table.rows.is_empty()).then(|| Section {
         title: "What the buffer does".to_owned(),
-        text: vec![
+        text: vec![format!(
             "The paper does not say how much memory its switches have, and the times depend on it. \
              The figures above have 2 MB per port under incast; these are the bursts with others, \
-             the worst of three seeds."
-                .to_owned(),
-        ],
+             the worst of {seeds}."
+        )],
         tables: vec![table],
         commands: commands(experiments, Figure::Buffers),
         ..Section::default()
