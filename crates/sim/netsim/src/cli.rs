@@ -18,9 +18,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Runs a scenario once per seed and prints a row for each.
     ///
-    /// Exit codes: 0 all flows ended well, 1 some did not, a run failed (the others are shown) or the
-    /// means over the runs miss what the scenario expects, 2 the scenario is wrong or a file cannot be
-    /// written, 130 interrupted (seeds that were finished are shown).
+    /// Exit codes: 0 all flows ended well, 1 some did not, a run failed (the others are shown) or
+    /// the means over the runs miss what the scenario expects, 2 the scenario is wrong or a file
+    /// cannot be written, 130 interrupted (seeds that were finished are shown).
     Run(RunArgs),
     /// Runs scenarios with all combinations of settings and seeds, on all cores.
     ///
@@ -43,9 +43,9 @@ pub(crate) enum Command {
     ///
     /// A figure regressed if its mean over the seeds is worse by more than the threshold and either
     /// the 95 % interval of the seeds' ratios does not contain 1, or no seed is better by more than
-    /// the threshold; and if a single seed is more than twice as bad. It is inconclusive if the seeds
-    /// disagree otherwise, which does not fail the comparison. Exit codes: 0 nothing regressed, 1
-    /// something did or is missing, 2 a file cannot be read.
+    /// the threshold; and if a single seed is more than twice as bad. It is inconclusive if the
+    /// seeds disagree otherwise, which does not fail the comparison. Exit codes: 0 nothing
+    /// regressed, 1 something did or is missing, 2 a file cannot be read.
     Compare(CompareArgs),
     /// Models an adapter and its host, and compares benchmarks on the model with published tables.
     Nic(NicArgs),

@@ -12,8 +12,8 @@ use report::{Better, Change, Interval, Table, middle_interval};
 
 /// Changes up to so many percent are noise, whatever the seeds say, unless told otherwise.
 const NOISE_PERCENT: f64 = 2.0;
-/// A seed that is so many times as bad is a regression, whatever became of the others. A run repeats
-/// to the packet, so this is no accident of measuring.
+/// A seed that is so many times as bad is a regression, whatever became of the others. A run
+/// repeats to the packet, so this is no accident of measuring.
 const SEED_FACTOR: f64 = 2.0;
 
 /// A figure that is compared. All but fairness are better when they are smaller.
@@ -163,8 +163,8 @@ impl FigureChange {
     }
 }
 
-/// Of the seeds that both points ran: the flows that ended, and the figures, each over those seeds in
-/// which both show it.
+/// Of the seeds that both points ran: the flows that ended, and the figures, each over those seeds
+/// in which both show it.
 fn rows(base: &Point, new: &Point, threshold_percent: Option<f64>) -> Vec<FigureChange> {
     let both = both(base, new);
     let (base_runs, new_runs): (Vec<&Run>, Vec<&Run>) = both.iter().copied().unzip();

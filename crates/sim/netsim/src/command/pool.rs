@@ -15,8 +15,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) enum Step<T> {
     /// This item is done.
     Ended(usize, T),
-    /// The flag to stop is set, and not all items are done. No item is begun any more; those that are
-    /// under way go on.
+    /// The flag to stop is set, and not all items are done. No item is begun any more; those that
+    /// are under way go on.
     Interrupted,
 }
 

@@ -26,12 +26,12 @@ bytes = 50_000
 
 /// A folder with a scenario file, `s.toml`.
 pub(crate) fn with_file(text: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("s.toml"), text).unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("s.toml"), text).expect("a file");
     folder
 }
 
 /// Runs the command in a folder.
 pub(crate) fn netsim(folder: &Path, args: &[&str]) -> Output {
-    Command::new(PROGRAM).args(args).current_dir(folder).output().unwrap()
+    Command::new(PROGRAM).args(args).current_dir(folder).output().expect("the command starts")
 }
