@@ -9,6 +9,8 @@ use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
 const LINES_MAX: usize = 5;
 /// Paused links that are listed, per run.
 const PAUSES_MAX: usize = 8;
+const SHARES: &str =
+    "Shares of flows that send all the time, without the first interval if there are others";
 /// The look of lines that are not a run's.
 const OTHER_LOOK: usize = 5;
 
@@ -107,7 +109,7 @@ fn sections(point: &Point) -> Vec<Section> {
 
 fn completion(point: &Point) -> Option<Section> {
     let outcomes: Vec<Outcome> = point.runs.iter().filter_map(|run| run.outcome.clone()).collect();
-    let shares = shares_table("Shares of flows that send all the time", &outcomes);
+    let shares = shares_table(SHARES, &outcomes);
     let mut series = per_run(point, |run| Some(series::completion_cdf(run.outcome.as_ref()?)));
     let ideal = outcomes.first().map(series::ideal_cdf)?;
     series.push(line("best possible", OTHER_LOOK, Stroke::Dashed, ideal));
