@@ -15,6 +15,11 @@ type Transfer = (u64, u32, u32, u64);
 
 /// Runs a trace on two racks of eight hosts; some packets are marked.
 fn run(transport: &str, transfers: &[Transfer]) -> Outcome {
+    run_below(100, transport, transfers)
+}
+
+/// The same below uplinks of so many Gbit/s.
+fn run_below(uplink_gbps: u32, transport: &str, transfers: &[Transfer]) -> Outcome {
     let mut trace = "start_ns,src,dst,bytes\n".to_owned();
     for (start_ns, src, dst, bytes) in transfers {
         let _ = writeln!(trace, "{start_ns},{src},{dst},{bytes}");
@@ -23,7 +28,7 @@ fn run(transport: &str, transfers: &[Transfer]) -> Outcome {
         "title = \"a trace\"\nseeds = [1]\nlimit_ms = 2_000\n\
          [topology.leaf_spine]\nracks = 2\nhosts_per_rack = 8\nspines = 4\n\
          [network]\ngbps = 100\nhop_ns = 1000\nbuffer_bytes = 539_500\npfc = {{}}\n\
-         mark_above_bytes = 20_000\n\
+         mark_above_bytes = 20_000\nrack_links = {{ gbps = {uplink_gbps} }}\n\
          [transport]\nkind = \"{transport}\"\nroce = {{ congestion = \"dcqcn\" }}\n\
          [[workload.trace]]\nfile = \"t.csv\"\n"
     );
@@ -58,6 +63,21 @@ fn nothing_is_faster_than_ideal_and_a_packet_alone_is_ideal() {
                 // A pad is no delay.
                 assert!(bytes > 4000 || transport != "roce" || ratio == 1.0, "{case}");
             }
+        }
+    }
+}
+
+/// Its best possible time was that of all uplinks together: 4 times less.
+#[test]
+fn a_transport_of_one_path_is_at_best_as_fast_as_its_slowest_link() {
+    for transport in KINDS {
+        for bytes in [1, 2, 4000, 4050, 8192, 1_000_000, 20_000_000] {
+            let flow = run_below(25, transport, &[(0, 0, 9, bytes)]).flows[0];
+            let ps = flow.completion_ps.expect("it ends");
+            let ratio = ps as f64 / flow.ideal_ps as f64;
+            let case = format!("{bytes} bytes of {transport}: {ratio}");
+            assert!(ratio >= 1.0, "{case}");
+            assert!(bytes < 20_000_000 || !transport.ends_with("tcp") || ratio < 1.1, "{case}");
         }
     }
 }

@@ -52,6 +52,11 @@ impl Kind {
         }
     }
 
+    /// Whether switches send all packets of a connection the same way.
+    pub(crate) const fn has_one_path(self) -> bool {
+        !matches!(self, Self::Srd)
+    }
+
     /// Bytes of a data packet on the wire that are no payload.
     pub(crate) const fn overhead_bytes(self) -> u32 {
         match self {

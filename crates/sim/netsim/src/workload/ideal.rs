@@ -5,6 +5,7 @@
 //! whatever paths its packets take. Of transfers that begin together, the last ends at best when
 //! the busier of its hosts' links has carried all of them, and all links out of its racks and pods
 //! together have carried what crosses them: where they are too few for their hosts, these decide.
+//! A transport with one path uses only one link of each tier, which may be slower than its hosts'.
 
 use super::Plan;
 use crate::flow::{FlowSpec, Round};
@@ -89,12 +90,25 @@ impl Plan<'_> {
         there_ps - u64::from(packet_bytes) * u64::from(self.ps_per_byte) + back_ps
     }
 
+    /// Time that a flow's packets take on the slowest link of its way, as far as it is not in
+    /// [`Plan::tail_ps`]; 0 of a flow that spreads them over all ways.
+    fn one_path_ps(&self, flow: &FlowSpec) -> u64 {
+        if !flow.transport.has_one_path() {
+            return 0;
+        }
+        let last_bytes = u64::from(self.last_packet_bytes(flow.transport, flow.bytes));
+        let others_bytes = self.wire_bytes(flow.transport, flow.bytes) - last_bytes;
+        let crossed = self.fabric.groups().iter().filter(|group| group.left_by(flow).is_some());
+        let slowest = crossed.map(|group| u64::from(group.ps_per_byte)).max().unwrap_or(0);
+        others_bytes * slowest + last_bytes * u64::from(self.ps_per_byte)
+    }
+
     /// Best completion time of a flow in a network that does nothing else.
     pub(super) fn alone_ps(&self, flow: &FlowSpec) -> u64 {
         let wire_bytes = self.wire_bytes(flow.transport, flow.bytes);
         let crossed = self.fabric.groups().iter().filter(|group| group.left_by(flow).is_some());
         let busiest = crossed.map(|group| group.time_ps(wire_bytes)).max();
-        busiest.unwrap_or(0) + self.tail_ps(flow)
+        busiest.unwrap_or(0).max(self.one_path_ps(flow)) + self.tail_ps(flow)
     }
 
     /// Fills in the best completion times that are zero: of flows that begin together, those of all
@@ -114,12 +128,12 @@ impl Plan<'_> {
                     if place == 0 {
                         own = Busy::of(self, flows[number..number + count as usize].iter());
                     }
-                    own.longest_ps(&flow) + self.tail_ps(&flow)
+                    own.longest_ps(&flow).max(self.one_path_ps(&flow)) + self.tail_ps(&flow)
                 }
                 Some(Round { number: 2.., flows: count, .. }) => {
                     flows[number - count as usize].ideal_ps
                 }
-                _ => together.longest_ps(&flow) + self.tail_ps(&flow),
+                _ => together.longest_ps(&flow).max(self.one_path_ps(&flow)) + self.tail_ps(&flow),
             };
         }
     }
