@@ -165,7 +165,8 @@ impl Sampler {
     /// All samples, with a last one of the end.
     pub(crate) fn finish(mut self, now: Time, flows: &[Flow], fabric: &Fabric) -> Samples {
         let end_us = now.as_ps() as f64 / 1e6;
-        if self.kept.at_us.last().is_none_or(|&last| last < end_us) {
+        // A run without transfers ends as it begins: there is no interval to look at.
+        if self.kept.at_us.last().copied().unwrap_or(0.0) < end_us {
             let ports = queues(fabric, self.first_queue);
             let deepest = ports.map(|link| link.queued_bytes(now)).max().unwrap_or(0);
             self.keep(now, deepest, flows);

@@ -144,3 +144,17 @@ fn a_run_keeps_the_seeds_that_did_not_break() {
     assert!(page.contains("deadlock of paused links"), "{page}");
     assert!(!page.contains("The slowest flow took"), "{page}");
 }
+
+/// Its rates were divided by no time.
+#[test]
+fn the_page_of_a_run_without_transfers_has_only_numbers() {
+    let rare = "poisson]]\nload_percent = 50\nuntil_us = 200\nsizes = [[4_000_000, 100.0]]";
+    let folder = with_file(&SCENARIO.replace("permutation]]\nbytes = 50_000", rare));
+    let args = ["run", "s.toml", "--seed", "2", "--html", "p.html"];
+    let output = netsim(folder.path(), &args);
+    assert!(stdout(&output).contains("0/0"), "{}", stdout(&output));
+    let page = page(folder.path());
+    assert!(page.contains("No flow ended well."), "{page}");
+    let shown = page.split("<script").next().unwrap_or_default();
+    assert!(!shown.contains("NaN") && !shown.contains("inf "), "{shown}");
+}
