@@ -24,6 +24,9 @@ pub struct FlowOutcome {
     pub bytes: u64,
     /// Start in picoseconds of the run.
     pub start_ps: u64,
+    /// The run ended before its start, which for a later round of a workload is not known then.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub not_begun: bool,
     /// Completion time in picoseconds; `None` when it did not end, or not well.
     pub completion_ps: Option<u64>,
     /// Best possible completion time.
@@ -84,6 +87,7 @@ impl Outcome {
             dst_host: flow.spec.dst.host.0,
             bytes: flow.spec.bytes,
             start_ps: flow.spec.start.as_ps(),
+            not_begun: flow.posted == 0,
             completion_ps: flow.completion_ps(),
             ideal_ps: flow.spec.ideal_ps,
             failed_messages: flow.ended_badly,
@@ -204,6 +208,11 @@ pub struct Summary {
     pub repeated_percent: f64,
     /// Jain's fairness index of the flows' mean rates: 1 when all are equal, 1/n when one has all.
     pub jain: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 fn mean(values: &[f64]) -> f64 {

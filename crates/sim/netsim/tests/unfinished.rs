@@ -158,3 +158,23 @@ fn the_page_of_a_run_without_transfers_has_only_numbers() {
     let shown = page.split("<script").next().unwrap_or_default();
     assert!(!shown.contains("NaN") && !shown.contains("inf "), "{shown}");
 }
+
+/// Rounds that were never reached had begun at 0, and were active flows that got nothing.
+#[test]
+fn a_round_that_never_began_says_so() {
+    let rounds = "rack_to_rack]]\nfrom_rack = 0\nto_rack = 1\nhosts = 1\nprocesses = 1\nrounds = 4";
+    let text =
+        SCENARIO.replace("permutation]]\nbytes = 50_000", &format!("{rounds}\nbytes = 5_000_000"));
+    let folder = with_file(&text.replace("limit_ms = 10", "limit_ms = 1"));
+    let args = ["run", "s.toml", "--seed", "1", "--json", "r.json", "--html", "p.html"];
+    netsim(folder.path(), &args);
+    let json = fs::read(folder.path().join("r.json")).expect("results are written");
+    let results: serde_json::Value = serde_json::from_slice(&json).expect("they are JSON");
+    let flows = results["points"][0]["runs"][0]["outcome"]["flows"].as_array().expect("flows");
+    let not_begun: Vec<bool> = flows.iter().map(|flow| flow["not_begun"] == true).collect();
+    assert_eq!(not_begun, [false, false, false, true], "{flows:?}");
+    let page = page(folder.path());
+    let slowest = page.split("slowest flow: ").nth(1).unwrap_or_default();
+    let slowest = slowest.split("Gbit/s").next().unwrap_or_default();
+    assert!(!slowest.is_empty() && !slowest.starts_with("0 to"), "{slowest}");
+}

@@ -71,7 +71,8 @@ fn active_rates(outcome: &Outcome, samples: &Samples, from: Option<usize>, to: u
         let flow = &outcome.flows[entry.flow.index()];
         let before = from.map_or(0, |from| entry.delivered_bytes[from]);
         let after = entry.delivered_bytes[to];
-        let active = flow.start_ps as f64 / 1e6 <= start_us && after < flow.bytes;
+        let begun = !flow.not_begun && flow.start_ps as f64 / 1e6 <= start_us;
+        let active = begun && after < flow.bytes;
         active.then(|| gbps(after - before, us))
     };
     samples.flows.iter().filter_map(rate).collect()
