@@ -32,6 +32,16 @@ fn a_field_that_is_set_twice_is_refused() {
     refused(SCENARIO, &slurm, &["transport.paths is set twice"]);
 }
 
+/// The limit was looked at when all of them had been made, in gigabytes and minutes.
+#[test]
+fn too_many_combinations_are_refused_before_they_are_made() {
+    let seven: Vec<String> =
+        (1..=7).map(|level| format!("transport.a{level}=0,1,2,3,4,5,6,7,8,9")).collect();
+    let mut args = vec!["sweep", "s.toml", "--seeds", "1,2"];
+    seven.iter().for_each(|setting| args.extend(["--set", setting.as_str()]));
+    refused(SCENARIO, &args, &["20000000 runs; at most 1000000"]);
+}
+
 /// Its points had the same names, and all runs were made twice.
 #[test]
 fn a_scenario_that_is_named_twice_is_refused() {

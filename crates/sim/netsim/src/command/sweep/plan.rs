@@ -94,6 +94,11 @@ impl Plan {
     ) -> Result<Self> {
         ensure_different_files(files)?;
         setting::ensure_distinct(settings)?;
+        // Before there is memory for them; scenarios have a seed or more of their own.
+        let seed_count = seeds.map_or(1, |seeds| seeds.0.len() as u64);
+        let values = settings.iter().map(|setting| setting.values.len() as u64);
+        let factors = [files.len() as u64, seed_count].into_iter().chain(values);
+        ensure_few(factors.fold(1, u64::saturating_mul))?;
         let combinations = setting::combinations(settings);
         let mut points = Vec::new();
         for file in files {
@@ -107,7 +112,7 @@ impl Plan {
             let seeds = seeds.map_or_else(|| scenario.seeds(), |seeds| seeds.0.clone());
             units.extend(seeds.into_iter().map(|seed| Unit { point: number, seed }));
         }
-        ensure!(units.len() as u64 <= RUNS_MAX, "{} runs; at most {RUNS_MAX}", units.len());
+        ensure_few(units.len() as u64)?;
         Ok(Self { points, units })
     }
 
@@ -135,6 +140,11 @@ impl Plan {
         points.retain(|point| !point.runs.is_empty());
         Results::new(points)
     }
+}
+
+fn ensure_few(runs: u64) -> Result<()> {
+    ensure!(runs <= RUNS_MAX, "{runs} runs; at most {RUNS_MAX}");
+    Ok(())
 }
 
 /// Refuses a scenario that is named twice: its points could not be told apart.
