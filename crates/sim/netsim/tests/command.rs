@@ -210,6 +210,13 @@ fn bounds_that_cannot_be_judged_are_refused() {
     expect(&message, &["line 19", "expect.repeated_percent", "some flows use tcp"]);
 }
 
+/// The bound was missed, "flows did not end", though all did.
+#[test]
+fn expectations_of_a_transport_that_no_flow_uses_are_refused() {
+    let text = format!("{SCENARIO}[expect]\ntransport = \"tcp\"\nmax_to_ideal = 9\n");
+    expect(&refusal(&text), &["line 15", "expect.transport", "no flow uses tcp", "only srd"]);
+}
+
 #[test]
 fn faults_that_cannot_be_are_refused_with_line_and_field() {
     let fault = |body: &str| refusal(&format!("{SCENARIO}[[fault]]\nat_us = 5\n{body}"));

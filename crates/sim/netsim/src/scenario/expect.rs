@@ -13,7 +13,7 @@ use toml::Spanned;
 #[serde(deny_unknown_fields, default, expecting = "a table, [expect]")]
 pub(crate) struct Expect {
     /// Of flows that use this; of all flows when it is missing.
-    transport: Option<Kind>,
+    transport: Option<Spanned<Kind>>,
     /// Largest completion time over the ideal one, at most.
     max_to_ideal: Option<Limit>,
     /// The same at least: what is compared with must be as bad as it is known to be.
@@ -71,13 +71,25 @@ pub struct Figures {
 
 impl Expect {
     fn means(&self, kind: Kind) -> bool {
-        self.transport.is_none_or(|wanted| wanted == kind)
+        self.transport.as_ref().is_none_or(|wanted| *wanted.get_ref() == kind)
     }
 
     /// What does not fit together, in a scenario whose flows use `transports`.
-    pub(super) fn check(&self, mut transports: impl Iterator<Item = Kind>) -> Result<(), Wrong> {
+    pub(super) fn check(&self, transports: impl Iterator<Item = Kind>) -> Result<(), Wrong> {
+        let used: Vec<Kind> = transports.collect();
+        let used: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| used.contains(kind)).collect();
+        let names: Vec<&str> = used.iter().map(|kind| kind.name()).collect();
+        if let Some(wanted) = self
+            .transport
+            .as_ref()
+            .filter(|kind| !used.is_empty() && !used.contains(kind.get_ref()))
+        {
+            let (wanted, span) = (wanted.get_ref().name(), wanted.span());
+            let problem = format!("no flow uses {wanted}, only {}", names.join(" and "));
+            return Err((span, "expect.transport", problem));
+        }
         let Some(repeated) = &self.repeated_percent else { return Ok(()) };
-        let Some(other) = transports.find(|&kind| !self.means(kind)) else { return Ok(()) };
+        let Some(other) = used.into_iter().find(|&kind| !self.means(kind)) else { return Ok(()) };
         let problem = format!(
             "packets are counted for all transports together, and some flows use {}: leave out \
              expect.transport, or this",
