@@ -241,6 +241,20 @@ fn faults_that_cannot_be_are_refused_with_line_and_field() {
     expect(&fault(&repair), &["line 18", "converge_us"]);
 }
 
+/// They were accepted, and broke nothing.
+#[test]
+fn faults_that_are_none_are_refused() {
+    let fault = |body: &str| refusal(&format!("{SCENARIO}[[fault]]\ntarget = \"spine0\"\n{body}"));
+    let none = "is the rate of every link of spine0: that is no fault";
+    expect(&fault("at_us = 5\ngbps = 100"), &["line 15", "fault.gbps", none]);
+    let late = "10000 is not before limit_ms = 10, when a run ends";
+    expect(&fault("at_us = 10_000\ncut = true"), &["line 15", "fault.at_us", late]);
+    // Its uplinks become slower, and its hosts' links do not.
+    let slow = SCENARIO.replace("100_000\n", "100_000\n[network.host_links]\ngbps = 25\n");
+    let leaf = "[[fault]]\ntarget = \"leaf0\"\nat_us = 9_999\ngbps = 25\n";
+    assert!(Scenario::parse(&format!("{slow}{leaf}")).is_ok());
+}
+
 #[test]
 fn wrong_tiers_and_starts_are_refused_in_the_same_way() {
     let with = |from: &str, to: &str| refusal(&SCENARIO.replace(from, to));

@@ -32,6 +32,28 @@ fn a_field_that_is_set_twice_is_refused() {
     refused(SCENARIO, &slurm, &["transport.paths is set twice"]);
 }
 
+/// All points were the same.
+#[test]
+fn a_setting_that_no_point_uses_is_refused() {
+    let tcp = ["--set", "transport.kind=tcp", "--set", "transport.paths=4"];
+    for command in ["run", "sweep"] {
+        let args = [&[command, "s.toml"][..], &tcp].concat();
+        refused(SCENARIO, &args, &["transport.paths changes nothing", "no flow uses srd"]);
+    }
+    let roce = ["sweep", "s.toml", "--set", "transport.roce.retries=1,2"];
+    refused(SCENARIO, &roce, &["transport.roce.retries changes nothing", "no flow uses roce"]);
+    let rack = ["sweep", "s.toml", "--set", "transport.tcp.rack=true,false"];
+    refused(SCENARIO, &rack, &["transport.tcp.rack changes nothing", "no flow uses tcp or dctcp"]);
+    let named = SCENARIO.replace("permutation]]", "permutation]]\ntransport = \"srd\"");
+    let kinds = ["sweep", "s.toml", "--set", "transport.kind=srd,tcp"];
+    refused(&named, &kinds, &["transport.kind changes nothing", "every workload names its own"]);
+    // Some of the points use it.
+    let folder = with_file(SCENARIO);
+    let both = ["--set", "transport.kind=srd,tcp", "--set", "transport.paths=4", "-q"];
+    let output = netsim(folder.path(), &[&["sweep", "s.toml"][..], &both].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// The limit was looked at when all of them had been made, in gigabytes and minutes.
 #[test]
 fn too_many_combinations_are_refused_before_they_are_made() {

@@ -56,8 +56,8 @@ pub(crate) struct Repair {
 }
 
 impl Fault {
-    /// Field and problem of a fault that cannot be.
-    pub(super) fn check(&self, fabric: &Fabric) -> Result<(), Problem> {
+    /// Field and problem of a fault that cannot be, in runs that end after `limit_ms`.
+    pub(super) fn check(&self, fabric: &Fabric, limit_ms: u32) -> Result<(), Problem> {
         let target = self.target.get_ref();
         let Some(links) = fabric.links_named(target) else {
             let names = fabric.node_names();
@@ -70,17 +70,12 @@ impl Fault {
             let problem = "one of cut = true, flap, gbps and loss_ppm is needed".to_owned();
             return Err(("fault", problem));
         }
-        let faster = |&&link: &&LinkId| {
-            let normal = fabric.links[link.index()].ps_per_byte();
-            self.gbps.is_some_and(|gbps| gbps.ps_per_byte() < normal)
-        };
-        if let Some(&link) = links.iter().find(faster) {
-            let (name, gbps) =
-                (fabric.link_name(link), 8000 / fabric.links[link.index()].ps_per_byte());
-            let problem = format!("faster than {name}, which has {gbps} Gbit/s: that is no fault");
-            return Err(("fault.gbps", problem));
-        }
+        self.check_rate(fabric, &links)?;
         let at_us = self.at_us.get();
+        if u64::from(at_us) >= u64::from(limit_ms) * 1000 {
+            let problem = format!("{at_us} is not before limit_ms = {limit_ms}, when a run ends");
+            return Err(("fault.at_us", problem));
+        }
         let until_us = self.until_us.map(Bounded::get);
         if let Some(until_us) = until_us.filter(|&until_us| until_us <= at_us) {
             let problem = format!("{until_us} is not after at_us, which is {at_us}");
@@ -104,6 +99,22 @@ impl Fault {
         if flaps > FLAPS_MAX {
             let problem = format!("{flaps} cuts until until_us; at most {FLAPS_MAX} are allowed");
             return Err(("fault.flap", problem));
+        }
+        Ok(())
+    }
+    /// The rate must be lower than that of some link, and higher than that of none.
+    fn check_rate(&self, fabric: &Fabric, links: &[LinkId]) -> Result<(), Problem> {
+        let Some(gbps) = self.gbps else { return Ok(()) };
+        let normal = |link: LinkId| fabric.links[link.index()].ps_per_byte();
+        if let Some(&link) = links.iter().find(|&&link| gbps.ps_per_byte() < normal(link)) {
+            let (name, gbps) = (fabric.link_name(link), 8000 / normal(link));
+            let problem = format!("faster than {name}, which has {gbps} Gbit/s: that is no fault");
+            return Err(("fault.gbps", problem));
+        }
+        if links.iter().all(|&link| gbps.ps_per_byte() == normal(link)) {
+            let target = self.target.get_ref();
+            let problem = format!("it is the rate of every link of {target}: that is no fault");
+            return Err(("fault.gbps", problem));
         }
         Ok(())
     }

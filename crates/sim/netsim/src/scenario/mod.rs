@@ -101,7 +101,7 @@ impl Scenario {
             refuse(span, field, problem)
         })?;
         for fault in &scenario.file.fault {
-            if let Err((field, problem)) = fault.check(&fabric) {
+            if let Err((field, problem)) = fault.check(&fabric, scenario.limit_ms()) {
                 return Err(refuse(fault.target.span(), field, problem));
             }
         }
