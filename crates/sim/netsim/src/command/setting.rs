@@ -1,6 +1,7 @@
 //! `--set FIELD=VALUE[,VALUE...]`: fields of a scenario, changed from the command line.
 
 use anyhow::{Context, Result, bail, ensure};
+use netsim::Scenario;
 use toml::{Table, Value};
 
 /// Units of sizes, in bytes.
@@ -86,6 +87,21 @@ pub(crate) fn ensure_distinct(settings: &[Setting]) -> Result<()> {
                 }
                 None => {}
             }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a field that changes nothing in any of the scenarios which it was set in.
+pub(crate) fn ensure_used<'a>(
+    settings: &[Setting],
+    scenarios: impl Iterator<Item = &'a Scenario> + Clone,
+) -> Result<()> {
+    for Setting { field, .. } in settings {
+        let reasons: Option<Vec<String>> =
+            scenarios.clone().map(|s| s.idle_because(field)).collect();
+        if let Some(reason) = reasons.and_then(|reasons| reasons.into_iter().next()) {
+            bail!("{field} changes nothing: {reason}; leave it out");
         }
     }
     Ok(())

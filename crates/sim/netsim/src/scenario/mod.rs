@@ -132,6 +132,13 @@ impl Scenario {
         self.file.seeds.get_ref().iter().map(|seed| seed.0).collect()
     }
 
+    /// Says why a field of its transports, named from the top of the file, changes nothing for its
+    /// flows; `None` if it does, and of other fields.
+    #[must_use]
+    pub fn idle_because(&self, field: &str) -> Option<String> {
+        setup::idle_because(&self.file, field)
+    }
+
     /// Virtual time after which a run ends in any case.
     #[must_use]
     pub fn limit_ms(&self) -> u32 {

@@ -52,6 +52,30 @@ pub(super) fn check(file: &File) -> Result<(), Wrong> {
     }
 }
 
+/// Why a field, named from the top of the file, changes nothing for the flows that there are.
+pub(super) fn idle_because(file: &File, field: &str) -> Option<String> {
+    let used: Vec<Kind> = file.transports().collect();
+    let users: &[Kind] = match field.strip_prefix("transport.")? {
+        "kind" => {
+            let all_name_one = file.named_transports().all(|kind| kind.is_some());
+            return all_name_one.then(|| "every workload names its own".to_owned());
+        }
+        "paths"
+        | "ack_every_packets"
+        | "posted_messages"
+        | "hint"
+        | "pacing"
+        | "initial_window_percent" => &[Kind::Srd],
+        "tcp.congestion" => &[Kind::Tcp],
+        other if other.starts_with("tcp.") => &[Kind::Tcp, Kind::Dctcp],
+        other if other.starts_with("roce.") => &[Kind::Roce],
+        _ => return None,
+    };
+    let names: Vec<&str> = users.iter().map(|kind| kind.name()).collect();
+    let is_used = used.iter().any(|kind| users.contains(kind));
+    (!is_used).then(|| format!("no flow uses {}", names.join(" or ")))
+}
+
 /// A full data packet on the wire.
 pub(super) fn packet_bytes(file: &File) -> u32 {
     file.transport.packet_bytes.map_or(PACKET_BYTES, Bounded::get)

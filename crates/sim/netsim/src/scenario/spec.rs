@@ -33,13 +33,19 @@ pub(crate) struct File {
 impl File {
     /// The transports that its flows use, once for each workload and each row of a trace.
     pub(super) fn transports(&self) -> impl Iterator<Item = Kind> {
+        let default = self.transport.kind;
+        self.named_transports().map(move |kind| kind.unwrap_or(default))
+    }
+
+    /// The same as workloads and rows name them.
+    pub(super) fn named_transports(&self) -> impl Iterator<Item = Option<Kind>> {
         let Workloads { incast, persistent_incast, permutation, .. } = &self.workload;
         let Workloads { rack_to_rack, all_to_all, poisson, trace, .. } = &self.workload;
         let rows = trace.iter().flat_map(|spec| {
             let default = spec.get_ref().transport;
             spec.get_ref().transfers.iter().map(move |row| row.transport.or(default))
         });
-        let named = incast
+        incast
             .iter()
             .map(|spec| spec.get_ref().transport)
             .chain(persistent_incast.iter().map(|spec| spec.get_ref().transport))
@@ -47,9 +53,7 @@ impl File {
             .chain(rack_to_rack.iter().map(|spec| spec.get_ref().transport))
             .chain(all_to_all.iter().map(|spec| spec.get_ref().transport))
             .chain(poisson.iter().map(|spec| spec.get_ref().transport))
-            .chain(rows);
-        let default = self.transport.kind;
-        named.map(move |kind| kind.unwrap_or(default))
+            .chain(rows)
     }
 }
 
