@@ -406,6 +406,24 @@ pub(crate) mod tests {
         }
     }
 
+    /// Each change took time by switches and racks, with flaps most of a run's.
+    #[test]
+    fn a_change_forgets_what_was_asked_for() {
+        for (mut fabric, cable) in fabrics().into_iter().zip(["spine0-leaf3", "agg8-core0"]) {
+            let cut = fabric.links_named(cable).expect("a cable");
+            judge(&mut fabric, &cut, KnownTo::All, true);
+            assert_eq!(fabric.routes.forgotten_entries, 0, "nobody has asked");
+            assert_eq!(met(&mut fabric, FIRST, &cut), (0, 0));
+            judge(&mut fabric, &cut, KnownTo::Nobody, false);
+            // Ways to one rack, of each switch at most its own and what others think of it.
+            let most = 2 * fabric.switches.len() as u64;
+            let forgotten = fabric.routes.forgotten_entries;
+            assert!((1..=most).contains(&forgotten), "{forgotten} of {most}");
+            judge(&mut fabric, &cut, KnownTo::All, true);
+            assert_eq!(met(&mut fabric, FIRST, &cut), (0, 0), "it is known again");
+        }
+    }
+
     #[test]
     fn a_switch_knows_its_own_links_before_others_do() {
         // Downwards, the switch above the cut has no other way, and nobody else knows yet.

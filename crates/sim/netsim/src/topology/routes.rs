@@ -55,8 +55,12 @@ pub(super) struct Routes {
     /// Links that somebody knows to be bad.
     bad: u32,
     racks: u32,
-    /// How often everything was forgotten: it takes time by switches and racks.
+    /// How often everything was forgotten, and how many entries that were known.
     pub(super) forgotten: u64,
+    pub(super) forgotten_entries: u64,
+    /// Entries of `own` and of `told` that are known: few of all that there could be.
+    known_own: Vec<u32>,
+    known_told: Vec<u32>,
     /// By switch and rack: the group of links that the switch itself uses.
     own: Vec<u32>,
     /// By switch and rack: how good a way others think that it has.
@@ -94,13 +98,19 @@ impl Routes {
         }
     }
 
+    /// Takes time by what was known, and the first time by switches and racks.
     fn forget(&mut self, switches: usize, racks: u32) {
         self.forgotten += 1;
+        self.forgotten_entries += (self.known_own.len() + self.known_told.len()) as u64;
         self.racks = racks;
-        let entries = if self.bad == 0 { 0 } else { switches * racks as usize };
-        self.own.clear();
+        for place in self.known_own.drain(..) {
+            self.own[place as usize] = UNKNOWN;
+        }
+        for place in self.known_told.drain(..) {
+            self.told[place as usize] = None;
+        }
+        let entries = switches * racks as usize;
         self.own.resize(entries, UNKNOWN);
-        self.told.clear();
         self.told.resize(entries, None);
         self.groups.clear();
     }
@@ -126,7 +136,8 @@ impl Routes {
             self.groups.len() - 1
         });
         let place = self.place(switch, rack);
-        self.own[place] = group as u32;
+        let before = std::mem::replace(&mut self.own[place], group as u32);
+        self.known_own.extend((before == UNKNOWN).then_some(place as u32));
     }
 
     /// The way to a rack that others think a switch has; `None` when nobody has asked.
@@ -136,6 +147,7 @@ impl Routes {
 
     pub(super) fn set_told(&mut self, switch: SwitchId, rack: RackId, reach: Reach) {
         let place = self.place(switch, rack);
-        self.told[place] = Some(reach);
+        let before = self.told[place].replace(reach);
+        self.known_told.extend(before.is_none().then_some(place as u32));
     }
 }
