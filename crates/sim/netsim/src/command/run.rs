@@ -20,7 +20,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
     let settings = setting::combinations(&args.set);
     let chosen = settings.first().map_or(&[][..], Vec::as_slice);
     let (scenario, mut point) = Source::read(&args.scenario)?.point(chosen)?;
-    setting::ensure_used(&args.set, std::iter::once(&scenario))?;
+    setting::ensure_used(&args.set, &std::iter::once(&scenario))?;
     let seeds = args.seed.map_or_else(|| scenario.seeds(), |seed| vec![seed]);
     let sampled_us = args.samples.or_else(|| args.html.as_ref().map(|_| 1));
     let mut runs: Vec<Run> = Vec::with_capacity(seeds.len());

@@ -95,7 +95,7 @@ pub(crate) fn ensure_distinct(settings: &[Setting]) -> Result<()> {
 /// Refuses a field that changes nothing in any of the scenarios which it was set in.
 pub(crate) fn ensure_used<'a>(
     settings: &[Setting],
-    scenarios: impl Iterator<Item = &'a Scenario> + Clone,
+    scenarios: &(impl Iterator<Item = &'a Scenario> + Clone),
 ) -> Result<()> {
     for Setting { field, .. } in settings {
         let reasons: Option<Vec<String>> =

@@ -107,7 +107,7 @@ impl Plan {
                 points.push(source.point(chosen)?);
             }
         }
-        setting::ensure_used(settings, points.iter().map(|(scenario, _)| scenario))?;
+        setting::ensure_used(settings, &points.iter().map(|(scenario, _)| scenario))?;
         let mut units = Vec::new();
         for (number, (scenario, _)) in points.iter().enumerate() {
             let seeds = seeds.map_or_else(|| scenario.seeds(), |seeds| seeds.0.clone());
