@@ -211,6 +211,7 @@ impl Metric {
         };
         FigureChange { figure: self.name, change, base, new, ratio, noise_percent }
     }
+
     /// Whether the seeds show a regression that the interval of their ratios may hide, because some
     /// of them did not change: their mean is worse and none of them is better, or one of them is
     /// much worse.
