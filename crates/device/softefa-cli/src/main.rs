@@ -34,7 +34,8 @@ use args::Command;
 use say::say;
 
 fn main() -> ExitCode {
-    let result = args::parse().and_then(|command| match command {
+    let command = supervise::keep_children().and_then(|()| args::parse());
+    let result = command.and_then(|command| match command {
         None => Ok(0),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Info(args)) => info::info(&args),

@@ -28,8 +28,9 @@ impl Supervisor {
     /// # Errors
     /// Handlers cannot be installed.
     pub(crate) fn new() -> Result<Self, Failure> {
-        let caught = [SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
-        let signals = SignalsInfo::new(not_ignored(&caught))
+        let mut caught = not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]);
+        caught.push(SIGCHLD);
+        let signals = SignalsInfo::new(caught)
             .map_err(|error| Failure::own(format!("signals cannot be handled: {error}")))?;
         Ok(Self { signals })
     }
@@ -53,6 +54,17 @@ impl Supervisor {
             }
         }
     }
+}
+
+/// The kernel reaps the children of a process that ignores SIGCHLD, and tells it nothing. Whoever
+/// started this command may do so; its children, as those of `timeout`, begin with the default.
+///
+/// # Errors
+/// A handler cannot be installed.
+pub(crate) fn keep_children() -> Result<(), Failure> {
+    signal_hook::flag::register(SIGCHLD, Arc::default())
+        .map_err(|error| Failure::own(format!("SIGCHLD cannot be handled: {error}")))?;
+    Ok(())
 }
 
 /// From now on signals end this process, as they do without a handler.

@@ -9,6 +9,7 @@ mod key_file;
 mod paths;
 mod replace;
 mod roce;
+mod supervise;
 mod wire;
 
 use std::fs;
