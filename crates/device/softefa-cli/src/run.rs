@@ -1,6 +1,7 @@
 //! `softefa run`: prepare, start, wait, collect.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
 use rustix::fs::Access;
 use softefa::fault::{self as nic_fault, TimedFault};
@@ -19,12 +20,19 @@ use crate::say::say;
 use crate::supervise::{self, Supervisor};
 use crate::{devices, launch, library, program};
 
-/// Runs the program and returns its exit code. Everything the user wrote is checked before the
-/// program starts.
+/// Runs the program and returns its exit code, or dies as it did.
 ///
 /// # Errors
 /// See [`Failure`]: one line and an exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
+    let status = start_and_wait(args)?;
+    supervise::die_likewise(status);
+    Ok(supervise::exit_code(status))
+}
+
+/// Everything the user wrote is checked before the program starts, and the directory of the run is
+/// gone when this returns.
+fn start_and_wait(args: &RunArgs) -> Result<ExitStatus, Failure> {
     let mut config = devices::config(&args.device, Config::from_user()?)?;
     if let Some(target) = &args.trace {
         config.trace = Some(TraceSpec::new(target, args.trace_events.as_deref())?);
@@ -71,17 +79,16 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     if let Some(line) = supervise::obituary(&name, status) {
         say!("softefa: {line}");
     }
-    let code = supervise::exit_code(status);
     for result in [recorded, collect(args, run.path(), output)] {
         match result {
-            Err(failure) if code != 0 => say!("softefa: {failure}"),
+            Err(failure) if !status.success() => say!("softefa: {failure}"),
             result => result?,
         }
     }
     if args.keep {
         say!("softefa: run directory kept: {}", run.path().display());
     }
-    Ok(code)
+    Ok(status)
 }
 
 /// Each process opens a trace of its own, when it opens its device: whether that can be is found

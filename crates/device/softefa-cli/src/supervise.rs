@@ -7,10 +7,11 @@ use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{DumpableBehavior, Pid, Signal, kill_process, set_dumpable_behavior};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
+use signal_hook::low_level::emulate_default_handler;
 
 use crate::failure::Failure;
 
@@ -109,6 +110,21 @@ fn pass_on(signal: i32, child: &Child) {
         // The program may have ended meanwhile; the next turn of the loop sees that.
         let _ = kill_process(pid, signal);
     }
+}
+
+/// Ends this process as Ctrl-C ended the program. Shells look at that: they end a loop around a
+/// command that died of SIGINT, and go on after one that exits with 130. Returns when the program
+/// ended otherwise.
+pub(crate) fn die_likewise(status: ExitStatus) {
+    const INIT: u32 = 1;
+    let Some(signal @ (SIGINT | SIGQUIT)) = status.signal() else { return };
+    // The first process of a container cannot be ended so.
+    if std::process::id() == INIT {
+        return;
+    }
+    // The program's core is the one that somebody may want.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let _ = emulate_default_handler(signal);
 }
 
 /// The exit code of `softefa run`: the program's, or 128 + N after signal N.

@@ -10,7 +10,7 @@ use super::fault::list_of_faults;
 
 const EXIT_CODES: &str = "\
 Exit codes of 'softefa run':
-  the program's own, or 128 + N when signal N ended it
+  the program's own, or 128 + N when signal N ended it; Ctrl-C (SIGINT, SIGQUIT) ends softefa, too
   125  softefa itself failed: bad option, no adapter library, counters not written
   126  the program was found but cannot be executed
   127  the program was not found";

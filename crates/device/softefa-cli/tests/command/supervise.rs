@@ -1,5 +1,6 @@
 //! The parent of the program: how it waits, which signals it passes on, and how it ends.
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
 use crate::harness::softefa;
@@ -21,4 +22,29 @@ fn a_parent_that_ignores_sigchld_changes_nothing() {
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     let output = shell("exec env --ignore-signal=CHLD \"$1\" doctor --json");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+/// A shell goes on with its loop after a program that exits with 130: that one has dealt with
+/// Ctrl-C itself.
+#[test]
+fn what_ctrl_c_ended_dies_of_it_for_the_shell_to_see() {
+    for (name, signal) in [("INT", 2), ("QUIT", 3)] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut command = Command::new("sh");
+        let program = format!("ulimit -c 0; kill -{name} $$");
+        command.args(["-c", "ulimit -c unlimited; exec \"$0\" run -- sh -c \"$1\""]);
+        command.arg(softefa()).arg(&program).current_dir(dir.path());
+        let output = command.env("XDG_RUNTIME_DIR", dir.path()).output().expect("sh starts");
+        let status = output.status;
+        assert_eq!((status.signal(), status.core_dumped()), (Some(signal), false), "{output:?}");
+        let left = dir.path().join("softefa").read_dir().expect("the runs of this user");
+        let left: Vec<_> = left.flatten().filter(|entry| entry.path().is_dir()).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+    // The whole group gets it, as from a terminal. bash looks how the command of the loop ended.
+    let program = "sh -c 'echo begun; kill -INT 0; sleep 20'";
+    let output = shell(&format!(
+        "exec bash -c 'for i in 1 2 3; do \"$0\" run -- \"$@\"; done' \"$1\" {program}"
+    ));
+    assert_eq!(output.stdout, b"begun\n", "{output:?}");
 }
