@@ -6,8 +6,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
 
-use rustix::process::{DumpableBehavior, Pid, Signal, kill_process, set_dumpable_behavior};
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, getpgid, kill_process, set_dumpable_behavior,
+};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
@@ -17,6 +21,11 @@ use crate::failure::Failure;
 
 /// Shells report a program ended by signal N as this plus N.
 const SIGNAL_CODE_BASE: i32 = 128;
+/// Masks of signals in `/proc/PID/status`.
+const IGNORED: &str = "SigIgn";
+const CAUGHT: &str = "SigCgt";
+/// Whoever signals a process and then its group does so within this time.
+const GROUP_FOLLOWS: Duration = Duration::from_millis(20);
 
 /// Signals for the program, caught from before it starts until it has ended.
 pub(crate) struct Supervisor {
@@ -44,13 +53,14 @@ impl Supervisor {
     pub(crate) fn wait(mut self, child: &mut Child) -> Result<ExitStatus, Failure> {
         let failed =
             |error: io::Error| Failure::own(format!("cannot wait for the program: {error}"));
+        let program = Pid::from_child(child);
         loop {
             if let Some(status) = child.try_wait().map_err(failed)? {
                 return Ok(status);
             }
             for origin in self.signals.wait() {
-                if is_for_program(&origin) {
-                    pass_on(origin.signal, child);
+                if is_for_program(&origin, program) {
+                    pass_on(origin.signal, program);
                 }
             }
         }
@@ -85,30 +95,45 @@ pub(crate) fn end_by_signals() -> Result<(), Failure> {
 /// handler would not be inherited, and the program would be ended by what it was to survive.
 pub(crate) fn not_ignored(signals: &[i32]) -> Vec<i32> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = ignored(&status);
+    let ignored = mask(&status, IGNORED);
     signals.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
 }
 
-/// A bit for each ignored signal, from the text of `/proc/PID/status`.
-fn ignored(status: &str) -> u64 {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+/// A bit for each signal, from the text of `/proc/PID/status`.
+fn mask(status: &str, name: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// The terminal sends its signals to the whole foreground group: the program has them already.
 /// What somebody sent to `softefa` alone is meant for the program.
-fn is_for_program(origin: &Origin) -> bool {
-    origin.signal != SIGCHLD && origin.process.is_some()
+fn is_for_program(origin: &Origin, program: Pid) -> bool {
+    let Some(sender) = &origin.process else { return false };
+    origin.signal != SIGCHLD && !is_for_group(sender.pid, origin.signal, program)
 }
 
-fn pass_on(signal: i32, child: &Child) {
-    let (Some(signal), Ok(pid)) = (Signal::from_named_raw(signal), i32::try_from(child.id()))
-    else {
-        return;
-    };
-    if let Some(pid) = Pid::from_raw(pid) {
+/// Whoever signals its own group and wants to live on ignores the signal meanwhile, as `timeout`
+/// does: if that is the program's group, too, the program has the signal. A script that sends to
+/// `softefa` alone may be in the group as well, but does not ignore what it sends.
+fn is_for_group(sender: i32, signal: i32, program: Pid) -> bool {
+    let group = |pid| getpgid(Some(pid)).ok();
+    let own = Pid::from_raw(sender).and_then(group);
+    let status = || fs::read_to_string(format!("/proc/{sender}/status")).unwrap_or_default();
+    let has = |mask| mask >> (signal - 1) & 1 != 0;
+    if own.is_none() || own != group(program) {
+        return false;
+    }
+    // `timeout` signals its child first and then the group, and ignores the signal from then on.
+    if has(mask(&status(), CAUGHT)) {
+        thread::sleep(GROUP_FOLLOWS);
+    }
+    has(mask(&status(), IGNORED))
+}
+
+fn pass_on(signal: i32, program: Pid) {
+    if let Some(signal) = Signal::from_named_raw(signal) {
         // The program may have ended meanwhile; the next turn of the loop sees that.
-        let _ = kill_process(pid, signal);
+        let _ = kill_process(program, signal);
     }
 }
 
@@ -159,8 +184,8 @@ mod tests {
     #[test]
     fn ignored_signals_are_those_of_the_status() {
         let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000005\nSigCgt:\t0\n";
-        assert_eq!(ignored(status), 1 << (SIGHUP - 1) | 1 << (SIGQUIT - 1));
-        assert_eq!(ignored(""), 0);
+        assert_eq!(mask(status, IGNORED), 1 << (SIGHUP - 1) | 1 << (SIGQUIT - 1));
+        assert_eq!((mask(status, CAUGHT), mask("", IGNORED)), (0, 0));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
-use crate::harness::softefa;
+use crate::harness::{has, softefa};
 
 /// What a script of the shell does within 20 s, in a session of its own; `$1` is the command.
 fn shell(script: &str) -> Output {
@@ -47,4 +47,29 @@ fn what_ctrl_c_ended_dies_of_it_for_the_shell_to_see() {
         "exec bash -c 'for i in 1 2 3; do \"$0\" run -- \"$@\"; done' \"$1\" {program}"
     ));
     assert_eq!(output.stdout, b"begun\n", "{output:?}");
+}
+
+/// Writes a byte for each SIGUSR1, until SIGTERM comes.
+const COUNT: &str = "import os, signal, sys, time\n\
+    signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b'.'))\n\
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())\n\
+    os.write(1, b'.')\n\
+    while True: time.sleep(1)\n";
+
+/// What `timeout` sends, first to the command and then to the whole group, reached the program from
+/// both. What the sender's shell sends to the command alone is still passed on.
+#[test]
+fn a_signal_to_the_group_reaches_the_program_once() {
+    if !has("python3") {
+        return;
+    }
+    let output = shell(&format!(
+        "PROGRAM=\"{COUNT}\"\n\
+         \"$1\" run -- python3 -c \"$PROGRAM\" > out &\n\
+         seen() {{ until test \"$(wc -c < out)\" -ge $1; do :; done; }}\n\
+         for round in $(seq 30); do seen $round; \
+         trap : USR1; kill -USR1 $!; trap '' USR1; kill -USR1 0; done\n\
+         seen 31; kill -TERM $!; wait; wc -c < out"
+    ));
+    assert_eq!(output.stdout, b"31\n", "{output:?}");
 }
