@@ -69,8 +69,8 @@ fn start_and_wait(args: &RunArgs) -> Result<ExitStatus, Failure> {
     let supervisor = Supervisor::new()?;
     let recorder = recording.map(|file| file.start(run.path(), args.snaplen)).transpose()?;
     let publisher = Publisher::start(hw_counters, run.path())?;
-    let mut child = launch::spawn(&mut command)?;
-    let status = supervisor.wait(&mut child)?;
+    let child = launch::spawn(&mut command)?;
+    let status = supervisor.wait(&child)?;
     // What is written now may wait for somebody who reads it.
     supervise::end_by_signals()?;
     publisher.finish();

@@ -1,7 +1,6 @@
 //! The parent of the program: passes signals on and turns its end into an exit code.
 
 use std::fs;
-use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
@@ -9,8 +8,9 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{
-    DumpableBehavior, Pid, Signal, getpgid, kill_process, set_dumpable_behavior,
+    DumpableBehavior, Pid, Signal, WaitOptions, getpgid, kill_process, set_dumpable_behavior, wait,
 };
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
@@ -50,12 +50,11 @@ impl Supervisor {
     ///
     /// # Errors
     /// The child cannot be waited for.
-    pub(crate) fn wait(mut self, child: &mut Child) -> Result<ExitStatus, Failure> {
-        let failed =
-            |error: io::Error| Failure::own(format!("cannot wait for the program: {error}"));
+    pub(crate) fn wait(mut self, child: &Child) -> Result<ExitStatus, Failure> {
+        let failed = |error: Errno| Failure::own(format!("cannot wait for the program: {error}"));
         let program = Pid::from_child(child);
         loop {
-            if let Some(status) = child.try_wait().map_err(failed)? {
+            if let Some(status) = reap(program).map_err(failed)? {
                 return Ok(status);
             }
             for origin in self.signals.wait() {
@@ -65,6 +64,17 @@ impl Supervisor {
             }
         }
     }
+}
+
+/// Reaps what has ended, and tells the end of `program`. The first process of a container is the
+/// parent of all orphans: nobody else would reap them.
+fn reap(program: Pid) -> rustix::io::Result<Option<ExitStatus>> {
+    while let Some((ended, status)) = wait(WaitOptions::NOHANG)? {
+        if ended == program {
+            return Ok(Some(ExitStatus::from_raw(status.as_raw())));
+        }
+    }
+    Ok(None)
 }
 
 /// The kernel reaps the children of a process that ignores SIGCHLD, and tells it nothing. Whoever

@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
-use crate::harness::{has, softefa};
+use crate::harness::{has, is_root, softefa};
 
 /// What a script of the shell does within 20 s, in a session of its own; `$1` is the command.
 fn shell(script: &str) -> Output {
@@ -72,4 +72,21 @@ fn a_signal_to_the_group_reaches_the_program_once() {
          seen 31; kill -TERM $!; wait; wc -c < out"
     ));
     assert_eq!(output.stdout, b"31\n", "{output:?}");
+}
+
+/// As the first process of a container it is the parent of all orphans, and left them as zombies.
+#[test]
+fn orphans_of_a_container_are_reaped() {
+    if !has("unshare") || !is_root("process namespaces") {
+        return;
+    }
+    let orphans = "for i in 1 2 3 4 5; do sh -c 'true & exec true'; done; \
+        for try in $(seq 200); do \
+        zombies=$(cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') Z 1 '); \
+        test $zombies = 0 && exit 0; sleep 0.01; done; echo $zombies; exit 1";
+    let output = shell(&format!(
+        "exec unshare -pf --mount-proc \"$1\" run -- sh -c \"{}\"",
+        orphans.replace('$', "\\$")
+    ));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
