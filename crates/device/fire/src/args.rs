@@ -152,6 +152,9 @@ pub(crate) struct ConfineArgs {
     /// Join these control groups first.
     #[arg(long, value_name = "DIR")]
     pub(crate) cgroup: Vec<PathBuf>,
+    /// Write to this file when everything is missing that is to be, and the program begins.
+    #[arg(long)]
+    pub(crate) mark: Option<PathBuf>,
     /// Open files at most.
     #[arg(long)]
     pub(crate) nofile: Option<u64>,

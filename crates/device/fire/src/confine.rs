@@ -1,6 +1,9 @@
 //! Starts a program with something missing.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -15,6 +18,12 @@ mod filter;
 /// # Errors
 /// What is to be missing cannot be taken away, or the program cannot be started.
 pub(crate) fn run(args: &ConfineArgs) -> Result<()> {
+    // Now, because descriptors or system calls may be missing later.
+    let open = |path: &PathBuf| {
+        let file = OpenOptions::new().write(true).open(path);
+        file.with_context(|| format!("cannot open {}", path.display()))
+    };
+    let mut mark = args.mark.as_ref().map(open).transpose()?;
     for dir in &args.cgroup {
         let file = dir.join("cgroup.procs");
         std::fs::write(&file, std::process::id().to_string())
@@ -28,6 +37,12 @@ pub(crate) fn run(args: &ConfineArgs) -> Result<()> {
         filter::apply()?;
     }
     let (program, words) = args.program.split_first().context("no program")?;
+    if let Some(mark) = &mut mark {
+        mark.write_all(b"confined").context("the mark cannot be written")?;
+    }
     let error = Command::new(program).args(words).exec();
+    if let Some(mark) = &mark {
+        mark.set_len(0).context("the mark cannot be taken back")?;
+    }
     Err(error).with_context(|| program.to_string_lossy().into_owned())
 }

@@ -12,6 +12,16 @@ use crate::record::{self, Record};
 use crate::say::{print_line, say};
 use crate::{interrupt, machine, network, tool};
 
+/// Programs that experiments with networks start, each with its package.
+const MEANS: [(&str, &str); 4] =
+    [("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables"), ("chrt", "util-linux")];
+const MEANS_OF_SHORTAGES: [(&str, &str); 4] = [
+    ("mount", "mount"),
+    ("umount", "mount"),
+    ("unshare", "util-linux"),
+    ("ib_send_lat", "perftest"),
+];
+
 /// Prints what there is.
 pub(crate) fn list() {
     let mut table = Table::new("experiments", &["experiment", "what is tried"], 2);
@@ -80,9 +90,9 @@ fn check_means(chosen: &[&Experiment]) -> Result<()> {
     if !rustix::process::getuid().is_root() {
         bail!("'{}' makes namespaces and mounts, which only root may: sudo fire run", first.name);
     }
-    for (program, package) in
-        [("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables"), ("chrt", "util-linux")]
-    {
+    let of_shortages = chosen.iter().any(|experiment| experiment.name == "shortages");
+    let needed = MEANS.iter().chain(MEANS_OF_SHORTAGES.iter().filter(|_| of_shortages));
+    for (program, package) in needed {
         ensure!(tool::is_there(program), "'{program}' is missing; install {package}");
     }
     Ok(())

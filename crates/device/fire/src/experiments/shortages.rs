@@ -61,9 +61,13 @@ fn judge(shortage: &Shortage, ending: &Ending) -> Option<String> {
     if ending.stderr.contains("panicked at") {
         return Some(format!("a panic: {}", ending.said()));
     }
+    let is_killed = shortage.kernel_kills && ending.signal == Some(9);
+    if !ending.is_confined && !is_killed {
+        return Some(format!("not tried: {}", ending.summary()));
+    }
     let Some(code) = ending.code else {
         // Without memory the kernel ends whom it likes, and that one cannot say anything.
-        if shortage.kernel_kills && ending.signal == Some(9) {
+        if is_killed {
             return None;
         }
         return Some(format!("softefa itself died of a signal; it said: {}", ending.said()));
@@ -76,4 +80,32 @@ fn judge(shortage: &Shortage, ending: &Ending) -> Option<String> {
         return Some(format!("it crashed: {}", ending.summary()));
     }
     (code != 0 && ending.said().is_empty()).then(|| format!("exit code {code} without a word"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(code: Option<i32>, signal: Option<i32>) -> Ending {
+        let stderr = "sh: 1: mount: not found".to_owned();
+        Ending { code, signal, hung: false, is_confined: true, stderr, stdout: String::new() }
+    }
+
+    fn shortage(kernel_kills: bool) -> Shortage {
+        Shortage { kernel_kills, ..Shortage::new("disk full", Vec::new()) }
+    }
+
+    /// With exit code 127 and a line of the shell, `mount` that was not there passed for a program
+    /// that says why it fails.
+    #[test]
+    fn a_shortage_that_was_not_made_fails() {
+        let not_made = Ending { is_confined: false, ..ended(Some(127), None) };
+        let wrong = judge(&shortage(false), &not_made).expect("a failure");
+        assert!(wrong.contains("not tried") && wrong.contains("mount: not found"), "{wrong}");
+        assert_eq!(judge(&shortage(false), &ended(Some(127), None)), None);
+        // The kernel may do so before the program begins.
+        let killed = Ending { is_confined: false, ..ended(None, Some(9)) };
+        assert_eq!(judge(&shortage(true), &killed), None);
+        assert!(judge(&shortage(false), &killed).is_some());
+    }
 }

@@ -4,9 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
+use report::shell_word;
 
 use crate::experiments::Context;
 use crate::say::say;
+
+/// Where the command is then, in the mount namespace of the script.
+const ELSEWHERE: &str = "/mnt";
 
 /// One thing that is missing.
 pub(super) struct Shortage {
@@ -17,7 +21,7 @@ pub(super) struct Shortage {
 }
 
 impl Shortage {
-    fn new(name: &'static str, variants: Vec<Variant>) -> Self {
+    pub(super) fn new(name: &'static str, variants: Vec<Variant>) -> Self {
         Self { name, variants, kernel_kills: false }
     }
 }
@@ -37,14 +41,17 @@ impl Variant {
         Self { name: name.into(), script: None, nofile: None, seccomp: false, cgroup: None }
     }
 
-    /// What starts the program; its words are to be added.
-    pub(super) fn command(&self) -> Result<Command> {
+    /// Starts `softefa`, and writes to `mark` when it does; its words are to be added.
+    pub(super) fn command(&self, mark: &str, softefa: &Path) -> Result<Command> {
         let own = format!("/proc/{}/exe", std::process::id());
         let mut command = match &self.script {
             None => Command::new(&own),
             Some(script) => {
                 let mut command = Command::new("unshare");
-                let script = format!("{script}; exec \"$@\"");
+                let script = match hidden_by(script, softefa) {
+                    Some(dir) => format!("mount --bind {dir} {ELSEWHERE}; {script}; exec \"$@\""),
+                    None => format!("{script}; exec \"$@\""),
+                };
                 command.args([
                     "--mount",
                     "--propagation",
@@ -58,15 +65,27 @@ impl Variant {
                 command
             }
         };
-        command.arg("confine").args(self.seccomp.then_some("--seccomp"));
+        command.args(["confine", "--mark", mark]).args(self.seccomp.then_some("--seccomp"));
         command.args(self.nofile.map(|most| format!("--nofile={most}")));
         if let Some(cgroup) = &self.cgroup {
             command.arg("--cgroup").arg(&cgroup.dir);
         }
         // Only what the script sets: the directory of a login would be as good as /tmp.
         command.env_remove("XDG_RUNTIME_DIR").arg("--");
+        let is_hidden = self.script.as_deref().and_then(|script| hidden_by(script, softefa));
+        match (is_hidden, softefa.file_name()) {
+            (Some(_), Some(name)) => command.arg(Path::new(ELSEWHERE).join(name)),
+            _ => command.arg(softefa),
+        };
         Ok(command)
     }
+}
+
+/// The folder of `softefa`, as a word of the shell, if a script mounts something over it: a
+/// checkout may lie in /tmp.
+fn hidden_by(script: &str, softefa: &Path) -> Option<String> {
+    let dir = softefa.parent().filter(|_| script.ends_with("none /tmp"))?;
+    dir.starts_with("/tmp").then(|| shell_word(&dir.to_string_lossy()))
 }
 
 /// All that can be tried on this machine.

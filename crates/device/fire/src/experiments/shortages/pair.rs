@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -25,8 +26,10 @@ pub(super) struct Ending {
     /// That signal.
     pub(super) signal: Option<i32>,
     pub(super) hung: bool,
+    /// The program began with everything missing that was to be.
+    pub(super) is_confined: bool,
     pub(super) stderr: String,
-    stdout: String,
+    pub(super) stdout: String,
 }
 
 impl Ending {
@@ -60,11 +63,15 @@ pub(super) fn run(context: &Context, variant: &Variant) -> Result<Ending> {
     if let Err(error) = server.listens_on(port) {
         bail!("{error:#}; it said: {}", server.end()?.said());
     }
-    let mut client = variant.command()?;
-    client.arg(&context.softefa).args(["run", "--"]).args(base).arg(port.to_string());
+    let mark = tempfile::tempfile()?;
+    // By this name it is found in other mount namespaces, too.
+    let name = format!("/proc/{}/fd/{}", std::process::id(), mark.as_raw_fd());
+    let mut client = variant.command(&name, &context.softefa)?;
+    client.args(["run", "--"]).args(base).arg(port.to_string());
     client.arg("127.0.0.1");
     let mut client = Running::start(&mut client)?;
-    client.finish(LIMIT)
+    let ending = client.finish(LIMIT)?;
+    Ok(Ending { is_confined: mark.metadata()?.len() > 0, ..ending })
 }
 
 /// A port nobody has now.
@@ -134,7 +141,8 @@ impl Running {
         let [stdout, stderr] = self.out.each_mut().map(text);
         let code = status.and_then(|status| status.code());
         let signal = status.and_then(|status| status.signal());
-        Ok(Ending { code, signal, hung: status.is_none(), stderr: stderr?, stdout: stdout? })
+        let hung = status.is_none();
+        Ok(Ending { code, signal, hung, is_confined: false, stderr: stderr?, stdout: stdout? })
     }
 }
 
