@@ -7,6 +7,8 @@
 mod cases;
 mod pair;
 
+use std::ops::RangeInclusive;
+
 use anyhow::Result;
 
 use super::Context;
@@ -17,6 +19,9 @@ use pair::Ending;
 
 /// What a program without a shortage must do on this machine, or nothing here means anything.
 const CONTROL: &str = "nothing is missing";
+
+/// Exit codes of `softefa run` after a signal that has a name.
+const CODES_OF_SIGNALS: RangeInclusive<i32> = 129..=159;
 
 pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
     let mut records = Vec::new();
@@ -75,8 +80,10 @@ fn judge(shortage: &Shortage, ending: &Ending) -> Option<String> {
     if shortage.name == CONTROL && code != 0 {
         return Some(format!("it fails: {}", ending.summary()));
     }
-    // 139 and 134: the program, and with it the adapter, died of SIGSEGV or SIGABRT.
-    if code == 139 || code == 134 {
+    // The program, and with it the adapter, died of a signal. Nobody sends it one but the kernel,
+    // where memory is short.
+    let is_kernel_s = shortage.kernel_kills && code == 128 + 9;
+    if CODES_OF_SIGNALS.contains(&code) && !is_kernel_s {
         return Some(format!("it crashed: {}", ending.summary()));
     }
     (code != 0 && ending.said().is_empty()).then(|| format!("exit code {code} without a word"))
@@ -107,5 +114,17 @@ mod tests {
         let killed = Ending { is_confined: false, ..ended(None, Some(9)) };
         assert_eq!(judge(&shortage(true), &killed), None);
         assert!(judge(&shortage(false), &killed).is_some());
+    }
+
+    /// SIGBUS, SIGILL and SIGFPE passed.
+    #[test]
+    fn every_signal_that_ends_a_program_is_a_crash() {
+        for signal in [4, 6, 7, 8, 9, 11, 15, 31] {
+            let wrong = judge(&shortage(false), &ended(Some(128 + signal), None));
+            assert!(wrong.is_some_and(|wrong| wrong.contains("crashed")), "signal {signal}");
+        }
+        assert_eq!(judge(&shortage(true), &ended(Some(137), None)), None);
+        assert!(judge(&shortage(true), &ended(Some(135), None)).is_some());
+        assert_eq!(judge(&shortage(false), &ended(Some(255), None)), None, "perftest's own");
     }
 }
