@@ -2,7 +2,7 @@
 
 use std::env;
 use std::error::Error;
-use std::io::{Write, stdout};
+use std::io::{self, Write, stdout};
 use std::net::Ipv4Addr;
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -42,9 +42,7 @@ pub(super) fn findings() -> Vec<Finding> {
 
 /// Runs this program as a child that tries `part`.
 fn finding(part: &str, name: &'static str) -> Finding {
-    let output = env::current_exe()
-        .and_then(|own| Command::new(own).args(["doctor", "--attempt", part]).output());
-    let output = match output {
+    let output = match start_attempt(part) {
         Ok(output) => output,
         Err(error) => {
             return Finding::broken(
@@ -64,6 +62,14 @@ fn finding(part: &str, name: &'static str) -> Finding {
     }
 }
 
+/// Has a child try `part`; how it ended.
+///
+/// # Errors
+/// It does not start.
+pub(super) fn start_attempt(part: &str) -> io::Result<Output> {
+    Command::new(env::current_exe()?).args(["doctor", "--attempt", part]).output()
+}
+
 /// What may help against the reason that a child gave.
 fn help(why: &str) -> &'static str {
     if why.contains("open files") {
@@ -79,7 +85,7 @@ fn help(why: &str) -> &'static str {
 }
 
 /// The last line that a child said, or how it ended.
-fn why(output: &Output) -> String {
+pub(super) fn why(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().rev().find(|line| !line.trim().is_empty());
     let line = line.map(|line| line.trim_start_matches("softefa: ").to_owned());

@@ -92,7 +92,7 @@ impl Finding {
 /// Standard output cannot be written.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     if let Some(part) = &args.attempt {
-        return device::attempt(part);
+        return kernel::attempt(part).unwrap_or_else(|| device::attempt(part));
     }
     let mut findings = device::findings();
     findings.extend(libraries::findings(args.library.as_deref()));

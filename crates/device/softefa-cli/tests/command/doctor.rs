@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::harness::softefa;
+use crate::harness::{fire, has, softefa};
 
 fn doctor(args: &[&str], dir: &Path) -> Output {
     let mut command = Command::new(softefa());
@@ -70,4 +70,30 @@ fn a_run_that_the_machine_refuses_points_to_it() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(125), "{text}");
     assert!(text.lines().count() == 1 && text.contains("softefa doctor"), "{text}");
+}
+
+/// It said what /proc/sys promises, which a filter of system calls or a namespace does not keep.
+#[test]
+fn what_a_sandbox_forbids_is_tried() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(fire());
+    command.args(["confine", "--seccomp", "--"]).arg(softefa()).args(["doctor", "--json"]);
+    let output = command.env("XDG_RUNTIME_DIR", dir.path()).output().expect("fire starts");
+    let (_, all) = findings(&output);
+    assert_eq!(state(&all, "ptrace_scope"), "limited", "{all:?}");
+    assert_eq!(state(&all, "user namespaces"), "note", "{all:?}");
+    if !has("unshare") {
+        return;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user"]).arg(softefa()).args(["doctor", "--json"]);
+    let output = command.env("XDG_RUNTIME_DIR", dir.path()).output().expect("unshare starts");
+    if output.stdout.is_empty() {
+        eprintln!("SKIPPED, NOT TESTED: no user namespaces here: {output:?}");
+        return;
+    }
+    let (_, all) = findings(&output);
+    let buffers = all.iter().find(|finding| finding["name"] == "socket buffers");
+    let found = buffers.and_then(|finding| finding["found"].as_str()).expect("what was found");
+    assert!(!found.contains("CAP_NET_ADMIN"), "it has that of the namespace only: {found}");
 }

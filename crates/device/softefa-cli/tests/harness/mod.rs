@@ -49,6 +49,15 @@ pub(crate) fn efa_bench() -> &'static Path {
     })
 }
 
+/// `fire`, built from the present sources.
+pub(crate) fn fire() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        build(&["--bin", "fire"]);
+        Path::new(env!("CARGO_BIN_EXE_softefa")).with_file_name("fire")
+    })
+}
+
 /// `netsim`, built from the present sources.
 pub(crate) fn netsim() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();

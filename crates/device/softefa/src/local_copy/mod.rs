@@ -14,6 +14,8 @@
 pub(crate) mod copier;
 pub(crate) mod pull;
 
+use std::io;
+
 use siphasher::sip128::SipHasher24;
 use srd::Address;
 
@@ -35,6 +37,26 @@ pub fn random_key() -> UserKey {
     key[..8].copy_from_slice(&host::random_u64().to_ne_bytes());
     key[8..].copy_from_slice(&host::random_u64().to_ne_bytes());
     key
+}
+
+/// Reads eight bytes at `addr` of another process, as copies do: tells whether the kernel lets
+/// programs of this user.
+///
+/// # Errors
+/// The kernel's reason; there is nothing at `addr` ([`Unsupported`](io::ErrorKind::Unsupported) for
+/// a part of the bytes).
+#[allow(unsafe_code)]
+pub fn peek(pid: u32, addr: u64) -> io::Result<[u8; 8]> {
+    let mut bytes = [0u8; 8];
+    let entry = |base: *mut libc::c_void| libc::iovec { iov_base: base, iov_len: 8 };
+    let (to, from) = (entry(bytes.as_mut_ptr().cast()), entry(addr as usize as *mut _));
+    let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
+    // SAFETY: writes to the eight bytes above; the kernel checks what it reads.
+    match unsafe { libc::process_vm_readv(pid, &raw const to, 1, &raw const from, 1, 0) } {
+        8 => Ok(bytes),
+        0.. => Err(io::ErrorKind::Unsupported.into()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Seals sources from one queue pair to another.
@@ -210,7 +232,7 @@ impl Stretch {
         if usize::try_from(got) == Ok(len + LEASE_LEN) {
             return Ok(u64::from_ne_bytes(lease));
         }
-        let error = std::io::Error::last_os_error().raw_os_error();
+        let error = io::Error::last_os_error().raw_os_error();
         let is_unmapped = got >= 0 || error == Some(libc::EFAULT);
         Err(if is_unmapped { CopyError::Unmapped } else { CopyError::NotPermitted })
     }
@@ -239,6 +261,14 @@ mod tests {
     fn copy(stretch: &Stretch, offset: u32, to: &mut [u8]) -> Result<(), CopyError> {
         let len = u32::try_from(to.len()).unwrap();
         stretch.copy(offset, to.as_mut_ptr() as usize as u64, len)
+    }
+
+    #[test]
+    fn eight_bytes_are_read_or_the_kernel_says_why_not() {
+        let word = *b"a word..";
+        let own = process::own_id();
+        assert_eq!(peek(own, word.as_ptr() as usize as u64).unwrap(), word);
+        assert_eq!(peek(own, 4096).unwrap_err().raw_os_error(), Some(libc::EFAULT));
     }
 
     #[test]
