@@ -122,7 +122,10 @@ fn refusal(program: &OsStr, error: &io::Error) -> Failure {
 
 /// The loader's lists have no quoting: spaces, colons and semicolons separate, `$` expands. What
 /// lies in such a place is loaded through a link in the run directory.
-fn loadable(path: &Path, run_dir: &Path) -> Result<PathBuf, Failure> {
+///
+/// # Errors
+/// The run directory lies in such a place, too.
+pub(crate) fn loadable(path: &Path, run_dir: &Path) -> Result<PathBuf, Failure> {
     if is_plain(path) {
         return Ok(path.to_path_buf());
     }
@@ -139,7 +142,8 @@ fn loadable(path: &Path, run_dir: &Path) -> Result<PathBuf, Failure> {
     Ok(link)
 }
 
-fn is_plain(path: &Path) -> bool {
+/// The loader's lists can name it.
+pub(crate) fn is_plain(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b';' | b'$'))
 }
 

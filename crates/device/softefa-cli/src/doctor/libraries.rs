@@ -3,11 +3,14 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use super::Finding;
 use crate::args::ReplaceVerbs;
+use crate::failure::Failure;
+use crate::launch;
 use crate::library;
+use crate::run_dir::RunDir;
 
 /// Releases of rdma-core whose interface the adapter has (`crates/device/softefa-verbs/abi`).
 const RDMA_CORE: std::ops::RangeInclusive<u32> = 44..=65;
@@ -32,11 +35,7 @@ fn adapter(option: Option<&Path>) -> Finding {
         }
     };
     let shown = path.display();
-    let tried = Command::new("/bin/sh")
-        .args(["-c", "cat /proc/self/maps"])
-        .env("LD_PRELOAD", &path)
-        .output();
-    let output = match tried {
+    let output = match preload(&path) {
         Ok(output) => output,
         Err(error) => return Finding::note(name, format!("{shown}, not tried: {error}")),
     };
@@ -57,6 +56,18 @@ fn adapter(option: Option<&Path>) -> Finding {
             "make build",
         ),
     }
+}
+
+/// Maps of a program that has the library at `path` preloaded, as a run does that.
+fn preload(path: &Path) -> Result<Output, Failure> {
+    let run = if launch::is_plain(path) { None } else { Some(RunDir::create(false)?) };
+    let loadable = match &run {
+        None => path.to_path_buf(),
+        Some(run) => launch::loadable(path, run.path())?,
+    };
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "cat /proc/self/maps"]).env("LD_PRELOAD", loadable);
+    command.output().map_err(|error| Failure::own(error.to_string()))
 }
 
 /// Where the loader looks, as far as it matters.

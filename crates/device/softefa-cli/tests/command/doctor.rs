@@ -97,3 +97,17 @@ fn what_a_sandbox_forbids_is_tried() {
     let found = buffers.and_then(|finding| finding["found"].as_str()).expect("what was found");
     assert!(!found.contains("CAP_NET_ADMIN"), "it has that of the namespace only: {found}");
 }
+
+/// `softefa run` loads such a library through a link; here it was broken.
+#[test]
+fn a_library_in_an_awkward_place_is_loaded_as_a_run_does() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let place = dir.path().join("sp ace");
+    std::fs::create_dir(&place).expect("made");
+    let library = place.join("libsoftefa_verbs.so");
+    std::fs::copy(softefa().with_file_name("libsoftefa_verbs.so"), &library).expect("copied");
+    let library = library.to_str().expect("a name");
+    let output = doctor(&["--json", "--library", library], dir.path());
+    let (_, all) = findings(&output);
+    assert_eq!(state(&all, "adapter library"), "limited", "{all:?}");
+}
