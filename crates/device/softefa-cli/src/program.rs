@@ -2,14 +2,23 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{StatVfsMountFlags, getxattr, statvfs};
+use rustix::process::{getgid, getuid};
+use rustix::thread::no_new_privs;
 
 use crate::failure::Failure;
 
-/// Set-user-ID and set-group-ID bits of a file mode.
-const MODE_SET_ID: u32 = 0o6000;
+/// Set-user-ID and set-group-ID in a file mode; the latter counts with the group's execute bit.
+const MODE_SET_USER: u32 = 0o4000;
+const MODE_SET_GROUP: u32 = 0o2010;
+/// File capabilities.
+const XATTR_CAPABILITY: &str = "security.capability";
 /// Any execute bit of a file mode.
 const MODE_EXECUTE: u32 = 0o111;
 
@@ -37,14 +46,13 @@ fn find_in(name: &OsStr, search: &OsStr) -> Result<PathBuf, Failure> {
     for candidate in candidates {
         match kind(&candidate) {
             Kind::Executable => return Ok(candidate),
+            Kind::Refused(why) => return Err(unusable(&candidate, why)),
             Kind::Unusable(why) => found_unusable = found_unusable.or(Some((candidate, why))),
             Kind::Missing => {}
         }
     }
     Err(match found_unusable {
-        Some((path, why)) => {
-            Failure::not_executable(format!("program {} cannot be run: {why}", path.display()))
-        }
+        Some((path, why)) => unusable(&path, why),
         None if in_path => Failure::not_found(format!(
             "program {shown} not found in PATH; install it or give its path"
         )),
@@ -52,10 +60,17 @@ fn find_in(name: &OsStr, search: &OsStr) -> Result<PathBuf, Failure> {
     })
 }
 
+fn unusable(path: &Path, why: &str) -> Failure {
+    Failure::not_executable(format!("program {} cannot be run: {why}", path.display()))
+}
+
 /// What a path is to us.
 enum Kind {
     Executable,
+    /// The next one of PATH may do.
     Unusable(&'static str),
+    /// It is the one that is meant, and would not find a device.
+    Refused(&'static str),
     Missing,
 }
 
@@ -64,18 +79,43 @@ fn kind(path: &Path) -> Kind {
     if meta.is_dir() {
         return Kind::Unusable("it is a directory");
     }
-    let mode = meta.permissions().mode();
-    if mode & MODE_EXECUTE == 0 {
+    if meta.mode() & MODE_EXECUTE == 0 {
         return Kind::Unusable("it is not executable (chmod +x)");
     }
-    if mode & MODE_SET_ID != 0 {
-        return Kind::Unusable("it is set-user-ID, and the loader preloads nothing into such");
+    more_rights(path, &meta).map_or(Kind::Executable, Kind::Refused)
+}
+
+/// Why the program at `path` would have more rights than this user: the loader preloads nothing into
+/// such, and it would find no device.
+fn more_rights(path: &Path, meta: &Metadata) -> Option<&'static str> {
+    let is_forbidden = no_new_privs().unwrap_or(false)
+        || statvfs(path).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOSUID));
+    if is_forbidden || is_script(path) {
+        return None;
     }
-    Kind::Executable
+    let has = |bits| meta.mode() & bits == bits;
+    let (user, group) = (getuid(), getgid().as_raw());
+    let is_set_id = has(MODE_SET_USER) && meta.uid() != user.as_raw()
+        || has(MODE_SET_GROUP) && meta.gid() != group;
+    let mut value = [0u8; 64];
+    let is_capable = getxattr(path, XATTR_CAPABILITY, &mut value).is_ok_and(|len| len > 0);
+    match (is_set_id, is_capable && !user.is_root()) {
+        (true, _) => Some("it is set-user-ID, and the loader preloads nothing into such"),
+        (_, true) => Some("it has file capabilities, and the loader preloads nothing into such"),
+        _ => None,
+    }
+}
+
+/// Of scripts the kernel looks at the interpreter's rights.
+fn is_script(path: &Path) -> bool {
+    let mut head = [0; 2];
+    File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *b"#!"
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -91,15 +131,5 @@ mod tests {
         assert_eq!(find("./tool-that-is-not-there").unwrap_err().code(), 127);
         assert_eq!(find("other").unwrap_err().code(), 127);
         assert_eq!(find("/").unwrap_err().code(), 126);
-    }
-
-    #[test]
-    fn set_user_id_program_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let tool = dir.path().join("tool");
-        std::fs::write(&tool, "#!/bin/sh\n").unwrap();
-        std::fs::set_permissions(&tool, PermissionsExt::from_mode(0o4755)).unwrap();
-        let failure = find_in(tool.as_os_str(), OsStr::new("")).unwrap_err();
-        assert!(failure.to_string().contains("set-user-ID"), "{failure}");
     }
 }

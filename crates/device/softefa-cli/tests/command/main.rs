@@ -7,6 +7,7 @@ mod gateway;
 mod harness;
 mod key_file;
 mod paths;
+mod program;
 mod replace;
 mod roce;
 mod supervise;
