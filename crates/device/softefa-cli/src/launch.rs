@@ -6,8 +6,9 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
+use rustix::io::Errno;
 use softefa::{Config, config};
 
 use crate::failure::Failure;
@@ -15,6 +16,7 @@ use crate::library;
 use crate::program;
 use crate::run_dir::RunDir;
 
+const SHELL: &str = "/bin/sh";
 const ENV_PRELOAD: &str = "LD_PRELOAD";
 const ENV_LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 const ENV_SYSFS: &str = "SYSFS_PATH";
@@ -97,12 +99,37 @@ pub(crate) fn preload(
     Ok(())
 }
 
-/// Starts the program; `words[0]` names it in the error.
+/// Starts the program; what has no first line that names an interpreter is a script of the shell,
+/// as for `env`.
 ///
 /// # Errors
 /// The kernel refused to execute it.
-pub(crate) fn spawn(command: &mut Command) -> Result<std::process::Child, Failure> {
-    command.spawn().map_err(|error| refusal(command.get_program(), &error))
+pub(crate) fn spawn(command: &mut Command) -> Result<Child, Failure> {
+    let started = match command.spawn() {
+        Err(error) if is_unknown(&error) && !library::is_elf(Path::new(command.get_program())) => {
+            as_script(command).spawn()
+        }
+        started => started,
+    };
+    started.map_err(|error| refusal(command.get_program(), &error))
+}
+
+/// The kernel knows no such format.
+fn is_unknown(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
+}
+
+/// The same program in the same environment, as a script of the shell.
+fn as_script(command: &Command) -> Command {
+    let mut script = Command::new(SHELL);
+    script.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => script.env(name, value),
+            None => script.env_remove(name),
+        };
+    }
+    script
 }
 
 /// What a user can do when the kernel refuses to execute `program`.
@@ -115,6 +142,9 @@ fn refusal(program: &OsStr, error: &io::Error) -> Failure {
         }
         io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => Failure::not_executable(line(
             "raise the limit of processes or memory (ulimit, control group)",
+        )),
+        io::ErrorKind::PermissionDenied => Failure::not_executable(line(
+            "may this user execute it, and its interpreter (first line)? is it on a noexec mount?",
         )),
         _ => Failure::not_executable(line("is it built for this machine?")),
     }

@@ -36,7 +36,7 @@ pub(crate) fn find(option: Option<&Path>) -> Result<PathBuf, Failure> {
             ))
         })?;
         // The loader would pass over it, and the program run without a device.
-        if !is_library(&library) {
+        if !is_elf(&library) {
             return Err(Failure::own(format!(
                 "{} is no shared library; check --library and {ENV_LIBRARY}",
                 path.display()
@@ -88,8 +88,8 @@ fn places_near(program: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// The file begins as shared libraries do.
-fn is_library(path: &Path) -> bool {
+/// The file begins as programs and shared libraries do.
+pub(crate) fn is_elf(path: &Path) -> bool {
     const ELF: &[u8; 4] = b"\x7fELF";
     let mut head = [0; ELF.len()];
     File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *ELF

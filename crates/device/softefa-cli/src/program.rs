@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{StatVfsMountFlags, getxattr, statvfs};
+use rustix::fs::{Access, StatVfsMountFlags, access, getxattr, statvfs};
 use rustix::process::{getgid, getuid};
 use rustix::thread::no_new_privs;
 
@@ -22,7 +22,8 @@ const XATTR_CAPABILITY: &str = "security.capability";
 /// Any execute bit of a file mode.
 const MODE_EXECUTE: u32 = 0o111;
 
-/// Where `name` is: itself when it holds a slash, else the first executable of that name in PATH.
+/// Where `name` is: itself when it holds a slash, else the first file of that name in PATH that
+/// this user may execute.
 ///
 /// # Errors
 /// Not found (127) or not executable (126), with the name.
@@ -38,7 +39,11 @@ fn find_in(name: &OsStr, search: &OsStr) -> Result<PathBuf, Failure> {
     }
     let in_path = !name.as_bytes().contains(&b'/');
     let candidates: Vec<PathBuf> = if in_path {
-        env::split_paths(search).map(|dir| dir.join(name)).collect()
+        // An empty entry is the current folder. Without a slash it would be looked for again.
+        let dirs = env::split_paths(search);
+        dirs.map(|dir| if dir.as_os_str().is_empty() { ".".into() } else { dir })
+            .map(|dir| dir.join(name))
+            .collect()
     } else {
         vec![PathBuf::from(name)]
     };
@@ -82,11 +87,14 @@ fn kind(path: &Path) -> Kind {
     if meta.mode() & MODE_EXECUTE == 0 {
         return Kind::Unusable("it is not executable (chmod +x)");
     }
+    if access(path, Access::EXEC_OK).is_err() {
+        return Kind::Unusable("this user may not execute it (its mode, or a noexec mount)");
+    }
     more_rights(path, &meta).map_or(Kind::Executable, Kind::Refused)
 }
 
-/// Why the program at `path` would have more rights than this user: the loader preloads nothing into
-/// such, and it would find no device.
+/// Why the program at `path` would have more rights than this user: the loader preloads nothing
+/// into such, and it would find no device.
 fn more_rights(path: &Path, meta: &Metadata) -> Option<&'static str> {
     let is_forbidden = no_new_privs().unwrap_or(false)
         || statvfs(path).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOSUID));
