@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal, Write, stdin, stdout};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::low_level::emulate_default_handler;
 
 use crate::args::TopArgs;
@@ -29,7 +29,7 @@ use screen::Screen;
 pub(crate) fn top(args: &TopArgs) -> Result<u8, Failure> {
     let is_live = !args.once && !args.json && stdout().is_terminal();
     let has_keys = is_live && stdin().is_terminal();
-    let mut waker = Waker::new(&[SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH], has_keys)?;
+    let mut waker = Waker::new(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGWINCH], has_keys)?;
     let screen = is_live.then(|| Screen::open(has_keys)).transpose()?;
     let mut before = Sample::take();
     let mut view = View::default();
@@ -87,12 +87,12 @@ fn wait(
                 Reaction::Show => drop(screen.map(|screen| view.show(screen))),
                 Reaction::None => {}
             },
-            Woken::Signal(SIGTSTP) => {
+            Woken::Signal(signal @ (SIGQUIT | SIGTSTP)) => {
                 if let Some(screen) = screen {
                     screen.leave();
                 }
-                // Stops here, and goes on when the shell says so.
-                let _ = emulate_default_handler(SIGTSTP);
+                // Ends or stops here, and goes on when the shell says so.
+                let _ = emulate_default_handler(signal);
                 if let Some(screen) = screen {
                     screen.enter()?;
                 }

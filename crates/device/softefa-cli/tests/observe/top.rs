@@ -194,6 +194,33 @@ fn on_a_terminal_q_leaves_and_the_screen_is_given_back() {
     assert!(text.contains("\x1b[?1049h") && text.contains("\x1b[?1049l"), "{text:?}");
 }
 
+/// Ctrl-\ ended it with the alternate screen shown and the keys not echoed.
+#[test]
+fn on_a_terminal_ctrl_backslash_gives_the_screen_back() {
+    if !has("script") {
+        return;
+    }
+    let launcher = Launcher::new("");
+    let line = format!(
+        "ulimit -c 0; trap : QUIT; {} top --interval 0.1; echo ended with $?; stty -a",
+        softefa().display()
+    );
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).env("XDG_RUNTIME_DIR", launcher.runtime_dir());
+    let child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut child = child.expect("script starts");
+    let mut stdin = child.stdin.take().expect("its input");
+    let shown = Shown::of(child.stdout.take().expect("its output"));
+    wait_until("the screen is drawn", || shown.text().contains("no device is in use"));
+    stdin.write_all(b"\x1c").expect("a key");
+    wait_until("it ends", || child.try_wait().expect("script").is_some());
+    wait_until("all is read", || shown.reader.is_finished());
+    let text = shown.text();
+    let (screen, after) = text.split_once("ended with 131").expect("the signal ended it");
+    assert!(screen.contains("\x1b[?1049l"), "{text:?}");
+    assert!(after.contains(" icanon") && after.contains(" echo "), "{after}");
+}
+
 /// `f` asks for a fault, which the programs deal, and `c` clears it.
 #[test]
 fn on_a_terminal_a_fault_is_set_shown_and_cleared() {
