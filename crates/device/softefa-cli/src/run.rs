@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::fault;
 use crate::pcap::{Recorder, Recording};
 use crate::publish::Publisher;
-use crate::run_dir::RunDir;
+use crate::run_dir::{RunDir, programs};
 use crate::say::say;
 use crate::supervise::{self, Supervisor};
 use crate::{devices, launch, library, program};
@@ -84,6 +84,10 @@ fn start_and_wait(args: &RunArgs) -> Result<ExitStatus, Failure> {
             Err(failure) if !status.success() => say!("softefa: {failure}"),
             result => result?,
         }
+    }
+    let going_on = programs::with_devices(run.path());
+    if !going_on.is_empty() {
+        say!("softefa: {}; counters and captures end here", programs::go_on(&going_on));
     }
     if args.keep {
         say!("softefa: run directory kept: {}", run.path().display());
@@ -177,7 +181,13 @@ fn collect(args: &RunArgs, run_dir: &Path, output: Option<Output>) -> Result<(),
     }
     if args.stats {
         if processes.is_empty() && foreign == 0 {
-            say!("softefa: no process of this run opened a device");
+            match &programs::all(run_dir)[..] {
+                [] => say!("softefa: no process of this run opened a device"),
+                going_on => say!(
+                    "softefa: no process of this run opened a device so far; {}",
+                    programs::go_on(going_on)
+                ),
+            }
         }
         for line in counters::to_lines(&processes) {
             say!("softefa: {line}");

@@ -1,7 +1,9 @@
 //! The private directory of one run: the sysfs tree its programs read and the counters they write.
 //!
-//! A run holds a lock on its directory as long as it lives. A directory nobody holds is what a
-//! killed run left behind: the next run removes it.
+//! A run holds a lock on its directory as long as it lives. Its programs may live longer. What
+//! neither uses is left behind: the next run removes it.
+
+pub(crate) mod programs;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -123,6 +125,10 @@ impl Drop for RunDir {
         if self.keep {
             return;
         }
+        // Who goes on needs it: the next run after their end removes it.
+        if !programs::all(&self.path).is_empty() {
+            return;
+        }
         // Half removed it looks like what a killed run left, which others would remove, too.
         let _alone = self.path.parent().map(one_at_a_time);
         if let Err(error) = fs::remove_dir_all(&self.path) {
@@ -157,7 +163,8 @@ fn one_at_a_time(base: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// The runs of this user that are alive and announced now, oldest name first.
+/// The runs of this user that are announced and alive now, or have programs with devices, oldest
+/// name first.
 pub(crate) fn live_runs() -> Vec<LiveRun> {
     live_runs_in(&base())
 }
@@ -168,7 +175,10 @@ fn live_runs_in(base: &Path) -> Vec<LiveRun> {
         return Vec::new();
     }
     let mut paths = run_paths(base);
-    let is_live = |path: &Path| path.join(PROGRAM_FILE).exists() && is_locked(path);
+    let is_live = |path: &Path| {
+        let has_devices = || !programs::with_devices(path).is_empty();
+        path.join(PROGRAM_FILE).exists() && (is_locked(path) || has_devices())
+    };
     paths.retain(|path| check_private(path).is_ok() && is_live(path));
     let mut runs: Vec<LiveRun> = paths.into_iter().map(LiveRun::at).collect();
     runs.sort_by(|a, b| a.path.cmp(&b.path));
@@ -178,7 +188,8 @@ fn live_runs_in(base: &Path) -> Vec<LiveRun> {
 /// The run that this process is inside of.
 pub(crate) fn own_run() -> Option<LiveRun> {
     let path = PathBuf::from(std::env::var_os(ENV_RUN_DIR).filter(|path| !path.is_empty())?);
-    is_locked(&path).then(|| LiveRun::at(path))
+    // What asks is one of its programs, even where `softefa run` has ended.
+    path.is_dir().then(|| LiveRun::at(path))
 }
 
 /// Until the answer is dropped, no run beside the one at `path` begins or takes its directory away;
@@ -264,7 +275,8 @@ fn run_paths(base: &Path) -> Vec<PathBuf> {
 
 fn remove_stale(base: &Path) {
     for path in run_paths(base) {
-        if !path.join(KEEP_FILE).exists() && !is_locked(&path) {
+        let is_in_use = || is_locked(&path) || !programs::all(&path).is_empty();
+        if !path.join(KEEP_FILE).exists() && !is_in_use() {
             // What cannot be removed now is the next run's.
             let _ = fs::remove_dir_all(&path);
         }

@@ -5,6 +5,7 @@ mod browser;
 mod capture;
 mod dissector;
 mod fault;
+mod goes_on;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hw_counters;

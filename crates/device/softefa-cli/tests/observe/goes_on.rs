@@ -1,0 +1,112 @@
+//! Programs that outlive the one that `softefa run` started, or `softefa run` itself.
+
+use std::fs;
+use std::process::Output;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::harness::{Launcher, free_port, has, wait_until};
+
+/// A program in the background that is ended with the test.
+struct InBackground(Pid);
+
+impl InBackground {
+    fn of(printed: &[u8]) -> Self {
+        let pid = String::from_utf8_lossy(printed).trim().parse().ok().and_then(Pid::from_raw);
+        Self(pid.expect("a process id"))
+    }
+
+    fn end(&self) {
+        // Gone already is as good.
+        let _ = kill_process(self.0, Signal::KILL);
+        let stat = format!("/proc/{}/stat", self.0.as_raw_nonzero());
+        let is_gone = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+        wait_until("it is gone", is_gone);
+    }
+}
+
+impl Drop for InBackground {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A server of perftest in the background, whose process id is printed once it has opened a device;
+/// then `end`.
+fn server(end: &str) -> String {
+    format!(
+        "ib_send_lat -c SRD -x 0 -p {} > /dev/null 2>&1 & \
+         until ls $SOFTEFA_RUN_DIR/counters/* > /dev/null 2>&1; do :; done; echo $!; {end}",
+        free_port()
+    )
+}
+
+fn run(launcher: &Launcher, script: &str) -> Output {
+    let args = ["run", "--stats", "--", "sh", "-c", script];
+    launcher.command().args(args).output().expect("softefa starts")
+}
+
+/// Processes whose devices `softefa top` shows.
+fn seen(launcher: &Launcher) -> Vec<i64> {
+    let args = ["top", "--once", "--json", "--interval", "0.1"];
+    let output = launcher.command().args(args).output().expect("softefa starts");
+    let seen: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let devices = seen["devices"].as_array().expect("devices");
+    devices.iter().filter_map(|device| device["pid"].as_i64()).collect()
+}
+
+fn run_dirs(launcher: &Launcher) -> usize {
+    let entries = fs::read_dir(launcher.runtime_dir().join("softefa")).expect("runs");
+    entries.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().is_dir())).count()
+}
+
+/// Its directory was removed, so that nobody saw it any more, and nobody was told.
+#[test]
+fn a_program_that_outlives_its_run_is_told_of_and_seen() {
+    if !has("ib_send_lat") {
+        return;
+    }
+    let launcher = Launcher::new("");
+    let output = run(&launcher, &server("exit 3"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    let program = InBackground::of(&output.stdout);
+    let pid = i64::from(program.0.as_raw_nonzero().get());
+    assert!(text.contains(&format!("goes on (pid {pid})")), "{text}");
+    assert_eq!(seen(&launcher), [pid]);
+    run(&launcher, "true");
+    assert_eq!((seen(&launcher), run_dirs(&launcher)), (vec![pid], 1), "the next run left it");
+    program.end();
+    run(&launcher, "true");
+    assert_eq!(run_dirs(&launcher), 0, "the next run removes what nobody uses");
+}
+
+/// The next run removed the directory under it.
+#[test]
+fn a_program_that_outlives_a_killed_softefa_keeps_its_directory() {
+    if !has("ib_send_lat") {
+        return;
+    }
+    let launcher = Launcher::new("");
+    let output = run(&launcher, &server("kill -KILL $PPID"));
+    let program = InBackground::of(&output.stdout);
+    let pid = i64::from(program.0.as_raw_nonzero().get());
+    run(&launcher, "true");
+    assert_eq!((seen(&launcher), run_dirs(&launcher)), (vec![pid], 1));
+}
+
+/// "no process of this run opened a device" was said while there was one that could.
+#[test]
+fn a_program_without_a_device_keeps_its_directory_too() {
+    let launcher = Launcher::new("");
+    let output = run(&launcher, "sleep 60 > /dev/null 2>&1 & echo $!");
+    let text = String::from_utf8_lossy(&output.stderr);
+    let program = InBackground::of(&output.stdout);
+    assert!(text.contains("so far") && text.lines().count() == 1, "{text}");
+    run(&launcher, "true");
+    assert_eq!(run_dirs(&launcher), 1);
+    program.end();
+    run(&launcher, "true");
+    assert_eq!(run_dirs(&launcher), 0);
+}
