@@ -15,7 +15,8 @@ Examples:
 
 Exit codes:
   0  everything that was tried held
-  1  something failed, or could not be tried; each line says how to repeat it
+  1  something failed, or was not tried; each line says how to repeat it. 'fire run --short' alone
+     passes over experiments that have no short form
   2  the command line is wrong";
 
 /// Soft-EFA under fire: links that die, ends that are killed, an hour of soak, every shortage.

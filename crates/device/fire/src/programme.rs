@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use report::{Table, shell_word};
 
 use crate::args::RunArgs;
-use crate::experiments::{ALL, Context, Experiment};
+use crate::experiments::{ALL, Context, Experiment, NotTried};
 use crate::record::{self, Record};
 use crate::say::{print_line, say};
 use crate::{interrupt, machine, network, tool};
@@ -43,12 +43,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<bool> {
     let softefa = softefa(args.softefa.as_deref())?;
     let context = Context { is_short: args.short, seed: args.seed, softefa };
     let started = Instant::now();
-    let mut all = Vec::new();
+    let (mut all, mut not_tried) = (Vec::new(), 0);
     for (number, experiment) in (1..).zip(&chosen) {
         interrupt::check()?;
         let at_s = started.elapsed().as_secs();
         say!("[{at_s:4} s] {number}/{} {}: {}", chosen.len(), experiment.name, experiment.what);
-        let records = one(&context, experiment)?;
+        let Some(records) = one(&context, experiment)? else {
+            not_tried += 1;
+            continue;
+        };
         records.iter().for_each(tell);
         if let Some(path) = &args.record {
             record::merge(path, &records)?;
@@ -65,8 +68,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<bool> {
     if !args.json {
         print_line!("{}", table(&all).text().trim_end());
     }
-    say!("{} cases in {} s, {failed} failures", all.len(), started.elapsed().as_secs());
-    Ok(failed == 0)
+    let seconds = started.elapsed().as_secs();
+    say!("{} cases in {seconds} s, {failed} failures, {not_tried} not tried", all.len());
+    // Everything in its short form is what has one.
+    let is_whole = not_tried == 0 || args.short && args.only.is_empty();
+    Ok(failed == 0 && is_whole)
 }
 
 fn choose(only: &[String]) -> Result<Vec<&'static Experiment>> {
@@ -108,13 +114,18 @@ fn softefa(given: Option<&Path>) -> Result<PathBuf> {
     })
 }
 
-/// Runs one experiment and completes its records. What stops it is a failure of its own.
-fn one(context: &Context, experiment: &Experiment) -> Result<Vec<Record>> {
+/// Runs one experiment and completes its records. What stops it is a failure of its own; `None` if
+/// it tries nothing.
+fn one(context: &Context, experiment: &Experiment) -> Result<Option<Vec<Record>>> {
     let others_load = machine::others_load()?;
     let started = Instant::now();
     let mut records = match (experiment.run)(context) {
         Ok(records) => records,
         Err(error) if interrupt::is_asked() => return Err(error),
+        Err(error) if error.is::<NotTried>() => {
+            say!("         {error}");
+            return Ok(None);
+        }
         Err(error) => vec![Record::unfinished(&format!("{error:#}"))],
     };
     let count = records.len().max(1) as f64;
@@ -133,7 +144,7 @@ fn one(context: &Context, experiment: &Experiment) -> Result<Vec<Record>> {
             .iter_mut()
             .for_each(|failure| *failure += &format!(" (to repeat: {again})"));
     }
-    Ok(records)
+    Ok(Some(records))
 }
 
 /// The command that runs one experiment again.
@@ -178,4 +189,18 @@ fn table(records: &[Record]) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both have no short form, and passed with no case.
+    #[test]
+    fn an_experiment_that_was_asked_for_and_not_tried_fails() {
+        let only = vec!["fuzz".to_owned(), "engine".to_owned()];
+        let softefa = std::env::current_exe().ok();
+        let args = RunArgs { short: true, seed: 1, only, json: false, record: None, softefa };
+        assert!(!run(&args).expect("it runs"), "nothing was tried");
+    }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::Context;
+use super::{Context, NotTried};
 use crate::dice::Dice;
 use crate::interrupt;
 use crate::machine;
@@ -30,7 +30,7 @@ pub(super) fn engine(context: &Context) -> Result<Vec<Record>> {
     // The short form stands beside the tests, which have tried some.
     let wanted = number("FIRE_ENGINE_CASES").unwrap_or_else(|| context.pick(0, 250_000));
     if wanted == 0 {
-        return Ok(Vec::new());
+        return Err(not_asked_for("FIRE_ENGINE_CASES").into());
     }
     let mut dice = Dice::new(context.seed, "engine");
     let workers = context.pick(1, machine::processors() as u64);
@@ -71,10 +71,10 @@ pub(super) fn engine(context: &Context) -> Result<Vec<Record>> {
 /// The fuzzers, each for as long.
 pub(super) fn fuzz(context: &Context) -> Result<Vec<Record>> {
     let seconds = number("FIRE_FUZZ_SECONDS").unwrap_or_else(|| context.pick(0, 120));
-    let mut records = Vec::new();
     if seconds == 0 {
-        return Ok(records);
+        return Err(not_asked_for("FIRE_FUZZ_SECONDS").into());
     }
+    let mut records = Vec::new();
     for target in targets()? {
         let mut record = Record::new(format!("fuzz/run {target}"), "CPU seconds");
         record.adds_up = true;
@@ -101,6 +101,10 @@ pub(super) fn fuzz(context: &Context) -> Result<Vec<Record>> {
         records.push(record);
     }
     Ok(records)
+}
+
+fn not_asked_for(variable: &str) -> NotTried {
+    NotTried(format!("it has no short form; set {variable} to more than 0"))
 }
 
 /// Names of all targets.

@@ -11,6 +11,8 @@ mod spine;
 mod stopped;
 mod traffic;
 
+use std::error::Error;
+use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -38,6 +40,18 @@ impl Context {
     }
 }
 
+/// An experiment did not try anything, and why.
+#[derive(Debug)]
+pub(crate) struct NotTried(pub(crate) String);
+
+impl fmt::Display for NotTried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not tried: {}", self.0)
+    }
+}
+
+impl Error for NotTried {}
+
 /// One experiment.
 pub(crate) struct Experiment {
     pub(crate) name: &'static str,
@@ -46,6 +60,7 @@ pub(crate) struct Experiment {
     pub(crate) about: &'static str,
     /// It makes namespaces, which only root may.
     pub(crate) needs_root: bool,
+    /// [`NotTried`] is among its errors.
     pub(crate) run: fn(&Context) -> Result<Vec<Record>>,
 }
 

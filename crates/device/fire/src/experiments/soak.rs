@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use super::Context;
-use super::traffic::{faults, number};
+use super::traffic::{faults, losses, number};
 use crate::crew::{Location, Peer, Role, SOON};
 use crate::interrupt;
 use crate::record::{Line, Plot, Record};
@@ -64,9 +64,7 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
         {
             let numbers = &receiver["sources"][name.to_string()];
             let taken = number(&numbers["taken"]);
-            if sent != taken {
-                wrong.push(format!("source {name}: {sent} messages were sent and {taken} taken"));
-            }
+            wrong.extend(losses(sent, taken).map(|losses| format!("source {name}: {losses}")));
             late = late.max(number(&numbers["late_max"]));
         }
         messages += number(&sender["begun"]);

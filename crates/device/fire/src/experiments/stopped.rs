@@ -7,7 +7,7 @@ use anyhow::Result;
 use rustix::process::Signal;
 
 use super::Context;
-use super::traffic::{damage, faults, number};
+use super::traffic::{damage, faults, losses, number};
 use crate::args::Op;
 use crate::crew::{Location, Peer, Role, SOON};
 use crate::interrupt;
@@ -68,9 +68,9 @@ fn short_stop(op: Op, seconds: u64, record: &mut Record) -> Result<Option<String
     for (source, sender, receiver) in [("1", &from_a, &from_b), ("2", &from_b, &from_a)] {
         let (sent, taken) =
             (number(&sender["begun"]), number(&receiver["sources"][source]["taken"]));
-        if op == Op::Send && sent != taken {
-            wrong.push(format!("{sent} messages were sent and {taken} taken"));
-        }
+        // Of READs and WRITEs the other end hears nothing.
+        let taken = if op == Op::Send { taken } else { sent };
+        wrong.extend(losses(sent, taken));
     }
     let done = number(&from_a["done"]) + number(&from_b["done"]);
     record.result =
@@ -102,9 +102,7 @@ fn long_stop(op: Op, seconds: u64, record: &mut Record) -> Result<Option<String>
     wrong.extend(faults(&sent));
     wrong.extend(damage(&taken));
     let (begun, arrived) = (number(&sent["begun"]), number(&taken["sources"]["3"]["taken"]));
-    if begun != arrived || begun == 0 {
-        wrong.push(format!("afterwards {begun} messages were sent and {arrived} taken"));
-    }
+    wrong.extend(losses(begun, arrived).map(|losses| format!("afterwards: {losses}")));
     wrong.extend(damage(&a.quit()?));
     record.result = format!(
         "the end that waited: {given_up} (status: how many), the stopped one: {after}; afterwards it serves a new peer ({arrived} messages)"

@@ -80,8 +80,8 @@ impl Outcome {
             faults(&self.source).into_iter().chain(faults(&self.sink)).collect::<Vec<_>>();
         let sent = number(&self.source["begun"]);
         let taken = number(&self.sink["sources"][source.to_string()]["taken"]);
-        if !self.sink["sources"].is_null() && (sent != taken || sent == 0) {
-            wrong.push(format!("{sent} messages were sent and {taken} taken"));
+        if !self.sink["sources"].is_null() {
+            wrong.extend(losses(sent, taken));
         }
         (!wrong.is_empty()).then(|| wrong.join("; "))
     }
@@ -133,6 +133,14 @@ pub(super) fn damage(report: &Value) -> Vec<String> {
     faults
 }
 
+/// What is wrong with how many messages were sent and taken.
+pub(super) fn losses(sent: u64, taken: u64) -> Option<String> {
+    match (sent, taken) {
+        (0, 0) => Some("nothing was sent".to_owned()),
+        _ => (sent != taken).then(|| format!("{sent} messages were sent and {taken} taken")),
+    }
+}
+
 pub(super) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
@@ -173,5 +181,13 @@ mod tests {
         assert!(outcome(r#"{"begun": 5, "statuses": {"9": 1}}"#, sink).wrong(1).is_some());
         let twice = r#"{"sources": {"1": {"taken": 5}}, "duplicates": 1}"#;
         assert!(outcome(r#"{"begun": 5}"#, twice).wrong(1).is_some());
+    }
+
+    /// Ends that sent nothing passed.
+    #[test]
+    fn nothing_sent_proves_nothing() {
+        assert_eq!(losses(5, 5), None);
+        assert_eq!(losses(5, 4).as_deref(), Some("5 messages were sent and 4 taken"));
+        assert_eq!(losses(0, 0).as_deref(), Some("nothing was sent"));
     }
 }

@@ -7,7 +7,6 @@ use anyhow::Result;
 use report::shell_word;
 
 use crate::experiments::Context;
-use crate::say::say;
 
 /// Where the command is then, in the mount namespace of the script.
 const ELSEWHERE: &str = "/mnt";
@@ -88,11 +87,8 @@ fn hidden_by(script: &str, softefa: &Path) -> Option<String> {
     dir.starts_with("/tmp").then(|| shell_word(&dir.to_string_lossy()))
 }
 
-/// All that can be tried on this machine.
-///
-/// # Errors
-/// A control group cannot be made.
-pub(super) fn all(context: &Context) -> Result<Vec<Shortage>> {
+/// All of them.
+pub(super) fn all(context: &Context) -> Vec<Shortage> {
     let mut all = vec![
         Shortage::new(super::CONTROL, vec![Variant::new("as it is")]),
         disk(context),
@@ -124,8 +120,8 @@ pub(super) fn all(context: &Context) -> Result<Vec<Shortage>> {
             vec![Variant { seccomp: true, ..Variant::new("refused with EPERM") }],
         ),
     ];
-    all.extend(groups(context)?);
-    Ok(all)
+    all.extend(groups(context));
+    all
 }
 
 fn disk(context: &Context) -> Shortage {
@@ -178,7 +174,8 @@ impl Cgroup {
     }
 }
 
-fn groups(context: &Context) -> Result<Vec<Shortage>> {
+/// Without variants where this machine has no such controller.
+fn groups(context: &Context) -> [Shortage; 2] {
     let memory_kib: &[u64] =
         context.pick(&[512, 8192], &[128, 256, 512, 768, 1024, 1280, 1536, 2048, 4096, 8192]);
     let pids: &[u64] = context.pick(&[1, 4], &[1, 2, 3, 4, 5, 6, 8, 16]);
@@ -192,12 +189,8 @@ fn groups(context: &Context) -> Result<Vec<Shortage>> {
         let cgroup = Some(Cgroup::with("pids", ["pids.max", "pids.max"], &most.to_string())?);
         Some(Variant { cgroup, ..Variant::new(format!("{most} tasks")) })
     });
-    let all = vec![
+    [
         Shortage { kernel_kills: true, ..Shortage::new("memory limit (cgroup)", memory.collect()) },
         Shortage::new("pids limit (cgroup)", pids.collect()),
-    ];
-    for shortage in all.iter().filter(|shortage| shortage.variants.is_empty()) {
-        say!("         not tried: {}: no such controller here", shortage.name);
-    }
-    Ok(all.into_iter().filter(|shortage| !shortage.variants.is_empty()).collect())
+    ]
 }
