@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 
 use crate::args::ConfineArgs;
 
@@ -18,6 +18,8 @@ mod filter;
 /// # Errors
 /// What is to be missing cannot be taken away, or the program cannot be started.
 pub(crate) fn run(args: &ConfineArgs) -> Result<()> {
+    // It outlives exec. `softefa` passes this signal on, so that its program ends, too.
+    set_parent_process_death_signal(Some(Signal::TERM)).context("no signal at the end of fire")?;
     // Now, because descriptors or system calls may be missing later.
     let open = |path: &PathBuf| {
         let file = OpenOptions::new().write(true).open(path);

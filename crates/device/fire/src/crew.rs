@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::args::{Op, Transport};
 use crate::interrupt;
 use crate::network::Network;
+use crate::tool;
 
 /// How long anything may take that should be quick.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -77,8 +78,7 @@ impl Peer {
     /// # Errors
     /// It does not start, or ends at once; the message has what it said.
     pub(crate) fn start(location: Location<'_>, role: &Role) -> Result<Self> {
-        // Built anew meanwhile, the file of this program would be another one, or gone.
-        let own = format!("/proc/{}/exe", std::process::id());
+        let own = tool::own();
         let mut command = match location {
             Location::Here => Command::new(&own),
             Location::Run(softefa) => {

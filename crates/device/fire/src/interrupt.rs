@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 static IS_ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
@@ -15,7 +15,7 @@ static IS_ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 pub(crate) fn listen() -> Result<()> {
     let flag = IS_ASKED.get_or_init(Arc::default);
     let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
-    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
+    for signal in [SIGINT, SIGTERM, SIGQUIT].into_iter().chain(hangup) {
         signal_hook::flag::register(signal, Arc::clone(flag))?;
     }
     Ok(())

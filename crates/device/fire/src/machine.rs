@@ -1,11 +1,13 @@
 //! The machine around an experiment: what it is, and how busy others keep it.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
 
 use crate::interrupt;
+use crate::stale::{PREFIX, dead_maker};
 use crate::tool;
 
 /// Distribution, kernel and processors.
@@ -48,8 +50,9 @@ fn ticks() -> (u64, u64) {
 /// What programs with real-time priority may use of each second in us; -1: all of it.
 const REAL_TIME_SHARE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// Linux's own choice of that.
-const USUAL_US: &str = "950000";
+/// Where it is kept until it is put back, and as what.
+const NOTES: &str = "/run";
+const NOTE: &str = "realtime";
 
 /// Real-time priority of this thread and what it starts, until it is dropped: a busy machine
 /// disturbs less what is timed. What has it must not spin.
@@ -57,27 +60,62 @@ const USUAL_US: &str = "950000";
 /// Linux takes it away for 50 ms of a second in which it is used much, to whoever else waits, which
 /// looks as a link does that dies. So it does not, meanwhile.
 pub(crate) struct Precedence {
-    /// The share that others had left; `None`: it could not be changed.
-    share_us: Option<String>,
+    _share: Option<Share>,
 }
 
 impl Precedence {
     /// Nothing changes where it is refused.
     pub(crate) fn take() -> Self {
         let _ = tool::run("chrt", &format!("--fifo --pid 1 {}", std::process::id()));
-        let share_us = fs::read_to_string(REAL_TIME_SHARE).ok();
-        // What one that was killed has left is not what it found.
-        let share_us = share_us.map(|us| if us.trim() == "-1" { USUAL_US.to_owned() } else { us });
-        Self { share_us: share_us.filter(|_| fs::write(REAL_TIME_SHARE, "-1").is_ok()) }
+        Self { _share: Share::take(Path::new(REAL_TIME_SHARE), Path::new(NOTES)) }
     }
 }
 
 impl Drop for Precedence {
     fn drop(&mut self) {
-        if let Some(share_us) = &self.share_us {
-            let _ = fs::write(REAL_TIME_SHARE, share_us);
-        }
         let _ = tool::run("chrt", &format!("--other --pid 0 {}", std::process::id()));
+    }
+}
+
+/// All of each second for real-time priority, until it is dropped.
+struct Share {
+    setting: PathBuf,
+    /// What others had left, for whoever comes after a run that was killed.
+    note: PathBuf,
+    before: String,
+}
+
+impl Share {
+    /// `None` where it cannot be changed.
+    fn take(setting: &Path, notes: &Path) -> Option<Self> {
+        let before = fs::read_to_string(setting).ok()?;
+        let note = notes.join(format!("{PREFIX}-{}-{NOTE}", std::process::id()));
+        // Without it, only a run that is killed leaves the setting changed.
+        let _ = fs::write(&note, &before);
+        let share = Self { setting: setting.to_path_buf(), note, before };
+        fs::write(setting, "-1").is_ok().then_some(share)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.setting, &self.before);
+        let _ = fs::remove_file(&self.note);
+    }
+}
+
+/// Puts back what killed runs have changed.
+pub(crate) fn restore_stale() {
+    restore_stale_in(Path::new(REAL_TIME_SHARE), Path::new(NOTES));
+}
+
+fn restore_stale_in(setting: &Path, notes: &Path) {
+    let is_stale = |name: &String| name.ends_with(NOTE) && dead_maker(name, 1).is_some();
+    for name in names_in(&notes.to_string_lossy()).into_iter().filter(is_stale) {
+        let note = notes.join(name);
+        if let Ok(before) = fs::read_to_string(&note) {
+            drop(Share { setting: setting.to_path_buf(), note, before });
+        }
     }
 }
 
@@ -113,6 +151,29 @@ mod tests {
                     0000: 00000002 00000000 00010000 0001 01 112 @softefa/1\n\
                     0000: 00000003 00000000 00000000 0001 03 113\n";
         assert_eq!(abstract_sockets(text), ["@softefa/1"]);
+    }
+
+    /// A share of -1 was taken for what a killed run had left, and became 950000.
+    #[test]
+    fn the_share_of_real_time_is_put_back() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let setting = dir.path().join("setting");
+        let now = || fs::read_to_string(&setting).expect("a setting");
+        for before in ["-1\n", "950000\n"] {
+            fs::write(&setting, before).expect("written");
+            let share = Share::take(&setting, dir.path()).expect("it can be changed");
+            assert_eq!(now(), "-1");
+            drop(share);
+            assert_eq!(now(), before);
+            assert_eq!(names_in(&dir.path().to_string_lossy()), ["setting"]);
+        }
+        // Killed: what it noted is there, and nobody has put it back.
+        let note = format!("{PREFIX}-{}-{NOTE}", crate::stale::tests::dead_pid());
+        fs::write(dir.path().join(note), "950000\n").expect("written");
+        fs::write(&setting, "-1").expect("written");
+        restore_stale_in(&setting, dir.path());
+        assert_eq!(now(), "950000\n");
+        assert_eq!(names_in(&dir.path().to_string_lossy()), ["setting"]);
     }
 
     #[test]

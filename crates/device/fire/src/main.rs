@@ -18,6 +18,7 @@ mod peer;
 mod programme;
 mod record;
 mod say;
+mod stale;
 mod tool;
 mod witness;
 

@@ -10,7 +10,7 @@ use crate::args::RunArgs;
 use crate::experiments::{ALL, Context, Experiment, NotTried};
 use crate::record::{self, Record};
 use crate::say::{print_line, say};
-use crate::{interrupt, machine, network, tool};
+use crate::{interrupt, machine, stale, tool};
 
 /// Programs that experiments with networks start, each with its package.
 const MEANS: [(&str, &str); 4] =
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<bool> {
     let chosen = choose(&args.only)?;
     check_means(&chosen)?;
     interrupt::listen()?;
-    network::remove_stale();
+    stale::remove();
     let softefa = softefa(args.softefa.as_deref())?;
     let context = Context { is_short: args.short, seed: args.seed, softefa };
     let started = Instant::now();

@@ -29,6 +29,24 @@ pub(crate) fn run_words(program: &str, words: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// The same command, which also ends when this process is killed.
+pub(crate) fn ending_with_fire(command: &Command) -> Command {
+    let mut ending = Command::new(own());
+    ending.args(["confine", "--"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => ending.env(name, value),
+            None => ending.env_remove(name),
+        };
+    }
+    ending
+}
+
+/// This program. Built anew meanwhile, its file would be another one, or gone.
+pub(crate) fn own() -> String {
+    format!("/proc/{}/exe", std::process::id())
+}
+
 /// Whether `program` is in `PATH`.
 pub(crate) fn is_there(program: &str) -> bool {
     std::env::var_os("PATH")

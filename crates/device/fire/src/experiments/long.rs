@@ -13,6 +13,7 @@ use crate::dice::Dice;
 use crate::interrupt;
 use crate::machine;
 use crate::record::Record;
+use crate::tool;
 
 /// Tests of random sequences.
 const TESTS: [&str; 2] =
@@ -42,7 +43,7 @@ pub(super) fn engine(context: &Context) -> Result<Vec<Record>> {
             let mut command = cargo(context);
             command.args(["--package", "srd", "--test", "all", "--"]).args(TESTS);
             command.env("SRD_CASES", each.to_string()).env("SRD_SEED", seed.to_string());
-            runs.push((seed, Job::start(command)?));
+            runs.push((seed, Job::start(&command)?));
         }
         for (seed, mut run) in runs {
             let finished = run.finish();
@@ -80,7 +81,7 @@ pub(super) fn fuzz(context: &Context) -> Result<Vec<Record>> {
         record.adds_up = true;
         let mut command = Command::new("fuzz/run");
         command.args([&target, &seconds.to_string()]);
-        let mut job = Job::start(command)?;
+        let mut job = Job::start(&command)?;
         let finished = job.finish();
         if interrupt::is_asked() {
             break;
@@ -111,7 +112,7 @@ fn not_asked_for(variable: &str) -> NotTried {
 fn targets() -> Result<Vec<String>> {
     let mut command = Command::new("fuzz/run");
     command.arg("--list");
-    let (is_good, text) = Job::start(command)?.finish()?;
+    let (is_good, text) = Job::start(&command)?.finish()?;
     ensure!(is_good && !text.is_empty(), "fuzz/run --list: {text}");
     Ok(text.lines().map(str::to_owned).collect())
 }
@@ -149,7 +150,8 @@ impl Drop for Job {
 }
 
 impl Job {
-    fn start(mut command: Command) -> Result<Self> {
+    fn start(command: &Command) -> Result<Self> {
+        let mut command = tool::ending_with_fire(command);
         let out = tempfile::NamedTempFile::new()?;
         let (write, read) = (out.reopen()?, out.reopen()?);
         command.stdin(std::process::Stdio::null()).stdout(write.try_clone()?).stderr(write);

@@ -19,6 +19,7 @@ use anyhow::Result;
 
 use crate::record::Record;
 use crate::say::say;
+pub(crate) use shortages::remove_stale_groups;
 
 /// What an experiment may know.
 #[derive(Debug)]

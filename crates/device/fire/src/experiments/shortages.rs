@@ -5,6 +5,7 @@
 //! exit code. It never hangs, and nothing of ours panics or dies of a signal.
 
 mod cases;
+mod group;
 mod pair;
 
 use std::ops::RangeInclusive;
@@ -16,6 +17,7 @@ use crate::record::Record;
 use crate::say::say;
 
 use cases::Shortage;
+pub(crate) use group::remove_stale as remove_stale_groups;
 use pair::Ending;
 
 /// What a program without a shortage must do on this machine, or nothing here means anything.

@@ -1,12 +1,14 @@
 //! What is missing, in which degrees.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
 use report::shell_word;
 
+use super::group::Cgroup;
 use crate::experiments::Context;
+use crate::tool;
 
 /// Where the command is then, in the mount namespace of the script.
 const ELSEWHERE: &str = "/mnt";
@@ -42,7 +44,7 @@ impl Variant {
 
     /// Starts `softefa`, and writes to `mark` when it does; its words are to be added.
     pub(super) fn command(&self, mark: &str, softefa: &Path) -> Result<Command> {
-        let own = format!("/proc/{}/exe", std::process::id());
+        let own = tool::own();
         let mut command = match &self.script {
             None => Command::new(&own),
             Some(script) => {
@@ -138,40 +140,6 @@ fn descriptors(context: &Context) -> Shortage {
     let variant =
         |most: u64| Variant { nofile: Some(most), ..Variant::new(format!("{most} descriptors")) };
     Shortage::new("descriptors short (RLIMIT_NOFILE)", limits.into_iter().map(variant).collect())
-}
-
-/// A control group, removed when dropped.
-pub(super) struct Cgroup {
-    dir: PathBuf,
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        // Whoever was in it may take a moment to be gone.
-        for _ in 0..50 {
-            if std::fs::remove_dir(&self.dir).is_ok() || !self.dir.exists() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-    }
-}
-
-impl Cgroup {
-    /// One with a limit; `None` where this machine has no such controller.
-    fn with(controller: &str, files: [&str; 2], limit: &str) -> Option<Self> {
-        let old = Path::new("/sys/fs/cgroup").join(controller);
-        let (base, file) = if old.is_dir() {
-            (old, files[0])
-        } else {
-            (PathBuf::from("/sys/fs/cgroup"), files[1])
-        };
-        let dir = base.join(format!("fire-{}-{limit}", std::process::id()));
-        std::fs::create_dir(&dir).ok()?;
-        let cgroup = Self { dir };
-        std::fs::write(cgroup.dir.join(file), limit).ok()?;
-        Some(cgroup)
-    }
 }
 
 /// Without variants where this machine has no such controller.

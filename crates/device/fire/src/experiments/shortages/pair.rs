@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::cases::Variant;
 use crate::experiments::Context;
 use crate::interrupt;
+use crate::tool;
 
 /// Whoever takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -59,7 +60,7 @@ pub(super) fn run(context: &Context, variant: &Variant) -> Result<Ending> {
     let mut server = Command::new(&context.softefa);
     server.args(["run", "--"]).args(base).arg(port.to_string());
     server.env("XDG_RUNTIME_DIR", dir.path());
-    let mut server = Running::start(&mut server)?;
+    let mut server = Running::start(&mut tool::ending_with_fire(&server))?;
     if let Err(error) = server.listens_on(port) {
         bail!("{error:#}; it said: {}", server.end()?.said());
     }
