@@ -158,6 +158,10 @@ impl Recorder {
     /// # Errors
     /// The file could not be written.
     pub(crate) fn finish(self) -> Result<(), Failure> {
-        self.work.finish().map_err(|error| failure(&self.path, &error))
+        match self.work.finish() {
+            // Who read has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result.map_err(|error| failure(&self.path, &error)),
+        }
     }
 }

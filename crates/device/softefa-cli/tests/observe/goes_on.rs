@@ -1,7 +1,9 @@
-//! Programs that outlive the one that `softefa run` started, or `softefa run` itself.
+//! Programs that outlive the one that `softefa run` started, or `softefa run` itself; runs that
+//! outlive who reads them.
 
 use std::fs;
-use std::process::Output;
+use std::io::Read;
+use std::process::{Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -109,4 +111,28 @@ fn a_program_without_a_device_keeps_its_directory_too() {
     program.end();
     run(&launcher, "true");
     assert_eq!(run_dirs(&launcher), 0);
+}
+
+/// A good run ended with 125: `softefa pcap` is content with a reader that has seen enough.
+#[test]
+fn a_run_outlives_the_reader_of_its_capture() {
+    if !has("ib_send_lat") {
+        return;
+    }
+    let launcher = Launcher::new("");
+    let lat = format!("ib_send_lat -c SRD -x 0 -F -n 100 -p {}", free_port());
+    let script = format!(
+        "read go; {lat} & until {lat} 127.0.0.1 > /dev/null 2>&1; do :; done; wait $!; exit 0"
+    );
+    let mut command = launcher.command();
+    command.args(["run", "--pcap", "/dev/stderr", "--", "sh", "-c", &script]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut running = command.spawn().expect("softefa starts");
+    let mut capture = running.stderr.take().expect("a pipe");
+    capture.read_exact(&mut [0]).expect("the capture begins");
+    drop(capture);
+    drop(running.stdin.take());
+    assert_eq!(running.wait().expect("its end").code(), Some(0), "the program's own");
+    let ended = launcher.command().args(["run", "--pcap", "/dev/full", "--", "true"]).output();
+    assert_eq!(ended.expect("softefa starts").status.code(), Some(125), "other errors are told");
 }
