@@ -164,7 +164,9 @@ impl Text {
                 _ if (read as u64) < LINE_MAX => self.is_cut = true,
                 _ => {
                     self.others += 1;
-                    self.preface += self.file.skip_until(b'\n')? as u64;
+                    // A file without lines may have no end.
+                    let mut rest = self.file.by_ref().take(PREFACE_MAX);
+                    self.preface += rest.skip_until(b'\n')? as u64;
                 }
             }
         }

@@ -6,6 +6,7 @@ mod gateway;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod key_file;
+mod outputs;
 mod paths;
 mod program;
 mod replace;
