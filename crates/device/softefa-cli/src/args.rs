@@ -93,7 +93,7 @@ pub(crate) struct DeviceArgs {
     pub(crate) profile: Option<String>,
     /// Inject faults, such as loss=1%,reorder=20%,dup=1%,delay=50us,seed=1.
     ///
-    /// The list is below, or in 'softefa run --help'.
+    /// 'none' means no fault at all. The list is below, or in 'softefa run --help'.
     #[arg(long, value_name = "SPEC")]
     pub(crate) fault: Option<String>,
     /// What receivers verify: 'headers', or also the payload ('crc32c', 'icrc') [default: headers].

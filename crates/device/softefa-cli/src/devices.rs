@@ -3,6 +3,7 @@
 use std::net::UdpSocket;
 use std::path::Path;
 
+use softefa::fault::FaultSpec;
 use softefa::gateway::Gateway;
 use softefa::seal::SealKey;
 use softefa::{Adapter, Config, ConfigError, DeviceSpec, Profile, config};
@@ -23,7 +24,7 @@ pub(crate) fn config(args: &DeviceArgs, mut config: Config) -> Result<Config, Fa
         config.profile = profile.parse()?;
     }
     if let Some(fault) = &args.fault {
-        config.faults = fault.parse()?;
+        config.faults = FaultSpec::parse_option(fault)?;
     }
     if let Some(integrity) = &args.integrity {
         config.integrity = integrity.parse()?;

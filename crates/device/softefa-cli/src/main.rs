@@ -16,6 +16,7 @@ mod gateway;
 mod info;
 mod launch;
 mod library;
+mod outputs;
 mod pcap;
 mod process;
 mod program;

@@ -1,12 +1,11 @@
 //! `softefa run`: prepare, start, wait, collect.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 
-use rustix::fs::Access;
 use softefa::fault::{self as nic_fault, TimedFault};
 use softefa::hw_counters::HwCounters;
-use softefa::trace::{TraceSpec, TraceTarget};
+use softefa::trace::TraceSpec;
 use softefa::{Config, WireChoice, counters as nic_counters, sysfs};
 
 use crate::args::RunArgs;
@@ -18,7 +17,7 @@ use crate::publish::Publisher;
 use crate::run_dir::{RunDir, programs};
 use crate::say::say;
 use crate::supervise::{self, Supervisor};
-use crate::{devices, launch, library, program};
+use crate::{devices, launch, library, outputs, program};
 
 /// Runs the program and returns its exit code, or dies as it did.
 ///
@@ -37,8 +36,7 @@ fn start_and_wait(args: &RunArgs) -> Result<ExitStatus, Failure> {
     if let Some(target) = &args.trace {
         config.trace = Some(TraceSpec::new(target, args.trace_events.as_deref())?);
     }
-    check_trace(&config)?;
-    check_outputs(args)?;
+    outputs::check(args, &config)?;
     choose_wire(args, &mut config)?;
     let script = args.fault_script.as_deref();
     let steps = script.map(|path| fault::read_script(path, &config)).transpose()?;
@@ -93,37 +91,6 @@ fn start_and_wait(args: &RunArgs) -> Result<ExitStatus, Failure> {
         say!("softefa: run directory kept: {}", run.path().display());
     }
     Ok(status)
-}
-
-/// Each process opens a trace of its own, when it opens its device: whether that can be is found
-/// out before.
-fn check_trace(config: &Config) -> Result<(), Failure> {
-    let Some(TraceSpec { target: TraceTarget::File(path), .. }) = &config.trace else {
-        return Ok(());
-    };
-    let failed = |why: &dyn std::fmt::Display| {
-        Failure::own(format!("--trace {}: {why}; name a file that can be written", path.display()))
-    };
-    if path.is_dir() {
-        return Err(failed(&"it is a folder"));
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let place = if path.exists() { path } else { folder.unwrap_or_else(|| Path::new(".")) };
-    rustix::fs::access(place, Access::WRITE_OK)
-        .map_err(|error| failed(&std::io::Error::from(error)))
-}
-
-/// Standard output is the program's.
-fn check_outputs(args: &RunArgs) -> Result<(), Failure> {
-    let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-    let refuse = |what| Err(Failure::own(format!("{what}; standard output is the program's")));
-    if is_stdout(&args.counters) {
-        return refuse("--counters -: name a file, or print them to standard error with --stats");
-    }
-    if is_stdout(&args.pcap) {
-        return refuse("--pcap -: name a file, or write to a pipe with: softefa pcap -w -");
-    }
-    Ok(())
 }
 
 /// What carries packets on this machine, as the options say; tried before the program relies on it.

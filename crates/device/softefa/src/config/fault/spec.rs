@@ -52,7 +52,26 @@ pub struct FaultSpec {
     pub seed: u64,
 }
 
+/// The only fault that may be given several times, because each time adds one.
+const SEVERAL: &str = "blackhole";
+/// No fault at all, as it is written.
+pub(super) const NONE: &str = "none";
+
 impl FaultSpec {
+    /// Reads what a user gives to begin with; `none` breaks nothing.
+    ///
+    /// # Errors
+    /// As of [`FromStr`], and [`ConfigError::FaultEmpty`].
+    pub fn parse_option(text: &str) -> Result<Self, ConfigError> {
+        if text.trim() == NONE {
+            return Ok(Self::default());
+        }
+        if text.split(',').all(|item| item.trim().is_empty()) {
+            return Err(ConfigError::FaultEmpty);
+        }
+        text.parse()
+    }
+
     /// Whether any fault was asked for.
     #[must_use]
     pub fn is_active(&self) -> bool {
@@ -91,7 +110,7 @@ impl FaultSpec {
                 let range = value::range(value).ok_or_else(|| error(expected))?;
                 (self.delay_min_ns, self.delay_max_ns) = range;
             }
-            "blackhole" => {
+            SEVERAL => {
                 let expected = "write path:3, all, path:3@1s or path:3@1s+500ms";
                 self.blackholes.push(Blackhole::parse(value).ok_or_else(|| error(expected))?);
             }
@@ -117,10 +136,21 @@ impl FromStr for FaultSpec {
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let mut spec = Self::default();
+        let mut seen = Vec::new();
         for item in text.split(',').filter(|item| !item.trim().is_empty()) {
             let parts = item.split_once('=').or_else(|| item.split_once('@'));
             let (key, value) = parts.unwrap_or((item, ""));
-            spec.set(key.trim(), value.trim())?;
+            let (key, value) = (key.trim(), value.trim());
+            if seen.contains(&key) && key != SEVERAL {
+                let (key, value) = (key.to_owned(), value.to_owned());
+                return Err(ConfigError::FaultValue {
+                    key,
+                    value,
+                    expected: "given twice; give it once",
+                });
+            }
+            seen.push(key);
+            spec.set(key, value)?;
         }
         Ok(spec)
     }

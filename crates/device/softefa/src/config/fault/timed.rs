@@ -5,11 +5,9 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use super::FaultSpec;
+use super::spec::NONE;
 use super::value;
 use crate::config::ConfigError;
-
-/// The word for "nothing is broken" where a fault could be.
-const NONE: &str = "none";
 
 /// A fault, when it is in force, and whom it hits.
 #[derive(Debug, Clone, PartialEq, Eq)]
