@@ -53,16 +53,17 @@ pub fn create(root: &Path, config: &Config) -> io::Result<()> {
                 roce::write_pci(&pci, profile, device)?;
                 roce::write_node(&ib, profile, device, identity)?;
                 roce::write_manager(root)?;
-                put(&files.join("rdma_cm"), "")?;
+                put(&files.join("rdma_cm"), "10:58")?;
             }
         }
         let name = format!("uverbs{index}");
-        put(&files.join(&name), "")?;
+        let numbers = format!("231:{}", 192 + index);
+        put(&files.join(&name), &numbers)?;
         let uverbs = verbs.join(name);
         fs::create_dir_all(&uverbs)?;
         put(&uverbs.join("ibdev"), &device.name)?;
         put(&uverbs.join("abi_version"), "1")?;
-        put(&uverbs.join("dev"), &format!("231:{}", 192 + index))?;
+        put(&uverbs.join("dev"), &numbers)?;
         link(&pci, &uverbs.join("device"))?;
     }
     Ok(())
