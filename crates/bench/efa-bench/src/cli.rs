@@ -42,7 +42,8 @@ fn ending(has_meanings: bool) -> String {
         for name in Name::value_variants() {
             let meaning =
                 name.to_possible_value().and_then(|value| Some(value.get_help()?.to_string()));
-            text += &format!("  {:<19} {}\n", name.text(), meaning.unwrap_or_default());
+            let lines = folded(&meaning.unwrap_or_default());
+            text += &format!("  {:<19} {}\n", name.text(), lines.join(&format!("\n{:22}", "")));
         }
     } else {
         const NAMES_IN_LINE: usize = 7;
@@ -51,6 +52,20 @@ fn ending(has_meanings: bool) -> String {
         text += &format!("{}\n", lines.collect::<Vec<_>>().join(",\n"));
     }
     format!("{text}\n{EXIT_CODES}")
+}
+
+/// Lines of a text that stand beside names in a terminal of 80 columns.
+fn folded(text: &str) -> Vec<String> {
+    const COLUMNS: usize = 58;
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= COLUMNS => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 #[derive(Debug, Subcommand)]
@@ -247,6 +262,18 @@ mod tests {
                 assert!(text.lines().any(is_there), "{name}: {text}");
             }
             assert!(text.contains("Exit codes: 0 done"), "{text}");
+        }
+    }
+
+    /// The second lines of meanings stood among the names.
+    #[test]
+    fn names_of_benchmarks_stand_alone() {
+        let help = Cli::command().render_long_help().to_string();
+        let listed = help.lines().skip_while(|line| !line.starts_with("Benchmarks:")).skip(2);
+        for line in listed.take_while(|line| !line.is_empty()) {
+            let named = line.split_whitespace().next().expect("a word");
+            let is_name = Name::value_variants().iter().any(|name| name.text() == named);
+            assert!(line.starts_with(&" ".repeat(22)) || is_name, "{line}");
         }
     }
 
