@@ -3,10 +3,9 @@
 //! `SYSFS_PATH` reaches libibverbs and libfabric's efa provider only. NCCL, UCX from 1.19 on,
 //! Mooncake, UCCL, eRPC and scripts open `/sys/class/infiniband/...` themselves, where this machine
 //! has nothing, or devices that the run does not show, and ask whether `/dev/infiniband` is there.
-//! So the functions of the C library that take
-//! a path are answered here: what names a device is looked up in the tree of the run, and every
-//! other path goes to the next definition, after the comparison of a few bytes. Results such as
-//! that of `realpath` are places in that tree.
+//! So the functions of the C library that take a path are answered here: what names a device is
+//! looked up in the tree of the run, and every other path goes to the next definition, after the
+//! comparison of a few bytes. Results such as that of `realpath` are places in that tree.
 //!
 //! Programs with system calls of their own (Go, static ones) are not reached.
 
@@ -15,7 +14,7 @@ mod open;
 mod stat;
 mod walk;
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -167,18 +166,26 @@ pub(crate) unsafe fn begins_with(path: *const c_char, start: &[u8]) -> bool {
         })
 }
 
-/// Whether the kernel can read the path. Programs ask it about addresses (`EFAULT`) to learn what
-/// is mapped. Not known where it does not tell.
+/// Whether the kernel cannot read the path. Programs ask it about addresses (`EFAULT`) to learn
+/// what is mapped. The cheapest call that tells changes no mask, because there is no such way to
+/// change one, but reads the mask first (Linux `kernel/signal.c`): 0.1 us, and
+/// `process_vm_readv` 0.6.
 pub(crate) fn is_unreadable(path: *const c_char) -> bool {
-    let mut byte = 0_u8;
-    let into = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-    let from = libc::iovec { iov_base: path.cast_mut().cast(), iov_len: 1 };
-    // SAFETY: a byte of ours is written; what cannot be read is an error.
+    const NO_WAY: c_int = -1;
+    const MASK_BYTES: usize = 8;
+    // A mask that lies in one page with the first byte.
+    let mask = path.map_addr(|addr| addr & !(MASK_BYTES - 1));
+    // Nothing is there, and the call would not look.
+    if mask.is_null() {
+        return true;
+    }
+    // SAFETY: nothing is written; what cannot be read is an error.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
-        let got = libc::process_vm_readv(libc::getpid(), &raw const into, 1, &raw const from, 1, 0);
-        let is_bad = got < 0 && *errno == libc::EFAULT;
+        let (none, len) = (std::ptr::null_mut::<libc::sigset_t>(), MASK_BYTES);
+        libc::syscall(libc::SYS_rt_sigprocmask, NO_WAY, mask, none, len);
+        let is_bad = *errno == libc::EFAULT;
         *errno = before;
         is_bad
     }

@@ -134,6 +134,12 @@ static void check_unreadable(void)
 	CHECK(readlink(page, text, sizeof(text)) == -1 && errno == EFAULT);
 	CHECK(munmap(page, 4096) == 0);
 	CHECK(access(page, F_OK) == -1 && errno == EFAULT);
+	CHECK(access((char *)1, F_OK) == -1 && errno == EFAULT);
+	/* At the end of what is mapped. */
+	page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(page != MAP_FAILED && munmap(page + 4096, 4096) == 0);
+	CHECK(access(strcpy(page + 4094, "/"), F_OK) == 0);
+	CHECK(munmap(page, 4096) == 0);
 }
 
 static void check_walk(void)
