@@ -43,7 +43,7 @@ impl MrCache {
     }
 
     /// The region of a range that a peer may use now.
-    pub(crate) fn remote(&mut self, range: RemoteRange, right: Right) -> Option<Arc<Region>> {
+    fn remote(&mut self, range: RemoteRange, right: Right) -> Option<Arc<Region>> {
         let RemoteRange { key, addr, len } = range;
         self.find(key).filter(|region| region.grants(addr, len, right)).cloned()
     }
