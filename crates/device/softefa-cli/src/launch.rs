@@ -99,8 +99,8 @@ pub(crate) fn preload(
     Ok(())
 }
 
-/// Starts the program; what has no first line that names an interpreter is a script of the shell,
-/// as for `env`.
+/// Starts the program. The shell runs a script without a first line that names an interpreter, as
+/// `env` has it.
 ///
 /// # Errors
 /// The kernel refused to execute it.

@@ -1,8 +1,8 @@
 //! Queues, targets and openings of a domain that come and go while others send through it, from
 //! several threads.
 //!
-//! `SOFTEFA_ROUNDS=10000 cargo test -p softefa --test all roce_xrc_churn` does it longer. It ends,
-//! or hangs: there is no order of locks to be had that does not show here.
+//! `SOFTEFA_ROUNDS=10000 cargo test -p softefa --test all roce_xrc_churn` does it longer. A wrong
+//! order of locks shows as a hang.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 use std::collections::BTreeSet;
