@@ -22,9 +22,6 @@ use crate::host;
 use crate::numbering::Numbering;
 use crate::seal::SealKey;
 
-/// Ports to try before giving up.
-const QPN_TRIES: usize = 4096;
-
 /// What a queue pair has of the network.
 pub(crate) struct Port {
     pub(crate) qpn: u32,
@@ -173,8 +170,10 @@ impl Steering {
                 return Ok(bound);
             }
         }
-        for _ in 0..QPN_TRIES {
-            let Some(port) = pool.candidate() else { continue };
+        for port in pool.walk() {
+            if !pool.is_free(port) {
+                continue;
+            }
             match self.try_bind_at(port, paths) {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
                 Err(error) => return Err(error),
@@ -234,10 +233,15 @@ impl PortPool {
         Self { residues: vec![0; size], state, freed: None, uses, salt }
     }
 
-    fn candidate(&mut self) -> Option<u16> {
+    /// Every port for queue pairs once, from a random one on with a random odd stride. One that
+    /// few others leave, or with few residues left, is found, too.
+    fn walk(&mut self) -> impl Iterator<Item = u16> + use<> {
         self.state = step(self.state);
-        let port = (self.state >> 48) as u16;
-        (port >= QPN_FIRST && self.is_free(port)).then_some(port)
+        let [a, b, c, d, ..] = self.state.to_be_bytes();
+        let (first, stride) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]) | 1);
+        (0..=u16::MAX)
+            .map(move |index| first.wrapping_add(index.wrapping_mul(stride)))
+            .filter(|port| *port >= QPN_FIRST)
     }
 
     fn is_free(&self, port: u16) -> bool {
@@ -290,12 +294,22 @@ mod tests {
         assert_eq!(slots.len(), 256);
     }
 
+    /// With 255 of 256 queue pairs alive and crowded ports, random tries missed those left.
+    #[test]
+    fn a_walk_leaves_out_no_port() {
+        let mut pool = PortPool::new(256, Numbering::Port);
+        let mut ports: Vec<u16> = pool.walk().collect();
+        assert_ne!(ports, pool.walk().collect::<Vec<_>>(), "each walk is another");
+        ports.sort_unstable();
+        assert!(ports.into_iter().eq(QPN_FIRST..=u16::MAX));
+    }
+
     #[test]
     fn live_numbers_differ_modulo_the_table_size() {
         let mut pool = PortPool::new(256, Numbering::Port);
         let mut seen = std::collections::HashSet::new();
-        while seen.len() < 200 {
-            let Some(port) = pool.candidate() else { continue };
+        while seen.len() < 256 {
+            let port = pool.walk().find(|port| pool.is_free(*port)).expect("a free port");
             pool.take(port);
             assert!(port >= QPN_FIRST && seen.insert(port % 256), "{port}");
         }
