@@ -127,7 +127,7 @@ impl Ids {
         }
     }
 
-    /// The address and the number of a queue pair whose connection has ended; call until `None`
+    /// The local address of a connection that has ended and its queue pair; call until `None`
     /// before programs may take their events (CM-5.6). What has come for it came before the end,
     /// and an adapter has completed it by now: programs destroy the queue pair when they hear of
     /// the end.

@@ -80,16 +80,31 @@ impl Adapters {
         self.managed.iter().find(|adapter| adapter.addr == local)?.gateway
     }
 
-    /// What the adapter at an address is called.
+    /// What the adapter of an address is called.
     pub(super) fn name_at(&self, local: IpAddr) -> &str {
-        let found = self.managed.iter().find(|adapter| adapter.addr == local);
-        found.and_then(|adapter| adapter.listed).map_or("", device::Device::name)
+        let found = self.of(local).and_then(|adapter| adapter.listed);
+        found.map_or("", device::Device::name)
     }
 
-    /// The adapter at an address, while the program has it open: what counts packets and shows
+    /// The adapter of an address, while the program has it open: what counts packets and shows
     /// them.
     pub(super) fn open_at(&self, local: IpAddr) -> Option<Arc<softefa::Device>> {
-        self.managed.iter().find(|adapter| adapter.addr == local)?.listed?.adapter()
+        self.of(local)?.listed?.adapter()
+    }
+
+    /// The address that the queue pairs of connections at `local` have.
+    pub(super) fn home_of(&self, local: IpAddr) -> Option<IpAddr> {
+        self.of(local).map(|adapter| adapter.addr)
+    }
+
+    /// The adapter whose connections are at `local`.
+    fn of(&self, local: IpAddr) -> Option<&Adapter> {
+        let found = self.managed.iter().find(|adapter| adapter.addr == local);
+        // As the kernel does it (`cma_bind_loopback`), whatever the family: libfabric asks at
+        // 127.0.0.1 whether there is any.
+        let is_everybodys = local.is_loopback() && !self.unmanaged.contains(&local);
+        let anybody = || self.like(local).next().or_else(|| self.managed.first());
+        found.or_else(|| anybody().filter(|_| is_everybodys))
     }
 
     /// Those with addresses of the family of `addr`.
@@ -99,13 +114,7 @@ impl Adapters {
 
     /// As [`cm::ids::Host::device`].
     pub(super) fn device(&self, local: IpAddr) -> Result<Device, Errno> {
-        let found = self.managed.iter().find(|adapter| adapter.addr == local);
-        // As the kernel does it (`cma_bind_loopback`), whatever the family: libfabric asks at
-        // 127.0.0.1 whether there is any.
-        let is_everybodys = local.is_loopback() && !self.unmanaged.contains(&local);
-        let anybody = || self.like(local).next().or_else(|| self.managed.first());
-        let found = found.or_else(|| anybody().filter(|_| is_everybodys));
-        match found {
+        match self.of(local) {
             Some(adapter) => Ok(adapter.device),
             None if is_local(local) => Err(Errno::ENODEV),
             None => Err(Errno::EADDRNOTAVAIL),
@@ -227,6 +236,21 @@ pub(super) mod tests {
         let six = at(&["2001:db8::7"]);
         let found = six.device("127.0.0.1".parse().unwrap()).map(|device| device.gid);
         assert_eq!(found, gid("2001:db8::7"), "loopback of the other family");
+    }
+
+    /// Messages over 127.0.0.1 to and from an adapter at another address were neither counted nor
+    /// captured, and its queue pairs did not take what had come before their connections ended.
+    #[test]
+    fn connections_over_loopback_are_those_of_an_adapter() {
+        let adapters = at(&["192.0.2.7", "2001:db8::7"]);
+        let home = |ip: &str| adapters.home_of(ip.parse().unwrap()).map(|ip| ip.to_string());
+        for local in ["127.0.0.1", "192.0.2.7"] {
+            assert_eq!(home(local).as_deref(), Some("192.0.2.7"), "{local}");
+        }
+        assert_eq!(home("::1").as_deref(), Some("2001:db8::7"));
+        for foreign in ["127.0.0.99", "192.0.2.8"] {
+            assert_eq!(home(foreign), None, "{foreign}");
+        }
     }
 
     #[test]

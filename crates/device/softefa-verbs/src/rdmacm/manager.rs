@@ -135,8 +135,10 @@ impl State {
     }
 
     fn send_and_tell(&mut self, now: Duration) {
-        while let Some((device, qpn)) = self.ids.poll_ended() {
-            softefa::take_what_has_come(device, qpn);
+        while let Some((local, qpn)) = self.ids.poll_ended() {
+            if let Some(device) = self.host.ports.adapters.home_of(local) {
+                softefa::take_what_has_come(device, qpn);
+            }
         }
         while let Some(transmit) = self.ids.poll_transmit() {
             self.transmit(now, &transmit);
