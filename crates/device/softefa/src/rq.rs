@@ -72,6 +72,23 @@ impl RecvWqe {
         sges.all(|sge| sge.len == 0 || mrs.allows(sge, true))
     }
 
+    /// The same of the entries that `len` bytes from byte `offset` on go into: RoCE adapters look
+    /// at no others.
+    #[inline]
+    pub(crate) fn is_writable_at(&self, mrs: &mut MrCache, offset: usize, len: usize) -> bool {
+        let first = &self.short[0];
+        if offset + len <= first.len as usize {
+            return len == 0 || mrs.allows(first, true);
+        }
+        let mut at = 0;
+        self.sges().iter().all(|sge| {
+            let begin = at;
+            at += sge.len as usize;
+            let is_touched = begin < offset + len && offset < at;
+            !is_touched || mrs.allows(sge, true)
+        })
+    }
+
     /// Scatters `data` over the buffer from byte `offset` on; the caller checked the room. After
     /// [`Gone`] a part of it may be there.
     pub(crate) fn fill(&self, mut offset: usize, mut data: Payload<'_>) -> Result<(), Gone> {
@@ -91,6 +108,21 @@ impl RecvWqe {
             (offset, data) = (0, later);
         }
         Ok(())
+    }
+}
+
+/// Why no receive takes a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoReceive {
+    NotPosted,
+    TooShort,
+}
+
+impl NoReceive {
+    /// Whether the `next` one takes a message of `len` bytes.
+    pub(crate) fn check(next: Option<&RecvWqe>, len: usize) -> Result<(), Self> {
+        let next = next.ok_or(Self::NotPosted)?;
+        if len > next.capacity as usize { Err(Self::TooShort) } else { Ok(()) }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::generation::Generation;
 use crate::limits::RoceAttr;
 use crate::mr::Sge;
 use crate::pd::Pd;
-use crate::rq::{self, RecvWqe};
+use crate::rq::{self, NoReceive, RecvWqe};
 
 use xrc::InDomain;
 
@@ -268,11 +268,16 @@ impl Srq {
         Some(wqe)
     }
 
-    /// What [`Srq::take`] returned last is the next again: nothing came into it.
-    pub(crate) fn give_back(&self, wqe: RecvWqe) {
-        if let Some(mut queue) = self.usable() {
-            queue.posted.push_front(wqe);
-        }
+    /// As [`Srq::take`], for a message of `len` bytes. One that is too short stays the next, for
+    /// whichever queue pair can use it, and nobody is told of a limit.
+    pub(crate) fn take_for(&self, len: usize) -> Result<RecvWqe, NoReceive> {
+        let mut queue = self.usable().ok_or(NoReceive::NotPosted)?;
+        NoReceive::check(queue.posted.front(), len)?;
+        let wqe = queue.posted.pop_front().ok_or(NoReceive::NotPosted)?;
+        let is_low = queue.is_low();
+        drop(queue);
+        self.tell(is_low);
+        Ok(wqe)
     }
 
     /// It is not destroyed.

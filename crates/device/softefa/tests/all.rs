@@ -8,6 +8,7 @@ mod destroy_crowd;
 mod faults;
 mod frames;
 mod gone;
+mod has_come;
 mod hostile_ring;
 mod live_faults;
 mod local_copy;

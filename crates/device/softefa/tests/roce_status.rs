@@ -302,6 +302,25 @@ fn a_receive_that_cannot_be_written_is_a_remote_operation_error() {
     }
 }
 
+/// Entries that a message does not reach were looked at, too, and ended the connection.
+#[test]
+fn a_bad_entry_behind_the_message_does_not_matter() {
+    for (a, b) in pairs(&Link::default()) {
+        let wrong = Sge { lkey: b.mr.lkey() ^ 1, ..b.sge(0, 100) };
+        for (wr_id, len) in [(1, 0), (2, 16), (3, LEN)] {
+            b.qp.post_recv(wr_id, &[b.sge(800_000, LEN), wrong]).unwrap();
+            post(&a, wr_id, SendOp::Send, &[a.sge(0, len)]);
+            let found = gather(&[&a, &b], 2);
+            assert_eq!(ends(&found[1], false), [(wr_id, Ok)], "{len} bytes");
+        }
+        b.qp.post_recv(4, &[b.sge(800_000, LEN), wrong]).unwrap();
+        post(&a, 4, SendOp::Send, &[a.sge(0, LEN + 1)]);
+        let found = gather(&[&a, &b], 2);
+        assert_eq!(ends(&found[0], true), [(4, RemoteOperation)]);
+        assert_eq!(ends(&found[1], false), [(4, LocalInvalidLkey)]);
+    }
+}
+
 #[test]
 fn a_key_that_cannot_be_invalidated_fails_the_receiver_alone() {
     for pair in pairs(&Link::default()) {

@@ -370,3 +370,48 @@ fn a_shared_receive_that_is_too_short_serves_another_queue_pair() {
         assert_eq!(ends(&gather(&[&b], 1)[0], false), [(5, Ok)]);
     }
 }
+
+/// The limit was told of and disarmed by a datagram that used no receive.
+#[test]
+fn a_receive_that_is_too_short_does_not_count_for_the_limit() {
+    for wire in WIRES {
+        let (a, b, ah) = pair_on(wire);
+        let events = AsyncEvents::create().unwrap();
+        let attr = SrqAttr { max_wr: 16, max_sge: 1, limit: 0 };
+        let srq = Srq::create(&b.pd, &attr, Some(EventSource::new(&events))).unwrap();
+        let init = QpInit { srq: Some(Arc::clone(&srq)), ..b.qp.init().clone() };
+        let qp = Qp::create(&b.pd, init).unwrap();
+        let (port, pkey_index, qkey) = (Some(1), Some(0), Some(QKEY));
+        qp.modify(&ModifyQp { port, pkey_index, qkey, ..to(QpState::Init) }).unwrap();
+        qp.modify(&to(QpState::ReadyToReceive)).unwrap();
+        (0..3).for_each(|id| srq.post_recv(id, &[b.sge(0, GRH as u32 + 8)]).unwrap());
+        srq.modify(&softefa::ModifySrq { limit: Some(3), ..softefa::ModifySrq::default() })
+            .unwrap();
+        let send = |len: u32| {
+            a.qp.post_send(&common::wr(1, &ah, qp.qpn(), SendOp::Send, &[a.sge(0, len)])).unwrap();
+            assert_eq!(ends(&gather(&[&a], 1)[0], true), [(1, Ok)]);
+        };
+        let drops = b.device.counters().get(Counter::RxDrops);
+        send(9);
+        poll_until_counted(&[&a, &b], &b, Counter::RxDrops, drops + 1);
+        assert!(events.take().is_err(), "all three are there");
+        send(8);
+        assert_eq!(ends(&gather(&[&b], 1)[0], false), [(0, Ok)]);
+        let event = events.take().unwrap().expect("two are left");
+        assert_eq!(event.kind, AsyncEventKind::SrqLimitReached);
+        event.source.acknowledge();
+    }
+}
+
+/// Entries that a datagram does not reach were looked at, too.
+#[test]
+fn a_bad_entry_behind_the_datagram_does_not_matter() {
+    let (a, b, ah) = pair_on(WireChoice::Udp);
+    let wrong = Sge { lkey: b.mr.lkey() ^ 1, ..b.sge(0, 100) };
+    for (wr_id, len, expected) in [(1, 60, Ok), (2, 61, LocalInvalidLkey)] {
+        b.qp.post_recv(wr_id, &[b.sge(200, 100), wrong]).unwrap();
+        a.qp.post_send(&wr(9, &ah, &b, SendOp::Send, &[a.sge(0, len)])).unwrap();
+        let found = gather(&[&a, &b], 2);
+        assert_eq!(ends(&found[1], false), [(wr_id, expected)]);
+    }
+}

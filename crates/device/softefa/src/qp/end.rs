@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::Qp;
+use super::{Qp, has_come};
 use crate::host;
 use crate::progress::Live;
 use crate::service;
@@ -54,6 +54,9 @@ impl Qp {
         let mut side = self.lock();
         // It may have failed meanwhile.
         if self.is_sound() {
+            if !self.pd.device().is_strict {
+                has_come::take(&mut *side);
+            }
             side.close(host::now());
         }
     }

@@ -9,7 +9,7 @@ use srd::Instant;
 #[cfg(test)]
 use super::QpInner;
 use super::turn::Turn;
-use super::{Qp, take_all};
+use super::{Qp, has_come};
 use crate::AHN_UNKNOWN;
 use crate::async_event::AsyncEventKind;
 use crate::cq::Cq;
@@ -80,7 +80,7 @@ impl Live for Qp {
             return;
         }
         let mut side = self.lock();
-        take_all(&mut *side);
+        has_come::take(&mut *side);
         side.publish();
         self.end_app_turn(side, false);
     }

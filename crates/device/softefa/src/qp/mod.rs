@@ -6,6 +6,7 @@ mod drain;
 mod end;
 mod file;
 mod groups;
+mod has_come;
 mod inner;
 mod lint;
 mod live;
@@ -31,7 +32,7 @@ use crate::qp_state::{QpKind, QpQuery, QpState};
 use crate::request::{SendData, SendOp, SendWr};
 use crate::rq::{self, RecvWqe};
 use crate::service;
-use crate::shell::{Shell, ShellInit, Side};
+use crate::shell::{Shell, ShellInit};
 use crate::side::{self, SideInit};
 use crate::sq;
 use crate::status::Status;
@@ -61,28 +62,6 @@ pub struct Qp {
     made: Generation,
     /// Sends in a row without completion, counted only where somebody wants to hear of them.
     unsignaled: AtomicU32,
-}
-
-/// Takes what has come for work requests that a change of state is about to flush: an adapter would
-/// have taken it when it came.
-#[cold]
-fn take_what_has_come(side: &mut dyn Side) {
-    if side.shell().owes_data() {
-        take_all(side);
-    }
-}
-
-/// Takes all that has come, wherever it lies, unless ever more comes.
-#[cold]
-fn take_all(side: &mut dyn Side) {
-    const TURNS_MAX: usize = 8;
-    for _ in 0..TURNS_MAX {
-        side.shell_mut().look_everywhere();
-        side.service_turn(host::now(), false);
-        if side.shell().has_read_all() {
-            return;
-        }
-    }
 }
 
 impl fmt::Debug for Qp {
@@ -232,7 +211,10 @@ impl Qp {
         change.check_path(device)?;
         // Not before: of what is refused here nobody would publish what had come.
         if change.state == Some(QpState::Error) && !device.is_strict {
-            take_what_has_come(&mut *side);
+            has_come::take(&mut *side);
+        }
+        if change.state == Some(QpState::ReadyToReceive) {
+            has_come::forget_past(&mut *side);
         }
         let shell = side.shell_mut();
         // It may have failed by what has come, and from there every way to ERR is the same.
@@ -252,6 +234,9 @@ impl Qp {
             QpState::Error if from != QpState::Error => side.flush(host::now()),
             QpState::Reset if from != QpState::Reset => {
                 side.reset(host::now());
+                if from != QpState::Init && self.init.kind != QpKind::Srd {
+                    has_come::end_connection(&mut *side);
+                }
                 // First the completions: each that is polled is counted off.
                 self.init.send_cq.purge(self.send_owner);
                 self.init.recv_cq.purge(self.recv_owner);

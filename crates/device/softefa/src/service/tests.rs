@@ -267,8 +267,8 @@ fn a_panic_while_draining_gives_everything_back() {
 fn a_panic_ends_lingering() {
     let (_device, pd) = device();
     let (qp, _cq) = queue_pair(&pd);
-    break_wire(&qp);
     qp.destroy();
+    break_wire(&qp);
     let stranger = UdpSocket::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).unwrap();
     within_a_while("its port is still taken", || {
         // Something arrives: a turn is due.

@@ -126,6 +126,10 @@ pub(crate) struct Shell {
     pub(crate) shared_messages: u64,
     /// Turns since one that has read all there was.
     unread_turns: u32,
+    /// Turns take all that has come, not as much as is good for a program that polls.
+    pub(crate) takes_all: bool,
+    /// It was connected before it came to RESET, and its next connection may have the same numbers.
+    pub(crate) has_past: bool,
     /// Datagrams that were nobody's.
     pub(crate) useless: u64,
     sends: Tally,
@@ -240,6 +244,8 @@ impl Shell {
             pace: Pace::default(),
             shared_messages: 0,
             unread_turns: 0,
+            takes_all: false,
+            has_past: false,
             useless: 0,
             sends: Tally::default(),
             slot: device.counters.gauges().take(qpn, init.kind as u8),
@@ -264,6 +270,11 @@ impl Shell {
     pub(crate) fn release_all(&mut self, now: Instant) {
         let sent = self.wire.release_all(now);
         self.count_sent(&sent);
+    }
+
+    /// What waits for room in the network is not sent any more.
+    pub(crate) fn forget_unsent(&mut self) {
+        self.wire.forget_unsent();
     }
 
     /// From now on everything goes through the kernel.

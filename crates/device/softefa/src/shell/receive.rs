@@ -14,7 +14,7 @@ use crate::async_event::AsyncEventKind;
 use crate::completion::Sender;
 use crate::counters::Counter;
 use crate::datagram::Datagram;
-use crate::rq::RecvWqe;
+use crate::rq::{NoReceive, RecvWqe};
 use crate::status::Status;
 use crate::wire::{Run, Unplugged, Wire};
 
@@ -100,7 +100,8 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
         let is_short = len < STREAM_BYTES && !is_streaming && !is_preface;
         // What strangers send must not cost those behind them a turn each.
         let is_useless = lender.side.shell().useless != before;
-        if is_much || (!is_useless && (is_short || lender.side.has_enough())) {
+        let is_enough = is_short || lender.side.has_enough();
+        if is_much || (is_enough && !is_useless && !lender.side.shell().takes_all) {
             break;
         }
     }
@@ -159,6 +160,11 @@ impl Shell {
     /// answer that a timer misses, or the last one of a peer that is gone by now.
     pub(crate) fn has_read_all(&self) -> bool {
         self.unread_turns == 0 || self.unread_turns >= UNREAD_TURNS_MAX
+    }
+
+    /// The last turn found an end of what has come.
+    pub(crate) fn has_emptied_wire(&self) -> bool {
+        self.unread_turns == 0
     }
 
     /// The next turn looks wherever something may have come.
@@ -231,6 +237,16 @@ impl Shell {
             (Some(srq), _) => srq.take(),
             (None, Some(named)) => named.take(),
         }
+    }
+
+    /// The next receive of a RoCE queue pair for a message of `len` bytes; one that is too short
+    /// stays the next.
+    pub(crate) fn take_receive_for(&mut self, len: usize) -> Result<RecvWqe, NoReceive> {
+        if let Some(srq) = &self.srq {
+            return srq.take_for(len);
+        }
+        NoReceive::check(self.rq.front(), len)?;
+        self.rq.pop().ok_or(NoReceive::NotPosted)
     }
 
     /// The receives of a RoCE queue pair are in a queue of its own.

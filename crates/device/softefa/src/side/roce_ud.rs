@@ -19,7 +19,7 @@ use crate::lint::{Pitfall, lint};
 use crate::memory::Gone;
 use crate::qp_state::QpState;
 use crate::request::{SendOp, SendWr};
-use crate::rq::RecvWqe;
+use crate::rq::{NoReceive, RecvWqe};
 use crate::shell::{Shell, Side};
 use crate::status::Status;
 use crate::trace::TraceEvent;
@@ -42,8 +42,6 @@ pub(super) struct RoceUdSide {
     /// Slots of the datagrams that wait for the next burst.
     queue: VecDeque<u32>,
     numbers: Numbers,
-    /// A receive that was too short for the last datagram, and is the next all the same.
-    current: Option<RecvWqe>,
     mtu: Mtu,
     path: u16,
 }
@@ -58,7 +56,7 @@ impl RoceUdSide {
             _ => Mtu::B256,
         };
         let numbers = Numbers::new(shell.qpn, DEFAULT_PKEY, mtu, Psn::new(0));
-        Self { shell, queue: VecDeque::new(), numbers, current: None, mtu, path }
+        Self { shell, queue: VecDeque::new(), numbers, mtu, path }
     }
 
     /// Adds the datagram in slot `index` to the burst; one that cannot be sent stops the send
@@ -101,16 +99,16 @@ impl RoceUdSide {
         }
     }
 
-    /// The next receive whose memory can be written; others end with their own error instead of
-    /// standing in the way.
-    fn next_receive(&mut self) -> Option<RecvWqe> {
+    /// The next receive that has room for `len` bytes and whose memory can be written; others end
+    /// with their own error instead of standing in the way.
+    fn next_receive(&mut self, len: usize) -> Result<RecvWqe, NoReceive> {
         if self.shell.is_not_ready_on_purpose() {
-            return None;
+            return Err(NoReceive::NotPosted);
         }
         loop {
-            let wqe = self.current.take().or_else(|| self.shell.take_receive())?;
-            if wqe.is_writable(&mut self.shell.recv_mrs) {
-                return Some(wqe);
+            let wqe = self.shell.take_receive_for(len)?;
+            if wqe.is_writable_at(&mut self.shell.recv_mrs, 0, len) {
+                return Ok(wqe);
             }
             self.shell.fail_recv(&wqe, Status::LocalInvalidLkey);
         }
@@ -162,18 +160,16 @@ impl RoceUdSide {
         }
         let payload = datagram.payload(it.payload_at).split_at(it.payload_len as usize).0;
         let len = UD_GRH_BYTES + payload.len();
-        let Some(wqe) = self.next_receive() else {
-            self.shell.device.counters.add(Counter::RxNoReceive, 1);
-            return Err("no receive is posted");
-        };
-        if len > wqe.capacity as usize {
-            match &self.shell.srq {
-                // For whichever queue pair can use it.
-                Some(srq) => srq.give_back(wqe),
-                None => self.current = Some(wqe),
+        let wqe = match self.next_receive(len) {
+            Ok(wqe) => wqe,
+            Err(NoReceive::NotPosted) => {
+                self.shell.device.counters.add(Counter::RxNoReceive, 1);
+                return Err("no receive is posted");
             }
-            return Err("the receive is too short; it needs 40 bytes more than the message");
-        }
+            Err(NoReceive::TooShort) => {
+                return Err("the receive is too short; it needs 40 bytes more than the message");
+            }
+        };
         let udp_len = u16::try_from(whole + UDP_BYTES).unwrap_or(u16::MAX);
         let routing = routing_header(from, to, udp_len);
         let filled = wqe.fill(0, routing[..].into()).and_then(|()| wqe.fill(UD_GRH_BYTES, payload));
@@ -321,9 +317,6 @@ impl Side for RoceUdSide {
     /// There is no engine.
     fn abandon(&mut self) {
         self.queue.clear();
-        if let Some(wqe) = self.current.take() {
-            self.shell.fail_recv(&wqe, Status::Flushed);
-        }
     }
 
     /// Address handles are only ways on a RoCE device: what was posted leaves all the same.

@@ -259,6 +259,11 @@ impl Wire for Faulty {
         self.inner.look_everywhere();
     }
 
+    /// What a fault holds back has left, and is late.
+    fn forget_unsent(&mut self) {
+        self.inner.forget_unsent();
+    }
+
     fn leave_rings(&mut self) {
         self.inner.leave_rings();
     }

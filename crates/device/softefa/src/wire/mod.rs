@@ -196,6 +196,9 @@ pub(crate) trait Wire: Send {
     /// The next [`Wire::receive`] looks wherever something may have come.
     fn look_everywhere(&mut self) {}
 
+    /// What waits for room in the network is not sent any more.
+    fn forget_unsent(&mut self) {}
+
     /// From now on everything goes through the kernel.
     fn leave_rings(&mut self) {}
 

@@ -425,6 +425,11 @@ impl Wire for UdpWire {
         !self.held.is_empty()
     }
 
+    fn forget_unsent(&mut self) {
+        self.held.clear();
+        self.next_release = None;
+    }
+
     fn has_trains_to(&self, now: Instant, to: SocketAddr) -> bool {
         !self.has_no_trains && !self.paths.unsegmented.contains(now, to.ip())
     }

@@ -95,7 +95,8 @@ impl RcSide {
         let Some(end) = data.end.filter(|end| end.invalidate.is_none()) else { return Ok(false) };
         let shell = &mut self.shell;
         let Some(wqe) = shell.rq.front() else { return Ok(false) };
-        let fits = end.total <= wqe.capacity && wqe.is_writable(&mut shell.recv_mrs);
+        let fits = end.total <= wqe.capacity
+            && wqe.is_writable_at(&mut shell.recv_mrs, 0, end.total as usize);
         if !fits || !shell.has_own_receives() {
             return Ok(false);
         }
@@ -125,11 +126,12 @@ impl RcSide {
             return Err(Reject::TooLong);
         }
         if data.len > 0 {
-            if !wqe.is_writable(&mut self.shell.recv_mrs) {
+            let (offset, len) = (data.offset as usize, data.len as usize);
+            if !wqe.is_writable_at(&mut self.shell.recv_mrs, offset, len) {
                 return Err(LOCAL);
             }
-            let bytes = payload.split_at(data.len as usize).0;
-            wqe.fill(data.offset as usize, bytes).map_err(|Gone| LOCAL)?;
+            let bytes = payload.split_at(len).0;
+            wqe.fill(offset, bytes).map_err(|Gone| LOCAL)?;
             self.carried.received_bytes += u64::from(data.len);
         }
         Ok(())

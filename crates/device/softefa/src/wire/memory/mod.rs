@@ -380,6 +380,11 @@ impl Wire for MemoryWire {
         self.is_hurried = true;
     }
 
+    fn forget_unsent(&mut self) {
+        self.waiting = Waiting::default();
+        self.udp.forget_unsent();
+    }
+
     fn leave_rings(&mut self) {
         self.inbox = Inbox::default();
         self.outbox.retire();
