@@ -256,6 +256,10 @@ fn a_group_is_joined_and_left() {
     join.addr_size = write_ip(at([239, 1, 2, 3], 0), &mut join.addr);
     let refused = JoinMcast { join_flags: 2, ..join };
     assert_eq!(world.write(0, command::JOIN_MCAST, &refused.emit(), 4), Err(Errno::EINVAL));
+    let mut host = join;
+    host.addr_size = write_ip(at([10, 1, 2, 3], 0), &mut host.addr);
+    let refused = world.write(0, command::JOIN_MCAST, &host.emit(), 4);
+    assert_eq!(refused, Err(Errno::EINVAL), "it is no group");
     let reply = world.write(0, command::JOIN_MCAST, &join.emit(), 4).unwrap().unwrap();
     let resp = world.expect(0, event::MULTICAST_JOIN, 0x77);
     assert_eq!(resp.id.to_ne_bytes(), reply.bytes[..]);

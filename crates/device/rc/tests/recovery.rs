@@ -307,6 +307,24 @@ fn a_gap_is_told_again_after_two_round_trips() {
     assert_eq!(said(&mut solo), [(THEIR_PSN, false)]);
 }
 
+/// RC-5.2: a requester that was stopped for ten seconds made its responder wait for twenty, and for
+/// more than a second at fifty gaps after that.
+#[test]
+fn a_stopped_peer_does_not_make_later_gaps_long() {
+    let mut solo = measured();
+    (0..9).for_each(|id| solo.host.post_receive(id, 100));
+    assert_eq!(solo.give(&request(1)), Err(DropReason::Gap));
+    assert_eq!(said(&mut solo), [(THEIR_PSN, true)]);
+    solo.pass_ns(10_000_000_000);
+    solo.give(&request(0)).unwrap();
+    assert_eq!(said(&mut solo), [(THEIR_PSN, false)]);
+    assert_eq!(solo.give(&request(2)), Err(DropReason::Gap));
+    assert_eq!(said(&mut solo), [(THEIR_PSN + 1, true)]);
+    solo.pass_ns(2 * 8 * FLOOR_NS);
+    assert_eq!(solo.give(&request(3)), Err(DropReason::Gap));
+    assert_eq!(said(&mut solo), [(THEIR_PSN + 1, true)]);
+}
+
 /// RC-5.2: an adapter says it once.
 #[test]
 fn an_adapter_tells_of_a_gap_once() {

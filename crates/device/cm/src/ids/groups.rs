@@ -51,7 +51,9 @@ impl Ids {
         let address = Sockaddr::parse(&command.addr);
         let is_sized = usize::from(command.addr_size) == address.size();
         let Sockaddr::Ip(address) = address else { return Err(Errno::EINVAL) };
-        if !is_sized || command.join_flags > 1 {
+        // As IGMP in the kernel, which is not asked for IPv6.
+        let is_group = address.is_ipv6() || address.ip().is_multicast();
+        if !is_sized || !is_group || command.join_flags > 1 {
             return Err(Errno::EINVAL);
         }
         let is_full = self.groups.len() >= super::IDS_MAX as usize;

@@ -33,7 +33,7 @@ impl Responder {
                 shared.stats.rx_duplicates += 1;
                 return Err(self.repeat(seq, packet, shared));
             }
-            self.note_expected(now);
+            self.note_expected(now, shared);
         } else {
             self.follow(seq, bth.opcode.kind)?;
         }

@@ -4,6 +4,9 @@ use super::{Nak, NakState, Responder};
 use crate::endpoint::Shared;
 use crate::{DropReason, Instant};
 
+/// A peer that takes so many round trips to close a gap does so for another reason than the network.
+const STOPPED: u64 = 8;
+
 impl Responder {
     /// A packet is missing. The peer is told once; where the host lets it, again when what it
     /// repeated should have come and later packets come instead.
@@ -20,17 +23,20 @@ impl Responder {
 
     /// The expected packet has come.
     #[inline]
-    pub(super) fn note_expected(&mut self, now: Instant) {
+    pub(super) fn note_expected(&mut self, now: Instant, shared: &Shared) {
         if self.nak_state != NakState::Nothing {
-            self.end_gap(now);
+            self.end_gap(now, shared);
         }
     }
 
     #[cold]
-    fn end_gap(&mut self, now: Instant) {
+    fn end_gap(&mut self, now: Instant, shared: &Shared) {
         // Of one that was told of twice it is not known which time was heard.
         if let NakState::Missing { at, is_first: true } = self.nak_state {
-            let ns = now.ns_since(at).max(1);
+            // A peer that was stopped meanwhile is no slow network.
+            let round_trip_ns = shared.rtt.smoothed_ns().unwrap_or_default();
+            let most_ns = round_trip_ns.max(shared.config.rto_floor_ns).saturating_mul(STOPPED);
+            let ns = now.ns_since(at).clamp(1, most_ns.max(1));
             self.gap_ns = Some(self.gap_ns.map_or(ns, |old| old - old / 8 + ns / 8));
         }
         self.nak_state = NakState::Nothing;

@@ -29,9 +29,9 @@ pub(super) fn end_connection(side: &mut dyn Side) {
     side.shell_mut().has_past = true;
 }
 
-/// Before the queue pair hears again (RC-5.9): what peers sent to its connection before the last RESET may
-/// have the numbers of the next one, and in this state it is dropped. For one without a past
-/// nothing can have come but what its peer sent too early, which is kept.
+/// Before the queue pair hears again (RC-5.9): what peers sent to its connection before the last
+/// RESET may have the numbers of the next one, and in this state it is dropped. For one without a
+/// past nothing can have come but what its peer sent too early, which is kept.
 pub(super) fn forget_past(side: &mut dyn Side) {
     if std::mem::take(&mut side.shell_mut().has_past) {
         take(side);
