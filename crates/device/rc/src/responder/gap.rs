@@ -4,7 +4,7 @@ use super::{Nak, NakState, Responder};
 use crate::endpoint::Shared;
 use crate::{DropReason, Instant};
 
-/// A peer that takes so many round trips to close a gap does so for another reason than the network.
+/// A peer that takes more round trips than these to close a gap was stopped meanwhile.
 const STOPPED: u64 = 8;
 
 impl Responder {
