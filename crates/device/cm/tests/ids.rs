@@ -54,11 +54,44 @@ fn the_host_learns_which_queue_pair_has_lost_its_connection() {
     let (_, client, _) = established(&mut world);
     world.simple(CLIENT, number::DISCONNECT, client).unwrap();
     world.run(MS);
-    let server = &mut world.processes[SERVER];
-    assert_eq!(server.ids.poll_ended(), Some((address(SERVER).ip(), 0x200)));
-    assert_eq!(server.ids.poll_ended(), None);
-    assert_eq!(world.processes[CLIENT].ids.poll_ended(), None, "its peer has not agreed yet");
+    assert_eq!(world.processes[SERVER].ended, [(address(SERVER).ip(), 0x200)]);
+    assert_eq!(world.processes[CLIENT].ended, [], "its peer has not agreed yet");
     world.expect(SERVER, event::DISCONNECTED, 0x52);
+}
+
+/// CM-5.6: what was done before the end is polled first, or it is lost with the queue pair.
+#[test]
+fn a_program_hears_of_the_end_when_its_host_says_so() {
+    let mut world = World::new(2);
+    let (_, client, _) = established(&mut world);
+    world.processes[SERVER].withholds = true;
+    world.simple(CLIENT, number::DISCONNECT, client).unwrap();
+    world.run(MS);
+    let is_readable = |world: &mut World| world.processes[SERVER].ids.poll_readable().is_some();
+    while is_readable(&mut world) {}
+    let [(local, qpn)] = world.processes[SERVER].ended[..] else { panic!("one has ended") };
+    world.processes[SERVER].ids.tell_ended(local, qpn + 1);
+    assert!(!is_readable(&mut world), "that is another's");
+    world.processes[SERVER].ids.tell_ended(local, qpn);
+    assert!(is_readable(&mut world));
+    world.expect(SERVER, event::DISCONNECTED, 0x52);
+    world.processes[SERVER].ids.tell_ended(local, qpn);
+    assert!(!is_readable(&mut world), "it was told once");
+}
+
+/// The number of an id may soon be another's.
+#[test]
+fn an_end_that_was_not_told_goes_with_its_id() {
+    let mut world = World::new(2);
+    let (_, client, server) = established(&mut world);
+    world.processes[SERVER].withholds = true;
+    world.simple(CLIENT, number::DISCONNECT, client).unwrap();
+    world.run(MS);
+    world.destroy(SERVER, server).unwrap();
+    while world.processes[SERVER].ids.poll_readable().is_some() {}
+    let (local, qpn) = world.processes[SERVER].ended[0];
+    world.processes[SERVER].ids.tell_ended(local, qpn);
+    assert_eq!(world.processes[SERVER].ids.poll_readable(), None);
 }
 
 #[test]

@@ -93,7 +93,9 @@ pub use interface::Interface;
 pub use lifecycle::spawn;
 pub use limits::{DeviceAttr, DeviceCaps, RoceAttr};
 pub use lint::{Pitfall, lint};
-pub use management::{ManagementPacket, Verdict, on_first_data, take_what_has_come};
+pub use management::{
+    ManagementPacket, Verdict, has_unseen_success, on_first_data, take_what_has_come,
+};
 pub use memory::signals::sigaction;
 pub use mr::{
     Access, AllocMwError, LocalError, Mr, MrOptions, Mw, MwBind, MwError, MwKind, RegMrError, Sge,

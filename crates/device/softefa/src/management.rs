@@ -28,6 +28,13 @@ pub fn take_what_has_come(device: IpAddr, qpn: u32) {
     live::all().iter().filter(|qp| qp.is_at(device, qpn)).for_each(|qp| qp.take_in());
 }
 
+/// Whether something that queue pair `qpn` of the device at `device` has done is still to be
+/// polled: it is lost when the program destroys the queue pair first.
+#[must_use]
+pub fn has_unseen_success(device: IpAddr, qpn: u32) -> bool {
+    live::all().iter().any(|qp| qp.is_at(device, qpn) && qp.has_unseen_success())
+}
+
 /// The first packet of a connection of queue pair `qpn` has come.
 pub(crate) fn tell_of_first_data(device: IpAddr, qpn: u32) {
     if let Some(tell) = ON_FIRST_DATA.get() {

@@ -33,6 +33,16 @@ impl Queued {
     }
 }
 
+/// An end that the program of an id is not told of yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Withheld {
+    id: u32,
+    /// Its queue pair.
+    local: IpAddr,
+    qpn: u32,
+    status: i32,
+}
+
 /// A connection without an id.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -110,7 +120,11 @@ impl Ids {
             Event::Unreachable { .. } => (event::UNREACHABLE, -Errno::ETIMEDOUT.0, none),
             Event::Disconnected { timed_out, .. } => {
                 let status = if *timed_out { -Errno::ETIMEDOUT.0 } else { 0 };
-                self.ended.extend(self.agent.queue_pair(conn));
+                if let Some((local, qpn)) = self.agent.queue_pair(conn) {
+                    self.ended.push_back((local, qpn));
+                    self.withheld.push(Withheld { id: number, local, qpn, status });
+                    return;
+                }
                 (event::DISCONNECTED, status, none)
             }
             Event::TimewaitExit { .. } => (event::TIMEWAIT_EXIT, 0, none),
@@ -200,9 +214,21 @@ impl Ids {
         self.readable.insert(channel);
     }
 
+    /// Queues the ends of the connections of a queue pair.
+    pub(super) fn tell_withheld(&mut self, local: IpAddr, qpn: u32) {
+        let is_its = |withheld: &Withheld| (withheld.local, withheld.qpn) == (local, qpn);
+        let (told, others) = core::mem::take(&mut self.withheld).into_iter().partition(is_its);
+        self.withheld = others;
+        let told: Vec<Withheld> = told;
+        for Withheld { id, status, .. } in told {
+            self.queue_plain(id, event::DISCONNECTED, status);
+        }
+    }
+
     /// Drops the events of an id that goes away; returns the connections that peers asked it for
     /// and that no program has seen.
     pub(super) fn forget_events(&mut self, id: &Id, number: u32) -> Vec<ConnId> {
+        self.withheld.retain(|withheld| withheld.id != number);
         let Some(queue) = self.channels.get_mut(&id.channel) else { return Vec::new() };
         let (own, others) = core::mem::take(queue).into_iter().partition(|q| q.id == number);
         *queue = others;

@@ -60,8 +60,10 @@ pub struct Ids {
     next_channel: u32,
     /// Channels whose events the host has not been told of.
     readable: BTreeSet<ChannelId>,
-    /// Queue pairs whose connections have ended, whose programs do not know it yet.
+    /// Queue pairs whose connections have ended, of which the host does not know yet.
     ended: VecDeque<(IpAddr, u32)>,
+    /// Ends that programs are not told of yet.
+    withheld: Vec<events::Withheld>,
     by_conn: BTreeMap<ConnId, u32>,
     by_listener: BTreeMap<ListenerId, u32>,
     groups: BTreeMap<u32, groups::Group>,
@@ -80,6 +82,7 @@ impl Ids {
             next_channel: 0,
             readable: BTreeSet::new(),
             ended: VecDeque::new(),
+            withheld: Vec::new(),
             by_conn: BTreeMap::new(),
             by_listener: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -127,12 +130,18 @@ impl Ids {
         }
     }
 
-    /// The local address of a connection that has ended and its queue pair; call until `None`
-    /// before programs may take their events (CM-5.6). What has come for it came before the end,
-    /// and an adapter has completed it by now: programs destroy the queue pair when they hear of
-    /// the end.
+    /// The local address of a connection that has ended and its queue pair; call until `None`. What
+    /// has come for it came before the end, and programs destroy the queue pair when they hear of
+    /// the end (CM-5.6): they do when the host calls [`tell_ended`](Self::tell_ended).
     pub fn poll_ended(&mut self) -> Option<(IpAddr, u32)> {
         self.ended.pop_front()
+    }
+
+    /// The program of a queue pair named by [`poll_ended`](Self::poll_ended) may hear that its
+    /// connection is over; [`poll_readable`](Self::poll_readable) follows. Does nothing when it has
+    /// heard, or given its id up.
+    pub fn tell_ended(&mut self, local: IpAddr, qpn: u32) {
+        self.tell_withheld(local, qpn);
     }
 
     /// A channel that has got an event since it was named last; call until `None`.

@@ -114,6 +114,21 @@ pub struct Process {
     pub ids: Ids,
     pub host: FakeHost,
     pub channel: ChannelId,
+    /// Whose connections have ended.
+    pub ended: Vec<(IpAddr, u32)>,
+    /// Programs are not told of it.
+    pub withholds: bool,
+}
+
+impl Process {
+    fn tell_ends(&mut self) {
+        while let Some((local, qpn)) = self.ids.poll_ended() {
+            self.ended.push((local, qpn));
+            if !self.withholds {
+                self.ids.tell_ended(local, qpn);
+            }
+        }
+    }
 }
 
 /// Some processes and their time.
@@ -136,7 +151,7 @@ impl World {
                 outgoing: Vec::new(),
                 changed: Vec::new(),
             };
-            Process { ids, host, channel }
+            Process { ids, host, channel, ended: Vec::new(), withholds: false }
         };
         Self { now: Duration::from_secs(1), processes: (0..processes).map(process).collect() }
     }
@@ -193,7 +208,9 @@ impl World {
             let route = Route { local: address(to).ip(), peer: address(from) };
             let _: Result<(), DropReason> =
                 self.processes[to].ids.handle_mad(self.now, route, &transmit.bytes);
+            self.processes[to].tell_ends();
         }
+        self.processes.iter_mut().for_each(Process::tell_ends);
     }
 
     fn next_message(&mut self) -> Option<(usize, cm::Transmit)> {

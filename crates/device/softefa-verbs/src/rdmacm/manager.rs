@@ -40,6 +40,23 @@ pub(super) struct State {
     complaints: Complaints,
     /// When the thread is to look at its timer.
     alarm: Option<Duration>,
+    withheld: Vec<Withheld>,
+}
+
+/// The end of a connection whose program has not polled what was done before.
+struct Withheld {
+    /// The address of the connection, and that of its queue pair.
+    local: IpAddr,
+    home: IpAddr,
+    qpn: u32,
+    until: Duration,
+}
+
+impl Withheld {
+    /// The program may never poll. One that does is late on a busy machine: it waits for a
+    /// processor while others have their turns of a few milliseconds.
+    const PATIENCE: Duration = Duration::from_millis(50);
+    const LOOK: Duration = Duration::from_millis(1);
 }
 
 /// The process around the ids.
@@ -88,6 +105,7 @@ impl Manager {
             notices: Throttle::default(),
             complaints: Complaints::default(),
             alarm: None,
+            withheld: Vec::new(),
         };
         Self { pid: std::process::id(), start: Instant::now(), state: Mutex::new(state) }
     }
@@ -135,24 +153,39 @@ impl State {
     }
 
     fn send_and_tell(&mut self, now: Duration) {
-        while let Some((local, qpn)) = self.ids.poll_ended() {
-            if let Some(device) = self.host.ports.adapters.home_of(local) {
-                softefa::take_what_has_come(device, qpn);
-            }
-        }
+        self.tell_ends(now);
         while let Some(transmit) = self.ids.poll_transmit() {
             self.transmit(now, &transmit);
         }
         while let Some(channel) = self.ids.poll_readable() {
             self.host.channels.signal(channel);
         }
-        let (Some(at), Some(watch)) = (self.ids.poll_timeout(), self.host.ports.watch()) else {
-            return;
-        };
+        let next_look = (!self.withheld.is_empty()).then(|| now + Withheld::LOOK);
+        let next = self.ids.poll_timeout().into_iter().chain(next_look).min();
+        let (Some(at), Some(watch)) = (next, self.host.ports.watch()) else { return };
         if self.alarm.is_none_or(|alarm| at < alarm) {
             watch.set_timer(at.saturating_sub(now));
             self.alarm = Some(at);
         }
+    }
+
+    /// Tells programs of the ends of their connections once they have polled what was done before
+    /// (CM-5.6).
+    fn tell_ends(&mut self, now: Duration) {
+        let adapters = &self.host.ports.adapters;
+        while let Some((local, qpn)) = self.ids.poll_ended() {
+            let home = adapters.home_of(local).unwrap_or(local);
+            softefa::take_what_has_come(home, qpn);
+            self.withheld.push(Withheld { local, home, qpn, until: now + Withheld::PATIENCE });
+        }
+        let ids = &mut self.ids;
+        self.withheld.retain(|end| {
+            let waits = now < end.until && softefa::has_unseen_success(end.home, end.qpn);
+            if !waits {
+                ids.tell_ended(end.local, end.qpn);
+            }
+            waits
+        });
     }
 
     /// The timer has expired.

@@ -403,6 +403,12 @@ impl Cq {
         });
     }
 
+    /// Something that queue pair `qpn` has done is still to be polled.
+    pub(crate) fn has_success_of(&self, qpn: u32) -> bool {
+        let is_success = |it: &Completion| it.qpn == qpn && it.status == Status::Ok;
+        self.ring.hold(|entries| entries.has(is_success))
+    }
+
     /// Forgets the completions of `owner`: its queue pair starts afresh.
     pub(crate) fn purge(&self, owner: u16) {
         self.ring.hold(|entries| entries.purge(owner));

@@ -63,6 +63,9 @@ pub(crate) trait Live: Send + Sync {
     /// Takes what has come, and completes what that ends.
     fn take_in(&self);
 
+    /// Something was done whose completion the program has not polled.
+    fn has_unseen_success(&self) -> bool;
+
     /// A turn of the service thread, unless the program polls and does not sleep.
     fn service_turn(&self, now: Instant) -> Served;
 

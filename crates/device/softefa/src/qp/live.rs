@@ -85,6 +85,11 @@ impl Live for Qp {
         self.end_app_turn(side, false);
     }
 
+    fn has_unseen_success(&self) -> bool {
+        let queues = [&self.init.send_cq, &self.init.recv_cq];
+        !self.is_gone() && queues.iter().any(|cq| cq.has_success_of(self.qpn))
+    }
+
     fn service_turn(&self, now: Instant) -> Served {
         let side = if self.is_awaited(now) || self.watch().unseen.is_usual() {
             Some(self.lock())
