@@ -41,7 +41,7 @@ impl Gateway {
             while !stopped.load(Ordering::Relaxed) {
                 server.turn(Duration::from_millis(1)).unwrap();
             }
-            *server.counts()
+            server.counts()
         });
         Self { addrs, port: free, stop, thread }
     }

@@ -11,7 +11,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags,
     SocketType, accept_with, bind, getsockname, ipproto, listen, recvmsg, send, socket_with,
 };
-use rustix::process::geteuid;
+use rustix::process::{Uid, geteuid};
 
 use super::envelope::Key;
 use super::message::{self, QUESTION_LEN, Question, Status};
@@ -33,12 +33,14 @@ pub(super) struct Door(OwnedFd);
 #[derive(Debug)]
 pub(super) struct Visitor {
     pub(super) socket: OwnedFd,
-    pub(super) uid: u32,
+    /// The user, when it is served.
+    pub(super) uid: Option<u32>,
 }
 
 /// A message of a program to the gateway.
 #[derive(Debug)]
 pub(super) enum ProgramMessage {
+    /// Waiting was interrupted.
     Nothing,
     /// It has gone, or is as good as that.
     Goodbye,
@@ -49,7 +51,7 @@ pub(super) enum ProgramMessage {
 
 impl Door {
     pub(super) fn open(port: u16) -> io::Result<Self> {
-        let socket = unix_socket(SocketFlags::NONBLOCK)?;
+        let socket = unix_socket(SocketFlags::empty())?;
         bind(&socket, &message::name(port)?)?;
         listen(&socket, BACKLOG)?;
         Ok(Self(socket))
@@ -59,29 +61,28 @@ impl Door {
         &self.0
     }
 
-    /// The next who waits. Another user than this one is served by root alone: its programs would
-    /// not believe anybody else.
+    /// Waits for the next program. Another user than this one is served by root alone: its programs
+    /// would not believe anybody else.
     ///
     /// # Errors
-    /// Nobody waits, or the process has no descriptor left.
-    pub(super) fn next(&self) -> io::Result<Option<Visitor>> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = with_descriptor(|| Ok(accept_with(&self.0, flags)?))?;
-        let Ok(peer) = socket_peercred(&socket) else { return Ok(None) };
-        let is_served = geteuid().is_root() || peer.uid == geteuid();
-        Ok(is_served.then(|| Visitor { socket, uid: peer.uid.as_raw() }))
+    /// The socket was shut down, or the process has no descriptor left.
+    pub(super) fn next(&self) -> io::Result<Visitor> {
+        let socket = with_descriptor(|| Ok(accept_with(&self.0, SocketFlags::CLOEXEC)?))?;
+        let peer = socket_peercred(&socket).ok().map(|peer| peer.uid);
+        let served = peer.filter(|uid| geteuid().is_root() || *uid == geteuid());
+        Ok(Visitor { socket, uid: served.map(Uid::as_raw) })
     }
 }
 
-/// The next thing that a program says.
+/// Waits for the next thing that a program says.
 pub(super) fn hear(socket: &OwnedFd) -> ProgramMessage {
     let mut bytes = [0; QUESTION_LEN + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let flags = RecvFlags::CMSG_CLOEXEC;
     let got = match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
         Ok(got) => got.bytes,
-        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return ProgramMessage::Nothing,
+        Err(rustix::io::Errno::INTR) => return ProgramMessage::Nothing,
         Err(_) => return ProgramMessage::Goodbye,
     };
     let file = control.drain().find_map(|message| match message {

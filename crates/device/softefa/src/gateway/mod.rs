@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! network -> Listener -> judge: whole? ICRC right? whose? -> envelope -> the program's own UDP socket -> Seat
-//! program -> Gateway, a Unix socket -> Door -> Table: sockets, ids of connections
+//! program -> Gateway, a Unix socket -> Door -> a thread of its own -> Table: sockets, ids of connections
 //! program --------------------------------------------------------------> network
 //! ```
 //! What programs send does not come by here: an ICRC covers the source port, and each sends from
@@ -19,6 +19,7 @@ mod judge;
 mod listener;
 mod mad;
 mod message;
+mod programs;
 mod server;
 mod stand_in;
 mod table;

@@ -1,19 +1,24 @@
 //! A gateway on the loopback interface, with programs and strangers.
 
-use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::io::{ErrorKind, IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cm::mad::{Dreq, MAD_LEN, Mad, Message, Rej};
 use rc::wire::icrc::{self, Addresses, Route};
 use rc::wire::{Bth, Headers, Kind, Opcode, Transport};
 use rc::{Psn, wire};
-use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover};
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover, set_socket_linger};
+use rustix::net::{
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, connect, send, sendmsg,
+};
 
+use super::message::Question;
 use super::*;
 
 /// A gateway that runs until its counts are asked for.
@@ -48,6 +53,14 @@ impl Running {
     fn finish(self) -> Server {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
+    }
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(20), "not within 20 s: {what}");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -151,7 +164,7 @@ fn what_is_intact_reaches_its_program_and_nothing_else_does() {
         send(&sealed([&[0xFF_u8][..], &[0; 63]].concat(), from, running.at));
         send(&good);
         assert_eq!(received(&own, &seat), Some((from, good)), "the first that comes");
-        let counts = *running.finish().counts();
+        let counts = running.finish().counts();
         assert_eq!((counts.forwarded, counts.icrc, counts.no_queue_pair), (1, 3, 4));
         assert_eq!((counts.malformed, counts.packets), (9, 17));
         assert_eq!(counts.messages + counts.no_connection + counts.no_room + counts.refused, 0);
@@ -214,7 +227,8 @@ fn who_does_not_have_a_socket_is_not_served_by_it() {
     assert!(is_refused(refused(at, file.as_fd())));
     assert!(gateway.admit(at, own.as_fd(), SeatKind::QueuePair).is_ok());
     let server = running.finish();
-    assert_eq!((server.counts().refused, server.sizes()), (5, (1, 0)), "the seat was given up");
+    wait_until("the seat is given up", || server.sizes() == (1, 0));
+    assert_eq!(server.counts().refused, 5);
 }
 
 #[test]
@@ -248,7 +262,7 @@ fn messages_of_connections_find_who_listens_and_who_asked() {
     let mut wrong_key = to_manager(&rep);
     wrong_key[12] = 0;
     peer.send_to(&sealed(wrong_key, from, running.at), running.at).unwrap();
-    let counts = *running.finish().counts();
+    let counts = running.finish().counts();
     assert_eq!((counts.messages, counts.no_connection), (2, 1));
     assert_eq!((counts.malformed, counts.refused), (3, 1));
 }
@@ -294,7 +308,7 @@ fn what_is_nobodys_is_answered() {
         peer.send_to(&sealed(to_manager(&mad(silent, 7, 99)), from, running.at), running.at)
             .unwrap();
     }
-    let counts = *running.finish().counts();
+    let counts = running.finish().counts();
     assert_eq!((counts.answered, counts.no_connection), (5, 4));
 }
 
@@ -351,34 +365,80 @@ fn there_is_one_gateway_and_its_end_is_noticed() {
 #[test]
 fn a_gateway_that_stands_still_may_go_on() {
     let at = fresh();
-    let mut server = Server::open(&[at.ip()], at.port(), true).unwrap();
+    let server = Server::open(&[at.ip()], at.port(), true).unwrap();
     let (own, own_at) = bound(at.ip());
-    let running = |server: &mut Server, ask: &(dyn Fn() + Sync)| {
-        std::thread::scope(|scope| {
-            let asking = scope.spawn(ask);
-            while !asking.is_finished() {
-                server.turn(Duration::from_millis(5)).unwrap();
-            }
-            asking.join().unwrap();
-        });
-    };
-    let gateway = std::sync::OnceLock::new();
-    running(&mut server, &|| {
-        gateway.set(Gateway::join(at.ip(), at.port()).unwrap()).unwrap();
-    });
-    let gateway = gateway.get().unwrap();
+    let gateway = Gateway::join(at.ip(), at.port()).unwrap();
+    let stopped = server.programs().state();
     for _ in 0..3 {
         let silent = gateway.admit(own_at, own.as_fd(), SeatKind::QueuePair).unwrap_err();
         assert!(matches!(silent, GatewayError::Silent { .. }), "{silent}");
     }
-    (0..100).for_each(|_| server.turn(Duration::ZERO).unwrap());
-    running(&mut server, &|| {
-        let seat = gateway.admit(own_at, own.as_fd(), SeatKind::QueuePair).unwrap();
-        let elsewhere = SocketAddr::new(IpAddr::from([127, 0, 0, 1]), own_at.port());
-        let refused = gateway.admit(elsewhere, own.as_fd(), SeatKind::QueuePair).unwrap_err();
-        assert!(!matches!(refused, GatewayError::Silent { .. }), "{refused}");
-        drop(seat);
+    drop(stopped);
+    // Its answers of before come one by one.
+    let mut seat = None;
+    wait_until("it goes on", || {
+        match gateway.admit(own_at, own.as_fd(), SeatKind::QueuePair) {
+            Err(GatewayError::Silent { .. }) => {}
+            other => seat = Some(other.unwrap()),
+        }
+        seat.is_some()
     });
+    let elsewhere = SocketAddr::new(IpAddr::from([127, 0, 0, 1]), own_at.port());
+    let refused = gateway.admit(elsewhere, own.as_fd(), SeatKind::QueuePair).unwrap_err();
+    assert!(!matches!(refused, GatewayError::Silent { .. }), "{refused}");
+    drop(seat);
+}
+
+/// A TCP socket whose close waits for `seconds` while its peer, the other one, does not read.
+fn lingering(seconds: u64) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut own = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (peer, _) = listener.accept().unwrap();
+    own.set_nonblocking(true).unwrap();
+    while own.write(&[0; 1 << 16]).is_ok() {}
+    set_socket_linger(&own, Some(Duration::from_secs(seconds))).unwrap();
+    (own, peer)
+}
+
+/// One message of any user stopped the gateway, and with it all programs: whoever closes such a
+/// socket last waits.
+#[test]
+fn what_a_program_sends_along_holds_up_nobody_else() {
+    let at = fresh();
+    let mut server = Server::open(&[at.ip()], at.port(), true).unwrap();
+    let question = Question::Admit(at, SeatKind::QueuePair).emit();
+    let mut peers = Vec::new();
+    // A question, something that is none, and more sockets than are looked for; the second message
+    // is not received at all when the answer to the first one has failed.
+    let programs = [(&question[..], 1), (&question[1..], 1), (&question[..], 3)];
+    for (says, files) in programs {
+        // Nobody is let in, so the gateway has these sockets when this test has none any more.
+        let stopped = server.programs().state();
+        let socket = door::unix_socket(SocketFlags::empty()).unwrap();
+        connect(&socket, &message::name(at.port()).unwrap()).unwrap();
+        for _ in 0..2 {
+            let (own, theirs): (Vec<_>, Vec<_>) = (0..files).map(|_| lingering(600)).unzip();
+            peers.extend(theirs);
+            let borrowed: Vec<_> = own.iter().map(AsFd::as_fd).collect();
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            control.push(SendAncillaryMessage::ScmRights(&borrowed));
+            sendmsg(&socket, &[IoSlice::new(says)], &mut control, SendFlags::NOSIGNAL).unwrap();
+        }
+        drop(socket);
+        drop(stopped);
+    }
+    let (own, own_at) = bound(at.ip());
+    let gateway = Gateway::join(at.ip(), at.port()).unwrap();
+    let seat = gateway.admit(own_at, own.as_fd(), SeatKind::QueuePair).unwrap();
+    let (peer, from) = bound(IpAddr::from([127, 0, 0, 1]));
+    let good = sealed(send_only(u32::from(own_at.port()) << 8), from, at);
+    peer.send_to(&good, at).unwrap();
+    server.turn(Duration::from_secs(20)).unwrap();
+    assert_eq!(received(&own, &seat), Some((from, good)));
+    assert_eq!(server.programs().present(), 1 + programs.len(), "nobody waits for a socket");
+    drop(peers);
+    wait_until("all is closed", || server.programs().present() == 1);
 }
 
 #[test]
@@ -453,7 +513,6 @@ fn garbage_does_no_harm() {
 
 /// Comes, says something, and leaves or is left.
 fn strange_program(port: u16, says: &[u8]) {
-    use rustix::net::{SendFlags, SocketFlags, connect, send};
     let socket = door::unix_socket(SocketFlags::empty()).unwrap();
     connect(&socket, &message::name(port).unwrap()).unwrap();
     let sent = send(&socket, says, SendFlags::NOSIGNAL);
