@@ -1,6 +1,8 @@
 //! What the engine must be told by its host: time and randomness. One clock read serves a turn.
 
 use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd};
 
 use srd::Instant;
 
@@ -56,4 +58,23 @@ pub(crate) fn unguessable_bytes<const N: usize>() -> io::Result<[u8; N]> {
             return Err(error);
         }
     }
+}
+
+/// The number of the network namespace of a socket, which no other ever has. Linux tells it since
+/// 5.14.
+#[allow(unsafe_code)]
+pub(crate) fn network_of(socket: impl AsFd) -> io::Result<u64> {
+    let mut cookie = 0_u64;
+    let mut len = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: `cookie` and `len` are valid for writing, and `len` is the size of the former.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut len,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(cookie) }
 }

@@ -6,7 +6,9 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::net::sockopt::{socket_peercred, socket_protocol, socket_type};
+use rustix::net::sockopt::{
+    socket_peercred, socket_protocol, socket_reuseaddr, socket_reuseport, socket_type,
+};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags,
     SocketType, accept_with, bind, getsockname, ipproto, listen, recvmsg, send, socket_with,
@@ -16,6 +18,7 @@ use rustix::process::{Uid, geteuid};
 use super::envelope::Key;
 use super::message::{self, QUESTION_LEN, Question, Status};
 use crate::descriptor::with_descriptor;
+use crate::host::network_of;
 
 const BACKLOG: i32 = 128;
 
@@ -102,10 +105,28 @@ pub(super) fn answer(socket: &OwnedFd, status: Status, key: Key) -> bool {
     send(socket, &message::answer(status, key), flags).is_ok()
 }
 
-/// The socket is UDP's and bound there, so that whoever has it is whom packets for there are for.
-pub(super) fn is_bound(socket: &OwnedFd, at: SocketAddr) -> bool {
-    let bound = getsockname(socket.as_fd()).ok().and_then(|name| SocketAddr::try_from(name).ok());
-    bound == Some(at)
-        && socket_type(socket) == Ok(SocketType::DGRAM)
+/// What a socket that came along says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// It has the address and port for itself, in the gateway's network: whoever had them before
+    /// has them no more.
+    Sole,
+    /// It has them in some network; which one this kernel does not tell.
+    Somewhere,
+}
+
+/// Looks whether the socket is UDP's and bound there, so that whoever has it is whom packets for
+/// there are for. `way` is a socket of the gateway's network.
+pub(super) fn prove(socket: &OwnedFd, at: SocketAddr, way: &OwnedFd) -> Option<Proof> {
+    let is_ours = socket_type(socket) == Ok(SocketType::DGRAM)
         && socket_protocol(socket) == Ok(Some(ipproto::UDP))
+        && socket_reuseaddr(socket) == Ok(false)
+        && socket_reuseport(socket) == Ok(false);
+    let proof = match (network_of(socket), network_of(way)) {
+        (Ok(its), Ok(ours)) if its != ours => return None,
+        (Ok(_), Ok(_)) => Proof::Sole,
+        _ => Proof::Somewhere,
+    };
+    let bound = getsockname(socket.as_fd()).ok().and_then(|name| SocketAddr::try_from(name).ok());
+    (is_ours && bound == Some(at)).then_some(proof)
 }

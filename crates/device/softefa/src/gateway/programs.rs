@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,7 +16,7 @@ use rustix::net::{Shutdown, shutdown};
 use super::claims::Orphan;
 use super::door::{self, Door, ProgramMessage, Visitor};
 use super::envelope::Key;
-use super::message::{Question, Status};
+use super::message::{Question, SeatKind, Status};
 use super::table::{ProgramId, Seat, Table};
 use crate::descriptor::with_descriptor;
 use crate::{host, lifecycle};
@@ -28,6 +28,8 @@ const PROGRAMS_OF_ONE_MAX: usize = 1024;
 const REFUSED_MAX: usize = 1024;
 /// How long nobody is let in when no descriptor is left, or when too many refused ones wait.
 const DOOR_SHUT: Duration = Duration::from_secs(1);
+/// How often a socket is looked at while others are admitted at its address and port.
+const PROOFS_MAX: usize = 4;
 const STACK_BYTES: usize = 256 << 10;
 
 /// The programs, and the threads that hear them; these end when it is dropped.
@@ -67,6 +69,13 @@ pub(super) struct State {
 struct Present {
     uid: u32,
     socket: Weak<OwnedFd>,
+}
+
+/// The socket by which a question came, and what came along with it.
+#[derive(Clone, Copy)]
+struct Sent<'a> {
+    way: &'a OwnedFd,
+    file: Option<&'a OwnedFd>,
 }
 
 impl Programs {
@@ -249,7 +258,8 @@ impl Shared {
             ProgramMessage::Strange => (None, None),
             ProgramMessage::Question(question, file) => (Some(question), file),
         };
-        let Some((status, key)) = self.obey(id, question, file.as_ref()) else { return true };
+        let sent = Sent { way: socket, file: file.as_ref() };
+        let Some((status, key)) = self.obey(id, question, sent) else { return true };
         if status != Status::Done {
             self.state().refused += 1;
         }
@@ -261,7 +271,7 @@ impl Shared {
         &self,
         id: ProgramId,
         question: Option<Question>,
-        file: Option<&OwnedFd>,
+        sent: Sent<'_>,
     ) -> Option<(Status, Key)> {
         let nothing = Key([0; 16]);
         let serves = |addr: IpAddr| self.addrs.contains(&addr);
@@ -277,20 +287,36 @@ impl Shared {
                 self.state().table.release(id, at);
                 return None;
             }
-            Some(Question::Admit(at, kind)) => {
-                let key = match host::unguessable_bytes() {
-                    Ok(bytes) => Key(bytes),
-                    Err(_) => return Some((Status::Full, nothing)),
-                };
-                if !file.is_some_and(|file| door::is_bound(file, at)) {
-                    return Some((Status::NoSocket, nothing));
-                }
-                let seat = Seat { program: id, kind, key };
-                let status = self.state().table.admit(at, seat);
-                return Some((status, if status == Status::Done { key } else { nothing }));
-            }
+            Some(Question::Admit(at, kind)) => return Some(self.admit(id, at, kind, sent)),
         };
         Some((status, nothing))
+    }
+
+    /// Admits the socket that came along. Its proof is the newest one: where another came in
+    /// between, it is looked at again.
+    fn admit(
+        &self,
+        program: ProgramId,
+        at: SocketAddr,
+        kind: SeatKind,
+        Sent { way, file }: Sent<'_>,
+    ) -> (Status, Key) {
+        let nothing = Key([0; 16]);
+        let Ok(bytes) = host::unguessable_bytes() else { return (Status::Full, nothing) };
+        let seat = Seat { program, kind, key: Key(bytes) };
+        let Some(file) = file else { return (Status::NoSocket, nothing) };
+        for _ in 0..PROOFS_MAX {
+            let before = self.state().table.key_at(at);
+            let Some(proof) = door::prove(file, at, way) else {
+                return (Status::NoSocket, nothing);
+            };
+            let mut state = self.state();
+            if state.table.key_at(at) == before {
+                let status = state.table.admit(at, seat, proof);
+                return (status, if status == Status::Done { seat.key } else { nothing });
+            }
+        }
+        (Status::Taken, nothing)
     }
 
     /// Forgets what a program has.

@@ -7,12 +7,14 @@ use std::net::{IpAddr, SocketAddr};
 use cm::mad::Message;
 
 use super::claims::{Claims, Far, Orphan};
+use super::door::Proof;
 use super::envelope::Key;
 use super::mad::{Destination, Id, connection, destination_of};
 use super::message::{SeatKind, Status};
 
-/// Sockets of all programs, and of one.
+/// Sockets of all programs, of those of a user, and of one.
 const SEATS_MAX: usize = 1 << 18;
+const SEATS_OF_USER_MAX: usize = 1 << 17;
 const SEATS_OF_ONE_MAX: usize = 1 << 16;
 /// Ids of connections that all programs of a user together have, beyond those that each may have
 /// anyway: then a new one is in the place of an old one of the same program.
@@ -78,22 +80,34 @@ impl Table {
         self.claims.leave(program)
     }
 
-    /// The socket of a program that is bound there, as was checked. One that another program of
-    /// this user has left behind gives way: the kernel binds only one.
-    pub(super) fn admit(&mut self, at: SocketAddr, seat: Seat) -> Status {
+    /// The key of what was admitted there last.
+    pub(super) fn key_at(&self, at: SocketAddr) -> Option<Key> {
+        self.seats.get(&at).map(|seat| seat.key)
+    }
+
+    /// The socket of a program that is bound there, as was checked. One that another program has
+    /// left behind gives way, because the kernel binds only one; that of another user only if the
+    /// proof is of the same network.
+    pub(super) fn admit(&mut self, at: SocketAddr, seat: Seat, proof: Proof) -> Status {
         let Some(uid) = self.programs.get(&seat.program).map(|program| program.uid) else {
             return Status::Strange;
         };
         let other = self.seats.get(&at).filter(|other| other.program != seat.program);
         if let Some(other) = other {
-            if self.programs.get(&other.program).is_some_and(|other| other.uid != uid) {
+            let is_foreign =
+                self.programs.get(&other.program).is_some_and(|other| other.uid != uid);
+            if is_foreign && proof != Proof::Sole {
                 return Status::Taken;
             }
             self.release(other.program, at);
         }
+        let of_user = self.seats_of(uid);
         let Some(program) = self.programs.get_mut(&seat.program) else { return Status::Strange };
         let is_new = !program.seats.contains(&at);
-        if is_new && (program.seats.len() >= SEATS_OF_ONE_MAX || self.seats.len() >= SEATS_MAX) {
+        let is_full = program.seats.len() >= SEATS_OF_ONE_MAX
+            || of_user >= SEATS_OF_USER_MAX
+            || self.seats.len() >= SEATS_MAX;
+        if is_new && is_full {
             return Status::Full;
         }
         program.seats.insert(at);
@@ -104,6 +118,12 @@ impl Table {
             agent.insert(at.port());
         }
         Status::Done
+    }
+
+    /// Sockets of all programs of a user.
+    fn seats_of(&self, uid: u32) -> usize {
+        let programs = self.programs.values().filter(|program| program.uid == uid);
+        programs.map(|program| program.seats.len()).sum()
     }
 
     /// A program gives a socket up.
@@ -251,6 +271,10 @@ mod tests {
         seat(program, SeatKind::Connections)
     }
 
+    fn admit(table: &mut Table, at: SocketAddr, seat: Seat) -> Status {
+        table.admit(at, seat, Proof::Sole)
+    }
+
     /// Programs 1 and 2 of one user, 3 of another.
     fn table() -> Table {
         let mut table = Table::default();
@@ -292,26 +316,49 @@ mod tests {
         assert_eq!(table.ids_of(1000), IDS_OF_USER_MAX + IDS_FREE);
     }
 
+    /// Who was there and has closed its socket kept the port from all other users.
     #[test]
-    fn nobody_takes_the_place_of_another_user() {
+    fn the_newest_proof_counts() {
         let mut table = table();
-        assert_eq!(table.admit(at(40_000), qp(1)), Status::Done);
-        assert_eq!(table.admit(at(40_000), qp(3)), Status::Taken);
+        assert_eq!(admit(&mut table, at(40_000), qp(1)), Status::Done);
+        assert_eq!(table.admit(at(40_000), qp(3), Proof::Somewhere), Status::Taken);
         assert_eq!(table.queue_pair(at(40_000)), Some(&qp(1)));
-        assert_eq!(table.admit(at(40_000), qp(2)), Status::Done, "the first has closed its own");
+        let status = table.admit(at(40_000), qp(2), Proof::Somewhere);
+        assert_eq!(status, Status::Done, "the first has closed its own");
         table.release(1, at(40_000));
         assert_eq!(table.queue_pair(at(40_000)), Some(&qp(2)), "and has nothing to give up");
+        assert_eq!(admit(&mut table, at(40_000), qp(3)), Status::Done, "another user's");
+        assert_eq!(table.key_at(at(40_000)), Some(qp(3).key));
         table.leave(2);
-        assert_eq!(table.queue_pair(at(40_000)), None);
-        assert_eq!(table.admit(at(40_000), qp(3)), Status::Done);
-        assert_eq!(table.admit(at(1), qp(9)), Status::Strange);
+        assert_eq!(table.queue_pair(at(40_000)), Some(&qp(3)));
+        table.leave(3);
+        assert_eq!((table.queue_pair(at(40_000)), table.sizes()), (None, (1, 0)));
+        assert_eq!(admit(&mut table, at(1), qp(9)), Status::Strange);
+    }
+
+    #[test]
+    fn a_user_does_not_take_every_seat() {
+        let mut table = Table::default();
+        (0..3).for_each(|program| table.come(program, 1000));
+        table.come(3, 1001);
+        for program in 0..2 {
+            let addr = IpAddr::from([10, 0, 0, program as u8]);
+            for port in 0..=u16::MAX {
+                let at = SocketAddr::new(addr, port);
+                assert_eq!(admit(&mut table, at, qp(program)), Status::Done);
+            }
+        }
+        assert_eq!(admit(&mut table, SocketAddr::new(PEER, 1), qp(2)), Status::Full);
+        assert_eq!(admit(&mut table, SocketAddr::new(PEER, 1), qp(3)), Status::Done);
+        let known = SocketAddr::new(IpAddr::from([10, 0, 0, 0]), 1);
+        assert_eq!(admit(&mut table, known, qp(0)), Status::Done, "not a new one");
     }
 
     #[test]
     fn a_socket_is_for_what_it_was_admitted_for() {
         let mut table = table();
-        table.admit(at(40_000), qp(1));
-        table.admit(at(7471), cm(1));
+        admit(&mut table, at(40_000), qp(1));
+        admit(&mut table, at(7471), cm(1));
         assert_eq!(table.queue_pair(at(7471)), None);
         assert_eq!(table.connections(PEER, HERE, &req(7471, 1)), Some((at(7471), cm(1))));
         assert_eq!(table.connections(PEER, HERE, &req(7472, 2)), None, "nobody listens there");
@@ -322,8 +369,8 @@ mod tests {
     #[test]
     fn answers_find_the_program_that_asked() {
         let mut table = table();
-        table.admit(at(50_001), cm(1));
-        table.admit(at(50_002), cm(2));
+        admit(&mut table, at(50_001), cm(1));
+        admit(&mut table, at(50_002), cm(2));
         assert_eq!(table.claim(2, HERE, connection(77)), Status::Done);
         assert_eq!(table.claim(9, HERE, connection(78)), Status::Strange);
         assert_eq!(table.connections(PEER, HERE, &rep(77)), Some((at(50_002), cm(2))));
@@ -339,7 +386,7 @@ mod tests {
     #[test]
     fn connections_of_a_program_that_is_gone_are_known() {
         let mut table = table();
-        table.admit(at(7471), cm(1));
+        admit(&mut table, at(7471), cm(1));
         let orphan =
             |id, far_id, qpn| Orphan { addr: HERE, id, far: Far { host: PEER, id: far_id, qpn } };
         let (local_comm_id, remote_comm_id) = (5, 70);
@@ -363,9 +410,9 @@ mod tests {
     #[test]
     fn repetitions_are_for_the_same_program() {
         let mut table = table();
-        table.admit(at(50_001), cm(1));
-        table.admit(at(50_002), cm(2));
-        table.admit(at(7471), cm(2));
+        admit(&mut table, at(50_001), cm(1));
+        admit(&mut table, at(50_002), cm(2));
+        admit(&mut table, at(7471), cm(2));
         let asks = req(7471, 5);
         assert_eq!(table.connections(PEER, HERE, &asks).map(|(_, seat)| seat), Some(cm(2)));
         table.release(2, at(7471));
@@ -379,17 +426,17 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut table = table();
-        table.admit(at(7471), cm(1));
+        admit(&mut table, at(7471), cm(1));
         for number in 0..70_000 {
             table.connections(PEER, HERE, &req(7471, number));
         }
         assert_eq!((table.asked.len(), table.askers.len()), (ASKED_MAX, ASKED_MAX));
         for port in 1..=u16::MAX {
-            table.admit(at(port), qp(2));
+            admit(&mut table, at(port), qp(2));
         }
         for port in 1..=3 {
             let elsewhere = SocketAddr::new(PEER, port);
-            let status = table.admit(elsewhere, qp(2));
+            let status = admit(&mut table, elsewhere, qp(2));
             assert_eq!(status == Status::Full, port > 1, "{port}");
         }
         for program in 1..=3 {

@@ -13,9 +13,13 @@ use cm::mad::{Dreq, MAD_LEN, Mad, Message, Rej};
 use rc::wire::icrc::{self, Addresses, Route};
 use rc::wire::{Bth, Headers, Kind, Opcode, Transport};
 use rc::{Psn, wire};
-use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover, set_socket_linger};
+use rustix::net::sockopt::{
+    Ipv4PathMtuDiscovery, set_ip_freebind, set_ip_mtu_discover, set_socket_linger,
+    set_socket_reuseaddr,
+};
 use rustix::net::{
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, connect, send, sendmsg,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    connect, send, sendmsg,
 };
 
 use super::message::Question;
@@ -225,10 +229,45 @@ fn who_does_not_have_a_socket_is_not_served_by_it() {
     assert!(matches!(refused(far, elsewhere.as_fd()), GatewayError::NotServed { .. }));
     let file = tempfile::tempfile().unwrap();
     assert!(is_refused(refused(at, file.as_fd())));
+    // Another one may be bound beside it.
+    set_socket_reuseaddr(&own, true).unwrap();
+    assert!(is_refused(refused(at, own.as_fd())));
+    set_socket_reuseaddr(&own, false).unwrap();
     assert!(gateway.admit(at, own.as_fd(), SeatKind::QueuePair).is_ok());
     let server = running.finish();
     wait_until("the seat is given up", || server.sizes() == (1, 0));
-    assert_eq!(server.counts().refused, 5);
+    assert_eq!(server.counts().refused, 6);
+}
+
+/// Anybody can make a network of its own, and bind any address and port there.
+#[test]
+#[allow(unsafe_code)]
+fn a_socket_of_another_network_is_not_admitted() {
+    let running = Running::start(true);
+    let (own, at) = bound(running.at.ip());
+    let gateway = running.join();
+    let seat = gateway.admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
+    let elsewhere = std::thread::spawn(move || {
+        // SAFETY: the call takes no memory; this thread alone leaves, and opens one socket.
+        let is_apart = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
+        is_apart.then(|| {
+            let udp = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
+            set_ip_freebind(&udp, true).unwrap();
+            rustix::net::bind(&udp, &at).unwrap();
+            udp
+        })
+    });
+    let Some(elsewhere) = elsewhere.join().unwrap() else {
+        eprintln!("SKIPPED, NOT TESTED: only root makes network namespaces");
+        return;
+    };
+    let other = running.join();
+    let refused = other.admit(at, elsewhere.as_fd(), SeatKind::QueuePair);
+    assert!(matches!(refused, Err(GatewayError::Refused { .. })), "{refused:?}");
+    let (peer, from) = bound(IpAddr::from([127, 0, 0, 1]));
+    let good = sealed(send_only(u32::from(at.port()) << 8), from, running.at);
+    peer.send_to(&good, running.at).unwrap();
+    assert_eq!(received(&own, &seat), Some((from, good)), "it has its seat");
 }
 
 #[test]
