@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use report::Destination;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Map, Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use softefa::gateway::{OpenGatewayError, Server};
@@ -37,6 +38,7 @@ pub(crate) fn gateway(args: &GatewayArgs) -> Result<u8, Failure> {
         signal_hook::flag::register(signal, Arc::clone(&is_over))
             .map_err(|error| Failure::own(format!("signals cannot be caught: {error}")))?;
     }
+    take_all_descriptors();
     let mut server = Server::open(&args.addresses, args.port, !args.no_raw)?;
     if let Some(file) = &args.counters {
         write(file, &server)?;
@@ -67,6 +69,14 @@ pub(crate) fn gateway(args: &GatewayArgs) -> Result<u8, Failure> {
         }
     }
     Ok(0)
+}
+
+/// Each program needs one, for a moment two. Nothing here waits with `select`, whom numbers above
+/// 1,023 would harm.
+fn take_all_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // Refused, it does with what there is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Says what is served, and what is not.

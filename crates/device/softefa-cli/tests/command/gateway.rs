@@ -3,12 +3,14 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use softefa::gateway::{Gateway, GatewayError, Seat, SeatKind};
 
 use crate::fail;
 use crate::harness::{Launcher, has, is_root, softefa, wait_until};
@@ -120,6 +122,39 @@ fn what_was_dropped_is_counted_and_told() {
     assert!(told.contains("softefa: drop_malformed 1\n"), "{told}");
     assert!(told.contains(&format!("gateway of UDP port {port} at {ADDR}\n")), "{told}");
     assert_eq!(counters()["counters"]["rx_bytes"], 9);
+}
+
+/// A program of its own with a socket of its own.
+fn admitted(port: &str) -> Result<(UdpSocket, Seat), GatewayError> {
+    let gateway = Gateway::join(ADDR.parse().unwrap(), port.parse().unwrap())?;
+    let socket = UdpSocket::bind((ADDR, 0)).unwrap();
+    let at = socket.local_addr().unwrap();
+    let seat = gateway.admit(at, socket.as_fd(), SeatKind::QueuePair)?;
+    Ok((socket, seat))
+}
+
+/// A program was told that its socket was not bound.
+#[test]
+fn descriptors_are_used_up_before_a_program_is_refused() {
+    const PROGRAMS: usize = 80;
+    for (limit, expected) in [("-Sn 40", None), ("-n 40", Some("no file descriptor left"))] {
+        let (dir, port) = (tempfile::tempdir().unwrap(), free());
+        let script = format!("ulimit {limit}; exec \"$@\"");
+        let gateway = start(dir.path(), &["sh", "-c", &script, "-"], &port);
+        let (mut served, mut refused) = (Vec::new(), None);
+        while served.len() < PROGRAMS && refused.is_none() {
+            match admitted(&port) {
+                Ok(program) => served.push(program),
+                Err(error) => refused = Some(error.to_string()),
+            }
+        }
+        match (&refused, expected) {
+            (None, None) => {}
+            (Some(why), Some(words)) => assert!(why.contains(words), "{why}"),
+            _ => panic!("ulimit {limit}: {} are served, then {refused:?}", served.len()),
+        }
+        end(gateway);
+    }
 }
 
 #[test]

@@ -193,6 +193,9 @@ impl Gateway {
             Status::Taken => Err(refused("another user's program has it")),
             Status::Full => Err(refused("it serves as much as it can")),
             Status::Strange => Err(refused("it is of another version")),
+            Status::NoDescriptor => {
+                Err(refused("it has no file descriptor left; start it with a higher `ulimit -n`"))
+            }
         }
     }
 

@@ -10,8 +10,9 @@ use rustix::net::sockopt::{
     socket_peercred, socket_protocol, socket_reuseaddr, socket_reuseport, socket_type,
 };
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags,
-    SocketType, accept_with, bind, getsockname, ipproto, listen, recvmsg, send, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
+    SocketFlags, SocketType, accept_with, bind, getsockname, ipproto, listen, recvmsg, send,
+    socket_with,
 };
 use rustix::process::{Uid, geteuid};
 
@@ -49,6 +50,8 @@ pub(super) enum ProgramMessage {
     Goodbye,
     /// Something that is no question.
     Strange,
+    /// What came along was lost: the process has no descriptor left.
+    Lost,
     Question(Question, Option<OwnedFd>),
 }
 
@@ -84,7 +87,7 @@ pub(super) fn hear(socket: &OwnedFd) -> ProgramMessage {
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC;
     let got = match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
-        Ok(got) => got.bytes,
+        Ok(got) => got,
         Err(rustix::io::Errno::INTR) => return ProgramMessage::Nothing,
         Err(_) => return ProgramMessage::Goodbye,
     };
@@ -92,10 +95,13 @@ pub(super) fn hear(socket: &OwnedFd) -> ProgramMessage {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
     });
-    match got {
-        0 => ProgramMessage::Goodbye,
-        len => Question::parse(&bytes[..len])
-            .map_or(ProgramMessage::Strange, |it| ProgramMessage::Question(it, file)),
+    match Question::parse(&bytes[..got.bytes]) {
+        None if got.bytes == 0 => ProgramMessage::Goodbye,
+        None => ProgramMessage::Strange,
+        Some(_) if file.is_none() && got.flags.contains(ReturnFlags::CTRUNC) => {
+            ProgramMessage::Lost
+        }
+        Some(question) => ProgramMessage::Question(question, file),
     }
 }
 

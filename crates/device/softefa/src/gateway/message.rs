@@ -62,6 +62,8 @@ pub(super) enum Status {
     Full = 4,
     /// The question was not understood.
     Strange = 5,
+    /// The gateway has no file descriptor left, and lost the socket that came along.
+    NoDescriptor = 6,
 }
 
 /// The name of the gateway of a UDP port, in the network namespace of both.
@@ -128,6 +130,7 @@ pub(super) fn parse_answer(bytes: &[u8]) -> Option<(Status, Key)> {
         Status::Taken,
         Status::Full,
         Status::Strange,
+        Status::NoDescriptor,
     ];
     Some((*known.get(usize::from(status))?, Key(key)))
 }
@@ -152,7 +155,7 @@ mod tests {
             assert_eq!(Question::parse(&question.emit()), Some(question));
         }
         let key = Key([9; 16]);
-        for status in [Status::Done, Status::Taken, Status::Strange] {
+        for status in [Status::Done, Status::Taken, Status::NoDescriptor] {
             assert_eq!(parse_answer(&answer(status, key)), Some((status, key)));
         }
     }
@@ -167,7 +170,7 @@ mod tests {
         }
         assert_eq!(Question::parse(&good[1..]), None);
         assert_eq!(Question::parse(&[&good[..], &[0]].concat()), None);
-        assert_eq!(parse_answer(&[VERSION, 6, 0, 0]), None);
-        assert_eq!(parse_answer(&[&[VERSION, 6][..], &[0; 18]].concat()), None);
+        assert_eq!(parse_answer(&[VERSION, 7, 0, 0]), None);
+        assert_eq!(parse_answer(&[&[VERSION, 7][..], &[0; 18]].concat()), None);
     }
 }

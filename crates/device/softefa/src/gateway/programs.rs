@@ -256,6 +256,10 @@ impl Shared {
             ProgramMessage::Nothing => return true,
             ProgramMessage::Goodbye => return false,
             ProgramMessage::Strange => (None, None),
+            ProgramMessage::Lost => {
+                self.state().refused += 1;
+                return door::answer(socket, Status::NoDescriptor, Key([0; 16]));
+            }
             ProgramMessage::Question(question, file) => (Some(question), file),
         };
         let sent = Sent { way: socket, file: file.as_ref() };
