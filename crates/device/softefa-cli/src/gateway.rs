@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use report::Destination;
@@ -40,33 +42,26 @@ pub(crate) fn gateway(args: &GatewayArgs) -> Result<u8, Failure> {
     }
     take_all_descriptors();
     let mut server = Server::open(&args.addresses, args.port, !args.no_raw)?;
-    if let Some(file) = &args.counters {
-        write(file, &server)?;
-    }
+    let file = args.counters.as_deref().map(|file| CountersFile::begin(file, &server));
+    let mut file = file.transpose()?;
     greet(&server, args.port);
     let mut written = Instant::now();
-    let mut is_said = false;
     while !is_over.load(Ordering::Relaxed) {
         server
             .turn(INTERVAL)
             .map_err(|error| Failure::own(format!("datagrams cannot be waited for: {error}")))?;
-        if let Some(file) = args.counters.as_ref().filter(|_| written.elapsed() >= INTERVAL) {
+        if let Some(file) = file.as_mut().filter(|_| written.elapsed() >= INTERVAL) {
             written = Instant::now();
-            // The programs that it serves need no file.
-            if let Err(failure) = write(file, &server) {
-                if !std::mem::replace(&mut is_said, true) {
-                    say!("softefa: {failure}; the gateway goes on");
-                }
-            }
+            file.write(&server);
         }
-    }
-    if let Some(file) = &args.counters {
-        write(file, &server)?;
     }
     if args.stats {
         for (name, value) in server.counts().iter().filter(|(_, value)| *value > 0) {
             say!("softefa: {name} {value}");
         }
+    }
+    if let Some(file) = file {
+        file.finish(&server);
     }
     Ok(0)
 }
@@ -105,16 +100,87 @@ fn to_json(server: &Server) -> Value {
     })
 }
 
-/// Replaces the file as a whole, so that readers see one moment.
-fn write(file: &Path, server: &Server) -> Result<(), Failure> {
-    let mut text = to_json(server).to_string();
-    text.push('\n');
-    let written = replace(file, text.as_bytes());
-    written.map_err(|error| {
-        Failure::own(format!("counters cannot be written to {}: {error}", file.display()))
-    })
+/// The file of counters, which a thread of its own writes: packets do not wait for whoever reads a
+/// pipe, nor for a file system.
+struct CountersFile {
+    name: String,
+    texts: SyncSender<String>,
+    results: Receiver<io::Result<()>>,
+    /// Texts that the thread has not done with.
+    pending: u32,
+    is_said: bool,
 }
 
+impl CountersFile {
+    /// Writes it for the first time.
+    fn begin(file: &Path, server: &Server) -> Result<Self, Failure> {
+        let name = file.display().to_string();
+        let (texts, to_write) = mpsc::sync_channel::<String>(1);
+        let (tell, results) = mpsc::channel();
+        let path = file.to_owned();
+        let write = move || {
+            let written = to_write.into_iter().map(|text| replace(&path, text.as_bytes()));
+            // Nobody asks any more when it is over.
+            written.for_each(|result| drop(tell.send(result)));
+        };
+        thread::Builder::new()
+            .name("softefa-counters".into())
+            .spawn(write)
+            .map_err(|error| Failure::own(format!("no thread can be started: {error}")))?;
+        let mut file = Self { name, texts, results, pending: 0, is_said: false };
+        file.send(server);
+        match file.results.recv_timeout(INTERVAL) {
+            Ok(Err(error)) => return Err(Failure::own(file.cannot_be_written(&error))),
+            Ok(Ok(())) => file.pending -= 1,
+            Err(_) => file.warn(&format!("nobody takes the counters for {}", file.name)),
+        }
+        Ok(file)
+    }
+
+    /// Writes it anew, unless it is still being written. The programs that are served need no file:
+    /// a failure is said once.
+    fn write(&mut self, server: &Server) {
+        self.look(Duration::ZERO);
+        self.send(server);
+    }
+
+    /// Writes it for the last time.
+    fn finish(mut self, server: &Server) {
+        self.look(Duration::ZERO);
+        self.send(server);
+        let end = Instant::now() + INTERVAL;
+        while self.pending > 0 && Instant::now() < end {
+            self.look(end.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    fn send(&mut self, server: &Server) {
+        let text = format!("{}\n", to_json(server));
+        self.pending += u32::from(self.texts.try_send(text).is_ok());
+    }
+
+    /// Looks for so long how writing went.
+    fn look(&mut self, timeout: Duration) {
+        if let Ok(result) = self.results.recv_timeout(timeout) {
+            self.pending -= 1;
+            if let Err(error) = result {
+                self.warn(&self.cannot_be_written(&error));
+            }
+        }
+    }
+
+    fn cannot_be_written(&self, error: &io::Error) -> String {
+        format!("counters cannot be written to {}: {error}", self.name)
+    }
+
+    fn warn(&mut self, line: &str) {
+        if !std::mem::replace(&mut self.is_said, true) {
+            say!("softefa: {line}; the gateway goes on");
+        }
+    }
+}
+
+/// Replaces the file as a whole, so that readers see one moment.
 /// Not flushed to the disk, which may take longer than packets can wait.
 fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
     let path = match Destination::of(file) {

@@ -87,6 +87,39 @@ fn counters_that_cannot_be_written_any_more_end_nothing() {
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
 }
 
+/// A pipe that nobody reads stopped the packets of all programs, and SIGTERM did not end it.
+#[test]
+fn who_does_not_read_the_counters_holds_up_nothing() {
+    let (dir, port) = (tempfile::tempdir().unwrap(), free());
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut command = Command::new(softefa());
+    command.args(["gateway", "--stats", "--address", ADDR, "--port", &port, "--counters"]);
+    let child = command.arg(&pipe).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a program is served", || admitted(&port).is_ok());
+    let told = end(child);
+    assert!(told.contains("pipe; the gateway goes on"), "{told}");
+}
+
+/// The exit code was the one for what cannot be served, and `--stats` printed nothing.
+#[test]
+fn counters_that_cannot_be_written_at_the_end_do_not_hide_the_others() {
+    let (dir, port) = (tempfile::tempdir().unwrap(), free());
+    let folder = dir.path().join("folder");
+    fs::create_dir(&folder).unwrap();
+    let gateway = start(&folder, &[], &port);
+    let peer = UdpSocket::bind((ADDR, 0)).unwrap();
+    peer.send_to(b"no packet", format!("{ADDR}:{port}")).unwrap();
+    wait_until("it is counted", || {
+        let text = fs::read_to_string(folder.join("gateway.json")).unwrap();
+        text.contains("\"drop_malformed\":1")
+    });
+    fs::remove_dir_all(&folder).unwrap();
+    let told = end(gateway);
+    assert!(told.contains("softefa: drop_malformed 1\n"), "{told}");
+    assert_eq!(told.matches("cannot be written").count(), 1, "{told}");
+}
+
 /// A gateway that is started by `within`; its counters, `gateway.json` in `dir`, are written when
 /// it serves.
 fn start(dir: &Path, within: &[&str], port: &str) -> Child {
