@@ -5,23 +5,28 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::net::sockopt::{
-    socket_peercred, socket_protocol, socket_reuseaddr, socket_reuseport, socket_type,
+    Timeout, set_socket_timeout, socket_peercred, socket_protocol, socket_reuseaddr,
+    socket_reuseport, socket_type,
 };
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
-    SocketFlags, SocketType, accept_with, bind, getsockname, ipproto, listen, recvmsg, send,
-    socket_with,
+    SocketFlags, SocketType, accept_with, bind, connect, getsockname, ipproto, listen, recv, recvmsg,
+    send, socket_with,
 };
-use rustix::process::{Uid, geteuid};
+use rustix::process::{Pid, Uid, geteuid};
 
 use super::envelope::Key;
-use super::message::{self, QUESTION_LEN, Question, Status};
+use super::message::{self, ANSWER_LEN, QUESTION_LEN, Question, Status};
+use crate::address::NOWHERE;
 use crate::descriptor::with_descriptor;
 use crate::host::network_of;
 
 const BACKLOG: i32 = 128;
+/// How long whoever has the name is given to answer.
+const HOLDER_TIME: Duration = Duration::from_secs(1);
 
 /// A Unix socket that keeps messages apart.
 pub(super) fn unix_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
@@ -78,6 +83,32 @@ impl Door {
         let served = peer.filter(|uid| geteuid().is_root() || *uid == geteuid());
         Ok(Visitor { socket, uid: served.map(Uid::as_raw) })
     }
+}
+
+/// Who has the name of a gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Holder {
+    pub(super) pid: i32,
+    pub(super) uid: u32,
+    /// It answers as a gateway does.
+    pub(super) is_gateway: bool,
+}
+
+/// Looks who has the name of the gateway of a port; `None` when that cannot be known.
+pub(super) fn holder(port: u16) -> Option<Holder> {
+    let socket = unix_socket(SocketFlags::empty()).ok()?;
+    for way in [Timeout::Recv, Timeout::Send] {
+        set_socket_timeout(&socket, way, Some(HOLDER_TIME)).ok()?;
+    }
+    connect(&socket, &message::name(port).ok()?).ok()?;
+    let owner = socket_peercred(&socket).ok()?;
+    let question = Question::Serves(NOWHERE).emit();
+    let mut bytes = [0; ANSWER_LEN];
+    let answered = send(&socket, &question, SendFlags::NOSIGNAL)
+        .and_then(|_| recv(&socket, &mut bytes[..], RecvFlags::empty()));
+    let is_gateway = answered.is_ok_and(|(len, _)| message::parse_answer(&bytes[..len]).is_some());
+    let pid = Pid::as_raw(Some(owner.pid));
+    Some(Holder { pid, uid: owner.uid.as_raw(), is_gateway })
 }
 
 /// Waits for the next thing that a program says.

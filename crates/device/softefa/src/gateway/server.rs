@@ -11,7 +11,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::counts::Counts;
-use super::door::Door;
+use super::door::{self, Door, Holder};
 use super::envelope;
 use super::judge::{self, Arrived, Whose};
 use super::listener::{BUFFER_LEN, Incoming, Listener};
@@ -43,9 +43,33 @@ pub enum OpenGatewayError {
     },
     /// There is a gateway.
     #[error(
-        "another gateway of UDP port {port} runs here; one serves all programs of a network namespace"
+        "another gateway of UDP port {port} runs here, process {pid} of user {uid}; one serves all programs of a network namespace"
     )]
     Running {
+        /// The port.
+        port: u16,
+        /// Its process.
+        pid: i32,
+        /// The user whose it is.
+        uid: u32,
+    },
+    /// Somebody has the name by which programs find a gateway.
+    #[error(
+        "process {pid} of user {uid} has the name of the gateway of UDP port {port} and does not answer as one; end it, or choose --port"
+    )]
+    NameTaken {
+        /// The port.
+        port: u16,
+        /// The process.
+        pid: i32,
+        /// The user whose it is.
+        uid: u32,
+    },
+    /// Somebody has that name, and waits for nobody.
+    #[error(
+        "a process has the name of the gateway of UDP port {port} and answers nobody; `ss -xap` as root shows it (softefa-gateway); end it, or choose --port"
+    )]
+    NameHeld {
         /// The port.
         port: u16,
     },
@@ -89,7 +113,7 @@ impl Server {
         may_see_headers: bool,
     ) -> Result<Self, OpenGatewayError> {
         let door = Door::open(port).map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => OpenGatewayError::Running { port },
+            io::ErrorKind::AddrInUse => running(port),
             _ => OpenGatewayError::Io { at: SocketAddr::new(NOWHERE, port), source },
         })?;
         let listen = |addr: IpAddr| {
@@ -233,6 +257,15 @@ fn hand_over(
         Ok(()) if seat.kind == super::SeatKind::QueuePair => counts.forwarded += 1,
         Ok(()) => counts.messages += 1,
         Err(_) => counts.no_room += 1,
+    }
+}
+
+/// Why there is no name for this gateway.
+fn running(port: u16) -> OpenGatewayError {
+    match door::holder(port) {
+        Some(Holder { pid, uid, is_gateway: true }) => OpenGatewayError::Running { port, pid, uid },
+        Some(Holder { pid, uid, .. }) => OpenGatewayError::NameTaken { port, pid, uid },
+        None => OpenGatewayError::NameHeld { port },
     }
 }
 

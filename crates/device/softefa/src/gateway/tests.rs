@@ -381,6 +381,7 @@ fn there_is_one_gateway_and_its_end_is_noticed() {
     let at = running.at;
     let second = Server::open(&[at.ip()], at.port(), true).unwrap_err();
     assert!(matches!(second, OpenGatewayError::Running { .. }), "{second}");
+    assert!(second.to_string().contains(&format!("process {} ", std::process::id())), "{second}");
     let foreign = Gateway::join(IpAddr::from([127, 0, 0, 1]), at.port()).unwrap_err();
     assert!(foreign.to_string().contains("--address 127.0.0.1"), "{foreign}");
     let gateway = running.join();
@@ -397,6 +398,20 @@ fn there_is_one_gateway_and_its_end_is_noticed() {
     assert!(matches!(taken, OpenGatewayError::Taken { .. }), "{taken}");
     let not_local = Server::open(&[IpAddr::from([192, 0, 2, 1])], at.port(), true).unwrap_err();
     assert!(matches!(not_local, OpenGatewayError::NotLocal { .. }), "{not_local}");
+}
+
+/// Anybody can have the name, and root was told that a gateway runs.
+#[test]
+fn who_has_the_name_of_a_gateway_is_told() {
+    let at = fresh();
+    let holder = door::unix_socket(SocketFlags::empty()).unwrap();
+    rustix::net::bind(&holder, &message::name(at.port()).unwrap()).unwrap();
+    let refused = || Server::open(&[at.ip()], at.port(), false).unwrap_err();
+    assert!(matches!(refused(), OpenGatewayError::NameHeld { .. }), "{}", refused());
+    rustix::net::listen(&holder, 1).unwrap();
+    let why = refused();
+    let own = i32::try_from(std::process::id()).unwrap();
+    assert!(matches!(why, OpenGatewayError::NameTaken { pid, .. } if pid == own), "{why}");
 }
 
 /// A gateway that was stopped for a while: what it did not answer in time it answers later, and
