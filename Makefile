@@ -133,6 +133,7 @@ packages-test: ## Install the packages into fresh Debians 12 and 13 and a fresh 
 	    "action is NOT CHECKED (go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12)" >&2; fi
 	@packaging/test-action
 	@packaging/test-relink
+	@packaging/test-packing
 	@packaging/test-wheel
 	@packaging/test-deb bookworm trixie
 	@packaging/test-source trixie

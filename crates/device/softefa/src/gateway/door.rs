@@ -13,8 +13,8 @@ use rustix::net::sockopt::{
 };
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
-    SocketFlags, SocketType, accept_with, bind, connect, getsockname, ipproto, listen, recv, recvmsg,
-    send, socket_with,
+    SocketFlags, SocketType, accept_with, bind, connect, getsockname, ipproto, listen, recv,
+    recvmsg, send, socket_with,
 };
 use rustix::process::{Pid, Uid, geteuid};
 
