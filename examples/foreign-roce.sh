@@ -58,17 +58,22 @@ report() {
   return $status
 }
 
+# Waits for the program of a trial.
+outcome() {
+  wait "${pids[$1]}"
+  codes[$1]=$?
+  unset "pids[$1]"
+}
+
 soft() {
   own=$1 device=roce0 gid=0
   local softefa=${SOFTEFA:-softefa} number=$port name command
   command -v "$softefa" >/dev/null || { echo "softefa is not in PATH; set SOFTEFA=FILE" >&2; exit 2; }
   "$softefa" gateway --address "$own" --stats &
-  gateway=$!
-  trap 'kill "$gateway" 2>/dev/null; wait "$gateway"' EXIT
+  pids[gateway]=$!
   sleep 1
-  kill -0 "$gateway" 2>/dev/null || exit 1
+  kill -0 "${pids[gateway]}" 2>/dev/null || exit 1
   logs=$(mktemp -d)
-  local -A pids=()
   while IFS='|' read -r name command; do
     [ -n "$name" ] || continue
     names+=("$name")
@@ -80,8 +85,7 @@ soft() {
   done <<<"$trials"
   echo "waiting for: examples/foreign-roce.sh rdma $own"
   for name in "${names[@]}"; do
-    wait "${pids[$name]}"
-    codes[$name]=$?
+    outcome "$name"
   done
   report
 }
@@ -95,16 +99,21 @@ rdma() {
     [ -n "$name" ] || continue
     names+=("$name")
     # shellcheck disable=SC2046 # words, on purpose
-    timeout "$limit" $(words "$number" "$command" "$address") >"$logs/$name" 2>&1
-    codes[$name]=$?
+    timeout "$limit" $(words "$number" "$command" "$address") >"$logs/$name" 2>&1 &
+    pids[$name]=$!
+    outcome "$name"
     number=$((number + 1))
   done <<<"$trials"
   report
 }
 
 [ $# -ge 2 ] || usage
-declare -A codes=()
+declare -A codes=() pids=()
 names=()
+# Ctrl-C reaches neither what runs in the background nor what timeout starts.
+trap 'kill "${pids[@]}" 2>/dev/null; wait' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 case $1 in
   soft) soft "$2" ;;
   rdma) rdma "$2" "${3-}" "${4-}" ;;

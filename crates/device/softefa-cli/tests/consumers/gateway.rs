@@ -357,11 +357,52 @@ impl Drop for Script {
     }
 }
 
+const TRIALS: usize = 9;
+const FOREIGN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/foreign-roce.sh");
+
+/// The script on the first host, when all servers are there; what it prints is in `said`.
+fn start_soft(host: &str, dir: &Path, said: &Path) -> Script {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", host, "env"]);
+    command.arg(format!("SOFTEFA={}", softefa().display()));
+    command.arg(format!("TMPDIR={}", dir.display()));
+    command.args([FOREIGN, "soft", SERVER]).env("XDG_RUNTIME_DIR", dir);
+    let script = Script(command.stdout(fs::File::create(said).unwrap()).spawn().unwrap());
+    // All but rping, which has a UDP port.
+    let has_all = || {
+        let count = |table: &str, state: &str| {
+            let path = format!("/proc/{}/net/{table}", script.0.id());
+            let table = fs::read_to_string(path).unwrap_or_default();
+            let of_trial =
+                |line: &&str| (18600..18610).any(|port| line.contains(&format!(":{port:04X} ")));
+            table.lines().filter(of_trial).filter(|line| line.contains(state)).count()
+        };
+        count("tcp", " 0A ") + count("tcp6", " 0A ") + count("udp", " 07 ") >= TRIALS
+    };
+    wait_until("all servers are there", has_all);
+    script
+}
+
+/// Nine servers of it ran on, each for up to eight minutes.
+#[test]
+fn the_script_for_foreign_adapters_ends_what_it_has_started() {
+    let _one = exclusive();
+    let programs = ["rping", "ibv_rc_pingpong", "ib_send_lat", "ip"];
+    if !programs.into_iter().all(has) {
+        return;
+    }
+    let Some(hosts) = hosts() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let mut soft = start_soft(&hosts.names[0], dir.path(), &dir.path().join("soft"));
+    kill_process(Pid::from_child(&soft.0), Signal::INT).unwrap();
+    assert_eq!(soft.0.wait().unwrap().code(), Some(130));
+    let pids = Command::new("ip").args(["netns", "pids", &hosts.names[0]]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&pids.stdout), "", "they run on");
+}
+
 /// What users with rxe or a NIC run, with another host of ours in its place.
 #[test]
 fn the_script_for_foreign_adapters_tries_everything() {
-    const TRIALS: usize = 9;
-    const FOREIGN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/foreign-roce.sh");
     let _one = exclusive();
     let programs = ["rping", "ibv_rc_pingpong", "ib_send_lat", "ip", "shellcheck"];
     if !programs.into_iter().all(has) {
@@ -371,26 +412,8 @@ fn the_script_for_foreign_adapters_tries_everything() {
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
     let Some(hosts) = hosts() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", &hosts.names[0], "env"]);
-    command.arg(format!("SOFTEFA={}", softefa().display()));
-    command.arg(format!("TMPDIR={}", dir.path().display()));
-    command.args([FOREIGN, "soft", SERVER]).env("XDG_RUNTIME_DIR", dir.path());
     let said = dir.path().join("soft");
-    let child = command.stdout(fs::File::create(&said).unwrap()).spawn().unwrap();
-    let mut soft = Script(child);
-    // All but rping, which has a UDP port.
-    let has_all = || {
-        let count = |table: &str, state: &str| {
-            let path = format!("/proc/{}/net/{table}", soft.0.id());
-            let table = fs::read_to_string(path).unwrap_or_default();
-            let of_trial =
-                |line: &&str| (18600..18610).any(|port| line.contains(&format!(":{port:04X} ")));
-            table.lines().filter(of_trial).filter(|line| line.contains(state)).count()
-        };
-        count("tcp", " 0A ") + count("tcp6", " 0A ") + count("udp", " 07 ") >= TRIALS
-    };
-    wait_until("all servers are there", has_all);
+    let mut soft = start_soft(&hosts.names[0], dir.path(), &said);
     let here = launcher(&hosts.names[1], CLIENT, "");
     let gateway = Gateway::start(&here);
     let temporary = format!("TMPDIR={}", dir.path().display());
