@@ -1,7 +1,7 @@
 //! What the engine must be told by its host: time and randomness. One clock read serves a turn.
 
 use std::io;
-use std::mem::size_of;
+use std::mem::size_of_val;
 use std::os::fd::{AsFd, AsRawFd};
 
 use srd::Instant;
@@ -62,19 +62,37 @@ pub(crate) fn unguessable_bytes<const N: usize>() -> io::Result<[u8; N]> {
 
 /// The number of the network namespace of a socket, which no other ever has. Linux tells it since
 /// 5.14.
-#[allow(unsafe_code)]
 pub(crate) fn network_of(socket: impl AsFd) -> io::Result<u64> {
-    let mut cookie = 0_u64;
-    let mut len = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: `cookie` and `len` are valid for writing, and `len` is the size of the former.
+    let mut cookie = [0_u64];
+    socket_option(socket, libc::SO_NETNS_COOKIE, &mut cookie)?;
+    Ok(cookie[0])
+}
+
+/// Datagrams that came to a socket when its buffer was full, modulo 2^32. Linux tells them since
+/// 4.12.
+pub(crate) fn overruns_of(socket: impl AsFd) -> io::Result<u32> {
+    let mut memory = [0_u32; libc::SK_MEMINFO_DROPS as usize + 1];
+    socket_option(socket, libc::SO_MEMINFO, &mut memory)?;
+    Ok(memory[libc::SK_MEMINFO_DROPS as usize])
+}
+
+/// Numbers that the kernel fills, whatever their bits are.
+trait Number: Copy {}
+impl Number for u32 {}
+impl Number for u64 {}
+
+#[allow(unsafe_code)]
+fn socket_option<T: Number>(socket: impl AsFd, name: i32, value: &mut [T]) -> io::Result<()> {
+    let mut len = libc::socklen_t::try_from(size_of_val(value)).map_err(io::Error::other)?;
+    // SAFETY: `value` is valid for `len` bytes of writing, and any bits are numbers.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_NETNS_COOKIE,
-            (&raw mut cookie).cast(),
+            name,
+            value.as_mut_ptr().cast(),
             &raw mut len,
         )
     };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(cookie) }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -18,8 +18,9 @@ macro_rules! counts {
 counts! {
     packets "rx_pkts" "Datagrams that came to the port.";
     bytes "rx_bytes" "Their bytes, from the base transport header on.";
-    forwarded "forwarded_pkts" "Of them, those that were handed to a queue pair.";
-    messages "forwarded_cm_msgs" "Those that were handed to a connection manager.";
+    overruns "rx_overruns" "Not among them: those that came when the buffers of the gateway's own sockets were full.";
+    forwarded "forwarded_pkts" "Of what came, what the operating system took for a queue pair; its socket may still be full.";
+    messages "forwarded_cm_msgs" "What it took for a connection manager.";
     answered "answered_cm_msgs" "Those that were for no program, and that the gateway answered itself.";
     malformed "drop_malformed" "Dropped: too short, too long, of another version or opcode, or no message of the connection manager where only these go.";
     icrc "drop_icrc" "Dropped: the ICRC is wrong, or cannot be checked without the right to see IP headers.";

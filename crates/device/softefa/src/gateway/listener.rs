@@ -20,6 +20,7 @@ use rc::wire::icrc::Addresses;
 use super::judge::{Arrived, PACKET_MAX};
 use crate::descriptor::with_descriptor;
 use crate::filter;
+use crate::host::overruns_of;
 
 const IP_LEN: usize = 20;
 const UDP_LEN: usize = 8;
@@ -81,6 +82,11 @@ impl Listener {
     /// Readable when something has come.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.raw.as_ref().map_or_else(|| self.udp.as_fd(), AsFd::as_fd)
+    }
+
+    /// Datagrams that found no room in the buffer.
+    pub(super) fn overruns(&self) -> u32 {
+        overruns_of(self.fd()).unwrap_or(0)
     }
 
     /// Takes the next datagram into `buffer`.

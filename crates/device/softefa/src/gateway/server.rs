@@ -161,7 +161,8 @@ impl Server {
     /// Returns what the gateway has counted.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        Counts { refused: self.programs.refused(), ..self.counts }
+        let overruns = self.listeners.iter().map(|listener| u64::from(listener.overruns())).sum();
+        Counts { refused: self.programs.refused(), overruns, ..self.counts }
     }
 
     /// Programs that are served, and their sockets.

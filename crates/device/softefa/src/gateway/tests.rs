@@ -175,6 +175,22 @@ fn what_is_intact_reaches_its_program_and_nothing_else_does() {
     }
 }
 
+#[test]
+fn what_finds_no_room_at_the_gateway_is_counted() {
+    for may_see_headers in [false, true] {
+        let at = fresh();
+        let server = Server::open(&[at.ip()], at.port(), may_see_headers).unwrap();
+        let (peer, _) = bound(IpAddr::from([127, 0, 0, 1]));
+        assert_eq!(server.counts().overruns, 0);
+        let mut sent = 0;
+        while server.counts().overruns == 0 {
+            assert!(sent < 1 << 20, "there is room for {sent} datagrams");
+            (0..100).for_each(|_| drop(peer.send_to(&[0; 4000], at)));
+            sent += 100;
+        }
+    }
+}
+
 /// The kernel counts up the identification of those who let it fragment.
 #[test]
 fn a_check_over_another_identification_is_wrong() {
@@ -283,12 +299,12 @@ fn messages_of_connections_find_who_listens_and_who_asked() {
     let (server, service, at_server) = seat(&serves);
     let (peer, from) = bound(IpAddr::from([127, 0, 0, 1]));
     let send = |mad: &[u8]| peer.send_to(&sealed(to_manager(mad), from, running.at), running.at);
+    // An answer to what nobody has asked; it has come when the next message has.
+    send(&mad(0x16, 9, 77)).unwrap();
     let req = mad(0x10, 7, 0x0106_0000 | u32::from(service.port()));
     send(&req).unwrap();
     let (sender, packet) = received(&server, &at_server).unwrap();
     assert_eq!((sender, &packet[20..276]), (from, &req[..]));
-    // An answer to what nobody has asked, then to what was.
-    send(&mad(0x16, 9, 77)).unwrap();
     asks.announce(running.at.ip(), &mad(0x10, 77, 1)).unwrap();
     let taken = serves.announce(running.at.ip(), &mad(0x10, 77, 1));
     assert!(matches!(taken, Err(GatewayError::Refused { .. })), "{taken:?}");
