@@ -4,15 +4,17 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cm::mad::Mad;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{
-    RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, connect, recv,
-    send, sendmsg,
+    RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags,
+    connect, recv, send, sendmsg, shutdown,
 };
 use rustix::process::geteuid;
 
@@ -22,10 +24,15 @@ use super::mad;
 use super::message::{self, ANSWER_LEN, Question, SeatKind, Status};
 use crate::generation::Generation;
 use crate::kept::Kept;
+use crate::lifecycle;
+use crate::say::say;
 
 /// The time for which an answer is waited for: the gateway does nothing else, so that it comes at
 /// once unless it is stopped.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+/// Of the thread that watches a gateway.
+const STACK_BYTES: usize = 128 << 10;
 
 /// The ways of this process to its gateways, which hear by them when it is gone.
 pub(crate) static KEPT: Kept<64> = Kept::new();
@@ -89,10 +96,20 @@ impl From<GatewayError> for io::Error {
 #[derive(Debug)]
 pub struct Gateway {
     port: u16,
-    socket: OwnedFd,
+    link: Arc<Link>,
     /// One question at a time.
     asking: Mutex<Asking>,
     made: Generation,
+}
+
+/// The Unix socket, which a thread watches.
+#[derive(Debug)]
+struct Link {
+    socket: OwnedFd,
+    /// This program is done with it.
+    is_over: AtomicBool,
+    /// The gateway has ended, and the user was told.
+    is_told: AtomicBool,
 }
 
 /// How far the answers are.
@@ -137,9 +154,18 @@ impl Gateway {
         }
         let made = Generation::current();
         KEPT.add(socket.as_raw_fd());
-        let gateway = Self { port, socket, asking: Mutex::default(), made };
+        let (is_over, is_told) = (AtomicBool::new(false), AtomicBool::new(false));
+        let link = Arc::new(Link { socket, is_over, is_told });
+        let gateway = Self { port, link: Arc::clone(&link), asking: Mutex::default(), made };
         gateway.ask(Question::Serves(addr), addr, None)?;
+        // Without the thread the program hears of it when it asks.
+        let _ = lifecycle::spawn("softefa-gateway", STACK_BYTES, move || link.watch(port));
         Ok(Arc::new(gateway))
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_known_to_have_ended(&self) -> bool {
+        self.link.is_told.load(Ordering::Relaxed)
     }
 
     /// The UDP port of the network.
@@ -237,13 +263,13 @@ impl Gateway {
         }
         let bytes = question.emit();
         let parts = [IoSlice::new(&bytes)];
-        uninterrupted(|| sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL))?;
+        uninterrupted(|| sendmsg(&self.link.socket, &parts, &mut control, SendFlags::NOSIGNAL))?;
         Ok(())
     }
 
     fn answer(&self, flags: RecvFlags) -> io::Result<(Status, Key)> {
         let mut bytes = [0; ANSWER_LEN];
-        let (len, _) = uninterrupted(|| recv(&self.socket, &mut bytes[..], flags))?;
+        let (len, _) = uninterrupted(|| recv(&self.link.socket, &mut bytes[..], flags))?;
         if len == 0 {
             return Err(io::ErrorKind::ConnectionReset.into());
         }
@@ -277,9 +303,30 @@ impl Seat {
     }
 }
 
+impl Link {
+    /// Waits for the end, and tells the user when it is that of the gateway: nothing else says why
+    /// no packet comes any more.
+    fn watch(&self, port: u16) {
+        // Hanging up is always looked for.
+        let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        while matches!(poll(&mut fds, None), Ok(0) | Err(Errno::INTR)) {}
+        if !self.is_over.load(Ordering::Acquire) {
+            say(&format!(
+                "softefa: the gateway of UDP port {port} has ended, and nothing reaches this program any more; start it again, and then this program"
+            ));
+            self.is_told.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Drop for Gateway {
     fn drop(&mut self) {
-        KEPT.remove(self.socket.as_raw_fd());
+        KEPT.remove(self.link.socket.as_raw_fd());
+        self.link.is_over.store(true, Ordering::Release);
+        // The parent of a forked child goes on with its own.
+        if self.made.is_current() {
+            let _ = shutdown(&self.link.socket, Shutdown::Both);
+        }
     }
 }
 
@@ -289,7 +336,8 @@ impl Drop for Seat {
         if self.gateway.made.is_current() {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             // Lost, it ends with the process.
-            let _ = send(self.gateway.socket.as_fd(), &Question::Release(self.at).emit(), flags);
+            let _ =
+                send(self.gateway.link.socket.as_fd(), &Question::Release(self.at).emit(), flags);
         }
     }
 }

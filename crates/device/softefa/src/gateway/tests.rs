@@ -181,6 +181,8 @@ fn what_finds_no_room_at_the_gateway_is_counted() {
         let at = fresh();
         let server = Server::open(&[at.ip()], at.port(), may_see_headers).unwrap();
         let (peer, _) = bound(IpAddr::from([127, 0, 0, 1]));
+        // The raw socket's filter keeps it out.
+        peer.send_to(&[0; 10], SocketAddr::new(at.ip(), at.port() ^ 1)).unwrap();
         assert_eq!(server.counts().overruns, 0);
         let mut sent = 0;
         while server.counts().overruns == 0 {
@@ -401,7 +403,9 @@ fn there_is_one_gateway_and_its_end_is_noticed() {
     let foreign = Gateway::join(IpAddr::from([127, 0, 0, 1]), at.port()).unwrap_err();
     assert!(foreign.to_string().contains("--address 127.0.0.1"), "{foreign}");
     let gateway = running.join();
+    assert!(!gateway.is_known_to_have_ended());
     drop(running.finish());
+    wait_until("the end is told", || gateway.is_known_to_have_ended());
     let (own, own_at) = bound(at.ip());
     for _ in 0..2 {
         let gone = gateway.admit(own_at, own.as_fd(), SeatKind::QueuePair).unwrap_err();
