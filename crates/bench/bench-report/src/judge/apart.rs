@@ -4,8 +4,8 @@ use bench_record::cores::Phase;
 use bench_record::wire::Wire;
 use bench_record::{Point, Results};
 
-use super::ComparedFigure;
 use super::pairs::Pair;
+use super::rows::ComparedFigure;
 use report::Change;
 
 /// What was elsewhere in one file than in the other: then it is no one machine.

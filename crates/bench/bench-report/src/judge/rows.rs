@@ -1,0 +1,90 @@
+//! The figures of two points, side by side, each with its verdict.
+
+use bench_record::Point;
+use report::{Change, Interval, ratio_interval, significant};
+
+use super::apart::Apart;
+use super::figure::Figure;
+use super::pairs::Pair;
+
+/// Changes up to this many percent are noise, whatever the blocks say: what two runs of the same
+/// program differ by on a quiet machine.
+const NOISE_PERCENT: f64 = 5.0;
+/// The same for percentiles of the tail, which have no blocks.
+const TAIL_NOISE_PERCENT: f64 = 20.0;
+
+/// A line of the table.
+pub(super) struct ComparedFigure {
+    pub(super) point: String,
+    pub(super) figure: Figure,
+    pub(super) base: f64,
+    /// `None`: it is missing.
+    pub(super) new: Option<f64>,
+    /// Of the ratio, where both have blocks of this figure.
+    pub(super) ratio: Option<Interval>,
+    pub(super) noise_percent: f64,
+    pub(super) change: Change,
+    /// Then whatever the figures are, nobody can tell.
+    pub(super) apart: Option<Apart>,
+}
+
+impl ComparedFigure {
+    /// The verdict, with its reason where the figures do not show it.
+    pub(super) fn verdict(&self) -> String {
+        let word = self.change.word();
+        self.apart.map_or_else(|| word.to_owned(), |apart| format!("{word}: {}", apart.words()))
+    }
+
+    pub(super) fn cells(&self) -> Vec<String> {
+        let (unit, _) = self.figure.units()[0];
+        let mut cells = vec![self.point.clone(), format!("{} {unit}", self.figure.name())];
+        let Some(new) = self.new else {
+            cells.extend(["MISSING".to_owned(), significant(self.base)]);
+            return cells;
+        };
+        let ends = |ratio: Interval| format!("{:.3} to {:.3}", ratio.low, ratio.high);
+        cells.extend([
+            self.verdict(),
+            significant(self.base),
+            significant(new),
+            format!("{:.3}", new / self.base),
+            self.ratio.map_or_else(|| "-".to_owned(), ends),
+            format!("{:.1} %", self.noise_percent),
+        ]);
+        cells
+    }
+}
+
+/// The figures of a point that are judged: the middle and the tail of times, and what was moved.
+pub(super) fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<ComparedFigure> {
+    let &Pair { ref label, base, new, .. } = pair;
+    let judged = Figure::judged(base).into_iter();
+    let apart = Apart::of(pair);
+    let row = |figure: Figure| {
+        let value = figure.of(base)?;
+        let other = new.and_then(|point| figure.of(point));
+        let usual = if figure == Figure::P99 { TAIL_NOISE_PERCENT } else { NOISE_PERCENT };
+        let noise_percent = threshold_percent.unwrap_or(usual);
+        let has_blocks = |point: &&Point| Figure::of_blocks(point) == figure;
+        let blocks = new.filter(has_blocks).filter(|_| has_blocks(&base));
+        // The same blocks are the same measurement: of a file and itself there is nothing to doubt.
+        let blocks = blocks.filter(|new| new.blocks != base.blocks);
+        let ratio = blocks.and_then(|new| ratio_interval(&base.blocks, &new.blocks));
+        let change = match other {
+            None => Change::Regressed,
+            Some(_) if apart.is_some() => Change::Inconclusive,
+            Some(other) => Change::of(value, other, figure.better(), noise_percent, ratio),
+        };
+        Some(ComparedFigure {
+            point: label.clone(),
+            figure,
+            base: value,
+            new: other,
+            ratio,
+            noise_percent,
+            change,
+            apart,
+        })
+    };
+    judged.filter_map(row).collect()
+}

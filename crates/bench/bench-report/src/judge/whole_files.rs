@@ -1,0 +1,72 @@
+//! Two result files as a user has them, from their text to the exit code.
+
+use clap::{Args, FromArgMatches};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Compares two result files with these options.
+fn compare(base: &Results, new: &Results, options: &[&str]) -> Result<Judged, String> {
+    let command = CompareArgs::augment_args(clap::Command::new("compare"));
+    let words = [&["compare", "a", "b"], options].concat();
+    let matches = command.try_get_matches_from(words).map_err(|error| error.to_string())?;
+    let args = CompareArgs::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+    judge(&args, base, new).map_err(|failure| failure.to_string())
+}
+
+/// A result file of runs.
+fn file(runs: &Value) -> Results {
+    let host = json!({"name": "h", "kernel": "", "cpu": "", "cores": 2, "clock_read_ns": 1.0,
+        "environment": {}});
+    let file = json!({"schema": "efa-bench/2", "tool": "", "libfabric": "", "date": "",
+        "command": "", "host": host, "warnings": [], "runs": runs});
+    output::parse(&file.to_string()).expect("a result file")
+}
+
+/// A complete run of one point.
+fn run_of(benchmark: &str, point: &Value) -> Value {
+    json!({"name": "x", "source": "measured", "benchmark": benchmark, "endpoint": "rdm",
+        "operation": "send", "command": "", "complete": true, "points": [point]})
+}
+
+/// A point with nothing but its size, and this.
+fn point(name: &str, value: Value) -> Value {
+    let mut point = json!({"size_bytes": 64, "depth": 1, "validated": 0});
+    point[name] = value;
+    point
+}
+
+fn goodput(gbit_per_s: f64) -> Value {
+    json!({"mb_per_s": gbit_per_s * 125.0, "gbit_per_s": gbit_per_s, "mmsg_per_s": gbit_per_s})
+}
+
+/// A stream with its blocks.
+fn stream(blocks: &[f64]) -> Value {
+    let middle = report::middle(blocks).expect("blocks");
+    let mut point = point("bandwidth", goodput(middle));
+    point["blocks"] = json!(blocks);
+    point
+}
+
+/// Compares two files of one run each; answers the exit code, the table and the reason.
+fn compared(base: &Value, new: &Value) -> (u8, String) {
+    let [base, new] = [base, new].map(|run| file(&json!([run])));
+    let Judged { text, verdict } = compare(&base, &new, &[]).expect("something in common");
+    match verdict {
+        Ok(()) => (0, text),
+        Err(failure) => (failure.exit_code(), format!("{text}{failure}")),
+    }
+}
+
+/// With such a noise nothing ever changed.
+#[test]
+fn a_threshold_is_a_number_with_an_end() {
+    let of = |gbit| file(&json!([run_of("bandwidth", &stream(&[gbit]))]));
+    let (fast, slow) = (of(10.0), of(1.0));
+    let compare = |percent: &str| compare(&fast, &slow, &["--threshold", percent]);
+    for percent in ["nan", "inf", "-1", "1001", "5%"] {
+        assert!(compare(percent).is_err(), "{percent}");
+    }
+    assert!(compare("50").expect("judged").verdict.is_err());
+    assert!(compare("1000").expect("judged").verdict.is_ok());
+}
