@@ -98,9 +98,10 @@ pub fn common(blocks: impl Iterator<Item = Phase>) -> Option<Phase> {
     blocks.reduce(|one, other| if one == other { one } else { Phase::Changed })
 }
 
-/// Whether the processors were known to be in different places: then nobody can compare figures.
+/// Whether the processors were known to be in different places, or to have moved on either side:
+/// then nobody can compare figures.
 pub fn are_apart(one: Option<Phase>, other: Option<Phase>) -> bool {
-    one.zip(other).is_some_and(|(one, other)| one != other)
+    one.zip(other).is_some_and(|(one, other)| one != other || one == Phase::Changed)
 }
 
 /// Returns in words where all these points were measured: "cores near: 112 ns (12 points); far: 530
@@ -193,6 +194,7 @@ mod tests {
     fn only_places_that_are_known_are_apart() {
         let (near, far) = (Some(Phase::Near), Some(Phase::Far));
         assert!(are_apart(near, far) && are_apart(far, Some(Phase::Changed)));
+        assert!(are_apart(Some(Phase::Changed), Some(Phase::Changed)), "two places in each");
         assert!(!are_apart(near, near) && !are_apart(near, None) && !are_apart(None, None));
     }
 

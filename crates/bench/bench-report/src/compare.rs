@@ -1,5 +1,6 @@
 //! Sets runs side by side: one row per point, one column per run, ratios to the first.
 
+use bench_record::cores::are_apart;
 use bench_record::spec::Benchmark;
 use bench_record::{Point, Run};
 use report::{Table, significant};
@@ -130,12 +131,12 @@ impl ComparedPoint {
         if ratio.is_finite() { format!("{ratio:.2}x") } else { "-".to_owned() }
     }
 
-    /// The ratio of two points, or why there is none: measured near and far they are not of one
-    /// machine.
+    /// The ratio of two points, or why there is none: measured near and far, or while the cores
+    /// moved, they are not of one machine.
     fn ratio_of(self, first: Option<&Point>, other: Option<&Point>) -> String {
-        let phase = |point: Option<&Point>| Some(point?.cores.as_ref()?.phase);
+        let phase = |point: Option<&Point>| point.and_then(Point::phase);
         match phase(first).zip(phase(other)) {
-            Some((ours, theirs)) if ours != theirs => {
+            Some((ours, theirs)) if are_apart(Some(ours), Some(theirs)) => {
                 format!("cores {} and {}", ours.name(), theirs.name())
             }
             _ => {

@@ -1,6 +1,6 @@
 //! Why two points are of no one machine, or two files of none, and what is said of that.
 
-use bench_record::cores::Phase;
+use bench_record::cores::{Phase, are_apart};
 use bench_record::wire::Wire;
 use bench_record::{Point, Results};
 
@@ -20,9 +20,11 @@ impl Apart {
     /// Says nothing of what nobody knows.
     pub(super) fn of(pair: &Pair<'_>) -> Option<Self> {
         let wires = pair.wires.0.zip(pair.wires.1).filter(|(first, second)| first != second);
-        let phase = |point: &Point| point.cores.as_ref().map(|cores| cores.phase);
-        let phases = phase(pair.base).zip(pair.new.and_then(phase));
-        let phases = phases.filter(|(first, second)| first != second);
+        let (base, new) = (pair.base, pair.new);
+        // Of a file and itself there is nothing to doubt.
+        let others = new.filter(|new| base.cores != new.cores || !is_one_measurement(base, new));
+        let phases = base.phase().zip(others.and_then(Point::phase));
+        let phases = phases.filter(|(first, second)| are_apart(Some(*first), Some(*second)));
         let of_wires = wires.map(|(first, second)| Self::Wires(first, second));
         of_wires.or_else(|| phases.map(|(first, second)| Self::Cores(first, second)))
     }
@@ -33,6 +35,11 @@ impl Apart {
             Self::Wires(first, second) => format!("wires {} and {}", first.name(), second.name()),
         }
     }
+}
+
+/// The same blocks are the same measurement.
+pub(super) fn is_one_measurement(base: &Point, new: &Point) -> bool {
+    !base.blocks.is_empty() && base.blocks == new.blocks
 }
 
 /// Says of which machines the files are, where those are two.
@@ -66,7 +73,7 @@ pub(super) fn why_inconclusive(rows: &[ComparedFigure]) -> String {
         ),
         (
             because(|apart| matches!(apart, Some(Apart::Cores(..)))),
-            "the cores were elsewhere in one file than in the other. Measure both sides again with \
+            "the cores were elsewhere in one file than in the other, or moved. Measure both sides again with \
              the cores in the same places (--cpu, --server-cpu)",
         ),
         (

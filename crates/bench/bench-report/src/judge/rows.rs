@@ -3,7 +3,7 @@
 use bench_record::Point;
 use report::{Change, Interval, ratio_interval, significant};
 
-use super::apart::Apart;
+use super::apart::{Apart, is_one_measurement};
 use super::figure::Figure;
 use super::pairs::Pair;
 
@@ -67,8 +67,7 @@ pub(super) fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<Co
         let noise_percent = threshold_percent.unwrap_or(usual);
         let has_blocks = |point: &&Point| Figure::of_blocks(point) == figure;
         let blocks = new.filter(has_blocks).filter(|_| has_blocks(&base));
-        // The same blocks are the same measurement: of a file and itself there is nothing to doubt.
-        let blocks = blocks.filter(|new| new.blocks != base.blocks);
+        let blocks = blocks.filter(|new| !is_one_measurement(base, new));
         let ratio = blocks.and_then(|new| ratio_interval(&base.blocks, &new.blocks));
         let change = match other {
             None => Change::Regressed,

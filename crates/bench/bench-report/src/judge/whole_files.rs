@@ -70,3 +70,21 @@ fn a_threshold_is_a_number_with_an_end() {
     assert!(compare("50").expect("judged").verdict.is_err());
     assert!(compare("1000").expect("judged").verdict.is_ok());
 }
+
+/// One of them was half as fast as the other, which is what the move of a processor does.
+#[test]
+fn what_was_measured_while_the_cores_moved_is_not_judged() {
+    let at = |gbit, phase| {
+        let mut point = stream(&[gbit]);
+        point["cores"] = json!({"phase": phase, "round_trip_ns": 112.0});
+        run_of("bandwidth", &point)
+    };
+    for (one, other) in [("changed", "changed"), ("near", "changed"), ("changed", "far")] {
+        let (code, text) = compared(&at(10.0, one), &at(5.0, other));
+        assert_eq!(code, 12, "{one}, {other}: {text}");
+        assert!(text.contains(&format!("inconclusive: cores {one}")), "{text}");
+    }
+    assert_eq!(compared(&at(10.0, "near"), &at(5.0, "near")).0, 11);
+    let moved = at(10.0, "changed");
+    assert_eq!(compared(&moved, &moved).0, 0, "a file and itself");
+}

@@ -1,6 +1,7 @@
 //! Which measurements are held against each other: of each benchmark the place that most fabrics
 //! have, and of those the most telling one.
 
+use bench_record::cores;
 use bench_record::spec::Benchmark;
 use bench_record::workload::Figures;
 use bench_record::{Point, Run};
@@ -136,11 +137,11 @@ fn rate_of(kind: &str) -> String {
     }
 }
 
-/// Whether the cores were near for one and far for another: then nobody can compare them.
+/// Whether the cores were near for one and far for another, or moved: then nobody can compare them.
 fn are_apart(own: &[&Candidate<'_>]) -> bool {
-    let mut phases = own.iter().filter_map(|one| Some(one.point.cores.as_ref()?.phase));
-    let first = phases.next();
-    phases.any(|phase| Some(phase) != first)
+    let mut phases = own.iter().map(|one| one.point.phase()).filter(Option::is_some);
+    let Some(first) = phases.next() else { return false };
+    phases.any(|phase| cores::are_apart(first, phase))
 }
 
 impl<'a> Candidate<'a> {
@@ -274,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_size_with_the_cores_alike_is_better_than_the_usual_one() {
-        let at = |ns| Some(bench_record::cores::Cores::between(ns, ns));
+        let at = |ns| Some(cores::Cores::between(ns, ns));
         let mut runs = [latency("mine", &[32, 64]), latency("yours", &[32, 64])];
         for (run, point, ns) in [(0, 0, 110.0), (1, 0, 110.0), (0, 1, 110.0), (1, 1, 530.0)] {
             runs[run].points[point].cores = at(ns);

@@ -1,6 +1,7 @@
 //! A comparison in words: how many times as fast, where, and how certain that is.
 
 use bench_record::Point;
+use bench_record::cores::are_apart;
 use report::{Better, Change, Interval, ratio_interval};
 
 use crate::kinds::aspect::Aspect;
@@ -86,9 +87,8 @@ fn standing_of(base: f64, new: f64, aspect: &Aspect, ratio: Option<Interval>) ->
 
 /// Why two points are not of one machine.
 fn apart(ours: &Point, theirs: &Point) -> Option<String> {
-    let phase = |point: &Point| point.cores.as_ref().map(|cores| cores.phase);
-    let (one, other) = phase(ours).zip(phase(theirs))?;
-    (one != other).then(|| {
+    let (one, other) = ours.phase().zip(theirs.phase())?;
+    are_apart(Some(one), Some(other)).then(|| {
         format!("not to be compared: cores {} for one, {} for the other", one.name(), other.name())
     })
 }
