@@ -26,6 +26,7 @@ pub mod page;
 pub mod paper;
 pub mod settings;
 pub mod shown;
+mod sound;
 pub mod statements;
 mod tails;
 mod timelines;

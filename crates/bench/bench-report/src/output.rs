@@ -6,7 +6,7 @@ use bench_record::failure::Failure;
 use bench_record::{FabricRecord, Point, Results, Run, SCHEMA, SCHEMA_BEFORE};
 use report::Table;
 
-use crate::kinds;
+use crate::{kinds, sound};
 
 mod csv;
 mod terminal;
@@ -40,7 +40,15 @@ pub fn parse(text: &str) -> Result<Results, String> {
         }
         None => return Err("it is no efa-bench result: it has no schema".to_owned()),
     }
-    serde_json::from_value(value).map_err(|e| format!("it is damaged: {e}"))
+    let results: Results =
+        serde_json::from_value(value).map_err(|e| format!("it is damaged: {e}"))?;
+    for run in &results.runs {
+        let odd = run.points.iter().find_map(|point| sound::check(point).err());
+        if let Some(odd) = odd {
+            return Err(format!("it is damaged: {} {} has {odd}", run.name, run.benchmark.name()));
+        }
+    }
+    Ok(results)
 }
 
 /// Whether a text is a result file, whatever its strings look like.

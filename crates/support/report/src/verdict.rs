@@ -30,7 +30,8 @@ pub enum Change {
 impl Change {
     /// The change from `base` to `new`, of which up to `noise_percent` are noise. Where there is an
     /// interval of their ratio, a change is one only if the interval does not hold 1, and "the
-    /// same" only if all of the interval is noise.
+    /// same" only if all of the interval is noise. Of what is below zero or no number, nobody can
+    /// tell.
     #[must_use]
     pub fn of(
         base: f64,
@@ -39,6 +40,10 @@ impl Change {
         noise_percent: f64,
         ratio: Option<Interval>,
     ) -> Self {
+        let is_figure = |value: f64| value.is_finite() && value >= 0.0;
+        if !is_figure(base) || !is_figure(new) {
+            return Self::Inconclusive;
+        }
         let noise = 1.0 + noise_percent / 100.0;
         let may_be_more =
             |ratio: Interval| ratio.low.is_nan() || ratio.low * noise < 1.0 || ratio.high > noise;
@@ -88,6 +93,21 @@ mod tests {
             |low, high| Change::of(100.0, 110.0, Better::More, 5.0, Some(Interval { low, high }));
         assert_eq!(of(0.98, 1.2), Change::Inconclusive);
         assert_eq!(of(1.02, 1.2), Change::Improved);
+    }
+
+    /// A time below zero was an improvement, and one that was no number the same.
+    #[test]
+    fn what_is_no_figure_changes_nothing() {
+        for odd in [-1.8, f64::NAN, f64::INFINITY] {
+            for better in [Better::Less, Better::More] {
+                for (base, new) in [(5.0, odd), (odd, 5.0), (odd, odd)] {
+                    let change = Change::of(base, new, better, 5.0, None);
+                    assert_eq!(change, Change::Inconclusive, "{base} {new}");
+                }
+            }
+        }
+        // What is counted may have become none.
+        assert_eq!(Change::of(10.0, 0.0, Better::Less, 5.0, None), Change::Improved);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, Strin
                          whole size with --size"
                     ));
                 }
-                whole(size)
+                whole(size).map_err(|why| format!("line {line}: {why}"))?
             }
         };
         points.push(Point { latency: Some(latency), ..Point::new(size_bytes, 1) });
@@ -70,7 +70,7 @@ fn scaled(word: &str, letters: &Letters) -> Option<f64> {
 
 /// `10`, `100k`, `2b`: whole numbers.
 fn count(word: &str) -> Option<u64> {
-    scaled(word, &COUNTS).filter(|count| *count >= 0.0).map(|count| count as u64)
+    scaled(word, &COUNTS).and_then(|count| whole(count.round()).ok()).map(|count| count as u64)
 }
 
 /// A size as it prints it: one digit behind the point where one is before it, and never rounded.

@@ -17,6 +17,8 @@ mod ucx;
 use bench_record::spec::{Benchmark, EndpointKind, Operation};
 use bench_record::{Method, Point, Run};
 
+use crate::sound::{self, WHOLE_MAX, zero_time};
+
 /// A tool whose output can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
@@ -148,6 +150,9 @@ pub fn read(text: &str, format: Option<Format>, size_bytes: Option<usize>) -> Re
             odd.size_bytes
         ));
     }
+    if let Some(reason) = found.points.iter().find_map(|point| odd(point)) {
+        return Err(format!("{}: {reason}", format.name()));
+    }
     Ok(Run {
         source: "imported".to_owned(),
         citation: Some(found.title),
@@ -172,6 +177,16 @@ pub fn read_as_any(text: &str) -> Vec<Run> {
 /// 0 bytes.
 fn is_written_in_full(point: &Point) -> bool {
     serde_json::to_value(point).is_ok_and(|value| serde_json::from_value::<Point>(value).is_ok())
+}
+
+/// What is no figure of a point, in words.
+fn odd(point: &Point) -> Option<String> {
+    if let Err(reason) = sound::check(point) {
+        return Some(format!("it has {reason}"));
+    }
+    let bytes = point.size_bytes;
+    zero_time(point)
+        .map(|time| format!("it has a {time} of 0 at {bytes} bytes: nothing takes none"))
 }
 
 /// Whether a run has the name that it gets when nobody gives it one.
@@ -209,9 +224,10 @@ fn numbers(number: usize, line: &str) -> Result<Vec<f64>, String> {
         .collect()
 }
 
-/// A whole number among the figures of a row.
-fn whole(value: f64) -> usize {
-    value as usize
+/// A whole number among the figures of a row: a size or a count.
+fn whole(value: f64) -> Result<usize, String> {
+    let is_whole = value.fract() == 0.0 && (0.0..=WHOLE_MAX).contains(&value);
+    is_whole.then_some(value as usize).ok_or_else(|| format!("{value} is no whole number"))
 }
 
 /// Bytes of a MiB, which some tools call MB.

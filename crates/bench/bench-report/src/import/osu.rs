@@ -129,9 +129,12 @@ impl Table<'_> {
             (false, [figure, ..]) => (0.0, *figure),
             _ => return Err(format!("line {}: a size and a figure were expected", number + 1)),
         };
-        let size_bytes = whole(size);
+        let size_bytes = whole(size).map_err(|why| format!("line {}: {why}", number + 1))?;
         let one = Point::new(size_bytes, 1);
+        // It has two decimals: 0.00 says no more than that it is shorter than these.
+        let is_too_short = figure == 0.0 && !matches!(self.figure, Figure::Stream { .. });
         Ok(match self.figure {
+            _ if is_too_short => one,
             Figure::HalfRoundTrip => {
                 let distribution = distribution(at);
                 let latency = Latency { round_trips: None, mean_us: figure, distribution };

@@ -144,7 +144,11 @@ impl TitledFigures {
     }
 
     fn size_bytes(&self) -> Result<usize, String> {
-        self.need(&["#bytes", "MsgSize"]).map(whole)
+        self.need(&["#bytes", "MsgSize"]).and_then(whole)
+    }
+
+    fn iterations(&self) -> Result<u64, String> {
+        self.need(&["#iterations", "n_iterations"]).and_then(whole).map(|count| count as u64)
     }
 
     fn spread(&self) -> Option<Distribution> {
@@ -162,7 +166,7 @@ impl TitledFigures {
     /// Half round trips; by duration (`-D`) their mean only.
     fn latency(&self) -> Result<Point, String> {
         let latency = Latency {
-            round_trips: Some(self.need(&["#iterations", "n_iterations"])? as u64),
+            round_trips: Some(self.iterations()?),
             mean_us: self.need(&["t_avg"])?,
             distribution: self.spread(),
         };
@@ -180,7 +184,7 @@ impl TitledFigures {
 
     fn bandwidth(&self, depth: usize) -> Result<Point, String> {
         let size_bytes = self.size_bytes()?;
-        let messages = self.need(&["#iterations", "n_iterations"])? as u64;
+        let messages = self.iterations()?;
         let rate = Bandwidth::of_rate(self.mmsg_per_s(size_bytes)?, size_bytes);
         let bandwidth = Bandwidth { messages: Some(messages), ..rate };
         Ok(Point { bandwidth: Some(bandwidth), ..Point::new(size_bytes, depth) })

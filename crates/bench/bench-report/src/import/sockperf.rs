@@ -4,7 +4,7 @@
 use bench_record::spec::{Benchmark, EndpointKind};
 use bench_record::{Bandwidth, Distribution, Latency, Point};
 
-use super::{Found, one_test};
+use super::{Found, one_test, whole};
 
 /// What a latency and a rate stand behind, once for each test and each server.
 const SUMMARIES: [&str; 2] = ["Summary: Latency is ", "Summary: Message Rate is "];
@@ -17,7 +17,7 @@ pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, Strin
     let is_summary = |line: &&str| SUMMARIES.iter().any(|words| line.contains(words));
     let summaries = (1..).zip(text.lines()).filter(|(_, line)| is_summary(line));
     one_test("summary at line", summaries.map(|(number, _): (usize, _)| number))?;
-    let printed = after(text, "using msg-size=").map(|size| size as usize);
+    let printed = after(text, "using msg-size=").map(whole).transpose()?;
     let size_bytes = printed
         .or(size_bytes)
         .ok_or("it does not print the message size: give it with --size BYTES")?;
@@ -50,7 +50,7 @@ fn after(text: &str, words: &str) -> Option<f64> {
 
 fn valid_messages(text: &str) -> Option<u64> {
     let (_, valid) = text.split_once("[Valid Duration]")?;
-    after(valid, "ReceivedMessages=").map(|count| count as u64)
+    after(valid, "ReceivedMessages=").and_then(|count| whole(count).ok()).map(|count| count as u64)
 }
 
 fn distribution(text: &str) -> Option<Distribution> {

@@ -304,3 +304,42 @@ fn figures_that_are_no_numbers_are_refused() {
     }
     assert_eq!(run(osu).points.len(), 1);
 }
+
+/// A mean of -13521.90 was one, 8.7 bytes were 8, and 99999999999999999999999 were 2^64 - 1.
+#[test]
+fn figures_that_cannot_be_are_refused() {
+    let osu = |row: &str| format!("# OSU MPI Latency Test v7.4\n# Size      Latency (us)\n{row}\n");
+    let pingpong = |row: &str| {
+        format!(
+            "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n{row}"
+        )
+    };
+    let perftest = |row: &str| {
+        let text = sample!("ib_send_bw.txt");
+        let own = text.lines().find(|line| line.starts_with(" 4096")).expect("its row");
+        text.replace(own, row)
+    };
+    let huge = "99999999999999999999999";
+    for (text, words) in [
+        (pingpong("64 10 =10 1.2k 0.27s 0.00 -13521.90 0.00\n"), "a mean of -13521.9"),
+        (pingpong("64 10 =10 1.2k 0.27s 0.00 0.00 0.00\n"), "a mean of 0 at 64 bytes"),
+        (pingpong(&format!("{huge} 10 =10 1.2k 0.27s 0.00 1.00 0.00\n")), "no whole number"),
+        (pingpong(&format!("64 {huge} =10 1.2k 0.27s 0.00 1.00 0.00\n")), "is not a number"),
+        (osu("8.7   1.50"), "line 3: 8.7 is no whole number"),
+        (osu("8     -1.50"), "a mean of -1.5"),
+        (perftest(" 4096 1000 -37.59 -37.59 -0.009624"), "of -"),
+        (perftest(&format!(" 4096 {huge} 37.59 37.59 0.009624")), "no whole number"),
+    ] {
+        let error = read(&text, None, None).expect_err(words);
+        assert!(error.contains(words), "`{error}` should say `{words}`");
+    }
+}
+
+/// It is shorter than its two decimals can say: a latency of nothing was published.
+#[test]
+fn a_time_that_osu_rounded_to_nothing_is_not_known() {
+    let text = "# OSU MPI Latency Test v7.4\n# Size      Latency (us)\n1   0.00\n2   0.01\n";
+    let run = run(text);
+    assert_eq!((run.points.len(), run.points[0].latency), (2, None));
+    assert_eq!(run.points[1].latency.map(|latency| latency.mean_us), Some(0.01));
+}

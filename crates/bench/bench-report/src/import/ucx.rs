@@ -7,7 +7,7 @@
 use bench_record::spec::{Benchmark, Operation};
 use bench_record::{Bandwidth, Latency, Point};
 
-use super::{Found, MIB, Printed, numbers, one_test, unsupported};
+use super::{Found, MIB, Printed, numbers, one_test, unsupported, whole};
 
 /// What a test prints.
 #[derive(Debug, Clone, Copy)]
@@ -55,18 +55,18 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     one_test("table at line", heads.map(|(number, _)| number + 1))?;
     let row = last_row(text)?;
     // Iterations, then three columns of the time, two of bytes and two of messages a second.
-    let [iterations, _, _, mean_us, _, mib_per_s, _, per_second] = row[..] else {
+    let [count, _, _, mean_us, _, mib_per_s, _, per_second] = row[..] else {
         return Err(format!("a row of {} figures, not of 8", row.len()));
     };
+    let iterations = Some(whole(count)? as u64);
     let (benchmark, point) = match figure {
         Figure::HalfRoundTrip => {
-            let round_trips = Some(iterations as u64);
-            let latency = Latency { round_trips, mean_us, distribution: None };
+            let latency = Latency { round_trips: iterations, mean_us, distribution: None };
             (Benchmark::Latency, Point { latency: Some(latency), ..Point::new(size_bytes, 1) })
         }
         Figure::Rate => {
             let bandwidth = Bandwidth {
-                messages: Some(iterations as u64),
+                messages: iterations,
                 ..Bandwidth::of_rate(mmsg_per_s(per_second, mib_per_s, size_bytes), size_bytes)
             };
             let is_one_sided = operation.is_one_sided();

@@ -58,6 +58,11 @@ impl Figure {
         }
     }
 
+    /// Whether it is a time, which is above zero.
+    pub(crate) const fn is_time(self) -> bool {
+        !matches!(self, Self::Goodput | Self::Rate | Self::Lost)
+    }
+
     pub(crate) const fn better(self) -> Better {
         match self {
             Self::Goodput | Self::Rate => Better::More,

@@ -1,7 +1,7 @@
 //! `efa-bench compare`: two result files, point by point, with a verdict for CI; and assertions.
 
-mod apart;
 mod assertion;
+mod doubt;
 mod figure;
 mod pairs;
 mod rows;
@@ -15,8 +15,8 @@ use report::{Change, Table};
 
 use crate::output;
 
-use apart::{different_machines, different_wires, why_inconclusive};
 pub use assertion::Assertion;
+use doubt::{different_machines, different_wires, why_inconclusive};
 use pairs::Pairs;
 use rows::{ComparedFigure, rows_of};
 

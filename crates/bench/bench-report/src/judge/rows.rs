@@ -3,7 +3,7 @@
 use bench_record::Point;
 use report::{Change, Interval, ratio_interval, significant};
 
-use super::apart::{Apart, is_one_measurement};
+use super::doubt::{Doubt, is_one_measurement};
 use super::figure::Figure;
 use super::pairs::Pair;
 
@@ -25,14 +25,14 @@ pub(super) struct ComparedFigure {
     pub(super) noise_percent: f64,
     pub(super) change: Change,
     /// Then whatever the figures are, nobody can tell.
-    pub(super) apart: Option<Apart>,
+    pub(super) doubt: Option<Doubt>,
 }
 
 impl ComparedFigure {
     /// The verdict, with its reason where the figures do not show it.
     pub(super) fn verdict(&self) -> String {
         let word = self.change.word();
-        self.apart.map_or_else(|| word.to_owned(), |apart| format!("{word}: {}", apart.words()))
+        self.doubt.map_or_else(|| word.to_owned(), |doubt| format!("{word}: {}", doubt.words()))
     }
 
     pub(super) fn cells(&self) -> Vec<String> {
@@ -59,7 +59,7 @@ impl ComparedFigure {
 pub(super) fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<ComparedFigure> {
     let &Pair { ref label, base, new, .. } = pair;
     let judged = Figure::judged(base).into_iter();
-    let apart = Apart::of(pair);
+    let of_points = Doubt::of(pair);
     let row = |figure: Figure| {
         let value = figure.of(base)?;
         let other = new.and_then(|point| figure.of(point));
@@ -69,9 +69,11 @@ pub(super) fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<Co
         let blocks = new.filter(has_blocks).filter(|_| has_blocks(&base));
         let blocks = blocks.filter(|new| !is_one_measurement(base, new));
         let ratio = blocks.and_then(|new| ratio_interval(&base.blocks, &new.blocks));
+        let of_values = || Doubt::of_values(figure, value, other?);
+        let doubt = of_points.or_else(of_values);
         let change = match other {
             None => Change::Regressed,
-            Some(_) if apart.is_some() => Change::Inconclusive,
+            Some(_) if doubt.is_some() => Change::Inconclusive,
             Some(other) => Change::of(value, other, figure.better(), noise_percent, ratio),
         };
         Some(ComparedFigure {
@@ -82,7 +84,7 @@ pub(super) fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<Co
             ratio,
             noise_percent,
             change,
-            apart,
+            doubt,
         })
     };
     judged.filter_map(row).collect()

@@ -88,3 +88,24 @@ fn what_was_measured_while_the_cores_moved_is_not_judged() {
     let moved = at(10.0, "changed");
     assert_eq!(compared(&moved, &moved).0, 0, "a file and itself");
 }
+
+/// A time below zero was an improvement, and so was none at all.
+#[test]
+fn a_time_that_is_none_is_no_improvement() {
+    let latency = |p50_us: f64| {
+        let times = json!({"min_us": 0.5, "p50_us": p50_us, "p99_us": 9.0, "max_us": 10.0});
+        let latency = json!({"mean_us": 5.0, "distribution": times});
+        run_of("latency", &point("latency", latency))
+    };
+    for (base, new) in [(5.0, 0.0), (0.0, 5.0)] {
+        let (code, text) = compared(&latency(base), &latency(new));
+        assert_eq!(code, 12, "{base} to {new}: {text}");
+        assert!(text.contains("inconclusive: no time"), "{text}");
+    }
+    let text = serde_json::to_string(&file(&json!([latency(5.0)]))).expect("JSON");
+    for odd in ["-9.0", "1e300"] {
+        let text = text.replace("\"p50_us\":5.0", &format!("\"p50_us\":{odd}"));
+        let error = output::parse(&text).expect_err("no time");
+        assert!(error.contains("x latency has at 64 bytes a p50 of"), "{error}");
+    }
+}

@@ -70,7 +70,8 @@ pub(super) fn standing(aspect: &Aspect, best: &Point, other: &Point) -> Standing
     if apart(best, other).is_some() {
         return Standing::Apart;
     }
-    let Some((new, base)) = (aspect.of)(best).zip((aspect.of)(other)) else {
+    let values = (aspect.of)(best).zip((aspect.of)(other));
+    let Some((new, base)) = values.filter(|(new, base)| *new > 0.0 && *base > 0.0) else {
         return Standing::Apart;
     };
     standing_of(base, new, aspect, ratio(aspect, best, other))

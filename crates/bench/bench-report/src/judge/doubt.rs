@@ -1,0 +1,107 @@
+//! Why nobody can tell whether a figure changed, whatever it is, and what is said of that.
+
+use bench_record::cores::{Phase, are_apart};
+use bench_record::wire::Wire;
+use bench_record::{Point, Results};
+use report::Change;
+
+use super::figure::Figure;
+use super::pairs::Pair;
+use super::rows::ComparedFigure;
+
+/// What makes two points no measurements of one thing, or a figure none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Doubt {
+    /// The processors were elsewhere, or moved: then it is no one machine.
+    Cores(Phase, Phase),
+    /// Memory and a network have nothing in common.
+    Wires(Wire, Wire),
+    /// Nothing takes no time.
+    NoTime,
+}
+
+impl Doubt {
+    /// Of a pair of points. Says nothing of what nobody knows.
+    pub(super) fn of(pair: &Pair<'_>) -> Option<Self> {
+        let wires = pair.wires.0.zip(pair.wires.1).filter(|(first, second)| first != second);
+        let (base, new) = (pair.base, pair.new);
+        // Of a file and itself there is nothing to doubt.
+        let others = new.filter(|new| base.cores != new.cores || !is_one_measurement(base, new));
+        let phases = base.phase().zip(others.and_then(Point::phase));
+        let phases = phases.filter(|(first, second)| are_apart(Some(*first), Some(*second)));
+        let of_wires = wires.map(|(first, second)| Self::Wires(first, second));
+        of_wires.or_else(|| phases.map(|(first, second)| Self::Cores(first, second)))
+    }
+
+    /// Of two values of a figure.
+    pub(super) fn of_values(figure: Figure, base: f64, new: f64) -> Option<Self> {
+        (figure.is_time() && (base <= 0.0 || new <= 0.0)).then_some(Self::NoTime)
+    }
+
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Cores(first, second) => format!("cores {} and {}", first.name(), second.name()),
+            Self::Wires(first, second) => format!("wires {} and {}", first.name(), second.name()),
+            Self::NoTime => "no time".to_owned(),
+        }
+    }
+
+    /// What it means, and what would help.
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::Cores(..) => {
+                "the cores were elsewhere in one file than in the other, or moved. Measure both \
+                 sides again with the cores in the same places (--cpu, --server-cpu)"
+            }
+            Self::Wires(..) => {
+                "one file went over another wire than the other. Measure both sides over one \
+                 (softefa run --wire)"
+            }
+            Self::NoTime => "a time of zero or less is none. Look where it comes from",
+        }
+    }
+}
+
+/// The same blocks are the same measurement.
+pub(super) fn is_one_measurement(base: &Point, new: &Point) -> bool {
+    !base.blocks.is_empty() && base.blocks == new.blocks
+}
+
+/// Says of which machines the files are, where those are two.
+pub(super) fn different_machines(base: &Results, new: &Results) -> Option<String> {
+    let (first, second) = base.measured_on().zip(new.measured_on())?;
+    (first != second).then(|| {
+        format!("OTHER MACHINE: the first file was measured on {first}, the second on {second}\n")
+    })
+}
+
+/// Says over which wires the files were measured, where those are two.
+pub(super) fn different_wires(pairs: &[Pair<'_>]) -> Option<String> {
+    let mut own = pairs.iter().filter(|pair| pair.new.is_some()).filter_map(Doubt::of);
+    let wires = own.find_map(|doubt| match doubt {
+        Doubt::Wires(first, second) => Some((first.name(), second.name())),
+        _ => None,
+    });
+    let (first, second) = wires?;
+    Some(format!("OTHER WIRE: the first file went over {first}, the second over {second}\n"))
+}
+
+/// What intervals of few data say.
+const TOO_WIDE: &str = "their intervals hold both no change and one beyond the noise. Measure both \
+    sides again with more data (--runs 10)";
+
+/// Why nobody can tell, and what would help.
+pub(super) fn why_inconclusive(rows: &[ComparedFigure]) -> String {
+    let own = rows.iter().filter(|row| row.change == Change::Inconclusive);
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    for row in own {
+        let why = row.doubt.map_or(TOO_WIDE, Doubt::advice);
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((why, 1)),
+        }
+    }
+    let said =
+        reasons.iter().map(|(why, count)| format!("{count} figures are inconclusive: {why}"));
+    said.collect::<Vec<_>>().join("; ")
+}
