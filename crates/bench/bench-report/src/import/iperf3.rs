@@ -19,16 +19,16 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let test = &all["start"]["test_start"];
     let is_udp = test["protocol"] == "UDP";
     let size_bytes = need(&test["blksize"], "start.test_start.blksize")?;
-    // UDP's summary is called otherwise. With --bidir each direction has one.
-    let one_way = if is_udp { "sum" } else { "sum_received" };
-    let back = format!("{one_way}_bidir_reverse");
-    let is_both_ways = !all["end"][&back].is_null();
-    let mut bandwidth = received(&all["end"][one_way], one_way, size_bytes)?;
-    let mut lost = all["end"][one_way]["lost_packets"].as_u64();
-    if is_both_ways {
-        bandwidth = bandwidth.and(received(&all["end"][&back], &back, size_bytes)?);
-        let lost_back = all["end"][&back]["lost_packets"].as_u64();
-        lost = lost.zip(lost_back).map(|(there, back)| there.saturating_add(back));
+    // With --bidir each direction has a summary of its own.
+    let of = |direction| Summary::of(&all["end"], direction, is_udp);
+    let (there, back) = (of(""), of("_bidir_reverse"));
+    let is_both_ways = back.is_some();
+    let there = there.ok_or("it has no summary `end.sum_received`")?;
+    let mut bandwidth = there.received(size_bytes)?;
+    let mut lost = there.lost();
+    if let Some(back) = back {
+        bandwidth = bandwidth.and(back.received(size_bytes)?);
+        lost = lost.zip(back.lost()).map(|(there, back)| there.saturating_add(back));
     }
     let point = Point { lost, bandwidth: Some(bandwidth), ..Point::new(size_bytes as usize, 0) };
     let protocol = test["protocol"].as_str().unwrap_or("TCP");
@@ -45,10 +45,46 @@ fn need(value: &Value, name: &str) -> Result<f64, String> {
     value.as_f64().ok_or_else(|| format!("it has no number `{name}`"))
 }
 
-/// What arrived in one direction, by its summary; what was lost is not goodput.
-fn received(sum: &Value, name: &str, size_bytes: f64) -> Result<Bandwidth, String> {
-    let seconds = need(&sum["seconds"], &format!("end.{name}.seconds"))?;
-    let lost_share = sum["lost_percent"].as_f64().unwrap_or(0.0) / 100.0;
-    let bytes = need(&sum["bytes"], &format!("end.{name}.bytes"))? * (1.0 - lost_share);
-    Ok(Bandwidth::new((bytes / size_bytes) as u64, bytes as u64, seconds))
+/// What is said of one direction as a whole.
+struct Summary<'a> {
+    name: String,
+    value: &'a Value,
+}
+
+impl<'a> Summary<'a> {
+    /// The receiver's. Of UDP releases before 3.10 have one of the sender only.
+    fn of(end: &'a Value, direction: &str, is_udp: bool) -> Option<Self> {
+        let one = |name: &str| {
+            let name = format!("{name}{direction}");
+            Some(Self { value: end.get(&name)?, name })
+        };
+        let is_of_receiver = |own: &Self| !is_udp || own.value["sender"] == false;
+        let of_sender = || one("sum").filter(|_| is_udp);
+        one("sum_received").filter(is_of_receiver).or_else(of_sender)
+    }
+
+    fn number(&self, name: &str) -> Result<f64, String> {
+        need(&self.value[name], &format!("end.{}.{name}", self.name))
+    }
+
+    fn lost_share(&self) -> f64 {
+        let is_whole = self.name.starts_with("sum_received");
+        if is_whole { 0.0 } else { self.value["lost_percent"].as_f64().unwrap_or(0.0) / 100.0 }
+    }
+
+    fn lost(&self) -> Option<u64> {
+        self.value["lost_packets"].as_u64()
+    }
+
+    /// What arrived; what was lost is not goodput. The share of it is of what the receiver knew,
+    /// while the bytes of the sender are all that it sent.
+    fn received(&self, size_bytes: f64) -> Result<Bandwidth, String> {
+        let seconds = self.number("seconds")?;
+        let packets = self.value["packets"].as_f64().zip(self.value["lost_packets"].as_f64());
+        let bytes = match packets.filter(|_| !self.name.starts_with("sum_received")) {
+            Some((packets, lost)) => (packets - lost).max(0.0) * size_bytes,
+            None => self.number("bytes")? * (1.0 - self.lost_share()),
+        };
+        Ok(Bandwidth::new((bytes / size_bytes) as u64, bytes as u64, seconds))
+    }
 }

@@ -174,6 +174,21 @@ fn iperf3_in_both_directions_is_their_sum() {
     }
 }
 
+/// 0.4 Gbit/s were published of 0.08: a sender's bytes, by a share of what the receiver knew.
+#[test]
+fn iperf3_over_udp_in_both_directions_counts_what_arrived() {
+    let text = sample!("iperf3_udp_both.json");
+    let run = run(text);
+    assert_eq!((run.method.directions, run.points[0].lost), (2, Some(92_737 + 81_441)));
+    let arrived = f64::from(5_280_000 + 5_032_000) * 8.0 / 1.027_847 / 1e9;
+    let bandwidth = run.points[0].bandwidth.expect("a bandwidth");
+    assert!((bandwidth.gbit_per_s / arrived - 1.0).abs() < 1e-9, "{bandwidth:?}");
+    // Releases before 3.10 do not print what the receiver counted.
+    let old = text.replace("\"sum_received", "\"no_sum");
+    let known = f64::from(95_250 - 92_737 + 85_270 - 81_441) * 8_000.0 * 8.0 / 1.027_847 / 1e9;
+    assert!((gbit_per_s(&old) / known - 1.0).abs() < 1e-9, "{}", gbit_per_s(&old));
+}
+
 #[test]
 fn fi_pingpong_sizes_have_suffixes() {
     let run = run(sample!("fi_pingpong.txt"));
