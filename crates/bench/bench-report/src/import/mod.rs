@@ -14,6 +14,8 @@ mod perftest;
 mod sockperf;
 mod ucx;
 
+use std::borrow::Cow;
+
 use bench_record::spec::{Benchmark, EndpointKind, Operation};
 use bench_record::{Method, Point, Run};
 
@@ -26,7 +28,7 @@ pub enum Format {
     Perftest,
     /// OSU micro-benchmarks: latency, bandwidth, message rate, put and get, collective operations.
     Osu,
-    /// Of sockperf: ping-pong, under-load, throughput.
+    /// Of sockperf: ping-pong, throughput.
     Sockperf,
     /// Of iperf3: JSON (`-J`).
     Iperf3,
@@ -116,6 +118,7 @@ impl Found {
 /// # Errors
 /// What is missing or cannot be understood, with the line.
 pub fn read(text: &str, format: Option<Format>, size_bytes: Option<usize>) -> Result<Run, String> {
+    let text = &*without_colours(text);
     let Some(format) = format.or_else(|| detect(text)) else {
         let names = Format::ALL.map(Format::name).join(", ");
         return Err(format!(
@@ -196,8 +199,32 @@ pub fn is_name_of_tool(name: &str) -> bool {
 
 /// The tool whose title `text` bears.
 pub fn detect(text: &str) -> Option<Format> {
-    Format::ALL.into_iter().find(|format| format.is_of(text))
+    let text = without_colours(text);
+    Format::ALL.into_iter().find(|format| format.is_of(&text))
 }
+
+/// Takes out the sequences that colour a terminal (ECMA-48: CSI, parameters, one final byte): some
+/// tools write them into files, too.
+fn without_colours(text: &str) -> Cow<'_, str> {
+    if !text.contains(CSI) {
+        return Cow::Borrowed(text);
+    }
+    let mut parts = text.split(CSI);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let behind = part.trim_start_matches(|c: char| ('\x20'..='\x3f').contains(&c));
+        let mut behind = behind.chars();
+        let end = behind.clone().next().is_some_and(|c| ('\x40'..='\x7e').contains(&c));
+        if end {
+            behind.next();
+        }
+        plain.push_str(behind.as_str());
+    }
+    Cow::Owned(plain)
+}
+
+/// What a sequence begins with that tells a terminal something.
+const CSI: &str = "\x1b[";
 
 /// Refuses what several tests printed, because only the first of them would be read: `values` are
 /// those of `what`, of which one test has one.

@@ -1,5 +1,6 @@
 //! Reads sockperf. It prints half round trips, does not print the message size, and calls MiB
-//! "MBps".
+//! "MBps". It does not print its mode either: under load it sends more than comes back, since of a
+//! hundred messages one is answered unless told otherwise.
 
 use bench_record::spec::{Benchmark, EndpointKind};
 use bench_record::{Bandwidth, Distribution, Latency, Point};
@@ -21,13 +22,16 @@ pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, Strin
     let size_bytes = printed
         .or(size_bytes)
         .ok_or("it does not print the message size: give it with --size BYTES")?;
+    let lost = after(text, "# dropped messages").and_then(|lost| whole(lost).ok());
+    let lost = lost.map(|lost| lost as u64);
     let found = if let Some(mean_us) = after(text, SUMMARIES[0]) {
+        refuse_under_load(text, lost.unwrap_or(0))?;
         let latency = Latency {
-            round_trips: valid_messages(text),
+            round_trips: valid(text, "ReceivedMessages="),
             mean_us,
             distribution: distribution(text),
         };
-        let point = Point { latency: Some(latency), ..Point::new(size_bytes, 1) };
+        let point = Point { latency: Some(latency), lost, ..Point::new(size_bytes, 1) };
         Found::new(Benchmark::Latency, "sockperf latency", vec![point])
     } else if let Some(rate) = after(text, SUMMARIES[1]) {
         let bandwidth = Bandwidth::of_rate(rate / 1e6, size_bytes);
@@ -48,9 +52,27 @@ fn after(text: &str, words: &str) -> Option<f64> {
     rest[..end].trim_end_matches('.').parse().ok()
 }
 
-fn valid_messages(text: &str) -> Option<u64> {
+/// A count of the part that is measured.
+fn valid(text: &str, name: &str) -> Option<u64> {
     let (_, valid) = text.split_once("[Valid Duration]")?;
-    after(valid, "ReceivedMessages=").and_then(|count| whole(count).ok()).map(|count| count as u64)
+    after(valid, name).and_then(|count| whole(count).ok()).map(|count| count as u64)
+}
+
+/// A ping-pong waits for each answer. Under load messages come by a clock that sockperf does not
+/// print, and wait behind each other: their times are of no closed loop.
+fn refuse_under_load(text: &str, lost: u64) -> Result<(), String> {
+    let counts = valid(text, "SentMessages=").zip(valid(text, "ReceivedMessages="));
+    match counts {
+        // One may be under way at the end.
+        Some((sent, received)) if sent > received.saturating_add(lost).saturating_add(1) => {
+            Err(format!(
+                "of {sent} messages {received} came back, so it is under-load, whose rate it does not \
+                 print: only ping-pong and throughput can be read (measure it by `efa-bench \
+                 open_loop`)"
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn distribution(text: &str) -> Option<Distribution> {

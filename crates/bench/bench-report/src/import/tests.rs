@@ -144,6 +144,24 @@ fn sockperf_needs_the_size() {
     assert!((bandwidth.mb_per_s - 1366.821 * 1.048_576).abs() < 0.01, "{bandwidth:?}");
 }
 
+/// Debian's writes colours into files: it was not recognised, and what it lost was not known.
+#[test]
+fn sockperf_is_read_with_its_colours() {
+    let text = sample!("sockperf_pingpong_colours.txt");
+    assert!(text.contains("\x1b[2;35m== version") && detect(text) == Some(Format::Sockperf));
+    let run = read(text, None, Some(64)).expect("it is understood");
+    let latency = run.points[0].latency.expect("a latency");
+    assert_eq!((latency.mean_us, latency.round_trips), (3.693, Some(74_360)));
+    assert_eq!(run.points[0].lost, Some(0));
+}
+
+/// It was a ping-pong of which nothing was lost.
+#[test]
+fn sockperf_under_load_is_no_ping_pong() {
+    let error = read(sample!("sockperf_under_load.txt"), None, Some(64)).expect_err("no rate");
+    assert!(error.contains("of 5591 messages 467 came back, so it is under-load"), "{error}");
+}
+
 #[test]
 fn iperf3_counts_at_the_receiver() {
     let run = run(sample!("iperf3.json"));
