@@ -100,15 +100,18 @@ fn judge(args: &CompareArgs, base: &Results, new: &Results) -> Result<Judged, Fa
     if only_new > 0 {
         summary += &format!("; {only_new} points of the second file are not in the first");
     }
+    let incomplete: Vec<String> = both(base, new).into_iter().flat_map(incomplete).collect();
     let doubts = ambiguous.iter().map(|text| format!("AMBIGUOUS: {text}\n"));
     let others = different_machines(base, new).into_iter().chain(different_wires(&pairs));
-    let doubts: String = others.chain(doubts).collect();
+    let warnings = both(base, new).into_iter().flat_map(warnings);
+    let doubts = others.chain(doubts).chain(incomplete.iter().cloned()).chain(warnings);
+    let doubts: String = doubts.collect();
     let text = format!("{}{doubts}{summary}\n", output::for_terminal(&table));
-    Ok(Judged { text, verdict: verdict(&rows, ambiguous.len()) })
+    Ok(Judged { text, verdict: verdict(&rows, ambiguous.len(), incomplete.len()) })
 }
 
 /// Whether all is well: what regressed or is missing comes before what nobody can tell.
-fn verdict(rows: &[ComparedFigure], ambiguous: usize) -> Result<(), Failure> {
+fn verdict(rows: &[ComparedFigure], ambiguous: usize, incomplete: usize) -> Result<(), Failure> {
     let count = |change: Change| rows.iter().filter(|row| row.change == change).count();
     if ambiguous > 0 {
         let text = "points are there several times, not as often in both files: which is which? Give \
@@ -120,9 +123,33 @@ fn verdict(rows: &[ComparedFigure], ambiguous: usize) -> Result<(), Failure> {
         return Err(Failure::Check(format!("{regressed} figures regressed or are missing")));
     }
     match count(Change::Inconclusive) {
+        0 if incomplete > 0 => Err(Failure::Inconclusive(format!(
+            "{incomplete} runs ended early: measure them again, or go on with their plan"
+        ))),
         0 => Ok(()),
         _ => Err(Failure::Inconclusive(why_inconclusive(rows))),
     }
+}
+
+/// The two files, as a reader calls them.
+fn both<'a>(base: &'a Results, new: &'a Results) -> [(&'static str, &'a Results); 2] {
+    [("first", base), ("second", new)]
+}
+
+/// Says which runs of a file ended early.
+fn incomplete((file, results): (&'static str, &Results)) -> Vec<String> {
+    let ended = results.runs.iter().filter(|run| !run.complete && run.source != "published");
+    let why = |run: &Run| run.error.clone().unwrap_or_else(|| "it ended early".to_owned());
+    let line = |run: &Run| {
+        let Run { name, .. } = run;
+        format!("INCOMPLETE: {name} {} of the {file} file: {}\n", run.kind(), why(run))
+    };
+    ended.map(line).collect()
+}
+
+/// What limits the meaning of a file's figures.
+fn warnings((file, results): (&'static str, &Results)) -> Vec<String> {
+    results.warnings.iter().map(|text| format!("warning of the {file} file: {text}\n")).collect()
 }
 
 /// Checks limits and prints each; a failure when one does not hold.

@@ -109,3 +109,28 @@ fn a_time_that_is_none_is_no_improvement() {
         assert!(error.contains("x latency has at 64 bytes a p50 of"), "{error}");
     }
 }
+
+/// It was the same as one that had measured everything.
+#[test]
+fn a_run_that_ended_early_is_said_to_have_and_not_the_same() {
+    let whole = run_of("bandwidth", &stream(&[10.0]));
+    let mut cut = whole.clone();
+    (cut["complete"], cut["error"]) = (false.into(), "the other side went away".into());
+    for (base, new, of) in [(&whole, &cut, "second"), (&cut, &whole, "first")] {
+        let (code, text) = compared(base, new);
+        let line = format!("INCOMPLETE: x bandwidth of the {of} file: the other side went away\n");
+        assert!(code == 12 && text.contains(&line), "{code}: {text}");
+    }
+    cut["points"] = json!([stream(&[1.0])]);
+    assert_eq!(compared(&whole, &cut).0, 11, "what regressed did");
+}
+
+#[test]
+fn warnings_of_both_files_are_shown() {
+    let mut busy = file(&json!([run_of("bandwidth", &stream(&[10.0]))]));
+    busy.warnings.push("other programs used the processors".to_owned());
+    let quiet = file(&json!([run_of("bandwidth", &stream(&[10.0]))]));
+    let judged = compare(&quiet, &busy, &[]).expect("judged");
+    let line = "warning of the second file: other programs used the processors\n";
+    assert!(judged.text.contains(line) && judged.verdict.is_ok(), "{}", judged.text);
+}
