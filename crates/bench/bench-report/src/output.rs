@@ -5,6 +5,7 @@ use std::path::Path;
 use bench_record::failure::Failure;
 use bench_record::{FabricRecord, Point, Results, Run, SCHEMA, SCHEMA_BEFORE};
 use report::Table;
+use serde_json::Value;
 
 use crate::{kinds, sound};
 
@@ -22,12 +23,13 @@ pub fn read(path: &Path) -> Result<Results, Failure> {
     parse(&text).map_err(failed)
 }
 
-/// Reads the text of a result file.
+/// Reads the text of a result file. Runs of a benchmark or with another word that this release
+/// does not know are left out, with a warning among those of the file.
 ///
 /// # Errors
 /// Why it is none.
 pub fn parse(text: &str) -> Result<Results, String> {
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|e| {
+    let mut value: Value = serde_json::from_str(text).map_err(|e| {
         format!(
             "it is not JSON ({e}), nor the output of a tool that can be imported: give a file that \
              --json wrote, or name the tool to `efa-bench import --as`"
@@ -40,15 +42,51 @@ pub fn parse(text: &str) -> Result<Results, String> {
         }
         None => return Err("it is no efa-bench result: it has no schema".to_owned()),
     }
-    let results: Results =
+    let Some(Value::Array(runs)) = value.get_mut("runs").map(Value::take) else {
+        return Err("it is damaged: it has no runs".to_owned());
+    };
+    value["runs"] = Value::Array(Vec::new());
+    let mut results: Results =
         serde_json::from_value(value).map_err(|e| format!("it is damaged: {e}"))?;
-    for run in &results.runs {
-        let odd = run.points.iter().find_map(|point| sound::check(point).err());
-        if let Some(odd) = odd {
-            return Err(format!("it is damaged: {} {} has {odd}", run.name, run.benchmark.name()));
+    let count = runs.len();
+    for own in runs {
+        match run(own)? {
+            Read::Known(run) => results.runs.push(*run),
+            Read::Newer(warning) => results.warnings.push(warning),
         }
     }
-    Ok(results)
+    match (count, results.runs.len(), results.warnings.last()) {
+        (1.., 0, Some(last)) => Err(format!("it has no run that can be read: {last}")),
+        _ => Ok(results),
+    }
+}
+
+/// A run of a file.
+enum Read {
+    Known(Box<Run>),
+    /// A word in it is none of this release's: what is to be said of that.
+    Newer(String),
+}
+
+fn run(value: Value) -> Result<Read, String> {
+    let word = |name: &str| value[name].as_str().unwrap_or("?").to_owned();
+    let (name, benchmark) = (word("name"), word("benchmark"));
+    let run: Run = match serde_json::from_value(value) {
+        Ok(run) => run,
+        Err(error) if error.to_string().starts_with("unknown variant") => {
+            let error = error.to_string();
+            // What it might have been is a long list.
+            let what = error.split(", expected").next().unwrap_or_default();
+            return Ok(Read::Newer(format!(
+                "{name} {benchmark} is left out: {what}, so a newer efa-bench made it"
+            )));
+        }
+        Err(error) => return Err(format!("it is damaged: {error}")),
+    };
+    match run.points.iter().find_map(|point| sound::check(point).err()) {
+        Some(odd) => Err(format!("it is damaged: {name} {benchmark} has {odd}")),
+        None => Ok(Read::Known(Box::new(run))),
+    }
 }
 
 /// Whether a text is a result file, whatever its strings look like.
@@ -186,6 +224,28 @@ mod tests {
         let is_named = failure.to_string().contains("/dev/full");
         assert!(failure.exit_code() == 10 && is_named, "{failure}");
         assert!(table.exists());
+    }
+
+    /// One word of a newer release cost all that was measured.
+    #[test]
+    fn a_run_of_a_newer_release_is_left_out_alone() {
+        let run = |name| Run::new(name, bench_record::spec::Benchmark::Latency, Vec::new());
+        let both = json(&Results::of(vec![run("old"), run("new")], Vec::new())).expect("JSON");
+        let (first, second) = both.split_once("\"new\"").expect("the second run");
+        let newer = |text: &str| text.replace("\"latency\"", "\"telepathy\"");
+        let results = parse(&format!("{first}\"new\"{}", newer(second))).expect("one run");
+        assert_eq!((results.runs.len(), results.runs[0].name.as_str()), (1, "old"));
+        assert_eq!(
+            results.warnings,
+            [
+                "new telepathy is left out: unknown variant `telepathy`, so a newer efa-bench made it"
+            ]
+        );
+        let error = parse(&newer(&both)).expect_err("none is known");
+        assert!(error.contains("a newer efa-bench made it"), "{error}");
+        // What is missing is no new word.
+        let damaged = both.replace("\"points\"", "\"punkte\"");
+        assert!(parse(&damaged).is_err_and(|error| error.contains("damaged")));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::borrow::Cow;
 use bench_record::spec::{Benchmark, EndpointKind, Operation};
 use bench_record::{Method, Point, Run};
 
+use crate::output;
 use crate::sound::{self, WHOLE_MAX, zero_time};
 
 /// A tool whose output can be read.
@@ -118,6 +119,11 @@ impl Found {
 /// # Errors
 /// What is missing or cannot be understood, with the line.
 pub fn read(text: &str, format: Option<Format>, size_bytes: Option<usize>) -> Result<Run, String> {
+    if format.is_none() && output::is_own(text) {
+        return Err(
+            "it is a result file already: `efa-bench report` and `compare` read it".to_owned()
+        );
+    }
     let text = &*without_colours(text);
     let Some(format) = format.or_else(|| detect(text)) else {
         let names = Format::ALL.map(Format::name).join(", ");

@@ -376,3 +376,12 @@ fn a_time_that_osu_rounded_to_nothing_is_not_known() {
     assert_eq!((run.points.len(), run.points[0].latency), (2, None));
     assert_eq!(run.points[1].latency.map(|latency| latency.mean_us), Some(0.01));
 }
+
+/// It was said to be no result of efa-bench, which it is.
+#[test]
+fn a_result_file_is_called_one() {
+    let run = Run::new("iperf 3", Benchmark::Latency, Vec::new());
+    let text = output::json(&bench_record::Results::of(vec![run], Vec::new())).expect("JSON");
+    let error = read(&text, None, None).expect_err("nothing to import");
+    assert!(error.contains("a result file already: `efa-bench report`"), "{error}");
+}
