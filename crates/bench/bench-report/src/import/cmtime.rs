@@ -1,6 +1,8 @@
 //! Reads `cmtime` of rdmacm-utils: the time of each step of many connections, each step for all of
-//! them before the next one. Releases of rdma-core before 56 print milliseconds in the first column
-//! and a colon behind each name, later ones microseconds in the second.
+//! them before the next one. Older releases of rdma-core (44 is one) print milliseconds in the first
+//! column, a colon behind each name, and of each step its share of a connection: with the total it
+//! tells how many there were. Later ones print microseconds in the second column, and the mean of
+//! single connections, which wait for each other: their number stands above the table.
 
 use bench_record::spec::Benchmark;
 use bench_record::{Connections, Point};
@@ -9,6 +11,8 @@ use super::Found;
 
 /// Steps that are not of the set-up: what comes behind it, and the sum of all.
 const OTHERS: [&str; 5] = ["disconnect", "destroy", "destroy id", "destroy qp", "full connect"];
+/// Above a late table: how many connections it is of, with and without queue pairs.
+const COUNTS: [&str; 2] = ["qp_conn", "cm_conn"];
 /// The width of the names of steps, where no colon ends them.
 const NAME_COLUMNS: usize = 13;
 
@@ -48,9 +52,10 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let set_up = set_up.map(|(name, figures)| step(name.trim(), figures, is_late));
     let set_up = set_up.collect::<Result<Vec<Step>, String>>()?;
     let total_us: f64 = set_up.iter().map(|step| step.total_us).sum();
-    // The longest has most digits.
-    let longest = set_up.iter().max_by(|a, b| a.each_us.total_cmp(&b.each_us));
-    let count = longest.map_or(0.0, |step| (step.total_us / step.each_us).round());
+    let (count, kind) = match is_late {
+        true => counted(text, heading)?,
+        false => (shares(&set_up), "qp_conn"),
+    };
     if !(total_us > 0.0 && count >= 1.0 && count.is_finite()) {
         return Err("it has no step of a set-up that took time".to_owned());
     }
@@ -63,11 +68,33 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
         behind_ms: None,
     };
     let point = Point { connections: Some(connections), ..Point::new(0, 0) };
-    Ok(Found::new(
-        Benchmark::Connections,
-        "cmtime, from an id to a connected queue pair",
-        vec![point],
-    ))
+    let what = match kind {
+        "qp_conn" => "cmtime, from an id to a connected queue pair",
+        _ => "cmtime, from an id to a connection without a queue pair",
+    };
+    Ok(Found::new(Benchmark::Connections, what, vec![point]))
+}
+
+/// The number of connections that an early table is of.
+fn shares(set_up: &[Step]) -> f64 {
+    // The longest has most digits.
+    let longest = set_up.iter().max_by(|a, b| a.each_us.total_cmp(&b.each_us));
+    longest.map_or(0.0, |step| (step.total_us / step.each_us).round())
+}
+
+/// The number that stands above the first late table, and its name.
+fn counted(text: &str, heading: &str) -> Result<(f64, &'static str), String> {
+    let above = text.lines().take_while(|line| *line != heading);
+    let count = |line: &str| {
+        let (name, count) = line.trim().split_once(char::is_whitespace)?;
+        let name = COUNTS.into_iter().find(|own| *own == name)?;
+        Some((count.trim().parse::<u32>().ok()?.into(), name))
+    };
+    above.filter_map(count).last().ok_or_else(|| {
+        "it has no line `qp_conn` or `cm_conn` above the table, which says how many connections \
+         there were"
+            .to_owned()
+    })
 }
 
 fn step(name: &str, figures: &str, is_late: bool) -> Result<Step, String> {
@@ -105,15 +132,41 @@ mod tests {
                       destroy      :      100.00       9.00       4.00      40.50\n";
         let (count, per_s) = found(output).expect("connections");
         assert_eq!((count, per_s.round()), (500, (500.0 * 1e3 / 21.75_f64).round()));
-        let output = "step             avg/iter  total(us)    us/conn    sum(us)    max(us)    min(us)\n\
-                      full connect          2       1000         10          0         12          9\n\
-                      create id             2       1500          3         10          1          1\n\
-                      cm connect            2      20000         40         10          1          1\n\
-                      destroy qp            2     100000          1         10          1          1\n\
-                      Connecting once more: 7\n\
-                      create id             2       9999          1         10          1          1\n";
-        let (count, per_s) = found(output).expect("connections");
-        assert_eq!((count, per_s.round()), (500, (500.0 * 1e3 / 21.5_f64).round()));
+    }
+
+    /// 2 of 1000 were counted: single ones overlap, so the mean of them is no share of the whole.
+    #[test]
+    fn late_tables_say_how_many_they_are_of() {
+        for head in ["avg/iter", "avg/conn"] {
+            let table = format!(
+                "step             {head}  total(us)    us/conn    sum(us)    max(us)    min(us)\n\
+                 full connect           48      48000          0          0      47000        900\n\
+                 create id               1       1500          1       1400         20          1\n\
+                 cm connect             25      25000      13000   13000000      24900       1200\n\
+                 destroy qp              5       5000          4       4900         20          3\n"
+            );
+            // Without queue pairs comes second.
+            let all = format!(
+                "qp_conn              1000\nthreads                 1\n{table}\
+                 Connect (1000) test - no QPs\ncm_conn              1000\n{}",
+                table.replace("25000", "99000")
+            );
+            let (count, per_s) = found(&all).expect("connections");
+            assert_eq!((count, per_s.round()), (1000, (1000.0 * 1e3 / 26.5_f64).round()));
+            let error = read(&table).expect_err("nobody knows how many");
+            assert!(error.contains("no line `qp_conn`"), "{error}");
+            let sockets = read(&format!("cm_conn  1000\n{table}")).expect("connections");
+            assert!(sockets.title.ends_with("without a queue pair"), "{}", sockets.title);
+        }
+    }
+
+    /// `cmtime -c 100` of rdma-core 44 on a RoCE device of Soft-EFA.
+    #[test]
+    fn early_tables_tell_it_by_the_share_of_one() {
+        let text = include_str!("../../tests/samples/cmtime.txt");
+        let (count, per_s) = found(text).expect("connections");
+        let total_ms: f64 = 0.47 + 5.28 + 4.77 + 9.80 + 29.40;
+        assert_eq!((count, per_s.round()), (100, (100.0 * 1e3 / total_ms).round()));
     }
 
     #[test]
