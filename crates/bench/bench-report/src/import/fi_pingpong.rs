@@ -4,7 +4,7 @@
 use bench_record::spec::Benchmark;
 use bench_record::{Latency, Point};
 
-use super::{Found, whole};
+use super::{Found, each_once, whole};
 
 pub(super) fn is_here(text: &str) -> bool {
     head(text).is_some()
@@ -52,6 +52,7 @@ pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, Strin
         };
         points.push(Point { latency: Some(latency), ..Point::new(size_bytes, 1) });
     }
+    each_once(&points)?;
     Ok(Found::new(Benchmark::Latency, "fi_pingpong", points))
 }
 

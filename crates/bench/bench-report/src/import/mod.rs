@@ -247,6 +247,16 @@ fn one_test<T: ToString>(what: &str, values: impl Iterator<Item = T>) -> Result<
     }
 }
 
+/// Refuses a size that comes twice, where nothing says that it was measured on the same machine.
+fn each_once(points: &[Point]) -> Result<(), String> {
+    let mut sizes: Vec<usize> = points.iter().map(|point| point.size_bytes).collect();
+    sizes.sort_unstable();
+    match sizes.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(format!("it holds several tests ({} bytes twice): split it", pair[0])),
+        None => Ok(()),
+    }
+}
+
 /// The numbers of a row, with its line for the message.
 fn numbers(number: usize, line: &str) -> Result<Vec<f64>, String> {
     line.split_whitespace()

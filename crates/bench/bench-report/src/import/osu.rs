@@ -5,7 +5,7 @@
 use bench_record::spec::{Benchmark, Operation};
 use bench_record::{Bandwidth, Collective, Distribution, Latency, Method, Point};
 
-use super::{Found, numbers, one_test, unsupported, whole};
+use super::{Found, each_once, numbers, one_test, unsupported, whole};
 
 /// What a test prints.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +83,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             points.push(table.point(number, line)?);
         }
     }
+    each_once(&points)?;
     let benchmark = match (figure, operation) {
         (Figure::HalfRoundTrip, _) => Benchmark::Latency,
         (Figure::OfRanks(_), _) => Benchmark::Collective,

@@ -42,6 +42,8 @@ const RATE_STEP: f64 = 1e-6;
 /// What names a measurement beside its title.
 const SETTINGS: [&str; 5] =
     ["Connection type", "TX depth", "CQ Moderation", "Post List", "Number of qps"];
+/// What names the machine: other adapters are other measurements.
+const ADAPTER: [&str; 3] = ["Device", "Mtu", "Link type"];
 
 const SUPPORTED: &str = "latency and bandwidth of ib_send, ib_write, ib_read and ib_atomic";
 
@@ -66,7 +68,7 @@ fn test_names(text: &str) -> impl Iterator<Item = String> {
 pub(super) fn read(text: &str) -> Result<Found, String> {
     let name = test_names(text).next().ok_or("it has no title like `Send Latency Test`")?;
     one_test("title", test_names(text))?;
-    for name in SETTINGS {
+    for name in SETTINGS.iter().chain(&ADAPTER) {
         one_test(name, settings(text, name).into_iter())?;
     }
     let plain = name.replace("Post List ", "").replace("Bidirectional ", "");
@@ -106,7 +108,8 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
         directions: if is_both_ways { 2 } else { 1 },
         ..Method::default()
     };
-    let endpoint = if transport == "UD" { EndpointKind::Dgram } else { EndpointKind::Rdm };
+    let is_unreliable = ["UD", "UC"].contains(&transport.as_str()) || transport.starts_with("Raw");
+    let endpoint = if is_unreliable { EndpointKind::Dgram } else { EndpointKind::Rdm };
     let title = format!("{name}, {transport}");
     Ok(Found { endpoint, operation, method, ..Found::new(benchmark, title, points) })
 }
@@ -273,6 +276,9 @@ fn split_titles(line: &str) -> Vec<String> {
 
 /// Older versions than 24 write neither quotes nor proper commas, so it is read by lines.
 fn json_rows(text: &str) -> Result<Vec<TitledFigures>, String> {
+    if !text.trim_end().ends_with('}') {
+        return Err("it was cut off: its last brace is missing".to_owned());
+    }
     let mut rows: Vec<TitledFigures> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let Some((key, value)) = line.split_once(':') else { continue };
@@ -288,5 +294,9 @@ fn json_rows(text: &str) -> Result<Vec<TitledFigures>, String> {
             row.0.push((key.to_owned(), value));
         }
     }
-    Ok(rows)
+    let keys = |row: &TitledFigures| row.0.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+    match rows.iter().position(|row| keys(row) != keys(&rows[0])) {
+        Some(row) => Err(format!("row {} has other figures than the first", row + 1)),
+        None => Ok(rows),
+    }
 }

@@ -304,8 +304,7 @@ fn several_tests_in_one_file_are_refused() {
         let error = read(&text, None, None).expect_err(words);
         assert!(error.contains(words), "`{error}` should say `{words}`");
     }
-    // The same once more is one measurement more.
-    assert_eq!(run(&sample!("osu_latency.txt").repeat(2)).points.len(), 6);
+    // The same of one adapter once more is one measurement more.
     assert_eq!(run(&sample!("ib_send_bw.txt").repeat(2)).points.len(), 2);
     assert_eq!(run(&nccl.repeat(2)).points.len(), 6);
 }
@@ -384,4 +383,62 @@ fn a_result_file_is_called_one() {
     let text = output::json(&bench_record::Results::of(vec![run], Vec::new())).expect("JSON");
     let error = read(&text, None, None).expect_err("nothing to import");
     assert!(error.contains("a result file already: `efa-bench report`"), "{error}");
+}
+
+/// Two adapters were one measurement, with the figures of both.
+#[test]
+fn several_machines_in_one_file_are_refused() {
+    let own = sample!("ib_send_bw.txt");
+    let of_other = |what: &str, value: &str| {
+        let line = own.lines().find(|line| line.contains(what)).expect(what);
+        let (before, _) = line.split_once(what).expect(what);
+        let other = own.replace(line, &format!("{before}{what} : {value}"));
+        read(&[own, &other].concat(), None, None).expect_err(what)
+    };
+    for (what, value) in [("Device", "mlx5_1"), ("Mtu", "512[B]"), ("Link type", "Ethernet2")] {
+        let error = of_other(what, value);
+        assert!(error.contains("it holds 2 tests") && error.contains(what), "{error}");
+    }
+    // These tools do not say where.
+    for (text, words) in [
+        (sample!("osu_latency.txt").repeat(2), "1 bytes twice"),
+        (sample!("fi_pingpong.txt").repeat(2), "64 bytes twice"),
+    ] {
+        let error = read(&text, None, None).expect_err(words);
+        assert!(error.contains(words) && error.contains("split it"), "{error}");
+    }
+}
+
+/// Half of a file was a whole one.
+#[test]
+fn perftest_json_that_was_cut_off_is_refused() {
+    for text in [sample!("ib_send_bw.json"), sample!("ib_send_lat.json")] {
+        let (cut, _) = text.trim_end().rsplit_once('}').expect("a brace");
+        let (cut, _) = cut.trim_end().rsplit_once('\n').expect("lines");
+        let error = read(cut, None, None).expect_err("cut off");
+        assert!(error.contains("cut off"), "{error}");
+    }
+    let text = sample!("ib_send_bw.json");
+    let (before, row) = text.split_once("MsgSize").expect("a row");
+    let (figures, _) = row.split_once("MsgRate").expect("its rate");
+    let error = read(&format!("{before}MsgSize{row}\nMsgSize{figures}}}"), None, None);
+    let error = error.expect_err("half a row");
+    assert!(error.contains("row 2 has other figures"), "{error}");
+}
+
+/// What may lose messages was said to be reliable.
+#[test]
+fn perftest_on_uc_and_raw_ethernet_is_unreliable() {
+    for (transport, endpoint) in [
+        ("UC", EndpointKind::Dgram),
+        ("UD", EndpointKind::Dgram),
+        ("RawEth", EndpointKind::Dgram),
+        ("RC", EndpointKind::Rdm),
+    ] {
+        let text = sample!("ib_send_bw.txt");
+        let line = text.lines().find(|line| line.contains("Connection type")).expect("a line");
+        let (before, behind) = line.split_once("SRD").expect("its transport");
+        let text = text.replace(line, &format!("{before}{transport}{behind}"));
+        assert_eq!(run(&text).endpoint, endpoint, "{transport}");
+    }
 }
