@@ -3,11 +3,14 @@
 use bench_record::cores::{Phase, are_apart};
 use bench_record::wire::Wire;
 use bench_record::{Point, Results};
-use report::Change;
+use report::{Change, significant};
 
 use super::figure::Figure;
 use super::pairs::Pair;
 use super::rows::ComparedFigure;
+
+/// Loads whose ratio is above this are not the same: what two runs of one program differ by.
+const LOAD_MAX: f64 = 1.2;
 
 /// What makes two points no measurements of one thing, or a figure none.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,6 +19,10 @@ pub(super) enum Doubt {
     Cores(Phase, Phase),
     /// Memory and a network have nothing in common.
     Wires(Wire, Wire),
+    /// The streams beside a latency, in Gbit/s.
+    Loads(f64, f64),
+    /// Requests that came in a second, of open loops.
+    Offered(f64, f64),
     /// Nothing takes no time.
     NoTime,
 }
@@ -29,8 +36,17 @@ impl Doubt {
         let others = new.filter(|new| base.cores != new.cores || !is_one_measurement(base, new));
         let phases = base.phase().zip(others.and_then(Point::phase));
         let phases = phases.filter(|(first, second)| are_apart(Some(*first), Some(*second)));
+        let other = |of: fn(&Point) -> Option<f64>| {
+            let both = of(base).zip(new.and_then(of));
+            both.filter(|(one, other)| one.max(*other) > one.min(*other) * LOAD_MAX)
+        };
+        let loads = other(|point| Some(point.load?.gbit_per_s));
+        let loads = loads.map(|(first, second)| Self::Loads(first, second));
+        let offered = other(|point| Some(point.open_loop?.offered_per_s));
+        let offered = offered.map(|(first, second)| Self::Offered(first, second));
         let of_wires = wires.map(|(first, second)| Self::Wires(first, second));
-        of_wires.or_else(|| phases.map(|(first, second)| Self::Cores(first, second)))
+        let of_cores = phases.map(|(first, second)| Self::Cores(first, second));
+        of_wires.or(of_cores).or(loads).or(offered)
     }
 
     /// Of two values of a figure.
@@ -42,6 +58,12 @@ impl Doubt {
         match self {
             Self::Cores(first, second) => format!("cores {} and {}", first.name(), second.name()),
             Self::Wires(first, second) => format!("wires {} and {}", first.name(), second.name()),
+            Self::Loads(first, second) => {
+                format!("loads of {} and {} Gbit/s", significant(first), significant(second))
+            }
+            Self::Offered(first, second) => {
+                format!("{} and {} requests/s came", significant(first), significant(second))
+            }
             Self::NoTime => "no time".to_owned(),
         }
     }
@@ -56,6 +78,10 @@ impl Doubt {
             Self::Wires(..) => {
                 "one file went over another wire than the other. Measure both sides over one \
                  (softefa run --wire)"
+            }
+            Self::Loads(..) | Self::Offered(..) => {
+                "one file was measured under another load than the other. Measure both sides again, \
+                 longer (-t) or at a rate that both reach (--rate)"
             }
             Self::NoTime => "a time of zero or less is none. Look where it comes from",
         }

@@ -3,7 +3,8 @@
 use bench_record::Point;
 use report::Better;
 
-/// One figure of a point. Times are in µs, goodput in Gbit/s, rates in million messages a second.
+/// One figure of a point. Times are in µs, goodput in Gbit/s, rates in million messages a second;
+/// connections and answers are those of a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Figure {
     Min,
@@ -15,6 +16,9 @@ pub(crate) enum Figure {
     Mean,
     Goodput,
     Rate,
+    Connections,
+    Answered,
+    Delivered,
     Lost,
 }
 
@@ -24,10 +28,18 @@ type Unit = (&'static str, f64);
 const TIMES: [Unit; 4] = [("us", 1.0), ("µs", 1.0), ("ns", 1e-3), ("ms", 1e3)];
 const GOODPUTS: [Unit; 3] = [("Gbit/s", 1.0), ("Mbit/s", 1e-3), ("MB/s", 8e-3)];
 const RATES: [Unit; 2] = [("Mmsg/s", 1.0), ("msg/s", 1e-6)];
+const PER_SECOND: [Unit; 1] = [("/s", 1.0)];
+const SHARES: [Unit; 1] = [("%", 1.0)];
 const COUNTS: [Unit; 1] = [("", 1.0)];
 
+/// Changes up to this many percent are noise, whatever the blocks say: what two runs of the same
+/// program differ by on a quiet machine.
+const NOISE_PERCENT: f64 = 5.0;
+/// The same for what differs more: percentiles of the tail, and what one window counted.
+const ROUGH_NOISE_PERCENT: f64 = 20.0;
+
 impl Figure {
-    pub(crate) const ALL: [(&'static str, Self); 10] = [
+    pub(crate) const ALL: [(&'static str, Self); 13] = [
         ("min", Self::Min),
         ("p50", Self::P50),
         ("p90", Self::P90),
@@ -37,6 +49,9 @@ impl Figure {
         ("mean", Self::Mean),
         ("goodput", Self::Goodput),
         ("rate", Self::Rate),
+        ("connections", Self::Connections),
+        ("answered", Self::Answered),
+        ("delivered", Self::Delivered),
         ("lost", Self::Lost),
     ];
 
@@ -53,28 +68,41 @@ impl Figure {
         match self {
             Self::Goodput => &GOODPUTS,
             Self::Rate => &RATES,
+            Self::Connections | Self::Answered => &PER_SECOND,
+            Self::Delivered => &SHARES,
             Self::Lost => &COUNTS,
             _ => &TIMES,
         }
     }
 
     /// Whether it is a time, which is above zero.
-    pub(crate) const fn is_time(self) -> bool {
-        !matches!(self, Self::Goodput | Self::Rate | Self::Lost)
+    pub(crate) fn is_time(self) -> bool {
+        self.units() == TIMES
     }
 
-    pub(crate) const fn better(self) -> Better {
+    pub(crate) fn better(self) -> Better {
+        if self.is_time() || self == Self::Lost { Better::Less } else { Better::More }
+    }
+
+    /// Changes up to this many percent are noise.
+    pub(crate) const fn noise_percent(self) -> f64 {
         match self {
-            Self::Goodput | Self::Rate => Better::More,
-            _ => Better::Less,
+            Self::P99 | Self::Connections | Self::Answered => ROUGH_NOISE_PERCENT,
+            _ => NOISE_PERCENT,
         }
     }
 
-    /// What a comparison judges of a point.
-    pub(crate) fn judged(point: &Point) -> Vec<Self> {
-        let middle = if Self::P50.of(point).is_some() { Self::P50 } else { Self::Mean };
-        let moved = if point.bandwidth.is_some() { Self::Goodput } else { Self::Rate };
-        vec![middle, Self::P99, moved]
+    /// What a comparison judges of two points: the middle and the tail of times, what was moved, and
+    /// what of it arrived or was answered.
+    pub(crate) fn judged(base: &Point, new: Option<&Point>) -> Vec<Self> {
+        let middle = if Self::P50.of(base).is_some() { Self::P50 } else { Self::Mean };
+        let moved = if base.bandwidth.is_some() { Self::Goodput } else { Self::Rate };
+        let mut judged = vec![middle, Self::P99, moved, Self::Connections, Self::Answered];
+        // Of a fabric that loses nothing there is nothing to say.
+        let lost = |point: &Point| point.lost.filter(|_| Self::Delivered.of(point).is_some());
+        let both = lost(base).zip(new.and_then(lost));
+        judged.extend(both.filter(|(one, other)| one + other > 0).map(|_| Self::Delivered));
+        judged
     }
 
     /// Which figure a point's blocks are of: see [`Point::figure`].
@@ -113,7 +141,24 @@ impl Figure {
                 let calls = point.work.as_ref().map(|work| work.mcalls_per_s);
                 point.bandwidth.map(|b| b.mmsg_per_s).or(calls)
             }
+            // By the clock it is what was asked for.
+            Self::Connections => {
+                let closed = point.connections.as_ref().filter(|own| own.arrivals.is_none());
+                closed.map(|own| own.per_s)
+            }
+            Self::Answered => point.open_loop.map(|found| found.answered_per_s),
+            Self::Delivered => delivered_percent(point),
             Self::Lost => point.lost.map(|lost| lost as f64),
         }
     }
+}
+
+/// Messages that arrived, in percent of those and the lost ones: what is lost is of all blocks, what
+/// arrived of the one that counts.
+fn delivered_percent(point: &Point) -> Option<f64> {
+    let lost = point.lost? as f64;
+    let streamed = point.bandwidth.and_then(|found| found.messages);
+    let counted = streamed.or_else(|| point.latency.and_then(|found| found.round_trips))?;
+    let arrived = counted as f64 * point.blocks.len().max(1) as f64;
+    (arrived + lost > 0.0).then(|| arrived * 100.0 / (arrived + lost))
 }

@@ -79,8 +79,12 @@ fn judge(args: &CompareArgs, base: &Results, new: &Results) -> Result<Judged, Fa
         );
         return Err(Failure::Usage(reason));
     }
-    let rows: Vec<ComparedFigure> =
-        pairs.iter().flat_map(|pair| rows_of(pair, args.threshold)).collect();
+    let rows: Vec<Vec<ComparedFigure>> =
+        pairs.iter().map(|pair| rows_of(pair, args.threshold)).collect();
+    let blind = pairs.iter().zip(&rows).filter(|(_, rows)| rows.is_empty());
+    let blind: Vec<String> =
+        blind.map(|(pair, _)| format!("NO FIGURE: {}\n", pair.label)).collect();
+    let rows: Vec<ComparedFigure> = rows.into_iter().flatten().collect();
     let titles = ["point", "figure", "verdict", "first", "second", "ratio", "95 % of it", "noise"];
     let mut table = Table::new("Change from the first to the second", &titles, 3);
     for row in rows.iter().filter(|row| !args.quiet || row.change != Change::Same) {
@@ -104,14 +108,18 @@ fn judge(args: &CompareArgs, base: &Results, new: &Results) -> Result<Judged, Fa
     let doubts = ambiguous.iter().map(|text| format!("AMBIGUOUS: {text}\n"));
     let others = different_machines(base, new).into_iter().chain(different_wires(&pairs));
     let warnings = both(base, new).into_iter().flat_map(warnings);
-    let doubts = others.chain(doubts).chain(incomplete.iter().cloned()).chain(warnings);
+    let doubts =
+        others.chain(doubts).chain(blind.iter().chain(&incomplete).cloned()).chain(warnings);
     let doubts: String = doubts.collect();
     let text = format!("{}{doubts}{summary}\n", output::for_terminal(&table));
-    Ok(Judged { text, verdict: verdict(&rows, ambiguous.len(), incomplete.len()) })
+    Ok(Judged { text, verdict: verdict(&rows, [ambiguous.len(), incomplete.len(), blind.len()]) })
 }
 
 /// Whether all is well: what regressed or is missing comes before what nobody can tell.
-fn verdict(rows: &[ComparedFigure], ambiguous: usize, incomplete: usize) -> Result<(), Failure> {
+fn verdict(
+    rows: &[ComparedFigure],
+    [ambiguous, incomplete, blind]: [usize; 3],
+) -> Result<(), Failure> {
     let count = |change: Change| rows.iter().filter(|row| row.change == change).count();
     if ambiguous > 0 {
         let text = "points are there several times, not as often in both files: which is which? Give \
@@ -125,6 +133,9 @@ fn verdict(rows: &[ComparedFigure], ambiguous: usize, incomplete: usize) -> Resu
     match count(Change::Inconclusive) {
         0 if incomplete > 0 => Err(Failure::Inconclusive(format!(
             "{incomplete} runs ended early: measure them again, or go on with their plan"
+        ))),
+        0 if blind > 0 => Err(Failure::Inconclusive(format!(
+            "{blind} points have no figure that can be judged: look whether anything was measured"
         ))),
         0 => Ok(()),
         _ => Err(Failure::Inconclusive(why_inconclusive(rows))),

@@ -7,12 +7,6 @@ use super::doubt::{Doubt, is_one_measurement};
 use super::figure::Figure;
 use super::pairs::Pair;
 
-/// Changes up to this many percent are noise, whatever the blocks say: what two runs of the same
-/// program differ by on a quiet machine.
-const NOISE_PERCENT: f64 = 5.0;
-/// The same for percentiles of the tail, which have no blocks.
-const TAIL_NOISE_PERCENT: f64 = 20.0;
-
 /// A line of the table.
 pub(super) struct ComparedFigure {
     pub(super) point: String,
@@ -55,16 +49,15 @@ impl ComparedFigure {
     }
 }
 
-/// The figures of a point that are judged: the middle and the tail of times, and what was moved.
+/// The figures of a point that are judged; none where it has no figure, or none that can be.
 pub(super) fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<ComparedFigure> {
     let &Pair { ref label, base, new, .. } = pair;
-    let judged = Figure::judged(base).into_iter();
+    let judged = Figure::judged(base, new).into_iter();
     let of_points = Doubt::of(pair);
     let row = |figure: Figure| {
         let value = figure.of(base)?;
         let other = new.and_then(|point| figure.of(point));
-        let usual = if figure == Figure::P99 { TAIL_NOISE_PERCENT } else { NOISE_PERCENT };
-        let noise_percent = threshold_percent.unwrap_or(usual);
+        let noise_percent = threshold_percent.unwrap_or(figure.noise_percent());
         let has_blocks = |point: &&Point| Figure::of_blocks(point) == figure;
         let blocks = new.filter(has_blocks).filter(|_| has_blocks(&base));
         let blocks = blocks.filter(|new| !is_one_measurement(base, new));

@@ -134,3 +134,54 @@ fn warnings_of_both_files_are_shown() {
     let line = "warning of the second file: other programs used the processors\n";
     assert!(judged.text.contains(line) && judged.verdict.is_ok(), "{}", judged.text);
 }
+
+/// Nothing was said of them, with exit code 0.
+#[test]
+fn whatever_collapsed_is_seen() {
+    let connections = |per_s: f64| {
+        let found = json!({"count": 500, "per_s": per_s, "parts": []});
+        run_of("connections", &point("connections", found))
+    };
+    let unreliable = |lost: u64| {
+        let mut stream = stream(&[10.0]);
+        stream["bandwidth"]["messages"] = 100_000.into();
+        stream["lost"] = lost.into();
+        run_of("bandwidth", &stream)
+    };
+    let answered = |answered_per_s: f64| {
+        let times = json!({"min_us": 1.0, "p50_us": 5.0, "p99_us": 9.0, "max_us": 10.0});
+        let found = json!({"arrivals": "fixed", "offered_per_s": 1000.0,
+            "answered_per_s": answered_per_s, "unposted": 0, "response": times, "service": times});
+        run_of("open_loop", &point("open_loop", found))
+    };
+    for (base, new, figure) in [
+        (connections(22_988.0), connections(50.0), "connections /s"),
+        (unreliable(0), unreliable(5_000_000), "delivered %"),
+        (answered(920.0), answered(9.2), "answered /s"),
+    ] {
+        let (code, text) = compared(&base, &new);
+        let row = text.lines().find(|line| line.contains(figure)).expect(&text);
+        assert!(code == 11 && row.contains("REGRESSED"), "{text}");
+        assert_eq!(compared(&base, &base).0, 0, "{figure}");
+    }
+    // A few of many are noise, and a fabric that loses nothing has no row.
+    assert_eq!(compared(&unreliable(0), &unreliable(100)).0, 0);
+    assert!(!compared(&unreliable(0), &unreliable(0)).1.contains("delivered"));
+}
+
+/// A latency beside a thousandth of the load was the same, and so was nothing.
+#[test]
+fn other_loads_and_no_figures_are_not_judged() {
+    let beside = |gbit_per_s: f64| {
+        let times = json!({"min_us": 0.5, "p50_us": 5.0, "p99_us": 9.0, "max_us": 10.0});
+        let mut point = point("latency", json!({"mean_us": 5.0, "distribution": times}));
+        point["load"] = goodput(gbit_per_s);
+        run_of("sat_latency", &point)
+    };
+    let (code, text) = compared(&beside(10.0), &beside(0.01));
+    assert!(code == 12 && text.contains("loads of 10.00 and 0.01"), "{text}");
+    assert_eq!(compared(&beside(10.0), &beside(9.5)).0, 0);
+    let nothing = run_of("bandwidth", &point("lost", 0.into()));
+    let (code, text) = compared(&nothing, &nothing);
+    assert!(code == 12 && text.contains("NO FIGURE: x bandwidth 64 B"), "{text}");
+}
