@@ -35,6 +35,9 @@ pub struct Point {
     /// in Gbit/s. The point itself is the middle block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<f64>,
+    /// The p99 of each block in µs, where each has one: how far tails differ.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub p99_blocks: Vec<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
     /// Processor time of the client's process for each round trip in µs, threads of the fabric
@@ -132,6 +135,7 @@ impl Point {
             lost: None,
             validated: 0,
             blocks: Vec::new(),
+            p99_blocks: Vec::new(),
             interval: None,
             latency: None,
             client_cpu_us: None,
@@ -180,6 +184,13 @@ impl Point {
         found.or_else(median).or(self.operation_mean_us)
     }
 
+    /// The p99 of its times in µs: of open loops from the moment for which a request was due.
+    pub fn p99_us(&self) -> Option<f64> {
+        let latency = self.latency.and_then(|latency| latency.distribution);
+        let responses = self.open_loop.and_then(|found| found.response);
+        latency.or(responses).or(self.operation_time).map(|times| times.p99_us)
+    }
+
     /// The tail of what came by the clock, each operation from the moment for which it was due, in
     /// µs; `None` in a closed loop, and where nothing was answered.
     pub fn p99_from_due_us(&self) -> Option<f64> {
@@ -219,6 +230,8 @@ impl Point {
         let timelines = blocks.iter_mut().filter_map(|block| block.timeline.take());
         let timeline = timelines.max_by(|a, b| a.lost_ms().total_cmp(&b.lost_ms()));
         let figures: Vec<f64> = blocks.iter().filter_map(Self::figure).collect();
+        let tails: Option<Vec<f64>> = blocks.iter().map(Self::p99_us).collect();
+        let p99_blocks = tails.unwrap_or_default();
         let is_whole = figures.len() == blocks.len();
         let interval = if is_whole { middle_interval(&figures) } else { None };
         let looks = blocks.iter().filter_map(|block| Some(block.cores.as_ref()?.round_trip_ns));
@@ -231,7 +244,8 @@ impl Point {
         let mut point = blocks.into_iter().nth(middle)?;
         let known = phase.zip(round_trip_ns);
         point.cores = known.map(|(phase, round_trip_ns)| Cores { phase, round_trip_ns, left_out });
-        Some(Self { blocks: figures, interval, lost, validated, counted, timeline, ..point })
+        let blocks = figures;
+        Some(Self { blocks, p99_blocks, interval, lost, validated, counted, timeline, ..point })
     }
 
     /// Takes out the blocks that do not count; answers their figures.
@@ -292,6 +306,7 @@ mod tests {
         let point = Point::middle(blocks).expect("blocks");
         assert_eq!(point.p99_from_due_us(), Some(30.0));
         assert_eq!(point.blocks, [1.0, 2.0, 3.0], "figures stay what they were");
+        assert_eq!(point.p99_blocks, [20.0, 900.0, 30.0]);
     }
 
     #[test]
@@ -311,7 +326,7 @@ mod tests {
         let answered = |p50_us| block(Some(times(p50_us)));
         let point = Point::middle(vec![block(None), answered(7.0), answered(5.0)]).expect("blocks");
         assert_eq!((point.figure(), point.blocks.as_slice()), (Some(7.0), &[7.0, 5.0][..]));
-        assert_eq!(point.interval, None);
+        assert!(point.interval.is_none() && point.p99_blocks.is_empty(), "one has no tail");
         let point = Point::middle(vec![block(None), answered(7.0), block(None)]).expect("blocks");
         assert_eq!((point.figure(), point.spread_percent()), (None, None));
     }

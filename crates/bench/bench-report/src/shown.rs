@@ -156,6 +156,7 @@ fn one_of(points: &[&Point]) -> Option<(Point, f64)> {
     let (nearest, shown) = with_figures.min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)))?;
     let has_blocks = points.iter().any(|point| !point.blocks.is_empty());
     let point = Point {
+        p99_blocks: points.iter().flat_map(|point| point.p99_blocks.clone()).collect(),
         interval: if has_blocks { middle_interval(&blocks) } else { nearest.interval },
         blocks: if has_blocks { blocks } else { Vec::new() },
         lost: points.iter().map(|point| point.lost).sum(),

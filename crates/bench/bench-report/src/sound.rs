@@ -36,7 +36,8 @@ fn figures(point: &Point) -> Figures {
     let ways = point.both_ways.map(|ways| [ways.to_server, ways.to_client]);
     let streams = point.bandwidth.into_iter().chain(point.load).chain(ways.into_iter().flatten());
     streams.for_each(|stream| all.extend(of_stream(stream)));
-    all.extend(point.blocks.iter().map(|block| ("block", *block)));
+    let blocks = point.blocks.iter().chain(&point.p99_blocks);
+    all.extend(blocks.map(|block| ("block", *block)));
     if let Some(found) = point.open_loop {
         all.extend([("rate", found.offered_per_s), ("rate", found.answered_per_s)]);
     }

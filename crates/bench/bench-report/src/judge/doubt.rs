@@ -25,6 +25,8 @@ pub(super) enum Doubt {
     Offered(f64, f64),
     /// Nothing takes no time.
     NoTime,
+    /// How far tails differ from block to block is not known of both.
+    NoTails,
 }
 
 impl Doubt {
@@ -54,6 +56,13 @@ impl Doubt {
         (figure.is_time() && (base <= 0.0 || new <= 0.0)).then_some(Self::NoTime)
     }
 
+    /// Of the blocks of a figure: whether they can tell a change.
+    pub(super) fn of_blocks(figure: Figure, base: &[f64], new: &[f64]) -> Option<Self> {
+        // A single one has no spread.
+        let is_unknown = base.len().min(new.len()) < 2;
+        (figure == Figure::P99 && is_unknown).then_some(Self::NoTails)
+    }
+
     pub(super) fn words(self) -> String {
         match self {
             Self::Cores(first, second) => format!("cores {} and {}", first.name(), second.name()),
@@ -65,6 +74,7 @@ impl Doubt {
                 format!("{} and {} requests/s came", significant(first), significant(second))
             }
             Self::NoTime => "no time".to_owned(),
+            Self::NoTails => "no p99 of each block".to_owned(),
         }
     }
 
@@ -82,6 +92,10 @@ impl Doubt {
             Self::Loads(..) | Self::Offered(..) => {
                 "one file was measured under another load than the other. Measure both sides again, \
                  longer (-t) or at a rate that both reach (--rate)"
+            }
+            Self::NoTails => {
+                "a p99 of one block says little, and nobody knows how far those of others differ. \
+                 Measure both sides again, in blocks (--blocks 5 or more)"
             }
             Self::NoTime => "a time of zero or less is none. Look where it comes from",
         }

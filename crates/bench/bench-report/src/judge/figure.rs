@@ -1,7 +1,7 @@
 //! The figures of a point that can be compared or asserted on.
 
 use bench_record::Point;
-use report::Better;
+use report::{Better, middle};
 
 /// One figure of a point. Times are in µs, goodput in Gbit/s, rates in million messages a second;
 /// connections and answers are those of a second.
@@ -117,6 +117,22 @@ impl Figure {
             None if point.work.is_none() && point.operation_time.is_some() => Self::P50,
             None => Self::Rate,
         }
+    }
+
+    /// The values of its blocks; empty where none were kept of it.
+    pub(crate) fn blocks(self, point: &Point) -> &[f64] {
+        match self {
+            Self::P99 => &point.p99_blocks,
+            _ if self == Self::of_blocks(point) => &point.blocks,
+            _ => &[],
+        }
+    }
+
+    /// What is compared: its value at `point`, or the middle of its blocks, where the point is the
+    /// middle block by another figure.
+    pub(crate) fn compared(self, point: &Point) -> Option<f64> {
+        let of_tails = middle(&point.p99_blocks).filter(|_| self == Self::P99);
+        of_tails.or_else(|| self.of(point))
     }
 
     /// Its value at `point`, if it was measured there. Times of open loops are those of responses.

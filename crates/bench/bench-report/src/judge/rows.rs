@@ -1,6 +1,5 @@
 //! The figures of two points, side by side, each with its verdict.
 
-use bench_record::Point;
 use report::{Change, Interval, ratio_interval, significant};
 
 use super::doubt::{Doubt, is_one_measurement};
@@ -55,13 +54,13 @@ pub(super) fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<Co
     let judged = Figure::judged(base, new).into_iter();
     let of_points = Doubt::of(pair);
     let row = |figure: Figure| {
-        let value = figure.of(base)?;
-        let other = new.and_then(|point| figure.of(point));
+        let value = figure.compared(base)?;
+        let other = new.and_then(|point| figure.compared(point));
         let noise_percent = threshold_percent.unwrap_or(figure.noise_percent());
-        let has_blocks = |point: &&Point| Figure::of_blocks(point) == figure;
-        let blocks = new.filter(has_blocks).filter(|_| has_blocks(&base));
-        let blocks = blocks.filter(|new| !is_one_measurement(base, new));
-        let ratio = blocks.and_then(|new| ratio_interval(&base.blocks, &new.blocks));
+        let blocks = figure.blocks(base);
+        let others = new.filter(|new| !is_one_measurement(base, new));
+        let others = others.map_or(&[][..], |new| figure.blocks(new));
+        let ratio = ratio_interval(blocks, others);
         let of_values = || Doubt::of_values(figure, value, other?);
         let doubt = of_points.or_else(of_values);
         let change = match other {
@@ -69,6 +68,11 @@ pub(super) fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<Co
             Some(_) if doubt.is_some() => Change::Inconclusive,
             Some(other) => Change::of(value, other, figure.better(), noise_percent, ratio),
         };
+        let is_change = matches!(change, Change::Improved | Change::Regressed);
+        let too_few = Doubt::of_blocks(figure, blocks, others).filter(|_| is_change);
+        let too_few = too_few.filter(|_| other.is_some());
+        let change = if too_few.is_some() { Change::Inconclusive } else { change };
+        let doubt = doubt.or(too_few);
         Some(ComparedFigure {
             point: label.clone(),
             figure,

@@ -185,3 +185,28 @@ fn other_loads_and_no_figures_are_not_judged() {
     let (code, text) = compared(&nothing, &nothing);
     assert!(code == 12 && text.contains("NO FIGURE: x bandwidth 64 B"), "{text}");
 }
+
+/// Seven of nine pairs of the same had regressed, by the p99 of a block each.
+#[test]
+fn a_tail_is_judged_by_the_tails_of_all_blocks() {
+    let latency = |p99_us: f64, tails: &[f64]| {
+        let times = json!({"min_us": 0.5, "p50_us": 5.0, "p99_us": p99_us, "max_us": 1000.0});
+        let mut point = point("latency", json!({"mean_us": 5.0, "distribution": times}));
+        point["blocks"] = json!([5.0, 5.1, 4.9, 5.0, 5.0]);
+        point["p99_blocks"] = json!(tails);
+        run_of("latency", &point)
+    };
+    let (code, text) = compared(&latency(9.0, &[]), &latency(30.0, &[]));
+    assert!(code == 12 && text.contains("no p99 of each block"), "{text}");
+    assert_eq!(compared(&latency(9.0, &[]), &latency(9.5, &[])).0, 0);
+    // The block in the middle by its median has any tail.
+    let (quiet, noisy) = ([9.0, 9.1, 9.2, 9.3, 30.0], [9.0, 9.4, 9.2, 30.0, 31.0]);
+    let mut other = latency(30.0, &noisy);
+    other["points"][0]["blocks"][0] = 5.05.into();
+    let (code, text) = compared(&latency(9.0, &quiet), &other);
+    assert!(code == 12 && !text.contains("REGRESSED"), "{text}");
+    let mut worse = latency(30.0, &[29.0, 30.0, 31.0, 30.5, 29.5]);
+    worse["points"][0]["blocks"][0] = 5.05.into();
+    let (code, text) = compared(&latency(9.0, &[9.0, 9.1, 9.2, 9.3, 9.4]), &worse);
+    assert!(code == 11 && text.contains("p99 us    REGRESSED"), "{text}");
+}

@@ -15,6 +15,8 @@ pub(crate) struct Aspect {
     pub(crate) noise_percent: f64,
     /// It is what the operation costs, not how fast it is.
     pub(crate) is_cost: bool,
+    /// It is the p99 of times, whose blocks are kept apart.
+    pub(crate) is_tail: bool,
 }
 
 /// What two runs of one program differ by on a quiet machine, and what their tails do.
@@ -28,12 +30,14 @@ pub(super) const MEDIAN: Aspect = Aspect {
     of: |point| point.latency.map(|found| found.middle_us()),
     noise_percent: NOISE_PERCENT,
     is_cost: false,
+    is_tail: false,
 };
 
 pub(super) const P99: Aspect = Aspect {
     at: "at p99",
     of: |point| point.latency?.distribution.map(|times| times.p99_us),
     noise_percent: TAIL_NOISE_PERCENT,
+    is_tail: true,
     ..MEDIAN
 };
 
@@ -71,6 +75,7 @@ pub(super) const CALL_CPU: Aspect = Aspect {
         Some(work.cpu_ns()).filter(|cpu_ns| *cpu_ns > 0.0)
     },
     is_cost: true,
+    is_tail: false,
     ..P99
 };
 
@@ -80,6 +85,9 @@ pub(crate) const TIMES: &[Aspect] = &[OPERATION, OPERATION_P99];
 impl Aspect {
     /// The figures of the blocks; empty where it is not what blocks were kept of.
     pub(crate) fn blocks(&self, point: &Point) -> Vec<f64> {
+        if self.is_tail {
+            return point.p99_blocks.clone();
+        }
         // By the clock they are of the rate that was asked for.
         if point.work.as_ref().is_some_and(|work| work.arrivals.is_some()) {
             return Vec::new();

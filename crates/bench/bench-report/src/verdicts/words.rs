@@ -30,7 +30,8 @@ pub(super) fn verdict(aspects: &[Aspect], ours: &Point, theirs: &Point) -> Verdi
         if !(new > 0.0 && base > 0.0 && new.is_finite() && base.is_finite()) {
             continue;
         }
-        let ratio = if index == 0 { ratio(aspect, ours, theirs) } else { None };
+        let has_blocks = index == 0 || aspect.is_tail;
+        let ratio = if has_blocks { ratio(aspect, ours, theirs) } else { None };
         let change = Change::of(base, new, aspect.better, aspect.noise_percent, ratio);
         words.push(in_words(aspect, change, new, base));
         changes.push(change);
