@@ -38,7 +38,7 @@ pub use csv::csv_line;
 pub use dots::{Dot, Dots};
 pub use fairness::jain;
 pub use file::{Destination, WriteError, create_new, open_stream, write_atomic};
-pub use interval::{Interval, middle, middle_interval, ratio_interval};
+pub use interval::{Interval, are_enough, middle, middle_interval, ratio_interval};
 pub use markdown::{COLUMNS, markdown, wrapped};
 pub use page::{Layout, Page, Section, html};
 pub use progress::{Progress, Voice, print, say};

@@ -12,6 +12,9 @@ use self::rounds::Comparable;
 pub(crate) use self::table::section_of;
 pub use self::table::text;
 
+/// Of fewer rounds that count nobody knows the middle: the range of two holds it once in two times.
+const ROUNDS_MIN: usize = 3;
+
 /// Middles of what may be compared, and how far figures are apart.
 #[derive(Debug, Clone, Copy)]
 struct Found {
@@ -66,6 +69,9 @@ impl Judged<'_> {
     #[must_use]
     pub fn is_undecided(self) -> bool {
         let Bound::RatioWithin(limit) = self.0.bound else { return false };
+        if self.ratios().len() < ROUNDS_MIN {
+            return true;
+        }
         let Some(Interval { low, high }) = self.ratio_interval() else { return true };
         let (lowest, highest) = (1.0 - limit, 1.0 + limit);
         let is_within = low >= lowest && high <= highest;
@@ -222,7 +228,7 @@ pub(crate) mod tests {
         assert_eq!(agree(&[0.96, 1.0, 1.04]), "pass");
         assert_eq!(agree(&[0.91, 0.92, 0.94]), "APART");
         assert_eq!(agree(&[1.06, 1.2, 1.3]), "APART");
-        for undecided in [&[1.0][..], &[0.9, 1.0, 1.1], &[0.9, 0.92, 0.96]] {
+        for undecided in [&[1.0][..], &[1.0, 1.01], &[0.9, 1.0, 1.1], &[0.9, 0.92, 0.96]] {
             assert_eq!(agree(undecided), "unsure", "{undecided:?}");
         }
         // More rounds tell what a few with outliers do not.

@@ -3,7 +3,7 @@
 use bench_record::cores::{Phase, are_apart};
 use bench_record::wire::Wire;
 use bench_record::{Point, Results};
-use report::{Change, significant};
+use report::{Change, are_enough, significant};
 
 use super::figure::Figure;
 use super::pairs::Pair;
@@ -27,6 +27,8 @@ pub(super) enum Doubt {
     NoTime,
     /// How far tails differ from block to block is not known of both.
     NoTails,
+    /// So few blocks may all be on one side of the middle.
+    FewBlocks(usize),
 }
 
 impl Doubt {
@@ -60,7 +62,10 @@ impl Doubt {
     pub(super) fn of_blocks(figure: Figure, base: &[f64], new: &[f64]) -> Option<Self> {
         // A single one has no spread.
         let is_unknown = base.len().min(new.len()) < 2;
-        (figure == Figure::P99 && is_unknown).then_some(Self::NoTails)
+        if is_unknown {
+            return (figure == Figure::P99).then_some(Self::NoTails);
+        }
+        (!are_enough(base, new)).then_some(Self::FewBlocks(base.len().min(new.len())))
     }
 
     pub(super) fn words(self) -> String {
@@ -74,6 +79,7 @@ impl Doubt {
                 format!("{} and {} requests/s came", significant(first), significant(second))
             }
             Self::NoTime => "no time".to_owned(),
+            Self::FewBlocks(count) => format!("of {count} blocks"),
             Self::NoTails => "no p99 of each block".to_owned(),
         }
     }
@@ -92,6 +98,10 @@ impl Doubt {
             Self::Loads(..) | Self::Offered(..) => {
                 "one file was measured under another load than the other. Measure both sides again, \
                  longer (-t) or at a rate that both reach (--rate)"
+            }
+            Self::FewBlocks(_) => {
+                "fewer than 4 blocks on a side are far apart by chance once in ten times. Measure \
+                 both sides again, in blocks (--blocks 5 or more)"
             }
             Self::NoTails => {
                 "a p99 of one block says little, and nobody knows how far those of others differ. \

@@ -208,5 +208,16 @@ fn a_tail_is_judged_by_the_tails_of_all_blocks() {
     let mut worse = latency(30.0, &[29.0, 30.0, 31.0, 30.5, 29.5]);
     worse["points"][0]["blocks"][0] = 5.05.into();
     let (code, text) = compared(&latency(9.0, &[9.0, 9.1, 9.2, 9.3, 9.4]), &worse);
-    assert!(code == 11 && text.contains("p99 us    REGRESSED"), "{text}");
+    assert!(code == 11 && text.contains("p99 us  REGRESSED"), "{text}");
+}
+
+/// Two and two blocks of one thing were a regression once in three times.
+#[test]
+fn two_blocks_tell_no_change() {
+    let stream = |blocks: &[f64]| run_of("bandwidth", &stream(blocks));
+    let (code, text) = compared(&stream(&[10.0, 10.1]), &stream(&[9.0, 9.1]));
+    assert!(code == 12 && text.contains("inconclusive: of 2 blocks"), "{text}");
+    let (four, less) = ([10.0, 10.1, 10.2, 10.0], [9.0, 9.1, 9.0, 9.1]);
+    assert_eq!(compared(&stream(&four), &stream(&less)).0, 11);
+    assert_eq!(compared(&stream(&[10.0, 10.1]), &stream(&[10.0, 10.05])).0, 0);
 }

@@ -2,7 +2,7 @@
 
 use bench_record::Point;
 use bench_record::cores::are_apart;
-use report::{Better, Change, Interval, ratio_interval};
+use report::{Better, Change, Interval, are_enough, ratio_interval};
 
 use crate::kinds::aspect::Aspect;
 
@@ -33,6 +33,8 @@ pub(super) fn verdict(aspects: &[Aspect], ours: &Point, theirs: &Point) -> Verdi
         let has_blocks = index == 0 || aspect.is_tail;
         let ratio = if has_blocks { ratio(aspect, ours, theirs) } else { None };
         let change = Change::of(base, new, aspect.better, aspect.noise_percent, ratio);
+        let is_of_few = has_blocks && are_few(aspect, ours, theirs);
+        let change = if is_of_few { undecided(change) } else { change };
         words.push(in_words(aspect, change, new, base));
         changes.push(change);
     }
@@ -75,7 +77,10 @@ pub(super) fn standing(aspect: &Aspect, best: &Point, other: &Point) -> Standing
     let Some((new, base)) = values.filter(|(new, base)| *new > 0.0 && *base > 0.0) else {
         return Standing::Apart;
     };
-    standing_of(base, new, aspect, ratio(aspect, best, other))
+    match standing_of(base, new, aspect, ratio(aspect, best, other)) {
+        Standing::Behind if are_few(aspect, best, other) => Standing::Open,
+        standing => standing,
+    }
 }
 
 /// The same of figures.
@@ -93,6 +98,20 @@ fn apart(ours: &Point, theirs: &Point) -> Option<String> {
     are_apart(Some(one), Some(other)).then(|| {
         format!("not to be compared: cores {} for one, {} for the other", one.name(), other.name())
     })
+}
+
+/// Whether they have blocks, but too few of them to tell a change.
+fn are_few(aspect: &Aspect, ours: &Point, theirs: &Point) -> bool {
+    let (own, other) = (aspect.blocks(ours), aspect.blocks(theirs));
+    own.len().min(other.len()) > 1 && !are_enough(&own, &other)
+}
+
+/// What few blocks say of a change.
+const fn undecided(change: Change) -> Change {
+    match change {
+        Change::Improved | Change::Regressed => Change::Inconclusive,
+        other => other,
+    }
 }
 
 /// The interval of ours over theirs.
