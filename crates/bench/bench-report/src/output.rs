@@ -1,10 +1,11 @@
 //! Results as JSON, CSV and a table on the terminal.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use bench_record::failure::Failure;
 use bench_record::{FabricRecord, Point, Results, Run, SCHEMA, SCHEMA_BEFORE};
-use report::Table;
+use report::{Table, without_controls};
 use serde_json::Value;
 
 use crate::{kinds, sound};
@@ -42,6 +43,7 @@ pub fn parse(text: &str) -> Result<Results, String> {
         }
         None => return Err("it is no efa-bench result: it has no schema".to_owned()),
     }
+    show(&mut value);
     let Some(Value::Array(runs)) = value.get_mut("runs").map(Value::take) else {
         return Err("it is damaged: it has no runs".to_owned());
     };
@@ -58,6 +60,20 @@ pub fn parse(text: &str) -> Result<Results, String> {
     match (count, results.runs.len(), results.warnings.last()) {
         (1.., 0, Some(last)) => Err(format!("it has no run that can be read: {last}")),
         _ => Ok(results),
+    }
+}
+
+/// Makes all strings of a file such as can be shown.
+fn show(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(plain) = without_controls(text) {
+                *text = plain;
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(show),
+        Value::Object(all) => all.values_mut().for_each(show),
+        _ => {}
     }
 }
 
@@ -246,6 +262,14 @@ mod tests {
         // What is missing is no new word.
         let damaged = both.replace("\"points\"", "\"punkte\"");
         assert!(parse(&damaged).is_err_and(|error| error.contains("damaged")));
+    }
+
+    /// A name coloured the terminal, and an SVG with it was no XML.
+    #[test]
+    fn names_tell_a_terminal_nothing() {
+        let run = Run::new("a\u{1b}[31mb\u{0}", bench_record::spec::Benchmark::Latency, Vec::new());
+        let text = json(&Results::of(vec![run], Vec::new())).expect("JSON");
+        assert_eq!(parse(&text).expect("a file").runs[0].name, "a\u{fffd}[31mb\u{fffd}");
     }
 
     #[test]

@@ -1,6 +1,21 @@
 //! Text into HTML, and names of files into addresses.
 
+use std::borrow::Cow;
 use std::fmt::Write;
+
+/// Text as it may be shown anywhere: control characters (but lines and tabs), which tell a terminal
+/// what to do and which XML does not have, are U+FFFD.
+#[must_use]
+pub fn without_controls(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.replace(is_control, "\u{fffd}"))
+}
+
+fn is_control(character: char) -> bool {
+    character.is_control() && !matches!(character, '\n' | '\r' | '\t')
+}
 
 /// Escapes text for element content and for quoted attributes.
 pub(crate) fn escape(text: &str) -> String {
@@ -12,6 +27,7 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
+            other if is_control(other) => out.push('\u{fffd}'),
             other => out.push(other),
         }
     }
@@ -21,6 +37,7 @@ pub(crate) fn escape(text: &str) -> String {
 /// Escapes text for Markdown, which has tags and entities of HTML between its own signs, but not in
 /// code.
 pub(crate) fn escape_markdown(text: &str) -> String {
+    let text = &*without_controls(text);
     // A backslash may take the meaning of a backtick.
     if text.contains('\\') {
         return without_tags(text);
@@ -76,6 +93,14 @@ pub(crate) fn address(file: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{address, escape, escape_markdown};
+
+    /// An SVG with such a name was no XML.
+    #[test]
+    fn what_tells_a_terminal_something_is_shown_as_a_sign() {
+        let evil = "a\u{1b}[31mb\u{0}c\u{7}\u{9b}d\te\n";
+        let plain = "a\u{fffd}[31mb\u{fffd}c\u{fffd}\u{fffd}d\te\n";
+        assert_eq!((&*escape(evil), &*escape_markdown(evil)), (plain, plain));
+    }
 
     #[test]
     fn markup_becomes_text() {

@@ -36,6 +36,7 @@ pub use bundle::markdown_files;
 pub use chart::{Chart, Series, Stroke, significant};
 pub use csv::csv_line;
 pub use dots::{Dot, Dots};
+pub use escape::without_controls;
 pub use fairness::jain;
 pub use file::{Destination, WriteError, create_new, open_stream, write_atomic};
 pub use interval::{Interval, are_enough, middle, middle_interval, ratio_interval};

@@ -83,6 +83,8 @@ impl Table {
     #[must_use]
     pub fn text(&self) -> String {
         let count = |text: &str| text.chars().count();
+        // A cell is one line, and tells a terminal nothing.
+        let plain = |text: &str| text.replace(char::is_control, "\u{fffd}");
         let widths: Vec<usize> = self
             .columns
             .iter()
@@ -107,10 +109,10 @@ impl Table {
             out.push('\n');
             out
         };
-        let mut out = line(&|index| self.columns[index].title.clone());
+        let mut out = line(&|index| plain(&self.columns[index].title));
         out.push_str(&line(&|index| "-".repeat(widths[index])));
         for row in &self.rows {
-            out.push_str(&line(&|index| Self::cell(row, index).to_owned()));
+            out.push_str(&line(&|index| plain(Self::cell(row, index))));
         }
         out
     }

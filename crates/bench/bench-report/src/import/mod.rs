@@ -125,6 +125,7 @@ pub fn read(text: &str, format: Option<Format>, size_bytes: Option<usize>) -> Re
         );
     }
     let text = &*without_colours(text);
+    let text = &*report::without_controls(text);
     let Some(format) = format.or_else(|| detect(text)) else {
         let names = Format::ALL.map(Format::name).join(", ");
         return Err(format!(
