@@ -74,6 +74,16 @@ const CSV: &[CsvColumn] = &[
     ("reads_per_call", |_, p| Some(work(p)?.reads_per_call.to_string())),
     ("client_cpu_s_per_gb", |_, p| Some(work(p)?.client_cpu_s_per_gb?.to_string())),
     ("server_cpu_s_per_gb", |_, p| Some(work(p)?.server_cpu_s_per_gb?.to_string())),
+    ("calls", |_, p| Some(work(p)?.calls.to_string())),
+    ("messages_per_call", |_, p| Some(work(p)?.messages_per_call.to_string())),
+    ("unended", |_, p| {
+        let work = work(p).filter(|own| own.arrivals.is_some())?;
+        Some(work.actions.iter().map(|own| own.unended).sum::<u64>().to_string())
+    }),
+    ("get_calls", |_, p| Some(action(p, "get")?.calls.to_string())),
+    ("get_p50_us", |_, p| Some(action(p, "get")?.distribution.p50_us.to_string())),
+    ("put_calls", |_, p| Some(action(p, "put")?.calls.to_string())),
+    ("put_p50_us", |_, p| Some(action(p, "put")?.distribution.p50_us.to_string())),
 ];
 
 /// What one row is about.
@@ -250,6 +260,11 @@ fn caption(run: &Run) -> String {
     ];
     words.extend(counts.iter().filter(|(n, _)| *n > 1).map(|(n, what)| format!("{what} {n}")));
     format!("{}: {}, {}", run.name, run.benchmark.name(), words.join(", "))
+}
+
+/// One kind of operation.
+fn action<'a>(point: &'a Point, name: &str) -> Option<&'a ActionTimes> {
+    point.work.as_ref()?.actions.iter().find(|own| own.name == name)
 }
 
 const fn work(point: &Point) -> Option<&Work> {

@@ -37,6 +37,7 @@ const P99_RESPONSE: Aspect =
 const CSV: &[CsvColumn] = &[
     ("offered_per_s", |_, p| Some(p.open_loop?.offered_per_s.to_string())),
     ("answered_per_s", |_, p| Some(p.open_loop?.answered_per_s.to_string())),
+    ("unposted", |_, p| Some(p.open_loop?.unposted.to_string())),
     ("response_p50_us", |_, p| Some(p.open_loop?.response?.p50_us.to_string())),
     ("response_p99_us", |_, p| Some(p.open_loop?.response?.p99_us.to_string())),
     ("service_p50_us", |_, p| Some(p.open_loop?.service?.p50_us.to_string())),

@@ -10,7 +10,7 @@ use crate::kinds::cells::above_0;
 use crate::kinds::{self, CsvColumn};
 
 /// What figures of several kinds have.
-const COMMON: [CsvColumn; 43] = [
+const COMMON: [CsvColumn; 48] = [
     ("name", |r, _| Some(r.name.to_string())),
     ("source", |r, _| Some(r.source.to_string())),
     ("benchmark", |r, _| Some(r.benchmark.name().to_string())),
@@ -54,6 +54,11 @@ const COMMON: [CsvColumn; 43] = [
     ("held", |_, p| Some(kept(p)?.held.to_string())),
     ("held_most", |_, p| Some(kept(p)?.held_most.to_string())),
     ("events", |r, _| Some(r.method.flow.events.to_string())),
+    ("operation_min_us", |_, p| Some(p.operation_time?.min_us.to_string())),
+    ("operation_mean_us", |_, p| Some(p.operation_mean_us?.to_string())),
+    ("operation_p90_us", |_, p| Some(p.operation_time?.p90_us?.to_string())),
+    ("operation_p999_us", |_, p| Some(p.operation_time?.p999_us?.to_string())),
+    ("operation_max_us", |_, p| Some(p.operation_time?.max_us.to_string())),
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
@@ -98,6 +103,38 @@ fn kept(point: &Point) -> Option<Disorder> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// They stood in the tables alone, which said that CSV has all.
+    #[test]
+    fn what_tables_of_calls_show_has_columns() {
+        let work = serde_json::json!({"calls": 9, "seconds": 1.0, "mcalls_per_s": 2.0,
+            "messages_per_call": 2.5, "bytes_per_call": 88.0, "client_cpu_ns": 1.0,
+            "server_cpu_ns": 1.0, "arrivals": "fixed", "actions": [{"name": "get", "calls": 8,
+            "unended": 3, "distribution": {"min_us": 1.0, "p50_us": 5.5, "p99_us": 9.0,
+            "max_us": 10.0}}]});
+        let times = bench_record::Distribution { max_us: 77.5, ..Default::default() };
+        let point = Point {
+            work: serde_json::from_value(work).expect("calls"),
+            operation_time: Some(times),
+            ..Point::new(64, 8)
+        };
+        let text = csv(&[Run::new("mine", Benchmark::Kv, vec![point])]);
+        let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let (heads, row) = (lines.next().expect("heads"), lines.next().expect("a row"));
+        for (head, cell) in [
+            ("calls", "9"),
+            ("messages_per_call", "2.5"),
+            ("unended", "3"),
+            ("get_calls", "8"),
+            ("get_p50_us", "5.5"),
+            ("put_calls", ""),
+            ("operation_max_us", "77.5"),
+        ] {
+            let place = heads.iter().position(|own| *own == head).expect(head);
+            assert_eq!(row[place], cell, "{head}");
+        }
+        assert!(heads.contains(&"unposted"));
+    }
 
     #[test]
     fn csv_has_one_row_per_point_and_equal_columns() {

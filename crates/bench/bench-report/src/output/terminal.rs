@@ -13,7 +13,7 @@ use crate::kinds::{self, counted};
 /// Characters of a line that every terminal has room for.
 const TERMINAL_CHARS: usize = 100;
 /// What a narrow table lacks first.
-const LEAST: [&str; 14] = [
+const LEAST: [&str; 18] = [
     "B/call",
     "msg/call",
     "p99.99 µs",
@@ -28,6 +28,11 @@ const LEAST: [&str; 14] = [
     "server process CPU ns/call",
     "min µs",
     "p90 µs",
+    // Of comparisons, whose interval of the ratio stays.
+    "noise",
+    "second",
+    "first",
+    "ratio",
 ];
 
 /// A table as standard output shows it: whole, but for terminals as wide as they are, with the
@@ -36,11 +41,16 @@ pub fn for_terminal(table: &Table) -> String {
     if !std::io::stdout().is_terminal() {
         return table.text();
     }
+    narrow(table)
+}
+
+/// The table for a terminal.
+fn narrow(table: &Table) -> String {
     let (own, lacks) = table.within(TERMINAL_CHARS, &LEAST);
     match lacks.len() {
         0 => own.text(),
         _ => format!(
-            "{}(wider than {TERMINAL_CHARS} characters with {}: --csv has all)\n",
+            "{}(wider than {TERMINAL_CHARS} characters with {}: on a pipe the table is whole)\n",
             own.text(),
             lacks.join(", ")
         ),
@@ -83,4 +93,24 @@ pub fn text(run: &Run) -> String {
         out += &format!("INCOMPLETE: {error}\n");
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It lacked the only column that says how certain a verdict is, and named an option that
+    /// `compare` has not.
+    #[test]
+    fn a_comparison_keeps_how_uncertain_it_is() {
+        let titles =
+            ["point", "figure", "verdict", "first", "second", "ratio", "95 % of it", "noise"];
+        let mut table = Table::new("", &titles, 3);
+        let label = "libfabric efa, wire udp latency 64 B, depth 1, threads 4, endpoints 2";
+        let cells = [label, "p50 us", "same", "5.0", "5.1", "1.02", "0.99 to 1.04", "5.0 %"];
+        table.push(cells.map(str::to_owned).to_vec());
+        let text = narrow(&table);
+        assert!(text.contains("0.99 to 1.04") && !text.contains("5.0 %"), "{text}");
+        assert!(text.contains("on a pipe the table is whole") && !text.contains("csv"), "{text}");
+    }
 }
