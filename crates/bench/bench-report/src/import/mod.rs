@@ -199,6 +199,11 @@ fn odd(point: &Point) -> Option<String> {
         .map(|time| format!("it has a {time} of 0 at {bytes} bytes: nothing takes none"))
 }
 
+/// Whether perftest measured it, whatever it is called.
+pub(crate) fn is_of_perftest(run: &Run) -> bool {
+    run.citation.as_deref().is_some_and(perftest::is_title)
+}
+
 /// Whether a run has the name that it gets when nobody gives it one.
 pub fn is_name_of_tool(name: &str) -> bool {
     Format::ALL.iter().any(|format| format.name() == name)

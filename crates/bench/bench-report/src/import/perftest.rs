@@ -47,6 +47,13 @@ const ADAPTER: [&str; 3] = ["Device", "Mtu", "Link type"];
 
 const SUPPORTED: &str = "latency and bandwidth of ib_send, ib_write, ib_read and ib_atomic";
 
+/// Whether a run is called so in its result file: `Send BW Test, SRD`.
+pub(super) fn is_title(citation: &str) -> bool {
+    let test = citation.rsplit_once(", ").map_or(citation, |(test, _)| test);
+    let plain = test.replace("Post List ", "").replace("Bidirectional ", "");
+    TESTS.iter().any(|(own, ..)| *own == plain)
+}
+
 pub(super) fn is_here(text: &str) -> bool {
     test_names(text).next().is_some()
 }

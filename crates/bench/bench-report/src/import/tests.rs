@@ -442,3 +442,20 @@ fn perftest_on_uc_and_raw_ethernet_is_unreliable() {
         assert_eq!(run(&text).endpoint, endpoint, "{transport}");
     }
 }
+
+/// OSU's window, of which it waits for the whole, was a sliding one; cmtime had a first answer.
+#[test]
+fn captions_say_what_tools_do() {
+    let caption = |text: &str| output::table(&Run { name: "mine".to_owned(), ..run(text) }).caption;
+    for (text, expected) in [
+        (sample!("osu_bw.txt"), "mine: as the tool counts it (send)"),
+        (sample!("iperf3.json"), "mine: as the tool counts it (send)"),
+        (sample!("ucx_tag_bw.txt"), "mine: as the tool counts it (tagged)"),
+        (sample!("ib_send_bw.txt"), "mine: as the tool counts it, sliding window (send)"),
+        (sample!("cmtime.txt"), "mine: connections, from an id to a connected queue pair"),
+    ] {
+        assert_eq!(caption(text), expected);
+    }
+    let both = caption(sample!("ib_send_bw_both.txt"));
+    assert!(both.contains("sliding window") && both.contains("both directions"), "{both}");
+}

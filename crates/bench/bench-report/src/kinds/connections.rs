@@ -59,8 +59,13 @@ const COLUMNS: [Column; 13] = [
 ];
 
 fn table(run: &Run) -> Table {
-    let mut caption =
-        format!("{}: connections, from opening until the first answer is there", run.name);
+    let span = match &run.citation {
+        // `cmtime, from an id to a connected queue pair`.
+        Some(title) if run.source == "imported" => title.split_once(", ").map(|(_, span)| span),
+        _ => None,
+    };
+    let span = span.unwrap_or("from opening until the first answer is there");
+    let mut caption = format!("{}: connections, {span}", run.name);
     unusual(run).iter().for_each(|words| caption += &format!(", {words}"));
     let mut table = Table::new(&caption, &COLUMNS.map(|(title, _)| title), 0);
     for point in &run.points {

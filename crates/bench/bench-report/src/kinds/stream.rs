@@ -6,6 +6,7 @@ use report::{Table, significant};
 
 use super::cells::{count, dash, doubt, spread, unusual, us};
 use super::{CsvColumn, Kind, Quantity, aspect, counted};
+use crate::import;
 
 pub(super) const KIND: Kind = Kind {
     table,
@@ -48,7 +49,8 @@ fn table(run: &Run) -> Table {
         CountedAt::Receiver => "goodput at the receiver",
         CountedAt::Initiator => "completed at the initiator",
     };
-    let caption = format!("{}: {counted}, {} ({})", run.name, manner(run), run.operation.name());
+    let manner: String = manner(run).iter().map(|words| format!(", {words}")).collect();
+    let caption = format!("{}: {counted}{manner} ({})", run.name, run.operation.name());
     let has_times = run.points.iter().any(|p| p.operation_time.is_some());
     let has_means = run.points.iter().any(|p| p.operation_mean_us.is_some());
     let mut titles = vec![
@@ -103,16 +105,19 @@ fn table(run: &Run) -> Table {
     table
 }
 
-/// How a stream was kept up, in words.
-fn manner(run: &Run) -> String {
+/// How a stream was kept up, in words. Of other tools only perftest's window is known: OSU waits for
+/// each 64 messages, and a stream of bytes has none.
+fn manner(run: &Run) -> Vec<String> {
     let method = &run.method;
-    let mut words = vec![match method.flow.window {
+    let is_known = run.source != "imported" || import::is_of_perftest(run);
+    let window = match method.flow.window {
         Window::Sliding => "sliding window".to_owned(),
         Window::Refill => "window refilled at 80 %".to_owned(),
-    }];
+    };
+    let mut words: Vec<String> = is_known.then_some(window).into_iter().collect();
     words.extend(unusual(run));
     if method.memory_bytes > 0 {
         words.push(format!("{} MiB at random", method.memory_bytes >> 20));
     }
-    words.join(", ")
+    words
 }
