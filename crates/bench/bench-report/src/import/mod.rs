@@ -160,7 +160,7 @@ pub fn read(text: &str, format: Option<Format>, size_bytes: Option<usize>) -> Re
             odd.size_bytes
         ));
     }
-    if let Some(reason) = found.points.iter().find_map(|point| odd(point)) {
+    if let Some(reason) = found.points.iter().find_map(odd) {
         return Err(format!("{}: {reason}", format.name()));
     }
     Ok(Run {

@@ -56,7 +56,7 @@ pub(super) fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<Co
     let row = |figure: Figure| {
         let value = figure.compared(base)?;
         let other = new.and_then(|point| figure.compared(point));
-        let noise_percent = threshold_percent.unwrap_or(figure.noise_percent());
+        let noise_percent = threshold_percent.unwrap_or_else(|| figure.noise_percent());
         let blocks = figure.blocks(base);
         let others = new.filter(|new| !is_one_measurement(base, new));
         let others = others.map_or(&[][..], |new| figure.blocks(new));
