@@ -461,13 +461,11 @@ fn results_are_compared_and_limits_checked() {
     assert!(text.contains("0 improved, 2 the same, 0 regressed"), "{text}");
     // A digit in front: many times as long.
     let mut worse = std::fs::read_to_string(&json).expect("a result");
-    for name in ["p50_us", "p99_us"] {
-        let at = worse.find(&format!("\"{name}\": ")).expect(name) + name.len() + 4;
-        worse.insert(at, '9');
-    }
+    let name = "\"p50_us\": ";
+    worse.insert(worse.find(name).expect(name) + name.len(), '9');
     std::fs::write(file("worse.json"), worse).expect("write");
     let output = efa_bench(&["compare", &json, &file("worse.json")]);
-    assert_fails(&output, 11, &["2 figures regressed"]);
+    assert_fails(&output, 11, &["1 figures regressed"]);
     let limit = ["--assert", "latency p50 < 1ns"];
     let output = efa_bench(&[&["compare", &json, &json][..], &limit].concat());
     assert_eq!(output.status.code(), Some(11), "{output:?}");

@@ -110,7 +110,7 @@ fn judge(args: &CompareArgs, base: &Results, new: &Results) -> Result<Judged, Fa
     let warnings = both(base, new).into_iter().flat_map(warnings);
     let doubts =
         others.chain(doubts).chain(blind.iter().chain(&incomplete).cloned()).chain(warnings);
-    let doubts: String = doubts.collect();
+    let doubts: String = doubts.map(|text| one_line(&text)).collect();
     let text = format!("{}{doubts}{summary}\n", output::for_terminal(&table));
     Ok(Judged { text, verdict: verdict(&rows, [ambiguous.len(), incomplete.len(), blind.len()]) })
 }
@@ -140,6 +140,11 @@ fn verdict(
         0 => Ok(()),
         _ => Err(Failure::Inconclusive(why_inconclusive(rows))),
     }
+}
+
+/// A line that is one, whatever stands in a file.
+fn one_line(text: &str) -> String {
+    text.trim_end().replace(char::is_control, "\u{fffd}") + "\n"
 }
 
 /// The two files, as a reader calls them.

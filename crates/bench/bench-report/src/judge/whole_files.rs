@@ -128,10 +128,10 @@ fn a_run_that_ended_early_is_said_to_have_and_not_the_same() {
 #[test]
 fn warnings_of_both_files_are_shown() {
     let mut busy = file(&json!([run_of("bandwidth", &stream(&[10.0]))]));
-    busy.warnings.push("other programs used the processors".to_owned());
+    busy.warnings.push("other programs\nused the processors".to_owned());
     let quiet = file(&json!([run_of("bandwidth", &stream(&[10.0]))]));
     let judged = compare(&quiet, &busy, &[]).expect("judged");
-    let line = "warning of the second file: other programs used the processors\n";
+    let line = "warning of the second file: other programs\u{fffd}used the processors\n";
     assert!(judged.text.contains(line) && judged.verdict.is_ok(), "{}", judged.text);
 }
 
