@@ -189,8 +189,8 @@ mod tests {
         assert!(interval.holds(99.0) && !interval.holds(103.5));
     }
 
-    /// How often the interval of the ratio leaves out 1, though both sides are alike: by the ranks of
-    /// all that may have come first.
+    /// How often the interval of the ratio leaves out 1, though both sides are alike: by the ranks
+    /// of all that may have come first.
     fn false_alarms(count: u32) -> f64 {
         let (mut alarms, mut all) = (0.0, 0.0);
         for chosen in (0_u32..1 << (2 * count)).filter(|chosen| chosen.count_ones() == count) {

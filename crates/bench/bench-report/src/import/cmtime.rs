@@ -1,8 +1,8 @@
 //! Reads `cmtime` of rdmacm-utils: the time of each step of many connections, each step for all of
-//! them before the next one. Older releases of rdma-core (44 is one) print milliseconds in the first
-//! column, a colon behind each name, and of each step its share of a connection: with the total it
-//! tells how many there were. Later ones print microseconds in the second column, and the mean of
-//! single connections, which wait for each other: their number stands above the table.
+//! them before the next one. Older releases of rdma-core (44 is one) print milliseconds in the
+//! first column, a colon behind each name, and of each step its share of a connection: with the
+//! total it tells how many there were. Later ones print microseconds in the second column, and the
+//! mean of single connections, which wait for each other: their number stands above the table.
 
 use bench_record::spec::Benchmark;
 use bench_record::{Connections, Point};

@@ -105,8 +105,8 @@ fn table(run: &Run) -> Table {
     table
 }
 
-/// How a stream was kept up, in words. Of other tools only perftest's window is known: OSU waits for
-/// each 64 messages, and a stream of bytes has none.
+/// How a stream was kept up, in words. Of other tools only perftest's window is known: OSU waits
+/// for each 64 messages, and a stream of bytes has none.
 fn manner(run: &Run) -> Vec<String> {
     let method = &run.method;
     let is_known = run.source != "imported" || import::is_of_perftest(run);
