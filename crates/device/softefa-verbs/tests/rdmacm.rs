@@ -77,7 +77,7 @@ fn processes_connect_and_part_behind_a_gateway() {
         while !told.load(Ordering::Relaxed) {
             gateway.turn(Duration::from_millis(10)).unwrap();
         }
-        *gateway.counts()
+        gateway.counts()
     });
     let device = format!("roce0={at},profile=roce,gateway={port}");
     let said = check("rdmacm_connect", &device, &[&at.to_string()]);
