@@ -79,6 +79,21 @@ fn a_program_hears_of_the_end_when_its_host_says_so() {
     assert!(!is_readable(&mut world), "it was told once");
 }
 
+/// CM-5.4: a process that was stopped for a second heard of the exit first.
+#[test]
+fn the_end_is_told_before_the_exit() {
+    let mut world = World::new(2);
+    let (_, client, server) = established(&mut world);
+    world.processes[CLIENT].withholds = true;
+    world.simple(CLIENT, number::DISCONNECT, client).unwrap();
+    world.run(MS);
+    world.expect(SERVER, event::DISCONNECTED, 0x52);
+    world.simple(SERVER, number::DISCONNECT, server).unwrap();
+    world.run(1_000 * MS);
+    world.expect(CLIENT, event::DISCONNECTED, 0xC1);
+    world.expect(CLIENT, event::TIMEWAIT_EXIT, 0xC1);
+}
+
 /// The number of an id may soon be another's.
 #[test]
 fn an_end_that_was_not_told_goes_with_its_id() {

@@ -145,6 +145,8 @@ impl Ids {
             id.conn = None;
             self.by_conn.remove(&conn);
         }
+        // A host that was stopped meanwhile learns of this one first.
+        self.tell_withheld(|end| end.id == number);
         self.queue(number, None, kind, status, param);
     }
 
@@ -214,12 +216,17 @@ impl Ids {
         self.readable.insert(channel);
     }
 
-    /// Queues the ends of the connections of a queue pair.
-    pub(super) fn tell_withheld(&mut self, local: IpAddr, qpn: u32) {
-        let is_its = |withheld: &Withheld| (withheld.local, withheld.qpn) == (local, qpn);
-        let (told, others) = core::mem::take(&mut self.withheld).into_iter().partition(is_its);
+    /// The program of a queue pair named by [`poll_ended`](Self::poll_ended) may hear that its
+    /// connection is over; [`poll_readable`](Self::poll_readable) follows. Does nothing when it has
+    /// heard, or given its id up.
+    pub fn tell_ended(&mut self, local: IpAddr, qpn: u32) {
+        self.tell_withheld(|end| (end.local, end.qpn) == (local, qpn));
+    }
+
+    fn tell_withheld(&mut self, is_wanted: impl Fn(&Withheld) -> bool) {
+        let (told, others): (Vec<_>, Vec<_>) =
+            core::mem::take(&mut self.withheld).into_iter().partition(is_wanted);
         self.withheld = others;
-        let told: Vec<Withheld> = told;
         for Withheld { id, status, .. } in told {
             self.queue_plain(id, event::DISCONNECTED, status);
         }

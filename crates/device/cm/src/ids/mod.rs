@@ -137,13 +137,6 @@ impl Ids {
         self.ended.pop_front()
     }
 
-    /// The program of a queue pair named by [`poll_ended`](Self::poll_ended) may hear that its
-    /// connection is over; [`poll_readable`](Self::poll_readable) follows. Does nothing when it has
-    /// heard, or given its id up.
-    pub fn tell_ended(&mut self, local: IpAddr, qpn: u32) {
-        self.tell_withheld(local, qpn);
-    }
-
     /// A channel that has got an event since it was named last; call until `None`.
     pub fn poll_readable(&mut self) -> Option<ChannelId> {
         self.readable.pop_first()

@@ -50,6 +50,7 @@ struct Withheld {
     home: IpAddr,
     qpn: u32,
     until: Duration,
+    look_at: Duration,
 }
 
 impl Withheld {
@@ -176,14 +177,20 @@ impl State {
         while let Some((local, qpn)) = self.ids.poll_ended() {
             let home = adapters.home_of(local).unwrap_or(local);
             softefa::take_what_has_come(home, qpn);
-            self.withheld.push(Withheld { local, home, qpn, until: now + Withheld::PATIENCE });
+            let (until, look_at) = (now + Withheld::PATIENCE, now);
+            self.withheld.push(Withheld { local, home, qpn, until, look_at });
         }
         let ids = &mut self.ids;
-        self.withheld.retain(|end| {
+        self.withheld.retain_mut(|end| {
+            // It is looked for among all queue pairs: not at every message while many end.
+            if now < end.look_at {
+                return true;
+            }
             let waits = now < end.until && softefa::has_unseen_success(end.home, end.qpn);
             if !waits {
                 ids.tell_ended(end.local, end.qpn);
             }
+            end.look_at = now + Withheld::LOOK;
             waits
         });
     }
