@@ -2,8 +2,7 @@
 
 use bench_record::{Bandwidth, Distribution, Point};
 
-/// More µs than in 30 years, more Gbit/s than all machines together: such figures are a mistake,
-/// and what is calculated of them has no end.
+/// The most that a figure can be: 30 years have fewer µs. Larger ones are mistakes.
 const FIGURE_MAX: f64 = 1e15;
 /// Above this `f64` does not know all whole numbers.
 pub(crate) const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;

@@ -92,8 +92,8 @@ impl Figure {
         }
     }
 
-    /// What a comparison judges of two points: the middle and the tail of times, what was moved,
-    /// and what of it arrived or was answered.
+    /// Returns what a comparison judges of two points. That is the middle and the tail of times, what
+    /// was moved, and what of it arrived or was answered.
     pub(crate) fn judged(base: &Point, new: Option<&Point>) -> Vec<Self> {
         let middle = if Self::P50.of(base).is_some() { Self::P50 } else { Self::Mean };
         let moved = if base.bandwidth.is_some() { Self::Goodput } else { Self::Rate };
@@ -169,8 +169,8 @@ impl Figure {
     }
 }
 
-/// Messages that arrived, in percent of those and the lost ones: what is lost is of all blocks,
-/// what arrived of the one that counts.
+/// Messages that arrived, in percent of those and the lost ones. Losses are known of all blocks
+/// together, arrivals of the middle one.
 fn delivered_percent(point: &Point) -> Option<f64> {
     let lost = point.lost? as f64;
     let streamed = point.bandwidth.and_then(|found| found.messages);
