@@ -76,8 +76,8 @@ impl<'a> Summary<'a> {
         self.value["lost_packets"].as_u64()
     }
 
-    /// What arrived, because what was lost is not goodput. A summary of the sender has the bytes that
-    /// it sent. Its share of losses is of the packets that the receiver knew of.
+    /// What arrived, because what was lost is not goodput. A summary of the sender has the bytes
+    /// that it sent. Its share of losses is of the packets that the receiver knew of.
     fn received(&self, size_bytes: f64) -> Result<Bandwidth, String> {
         let seconds = self.number("seconds")?;
         let packets = self.value["packets"].as_f64().zip(self.value["lost_packets"].as_f64());

@@ -92,8 +92,8 @@ impl Figure {
         }
     }
 
-    /// Returns what a comparison judges of two points. That is the middle and the tail of times, what
-    /// was moved, and what of it arrived or was answered.
+    /// Returns what a comparison judges of two points. That is the middle and the tail of times,
+    /// what was moved, and what of it arrived or was answered.
     pub(crate) fn judged(base: &Point, new: Option<&Point>) -> Vec<Self> {
         let middle = if Self::P50.of(base).is_some() { Self::P50 } else { Self::Mean };
         let moved = if base.bandwidth.is_some() { Self::Goodput } else { Self::Rate };
