@@ -4,8 +4,8 @@ use super::wiring::{Ports, Tier, Wiring};
 use super::{Fabric, Node, Tiers};
 use crate::id::{HostId, SwitchId};
 
-/// How large the network is; everything is at least 1. (A fat tree of switches with k ports has k
-/// pods and k/2 of everything else.)
+/// Dimensions of the network; each is at least 1. (A fat tree of switches with k ports has k pods
+/// and k/2 of everything else.)
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clos3Size {
     pub(crate) pods: u32,

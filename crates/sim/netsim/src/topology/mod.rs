@@ -26,24 +26,24 @@ pub(crate) enum Node {
     Switch(SwitchId),
 }
 
-/// What the links of a tier have in common, in both directions.
+/// Properties that the links of a tier have in common, in both directions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortKind {
     pub(crate) ps_per_byte: u32,
-    /// Delay of a cable and the switch at its end.
+    /// Delay of a cable and the switch at its end, in picoseconds.
     pub(crate) delay_ps: u32,
     pub(crate) buffer_bytes: u32,
     pub(crate) marking: Marking,
 }
 
-/// What links are like, from the hosts up.
+/// Properties of links, from the hosts up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tiers {
-    /// Between hosts and the switches of their racks.
+    /// Links between hosts and the switches of their racks.
     pub(crate) host: PortKind,
-    /// Between those and the tier above.
+    /// Links between the rack switches and the tier above.
     pub(crate) rack: PortKind,
-    /// Between that and the core.
+    /// Links between that tier and the core.
     pub(crate) core: PortKind,
 }
 
@@ -53,12 +53,12 @@ impl From<PortKind> for Tiers {
     }
 }
 
-/// Consecutive hosts with all the links that lead away from them, which are alike: each host, each
-/// rack, each pod.
+/// Consecutive hosts with all the links that lead away from them, which are alike: a host, a rack
+/// or a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) hosts: u32,
-    /// Links upwards, of all its switches at the top together.
+    /// Number of links upwards, of all switches at the top of the group together.
     pub(crate) links: u32,
     pub(crate) ps_per_byte: u32,
 }
@@ -70,11 +70,11 @@ struct Switch {
     first_host: HostId,
     hosts: u32,
     hosts_per_down_link: u32,
-    /// Its links are consecutive: the down links first.
+    /// First of the switch's links, which are consecutive: the down links first.
     first_link: LinkId,
     down_links: u32,
     up_links: u32,
-    /// Makes each switch hash in its own way.
+    /// Salt that makes each switch hash in its own way.
     salt: u32,
 }
 
@@ -90,13 +90,13 @@ impl Switch {
     }
 }
 
-/// A network.
+/// A network of hosts, switches and links.
 #[derive(Debug)]
 pub(crate) struct Fabric {
     pub(crate) links: Vec<Link>,
-    /// Where each link begins.
+    /// Node at which each link begins.
     begins: Vec<Node>,
-    /// Where each link leads.
+    /// Node to which each link leads.
     ends: Vec<Node>,
     switches: Vec<Switch>,
     names: Vec<String>,
@@ -119,41 +119,41 @@ impl Fabric {
         self.hosts / self.hosts_per_rack
     }
 
-    /// Where a link leads.
+    /// Returns the node to which a link leads.
     #[inline]
     pub(crate) fn end_of(&self, link: LinkId) -> Node {
         self.ends[link.index()]
     }
 
-    /// Both ends of each link.
+    /// Returns both ends of each link.
     fn cables(&self) -> impl Iterator<Item = (Node, Node)> {
         self.begins.iter().copied().zip(self.ends.iter().copied())
     }
 
-    /// The link from a host into the network.
+    /// Returns the link from a host into the network.
     #[inline]
     pub(crate) fn host_link(&self, host: HostId) -> LinkId {
         LinkId(host.0)
     }
 
-    /// The first link that leaves a switch: all from there on do.
+    /// Returns the first link that leaves a switch; all links from there on do.
     pub(crate) fn first_switch_link(&self) -> LinkId {
         LinkId(self.hosts)
     }
 
-    /// The switch that the hosts of a rack are connected to.
+    /// Returns the switch that the hosts of a rack are connected to.
     fn switch_of(&self, rack: RackId) -> SwitchId {
         SwitchId(rack.0)
     }
 
-    /// The rack that a host is in.
+    /// Returns the rack that a host is in.
     #[inline]
     fn rack_of(&self, host: HostId) -> RackId {
         RackId(host.0 / self.hosts_per_rack)
     }
 
-    /// The link a packet takes out of a switch: ECMP by the hash of its 5-tuple. `None` when
-    /// the switch knows of no way.
+    /// Chooses the link that a packet takes out of a switch: ECMP by the hash of its 5-tuple.
+    /// `None` when the switch knows of no way.
     #[inline]
     pub(crate) fn next_link(&mut self, switch: SwitchId, packet: &Transit) -> Option<LinkId> {
         let hash = self.hash_at(switch, packet.flow_hash);
@@ -163,13 +163,13 @@ impl Fabric {
         self.next_around(switch, packet.dst_host, hash)
     }
 
-    /// What a switch makes of a packet's hash.
+    /// Mixes a packet's hash with the salt of the switch.
     #[inline]
     fn hash_at(&self, switch: SwitchId, flow_hash: u32) -> u64 {
         mix(u64::from(flow_hash) << 32 | u64::from(self.switches[switch.index()].salt)) >> 32
     }
 
-    /// The next link while all links are good.
+    /// Chooses the next link while all links are good.
     #[inline]
     fn shortest(&self, switch: SwitchId, dst_host: HostId, hash: u64) -> LinkId {
         let at = &self.switches[switch.index()];
@@ -179,7 +179,7 @@ impl Fabric {
         })
     }
 
-    /// The next link while some are bad: among the best ways that the switch knows of.
+    /// Chooses the next link while some are bad: among the best ways that the switch knows of.
     fn next_around(&mut self, switch: SwitchId, dst_host: HostId, hash: u64) -> Option<LinkId> {
         let down = self.switches[switch.index()].down_link(dst_host);
         if let Some(link) = down.filter(|&link| matches!(self.end_of(link), Node::Host(_))) {
@@ -199,7 +199,7 @@ impl Fabric {
         ways.get(choice as usize).copied()
     }
 
-    /// Links of a switch that lie on shortest ways.
+    /// Returns the links of a switch that lie on shortest ways.
     fn ways(&self, switch: SwitchId, dst_host: HostId) -> impl Iterator<Item = LinkId> + use<> {
         let at = &self.switches[switch.index()];
         match at.down_link(dst_host) {
@@ -208,7 +208,8 @@ impl Fabric {
         }
     }
 
-    /// How good a way over a link is for those who know of bad links if the others are `unaware`.
+    /// Returns the reach over a link for switches that know of bad links if the others are
+    /// `unaware`.
     fn reach_over(&mut self, link: LinkId, dst_host: HostId, unaware: KnownTo) -> Reach {
         let beyond = match self.end_of(link) {
             Node::Host(_) => Reach::Normal,
@@ -217,14 +218,14 @@ impl Fabric {
         self.routes.verdict(link).limit(unaware, beyond)
     }
 
-    /// How good a way a switch has, as far as others know.
+    /// Returns the reach that a switch has in the eyes of the others.
     fn reach_of(&mut self, switch: SwitchId, dst_host: HostId) -> Reach {
         let rack = self.rack_of(dst_host);
-        if let Some(reach) = self.routes.told(switch, rack) {
+        if let Some(reach) = self.routes.advertised(switch, rack) {
             return reach;
         }
         // In a network with circles, a way that comes back here is none.
-        self.routes.set_told(switch, rack, Reach::Never);
+        self.routes.set_advertised(switch, rack, Reach::Never);
         let reach = if self.switch_of(rack) == switch {
             Reach::Normal
         } else {
@@ -232,22 +233,22 @@ impl Fabric {
             let reaches = ways.map(|link| self.reach_over(link, dst_host, KnownTo::Ends));
             reaches.max().unwrap_or(Reach::Never)
         };
-        self.routes.set_told(switch, rack, reach);
+        self.routes.set_advertised(switch, rack, reach);
         reach
     }
 
-    /// Routing learns about links.
+    /// Tells routing the state of links.
     pub(crate) fn judge(&mut self, verdicts: &[(LinkId, Verdict)]) {
         let (switches, racks) = (self.switches.len(), self.racks());
         self.routes.judge(verdicts, switches, racks);
     }
 
-    /// The host whose adapter feeds a link; links of hosts only.
+    /// Returns the host whose adapter feeds a link; the link must be a host's.
     pub(crate) fn host_of(&self, host_link: LinkId) -> HostId {
         HostId(host_link.0)
     }
 
-    /// For each link, the other direction of its cable.
+    /// Returns for each link the other direction of its cable.
     pub(crate) fn reverse_links(&self) -> Vec<Option<LinkId>> {
         let mut by_ends: Vec<((Node, Node), LinkId)> = self.cables().zip(LinkId::all()).collect();
         by_ends.sort_unstable();
@@ -258,7 +259,7 @@ impl Fabric {
         self.cables().map(reverse).collect()
     }
 
-    /// The links from each switch upwards, of those that have any.
+    /// Returns the links from each switch upwards, of those switches that have any.
     pub(crate) fn uplinks(
         &self,
     ) -> impl Iterator<Item = (Node, impl Iterator<Item = LinkId> + Clone)> {
@@ -266,13 +267,13 @@ impl Fabric {
         above.map(|(switch, at)| (Node::Switch(switch), at.first_up_link().range(at.up_links)))
     }
 
-    /// The groups that a host is in: itself, its rack, its pod. They begin at multiples of their
-    /// hosts.
+    /// Returns the groups that a host is in: itself, its rack, its pod. A group begins at a
+    /// multiple of its number of hosts.
     pub(crate) fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// Of the first host; all are alike.
+    /// Finds the groups of the first host; those of all others are alike.
     fn find_groups(&self) -> Vec<Group> {
         let rate = |link: LinkId| self.links[link.index()].ps_per_byte();
         let alone = rate(self.host_link(HostId(0)));
@@ -289,12 +290,13 @@ impl Fabric {
         groups
     }
 
-    /// Round-trip time of a packet of `bytes` and SRD's acknowledgement in an empty network.
+    /// Returns the round-trip time of a packet of `bytes` and SRD's acknowledgement in an empty
+    /// network.
     pub(crate) fn base_rtt_ps(&self, hosts: Ends<HostId>, bytes: u32) -> u64 {
         self.way_ps(hosts, bytes) + self.way_ps(hosts.reversed(), Kind::Srd.ack_bytes())
     }
 
-    /// Time that a packet of `bytes` takes from host to host in an empty network.
+    /// Returns the time that a packet of `bytes` takes from host to host in an empty network.
     pub(crate) fn way_ps(&self, hosts: Ends<HostId>, bytes: u32) -> u64 {
         let mut link = self.host_link(hosts.src);
         let mut way_ps = 0;
@@ -321,9 +323,10 @@ pub(crate) mod tests {
         let mut path = vec![fabric.host_link(src)];
         while let Node::Switch(switch) = fabric.end_of(path[path.len() - 1]) {
             let hash = fabric.hash_at(switch, hash);
-            path.push(match fabric.routes.all_good() {
-                true => fabric.shortest(switch, dst, hash),
-                false => fabric.next_around(switch, dst, hash)?,
+            path.push(if fabric.routes.all_good() {
+                fabric.shortest(switch, dst, hash)
+            } else {
+                fabric.next_around(switch, dst, hash)?
             });
             assert!(path.len() < 10, "a packet does not go in circles");
         }
@@ -373,7 +376,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// Number of 200 packets to the last host that meet one of `links`, or find no way.
+    /// Counts, of 200 packets to the last host, those that meet one of `links` and those that find
+    /// no way.
     fn met(fabric: &mut Fabric, src: HostId, links: &[LinkId]) -> (usize, usize) {
         let dst = last_host(fabric);
         let walks: Vec<_> = (0..200).map(|hash| walk(fabric, src, dst, hash)).collect();
@@ -406,7 +410,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Each change took time by switches and racks, with flaps most of a run's.
+    /// The cost of a change once grew with switches times racks; with flaps it was most of a run's.
     #[test]
     fn a_change_forgets_what_was_asked_for() {
         for (mut fabric, cable) in fabrics().into_iter().zip(["spine0-leaf3", "agg8-core0"]) {

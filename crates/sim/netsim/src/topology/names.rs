@@ -1,4 +1,4 @@
-//! What nodes and links are called in scenarios and messages.
+//! Names of nodes and links, in scenarios and messages.
 
 use super::{Fabric, Group, Node};
 use crate::id::{HostId, LinkId, SwitchId};
@@ -8,8 +8,9 @@ use std::fmt::Write;
 const PS_PER_BYTE: u32 = 8000;
 
 impl Fabric {
-    /// Links named by `target`: a node ("spine3") means all links at it, in both directions; two
-    /// nodes ("leaf0-spine3") mean the cable between them. `None` when there is none.
+    /// Returns the links named by `target`: a node ("spine3") means all links at it, in both
+    /// directions; two nodes ("leaf0-spine3") mean the cable between them. `None` when there is
+    /// none.
     pub(crate) fn links_named(&self, target: &str) -> Option<Vec<LinkId>> {
         let ends = LinkId::all().zip(self.cables());
         let links: Vec<LinkId> = match target.split_once('-') {
@@ -37,7 +38,8 @@ impl Fabric {
         node.or_else(|| switch().map(Node::Switch)).filter(|&node| self.name(node) == name)
     }
 
-    /// Kinds of switches, each with its number, for messages: "leaf0..leaf7, spine0..spine15".
+    /// Names the kinds of switches, each with its number, for messages: "leaf0..leaf7,
+    /// spine0..spine15".
     pub(crate) fn node_names(&self) -> String {
         let kind = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
         let mut kinds = vec![format!("host0..host{}", self.hosts - 1)];
@@ -47,8 +49,8 @@ impl Fabric {
         kinds.join(", ")
     }
 
-    /// Hosts, and what leads out of racks and pods, with the rate and by how much the hosts below
-    /// could exceed it.
+    /// Describes hosts, and what leads out of racks and pods, with the rate and by how much the
+    /// hosts below could exceed it.
     pub(crate) fn describe(&self) -> String {
         let gbps = |group: &Group| PS_PER_BYTE / group.ps_per_byte;
         let [host, above @ ..] = self.groups() else { return String::new() };
@@ -72,7 +74,7 @@ impl Fabric {
         }
     }
 
-    /// A link's name, in its direction.
+    /// Returns a link's name, in its direction.
     pub(crate) fn link_name(&self, link: LinkId) -> String {
         let (from, to) = (self.begins[link.index()], self.ends[link.index()]);
         format!("{}-{}", self.name(from), self.name(to))

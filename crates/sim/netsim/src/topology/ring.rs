@@ -1,5 +1,5 @@
 //! Switches in a circle, each with its hosts, that send one way round: not a network to build, but
-//! the smallest in which switches that pause each other can stand still.
+//! the smallest in which switches that pause each other can deadlock.
 
 use super::wiring::{Ports, Tier, Wiring};
 use super::{Fabric, Node, Tiers};

@@ -1,4 +1,4 @@
-//! What switches know of bad links, and the ways that are left.
+//! Routing state: the bad links that switches know of, and the ways that are left.
 //!
 //! A switch knows first of its own links; later, when routing has converged, all switches know.
 //! Until then others go on sending to a switch that has no way left. Tables are computed for
@@ -6,7 +6,7 @@
 
 use crate::id::{LinkId, RackId, SwitchId};
 
-/// Who knows that a link is bad.
+/// The set of switches that know that a link is bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum KnownTo {
     #[default]
@@ -17,16 +17,18 @@ pub(crate) enum KnownTo {
     All,
 }
 
-/// What routing thinks of a link.
+/// The state of a link in the eyes of routing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) known_to: KnownTo,
-    /// It carries nothing; otherwise it is drained, and used when there is no other way.
+    /// Whether the link carries nothing. Otherwise it is drained: it is used when there is no other
+    /// way.
     pub(crate) dead: bool,
 }
 
 impl Verdict {
-    /// The reach of a way over this link, for those who know if the others are at most `unaware`.
+    /// Returns the reach of a way over this link, for switches that know of its state if the others
+    /// are at most `unaware`.
     pub(super) fn limit(self, unaware: KnownTo, reach: Reach) -> Reach {
         match (self.known_to > unaware, self.dead) {
             (false, _) => reach,
@@ -36,36 +38,36 @@ impl Verdict {
     }
 }
 
-/// How good a way to a rack is.
+/// Quality of a way to a rack, from worst to best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
     Never,
-    /// Over a drained link.
+    /// The way leads over a drained link.
     LastResort,
     Normal,
 }
 
-/// Group number of a switch's ways to a rack that nobody has asked for since the last change.
+/// Group number of a switch's ways to a rack that were not computed since the last change.
 const UNKNOWN: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
 pub(super) struct Routes {
-    /// By link.
+    /// Verdicts, indexed by link.
     verdicts: Vec<Verdict>,
-    /// Links that somebody knows to be bad.
+    /// Number of links that at least one switch knows to be bad.
     bad: u32,
     racks: u32,
-    /// How often everything was forgotten, and how many entries that were known.
+    /// Number of times that the tables were forgotten, and of known entries that were lost thereby.
     pub(super) forgotten: u64,
     pub(super) forgotten_entries: u64,
-    /// Entries of `own` and of `told` that are known: few of all that there could be.
+    /// Places of the known entries in `own` and in `advertised`: few of all that there could be.
     known_own: Vec<u32>,
-    known_told: Vec<u32>,
-    /// By switch and rack: the group of links that the switch itself uses.
+    known_advertised: Vec<u32>,
+    /// Group of links that a switch itself uses, indexed by switch and rack.
     own: Vec<u32>,
-    /// By switch and rack: how good a way others think that it has.
-    told: Vec<Option<Reach>>,
-    /// Each different group once: few, whatever the number of switches and racks.
+    /// Reach that a switch has in the eyes of the others, indexed by switch and rack.
+    advertised: Vec<Option<Reach>>,
+    /// Each distinct group once: few, whatever the number of switches and racks.
     groups: Vec<Box<[LinkId]>>,
 }
 
@@ -74,7 +76,7 @@ impl Routes {
         self.verdicts.push(Verdict::default());
     }
 
-    /// Nobody knows of a bad link.
+    /// Returns whether no switch knows of a bad link.
     #[inline]
     pub(super) fn all_good(&self) -> bool {
         self.bad == 0
@@ -84,7 +86,8 @@ impl Routes {
         self.verdicts[link.index()]
     }
 
-    /// Takes verdicts on links, and forgets once, however many they are, what followed from others.
+    /// Takes verdicts on links. Tables that followed from other verdicts are forgotten once,
+    /// however many links there are.
     pub(super) fn judge(&mut self, verdicts: &[(LinkId, Verdict)], switches: usize, racks: u32) {
         let mut changed = false;
         for &(link, verdict) in verdicts {
@@ -98,20 +101,21 @@ impl Routes {
         }
     }
 
-    /// Takes time by what was known, and the first time by switches and racks.
+    /// Forgets all tables. The cost depends on the entries that were known, and the first time on
+    /// the number of switches and racks.
     fn forget(&mut self, switches: usize, racks: u32) {
         self.forgotten += 1;
-        self.forgotten_entries += (self.known_own.len() + self.known_told.len()) as u64;
+        self.forgotten_entries += (self.known_own.len() + self.known_advertised.len()) as u64;
         self.racks = racks;
         for place in self.known_own.drain(..) {
             self.own[place as usize] = UNKNOWN;
         }
-        for place in self.known_told.drain(..) {
-            self.told[place as usize] = None;
+        for place in self.known_advertised.drain(..) {
+            self.advertised[place as usize] = None;
         }
         let entries = switches * racks as usize;
         self.own.resize(entries, UNKNOWN);
-        self.told.resize(entries, None);
+        self.advertised.resize(entries, None);
         self.groups.clear();
     }
 
@@ -119,13 +123,14 @@ impl Routes {
         switch.index() * self.racks as usize + rack.index()
     }
 
-    /// The links that a switch itself uses to a rack; `None` when nobody has asked before.
+    /// Returns the links that a switch itself uses to a rack; `None` when they were not computed
+    /// since the last change.
     pub(super) fn own(&self, switch: SwitchId, rack: RackId) -> Option<&[LinkId]> {
         let group = self.own[self.place(switch, rack)];
         (group != UNKNOWN).then(|| &*self.groups[group as usize])
     }
 
-    /// Takes the best of a switch's ways to a rack.
+    /// Stores the best of a switch's ways to a rack.
     pub(super) fn set_own(&mut self, switch: SwitchId, rack: RackId, ways: &[(LinkId, Reach)]) {
         let best = ways.iter().map(|way| way.1).max().filter(|&reach| reach > Reach::Never);
         let best = ways.iter().filter(|way| Some(way.1) == best);
@@ -140,14 +145,15 @@ impl Routes {
         self.known_own.extend((before == UNKNOWN).then_some(place as u32));
     }
 
-    /// The way to a rack that others think a switch has; `None` when nobody has asked.
-    pub(super) fn told(&self, switch: SwitchId, rack: RackId) -> Option<Reach> {
-        self.told[self.place(switch, rack)]
+    /// Returns the reach to a rack that other switches believe this one to have; `None` when it was
+    /// not computed since the last change.
+    pub(super) fn advertised(&self, switch: SwitchId, rack: RackId) -> Option<Reach> {
+        self.advertised[self.place(switch, rack)]
     }
 
-    pub(super) fn set_told(&mut self, switch: SwitchId, rack: RackId, reach: Reach) {
+    pub(super) fn set_advertised(&mut self, switch: SwitchId, rack: RackId, reach: Reach) {
         let place = self.place(switch, rack);
-        let before = self.told[place].replace(reach);
-        self.known_told.extend(before.is_none().then_some(place as u32));
+        let before = self.advertised[place].replace(reach);
+        self.known_advertised.extend(before.is_none().then_some(place as u32));
     }
 }

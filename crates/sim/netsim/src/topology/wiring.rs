@@ -5,27 +5,27 @@ use super::{Fabric, Node, PortKind, Switch};
 use crate::id::{HostId, LinkId, SwitchId};
 use crate::link::Link;
 
-/// Links of a switch in one direction.
+/// The links of a switch in one direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ports {
     pub(super) count: u32,
-    /// What they are like.
+    /// Properties of each of the links.
     pub(super) kind: PortKind,
 }
 
 /// Switches of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tier {
-    /// What its switches are called: "leaf" of "leaf3".
+    /// Name of its switches: "leaf" of "leaf3".
     pub(super) kind: &'static str,
     pub(super) count: u32,
-    /// Hosts below each of them.
+    /// Number of hosts below each switch.
     pub(super) hosts: u32,
-    /// Switches that lie above the same hosts.
+    /// Number of switches that lie above the same hosts.
     pub(super) siblings: u32,
-    /// Its links down.
+    /// Links of each switch towards the hosts.
     pub(super) down: Ports,
-    /// Its links up.
+    /// Links of each switch away from the hosts.
     pub(super) up: Ports,
 }
 
@@ -35,8 +35,8 @@ pub(super) struct Wiring {
 }
 
 impl Wiring {
-    /// Hosts, each with its link of the given kind to its rack's switch, which are the first
-    /// switches.
+    /// Creates the hosts, each with its link of the given kind to its rack's switch. These switches
+    /// are the first ones.
     pub(super) fn new(hosts: u32, hosts_per_rack: u32, port: PortKind) -> Self {
         let fabric = Fabric {
             links: Vec::new(),
