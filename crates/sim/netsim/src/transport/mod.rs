@@ -1,10 +1,10 @@
-//! Transports: what the sockets of hosts speak.
+//! Transports: the protocols that the sockets of hosts speak.
 //!
 //! A transport is a value that is told everything, as the `srd` engine is: the time, packets,
-//! messages to send. The loop asks it for packets when its host's adapter is free, for the time of
-//! its next timer, and for what it has to tell, after everything it did to it. [`Transport`] holds
-//! the kinds there are; to add one, write its [`Machine`], give it a variant here and in [`Kind`],
-//! a [`Body`] for its packets, and make its sockets in [`crate::sim`].
+//! messages to send. After each call the loop asks it for its notices, for packets when its host's
+//! adapter is free, and for the time of its next timer. [`Transport`] holds the kinds there are; to
+//! add one, write its [`Machine`], give it a variant here and in [`Kind`], a [`Body`] for its
+//! packets, and make its sockets in [`crate::sim`].
 
 pub(crate) mod roce;
 mod route;
@@ -31,17 +31,17 @@ pub enum Kind {
     Srd,
     /// TCP with the scenario's congestion control.
     Tcp,
-    /// TCP that reacts to marks.
+    /// TCP that reacts to marks (RFC 8257).
     Dctcp,
     /// RDMA over UDP, in order: the `rc` engine, unchanged.
     Roce,
 }
 
 impl Kind {
-    /// All there are.
+    /// Every kind.
     pub const ALL: [Self; 4] = [Self::Srd, Self::Tcp, Self::Dctcp, Self::Roce];
 
-    /// Its name in scenario files.
+    /// Returns its name in scenario files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,12 +52,12 @@ impl Kind {
         }
     }
 
-    /// Whether switches send all packets of a connection the same way.
+    /// Returns whether switches send all packets of a connection the same way.
     pub(crate) const fn has_one_path(self) -> bool {
         !matches!(self, Self::Srd)
     }
 
-    /// Bytes of a data packet on the wire that are no payload.
+    /// Returns the bytes of a data packet on the wire that are no payload.
     pub(crate) const fn overhead_bytes(self) -> u32 {
         match self {
             Self::Srd => srd::OVERHEAD_BYTES,
@@ -66,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// Bytes of the shortest acknowledgement on the wire.
+    /// Returns the bytes of the shortest acknowledgement on the wire.
     pub(crate) const fn ack_bytes(self) -> u32 {
         match self {
             Self::Srd => srd::ACK_BYTES,
@@ -75,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// Payload of a full packet that has at most `packet_bytes` on the wire.
+    /// Returns the payload of a full packet that has at most `packet_bytes` on the wire.
     pub(crate) const fn message_bytes(self, packet_bytes: u32) -> u32 {
         let most = packet_bytes - self.overhead_bytes();
         match self {
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// Bytes on the wire of a packet with so much payload.
+    /// Returns the bytes on the wire of a packet with so much payload.
     pub(crate) const fn packet_bytes(self, message_bytes: u32) -> u32 {
         let pad = match self {
             Self::Roce => roce::pad_bytes(message_bytes),
@@ -94,7 +94,7 @@ impl Kind {
     }
 }
 
-/// How the transports of a run are set up.
+/// Configuration of the transports of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) srd: SrdSetup,
@@ -103,7 +103,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// How applications hand flows to a transport.
+    /// Returns the way in which applications hand flows to a transport.
     pub(crate) fn posting(&self, kind: Kind) -> Posting {
         match kind {
             Kind::Srd => self.srd.posting,
@@ -113,50 +113,50 @@ impl Setup {
     }
 }
 
-/// How an application hands a flow to its transport.
+/// The way in which an application hands a flow to its transport.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Posting {
-    /// Payload of a full message: of a packet.
+    /// Payload of a full message, which fills a packet.
     pub(crate) message_bytes: u32,
-    /// Messages of a flow that are posted and have not ended, at most.
+    /// Maximum number of messages of a flow that are posted and have not ended.
     pub(crate) depth: u32,
 }
 
 /// A message to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
-    /// What it is called in packets and notices.
+    /// Name of the message in packets and notices.
     pub(crate) name: Payload,
     pub(crate) bytes: u32,
     pub(crate) dst: Process,
 }
 
-/// What the packet that brought something new stood for.
+/// The meaning of a packet that brought something new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// A message that a flow had posted.
     Message(Payload),
-    /// No message at all, which breaks a rule.
+    /// No message at all, which violates a rule.
     FromNowhere,
 }
 
 impl Delivery {
-    /// What a packet with this payload delivers.
+    /// Returns what a packet with this payload delivers.
     pub(crate) fn of(payload: Option<Payload>) -> Self {
         payload.map_or(Self::FromNowhere, Self::Message)
     }
 }
 
-/// What a transport has to tell.
+/// A message from a transport to the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// To the receiver: a message is new, and handed to the application.
+    /// A message is new at the receiver, and handed to the application.
     Delivered(Delivery),
-    /// To the sender: a message has ended, well when `code` is zero.
+    /// A message has ended at the sender, well when `code` is zero.
     Ended { message: Payload, code: u8 },
 }
 
-/// What sockets have counted.
+/// Counters of sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Data packets sent for the first time or again.
@@ -173,22 +173,24 @@ pub(crate) struct Counts {
 /// `poll_timeout`, and, when `has_backlog`, calls `poll_transmit` whenever the adapter is free
 /// until that returns `None`.
 pub(crate) trait Machine {
-    /// Takes a message to send. Only sockets that flows begin at are asked.
+    /// Takes a message to send. The loop calls this only for sockets at which flows begin.
     fn post(&mut self, now: Time, message: Message);
 
     /// Takes a packet that has arrived.
     fn receive(&mut self, now: Time, packet: &Packet, body: Body<'_>);
 
-    /// It is the time that `poll_timeout` once gave, or later; timers may have moved since.
+    /// Handles a timeout. `now` is a time that `poll_timeout` once returned, or later; timers may
+    /// have moved since.
     fn handle_timeout(&mut self, now: Time);
 
-    /// When to call `handle_timeout`.
+    /// Returns the time at which to call `handle_timeout`.
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// Something waits to be sent; whether it may be sent now, `poll_transmit` says.
+    /// Returns whether something waits to be sent; `poll_transmit` decides whether it may be sent
+    /// now.
     fn has_backlog(&self) -> bool;
 
-    /// The next packet; `None` when nothing may be sent until something else happens.
+    /// Returns the next packet; `None` when nothing may be sent until something else happens.
     fn poll_transmit<'a>(
         &mut self,
         now: Time,
@@ -196,7 +198,8 @@ pub(crate) trait Machine {
         scratch: &'a mut [u8; HEADER_MAX],
     ) -> Option<(Packet, Body<'a>)>;
 
-    /// Packets it may send one after the other before another socket of the host has its turn.
+    /// Returns the number of packets that it may send in a row before another socket of the host
+    /// has its turn.
     fn turn_packets(&self) -> u32 {
         1
     }
@@ -206,7 +209,7 @@ pub(crate) trait Machine {
     fn counts(&self) -> Counts;
 }
 
-/// A socket's transport. Boxed, so that what the loop looks at lies close together.
+/// The transport of a socket. Boxed, so that what the loop looks at lies close together.
 #[derive(Debug)]
 pub(crate) enum Transport {
     Srd(Box<SrdSocket>),

@@ -14,8 +14,8 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// The way of data and of acknowledgements, for a connection between two hosts. What an end
-    /// sends has that end's 5-tuple (`tuples`: protocol and ports), and takes one path.
+    /// Returns the routes of data and of acknowledgements for a connection between two hosts.
+    /// Packets of an end have that end's 5-tuple (`tuples`: protocol and ports), and take one path.
     pub(super) fn both(
         ports: &Ports,
         hosts: Ends<HostId>,

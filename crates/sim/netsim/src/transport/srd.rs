@@ -15,7 +15,7 @@ pub(super) const OVERHEAD_BYTES: u32 =
 /// Bytes of an acknowledgement on the wire: common header, block without bits.
 pub(super) const ACK_BYTES: u32 = FRAME_BYTES + UDP_BYTES + srd::wire::Header::LEN as u32 + 44;
 
-/// How all engines are set up.
+/// Configuration of all engines.
 #[derive(Clone, Debug)]
 pub(crate) struct SrdSetup {
     pub(crate) config: Arc<Config>,
@@ -26,7 +26,7 @@ pub(crate) struct SrdSetup {
 pub(crate) struct SrdSocket {
     engine: Endpoint,
     host: HostId,
-    /// What the packet that just arrived delivered, until the loop is told.
+    /// Delivery by the packet that just arrived, until the loop is told.
     arrived: Option<Delivery>,
 }
 
@@ -131,7 +131,7 @@ fn qpn_of(process: Process) -> u16 {
     process.number + 1
 }
 
-/// The process of a host whose socket has this queue pair number.
+/// Returns the process of a host whose socket has this queue pair number.
 fn process_of(host: HostId, qpn: u16) -> Process {
     Process { host, number: qpn.wrapping_sub(1) }
 }

@@ -10,24 +10,24 @@ use crate::time::Time;
 
 /// Gain of alpha: g = 1/256.
 const GAIN: f64 = 1.0 / 256.0;
-/// Alpha decays when no notification came for so long (K), and the increase timer (T).
+/// Period after which alpha decays without a notification (K), and of the increase timer (T).
 const TIMER_PS: u64 = 55_000_000;
 /// Bytes sent between two increases (B).
 const COUNTED_BYTES: u64 = 10_000_000;
-/// Increases of one kind that are fast recovery (F).
+/// Number of increases of one kind that are fast recovery (F).
 const RECOVERIES: u32 = 5;
-/// Beyond this, decay leaves nothing.
+/// Number of decays after which nothing is left of alpha.
 const DECAYS_MAX: u64 = 1 << 13;
-/// A queue pair never sends more slowly.
+/// Minimum rate of a queue pair.
 const RATE_MIN_BPS: f64 = 10e6;
-/// So close to its link's rate, a queue pair is not limited.
+/// Fraction of its link's rate from which on a queue pair counts as not limited.
 const FULL: f64 = 0.999;
 const PS_PER_S: f64 = 1e12;
 
 /// Parameters that depend on the network. All others are the paper's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DcqcnSetup {
-    /// A responder tells of marks at most once in this time (N).
+    /// Minimum time between two notifications of a responder (N).
     pub(crate) cnp_interval_ps: u64,
     pub(crate) line_bps: f64,
     /// Step of the additive increase.
@@ -42,15 +42,15 @@ pub(super) struct Limiter {
     current_bps: f64,
     target_bps: f64,
     alpha: f64,
-    /// Alpha is that of this moment; it does not decay before the first notification.
+    /// Time at which alpha has its value; it does not decay before the first notification.
     alpha_at: Option<Time>,
-    /// When the timer runs out, while the rate is limited.
+    /// Time at which the increase timer expires, while the rate is limited.
     increase_at: Option<Time>,
-    /// Times that timer and counter have run out since the last cut.
+    /// Number of times that timer and counter have expired since the last cut.
     timers: u32,
     counters: u32,
     counted_bytes: u64,
-    /// The next packet must not leave before.
+    /// Earliest time at which the next packet may leave.
     next_at: Time,
 }
 
@@ -70,17 +70,17 @@ impl Limiter {
         }
     }
 
-    /// When the next packet may leave.
+    /// Returns the time at which the next packet may leave.
     pub(super) fn next_at(&self) -> Time {
         self.next_at
     }
 
-    /// When to call `handle_timeout`.
+    /// Returns the time at which to call `handle_timeout`.
     pub(super) fn timeout(&self) -> Option<Time> {
         self.increase_at
     }
 
-    /// A notification came: cut.
+    /// Cuts the rate, because a notification came.
     pub(super) fn cut(&mut self, now: Time) {
         let silent_ps = self.alpha_at.map_or(0, |at| now.ps_since(at));
         let decays = (silent_ps / TIMER_PS).min(DECAYS_MAX);
@@ -95,7 +95,7 @@ impl Limiter {
         (self.timers, self.counters, self.counted_bytes) = (0, 0, 0);
     }
 
-    /// A packet of `bytes` leaves.
+    /// Takes note of a packet of `bytes` that leaves.
     pub(super) fn sent(&mut self, now: Time, bytes: u32) {
         if self.increase_at.is_none() {
             return;
@@ -118,7 +118,7 @@ impl Limiter {
         }
     }
 
-    /// From now on it sends at this rate, what the last packet has still to wait for included.
+    /// Changes the rate, also for what the last packet has still to wait.
     fn set_rate(&mut self, now: Time, rate_bps: f64) {
         if self.next_at > now {
             let left_ps = self.next_at.ps_since(now) as f64 * self.current_bps / rate_bps;
@@ -160,7 +160,7 @@ mod tests {
         })
     }
 
-    /// Lets the timer run out; the rate then, in Gbit/s.
+    /// Lets the timer expire, and returns the rate thereafter in Gbit/s.
     fn time_out(limiter: &mut Limiter) -> f64 {
         let at = limiter.timeout().unwrap();
         limiter.handle_timeout(at);
@@ -187,8 +187,8 @@ mod tests {
         assert_eq!(limiter.current_bps, 10.0 * GBPS);
     }
 
-    /// A packet that left at the least rate kept its queue pair silent for milliseconds, whatever
-    /// the rate had become since.
+    /// A packet that left at the least rate once kept its queue pair silent for milliseconds,
+    /// whatever the rate had become since.
     #[test]
     fn who_waits_waits_at_the_rate_of_now() {
         let mut limiter = limiter();

@@ -1,4 +1,5 @@
-//! RoCEv2: reliable connections of InfiniBand over UDP, as adapters speak it in lossless networks.
+//! RoCEv2: reliable connections of InfiniBand over UDP, as adapters implement it in lossless
+//! networks.
 //!
 //! Both ends of a connection are `rc` engines, unchanged. Their window is fixed, as adapters have
 //! it; rates are left to the network's pauses, or to DCQCN, or to the engine's own window. A packet
@@ -25,38 +26,38 @@ use std::sync::Arc;
 
 /// Bytes of a data packet that are no payload: frame, base transport header, check sum.
 pub(super) const OVERHEAD_BYTES: u32 = FRAME_BYTES + UDP_BYTES + (Bth::LEN + icrc::LEN) as u32;
-/// An acknowledgement of either kind, with its extended header.
+/// Bytes of an acknowledgement of either kind, with its extended header.
 pub(super) const ACK_BYTES: u32 = OVERHEAD_BYTES + Aeth::LEN as u32;
-/// No packet has more payload.
+/// Path MTU: the largest payload of a packet.
 const MTU: Mtu = Mtu::B4096;
 const UDP: u64 = 17;
-/// Source ports of RoCEv2 are for hashing only.
+/// First source port; source ports of RoCEv2 serve hashing only.
 const FIRST_SOURCE_PORT: u32 = 49_152;
 const SOURCE_PORTS: u32 = 16_384;
 
-/// Payload of a full packet that has room for `most` bytes: no pad follows it.
+/// Returns the payload of a full packet that has room for `most` bytes: no pad follows it.
 pub(super) const fn payload_bytes(most: u32) -> u32 {
     let most = if most < MTU.bytes() { most } else { MTU.bytes() };
     most / 4 * 4
 }
 
-/// Bytes behind a payload that make the packet's length a multiple of 4.
+/// Returns the number of bytes behind a payload that make the packet's length a multiple of 4.
 pub(super) const fn pad_bytes(payload_bytes: u32) -> u32 {
     pad_of(payload_bytes) as u32
 }
 
-/// How all queue pairs are set up.
+/// Configuration of all queue pairs.
 #[derive(Clone, Debug)]
 pub(crate) struct RoceSetup {
     pub(crate) config: Arc<Config>,
     pub(crate) posting: Posting,
-    /// Silences and gaps without progress before a requester gives up.
+    /// Number of timeouts and gaps without progress before a requester gives up.
     pub(crate) retries: u8,
     pub(crate) dcqcn: Option<DcqcnSetup>,
 }
 
 impl RoceSetup {
-    /// Both ends of a flow's connection between two hosts: the sender and the receiver.
+    /// Creates both ends of a flow's connection between two hosts: the sender and the receiver.
     pub(crate) fn connect(
         &self,
         ports: &Ports,

@@ -5,9 +5,9 @@ use crate::time::Time;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Notifier {
-    /// Marks are told at most once in this time.
+    /// Minimum time between two notifications.
     interval_ps: u64,
-    /// When marks may be told next.
+    /// Earliest time of the next notification.
     not_before: Time,
     is_due: bool,
 }
@@ -17,7 +17,7 @@ impl Notifier {
         Self { interval_ps, not_before: Time::ZERO, is_due: false }
     }
 
-    /// A marked packet came.
+    /// Takes note of a marked packet that arrived.
     pub(super) fn mark(&mut self, now: Time) {
         if now >= self.not_before {
             self.is_due = true;
@@ -25,12 +25,12 @@ impl Notifier {
         }
     }
 
-    /// A notification waits for the adapter.
+    /// Returns whether a notification waits for the adapter.
     pub(super) fn is_due(&self) -> bool {
         self.is_due
     }
 
-    /// The notification that waits, if there is one, leaves.
+    /// Takes the notification that waits; false when there is none.
     pub(super) fn take(&mut self) -> bool {
         std::mem::take(&mut self.is_due)
     }

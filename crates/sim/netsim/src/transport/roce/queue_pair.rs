@@ -1,4 +1,4 @@
-//! One end of a connection: an `rc` engine, unchanged, and what DCQCN does around it.
+//! One end of a connection: an `rc` engine, unchanged, with DCQCN around it.
 
 use super::dcqcn::Limiter;
 use super::notifier::Notifier;
@@ -17,14 +17,14 @@ use rc::{
 use srd::HEADER_MAX;
 use std::sync::Arc;
 
-/// Frame and headers around what an engine sends.
+/// Bytes of frame and headers around the output of an engine.
 const AROUND_BYTES: u32 = FRAME_BYTES + UDP_BYTES;
-/// The shortest timeout that a connection can ask for; the host's is longer.
+/// Code of the shortest timeout that a connection can ask for; the host's is longer.
 const TIMEOUT_CODE: u8 = 1;
-/// Receives are always posted, so this never counts: for ever.
+/// RNR retry count: for ever. Receives are always posted, so it never counts.
 const RNR_RETRY: u8 = 7;
 
-/// What a queue pair does for its flow.
+/// Role of a queue pair in its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Sender,
@@ -36,20 +36,20 @@ pub(crate) struct QueuePair {
     engine: Endpoint,
     route: Route,
     peer_qpn: u32,
-    /// Of a sender with DCQCN.
+    /// Rate limiter of a sender with DCQCN.
     limiter: Option<Limiter>,
-    /// The limiter lets a packet wait until then.
+    /// Time until which the limiter holds a packet back.
     held_until: Option<Time>,
-    /// Of a receiver with DCQCN.
+    /// Notification point of a receiver with DCQCN.
     notifier: Option<Notifier>,
-    /// What the packet that just arrived delivered, until the loop is told.
+    /// Delivery by the packet that just arrived, until the loop is told.
     arrived: Option<Delivery>,
     received_at: Time,
 }
 
 impl QueuePair {
-    /// The queue pair of the socket `src`, connected to that of `dst`. Sockets are fewer than there
-    /// are numbers of queue pairs.
+    /// Creates the queue pair of the socket `src`, connected to that of `dst`. Sockets are fewer
+    /// than there are numbers of queue pairs.
     pub(super) fn new(setup: &RoceSetup, end: End, route: Route, sockets: Ends<SocketId>) -> Self {
         let (qpn, peer_qpn) = (sockets.src.0, sockets.dst.0);
         let mut engine = Endpoint::new(Arc::clone(&setup.config), Service::Rc, qpn);

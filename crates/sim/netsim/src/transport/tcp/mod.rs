@@ -1,4 +1,4 @@
-//! TCP as the kernel of a current host speaks it: NewReno or CUBIC with selective
+//! TCP as the kernel of a current host implements it: NewReno or CUBIC with selective
 //! acknowledgements, and DCTCP.
 //!
 //! RFC 5681 (congestion control), 6298 (timeout), 2018 and 6675 (selective acknowledgements and the
@@ -28,7 +28,7 @@ use crate::transport::Posting;
 use crate::transport::route::Route;
 use reassembly::Sacks;
 
-/// TCP's header with time stamps.
+/// Length of TCP's header with time stamps.
 const HEADER_BYTES: u32 = 32;
 /// Bytes of a data packet that are no payload.
 pub(super) const OVERHEAD_BYTES: u32 = FRAME_BYTES + HEADER_BYTES;
@@ -37,7 +37,7 @@ const FIRST_PORT: u32 = 32_768;
 const PORTS: u32 = 28_232;
 const SERVER_PORT: u64 = 5001;
 
-/// What is in a TCP packet besides data. Time stamps count picoseconds.
+/// The content of a TCP packet besides data. Time stamps count picoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Segment {
     Data {
@@ -48,45 +48,45 @@ pub(crate) enum Segment {
         /// First segment that is missing.
         next: u32,
         sacks: Sacks,
-        /// The time stamp of the segment that made the receiver send this.
+        /// Time stamp of the segment that made the receiver send this.
         echo: Time,
-        /// A switch had marked that segment.
+        /// Whether a switch had marked that segment.
         marked: bool,
-        /// It had arrived before (RFC 2883).
+        /// Whether that segment had arrived before (RFC 2883).
         duplicate: bool,
     },
 }
 
-/// How all connections are set up.
+/// Configuration of all connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TcpSetup {
-    /// Of connections that are not DCTCP.
+    /// Congestion control of connections that are not DCTCP.
     pub(crate) algorithm: Algorithm,
     pub(crate) mss_bytes: u32,
     pub(crate) initial_window_packets: u32,
     pub(crate) rto_min_ps: u64,
-    /// Losses are found by time, and a probe tells of the last segments (RFC 8985).
+    /// Whether losses are found by time, and a probe checks the last segments (RFC 8985).
     pub(crate) rack: bool,
-    /// Slow start ends when round-trip times rise (RFC 9406).
+    /// Whether slow start ends when round-trip times rise (RFC 9406).
     pub(crate) hystart: bool,
-    /// Recoveries send in proportion to what arrives (RFC 9937).
+    /// Whether recoveries send in proportion to what arrives (RFC 9937).
     pub(crate) prr: bool,
-    /// Acknowledge every second segment only, or after 40 ms (RFC 5681, 4.2).
+    /// Whether only every second segment is acknowledged, or after 40 ms (RFC 5681, 4.2).
     pub(crate) delayed_ack: bool,
     pub(crate) send_buffer_bytes: u32,
-    /// What the adapter cuts into segments and sends in one go (segmentation offload).
+    /// Bytes that the adapter cuts into segments and sends in one go (segmentation offload).
     pub(crate) burst_bytes: u32,
 }
 
 impl TcpSetup {
-    /// An application's writes go to the send buffer while it has room.
+    /// Returns the posting of an application whose writes go to the send buffer while it has room.
     pub(super) fn posting(&self) -> Posting {
         let depth = (self.send_buffer_bytes / self.mss_bytes).max(1);
         Posting { message_bytes: self.mss_bytes, depth }
     }
 }
 
-/// The way of data and of acknowledgements, for the connection of a flow.
+/// Returns the routes of data and of acknowledgements for the connection of a flow.
 pub(crate) fn routes(
     ports: &Ports,
     hosts: Ends<HostId>,

@@ -1,13 +1,13 @@
-//! What a receiver has: in order up to a point, and ranges beyond it (RFC 2018).
+//! Segments that a receiver has: in order up to a point, and ranges beyond it (RFC 2018).
 
 use crate::packet::Payload;
 use std::collections::VecDeque;
 
-/// Ranges an acknowledgement has room for beside a time stamp.
+/// Number of ranges that an acknowledgement has room for beside a time stamp.
 pub(super) const SACKS_MAX: usize = 3;
 
-/// Ranges of segments received out of order, each a first one and one past its last; those with
-/// the most recent arrivals first.
+/// Ranges of segments received out of order, each a first one and one past its last. Ranges with
+/// the most recent arrivals come first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sacks {
     ranges: [(u32, u32); SACKS_MAX],
@@ -15,7 +15,7 @@ pub(crate) struct Sacks {
 }
 
 impl Sacks {
-    /// As many of the ranges as there is room for.
+    /// Takes as many of the ranges as there is room for.
     pub(super) fn of(ranges: &[(u32, u32)]) -> Self {
         let mut sacks = Self::default();
         for (place, &range) in sacks.ranges.iter_mut().zip(ranges) {
@@ -34,25 +34,25 @@ impl Sacks {
 pub(super) struct Reassembly {
     /// First segment that is missing.
     next: u32,
-    /// Segments from `next` on, by what they are called.
+    /// Names of the segments from `next` on; `None` where one is missing.
     held: VecDeque<Option<Payload>>,
     /// Ranges of `held`, the most recently grown first.
     ranges: Vec<(u32, u32)>,
 }
 
 impl Reassembly {
-    /// First segment that is missing.
+    /// Returns the first segment that is missing.
     pub(super) fn next(&self) -> u32 {
         self.next
     }
 
-    /// Some segment is missing before one that is there.
+    /// Returns whether some segment is missing before one that is there.
     pub(super) fn has_hole(&self) -> bool {
         !self.ranges.is_empty()
     }
 
-    /// Takes a segment; `in_order` gets what can be handed to the application now. False when it
-    /// was there before.
+    /// Takes a segment; `in_order` gets what can be handed to the application now. Returns false
+    /// when it was there before.
     pub(super) fn insert(
         &mut self,
         seq: u32,
@@ -92,7 +92,7 @@ impl Reassembly {
         }
     }
 
-    /// What to tell the sender.
+    /// Returns the ranges to report to the sender.
     pub(super) fn sacks(&self) -> Sacks {
         Sacks::of(&self.ranges)
     }

@@ -10,7 +10,7 @@ use crate::transport::{Counts, Delivery, Machine, Message, Notice};
 use srd::HEADER_MAX;
 use std::collections::VecDeque;
 
-/// Longest that an acknowledgement is held back: Linux' value, RFC 5681 allows 500 ms.
+/// Maximum time that an acknowledgement is held back: Linux' value, RFC 5681 allows 500 ms.
 pub(super) const HOLD_PS: u64 = 40_000_000_000;
 
 /// An acknowledgement that waits for the adapter.
@@ -29,17 +29,17 @@ pub(crate) struct Receiver {
     delayed_ack: bool,
     reassembly: Reassembly,
     due: VecDeque<Due>,
-    /// In order, for the application.
+    /// Segments in order, for the application.
     delivered: VecDeque<Payload>,
-    /// What the next acknowledgement echoes (`TS.Recent` of RFC 7323).
+    /// Time stamp that the next acknowledgement echoes (`TS.Recent` of RFC 7323).
     echo: Time,
     /// First segment that the last acknowledgement missed.
     acknowledged: u32,
-    /// An acknowledgement is held back until then.
+    /// Time until which an acknowledgement is held back.
     hold_until: Option<Time>,
-    /// The last segment was marked (`DCTCP.CE` of RFC 8257).
+    /// Whether the last segment was marked (`DCTCP.CE` of RFC 8257).
     marked: bool,
-    /// The last segment had arrived before.
+    /// Whether the last segment had arrived before.
     duplicate: bool,
     duplicates: u64,
 }
@@ -159,8 +159,8 @@ mod tests {
     }
 
     impl Bench {
-        /// A segment arrives; gives the acknowledgements: what is missing, and whether it speaks of
-        /// marks.
+        /// Delivers a segment; returns for each acknowledgement the first missing segment, and
+        /// whether it reports a mark.
         fn arrive(&mut self, seq: u32, marked: bool) -> Vec<(u32, bool)> {
             let at = Time::from_us(u64::from(seq));
             let payload = Some(Payload { flow: FlowId(0), message: MessageId(seq) });
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!((delivered, bench.receiver.counts().needless_repeats), (3, 1));
     }
 
-    /// RFC 2018, 4: the first block is that of the segment which made the receiver speak.
+    /// The first block must be that of the segment that caused the acknowledgement (RFC 2018, 4).
     #[test]
     fn what_waits_for_the_adapter_says_what_was_known_when_it_was_due() {
         let mut bench = bench(false);

@@ -2,7 +2,7 @@
 
 use crate::time::Time;
 
-/// Longest timeout.
+/// Maximum retransmission timeout.
 const RTO_MAX_PS: u64 = 60 * 1_000_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -11,12 +11,12 @@ pub(super) struct Rtt {
     variation_ps: u64,
     least_ps: u64,
     rto_min_ps: u64,
-    /// The timeout doubles with each that passed in silence.
+    /// Number of timeouts since something new was acknowledged; each doubles the next one.
     backoff: u32,
 }
 
 impl Rtt {
-    /// `first_ps` is what the handshake measured.
+    /// Starts from the round-trip time `first_ps` that the handshake measured.
     pub(super) fn new(first_ps: u64, rto_min_ps: u64) -> Self {
         Self {
             smoothed_ps: first_ps,
@@ -35,18 +35,18 @@ impl Rtt {
         self.smoothed_ps = (7 * self.smoothed_ps + rtt_ps) / 8;
     }
 
-    /// Something new was acknowledged: the silence has ended.
-    pub(super) fn heard(&mut self) {
+    /// Ends the doubling of the timeout, because something new was acknowledged.
+    pub(super) fn reset_backoff(&mut self) {
         self.backoff = 0;
     }
 
-    /// A timeout has passed (section 5.5).
+    /// Doubles the next timeout, because one has passed (section 5.5).
     pub(super) fn timed_out(&mut self) {
         self.backoff += 1;
     }
 
-    /// No timeout has passed since something new was acknowledged.
-    pub(super) fn is_calm(&self) -> bool {
+    /// Returns whether no timeout has passed since something new was acknowledged.
+    pub(super) fn has_no_backoff(&self) -> bool {
         self.backoff == 0
     }
 
@@ -63,7 +63,7 @@ impl Rtt {
         rto_ps.saturating_mul(1 << self.backoff.min(20)).min(RTO_MAX_PS)
     }
 
-    /// When a packet sent now is given up.
+    /// Returns the time at which a packet sent now is given up.
     pub(super) fn deadline(&self, now: Time) -> Time {
         now.plus_ps(self.rto_ps())
     }
@@ -94,7 +94,7 @@ mod tests {
         }
         (0..30).for_each(|_| rtt.timed_out());
         assert_eq!(rtt.rto_ps(), RTO_MAX_PS);
-        rtt.heard();
+        rtt.reset_backoff();
         assert_eq!(rtt.rto_ps(), 50 * MS);
     }
 }

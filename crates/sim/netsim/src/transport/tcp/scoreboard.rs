@@ -1,4 +1,4 @@
-//! What a sender knows of its segments: RFC 6675, with whole segments instead of bytes, and the
+//! The sender's record of its segments: RFC 6675, with whole segments instead of bytes, and the
 //! loss detection by time of RFC 8985.
 
 #[cfg(test)]
@@ -8,25 +8,25 @@ use crate::packet::Payload;
 use crate::time::Time;
 use std::collections::VecDeque;
 
-/// So many segments above one were received: it is lost (`DupThresh`).
+/// Number of received segments above one after which that one is lost (`DupThresh`).
 pub(super) const DUP_THRESH: u32 = 3;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     name: Payload,
     bytes: u32,
-    /// When it was sent last.
+    /// Time of the last transmission.
     sent_at: Time,
-    /// The receiver has it, out of order.
+    /// Whether the receiver has it, out of order.
     sacked: bool,
-    /// Taken for lost.
+    /// Whether it is taken for lost.
     lost: bool,
-    /// Sent again, since it was taken for lost or at all.
+    /// Whether it was sent again: since it was taken for lost, or at all.
     repeated: bool,
 }
 
 impl Entry {
-    /// Bytes of it that are thought to be in the network (`SetPipe`).
+    /// Returns the bytes of it that are thought to be in the network (`SetPipe`).
     fn in_pipe(&self) -> u64 {
         let copies = u64::from(!self.lost) + u64::from(self.repeated);
         if self.sacked { 0 } else { copies * u64::from(self.bytes) }
@@ -51,25 +51,25 @@ pub(super) struct Pick {
 /// Segments are numbered from 0 in the order they were posted; a number is never used again.
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
-    /// From `una` on: sent ones, then ones that wait.
+    /// Segments from `una` on: sent ones, then ones that wait.
     segments: VecDeque<Entry>,
-    /// First that is not acknowledged.
+    /// First segment that is not acknowledged.
     una: u32,
-    /// First that was never sent (one past `HighData`).
+    /// First segment that was never sent (one past `HighData`).
     next: u32,
-    /// Retransmissions have come so far (one past `HighRxt`).
+    /// First segment that this recovery has not sent again (one past `HighRxt`).
     repeat_from: u32,
-    /// One past the highest that the receiver has.
+    /// One past the highest segment that the receiver has.
     sacked_end: u32,
-    /// Below this, what is not received is lost.
+    /// Segment below which everything that is not received is lost.
     lost_end: u32,
-    /// Lost ones that were not sent again.
+    /// Number of lost segments that were not sent again.
     lost_waiting: u32,
-    /// The last resort of this recovery was used (`RescueRxt`).
+    /// Whether the last resort of this recovery was used (`RescueRxt`).
     rescued: bool,
     pipe_bytes: u64,
     flight_bytes: u64,
-    /// Segments that the receiver has out of order.
+    /// Number of segments that the receiver has out of order.
     sacked: u32,
     /// Bytes of those segments.
     sacked_bytes: u64,
@@ -84,58 +84,59 @@ impl Scoreboard {
         self.segments.push_back(entry);
     }
 
-    /// First segment that is not acknowledged.
+    /// Returns the first segment that is not acknowledged.
     pub(super) fn una(&self) -> u32 {
         self.una
     }
 
-    /// First segment that was never sent.
+    /// Returns the first segment that was never sent.
     pub(super) fn next(&self) -> u32 {
         self.next
     }
 
-    /// Bytes thought to be in the network.
+    /// Returns the bytes thought to be in the network (`pipe` of RFC 6675).
     pub(super) fn pipe_bytes(&self) -> u64 {
         self.pipe_bytes
     }
 
-    /// Bytes sent and not acknowledged, received out of order or not (`FlightSize` of RFC 5681).
+    /// Returns the bytes sent and not acknowledged, received out of order or not (`FlightSize` of
+    /// RFC 5681).
     pub(super) fn flight_bytes(&self) -> u64 {
         self.flight_bytes
     }
 
-    /// Bytes sent that the receiver has not said it has.
+    /// Returns the bytes sent that the receiver has not reported as received.
     pub(super) fn missing_bytes(&self) -> u64 {
         self.flight_bytes - self.sacked_bytes
     }
 
-    /// Segments that are lost and were not sent again.
+    /// Returns the number of segments that are lost and were not sent again.
     pub(super) fn lost_waiting(&self) -> u32 {
         self.lost_waiting
     }
 
-    /// There are some.
+    /// Returns whether a lost segment was not sent again.
     pub(super) fn has_lost(&self) -> bool {
         self.lost_waiting > 0
     }
 
-    /// Some segment was never sent.
+    /// Returns whether some segment was never sent.
     pub(super) fn has_new(&self) -> bool {
         ((self.next - self.una) as usize) < self.segments.len()
     }
 
-    /// Segments that the receiver has out of order.
+    /// Returns the number of segments that the receiver has out of order.
     pub(super) fn sacked(&self) -> u32 {
         self.sacked
     }
 
-    /// When the segment was sent that was sent last of those that arrived.
+    /// Returns the transmission time of the segment sent last of those that arrived.
     pub(super) fn newest_sent_at(&self) -> Time {
         self.newest.sent_at
     }
 
-    /// Everything below `ack` has arrived: forgets it, in order. `echo` is the time stamp that the
-    /// receiver sent back. Gives the bytes that are new.
+    /// Forgets everything below `ack`, which has arrived, in order. `echo` is the time stamp that
+    /// the receiver sent back. Returns the bytes that are new.
     pub(super) fn acknowledge(
         &mut self,
         ack: u32,
@@ -158,7 +159,7 @@ impl Scoreboard {
         bytes
     }
 
-    /// The receiver has `start..end` out of order.
+    /// Takes note that the receiver has `start..end` out of order.
     pub(super) fn sack(&mut self, start: u32, end: u32, echo: Time) {
         for seq in start.max(self.una)..end.min(self.next) {
             let entry = &mut self.segments[(seq - self.una) as usize];
@@ -174,7 +175,7 @@ impl Scoreboard {
         }
     }
 
-    /// Takes for lost what [`DUP_THRESH`] received segments lie above (`IsLost`).
+    /// Marks as lost what [`DUP_THRESH`] received segments lie above (`IsLost`).
     pub(super) fn find_lost(&mut self) {
         let floor = self.lost_end.max(self.una);
         let (mut at, mut seen) = (self.sacked_end, 0);
@@ -187,8 +188,9 @@ impl Scoreboard {
         }
     }
 
-    /// Takes for lost what was sent more than `rtt_ps` and `slack_ps` ago and before a segment that
-    /// has arrived (`RACK_detect_loss` of RFC 8985), repetitions too. Gives when to look again.
+    /// Marks as lost what was sent more than `rtt_ps` and `slack_ps` ago and before a segment that
+    /// has arrived (`RACK_detect_loss` of RFC 8985), repetitions too. Returns the time at which to
+    /// look again.
     pub(super) fn find_late(&mut self, now: Time, rtt_ps: u64, slack_ps: u64) -> Option<Time> {
         let mut again = None;
         for seq in self.una..self.next {
@@ -214,7 +216,7 @@ impl Scoreboard {
         again
     }
 
-    /// After a timeout everything that was not received is lost, repetitions too.
+    /// Marks as lost everything that was not received, repetitions too: a timeout has passed.
     pub(super) fn lose_all(&mut self) {
         let sent = (self.next - self.una) as usize;
         for entry in self.segments.iter_mut().take(sent) {
@@ -240,13 +242,13 @@ impl Scoreboard {
         self.lost_end = self.lost_end.max(to);
     }
 
-    /// Retransmissions begin at the first segment again.
+    /// Lets retransmissions begin at the first segment again.
     pub(super) fn begin_recovery(&mut self) {
         self.repeat_from = self.una;
         self.rescued = false;
     }
 
-    /// The next segment that was never sent.
+    /// Takes the next segment that was never sent.
     pub(super) fn take_new(&mut self, now: Time) -> Option<Pick> {
         let pick = self.pick(self.next).filter(|_| self.has_new())?;
         self.segments[(pick.seq - self.una) as usize].sent_at = now;
@@ -256,7 +258,7 @@ impl Scoreboard {
         Some(pick)
     }
 
-    /// A lost segment, else a new one.
+    /// Takes a lost segment, else a new one.
     pub(super) fn take_lost_or_new(&mut self, now: Time) -> Option<Pick> {
         if self.lost_waiting == 0 {
             return self.take_new(now);
@@ -265,8 +267,8 @@ impl Scoreboard {
         self.repeat(seq, now)
     }
 
-    /// The next segment to send during recovery (`NextSeg`): a lost one, else a new one, else one
-    /// that may be lost.
+    /// Takes the next segment to send during recovery (`NextSeg`): a lost one, else a new one, else
+    /// one that may be lost.
     pub(super) fn take_in_recovery(&mut self, now: Time) -> Option<Pick> {
         if let Some(pick) = self.take_lost_or_new(now) {
             return Some(pick);
@@ -282,8 +284,8 @@ impl Scoreboard {
         self.take_last(now)
     }
 
-    /// The last segment that was sent and did not arrive, once more. `None` when it was sent again
-    /// before.
+    /// Takes the last segment that was sent and did not arrive, once more; `None` when it was sent
+    /// again before.
     pub(super) fn take_last(&mut self, now: Time) -> Option<Pick> {
         let last = (self.una..self.next).rev().find(|&seq| !self.entry(seq).sacked)?;
         if self.entry(last).repeated {
@@ -323,8 +325,8 @@ impl Scoreboard {
     }
 }
 
-/// An arrival as [`Newest`]. When a segment was sent twice, an older time stamp says that the first
-/// copy arrived, and nothing is known of the second.
+/// Returns an arrival as [`Newest`]. When a segment was sent twice, an older time stamp says that
+/// the first copy arrived, and nothing is known of the second.
 fn newest(entry: &Entry, seq: u32, echo: Time) -> Newest {
     let ambiguous = entry.repeated && echo < entry.sent_at;
     if ambiguous { Newest::default() } else { Newest { sent_at: entry.sent_at, seq } }

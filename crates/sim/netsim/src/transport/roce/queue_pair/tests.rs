@@ -23,12 +23,12 @@ struct Bench {
     now: Time,
 }
 
-/// With `retries` 2 and a timeout of a millisecond.
+/// Returns a configuration with `retries` 2 and a timeout of a millisecond.
 fn config() -> Config {
     Config { timeout_min_ns: TIMEOUT_PS / 1000, ..Config::hardware(100) }
 }
 
-/// A connection with so many messages to send.
+/// Creates a connection with so many messages to send.
 fn bench(messages: u32, config: Config, dcqcn: Option<DcqcnSetup>) -> Bench {
     let ports = Ports::new(2, std::iter::empty(), 0);
     let posting = Posting { message_bytes: BYTES, depth: 100 };
@@ -60,12 +60,12 @@ impl Bench {
         sent_by(&mut self.sender, self.now, &self.ports, most)
     }
 
-    /// Numbers of what is sent.
+    /// Sends up to `most` packets and returns their numbers.
     fn numbers(&mut self, most: usize) -> Vec<u32> {
         numbers(&self.send(most))
     }
 
-    /// Gives a packet to the receiver: the message that is new, and the answers.
+    /// Gives a packet to the receiver; returns the message that is new, and the answers.
     fn deliver(&mut self, (packet, header): &Carried) -> (Option<u32>, Vec<Carried>) {
         self.receiver.receive(self.now, packet, Body::Engine(header));
         let new = self.receiver.poll_notice().map(|notice| match notice {
@@ -76,7 +76,7 @@ impl Bench {
         (new, sent_by(&mut self.receiver, self.now, &self.ports, usize::MAX))
     }
 
-    /// Gives packets to the receiver and its answers to the sender; what was new.
+    /// Gives packets to the receiver and its answers to the sender; returns what was new.
     fn exchange(&mut self, packets: &[Carried]) -> Vec<u32> {
         let mut all = Vec::new();
         for carried in packets {
@@ -96,7 +96,7 @@ impl Bench {
         self.sender.handle_timeout(self.now);
     }
 
-    /// Messages that ended, with their codes.
+    /// Returns the messages that ended, with their codes.
     fn ended(&mut self) -> Vec<(u32, u8)> {
         std::iter::from_fn(|| self.sender.poll_notice())
             .map(|notice| match notice {
@@ -111,8 +111,8 @@ fn numbers(sent: &[Carried]) -> Vec<u32> {
     sent.iter().map(|(_, header)| Headers::parse(header).unwrap().bth.psn.get()).collect()
 }
 
-/// Number and syndrome of an acknowledgement.
-fn said((packet, header): &Carried) -> (u32, Syndrome) {
+/// Returns the number and syndrome of an acknowledgement.
+fn ack_of((packet, header): &Carried) -> (u32, Syndrome) {
     let headers = Headers::parse(header).unwrap();
     assert_eq!(headers.bth.opcode.kind, Kind::Acknowledge);
     assert_eq!(packet.wire_bytes, crate::transport::Kind::Roce.ack_bytes());
@@ -126,7 +126,7 @@ fn what_is_missing_is_asked_for_once_and_sent_again_with_all_after_it() {
     assert_eq!(bench.exchange(&sent[..2]), [0, 1]);
     assert_eq!(bench.ended(), [(0, 0), (1, 0)]);
     let (new, answers) = bench.deliver(&sent[3]);
-    assert_eq!((new, said(&answers[0])), (None, (2, Syndrome::Nak(NakCode::Sequence))));
+    assert_eq!((new, ack_of(&answers[0])), (None, (2, Syndrome::Nak(NakCode::Sequence))));
     for late in &sent[4..] {
         let (new, more) = bench.deliver(late);
         assert!(new.is_none() && more.is_empty(), "out of order, and asked for already");
@@ -148,7 +148,7 @@ fn duplicates_are_acknowledged_and_not_delivered() {
     let sent = bench.send(2);
     assert_eq!(bench.exchange(&sent), [0, 1]);
     let (new, answers) = bench.deliver(&sent[0]);
-    assert_eq!((new, said(&answers[0])), (None, (1, Syndrome::ACK)), "the newest");
+    assert_eq!((new, ack_of(&answers[0])), (None, (1, Syndrome::ACK)), "the newest");
     assert_eq!(bench.receiver.counts().needless_repeats, 1);
 }
 
@@ -221,7 +221,7 @@ fn marks_are_told_every_50_us_and_put_a_distance_between_packets() {
     sent.iter_mut().for_each(|(packet, _)| packet.marked = true);
     let (_, answers) = bench.deliver(&sent[0]);
     let (cnp, ack) = (&answers[0], &answers[1]);
-    assert_eq!((cnp.0.wire_bytes, said(ack)), (78, (0, Syndrome::ACK)));
+    assert_eq!((cnp.0.wire_bytes, ack_of(ack)), (78, (0, Syndrome::ACK)));
     assert_eq!(bench.deliver(&sent[1]).1.len(), 1, "an acknowledgement only");
     bench.answer(cnp);
     assert_eq!(bench.ended(), []);

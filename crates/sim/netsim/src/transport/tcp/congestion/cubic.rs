@@ -4,9 +4,9 @@
 use super::Acked;
 use crate::time::Time;
 
-/// How fast the function rises, in segments per cubic second.
+/// Slope of the function, in segments per cubic second.
 const C: f64 = 0.4;
-/// What is left of the window after a loss.
+/// Factor of the window after a loss.
 pub(super) const BETA: f64 = 0.7;
 /// Growth per window of a `NewReno` that reduces by [`BETA`] and is as fast as one that halves.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
@@ -18,13 +18,13 @@ struct Epoch {
     began: Time,
     /// Seconds until the function is back at `window_max`.
     k: f64,
-    /// `NewReno`'s window.
+    /// Window that `NewReno` would have.
     reno: f64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Cubic {
-    /// Where the function is flat: the window before the last reduction, or less.
+    /// Window at which the function is flat: the one before the last reduction, or less.
     window_max: f64,
     /// The window before the last reduction.
     window_prior: f64,
@@ -32,7 +32,7 @@ pub(super) struct Cubic {
 }
 
 impl Cubic {
-    /// The window after `segments` of new data were acknowledged in congestion avoidance.
+    /// Returns the window after `segments` of new data were acknowledged in congestion avoidance.
     pub(super) fn grow(&mut self, window: f64, segments: f64, acked: &Acked) -> f64 {
         let epoch = match &mut self.epoch {
             Some(epoch) => epoch,
@@ -56,7 +56,7 @@ impl Cubic {
         window + (target - window) * segments / window
     }
 
-    /// The window is about to be reduced because of a loss.
+    /// Takes note that the window is about to be reduced because of a loss.
     pub(super) fn reduce(&mut self, window: f64) {
         // Fast convergence (4.7): a flow that did not get back leaves room to newer ones.
         let shrinks = window < self.window_max;
@@ -65,19 +65,19 @@ impl Cubic {
         self.epoch = None;
     }
 
-    /// After a timeout the function does not remember.
+    /// Forgets the function, after a timeout.
     pub(super) fn forget(&mut self) {
         self.window_max = 0.0;
     }
 
-    /// Time without data does not count.
+    /// Excludes time without data from the function's time.
     pub(super) fn pause(&mut self) {
         self.epoch = None;
     }
 }
 
-/// The cube root, by Newton's method: the mathematics library's last bit differs among systems,
-/// and runs are the same everywhere.
+/// Computes the cube root by Newton's method: the mathematics library's last bit differs among
+/// systems, and runs are the same everywhere.
 fn cube_root(x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;

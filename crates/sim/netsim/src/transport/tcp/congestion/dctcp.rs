@@ -11,9 +11,9 @@ pub(super) struct Dctcp {
     alpha: f64,
     acked_bytes: u64,
     marked_bytes: u64,
-    /// The window that is observed ends before this segment.
+    /// Segment at which the window that is observed ends.
     observed_end: u32,
-    /// No further reduction before this segment is acknowledged.
+    /// Segment that has to be acknowledged before the next reduction.
     reduced_end: u32,
 }
 
@@ -25,8 +25,9 @@ impl Default for Dctcp {
 }
 
 impl Dctcp {
-    /// An acknowledgement of `bytes` of new data, for segments that were marked or not. Gives what
-    /// to multiply the window with, if marks are what limits it (`open`), at most once per window.
+    /// Takes note of an acknowledgement of `bytes` of new data, for segments that were marked or
+    /// not. Returns the factor by which to reduce the window, if marks are what limits it (`open`),
+    /// at most once per window.
     pub(super) fn note(
         &mut self,
         bytes: u64,
@@ -49,7 +50,8 @@ impl Dctcp {
         Some(1.0 - self.alpha / 2.0)
     }
 
-    /// The window shrank because of a loss: marks of the same window change nothing more.
+    /// Takes note that the window shrank because of a loss: marks of the same window change nothing
+    /// more.
     pub(super) fn reduced_for_loss(&mut self, next: u32) {
         self.reduced_end = next;
     }
@@ -59,7 +61,8 @@ impl Dctcp {
 mod tests {
     use super::*;
 
-    /// Windows of ten segments, the first `marked` of each are marked. Gives the reductions.
+    /// Acknowledges windows of ten segments, the first `marked` of each marked. Returns the
+    /// reductions.
     fn windows(dctcp: &mut Dctcp, count: u32, marked: u32) -> Vec<f64> {
         let from = dctcp.observed_end / 10;
         let segments = (from * 10..(from + count) * 10).map(|seq| (seq, seq % 10 < marked));

@@ -1,7 +1,7 @@
-//! When slow start has gone far enough (HyStart++, RFC 9406): a queue that grows shows in
-//! round-trip times before it overflows. The window then grows at a quarter of the pace, and slow
-//! start ends if that goes on for some rounds. The RFC's thresholds are those of the Internet: a
-//! queue of less than 4 ms is none.
+//! The early end of slow start (HyStart++, RFC 9406): a queue that grows shows in round-trip times
+//! before it overflows. The window then grows at a quarter of the pace, and slow start ends if that
+//! goes on for some rounds. The RFC's thresholds are those of the Internet: a queue of less than 4
+//! ms is none.
 
 use super::Flight;
 
@@ -9,31 +9,31 @@ const PS_PER_MS: u64 = 1_000_000_000;
 /// Shortest and longest rise of the round-trip time that means a queue.
 const RISE_MIN_PS: u64 = 4 * PS_PER_MS;
 const RISE_MAX_PS: u64 = 16 * PS_PER_MS;
-/// Between them a queue is a rise by this part of the round-trip time.
+/// Divisor of the round-trip time: between the two bounds, a rise by this part means a queue.
 const RISE_DIVISOR: u64 = 8;
-/// Samples that a round needs to say anything.
+/// Number of samples that a round needs to say anything.
 const SAMPLES: u32 = 8;
-/// Rounds of conservative slow start.
+/// Number of rounds of conservative slow start.
 const CONSERVATIVE_ROUNDS: u32 = 5;
-/// How much slower the window grows in them.
+/// Divisor of the window's growth in them.
 pub(super) const GROWTH_DIVISOR: f64 = 4.0;
-/// Segments of an acknowledgement that count, at most, without pacing (`L`).
+/// Maximum number of segments of an acknowledgement that count without pacing (`L`).
 pub(super) const LIMIT_PACKETS: u32 = 8;
 
-/// How slow start goes on.
+/// The pace of slow start from here on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
     Full,
     /// Conservative slow start.
     Conservative,
-    /// It ends.
+    /// The end of slow start.
     End,
 }
 
 /// Conservative slow start.
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
-    /// The round-trip time that began it; a shorter one ends it.
+    /// Round-trip time that began it; a shorter one ends it.
     baseline_ps: u64,
     /// Rounds that have ended since.
     rounds: u32,
@@ -41,7 +41,8 @@ struct Conservative {
 
 #[derive(Debug)]
 pub(super) struct HyStart {
-    /// The round ends when all below this segment is acknowledged; `None` before the first.
+    /// Segment below which all has to be acknowledged for the round to end; `None` before the
+    /// first.
     round_end: Option<u32>,
     /// Shortest round-trip time of the round before.
     last_ps: Option<u64>,
@@ -62,7 +63,7 @@ impl HyStart {
         }
     }
 
-    /// An acknowledgement of new data came after `rtt_ps`.
+    /// Takes note of an acknowledgement of new data that came after `rtt_ps`.
     pub(super) fn note(&mut self, rtt_ps: u64, flight: Flight) -> Pace {
         self.current_ps = self.current_ps.min(rtt_ps);
         self.samples += 1;
@@ -109,7 +110,7 @@ impl HyStart {
 mod tests {
     use super::*;
 
-    /// A round of `acks` acknowledgements that take `ms`; the pace after each.
+    /// Runs a round of `acks` acknowledgements that take `ms`; returns the pace after each.
     fn round(hystart: &mut HyStart, sent: &mut u32, acks: u32, ms: u64) -> Vec<Pace> {
         let first = *sent;
         *sent += acks;

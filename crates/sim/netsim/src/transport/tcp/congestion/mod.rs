@@ -1,5 +1,5 @@
-//! How much a sender may have in the network: slow start, `NewReno`'s congestion avoidance, and
-//! what all algorithms do about losses (RFC 5681).
+//! The congestion window: slow start, `NewReno`'s congestion avoidance, and what all algorithms do
+//! about losses (RFC 5681).
 
 mod cubic;
 mod dctcp;
@@ -10,10 +10,10 @@ use cubic::Cubic;
 use dctcp::Dctcp;
 use hystart::{HyStart, Pace};
 
-/// Halving, as RFC 5681 has it.
+/// Factor of the window after a loss: half, as RFC 5681 has it.
 const RENO_BETA: f64 = 0.5;
 
-/// How the window grows and shrinks.
+/// The rule by which the window grows and shrinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     NewReno,
@@ -28,20 +28,20 @@ enum State {
     Dctcp(Dctcp),
 }
 
-/// Segments that may be in the network.
+/// The segments that may be in the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flight {
-    /// The first that is not acknowledged.
+    /// First segment that is not acknowledged.
     pub(super) una: u32,
-    /// The first that was never sent.
+    /// First segment that was never sent.
     pub(super) next: u32,
 }
 
-/// What an acknowledgement of new data says.
+/// The content of an acknowledgement of new data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acked {
     pub(super) now: Time,
-    /// Bytes that are new.
+    /// Number of bytes that are new.
     pub(super) bytes: u64,
     /// Smoothed round-trip time.
     pub(super) rtt_ps: u64,
@@ -50,7 +50,7 @@ pub(super) struct Acked {
     pub(super) flight: Flight,
     /// Bytes in the network before it came.
     pub(super) pipe_before: u64,
-    /// Slow start counts at most so many segments of it (`L` of RFC 3465).
+    /// Maximum number of segments of it that slow start counts (`L` of RFC 3465).
     pub(super) slow_start_limit_packets: u32,
 }
 
@@ -58,12 +58,12 @@ pub(super) struct Acked {
 #[derive(Debug)]
 pub(super) struct Congestion {
     window_bytes: f64,
-    /// Below it, slow start (`ssthresh`).
+    /// Window below which slow start applies (`ssthresh`).
     threshold_bytes: f64,
     initial_bytes: f64,
     mss_bytes: u32,
     state: State,
-    /// Ends the first slow start before it loses anything.
+    /// Early end of the first slow start, before it loses anything (RFC 9406).
     hystart: Option<HyStart>,
 }
 
@@ -85,7 +85,7 @@ impl Congestion {
         }
     }
 
-    /// The same with RFC 9406.
+    /// Uses HyStart++ (RFC 9406) if it is `wanted`.
     pub(super) fn with_hystart(self, wanted: bool) -> Self {
         Self { hystart: wanted.then(HyStart::new), ..self }
     }
@@ -98,8 +98,8 @@ impl Congestion {
         u64::from(self.mss_bytes)
     }
 
-    /// Marks mean something to it.
-    pub(super) fn heeds_marks(&self) -> bool {
+    /// Returns whether it reacts to marks.
+    pub(super) fn reacts_to_marks(&self) -> bool {
         matches!(self.state, State::Dctcp(_))
     }
 
@@ -107,7 +107,8 @@ impl Congestion {
         f64::from(self.mss_bytes)
     }
 
-    /// New data was acknowledged. The window grows only when it was what limited (RFC 7661).
+    /// Grows the window after new data was acknowledged, only when the window was what limited (RFC
+    /// 7661).
     pub(super) fn grow(&mut self, acked: &Acked) {
         let (mss, bytes) = (self.mss(), acked.bytes as f64);
         let in_use = acked.pipe_before as f64;
@@ -129,7 +130,7 @@ impl Congestion {
         }
     }
 
-    /// How many segments of an acknowledgement count, and what they are divided by.
+    /// Returns how many segments of an acknowledgement count, and what they are divided by.
     fn slow_start(&mut self, acked: &Acked) -> (u32, f64) {
         let Some(hystart) = &mut self.hystart else { return (acked.slow_start_limit_packets, 1.0) };
         match hystart.note(acked.sample_ps, acked.flight) {
@@ -143,12 +144,12 @@ impl Congestion {
         }
     }
 
-    /// What a recovery leads to (`ssthresh`).
+    /// Returns the window that a recovery leads to (`ssthresh`).
     pub(super) fn threshold_bytes(&self) -> u64 {
         self.threshold_bytes as u64
     }
 
-    /// During a recovery that decides by itself what to send.
+    /// Sets the window during a recovery that decides by itself what to send.
     pub(super) fn set_window_bytes(&mut self, bytes: u64) {
         self.window_bytes = bytes as f64;
     }
@@ -164,14 +165,15 @@ impl Congestion {
         }
     }
 
-    /// A segment was lost and is going to be repeated (fast retransmit). `flight_bytes` leaves out
-    /// what limited transmit sent; `next` is the first segment never sent.
+    /// Reduces the window because a segment was lost and is going to be repeated (fast retransmit).
+    /// `flight_bytes` leaves out what limited transmit sent; `next` is the first segment never
+    /// sent.
     pub(super) fn reduce_for_loss(&mut self, flight_bytes: u64, next: u32) {
         self.reduce(flight_bytes, next);
         self.window_bytes = self.threshold_bytes;
     }
 
-    /// Nothing was heard for a timeout.
+    /// Reduces the window to one segment after a retransmission timeout.
     pub(super) fn reduce_for_timeout(&mut self, flight_bytes: u64, next: u32) {
         self.reduce(flight_bytes, next);
         if let State::Cubic(cubic) = &mut self.state {
@@ -180,12 +182,13 @@ impl Congestion {
         self.restart_from_one();
     }
 
-    /// Nor for another one.
+    /// Reduces the window to one segment again after a further timeout, and leaves the threshold as
+    /// it is.
     pub(super) fn restart_from_one(&mut self) {
         self.window_bytes = self.mss();
     }
 
-    /// Nothing was sent for a timeout (RFC 5681, 4.1).
+    /// Restarts after nothing was sent for a timeout (RFC 5681, 4.1).
     pub(super) fn restart_after_idle(&mut self) {
         self.window_bytes = self.window_bytes.min(self.initial_bytes);
         if let State::Cubic(cubic) = &mut self.state {
@@ -232,7 +235,7 @@ mod tests {
         }
     }
 
-    /// A round trip in which every segment of the window is acknowledged by itself.
+    /// Acknowledges every segment of the window by itself, in one round trip.
     fn round(window: &mut Congestion) {
         let before = window.window_bytes();
         for _ in 0..before / 1000 {

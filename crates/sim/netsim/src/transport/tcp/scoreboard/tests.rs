@@ -3,7 +3,7 @@
 use super::*;
 use crate::id::{FlowId, MessageId};
 
-/// A board with `segments` of 1,000 bytes, of which the first `sent` are under way.
+/// Creates a board with `segments` of 1,000 bytes, of which the first `sent` are under way.
 fn board(segments: u32, sent: u32) -> Scoreboard {
     let mut board = Scoreboard::default();
     for message in MessageId(0).range(segments) {

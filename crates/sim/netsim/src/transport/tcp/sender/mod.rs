@@ -27,7 +27,7 @@ struct Ack<'a> {
     duplicate: bool,
 }
 
-/// What the sender is doing about losses, until all that was sent before is acknowledged.
+/// The sender's reaction to losses, until all that was sent before is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Open,
@@ -41,12 +41,13 @@ enum Mode {
     },
 }
 
-/// A segment sent to make the receiver speak (`TLP`), until it is known what it found.
+/// A tail loss probe (`TLP`): a segment sent to provoke an acknowledgement, until it is known what
+/// it found.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     /// One past the last segment that was sent before.
     end: u32,
-    /// It repeated the last one.
+    /// Whether it repeated the last segment.
     repeats: bool,
 }
 
@@ -60,34 +61,34 @@ pub(crate) struct Sender {
     limited_bytes: u64,
     rtt: Rtt,
     mode: Mode,
-    /// What paces this recovery, with RFC 9937.
+    /// Pacing of this recovery, with RFC 9937.
     prr: Option<Prr>,
     wants_prr: bool,
-    /// The first segment of a recovery goes out whatever the window says.
+    /// Whether the first segment of a recovery still has to go out, whatever the window says.
     must_repeat: bool,
-    /// RFC 8985 is followed.
+    /// Whether RFC 8985 is followed.
     rack: bool,
     /// Round-trip time of the segment that was sent last of those that arrived.
     rack_rtt_ps: u64,
-    /// When to look for late segments again.
+    /// Time at which to look for late segments again.
     look_at: Option<Time>,
-    /// When to send a probe.
+    /// Time at which to send a probe.
     probe_at: Option<Time>,
     probe: Option<Probe>,
-    /// A probe goes out whatever the window says.
+    /// Whether a probe has to go out, whatever the window says.
     must_probe: bool,
-    /// How long the receiver may hold an acknowledgement back.
+    /// Maximum time for which the receiver holds an acknowledgement back.
     hold_ps: u64,
-    /// When the oldest segment is given up.
+    /// Time at which the oldest segment is given up.
     timer: Option<Time>,
     last_sent_at: Time,
-    /// Acknowledged, for the application.
+    /// Segments that were acknowledged, for the application.
     ended: VecDeque<Payload>,
     counts: Counts,
 }
 
 impl Sender {
-    /// `rtt_ps` is the round-trip time that the handshake measured.
+    /// Creates a sender; `rtt_ps` is the round-trip time that the handshake measured.
     pub(crate) fn new(route: Route, setup: &TcpSetup, algorithm: Algorithm, rtt_ps: u64) -> Self {
         Self {
             route,
@@ -116,18 +117,18 @@ impl Sender {
     }
 
     fn take_ack(&mut self, now: Time, ack: &Ack<'_>) {
-        let marked = ack.marked && self.congestion.heeds_marks();
+        let marked = ack.marked && self.congestion.reacts_to_marks();
         let pipe_before = self.board.pipe_bytes();
         let missing_before = self.board.missing_bytes();
         let newest_before = self.board.newest_sent_at();
         let ended = &mut self.ended;
         let bytes = self.board.acknowledge(ack.next, ack.echo, |name| ended.push_back(name));
         ack.sacks.iter().for_each(|&(start, end)| self.board.sack(start, end, ack.echo));
-        // What is acknowledged makes room for what went out without any.
+        // Acknowledged segments make room for those that went out without any.
         self.limited_bytes = self.limited_bytes.saturating_sub(bytes);
         if bytes > 0 {
             self.rtt.sample(now.ps_since(ack.echo));
-            self.rtt.heard();
+            self.rtt.reset_backoff();
             let in_flight = self.board.flight_bytes() > 0;
             self.timer = in_flight.then(|| self.rtt.deadline(now));
         }
@@ -176,7 +177,7 @@ impl Sender {
         }
     }
 
-    /// The window is what is in the network and what this acknowledgement allows besides.
+    /// Sets the window to what is in the network and what this acknowledgement allows besides.
     fn pace_recovery(&mut self, arrived: Arrived) {
         let Some(prr) = &mut self.prr else { return };
         let (pipe, mss) = (self.board.pipe_bytes(), self.congestion.mss_bytes());
@@ -195,7 +196,8 @@ impl Sender {
         self.look_at = self.board.find_late(now, self.rack_rtt_ps, slack_ps);
     }
 
-    /// `missing_bytes` were in flight before what shows the loss came. True when a recovery begins.
+    /// Begins a recovery if a loss is known and none is under way. `missing_bytes` were in flight
+    /// before what shows the loss came. Returns whether it began.
     fn react_to_loss(&mut self, missing_bytes: u64) -> bool {
         let begins = self.mode == Mode::Open && self.board.has_lost();
         if begins {
@@ -216,8 +218,8 @@ impl Sender {
         self.congestion.reduce_for_loss(in_window_bytes, self.board.next());
     }
 
-    /// Whether a probe has found something (RFC 8985, 7.4): what it repeated was lost when later
-    /// data is acknowledged and it never was a duplicate.
+    /// Decides whether a probe has found something (RFC 8985, 7.4): what it repeated was lost when
+    /// later data is acknowledged and it never was a duplicate.
     fn end_probe(&mut self, next: u32, duplicate: bool) {
         let Some(Probe { end, repeats }) = self.probe.filter(|probe| next >= probe.end) else {
             return;
@@ -230,7 +232,7 @@ impl Sender {
         }
     }
 
-    /// A probe follows when nothing is heard for two round trips (RFC 8985, 7.2).
+    /// Schedules a probe for when no acknowledgement comes for two round trips (RFC 8985, 7.2).
     fn plan_probe(&mut self, now: Time) {
         self.probe_at = None;
         let in_flight = self.board.flight_bytes();
@@ -243,7 +245,7 @@ impl Sender {
         }
     }
 
-    /// The window is open for a full segment.
+    /// Returns whether the window is open for a full segment.
     fn has_room(&self) -> bool {
         self.board.pipe_bytes() + self.congestion.mss_bytes() <= self.congestion.window_bytes()
     }
@@ -262,8 +264,8 @@ impl Sender {
         }
     }
 
-    /// A new segment. While later ones than a missing one arrive, it may be more than the window
-    /// has room for.
+    /// Picks a new segment. While later ones than a missing one arrive, it may be more than the
+    /// window has room for.
     fn pick_new(&mut self, now: Time) -> Option<Pick> {
         let room_bytes = self.congestion.window_bytes().saturating_sub(self.board.flight_bytes());
         let pick = self.board.take_new(now)?;
@@ -273,7 +275,7 @@ impl Sender {
         Some(pick)
     }
 
-    /// A new segment, else the last one again.
+    /// Picks a new segment, else the last one again.
     fn pick_probe(&mut self, now: Time) -> Option<Pick> {
         let repeats = !self.board.has_new();
         let pick = if repeats { self.board.take_last(now) } else { self.board.take_new(now) }?;
@@ -283,7 +285,7 @@ impl Sender {
     }
 
     fn time_out(&mut self, now: Time) {
-        if self.rtt.is_calm() {
+        if self.rtt.has_no_backoff() {
             self.congestion.reduce_for_timeout(self.board.flight_bytes(), self.board.next());
         } else {
             self.congestion.restart_from_one();

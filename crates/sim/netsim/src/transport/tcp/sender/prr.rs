@@ -1,22 +1,22 @@
-//! How fast a recovery sends (proportional rate reduction, RFC 9937, which replaces RFC 6937): a
-//! segment for so many that arrive that the window is where it is to be when all that was in flight
-//! has arrived. Without it, a sender is silent until half of that has, and then sends for each.
+//! Proportional rate reduction (RFC 9937, which replaces RFC 6937). A recovery sends in proportion
+//! to what arrives, so that the window reaches its target when all that was in flight has arrived.
+//! Without it, a sender is silent until half of that has, and then sends one segment for each.
 
-/// What an acknowledgement says.
+/// The content of an acknowledgement, as a recovery needs it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
     /// Bytes that have arrived.
     pub(super) bytes: u64,
-    /// The hole closes and no further one was found: one segment more than what arrives may go out
-    /// (`SafeACK`). While losses go on, that would overrun the queue again.
+    /// Whether the hole closes and no further one was found: one segment more than what arrives may
+    /// go out (`SafeACK`). While losses go on, that would overrun the queue again.
     pub(super) safe: bool,
 }
 
 /// A recovery, from its first segment on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prr {
-    /// In flight before the acknowledgement that began it, without what had arrived out of order
-    /// (`RecoverFS`).
+    /// Bytes in flight before the acknowledgement that began it, without what had arrived out of
+    /// order (`RecoverFS`).
     flight_bytes: u64,
     /// Bytes that have arrived since.
     delivered_bytes: u64,
@@ -29,8 +29,8 @@ impl Prr {
         Self { flight_bytes: flight_bytes.max(1), delivered_bytes: 0, out_bytes: 0 }
     }
 
-    /// What may be sent after an acknowledgement when `pipe_bytes` are in the network, on the way
-    /// to a window of `threshold_bytes`.
+    /// Returns the bytes that may be sent after an acknowledgement when `pipe_bytes` are in the
+    /// network, on the way to a window of `threshold_bytes`.
     pub(super) fn allowance(
         &mut self,
         arrived: Arrived,

@@ -59,7 +59,7 @@ impl Bench {
         self.mark_ack(next, sacks, false);
     }
 
-    /// An acknowledgement at some time, with the time stamp of what it acknowledges.
+    /// Hands over an acknowledgement at some time, with the time stamp of what it acknowledges.
     fn ack_at(&mut self, next: u32, echo: Time, at: Time) {
         self.now = at;
         let packet = self.sender.route.packet(70, None);
@@ -78,7 +78,7 @@ impl Bench {
         self.sender.receive(self.now, &packet, ack);
     }
 
-    /// Lets the time of the next timer come.
+    /// Advances the clock to the next timer, and handles it.
     fn time_out(&mut self) -> u64 {
         let at = self.sender.poll_timeout().unwrap();
         let waited_ps = at.ps_since(self.now);
@@ -124,7 +124,7 @@ fn three_segments_above_a_hole_start_fast_recovery_once() {
     assert_eq!(bench.sender.counts().repeated_packets, 1);
 }
 
-/// RFC 5681, 3.2, step 2: it was counted, so that a window of 10 shrank to 6.
+/// Limited transmit was once counted, so that a window of 10 shrank to 6 (RFC 5681, 3.2, step 2).
 #[test]
 fn what_limited_transmit_sent_makes_no_window_larger() {
     for (algorithm, window) in [(Algorithm::NewReno, 5000), (Algorithm::Cubic, 7000)] {
@@ -323,7 +323,7 @@ fn with_time_stamps_a_lost_repetition_is_found_by_what_was_sent_after_it() {
     assert_eq!(bench.sender.counts().repeated_packets, 2);
 }
 
-/// The whole window of 7 went out in a burst.
+/// The whole window of 7 once went out in a burst.
 #[test]
 fn a_proportional_recovery_that_time_begins_repeats_one_segment() {
     let mut bench = bench_with(Algorithm::Cubic, 10, |setup| {
