@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Complete { packets: u32 },
 }
 
-/// What comes out of a round.
+/// A result of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The last byte of a packet left on the link.
@@ -41,7 +41,7 @@ pub(super) enum Outcome {
     Completed { packets: u32 },
 }
 
-/// An outcome, when it shows and of which queue pair.
+/// An outcome, with the time at which it shows and its queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Effect {
     pub(super) at: Time,
@@ -52,9 +52,9 @@ pub(super) struct Effect {
 /// A queue pair within the current round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Visit {
-    /// The round it belongs to.
+    /// Round that it belongs to.
     round: u64,
-    /// Work done for it, since the round began.
+    /// Work done for it since the round began, in picoseconds.
     busy_ps: u64,
     received: u32,
     completed: u32,
@@ -63,22 +63,22 @@ struct Visit {
 #[derive(Debug, Default)]
 pub(super) struct Adapter {
     waiting: Vec<Work>,
-    /// What the current round works on; kept for its memory.
+    /// Work of the current round; kept for its memory.
     batch: Vec<Work>,
     visits: Vec<Visit>,
     /// Queue pairs of the current round in the order of their first work.
     visited: Vec<PairId>,
     round: u64,
-    /// A round is scheduled.
+    /// Whether a round is scheduled.
     awake: bool,
-    /// When each lane of the link will be idle.
+    /// Time at which each lane of the link will be idle.
     lanes_free: Vec<Time>,
-    /// When the way into the host's memory will be idle.
+    /// Time at which the way into the host's memory will be idle.
     memory_free: Time,
 }
 
 impl Adapter {
-    /// Adds work. The time of the round that has to be scheduled for it, if none is.
+    /// Adds work. Returns the time of the round that has to be scheduled for it, if none is.
     pub(super) fn add(
         &mut self,
         now: Time,
@@ -93,7 +93,8 @@ impl Adapter {
         Some(now.plus_ps((profile.adapter.wake_ns.ps_f64() * rng.unit()) as u64))
     }
 
-    /// Runs the round that begins now. The time of the next one, if there was anything to do.
+    /// Runs the round that begins now. Returns the time of the next one, if there was anything to
+    /// do.
     pub(super) fn run_round(
         &mut self,
         now: Time,
@@ -121,7 +122,7 @@ impl Adapter {
         Some(end.plus_ps((profile.adapter.pause_ns.ps_f64() * pause) as u64))
     }
 
-    /// Does one piece of work. Picoseconds from the beginning of the round to its end.
+    /// Does one piece of work. Returns the picoseconds from the beginning of the round to its end.
     fn work(
         &mut self,
         now: Time,
@@ -165,7 +166,7 @@ impl Adapter {
         ready_ps
     }
 
-    /// Acknowledgements and completions of a round that ends.
+    /// Adds acknowledgements and completions of a round that ends.
     fn finish(&mut self, end: Time, acknowledged_max: u32, effects: &mut Vec<Effect>) {
         for &pair in &self.visited {
             let Visit { mut received, completed, .. } = self.visits[pair.index()];
@@ -200,7 +201,7 @@ fn cost_ps(costs: &PerPacket, kind: Kind) -> u64 {
 mod tests {
     use super::*;
 
-    /// Work of one round on an adapter with `pairs` queue pairs.
+    /// Runs one round of work on an adapter with `pairs` queue pairs.
     fn round(profile: &Profile, pairs: u32, works: &[(u32, Kind)]) -> (Vec<Effect>, Time) {
         let (mut adapter, mut rng) = (Adapter::default(), Rng::new(1));
         (0..pairs).for_each(|_| adapter.add_pair());

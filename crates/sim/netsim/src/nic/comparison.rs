@@ -1,4 +1,4 @@
-//! Published beside modelled, row by row, with a summary; as text, and as JSON.
+//! Published figures beside modelled ones, row by row, with a summary; as text, and as JSON.
 
 use super::profile::Profile;
 use super::replay::Replay;
@@ -11,17 +11,17 @@ use std::collections::BTreeMap;
 /// One row of a published table beside the model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// Table of the thesis, `c3.3`.
+    /// Name of the table in the thesis, `c3.3`.
     pub table: &'static str,
     /// Series of the modelled figure: `model:c5n`.
     pub series: String,
     /// Bytes of a message.
     pub size_bytes: u32,
-    /// Messages under way per queue pair.
+    /// Number of messages under way per queue pair.
     pub depth: u32,
-    /// Queue pairs per thread.
+    /// Number of queue pairs per thread.
     pub queue_pairs: u32,
-    /// Threads that send.
+    /// Number of threads that send.
     pub threads: u32,
     /// Wait of the generators of background load in nanoseconds; 0 where there are none.
     pub wait_ns: u32,
@@ -31,7 +31,7 @@ pub struct Line {
     unit: Unit,
     /// The published figure.
     pub published: f64,
-    /// The modelled one, in the same unit.
+    /// The modelled figure, in the same unit.
     pub modelled: f64,
     /// Modelled over published, less 1, in percent.
     pub error_percent: f64,
@@ -45,11 +45,11 @@ pub struct Line {
 pub struct Errors {
     /// Number of rows.
     pub rows: usize,
-    /// Half of the rows are nearer.
+    /// Median of the errors.
     pub median_percent: f64,
-    /// Nine of ten are nearer.
+    /// 90th percentile of the errors.
     pub p90_percent: f64,
-    /// The worst.
+    /// Largest error.
     pub max_percent: f64,
 }
 
@@ -61,10 +61,10 @@ pub struct Record<'a> {
     lines: &'a [Line],
 }
 
-/// All that was compared.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Each row.
+    /// Rows of the tables.
     pub lines: Vec<Line>,
 }
 
@@ -89,7 +89,7 @@ impl Comparison {
         Self { lines }
     }
 
-    /// Errors of the rows that are not listed apart and satisfy `part`.
+    /// Returns the errors of the rows that are not listed apart and satisfy `part`.
     pub fn errors(&self, part: impl Fn(&Line) -> bool) -> Option<Errors> {
         let own = self.lines.iter().filter(|line| line.apart.is_none() && part(line));
         let mut errors: Vec<f64> = own.map(|line| line.error_percent.abs()).collect();
@@ -103,7 +103,7 @@ impl Comparison {
         })
     }
 
-    /// The tables and the summary as text.
+    /// Returns the tables and the summary as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -117,13 +117,13 @@ impl Comparison {
         text + &self.summary()
     }
 
-    /// Rows and errors, for programs.
+    /// Returns rows and errors, for programs.
     #[must_use]
     pub fn record(&self) -> Record<'_> {
         Record { schema: "netsim-nic-1", errors: self.errors(|_| true), lines: &self.lines }
     }
 
-    /// Names of the tables, in their order.
+    /// Returns the names of the tables, in their order.
     fn tables(&self) -> Vec<&'static str> {
         let mut names: Vec<&str> = self.lines.iter().map(|line| line.table).collect();
         names.dedup();
@@ -226,7 +226,8 @@ fn section<'a>(title: &str, lines: impl Iterator<Item = &'a Line>) -> String {
     format!("{title}\n{}\n", table.text())
 }
 
-/// `c3` stands for all of C.3, `c3.3` for itself.
+/// Returns whether `part` names a table or its group: `c3` stands for all of C.3, `c3.3` for
+/// itself.
 fn is_part_of(name: &str, part: &str) -> bool {
     let part = part.to_lowercase();
     name.strip_prefix(part.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

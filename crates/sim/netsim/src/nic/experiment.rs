@@ -1,4 +1,4 @@
-//! Benchmarks as programs on the model, and what they measure.
+//! Benchmarks as programs on the model, and their measurements.
 
 use super::model::Model;
 use super::node::Node;
@@ -11,15 +11,16 @@ const MS: u64 = 1_000_000_000;
 /// Virtual time before anything is counted.
 const WARM_UP_PS: u64 = MS;
 const STREAM_PS: u64 = 12 * MS;
-/// More of both for each message of a window, which may complete as a whole.
+/// Additional warm-up and measuring time for each message of a window, which may complete as a
+/// whole.
 const WARM_UP_PER_MESSAGE_PS: u64 = 2_000_000;
 const STREAM_PER_MESSAGE_PS: u64 = 20_000_000;
 const PING_PONG_PS: u64 = 100 * MS;
 const LOADED_PS: u64 = 150 * MS;
-/// A request for a READ.
+/// Length of a request for a READ.
 const REQUEST_BYTES: u32 = 64;
 
-/// The calls a program makes.
+/// The kind of calls that a program makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Calls {
     Verbs,
@@ -27,7 +28,7 @@ pub(super) enum Calls {
     RemoteMemory,
 }
 
-/// How a stream keeps its window full.
+/// The window of a stream, and how it is kept full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Window {
     pub(super) depth: u32,
@@ -36,12 +37,12 @@ pub(super) struct Window {
     pub(super) moderation: u32,
 }
 
-/// What is run.
+/// The communication pattern of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pattern {
     /// Messages in one direction: threads, each with queue pairs of its own.
     Stream { window: Window, threads: u32, queue_pairs: u32 },
-    /// The same, of answered requests.
+    /// Answered requests in one direction.
     Read { window: Window },
     /// One message to and fro.
     PingPong { is_reliable: bool },
@@ -66,17 +67,17 @@ pub(super) struct Latency {
     pub(super) p99_us: f64,
 }
 
-/// What a benchmark measured.
+/// The measurements of a benchmark.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Measured {
     /// Messages of the streams per second, in millions.
     pub(super) mmsg_per_s: f64,
-    /// Of the ping-pong.
+    /// Latency of the ping-pong.
     pub(super) latency: Latency,
 }
 
 impl Experiment {
-    /// Runs it: the same numbers for the same seed.
+    /// Runs the benchmark: the same numbers for the same seed.
     pub(super) fn run(&self, profile: &Profile, seed: u64) -> Measured {
         let mut model = Model::new(profile, seed);
         let api = api(profile, self.calls);
@@ -131,8 +132,8 @@ fn stream(bytes: u32, window: Window, wait_ps: u64) -> Stream {
     Stream { bytes, depth, refill, poll_max, moderation, wait_ps, answer_bytes: None }
 }
 
-/// Threads on the first host that send, and on the other those that receive where that can be what
-/// limits a stream. The numbers of the senders.
+/// Adds threads that send on the first host, and receiving ones on the other where those can be
+/// what limits a stream. Returns the numbers of the senders.
 fn add_streams(
     model: &mut Model<'_>,
     stream: &Stream,
@@ -155,7 +156,7 @@ fn add_ping_pong(model: &mut Model<'_>, bytes: u32, api: &Api, is_reliable: bool
     model.add_thread(Node::Second, Program::PingPong { bytes, begins: false }, api, pair);
 }
 
-/// How long a benchmark runs.
+/// Phases of a benchmark.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     warm_up_ps: u64,

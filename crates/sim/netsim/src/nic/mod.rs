@@ -1,4 +1,5 @@
-//! A model of an RDMA adapter and its host, in virtual time: what a benchmark would measure on it.
+//! A model of an RDMA adapter and its host, in virtual time: it predicts what a benchmark would
+//! measure on them.
 //!
 //! Threads post messages and take completions (`program`), adapters work in rounds (`adapter`), the
 //! network delays (`model`). A [`Profile`] holds what each of these costs. The benchmarks of
@@ -9,11 +10,11 @@
 mod adapter;
 mod comparison;
 mod experiment;
-mod gate;
 mod model;
 mod node;
 mod profile;
 mod program;
+mod receive_window;
 mod replay;
 
 pub use comparison::{Comparison, Errors, Line, Record};

@@ -1,16 +1,16 @@
 //! Two hosts with an adapter each, the threads that run on them, and the time between.
 
 use super::adapter::{Adapter, Effect, Kind, Outcome, Work};
-use super::gate::Gate;
 use super::node::Node;
 use super::profile::{Api, Profile};
 use super::program::{Pairs, Program, Step, Thread};
+use super::receive_window::ReceiveWindow;
 use crate::id::{PairId, ThreadId};
 use crate::rng::Rng;
 use crate::time::Time;
 use crate::wheel::Wheel;
 
-/// Threads begin at random within this time, so that they do not march in step.
+/// Period within which threads begin at random, so that they do not march in step.
 const START_PS: u64 = 20_000_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -23,13 +23,13 @@ enum Event {
     Received { node: Node, pair: PairId },
     /// Packets of a queue pair are completed on a host.
     Completed { node: Node, pair: PairId, packets: u32 },
-    /// A thread goes on.
+    /// A thread resumes.
     Step { thread: ThreadId },
     /// A program has taken a message and posted its receive again.
     Taken { node: Node, pair: PairId },
 }
 
-/// How long the messages of a connection are.
+/// Length of the messages of a connection.
 #[derive(Clone, Copy, Debug)]
 struct MessageSize {
     bytes: u32,
@@ -39,17 +39,17 @@ struct MessageSize {
 /// A connection between the two hosts.
 #[derive(Clone, Debug)]
 struct Pair {
-    /// The threads that use it, by node.
+    /// Threads that use it, indexed by node.
     threads: [Option<ThreadId>; 2],
     is_reliable: bool,
-    /// Its messages, by the node that sends them.
+    /// Length of its messages, indexed by the node that sends them.
     message: [MessageSize; 2],
-    /// Packets of messages that are not whole yet, by node. All messages of a direction are equally
-    /// long, so counting tells when one is whole.
+    /// Packets of messages that are not whole yet, indexed by node. All messages of a direction are
+    /// equally long, so counting tells when one is whole.
     received: [u32; 2],
     completed: [u32; 2],
-    /// Where a program receives that may fall behind: the limit in messages, and who waits.
-    gate: Option<(u32, Gate)>,
+    /// Receive window where a program may fall behind, with its limit in messages.
+    receive_window: Option<(u32, ReceiveWindow)>,
 }
 
 /// The model while it runs.
@@ -85,7 +85,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Adds connections. Their numbers.
+    /// Adds connections, and returns their numbers.
     pub(super) fn add_pairs(&mut self, count: u32, is_reliable: bool) -> Pairs {
         let first = PairId::at(self.pairs.len());
         let pair = Pair {
@@ -94,7 +94,7 @@ impl<'a> Model<'a> {
             message: [MessageSize { bytes: 0, packets: 1 }; 2],
             received: [0; 2],
             completed: [0; 2],
-            gate: None,
+            receive_window: None,
         };
         self.pairs.extend(std::iter::repeat_n(pair, count as usize));
         for adapter in &mut self.adapters {
@@ -103,7 +103,7 @@ impl<'a> Model<'a> {
         Pairs { first, count }
     }
 
-    /// Adds a thread that uses some connections. Its number.
+    /// Adds a thread that uses some connections, and returns its number.
     pub(super) fn add_thread(
         &mut self,
         node: Node,
@@ -126,17 +126,17 @@ impl<'a> Model<'a> {
     pub(super) fn add_sink(&mut self, api: &Api, pairs: Pairs) {
         let Some(ahead) = self.profile.adapter.taken_ahead else { return };
         for pair in pairs.all() {
-            self.pairs[pair.index()].gate = Some((ahead, Gate::default()));
+            self.pairs[pair.index()].receive_window = Some((ahead, ReceiveWindow::default()));
         }
         self.add_thread(Node::Second, Program::Sink, api, pairs);
     }
 
-    /// Messages that a thread has completed.
+    /// Returns the number of messages that a thread has completed.
     pub(super) fn completed(&self, thread: ThreadId) -> u64 {
         self.threads[thread.index()].completed
     }
 
-    /// Goes on for `ps` picoseconds.
+    /// Runs for `ps` more picoseconds.
     pub(super) fn run(&mut self, ps: u64) {
         let end = self.now.plus_ps(ps);
         while let Some((at, event)) = self.events.pop() {
@@ -162,12 +162,12 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Work comes to an adapter; a packet may find the receiving program too far behind.
+    /// Hands work to an adapter; a packet may find the receiving program too far behind.
     fn arrive(&mut self, node: Node, work: Work) {
         let pair = &mut self.pairs[work.pair.index()];
         let MessageSize { packets, .. } = pair.message[node.other().index()];
-        let entering = match (&mut pair.gate, work.kind) {
-            (Some((ahead, gate)), Kind::Receive { .. }) => gate.arrive(work, *ahead * packets),
+        let entering = match (&mut pair.receive_window, work.kind) {
+            (Some((ahead, window)), Kind::Receive { .. }) => window.arrive(work, *ahead * packets),
             _ => Some(work),
         };
         if let Some(work) = entering {
@@ -178,8 +178,8 @@ impl<'a> Model<'a> {
     fn taken(&mut self, node: Node, pair: PairId) {
         let pair = &mut self.pairs[pair.index()];
         let MessageSize { packets, .. } = pair.message[node.other().index()];
-        let Some((_, gate)) = &mut pair.gate else { return };
-        for work in gate.take(packets).collect::<Vec<_>>() {
+        let Some((_, window)) = &mut pair.receive_window else { return };
+        for work in window.take(packets).collect::<Vec<_>>() {
             self.add_work(node, work);
         }
     }
@@ -212,12 +212,10 @@ impl<'a> Model<'a> {
         match outcome {
             Outcome::Sent { bytes } => {
                 let datagram = &self.profile.datagram;
-                let (saved, stages) = match is_reliable {
-                    true => (0, self.profile.inner_stages()),
-                    false => (
-                        datagram.saved_ns.ps(),
-                        self.profile.inner_stages() - datagram.saved_stages,
-                    ),
+                let (saved, stages) = if is_reliable {
+                    (0, self.profile.inner_stages())
+                } else {
+                    (datagram.saved_ns.ps(), self.profile.inner_stages() - datagram.saved_stages)
                 };
                 let travel = path.one_way_ns.ps().saturating_sub(saved)
                     + self.profile.staged_ps(stages, bytes)
@@ -300,7 +298,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// A round trip ends where the next one begins. The first sample is the time before the start.
+    /// Ends a round trip where the next one begins. The first sample is the time before the start.
     fn measure(&mut self, posted: Time) {
         self.round_trips_ps.push(posted.ps_since(self.sent));
         self.sent = posted;

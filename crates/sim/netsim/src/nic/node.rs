@@ -8,13 +8,13 @@ pub(super) enum Node {
 }
 
 impl Node {
-    /// Its place in what is kept for both.
+    /// Returns its place in tables of both.
     #[inline]
     pub(super) const fn index(self) -> usize {
         self as usize
     }
 
-    /// The host at the other end.
+    /// Returns the host at the other end.
     #[inline]
     pub(super) const fn other(self) -> Self {
         match self {

@@ -1,11 +1,11 @@
-//! What an adapter, its host and its network cost: the parameters of the model, from a TOML file.
+//! Costs of an adapter, its host and its network: the parameters of the model, from a TOML file.
 
 use crate::scenario::{line_at, line_of};
 use published::Fabric;
 use serde::{Deserialize, Deserializer, de};
 use thiserror::Error;
 
-/// The profiles that are built in: name and file.
+/// Profiles that are built in: name and file.
 const BUILT_IN: [(&str, &str); 3] = [
     ("c5n", include_str!("../../profiles/c5n.toml")),
     ("rc", include_str!("../../profiles/rc.toml")),
@@ -29,7 +29,7 @@ pub struct ProfileError {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// One line on what is modelled.
+    /// A line that says what is modelled.
     pub title: String,
     /// The column of the published tables that it stands for: `efa`, `rc` or `tcp`.
     #[serde(deserialize_with = "fabric")]
@@ -40,9 +40,9 @@ pub struct Profile {
     pub(super) datagram: Datagram,
     pub(super) adapter: Costs,
     pub(super) verbs: Api,
-    /// Calls of a library over verbs; verbs again without it.
+    /// Calls of a library over verbs; without them the program calls verbs.
     pub(super) library: Option<Api>,
-    /// The library's calls for the other side's memory; its ordinary ones without it.
+    /// Calls of the library for the other side's memory; without them it makes its ordinary ones.
     pub(super) remote_memory: Option<Api>,
 }
 
@@ -56,13 +56,13 @@ fn fabric<'de, D: Deserializer<'de>>(from: D) -> Result<Fabric, D::Error> {
 pub(super) struct Link {
     /// Time of a byte; the inverse of the rate of all lanes together.
     pub(super) ns_per_byte: Ns,
-    /// Lanes that share the rate; a packet takes any one of them, busy or not.
+    /// Number of lanes that share the rate; a packet takes any one of them, busy or not.
     pub(super) lanes: u32,
     /// Bytes that a packet takes on the wire besides its payload.
     pub(super) overhead_bytes: Bytes,
     /// Payload of the longest packet; a longer message is cut.
     pub(super) mtu_bytes: Bytes,
-    /// Time of a byte into the receiver's memory, where it is written while it arrives; without it
+    /// Time of a byte into the receiver's memory, where it is written while it arrives. Without it
     /// a packet is stored first.
     pub(super) memory_ns_per_byte: Option<Ns>,
 }
@@ -71,25 +71,25 @@ pub(super) struct Link {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Path {
-    /// From the end of the link to the other adapter, without what depends on the length.
+    /// Time from the end of the link to the other adapter, without what depends on the length.
     pub(super) one_way_ns: Ns,
-    /// From the decision to acknowledge to the adapter that waits for it.
+    /// Time from the decision to acknowledge to the adapter that waits for it.
     pub(super) acknowledgement_ns: Ns,
-    /// Mean of what is added to both at random (exponential).
+    /// Mean of the random (exponential) time added to both.
     pub(super) jitter_ns: Ns,
-    /// How often a packet is stored as a whole before it goes on, in times at the link's rate. The
-    /// lane of the sender's link counts as many as there are lanes, the receiver's memory one
-    /// unless it has a rate of its own.
+    /// Number of times that a packet is stored as a whole before it goes on, each at the link's
+    /// rate. The lane of the sender's link counts as many as there are lanes, the receiver's memory
+    /// one unless it has a rate of its own.
     pub(super) stages: f64,
 }
 
-/// What an unreliable datagram is spared.
+/// The time that an unreliable datagram saves.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Datagram {
-    /// Time one way.
+    /// Time saved one way.
     pub(super) saved_ns: Ns,
-    /// Stages of the path.
+    /// Number of stages of the path that are saved.
     pub(super) saved_stages: f64,
 }
 
@@ -97,26 +97,26 @@ pub(super) struct Datagram {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Costs {
-    /// An idle adapter sees work after up to this time (evenly distributed).
+    /// Maximum time after which an idle adapter sees work (evenly distributed).
     pub(super) wake_ns: Ns,
     /// Mean pause between two rounds.
     pub(super) pause_ns: Ns,
-    /// How much of that is random (exponential); the rest is constant.
+    /// Fraction of the pause that is random (exponential); the rest is constant.
     pub(super) pause_random: f64,
-    /// Once per round for each queue pair that has work, one queue pair after the other.
+    /// Time once per round for each queue pair that has work, one queue pair after the other.
     pub(super) visit_ns: Ns,
-    /// Per packet, all queue pairs one after the other.
+    /// Time per packet, all queue pairs one after the other.
     pub(super) shared: PerPacket,
-    /// Per packet, those of one queue pair one after the other, queue pairs in parallel.
+    /// Time per packet, packets of one queue pair one after the other, queue pairs in parallel.
     pub(super) queue_pair: PerPacket,
-    /// Packets that one acknowledgement tells of at most.
+    /// Maximum number of packets that one acknowledgement covers.
     pub(super) acknowledged_max: u32,
-    /// Messages of a queue pair that it takes and acknowledges ahead of the receiving program;
-    /// without it the program of a stream always keeps up.
+    /// Number of messages of a queue pair that it takes and acknowledges ahead of the receiving
+    /// program. Without it the program of a stream always keeps up.
     pub(super) taken_ahead: Option<u32>,
 }
 
-/// What each kind of work takes per packet.
+/// Time of each kind of work per packet.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PerPacket {
@@ -125,38 +125,38 @@ pub(super) struct PerPacket {
     pub(super) complete_ns: Ns,
 }
 
-/// What a program's calls take on the processor.
+/// Processor time of a program's calls.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Api {
-    /// Posting a message.
+    /// Time of posting a message.
     pub(super) post_ns: Ns,
-    /// The same per byte, where it is copied.
+    /// Time of posting per byte, where it is copied.
     #[serde(default)]
     pub(super) post_ns_per_byte: Ns,
-    /// Taking a completion.
+    /// Time of taking a completion.
     pub(super) poll_ns: Ns,
-    /// Taking a received message.
+    /// Time of taking a received message.
     pub(super) receive_ns: Ns,
-    /// The same per byte, where it is copied.
+    /// Time of receiving per byte, where it is copied.
     #[serde(default)]
     pub(super) receive_ns_per_byte: Ns,
-    /// The same per packet after the first.
+    /// Time of receiving per packet after the first.
     #[serde(default)]
     pub(super) segment_ns: Ns,
-    /// Posting a receive again, which a ping-pong does while its answer is on the way.
+    /// Time of posting a receive again, which a ping-pong does while its answer is on the way.
     #[serde(default)]
     pub(super) repost_ns: Ns,
-    /// Messages up to this length go to the adapter with their request.
+    /// Length up to which messages go to the adapter with their request.
     #[serde(default)]
     pub(super) inline_bytes: u32,
-    /// The adapter fetches longer ones first.
+    /// Time in which the adapter fetches a longer message first.
     #[serde(default)]
     pub(super) fetch_ns: Ns,
 }
 
 impl Profile {
-    /// The profile that is built in by this name.
+    /// Returns the profile that is built in by this name.
     #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
         let (_, text) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
@@ -164,7 +164,7 @@ impl Profile {
         Some(Self::parse(text).expect("built-in profiles are right"))
     }
 
-    /// Names of those that are built in.
+    /// Returns the names of the profiles that are built in.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
@@ -172,7 +172,7 @@ impl Profile {
     /// Reads a profile.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// Returns the first thing that is wrong with it.
     pub fn parse(text: &str) -> Result<Self, ProfileError> {
         let refuse = |line, field: &str, problem: String| ProfileError {
             line,
@@ -193,8 +193,9 @@ impl Profile {
         Ok(profile)
     }
 
-    /// What is allowed where not every number of the type is: field, least, most, value. A post and
-    /// the way take some time, or a window would turn without end at one point in time.
+    /// Returns the bounds of fields where not every number of the type is allowed: field, least,
+    /// most, value. A post and the way take some time, or a window would turn without end at one
+    /// point in time.
     fn bounds(&self) -> [(&'static str, f64, f64, f64); 11] {
         let (link, path, adapter) = (&self.link, &self.path, &self.adapter);
         let apis = [Some(&self.verbs), self.library.as_ref(), self.remote_memory.as_ref()];
@@ -215,7 +216,7 @@ impl Profile {
         ]
     }
 
-    /// Stages of the path without the sender's link and the receiver's memory.
+    /// Returns the stages of the path without the sender's link and the receiver's memory.
     pub(super) fn inner_stages(&self) -> f64 {
         self.path.stages - self.outer_stages()
     }
@@ -225,7 +226,7 @@ impl Profile {
         f64::from(self.link.lanes) + memory
     }
 
-    /// Time of `bytes` in each of `stages` stages of the path.
+    /// Returns the time of `bytes` in each of `stages` stages of the path.
     pub(super) fn staged_ps(&self, stages: f64, bytes: u32) -> u64 {
         (self.link.ns_per_byte.ps_f64() * f64::from(bytes) * stages).round() as u64
     }
@@ -258,7 +259,7 @@ impl Ns {
         self.0 * PS_PER_NS
     }
 
-    /// `count` times it, in picoseconds.
+    /// Returns `count` times the value, in picoseconds.
     pub(super) fn of(self, count: u32) -> u64 {
         (self.ps_f64() * f64::from(count)).round() as u64
     }

@@ -1,34 +1,33 @@
-//! Programs that the model runs: what a thread of an application does between its calls.
+//! Programs that the model runs: the actions of an application's thread between its calls.
 
 use super::node::Node;
 use super::profile::Api;
 use crate::id::PairId;
 use std::collections::VecDeque;
 
-/// Keeps messages under way, as `ib_send_bw` and efa-bench do.
+/// A program that keeps messages under way, as `ib_send_bw` and efa-bench do.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) bytes: u32,
-    /// Messages under way per queue pair.
+    /// Number of messages under way per queue pair.
     pub(super) depth: u32,
-    /// How many have to complete before the window is filled again: 1 slides it.
+    /// Number of messages that have to complete before the window is filled again: 1 slides it.
     pub(super) refill: u32,
-    /// Completions taken before the thread posts again.
+    /// Maximum number of completions taken before the thread posts again.
     pub(super) poll_max: u32,
-    /// Messages that complete with one completion.
+    /// Number of messages that complete with one completion.
     pub(super) moderation: u32,
     /// Wait after each post, for a program that makes a given load.
     pub(super) wait_ps: u64,
-    /// A message is complete when an answer of this length has come (READ), not when it is
-    /// acknowledged.
+    /// Length of the answer that completes a message (READ); without it the acknowledgement does.
     pub(super) answer_bytes: Option<u32>,
 }
 
-/// What a thread runs.
+/// The program of a thread.
 #[derive(Clone, Debug)]
 pub(super) enum Program {
     Stream(Stream),
-    /// Sends when a message arrives; the one that begins measures.
+    /// Sends when a message arrives; the thread that begins measures.
     PingPong {
         bytes: u32,
         begins: bool,
@@ -41,7 +40,7 @@ pub(super) enum Program {
     Sink,
 }
 
-/// What a thread does next.
+/// The next action of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Posts a message after `busy_ps`; goes on `wait_ps` later.
@@ -54,7 +53,7 @@ pub(super) enum Step {
     Poll,
 }
 
-/// Consecutive connections.
+/// A range of consecutive connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pairs {
     pub(super) first: PairId,
@@ -66,7 +65,7 @@ impl Pairs {
         self.first.range(self.count)
     }
 
-    /// Which of them a connection is.
+    /// Returns the place of a connection in the range.
     fn place_of(self, pair: PairId) -> usize {
         pair.index() - self.first.index()
     }
@@ -79,20 +78,20 @@ pub(super) struct Thread {
     program: Program,
     api: Api,
     pairs: Pairs,
-    /// Scheduled to go on; an arrival need not wake it.
+    /// Whether it is scheduled to go on; an arrival need not wake it.
     pub(super) is_busy: bool,
-    /// Under way, per queue pair.
+    /// Number of messages under way, per queue pair.
     under_way: Vec<u32>,
-    /// Completed without a completion yet, per queue pair (moderation).
+    /// Number of completed messages without a completion yet, per queue pair (moderation).
     silent: Vec<u32>,
     /// Completions to be taken: queue pair, messages.
     completions: VecDeque<(PairId, u32)>,
     /// Messages to be taken: queue pair, processor time.
     received: VecDeque<(PairId, u64)>,
     is_filling: bool,
-    /// Messages completed since the window was full.
+    /// Number of messages completed since the window was full.
     collected: u32,
-    /// Messages completed since the start.
+    /// Number of messages completed since the start.
     pub(super) completed: u64,
 }
 
@@ -119,17 +118,17 @@ impl Thread {
         }
     }
 
-    /// Measures round trips.
+    /// Returns whether it measures round trips.
     pub(super) fn measures(&self) -> bool {
         matches!(self.program, Program::PingPong { begins: true, .. })
     }
 
-    /// How long the adapter fetches a message of this length.
+    /// Returns the time in which the adapter fetches a message of this length.
     pub(super) fn fetch_ps(&self, bytes: u32) -> u64 {
         if bytes > self.api.inline_bytes { self.api.fetch_ns.ps() } else { 0 }
     }
 
-    /// The adapter completed messages of `pair`.
+    /// Takes note that the adapter completed messages of `pair`.
     pub(super) fn complete(&mut self, pair: PairId, messages: u32) {
         let Program::Stream(stream) = &self.program else { return };
         if stream.answer_bytes.is_none() {
@@ -142,7 +141,7 @@ impl Thread {
         }
     }
 
-    /// A message of `pair` arrived.
+    /// Takes note that a message of `pair` arrived.
     pub(super) fn receive(&mut self, pair: PairId, bytes: u32, packets: u32) {
         let busy_ps = self.api.receive_ps(bytes, packets);
         match &self.program {
@@ -158,12 +157,12 @@ impl Thread {
         }
     }
 
-    /// Something waits to be taken.
+    /// Returns whether something waits to be taken.
     pub(super) fn has_work(&self) -> bool {
         !self.completions.is_empty() || !self.received.is_empty()
     }
 
-    /// Goes on.
+    /// Advances to the next action.
     pub(super) fn step(&mut self) -> Step {
         match &self.program {
             Program::PingPong { bytes, .. } | Program::Server { bytes } => {

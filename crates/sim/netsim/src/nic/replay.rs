@@ -1,16 +1,17 @@
-//! Each published figure's benchmark on the model, and what the model says in the figure's unit.
+//! Each published figure's benchmark on the model, with the result in the figure's unit.
 
 use super::experiment::{Calls, Experiment, Measured, Pattern, Window};
 use super::profile::Profile;
 use published::{Fabric, Measurement, Operation, Unit};
 use std::collections::BTreeMap;
 
-/// Completions that perftest and efa-bench take at once.
+/// Maximum number of completions that perftest and efa-bench take at once.
 const PERFTEST_POLL: u32 = 16;
 const EFA_BENCH_POLL: u32 = 10;
-/// Messages per completion that perftest asks for on reliable connections, up to its window.
+/// Number of messages per completion that perftest asks for on reliable connections, up to its
+/// window.
 const PERFTEST_MODERATION: u32 = 100;
-/// The generators of table C.8: batches of 10 messages of 8,192 bytes.
+/// Batch of the generators of table C.8: 10 messages of 8,192 bytes.
 const GENERATOR_BATCH: u32 = 10;
 const GENERATOR_BYTES: u32 = 8192;
 
@@ -27,7 +28,7 @@ impl<'a> Replay<'a> {
         Self { profile, seed, known: BTreeMap::new() }
     }
 
-    /// What the model says where `row` was published.
+    /// Returns the model's figure where `row` was published.
     pub(super) fn modelled(&mut self, row: &Measurement) -> f64 {
         let experiment = experiment(row);
         let run = || experiment.run(self.profile, self.seed);
@@ -49,7 +50,7 @@ fn in_unit(row: &Measurement, measured: &Measured) -> f64 {
     }
 }
 
-/// The benchmark that a figure comes from.
+/// Returns the benchmark that a figure comes from.
 fn experiment(row: &Measurement) -> Experiment {
     let &Measurement { size_bytes, depth, threads, queue_pairs, wait_ns, .. } = row;
     let ping_pong = Pattern::PingPong { is_reliable: row.operation != Operation::Datagram };
@@ -86,7 +87,7 @@ fn remote_memory(row: &Measurement, window: Window) -> (Calls, Pattern) {
     }
 }
 
-/// A window that is filled again when this part of it has completed.
+/// Returns a window that is filled again when this part of it has completed.
 fn batch(depth: u32, part: f64) -> Window {
     let refill = ((f64::from(depth) * part) as u32).max(1);
     Window { depth, refill, poll_max: EFA_BENCH_POLL, moderation: 1 }
