@@ -10,10 +10,10 @@ use anyhow::{Result, ensure};
 use netsim::Summary;
 use report::{Better, Change, Interval, Table, middle_interval};
 
-/// Changes up to so many percent are noise, whatever the seeds say, unless told otherwise.
+/// Default threshold: smaller changes, in percent, are noise, whatever the seeds say.
 const NOISE_PERCENT: f64 = 2.0;
-/// A seed that is so many times as bad is a regression, whatever became of the others. A run
-/// repeats to the packet, so this is no accident of measuring.
+/// Factor by which a single seed must be worse to be a regression, whatever became of the others. A
+/// run repeats to the packet, so this is no accident of measuring.
 const SEED_FACTOR: f64 = 2.0;
 
 /// A figure that is compared. All but fairness are better when they are smaller.
@@ -21,11 +21,11 @@ struct Metric {
     name: &'static str,
     of: fn(&Summary) -> f64,
     better: Better,
-    /// It is that of all flows: a run in which some did not end does not show it.
+    /// Whether it is a figure of all flows: a run in which some did not end does not show it.
     needs_all: bool,
 }
 
-/// A figure of all flows that is better when it is smaller.
+/// Creates a figure of all flows that is better when it is smaller.
 const fn of_all(name: &'static str, of: fn(&Summary) -> f64) -> Metric {
     Metric { name, of, better: Better::Less, needs_all: true }
 }
@@ -39,7 +39,7 @@ const METRICS: [Metric; 5] = [
     Metric { better: Better::More, ..of_all("Jain", |s| s.jain) },
 ];
 
-/// Bad when something regressed or is missing.
+/// Runs the command. The verdict is bad when something regressed or is missing.
 pub(crate) fn run(args: &CompareArgs) -> Result<Verdict> {
     let (base, new) = (Results::read(&args.base)?, Results::read(&args.new)?);
     let pairs = pairs(&base, &new);
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Verdict> {
     Ok(Verdict::of(regressed == 0))
 }
 
-/// Each point of the first file, with its like in the second. Files of one point each always
+/// Pairs each point of the first file with its match in the second. Files of one point each always
 /// compare: two transports in one scenario, say.
 fn pairs<'a>(base: &'a Results, new: &'a Results) -> Vec<(&'a Point, Option<&'a Point>)> {
     if let ([a], [b]) = (&base.points[..], &new.points[..]) {
@@ -95,9 +95,9 @@ fn pairs<'a>(base: &'a Results, new: &'a Results) -> Vec<(&'a Point, Option<&'a 
     places.map(|place| (&base.points[place], like(base, new, place))).collect()
 }
 
-/// The point of the second file that has the title and the settings of one in the first. If there
-/// are several, those of a file that both have belong together, and of the rest the first ones, the
-/// second ones, and so on.
+/// Finds the point of the second file that has the title and the settings of one in the first. If
+/// there are several, those of a file that both have belong together, and of the rest the first
+/// ones, the second ones, and so on.
 fn like<'a>(base: &Results, new: &'a Results, place: usize) -> Option<&'a Point> {
     let point = &base.points[place];
     let is_like = |p: &&Point| (&p.title, &p.settings) == (&point.title, &point.settings);
@@ -105,21 +105,20 @@ fn like<'a>(base: &Results, new: &'a Results, place: usize) -> Option<&'a Point>
         results.points.iter().filter(is_like).any(|p| p.file == file)
     };
     let by_file = has_file(new, &point.file);
-    let is_rival = |p: &Point, other: &Results| match by_file {
-        true => p.file == point.file,
-        false => !has_file(other, &p.file),
+    let is_rival = |p: &Point, other: &Results| {
+        if by_file { p.file == point.file } else { !has_file(other, &p.file) }
     };
     let before = base.points[..place].iter().filter(is_like).filter(|p| is_rival(p, new)).count();
     new.points.iter().filter(is_like).filter(|p| is_rival(p, base)).nth(before)
 }
 
-/// The runs of both points, by their seeds.
+/// Returns the runs of both points, by their seeds.
 fn both<'a>(base: &'a Point, new: &'a Point) -> Vec<(&'a Run, &'a Run)> {
     let pair = |a: &'a Run| Some((a, new.runs.iter().find(|b| b.seed == a.seed)?));
     base.runs.iter().filter_map(pair).collect()
 }
 
-/// The seeds that only one of two points has, in words; `None` if there are none.
+/// Returns the seeds that only one of two points has, in words; `None` if there are none.
 fn lone_seeds(base: &Point, new: &Point) -> Option<String> {
     let only = |of: &Point, other: &Point, file: &str| {
         let lone = of.runs.iter().filter(|a| other.runs.iter().all(|b| b.seed != a.seed));
@@ -143,7 +142,7 @@ struct FigureChange {
     change: Change,
     base: f64,
     new: f64,
-    /// Of the seeds' ratios.
+    /// Interval of the ratios of the seeds.
     ratio: Option<Interval>,
     noise_percent: f64,
 }
@@ -163,8 +162,8 @@ impl FigureChange {
     }
 }
 
-/// Of the seeds that both points ran: the flows that ended, and the figures, each over those seeds
-/// in which both show it.
+/// Compares the seeds that both points ran: the flows that ended, and the figures, each over those
+/// seeds in which both show it.
 fn rows(base: &Point, new: &Point, threshold_percent: Option<f64>) -> Vec<FigureChange> {
     let both = both(base, new);
     let (base_runs, new_runs): (Vec<&Run>, Vec<&Run>) = both.iter().copied().unzip();
@@ -189,14 +188,14 @@ fn rows(base: &Point, new: &Point, threshold_percent: Option<f64>) -> Vec<Figure
 }
 
 impl Metric {
-    /// Its value in a run; `None` if that does not show it.
+    /// Returns its value in a run; `None` if that does not show it.
     fn shown(&self, run: &Run) -> Option<f64> {
         let summary = run.summary.as_ref().filter(|_| run.is_complete() || !self.needs_all);
         summary.map(self.of)
     }
 
-    /// Of what each seed had before and has now: the means, and what the ratios of the seeds, each
-    /// with itself, leave open.
+    /// Compares the values that each seed had before and has now: the means, and the uncertainty of
+    /// the ratios of the seeds, each with itself.
     fn row(&self, values: &[(f64, f64)], noise_percent: f64) -> FigureChange {
         let mean = |pick: fn(&(f64, f64)) -> f64| {
             values.iter().map(pick).sum::<f64>() / values.len() as f64
@@ -212,9 +211,9 @@ impl Metric {
         FigureChange { figure: self.name, change, base, new, ratio, noise_percent }
     }
 
-    /// Whether the seeds show a regression that the interval of their ratios may hide, because some
-    /// of them did not change: their mean is worse and none of them is better, or one of them is
-    /// much worse.
+    /// Returns whether the seeds show a regression that the interval of their ratios may hide,
+    /// because some of them did not change: their mean is worse and none of them is better, or one
+    /// of them is much worse.
     fn has_worse_seeds(
         &self,
         values: &[(f64, f64)],

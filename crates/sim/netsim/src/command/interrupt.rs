@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicBool;
 /// Exit code after Ctrl-C, as shells have it.
 const INTERRUPTED: i32 = 130;
 
-/// Becomes true at Ctrl-C or a request to end; a second one ends the process at once.
+/// Returns a flag that becomes true at Ctrl-C or a request to end; a second one ends the process at
+/// once.
 pub(crate) fn interruption() -> Result<Arc<AtomicBool>> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let stop = Arc::new(AtomicBool::new(false));

@@ -1,29 +1,29 @@
-//! Whether a point is as it should be: its runs, and what its scenario expects of them. The one
-//! rule of `run`, `sweep` and `check`.
+//! Judgement of a point: its runs, and what its scenario expects of them. The one rule of `run`,
+//! `sweep` and `check`.
 
 use crate::command::record::{Expected, Point, Run};
 use netsim::{Bound, Figures, Scenario};
 
-/// Whether bounds are kept, as tables say it: a miss cannot be overlooked.
+/// Word for a bound that is kept; a miss cannot be overlooked beside it.
 const HELD: &str = "held";
 const MISSED: &str = "MISSED";
 
-/// The figures of some runs, each with what the scenario expects of it. Runs that failed show none.
+/// Returns the figures of some runs, each with its bounds. Runs that failed show none.
 pub(crate) fn bounds(scenario: &Scenario, runs: &[Run]) -> Vec<Bound> {
     let figures: Vec<Option<Figures>> = runs.iter().map(|run| run.figures.clone()).collect();
     scenario.bounds(&figures)
 }
 
-/// A word for a table; empty when nothing is expected.
+/// Returns a word for a table; empty when nothing is expected.
 pub(crate) fn word(bound: &Bound) -> &'static str {
-    match (bound.is_asked(), bound.missed().is_none()) {
+    match (bound.is_bounded(), bound.missed().is_none()) {
         (false, _) => "",
         (true, true) => HELD,
         (true, false) => MISSED,
     }
 }
 
-/// How many points are as their scenarios expect; `None` when nothing is expected of any.
+/// Counts the points that are as their scenarios expect; `None` when nothing is expected of any.
 pub(crate) fn tally<'a>(points: impl Iterator<Item = &'a Point>) -> Option<String> {
     let (mut held, mut missed, mut free) = (0, 0, 0);
     for point in points {
@@ -41,10 +41,10 @@ impl Point {
     /// Judges the runs by what their scenario expects of them.
     pub(crate) fn judge(&mut self, scenario: &Scenario) {
         let bounds = bounds(scenario, &self.runs);
-        self.expected = bounds.iter().filter(|b| b.is_asked()).map(Expected::of).collect();
+        self.expected = bounds.iter().filter(|b| b.is_bounded()).map(Expected::of).collect();
     }
 
-    /// A word for a table; empty when it was not judged.
+    /// Returns a word for a table; empty when it was not judged.
     pub(crate) fn verdict(&self) -> &'static str {
         match (self.expected.is_empty(), self.is_good()) {
             (true, _) => "",
@@ -53,12 +53,12 @@ impl Point {
         }
     }
 
-    /// What the runs miss of what is expected of them.
+    /// Returns the bounds that the runs miss.
     pub(crate) fn missed(&self) -> impl Iterator<Item = &str> {
         self.expected.iter().filter_map(|expected| expected.missed.as_deref())
     }
 
-    /// Runs that broke, and why, with the command that repeats each.
+    /// Returns the runs that broke, and why, with the command that repeats each.
     pub(crate) fn errors(&self) -> impl Iterator<Item = String> {
         self.runs.iter().filter_map(|run| {
             let error = run.error.as_ref()?;
@@ -66,7 +66,7 @@ impl Point {
         })
     }
 
-    /// The same, and runs in which not all flows ended well.
+    /// Returns the runs that broke, and those in which not all flows ended well.
     pub(crate) fn failures(&self) -> impl Iterator<Item = String> {
         let open = self.runs.iter().filter(|run| run.error.is_none() && !run.is_complete());
         let open = open.map(|run| {
@@ -80,18 +80,19 @@ impl Point {
         self.errors().chain(open)
     }
 
-    /// The same, and the bounds that are missed, which `again` repeats.
+    /// Returns all that went wrong: failed runs, and the bounds that are missed, which `again`
+    /// repeats.
     pub(crate) fn problems(&self, again: &str) -> Vec<String> {
         let missed = self.missed().map(|missed| format!("{missed}; repeat it with: {again}"));
         self.failures().chain(missed).collect()
     }
 
-    /// All flows of all runs ended well, and there was a run.
+    /// Returns whether all flows of all runs ended well, and there was a run.
     pub(crate) fn is_complete(&self) -> bool {
         !self.runs.is_empty() && self.runs.iter().all(Run::is_complete)
     }
 
-    /// All flows of all runs ended well, and nothing that is expected of them is missed.
+    /// Returns whether all flows of all runs ended well, and no bound is missed.
     pub(crate) fn is_good(&self) -> bool {
         self.is_complete() && self.missed().next().is_none()
     }

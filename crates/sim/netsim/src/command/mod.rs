@@ -1,4 +1,4 @@
-//! What the command does: run scenarios, keep results, show them.
+//! The subcommands: they run scenarios, keep results, and show them.
 
 pub(crate) mod check;
 pub(crate) mod compare;
@@ -18,7 +18,7 @@ pub(crate) mod sweep;
 use anyhow::{Context, Error, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
-/// How a command ended, when it did not fail.
+/// The verdict of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// All is as it should be.
@@ -58,8 +58,8 @@ pub(crate) fn print_line(line: &str) -> Result<()> {
     print(&format!("{line}\n"))
 }
 
-/// What came of steps of which none keeps another from being made: tables and files of one result.
-/// Says what went wrong, but for the last, which is the result.
+/// Makes all steps, of which none keeps another from being made: tables and files of one result.
+/// Prints what went wrong, but for the last error, which is the result.
 pub(crate) fn all_of(steps: impl IntoIterator<Item = Result<()>>) -> Result<()> {
     let mut errors: Vec<Error> = steps.into_iter().filter_map(Result::err).collect();
     let last = errors.pop();
@@ -74,7 +74,7 @@ pub(crate) fn write_text(path: &Path, text: Result<String>) -> Result<()> {
     Ok(report::write_atomic(path, text?.as_bytes())?)
 }
 
-/// "-" stands for the terminal.
+/// Returns whether a path stands for the terminal ("-").
 pub(crate) fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }

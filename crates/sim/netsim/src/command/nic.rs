@@ -52,7 +52,7 @@ pub(crate) fn run(args: &NicArgs) -> Result<Verdict> {
     Ok(Verdict::Good)
 }
 
-/// A profile and its name in tables.
+/// Returns a profile and its name in tables.
 fn profile(name: &str) -> Result<(String, Profile)> {
     if let Some(profile) = Profile::built_in(name) {
         return Ok((name.to_owned(), profile));

@@ -1,17 +1,17 @@
-//! The page of `netsim run --html`: what a scenario's runs showed.
+//! The page of `netsim run --html`: the results of a scenario's runs.
 
 use crate::command::record::{Point, Results, Run};
 use crate::command::series::{self, Line};
 use netsim::{Outcome, Samples, by_size, shares_table, slowdown_table, table};
 use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
 
-/// Runs that have a line of their own in charts.
+/// Maximum number of runs that have a line of their own in charts.
 const LINES_MAX: usize = 5;
-/// Paused links that are listed, per run.
+/// Maximum number of paused links that are listed, per run.
 const PAUSES_MAX: usize = 8;
 const SHARES: &str =
     "Shares of flows that send all the time, without the first interval if there are others";
-/// The look of lines that are not a run's.
+/// Look of lines that are not a run's.
 const OTHER_LOOK: usize = 5;
 
 /// Builds the page of results that hold outcomes and samples.
@@ -28,8 +28,8 @@ pub(crate) fn page(results: &Results) -> Page {
     }
 }
 
-/// The page's first sentence. Flows that did not end would be the slowest, so of the others alone
-/// nothing is said that is meant of all.
+/// Writes the page's first sentence. Flows that did not end would be the slowest, so of the others
+/// alone nothing is said that is meant of all.
 fn summary(point: &Point) -> String {
     let summaries = || point.runs.iter().filter_map(|run| run.summary.as_ref());
     let count = summaries().count();
@@ -56,7 +56,7 @@ fn summary(point: &Point) -> String {
     )
 }
 
-/// Why figures of all flows are not known; `None` if they are.
+/// Says why figures of all flows are not known; `None` if they are.
 fn open(point: &Point) -> Option<String> {
     let failed = point.runs.iter().filter(|run| run.error.is_some()).count();
     let open: usize = point.runs.iter().map(|run| run.flows - run.done).sum();
@@ -133,7 +133,7 @@ fn completion(point: &Point) -> Option<Section> {
     })
 }
 
-/// Completion times by size, of all runs together.
+/// Charts completion times by size, of all runs together.
 fn slowdown(point: &Point) -> Option<Section> {
     let outcomes: Vec<Outcome> = point.runs.iter().filter_map(|run| run.outcome.clone()).collect();
     let classes = by_size(&outcomes);
@@ -219,7 +219,7 @@ fn queue_table(seed: u64, samples: &Samples) -> Table {
     table
 }
 
-/// Where switches paused senders instead of losing packets.
+/// Lists where switches paused senders instead of losing packets.
 fn pauses(point: &Point) -> Option<Section> {
     let titles = ["seed", "link", "paused us", "pauses"];
     let mut table = Table::new("The links that were paused longest", &titles, 2);
@@ -291,14 +291,14 @@ fn scenario(point: &Point) -> Section {
     }
 }
 
-/// Logarithmic where a few late flows would squeeze all others into a corner.
+/// Chooses a logarithmic scale where a few late flows would squeeze all others into a corner.
 fn scale_of(series: &[Series]) -> Scale {
     let places = || series.iter().flat_map(|line| line.points.iter().map(|point| point.0));
     let (least, most) = (places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max));
     if most > 10.0 * least { Scale::Log10 } else { Scale::Linear }
 }
 
-/// A line for each of the first runs.
+/// Returns a line for each of the first runs.
 fn per_run(point: &Point, mut points: impl FnMut(&Run) -> Option<Line>) -> Vec<Series> {
     let runs = point.runs.iter().take(LINES_MAX).enumerate();
     let lines = runs.filter_map(|(look, run)| {
@@ -325,7 +325,7 @@ fn section(title: &str, text: &str, chart: Chart) -> Option<Section> {
     })
 }
 
-/// The plot in words: where each line lies.
+/// Describes the plot in words: where each line lies.
 pub(crate) fn describe(series: &[Series], unit: &str) -> String {
     let lines = series.iter().filter_map(|line| {
         let last = line.points.last()?;

@@ -7,10 +7,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// How often the flag to stop is looked at.
+/// Period at which the flag to stop is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What happens while the pool works.
+/// An event while the pool works.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step<T> {
     /// This item is done.
@@ -20,13 +20,13 @@ pub(crate) enum Step<T> {
     Interrupted,
 }
 
-/// Threads: as many as wanted, else one per core.
+/// Returns the number of threads: as many as wanted, else one per core.
 pub(crate) fn jobs(wanted: Option<u32>) -> usize {
     let cores = || thread::available_parallelism().map_or(1, NonZero::get);
     wanted.map_or_else(cores, |jobs| jobs as usize)
 }
 
-/// Does `work` on all items with `jobs` threads, and tells `step` in the calling thread of each
+/// Does `work` on all items with `jobs` threads, and calls `step` in the calling thread at each
 /// end. Ends early when `step` fails, after what is under way.
 pub(crate) fn run<I: Sync, T: Send>(
     jobs: usize,
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!((ended, told), (3, 1));
     }
 
-    /// Threads that saw the flag between two items ended, and all seemed to be done.
+    /// Threads that saw the flag between two items once ended as if all items were done.
     #[test]
     fn stopping_between_two_items_is_told() {
         let stop = AtomicBool::new(true);

@@ -1,4 +1,4 @@
-//! Results as JSON: what `run`, `sweep` and `paper` write and `compare` reads. The format is
+//! Results as JSON, which `run`, `sweep` and `paper` write and `compare` reads. The format is
 //! described in docs/SIMULATOR.md; a change that readers notice raises the number in [`FORMAT`].
 
 use crate::command::setting::Choice;
@@ -33,24 +33,24 @@ pub(crate) struct Point {
     pub(crate) settings: Vec<Choice>,
     /// Text of the scenario, with the settings.
     pub(crate) scenario: String,
-    /// Its network in a line.
+    /// Description of its network in a line.
     #[serde(default)]
     pub(crate) network: String,
     pub(crate) runs: Vec<Run>,
-    /// What the scenario expects of the runs, when they were judged.
+    /// Bounds of the scenario, when the runs were judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) expected: Vec<Expected>,
 }
 
-/// A figure of a point's runs beside what the scenario expects of it.
+/// A figure of a point's runs beside the scenario's bounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Expected {
     pub(crate) figure: String,
-    /// Over the runs: their mean, or the worst, as the name says.
+    /// Value over the runs: their mean, or the worst, as the name says.
     pub(crate) value: Option<f64>,
     pub(crate) least: Option<f64>,
     pub(crate) most: Option<f64>,
-    /// How it misses its bounds.
+    /// Description of how it misses its bounds.
     pub(crate) missed: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl Expected {
 pub(crate) struct Run {
     pub(crate) seed: u64,
     pub(crate) flows: usize,
-    /// Flows that ended well.
+    /// Number of flows that ended well.
     pub(crate) done: usize,
     /// Packets lost for any cause.
     pub(crate) lost_packets: u64,
@@ -77,15 +77,16 @@ pub(crate) struct Run {
     pub(crate) by_size: Vec<SizeClass>,
     /// Fingerprint of everything that happened, hexadecimal.
     pub(crate) digest: Option<String>,
-    /// A rule that was broken, or what else kept it from ending.
+    /// Reason why the run did not end: a violated rule, or another error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// Everything; left out where many runs are together.
+    /// Complete outcome; left out where many runs are together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) outcome: Option<Outcome>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) samples: Option<Samples>,
-    /// What its scenario may expect something of; not in files, it follows from the outcome.
+    /// Figures that its scenario may expect something of; not in files, because they follow from
+    /// the outcome.
     #[serde(skip)]
     pub(crate) figures: Option<Figures>,
 }
@@ -123,7 +124,8 @@ struct Format {
 }
 
 impl Point {
-    /// What tells it from others of the same scenario; the title when nothing was set.
+    /// Returns the name that distinguishes it from others of the same scenario; the title when
+    /// nothing was set.
     pub(crate) fn name(&self) -> String {
         if self.settings.is_empty() {
             return self.title.clone();
@@ -133,20 +135,20 @@ impl Point {
         settings.join(" ")
     }
 
-    /// The command that runs it again.
+    /// Returns the command that runs it again.
     pub(crate) fn command(&self, seed: Option<u64>) -> String {
         let seed = seed.map(|seed| format!("--seed {seed}"));
         self.words("netsim run").into_iter().chain(seed).collect::<Vec<_>>().join(" ")
     }
 
-    /// The command that makes the same runs of it again.
+    /// Returns the command that makes the same runs of it again.
     pub(crate) fn sweep_command(&self) -> String {
         let seeds: Vec<String> = self.runs.iter().map(|run| run.seed.to_string()).collect();
         let seeds = format!("--seeds {}", seeds.join(","));
         self.words("netsim sweep").into_iter().chain([seeds]).collect::<Vec<_>>().join(" ")
     }
 
-    /// A command with its file and settings.
+    /// Returns a command with its file and settings.
     fn words(&self, command: &str) -> Vec<String> {
         let set =
             |(field, value): &Choice| format!("--set {}", shell_word(&format!("{field}={value}")));
@@ -172,7 +174,7 @@ impl Run {
         }
     }
 
-    /// All of its flows ended well, and there was one.
+    /// Returns whether all of its flows ended well, and there was one.
     pub(crate) fn is_complete(&self) -> bool {
         self.error.is_none() && self.flows > 0 && self.done == self.flows
     }
@@ -194,7 +196,7 @@ impl Run {
     }
 }
 
-/// This command as a shell would take it.
+/// Returns this command as a shell would take it.
 pub(crate) fn command_line() -> String {
     let words = std::env::args_os().skip(1).map(|word| shell_word(&word.to_string_lossy()));
     ["netsim".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")

@@ -13,7 +13,8 @@ use anyhow::{Result, bail};
 use netsim::{Outcome, Scenario, open_flows, shares_table, slowdown_table, table};
 use std::panic::{self, AssertUnwindSafe};
 
-/// Bad when a run failed, some flow did not end well, or the runs miss what the scenario expects.
+/// Runs the command. The verdict is bad when a run failed, some flow did not end well, or the runs
+/// miss what the scenario expects.
 pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
     check_files(args)?;
     setting::ensure_distinct(&args.set)?;
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
     finish(args, &scenario, point)
 }
 
-/// Shows and writes what came of the runs.
+/// Shows and writes the results of the runs.
 fn finish(args: &RunArgs, scenario: &Scenario, point: Point) -> Result<Verdict> {
     let again = point.command(args.seed);
     let results = Results::new(vec![point]);
@@ -56,7 +57,7 @@ fn finish(args: &RunArgs, scenario: &Scenario, point: Point) -> Result<Verdict> 
     Ok(Verdict::of(results.points.iter().all(Point::is_good)))
 }
 
-/// Refuses what could not be written, before anything runs.
+/// Refuses files that could not be written, before anything runs.
 fn check_files(args: &RunArgs) -> Result<()> {
     if args.html.as_deref().is_some_and(is_stdout) {
         bail!("--html needs the name of a file; only JSON goes to the terminal");
@@ -80,8 +81,8 @@ fn simulate(scenario: &Scenario, seed: u64, sampled_us: Option<u32>) -> Result<R
     Ok(Run::of(scenario, outcome, Some(samples)))
 }
 
-/// Runs a scenario once among others; what goes wrong in it is its result. A panic is one, too:
-/// its message comes where it happens, and ends nothing but this run.
+/// Runs a scenario once among others; an error is its result. A panic is one, too: its message
+/// comes where it happens, and ends nothing but this run.
 pub(crate) fn attempt(scenario: &Scenario, seed: u64, sampled_us: Option<u32>) -> Run {
     let result = panic::catch_unwind(AssertUnwindSafe(|| simulate(scenario, seed, sampled_us)));
     match result {
@@ -98,9 +99,10 @@ pub(crate) fn attempt(scenario: &Scenario, seed: u64, sampled_us: Option<u32>) -
 
 fn write(args: &RunArgs, scenario: &Scenario, results: &Results) -> Result<()> {
     // First what needs no file: a full disk must not swallow it. Nor does it swallow the files.
-    let shown = match args.json.as_deref().is_some_and(is_stdout) {
-        true => results.json().and_then(|json| print(&json)),
-        false => show(scenario, results),
+    let shown = if args.json.as_deref().is_some_and(is_stdout) {
+        results.json().and_then(|json| print(&json))
+    } else {
+        show(scenario, results)
     };
     let html = args.html.iter();
     let html = html.map(|path| write_text(path, Ok(report::html(&page::page(results)))));

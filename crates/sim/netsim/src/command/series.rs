@@ -1,20 +1,21 @@
-//! From outcomes and samples to the lines of charts.
+//! Conversion of outcomes and samples to the lines of charts.
 
 use netsim::{Outcome, Samples, SizeClass};
 
-/// Points a line of a chart has at most: more cannot be seen.
+/// Maximum number of points of a line: more cannot be seen.
 const POINTS_MAX: usize = 160;
 
 /// Points of a line, by x.
 pub(crate) type Line = Vec<(f64, f64)>;
 
-/// For each completion time in microseconds, the percentage of all flows that had ended by then.
+/// Returns for each completion time in microseconds the percentage of all flows that had ended by
+/// then.
 pub(crate) fn completion_cdf(outcome: &Outcome) -> Line {
     let done = outcome.flows.iter().filter_map(|flow| flow.completion_ps);
     cdf(done.map(|ps| ps as f64 / 1e6), outcome.flows.len())
 }
 
-/// The same of the best possible completion times.
+/// Returns the same distribution for the best possible completion times.
 pub(crate) fn ideal_cdf(outcome: &Outcome) -> Line {
     let ideal = outcome.flows.iter().map(|flow| flow.ideal_ps as f64 / 1e6);
     cdf(ideal, outcome.flows.len())
@@ -28,7 +29,7 @@ fn cdf(values: impl Iterator<Item = f64>, of: usize) -> Line {
     [(first, 0.0)].into_iter().chain(steps).collect()
 }
 
-/// Median and 99th percentile of the slowdown, by the largest size of each class.
+/// Returns median and 99th percentile of the slowdown, by the largest size of each class.
 pub(crate) fn slowdown(classes: &[SizeClass]) -> [Line; 2] {
     let line = |value: fn(&SizeClass) -> Option<f64>| -> Line {
         let known = classes.iter().filter_map(|c| Some((c.up_to_bytes as f64, value(c)?)));
@@ -37,13 +38,13 @@ pub(crate) fn slowdown(classes: &[SizeClass]) -> [Line; 2] {
     [line(|class| class.p50_to_ideal), line(|class| class.p99_to_ideal)]
 }
 
-/// Gbit/s of payload that arrived, of all flows together.
+/// Returns the Gbit/s of payload that arrived, of all flows together.
 pub(crate) fn throughput(samples: &Samples) -> Line {
     rates(&samples.at_us, &samples.delivered_bytes)
 }
 
-/// Gbit/s of the slowest flow, the mean and the fastest, of the flows that were active during an
-/// interval and were looked at.
+/// Returns the Gbit/s of the slowest flow, the mean and the fastest, of the flows that were active
+/// during an interval and were sampled.
 pub(crate) fn spread(outcome: &Outcome, samples: &Samples) -> [Line; 3] {
     let mut lines = [Vec::new(), Vec::new(), Vec::new()];
     let picks: Vec<usize> = thinned(samples.at_us.len()).collect();
@@ -62,8 +63,8 @@ pub(crate) fn spread(outcome: &Outcome, samples: &Samples) -> [Line; 3] {
     lines
 }
 
-/// Gbit/s between two samples (from the start when `from` is missing) of each flow that had
-/// begun before and had not ended after.
+/// Returns the Gbit/s between two samples (from the start when `from` is missing) of each flow that
+/// had begun before and had not ended after.
 fn active_rates(outcome: &Outcome, samples: &Samples, from: Option<usize>, to: usize) -> Vec<f64> {
     let start_us = from.map_or(0.0, |from| samples.at_us[from]);
     let us = samples.at_us[to] - start_us;
@@ -78,7 +79,7 @@ fn active_rates(outcome: &Outcome, samples: &Samples, from: Option<usize>, to: u
     samples.flows.iter().filter_map(rate).collect()
 }
 
-/// Bytes in the deepest queue.
+/// Returns the bytes in the deepest queue.
 pub(crate) fn deepest_queue(samples: &Samples) -> Line {
     let mut line = Vec::new();
     let mut from = 0;
@@ -90,7 +91,7 @@ pub(crate) fn deepest_queue(samples: &Samples) -> Line {
     line
 }
 
-/// Mean Gbit/s of the uplinks of the switch that sent most upwards, by number.
+/// Returns the mean Gbit/s of the uplinks of the switch that sent most upwards, by number.
 pub(crate) fn uplinks(samples: &Samples) -> Option<(String, Line)> {
     let switch = &samples.uplinks.first()?.switch;
     let us = samples.at_us.last().copied().filter(|&us| us > 0.0)?;
@@ -99,7 +100,7 @@ pub(crate) fn uplinks(samples: &Samples) -> Option<(String, Line)> {
     Some((switch.clone(), line.collect()))
 }
 
-/// The rate at which a sum grows, by the ends of the intervals.
+/// Returns the rate at which a sum grows, by the ends of the intervals.
 fn rates(at_us: &[f64], bytes: &[u64]) -> Line {
     let mut before = (0.0, 0);
     let mut line = Vec::new();
@@ -114,7 +115,7 @@ fn gbps(bytes: u64, us: f64) -> f64 {
     bytes as f64 * 8.0 / (us * 1000.0)
 }
 
-/// Indices of at most [`POINTS_MAX`] of `len` values, spread evenly, the last among them.
+/// Returns indices of at most [`POINTS_MAX`] of `len` values, spread evenly, the last among them.
 fn thinned(len: usize) -> impl Iterator<Item = usize> {
     let step = len.div_ceil(POINTS_MAX).max(1);
     (0..len).rev().step_by(step).collect::<Vec<_>>().into_iter().rev()

@@ -17,9 +17,9 @@ const UNITS: [(&str, i64); 6] = [
 /// A field and the values it is to have.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Setting {
-    /// Names from the top of the file, as in `transport.paths`.
+    /// Path of the field from the top of the file, as in `transport.paths`.
     pub(crate) field: String,
-    /// Each as it was written, and what it means. Never empty.
+    /// Values, each as it was written, and its meaning. Never empty.
     pub(crate) values: Vec<(String, Value)>,
 }
 
@@ -57,7 +57,7 @@ impl Setting {
         Ok(Self { field, values: values? })
     }
 
-    /// The same, with one value only.
+    /// Reads `field=value`, with one value only.
     pub(crate) fn single(text: &str) -> Result<Self> {
         let setting = Self::parse(text)?;
         ensure!(setting.values.len() == 1, "one value is needed; `netsim sweep` takes several");
@@ -107,7 +107,7 @@ pub(crate) fn ensure_used<'a>(
     Ok(())
 }
 
-/// All combinations of the settings' values, the last setting changing fastest.
+/// Returns all combinations of the settings' values, the last setting changing fastest.
 pub(crate) fn combinations(settings: &[Setting]) -> Vec<Vec<Chosen<'_>>> {
     settings.iter().fold(vec![Vec::new()], |points, setting| {
         let mut longer = Vec::with_capacity(points.len() * setting.values.len());
@@ -122,7 +122,8 @@ pub(crate) fn combinations(settings: &[Setting]) -> Vec<Vec<Chosen<'_>>> {
     })
 }
 
-/// The scenario with the fields of a combination set. Without any it is as it was, to the byte.
+/// Returns the scenario with the fields of a combination set. Without any it is as it was, to the
+/// byte.
 pub(crate) fn apply(text: &str, combination: &[Chosen<'_>]) -> Result<String> {
     if combination.is_empty() {
         return Ok(text.to_owned());
@@ -137,8 +138,8 @@ pub(crate) fn apply(text: &str, combination: &[Chosen<'_>]) -> Result<String> {
     Ok(toml::to_string(&file)?)
 }
 
-/// Sets the field wherever it is: a name that is missing on a level is looked for one level
-/// deeper, so that `workload.bytes` means the bytes of all workloads. Says how many were set.
+/// Sets the field wherever it is: a name that is missing on a level is looked for one level deeper,
+/// so that `workload.bytes` means the bytes of all workloads. Returns how many were set.
 fn set_in_table(table: &mut Table, names: &[&str], value: &Value) -> usize {
     let [name, rest @ ..] = names else { return 0 };
     match table.get_mut(*name) {
@@ -193,7 +194,7 @@ fn split_list(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// A number, a size with a unit, true, false, a quoted string or an array, else a bare word.
+/// Reads a number, a size with a unit, true, false, a quoted string or an array, else a bare word.
 fn value(word: &str) -> Result<Value> {
     ensure!(!word.is_empty(), "a value is missing");
     if let Some(bytes) = size(word) {
@@ -204,7 +205,7 @@ fn value(word: &str) -> Result<Value> {
     Ok(value.unwrap_or_else(|| Value::String(word.to_owned())))
 }
 
-/// The number that a word stands for, if it does.
+/// Returns the number that a word stands for, if it does.
 pub(crate) fn number(word: &str) -> Option<f64> {
     match value(word).ok()? {
         Value::Integer(number) => Some(number as f64),
@@ -213,7 +214,7 @@ pub(crate) fn number(word: &str) -> Option<f64> {
     }
 }
 
-/// Bytes of a size with a unit; `None` when it is none.
+/// Returns the bytes of a size with a unit; `None` when it is none.
 fn size(word: &str) -> Option<Result<i64>> {
     let (number, factor) =
         UNITS.iter().find_map(|(unit, factor)| Some((word.strip_suffix(unit)?, *factor)))?;

@@ -1,4 +1,4 @@
-//! A scenario file, and the scenarios that settings make of it.
+//! A scenario file, and the scenarios that result from settings.
 
 use crate::command::record::Point;
 use crate::command::setting::{self, Chosen};
@@ -10,26 +10,26 @@ use std::path::Path;
 /// A scenario as it is in its file.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// The file's name, for messages and commands.
+    /// Name of the file, for messages and commands.
     file: String,
     text: String,
 }
 
 impl Source {
-    /// Reads a scenario file. What is wrong in it is said with the file's own lines.
+    /// Reads a scenario file. Errors name the file's own lines.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let file = path.display().to_string();
         let text = fs::read_to_string(path).with_context(|| file.clone())?;
         Self::new(&file, &text)
     }
 
-    /// A scenario with a name, and its text.
+    /// Creates a scenario from a name and its text.
     pub(crate) fn new(file: &str, text: &str) -> Result<Self> {
         Scenario::parse_in(text, folder_of(file)).with_context(|| file.to_owned())?;
         Ok(Self { file: file.to_owned(), text: text.to_owned() })
     }
 
-    /// The scenario with some fields set, and a point without runs.
+    /// Returns the scenario with some fields set, and a point without runs.
     pub(crate) fn point(&self, chosen: &[Chosen<'_>]) -> Result<(Scenario, Point)> {
         let mut point = Point {
             file: self.file.clone(),
@@ -49,7 +49,7 @@ impl Source {
     }
 }
 
-/// Where a scenario file's data files are.
+/// Returns the folder of a scenario file's data files.
 fn folder_of(file: &str) -> &Path {
     Path::new(file).parent().unwrap_or_else(|| Path::new(""))
 }

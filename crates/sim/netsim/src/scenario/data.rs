@@ -16,10 +16,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// No run is longer.
+/// Maximum start of a transfer; no run is longer.
 const START_NS_MAX: u64 = 60_000_000_000;
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// As many transfers as a run may have, and room for comments.
+/// Maximum number of rows: the transfers that a run may have, and room for comments.
 const ROWS_MAX: u64 = FLOWS_MAX + 10_000;
 const TRACE_COLUMNS: [&str; 5] = ["start_ns", "src", "dst", "bytes", "transport"];
 const SIZES_COLUMNS: [&str; 2] = ["bytes", "percent"];
@@ -28,9 +28,10 @@ const SIZES_COLUMNS: [&str; 2] = ["bytes", "percent"];
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table, [[workload.trace]]")]
 pub(crate) struct Trace {
-    /// Rows of `start_ns,src,dst,bytes`, or with `,transport` after them: hosts by number.
+    /// File with rows of `start_ns,src,dst,bytes`, or with `,transport` after them: hosts by
+    /// number.
     pub(crate) file: String,
-    /// Of rows that name none.
+    /// Transport of rows that name none.
     pub(crate) transport: Option<Kind>,
     #[serde(skip)]
     pub(crate) transfers: Arc<[Transfer]>,
@@ -39,7 +40,7 @@ pub(crate) struct Trace {
 /// A row of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transfer {
-    /// In its file, for messages.
+    /// Line in its file, for messages.
     pub(crate) line: usize,
     pub(crate) start: Time,
     pub(crate) src_host: u32,
@@ -49,7 +50,7 @@ pub(crate) struct Transfer {
 }
 
 impl Workloads {
-    /// Reads the files that workloads name, relative to `folder`: their texts.
+    /// Reads the files that workloads name, relative to `folder`. Returns their texts.
     pub(super) fn load(&mut self, folder: &Path) -> Result<Vec<String>, Wrong> {
         let mut texts = Vec::new();
         for spec in &mut self.trace {
@@ -118,7 +119,8 @@ impl CsvRow<'_> {
     }
 }
 
-/// All rows below the first, which must be `columns`; the last `optional` of them may be missing.
+/// Returns all rows below the first, which must be `columns`; the last `optional` of them may be
+/// missing.
 fn rows<'a>(
     file: &'a str,
     text: &'a str,
@@ -171,7 +173,7 @@ fn transfers(file: &str, text: &str) -> Result<Vec<Transfer>, String> {
     rows(file, text, &TRACE_COLUMNS, 1)?.into_iter().map(transfer).collect()
 }
 
-/// The last column; empty: as the workload says.
+/// Reads the transport from the last column; `None` when it is empty, as the workload says then.
 fn transport(row: &CsvRow<'_>) -> Result<Option<Kind>, String> {
     let cell = row.cell(4);
     if cell.is_empty() {

@@ -1,4 +1,4 @@
-//! What a scenario expects of its runs: of the means over its seeds, and of the worst of them.
+//! Expectations of a scenario about its runs: the means over its seeds, and the worst of them.
 
 use super::field::Limit;
 use super::network::Wrong;
@@ -8,64 +8,64 @@ use crate::transport::Kind;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// What the means over all seeds must keep, and of one figure the worst.
+/// Bounds on the means over all seeds, and for one figure on the worst of them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table, [expect]")]
 pub(crate) struct Expect {
-    /// Of flows that use this; of all flows when it is missing.
+    /// Transport of the flows that are judged; without it all flows are.
     transport: Option<Spanned<Kind>>,
-    /// Largest completion time over the ideal one, at most.
+    /// Upper bound on the largest completion time over the ideal one.
     max_to_ideal: Option<Limit>,
-    /// The same at least: what is compared with must be as bad as it is known to be.
+    /// Lower bound on the same figure: what is compared with must be as bad as it is known to be.
     max_to_ideal_least: Option<Limit>,
-    /// The same, not of the mean over the seeds but of the worst of them.
+    /// Upper bound on the same figure of the worst seed, instead of the mean over the seeds.
     worst_to_ideal: Option<Limit>,
-    /// Smallest completion time over the ideal one, at least.
+    /// Lower bound on the smallest completion time over the ideal one.
     min_to_ideal: Option<Limit>,
-    /// Repeated packets per hundred first transmissions, at most; of all transports together.
+    /// Upper bound on repeated packets per hundred first transmissions, of all transports together.
     repeated_percent: Option<Spanned<Limit>>,
-    /// Jain's index of the mean throughput of flows that send all the time, at least.
+    /// Lower bound on Jain's index of the mean throughput of flows that send all the time.
     jain: Option<Limit>,
-    /// Lowest throughput of such a flow in any interval over the fair share, at least.
+    /// Lower bound on the lowest throughput of such a flow in any interval over the fair share.
     min_to_fair: Option<Limit>,
-    /// The same at most, as above.
+    /// Upper bound on the same figure, for what is compared with.
     min_to_fair_most: Option<Limit>,
-    /// Median completion time over the ideal one, at most.
+    /// Upper bound on the median completion time over the ideal one.
     p50_to_ideal: Option<Limit>,
-    /// The 99th percentile of it, at most.
+    /// Upper bound on the 99th percentile of the completion times over the ideal one.
     p99_to_ideal: Option<Limit>,
-    /// The same at least.
+    /// Lower bound on the same figure.
     p99_to_ideal_least: Option<Limit>,
-    /// Ideal time of all transfers over what they took, in percent, at least.
+    /// Lower bound on the ideal time of all transfers over their actual time, in percent.
     goodput_percent: Option<Limit>,
-    /// The same at most.
+    /// Upper bound on the same figure.
     goodput_percent_most: Option<Limit>,
 }
 
-/// A figure of some runs, and what the scenario expects of it.
+/// A figure of some runs, with the bounds that the scenario sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
-    /// Its name, as in tables: "max/ideal".
+    /// Name of the figure, as in tables: "max/ideal".
     pub figure: &'static str,
     /// Mean over the runs, or the worst of them, as the name says; `None` when not all runs show
     /// it.
     pub mean: Option<f64>,
-    /// It is expected not to be larger than this.
+    /// Upper bound, if there is one.
     pub most: Option<f64>,
-    /// It is expected not to be smaller than this.
+    /// Lower bound, if there is one.
     pub least: Option<f64>,
-    /// Why it is unknown, if it is.
+    /// Reason why it is unknown, if it is.
     obstacle: &'static str,
 }
 
 /// The contribution of one run to the figures that its scenario may expect something of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Of the flows that are meant and ended well.
+    /// Statistics of the flows that are judged and ended well.
     summary: Option<Summary>,
-    /// All flows that are meant ended well, and there is one.
+    /// Whether all flows that are judged ended well, and there is one.
     is_complete: bool,
-    /// Of the flows that are meant and send all the time, with each other.
+    /// Shares among the flows that are judged and send all the time.
     shares: Option<ShareSummary>,
 }
 
@@ -74,7 +74,7 @@ impl Expect {
         self.transport.as_ref().is_none_or(|wanted| *wanted.get_ref() == kind)
     }
 
-    /// What does not fit together, in a scenario whose flows use `transports`.
+    /// Finds what does not fit together in a scenario whose flows use `transports`.
     pub(super) fn check(&self, transports: impl Iterator<Item = Kind>) -> Result<(), Wrong> {
         let used: Vec<Kind> = transports.collect();
         let used: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| used.contains(kind)).collect();
@@ -110,8 +110,8 @@ impl Expect {
         }
     }
 
-    /// All figures of some runs, always in the same order; `None` is a run that failed. What not
-    /// all of the runs show is unknown: the others would speak for them.
+    /// Returns all figures of some runs, always in the same order; `None` is a run that failed. A
+    /// figure that not all of the runs show is unknown: the others would speak for them.
     pub(super) fn bounds(&self, runs: &[Option<Figures>]) -> Vec<Bound> {
         let ended = every(runs, |run| run.summary);
         let whole = every(runs, |run| run.summary.filter(|_| run.is_complete));
@@ -155,13 +155,13 @@ fn limit(of: Option<Limit>) -> Option<f64> {
 }
 
 impl Bound {
-    /// Something is expected of it.
+    /// Returns whether it has a bound.
     #[must_use]
-    pub fn is_asked(&self) -> bool {
+    pub fn is_bounded(&self) -> bool {
         self.most.or(self.least).is_some()
     }
 
-    /// The bounds in words, empty when there are none.
+    /// Returns the bounds in words, empty when there are none.
     #[must_use]
     pub fn wanted(&self) -> String {
         let least = self.least.map(|bound| format!("at least {bound}"));
@@ -173,7 +173,7 @@ impl Bound {
     #[must_use]
     pub fn missed(&self) -> Option<String> {
         let figure = self.figure;
-        if !self.is_asked() {
+        if !self.is_bounded() {
             return None;
         }
         let Some(mean) = self.mean else {
@@ -186,12 +186,12 @@ impl Bound {
     }
 }
 
-/// What each of some runs shows; `None` when one of them does not.
+/// Returns what each of some runs shows; `None` when one of them does not.
 fn every<T>(runs: &[Option<Figures>], shown: impl Fn(&Figures) -> Option<T>) -> Option<Vec<T>> {
     runs.iter().map(|run| shown(run.as_ref()?)).collect()
 }
 
-/// `None` of nothing.
+/// Returns the mean of a field; `None` when there is nothing to average.
 fn mean<T>(of: Option<&[T]>, field: fn(&T) -> f64) -> Option<f64> {
     let all = of.filter(|all| !all.is_empty())?;
     Some(all.iter().map(field).sum::<f64>() / all.len() as f64)
@@ -207,13 +207,13 @@ mod tests {
         FlowOutcome { transport, completion_ps, ideal_ps: 100, ..FlowOutcome::default() }
     }
 
-    /// A flow of SRD and one of TCP.
+    /// Returns a run with a flow of SRD and one of TCP.
     fn run(srd_ps: Option<u64>, tcp_ps: Option<u64>) -> Outcome {
         let flows = vec![flow(Kind::Srd, srd_ps), flow(Kind::Tcp, tcp_ps)];
         Outcome { flows, ..Outcome::default() }
     }
 
-    /// What some runs miss of `[expect]`; `None` is a run that failed.
+    /// Returns the bounds in `[expect]` that some runs miss; `None` is a run that failed.
     fn missed_by(text: &str, outcomes: &[Option<Outcome>]) -> Vec<String> {
         let expect = toml::from_str::<Expect>(text).unwrap();
         let figures = |outcome: &Option<Outcome>| outcome.as_ref().map(|o| expect.figures(o));
@@ -235,7 +235,8 @@ mod tests {
         assert_eq!(missed("jain = 0.9"), ["Jain is unknown: no flow sends all the time"]);
         let worst = "transport = \"srd\"\nmax_to_ideal = 1.1\nworst_to_ideal = 1.15";
         assert_eq!(missed(worst), ["worst max/ideal is 1.200, expected at most 1.15"]);
-        // Of 100 and 500, of 120 and 700: nearest rank, and the time that all of them took.
+        // The ideals are 100 and 500, the times 120 and 700: nearest rank, and the time that all
+        // took.
         let missed_each =
             missed("p50_to_ideal = 1.0\np99_to_ideal_least = 7.0\ngoodput_percent = 30.0");
         let p50 = "p50/ideal is 1.100, expected at most 1";
@@ -252,7 +253,8 @@ mod tests {
         assert_eq!(both.bounds(&[])[0].wanted(), "at least 3, at most 6");
     }
 
-    /// The flows that had ended spoke for the others, and the runs that had for those that broke.
+    /// The flows that had ended once stood for all flows, and the runs that had for those that
+    /// broke.
     #[test]
     fn what_not_all_runs_show_is_unknown() {
         let good = || Some(run(Some(100), Some(200)));
@@ -275,7 +277,7 @@ mod tests {
         assert_eq!(missed_by("max_to_ideal = 9.0", &[Some(empty)]), [unknown], "and none began");
     }
 
-    /// Each transport was fair to itself, and one that got nothing was left out.
+    /// Each transport once counted as fair to itself, and one that got nothing was left out.
     #[test]
     fn fairness_is_that_of_all_flows_that_are_meant() {
         let of = |flow, transport, bytes: &[u64]| FlowShares {
@@ -293,7 +295,7 @@ mod tests {
         assert_eq!(missed_by(&format!("{fair}transport = \"tcp\""), &run), [missed]);
     }
 
-    /// The packets of all transports were judged.
+    /// The packets of all transports were once judged.
     #[test]
     fn repetitions_of_one_transport_of_several_are_not_known() {
         let expect = "transport = \"srd\"\nrepeated_percent = 1.0";

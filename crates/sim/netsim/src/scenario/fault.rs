@@ -1,4 +1,4 @@
-//! What a scenario file may say of faults.
+//! The faults section of a scenario file.
 
 use super::field::{Bounded, Gbps};
 use crate::id::LinkId;
@@ -6,34 +6,34 @@ use crate::topology::Fabric;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// A minute: no run is longer.
+/// Microseconds up to a minute: no run is longer.
 type Us = Bounded<0, 60_000_000>;
-/// Cuts of one flapping cable.
+/// Maximum number of cuts of one flapping cable.
 const FLAPS_MAX: u32 = 100_000;
 
 /// A field and what is wrong with it.
 type Problem = (&'static str, String);
 
-/// What breaks: a node ("spine3": all its cables) or a cable ("leaf0-spine3"), from when, until
-/// when (for ever when that is missing), and how: at least one of the other fields.
+/// A node ("spine3": all its cables) or a cable ("leaf0-spine3") that breaks, from when, until when
+/// (for ever when that is missing), and how: at least one of the other fields.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table, [[fault]]")]
 pub(crate) struct Fault {
     pub(crate) target: Spanned<String>,
     pub(crate) at_us: Us,
     pub(crate) until_us: Option<Us>,
-    /// Nothing gets through.
+    /// Whether nothing gets through.
     #[serde(default)]
     pub(crate) cut: bool,
-    /// Cut and mended again and again.
+    /// Cycle in which the cable is cut and mended again and again.
     pub(crate) flap: Option<Flap>,
-    /// It is this slow.
+    /// Lower rate of the links.
     pub(crate) gbps: Option<Gbps>,
-    /// It loses packets at random without a trace; together with `gbps` a brown-out.
+    /// Share of packets that are lost at random without a trace; together with `gbps` a brown-out.
     pub(crate) loss_ppm: Option<Bounded<1, 1_000_000>>,
-    /// Routing learns of it, and of its end; never when this is missing. It takes a cable that is
-    /// cut for dead; one that is slow or loses packets it drains: when there is no other way, it is
-    /// still used.
+    /// Time after which routing learns of it, and of its end; never when this is missing. Routing
+    /// takes a cable that is cut for dead; one that is slow or loses packets it drains: when there
+    /// is no other way, it is still used.
     pub(crate) repair: Option<Repair>,
 }
 
@@ -44,19 +44,20 @@ pub(crate) struct Flap {
     pub(crate) up_us: Bounded<1, 60_000_000>,
 }
 
-/// How long routing takes.
+/// The delay of routing.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "{ detect_us = 3, converge_us = 10 }")]
 pub(crate) struct Repair {
-    /// The switches at both ends notice a state that has lasted for so long, and change their
-    /// tables.
+    /// Duration for which a state must last before the switches at both ends notice it and change
+    /// their tables.
     pub(crate) detect_us: Us,
-    /// The tables of all others follow after this time more.
+    /// Additional time until the tables of all others follow.
     pub(crate) converge_us: Us,
 }
 
 impl Fault {
-    /// Field and problem of a fault that cannot be, in runs that end after `limit_ms`.
+    /// Returns the field and the problem of a fault that cannot be, in runs that end after
+    /// `limit_ms`.
     pub(super) fn check(&self, fabric: &Fabric, limit_ms: u32) -> Result<(), Problem> {
         let target = self.target.get_ref();
         let Some(links) = fabric.links_named(target) else {
@@ -102,7 +103,7 @@ impl Fault {
         }
         Ok(())
     }
-    /// The rate must be lower than that of some link, and higher than that of none.
+    /// Checks that the rate is lower than that of some link, and higher than that of none.
     fn check_rate(&self, fabric: &Fabric, links: &[LinkId]) -> Result<(), Problem> {
         let Some(gbps) = self.gbps else { return Ok(()) };
         let normal = |link: LinkId| fabric.links[link.index()].ps_per_byte();

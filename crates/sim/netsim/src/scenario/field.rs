@@ -1,14 +1,14 @@
-//! Numbers of scenario files that know what is allowed.
+//! Numbers of scenario files that know their range.
 
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 
-/// A number between two bounds, both allowed.
+/// A number between two bounds, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounded<const MIN: u32, const MAX: u32>(u32);
 
 impl<const MIN: u32, const MAX: u32> Bounded<MIN, MAX> {
-    /// The number, or what is allowed.
+    /// Checks the number; the error says what is allowed.
     pub(crate) fn new(value: i64) -> Result<Self, String> {
         let inside = u32::try_from(value).ok().filter(|value| (MIN..=MAX).contains(value));
         inside.map(Self).ok_or_else(|| format!("{value} is not allowed, only {MIN} to {MAX}"))

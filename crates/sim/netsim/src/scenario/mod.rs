@@ -1,5 +1,5 @@
-//! Scenario files: what is simulated, as TOML. A wrong file is refused with the line, the field
-//! and what is allowed.
+//! Scenario files: the description of a simulation, as TOML. A wrong file is refused with the line,
+//! the field and what is allowed.
 
 mod data;
 mod expect;
@@ -57,15 +57,16 @@ impl Scenario {
     /// the current folder.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// Returns the first thing that is wrong with it.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
         Self::parse_in(text, Path::new(""))
     }
 
-    /// The same with data files relative to `folder`: that of the scenario file.
+    /// Reads a scenario file as [`Scenario::parse`] does, with data files relative to `folder`,
+    /// which is the scenario file's.
     ///
     /// # Errors
-    /// As [`Scenario::parse`].
+    /// Fails as [`Scenario::parse`] does.
     pub fn parse_in(text: &str, folder: &Path) -> Result<Self, ScenarioError> {
         let mut file: File = toml::from_str(text).map_err(|error| wrong_text(text, &error))?;
         let refuse = |span: Range<usize>, field: &str, problem: String| ScenarioError {
@@ -108,45 +109,47 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Texts of the data files that it names: with its own text, all that its runs depend on.
+    /// Returns the texts of the data files that it names: with its own text, all that its runs
+    /// depend on.
     #[must_use]
     pub fn data(&self) -> &[String] {
         &self.data
     }
 
-    /// One line on what it shows.
+    /// Returns a line that says what it shows.
     #[must_use]
     pub fn title(&self) -> &str {
         &self.file.title
     }
 
-    /// Its network in a line: hosts, uplinks, rates, and how far these are oversubscribed.
+    /// Describes its network in a line: hosts, uplinks, rates, and how far these are
+    /// oversubscribed.
     #[must_use]
     pub fn network(&self) -> String {
         self.fabric().describe()
     }
 
-    /// Seeds of its runs.
+    /// Returns the seeds of its runs.
     #[must_use]
     pub fn seeds(&self) -> Vec<u64> {
         self.file.seeds.get_ref().iter().map(|seed| seed.0).collect()
     }
 
     /// Says why a field of its transports, named from the top of the file, changes nothing for its
-    /// flows; `None` if it does, and of other fields.
+    /// flows; `None` if it does, and for all other fields.
     #[must_use]
     pub fn idle_because(&self, field: &str) -> Option<String> {
         setup::idle_because(&self.file, field)
     }
 
-    /// Virtual time after which a run ends in any case.
+    /// Returns the virtual time after which a run ends in any case.
     #[must_use]
     pub fn limit_ms(&self) -> u32 {
         self.file.limit_ms.get()
     }
 
-    /// Bytes that all flows of a run move (of Poisson arrivals: with the first seed). Flows that
-    /// send until a given time count as one, because they share a link.
+    /// Returns the bytes that all flows of a run move (for Poisson arrivals: with the first seed).
+    /// Flows that send until a given time count as one, because they share a link.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let seed = self.seeds().first().copied().unwrap_or_default();
@@ -157,8 +160,8 @@ impl Scenario {
         shared + finite.iter().map(|flow| flow.bytes).sum::<u64>()
     }
 
-    /// Hosts of its network, and transfers of a run with the first seed: what the fuzz target picks
-    /// small scenarios by.
+    /// Returns the number of hosts of its network, and of transfers of a run with the first seed.
+    /// The fuzz target picks small scenarios by them.
     #[cfg(fuzzing)]
     #[must_use]
     pub fn size(&self) -> (u32, usize) {
@@ -171,16 +174,16 @@ impl Scenario {
     /// Runs it once.
     ///
     /// # Errors
-    /// A rule of every run was broken; the scenario and the seed repeat it.
+    /// Returns a rule of every run that was violated; the scenario and the seed repeat it.
     pub fn run(&self, seed: u64) -> Result<Outcome, Violation> {
         Ok(Outcome::of(&self.simulate(seed, None)?, seed))
     }
 
-    /// Runs it once and looks at flows, queues and uplinks every `interval_us` of virtual time
-    /// (at least 1). The outcome is the same as without.
+    /// Runs it once and looks at flows, queues and uplinks every `interval_us` of virtual time (at
+    /// least 1). The outcome is the same as without.
     ///
     /// # Errors
-    /// As [`Scenario::run`].
+    /// Fails as [`Scenario::run`] does.
     pub fn run_sampled(
         &self,
         seed: u64,
@@ -220,14 +223,14 @@ impl Scenario {
         self.file.expect.figures(outcome)
     }
 
-    /// The figures that a file may expect something of, over some runs: always the same, in the
-    /// same order. `None` is a run that failed, so that nothing is known of all.
+    /// Returns the figures that a file may expect something of, over some runs: always the same, in
+    /// the same order. `None` is a run that failed, so that nothing is known of all.
     #[must_use]
     pub fn bounds(&self, runs: &[Option<Figures>]) -> Vec<Bound> {
         self.file.expect.bounds(runs)
     }
 
-    /// Returns what runs do not keep of what the file expects of their means, one line each.
+    /// Returns the bounds of the file that the means of runs do not keep, one line each.
     #[must_use]
     pub fn missed(&self, outcomes: &[Outcome]) -> Vec<String> {
         let figures: Vec<Option<Figures>> =
@@ -251,7 +254,7 @@ impl Scenario {
     }
 }
 
-/// What TOML's reader says of a text that is no scenario.
+/// Converts an error of TOML's reader about a text that is no scenario.
 fn wrong_text(text: &str, error: &toml::de::Error) -> ScenarioError {
     let span = error.span().unwrap_or(0..0);
     let problem = error.message().replace('\n', " ");

@@ -1,4 +1,4 @@
-//! What a scenario file may say of the network.
+//! The network section of a scenario file.
 
 use super::field::{Bounded, Gbps};
 use crate::link::{Link, Marking};
@@ -11,7 +11,7 @@ use toml::Spanned;
 
 const HOSTS_MAX: u64 = 65_536;
 const LINKS_MAX: u64 = 2_000_000;
-/// The longest packet that is no data packet: an acknowledgement with all its bits.
+/// Length of the longest packet that is no data packet: an acknowledgement with all its bits.
 const ACK_BYTES_MAX: u32 = FRAME_BYTES + UDP_BYTES + srd::HEADER_MAX as u32;
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -22,7 +22,7 @@ pub(crate) enum Topology {
     Ring(Ring),
 }
 
-/// Of which a scenario has one.
+/// The topologies, of which a scenario has one.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table, as [topology.leaf_spine]")]
 struct Topologies {
@@ -76,25 +76,25 @@ pub(crate) struct Network {
     gbps: Gbps,
     /// Delay of a cable and the switch at its end.
     hop_ns: HopNs,
-    /// Buffer of each port; with `pfc`, what a switch keeps for each link into it.
+    /// Buffer of each port; with `pfc`, the buffer that a switch keeps for each link into it.
     buffer_bytes: Bounded<10_000, 1_000_000_000>,
-    /// Packets that meet a longer queue are marked.
+    /// Queue length above which packets that meet it are marked.
     pub(super) mark_above_bytes: Option<Spanned<Bounded<0, 1_000_000_000>>>,
-    /// Up to here only a share of them is marked, which rises evenly.
+    /// Queue length up to which only a share of them is marked, which rises evenly.
     mark_all_above_bytes: Option<Spanned<Bounded<1, 1_000_000_000>>>,
-    /// The largest such share. Both are given, or none.
+    /// Largest such share. Both are given, or none.
     mark_most_percent: Option<Spanned<Bounded<1, 100>>>,
-    /// Switches pause senders instead of losing packets.
+    /// Priority flow control: switches pause senders instead of losing packets.
     pfc: Option<Spanned<Pfc>>,
     /// Links between hosts and the switches of their racks, where they differ.
     host_links: Option<Spanned<Links>>,
-    /// Links between those and the tier above.
+    /// Links between those switches and the tier above, where they differ.
     rack_links: Option<Spanned<Links>>,
-    /// Links between that and the core.
+    /// Links between that tier and the core, where they differ.
     core_links: Option<Spanned<Links>>,
 }
 
-/// What the links of a tier are like; what is missing is as `network` has it.
+/// Properties of the links of a tier; missing ones are as `network` has them.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table, as [network.host_links]")]
 struct Links {
@@ -110,21 +110,22 @@ impl Links {
 
 type HopNs = Bounded<1, 1_000_000>;
 
-/// When links are paused. What is missing follows from buffer, delay and rate.
+/// Thresholds of pauses. Missing ones follow from buffer, delay and rate.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table, [network.pfc], which may be empty")]
 struct Pfc {
-    /// Pause when a switch holds more of a link's packets; at most the buffer less the headroom.
+    /// Bytes of a link's packets in the switch above which it is paused; at most the buffer less
+    /// the headroom.
     xoff_bytes: Option<Bounded<1, 1_000_000_000>>,
-    /// Go on when it holds no more than this.
+    /// Bytes of a link's packets at which it may go on.
     xon_bytes: Option<Bounded<0, 1_000_000_000>>,
 }
 
-/// Where, which field, and what is wrong.
+/// Place, field, and what is wrong.
 pub(super) type Wrong = (Range<usize>, &'static str, String);
 
 impl Topology {
-    /// Problem of one that is too small or too large.
+    /// Returns the problem of a topology that is too small or too large.
     pub(super) fn check(&self) -> Result<(), String> {
         let (hosts, links) = match self {
             Self::LeafSpine(t) => {
@@ -156,7 +157,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Links into the switch that has the most.
+    /// Returns the number of links into the switch that has the most.
     fn links_into_a_switch(&self) -> u32 {
         match self {
             Self::LeafSpine(t) => {
@@ -172,7 +173,7 @@ impl Topology {
         }
     }
 
-    /// It has a third tier.
+    /// Returns whether it has a third tier.
     fn has_core(&self) -> bool {
         matches!(self, Self::Clos3(_))
     }
@@ -198,12 +199,12 @@ impl Topology {
 }
 
 impl Network {
-    /// The network, in a given shape.
+    /// Builds the network in a given shape.
     pub(super) fn build(&self, topology: &Topology) -> Fabric {
         topology.build(self.tiers())
     }
 
-    /// Rate of the hosts' links.
+    /// Returns the rate of the hosts' links.
     pub(super) fn host_gbps(&self) -> Gbps {
         self.host_links.as_ref().and_then(|links| links.get_ref().gbps).unwrap_or(self.gbps)
     }
@@ -225,7 +226,7 @@ impl Network {
         }
     }
 
-    /// How links are paused, if they are, by packets of at most `packet_bytes`.
+    /// Returns the settings of pauses, if there are any, for packets of at most `packet_bytes`.
     pub(super) fn pfc_setup(&self, packet_bytes: u32) -> Option<PfcSetup> {
         self.pfc.as_ref().map(|pfc| PfcSetup {
             buffer_bytes: self.buffer_bytes.get(),
@@ -235,7 +236,7 @@ impl Network {
         })
     }
 
-    /// What does not fit together.
+    /// Finds settings that do not fit together.
     pub(super) fn check(&self, topology: &Topology, packet_bytes: u32) -> Result<(), Wrong> {
         self.check_marks()?;
         let tiers = [
@@ -257,7 +258,7 @@ impl Network {
         self.check_pfc(topology, packet_bytes)
     }
 
-    /// What would lose packets, stand still or not be counted of the links that are paused.
+    /// Finds settings of paused links that would lose packets, stand still or not be counted.
     fn check_pfc(&self, topology: &Topology, packet_bytes: u32) -> Result<(), Wrong> {
         let pfc = self.pfc_setup(packet_bytes).zip(self.pfc.as_ref());
         let Some((setup, pfc)) = pfc else { return Ok(()) };
@@ -279,7 +280,7 @@ impl Network {
         Ok(())
     }
 
-    /// What does not fit together of the queues that mark packets.
+    /// Finds settings of marking queues that do not fit together.
     fn check_marks(&self) -> Result<(), Wrong> {
         let above = self.mark_above_bytes.as_ref().map(|above| above.get_ref().get());
         if let Some(all) = &self.mark_all_above_bytes {

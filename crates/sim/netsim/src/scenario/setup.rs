@@ -1,4 +1,4 @@
-//! What a scenario file says about transports, with what it leaves out.
+//! The transports section of a scenario file, with defaults for what it leaves out.
 
 use super::field::Bounded;
 use super::network::Wrong;
@@ -11,17 +11,17 @@ use crate::transport::{Kind, Posting, Setup, SrdSetup};
 use std::sync::Arc;
 use toml::Spanned;
 
-/// Packet of the published comparisons: 4,150 bytes on the wire.
+/// Length of a packet in the published comparisons: 4,150 bytes on the wire.
 const PACKET_BYTES: u32 = 4150;
 const POSTED_MESSAGES: u32 = 128;
-/// The engine adds packets to it.
+/// Maximum window; the engine adds packets to it.
 const WINDOW_MAX_BYTES: u32 = u32::MAX / 2;
 const SEND_BUFFER_BYTES: u32 = 4 << 20;
 const BURST_BYTES: u32 = 64 << 10;
 const PS_PER_MS: u64 = 1_000_000_000;
 const PS_PER_US: u64 = 1_000_000;
 const NS_PER_US: u64 = 1000;
-/// 4.096 us x 2^14: what perftest sets and programs copy.
+/// Default timeout: 4.096 us x 2^14, which perftest sets and programs copy.
 const ROCE_TIMEOUT_US: u32 = 67_109;
 const ROCE_RETRIES: u32 = 7;
 
@@ -29,7 +29,7 @@ pub(super) fn of(file: &File, fabric: &Fabric) -> Setup {
     Setup { srd: srd(file, fabric), tcp: tcp(file), roce: roce(file) }
 }
 
-/// What does not fit together.
+/// Finds settings that do not fit together.
 pub(super) fn check(file: &File) -> Result<(), Wrong> {
     let roce = &file.transport.roce;
     let dcqcn = roce.congestion.as_ref().filter(|kind| *kind.get_ref() == RoceCongestion::Dcqcn);
@@ -52,7 +52,8 @@ pub(super) fn check(file: &File) -> Result<(), Wrong> {
     }
 }
 
-/// Why a field, named from the top of the file, changes nothing for the flows that there are.
+/// Returns why a field, named from the top of the file, changes nothing for the flows of the
+/// scenario.
 pub(super) fn idle_because(file: &File, field: &str) -> Option<String> {
     let used: Vec<Kind> = file.transports().collect();
     let users: &[Kind] = match field.strip_prefix("transport.")? {
@@ -76,7 +77,7 @@ pub(super) fn idle_because(file: &File, field: &str) -> Option<String> {
     (!is_used).then(|| format!("no flow uses {}", names.join(" or ")))
 }
 
-/// A full data packet on the wire.
+/// Returns the length of a full data packet on the wire.
 pub(super) fn packet_bytes(file: &File) -> u32 {
     file.transport.packet_bytes.map_or(PACKET_BYTES, Bounded::get)
 }

@@ -1,4 +1,4 @@
-//! What a scenario file may say.
+//! The structure of a scenario file.
 
 use super::data::Trace;
 use super::expect::Expect;
@@ -13,9 +13,9 @@ use toml::Spanned;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a scenario")]
 pub(crate) struct File {
-    /// One line on what it shows.
+    /// A line that says what it shows.
     pub(crate) title: String,
-    /// One run for each.
+    /// Seeds, one run for each.
     pub(crate) seeds: Spanned<Vec<Seed>>,
     /// Virtual time after which a run ends in any case.
     pub(crate) limit_ms: Bounded<1, 60_000>,
@@ -31,13 +31,13 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// The transports that its flows use, once for each workload and each row of a trace.
+    /// Returns the transports that its flows use, once for each workload and each row of a trace.
     pub(super) fn transports(&self) -> impl Iterator<Item = Kind> {
         let default = self.transport.kind;
         self.named_transports().map(move |kind| kind.unwrap_or(default))
     }
 
-    /// The same as workloads and rows name them.
+    /// Returns the transports as workloads and rows name them.
     pub(super) fn named_transports(&self) -> impl Iterator<Item = Option<Kind>> {
         let Workloads { incast, persistent_incast, permutation, .. } = &self.workload;
         let Workloads { rack_to_rack, all_to_all, poisson, trace, .. } = &self.workload;
@@ -57,18 +57,18 @@ impl File {
     }
 }
 
-/// Which transport flows use, and how the engine is set up; what is missing is as in its preset
+/// The transport that flows use, and the settings of the engine; missing ones are as in its preset
 /// for simulations.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table, [transport]")]
 pub(crate) struct Transport {
-    /// For all workloads that name none.
+    /// Transport of all workloads that name none.
     pub(crate) kind: Kind,
-    /// A full data packet on the wire, its frame included.
+    /// Length of a full data packet on the wire, its frame included.
     pub(crate) packet_bytes: Option<Bounded<256, 9000>>,
     pub(crate) paths: Option<Bounded<1, 256>>,
     pub(crate) ack_every_packets: Option<Bounded<1, 64>>,
-    /// Messages of a transfer that an application keeps posted.
+    /// Number of messages of a transfer that an application keeps posted.
     pub(crate) posted_messages: Option<Bounded<1, 4096>>,
     pub(crate) hint: Option<bool>,
     pub(crate) pacing: Option<bool>,
@@ -78,27 +78,29 @@ pub(crate) struct Transport {
     pub(crate) roce: Roce,
 }
 
-/// How RoCEv2 queue pairs are set up.
+/// Settings of RoCEv2 queue pairs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table, [transport.roce]")]
 pub(crate) struct Roce {
-    /// Nothing when it is missing: the window stays, the network's pauses do.
+    /// Congestion control. Without it the window stays, and the network's pauses do the rest.
     pub(crate) congestion: Option<Spanned<RoceCongestion>>,
-    /// Packets that are sent and not acknowledged, at most; 128 when it is missing.
+    /// Maximum number of packets that are sent and not acknowledged; 128 when it is missing.
     pub(crate) window_packets: Option<Bounded<1, 1_000_000>>,
-    /// Acknowledge each so many packets, and each quarter of the window; each when it is missing.
+    /// Number of packets after which a receiver acknowledges, at most a quarter of the window; 1
+    /// when it is missing.
     pub(crate) ack_every_packets: Option<Bounded<1, 64>>,
-    /// Go back after this silence; 67,109 (4.096 x 2^14) when it is missing. The shortest there is
-    /// has 4.096 x 2.
+    /// Silence after which the sender goes back; 67,109 (4.096 x 2^14) when it is missing. The
+    /// shortest there is has 4.096 x 2.
     pub(crate) timeout_us: Option<Bounded<9, 60_000_000>>,
-    /// Give up after so many silences and gaps in a row and one more; 7 when it is missing.
+    /// Number of timeouts and gaps in a row that are tolerated: one more is the end; 7 when it is
+    /// missing.
     pub(crate) retries: Option<Bounded<0, 7>>,
-    /// DCQCN: a receiver tells of marks at most once in this time; 50 when it is missing.
+    /// Minimum time between two notifications of a DCQCN receiver; 50 when it is missing.
     pub(crate) cnp_interval_us: Option<Spanned<Bounded<1, 1_000_000>>>,
-    /// DCQCN: step of the additive increase in Mbit/s; 40 when it is missing, as in the paper.
+    /// Step of DCQCN's additive increase in Mbit/s; 40 when it is missing, as in the paper.
     pub(crate) additive_mbps: Option<Spanned<Bounded<1, 100_000>>>,
-    /// DCQCN: step of the hyper increase in Mbit/s; 400 when it is missing, which the paper does
-    /// not say.
+    /// Step of DCQCN's hyper increase in Mbit/s; 400 when it is missing, which the paper does not
+    /// say.
     pub(crate) hyper_mbps: Option<Spanned<Bounded<1, 100_000>>>,
 }
 
@@ -112,7 +114,7 @@ pub(crate) enum RoceCongestion {
     Window,
 }
 
-/// How TCP connections are set up, those of DCTCP too.
+/// Settings of TCP connections, also of DCTCP's.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table, [transport.tcp]")]
 pub(crate) struct Tcp {
@@ -122,20 +124,21 @@ pub(crate) struct Tcp {
     /// First window; 10 when it is missing, as in Linux (`TCP_INIT_CWND`), whatever the segments'
     /// size: RFC 6928 has a limit in bytes, too.
     pub(crate) initial_window_packets: Option<Bounded<1, 1000>>,
-    /// Losses are found by time and the tail is probed (RFC 8985), as Linux does since 2018; else
-    /// three segments must arrive after a lost one (RFC 6675).
+    /// Whether losses are found by time and the tail is probed (RFC 8985), as Linux does since
+    /// 2018; else three segments must arrive after a lost one (RFC 6675).
     pub(crate) rack: bool,
-    /// Slow start slows down when round-trip times rise by 4 to 16 ms (HyStart++, RFC 9406).
+    /// Whether slow start slows down when round-trip times rise by 4 to 16 ms (HyStart++, RFC
+    /// 9406).
     pub(crate) hystart: bool,
-    /// Recoveries send in proportion to what arrives (RFC 9937); else when the network is empty
-    /// enough (RFC 6675).
+    /// Whether recoveries send in proportion to what arrives (RFC 9937); else when the network is
+    /// empty enough (RFC 6675).
     pub(crate) prr: bool,
-    /// Acknowledge every second segment, or after 40 ms; else each.
+    /// Whether only every second segment is acknowledged, or after 40 ms; else each is.
     pub(crate) delayed_ack: bool,
-    /// What an application can have written that is not acknowledged; 4 MiB when it is missing, as
-    /// Linux' limit (`tcp_wmem`).
+    /// Maximum number of bytes that an application has written and that are not acknowledged; 4 MiB
+    /// when it is missing, as Linux' limit (`tcp_wmem`).
     pub(crate) send_buffer_bytes: Option<Bounded<10_000, 1_000_000_000>>,
-    /// What an adapter sends of a connection before it turns to the next: 64 KiB when it is
+    /// Bytes that an adapter sends of a connection before it turns to the next: 64 KiB when it is
     /// missing, the largest unit that Linux hands to an adapter to cut (TSO); 1 for no bursts.
     pub(crate) burst_bytes: Option<Bounded<1, 1_000_000>>,
 }
@@ -148,7 +151,7 @@ pub(crate) enum TcpCongestion {
     NewReno,
 }
 
-/// Who sends what to whom.
+/// The workloads section: the transfers of a run.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "tables, as [[workload.permutation]]")]
 pub(crate) struct Workloads {
@@ -162,14 +165,14 @@ pub(crate) struct Workloads {
 }
 
 impl Workloads {
-    /// How often to measure the shares of flows that send all the time.
+    /// Returns the interval at which the shares of flows that send all the time are measured.
     pub(crate) fn share_interval_ms(&self) -> Option<u32> {
         self.persistent_incast.iter().map(|spec| spec.get_ref().interval_ms.get()).min()
     }
 }
 
 pub(crate) type Rounds = Bounded<1, 10_000>;
-/// Each transfer begins so much later at most, drawn evenly: no two hosts are in step.
+/// Maximum delay of the begin of each transfer, drawn evenly: no two hosts are in step.
 pub(crate) type JitterUs = Bounded<1, 1_000_000>;
 pub(crate) type TransferBytes = Bounded<1, 4_000_000_000>;
 
@@ -180,21 +183,23 @@ pub(crate) struct Incast {
     pub(crate) servers: Bounded<1, 100_000>,
     pub(crate) processes: Bounded<1, 1000>,
     pub(crate) bytes: TransferBytes,
-    /// So many times, each time when all have ended (a barrier); once when it is missing.
+    /// Number of rounds, each begun when all transfers have ended (a barrier); one when it is
+    /// missing.
     pub(crate) rounds: Option<Rounds>,
     pub(crate) jitter_us: Option<JitterUs>,
     pub(crate) transport: Option<Kind>,
 }
 
-/// The same, but they send all the time; each flow's throughput is measured.
+/// Processes of hosts in other racks send to a process of host 0 all the time; each flow's
+/// throughput is measured.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table, [[workload.persistent_incast]]")]
 pub(crate) struct PersistentIncast {
     pub(crate) servers: Bounded<1, 100_000>,
     pub(crate) processes: Bounded<1, 1000>,
-    /// They stop sending then.
+    /// Time at which they stop sending.
     pub(crate) until_ms: Bounded<1, 60_000>,
-    /// Throughput is measured so often; the shortest of a file holds for all.
+    /// Interval at which throughput is measured; the shortest of a file holds for all.
     pub(crate) interval_ms: Bounded<1, 60_000>,
     pub(crate) transport: Option<Kind>,
 }
@@ -208,7 +213,7 @@ pub(crate) struct Permutation {
     pub(crate) transport: Option<Kind>,
 }
 
-/// Processes of consecutive hosts of a rack send to those at the same places of another rack.
+/// Processes of consecutive hosts of a rack send to processes at the same places of another rack.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table, [[workload.rack_to_rack]]")]
 pub(crate) struct RackToRack {
@@ -220,7 +225,8 @@ pub(crate) struct RackToRack {
     pub(crate) hosts: Bounded<1, 1024>,
     pub(crate) processes: Bounded<1, 1000>,
     pub(crate) bytes: TransferBytes,
-    /// So many times, each time when all have ended (a barrier); once when it is missing.
+    /// Number of rounds, each begun when all transfers have ended (a barrier); one when it is
+    /// missing.
     pub(crate) rounds: Option<Rounds>,
     pub(crate) jitter_us: Option<JitterUs>,
     pub(crate) transport: Option<Kind>,
@@ -242,12 +248,12 @@ pub(crate) struct AllToAll {
 pub(crate) struct Poisson {
     /// Share of each host's link that they take on average, headers included.
     pub(crate) load_percent: Bounded<1, 100>,
-    /// They begin until then.
+    /// Time until which transfers begin.
     pub(crate) until_us: Bounded<1, 60_000_000>,
     /// Sizes in bytes, each with the percentage of transfers that are not larger; linear between.
     #[serde(default)]
     pub(crate) sizes: Vec<(TransferBytes, f64)>,
-    /// The same from a file beside the scenario, with rows of `bytes,percent`.
+    /// File beside the scenario with the sizes, in rows of `bytes,percent`.
     pub(crate) sizes_file: Option<String>,
     pub(crate) transport: Option<Kind>,
 }

@@ -14,7 +14,7 @@ use netsim::{Bound, Scenario};
 use report::{Progress, Table};
 use std::path::Path;
 
-/// Shown of each scenario, whatever it expects, unless its flows never end.
+/// Figure that is shown of each scenario, whatever it expects, unless its flows never end.
 const ALWAYS: &str = "max/ideal";
 
 /// A run: the number of its scenario, its seed, and whether it is judged.
@@ -25,11 +25,11 @@ type Unit = (usize, u64, bool);
 struct Entry {
     scenario: Scenario,
     point: Point,
-    /// Of seeds that are shown and not judged.
+    /// Runs with seeds that are shown and not judged.
     beside: Point,
 }
 
-/// Bad when a mean misses its bound, or a run failed.
+/// Runs the command. The verdict is bad when a mean misses its bound, or a run failed.
 pub(crate) fn run(args: &CheckArgs) -> Result<Verdict> {
     ensure_different(args.markdown.as_ref(), args.html.as_ref())?;
     for path in args.markdown.iter().chain(&args.html) {
@@ -39,7 +39,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Verdict> {
     finish(&execute(&entries, args)?, args, None)
 }
 
-/// Shows and writes what came of the scenarios; of those that were finished, if it was interrupted.
+/// Shows and writes the results of the scenarios; after an interruption, of those that were
+/// finished.
 fn finish(entries: &[Entry], args: &CheckArgs, interrupted: Option<&str>) -> Result<Verdict> {
     let table = table(entries, args);
     let tally = judge::tally(entries.iter().map(|entry| &entry.point));
@@ -75,7 +76,7 @@ fn execute(entries: &[Entry], args: &CheckArgs) -> Result<Vec<Entry>> {
     }
     let mut progress = Progress::new(units.len(), args.quiet);
     let mut runs: Vec<Option<Run>> = vec![None; units.len()];
-    // What is shown needs no flows, which are many.
+    // The table needs no flows, which are many.
     let work = |&(number, seed, _): &Unit| Run {
         outcome: None,
         ..attempt(&entries[number].scenario, seed, None)
@@ -98,7 +99,7 @@ fn execute(entries: &[Entry], args: &CheckArgs) -> Result<Vec<Entry>> {
     Ok(finished(entries, &units, &runs))
 }
 
-/// The scenarios of which all runs have ended, with these, and judged.
+/// Returns the scenarios of which all runs have ended, with these runs, and judged.
 fn finished(entries: &[Entry], units: &[Unit], runs: &[Option<Run>]) -> Vec<Entry> {
     let mut all: Vec<(Entry, bool)> = entries.iter().map(|entry| (entry.clone(), true)).collect();
     for (&(number, _, is_judged), run) in units.iter().zip(runs) {
@@ -118,22 +119,22 @@ impl Entry {
         judge::bounds(&self.scenario, &self.point.runs)
     }
 
-    /// What went wrong, with the command that repeats it.
+    /// Returns what went wrong, with the command that repeats it.
     fn problems(&self) -> Vec<String> {
         self.point.problems(&self.point.command(None))
     }
 
-    /// The same of the seeds that are not judged.
+    /// Returns what went wrong with the seeds that are not judged.
     fn notes(&self) -> impl Iterator<Item = String> {
         self.beside.failures().map(|failure| format!("beside, not judged: {failure}"))
     }
 
-    /// A row for each figure that something is expected of, and for the slowest flow.
+    /// Returns a row for each figure that something is expected of, and for the slowest flow.
     fn rows(&self) -> Vec<Vec<String>> {
         let beside = judge::bounds(&self.scenario, &self.beside.runs);
         let alone = |run| judge::bounds(&self.scenario, std::slice::from_ref(run));
         let alone: Vec<Vec<Bound>> = self.point.runs.iter().map(alone).collect();
-        let shown = |b: &Bound| b.is_asked() || b.figure == ALWAYS && b.mean.is_some();
+        let shown = |b: &Bound| b.is_bounded() || b.figure == ALWAYS && b.mean.is_some();
         let rows = self.bounds().into_iter().enumerate().filter(|(_, bound)| shown(bound));
         let rows = rows.map(|(place, bound)| {
             let singles = alone.iter().filter_map(|bounds| bounds[place].mean);
@@ -155,7 +156,7 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
 }
 
-/// The least and the most of single seeds.
+/// Returns the least and the greatest value of single seeds.
 fn range(values: impl Iterator<Item = f64> + Clone) -> String {
     let least = values.clone().fold(f64::INFINITY, f64::min);
     let most = values.fold(f64::NEG_INFINITY, f64::max);

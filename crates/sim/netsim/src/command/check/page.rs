@@ -11,15 +11,15 @@ const SUMMARY: &str = "Every scenario with all its seeds, beside the bounds that
      (`[expect]`). The figures are of virtual time: they repeat on any machine.";
 const HELD_OUT: &str = "Scenarios in `heldout`, and the column of other seeds, are those that no parameter of the \
      transport was chosen on.";
-/// Ratios further apart than this are drawn in equal factors.
+/// Ratio above which values are drawn in equal factors.
 const LINEAR_MAX: f64 = 5.0;
 /// Looks of the chart: own seeds, other seeds, bounds.
 const LOOKS: [usize; 3] = [0, 1, 2];
 
 /// Builds the page with what went wrong, without the chart, which Markdown has no use for.
 pub(super) fn page(entries: &[Entry], table: Table) -> Page {
-    let asked = entries.iter().flat_map(Entry::bounds).filter(Bound::is_asked);
-    let (held, missed): (Vec<Bound>, Vec<Bound>) = asked.partition(|b| b.missed().is_none());
+    let bounded = entries.iter().flat_map(Entry::bounds).filter(Bound::is_bounded);
+    let (held, missed): (Vec<Bound>, Vec<Bound>) = bounded.partition(|b| b.missed().is_none());
     let titles = ["number", "scenario", "title"];
     let mut names = Table::new("What the scenarios are", &titles, 3).with_prose(2);
     for (number, Entry { point, .. }) in (1..).zip(entries) {
@@ -44,7 +44,7 @@ pub(super) fn page(entries: &[Entry], table: Table) -> Page {
     }
 }
 
-/// The page with a chart of the slowest flows.
+/// Adds a chart of the slowest flows to the page.
 pub(super) fn with_chart(mut page: Page, entries: &[Entry]) -> Page {
     if let Some(section) = page.sections.first_mut() {
         section.chart = Some(chart(entries));
@@ -85,7 +85,7 @@ fn chart(entries: &[Entry]) -> Chart {
     }
 }
 
-/// The figure that is drawn.
+/// Returns the figure that is drawn.
 fn slowest(scenario: &Scenario, runs: &[Run]) -> Option<Bound> {
     judge::bounds(scenario, runs).into_iter().find(|bound| bound.figure == ALWAYS)
 }

@@ -1,4 +1,4 @@
-//! What is a change, and what is compared with what.
+//! Tests of what counts as a change, and of what is compared with what.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn points_pair_by_what_they_are() {
     assert!(pairs(&b, &other)[0].1.is_some(), "one point each");
 }
 
-/// All were paired with the first.
+/// All points were once paired with the first.
 #[test]
 fn points_that_look_alike_pair_by_file_and_then_by_order() {
     let results = |files: &[&str]| {
@@ -78,7 +78,7 @@ fn points_that_look_alike_pair_by_file_and_then_by_order() {
     assert!(pairs.iter().all(|(base, new)| Some(*base) == *new), "{pairs:?}");
 }
 
-/// Only how many flows had ended was compared.
+/// Only the number of flows that had ended was once compared.
 #[test]
 fn seeds_that_only_one_point_has_are_named() {
     let (base, mut new) = (point("a", &[1.0, 1.0, 1.0]), point("a", &[1.0]));
@@ -90,7 +90,7 @@ fn seeds_that_only_one_point_has_are_named() {
     assert_eq!(lone_seeds(&base, &new).unwrap(), lone);
 }
 
-/// A run that lost its slowest flows was an improvement.
+/// A run that lost its slowest flows once counted as an improvement.
 #[test]
 fn figures_of_all_flows_are_those_of_runs_that_ended() {
     let base = point("a", &[4.0, 4.0]);
@@ -107,7 +107,7 @@ fn figures_of_all_flows_are_those_of_runs_that_ended() {
     assert_eq!(figures, ["flows done", "sent/needed"]);
 }
 
-/// Seeds that only one file has were counted with the others.
+/// Seeds that only one file has were once counted with the others.
 #[test]
 fn flows_that_ended_are_those_of_the_seeds_that_both_have() {
     let (mut base, new) = (point("a", &[1.0, 1.0, 1.0]), point("a", &[1.0, 1.0]));
@@ -121,7 +121,7 @@ fn flows_that_ended_are_those_of_the_seeds_that_both_have() {
 }
 
 /// The interval of up to five seeds is their range, and that of more leaves out the outermost: one
-/// seed that had not changed disarmed the gate.
+/// seed that had not changed once disarmed the gate.
 #[test]
 fn seeds_that_did_not_change_hide_no_regression() {
     let of = |base: &[f64], new: &[f64]| changes(&point("a", base), &point("a", new), None)[1];

@@ -1,6 +1,7 @@
-//! The statements of the paper, each with what was measured and whether it holds.
+//! The statements of the paper, each with its measurement and verdict.
 //!
-//! Where the paper has no number ("close to the optimum"), the bound is ours and stands beside it.
+//! The bound is ours and stands beside the statement where the paper has no number ("close to the
+//! optimum").
 
 mod failure;
 #[cfg(test)]
@@ -11,28 +12,28 @@ use super::of;
 use report::Table;
 use std::fmt::Write;
 
-/// "Close to the optimum": within 10 %.
+/// Bound for "close to the optimum": within 10 %.
 const CLOSE: f64 = 1.10;
-/// "Very low jitter": the largest times of the seeds differ by at most 5 %.
+/// Bound for "very low jitter": the largest times of the seeds differ by at most 5 %.
 const JITTER: f64 = 0.05;
-/// One seed does not differ from itself.
+/// Minimum number of seeds for a statement on jitter; one seed does not differ from itself.
 const JITTER_SEEDS: usize = 2;
-/// "A large number of samples": at least every tenth.
+/// Bound for "a large number of samples": at least every tenth.
 const MANY: f64 = 0.10;
-/// "Consistent and close to ideal": samples within 10 % of the fair share.
+/// Bound for "consistent and close to ideal": samples within 10 % of the fair share.
 const CONSISTENT: f64 = 0.10;
-/// "Oscillates wildly": the samples of a flow differ by a factor of 2.
+/// Bound for "oscillates wildly": the samples of a flow differ by a factor of 2.
 const WILD: f64 = 2.0;
-/// "Much lower average": at most 3/4 of the fair share.
+/// Bound for "much lower average": at most 3/4 of the fair share.
 const MUCH_LOWER: f64 = 0.75;
-/// "Slightly higher": up to 1.5 times.
+/// Bound for "slightly higher": up to 1.5 times.
 const SLIGHTLY: f64 = 1.5;
 
-/// What came of a statement.
+/// The verdict on a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Holds,
-    /// For some of the cases.
+    /// The statement holds for some of the cases.
     Partly,
     Fails,
     /// Runs that it needs did not end, or were not made.
@@ -50,10 +51,10 @@ impl Verdict {
     }
 }
 
-/// One statement.
+/// One statement of the paper.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// Where the paper has it.
+    /// Place of the statement in the paper.
     pub(super) place: &'static str,
     pub(super) statement: String,
     pub(super) measured: String,
@@ -75,7 +76,7 @@ impl Claim {
     }
 }
 
-/// The statements as a table.
+/// Returns the statements as a table.
 pub(super) fn table(claims: &[Claim]) -> Table {
     let titles = ["verdict", "paper", "statement", "measured"];
     let table = Table::new("What the SRD paper says, and what was measured here", &titles, 4);
@@ -88,7 +89,7 @@ pub(super) fn table(claims: &[Claim]) -> Table {
     table
 }
 
-/// The statements as paragraphs, for terminals.
+/// Returns the statements as paragraphs, for terminals.
 pub(super) fn text(claims: &[Claim]) -> String {
     let mut text = String::new();
     for claim in claims {
@@ -99,7 +100,7 @@ pub(super) fn text(claims: &[Claim]) -> String {
     text
 }
 
-/// All statements, in the order of the paper.
+/// Judges all statements, in the order of the paper.
 pub(super) fn judge(experiments: &[Experiment]) -> Vec<Claim> {
     let one = |figure, protocol| of(experiments, figure, protocol).next();
     let bursts =
@@ -156,7 +157,7 @@ fn tcp_range(tcp: Protocol, bursts: &[&Experiment]) -> Claim {
     by_size(&statement, "x ideal", bursts, Experiment::worst, |ratio| (3.0..=20.0).contains(&ratio))
 }
 
-/// A statement of figure 2 on some value, which holds for some sizes, all or none.
+/// Judges a statement of figure 2 on some value, which holds for some sizes, all or none.
 fn by_size(
     statement: &str,
     what: &str,
@@ -294,8 +295,8 @@ fn imbalance_srd(many: Option<&Experiment>, few: Option<&Experiment>) -> Claim {
     by_flows(statement, "x ideal, worst seed", many, few, Experiment::worst, |x| x <= 1.15)
 }
 
-/// A statement of figure 6 on some value, with the paper's 16 flows per host and with 4 that carry
-/// the same.
+/// Judges a statement of figure 6 on some value, with the paper's 16 flows per host and with 4 that
+/// carry the same.
 fn by_flows(
     statement: &str,
     what: &str,
@@ -332,30 +333,30 @@ fn conclusion(srd: Option<&Experiment>, tcp: Option<&Experiment>) -> Claim {
     Claim::new("V", "SRD: tail latency orders of magnitude below TCP's (10 x)", result)
 }
 
-/// Throughput of each flow in each second.
+/// Returns the throughput of each flow in each second.
 fn persistent_rates(experiment: Option<&Experiment>) -> Option<Vec<Vec<f64>>> {
     let rates = each_second(experiment?.point.runs.first()?);
     (!rates.is_empty() && !rates[0].is_empty()).then_some(rates)
 }
 
-/// Length of a sample of [`persistent_rates`].
+/// Returns the length of a sample of [`persistent_rates`].
 fn second_s(experiment: Option<&Experiment>) -> f64 {
     experiment.map_or(1.0, Experiment::second_s)
 }
 
-/// Jain's index of the samples: mean over the seconds.
+/// Returns Jain's index of the samples: mean over the seconds.
 fn jain(rates: &[Vec<f64>]) -> String {
     let of_second = |second: usize| report::jain(rates.iter().map(|flow| flow[second]));
     format!("Jain {:.3}", mean((0..rates[0].len()).map(of_second)))
 }
 
-/// All completion times of all seeds.
+/// Returns all completion times of all seeds.
 fn cdf_us(experiment: &Experiment) -> Vec<f64> {
     let flows = experiment.outcomes().flat_map(|outcome| &outcome.flows);
     flows.filter_map(|flow| Some(flow.completion_ps? as f64 / 1e6)).collect()
 }
 
-/// Best possible time of the flows of 2 MB.
+/// Returns the best possible time of the flows of 2 MB.
 fn ideal_us(experiments: &[&Experiment]) -> Option<f64> {
     let experiment = experiments.iter().find(|e| [0, CDF_BYTES].contains(&e.bytes))?;
     experiment.outcomes().next()?.flows.first().map(|flow| flow.ideal_ps as f64 / 1e6)

@@ -20,7 +20,7 @@ struct File {
     text: &'static str,
 }
 
-/// Figure 2 does not name its sizes; these span what it is said to span.
+/// Transfer sizes of figure 2. The paper does not name them; these span the range that it states.
 const SIZES: [Size; 9] = [
     Size { word: "64KB", bytes: 64_000 },
     Size { word: "128KB", bytes: 128_000 },
@@ -32,9 +32,9 @@ const SIZES: [Size; 9] = [
     Size { word: "8MB", bytes: 8_000_000 },
     Size { word: "16MB", bytes: 16_000_000 },
 ];
-/// Size of figure 3.
+/// Transfer size of figure 3.
 pub(super) const CDF_BYTES: u64 = 2_000_000;
-/// Sizes for which other buffers are tried.
+/// Transfer sizes for which other buffers are tried.
 pub(super) const BUFFER_SIZES: [u64; 4] = [64_000, 512_000, 2_000_000, 16_000_000];
 const INCAST: File = File {
     name: "scenarios/incast4x12.toml",
@@ -56,41 +56,42 @@ const RACK_CUT: File = File {
     name: "scenarios/rack8x16-cut.toml",
     text: include_str!("../../../../../../scenarios/rack8x16-cut.toml"),
 };
-/// Intervals of a second.
+/// Number of intervals of a second.
 const INTERVALS: usize = 10;
-/// When the cable breaks.
+/// Time at which the cable breaks.
 pub(super) const CUT_AT_US: u32 = 500;
-/// How much later all of routing knows of it: the paper says 2 to 3 orders of magnitude after SRD
-/// has changed the path, which takes it a few round trips of 9 us.
+/// Time from then until all of routing knows of it: the paper says 2 to 3 orders of magnitude after
+/// SRD has changed the path, which takes it a few round trips of 9 us.
 pub(super) const CONVERGED_AFTER_US: u32 = 5000;
 /// Buffer of a port under incast. The ports of a switch share their memory, so the one that is
-/// under load has some MB; published simulations give each 0.5 MB. What the choice does to the
+/// under load has some MB; published simulations give each 0.5 MB. The effect of the choice on the
 /// results is measured, too.
 const BUFFER: &str = "2MB";
 const OTHER_BUFFERS: [&str; 4] = ["539500", "1MB", "4MB", "8MB"];
 
-/// Which part of the paper an experiment repeats.
+/// The part of the paper that an experiment repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Figure {
     /// Figures 2 and 3: 48 flows to one host, all at once.
     Burst,
-    /// The bursts with other buffers: what the results depend on.
+    /// The bursts with other buffers, which show what the results depend on.
     Buffers,
     /// Figure 4: the same flows without an end.
     Persistent,
     /// Figure 6: rack to rack at half of the uplinks.
     Imbalance,
-    /// The same load in fewer, larger flows, which hashes spread less evenly.
+    /// The load of figure 6 in fewer, larger flows, which hashes spread less evenly.
     FewFlows,
     /// Section II: a cable breaks, routing does not learn of it.
     Failure,
 }
 
-/// What the flows use. The paper says "TCP", with what its kernel has by default, and not which.
+/// The protocol of the flows. The paper says "TCP", with what its kernel has by default, and not
+/// which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Srd,
-    /// With CUBIC.
+    /// TCP with CUBIC.
     Cubic,
     NewReno,
     /// CUBIC with losses found by time (RFC 8985), as in Linux since 2018.
@@ -100,7 +101,7 @@ pub(super) enum Protocol {
 impl Protocol {
     pub(super) const ALL: [Self; 4] = [Self::Srd, Self::Cubic, Self::NewReno, Self::Rack];
     pub(super) const TCP: [Self; 3] = [Self::Cubic, Self::NewReno, Self::Rack];
-    /// Those of experiments in which kinds of TCP do not differ.
+    /// Protocols of experiments in which kinds of TCP do not differ.
     pub(super) const TWO: [Self; 2] = [Self::Srd, Self::Cubic];
 
     pub(super) const fn name(self) -> &'static str {
@@ -112,7 +113,7 @@ impl Protocol {
         }
     }
 
-    /// As scenario files call it.
+    /// Returns the fields of a scenario file that select it.
     const fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Srd => &["transport.kind=srd"],
@@ -128,9 +129,9 @@ impl Protocol {
 pub(super) struct Experiment {
     pub(super) figure: Figure,
     pub(super) protocol: Protocol,
-    /// Bytes of a flow.
+    /// Number of bytes of a flow.
     pub(super) bytes: u64,
-    /// Bytes of a run, which say how long it takes.
+    /// Number of bytes of a run, by which its duration is estimated.
     pub(super) cost_bytes: u64,
     pub(super) scenario: Scenario,
     pub(super) seeds: Vec<u64>,
@@ -154,12 +155,12 @@ impl Experiment {
         Ok(Self { figure, protocol, bytes, cost_bytes, scenario, seeds, buffer, point })
     }
 
-    /// For progress and tables.
+    /// Returns its name, for progress and tables.
     pub(super) fn name(&self) -> String {
         format!("{} {}", self.point.file, self.point.name())
     }
 
-    /// What is kept in the result file.
+    /// Returns the point that is kept in the result file.
     pub(super) fn point(&self) -> Point {
         let light = |run: &Run| Run { outcome: None, samples: None, ..run.clone() };
         Point { runs: self.point.runs.iter().map(light).collect(), ..self.point.clone() }
@@ -173,18 +174,19 @@ impl Experiment {
         self.point.runs.iter().filter_map(|run| run.summary.as_ref())
     }
 
-    /// How often throughput is measured; 0 where it is not.
+    /// Returns the interval at which throughput is measured; 0 where it is not.
     pub(super) fn interval_ms(&self) -> u32 {
         let of = |(field, _): &&Choice| field == "workload.interval_ms";
         self.point.settings.iter().find(of).and_then(|(_, ms)| ms.parse().ok()).unwrap_or(0)
     }
 
-    /// Length of what is called a second in figure 4; quick experiments have shorter ones.
+    /// Returns the length of what is called a second in figure 4; quick experiments have shorter
+    /// ones.
     pub(super) fn second_s(&self) -> f64 {
         f64::from(self.interval_ms()) * INTERVALS as f64 / 1000.0
     }
 
-    /// How many seeds it has, in words.
+    /// Returns the number of its seeds, in words.
     pub(super) fn seeds_text(&self) -> String {
         match self.seeds.len() {
             1 => "one seed".to_owned(),
@@ -192,14 +194,16 @@ impl Experiment {
         }
     }
 
-    /// Largest completion time over the ideal one, of the worst seed; `None` when flows are open.
+    /// Returns the largest completion time over the ideal one, of the worst seed; `None` when flows
+    /// are open.
     pub(super) fn worst(&self) -> Option<f64> {
         let complete = self.point.is_complete();
         self.summaries().map(|s| s.max_to_ideal).reduce(f64::max).filter(|_| complete)
     }
 }
 
-/// All experiments; `quick`: few and short ones, which show that they work and little more.
+/// Returns all experiments; with `quick` few and short ones, which show that they work and little
+/// more.
 pub(super) fn all(quick: bool) -> Result<Vec<Experiment>> {
     let mut all = Vec::new();
     for protocol in Protocol::ALL {
@@ -222,7 +226,8 @@ pub(super) fn all(quick: bool) -> Result<Vec<Experiment>> {
     Ok(all)
 }
 
-/// A cable breaks. SRD is not told; TCP cannot do without, so routing learns of it late.
+/// Creates the experiment in which a cable breaks. SRD is not told; TCP cannot do without, so
+/// routing learns of it late.
 fn failure(protocol: Protocol, quick: bool) -> Result<Experiment> {
     let detect_us = 100;
     let converge_us = CONVERGED_AFTER_US - detect_us;
@@ -288,7 +293,7 @@ fn persistent(protocol: Protocol, quick: bool) -> Result<Experiment> {
     Ok(persistent)
 }
 
-/// Throughput of each flow in Gbit/s, interval by interval.
+/// Returns the throughput of each flow in Gbit/s, interval by interval.
 pub(super) fn rates(run: &Run) -> Vec<Vec<f64>> {
     let shares = run.outcome.as_ref().and_then(|outcome| outcome.shares.as_ref());
     let Some(shares) = shares else { return Vec::new() };
@@ -297,7 +302,7 @@ pub(super) fn rates(run: &Run) -> Vec<Vec<f64>> {
     shares.flows.iter().map(|flow| flow.bytes.iter().map(rate).collect()).collect()
 }
 
-/// The same, of each second as in figure 4: of ten intervals.
+/// Returns the throughput of each flow in each second of figure 4, which has ten intervals.
 pub(super) fn each_second(run: &Run) -> Vec<Vec<f64>> {
     let second = |ten: &[f64]| ten.iter().sum::<f64>() / ten.len() as f64;
     let flows = rates(run);

@@ -1,8 +1,9 @@
-//! `netsim paper`: what the SRD paper says of its measurements, beside the same experiments here.
+//! `netsim paper`: statements of the SRD paper on its measurements, beside the same experiments
+//! here.
 //!
 //! Paper: L. Shalev, H. Ayoub, N. Bshara, E. Sabbag: "A Cloud-Optimized Transport Protocol for
-//! Elastic and Scalable HPC", IEEE Micro 40(6), 2020, sections II and IV. `experiment` says what
-//! is run, `claim` judges each statement, `page` draws the figures.
+//! Elastic and Scalable HPC", IEEE Micro 40(6), 2020, sections II and IV. `experiment` defines the
+//! runs, `claim` judges each statement, `page` draws the figures.
 
 mod claim;
 mod experiment;
@@ -20,11 +21,11 @@ use experiment::{Experiment, Protocol};
 use report::Progress;
 use std::path::{Path, PathBuf};
 
-/// Warns of verdicts after --quick.
+/// Warning about verdicts after --quick.
 const QUICK: &str =
     "Made with --quick: fewer and shorter runs, which show that it works, not what holds.";
 
-/// Bad when some statement does not hold.
+/// Runs the command. The verdict is bad when some statement does not hold.
 pub(crate) fn run(args: &PaperArgs) -> Result<Verdict> {
     let files = args.out.as_deref().map(Files::of);
     for path in files.iter().flat_map(|files| [&files.html, &files.json]) {
@@ -68,7 +69,7 @@ fn finish(
     Ok(Verdict::of(claims.iter().all(Claim::holds)))
 }
 
-/// What is written into the folder.
+/// Files that are written into the folder.
 struct Files {
     html: PathBuf,
     json: PathBuf,
@@ -109,7 +110,7 @@ fn measure(args: &PaperArgs) -> Result<Vec<Experiment>> {
     Ok(with_runs(&experiments, &runs))
 }
 
-/// The experiments with their runs, in the order of the seeds.
+/// Returns the experiments with their runs, in the order of the seeds.
 fn with_runs(experiments: &[Experiment], runs: &[(usize, Run)]) -> Vec<Experiment> {
     let mut experiments = experiments.to_vec();
     for (number, run) in runs {
@@ -119,7 +120,7 @@ fn with_runs(experiments: &[Experiment], runs: &[(usize, Run)]) -> Vec<Experimen
     experiments
 }
 
-/// The experiments of one kind and protocol, by transfer size.
+/// Returns the experiments of one kind and protocol, by transfer size.
 fn of(
     experiments: &[Experiment],
     figure: experiment::Figure,

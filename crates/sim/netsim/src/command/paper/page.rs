@@ -9,7 +9,7 @@ use crate::command::series::{self, Line};
 use netsim::Outcome;
 use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
 
-/// Colours: of the protocols, and of the ideal.
+/// Colours of the protocols, and of the ideal.
 const LOOKS: [usize; 4] = [0, 1, 3, 4];
 const IDEAL_LOOK: usize = 2;
 
@@ -56,7 +56,7 @@ pub(super) fn page(experiments: &[Experiment], claims: &[Claim], results: &Resul
     }
 }
 
-/// Largest completion time over transfer size.
+/// Charts the largest completion time over transfer size.
 fn figure_2(experiments: &[Experiment]) -> Option<Section> {
     let most_us = |experiment: &Experiment| {
         let us = experiment.summaries().map(|s| s.max_us).reduce(f64::max)?;
@@ -84,7 +84,7 @@ fn figure_2(experiments: &[Experiment]) -> Option<Section> {
     )
 }
 
-/// Completion times of 2 MB transfers.
+/// Charts completion times of 2 MB transfers.
 fn figure_3(experiments: &[Experiment]) -> Option<Section> {
     let series = each(|protocol| {
         let experiment = of(experiments, Figure::Burst, protocol).find(|e| e.bytes == CDF_BYTES);
@@ -104,7 +104,7 @@ fn figure_3(experiments: &[Experiment]) -> Option<Section> {
     )
 }
 
-/// Throughput of two flows each, those with the largest and the smallest mean.
+/// Charts the throughput of two flows each, those with the largest and the smallest mean.
 fn figure_4(experiments: &[Experiment]) -> Option<Section> {
     let mut series = Vec::new();
     let mut interval_ms = 0;
@@ -144,7 +144,7 @@ fn figure_4(experiments: &[Experiment]) -> Option<Section> {
     )
 }
 
-/// Completion times from rack to rack.
+/// Charts completion times from rack to rack.
 fn figure_6(experiments: &[Experiment]) -> [Option<Section>; 2] {
     [
         (Figure::Imbalance, "ECMP imbalance: rack to rack at half of the uplinks (figure 6)",
@@ -178,7 +178,7 @@ fn imbalance(
     section(title, text, chart, commands(experiments, figure))
 }
 
-/// What bursts take with other buffers.
+/// Charts the completion times of bursts with other buffers.
 fn buffers(experiments: &[Experiment]) -> Option<Section> {
     let sizes: Vec<String> = BUFFER_SIZES.iter().map(|bytes| claim::size(*bytes)).collect();
     let mut titles = vec!["protocol", "buffer of a port (bytes)"];
@@ -209,7 +209,7 @@ fn buffers(experiments: &[Experiment]) -> Option<Section> {
     })
 }
 
-/// Completion times of all runs together.
+/// Returns the completion times of all runs together.
 fn cdf_ms(experiment: &Experiment) -> Line {
     let flows = experiment.outcomes().flat_map(|outcome| outcome.flows.clone()).collect();
     let together = Outcome { flows, ..Outcome::default() };
@@ -217,7 +217,7 @@ fn cdf_ms(experiment: &Experiment) -> Line {
     line.into_iter().map(|(us, share)| (us / 1000.0, share)).collect()
 }
 
-/// A line for each protocol that was tried.
+/// Returns a line for each protocol that was tried.
 fn each(points: impl Fn(Protocol) -> Line) -> Vec<Series> {
     let lines = Protocol::ALL.into_iter().zip(LOOKS);
     let lines = lines.map(|(p, look)| line(p.name(), look, Stroke::Solid, points(p)));

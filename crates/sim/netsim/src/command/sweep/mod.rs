@@ -1,7 +1,7 @@
 //! `netsim sweep`: scenarios x settings x seeds.
 //!
 //! [`Plan`] lists the runs, [`Store`] keeps finished ones on disk, [`pool`] makes the others on all
-//! cores, `output` and `page` show what came of them. A run that fails is a result like others.
+//! cores, `output` and `page` show the results. A run that fails is a result like others.
 
 mod output;
 mod page;
@@ -26,7 +26,8 @@ use report::Progress;
 use std::path::PathBuf;
 use store::Store;
 
-/// Bad when a run failed, some flow did not end well, or a point misses what its scenario expects.
+/// Runs the command. The verdict is bad when a run failed, some flow did not end well, or a point
+/// misses what its scenario expects.
 pub(crate) fn run(args: &SweepArgs) -> Result<Verdict> {
     if let Some(tasks) = args.slurm {
         print(&slurm::script(args, tasks)?)?;
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &SweepArgs) -> Result<Verdict> {
     sweep.finish()
 }
 
-/// Refuses what could not be written, before anything runs.
+/// Refuses files that could not be written, before anything runs.
 fn check_files(args: &SweepArgs) -> Result<()> {
     let files = [&args.json, &args.csv, &args.html];
     for (number, file) in files.into_iter().enumerate() {
@@ -58,13 +59,13 @@ fn check_files(args: &SweepArgs) -> Result<()> {
 struct Sweep<'a> {
     args: &'a SweepArgs,
     plan: Plan,
-    /// What became of each unit of the plan.
+    /// Result of each unit of the plan; `None` until it is finished.
     runs: Vec<Option<Run>>,
     store: Option<Store>,
 }
 
 impl Sweep<'_> {
-    /// Runs what is not in the store.
+    /// Makes the runs that are not in the store.
     fn execute(&mut self) -> Result<()> {
         let stop = interruption()?;
         let mut progress = Progress::new(self.plan.count(self.args.part), self.args.quiet);
@@ -97,7 +98,7 @@ impl Sweep<'_> {
         )
     }
 
-    /// Takes finished runs from the store; numbers of the others, of this part.
+    /// Takes finished runs from the store. Returns the numbers of the others, of this part.
     fn resume(&mut self, progress: &mut Progress) -> Vec<usize> {
         let mut todo = Vec::new();
         for (number, unit) in self.plan.units.iter().enumerate() {
@@ -142,7 +143,7 @@ fn write(results: &Results, store: Option<&Store>, args: &SweepArgs) -> Result<(
     all_of([shown].into_iter().chain(json).chain(csv).chain(html))
 }
 
-/// The tables, and what went wrong.
+/// Shows the tables, and what went wrong.
 fn show(results: &Results) -> Result<()> {
     let tally = judge::tally(results.points.iter());
     let table = print(&output::table(results).text());

@@ -39,7 +39,7 @@ const CSV_FIGURES: [&str; 19] = [
     "error",
 ];
 
-/// Fields that were set in any point, in order of appearance.
+/// Returns the fields that were set in any point, in order of appearance.
 fn fields(results: &Results) -> Vec<&str> {
     let mut fields: Vec<&str> = Vec::new();
     for (field, _) in results.points.iter().flat_map(|point| &point.settings) {
@@ -50,13 +50,13 @@ fn fields(results: &Results) -> Vec<&str> {
     fields
 }
 
-/// The values of the fields, empty where a point does not set one.
+/// Returns the values of the fields, empty where a point does not set one.
 fn values(point: &Point, fields: &[&str]) -> Vec<String> {
     let value = |field: &&str| point.settings.iter().find(|(name, _)| name == field);
     fields.iter().map(|field| value(field).map_or_else(String::new, |(_, v)| v.clone())).collect()
 }
 
-/// A row per point: means over its seeds, and the worst of them.
+/// Returns a row per point: means over its seeds, and the worst of them.
 pub(super) fn table(results: &Results) -> Table {
     let fields = fields(results);
     let many = results.points.iter().any(|point| point.file != results.points[0].file);
@@ -105,14 +105,14 @@ fn figures(point: &Point) -> Vec<String> {
     row
 }
 
-/// How many seeds ran; "2/3" where one of three failed.
+/// Returns how many seeds ran; "2/3" where one of three failed.
 fn seeds_that_ran(point: &Point) -> String {
     let all = point.runs.len();
     let ran = point.runs.iter().filter(|run| run.error.is_none()).count();
     if ran == all { all.to_string() } else { format!("{ran}/{all}") }
 }
 
-/// A line per run, empty cells for what a run does not have.
+/// Returns a line per run, with empty cells for what a run does not have.
 pub(super) fn csv(results: &Results) -> String {
     let seeds = seeds(results);
     let titles: Vec<&str> = seeds.columns.iter().map(|column| column.title.as_str()).collect();
@@ -120,7 +120,7 @@ pub(super) fn csv(results: &Results) -> String {
     [csv_line(&titles)].into_iter().chain(rows).collect()
 }
 
-/// A row per run with everything that is known of it.
+/// Returns a row per run with everything that is known of it.
 pub(super) fn seeds(results: &Results) -> Table {
     let fields = fields(results);
     let titles: Vec<&str> =
@@ -137,7 +137,7 @@ pub(super) fn seeds(results: &Results) -> Table {
     table
 }
 
-/// The cells of [`CSV_FIGURES`].
+/// Returns the cells of [`CSV_FIGURES`].
 fn cells(run: &Run) -> Vec<String> {
     let counts = [run.seed, run.flows as u64, run.done as u64, run.lost_packets];
     let figure = |value: fn(&Summary) -> f64| {

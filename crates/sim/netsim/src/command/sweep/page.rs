@@ -1,4 +1,4 @@
-//! The page of `netsim sweep --html`: each parameter with what it does to the figures.
+//! The page of `netsim sweep --html`: each parameter with its effects on the figures.
 
 use super::output;
 use super::parameter::{Parameter, scale_of};
@@ -8,14 +8,14 @@ use crate::command::record::{Point, Results, Run};
 use netsim::Summary;
 use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
 
-/// Lines of a chart: more cannot be told apart.
+/// Maximum number of lines of a chart: more cannot be told apart.
 const LINES_MAX: usize = 12;
-/// Runs that are named as warnings.
+/// Maximum number of runs that are named as warnings.
 const WARNINGS_MAX: usize = 8;
-/// Points that are named as not ranked.
+/// Maximum number of points that are named as not ranked.
 const NAMES_MAX: usize = 8;
 
-/// A figure that is drawn. Of a run in which flows are open, some are not known.
+/// A figure that is drawn. It may be unknown for a run in which flows are open.
 struct Figure {
     title: &'static str,
     axis: &'static str,
@@ -70,7 +70,8 @@ pub(super) fn page(results: &Results) -> Page {
     }
 }
 
-/// How many runs, which point is best and which worst, and what the expectations make of them.
+/// Returns how many runs there are, which point is best and which worst, and how many meet the
+/// expectations.
 fn summary(results: &Results, parameters: &[Parameter]) -> Vec<String> {
     let points = &results.points;
     let runs: usize = points.iter().map(|point| point.runs.len()).sum();
@@ -102,13 +103,13 @@ fn summary(results: &Results, parameters: &[Parameter]) -> Vec<String> {
     texts
 }
 
-/// What tells a point from the others.
+/// Returns the label that distinguishes a point from the others.
 fn label(point: &Point, parameters: &[Parameter]) -> String {
     let setting = |of: &Parameter| format!("{}={}", of.field, of.value(point));
     parameters.iter().map(setting).collect::<Vec<_>>().join(", ")
 }
 
-/// What a parameter does to a figure; `None` when no run shows it.
+/// Shows the effect of a parameter on a figure; `None` when no run shows it.
 fn section(
     figure: &Figure,
     parameter: &Parameter,
@@ -154,7 +155,7 @@ fn section(
     })
 }
 
-/// Points that differ in one parameter only, with what they have of the `others`.
+/// Groups points that differ in one parameter only, by the values that they have of the `others`.
 fn lines<'a>(others: &[&Parameter], results: &'a Results) -> Vec<(String, Vec<&'a Point>)> {
     let mut lines: Vec<(String, Vec<&Point>)> = Vec::new();
     for point in &results.points {
@@ -168,8 +169,8 @@ fn lines<'a>(others: &[&Parameter], results: &'a Results) -> Vec<(String, Vec<&'
     lines
 }
 
-/// The means of the points of which all runs show the figure, and single seeds: where there are
-/// several, and where some of them would have to speak for the others.
+/// Returns the means of the points of which all runs show the figure, and single seeds: where there
+/// are several, and where some of them would have to speak for the others.
 fn series_of(
     figure: &Figure,
     parameter: &Parameter,
@@ -195,19 +196,19 @@ fn series_of(
     lines.filter(|line| !line.points.is_empty()).collect()
 }
 
-/// A figure of each run that shows it.
+/// Returns the figure of each run that shows it.
 fn values(figure: &Figure, point: &Point) -> Vec<f64> {
     let known = |run: &&Run| run.is_complete() || !figure.needs_all;
     let summaries = point.runs.iter().filter(known).filter_map(|run| run.summary.as_ref());
     summaries.map(figure.of).collect()
 }
 
-/// `None` of nothing.
+/// Returns the mean; `None` for no values.
 fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// All points in numbers, and how to repeat them.
+/// Lists all points in numbers, and how to repeat them.
 fn runs(results: &Results, parameters: &[Parameter]) -> Section {
     let points = &results.points;
     let mut details: Vec<(String, String)> = Vec::new();
@@ -231,7 +232,7 @@ fn runs(results: &Results, parameters: &[Parameter]) -> Section {
     }
 }
 
-/// The bounds that points miss; `None` when there are none.
+/// Lists the bounds that points miss; `None` when there are none.
 fn missed(results: &Results, parameters: &[Parameter]) -> Option<Table> {
     let mut table = Table::new("Expectations that are missed", &["point", "what"], 2);
     for point in &results.points {

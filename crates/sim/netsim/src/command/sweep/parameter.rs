@@ -1,12 +1,12 @@
-//! What a sweep varies, as the axis of a chart.
+//! The parameters of a sweep, as axes of charts.
 
 use crate::command::record::{Point, Results};
 use crate::command::setting;
 use report::{Axis, Scale};
 
-/// The scenario file, where several are swept.
+/// Name of the parameter for scenario files, where several are swept.
 const SCENARIO: &str = "scenario";
-/// Values further apart than this are shown in equal factors.
+/// Ratio above which values are shown in equal factors.
 const LINEAR_RATIO_MAX: f64 = 5.0;
 
 /// A field with the values that the points of a sweep have of it, as written, in their order.
@@ -14,12 +14,12 @@ const LINEAR_RATIO_MAX: f64 = 5.0;
 pub(super) struct Parameter {
     pub(super) field: String,
     values: Vec<String>,
-    /// The same as numbers, when all are.
+    /// Values as numbers, when all are.
     numbers: Option<Vec<f64>>,
 }
 
 impl Parameter {
-    /// All that differ between points; the scenario when nothing else does.
+    /// Returns all parameters that differ between points; the scenario when nothing else does.
     pub(super) fn all(results: &Results) -> Vec<Self> {
         let points = &results.points;
         let mut all = vec![Self::new(SCENARIO, points)];
@@ -48,12 +48,12 @@ impl Parameter {
         Self { field: field.to_owned(), values, numbers }
     }
 
-    /// The value that a point has of it; empty when it has none.
+    /// Returns the value that a point has of it; empty when it has none.
     pub(super) fn value<'a>(&self, point: &'a Point) -> &'a str {
         value_of(&self.field, point)
     }
 
-    /// Where a point stands on the axis.
+    /// Returns the place of a point on the axis.
     pub(super) fn place(&self, point: &Point) -> Option<f64> {
         let number = self.values.iter().position(|value| value == self.value(point))?;
         match &self.numbers {
@@ -77,7 +77,8 @@ fn value_of<'a>(field: &str, point: &'a Point) -> &'a str {
     known.map_or("", |(_, value)| value)
 }
 
-/// How numbers are spread best: in equal factors when some are far apart and all above zero.
+/// Chooses the scale that spreads numbers best: in equal factors when some are far apart and all
+/// above zero.
 pub(super) fn scale_of(numbers: &[f64]) -> Scale {
     let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
     let most = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -1,4 +1,4 @@
-//! Which runs a sweep has.
+//! The plan of a sweep: its points and runs.
 
 use crate::command::record::{Point, Results, Run};
 use crate::command::setting::{self, Setting};
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use netsim::Scenario;
 use std::path::PathBuf;
 
-/// More runs are a mistake.
+/// Maximum number of runs; more are a mistake.
 const RUNS_MAX: u64 = 1_000_000;
 
 /// Seeds of the command line.
@@ -40,7 +40,7 @@ impl Seeds {
 /// The K-th of N parts of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// From 0.
+    /// Number of the part, from 0.
     number: usize,
     of: usize,
 }
@@ -55,8 +55,8 @@ impl Part {
         Ok(Self { number: k - 1, of })
     }
 
-    /// Whether a run belongs to it. Neighbours differ in their seed only and cost the same, so
-    /// they go to different parts.
+    /// Returns whether a run belongs to it. Neighbours differ in their seed only and cost the same,
+    /// so they go to different parts.
     pub(super) fn has(self, run: usize) -> bool {
         run % self.of == self.number
     }
@@ -71,7 +71,7 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    /// The point and the seed.
+    /// Returns the name of the point, and the seed.
     pub(super) fn name(&self, plan: &Plan) -> String {
         format!("{} seed {}", plan.points[self.point].1.name(), self.seed)
     }
@@ -117,13 +117,13 @@ impl Plan {
         Ok(Self { points, units })
     }
 
-    /// Runs of a part, or all.
+    /// Counts the runs of a part, or all.
     pub(super) fn count(&self, part: Option<Part>) -> usize {
         (0..self.units.len()).filter(|&run| part.is_none_or(|part| part.has(run))).count()
     }
 
-    /// The points with the runs that there are, judged when none is missing; points without any
-    /// are left out.
+    /// Returns the points with the runs that there are, judged when none is missing; points without
+    /// any are left out.
     pub(super) fn results(&self, runs: &[Option<Run>]) -> Results {
         let mut points: Vec<Point> = self.points.iter().map(|(_, point)| point.clone()).collect();
         let mut wanted = vec![0; points.len()];
@@ -148,7 +148,7 @@ fn ensure_few(runs: u64) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a scenario that is named twice: its points could not be told apart.
+/// Refuses a scenario that is named twice, because its points could not be told apart.
 fn ensure_different_files(files: &[PathBuf]) -> Result<()> {
     // A file that is not there is refused when it is read.
     let place = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());

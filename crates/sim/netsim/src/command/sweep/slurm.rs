@@ -5,7 +5,7 @@ use crate::cli::SweepArgs;
 use anyhow::{Context, Result};
 use report::shell_word;
 
-/// A script for `sbatch`. Runs that are finished are skipped, so it may be submitted again.
+/// Returns a script for `sbatch`. Runs that are finished are skipped, so it may be submitted again.
 pub(super) fn script(args: &SweepArgs, tasks: u32) -> Result<String> {
     let runs = Plan::new(&args.scenarios, &args.set, args.seeds.as_ref())?.units.len();
     let folder = std::env::current_dir().context("cannot tell the current folder")?;
@@ -30,7 +30,7 @@ pub(super) fn script(args: &SweepArgs, tasks: u32) -> Result<String> {
     ))
 }
 
-/// The arguments of the sweep itself.
+/// Returns the arguments of the sweep itself.
 fn arguments(args: &SweepArgs) -> String {
     let mut words = vec!["sweep".to_owned()];
     words.extend(args.scenarios.iter().map(|path| shell_word(&path.to_string_lossy())));

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct Store {
     folder: PathBuf,
-    /// Of this program: another one gives other results.
+    /// Hash of this program: another one gives other results.
     program: Vec<u8>,
 }
 
@@ -36,7 +36,8 @@ impl Store {
         self.folder.join("results.csv")
     }
 
-    /// Named by everything that the run depends on: scenario, its data files, seed, program.
+    /// Returns the path of a run, named by everything that the run depends on: scenario, its data
+    /// files, seed, program.
     fn path(&self, scenario: &Scenario, point: &Point, seed: u64) -> PathBuf {
         let mut hasher = SipHasher13::new();
         hasher.write(&self.program);
@@ -46,7 +47,7 @@ impl Store {
         self.folder.join("runs").join(format!("{hash:032x}-{seed}.json"))
     }
 
-    /// A run that is finished. Files that are no results, and failed runs, are made again.
+    /// Loads a run that is finished. Files that are no results, and failed runs, are made again.
     pub(super) fn load(&self, plan: &Plan, unit: &Unit) -> Option<Run> {
         let (scenario, point) = &plan.points[unit.point];
         let path = self.path(scenario, point, unit.seed);
@@ -57,7 +58,7 @@ impl Store {
         same.then_some(Run { outcome: None, figures, ..run })
     }
 
-    /// Keeps a run with everything it showed.
+    /// Saves a run with everything it showed.
     pub(super) fn save(&self, plan: &Plan, unit: &Unit, run: &Run) -> Result<()> {
         let (scenario, point) = &plan.points[unit.point];
         let path = self.path(scenario, point, unit.seed);
@@ -66,7 +67,7 @@ impl Store {
         Ok(report::write_atomic(&path, json.as_bytes())?)
     }
 
-    /// Refuses to replace the tables of another sweep: of one that has points this one has not.
+    /// Refuses to replace the tables of another sweep: one that has points this one has not.
     pub(super) fn ensure_same_sweep(&self, plan: &Plan, force: bool) -> Result<()> {
         let path = self.results_path();
         if !path.exists() {

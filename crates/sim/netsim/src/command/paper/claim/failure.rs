@@ -1,4 +1,4 @@
-//! Statements of section II: what a broken cable costs.
+//! Statements of section II: the cost of a broken cable.
 
 use super::{CLOSE, Claim, range};
 use crate::command::paper::experiment::{CONVERGED_AFTER_US, CUT_AT_US, Experiment, Protocol};
@@ -24,7 +24,7 @@ pub(super) fn srd(cut: Option<&Experiment>) -> Claim {
     Claim::new("II.A", &statement, result)
 }
 
-/// `uncut` has the same flows in a network that stays whole.
+/// Judges the statement on TCP. `uncut` has the same flows in a network that stays whole.
 pub(super) fn tcp(tcp: Protocol, cut: Option<&Experiment>, uncut: Option<&Experiment>) -> Claim {
     let result = cut.zip(uncut).and_then(|(cut, uncut)| waited(cut, uncut));
     let statement = format!(
@@ -35,8 +35,8 @@ pub(super) fn tcp(tcp: Protocol, cut: Option<&Experiment>, uncut: Option<&Experi
     Claim::new("II.A", &statement, result)
 }
 
-/// Whether flows waited for routing: some end after it has converged, and none would have done so
-/// anyway.
+/// Decides whether flows waited for routing: some end after it has converged, and none would have
+/// done so anyway.
 fn waited(cut: &Experiment, uncut: &Experiment) -> Option<(bool, String)> {
     if !(cut.point.is_complete() && uncut.point.is_complete()) {
         return None;
@@ -59,7 +59,7 @@ fn waited(cut: &Experiment, uncut: &Experiment) -> Option<(bool, String)> {
     Some((least > 0.0 && anyway == 0, measured))
 }
 
-/// Flows that end after routing has converged.
+/// Counts flows that end after routing has converged.
 fn late(outcome: &Outcome) -> usize {
     let converged_ps = u64::from(CUT_AT_US + CONVERGED_AFTER_US) * PS_PER_US;
     let ends_ps = outcome.flows.iter().filter_map(|flow| Some(flow.start_ps + flow.completion_ps?));

@@ -1,4 +1,4 @@
-//! What runs make of a statement.
+//! Tests of the verdicts that runs lead to.
 
 use super::*;
 use crate::command::paper::experiment;
@@ -14,7 +14,8 @@ struct Made<'a> {
     completions_us: &'a [Option<u64>],
 }
 
-/// The verdicts on statements that begin with `statement`, after one run of some experiments.
+/// Returns the verdicts on statements that begin with `statement`, after one run of some
+/// experiments.
 fn verdicts(statement: &str, made: &[Made<'_>]) -> Vec<Verdict> {
     let mut experiments = experiment::all(true).unwrap();
     for made in made {
@@ -36,7 +37,7 @@ fn verdicts(statement: &str, made: &[Made<'_>]) -> Vec<Verdict> {
     judged.map(|claim| claim.verdict).collect()
 }
 
-/// The flows that had ended were judged.
+/// The flows that had ended were once judged alone.
 #[test]
 fn figure_3_needs_runs_that_ended() {
     let of = |completions_us: &[Option<u64>]| {
@@ -48,7 +49,7 @@ fn figure_3_needs_runs_that_ended() {
     assert_eq!(of(&[Some(30_000), Some(60_000), None]), [Verdict::NotMeasured; 2]);
 }
 
-/// Flows that ended 5 ms after the start had waited, whatever for.
+/// Flows that ended 5 ms after the start once counted as waiting, whatever for.
 #[test]
 fn flows_waited_if_only_the_cut_makes_them_end_after_routing_has_converged() {
     let of = |cut: &[Option<u64>], uncut: Option<&[Option<u64>]>| {
