@@ -6,14 +6,15 @@
 use crate::id::LinkId;
 use crate::link::Link;
 
-/// Longest packet of any scenario; the cable may hold the rest of one more than its length says.
+/// Length of the longest packet of any scenario; the cable may hold the rest of one more than its
+/// length says.
 const PACKET_BYTES_MAX: u32 = 9000;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Taken by the link, and not at its end.
+    /// Bytes taken by the link and not yet at its end.
     there_bytes: u32,
-    /// What buffer and cable hold.
+    /// Maximum number of bytes that buffer and cable hold.
     most_bytes: u32,
 }
 
@@ -26,14 +27,14 @@ pub(crate) struct Overfull {
 
 #[derive(Debug)]
 pub(crate) struct Census {
-    /// By link.
+    /// Entries, indexed by link.
     entries: Vec<Entry>,
     /// The first link that held more than it can.
     pub(crate) overfull: Option<Overfull>,
 }
 
 impl Census {
-    /// Of links that have their best rate.
+    /// Starts the count for links that have their best rate.
     pub(crate) fn new(links: &[Link]) -> Self {
         let entry = |link: &Link| {
             let cable_bytes = link.delay_ps().div_ceil(link.ps_per_byte());
@@ -44,7 +45,7 @@ impl Census {
         Self { entries: links.iter().map(entry).collect(), overfull: None }
     }
 
-    /// A link has taken a packet that is going to reach its end.
+    /// Counts a packet that the link has taken and that is going to reach its end.
     #[inline]
     pub(crate) fn enters(&mut self, link: LinkId, bytes: u32) {
         let entry = &mut self.entries[link.index()];
@@ -55,13 +56,13 @@ impl Census {
         }
     }
 
-    /// A packet is at a link's end.
+    /// Counts a packet that is at a link's end.
     #[inline]
     pub(crate) fn leaves(&mut self, link: LinkId, bytes: u32) {
         self.entries[link.index()].there_bytes -= bytes;
     }
 
-    /// A cable is cut: everything is lost.
+    /// Takes note that a cable was cut: everything on it is lost.
     pub(crate) fn empties(&mut self, link: LinkId) {
         self.entries[link.index()].there_bytes = 0;
     }

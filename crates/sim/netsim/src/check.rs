@@ -1,4 +1,4 @@
-//! What must hold in every run. A broken rule ends the run.
+//! Rules that hold in every run. A violation ends the run.
 
 use crate::census::Overfull;
 use crate::id::{FlowId, LinkId, MessageId, SocketId};
@@ -8,13 +8,13 @@ use crate::sim::Sim;
 use crate::time::Time;
 use thiserror::Error;
 
-/// A rule that was broken: a fault of the transport or of the simulator, never of a scenario.
+/// A rule that was violated: a fault of the transport or of the simulator, never of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Violation {
     /// Messages are delivered at most once.
     #[error("{at}: message {message} of flow {flow} was delivered twice")]
     DeliveredTwice {
-        /// When.
+        /// Time of the violation.
         at: Time,
         /// The flow's number.
         flow: FlowId,
@@ -24,7 +24,7 @@ pub enum Violation {
     /// Messages come from a flow that leads to the socket they arrive at.
     #[error("{at}: socket {socket} took a message that nobody sent to it")]
     FromNowhere {
-        /// When.
+        /// Time of the violation.
         at: Time,
         /// The socket's number.
         socket: SocketId,
@@ -32,7 +32,7 @@ pub enum Violation {
     /// A message that ended well was delivered before.
     #[error("{at}: message {message} of flow {flow} ended well but was never delivered")]
     NotDelivered {
-        /// When.
+        /// Time of the violation.
         at: Time,
         /// The flow's number.
         flow: FlowId,
@@ -44,9 +44,9 @@ pub enum Violation {
     EndedWrongly {
         /// The flow's number.
         flow: FlowId,
-        /// Its messages.
+        /// Number of its messages.
         messages: u32,
-        /// Those that ended.
+        /// Number of its messages that ended.
         ended: u32,
     },
     /// Packets neither appear nor disappear.
@@ -58,7 +58,7 @@ pub enum Violation {
         delivered: u64,
         /// Packets lost for a known cause.
         lost: u64,
-        /// Packets still there.
+        /// Packets still in the network.
         live: u64,
     },
     /// Queues stay within their buffers.
@@ -68,18 +68,18 @@ pub enum Violation {
         link: String,
         /// Bytes in its queue and on its cable.
         held_bytes: u32,
-        /// Its buffer.
+        /// Size of its buffer.
         buffer_bytes: u32,
     },
     /// With priority flow control, no packet is lost for lack of buffer.
     #[error("{at}: {link} was paused too late, its share of the buffer is full")]
     PausedTooLate {
-        /// When.
+        /// Time of the violation.
         at: Time,
         /// The link's name.
         link: String,
     },
-    /// What a switch holds of a link's packets is what waits and leaves.
+    /// A switch counts of a link's packets exactly those that wait and leave.
     #[error("{link} has {share_bytes} bytes in its switch, of which {found_bytes} are there")]
     Miscounted {
         /// The link's name.
@@ -92,7 +92,7 @@ pub enum Violation {
     /// Pauses end. This is the one rule that a scenario can break: by a network with circles.
     #[error("{at}: a deadlock of paused links: {circle}")]
     PauseDeadlock {
-        /// When it was found.
+        /// Time at which it was found.
         at: Time,
         /// Names of the links that wait for each other.
         circle: String,
@@ -107,7 +107,7 @@ pub enum Violation {
     },
 }
 
-/// Checks what must hold at the end.
+/// Checks the rules for the end of a run.
 pub(crate) fn check_end(sim: &Sim) -> Result<(), Violation> {
     let tally = &sim.network.tally;
     let (sent, delivered) = (tally.sent, tally.delivered);

@@ -1,4 +1,4 @@
-//! Which messages of a flow have arrived, in memory for those that overtook others.
+//! The set of messages of a flow that have arrived; only those that overtook others take memory.
 
 use crate::id::MessageId;
 use std::collections::VecDeque;
@@ -7,15 +7,16 @@ const BITS: u32 = u64::BITS;
 
 #[derive(Debug, Default)]
 pub(crate) struct Delivered {
-    /// All messages with lower numbers have arrived; a multiple of 64.
+    /// First number that the words cover, a multiple of 64. All messages with lower numbers have
+    /// arrived.
     base: u32,
-    /// A bit per message from there on.
+    /// One bit per message from `base` on.
     words: VecDeque<u64>,
     count: u32,
 }
 
 impl Delivered {
-    /// Takes note of a message's arrival. False when it had arrived before.
+    /// Adds a message. Returns false when it had arrived before.
     pub(crate) fn insert(&mut self, message: MessageId) -> bool {
         let Some(offset) = message.0.checked_sub(self.base) else { return false };
         let (word, bit) = ((offset / BITS) as usize, 1 << (offset % BITS));
@@ -40,7 +41,7 @@ impl Delivered {
         word.is_some_and(|word| word >> (offset % BITS) & 1 == 1)
     }
 
-    /// Messages that have arrived.
+    /// Returns the number of messages that have arrived.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }

@@ -1,4 +1,4 @@
-//! Faults of a scenario: what they do to links while they last, alone and together.
+//! Faults of a scenario: their effects on links while they last, alone and together.
 
 use crate::id::{LinkId, StepId};
 use crate::link::Condition;
@@ -6,7 +6,7 @@ use crate::scenario::{Fault, Repair};
 use crate::time::Time;
 use crate::topology::{Fabric, KnownTo, Verdict};
 
-/// What a fault does to its links for a while.
+/// The effect of a fault on its links for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
     Cut,
@@ -17,13 +17,13 @@ enum Effect {
 
 #[derive(Debug)]
 struct Part {
-    /// Sorted.
+    /// Links of the fault, sorted.
     links: Vec<LinkId>,
     effect: Effect,
     active: bool,
 }
 
-/// A part begins or ends.
+/// The moment at which a part of a fault begins or ends.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     at: Time,
@@ -40,11 +40,11 @@ pub(crate) struct Faults {
     normal_ps_per_byte: Vec<(LinkId, u32)>,
 }
 
-/// From when until when, for ever when that is missing.
+/// Begin and end of a state; without an end it lasts for ever.
 type Span = (Time, Option<Time>);
 
 impl Faults {
-    /// Faults whose targets are in `fabric`.
+    /// Creates the faults whose targets are in `fabric`.
     pub(crate) fn new(faults: &[Fault], fabric: &Fabric) -> Self {
         let mut all = Self::default();
         for fault in faults {
@@ -58,13 +58,14 @@ impl Faults {
         all
     }
 
-    /// Links of 100 Gbit/s that are cut from when until when, in microseconds.
+    /// Creates cuts of links of 100 Gbit/s, each from when until when in microseconds.
     #[cfg(test)]
     pub(crate) fn cuts(links: &[LinkId], spans_us: &[(u64, u64)]) -> Self {
         Self::all(links, spans_us, Effect::Cut)
     }
 
-    /// The same of slow ones.
+    /// Creates phases in which links of 100 Gbit/s are slow, each from when until when in
+    /// microseconds.
     #[cfg(test)]
     pub(crate) fn slow(links: &[LinkId], spans_us: &[(u64, u64)], ps_per_byte: u32) -> Self {
         Self::all(links, spans_us, Effect::Slow { ps_per_byte })
@@ -124,20 +125,20 @@ impl Faults {
         }
     }
 
-    /// When each step is to be taken.
+    /// Returns the time of each step.
     pub(crate) fn times(&self) -> impl Iterator<Item = Time> {
         self.steps.iter().map(|step| step.at)
     }
 
-    /// Takes a step: the links that it changes.
+    /// Takes a step and returns the links that it changes.
     pub(crate) fn take(&mut self, step: StepId) -> &[LinkId] {
         let Step { part, begins, .. } = self.steps[step.index()];
         self.parts[part].active = begins;
         &self.parts[part].links
     }
 
-    /// What a link does now, and what routing thinks of it, with all that is wrong at the same
-    /// time: cut by any, the slowest rate, losses that know nothing of each other. The link has
+    /// Returns the condition of a link and the verdict of routing on it, with all faults that are
+    /// active: cut by any, the slowest rate, losses that know nothing of each other. The link has
     /// faults.
     pub(crate) fn now(&self, link: LinkId) -> (Condition, Verdict) {
         let healthy = self.normal_ps_per_byte.binary_search_by_key(&link, |entry| entry.0);
@@ -165,7 +166,8 @@ impl Faults {
     }
 }
 
-/// Down for a while, up for a while, until the end, when it is up.
+/// Returns the spans in which a flapping link is down: down for a while, up for a while, until the
+/// end, when it is up.
 fn flaps(begin: Time, end: Time, down_ps: u64, up_ps: u64) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut at = begin;
@@ -177,7 +179,8 @@ fn flaps(begin: Time, end: Time, down_ps: u64, up_ps: u64) -> Vec<Span> {
     spans
 }
 
-/// What is noticed of states when each has to last for `detect_ps` before it is believed.
+/// Returns the spans in which a link is believed to be bad when each state has to last for
+/// `detect_ps` before it is believed.
 fn noticed(bad: &[Span], detect_ps: u64) -> Vec<Span> {
     let mut changes: Vec<(Time, bool)> = Vec::new();
     for &(from, until) in bad {
@@ -218,7 +221,7 @@ mod tests {
         (Faults::new(&file.fault, &fabric), links)
     }
 
-    /// Takes the steps in the order of time; the state of a link after each.
+    /// Takes the steps in the order of time, and returns the state of a link after each.
     fn history(faults: &mut Faults, link: LinkId) -> Vec<(u64, Condition, Verdict)> {
         let mut steps: Vec<(Time, StepId)> = faults.times().zip(StepId::all()).collect();
         steps.sort();

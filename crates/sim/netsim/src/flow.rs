@@ -1,4 +1,4 @@
-//! One transfer of a workload: what it is to move, and how far it has come.
+//! One transfer of a workload: what it moves, and its progress.
 
 use crate::delivered::Delivered;
 use crate::id::{Ends, FlowId, HostId, MessageId, Process, SocketId};
@@ -9,18 +9,19 @@ use crate::transport::{Kind, Message, Posting};
 /// A transfer's place in a workload that repeats: when all of a round have ended, the next begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Round {
-    /// From 0.
+    /// Number of the round, from 0.
     pub(crate) number: u32,
-    /// Rounds of the workload.
+    /// Number of rounds of the workload.
     pub(crate) rounds: u32,
-    /// Transfers of a round: the same one of the round before has a number so much lower.
+    /// Number of transfers of a round: a transfer's number exceeds that of the same one in the
+    /// round before by so much.
     pub(crate) flows: u32,
     /// Place within the round.
     pub(crate) place: u32,
 }
 
 impl Round {
-    /// Number of the first flow of the round, of which `flow` is one.
+    /// Returns the number of the first flow of the round that `flow` belongs to.
     pub(crate) fn first_flow(&self, flow: FlowId) -> FlowId {
         FlowId(flow.0 - self.place)
     }
@@ -34,17 +35,18 @@ impl Round {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlowSpec {
     pub(crate) transport: Kind,
-    /// Each process has a socket of its own.
+    /// Sending process; each process has a socket of its own.
     pub(crate) src: Process,
     pub(crate) dst: Process,
     pub(crate) bytes: u64,
-    /// When it begins; in rounds after the first so long after the end of the one before.
+    /// Time at which it begins; in rounds after the first, the time after the end of the round
+    /// before.
     pub(crate) start: Time,
-    /// It sends until then, however much that is; `bytes` is more than that.
+    /// Time until which it sends, however much that is; `bytes` is more than that.
     pub(crate) until: Option<Time>,
-    /// `None`: it waits for nothing but its time.
+    /// Place in a workload that repeats; without one it waits for nothing but its time.
     pub(crate) round: Option<Round>,
-    /// Best completion time; while flows are planned 0 of those that share it.
+    /// Best completion time. While flows are planned, it is 0 for flows that share it with others.
     pub(crate) ideal_ps: u64,
 }
 
@@ -53,7 +55,7 @@ impl FlowSpec {
         Ends { src: self.src.host, dst: self.dst.host }
     }
 
-    /// The processes whose sockets other transfers share.
+    /// Returns the processes whose sockets other transfers share.
     pub(crate) fn shared_ends(&self) -> impl Iterator<Item = Process> + use<> {
         let ends = [self.src, self.dst];
         ends.into_iter().take(if self.transport == Kind::Srd { 2 } else { 0 })
@@ -64,19 +66,19 @@ impl FlowSpec {
 pub(crate) struct Flow {
     pub(crate) spec: FlowSpec,
     pub(crate) sockets: Ends<SocketId>,
-    /// Messages it is cut into, all full but the last.
+    /// Number of messages it is cut into, all full but the last.
     pub(crate) messages: u32,
     posting: Posting,
-    /// Messages given to the transport.
+    /// Number of messages given to the transport.
     pub(crate) posted: u32,
     pub(crate) ended_ok: u32,
     pub(crate) ended_badly: u32,
     delivered: Delivered,
     /// Bytes that arrived.
     pub(crate) delivered_bytes: u64,
-    /// Flows of the round that have not ended, counted at its first one.
+    /// Number of flows of the round that have not ended, counted at its first one.
     pub(crate) round_open: u32,
-    /// When the sender knew the end of every message.
+    /// Time at which the sender knew the end of every message.
     pub(crate) end: Option<Time>,
 }
 
@@ -100,7 +102,7 @@ impl Flow {
         }
     }
 
-    /// The next message for the transport, while the application may post one. `number` is this
+    /// Takes the next message for the transport, if the application may post one. `number` is this
     /// flow's.
     pub(crate) fn post(&mut self, number: FlowId) -> Option<Message> {
         let open = self.posted - self.ended_ok - self.ended_badly;
@@ -116,7 +118,7 @@ impl Flow {
         })
     }
 
-    /// Stops posting. True when that ends it: nothing is open, and it had not ended before.
+    /// Stops posting. Returns true when that ends it: nothing is open, and it had not ended before.
     pub(crate) fn stop(&mut self) -> bool {
         self.messages = self.posted;
         let posted_bytes = u64::from(self.posted) * u64::from(self.posting.message_bytes);
@@ -129,7 +131,7 @@ impl Flow {
         (self.spec.bytes - u64::from(message.0) * full).min(full) as u32
     }
 
-    /// Takes note of a message's arrival. False when it had arrived before.
+    /// Takes note of a message's arrival. Returns false when it had arrived before.
     pub(crate) fn deliver(&mut self, message: MessageId) -> bool {
         let new = self.delivered.insert(message);
         if new {
@@ -138,7 +140,7 @@ impl Flow {
         new
     }
 
-    /// Messages that have arrived.
+    /// Returns the number of messages that have arrived.
     pub(crate) fn delivered_count(&self) -> u32 {
         self.delivered.count()
     }
@@ -147,7 +149,7 @@ impl Flow {
         self.delivered.contains(message)
     }
 
-    /// Completion time, when it ended well.
+    /// Returns the completion time, when it ended well.
     pub(crate) fn completion_ps(&self) -> Option<u64> {
         let end = self.end.filter(|_| self.ended_badly == 0)?;
         Some(end.ps_since(self.spec.start))
@@ -196,7 +198,7 @@ mod tests {
         assert!(self::flow(100_000).stop(), "nothing was posted");
     }
 
-    /// It was counted twice, so that the run ended before another flow had.
+    /// A flow was once counted twice, so that the run ended before another flow had.
     #[test]
     fn a_flow_that_has_ended_does_not_end_again() {
         let mut flow = flow(1000);

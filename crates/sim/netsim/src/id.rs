@@ -1,4 +1,4 @@
-//! Numbers of what a run is made of. Each kind has a type of its own, so that a link's number never
+//! Numbers of the parts of a run. Each kind has a type of its own, so that a link's number never
 //! passes for a host's.
 
 use serde::{Deserialize, Serialize};
@@ -13,21 +13,21 @@ macro_rules! ids {
 
         #[allow(dead_code, reason = "each kind of number has the same functions")]
         impl $id {
-            /// The place in a table of all of them.
+            /// Returns the place in a table of all of them.
             #[inline]
             #[must_use]
             $vis const fn index(self) -> usize {
                 self.0 as usize
             }
 
-            /// The number of the entry at a place in such a table.
+            /// Returns the number of the entry at a place in such a table.
             #[inline]
             #[must_use]
             $vis const fn at(index: usize) -> Self {
                 Self(index as u32)
             }
 
-            /// So many numbers, from this one on.
+            /// Returns `count` consecutive numbers, from this one on.
             pub(crate) fn range(
                 self,
                 count: u32,
@@ -35,7 +35,7 @@ macro_rules! ids {
                 (self.0..self.0 + count).map(Self)
             }
 
-            /// Every number from zero on, to be zipped with a table.
+            /// Returns every number from zero on, to be zipped with a table.
             pub(crate) fn all() -> impl Iterator<Item = Self> {
                 (0..).map(Self)
             }
@@ -78,11 +78,11 @@ ids! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) host: HostId,
-    /// Its number on the host.
+    /// Number of the process on the host.
     pub(crate) number: u16,
 }
 
-/// The same thing at both ends of a transfer.
+/// A pair of equal things, one for each end of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends<T> {
     pub(crate) src: T,
@@ -90,7 +90,7 @@ pub(crate) struct Ends<T> {
 }
 
 impl<T> Ends<T> {
-    /// As the other end sees it.
+    /// Returns the pair from the viewpoint of the other end.
     pub(crate) fn reversed(self) -> Self {
         Self { src: self.dst, dst: self.src }
     }

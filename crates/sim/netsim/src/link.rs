@@ -10,17 +10,17 @@ use crate::time::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a link does at present.
+/// The condition of a link at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Condition {
-    /// Picoseconds per byte.
+    /// Inverse of the rate, in picoseconds per byte.
     pub(crate) ps_per_byte: u32,
     /// Packets that vanish without a trace, in parts of a million.
     pub(crate) loss_ppm: u32,
     pub(crate) up: bool,
 }
 
-/// Why a packet did not get through.
+/// The reason why a packet did not get through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum LossCause {
@@ -39,10 +39,10 @@ impl LossCause {
     pub(crate) const COUNT: usize = 4;
 }
 
-/// What became of a packet offered to a link.
+/// The fate of a packet offered to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
-    /// Its last bit arrives then; `mark`: the queue was above the threshold.
+    /// The last bit arrives at this time; `mark` says whether the queue was above the threshold.
     Arrives {
         at: Time,
         mark: bool,
@@ -50,19 +50,19 @@ pub(crate) enum Offer {
     Lost(LossCause),
 }
 
-/// Which packets a port marks, by the queue they meet.
+/// The packets that a port marks, by the queue they meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marking {
-    /// None is marked up to here.
+    /// Queue up to which no packet is marked.
     pub(crate) above_bytes: u32,
-    /// All are marked from above here; in between a share that rises evenly.
+    /// Queue above which all packets are marked; in between it is a share that rises evenly.
     pub(crate) all_above_bytes: u32,
-    /// The largest such share, in parts of a million.
+    /// Largest share below that, in parts of a million.
     pub(crate) most_ppm: u32,
 }
 
 impl Marking {
-    /// None at all.
+    /// The marking of a port that marks no packet.
     pub(crate) const NONE: Self =
         Self { above_bytes: u32::MAX, all_above_bytes: u32::MAX, most_ppm: 0 };
 
@@ -72,7 +72,7 @@ impl Marking {
             && (queued_bytes > self.all_above_bytes || rng.chance_ppm(self.ppm_at(queued_bytes)))
     }
 
-    /// Share marked at a queue on the slope.
+    /// Returns the share of packets that are marked at a queue on the slope, in parts of a million.
     fn ppm_at(&self, queued_bytes: u32) -> u32 {
         let far = u64::from(queued_bytes - self.above_bytes);
         let slope_bytes = u64::from(self.all_above_bytes - self.above_bytes);
@@ -80,46 +80,46 @@ impl Marking {
     }
 }
 
-/// Half a cache line: there are tens of thousands, and every hop is another one's.
+/// A link. It takes half a cache line: there are tens of thousands, and every hop is another one's.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
 pub(crate) struct Link {
-    /// When the last bit of what is queued leaves.
+    /// Time at which the last bit of what is queued leaves.
     idle_at: Time,
-    /// Bytes taken so far.
+    /// Number of bytes taken so far.
     carried_bytes: u64,
     /// Longest queue so far.
     peak_bytes: u32,
     /// Bytes that wait elsewhere to be offered.
     held_bytes: u32,
-    /// Links that are alike share it, until a fault makes one different.
+    /// Properties of the port. Links that are alike share it, until a fault makes one different.
     port: Arc<Port>,
 }
 
-/// What a link and the port that feeds it are like.
+/// Properties of a link and of the port that feeds it.
 #[derive(Clone, Debug)]
 struct Port {
     delay_ps: u32,
     ps_per_byte: u32,
     buffer_bytes: u32,
     marking: Marking,
-    /// What faults have left; most links never have any.
+    /// Effects of faults; most links never have any.
     damage: Option<Damage>,
 }
 
-/// What faults do to a link and have done to it.
+/// Present and past effects of faults on a link.
 #[derive(Clone, Debug, Default)]
 struct Damage {
     is_cut: bool,
     cuts: u16,
     loss_ppm: u32,
-    /// What was queued when the rate changed: until when it leaves, and at how many picoseconds per
-    /// byte, in the order of time.
+    /// Queues at earlier rates: the time until which each leaves, and its picoseconds per byte, in
+    /// the order of time.
     earlier: VecDeque<(Time, u32)>,
 }
 
 impl Damage {
-    /// From now on the rate is another one than that of what leaves until `idle_at`.
+    /// Ends a rate: it holds only for what leaves until `idle_at`.
     fn change_rate(&mut self, now: Time, idle_at: Time, ps_per_byte: u32) {
         self.earlier.retain(|&(until, _)| until > now);
         if self.earlier.back().map_or(now, |&(until, _)| until) < idle_at {
@@ -127,7 +127,8 @@ impl Damage {
         }
     }
 
-    /// Bytes that still leave at earlier rates, and until when.
+    /// Returns the number of bytes that still leave at earlier rates, and the time until which they
+    /// do.
     fn leaving_bytes(&self, now: Time) -> (u64, Time) {
         let later = self.earlier.iter().filter(|&&(until, _)| until > now);
         later.fold((0, now), |(bytes, from), &(until, ps_per_byte)| {
@@ -182,7 +183,7 @@ impl Link {
         Offer::Arrives { at, mark: port.marking.marks(queued_bytes, rng) }
     }
 
-    /// Takes note of a packet that is going to be offered; true when it is to be marked.
+    /// Takes note of a packet that is going to be offered. Returns whether it is to be marked.
     pub(crate) fn hold(&mut self, now: Time, bytes: u32, rng: &mut Rng) -> bool {
         let queued_bytes = self.queued_bytes(now);
         self.held_bytes += bytes;
@@ -190,23 +191,23 @@ impl Link {
         self.port.marking.marks(queued_bytes, rng)
     }
 
-    /// A packet of `bytes` that was held is offered next, or lost.
+    /// Takes note that a packet of `bytes` that was held is offered next, or lost.
     pub(crate) fn release(&mut self, bytes: u32) {
         self.held_bytes -= bytes;
     }
 
-    /// When the port can take a packet without queueing it.
+    /// Returns the time at which the port can take a packet without queueing it.
     pub(crate) fn idle_at(&self) -> Time {
         self.idle_at
     }
 
-    /// Bytes that have not left yet.
+    /// Returns the number of bytes that wait here or elsewhere and have not left.
     #[inline]
     pub(crate) fn queued_bytes(&self, now: Time) -> u32 {
         self.held_bytes + self.leaving_bytes(now)
     }
 
-    /// Bytes that were offered and have not left yet.
+    /// Returns the number of bytes that were offered and have not left.
     #[inline]
     fn leaving_bytes(&self, now: Time) -> u32 {
         let (earlier_bytes, from) = match &self.port.damage {
@@ -235,7 +236,7 @@ impl Link {
         self.port.ps_per_byte
     }
 
-    /// Changes what the link does. Being cut loses everything queued or under way.
+    /// Changes the condition of the link. A cut loses everything queued or under way.
     pub(crate) fn set_condition(&mut self, now: Time, condition: Condition) {
         let was_up = self.is_up();
         let Condition { ps_per_byte, loss_ppm, up } = condition;
@@ -252,7 +253,7 @@ impl Link {
         (damage.is_cut, damage.loss_ppm, port.ps_per_byte) = (!up, loss_ppm, ps_per_byte);
     }
 
-    /// Time a packet of `bytes` takes over an empty link.
+    /// Returns the time that a packet of `bytes` takes over an empty link.
     pub(crate) fn transit_ps(&self, bytes: u32) -> u64 {
         u64::from(self.port.delay_ps) + u64::from(bytes) * u64::from(self.port.ps_per_byte)
     }

@@ -10,9 +10,9 @@ use command::Verdict;
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
-/// Keeps memory in huge pages where the system has them on request. Thousands of hosts lie in
-/// hundreds of megabytes, of which every event touches other places: with small pages most of a
-/// run's time goes into finding out where they are.
+/// An allocator that keeps memory in huge pages where the system has them on request. Thousands of
+/// hosts lie in hundreds of megabytes, of which every event touches other places: with small pages
+/// most of a run's time goes into finding out where they are.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -11,12 +11,12 @@ use crate::time::Time;
 use crate::topology::{Fabric, Node};
 use crate::wheel::Wheel;
 
-/// What happens.
+/// An event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The last bit of a packet reaches the end of a link.
     Arrive { link: LinkId, packet: Transit },
-    /// A socket's timer.
+    /// A socket's timer expires.
     Timer { socket: SocketId },
     /// A host's adapter has sent its packet.
     LinkIdle { host: HostId },
@@ -26,13 +26,14 @@ pub(crate) enum Event {
     Stop { flow: FlowId },
     /// An interval of the flows' shares ends.
     Share,
-    /// A step of the scenario's faults.
+    /// A step of the scenario's faults is due.
     Fault { step: StepId },
     /// A port that can be paused has sent a packet.
     PortIdle { link: LinkId },
-    /// A pause frame reaches the sender of a link that had changed so often when it was sent.
+    /// A pause frame reaches the sender of a link; `changes` is the link's count of changes when it
+    /// was sent.
     Pause { link: LinkId, stop: bool, changes: u16 },
-    /// Time to see whether pauses last for ever.
+    /// A check is due of whether pauses last for ever.
     PauseCheck,
     /// A sample is taken; nothing changes.
     Sample,
@@ -45,7 +46,7 @@ pub(crate) struct Tally {
     pub(crate) sent: u64,
     /// Packets that reached their host.
     pub(crate) delivered: u64,
-    /// Packets lost, by [`LossCause`] as an index.
+    /// Packets lost, indexed by [`LossCause`].
     pub(crate) lost: [u64; LossCause::COUNT],
     /// Packets that a switch marked.
     pub(crate) marked: u64,
@@ -58,10 +59,10 @@ pub(crate) struct Network {
     pub(crate) queue: Wheel<Event>,
     pub(crate) tally: Tally,
     pub(crate) census: Census,
-    /// What pauses links, if anything does.
+    /// State of priority flow control, if it is used.
     pub(crate) pfc: Option<Box<Pfc>>,
     faults: Faults,
-    /// Some link has been cut in this run.
+    /// Whether some link has been cut in this run.
     any_cut: bool,
     pub(crate) rng: Rng,
 }
@@ -81,12 +82,13 @@ impl Network {
         }
     }
 
-    /// From now on switches pause links instead of losing packets.
+    /// Makes switches pause links from now on, instead of losing packets.
     pub(crate) fn use_pfc(&mut self, setup: &PfcSetup) {
         self.pfc = Some(Box::new(Pfc::new(&self.fabric, setup)));
     }
 
-    /// When a host's adapter can send its next packet; [`Time::FAR`] when an event will tell.
+    /// Returns the time at which a host's adapter can send its next packet; [`Time::FAR`] when an
+    /// event will tell.
     pub(crate) fn host_idle_at(&mut self, host: HostId) -> Time {
         let link = self.fabric.host_link(host);
         let idle_at = self.fabric.links[link.index()].idle_at();
@@ -96,7 +98,7 @@ impl Network {
         }
     }
 
-    /// A host sends a packet.
+    /// Sends a packet from its host.
     pub(crate) fn send(&mut self, now: Time, packet: Packet, body: Body<'_>) {
         let link = self.fabric.host_link(packet.src_host);
         let transit = self.packets.insert(packet, body);
@@ -104,7 +106,8 @@ impl Network {
         self.offer(now, link, transit);
     }
 
-    /// A packet reaches the end of a link. True when that is its host, which takes it out.
+    /// Handles a packet that reaches the end of a link. Returns true when that is its host, which
+    /// takes it out.
     #[inline]
     pub(crate) fn arrive(&mut self, now: Time, link: LinkId, packet: Transit) -> bool {
         if self.any_cut && self.fabric.links[link.index()].cuts() != packet.link_cuts {
@@ -160,7 +163,7 @@ impl Network {
         self.packets.remove(id);
     }
 
-    /// Adds what is going to break.
+    /// Adds the scenario's faults.
     pub(crate) fn add_faults(&mut self, faults: Faults) {
         for (step, at) in StepId::all().zip(faults.times()) {
             self.queue.push(at, Event::Fault { step });
@@ -168,7 +171,7 @@ impl Network {
         self.faults = faults;
     }
 
-    /// A fault begins or ends.
+    /// Begins or ends a part of a fault.
     pub(crate) fn step_fault(&mut self, now: Time, step: StepId) {
         let links = self.faults.take(step).to_vec();
         let mut verdicts = Vec::with_capacity(links.len());

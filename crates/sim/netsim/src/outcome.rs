@@ -1,4 +1,4 @@
-//! What a run showed.
+//! The results of a run.
 
 use crate::link::LossCause;
 use crate::network::Tally;
@@ -10,7 +10,7 @@ use crate::transport::{Counts, Kind, Machine};
 use report::jain;
 use serde::{Deserialize, Serialize};
 
-/// One flow.
+/// The result of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {
     /// The transport that it uses.
@@ -24,25 +24,26 @@ pub struct FlowOutcome {
     pub bytes: u64,
     /// Start in picoseconds of the run.
     pub start_ps: u64,
-    /// The run ended before its start, which for a later round of a workload is not known then.
+    /// Whether the run ended before its start, which for a later round of a workload is not known
+    /// then.
     #[serde(default, skip_serializing_if = "is_false")]
     pub not_begun: bool,
     /// Completion time in picoseconds; `None` when it did not end, or not well.
     pub completion_ps: Option<u64>,
-    /// Best possible completion time.
+    /// Best possible completion time, in picoseconds.
     pub ideal_ps: u64,
     /// Messages that ended with an error.
     pub failed_messages: u32,
 }
 
-/// One run.
+/// The result of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Its seed.
+    /// Seed of the run.
     pub seed: u64,
     /// All flows, in the order of the workloads.
     pub flows: Vec<FlowOutcome>,
-    /// Data packets sent for the first time or again.
+    /// Data packets sent, first transmissions and repetitions.
     pub data_packets: u64,
     /// Data packets sent again.
     pub repeated_packets: u64,
@@ -115,38 +116,38 @@ impl Outcome {
         }
     }
 
-    /// The transports that its flows use.
+    /// Returns the transports that its flows use.
     #[must_use]
     pub fn transports(&self) -> Vec<Kind> {
         let uses = |kind: &Kind| self.flows.iter().any(|flow| flow.transport == *kind);
         Kind::ALL.into_iter().filter(uses).collect()
     }
 
-    /// Flows that ended well.
+    /// Returns the number of flows that ended well.
     #[must_use]
     pub fn done(&self) -> usize {
         self.flows.iter().filter(|flow| flow.completion_ps.is_some()).count()
     }
 
-    /// Every flow ended well, and there was one.
+    /// Returns whether every flow ended well, and there was one.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         !self.flows.is_empty() && self.done() == self.flows.len()
     }
 
-    /// Packets lost for any cause.
+    /// Returns the number of packets lost for any cause.
     #[must_use]
     pub fn lost_packets(&self) -> u64 {
         self.lost_queue_full + self.lost_cut + self.lost_grey + self.lost_no_route
     }
 
-    /// Statistics of the flows that ended well; `None` when none did.
+    /// Returns statistics of the flows that ended well; `None` when none did.
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
         self.summary_of(|_| true)
     }
 
-    /// The same of some flows; repetitions are those of all.
+    /// Returns statistics of some flows; repetitions are those of all.
     #[must_use]
     pub fn summary_of(&self, wanted: impl Fn(&FlowOutcome) -> bool) -> Option<Summary> {
         let flows = || self.flows.iter().filter(|flow| wanted(flow));
@@ -200,7 +201,7 @@ pub struct Summary {
     pub p50_to_ideal: f64,
     #[serde(default)]
     pub p99_to_ideal: f64,
-    /// Ideal time of all transfers over what they took: what a sender gets that makes such
+    /// Ideal time of all transfers over their actual time: what a sender gets that makes such
     /// transfers one after the other.
     #[serde(default)]
     pub goodput_percent: f64,
@@ -237,7 +238,7 @@ mod hexadecimal {
 mod tests {
     use super::*;
 
-    /// Random arrivals may draw none: the run was taken for a good one.
+    /// A run whose random arrivals drew none once passed for a good one.
     #[test]
     fn a_run_without_flows_is_not_complete() {
         assert!(!Outcome::default().is_complete());

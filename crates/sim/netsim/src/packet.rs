@@ -14,12 +14,12 @@ pub(crate) const UDP_BYTES: u32 = 8;
 const SHORT_BYTES: usize = 64;
 const NOWHERE: u32 = u32::MAX;
 
-/// Names a packet while it is in the network.
+/// The name of a packet while it is in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PacketId(u32);
 
 impl PacketId {
-    /// A small number, for tables by packet.
+    /// Returns a small number, for tables by packet.
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
@@ -33,7 +33,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// As the name that an engine hands back.
+    /// Returns it as the name that an engine hands back.
     pub(crate) const fn to_u64(self) -> u64 {
         (self.flow.0 as u64) << 32 | self.message.0 as u64
     }
@@ -43,7 +43,7 @@ impl Payload {
     }
 }
 
-/// A packet on its way: all that switches and links look at.
+/// A packet on its way, with all that switches and links look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transit {
     pub(crate) id: PacketId,
@@ -52,9 +52,9 @@ pub(crate) struct Transit {
     pub(crate) dst_host: HostId,
     /// Length on the wire, which scenarios bound to 9,000.
     wire_bytes: u16,
-    /// How often the link it is on had been cut when it was taken.
+    /// Number of times that its present link had been cut when it took the packet.
     pub(crate) link_cuts: u16,
-    /// A switch marked it: congestion experienced.
+    /// Whether a switch marked it: congestion experienced.
     pub(crate) marked: bool,
 }
 
@@ -65,23 +65,23 @@ impl Transit {
     }
 }
 
-/// What is known of a packet at both ends.
+/// The part of a packet that both ends know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
-    /// Length on the wire.
+    /// Length on the wire, in bytes.
     pub(crate) wire_bytes: u32,
     /// Hash of the 5-tuple.
     pub(crate) flow_hash: u32,
     pub(crate) src_host: HostId,
     pub(crate) dst_host: HostId,
-    /// Socket at the destination: what the destination port stands for.
+    /// Socket at the destination, which stands for the destination port.
     pub(crate) dst_socket: SocketId,
     pub(crate) payload: Option<Payload>,
-    /// A switch marked it: known when it has arrived.
+    /// Whether a switch marked it; known when it has arrived.
     pub(crate) marked: bool,
 }
 
-/// What transports put into a packet: their header, in the form they exchange it.
+/// The content that transports put into a packet: their header, in the form they exchange it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Body<'a> {
     /// An engine's header as it would be on the wire, at most [`HEADER_MAX`] bytes.
@@ -126,7 +126,7 @@ impl Packets {
         }
     }
 
-    /// Packets in the network.
+    /// Returns the number of packets in the network.
     pub(crate) fn live(&self) -> usize {
         self.live
     }
@@ -171,7 +171,7 @@ impl Packets {
         Stored::Long { len: header.len() as u16, place }
     }
 
-    /// A packet that has arrived, and what is in it.
+    /// Returns a packet that has arrived, and its content.
     pub(crate) fn open(&mut self, transit: Transit) -> (&Packet, Body<'_>) {
         let slot = &mut self.slots[transit.id.index()];
         slot.packet.marked = transit.marked;

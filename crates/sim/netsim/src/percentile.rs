@@ -1,14 +1,15 @@
-//! Percentiles. There is one definition, nearest rank: the smallest value that so many percent of
-//! all values do not exceed. It is always a value that occurred, and of fewer than a hundred values
-//! the 99th percentile is the largest. (Histograms of `efa-bench` and of queues count alike.)
+//! Percentiles. There is one definition, nearest rank: the smallest value that the given percentage
+//! of all values does not exceed. It is always a value that occurred, and for fewer than a hundred
+//! values the 99th percentile is the largest. (Histograms of `efa-bench` and of queues count
+//! alike.)
 
-/// The rank, from 1, of a percentile of `count` values.
+/// Returns the rank, from 1, of a percentile of `count` values.
 pub(crate) const fn rank(count: usize, percent: usize) -> usize {
     let rank = (count * percent).div_ceil(100);
     if rank == 0 { 1 } else { rank }
 }
 
-/// A percentile of values in rising order, of which there is at least one.
+/// Returns a percentile of values in rising order; there must be at least one.
 pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> T {
     assert!(percent <= 100 && !sorted.is_empty(), "no value has the rank");
     sorted[rank(sorted.len(), percent) - 1]

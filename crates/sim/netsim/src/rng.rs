@@ -7,26 +7,26 @@ use std::f64::consts::{LN_2, SQRT_2};
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
-/// What a generator of its own is for.
+/// The purpose of a generator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     /// Losses and marks on links.
     Network,
-    /// What switches hash besides the 5-tuple.
+    /// Salts that switches hash besides the 5-tuple.
     PathHash,
     /// Seeds of the engines of SRD.
     EngineSeeds,
     /// The workloads, which fork it again.
     Workloads,
-    /// Of the workloads: who sends how much to whom.
+    /// Senders, receivers and sizes of transfers, forked from the workloads'.
     Transfers,
-    /// Of the workloads: when transfers with jitter begin.
+    /// Begin of transfers with jitter, forked from the workloads'.
     Starts,
 }
 
 impl Purpose {
-    /// Its number, part of the golden tables. The generator of a run and that of its workloads each
-    /// count from anew.
+    /// Returns its number, part of the golden tables. The generator of a run and that of its
+    /// workloads each count from anew.
     const fn number(self) -> u64 {
         match self {
             Self::Transfers => 0,
@@ -43,7 +43,8 @@ impl Rng {
         Self(seed)
     }
 
-    /// A generator of its own for one purpose, so that drawing more there changes nothing here.
+    /// Returns a generator of its own for one purpose, so that drawing more there changes nothing
+    /// here.
     pub(crate) fn fork(&self, purpose: Purpose) -> Self {
         Self(mix(self.0 ^ mix(purpose.number() + 1)))
     }
@@ -53,28 +54,28 @@ impl Rng {
         mix(self.0)
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Draws a number below `bound`, which is not zero.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "an empty range has no numbers");
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number in (0, 1].
+    /// Draws a number in (0, 1].
     pub(crate) fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number from the exponential distribution with mean 1.
+    /// Draws a number from the exponential distribution with mean 1.
     pub(crate) fn exponential(&mut self) -> f64 {
         -ln(self.unit())
     }
 
-    /// True in `ppm` of a million cases.
+    /// Returns true in `ppm` of a million cases.
     pub(crate) fn chance_ppm(&mut self, ppm: u32) -> bool {
         ppm > 0 && self.below(1_000_000) < u64::from(ppm)
     }
 
-    /// A random order (Fisher and Yates).
+    /// Puts items into a random order (Fisher and Yates).
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i as u64 + 1) as usize);
@@ -82,8 +83,9 @@ impl Rng {
     }
 }
 
-/// The natural logarithm of a number above 0, by the series of the inverse hyperbolic tangent: the
-/// mathematics library's last bit differs among systems, and runs are the same everywhere.
+/// Computes the natural logarithm of a number above 0, by the series of the inverse hyperbolic
+/// tangent: the mathematics library's last bit differs among systems, and runs are the same
+/// everywhere.
 fn ln(x: f64) -> f64 {
     const FRACTION_BITS: u32 = 52;
     const BIAS: u64 = 1023;

@@ -1,7 +1,7 @@
-//! Samples of a run: what flows, queues and uplinks did over time, in bounded memory.
+//! Samples of a run: the history of flows, queues and uplinks, in bounded memory.
 //!
-//! Only what grows is kept (bytes that arrived, bytes a link carried) and the deepest queue, so
-//! that when the memory is full every second sample can go without a loss but of resolution.
+//! Only what grows is kept (bytes that arrived, bytes a link carried) and the deepest queue. So
+//! when the memory is full, every second sample can be dropped, and only resolution is lost.
 
 use crate::flow::Flow;
 use crate::id::{FlowId, LinkId};
@@ -11,11 +11,12 @@ use crate::time::Time;
 use crate::topology::Fabric;
 use serde::{Deserialize, Serialize};
 
-/// Samples kept; when there are as many, every second goes and the interval doubles.
+/// Maximum number of samples; when it is reached, every second one is dropped and the interval
+/// doubles.
 const SAMPLES_MAX: usize = 1024;
-/// Flows looked at one by one, spread evenly over all.
+/// Maximum number of flows that are sampled one by one, spread evenly over all.
 const FLOWS_MAX: usize = 64;
-/// Queues and switches reported, the busiest.
+/// Number of queues and of switches that are reported, the busiest.
 const QUEUES_MAX: usize = 16;
 const SWITCHES_MAX: usize = 16;
 /// Depths of a queue are told apart in steps of an eighth to a quarter: four per doubling, from
@@ -44,7 +45,7 @@ pub struct Samples {
 /// One flow over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowSamples {
-    /// Its number in the outcome.
+    /// Number of the flow in the outcome.
     pub flow: FlowId,
     /// Payload bytes that had arrived, one entry per sample.
     pub delivered_bytes: Vec<u64>,
@@ -55,11 +56,11 @@ pub struct FlowSamples {
 pub struct QueueUse {
     /// Name of the link it feeds, in its direction.
     pub link: String,
-    /// Its buffer.
+    /// Size of the port's buffer.
     pub buffer_bytes: u32,
-    /// Deepest it ever was.
+    /// Greatest depth of the run.
     pub peak_bytes: u32,
-    /// At 99 of 100 moments it was not deeper; up to a quarter too large.
+    /// Depth that was not exceeded at 99 of 100 moments; up to a quarter too large.
     pub p99_bytes: u32,
     /// Mean depth over the run.
     pub mean_bytes: u32,
@@ -68,18 +69,18 @@ pub struct QueueUse {
 /// An uplink.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UplinkUse {
-    /// The switch it leads away from.
+    /// Name of the switch it leads away from.
     pub switch: String,
-    /// Its name, in its direction.
+    /// Name of the link, in its direction.
     pub link: String,
     /// Bytes it carried, with all headers.
     pub carried_bytes: u64,
 }
 
-/// How deep a queue was, how often.
+/// Distribution of the depths of a queue.
 #[derive(Clone, Debug)]
 struct Depths {
-    /// Intervals spent in each step.
+    /// Number of intervals spent in each step.
     steps: [u32; STEPS],
     sum_bytes: u64,
 }
@@ -87,18 +88,18 @@ struct Depths {
 #[derive(Debug)]
 pub(crate) struct Sampler {
     interval_ps: u64,
-    /// The interval in units of the first one: how much a sample weighs.
+    /// Interval in units of the first one: the weight of a sample.
     weight: u32,
     /// Sum of weights.
     weights: u64,
     kept: Samples,
-    /// The first link that leaves a switch, and one entry for each from there on.
+    /// First link that leaves a switch; `depths` has one entry for each from there on.
     first_queue: LinkId,
     depths: Vec<Depths>,
 }
 
 impl Sampler {
-    /// For a run of `flows` flows.
+    /// Creates a sampler for a run of `flows` flows.
     pub(crate) fn new(interval_us: u32, flows: usize, fabric: &Fabric) -> Self {
         let looked_at = flows.min(FLOWS_MAX);
         let spread = |i: usize| FlowSamples {
@@ -116,7 +117,7 @@ impl Sampler {
         }
     }
 
-    /// When to take the next sample, after one at `at`.
+    /// Returns the time of the sample after one at `at`.
     pub(crate) fn next_at(&self, at: Time) -> Time {
         at.plus_ps(self.interval_ps)
     }
@@ -162,7 +163,7 @@ impl Sampler {
         self.weight *= 2;
     }
 
-    /// All samples, with a last one of the end.
+    /// Returns all samples, with a last one of the end.
     pub(crate) fn finish(mut self, now: Time, flows: &[Flow], fabric: &Fabric) -> Samples {
         let end_us = now.as_ps() as f64 / 1e6;
         // A run without transfers ends as it begins: there is no interval to look at.
@@ -211,7 +212,7 @@ impl Depths {
     }
 }
 
-/// Step 0 is below `2^FIRST_LOG2` bytes, the last has no end.
+/// Returns the step of a depth. Step 0 is below `2^FIRST_LOG2` bytes, the last has no end.
 fn step_of(bytes: u32) -> usize {
     let Some(octave) = bytes.checked_ilog2().and_then(|log2| log2.checked_sub(FIRST_LOG2)) else {
         return 0;
@@ -220,7 +221,7 @@ fn step_of(bytes: u32) -> usize {
     (4 * octave as usize + quarter as usize + 1).min(STEPS - 1)
 }
 
-/// The most bytes in a step.
+/// Returns the largest number of bytes in a step.
 fn upper_bound(step: usize) -> u32 {
     if step + 1 == STEPS {
         return u32::MAX;
@@ -229,7 +230,7 @@ fn upper_bound(step: usize) -> u32 {
     (((4 + quarter) << (octave + FIRST_LOG2)) >> 2) - 1
 }
 
-/// Links that leave a switch.
+/// Returns the links that leave a switch.
 fn queues(fabric: &Fabric, first: LinkId) -> impl Iterator<Item = &Link> {
     fabric.links[first.index()..].iter()
 }

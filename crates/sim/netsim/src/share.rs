@@ -1,4 +1,4 @@
-//! How flows that send all the time share the network: throughput of each, interval by interval.
+//! Shares of flows that send all the time: throughput of each, interval by interval.
 
 use crate::flow::Flow;
 use crate::id::FlowId;
@@ -19,7 +19,7 @@ pub struct Shares {
 /// One flow that sends all the time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowShares {
-    /// Its number in the outcome.
+    /// Number of the flow in the outcome.
     pub flow: FlowId,
     /// The transport that it uses.
     pub transport: Kind,
@@ -31,7 +31,7 @@ pub struct FlowShares {
 /// not count when there are others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShareSummary {
-    /// Flows.
+    /// Number of flows.
     pub flows: usize,
     /// Mean throughput of a flow in Gbit/s: the fair share of what they all got.
     pub fair_gbps: f64,
@@ -92,7 +92,8 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// For those of `flows` that send until a given time; `None` when there are none.
+    /// Creates a meter for those of `flows` that send until a given time; `None` when there are
+    /// none.
     pub(crate) fn new(interval_ms: u32, flows: &[Flow]) -> Option<Self> {
         let flows: Vec<FlowShares> = FlowId::all()
             .zip(flows)
@@ -106,13 +107,13 @@ impl Meter {
         (!flows.is_empty()).then_some(Self { shares: Shares { interval_ms, flows }, before })
     }
 
-    /// When the interval after the one that ends at `at` ends.
+    /// Returns the end of the interval after the one that ends at `at`.
     pub(crate) fn next_at(&self, at: Time) -> Time {
         at.plus_ps(u64::from(self.shares.interval_ms) * 1_000_000_000)
     }
 
-    /// An interval has ended; it counts for flows that sent all through it. False when the next one
-    /// counts for none.
+    /// Ends an interval; it counts for flows that sent all through it. Returns false when the next
+    /// one counts for none.
     pub(crate) fn take(&mut self, now: Time, flows: &[Flow]) -> bool {
         let next = self.next_at(now);
         let mut some_send = false;
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(shares(&[&[1, 1]]).summary(|kind| kind == Kind::Srd), None);
     }
 
-    /// They were taken for flows that there are not.
+    /// Flows that got nothing were once taken for flows that do not exist.
     #[test]
     fn flows_that_got_nothing_have_no_share() {
         let starved = ShareSummary { flows: 1, ..ShareSummary::default() };

@@ -20,14 +20,14 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 struct Adapter {
     waiting: VecDeque<SocketId>,
-    /// Packets that the first of them has sent in its turn.
+    /// Number of packets that the first of them has sent in its turn.
     turn_sent: u32,
-    /// An event will tell when the link is idle.
+    /// Whether an event will tell when the link is idle.
     watched: bool,
 }
 
-/// What the digest of a run is made of. Their numbers are part of the golden tables, and have three
-/// bits.
+/// Kinds of entries in the digest of a run. Their numbers are part of the golden tables, and have
+/// three bits.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 enum Mark {
@@ -59,7 +59,7 @@ pub(crate) struct Sim {
 }
 
 impl Sim {
-    /// A network with hosts that are going to run `specs`.
+    /// Creates a network with hosts that are going to run `specs`.
     pub(crate) fn new(fabric: Fabric, specs: &[FlowSpec], setup: Setup, root: &Rng) -> Self {
         let hosts = fabric.hosts();
         let mut sim = Self {
@@ -99,7 +99,7 @@ impl Sim {
         sim
     }
 
-    /// The sockets that a flow is between.
+    /// Returns the sockets at the two ends of a flow.
     fn sockets_of(&mut self, number: FlowId, spec: &FlowSpec, rng: &mut Rng) -> Ends<SocketId> {
         match spec.transport {
             Kind::Srd => {
@@ -112,7 +112,7 @@ impl Sim {
         }
     }
 
-    /// The two ends of a new TCP connection.
+    /// Creates the two ends of a new TCP connection.
     fn connection(
         &mut self,
         number: FlowId,
@@ -131,7 +131,7 @@ impl Sim {
         sockets
     }
 
-    /// The two ends of a new RoCE connection.
+    /// Creates the two ends of a new RoCE connection.
     fn queue_pairs(&mut self, number: FlowId, spec: &FlowSpec) -> Ends<SocketId> {
         let (hosts, sockets) = (spec.hosts(), self.next_sockets());
         let (sender, receiver) = self.setup.roce.connect(&self.ports, hosts, sockets, number);
@@ -140,7 +140,7 @@ impl Sim {
         sockets
     }
 
-    /// The SRD socket of a process, made when it is first named.
+    /// Returns the SRD socket of a process, made when it is first named.
     fn process_socket(&mut self, process: Process, rng: &mut Rng) -> SocketId {
         if let Some(socket) = self.ports.socket_of(process) {
             return socket;
@@ -151,7 +151,7 @@ impl Sim {
         number
     }
 
-    /// Numbers of the two sockets that are going to be added next.
+    /// Returns the numbers of the two sockets that are going to be added next.
     fn next_sockets(&self) -> Ends<SocketId> {
         let next = self.sockets.len();
         Ends { src: SocketId::at(next), dst: SocketId::at(next + 1) }
@@ -165,7 +165,7 @@ impl Sim {
     /// Runs until all flows have ended, at most until `limit`, and checks what must hold.
     ///
     /// # Errors
-    /// A rule that was broken: by the transport, or by the simulator itself.
+    /// A rule that was violated: by the transport, or by the simulator itself.
     pub(crate) fn run(&mut self, limit: Time) -> Result<(), Violation> {
         while self.open_flows > 0 && self.violation.is_none() {
             let Some((at, event)) = self.network.queue.pop() else { break };
@@ -207,7 +207,8 @@ impl Sim {
         }
     }
 
-    /// Looks, and changes nothing: not even the clock, which shows when something happened last.
+    /// Takes a sample, and changes nothing: not even the clock, which shows the time of the last
+    /// event.
     fn sample(&mut self, at: Time) {
         let Some(sampler) = &mut self.sampler else { return };
         sampler.take(at, &self.flows, &self.network.fabric);
@@ -266,7 +267,7 @@ impl Sim {
         }
     }
 
-    /// A packet is at its host.
+    /// Gives a packet that is at its host to the socket.
     fn receive(&mut self, transit: Transit) {
         let (packet, body) = self.network.packets.open(transit);
         let number = packet.dst_socket;
@@ -278,7 +279,7 @@ impl Sim {
         self.attend(number);
     }
 
-    /// After anything was done to a socket: what it has to tell, its packets, its timer.
+    /// Serves a socket after anything was done to it: its notices, its packets, its timer.
     fn attend(&mut self, number: SocketId) {
         while let Some(notice) = self.sockets[number.index()].transport.poll_notice() {
             match notice {
@@ -296,7 +297,7 @@ impl Sim {
         self.pump(host);
     }
 
-    /// A socket says that a message is new.
+    /// Records that a message is new at a socket.
     fn deliver(&mut self, socket: SocketId, delivery: Delivery) {
         let at = self.now;
         let Delivery::Message(Payload { flow: number, message }) = delivery else {
@@ -311,7 +312,7 @@ impl Sim {
         }
     }
 
-    /// A socket says that a message has ended.
+    /// Records that a message has ended.
     fn complete(&mut self, name: Payload, code: u8) {
         let Payload { flow: number, message } = name;
         let flow = &mut self.flows[number.index()];
@@ -340,7 +341,7 @@ impl Sim {
         self.end_round(number);
     }
 
-    /// A flow has ended: when it is the last of its round, the next round begins.
+    /// Takes note of a flow that has ended: if it is the last of its round, the next round begins.
     fn end_round(&mut self, number: FlowId) {
         let Some(round) = self.flows[number.index()].spec.round else { return };
         let first = round.first_flow(number);
@@ -409,7 +410,7 @@ impl Sim {
         }
     }
 
-    /// Sends a socket's next packet. False when it has none.
+    /// Sends a socket's next packet. Returns false when it has none.
     fn transmit(&mut self, number: SocketId) -> bool {
         let mut scratch = [0; HEADER_MAX];
         let transport = &mut self.sockets[number.index()].transport;

@@ -9,9 +9,9 @@ use crate::transport::Kind;
 use report::Table;
 use serde::{Deserialize, Serialize};
 
-/// The first class ends here; each power of ten is cut at its triple.
+/// End of the first class; each power of ten is cut at its triple.
 const FIRST_BYTES: u64 = 1000;
-/// Transfers of fewer classes have no distribution of sizes.
+/// Minimum number of classes that make a distribution of sizes.
 const CLASSES_MIN: usize = 3;
 const TITLES: [&str; 7] =
     ["transport", "sizes", "flows", "done", "p50/ideal", "p99/ideal", "max/ideal"];
@@ -22,24 +22,24 @@ const TITLES: [&str; 7] =
 pub struct SizeClass {
     /// The transport that they use.
     pub transport: Kind,
-    /// Their sizes are above this.
+    /// Exclusive lower bound of their sizes.
     pub above_bytes: u64,
-    /// Their sizes are not above this.
+    /// Inclusive upper bound of their sizes.
     pub up_to_bytes: u64,
-    /// All transfers.
+    /// Number of transfers.
     pub flows: usize,
-    /// Transfers that ended well.
+    /// Number of transfers that ended well.
     pub done: usize,
     /// Median of completion time over the best possible one.
     pub p50_to_ideal: Option<f64>,
-    /// The 99th percentile of it (nearest rank).
+    /// The 99th percentile of that ratio (nearest rank).
     pub p99_to_ideal: Option<f64>,
-    /// The maximum of it.
+    /// Maximum of that ratio.
     pub max_to_ideal: Option<f64>,
 }
 
 impl SizeClass {
-    /// Of flows of a class, at least one.
+    /// Summarizes the flows of a class, at least one.
     fn of(flows: &[&FlowOutcome]) -> Self {
         let slowdown =
             |flow: &&FlowOutcome| Some(flow.completion_ps? as f64 / flow.ideal_ps as f64);
@@ -60,8 +60,8 @@ impl SizeClass {
     }
 }
 
-/// The transfers of some runs together, by transport and size; empty when their sizes are so few
-/// that there is nothing to tell.
+/// Classifies the transfers of some runs together, by transport and size; empty when their sizes
+/// are too few for a distribution.
 #[must_use]
 pub fn by_size(outcomes: &[Outcome]) -> Vec<SizeClass> {
     let mut flows: Vec<&FlowOutcome> = outcomes.iter().flat_map(|run| &run.flows).collect();
@@ -78,8 +78,8 @@ pub fn by_size(outcomes: &[Outcome]) -> Vec<SizeClass> {
     if sizes.len() < CLASSES_MIN { Vec::new() } else { classes }
 }
 
-/// A row per transport and class of sizes, of all runs together; `None` when there is nothing to
-/// tell.
+/// Returns a row per transport and class of sizes, of all runs together; `None` when there are no
+/// classes.
 #[must_use]
 pub fn slowdown_table(title: &str, outcomes: &[Outcome]) -> Option<Table> {
     let classes = by_size(outcomes);
@@ -99,7 +99,7 @@ pub fn slowdown_table(title: &str, outcomes: &[Outcome]) -> Option<Table> {
     (!classes.is_empty()).then_some(table)
 }
 
-/// The sizes of the class of a size: above the first, up to the second.
+/// Returns the bounds of the class that a size belongs to: above the first, up to the second.
 fn class_of(bytes: u64) -> (u64, u64) {
     let mut edges = (0, FIRST_BYTES);
     while bytes > edges.1 {
@@ -109,7 +109,7 @@ fn class_of(bytes: u64) -> (u64, u64) {
     edges
 }
 
-/// An edge of a class in words.
+/// Returns an edge of a class in words.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1000 => format!("{bytes} B"),

@@ -1,18 +1,18 @@
-//! Sockets of hosts, and the ports that packets find them by.
+//! Sockets of hosts, and the ports by which packets find them.
 
 use crate::id::{Ends, HostId, Process, SocketId};
 use crate::rng::mix;
 use crate::time::Time;
 use crate::transport::Transport;
 
-/// A transport's end on a host, and what the loop keeps beside it.
+/// A transport's end on a host, with the loop's own state for it.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) transport: Transport,
     pub(crate) host: HostId,
-    /// When its next timer event fires; later ones in the queue are stale.
+    /// Time of its next timer event; later ones in the queue are stale.
     pub(crate) timer_at: Time,
-    /// It waits for its turn at the host's adapter.
+    /// Whether it waits for its turn at the host's adapter.
     pub(crate) waits_for_link: bool,
 }
 
@@ -22,13 +22,13 @@ impl Socket {
     }
 }
 
-/// Which socket a process has, and where the network's hash sends its packets.
+/// Ports: the socket of each process, and the hash by which the network spreads its packets.
 #[derive(Debug)]
 pub(crate) struct Ports {
-    /// What switches hash besides the 5-tuple.
+    /// Salt that switches hash besides the 5-tuple.
     secret: u64,
-    /// Where each host's processes begin in `sockets`. Every packet of SRD asks: both tables
-    /// together are a few bytes for each socket, and stay in the cache.
+    /// Begin of each host's processes in `sockets`. Every packet of SRD is looked up here: both
+    /// tables together are a few bytes for each socket, and stay in the cache.
     first: Vec<u32>,
     /// Sockets of processes, by host and process; [`NO_SOCKET`] until they are made.
     sockets: Vec<SocketId>,
@@ -37,7 +37,7 @@ pub(crate) struct Ports {
 const NO_SOCKET: SocketId = SocketId(u32::MAX);
 
 impl Ports {
-    /// For so many hosts, on which these processes have sockets.
+    /// Creates tables for so many hosts, on which these processes have sockets.
     pub(crate) fn new(hosts: u32, named: impl Iterator<Item = Process>, secret: u64) -> Self {
         let mut counts = vec![0; hosts as usize];
         for Process { host, number } in named {
@@ -53,7 +53,7 @@ impl Ports {
         Self { secret, first: counts.into_iter().scan(0, begin_after).collect(), sockets }
     }
 
-    /// The socket of a process that shares one among all its peers.
+    /// Returns the socket of a process that shares one among all its peers.
     #[inline]
     pub(crate) fn socket_of(&self, process: Process) -> Option<SocketId> {
         let socket = self.sockets[self.place(process)];
@@ -71,7 +71,7 @@ impl Ports {
         self.first[process.host.index()] as usize + usize::from(process.number)
     }
 
-    /// The hash of a 5-tuple: hosts, and in `tuple` the protocol and its ports.
+    /// Returns the hash of a 5-tuple: hosts, and in `tuple` the protocol and its ports.
     #[inline]
     pub(crate) fn flow_hash(&self, hosts: Ends<HostId>, tuple: u64) -> u32 {
         let hosts = u64::from(hosts.src.0) << 32 | u64::from(hosts.dst.0);

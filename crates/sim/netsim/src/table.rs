@@ -35,8 +35,8 @@ const SHARE_TITLES: [&str; 10] = [
     "max/fair",
 ];
 
-/// A row per run, and when flows use several transports one for each of those. What
-/// links were paused in all is shown where any was.
+/// Returns a row per run, and when flows use several transports one for each of those. Links that
+/// were paused are counted where there were any.
 #[must_use]
 pub fn table(title: &str, outcomes: &[Outcome]) -> Table {
     let any_paused = outcomes.iter().any(|outcome| !outcome.paused_links.is_empty());
@@ -61,7 +61,7 @@ pub fn table(title: &str, outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// A line for each run in which not all flows ended well.
+/// Returns a line for each run in which not all flows ended well.
 #[must_use]
 pub fn open_flows(outcomes: &[Outcome], limit_ms: u32) -> Vec<String> {
     let open = outcomes.iter().filter(|outcome| !outcome.is_complete());
@@ -84,8 +84,8 @@ pub fn open_flows(outcomes: &[Outcome], limit_ms: u32) -> Vec<String> {
     .collect()
 }
 
-/// A row per run and transport: how flows that send all the time shared the network. `None` when
-/// there were none.
+/// Returns a row per run and transport: how flows that send all the time shared the network. `None`
+/// when there were none.
 #[must_use]
 pub fn shares_table(title: &str, outcomes: &[Outcome]) -> Option<Table> {
     let mut table = Table::new(title, &SHARE_TITLES, 0);
@@ -113,7 +113,7 @@ pub fn shares_table(title: &str, outcomes: &[Outcome]) -> Option<Table> {
     (rows > 0).then_some(table)
 }
 
-/// Flows of one transport. What is not known by flow is left out.
+/// Returns the row of the flows of one transport. Figures that are not known by flow are left out.
 fn row_of(outcome: &Outcome, transport: Transport) -> Vec<String> {
     let of_it = |flow: &FlowOutcome| flow.transport == transport;
     let all = outcome.flows.iter().filter(|flow| of_it(flow)).count();
@@ -129,7 +129,7 @@ fn row(outcome: &Outcome) -> Vec<String> {
     row
 }
 
-/// All columns but the last.
+/// Returns all columns but the last.
 fn columns(name: String, all: usize, summary: Option<Summary>) -> Vec<String> {
     let Some(s) = summary else {
         let mut row = vec![name, format!("0/{all}")];
@@ -138,8 +138,8 @@ fn columns(name: String, all: usize, summary: Option<Summary>) -> Vec<String> {
     };
     let us = |value: f64| format!("{value:.1}");
     let ratio = |value: f64| format!("{value:.3}");
-    // Those that have not ended would be the slowest: what the others show is neither a maximum nor
-    // how alike all of them are.
+    // Flows that have not ended would be the slowest: the figures of the others are neither a
+    // maximum nor the fairness of all of them.
     let of_all = |text: String| if s.done == all { text } else { "-".to_owned() };
     vec![
         name,
@@ -162,7 +162,7 @@ mod tests {
     use crate::id::FlowId;
     use crate::share::{FlowShares, Shares};
 
-    /// Its row was missing.
+    /// The row of a transport that got nothing was once missing.
     #[test]
     fn a_transport_that_got_nothing_has_a_row() {
         let of = |flow, transport, bytes| FlowShares { flow: FlowId(flow), transport, bytes };

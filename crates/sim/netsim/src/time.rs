@@ -3,7 +3,7 @@
 use std::fmt;
 
 const PS_PER_NS: u64 = 1000;
-/// The engines' clocks start here: they take their clock's origin to mean "never".
+/// Start of the engines' clocks: they take their clock's origin to mean "never".
 const ENGINE_START_NS: u64 = 1_000_000_000;
 
 /// A point in virtual time. One byte at 800 Gbit/s is 10 ps, so all the rates offered are exact.
@@ -13,51 +13,51 @@ pub struct Time(u64);
 impl Time {
     /// The start of a run.
     pub const ZERO: Self = Self(0);
-    /// Later than anything that happens: "never".
+    /// A point later than anything that happens: "never".
     pub const FAR: Self = Self(u64::MAX);
 
-    /// The point `ps` picoseconds after the start.
+    /// Returns the point `ps` picoseconds after the start.
     #[must_use]
     pub const fn from_ps(ps: u64) -> Self {
         Self(ps)
     }
 
-    /// The point `us` microseconds after the start.
+    /// Returns the point `us` microseconds after the start.
     #[must_use]
     pub const fn from_us(us: u64) -> Self {
         Self(us.saturating_mul(1_000_000))
     }
 
-    /// Picoseconds since the start.
+    /// Returns the picoseconds since the start.
     #[must_use]
     pub const fn as_ps(self) -> u64 {
         self.0
     }
 
-    /// The point `ps` picoseconds later.
+    /// Returns the point `ps` picoseconds later.
     #[must_use]
     pub const fn plus_ps(self, ps: u64) -> Self {
         Self(self.0.saturating_add(ps))
     }
 
-    /// Picoseconds from `earlier` to `self`, zero when `earlier` is not earlier.
+    /// Returns the picoseconds from `earlier` to `self`, zero when `earlier` is not earlier.
     #[must_use]
     pub const fn ps_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// What an engine's clock shows, rounded down to its nanoseconds.
+    /// Returns what an engine's clock shows, rounded down to its nanoseconds.
     pub(crate) const fn to_engine_ns(self) -> u64 {
         ENGINE_START_NS + self.0 / PS_PER_NS
     }
 
-    /// The first point at which an engine's clock shows `ns`.
+    /// Returns the first point at which an engine's clock shows `ns`.
     pub(crate) const fn from_engine_ns(ns: u64) -> Self {
         Self(ns.saturating_sub(ENGINE_START_NS).saturating_mul(PS_PER_NS))
     }
 }
 
-/// Microseconds with nanoseconds, for messages.
+/// Shows microseconds with nanoseconds, for messages.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:03} us", self.0 / 1_000_000, self.0 / PS_PER_NS % 1000)

@@ -1,4 +1,4 @@
-//! Workloads: which flows begin when, and how long each would take at best.
+//! Workloads: the flows of a run, their begin, and the best time that each could take.
 
 mod ideal;
 mod incast;
@@ -15,19 +15,19 @@ use crate::transport::Kind;
 use std::ops::Range;
 use toml::Spanned;
 
-/// Transfers of a run, at most: each takes some hundred bytes to a few kilobytes.
+/// Maximum number of transfers of a run: each takes some hundred bytes to a few kilobytes.
 pub(crate) const FLOWS_MAX: u64 = 2_000_000;
 
-/// What workloads are planned for.
+/// The settings that workloads are planned for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan<'a> {
     pub(crate) fabric: &'a Fabric,
     pub(crate) ps_per_byte: u32,
-    /// A full packet on the wire.
+    /// Length of a full packet on the wire.
     pub(crate) packet_bytes: u32,
-    /// What flows use whose workload names no transport.
+    /// Transport of flows whose workload names none.
     pub(crate) transport: Kind,
-    /// Queues mark packets.
+    /// Whether queues mark packets.
     pub(crate) marks: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Refusal {
 /// A field and what is wrong with it.
 type Wrong = (&'static str, String);
 
-/// All flows of all workloads.
+/// Plans all flows of all workloads.
 pub(crate) fn flows(
     workloads: &Workloads,
     plan: &Plan<'_>,
@@ -116,14 +116,14 @@ pub(crate) fn flows(
 struct Planner<'a> {
     plan: &'a Plan<'a>,
     all: Vec<FlowSpec>,
-    /// Flows so far, where they come at random as many as are expected: whether a scenario is
+    /// Number of flows so far, where they come at random the expected number: whether a scenario is
     /// refused does not depend on its seed.
     count: u64,
 }
 
 impl Planner<'_> {
-    /// Adds the flows of all workloads of a kind, which has a `field`. `count` says how many they
-    /// are before there is memory for them.
+    /// Adds the flows of all workloads of a kind, which has a `field`. `count` returns their number
+    /// before there is memory for them.
     fn each<T>(
         &mut self,
         field: &'static str,
@@ -156,7 +156,7 @@ impl Planner<'_> {
 }
 
 impl Plan<'_> {
-    /// The same for a workload that names its transport, or does not.
+    /// Returns the plan for a workload that names its transport, or does not.
     fn with(&self, transport: Option<Kind>) -> Result<Self, Wrong> {
         let transport = transport.unwrap_or(self.transport);
         if transport == Kind::Dctcp && !self.marks {
@@ -183,7 +183,7 @@ impl Plan<'_> {
         }
     }
 
-    /// One cycle through all hosts in a random order (Sattolo).
+    /// Returns one cycle through all hosts in a random order (Sattolo).
     fn permutation(&self, bytes: TransferBytes, rng: &mut Rng) -> Vec<FlowSpec> {
         let hosts = HostId(0).range(self.fabric.hosts());
         let mut to: Vec<HostId> = hosts.clone().collect();
@@ -234,17 +234,17 @@ impl Plan<'_> {
     }
 }
 
-/// The first process of a host.
+/// Returns the first process of a host.
 fn first_process(host: HostId) -> Process {
     Process { host, number: 0 }
 }
 
-/// The first processes of two hosts.
+/// Returns the first processes of two hosts.
 fn first_processes(src: HostId, dst: HostId) -> Ends<Process> {
     Ends { src: first_process(src), dst: first_process(dst) }
 }
 
-/// The flows, each beginning a random time of at most `jitter_us` later; in rounds anew.
+/// Delays the begin of each flow by a random time of at most `jitter_us`; in rounds anew.
 fn jittered(mut flows: Vec<FlowSpec>, jitter_us: Option<JitterUs>, rng: &mut Rng) -> Vec<FlowSpec> {
     if let Some(jitter_us) = jitter_us {
         let most = Time::from_us(u64::from(jitter_us.get())).as_ps();
@@ -253,7 +253,7 @@ fn jittered(mut flows: Vec<FlowSpec>, jitter_us: Option<JitterUs>, rng: &mut Rng
     flows
 }
 
-/// The flows of one round, in each of `rounds`.
+/// Repeats the flows of one round in each of `rounds`.
 fn repeated(flows: Vec<FlowSpec>, rounds: Option<Rounds>) -> Vec<FlowSpec> {
     let Some(rounds) = rounds.map(Rounds::get).filter(|&rounds| rounds > 1) else { return flows };
     let count = flows.len() as u32;

@@ -1,11 +1,11 @@
-//! Finding links that wait for each other for ever.
+//! Detection of links that wait for each other for ever.
 
 use super::{BufferedPacket, Pfc, Port};
 use crate::id::LinkId;
 
 impl Pfc {
-    /// Links in a circle, each paused until packets leave by the next; the first once more at the
-    /// end. `None` when every pause is going to end.
+    /// Returns links in a circle, each paused until packets leave by the next; the first once more
+    /// at the end. `None` when every pause is going to end.
     ///
     /// A pause lasts for ever when more than XON of the link's share of its switch waits before
     /// ports whose pauses last for ever. So all that are paused are suspects, and those are let go
@@ -27,7 +27,7 @@ impl Pfc {
         }
     }
 
-    /// For each link, the bytes that came by it and wait before stuck ports.
+    /// Returns for each link the bytes that came by it and wait before stuck ports.
     fn held_before(&self, stuck: &[bool]) -> Vec<u64> {
         let mut held_bytes = vec![0; self.ports.len()];
         for (port, _) in self.ports.iter().zip(stuck).filter(|(_, stuck)| **stuck) {
@@ -38,7 +38,8 @@ impl Pfc {
         held_bytes
     }
 
-    /// Each stuck link leads to a switch with a stuck port that holds its packets: follow them.
+    /// Follows stuck links until they close a circle: each leads to a switch with a stuck port that
+    /// holds its packets.
     fn circle(&self, stuck: &[bool]) -> Option<Vec<LinkId>> {
         let mut path = vec![LinkId::all().zip(stuck).find(|(_, stuck)| **stuck)?.0];
         loop {

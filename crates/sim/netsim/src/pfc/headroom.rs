@@ -1,17 +1,17 @@
-//! How much a switch takes of a link before it asks for a pause, and what it keeps free for what
-//! is still going to come.
+//! Thresholds and headroom: how much a switch takes of a link before it asks for a pause, and what
+//! it keeps free for packets that still come.
 
 use crate::link::Link;
 
-/// A pause frame on the wire (IEEE 802.1Qbb: the smallest frame there is).
+/// Bytes of a pause frame on the wire (IEEE 802.1Qbb: the smallest frame there is).
 pub(super) const PAUSE_BYTES: u32 = 64;
-/// Packets between the two thresholds, when a scenario does not say.
+/// Number of packets between the two thresholds, when a scenario does not say.
 const SLACK_PACKETS: u32 = 2;
 
-/// What a scenario says; what is missing follows from buffer and headroom.
+/// The scenario's settings of priority flow control; missing ones follow from buffer and headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PfcSetup {
-    /// What a switch keeps for each link into it.
+    /// Bytes that a switch keeps for each link into it.
     pub(crate) buffer_bytes: u32,
     pub(crate) xoff_bytes: Option<u32>,
     pub(crate) xon_bytes: Option<u32>,
@@ -19,25 +19,25 @@ pub(crate) struct PfcSetup {
     pub(crate) packet_bytes: u32,
 }
 
-/// When to pause the sender of a link, and when to let it go on.
+/// The thresholds at which the sender of a link is paused, and may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Thresholds {
-    /// With more than this of the link's packets in the switch: pause.
+    /// Bytes of the link's packets in the switch above which it asks for a pause.
     pub(super) xoff_bytes: u32,
-    /// With no more than this: go on.
+    /// Bytes at or below which it lets the sender go on.
     pub(super) xon_bytes: u32,
 }
 
 impl PfcSetup {
-    /// Bytes that still come when a link's share has just passed the threshold: the packet that
-    /// passed it; what the sender sends while the pause frame waits for one packet, is sent and
-    /// travels; the packet that the sender has then begun; and what is on the cable.
+    /// Returns the bytes that still come when a link's share has just passed the threshold: the
+    /// packet that passed it; what the sender sends while the pause frame waits for one packet, is
+    /// sent and travels; the packet that the sender has then begun; and what is on the cable.
     fn headroom_bytes(&self, link: &Link) -> u32 {
         let cable_bytes = link.delay_ps().div_ceil(link.ps_per_byte());
         2 * cable_bytes + 3 * self.packet_bytes + PAUSE_BYTES
     }
 
-    /// Thresholds for a link into a switch.
+    /// Returns the thresholds for a link into a switch.
     pub(super) fn thresholds(&self, link: &Link) -> Thresholds {
         let most = self.buffer_bytes.saturating_sub(self.headroom_bytes(link));
         let xoff_bytes = self.xoff_bytes.unwrap_or(most);
@@ -48,7 +48,7 @@ impl PfcSetup {
         }
     }
 
-    /// Field and problem of what would lose packets or stand still.
+    /// Returns the field and the problem of settings that would lose packets or stand still.
     pub(crate) fn check(&self, link: &Link) -> Result<(), (&'static str, String)> {
         let (headroom, buffer_bytes) = (self.headroom_bytes(link), self.buffer_bytes);
         let Some(most) = buffer_bytes.checked_sub(headroom).filter(|&most| most > 0) else {

@@ -28,24 +28,24 @@ use crate::topology::Fabric;
 use headroom::{PAUSE_BYTES, Thresholds};
 use serde::{Deserialize, Serialize};
 
-/// While anything is paused, whether it is for ever is looked at in this interval.
+/// Interval of the checks for a deadlock, while anything is paused.
 const CHECK_PS: u64 = 1_000_000_000;
 
 /// A link that was paused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PausedLink {
-    /// Its name, in the direction of the packets.
+    /// Name of the link, in the direction of the packets.
     pub link: String,
-    /// The number of pauses.
+    /// Number of pauses.
     pub pauses: u64,
-    /// The time of all pauses together, in picoseconds.
+    /// Time of all pauses together, in picoseconds.
     pub paused_ps: u64,
 }
 
-/// A packet that a port sends or will send: the bytes that it takes of a buffer.
+/// The part of a switch's buffer that a packet occupies which a port sends or will send.
 #[derive(Clone, Copy, Debug)]
 struct BufferedPacket {
-    /// The link it came by.
+    /// Link that the packet came by.
     from: LinkId,
     bytes: u32,
 }
@@ -53,24 +53,25 @@ struct BufferedPacket {
 /// A link: the port that feeds it, and the share of the switch at its end that it fills.
 #[derive(Debug)]
 struct Port {
-    /// Packets waiting, by their numbers.
+    /// First and last of the packets that wait; `Pfc::waiting` links them.
     first: Option<PacketId>,
     last: Option<PacketId>,
     sending: Option<BufferedPacket>,
-    /// Since when it is paused.
+    /// Begin of the present pause.
     paused_at: Option<Time>,
     pauses: u64,
     paused_ps: u64,
-    /// A host's adapter wants to know when it may go on.
+    /// Whether a host's adapter waits until it may go on.
     host_waits: bool,
-    /// The other direction of the cable; a cable may have none.
+    /// Other direction of the cable; a cable may have none.
     reverse: Option<LinkId>,
     thresholds: Thresholds,
-    /// Bytes that came by this link and are still in the switch.
+    /// Number of bytes that came by this link and are still in the switch.
     share_bytes: u32,
-    /// The switch has asked for a pause.
+    /// Whether the switch has asked for a pause.
     stopping: bool,
-    /// How often the cable was cut, was mended or got another rate: older frames mean nothing.
+    /// Number of times that the cable was cut, was mended or got another rate: older frames mean
+    /// nothing.
     changes: u16,
 }
 
@@ -79,7 +80,7 @@ struct Port {
 struct Waiting {
     packet: Transit,
     next: Option<PacketId>,
-    /// The link it came by.
+    /// Link that the packet came by.
     from: LinkId,
 }
 
@@ -100,11 +101,11 @@ pub(crate) struct Miscount {
 
 #[derive(Debug)]
 pub(crate) struct Pfc {
-    /// By link.
+    /// Ports, indexed by link.
     ports: Vec<Port>,
-    /// By packet.
+    /// Waiting packets, indexed by packet.
     waiting: Vec<Waiting>,
-    /// What a switch keeps for each link into it.
+    /// Bytes that a switch keeps for each link into it.
     buffer_bytes: u32,
     /// The longest packet of the run.
     packet_bytes: u32,
@@ -144,15 +145,15 @@ impl Pfc {
         &mut self.ports[link.index()]
     }
 
-    /// When a host's adapter may send, if the link will be idle at `idle_at`; never, for now, while
-    /// it is paused: an event will tell.
+    /// Returns the time at which a host's adapter may send, if the link will be idle at `idle_at`;
+    /// never, for now, while it is paused: an event will tell.
     pub(crate) fn host_idle_at(&mut self, link: LinkId, idle_at: Time) -> Time {
         let port = self.port(link);
         port.host_waits = port.paused_at.is_some();
         if port.host_waits { Time::FAR } else { idle_at }
     }
 
-    /// Links that were paused, the longest first.
+    /// Returns the links that were paused, the longest first.
     pub(crate) fn paused_links(&self, now: Time, fabric: &Fabric) -> Vec<PausedLink> {
         let mut all: Vec<PausedLink> = LinkId::all()
             .zip(&self.ports)
@@ -167,7 +168,7 @@ impl Pfc {
         all
     }
 
-    /// The first link whose share is miscounted, if there is one.
+    /// Returns the first link whose share is miscounted, if there is one.
     pub(crate) fn miscounted(&self) -> Option<Miscount> {
         let mut found = vec![0; self.ports.len()];
         for port in &self.ports {
@@ -184,7 +185,7 @@ impl Pfc {
         all.find(|count| count.share_bytes != count.found_bytes)
     }
 
-    /// Packets that wait for a port.
+    /// Returns the packets that wait for a port.
     fn queue_of(&self, port: &Port) -> impl Iterator<Item = BufferedPacket> {
         std::iter::successors(port.first, |id| self.waiting[id.index()].next).map(|id| {
             let waiting = &self.waiting[id.index()];
@@ -235,7 +236,7 @@ impl Port {
 }
 
 impl Network {
-    /// A packet that came by a link is to leave a switch by another: sent, queued, or lost.
+    /// Forwards a packet that came by one link to another: it is sent, queued, or lost.
     pub(crate) fn forward_lossless(
         &mut self,
         pfc: &mut Pfc,
@@ -268,7 +269,7 @@ impl Network {
         self.send_next(pfc, now, link);
     }
 
-    /// A port that is neither busy nor paused begins with its next packet.
+    /// Sends a port's next packet, if the port is neither busy nor paused.
     fn send_next(&mut self, pfc: &mut Pfc, now: Time, link: LinkId) {
         let port = pfc.port(link);
         if port.sending.is_some() || port.paused_at.is_some() {
@@ -283,7 +284,7 @@ impl Network {
         self.queue.push(idle_at, Event::PortIdle { link });
     }
 
-    /// A port has sent its packet, or one that a cut has swallowed.
+    /// Handles the end of a packet on a port, or of one that a cut has swallowed.
     pub(crate) fn port_idle(&mut self, pfc: &mut Pfc, now: Time, link: LinkId) {
         if self.fabric.links[link.index()].idle_at() > now {
             return;
@@ -294,7 +295,7 @@ impl Network {
         }
     }
 
-    /// A packet has left its switch.
+    /// Gives back the buffer of a packet that has left its switch.
     fn give_back(&mut self, pfc: &mut Pfc, now: Time, left: BufferedPacket) {
         let share = pfc.port(left.from);
         share.share_bytes -= left.bytes;
@@ -319,7 +320,7 @@ impl Network {
         }
     }
 
-    /// A pause frame reaches the sender of a link.
+    /// Handles a pause frame that reaches the sender of a link.
     pub(crate) fn pause(
         &mut self,
         pfc: &mut Pfc,
@@ -356,7 +357,7 @@ impl Network {
         self.send_next(pfc, now, link);
     }
 
-    /// A link has been cut, was mended, or has another rate.
+    /// Handles a link that has been cut, was mended, or has another rate.
     pub(crate) fn cable_changed(&mut self, pfc: &mut Pfc, now: Time, link: LinkId) {
         let port = pfc.port(link);
         port.changes = port.changes.wrapping_add(1);
@@ -381,7 +382,8 @@ impl Network {
         self.resume(pfc, now, link);
     }
 
-    /// Whether links wait for each other in a circle, for ever: their names, in order.
+    /// Checks whether links wait for each other in a circle, for ever; returns their names, in
+    /// order.
     pub(crate) fn check_pauses(&mut self, pfc: &mut Pfc, now: Time) -> Option<String> {
         pfc.checks = pfc.ports.iter().any(|port| port.paused_at.is_some());
         if pfc.checks {

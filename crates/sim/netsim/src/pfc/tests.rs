@@ -22,7 +22,7 @@ struct Train {
     packets: u32,
 }
 
-/// So many packets from one host to another.
+/// Creates a train of so many packets from one host to another.
 fn train((src, dst, packets): (u32, u32, u32)) -> Train {
     Train { src: HostId(src), dst: HostId(dst), packets }
 }
@@ -32,7 +32,7 @@ struct Blast {
     network: Network,
     now: Time,
     left: Vec<Train>,
-    /// When the last packet arrived.
+    /// Arrival time of the last packet.
     last_at: Time,
     deadlock: Option<String>,
 }

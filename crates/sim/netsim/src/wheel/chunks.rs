@@ -4,9 +4,9 @@
 //! large as the largest ever was; here memory is that of what waits at the same time, what is
 //! written lies side by side, and a chunk that was read last is written next.
 
-/// Items of a chunk.
+/// Number of items of a chunk.
 const CHUNK: usize = 16;
-/// No chunk.
+/// Index that stands for no chunk.
 const NONE: u32 = u32::MAX;
 
 /// A list; its items are in [`Chunks`].
@@ -26,7 +26,7 @@ impl List {
 pub(super) struct Chunks<T> {
     /// [`CHUNK`] places for each chunk.
     items: Vec<T>,
-    /// For each chunk the next one of its list, or of the free ones.
+    /// Next chunk of the list of each chunk, or of the free ones.
     next: Vec<u32>,
     free: u32,
 }
@@ -68,7 +68,7 @@ impl<T: Copy> Chunks<T> {
         list.last = chunk;
     }
 
-    /// Empties a list; its items in their order.
+    /// Empties a list and passes its items to `take`, in their order.
     pub(super) fn drain(&mut self, list: &mut List, mut take: impl FnMut(&T)) {
         let List { first, last, len } = std::mem::replace(list, List::EMPTY);
         let (mut chunk, mut left) = (first, len as usize);

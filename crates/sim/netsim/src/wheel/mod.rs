@@ -12,9 +12,9 @@ use chunks::{Chunks, List};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// A bucket spans 2^13 ps (8 ns), a fortieth of a packet at 100 Gbit/s.
+/// Logarithm of a bucket's span: 2^13 ps (8 ns), a fortieth of a packet at 100 Gbit/s.
 const BUCKET_LOG2: u32 = 13;
-/// All of them span 34 us: more than a hop, less than most time-outs.
+/// Number of buckets. All of them span 34 us: more than a hop, less than most time-outs.
 const BUCKETS: usize = 4096;
 const WORDS: usize = BUCKETS / 64;
 
@@ -58,7 +58,7 @@ impl<T> PartialOrd for Entry<T> {
     }
 }
 
-/// The earliest is the greatest: what `BinaryHeap` pops first.
+/// Orders the earliest as the greatest, which `BinaryHeap` pops first.
 impl<T> Ord for Entry<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.key.cmp(&self.key)
@@ -71,11 +71,12 @@ struct Turn<T> {
     /// Number of the bucket since the start of time.
     number: u64,
     events: Vec<T>,
-    /// Their order: time since the bucket's begin, and the place in `events`, as one number.
+    /// Order of the events: time since the bucket's begin, and the place in `events`, as one
+    /// number.
     order: Vec<u64>,
-    /// Those before this one have left.
+    /// Place in `order` of the next event; those before it have left.
     next: usize,
-    /// What was added since the turn began; of the same time it comes after `events`.
+    /// Events that were added since the turn began; at the same time they come after `events`.
     late: BinaryHeap<Entry<T>>,
 }
 
@@ -111,18 +112,18 @@ impl<T: Copy> Turn<T> {
     }
 }
 
-/// Events by time.
+/// A queue of events by time.
 #[derive(Debug)]
 pub struct Wheel<T> {
     turn: Turn<T>,
     /// Later buckets, unsorted, by number modulo their count.
     buckets: Vec<List>,
     chunks: Chunks<Near<T>>,
-    /// One bit per bucket that holds something.
+    /// One bit per bucket, set while it holds something.
     occupied: [u64; WORDS],
     /// Events beyond the last bucket.
     far: BinaryHeap<Entry<T>>,
-    /// Events that were put into a heap so far.
+    /// Number of events that were put into a heap so far.
     serial: u64,
     len: usize,
 }
@@ -148,19 +149,19 @@ impl<T: Copy> Default for Wheel<T> {
 }
 
 impl<T: Copy> Wheel<T> {
-    /// Events waiting.
+    /// Returns the number of events waiting.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Nothing is going to happen.
+    /// Returns whether no event waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Adds an event. One that is earlier than what was popped last is popped next.
+    /// Adds an event. If it is earlier than the one popped last, it is popped next.
     #[inline]
     pub fn push(&mut self, at: Time, event: T) {
         self.len += 1;
@@ -191,7 +192,7 @@ impl<T: Copy> Wheel<T> {
         self.turn.pop()
     }
 
-    /// Adds an event to its bucket. Those of the far heap were added before all others, or they
+    /// Adds an event to its bucket. Events of the far heap were added before all others, or they
     /// would be there already: the order stays that of insertion.
     #[inline]
     fn put(&mut self, at: Time, event: T) {
@@ -201,7 +202,7 @@ impl<T: Copy> Wheel<T> {
         self.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
-    /// Goes on to the next bucket that holds something. False when there is none.
+    /// Advances to the next bucket that holds something. Returns false when there is none.
     fn advance(&mut self) -> bool {
         let near = self.next_occupied();
         let far = self.far.peek().map(|entry| bucket_of(entry.at()));
@@ -220,7 +221,7 @@ impl<T: Copy> Wheel<T> {
         true
     }
 
-    /// The first bucket after the current one that holds something.
+    /// Returns the first bucket after the current one that holds something.
     fn next_occupied(&self) -> Option<u64> {
         let start = (self.turn.number as usize + 1) % BUCKETS;
         for i in 0..=WORDS {

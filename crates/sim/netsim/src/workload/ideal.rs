@@ -1,4 +1,4 @@
-//! How long transfers take at best.
+//! Best possible completion times of transfers.
 //!
 //! Packets follow each other without a gap on the first link, the last one, which may be short,
 //! takes the rest of the way, and its acknowledgement comes back. A transfer alone is no faster,
@@ -36,7 +36,7 @@ impl<'a> Busy<'a> {
         Self { groups, bytes }
     }
 
-    /// Time for what shares the busiest of a flow's links.
+    /// Returns the time for what shares the busiest of a flow's links.
     fn longest_ps(&self, flow: &FlowSpec) -> u64 {
         let times = self.groups.iter().zip(&self.bytes).filter_map(|(group, bytes)| {
             let (from, to) = group.left_by(flow)?;
@@ -47,21 +47,22 @@ impl<'a> Busy<'a> {
 }
 
 impl Group {
-    /// Which groups of this kind a flow leaves and enters; `None` when it stays within one.
+    /// Returns the groups of this kind that a flow leaves and enters; `None` when it stays within
+    /// one.
     fn left_by(&self, flow: &FlowSpec) -> Option<(usize, usize)> {
         let place = |host: HostId| host.index() / self.hosts as usize;
         let (from, to) = (place(flow.src.host), place(flow.dst.host));
         (from != to).then_some((from, to))
     }
 
-    /// Time that its links together take for some bytes.
+    /// Returns the time that its links together take for some bytes.
     fn time_ps(&self, bytes: u64) -> u64 {
         (u128::from(bytes) * u128::from(self.ps_per_byte) / u128::from(self.links)) as u64
     }
 }
 
 impl Plan<'_> {
-    /// Bytes of a transfer's packets with their headers.
+    /// Returns the bytes of a transfer's packets with their headers.
     fn wire_bytes(&self, transport: Kind, bytes: u64) -> u64 {
         let message_bytes = transport.message_bytes(self.packet_bytes);
         let full_packets = bytes.saturating_sub(1) / u64::from(message_bytes);
@@ -69,19 +70,19 @@ impl Plan<'_> {
         full_bytes + u64::from(self.last_packet_bytes(transport, bytes))
     }
 
-    /// The same of the last one, which may be short.
+    /// Returns the bytes of a transfer's last packet with its headers, which may be short.
     fn last_packet_bytes(&self, transport: Kind, bytes: u64) -> u32 {
         let message_bytes = u64::from(transport.message_bytes(self.packet_bytes));
         let last_bytes = bytes - bytes.saturating_sub(1) / message_bytes * message_bytes;
         transport.packet_bytes(last_bytes as u32)
     }
 
-    /// Time that a transfer's packets take on a host's link.
+    /// Returns the time that a transfer's packets take on a host's link.
     pub(super) fn transfer_ps(&self, transport: Kind, bytes: u64) -> u64 {
         self.wire_bytes(transport, bytes) * u64::from(self.ps_per_byte)
     }
 
-    /// From the last bit of a flow on its first link to the acknowledgement.
+    /// Returns the time from the last bit of a flow on its first link to the acknowledgement.
     pub(super) fn tail_ps(&self, flow: &FlowSpec) -> u64 {
         let packet_bytes = self.last_packet_bytes(flow.transport, flow.bytes);
         let hosts = flow.hosts();
@@ -90,8 +91,8 @@ impl Plan<'_> {
         there_ps - u64::from(packet_bytes) * u64::from(self.ps_per_byte) + back_ps
     }
 
-    /// Time that a flow's packets take on the slowest link of its way, as far as it is not in
-    /// [`Plan::tail_ps`]; 0 of a flow that spreads them over all ways.
+    /// Returns the time that a flow's packets take on the slowest link of its way, as far as it is
+    /// not in [`Plan::tail_ps`]; 0 for a flow that spreads them over all ways.
     fn one_path_ps(&self, flow: &FlowSpec) -> u64 {
         if !flow.transport.has_one_path() {
             return 0;
@@ -103,7 +104,7 @@ impl Plan<'_> {
         others_bytes * slowest + last_bytes * u64::from(self.ps_per_byte)
     }
 
-    /// Best completion time of a flow in a network that does nothing else.
+    /// Returns the best completion time of a flow in a network that does nothing else.
     pub(super) fn alone_ps(&self, flow: &FlowSpec) -> u64 {
         let wire_bytes = self.wire_bytes(flow.transport, flow.bytes);
         let crossed = self.fabric.groups().iter().filter(|group| group.left_by(flow).is_some());
@@ -111,8 +112,8 @@ impl Plan<'_> {
         busiest.unwrap_or(0).max(self.one_path_ps(flow)) + self.tail_ps(flow)
     }
 
-    /// Fills in the best completion times that are zero: of flows that begin together, those of all
-    /// workloads. A round after the first shares its links with itself only.
+    /// Fills in the best completion times that are zero: those of flows of all workloads that begin
+    /// together. A round after the first shares its links with itself only.
     pub(super) fn share(&self, flows: &mut [FlowSpec]) {
         let shares = |flow: &&FlowSpec| flow.ideal_ps == 0;
         let is_first = |flow: &&FlowSpec| flow.round.is_none_or(|round| round.number == 0);

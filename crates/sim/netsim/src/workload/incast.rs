@@ -1,4 +1,4 @@
-//! Many send to one.
+//! Incast: many hosts send to one.
 
 use super::{Plan, Wrong, first_process, repeated};
 use crate::flow::FlowSpec;
@@ -46,7 +46,7 @@ impl Plan<'_> {
         Ok(pairs.into_iter().map(flow).collect())
     }
 
-    /// Processes of servers in other racks, each with the process of host 0.
+    /// Pairs processes of servers in other racks with the process of host 0.
     fn incast_pairs(
         &self,
         wanted: u32,

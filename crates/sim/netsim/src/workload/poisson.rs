@@ -8,14 +8,14 @@ use crate::scenario::{Poisson, TransferBytes};
 use crate::time::Time;
 
 impl Plan<'_> {
-    /// Transfers that are expected of a workload; 0 of one that is refused.
+    /// Returns the expected number of transfers of a workload; 0 for one that is refused.
     pub(super) fn poisson_count(&self, spec: &Poisson) -> f64 {
         Sizes::new(&spec.sizes).map_or(0.0, |sizes| {
             f64::from(self.fabric.hosts()) * end(spec).as_ps() as f64 / self.gap_ps(spec, &sizes)
         })
     }
 
-    /// Mean time between two transfers of a host.
+    /// Returns the mean time between two transfers of a host, in picoseconds.
     fn gap_ps(&self, spec: &Poisson, sizes: &Sizes) -> f64 {
         let transport = spec.transport.unwrap_or(self.transport);
         let share = f64::from(spec.load_percent.get()) / 100.0;

@@ -6,7 +6,7 @@ use crate::id::HostId;
 use crate::scenario::{Trace, Transfer};
 
 impl Plan<'_> {
-    /// The flows of a trace. Each is compared with what it would take alone.
+    /// Returns the flows of a trace. Each is compared with the time that it would take alone.
     pub(super) fn trace(&self, spec: &Trace) -> Result<Vec<FlowSpec>, Wrong> {
         spec.transfers.iter().map(|transfer| self.transfer(spec, transfer)).collect()
     }
