@@ -38,7 +38,7 @@ impl Queue for Wheel<[u32; 3]> {
     }
 }
 
-/// Time, order of insertion, event: the earliest on top.
+/// Heap of time, order of insertion and event, with the earliest on top.
 #[derive(Default)]
 struct Heap(BinaryHeap<Reverse<(Time, u64, [u32; 3])>>, u64);
 
@@ -53,7 +53,7 @@ impl Queue for Heap {
     }
 }
 
-/// Nanoseconds per event, and the sum of all times, which must not depend on the queue.
+/// Returns the nanoseconds per event, and the sum of all times, which must not depend on the queue.
 fn measure(queue: &mut dyn Queue, pending: u64, events: u64) -> (f64, u64) {
     let mut dice = Dice(1);
     for i in 0..pending {

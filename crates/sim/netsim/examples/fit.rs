@@ -12,9 +12,9 @@ use netsim::nic::{Comparison, Profile};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Not times: nothing is learnt by changing them a little.
+/// Keys that are no times: nothing is learnt by changing them a little.
 const FIXED: [&str; 3] = ["mtu_bytes", "inline_bytes", "acknowledged_max"];
-/// Errors beyond this weigh more than their size.
+/// Error above which a row weighs more than its size.
 const TOLERATED_PERCENT: f64 = 11.0;
 
 /// A number in the file.
@@ -24,7 +24,7 @@ struct Number {
     value: f64,
 }
 
-/// The numbers that follow `KEY =`, outside of comments and strings.
+/// Finds the numbers that follow `KEY =`, outside of comments and strings.
 fn numbers(text: &str, keys: Option<&str>) -> Vec<Number> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -46,7 +46,7 @@ fn numbers(text: &str, keys: Option<&str>) -> Vec<Number> {
     found
 }
 
-/// The file with other numbers.
+/// Returns the file with other numbers.
 fn with(text: &str, numbers: &[Number], is_whole: &[bool]) -> String {
     let mut changed = text.to_owned();
     for (number, &is_whole) in numbers.iter().zip(is_whole).rev() {
@@ -60,7 +60,7 @@ fn with(text: &str, numbers: &[Number], is_whole: &[bool]) -> String {
     changed
 }
 
-/// How far the model is from the tables; less is nearer.
+/// Returns the distance of the model from the tables; less is nearer.
 fn distance(text: &str) -> Option<f64> {
     let profile = Profile::parse(text).ok()?;
     let comparison = Comparison::run(&[("fit".to_owned(), profile)], None, 1);

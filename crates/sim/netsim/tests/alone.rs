@@ -1,5 +1,5 @@
-//! What holds whatever a transport does: no transfer is faster than the best possible time, and
-//! when it begins makes no difference.
+//! Properties of every transport: no transfer is faster than the best possible time, and when it
+//! begins makes no difference.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::fs;
 
 const KINDS: [&str; 4] = ["srd", "tcp", "dctcp", "roce"];
-/// When each transfer of a trace begins, its hosts, its bytes.
+/// Begin of a transfer of a trace, its hosts, and its bytes.
 type Transfer = (u64, u32, u32, u64);
 
 /// Runs a trace on two racks of eight hosts; some packets are marked.
@@ -18,7 +18,7 @@ fn run(transport: &str, transfers: &[Transfer]) -> Outcome {
     run_below(100, transport, transfers)
 }
 
-/// The same below uplinks of so many Gbit/s.
+/// Runs a trace on the same racks below uplinks of so many Gbit/s.
 fn run_below(uplink_gbps: u32, transport: &str, transfers: &[Transfer]) -> Outcome {
     let mut trace = "start_ns,src,dst,bytes\n".to_owned();
     for (start_ns, src, dst, bytes) in transfers {
@@ -37,7 +37,7 @@ fn run_below(uplink_gbps: u32, transport: &str, transfers: &[Transfer]) -> Outco
     Scenario::parse_in(&text, folder.path()).unwrap().run(1).unwrap()
 }
 
-/// Two hosts may have any number of transfers: 2^20 messages in all were a panic.
+/// Two hosts may have any number of transfers: 2^20 messages in all once were a panic.
 #[test]
 fn many_transfers_of_two_hosts_wait_for_each_other() {
     let transfers: Vec<Transfer> = (0..8_200).map(|_| (0, 0, 1, 600_000)).collect();
@@ -67,7 +67,7 @@ fn nothing_is_faster_than_ideal_and_a_packet_alone_is_ideal() {
     }
 }
 
-/// Its best possible time was that of all uplinks together: 4 times less.
+/// Its best possible time once was that of all uplinks together: 4 times less.
 #[test]
 fn a_transport_of_one_path_is_at_best_as_fast_as_its_slowest_link() {
     for transport in KINDS {

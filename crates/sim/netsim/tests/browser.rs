@@ -8,8 +8,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs after the page has loaded and puts what it found into the title. A mark is outside when it
-/// is not within its chart; any request of the page, to files too, is a resource entry.
+/// Script that runs after the page has loaded and puts what it found into the title. A mark is
+/// outside when it is not within its chart; any request of the page, to files too, is a resource
+/// entry.
 const PROBE: &str = "<script>addEventListener('load',()=>{\
     const plots=[...document.querySelectorAll('section svg')];\
     const box=(e)=>e.getBoundingClientRect();\
@@ -38,7 +39,7 @@ fn browser() -> Option<&'static str> {
     found
 }
 
-/// What the probe found in a page.
+/// Returns what the probe found in a page.
 fn look(browser: &str, file: &Path, width: &str) -> serde_json::Value {
     let html = fs::read_to_string(file).unwrap();
     let probed = file.with_extension("probed.html");
@@ -60,7 +61,8 @@ fn look(browser: &str, file: &Path, width: &str) -> serde_json::Value {
     serde_json::from_str(title).unwrap_or_else(|error| panic!("{error}: {title}"))
 }
 
-/// A page stands alone, its charts have their numbers and words, and nothing is cut off.
+/// Asserts that a page stands alone, its charts have their numbers and words, and nothing is cut
+/// off.
 fn assert_whole(browser: &str, file: &Path, plots: u64, spreads: u64) {
     for width in ["1000", "400"] {
         let found = look(browser, file, width);

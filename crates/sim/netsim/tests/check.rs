@@ -47,7 +47,7 @@ fn a_run_that_does_not_end_is_named() {
     );
 }
 
-/// The flows that had ended were judged: the bound was held.
+/// The flows that had ended were once judged alone: the bound was held.
 #[test]
 fn a_bound_on_flows_that_do_not_end_is_missed() {
     let cut = "[[fault]]\ntarget = \"host0\"\nat_us = 0\ncut = true\n";
@@ -73,10 +73,10 @@ fn a_bound_on_flows_that_do_not_end_is_missed() {
     assert_eq!(expected["missed"], "max/ideal is unknown: flows did not end");
 }
 
-/// A seed that is shown and not judged made the check fail.
+/// A seed that is shown and not judged once made the check fail.
 #[test]
 fn seeds_beside_are_shown_and_not_judged() {
-    // Of each seed that draws no transfer the flows did not end well.
+    // A seed that draws no transfer counts as one whose flows did not end well.
     let rare = "poisson]]\nload_percent = 50\nuntil_us = 200\nsizes = [[4_000_000, 100.0]]";
     let text = SCENARIO.replace("permutation]]\nbytes = 50_000", rare);
     let folder = with_file(&text.replace("[1, 2]", "[1]"));
@@ -91,7 +91,7 @@ fn seeds_beside_are_shown_and_not_judged() {
     assert!(page.contains(note), "{page}");
 }
 
-/// With no transfer at all, the run was a good one.
+/// A run with no transfer at all once passed for a good one.
 #[test]
 fn a_run_without_transfers_is_named() {
     let rare = "poisson]]\nload_percent = 1\nuntil_us = 2_200\nsizes = [[1_000_000, 100.0]]";

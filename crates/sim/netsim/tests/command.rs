@@ -1,4 +1,4 @@
-//! The command: what it prints, what it refuses, what it leaves alone.
+//! The command: its output, its refusals, and the files that it leaves alone.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
@@ -7,7 +7,7 @@ use common::{SCENARIO, netsim, with_file};
 use netsim::Scenario;
 use std::fs;
 
-/// The one line of a refusal.
+/// Returns the one line of a refusal.
 fn refusal(text: &str) -> String {
     let folder = with_file(text);
     let output = netsim(folder.path(), &["run", "s.toml"]);
@@ -18,7 +18,7 @@ fn refusal(text: &str) -> String {
     stderr
 }
 
-/// A message has all these parts.
+/// Asserts that a message has all these parts.
 fn expect(message: &str, parts: &[&str]) {
     assert!(parts.iter().all(|part| message.contains(part)), "{message}");
 }
@@ -78,7 +78,7 @@ fn results_that_cannot_be_written_are_refused_and_a_full_disk_swallows_no_table(
     assert!(String::from_utf8(output.stdout).unwrap().contains("4/4"));
 }
 
-/// Tables that could not be printed: it panicked.
+/// The command once panicked when its tables could not be printed.
 #[test]
 fn a_terminal_that_takes_nothing_costs_a_line_and_no_file() {
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -171,7 +171,7 @@ fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
     expect(&with("100_000\n", dcqcn), &["line 13", "roce.congestion", "mark_above_bytes"]);
 }
 
-/// A port's queue was counted in 32 bits, and overflowed.
+/// A port's queue was once counted in 32 bits, and overflowed.
 #[test]
 fn paused_queues_that_are_too_long_to_count_are_refused() {
     let pfc = SCENARIO.replace("100_000\n", "1_000_000_000\n[network.pfc]\n");
@@ -190,7 +190,7 @@ fn paused_queues_that_are_too_long_to_count_are_refused() {
     }
 }
 
-/// The messages of a flow were counted in 32 bits, and the rest of them was left out.
+/// The messages of a flow were once counted in 32 bits, and the rest of them was left out.
 #[test]
 fn flows_of_more_messages_than_can_be_counted_are_refused() {
     let incast = "persistent_incast]]\nservers = 1\nprocesses = 1\nuntil_ms = 60_000\n\
@@ -210,7 +210,7 @@ fn bounds_that_cannot_be_judged_are_refused() {
     expect(&message, &["line 19", "expect.repeated_percent", "some flows use tcp"]);
 }
 
-/// The bound was missed, "flows did not end", though all did.
+/// The bound was once missed, "flows did not end", though all did.
 #[test]
 fn expectations_of_a_transport_that_no_flow_uses_are_refused() {
     let text = format!("{SCENARIO}[expect]\ntransport = \"tcp\"\nmax_to_ideal = 9\n");
@@ -241,7 +241,7 @@ fn faults_that_cannot_be_are_refused_with_line_and_field() {
     expect(&fault(&repair), &["line 18", "converge_us"]);
 }
 
-/// They were accepted, and broke nothing.
+/// These faults were once accepted, and broke nothing.
 #[test]
 fn faults_that_are_none_are_refused() {
     let fault = |body: &str| refusal(&format!("{SCENARIO}[[fault]]\ntarget = \"spine0\"\n{body}"));

@@ -9,14 +9,14 @@ use netsim::{Outcome, Scenario, shares_table, slowdown_table, table};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Larger ones are run by hand: `netsim run`.
+/// Maximum bytes of a scenario; larger ones are run by hand: `netsim run`.
 const BYTES_MAX: u64 = 700_000_000;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios")
 }
 
-/// Scenarios of the repository, those in `below` its folder for them.
+/// Returns the scenarios of the repository that lie in the folder `below`.
 fn names(below: &str) -> Vec<String> {
     let entries = fs::read_dir(folder().join(below)).unwrap().map(|e| e.unwrap().file_name());
     let mut names: Vec<String> = entries

@@ -11,15 +11,15 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A scenario that takes minutes.
+/// Returns a scenario that takes minutes.
 fn endless() -> String {
     SCENARIO
         .replace("limit_ms = 10", "limit_ms = 60_000")
         .replace("bytes = 50_000", "bytes = 4_000_000_000")
 }
 
-/// Waits until the command has said `text` on standard error, or kills it and fails; the rest of
-/// what it says is dropped.
+/// Waits until the command has printed `text` on standard error, or kills it and fails; the rest of
+/// its output is dropped.
 fn wait_for(child: &mut Child, text: &str) {
     let mut stderr = child.stderr.take().expect("a pipe");
     let (sender, said) = std::sync::mpsc::channel();
@@ -42,7 +42,7 @@ fn wait_for(child: &mut Child, text: &str) {
     }
 }
 
-/// Processor time that a process has used, in ticks of 10 ms.
+/// Returns the processor time that a process has used, in ticks of 10 ms.
 fn ticks(child: &Child) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
@@ -55,7 +55,7 @@ fn start(folder: &Path, args: &[&str]) -> Child {
     command.spawn().expect("the command starts")
 }
 
-/// Interrupts a command; what it prints, which must end with the exit code of Ctrl-C.
+/// Interrupts a command and returns its output; it must end with the exit code of Ctrl-C.
 fn interrupt(child: Child) -> String {
     let pid = child.id().to_string();
     let kill = Command::new("kill").args(["-INT", &pid]).status().expect("kill");
@@ -66,7 +66,7 @@ fn interrupt(child: Child) -> String {
     text
 }
 
-/// Nothing was kept.
+/// An interruption once kept nothing.
 #[test]
 fn an_interrupted_check_shows_the_scenarios_that_were_finished() {
     let folder = with_file(&endless());
@@ -81,7 +81,7 @@ fn an_interrupted_check_shows_the_scenarios_that_were_finished() {
     assert!(page.contains("interrupted with 2 of 4 runs"), "{page}");
 }
 
-/// Nothing was kept.
+/// An interruption once kept nothing.
 #[test]
 fn an_interrupted_run_writes_the_seeds_that_were_finished() {
     // Seed 2 draws no transfer and ends at once. Those of seed 7 take minutes.
@@ -101,7 +101,7 @@ fn an_interrupted_run_writes_the_seeds_that_were_finished() {
     assert!(runs.len() == 1 && runs[0]["seed"] == 2, "{runs:?}");
 }
 
-/// Nothing was kept.
+/// An interruption once kept nothing.
 #[test]
 fn an_interrupted_paper_judges_only_experiments_that_were_finished() {
     let folder = tempfile::tempdir().expect("a folder");

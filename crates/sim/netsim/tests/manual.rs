@@ -9,7 +9,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// "Bounded<1, 60_000>" in words: "1 to 60000".
+/// Returns the range of "Bounded<1, 60_000>" in words: "1 to 60000".
 fn range_of(kind: &str, aliases: &BTreeMap<String, String>) -> Option<String> {
     let name = kind.rsplit(['<', ' ']).find_map(|word| aliases.get(word.trim_end_matches('>')));
     let bounds = match kind.split_once("Bounded<") {
@@ -20,7 +20,7 @@ fn range_of(kind: &str, aliases: &BTreeMap<String, String>) -> Option<String> {
     Some(format!("{least} to {most}").replace('_', ""))
 }
 
-/// Fields of the structs that are read from scenario files, with their types.
+/// Returns the fields of the structs that are read from scenario files, with their types.
 fn fields(source: &str) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     let mut reading = false;

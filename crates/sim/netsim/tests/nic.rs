@@ -44,7 +44,7 @@ fn the_models_are_near_the_published_tables() {
 
 #[test]
 fn other_seeds_say_nearly_the_same() {
-    // What was fitted to one seed must not depend on it.
+    // A profile that was fitted to one seed must not depend on it.
     let profile = built_in("c5n");
     let run = |seed| Comparison::run(std::slice::from_ref(&profile), Some("c5"), seed);
     let (one, again, other) = (run(1), run(1), run(2));

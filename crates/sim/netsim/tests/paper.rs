@@ -47,8 +47,8 @@ fn every_statement_is_judged_and_existing_pages_are_left_alone() {
     assert!(String::from_utf8(again.stderr).unwrap().contains("--force"));
 }
 
-/// The page spoke of ten seeds, seconds and samples each 100 ms, which a quick one has not, and one
-/// seed had no jitter.
+/// Asserts that the page describes the quick run. It once spoke of ten seeds, seconds and samples
+/// each 100 ms, which a quick one has not, and one seed had no jitter.
 fn says_what_it_ran(text: &str, html: &str) {
     let jitter = text.lines().find(|line| line.contains("very low jitter")).unwrap_or_default();
     assert!(jitter.starts_with("NOT MEASURED"), "{jitter}");

@@ -6,9 +6,9 @@
 use netsim::{Outcome, Scenario};
 use std::fmt::Write;
 
-/// All faults end by then;
+/// Time at which all faults have ended.
 const HEALED_US: u64 = 400;
-/// and every flow must have ended by then.
+/// Time at which every flow must have ended.
 const LIMIT_MS: u64 = 50;
 
 /// The generator of the scenarios (`SplitMix64`).
@@ -70,7 +70,7 @@ fn scenario_text(seed: u64) -> String {
     text
 }
 
-/// One to four faults of cables that end in time.
+/// Writes one to four faults of cables that end in time.
 fn faults_text(dice: &mut Dice, targets: &[&str]) -> String {
     let mut text = String::new();
     for _ in 0..=dice.below(4) {

@@ -1,11 +1,11 @@
-//! `--set`: what is given twice, and what changes nothing, is refused.
+//! `--set` refuses fields and values that are given twice, and settings that change nothing.
 
 mod common;
 
 use common::{SCENARIO, netsim, with_file};
 use std::fs;
 
-/// A command is refused before it prints anything; what it says.
+/// Asserts that a command is refused before it prints anything, with these parts in its message.
 fn refused(text: &str, args: &[&str], parts: &[&str]) {
     let folder = with_file(text);
     fs::write(folder.path().join("b.toml"), text).expect("a file");
@@ -16,7 +16,7 @@ fn refused(text: &str, args: &[&str], parts: &[&str]) {
     assert!(parts.iter().all(|part| said.contains(part)), "{args:?}: {said}");
 }
 
-/// The last one counted, and the first one was shown.
+/// The last setting once counted, and the first one was shown.
 #[test]
 fn a_field_that_is_set_twice_is_refused() {
     let twice = ["--set", "transport.paths=4", "--set", "transport.paths=16"];
@@ -32,7 +32,7 @@ fn a_field_that_is_set_twice_is_refused() {
     refused(SCENARIO, &slurm, &["transport.paths is set twice"]);
 }
 
-/// All points were the same.
+/// All points were once the same.
 #[test]
 fn a_setting_that_no_point_uses_is_refused() {
     let tcp = ["--set", "transport.kind=tcp", "--set", "transport.paths=4"];
@@ -54,7 +54,7 @@ fn a_setting_that_no_point_uses_is_refused() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The limit was looked at when all of them had been made, in gigabytes and minutes.
+/// The limit was once checked when all of them had been made, in gigabytes and minutes.
 #[test]
 fn too_many_combinations_are_refused_before_they_are_made() {
     let seven: Vec<String> =
@@ -64,7 +64,7 @@ fn too_many_combinations_are_refused_before_they_are_made() {
     refused(SCENARIO, &args, &["20000000 runs; at most 1000000"]);
 }
 
-/// Its points had the same names, and all runs were made twice.
+/// Its points once had the same names, and all runs were made twice.
 #[test]
 fn a_scenario_that_is_named_twice_is_refused() {
     refused(SCENARIO, &["sweep", "s.toml", "b.toml", "s.toml"], &["s.toml is named twice"]);

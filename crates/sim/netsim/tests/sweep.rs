@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A sweep of 8 runs.
+/// Arguments of a sweep of 8 runs.
 const SWEEP: [&str; 8] = [
     "sweep",
     "s.toml",
@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The command succeeds; what it printed, and what it said.
+/// Asserts that the command succeeds, and returns its standard output and standard error.
 fn good(folder: &Path, args: &[&str]) -> (String, String) {
     let output = netsim(folder, args);
     let stderr = text(&output.stderr);
@@ -259,7 +259,7 @@ fn compare_tells_what_is_worse_and_what_is_missing() {
     assert!(text(&output.stderr).contains("s.toml is not a result file"));
 }
 
-/// Nothing was compared, and all was well.
+/// The comparison once succeeded without comparing anything.
 #[test]
 fn compare_needs_the_same_seeds() {
     let folder = with_file(SCENARIO);

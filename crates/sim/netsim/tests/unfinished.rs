@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-/// Host 0 is cut off: two of the four flows do not end.
+/// A fault that cuts off host 0: two of the four flows do not end.
 const CUT: &str = "[[fault]]\ntarget = \"host0\"\nat_us = 1\ncut = true\n";
 
 /// A ring whose pauses deadlock with seed 2 of 1 to 3.
@@ -40,7 +40,7 @@ fn page(folder: &Path) -> String {
     fs::read_to_string(folder.join("p.html")).expect("the page is written")
 }
 
-/// It said how long the slowest flow took, and meant those that had ended.
+/// The page once said how long the slowest flow took, and meant those that had ended.
 #[test]
 fn the_page_of_a_run_claims_nothing_of_flows_that_are_open() {
     let folder = with_file(&format!("{SCENARIO}{CUT}"));
@@ -54,7 +54,7 @@ fn the_page_of_a_run_claims_nothing_of_flows_that_are_open() {
     assert!(page(folder.path()).contains("The slowest flow took"));
 }
 
-/// The point whose slow flows never ended was the best one.
+/// The point whose slow flows never ended once was the best one.
 #[test]
 fn a_sweep_ranks_only_points_of_which_all_flows_ended() {
     let folder = with_file(&format!("{SCENARIO}{CUT}"));
@@ -66,7 +66,7 @@ fn a_sweep_ranks_only_points_of_which_all_flows_ended() {
     assert!(page.contains(out), "{page}");
 }
 
-/// The mean over the seeds that survived was ranked and drawn.
+/// The mean over the seeds that survived was once ranked and drawn.
 #[test]
 fn a_sweep_ranks_no_point_with_a_seed_that_broke() {
     let folder = with_file(RING);
@@ -84,7 +84,7 @@ fn a_sweep_ranks_no_point_with_a_seed_that_broke() {
     );
 }
 
-/// All of the flows that a sweep's table knew of had ended: those of the seeds that did not break.
+/// The table of a sweep once counted only the flows of seeds that did not break.
 #[test]
 fn a_row_with_a_seed_that_broke_does_not_look_complete() {
     let folder = with_file(RING);
@@ -94,7 +94,7 @@ fn a_row_with_a_seed_that_broke_does_not_look_complete() {
     assert_eq!(row[..7], ["50", "2/3", "16/16", "-", "-", "-", "-"], "{table}");
 }
 
-/// It was that of the flows that had ended.
+/// The fairness shown was once that of the flows that had ended.
 #[test]
 fn fairness_is_unknown_while_flows_are_open() {
     let folder = with_file(&format!("{SCENARIO}{CUT}"));
@@ -115,7 +115,7 @@ fn fairness_is_unknown_while_flows_are_open() {
     assert!(jain[0] == "-" && jain[1] != "-", "{sweep}");
 }
 
-/// One file that could not be written left no table and no other file.
+/// One file that could not be written once left no table and no other file.
 #[test]
 fn a_full_disk_swallows_neither_the_table_of_a_sweep_nor_its_other_files() {
     let folder = with_file(SCENARIO);
@@ -127,7 +127,7 @@ fn a_full_disk_swallows_neither_the_table_of_a_sweep_nor_its_other_files() {
     assert!(folder.path().join("c.csv").is_file());
 }
 
-/// A rule that a later seed broke left neither a table nor a file.
+/// A rule that a later seed broke once left neither a table nor a file.
 #[test]
 fn a_run_keeps_the_seeds_that_did_not_break() {
     let folder = with_file(RING);
@@ -145,7 +145,7 @@ fn a_run_keeps_the_seeds_that_did_not_break() {
     assert!(!page.contains("The slowest flow took"), "{page}");
 }
 
-/// Its rates were divided by no time.
+/// Its rates were once divided by no time.
 #[test]
 fn the_page_of_a_run_without_transfers_has_only_numbers() {
     let rare = "poisson]]\nload_percent = 50\nuntil_us = 200\nsizes = [[4_000_000, 100.0]]";
@@ -159,7 +159,7 @@ fn the_page_of_a_run_without_transfers_has_only_numbers() {
     assert!(!shown.contains("NaN") && !shown.contains("inf "), "{shown}");
 }
 
-/// Rounds that were never reached had begun at 0, and were active flows that got nothing.
+/// Rounds that were never reached once had begun at 0, and were active flows that got nothing.
 #[test]
 fn a_round_that_never_began_says_so() {
     let rounds = "rack_to_rack]]\nfrom_rack = 0\nto_rack = 1\nhosts = 1\nprocesses = 1\nrounds = 4";

@@ -13,7 +13,7 @@ fn run(name: &str, seed: u64) -> Outcome {
     scenario.run(seed).unwrap_or_else(|broken| panic!("{name} --seed {seed}: {broken}"))
 }
 
-/// Completion over the ideal one, of the last flow of the trace.
+/// Returns the completion time over the ideal one of the last flow of the trace.
 fn victim(outcome: &Outcome) -> f64 {
     let flow = outcome.flows.last().unwrap();
     assert_eq!((flow.src_host, flow.dst_host), (15, 24));

@@ -1,14 +1,14 @@
-//! What tests of the command share: a small scenario in a folder, and the command on it.
+//! Helpers that tests of the command share: a small scenario in a folder, and the command on it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The command.
+/// Path of the command.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_netsim");
 
-/// Two racks of two hosts, a permutation; well in an instant.
+/// A scenario of two racks of two hosts with a permutation, which ends well in an instant.
 pub(crate) const SCENARIO: &str = "title = \"two racks\"
 seeds = [1, 2]
 limit_ms = 10
@@ -24,7 +24,7 @@ buffer_bytes = 100_000
 bytes = 50_000
 ";
 
-/// A folder with a scenario file, `s.toml`.
+/// Creates a folder with a scenario file, `s.toml`.
 pub(crate) fn with_file(text: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("s.toml"), text).expect("a file");
