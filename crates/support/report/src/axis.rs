@@ -1,11 +1,11 @@
 //! Axes: from values to places and tick marks.
 
-/// Characters that fit below a chart.
+/// Number of characters that fit below a chart.
 const NAME_CHARS_ALL: usize = 72;
-/// Characters that a name has at least.
+/// Minimum number of characters of a name.
 const NAME_CHARS_MIN: usize = 6;
 
-/// Marks of an axis of equal factors, at most.
+/// Maximum number of marks of an axis of equal factors.
 const DECADES_MAX: f64 = 20.0;
 const POWERS_MAX: f64 = 32.0;
 
@@ -32,7 +32,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// A value of the axis as a cell of a table.
+    /// Returns a value of the axis as a cell of a table.
     pub(crate) fn cell(&self, value: f64) -> String {
         let Scale::Names(names) = &self.scale else { return value.to_string() };
         let name = (1..).zip(names).find(|(place, _)| f64::from(*place) == value);
@@ -71,7 +71,8 @@ impl Fitted {
         Self { scale: scale.clone(), low, high: high.min(f64::MAX) }
     }
 
-    /// Where a value lies: 0 at the low end, 1 at the high end; `None` when it cannot be shown.
+    /// Returns the place of a value: 0 at the low end, 1 at the high end; `None` when it cannot be
+    /// shown.
     pub(crate) fn place(&self, value: f64) -> Option<f64> {
         if !value.is_finite() {
             return None;
@@ -83,7 +84,7 @@ impl Fitted {
             .then(|| (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln()))
     }
 
-    /// Values to mark, with their labels.
+    /// Returns the values to mark, with their labels.
     pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
         let values = match &self.scale {
             Scale::Linear => (0..=5).map(|i| self.high / 5.0 * f64::from(i)).collect(),
@@ -128,8 +129,8 @@ impl Fitted {
     }
 }
 
-/// Whether an axis has a place for a value: one of equal factors has none for 0, and none for
-/// numbers so small that their digits are lost.
+/// Returns whether an axis has a place for a value: one of equal factors has none for 0, and none
+/// for numbers so small that their digits are lost.
 fn is_shown(scale: &Scale, value: f64) -> bool {
     match scale {
         Scale::Linear | Scale::Names(_) => value.is_finite(),
@@ -137,7 +138,8 @@ fn is_shown(scale: &Scale, value: f64) -> bool {
     }
 }
 
-/// Names at their places, cut to the room that each has; when that is too little, not all of them.
+/// Returns names at their places, cut to the room that each has; when that is too little, not all
+/// of them.
 fn named(names: &[String]) -> Vec<(f64, String)> {
     let every = names.len().div_ceil(NAME_CHARS_ALL / NAME_CHARS_MIN).max(1);
     let chars_max = NAME_CHARS_ALL * every / names.len().max(1);
@@ -154,21 +156,21 @@ fn padded(low: f64, high: f64, factor: f64) -> (f64, f64) {
     if high > low { (low, high) } else { (low / factor, high * factor) }
 }
 
-/// The largest of 1, 2, 5 times a power of ten that is not above `value`.
+/// Returns the largest of 1, 2, 5 times a power of ten that is not above `value`.
 fn floor_125(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     let factor = [5.0, 2.0, 1.0].into_iter().find(|f| f * power <= value * (1.0 + 1e-9));
     factor.unwrap_or(1.0) * power
 }
 
-/// The smallest of 1, 2, 5, 10 times a power of ten that is not below `value`.
+/// Returns the smallest of 1, 2, 5, 10 times a power of ten that is not below `value`.
 fn ceil_125(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * power >= value * (1.0 - 1e-9));
     factor.unwrap_or(10.0) * power
 }
 
-/// A round number above `value` that five equal steps divide well.
+/// Returns a round number above `value` that five equal steps divide well.
 fn nice_above(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     let factor = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.5, 10.0]
@@ -177,7 +179,7 @@ fn nice_above(value: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// A short label for a tick.
+/// Returns a short label for a tick.
 fn number(value: f64, scale: &Scale) -> String {
     let unit = [(1_048_576.0, "Mi"), (1024.0, "Ki")]
         .into_iter()
@@ -195,7 +197,7 @@ fn number(value: f64, scale: &Scale) -> String {
     trim(value)
 }
 
-/// Up to four significant digits without trailing zeros.
+/// Formats up to four significant digits without trailing zeros.
 fn trim(value: f64) -> String {
     // 0.00001 is not 0.
     let zeros = (4_u8..12).find(|zeros| value.abs() >= 0.1_f64.powi(i32::from(*zeros) - 3));
@@ -226,7 +228,7 @@ mod tests {
         assert_eq!(long.last().map(String::as_str), Some("16 Ki"));
     }
 
-    /// The axis had no mark, or one.
+    /// The axis once had no mark, or one.
     #[test]
     fn ends_are_marked_where_there_are_less_than_two_powers_of_two() {
         assert_eq!(labels(&Scale::Log2, &[5.0, 7.0]), ["5", "7"]);
@@ -273,7 +275,7 @@ mod tests {
         assert_eq!((axis.cell(2.0), axis.cell(3.0)), ("tcp".to_owned(), "3".to_owned()));
     }
 
-    /// The least of all numbers took all memory, and the greatest had no place.
+    /// The least of all numbers once took all memory, and the greatest had no place.
     #[test]
     fn the_least_and_the_greatest_numbers_leave_an_axis_as_it_is() {
         for scale in [Scale::Linear, Scale::Log10, Scale::Log2] {

@@ -6,8 +6,8 @@ use crate::page::Page;
 use crate::style::CSS;
 use crate::svg::{WIDTH, height, svg};
 
-/// The Markdown file `STEM.md` and, for each chart, `STEM-plots/N.svg`, which it shows: names and
-/// contents.
+/// Returns the Markdown file `STEM.md` and, for each chart, `STEM-plots/N.svg`, which it shows:
+/// names and contents.
 #[must_use]
 pub fn markdown_files(page: &Page, stem: &str) -> Vec<(String, String)> {
     let name = |index: usize| format!("{stem}-plots/{}.svg", index + 1);
@@ -18,8 +18,8 @@ pub fn markdown_files(page: &Page, stem: &str) -> Vec<(String, String)> {
     files
 }
 
-/// A chart as a file of its own, with its colours; readers without a style sheet see it light or
-/// dark as they prefer.
+/// Returns a chart as a file of its own, with its colours; readers without a style sheet see it
+/// light or dark as they prefer.
 fn svg_file(chart: &Chart) -> String {
     let inline = svg(chart, "c");
     let body = inline.trim_start_matches("<svg ");

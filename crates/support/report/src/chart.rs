@@ -1,4 +1,4 @@
-//! What a chart shows; how it is drawn is in `svg`.
+//! The content of a chart; `svg` draws it.
 
 use crate::axis::Axis;
 use crate::table::Table;
@@ -21,9 +21,9 @@ pub enum Stroke {
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Shown at the line's end.
+    /// Name of the line, shown at its end.
     pub name: String,
-    /// Colour and marker number; give the same thing the same number in every chart of a page.
+    /// Colour and marker number; the same thing has the same number in every chart of a page.
     pub look: usize,
     /// Solid or dashed.
     pub stroke: Stroke,
@@ -36,7 +36,7 @@ pub struct Series {
 pub struct Chart {
     /// Short title.
     pub title: String,
-    /// One or two sentences that say what it shows, for those who do not see it.
+    /// One or two sentences that say what the chart shows, for readers who do not see it.
     pub description: String,
     /// Horizontal axis.
     pub x: Axis,
@@ -47,8 +47,8 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// The numbers behind the lines: one row per x, one column per series; where a series has
-    /// several values, all of them.
+    /// Returns the numbers behind the lines: one row per x, one column per series; where a series
+    /// has several values, all of them.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut titles = vec![self.x.label.as_str()];
@@ -71,7 +71,7 @@ impl Chart {
     }
 }
 
-/// A number with about four significant digits.
+/// Formats a number with about four significant digits.
 #[must_use]
 pub fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {

@@ -1,6 +1,6 @@
 //! Comma-separated values (RFC 4180).
 
-/// One line of CSV with its end, cells quoted where they must be.
+/// Returns one line of CSV with its end, cells quoted where they must be.
 #[must_use]
 pub fn csv_line<T: AsRef<str>>(cells: &[T]) -> String {
     let cells: Vec<String> = cells.iter().map(|cell| quoted(cell.as_ref())).collect();

@@ -12,12 +12,12 @@ use crate::table::Table;
 const WIDTH: f64 = 380.0;
 const LEFT: f64 = 10.0;
 const RIGHT: f64 = 370.0;
-/// A row has a line of text and a line of marks.
+/// Height of a row: a line of text and a line of marks.
 const ROW: f64 = 46.0;
 const TEXT_AT: f64 = 16.0;
 const MARKS_AT: f64 = 32.0;
 const BOTTOM: f64 = 26.0;
-/// Characters of a row's text; more would run out of the picture.
+/// Maximum number of characters of a row's text; more would run out of the picture.
 const TEXT_CHARS: usize = 58;
 
 /// A row.
@@ -25,11 +25,11 @@ const TEXT_CHARS: usize = 58;
 pub struct Dot {
     /// The name of the row.
     pub name: String,
-    /// Colour and marker; the same thing has the same in every chart of a page.
+    /// Colour and marker number; the same thing has the same number in every chart of a page.
     pub look: usize,
     /// The figure.
     pub value: f64,
-    /// The ends of its 95 % interval.
+    /// The ends of its 95 % confidence interval.
     pub interval: Option<(f64, f64)>,
     /// The figures of its repetitions.
     pub blocks: Vec<f64>,
@@ -42,7 +42,7 @@ pub struct Dot {
 pub struct Dots {
     /// The title, with the unit: "Latency 64 B (µs; lower is better)".
     pub title: String,
-    /// Behind each number: "µs".
+    /// Unit behind each number: "µs".
     pub unit: String,
     /// The axis.
     pub scale: Scale,
@@ -51,7 +51,7 @@ pub struct Dots {
 }
 
 impl Dot {
-    /// "5.65 µs, p99 9.10, max 130".
+    /// Returns the row in words: "5.65 µs, p99 9.10, max 130".
     fn words(&self, unit: &str) -> String {
         let mut words = format!("{} {unit}", number(self.value));
         for (name, value) in &self.tail {
@@ -68,7 +68,7 @@ impl Dot {
 }
 
 impl Dots {
-    /// The numbers of all rows.
+    /// Returns the numbers of all rows.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut names: Vec<&str> = Vec::new();
@@ -96,13 +96,13 @@ impl Dots {
         table
     }
 
-    /// The chart in words, for those who do not see it.
+    /// Describes the chart in words, for readers who do not see it.
     fn description(&self) -> String {
         let rows = self.rows.iter().map(|row| format!("{}: {}", row.name, row.words(&self.unit)));
         format!("{}.", rows.collect::<Vec<_>>().join("; "))
     }
 
-    /// The picture; `id` must be unique within the page.
+    /// Renders the chart; `id` must be unique within the page.
     pub(crate) fn svg(&self, id: &str) -> String {
         let count = self.rows.iter().fold(0.0, |count, _| count + 1.0);
         let bottom = count * ROW + 4.0;
@@ -175,7 +175,7 @@ impl Dots {
     }
 }
 
-/// The axis at the bottom, with a line through all rows at each mark.
+/// Draws the axis at the bottom, with a line through all rows at each mark.
 fn ticks(axis: &Fitted, bottom: f64, out: &mut String) {
     let all = axis.ticks();
     // More would run into each other.
@@ -198,7 +198,7 @@ fn ticks(axis: &Fitted, bottom: f64, out: &mut String) {
     }
 }
 
-/// About three significant digits.
+/// Formats about three significant digits.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),

@@ -1,10 +1,10 @@
-//! Text into HTML, and names of files into addresses.
+//! Escaping of text for HTML and Markdown, and of file names for addresses.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Text as it may be shown anywhere: control characters (but lines and tabs), which tell a terminal
-/// what to do and which XML does not have, are U+FFFD.
+/// Replaces control characters (but lines and tabs) by U+FFFD: they tell a terminal what to do, and
+/// XML does not have them.
 #[must_use]
 pub fn without_controls(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control) {
@@ -59,7 +59,7 @@ fn without_tags(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-/// Where code ends that begins with so many backticks: behind as many, in one paragraph.
+/// Returns the end of code that begins with so many backticks: behind as many, in one paragraph.
 fn code_end(text: &str, count: usize) -> Option<usize> {
     let mut at = count;
     while let Some(next) = text[at..].find('`') {
@@ -73,8 +73,8 @@ fn code_end(text: &str, count: usize) -> Option<usize> {
     None
 }
 
-/// The address of a file beside this one, for HTML and Markdown: what would end or break it is in
-/// percent.
+/// Returns the address of a file beside this one, for HTML and Markdown, with percent encoding of
+/// what would end or break it.
 pub(crate) fn address(file: &str) -> String {
     let mut out = String::with_capacity(file.len());
     for character in file.chars() {
@@ -94,7 +94,7 @@ pub(crate) fn address(file: &str) -> String {
 mod tests {
     use super::{address, escape, escape_markdown};
 
-    /// An SVG with such a name was no XML.
+    /// An SVG with such a name once was no XML.
     #[test]
     fn what_tells_a_terminal_something_is_shown_as_a_sign() {
         let evil = "a\u{1b}[31mb\u{0}c\u{7}\u{9b}d\te\n";

@@ -1,7 +1,7 @@
-//! How equal shares are.
+//! Equality of shares.
 
-/// Jain's fairness index (Jain, Chiu, Hawe, 1984): 1 when all rates are equal, 1/n when one of n
-/// has everything.
+/// Returns Jain's fairness index (Jain, Chiu, Hawe, 1984): 1 when all rates are equal, 1/n when one
+/// of n has everything.
 pub fn jain(rates: impl Iterator<Item = f64>) -> f64 {
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for rate in rates {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Symbolic links that are followed.
+/// Maximum number of symbolic links that are followed.
 const LINKS_MAX: usize = 40;
 
-/// A file could not be written; nothing of it is left.
+/// An error from writing a file; nothing of the file is left.
 #[derive(Debug, Error)]
 #[error("cannot write {}: {reason}", path.display())]
 pub struct WriteError {
@@ -19,17 +19,17 @@ pub struct WriteError {
     pub reason: String,
 }
 
-/// How a file is written.
+/// The way in which a file is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
-    /// As it is, behind what it has: a device, a pipe, a descriptor of a process.
+    /// Written as it is, behind what it has: a device, a pipe, a descriptor of a process.
     Stream,
-    /// Whole, by another file that takes this place. It is where symbolic links lead.
+    /// Replaced as a whole by another file at this place, to which symbolic links lead.
     File(PathBuf),
 }
 
 impl Destination {
-    /// Tells how `path` is written. A device must not be replaced by a file. Nor must a link such
+    /// Decides how `path` is written. A device must not be replaced by a file. Nor must a link such
     /// as `/dev/stdout`, even where it leads to a file.
     #[must_use]
     pub fn of(path: &Path) -> Self {
@@ -56,7 +56,7 @@ impl Destination {
 /// Opens a [`Destination::Stream`].
 ///
 /// # Errors
-/// Those of the operating system.
+/// Returns the error of the operating system.
 pub fn open_stream(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).open(path)
 }
@@ -66,7 +66,7 @@ pub fn open_stream(path: &Path) -> io::Result<File> {
 /// no regular file (`/dev/stdout`, a pipe) is written directly.
 ///
 /// # Errors
-/// [`WriteError`], for example for a full disk; the temporary file is removed.
+/// Returns [`WriteError`], for example for a full disk; the temporary file is removed.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
     let failed = |error: io::Error| WriteError { path: path.to_owned(), reason: words(&error) };
     let path = match Destination::of(path) {
@@ -95,11 +95,11 @@ fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes a temporary file, in the place of one that an earlier process has left. Nothing that
-/// somebody else has put there is written to.
+/// Creates a temporary file. One that is there already, as from an earlier process, is removed and
+/// not written to.
 ///
 /// # Errors
-/// Those of the operating system.
+/// Returns the error of the operating system.
 pub fn create_new(path: &Path) -> io::Result<File> {
     let create = || OpenOptions::new().write(true).create_new(true).open(path);
     create().or_else(|error| match error.kind() {
@@ -111,7 +111,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     })
 }
 
-/// A name in the same folder (rename must not cross file systems), unique to this process.
+/// Returns a name in the same folder (rename must not cross file systems), unique to this process.
 fn temporary_beside(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -119,7 +119,7 @@ fn temporary_beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// The error's text without its number.
+/// Returns the error's text without its number.
 fn words(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(error.to_string(), "cannot write /dev/full: No space left on device");
     }
 
-    /// `--json /dev/stdout` as root replaced the link of the system by a file.
+    /// The option `--json /dev/stdout` as root once replaced the link of the system by a file.
     #[test]
     fn descriptors_and_devices_are_written_and_files_replaced() {
         let folder = tempfile::tempdir().expect("tempdir");

@@ -11,12 +11,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What lies outside of an interval on either side.
+/// Probability outside of an interval on either side.
 const TAIL: f64 = 0.025;
-/// One value has no spread.
+/// Minimum number of values; one value has no spread.
 const VALUES_MIN: usize = 2;
-/// Of fewer values on a side the interval of their ratio tells no change: of two and two that are
-/// alike it leaves out 1 in 33 of 100 cases, of three and three in 10, of four and four in 6.
+/// Minimum number of values on a side for the interval of the ratio to tell a change. When both
+/// sides are alike, it leaves out 1 in 33 of 100 cases with two values each, in 10 with three and
+/// in 6 with four.
 const RATIO_VALUES_MIN: usize = 4;
 
 /// The interval in which the middle is with 95 % confidence, in the unit of the values.
@@ -29,32 +30,33 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Half of its width, in percent of `middle`; infinite where that is not above zero.
+    /// Returns half of its width, in percent of `middle`; infinite where that is not above zero.
     #[must_use]
     pub fn half_width_percent(self, middle: f64) -> f64 {
         if middle > 0.0 { (self.high - self.low) * 50.0 / middle } else { f64::INFINITY }
     }
 
-    /// Whether `value` lies within it or at its ends.
+    /// Returns whether `value` lies within it or at its ends.
     #[must_use]
     pub fn holds(self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 }
 
-/// The middle one of the sorted values, of an even number the upper of the two; `None` of none.
+/// Returns the middle one of the sorted values, the upper of the two for an even number of them;
+/// `None` for none.
 #[must_use]
 pub fn middle(values: &[f64]) -> Option<f64> {
     sorted(values).get(values.len() / 2).copied()
 }
 
-/// The interval of the middle; `None` of fewer than two values.
+/// Returns the interval of the middle; `None` for fewer than two values.
 #[must_use]
 pub fn middle_interval(values: &[f64]) -> Option<Interval> {
     (values.len() >= VALUES_MIN).then(|| percentiles(&weighted(values)))
 }
 
-/// The interval of what the middle of `new` is divided by that of `base`, both resampled. `None`
+/// Returns the interval of the middle of `new` divided by that of `base`, both resampled. `None`
 /// when one of them has fewer than two values, or `base` one that is not above zero.
 #[must_use]
 pub fn ratio_interval(base: &[f64], new: &[f64]) -> Option<Interval> {
@@ -70,7 +72,7 @@ pub fn ratio_interval(base: &[f64], new: &[f64]) -> Option<Interval> {
     Some(percentiles(&ratios))
 }
 
-/// Whether the values are as many as it takes to tell by [`ratio_interval`] that a figure changed.
+/// Returns whether there are enough values for [`ratio_interval`] to tell that a figure changed.
 #[must_use]
 pub fn are_enough(base: &[f64], new: &[f64]) -> bool {
     base.len().min(new.len()) >= RATIO_VALUES_MIN
@@ -97,8 +99,8 @@ fn weighted(values: &[f64]) -> Vec<Weighted> {
     sorted(values).into_iter().enumerate().map(weight).collect()
 }
 
-/// The share of resamples of `count` values whose middle is one of the `rank` smallest: those in
-/// which more than half of the draws are.
+/// Returns the share of resamples of `count` values whose middle is one of the `rank` smallest:
+/// those in which more than half of the draws are.
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 values")]
 fn share_at_most(rank: usize, count: usize) -> f64 {
     if rank == count {
@@ -118,7 +120,7 @@ fn share_at_most(rank: usize, count: usize) -> f64 {
     sum
 }
 
-/// The ends of the middle 95 % of sorted values.
+/// Returns the ends of the middle 95 % of sorted values.
 fn percentiles(sorted: &[Weighted]) -> Interval {
     let at = |wanted: f64| {
         let mut sum = 0.0;
@@ -151,9 +153,9 @@ mod tests {
         }
     }
 
-    /// How often the interval of `count` values of any continuous distribution holds its middle: as
-    /// often as a fair coin shows heads at least as often as the lower end's rank and less often
-    /// than the upper's.
+    /// Returns how often the interval of `count` values of any continuous distribution holds its
+    /// middle: as often as a fair coin shows heads at least as often as the lower end's rank and
+    /// less often than the upper's.
     fn coverage(count: u32) -> f64 {
         let ranks: Vec<f64> = (1..=count).map(f64::from).collect();
         let interval = middle_interval(&ranks).expect("enough values");
@@ -189,8 +191,8 @@ mod tests {
         assert!(interval.holds(99.0) && !interval.holds(103.5));
     }
 
-    /// How often the interval of the ratio leaves out 1, though both sides are alike: by the ranks
-    /// of all that may have come first.
+    /// Returns how often the interval of the ratio leaves out 1, though both sides are alike: by
+    /// the ranks of all that may have come first.
     fn false_alarms(count: u32) -> f64 {
         let (mut alarms, mut all) = (0.0, 0.0);
         for chosen in (0_u32..1 << (2 * count)).filter(|chosen| chosen.count_ones() == count) {

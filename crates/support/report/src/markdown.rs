@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::escape::{address, escape_markdown as safe};
 use crate::page::Page;
 
-/// The width of prose in Markdown, but for pictures and tables.
+/// Width of prose in Markdown; pictures and tables may be wider.
 pub const COLUMNS: usize = 100;
 
 /// Breaks text into lines of at most [`COLUMNS`]. The first line begins with `first`, the others
@@ -33,7 +33,7 @@ pub fn markdown(page: &Page) -> String {
     markdown_with(page, |_| None)
 }
 
-/// The same with pictures; `image` names that of a section's chart.
+/// Renders a page with pictures; `image` names that of a section's chart.
 pub(crate) fn markdown_with(page: &Page, image: impl Fn(usize) -> Option<String>) -> String {
     let mut out = format!("# {}\n", safe(&page.title));
     for text in &page.summary {
@@ -80,7 +80,7 @@ pub(crate) fn markdown_with(page: &Page, image: impl Fn(usize) -> Option<String>
     out
 }
 
-/// What encloses a text, which may have such a line itself.
+/// Returns the fence for a text, longer than any line of backticks within it.
 fn fence(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     "`".repeat((longest + 1).max(3))
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(wrapped(&format!("a {long} b"), "", ""), format!("a\n{long}\nb"));
     }
 
-    /// A name in a result file was a program in every wiki that shows the page.
+    /// A name in a result file once was a program in every wiki that shows the page.
     #[test]
     fn strings_of_files_are_no_markup() {
         let evil = "<script>alert(1)</script>".to_owned();

@@ -9,9 +9,9 @@ use crate::style::{CSS, REVEAL, SORT};
 use crate::svg::svg;
 use crate::table::Table;
 
-/// Pages of so many sections have a list of them.
+/// Minimum number of sections of a page that lists them.
 const CONTENTS_MIN: usize = 8;
-/// More warnings than this are folded.
+/// Number of warnings above which they are folded.
 const WARNINGS_MAX: usize = 2;
 
 /// A whole report.
@@ -32,7 +32,7 @@ pub struct Page {
 /// The place of a section on the page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// In its turn, over the whole width.
+    /// In sequence, over the whole width.
     #[default]
     Body,
     /// On the first screen, before warnings and facts; a page with such sections is wide, and folds
@@ -47,7 +47,7 @@ pub enum Layout {
 /// One part of a page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Section {
-    /// Heading; of the first screen it may be empty.
+    /// Heading; on the first screen it may be empty.
     pub title: String,
     /// The place of the section on the page.
     pub layout: Layout,
@@ -68,7 +68,7 @@ pub struct Section {
     pub commands: Vec<String>,
     /// Long texts, folded, each with its heading.
     pub details: Vec<(String, String)>,
-    /// Other pages: what is there, and their files.
+    /// Links to other pages: titles and files.
     pub links: Vec<(String, String)>,
 }
 
@@ -127,7 +127,7 @@ fn facts(out: &mut String, facts: &[(String, String)], are_folded: bool) {
     out.push_str(if are_folded { "</dl></details>\n" } else { "</dl>\n" });
 }
 
-/// Links to the sections, where there are more than one sees at once.
+/// Writes links to the sections, where there are more than one sees at once.
 fn contents(out: &mut String, sections: &[(usize, &Section)]) {
     if sections.len() < CONTENTS_MIN {
         return;
@@ -139,14 +139,14 @@ fn contents(out: &mut String, sections: &[(usize, &Section)]) {
     out.push_str("</ul></details></nav>\n");
 }
 
-/// Texts as paragraphs; what stands between backticks is code.
+/// Writes texts as paragraphs; what stands between backticks is code.
 fn paragraphs(out: &mut String, texts: &[String]) {
     for text in texts {
         let _ = writeln!(out, "<p>{}</p>", with_code(text));
     }
 }
 
-/// Escaped, with what stands between backticks as code.
+/// Escapes a text, with what stands between backticks as code.
 fn with_code(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     if parts.len() % 2 == 0 {
@@ -211,7 +211,7 @@ fn chart(out: &mut String, section: &Section, index: usize) {
     );
 }
 
-/// Small charts side by side, and what their marks mean.
+/// Writes small charts side by side, and the legend of their marks.
 fn panels(out: &mut String, section: &Section, index: usize) {
     if section.panels.is_empty() {
         return;
@@ -227,12 +227,12 @@ fn panels(out: &mut String, section: &Section, index: usize) {
     out.push_str("</div>");
 }
 
-/// Data, commands, long texts and other pages.
+/// Writes data, commands, long texts and other pages.
 fn rest(out: &mut String, section: &Section) {
     let of_chart = section.chart.iter().map(Chart::table);
     let of_panels = section.panels.iter().map(Dots::table);
     let all: Vec<Table> = of_chart.chain(of_panels).chain(section.data.iter().cloned()).collect();
-    // Those of small charts belong together.
+    // The tables of small charts belong together.
     let are_together = section.panels.len() > 1;
     out.push_str(if are_together {
         "<details><summary>Data of these charts</summary>"

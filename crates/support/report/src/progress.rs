@@ -1,4 +1,4 @@
-//! Tells people how far a long command is: a bar on a terminal, lines elsewhere, nothing with -q.
+//! Progress of a long command: a bar on a terminal, lines elsewhere, nothing with -q.
 //!
 //! Nothing here runs while a point is measured: no ticker thread takes time from a benchmark.
 
@@ -18,7 +18,7 @@ pub struct Progress {
     plain: bool,
     done: usize,
     total: usize,
-    /// What is known of each point so far, for those who watch.
+    /// Latest figure of each point, for those who watch; `None` until it is known.
     curve: Vec<Option<f64>>,
 }
 
@@ -32,8 +32,8 @@ impl Progress {
         Self::with(total, quiet, BY_POINTS)
     }
 
-    /// Shows the progress of work that is estimated to take so many seconds; nothing is shown when
-    /// `quiet`.
+    /// Shows the progress of work that is estimated to take `total_s` seconds; nothing is shown
+    /// when `quiet`.
     #[must_use]
     pub fn timed(total_s: f64, quiet: bool) -> Self {
         Self::with(millis(total_s), quiet, BY_TIME)
@@ -53,7 +53,7 @@ impl Progress {
         Self { bar, plain: !terminal && !quiet, done: 0, total, curve: Vec::new() }
     }
 
-    /// Work estimated to take so long is done; shown on a terminal only.
+    /// Advances by work that was estimated to take `seconds`; shown on a terminal only.
     pub fn advance(&mut self, seconds: f64, what: &str) {
         let done = millis(seconds);
         self.done += done;
@@ -63,28 +63,28 @@ impl Progress {
         }
     }
 
-    /// A line where there is no bar.
+    /// Prints a line where there is no bar.
     pub fn line(&self, text: &str) {
         if self.plain {
             say(text);
         }
     }
 
-    /// A line beside the bar or without one; not when quiet.
+    /// Prints a line beside the bar or without one; nothing when quiet.
     pub fn remark(&self, text: &str) {
         if self.plain || self.bar.is_some() {
             self.say(text);
         }
     }
 
-    /// Something starts that may take a while.
+    /// Announces something that may take a while.
     pub fn starting(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(what.to_owned());
         }
     }
 
-    /// One point is done.
+    /// Counts a point that is done.
     pub fn point(&mut self, what: &str) {
         self.done += 1;
         if let Some(bar) = &self.bar {
@@ -95,8 +95,9 @@ impl Progress {
         }
     }
 
-    /// The point of that number was measured once more, and `figure` came of it: on a terminal each
-    /// point is a line when it is first known, and the bar has the curve of all of them so far.
+    /// Counts one more measurement of the point of that number, with the resulting `figure`: on a
+    /// terminal each point is a line when it is first known, and the bar has the curve of all of
+    /// them so far.
     pub fn point_of(&mut self, number: usize, figure: Option<f64>, what: &str) {
         if self.curve.len() <= number {
             self.curve.resize(number + 1, None);
@@ -111,12 +112,12 @@ impl Progress {
         self.point(&if line.is_empty() { what.to_owned() } else { format!("{line} {what}") });
     }
 
-    /// Other points come now.
+    /// Starts a new curve, because other points follow.
     pub fn new_curve(&mut self) {
         self.curve.clear();
     }
 
-    /// More points than were known.
+    /// Adds points that were not known before.
     pub fn extend(&mut self, count: usize) {
         self.total += count;
         if let Some(bar) = &self.bar {
@@ -124,7 +125,7 @@ impl Progress {
         }
     }
 
-    /// Points that will not be measured.
+    /// Removes points that will not be measured.
     pub fn skip(&mut self, count: usize) {
         self.done += count;
         if let Some(bar) = &self.bar {
@@ -132,33 +133,33 @@ impl Progress {
         }
     }
 
-    /// A line that must not be lost behind the bar.
+    /// Prints a line that must not be lost behind the bar.
     pub fn say(&self, text: &str) {
         self.voice().say(text);
     }
 
-    /// Returns a voice for those who know what to say, and not how far the work is.
+    /// Returns a voice for code that has lines to print and does not know the progress.
     #[must_use]
     pub fn voice(&self) -> Voice {
         Voice(self.bar.clone())
     }
 }
 
-/// Whole milliseconds; nothing where there is less than none.
+/// Converts to whole milliseconds; 0 where there is less than none.
 fn millis(seconds: f64) -> usize {
     Duration::try_from_secs_f64(seconds).map_or(0, |time| time.as_millis() as usize)
 }
 
-/// A line on standard error. Nothing is done about one that cannot be written, because the disk is
-/// full or nobody reads it: results do not depend on it.
+/// Prints a line on standard error. An error is ignored, because the disk is full or nobody reads
+/// it: results do not depend on it.
 pub fn say(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Writes to standard output. A closed pipe is no failure: who reads has had enough.
+/// Writes to standard output. A closed pipe is no failure, because its reader has had enough.
 ///
 /// # Errors
-/// Everything else that keeps it from being written, such as a full disk.
+/// Returns every other error of writing, such as a full disk.
 pub fn print(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -167,12 +168,12 @@ pub fn print(text: &str) -> std::io::Result<()> {
     }
 }
 
-/// Says lines beside the bar of a [`Progress`], from wherever they are known.
+/// A printer of lines beside the bar of a [`Progress`], usable from anywhere.
 #[derive(Debug, Clone)]
 pub struct Voice(Option<ProgressBar>);
 
 impl Voice {
-    /// A line that must not be lost behind the bar.
+    /// Prints a line that must not be lost behind the bar.
     pub fn say(&self, text: &str) {
         match &self.0 {
             Some(bar) => bar.suspend(|| say(text)),

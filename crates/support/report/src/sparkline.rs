@@ -1,13 +1,13 @@
-//! Values as a line of blocks: what a curve looks like, within a line of text.
+//! Sparklines: values as a line of blocks, so that a curve fits within a line of text.
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Longer ones do not fit beside words.
+/// Maximum number of characters; longer ones do not fit beside words.
 const CHARS_MAX: usize = 24;
-/// Values that differ by more than this factor are spread by their logarithm.
+/// Ratio above which values are spread by their logarithm.
 const WIDE: f64 = 20.0;
 
-/// A block for each value, in order, the lowest for the least; a dot where there is none. Of many
-/// values some are left out.
+/// Returns a block for each value, in order, the lowest for the least; a dot where there is none.
+/// If there are too many values, some are left out.
 #[must_use]
 pub fn sparkline(values: &[Option<f64>]) -> String {
     let usable = |value: &f64| value.is_finite();

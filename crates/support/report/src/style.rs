@@ -62,8 +62,8 @@ block-size:auto}.scroll,figure{overflow:visible}\
 .halves{grid-template-columns:1fr}.panels{grid-template-columns:1fr 1fr 1fr}details>dl{display:grid}.scroll th:first-child{position:static}\
 table{font-size:.7rem}.p,.p:last-child{min-width:0}th,td{white-space:normal;padding:.1rem .3rem}figure,tr{break-inside:avoid}h2{break-after:avoid}}";
 
-/// Sorts a table by the column whose heading is chosen, by mouse or keyboard: by number where there
-/// are numbers, also those in groups of digits. What is no number comes last.
+/// Script that sorts a table by the column whose heading is chosen, by mouse or keyboard: by number
+/// where there are numbers, also those in groups of digits. Cells that are no numbers come last.
 pub(crate) const SORT: &str = "\
 for(const t of document.querySelectorAll('table')){const b=t.tBodies[0];if(!b||b.rows.length<3)continue;\
 const hs=[...t.tHead.rows[0].cells];const num=t=>parseFloat(t.replace(/(\\d),(?=\\d)/g,'$1'));\
@@ -74,8 +74,8 @@ b.append(...[...b.rows].sort((x,y)=>{const p=s(x),q=s(y),m=num(p),n=num(q);\
 if(isNaN(m)!==isNaN(n))return isNaN(m)?1:-1;const d=isNaN(m)?p.localeCompare(q,'en',{numeric:true}):m-n;\
 return up?d:-d}))};h.onclick=go;h.onkeydown=e=>{if(e.key==='Enter'||e.key===' '){e.preventDefault();go()}}})}";
 
-/// Opens what a link leads into: browsers scroll to a row, but not all of them unfold what it is
-/// in.
+/// Script that opens the part into which a link leads: browsers scroll to a row, but not all of
+/// them unfold what it is in.
 pub(crate) const REVEAL: &str = "\
 {const reveal=()=>{const e=document.getElementById(location.hash.slice(1));if(!e)return;\
 for(let d=e.parentElement;d;d=d.parentElement)if(d.tagName==='DETAILS')d.open=true;\
@@ -85,7 +85,7 @@ e.scrollIntoView({block:'center'})};addEventListener('hashchange',reveal);if(loc
 mod tests {
     use super::*;
 
-    /// 1,000 was sorted as 1.
+    /// The number 1,000 was once sorted as 1.
     #[test]
     fn numbers_in_groups_of_digits_are_read_whole() {
         assert!(SORT.contains(r"parseFloat(t.replace(/(\d),(?=\d)/g,'$1'))"), "{SORT}");

@@ -11,35 +11,35 @@ use crate::style::LOOKS;
 pub(crate) const WIDTH: f64 = 760.0;
 const HEIGHT_MIN: f64 = 400.0;
 const LEFT: f64 = 62.0;
-/// Room for the names at the line ends, as much as the longest takes.
+/// Minimum room for the names at the line ends; there is as much as the longest takes.
 const RIGHT_MIN: f64 = 120.0;
 const RIGHT_MAX: f64 = 330.0;
-/// What stands before a name, and the width of a character of it, rather too much.
+/// Offset of a name from its line's end, and the width of a character of it, rather too much.
 const NAME_AT: f64 = 32.0;
 const CHARACTER: f64 = 7.4;
-/// A name of more characters is cut: so many of usual width fill the most room that there is.
+/// Maximum number of characters of a name: of usual width, they fill the most room that there is.
 const NAME_CHARS_MAX: usize = 45;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 50.0;
-/// Lines of more points are read by their shape: they have only some markers.
+/// Number of points above which a line has only some markers: it is read by its shape.
 const MARKED_MAX: usize = 40;
 const MARKS_OF_LONG: usize = 7;
 /// Distance of two labels at the line ends.
 const LABEL_STEP: f64 = 17.0;
-/// The first and the last label stand so far inside of the plot.
+/// Distance of the first and the last label from the edges of the plot.
 const LABELS_BELOW_TOP: f64 = 8.0;
 const LABELS_ABOVE_BOTTOM: f64 = 2.0;
 
 struct Plot<'a> {
     chart: &'a Chart,
     height: f64,
-    /// Where the lines end.
+    /// Right end of the lines.
     right: f64,
     x: Fitted,
     y: Fitted,
 }
 
-/// The height of the chart: as much as the labels of its lines take one above the other.
+/// Returns the height of the chart: as much as the labels of its lines take one above the other.
 pub(crate) fn height(chart: &Chart) -> f64 {
     let labels = chart.series.iter().filter(|series| series.stroke != Stroke::Spread).count();
     let steps = labels.saturating_sub(1) as f64 * LABEL_STEP;
@@ -86,7 +86,7 @@ pub(crate) fn svg(chart: &Chart, id: &str) -> String {
 }
 
 impl Plot<'_> {
-    /// Where the axis of x lies.
+    /// Returns the place of the x axis.
     fn bottom(&self) -> f64 {
         self.height - BOTTOM
     }
@@ -182,7 +182,7 @@ impl Plot<'_> {
         );
     }
 
-    /// An upright line at each x from the least value to the most, and a small mark for each.
+    /// Draws an upright line at each x from the least value to the most, and a small mark for each.
     fn spread(&self, series: &Series, out: &mut String) {
         let look = series.look % LOOKS;
         let mut path = String::new();
@@ -208,7 +208,8 @@ impl Plot<'_> {
         );
     }
 
-    /// Heights of the labels at the line ends, moved apart where lines end close together.
+    /// Returns the heights of the labels at the line ends, moved apart where lines end close
+    /// together.
     fn label_places(&self) -> Vec<Option<f64>> {
         let ends: Vec<Option<f64>> = self
             .chart
@@ -235,7 +236,7 @@ impl Plot<'_> {
         places
     }
 
-    /// Where a line ends.
+    /// Returns the end of a line.
     fn end_of(&self, series: &Series) -> Option<(f64, f64)> {
         series.points.iter().rev().find_map(|point| self.at(*point))
     }
@@ -262,7 +263,7 @@ impl Plot<'_> {
     }
 }
 
-/// A name, cut to its room; the whole one is its tooltip.
+/// Returns a name, cut to its room; the whole one is its tooltip.
 fn label_text(name: &str) -> String {
     if name.chars().count() <= NAME_CHARS_MAX {
         return escape(name);
@@ -271,12 +272,12 @@ fn label_text(name: &str) -> String {
     format!("<title>{}</title>{}", escape(name), escape(&short))
 }
 
-/// Lines that share a colour differ in their markers.
+/// Returns the marker of a line; lines that share a colour differ in it.
 const fn marker_of(series: &Series) -> usize {
     (series.look + series.look / LOOKS) % LOOKS
 }
 
-/// A marker of its own shape for each look, with a tooltip.
+/// Draws a marker of its own shape for each look, with a tooltip.
 pub(crate) fn marker(look: usize, x: f64, y: f64, tip: &str) -> String {
     let shape = match look {
         0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\">"),
@@ -297,7 +298,7 @@ fn polygon(x: f64, y: f64, corners: &[(f64, f64)]) -> String {
     format!("<polygon points=\"{}\">", points.join(" "))
 }
 
-/// A number for a tooltip.
+/// Formats a number for a tooltip.
 fn short(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         return format!("{value:.0}");

@@ -33,14 +33,14 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Cells.
     pub rows: Vec<Vec<String>>,
-    /// Rows that links lead to: their number and their name, which no other one of the page has.
+    /// Rows that links lead to: their number and their name, which is unique on the page.
     pub anchors: Vec<(usize, String)>,
     /// Cells that lead to a row of this page: row and column of the cell, name of the other row.
     pub links: Vec<(usize, usize, String)>,
 }
 
 impl Table {
-    /// A table whose first `text_columns` columns are text and whose others are numbers.
+    /// Creates a table whose first `text_columns` columns are text and whose others are numbers.
     #[must_use]
     pub fn new(caption: &str, titles: &[&str], text_columns: usize) -> Self {
         let columns = titles.iter().enumerate().map(|(index, title)| Column {
@@ -50,7 +50,7 @@ impl Table {
         Self { caption: caption.to_owned(), columns: columns.collect(), ..Self::default() }
     }
 
-    /// The same table with sentences in a column.
+    /// Returns the table with sentences in a column.
     #[must_use]
     pub fn with_prose(mut self, column: usize) -> Self {
         if let Some(column) = self.columns.get_mut(column) {
@@ -68,18 +68,18 @@ impl Table {
         row.get(index).map_or("", String::as_str)
     }
 
-    /// The name of a row that has one.
+    /// Returns the name of a row that has one.
     fn anchor(&self, row: usize) -> Option<&str> {
         self.anchors.iter().find(|(own, _)| *own == row).map(|(_, name)| name.as_str())
     }
 
-    /// Where a cell leads to.
+    /// Returns the target of a cell's link.
     fn link(&self, row: usize, column: usize) -> Option<&str> {
         let own = self.links.iter().find(|(r, c, _)| (*r, *c) == (row, column));
         own.map(|(_, _, name)| name.as_str())
     }
 
-    /// The table in aligned plain text, for terminals.
+    /// Renders the table as aligned plain text, for terminals.
     #[must_use]
     pub fn text(&self) -> String {
         let count = |text: &str| text.chars().count();
@@ -117,9 +117,10 @@ impl Table {
         out
     }
 
-    /// The same table no wider than `chars` where that can be, and the headings of the columns that
-    /// it lacks: first those that say nothing (the same of all rows, or nothing at all), then those
-    /// of `least`, the least telling first, then from the right. The first column stays.
+    /// Returns the table no wider than `chars` where that is possible, and the headings of the
+    /// columns that it lacks: first those that say nothing (the same for all rows, or nothing at
+    /// all), then those of `least`, the least telling first, then from the right. The first column
+    /// stays.
     #[must_use]
     pub fn within(&self, chars: usize, least: &[&str]) -> (Self, Vec<String>) {
         let (mut own, mut lacks) = (self.clone(), Vec::new());
@@ -143,7 +144,7 @@ impl Table {
         (own, lacks)
     }
 
-    /// How wide its text is.
+    /// Returns the width of its text.
     fn chars(&self) -> usize {
         self.text().lines().map(|line| line.chars().count()).max().unwrap_or(0)
     }
@@ -213,7 +214,7 @@ impl Table {
     }
 }
 
-/// Escaped; a verdict has the colour of its sign, which says the same.
+/// Escapes a cell; a verdict has the colour of its sign, which says the same.
 fn toned(cell: &str) -> String {
     let text = escape(cell);
     let class = match cell.chars().next() {
@@ -277,7 +278,7 @@ mod tests {
         assert_eq!(titles(28), of("size p50 p99 mean", "lost"));
         assert_eq!(titles(20), of("size p50 p99", "lost mean"));
         assert_eq!(titles(12), of("size p50", "lost mean p99"));
-        // What is left is not torn.
+        // The columns that are left are not torn.
         assert_eq!(titles(1), of("size p50", "lost mean p99"));
         assert_eq!(table.within(20, &["mean"]).0.rows[0], ["64", "5.651", "9.121"]);
     }

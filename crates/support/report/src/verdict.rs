@@ -1,4 +1,4 @@
-//! Did a figure change, or is it noise? For comparisons that end in an exit code.
+//! Verdicts on changed figures: is it a change, or noise? For comparisons that end in an exit code.
 //!
 //! A change has to be larger than a bound, below which two runs of one program differ anyway, and
 //! where figures were repeated, no chance: the [`Interval`] of its ratio must not hold 1.
@@ -23,15 +23,15 @@ pub enum Change {
     Same,
     /// Worse by more than the noise.
     Regressed,
-    /// Nobody can tell: the interval of the ratio holds both no change and one beyond the noise.
+    /// Undecided: the interval of the ratio holds both no change and one beyond the noise.
     Inconclusive,
 }
 
 impl Change {
-    /// The change from `base` to `new`, of which up to `noise_percent` are noise. Where there is an
-    /// interval of their ratio, a change is one only if the interval does not hold 1, and "the
-    /// same" only if all of the interval is noise. Of what is below zero or no number, nobody can
-    /// tell.
+    /// Judges the change from `base` to `new`, of which up to `noise_percent` are noise. If there
+    /// is an interval of their ratio, a change is one only if the interval does not hold 1, and
+    /// "the same" only if all of the interval is noise. A figure below zero, or one that is no
+    /// number, is undecided.
     #[must_use]
     pub fn of(
         base: f64,
@@ -64,7 +64,7 @@ impl Change {
         }
     }
 
-    /// A word for a table; the bad one cannot be overlooked.
+    /// Returns a word for a table; the bad one cannot be overlooked.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(of(1.02, 1.2), Change::Improved);
     }
 
-    /// A time below zero was an improvement, and one that was no number the same.
+    /// A time below zero once was an improvement, and one that was no number the same.
     #[test]
     fn what_is_no_figure_changes_nothing() {
         for odd in [-1.8, f64::NAN, f64::INFINITY] {
@@ -106,7 +106,7 @@ mod tests {
                 }
             }
         }
-        // What is counted may have become none.
+        // A count may have become zero.
         assert_eq!(Change::of(10.0, 0.0, Better::Less, 5.0, None), Change::Improved);
     }
 

@@ -52,13 +52,13 @@ fn long_names_have_room() {
     assert!(end_of_lines("short") > end_of_lines(name));
 }
 
-/// The number behind `name="` in an element.
+/// Returns the number behind `name="` in an element.
 fn attribute(element: &str, name: &str) -> f64 {
     let (_, rest) = element.split_once(&format!(" {name}=\"")).expect("an attribute");
     rest.split('"').next().and_then(|number| number.parse().ok()).expect("a number")
 }
 
-/// About 20 labels had room, and 49 characters.
+/// About 20 labels once had room, and 49 characters.
 #[test]
 fn many_lines_with_long_names_are_labelled_within_the_picture() {
     let mut chart = chart(vec![vec![(1.0, 5.0), (10.0, 5.0)]; 40]);
