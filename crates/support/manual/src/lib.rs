@@ -17,10 +17,11 @@ use std::path::{Path, PathBuf};
 use clap::Command;
 use clap_complete::{Shell, generate};
 
-/// Names the directory to write to; below it the layout is that of `/usr/share`.
+/// Name of the environment variable for the directory to write to; below it the layout is that of
+/// `/usr/share`.
 pub const ENV_DIR: &str = "SOFTEFA_MANUAL_DIR";
 
-/// Where the shells look for completions of a program, below `/usr/share`.
+/// Directories below `/usr/share` in which the shells look for a program's completions.
 const COMPLETIONS: [(Shell, &str); 3] = [
     (Shell::Bash, "bash-completion/completions/{}"),
     (Shell::Zsh, "zsh/site-functions/_{}"),
@@ -31,7 +32,7 @@ const COMPLETIONS: [(Shell, &str); 3] = [
 /// the directory that [`ENV_DIR`] names, or to a temporary one.
 ///
 /// # Panics
-/// A description is missing, or a file cannot be written.
+/// Panics if a description is missing or a file cannot be written.
 #[allow(clippy::needless_pass_by_value, reason = "reads as check(Cli::command())")]
 pub fn check(command: Command) {
     let missing = undocumented(&command);
@@ -46,7 +47,7 @@ pub fn check(command: Command) {
 /// Writes a page for the program and each of its commands, and a completion for each shell.
 ///
 /// # Errors
-/// A directory or file cannot be written.
+/// Returns an error if a directory or file cannot be written.
 pub fn write(command: &Command, dir: &Path) -> io::Result<()> {
     let pages = dir.join("man/man1");
     fs::create_dir_all(&pages)?;
@@ -66,8 +67,8 @@ pub fn write(command: &Command, dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A page whose last section, what stands below the options of `--help`, is as it was written: it
-/// holds tables and examples.
+/// Keeps the lines of a page's last section, which stands below the options of `--help`: it holds
+/// tables and examples.
 fn keep_lines(page: &str) -> String {
     let heading = ".SH EXTRA\n";
     let Some((before, notes)) = page.split_once(heading) else { return page.to_owned() };
@@ -75,7 +76,7 @@ fn keep_lines(page: &str) -> String {
     format!("{before}.SH NOTES\n.nf\n{notes}.fi\n{after}")
 }
 
-/// Commands and options that a user sees without a word about them.
+/// Returns the commands and options that have no description.
 fn undocumented(command: &Command) -> Vec<String> {
     let name = command.get_name();
     let options = command.get_arguments().filter(|option| !option.is_hide_set());

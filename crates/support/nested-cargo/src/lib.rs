@@ -3,16 +3,16 @@
 use std::env;
 use std::process::Command;
 
-/// What cargo sets for the package of the program that it runs.
-const OF_THE_CALLER: [&str; 3] = ["CARGO_MANIFEST_", "CARGO_PKG_", "OUT_DIR"];
+/// Variables that cargo sets for the package of the program that it runs.
+const CALLER_VARIABLES: [&str; 3] = ["CARGO_MANIFEST_", "CARGO_PKG_", "OUT_DIR"];
 
-/// The cargo that runs this program, or the first one in `PATH`, as a shell would call it.
+/// Returns the cargo that runs this program, or the first one in `PATH`, as a shell would call it.
 #[must_use]
 pub fn command() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for name in env::vars_os().map(|(name, _)| name) {
         let is_callers = |prefix: &str| name.to_string_lossy().starts_with(prefix);
-        if OF_THE_CALLER.iter().any(|prefix| is_callers(prefix)) {
+        if CALLER_VARIABLES.iter().any(|prefix| is_callers(prefix)) {
             cargo.env_remove(&name);
         }
     }
@@ -24,7 +24,7 @@ pub fn command() -> Command {
 /// share, and compile half of it a second time.
 ///
 /// # Errors
-/// One line with the targets, when cargo does not start or they do not compile.
+/// Returns one line with the targets when cargo does not start or they do not compile.
 pub fn build(targets: &[&str], is_release: bool) -> Result<(), String> {
     let mut cargo = command();
     cargo.args(["build", "--quiet", "--workspace"]).args(targets);

@@ -1,8 +1,8 @@
-//! The words of the data file.
+//! The vocabulary of the data file.
 
 use std::str::FromStr;
 
-/// Makes an enum of the words of a column, with its way there and back.
+/// Defines an enum of the words of a column, with conversions in both directions.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident: $($(#[$each:meta])* $variant:ident = $word:literal,)+) => {
         $(#[$about])*
@@ -12,7 +12,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// The word of the data file.
+            /// Returns the word of the data file.
             #[must_use]
             pub const fn word(self) -> &'static str {
                 match self {
@@ -35,7 +35,7 @@ macro_rules! words {
 }
 
 words! {
-    /// A column of the published tables.
+    /// The column of the published tables.
     Fabric:
     /// EFA: SRD, and UD where a row says datagram.
     Efa = "efa",
@@ -46,7 +46,7 @@ words! {
 }
 
 words! {
-    /// How bytes were moved.
+    /// The operation that moved bytes.
     Operation:
     /// A message.
     Send = "send",
@@ -54,7 +54,7 @@ words! {
     Tagged = "tagged",
     /// A message copied by its call (libfabric).
     Inject = "inject",
-    /// Both.
+    /// Either a message with a tag or one without, copied by its call.
     TaggedInject = "tagged_inject",
     /// An unreliable message (UD).
     Datagram = "datagram",
@@ -65,7 +65,7 @@ words! {
 }
 
 words! {
-    /// What a figure is.
+    /// The unit and meaning of a figure.
     Unit:
     /// Payload in 2^20 bytes a second, which the thesis calls MB/s.
     MibPerS = "mib_per_s",
@@ -86,7 +86,7 @@ words! {
 }
 
 words! {
-    /// Why a row is not what its label says, or cannot be held against others.
+    /// The reason why a row is not what its label says, or cannot be compared with others.
     Anomaly:
     /// See [`Anomaly::why`].
     Rounding = "rounding",

@@ -16,11 +16,11 @@ pub struct Measurement {
     pub operation: Operation,
     /// Bytes of a message.
     pub size_bytes: u32,
-    /// Messages under way per queue pair.
+    /// Number of messages under way per queue pair.
     pub depth: u32,
-    /// Queue pairs per thread.
+    /// Number of queue pairs per thread.
     pub queue_pairs: u32,
-    /// Threads that send; of background load in table C.8.
+    /// Number of threads that send; in table C.8 background load.
     pub threads: u32,
     /// Wait of the generators of background load in nanoseconds; 0 where there are none.
     pub wait_ns: u32,
@@ -32,10 +32,10 @@ pub struct Measurement {
     pub anomaly: Option<Anomaly>,
 }
 
-/// All published figures, in the order of the tables.
+/// Returns all published figures, in the order of the tables.
 ///
 /// # Panics
-/// Never: the data is part of the program and a test reads all of it.
+/// Never panics: the data is part of the program and a test reads all of it.
 #[must_use]
 pub fn rows() -> Vec<Measurement> {
     let row = |line| parse(line).unwrap_or_else(|reason| panic!("published.csv: {line}: {reason}"));
@@ -67,7 +67,7 @@ fn parse(line: &'static str) -> Result<Measurement, String> {
 }
 
 impl Measurement {
-    /// Bytes of a message that the adapter's counters show besides the payload.
+    /// Returns the bytes of a message that the adapter's counters show besides the payload.
     #[must_use]
     pub const fn counted_bytes(&self) -> u32 {
         match (self.fabric, self.operation) {
@@ -79,25 +79,27 @@ impl Measurement {
         }
     }
 
-    /// `mmsg_per_s` of such messages in the unit of this row; `None` where that is no rate.
+    /// Converts `mmsg_per_s` of messages of this row's size to the unit of this row; `None` where
+    /// that is no rate.
     #[must_use]
     pub fn in_unit(&self, mmsg_per_s: f64) -> Option<f64> {
         Some(mmsg_per_s * self.unit_per_mmsg_per_s()?)
     }
 
-    /// `value` in this row's unit as 10^6 messages a second; `None` where that is no rate.
+    /// Converts `value` in this row's unit to 10^6 messages a second; `None` where that is no rate.
     #[must_use]
     pub fn mmsg_per_s(&self, value: f64) -> Option<f64> {
         Some(value / self.unit_per_mmsg_per_s()?)
     }
 
-    /// `value` in this row's unit as 10^9 bits of payload a second; `None` where that is no rate.
+    /// Converts `value` in this row's unit to 10^9 bits of payload a second; `None` where that is
+    /// no rate.
     #[must_use]
     pub fn gbit_per_s(&self, value: f64) -> Option<f64> {
         Some(self.mmsg_per_s(value)? * f64::from(self.size_bytes) * 8.0 / 1e3)
     }
 
-    /// What 10^6 messages a second are in this row's unit.
+    /// Returns the equivalent of 10^6 messages a second in this row's unit.
     fn unit_per_mmsg_per_s(&self) -> Option<f64> {
         let bytes = f64::from(self.size_bytes);
         match self.unit {
