@@ -1,4 +1,4 @@
-//! Attribute structures: what a fabric offers and what an application asks for.
+//! Attribute structures: properties of a fabric, and requests of an application.
 #![allow(missing_docs, non_camel_case_types, reason = "libfabric's own names")]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};

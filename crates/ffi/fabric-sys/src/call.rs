@@ -11,7 +11,7 @@ use crate::{
     fi_msg, fi_msg_rma, fi_msg_tagged, fid, fid_av, fid_cq, fid_domain, fid_ep, fid_fabric, fid_mr,
 };
 
-/// `ENOSYS`, answered for an operation that the provider's table lacks.
+/// The code `ENOSYS`, returned for an operation that the provider's table lacks.
 const FI_ENOSYS: c_int = 38;
 
 /// Calls `$table.$op(args)` or answers `-FI_ENOSYS` when the provider has no such entry.
@@ -29,7 +29,7 @@ macro_rules! via {
     }};
 }
 
-/// Lets [`via`] answer both `int` and `ssize_t` calls.
+/// A conversion that lets [`via`] return from both `int` and `ssize_t` calls.
 trait IntoResult<T> {
     fn into_result(self) -> T;
 }
@@ -77,10 +77,10 @@ calls! {
     /// Enables an endpoint.
     fn fi_enable(ep: *mut fid_ep) -> c_int
         = fid.ops => control(ep.cast(), FI_ENABLE, std::ptr::null_mut());
-    /// Tells what an object's events are waited for with; `out` points at what its kind has.
+    /// Gets what an object's events are waited for with; `out` points at what its kind has.
     fn fi_get_wait(object: *mut fid, out: *mut c_void) -> c_int
         = ops => control(object, FI_GETWAIT, out);
-    /// Whether it is safe to wait for these objects now.
+    /// Returns whether it is safe to wait for these objects now.
     fn fi_trywait(fabric: *mut fid_fabric, objects: *mut *mut fid, count: c_int) -> c_int
         = ops => trywait(fabric, objects, count);
     /// Opens a domain.
@@ -183,13 +183,15 @@ calls! {
         context: *mut c_void) -> isize
         = atomic => compwrite(ep, buf, count, desc, compare, compare_desc, result, result_desc,
             peer, addr, key, datatype, op, context);
-    /// Whether [`fi_atomic`] takes a datatype and an operation, and how many elements.
+    /// Returns whether [`fi_atomic`] takes a datatype and an operation, and how many elements.
     fn fi_atomicvalid(ep: *mut fid_ep, datatype: c_uint, op: c_uint, count: *mut usize) -> c_int
         = atomic => writevalid(ep, datatype, op, count);
-    /// The same of [`fi_fetch_atomic`].
+    /// Returns whether [`fi_fetch_atomic`] takes a datatype and an operation, and how many
+    /// elements.
     fn fi_fetch_atomicvalid(ep: *mut fid_ep, datatype: c_uint, op: c_uint, count: *mut usize)
         -> c_int = atomic => readwritevalid(ep, datatype, op, count);
-    /// The same of [`fi_compare_atomic`].
+    /// Returns whether [`fi_compare_atomic`] takes a datatype and an operation, and how many
+    /// elements.
     fn fi_compare_atomicvalid(ep: *mut fid_ep, datatype: c_uint, op: c_uint, count: *mut usize)
         -> c_int = atomic => compwritevalid(ep, datatype, op, count);
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::library::opened;
 use crate::{fi_fabric_attr, fi_info, fid_fabric};
 
-/// Functions of the library by their C names, and what they answer where there is no library.
+/// Defines functions of the library by their C names, with the result where there is no library.
 macro_rules! exported {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?, else $none:expr;)*) => {
         /// The address of each function.
@@ -16,7 +16,7 @@ macro_rules! exported {
 
         impl Functions {
             /// # Safety
-            /// `find` answers the C functions of those names.
+            /// `find` returns the C functions of those names.
             pub(crate) unsafe fn find<E>(
                 mut find: impl FnMut(&'static str) -> Result<*mut c_void, E>,
             ) -> Result<Self, E> {
@@ -50,7 +50,7 @@ macro_rules! exported {
     };
 }
 
-/// `-FI_ENOSYS`, as a provider answers for what it does not have.
+/// Result without a library: `-FI_ENOSYS`, as a provider returns for what it does not have.
 const MISSING: c_int = -38;
 
 exported! {
@@ -64,11 +64,11 @@ exported! {
     /// Opens a fabric (the root object of a provider).
     fn fi_fabric(attr: *mut fi_fabric_attr, fabric: *mut *mut fid_fabric, context: *mut c_void)
         -> c_int, else MISSING;
-    /// The text for a positive libfabric error number; static memory.
+    /// Returns the text for a positive libfabric error number; static memory.
     fn fi_strerror(errnum: c_int) -> *const c_char, else c"no libfabric".as_ptr();
     /// Writes a readable form of `data` into `buf`.
     fn fi_tostr_r(buf: *mut c_char, len: usize, data: *const c_void, datatype: c_int)
         -> *mut c_char, else buf;
-    /// The version of the loaded library, major in the upper 16 bits; 0 without one.
+    /// Returns the version of the loaded library, major in the upper 16 bits; 0 without one.
     fn fi_version() -> u32, else 0;
 }

@@ -5,12 +5,12 @@
 //! the binary contract is the *layout* of those tables. [`layout`] asserts every size and offset
 //! at compile time, and `tests/abi.c` asserts the same numbers against the installed headers.
 //!
-//! The layout of slots that nobody here calls is kept with the opaque type [`Slot`].
+//! The layout of slots that this workspace never calls is kept with the opaque type [`Slot`].
 //!
 //! bindgen 0.60 writes 2,360 lines for the same types alone; by hand they are 1,350 with all calls.
 //!
-//! The library is opened when somebody asks for it ([`open`]), so that a program that could use
-//! libfabric also starts where there is none.
+//! The library is opened on request ([`open`]), so that a program that could use libfabric also
+//! starts where there is none.
 
 /// The program of the README, compiled and run.
 #[cfg(doctest)]

@@ -9,15 +9,15 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
 use crate::exported::Functions;
 use crate::fi_make_version;
 
-/// The name that all releases of this ABI have.
+/// File name of the library, which all releases of this ABI have.
 const FILE: &str = "libfabric.so.1";
 
-/// The oldest version whose calls and structures these bindings are.
+/// Oldest version whose calls and structures these bindings are.
 const OLDEST: (u32, u32) = (1, 17);
 
 static OPENED: OnceLock<Result<Functions, NoLibrary>> = OnceLock::new();
 
-/// The reason why there is no libfabric: what the loader says, or that it is too old.
+/// An error: there is no libfabric, with the loader's message, or it is too old.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoLibrary(String);
 
@@ -32,12 +32,12 @@ impl std::error::Error for NoLibrary {}
 /// Opens the library unless it is open; every function needs that.
 ///
 /// # Errors
-/// [`NoLibrary`], the same each time.
+/// Returns [`NoLibrary`], the same each time.
 pub fn open() -> Result<(), NoLibrary> {
     OPENED.get_or_init(|| find(FILE)).as_ref().map(|_| ()).map_err(Clone::clone)
 }
 
-/// What was opened.
+/// Returns the functions, if the library was opened.
 pub(crate) fn opened() -> Option<&'static Functions> {
     OPENED.get().and_then(|result| result.as_ref().ok())
 }
@@ -46,8 +46,7 @@ fn find(file: &str) -> Result<Functions, NoLibrary> {
     let library = load(file).map_err(reason)?;
     // It stays: threads of providers may still run in it.
     let library = Box::leak(Box::new(library));
-    // Where a name has several versions, the loader answers the newest of each, so they go
-    // together.
+    // The loader returns the newest version of each name, so they go together.
     let mut address = |name: &'static str| {
         // SAFETY: an address is taken and nothing is called.
         unsafe { library.get::<*mut c_void>(name.as_bytes()) }.map(|symbol| *symbol).map_err(reason)
@@ -72,7 +71,7 @@ fn find(file: &str) -> Result<Functions, NoLibrary> {
 /// Loads it without what its own libraries do to signals: PSM, which Debian's is linked with, takes
 /// SIGINT and SIGTERM when it is loaded, and ends the process by `exit(1)` at Ctrl-C.
 fn load(file: &str) -> Result<Library, libloading::Error> {
-    // Whoever loads another library at the same time would see signals in between.
+    // A thread that loads another library at the same time would see signals in between.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = [libc::SIGINT, libc::SIGTERM].map(|signal| (signal, action(signal)));
@@ -96,7 +95,7 @@ fn action(signal: c_int) -> libc::sigaction {
     }
 }
 
-/// What the loader says names the file or the function, in one line.
+/// Converts the loader's message, which names the file or the function, to one line.
 #[expect(clippy::needless_pass_by_value, reason = "map_err hands it over")]
 fn reason(error: libloading::Error) -> NoLibrary {
     let text =

@@ -45,7 +45,7 @@ pub struct fi_ops_rma {
     pub injectdata: Slot,
 }
 
-/// Says whether a datatype and an operation go together, and how many elements fit at most.
+/// A query whether a datatype and an operation go together, and how many elements fit at most.
 pub type AtomicValid =
     Option<unsafe extern "C" fn(*mut fid_ep, c_uint, c_uint, *mut usize) -> c_int>;
 

@@ -1,4 +1,4 @@
-//! Peers: their addresses, and the numbers operations name them by.
+//! Peers: their addresses, and the numbers by which operations name them.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,13 +9,13 @@ use crate::domain::Domain;
 use crate::error::Error;
 use crate::object::Owned;
 
-/// Longest endpoint address this wrapper handles.
+/// Maximum length of an endpoint address.
 pub(crate) const ADDRESS_BYTES_MAX: usize = 512;
 
 /// A peer in an [`AddressVector`], for the endpoints that were opened with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Peer {
-    /// Its number in the vector, which may be that of nobody in another one.
+    /// Number in the vector; it may name another peer, or none, in another vector.
     pub(crate) number: u64,
     pub(crate) vector: u64,
 }
@@ -24,7 +24,7 @@ pub struct Peer {
 #[derive(Debug)]
 pub struct AddressVector {
     pub(crate) raw: Owned<sys::fid_av>,
-    /// Tells the vectors of a process apart.
+    /// Number that distinguishes the vectors of a process.
     pub(crate) id: u64,
     pub(crate) domain: Domain,
 }
@@ -33,7 +33,7 @@ impl AddressVector {
     /// Opens a table with room for `count` peers (a hint).
     ///
     /// # Errors
-    /// [`Error::Call`].
+    /// Returns [`Error::Call`].
     pub fn open(domain: &Domain, count: usize) -> Result<Rc<Self>, Error> {
         let mut attr = sys::fi_av_attr {
             type_: sys::FI_AV_TABLE,
@@ -57,7 +57,7 @@ impl AddressVector {
     /// [`Endpoint::address`](crate::Endpoint::address).
     ///
     /// # Errors
-    /// [`Error::Call`]; also when the provider took no address.
+    /// Returns [`Error::Call`], also when the provider took no address.
     pub fn insert(&self, address: &[u8]) -> Result<Peer, Error> {
         // A provider reads as many bytes as its address format has: give it room beyond a short
         // (hostile) address.

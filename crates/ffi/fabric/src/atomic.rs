@@ -28,7 +28,7 @@ pub enum AtomicType {
 }
 
 impl AtomicType {
-    /// Bytes of an element.
+    /// Returns the length of an element in bytes.
     #[must_use]
     pub const fn size_bytes(self) -> usize {
         match self {
@@ -103,8 +103,7 @@ impl AtomicOp {
     }
 }
 
-/// The condition under which each element of the peer's becomes ours: that `compare` stands so to
-/// it.
+/// The comparison of `compare` with `theirs` under which an element of the peer's becomes ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompareOp {
     /// `compare == theirs`.
@@ -119,7 +118,7 @@ pub enum CompareOp {
     GreaterOrEqual,
     /// `compare > theirs`.
     Greater,
-    /// Always, in the bits that `compare` has.
+    /// Replaces always, in the bits that `compare` has.
     Masked,
 }
 
@@ -137,17 +136,17 @@ impl CompareOp {
     }
 }
 
-/// A slot for elements: one array of them behind the other.
+/// A slot for arrays of elements, one behind the other.
 struct Arrays {
     claim: Claim,
-    /// Elements of each array: as many as fill the peer's memory.
+    /// Number of elements of each array: as many as fill the peer's memory.
     count: usize,
-    /// Bytes of each array.
+    /// Number of bytes of each array.
     bytes: usize,
 }
 
 impl Arrays {
-    /// Start of one of the arrays that were claimed.
+    /// Returns the start of one of the arrays that were claimed.
     fn start(&self, array: usize) -> *mut c_void {
         self.claim.start.wrapping_add(array * self.bytes).cast()
     }
@@ -158,9 +157,9 @@ impl Endpoint {
     /// completion.
     ///
     /// # Errors
-    /// [`Error::OtherVector`], [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`],
-    /// [`Error::Call`]; the last also for what the provider does not do, see
-    /// [`Endpoint::atomic_count`].
+    /// Returns [`Error::OtherVector`], [`Error::SlotBusy`], [`Error::NoSuchSlot`],
+    /// [`Error::TooLong`] or [`Error::Call`]; the last also for what the provider does not support,
+    /// see [`Endpoint::atomic_count`].
     pub fn atomic(
         &mut self,
         slot: usize,
@@ -191,11 +190,11 @@ impl Endpoint {
         self.posted("fi_atomic", ret, slot, Some(Operation::Atomic))
     }
 
-    /// Posts as [`Endpoint::atomic`] does; what the elements were before is stored behind ours in
-    /// the slot.
+    /// Posts as [`Endpoint::atomic`] does; the previous elements are stored behind ours in the
+    /// slot.
     ///
     /// # Errors
-    /// As [`Endpoint::atomic`].
+    /// Fails as [`Endpoint::atomic`] does.
     pub fn fetch_atomic(
         &mut self,
         slot: usize,
@@ -227,12 +226,11 @@ impl Endpoint {
         self.posted("fi_fetch_atomic", ret, slot, Some(Operation::Atomic))
     }
 
-    /// Replaces those elements of `remote` that stand so to the ones to compare with. In the slot
-    /// lie the new elements, behind them those to compare with; what the elements were before is
-    /// stored behind both.
+    /// Replaces those elements of `remote` for which the comparison holds. The slot holds the new
+    /// elements, behind them those to compare with; the previous elements are stored behind both.
     ///
     /// # Errors
-    /// As [`Endpoint::atomic`].
+    /// Fails as [`Endpoint::atomic`] does.
     pub fn compare_atomic(
         &mut self,
         slot: usize,
@@ -266,8 +264,8 @@ impl Endpoint {
         self.posted("fi_compare_atomic", ret, slot, Some(Operation::Atomic))
     }
 
-    /// Returns how many elements one [`Endpoint::fetch_atomic`] takes at most; `None` when the
-    /// provider does not do the operation on that type.
+    /// Returns the maximum number of elements of one [`Endpoint::fetch_atomic`]; `None` when the
+    /// provider does not support the operation on that type.
     #[must_use]
     pub fn atomic_count(&self, op: AtomicOp, element: AtomicType) -> Option<usize> {
         let mut count = 0;
@@ -278,7 +276,8 @@ impl Endpoint {
         (ret == 0).then_some(count)
     }
 
-    /// The same of [`Endpoint::compare_atomic`].
+    /// Returns the maximum number of elements of one [`Endpoint::compare_atomic`]; `None` when the
+    /// provider does not support the operation on that type.
     #[must_use]
     pub fn compare_count(&self, op: CompareOp, element: AtomicType) -> Option<usize> {
         let mut count = 0;
@@ -289,7 +288,7 @@ impl Endpoint {
         (ret == 0).then_some(count)
     }
 
-    /// A free slot with room for `arrays` arrays.
+    /// Claims a free slot with room for `arrays` arrays.
     fn claim_arrays(
         &self,
         slot: usize,

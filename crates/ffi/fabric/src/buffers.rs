@@ -13,8 +13,8 @@ use crate::memory::Memory;
 
 const LINE_BYTES: usize = 64;
 const CONTEXT_BYTES: usize = size_of::<fi_context2>();
-/// Lives of a slot; the bits above tell the pools of a process apart, so that a completion of one
-/// endpoint says nothing about the memory of another.
+/// Number of bits that count lives of a slot; the bits above tell the pools of a process apart, so
+/// that a completion of one endpoint says nothing about the memory of another.
 const LIFE_BITS: u32 = 40;
 
 /// The number of slots, and their size.
@@ -29,15 +29,15 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Distance of two slots: whole cache lines, an odd number of them, so that the slots of a
-    /// large power of two do not all fall into the same cache sets.
+    /// Returns the distance of two slots: whole cache lines, an odd number of them, so that the
+    /// slots of a large power of two do not all fall into the same cache sets.
     const fn stride_bytes(self) -> usize {
         let lines = (self.prefix_bytes + self.payload_bytes).div_ceil(LINE_BYTES);
         (lines | 1) * LINE_BYTES
     }
 }
 
-/// What a provider does with a slot.
+/// The operation of a provider on a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Send,
@@ -47,11 +47,11 @@ pub(crate) enum Operation {
     Read,
     Write,
     Atomic,
-    /// Sends and writes at any time, any number at once; nobody writes the slot.
+    /// Sends and writes at any time, any number at once; the slot is never written.
     Constant,
 }
 
-/// What was received into a slot: which bytes, in which of the slot's lives.
+/// A range of bytes that was received into a slot, in one of the slot's lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) slot: usize,
@@ -74,7 +74,7 @@ pub struct Buffers {
     stride_bytes: usize,
     /// The operation in flight, if any.
     states: Box<[Option<Operation>]>,
-    /// Grows with each operation that may write the slot.
+    /// Number of the present life; it grows with each operation that may write the slot.
     lives: Box<[u64]>,
     contexts: Memory,
 }
@@ -83,7 +83,8 @@ impl Buffers {
     /// Allocates zeroed slots and registers them for `access` (0: not at all).
     ///
     /// # Errors
-    /// [`Error::NoMemory`] when there is no memory, [`Error::Call`] when registration fails.
+    /// Returns [`Error::NoMemory`] when there is no memory, [`Error::Call`] when registration
+    /// fails.
     pub(crate) fn new(domain: &Domain, geometry: Geometry, access: u64) -> Result<Self, Error> {
         let stride_bytes = geometry.stride_bytes();
         let total_bytes = stride_bytes.saturating_mul(geometry.slots.max(1));
@@ -99,7 +100,7 @@ impl Buffers {
         Ok(Self { region, memory, geometry, stride_bytes, states, lives, contexts })
     }
 
-    /// The geometry.
+    /// Returns the geometry.
     #[must_use]
     pub const fn geometry(&self) -> Geometry {
         self.geometry
@@ -108,7 +109,7 @@ impl Buffers {
     /// Reads the payload of a slot that has no operation in flight.
     ///
     /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`].
+    /// Returns [`Error::SlotBusy`] or [`Error::NoSuchSlot`].
     pub fn payload(&self, slot: usize) -> Result<&[u8], Error> {
         self.claim_free(slot)?;
         // SAFETY: the slot lies inside the block (claim_free checked the number), is initialised
@@ -121,7 +122,7 @@ impl Buffers {
     /// Writes the payload of a slot that has no operation in flight.
     ///
     /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`].
+    /// Returns [`Error::SlotBusy`] or [`Error::NoSuchSlot`].
     pub fn payload_mut(&mut self, slot: usize) -> Result<&mut [u8], Error> {
         self.claim_free(slot)?;
         // SAFETY: as in `payload`; the exclusive borrow of self makes it the only reference.
@@ -130,13 +131,13 @@ impl Buffers {
         })
     }
 
-    /// The bytes of a message that was received, until its slot is posted again. Those of a
-    /// [`Endpoint::receive_many`](crate::Endpoint::receive_many) can be read while the slot takes
-    /// further messages.
+    /// Returns the bytes of a message that was received, until its slot is posted again. Messages
+    /// of a [`Endpoint::receive_many`](crate::Endpoint::receive_many) can be read while the slot
+    /// takes further ones.
     ///
     /// # Errors
-    /// [`Error::Overwritten`] when the slot was posted again since; also for completions of other
-    /// buffers and of anything but a receive.
+    /// Returns [`Error::Overwritten`] when the slot was posted again since; also for completions of
+    /// other buffers and of anything but a receive.
     pub fn message(&self, received: &Completion) -> Result<&[u8], Error> {
         let Span { slot, life, start, end } = received.span;
         if self.lives.get(slot) != Some(&life) {
@@ -150,7 +151,7 @@ impl Buffers {
     /// Copies the first `len_bytes` of one free slot's payload into another's.
     ///
     /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`].
+    /// Returns [`Error::SlotBusy`], [`Error::NoSuchSlot`] or [`Error::TooLong`].
     pub fn copy(&mut self, from: usize, to: usize, len_bytes: usize) -> Result<(), Error> {
         if len_bytes > self.geometry.payload_bytes {
             return Err(Error::TooLong { len: len_bytes, max: self.geometry.payload_bytes });
@@ -172,7 +173,7 @@ impl Buffers {
         }
     }
 
-    /// Whether the slot can be sent or written from: it is free or frozen.
+    /// Checks that the slot can be sent or written from: it is free or frozen.
     #[inline]
     pub(crate) fn claim_source(&self, slot: usize) -> Result<(), Error> {
         if self.states.get(slot) == Some(&Some(Operation::Constant)) {
@@ -181,7 +182,7 @@ impl Buffers {
         self.claim_free(slot)
     }
 
-    /// The operation has begun.
+    /// Takes note that the operation has begun.
     #[inline]
     pub(crate) fn begin(&mut self, slot: usize, operation: Operation) {
         if self.states[slot] != Some(Operation::Constant) {
@@ -190,7 +191,7 @@ impl Buffers {
         self.lives[slot] += 1;
     }
 
-    /// The operation has ended; the slot is free, unless it is frozen.
+    /// Takes note that the operation has ended; the slot is free, unless it is frozen.
     #[inline]
     pub(crate) fn end(&mut self, slot: usize) {
         if self.states[slot] != Some(Operation::Constant) {
@@ -203,7 +204,7 @@ impl Buffers {
         self.states[slot]
     }
 
-    /// A range of a slot's payload in its present life; `None` when it is not inside.
+    /// Returns a range of a slot's payload in its present life; `None` when it is not inside.
     #[inline]
     pub(crate) fn span(&self, slot: usize, range: Range<usize>) -> Option<Span> {
         let Range { start, end } = range;
@@ -211,13 +212,13 @@ impl Buffers {
         is_inside.then(|| Span { slot, life: self.lives[slot], start, end })
     }
 
-    /// Where in a slot's payload an address of the provider's is.
+    /// Returns the offset in a slot's payload of an address of the provider's.
     #[inline]
     pub(crate) fn offset_of(&self, slot: usize, address: *mut c_void) -> Option<usize> {
         (address as usize).checked_sub(self.payload_start(slot) as usize)
     }
 
-    /// Start of the slot including the provider's prefix.
+    /// Returns the start of the slot including the provider's prefix.
     #[inline]
     pub(crate) fn message_start(&self, slot: usize) -> *mut u8 {
         debug_assert!(slot < self.geometry.slots);
@@ -231,7 +232,7 @@ impl Buffers {
         unsafe { self.message_start(slot).add(self.geometry.prefix_bytes) }
     }
 
-    /// The scratch space of a slot, also its name in completions.
+    /// Returns the scratch space of a slot, also its name in completions.
     #[inline]
     pub(crate) fn context(&self, slot: usize) -> *mut c_void {
         assert!(slot < self.geometry.slots);
@@ -239,7 +240,7 @@ impl Buffers {
         unsafe { self.contexts.start.as_ptr().add(slot * CONTEXT_BYTES).cast() }
     }
 
-    /// The slot whose scratch space `context` is; `None` for a foreign pointer.
+    /// Returns the slot whose scratch space `context` is; `None` for a foreign pointer.
     #[inline]
     pub(crate) fn slot_of(&self, context: *mut c_void) -> Option<usize> {
         let offset = (context as usize).checked_sub(self.contexts.start.as_ptr() as usize)?;

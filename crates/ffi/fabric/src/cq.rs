@@ -12,7 +12,7 @@ use crate::error::{Error, check};
 use crate::hints::{Features, MessageKind};
 use crate::object::Owned;
 
-/// Stands for "no slot".
+/// Number that stands for "no slot".
 pub const NO_SLOT: usize = usize::MAX;
 
 /// The kind of operation that completed.
@@ -42,8 +42,8 @@ pub struct Completion {
     pub kind: CompletionKind,
     /// The slot, or [`NO_SLOT`].
     pub slot: usize,
-    /// Whether the slot is free again: always, but for a message in a slot that takes more, and
-    /// for a frozen slot.
+    /// Whether the slot is free again: always, but for a message in a slot that takes more, and for
+    /// a frozen slot.
     pub is_free: bool,
     /// Payload bytes received; else 0.
     pub len_bytes: usize,
@@ -52,15 +52,16 @@ pub struct Completion {
     /// Immediate data that came along; known to endpoints for tagged messages and to those with
     /// any of the [`Features`](crate::Features).
     pub data: Option<u64>,
-    /// The sender of what was received; known to endpoints with
-    /// [`Features::SOURCES`](crate::Features::SOURCES), of peers in the address vector.
+    /// Sender of a received message; known to endpoints with
+    /// [`Features::SOURCES`](crate::Features::SOURCES), for peers in the address vector.
     pub source: Option<Peer>,
-    /// Where the message is: see [`Buffers::message`](crate::Buffers::message).
+    /// Location of the message: see [`Buffers::message`](crate::Buffers::message).
     pub(crate) span: Span,
 }
 
 impl Completion {
-    /// No completion: what arrays for [`Endpoint::poll`](crate::Endpoint::poll) are filled with.
+    /// An entry without a completion, to fill arrays for [`Endpoint::poll`](crate::Endpoint::poll)
+    /// with.
     pub const NONE: Self = Self {
         kind: CompletionKind::Send,
         slot: NO_SLOT,
@@ -73,43 +74,44 @@ impl Completion {
     };
 }
 
-/// How many entries one read asks for.
+/// Number of entries that one read asks for.
 pub(crate) const BURST: usize = 64;
 
 /// A queue whose entries carry at least context and length.
 #[derive(Debug)]
 pub(crate) struct Queue {
     raw: Owned<sys::fid_cq>,
-    /// Can be read when it may have entries; closed with the queue. `None`: nobody asked for it.
+    /// Descriptor that can be read when the queue may have entries; closed with the queue. `None`
+    /// when it was not requested.
     event_fd: Option<RawFd>,
     format: Format,
     // Room for BURST entries of the largest format, aligned for pointers.
     entries: Box<[u64]>,
-    /// Senders of the entries; empty when nobody asked for them.
+    /// Senders of the entries; empty when they were not requested.
     sources: Box<[u64]>,
     domain: Domain,
 }
 
-/// How much an entry says.
+/// The fields of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     /// Context, flags and length.
     Message,
-    /// Also buffer, immediate data and tag.
+    /// Context, flags, length, buffer, immediate data and tag.
     Tagged,
 }
 
-/// One raw entry. What its format does not say is zero.
+/// One raw entry. Fields that its format does not have are zero.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) context: *mut c_void,
     pub(crate) flags: u64,
     pub(crate) len_bytes: usize,
     pub(crate) buffer: *mut c_void,
-    /// Meaningful where the flags say so.
+    /// Immediate data, where the flags say that there is some.
     pub(crate) data: Option<u64>,
     pub(crate) tag: u64,
-    /// The number of the sender in the address vector.
+    /// Number of the sender in the address vector.
     pub(crate) source: Option<u64>,
 }
 
@@ -123,7 +125,7 @@ pub(crate) struct Failure {
     pub(crate) provider_text: String,
 }
 
-/// Asks a queue for the descriptor that tells of its entries.
+/// Asks a queue for the descriptor that signals its entries.
 fn event_fd(queue: &Owned<sys::fid_cq>) -> Result<RawFd, Error> {
     let mut number: RawFd = -1;
     // SAFETY: the queue is alive and was opened with FI_WAIT_FD, which stores an int.
@@ -132,9 +134,9 @@ fn event_fd(queue: &Owned<sys::fid_cq>) -> Result<RawFd, Error> {
     Ok(number)
 }
 
-/// What a read found.
+/// The result of a read.
 pub(crate) enum Read {
-    /// This many entries.
+    /// So many entries.
     Entries(usize),
     /// Nothing yet.
     Empty,
@@ -143,7 +145,8 @@ pub(crate) enum Read {
 }
 
 impl Queue {
-    /// Entries say as little as `messages` and `features` need; `events`: they can be slept for.
+    /// Opens a queue. Entries say as little as `messages` and `features` need; with `events` a
+    /// program can sleep for them.
     pub(crate) fn open(
         domain: &Domain,
         messages: MessageKind,
@@ -181,7 +184,7 @@ impl Queue {
         &self.raw
     }
 
-    /// The descriptor to wait for; `None`: entries may be there, read first.
+    /// Returns the descriptor to wait for; `None` when entries may be there: read first.
     pub(crate) fn events(&self) -> Result<Option<BorrowedFd<'_>>, Error> {
         let number = self.event_fd.ok_or(Error::NoEvents)?;
         let mut object = self.raw.fid();
@@ -221,7 +224,7 @@ impl Queue {
         Err(Error::call("fi_cq_read", ret))
     }
 
-    /// Entry `index` of the last read.
+    /// Returns entry `index` of the last read.
     #[inline]
     pub(crate) fn entry(&self, index: usize) -> Entry {
         assert!(index < BURST);

@@ -31,7 +31,7 @@ impl Domain {
     /// Opens the domain that `info` describes.
     ///
     /// # Errors
-    /// [`Error::Call`] with the provider's reason.
+    /// Returns [`Error::Call`] with the provider's reason.
     pub fn open(fabric: &Fabric, info: &Info) -> Result<Self, Error> {
         // SAFETY: fabric and info are alive during the call.
         let raw = Owned::open("fi_domain", |out| unsafe {
@@ -81,18 +81,18 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// The descriptor that operations on this memory carry.
+    /// Returns the descriptor that operations on this memory carry.
     pub(crate) fn descriptor(&self) -> *mut c_void {
         // SAFETY: the registration is alive.
         unsafe { (*self.raw.raw()).mem_desc }
     }
 
-    /// Where it is registered.
+    /// Returns the domain of the registration.
     pub(crate) const fn domain(&self) -> &Domain {
         &self.domain
     }
 
-    /// The key that peers name the memory by.
+    /// Returns the key that peers name the memory by.
     pub(crate) fn key(&self) -> u64 {
         // SAFETY: the registration is alive.
         unsafe { (*self.raw.raw()).key }

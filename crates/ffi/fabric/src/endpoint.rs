@@ -23,13 +23,13 @@ use crate::post::{Post, PostOptions};
 pub struct EndpointConfig {
     /// Kind of messages.
     pub messages: MessageKind,
-    /// The features that it must have; as in the hints that found the fabric.
+    /// Features that it must have; as in the hints that found the fabric.
     pub features: Features,
-    /// Completions can be slept for ([`Endpoint::events`]).
+    /// Whether a program can sleep for completions ([`Endpoint::events`]).
     pub events: bool,
-    /// Slots of message memory.
+    /// Number of slots of message memory.
     pub slots: usize,
-    /// Bytes of each slot.
+    /// Number of payload bytes of each slot.
     pub payload_bytes: usize,
 }
 
@@ -42,13 +42,13 @@ pub struct Endpoint {
     buffers: ManuallyDrop<Buffers>,
     messages: MessageKind,
     max_payload_bytes: usize,
-    /// The vector of its peers.
+    /// Number of the vector of its peers.
     vector: u64,
     av: Rc<AddressVector>,
     _domain: Domain,
 }
 
-/// A slot that may be posted: where it is and how the provider knows it.
+/// A slot that may be posted: its address, and its name for the provider.
 pub(crate) struct Claim {
     pub(crate) ep: *mut sys::fid_ep,
     pub(crate) start: *mut u8,
@@ -60,9 +60,9 @@ impl Endpoint {
     /// Opens, binds and enables an endpoint.
     ///
     /// # Errors
-    /// [`Error::OtherDomain`] when `av` is not of `domain`, [`Error::Unsupported`] for modes that
-    /// this wrapper cannot honour, [`Error::TooLong`] when a slot is longer than the provider's
-    /// longest message, else [`Error::Call`].
+    /// Returns [`Error::OtherDomain`] when `av` is not of `domain`, [`Error::Unsupported`] for
+    /// modes that this wrapper cannot honour, [`Error::TooLong`] when a slot is longer than the
+    /// provider's longest message, else [`Error::Call`].
     pub fn open(
         domain: &Domain,
         info: &Info,
@@ -123,10 +123,10 @@ impl Endpoint {
         }
     }
 
-    /// The address to hand to peers.
+    /// Returns the address to hand to peers.
     ///
     /// # Errors
-    /// [`Error::Call`].
+    /// Returns [`Error::Call`].
     pub fn address(&self) -> Result<Vec<u8>, Error> {
         let mut space = vec![0_u8; ADDRESS_BYTES_MAX];
         let mut len = space.len();
@@ -138,22 +138,22 @@ impl Endpoint {
         Ok(space)
     }
 
-    /// The descriptor that can be read once there may be completions; `None`: there may be some
-    /// now, so poll first. Ask again before each wait.
+    /// Returns the descriptor that can be read once there may be completions; `None` when there may
+    /// be some now, so poll first. Ask again before each wait.
     ///
     /// # Errors
-    /// [`Error::NoEvents`] without [`EndpointConfig::events`], else [`Error::Call`].
+    /// Returns [`Error::NoEvents`] without [`EndpointConfig::events`], else [`Error::Call`].
     pub fn events(&self) -> Result<Option<BorrowedFd<'_>>, Error> {
         self.queue.events()
     }
 
-    /// The message memory.
+    /// Returns the message memory.
     #[must_use]
     pub fn buffers(&self) -> &Buffers {
         &self.buffers
     }
 
-    /// The message memory, to fill free slots.
+    /// Returns the message memory, to fill free slots.
     pub fn buffers_mut(&mut self) -> &mut Buffers {
         &mut self.buffers
     }
@@ -170,14 +170,14 @@ impl Endpoint {
         self.raw.raw()
     }
 
-    /// The number by which the provider knows a peer. One of another vector would be somebody else
-    /// here, or nobody, of whom a provider reads what is not there.
+    /// Returns the number by which the provider knows a peer. A number of another vector would name
+    /// another peer here, or none, and then a provider reads beyond its table.
     #[inline]
     pub(crate) fn number_of(&self, peer: Peer) -> Result<u64, Error> {
         if peer.vector == self.vector { Ok(peer.number) } else { Err(Error::OtherVector) }
     }
 
-    /// A free slot with room for `len_bytes`.
+    /// Claims a free slot with room for `len_bytes`.
     #[inline]
     pub(crate) fn claim(&self, slot: usize, len_bytes: usize) -> Result<Claim, Error> {
         if len_bytes > self.max_payload_bytes {
@@ -188,18 +188,19 @@ impl Endpoint {
     }
 
     /// Lets the slot be sent or written from by [`Endpoint::send_with`] and
-    /// [`Endpoint::write_with`] any number of times at once. Nobody writes it, reads into it or
-    /// borrows it again.
+    /// [`Endpoint::write_with`] any number of times at once. It is never written, read into or
+    /// borrowed again.
     ///
     /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`].
+    /// Returns [`Error::SlotBusy`] or [`Error::NoSuchSlot`].
     pub fn freeze(&mut self, slot: usize) -> Result<(), Error> {
         self.buffers.claim_free(slot)?;
         self.buffers.begin(slot, Operation::Constant);
         Ok(())
     }
 
-    /// A slot to send or write from: free, or frozen, which it must be for a quiet operation.
+    /// Claims a slot to send or write from: free, or frozen, which it must be for a quiet
+    /// operation.
     #[inline]
     pub(crate) fn claim_source(
         &self,
@@ -232,7 +233,7 @@ impl Endpoint {
         len_bytes + self.buffers.geometry().prefix_bytes
     }
 
-    /// What a posting call answered. With an `operation` the slot is busy from now on.
+    /// Interprets the result of a posting call. With an `operation` the slot is busy from now on.
     #[inline]
     pub(crate) fn posted(
         &mut self,
@@ -253,13 +254,13 @@ impl Endpoint {
         Err(Error::call(name, ret))
     }
 
-    /// Makes progress and stores finished operations at the front of `out`; answers how many.
+    /// Makes progress and stores finished operations at the front of `out`; returns their number.
     /// Call it again and again while anything is expected, also while only the peer is waiting:
     /// most providers move nothing between calls.
     ///
     /// # Errors
-    /// [`Error::Completion`] for one failed operation (its slot is free again, unless it takes
-    /// further messages; poll again for others), [`Error::Call`] when the queue itself fails.
+    /// Returns [`Error::Completion`] for one failed operation (its slot is free again, unless it
+    /// takes further messages; poll again for others), [`Error::Call`] when the queue itself fails.
     #[inline]
     pub fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Error> {
         let count = match self.queue.read(out.len())? {
@@ -278,7 +279,7 @@ impl Endpoint {
         Ok(stored)
     }
 
-    /// What an entry means for the slots; `None` for operations that are not ours.
+    /// Applies an entry to the slots; `None` for operations that are not ours.
     #[inline]
     fn finished(&mut self, entry: &Entry) -> Option<Completion> {
         let data = entry.data.filter(|_| entry.flags & sys::FI_REMOTE_CQ_DATA != 0);
@@ -369,7 +370,7 @@ impl Drop for Endpoint {
     }
 }
 
-/// Says that a provider that refuses to open a queue with events has none.
+/// Converts the error of a provider that refuses to open a queue with events: it has none.
 fn no_events(error: Error, events: bool, info: &Info) -> Error {
     match error {
         Error::Call { code: libc::ENOSYS | libc::EOPNOTSUPP, .. } if events => {
@@ -379,7 +380,7 @@ fn no_events(error: Error, events: bool, info: &Info) -> Error {
     }
 }
 
-/// How the provider uses the slots: 0 when they need not be registered.
+/// Returns the access by which the provider uses the slots: 0 when they need not be registered.
 fn local_access(info: &Info, features: Features) -> u64 {
     if !info.needs_registration() {
         return 0;

@@ -1,4 +1,4 @@
-//! What can go wrong, always with the call that failed.
+//! Errors, always with the call that failed.
 
 use std::ffi::{CStr, c_int};
 
@@ -15,7 +15,7 @@ pub enum Error {
     /// No provider offers what the hints ask for.
     #[error("no libfabric provider offers {wanted}: see `fi_info -l`")]
     NoProvider {
-        /// The hints in words.
+        /// Description of the hints.
         wanted: String,
     },
     /// A call failed.
@@ -39,7 +39,7 @@ pub enum Error {
         "{kind} of slot {slot} failed: {text} (error {code}, provider error {provider_code}: {provider_text})"
     )]
     Completion {
-        /// What it did: "send", "receive", "read" and so on.
+        /// Kind of the operation: "send", "receive", "read" and so on.
         kind: &'static str,
         /// The slot of the operation, free again unless it takes further messages;
         /// [`NO_SLOT`](crate::NO_SLOT) without one.
@@ -81,17 +81,17 @@ pub enum Error {
     /// More bytes than a slot or the provider takes.
     #[error("message of {len} bytes does not fit: at most {max}")]
     TooLong {
-        /// Asked for, in bytes.
+        /// Length that was asked for, in bytes.
         len: usize,
-        /// Possible, in bytes.
+        /// Maximum length, in bytes.
         max: usize,
     },
-    /// The provider demands something this wrapper does not do.
+    /// The provider demands something that this wrapper does not support.
     #[error("provider {provider} demands {what}, which is not supported here")]
     Unsupported {
         /// Provider name.
         provider: String,
-        /// The demand.
+        /// Description of the demand.
         what: String,
     },
     /// A text contains a zero byte.
@@ -113,7 +113,7 @@ impl Error {
     }
 }
 
-/// The text of a positive libfabric error number.
+/// Returns the text of a positive libfabric error number.
 pub(crate) fn strerror(code: c_int) -> String {
     // SAFETY: fi_strerror accepts any number and answers a static string, never null.
     let text = unsafe { CStr::from_ptr(fabric_sys::fi_strerror(code)) };

@@ -16,7 +16,7 @@ impl Fabric {
     /// Opens the fabric that `info` describes.
     ///
     /// # Errors
-    /// [`Error::Call`] with the provider's reason.
+    /// Returns [`Error::Call`] with the provider's reason.
     pub fn open(info: &Info) -> Result<Self, Error> {
         // SAFETY: `info` is alive during the call and has a fabric_attr.
         let fabric = Owned::open("fi_fabric", |out| unsafe {

@@ -1,4 +1,4 @@
-//! What the application asks a provider for.
+//! Hints: the requirements of an application on a provider.
 
 use std::ffi::{CString, c_char};
 use std::ptr::NonNull;
@@ -18,7 +18,7 @@ pub enum EndpointType {
 }
 
 impl EndpointType {
-    /// The name `fi_info -t` takes, without `FI_EP_`, in lower case.
+    /// Returns the name that `fi_info -t` takes, without `FI_EP_`, in lower case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,10 +38,10 @@ impl EndpointType {
 /// Plain or tag-matched messages; an endpoint is opened for one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MessageKind {
-    /// `fi_send`, `fi_recv`.
+    /// Messages of `fi_send`, `fi_recv`.
     #[default]
     Plain,
-    /// `fi_tsend`, `fi_trecv`.
+    /// Messages of `fi_tsend`, `fi_trecv`.
     Tagged,
 }
 
@@ -50,7 +50,7 @@ pub enum MessageKind {
 pub struct Features(u64);
 
 impl Features {
-    /// Nothing more.
+    /// No further feature.
     pub const NONE: Self = Self(0);
     /// Reading and writing memory of peers, and having a [`Window`](crate::Window) they may use.
     pub const RMA: Self = Self(sys::FI_RMA);
@@ -58,21 +58,21 @@ impl Features {
     pub const ATOMICS: Self = Self(sys::FI_ATOMIC);
     /// Receives that take several messages.
     pub const MULTI_RECEIVE: Self = Self(sys::FI_MULTI_RECV);
-    /// Receives tell the immediate data that came along. (Tagged messages always do.)
+    /// Receives with the immediate data that came along. (Tagged messages always have it.)
     pub const DATA: Self = Self(sys::FI_REMOTE_CQ_DATA);
-    /// Receives tell which peer of the address vector sent.
+    /// Receives with the sender, as a peer of the address vector.
     pub const SOURCES: Self = Self(sys::FI_SOURCE);
 
     /// Posts with [`PostOptions::quiet`](crate::PostOptions::quiet), which do not complete.
     pub const QUIET: Self = Self(sys::FI_COMPLETION);
 
-    /// Whether all of `other` is in it.
+    /// Returns whether all of `other` is in it.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// What the provider has to be asked for: any brings data along.
+    /// Returns the capabilities to ask the provider for; any of them brings data along.
     const fn caps(self) -> u64 {
         self.0 & !Self::DATA.0 & !Self::QUIET.0
     }
@@ -98,25 +98,25 @@ impl std::ops::BitOr for Features {
 /// The search for a fabric.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// Name of the libfabric provider ("efa", "tcp", "shm", ...); `None`: any.
+    /// Name of the libfabric provider ("efa", "tcp", "shm", ...); `None` for any.
     pub provider: Option<String>,
-    /// Domain (device) name, for example "rdmap0s6-rdm"; `None`: any.
+    /// Domain (device) name, for example "rdmap0s6-rdm"; `None` for any.
     pub domain: Option<String>,
-    /// Name of the fabric within the provider, for example "efa-direct"; `None`: the one that
+    /// Name of the fabric within the provider, for example "efa-direct"; `None` for the one that
     /// programs expect by the provider's name.
     pub fabric: Option<String>,
     /// Kind of endpoint.
     pub endpoint: EndpointType,
     /// Kind of messages.
     pub messages: MessageKind,
-    /// The features that the endpoint must have besides.
+    /// Features that the endpoint must have besides.
     pub features: Features,
     /// Local IP address to use, for providers that speak over IP; others ignore it.
     pub source: Option<String>,
 }
 
 impl Hints {
-    /// The wish in words, for error messages.
+    /// Describes the hints in words, for error messages.
     pub(crate) fn in_words(&self) -> String {
         let provider = self.provider.as_deref().unwrap_or("any provider");
         let kind = match self.messages {
@@ -136,7 +136,7 @@ impl Hints {
 pub(crate) struct RawHints(NonNull<fi_info>);
 
 impl RawHints {
-    /// Opens the library, since nothing of it is called before.
+    /// Creates it. Opens the library, since nothing of it is called before.
     pub(crate) fn new(hints: &Hints) -> Result<Self, Error> {
         sys::open()?;
         // SAFETY: a null argument makes an empty entry; answers null only without memory.
@@ -190,7 +190,7 @@ pub(crate) fn c_text(what: &'static str, text: Option<&str>) -> Result<Option<CS
     text.map(|t| CString::new(t).map_err(|_| Error::ZeroByte(what))).transpose()
 }
 
-/// A copy that fi_freeinfo can release (malloc), or null.
+/// Returns a copy that fi_freeinfo can release (malloc), or null.
 fn c_copy(text: Option<&CString>) -> *mut c_char {
     // SAFETY: strdup reads a valid C string and answers memory of malloc or null.
     text.map_or(std::ptr::null_mut(), |t| unsafe { libc::strdup(t.as_ptr()) })

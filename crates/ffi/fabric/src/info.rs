@@ -12,13 +12,14 @@ use crate::hints::{Hints, RawHints, c_text};
 /// Providers whose addresses are IP addresses, so that a source address means something to them.
 const IP_PROVIDERS: [&str; 5] = ["tcp", "udp", "sockets", "net", "verbs"];
 
-/// The fabric of provider efa that hands messages to the device as they are: it has no tags, no
-/// order and nothing longer than a packet. From libfabric 2.1 on it is found before the provider's
-/// own, which has them.
+/// Provider and name of the fabric that hands messages to the efa device as they are: it has no
+/// tags, no order and nothing longer than a packet. From libfabric 2.1 on it is found before the
+/// provider's own, which has them.
 const DIRECT: (&str, &str) = ("efa", "efa-direct");
 
-/// One search at a time. Providers write state of the whole process in it: two crashes in
-/// fi_getinfo of libfabric 1.17 were seen, both where threads opened the efa provider at once.
+/// Lock that allows one search at a time. Providers write state of the whole process in it: two
+/// crashes in fi_getinfo of libfabric 1.17 were seen, both where threads opened the efa provider at
+/// once.
 static SEARCH: Mutex<()> = Mutex::new(());
 
 /// Properties of one fabric, as the provider offers them for the hints given.
@@ -29,7 +30,8 @@ impl Info {
     /// Searches for fabrics; the best is first.
     ///
     /// # Errors
-    /// [`Error::NoProvider`] when nothing fits; [`Error::Call`] when the search itself failed.
+    /// Returns [`Error::NoProvider`] when nothing fits; [`Error::Call`] when the search itself
+    /// failed.
     pub fn find(hints: &Hints) -> Result<Vec<Self>, Error> {
         let speaks_ip = hints
             .provider
@@ -44,7 +46,7 @@ impl Info {
         Self::search(hints, None)
     }
 
-    /// Searches for fabrics, and answers the one that programs expect by the provider's name.
+    /// Searches for fabrics, and returns the one that programs expect by the provider's name.
     pub(crate) fn find_usual(hints: &Hints) -> Result<Self, Error> {
         let mut found = Self::find(hints)?;
         let names: Vec<_> =
@@ -101,35 +103,35 @@ impl Info {
         unsafe { self.0.as_ref() }
     }
 
-    /// Full provider name, for example "tcp;ofi_rxm".
+    /// Returns the full provider name, for example "tcp;ofi_rxm".
     #[must_use]
     pub fn provider(&self) -> String {
         // SAFETY: fi_getinfo fills fabric_attr; its names are null or C strings.
         unsafe { text((*self.get().fabric_attr).prov_name) }
     }
 
-    /// Name of the fabric.
+    /// Returns the name of the fabric.
     #[must_use]
     pub fn fabric_name(&self) -> String {
         // SAFETY: as in `provider`.
         unsafe { text((*self.get().fabric_attr).name) }
     }
 
-    /// Name of the domain (the device).
+    /// Returns the name of the domain (the device).
     #[must_use]
     pub fn domain_name(&self) -> String {
         // SAFETY: fi_getinfo fills domain_attr; its name is null or a C string.
         unsafe { text((*self.get().domain_attr).name) }
     }
 
-    /// The device's MTU in bytes, where the provider tells.
+    /// Returns the device's MTU in bytes, if the provider reports it.
     #[must_use]
     pub fn mtu_bytes(&self) -> Option<usize> {
         // SAFETY: nic and link_attr are null or valid for the life of the entry.
         unsafe { self.get().nic.as_ref()?.link_attr.as_ref().map(|link| link.mtu) }
     }
 
-    /// Longest message in bytes, without any prefix.
+    /// Returns the length of the longest message in bytes, without any prefix.
     #[must_use]
     pub fn max_message_bytes(&self) -> usize {
         // SAFETY: fi_getinfo fills ep_attr.
@@ -141,7 +143,8 @@ impl Info {
         })
     }
 
-    /// Bytes in front of each message that belong to the provider (`FI_MSG_PREFIX`), else 0.
+    /// Returns the bytes in front of each message that belong to the provider (`FI_MSG_PREFIX`),
+    /// else 0.
     #[must_use]
     pub fn prefix_bytes(&self) -> usize {
         if self.get().mode & sys::FI_MSG_PREFIX == 0 {
@@ -151,52 +154,54 @@ impl Info {
         unsafe { (*self.get().ep_attr).msg_prefix_size }
     }
 
-    /// Longest message that can be injected, in bytes.
+    /// Returns the length of the longest message that can be injected, in bytes.
     #[must_use]
     pub fn inject_bytes(&self) -> usize {
         // SAFETY: fi_getinfo fills tx_attr.
         unsafe { (*self.get().tx_attr).inject_size }.saturating_sub(self.prefix_bytes())
     }
 
-    /// Sends that may be outstanding.
+    /// Returns the number of sends that may be outstanding.
     #[must_use]
     pub fn tx_depth(&self) -> usize {
         // SAFETY: fi_getinfo fills tx_attr.
         unsafe { (*self.get().tx_attr).size }
     }
 
-    /// Receives that may be outstanding.
+    /// Returns the number of receives that may be outstanding.
     #[must_use]
     pub fn rx_depth(&self) -> usize {
         // SAFETY: fi_getinfo fills rx_attr.
         unsafe { (*self.get().rx_attr).size }
     }
 
-    /// Whether buffers must be registered (`FI_MR_LOCAL`).
+    /// Returns whether buffers must be registered (`FI_MR_LOCAL`).
     #[must_use]
     pub fn needs_registration(&self) -> bool {
         // SAFETY: fi_getinfo fills domain_attr.
         unsafe { (*self.get().domain_attr).mr_mode & sys::FI_MR_LOCAL != 0 }
     }
 
-    /// Whether remote memory is named by its address (`FI_MR_VIRT_ADDR`), else by its offset.
+    /// Returns whether remote memory is named by its address (`FI_MR_VIRT_ADDR`), else by its
+    /// offset.
     #[must_use]
     pub fn needs_virtual_addresses(&self) -> bool {
         // SAFETY: fi_getinfo fills domain_attr.
         unsafe { (*self.get().domain_attr).mr_mode & sys::FI_MR_VIRT_ADDR != 0 }
     }
 
-    /// Whether operations in flight need contexts of their own (`FI_CONTEXT`, `FI_CONTEXT2`).
+    /// Returns whether operations in flight need contexts of their own (`FI_CONTEXT`,
+    /// `FI_CONTEXT2`).
     pub(crate) fn needs_contexts(&self) -> bool {
         self.get().mode & (sys::FI_CONTEXT | sys::FI_CONTEXT2) != 0
     }
 
-    /// Mode bits that this wrapper does not know and therefore cannot honour.
+    /// Returns the mode bits that this wrapper does not know and therefore cannot honour.
     pub(crate) fn unknown_mode(&self) -> u64 {
         self.get().mode & !(sys::FI_CONTEXT | sys::FI_CONTEXT2 | sys::FI_MSG_PREFIX)
     }
 
-    /// The text `fi_info -v` prints.
+    /// Returns the text that `fi_info -v` prints.
     #[must_use]
     pub fn describe(&self) -> String {
         const SPACE: usize = 16 * 1024;
@@ -218,7 +223,7 @@ impl Info {
 }
 
 /// Chooses among fabrics by provider and name: the first that is not [`DIRECT`], or the first where
-/// there is no other, as when that was asked for; `None`: there is none at all.
+/// there is no other, as when that was asked for; `None` when there is none at all.
 fn choose<T: AsRef<str>>(fabrics: &[(T, T)]) -> Option<usize> {
     let is_usual = |(provider, name): &(T, T)| (provider.as_ref(), name.as_ref()) != DIRECT;
     fabrics.iter().position(is_usual).or_else(|| (!fabrics.is_empty()).then_some(0))
@@ -241,7 +246,7 @@ impl Drop for Info {
     }
 }
 
-/// A C string as text; null gives "".
+/// Returns a C string as text; "" for null.
 ///
 /// # Safety
 /// `raw` is null or a valid C string.
@@ -257,7 +262,7 @@ unsafe fn text(raw: *const c_char) -> String {
 mod tests {
     use super::*;
 
-    /// `-p efa` measured it without a word, with libfabric 2.1 and later ones.
+    /// The option `-p efa` once measured it without a word, with libfabric 2.1 and later ones.
     #[test]
     fn efa_direct_is_taken_only_where_there_is_nothing_else() {
         let (direct, efa) = (("efa", "efa-direct"), ("efa", "efa"));

@@ -30,7 +30,7 @@
 //! # use fabric::*;
 //! # fn greet(
 //! #     oob: &mut dyn OutOfBand,
-//! #     tell: impl Fn([u8; RemoteMemory::BYTES]) -> [u8; RemoteMemory::BYTES],
+//! #     exchange: impl Fn([u8; RemoteMemory::BYTES]) -> [u8; RemoteMemory::BYTES],
 //! # ) -> Result<(), Error> {
 //! let hints = Hints {
 //!     provider: Some("efa".to_owned()),
@@ -41,7 +41,7 @@
 //!     NodeConfig { hints, tx_slots: 1, rx_slots: 1, payload_bytes: 64, ..NodeConfig::default() };
 //! let mut node = Node::set_up(&config, oob)?;
 //! let window = node.open_window(5)?;
-//! let theirs = RemoteMemory::from_bytes(&tell(window.remote().to_bytes()));
+//! let theirs = RemoteMemory::from_bytes(&exchange(window.remote().to_bytes()));
 //!
 //! node.buffers_mut().payload_mut(0)?[..5].copy_from_slice(b"hello");
 //! let options =
@@ -98,10 +98,10 @@ pub use node::{Node, NodeConfig, OutOfBand, PhaseTime, Prepared};
 pub use post::{Post, PostOptions};
 pub use window::{RemoteMemory, Window};
 
-/// The version of this machine's libfabric as (major, minor).
+/// Returns the version of this machine's libfabric as (major, minor).
 ///
 /// # Errors
-/// [`Error::NoLibrary`] where there is none.
+/// Returns [`Error::NoLibrary`] where there is none.
 pub fn library_version() -> Result<(u32, u32), Error> {
     fabric_sys::open()?;
     // SAFETY: takes no argument and reads a constant of the library.

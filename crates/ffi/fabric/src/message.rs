@@ -16,8 +16,8 @@ impl Endpoint {
     /// ignored by endpoints for plain messages.
     ///
     /// # Errors
-    /// [`Error::OtherVector`], [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`],
-    /// [`Error::Call`].
+    /// Returns [`Error::OtherVector`], [`Error::SlotBusy`], [`Error::NoSuchSlot`],
+    /// [`Error::TooLong`] or [`Error::Call`].
     #[inline]
     pub fn send(
         &mut self,
@@ -44,7 +44,7 @@ impl Endpoint {
     /// Sends as [`Endpoint::send`] does, with immediate data or another moment of completion.
     ///
     /// # Errors
-    /// As [`Endpoint::send`].
+    /// Fails as [`Endpoint::send`] does.
     pub fn send_with(
         &mut self,
         slot: usize,
@@ -86,10 +86,10 @@ impl Endpoint {
     }
 
     /// Sends the first `len_bytes` of `slot` by copy: the slot is free again on return and no
-    /// completion follows. At most `Info::inject_bytes`.
+    /// completion follows. `len_bytes` is at most `Info::inject_bytes`.
     ///
     /// # Errors
-    /// As [`Endpoint::send`].
+    /// Fails as [`Endpoint::send`] does.
     #[inline]
     pub fn inject(
         &mut self,
@@ -111,11 +111,11 @@ impl Endpoint {
         self.posted("fi_inject", ret, slot, None)
     }
 
-    /// Offers `slot` to the next message from anybody (with tag bits `tag` where `ignore` has
-    /// zeros, for tagged endpoints); busy until its completion.
+    /// Offers `slot` to the next message of any peer (with tag bits `tag` where `ignore` has zeros,
+    /// for tagged endpoints); busy until its completion.
     ///
     /// # Errors
-    /// As [`Endpoint::send`].
+    /// Fails as [`Endpoint::send`] does.
     #[inline]
     pub fn receive(&mut self, slot: usize, tag: u64, ignore: u64) -> Result<Post, Error> {
         let claim = self.claim(slot, 0)?;
@@ -136,11 +136,11 @@ impl Endpoint {
 
     /// Offers `slot` to as many messages as find room in it, one behind the other; busy until the
     /// completion that says [`is_free`](crate::Completion::is_free). Read the messages with
-    /// [`Buffers::message`](crate::Buffers::message). Plain messages of endpoints with
+    /// [`Buffers::message`](crate::Buffers::message). This is for plain messages of endpoints with
     /// [`Features::MULTI_RECEIVE`](crate::Features::MULTI_RECEIVE).
     ///
     /// # Errors
-    /// As [`Endpoint::send`].
+    /// Fails as [`Endpoint::send`] does.
     pub fn receive_many(&mut self, slot: usize) -> Result<Post, Error> {
         let claim = self.claim(slot, 0)?;
         let iov = sys::fi_iovec {
@@ -162,11 +162,11 @@ impl Endpoint {
         self.posted("fi_recvmsg", ret, slot, Some(Operation::ReceiveMany))
     }
 
-    /// A slot of [`Endpoint::receive_many`] takes messages as long as this many bytes of it are
-    /// free: no message that comes may be longer.
+    /// Sets the free bytes that a slot of [`Endpoint::receive_many`] needs to take a further
+    /// message: no message that comes may be longer.
     ///
     /// # Errors
-    /// [`Error::Call`].
+    /// Returns [`Error::Call`].
     pub fn set_longest_of_many(&mut self, len_bytes: usize) -> Result<(), Error> {
         let value = ptr::from_ref(&len_bytes).cast();
         // SAFETY: the endpoint is alive and the option is one size_t, read during the call.

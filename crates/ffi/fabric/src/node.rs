@@ -17,33 +17,35 @@ use crate::window::Window;
 
 /// The second channel between the two nodes (usually TCP) that set-up needs.
 pub trait OutOfBand {
-    /// Gives the peer our address and answers the peer's.
+    /// Gives the peer our address and returns the peer's.
     ///
     /// # Errors
-    /// A text that says what went wrong.
+    /// Returns a text that says what went wrong.
     fn exchange(&mut self, address: &[u8]) -> Result<Vec<u8>, String>;
 
     /// Returns when the peer has called it, too.
     ///
     /// # Errors
-    /// A text that says what went wrong.
+    /// Returns a text that says what went wrong.
     fn barrier(&mut self) -> Result<(), String>;
 }
 
 /// The parts and sizes that a node is made with.
 #[derive(Debug, Clone, Default)]
 pub struct NodeConfig {
-    /// The hints that choose the fabric.
+    /// Hints that choose the fabric.
     pub hints: Hints,
-    /// Sends that may be in flight; their slots are `0..tx_slots`. 0: the provider's depth.
+    /// Number of sends that may be in flight; their slots are `0..tx_slots`. 0 means the provider's
+    /// depth.
     pub tx_slots: usize,
-    /// More slots to send, write or read with than may be in flight at once; they follow.
+    /// Number of further slots to send, write or read with; they follow those of the sends that may
+    /// be in flight at once.
     pub spare_slots: usize,
-    /// Receives that may be posted; their slots come last. 0: the provider's depth.
+    /// Number of receives that may be posted; their slots come last. 0 means the provider's depth.
     pub rx_slots: usize,
     /// Longest message in bytes.
     pub payload_bytes: usize,
-    /// Completions can be slept for ([`Endpoint::events`]).
+    /// Whether a program can sleep for completions ([`Endpoint::events`]).
     pub events: bool,
 }
 
@@ -56,7 +58,7 @@ pub struct PhaseTime {
     pub took: Duration,
 }
 
-/// A connected pair's local half.
+/// The local half of a connected pair.
 #[derive(Debug)]
 pub struct Node {
     endpoint: Endpoint,
@@ -73,16 +75,16 @@ impl Node {
     /// Runs all phases; returns when the peer's node is ready as well.
     ///
     /// # Errors
-    /// The error of the phase that failed.
+    /// Returns the error of the phase that failed.
     pub fn set_up(config: &NodeConfig, oob: &mut dyn OutOfBand) -> Result<Self, Error> {
         Self::prepare(config)?.connect(oob)
     }
 
-    /// The local phases only: nothing is exchanged yet, so that a server can refuse a fabric it
-    /// does not have before its peer waits for it.
+    /// Runs the local phases only: nothing is exchanged yet, so that a server can refuse a fabric
+    /// it does not have before its peer waits for it.
     ///
     /// # Errors
-    /// The error of the phase that failed.
+    /// Returns the error of the phase that failed.
     pub fn prepare(config: &NodeConfig) -> Result<Prepared, Error> {
         let mut clock = PhaseClock::start();
         let info = Info::find_usual(&config.hints)?;
@@ -107,13 +109,14 @@ impl Node {
         Ok(Prepared { endpoint, domain, av, info, tx_slots, spare_slots, rx_slots, clock })
     }
 
-    /// The fabric in use.
+    /// Returns the fabric in use.
     #[must_use]
     pub const fn info(&self) -> &Info {
         &self.info
     }
 
-    /// Sends that may be in flight; with slots `0..tx_slots() + spare_slots()`.
+    /// Returns the number of sends that may be in flight; their slots are `0..tx_slots() +
+    /// spare_slots()`.
     #[must_use]
     pub const fn tx_slots(&self) -> usize {
         self.tx_slots
@@ -125,52 +128,53 @@ impl Node {
         self.spare_slots
     }
 
-    /// Receives that may be posted: the last slots, after those for sending.
+    /// Returns the number of receives that may be posted. They have the last slots, after those for
+    /// sending.
     #[must_use]
     pub const fn rx_slots(&self) -> usize {
         self.rx_slots
     }
 
-    /// Durations of the set-up phases.
+    /// Returns the durations of the set-up phases.
     #[must_use]
     pub fn phases(&self) -> &[PhaseTime] {
         &self.phases
     }
 
-    /// The other half.
+    /// Returns the other half of the pair.
     #[must_use]
     pub const fn peer(&self) -> Peer {
         self.peer
     }
 
-    /// The endpoint, for what a node does not do itself: RMA, atomics, several peers.
+    /// Returns the endpoint, for what a node does not do itself: RMA, atomics, several peers.
     pub const fn endpoint_mut(&mut self) -> &mut Endpoint {
         &mut self.endpoint
     }
 
-    /// The descriptor to sleep on; see [`Endpoint::events`].
+    /// Returns the descriptor to sleep on; see [`Endpoint::events`].
     ///
     /// # Errors
-    /// As [`Endpoint::events`].
+    /// Fails as [`Endpoint::events`] does.
     pub fn events(&self) -> Result<Option<BorrowedFd<'_>>, Error> {
         self.endpoint.events()
     }
 
-    /// Memory that the peer may read and write ([`Features::RMA`](crate::Features::RMA)).
+    /// Opens memory that the peer may read and write ([`Features::RMA`](crate::Features::RMA)).
     ///
     /// # Errors
-    /// As [`Window::open`].
+    /// Fails as [`Window::open`] does.
     pub fn open_window(&self, len_bytes: usize) -> Result<Window, Error> {
         Window::open(&self.domain, &self.info, len_bytes)
     }
 
-    /// The message memory.
+    /// Returns the message memory.
     #[must_use]
     pub fn buffers(&self) -> &Buffers {
         self.endpoint.buffers()
     }
 
-    /// The message memory, to fill free slots.
+    /// Returns the message memory, to fill free slots.
     pub fn buffers_mut(&mut self) -> &mut Buffers {
         self.endpoint.buffers_mut()
     }
@@ -178,7 +182,7 @@ impl Node {
     /// Posts a send to the peer; see [`Endpoint::send`].
     ///
     /// # Errors
-    /// As [`Endpoint::send`].
+    /// Fails as [`Endpoint::send`] does.
     #[inline]
     pub fn post_send(&mut self, slot: usize, len_bytes: usize, tag: u64) -> Result<Post, Error> {
         self.endpoint.send(slot, len_bytes, self.peer, tag)
@@ -187,7 +191,7 @@ impl Node {
     /// Injects a message to the peer; see [`Endpoint::inject`].
     ///
     /// # Errors
-    /// As [`Endpoint::send`].
+    /// Fails as [`Endpoint::send`] does.
     #[inline]
     pub fn inject(&mut self, slot: usize, len_bytes: usize, tag: u64) -> Result<Post, Error> {
         self.endpoint.inject(slot, len_bytes, self.peer, tag)
@@ -196,7 +200,7 @@ impl Node {
     /// Posts a receive; see [`Endpoint::receive`].
     ///
     /// # Errors
-    /// As [`Endpoint::send`].
+    /// Fails as [`Endpoint::send`] does.
     #[inline]
     pub fn post_receive(&mut self, slot: usize, tag: u64, ignore: u64) -> Result<Post, Error> {
         self.endpoint.receive(slot, tag, ignore)
@@ -205,7 +209,7 @@ impl Node {
     /// Collects completions; see [`Endpoint::poll`].
     ///
     /// # Errors
-    /// As [`Endpoint::poll`].
+    /// Fails as [`Endpoint::poll`] does.
     #[inline]
     pub fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Error> {
         self.endpoint.poll(out)
@@ -226,13 +230,13 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The fabric that was chosen.
+    /// Returns the fabric that was chosen.
     #[must_use]
     pub const fn info(&self) -> &Info {
         &self.info
     }
 
-    /// The endpoint, to ask what it can do.
+    /// Returns the endpoint, to ask what it can do.
     #[must_use]
     pub const fn endpoint(&self) -> &Endpoint {
         &self.endpoint
@@ -241,7 +245,7 @@ impl Prepared {
     /// Exchanges addresses and waits for the peer.
     ///
     /// # Errors
-    /// [`Error::OutOfBand`] or what the address vector says.
+    /// Returns [`Error::OutOfBand`], or the error of the address vector.
     pub fn connect(self, oob: &mut dyn OutOfBand) -> Result<Node, Error> {
         let Self { endpoint, domain, av, info, tx_slots, spare_slots, rx_slots, mut clock } = self;
         clock.restart();

@@ -39,17 +39,17 @@ impl<T: Fid> Owned<T> {
         Ok(Self { pointer })
     }
 
-    /// The raw pointer, valid as long as `self`.
+    /// Returns the raw pointer, valid as long as `self`.
     pub(crate) const fn raw(&self) -> *mut T {
         self.pointer.as_ptr()
     }
 
-    /// The common header.
+    /// Returns the common header.
     pub(crate) const fn fid(&self) -> *mut fid {
         self.pointer.as_ptr().cast()
     }
 
-    /// Closes now; answers whether the provider agreed.
+    /// Closes now; returns whether the provider agreed.
     pub(crate) fn close(self) -> Result<(), Error> {
         let fid = self.fid();
         std::mem::forget(self);

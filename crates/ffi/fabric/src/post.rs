@@ -1,4 +1,4 @@
-//! How an operation is posted, and what comes of it.
+//! Options and outcome of posting an operation.
 
 use fabric_sys as sys;
 
@@ -6,7 +6,7 @@ use fabric_sys as sys;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Post {
-    /// In flight (or, for inject, done).
+    /// The operation is in flight (or, for inject, done).
     Done,
     /// The provider is full or not connected yet: call
     /// [`Endpoint::poll`](crate::Endpoint::poll), then try again.
@@ -18,12 +18,12 @@ pub enum Post {
 pub struct PostOptions {
     /// Immediate data for the receiver's completion.
     pub data: Option<u64>,
-    /// Complete only when the bytes are in the peer's memory.
+    /// Whether it completes only when the bytes are in the peer's memory.
     pub delivery_complete: bool,
-    /// More is posted at once: the provider may wait for it.
+    /// Whether more is posted at once: the provider may wait for it.
     pub more: bool,
-    /// No completion follows; nobody learns when the bytes have left, so the slot must be frozen
-    /// ([`Endpoint::freeze`](crate::Endpoint::freeze)). It is for endpoints with
+    /// Whether no completion follows. Nothing then says when the bytes have left, so the slot must
+    /// be frozen ([`Endpoint::freeze`](crate::Endpoint::freeze)). It is for endpoints with
     /// [`Features::QUIET`](crate::Features::QUIET).
     pub quiet: bool,
 }

@@ -15,8 +15,8 @@ impl Endpoint {
     /// Reads all of `remote` into the start of `slot`, which is busy until its completion.
     ///
     /// # Errors
-    /// [`Error::OtherVector`], [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`],
-    /// [`Error::Call`].
+    /// Returns [`Error::OtherVector`], [`Error::SlotBusy`], [`Error::NoSuchSlot`],
+    /// [`Error::TooLong`] or [`Error::Call`].
     #[inline]
     pub fn read(&mut self, slot: usize, peer: Peer, remote: RemoteMemory) -> Result<Post, Error> {
         let (to, len_bytes) = (self.number_of(peer)?, bytes(remote));
@@ -33,7 +33,7 @@ impl Endpoint {
     /// Writes the start of `slot` over all of `remote`; the slot is busy until its completion.
     ///
     /// # Errors
-    /// As [`Endpoint::read`].
+    /// Fails as [`Endpoint::read`] does.
     #[inline]
     pub fn write(&mut self, slot: usize, peer: Peer, remote: RemoteMemory) -> Result<Post, Error> {
         let (to, len_bytes) = (self.number_of(peer)?, bytes(remote));
@@ -50,7 +50,7 @@ impl Endpoint {
     /// [`RemoteWrite`](crate::CompletionKind::RemoteWrite)) or another moment of completion.
     ///
     /// # Errors
-    /// As [`Endpoint::read`].
+    /// Fails as [`Endpoint::read`] does.
     pub fn write_with(
         &mut self,
         slot: usize,
@@ -70,7 +70,7 @@ impl Endpoint {
     /// Reads as [`Endpoint::read`] does, with another moment of completion or more to come.
     ///
     /// # Errors
-    /// As [`Endpoint::read`].
+    /// Fails as [`Endpoint::read`] does.
     pub fn read_with(
         &mut self,
         slot: usize,
@@ -88,10 +88,10 @@ impl Endpoint {
     }
 
     /// Writes the start of `slot` over all of `remote` by copy: the slot is free again on return
-    /// and no completion follows. At most `Info::inject_bytes`.
+    /// and no completion follows. The length is at most `Info::inject_bytes`.
     ///
     /// # Errors
-    /// As [`Endpoint::read`].
+    /// Fails as [`Endpoint::read`] does.
     #[inline]
     pub fn inject_write(
         &mut self,
@@ -110,7 +110,7 @@ impl Endpoint {
     }
 }
 
-/// The memory of both sides of one operation, as the calls with flags want it.
+/// The memory of both sides of one operation, in the form that the calls with flags take.
 struct Parts {
     local: sys::fi_iovec,
     remote: sys::fi_rma_iov,
@@ -127,7 +127,7 @@ impl Parts {
         }
     }
 
-    /// Points into `self`.
+    /// Returns a message that points into `self`.
     fn message(&mut self, claim: &Claim, to: u64, options: PostOptions) -> sys::fi_msg_rma {
         sys::fi_msg_rma {
             msg_iov: &raw const self.local,
@@ -142,7 +142,8 @@ impl Parts {
     }
 }
 
-/// More than a slot can hold is refused with the other lengths that do not fit.
+/// Returns the length in bytes. A length that no slot can hold is refused with the others that do
+/// not fit.
 fn bytes(remote: RemoteMemory) -> usize {
     usize::try_from(remote.len).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! Memory that peers read and write without asking.
+//! Windows: memory that peers read and write without asking.
 
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -20,7 +20,7 @@ use crate::memory::Memory;
 #[derive(Debug)]
 pub struct Window {
     region: Region,
-    /// Taken when dropped.
+    /// Memory, taken when dropped.
     memory: ManuallyDrop<Memory>,
     len_bytes: usize,
     needs_virtual_addresses: bool,
@@ -30,7 +30,7 @@ impl Window {
     /// Allocates and registers `len_bytes` zeroed bytes; `info` is what `domain` was opened with.
     ///
     /// # Errors
-    /// [`Error::NoMemory`], [`Error::Call`].
+    /// Returns [`Error::NoMemory`] or [`Error::Call`].
     pub fn open(domain: &Domain, info: &Info, len_bytes: usize) -> Result<Self, Error> {
         let memory = Memory::new(len_bytes)?;
         let access = sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
@@ -39,7 +39,7 @@ impl Window {
         Ok(Self { region, memory: ManuallyDrop::new(memory), len_bytes, needs_virtual_addresses })
     }
 
-    /// Returns what peers need to know to use the window.
+    /// Returns the parameters that peers need to use the window.
     #[must_use]
     pub fn remote(&self) -> RemoteMemory {
         let start =
@@ -50,7 +50,7 @@ impl Window {
     /// Copies bytes from `offset` on.
     ///
     /// # Errors
-    /// [`Error::OutsideWindow`].
+    /// Returns [`Error::OutsideWindow`].
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Error> {
         let start = self.inside(offset, into.len())?;
         // SAFETY: `inside` checked the range; `into` is ours alone and cannot overlap the window,
@@ -62,7 +62,7 @@ impl Window {
     /// Copies bytes to `offset` and on.
     ///
     /// # Errors
-    /// [`Error::OutsideWindow`].
+    /// Returns [`Error::OutsideWindow`].
     pub fn write(&mut self, offset: usize, from: &[u8]) -> Result<(), Error> {
         let start = self.inside(offset, from.len())?;
         // SAFETY: as in `read`.
@@ -71,7 +71,7 @@ impl Window {
     }
 
     fn inside(&self, offset: usize, len: usize) -> Result<*mut u8, Error> {
-        // The same rule as for peers.
+        // Peers have the same rule.
         let whole = RemoteMemory { addr: 0, len: self.len_bytes as u64, key: 0 };
         whole.part(offset as u64, len as u64)?;
         // SAFETY: the offset lies in the block, or just behind it when `len` is zero.
@@ -87,7 +87,7 @@ impl Drop for Window {
     }
 }
 
-/// A peer's [`Window`], or a part of it. Tell it by other means than the fabric.
+/// A peer's [`Window`], or a part of it. Its bytes travel by other means than the fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteMemory {
     pub(crate) addr: u64,
@@ -96,10 +96,10 @@ pub struct RemoteMemory {
 }
 
 impl RemoteMemory {
-    /// Bytes of [`RemoteMemory::to_bytes`].
+    /// Length of [`RemoteMemory::to_bytes`].
     pub const BYTES: usize = 24;
 
-    /// Returns it as bytes, to tell a peer.
+    /// Returns it as bytes, to send to a peer.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -109,7 +109,7 @@ impl RemoteMemory {
         bytes
     }
 
-    /// Reads what a peer told. A wrong one makes operations fail; it cannot harm this side.
+    /// Reads the bytes of a peer. Wrong ones make operations fail; they cannot harm this side.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let word = |at: usize| {
@@ -118,10 +118,10 @@ impl RemoteMemory {
         Self { addr: word(0), len: word(8), key: word(16) }
     }
 
-    /// `len` bytes of it, from byte `offset` on.
+    /// Returns `len` bytes of it, from byte `offset` on.
     ///
     /// # Errors
-    /// [`Error::OutsideWindow`].
+    /// Returns [`Error::OutsideWindow`].
     pub fn part(self, offset: u64, len: u64) -> Result<Self, Error> {
         let end = offset.checked_add(len).filter(|&end| end <= self.len);
         if end.is_none() {
@@ -130,7 +130,7 @@ impl RemoteMemory {
         Ok(Self { addr: self.addr.wrapping_add(offset), len, key: self.key })
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     #[must_use]
     pub const fn len_bytes(self) -> u64 {
         self.len

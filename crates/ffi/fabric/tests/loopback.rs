@@ -164,7 +164,8 @@ fn a_slot_in_flight_cannot_be_borrowed_or_posted_again() {
     assert_eq!(pair.ends[0].send(0, 1025, peer, 0), Err(Error::TooLong { len: 1025, max: 1024 }));
 }
 
-/// Safe code could name a peer that the endpoint's vector does not have: providers read beyond it.
+/// Safe code once could name a peer that the endpoint's vector does not have: providers read beyond
+/// it.
 #[test]
 fn a_peer_of_another_vector_is_refused_by_every_post() {
     let mut pair = Pair::new("tcp", EndpointType::Rdm, MessageKind::Plain);

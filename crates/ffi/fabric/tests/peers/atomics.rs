@@ -7,32 +7,32 @@ fn setting(test: &'static str) -> Setting {
     Setting { features, ..Setting::plain(test, 1, 4096) }
 }
 
-/// A window with these elements, until the other side has done what it does with them; then they
-/// are as `wanted`.
+/// Offers a window with these elements until the other side has worked on them; then they are as
+/// `wanted`.
 fn offer(side: &mut Side, elements: &[u8], wanted: &[u8]) {
     let mut window = side.window(elements.len());
     window.write(0, elements).expect("inside");
-    side.tell(&window.remote().to_bytes());
-    side.meet();
+    side.send_bytes(&window.remote().to_bytes());
+    side.barrier();
     let mut found = vec![0; elements.len()];
     window.read(0, &mut found).expect("inside");
     assert_eq!(found, wanted);
-    side.meet();
+    side.barrier();
 }
 
 /// Works on the elements that the other side offers.
 fn work(side: &mut Side, job: impl FnOnce(&mut Side, RemoteMemory)) {
-    let remote = side.hear_window();
+    let remote = side.receive_window();
     job(side, remote);
-    side.meet();
-    side.meet();
+    side.barrier();
+    side.barrier();
 }
 
 fn bytes(elements: &[u64]) -> Vec<u8> {
     elements.iter().flat_map(|element| element.to_ne_bytes()).collect()
 }
 
-/// What each operation makes of 12 with our 10.
+/// Results of each operation on 12 with our 10.
 const OPS: [(AtomicOp, u64); 11] = [
     (AtomicOp::Min, 10),
     (AtomicOp::Max, 12),
@@ -88,7 +88,7 @@ fn of_every_type() {
         AtomicType::F32,
         AtomicType::F64,
     ];
-    /// `value` as an element.
+    /// Returns `value` as an element.
     fn as_bytes(element: AtomicType, value: i8) -> Vec<u8> {
         match element {
             AtomicType::I8 | AtomicType::U8 => value.to_ne_bytes().to_vec(),

@@ -11,19 +11,19 @@ use fabric::{
     Features, Hints, Info, MessageKind, Peer, Post, RemoteMemory, Window,
 };
 
-/// Longest wait for anything.
+/// Maximum time to wait for anything.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Where the second process finds the first: a TCP port.
+/// Environment variable that tells the second process the TCP port of the first.
 const PARENT: &str = "FABRIC_TEST_PARENT";
 
-/// What a case runs on.
+/// The parameters of a case.
 pub(crate) struct Setting {
-    /// The test's own name, as `cargo test` prints it: the second process runs it, too.
+    /// Name of the test, as `cargo test` prints it: the second process runs it, too.
     pub(crate) test: &'static str,
     pub(crate) messages: MessageKind,
     pub(crate) features: Features,
     pub(crate) slots: usize,
-    /// Bytes of a slot: of the initiator's, and of the target's.
+    /// Bytes of a slot of the initiator, and of one of the target.
     pub(crate) payload_bytes: [usize; 2],
 }
 
@@ -65,7 +65,7 @@ impl Setting {
     }
 }
 
-/// `FABRIC_TEST_PROVIDER`; without it the one that every Linux machine has.
+/// Returns `FABRIC_TEST_PROVIDER`; without it the provider that every Linux machine has.
 pub(crate) fn provider() -> String {
     std::env::var("FABRIC_TEST_PROVIDER").unwrap_or_else(|_| "tcp".to_owned())
 }
@@ -126,14 +126,14 @@ pub(crate) struct Side {
     pub(crate) end: Endpoint,
     pub(crate) peer: Peer,
     pub(crate) info: Info,
-    /// Completions that nobody has taken yet.
+    /// Completions that were not taken yet.
     done: Vec<Completion>,
-    /// Failures that nobody has taken yet.
+    /// Failures that were not taken yet.
     failed: Vec<Error>,
     channel: TcpStream,
     domain: Domain,
     av: Rc<AddressVector>,
-    /// The other side's [`card`].
+    /// Card of the other side; see [`card`].
     theirs: [u8; CARD_BYTES],
 }
 
@@ -155,13 +155,13 @@ impl Side {
         Self { end, peer, info, done: Vec::new(), failed: Vec::new(), channel, domain, av, theirs }
     }
 
-    /// Adds one more endpoint of the other process, which tells it with [`card`].
-    pub(crate) fn hear_peer(&mut self) -> Peer {
-        let card = self.hear::<CARD_BYTES>();
+    /// Adds one more endpoint of the other process, which sends its [`card`].
+    pub(crate) fn receive_peer(&mut self) -> Peer {
+        let card = self.receive_bytes::<CARD_BYTES>();
         insert(&self.av, &card)
     }
 
-    /// One more endpoint of this process, and the other side as it knows it.
+    /// Opens one more endpoint of this process; returns it with its name for the other side.
     pub(crate) fn another(&self, config: &EndpointConfig) -> (Endpoint, Peer) {
         let av = AddressVector::open(&self.domain, 1).expect("address vector");
         let peer = insert(&av, &self.theirs);
@@ -172,9 +172,9 @@ impl Side {
         Window::open(&self.domain, &self.info, len_bytes).expect("window")
     }
 
-    /// The window that the other side tells.
-    pub(crate) fn hear_window(&mut self) -> RemoteMemory {
-        RemoteMemory::from_bytes(&self.hear::<{ RemoteMemory::BYTES }>())
+    /// Receives the parameters of the window that the other side offers.
+    pub(crate) fn receive_window(&mut self) -> RemoteMemory {
+        RemoteMemory::from_bytes(&self.receive_bytes::<{ RemoteMemory::BYTES }>())
     }
 
     /// Posts, and makes progress while the provider has no room.
@@ -190,18 +190,18 @@ impl Side {
         }
     }
 
-    /// The next completion of a kind; others wait for their turn.
+    /// Returns the next completion of a kind; others wait for their turn.
     #[track_caller]
     pub(crate) fn wait(&mut self, kind: CompletionKind) -> Completion {
         self.wait_any(&[kind])
     }
 
-    /// Whether one came that nobody has taken yet.
+    /// Returns whether a completion of a kind came that was not taken yet.
     pub(crate) fn has(&self, kind: CompletionKind) -> bool {
         self.done.iter().any(|done| done.kind == kind)
     }
 
-    /// The next completion of one of these kinds.
+    /// Returns the next completion of one of these kinds.
     #[track_caller]
     pub(crate) fn wait_any(&mut self, kinds: &[CompletionKind]) -> Completion {
         let deadline = Instant::now() + PATIENCE;
@@ -215,7 +215,7 @@ impl Side {
         }
     }
 
-    /// The next failure.
+    /// Returns the next failure.
     #[track_caller]
     pub(crate) fn wait_for_error(&mut self) -> Error {
         let deadline = Instant::now() + PATIENCE;
@@ -240,13 +240,13 @@ impl Side {
         payload[..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// The start of a slot.
+    /// Returns the start of a slot.
     pub(crate) fn bytes(&self, slot: usize, len: usize) -> &[u8] {
         &self.end.buffers().payload(slot).expect("a free slot")[..len]
     }
 
-    /// Tells the other process some bytes.
-    pub(crate) fn tell(&mut self, bytes: &[u8]) {
+    /// Sends the other process some bytes.
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.channel.write(rest) {
@@ -258,18 +258,18 @@ impl Side {
 
     /// Waits for bytes of the other process, and makes progress meanwhile.
     #[track_caller]
-    pub(crate) fn hear<const LEN: usize>(&mut self) -> [u8; LEN] {
-        self.hear_many(LEN).try_into().expect("as many as asked for")
+    pub(crate) fn receive_bytes<const LEN: usize>(&mut self) -> [u8; LEN] {
+        self.receive_all(LEN).try_into().expect("as many as asked for")
     }
 
     #[track_caller]
-    fn hear_many(&mut self, len: usize) -> Vec<u8> {
-        let (mut bytes, mut heard) = (vec![0; len], 0);
+    fn receive_all(&mut self, len: usize) -> Vec<u8> {
+        let (mut bytes, mut received) = (vec![0; len], 0);
         let deadline = Instant::now() + PATIENCE;
-        while heard < len {
-            match self.channel.read(&mut bytes[heard..]) {
+        while received < len {
+            match self.channel.read(&mut bytes[received..]) {
                 Ok(0) => panic!("the other process ended"),
-                Ok(count) => heard += count,
+                Ok(count) => received += count,
                 Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
             }
             assert!(Instant::now() < deadline, "the other process says nothing");
@@ -278,11 +278,11 @@ impl Side {
         bytes
     }
 
-    /// Returns when the other process is here as well.
+    /// Returns when the other process has called it, too.
     #[track_caller]
-    pub(crate) fn meet(&mut self) {
-        self.tell(&[1]);
-        assert_eq!(self.hear(), [1]);
+    pub(crate) fn barrier(&mut self) {
+        self.send_bytes(&[1]);
+        assert_eq!(self.receive_bytes(), [1]);
     }
 }
 
@@ -293,10 +293,10 @@ impl Drop for Side {
     }
 }
 
-/// Bytes of [`card`].
+/// Length of [`card`].
 const CARD_BYTES: usize = 128;
 
-/// An endpoint's address behind its length, to tell the other process.
+/// Returns an endpoint's address behind its length, to send to the other process.
 pub(crate) fn card(end: &Endpoint) -> [u8; CARD_BYTES] {
     let address = end.address().expect("address");
     let mut card = [0; CARD_BYTES];
@@ -309,7 +309,7 @@ fn insert(av: &AddressVector, card: &[u8; CARD_BYTES]) -> Peer {
     av.insert(&card[1..=usize::from(card[0])]).expect("an address")
 }
 
-/// Bytes that differ from seed to seed and from place to place.
+/// Returns bytes that differ from seed to seed and from place to place.
 pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let word =

@@ -27,7 +27,7 @@ fn of_every_size() {
                 send(side, size, 1);
                 check(side, size, 2);
             }
-            side.meet();
+            side.barrier();
         },
         |side| {
             for size in SIZES {
@@ -35,7 +35,7 @@ fn of_every_size() {
                 check(side, size, 1);
                 send(side, size, 2);
             }
-            side.meet();
+            side.barrier();
         },
     );
 }
@@ -46,22 +46,22 @@ fn are_matched_by_tag() {
         messages: MessageKind::Tagged,
         ..Setting::plain("messages::are_matched_by_tag", 8, 20_000)
     };
-    // Of each pair one comes before its receive is posted, and one is long.
+    // One message of each pair comes before its receive is posted, and one is long.
     const TAGS: [(u64, usize); 4] = [(7, 100), (u64::MAX, 20_000), (0, 1), (0xab_0001, 9_000)];
     setting.run(
         |side| {
             for _ in 0..2 {
-                side.meet();
+                side.barrier();
                 for (slot, (tag, len)) in TAGS.into_iter().enumerate() {
                     side.fill(slot, &pattern(tag, len));
                     side.post(|end, peer| end.send(slot, len, peer, tag));
                 }
-                side.meet();
+                side.barrier();
                 for _ in TAGS {
                     side.wait(CompletionKind::Send);
                 }
             }
-            side.meet();
+            side.barrier();
         },
         |side| {
             // In another order than they are sent; the last one by its lower half only.
@@ -75,8 +75,8 @@ fn are_matched_by_tag() {
                 if is_expected {
                     post(side);
                 }
-                side.meet();
-                side.meet();
+                side.barrier();
+                side.barrier();
                 if !is_expected {
                     post(side);
                 }
@@ -87,7 +87,7 @@ fn are_matched_by_tag() {
                     assert!(side.bytes(got.slot, len) == pattern(tag, len), "tag {tag}");
                 }
             }
-            side.meet();
+            side.barrier();
         },
     );
 }
@@ -100,22 +100,22 @@ fn are_injected() {
     Setting::plain("messages::are_injected", 4, 65_536).run(
         |side| {
             let most = side.info.inject_bytes().min(4_000);
-            side.tell(&most.to_le_bytes());
-            side.meet();
+            side.send_bytes(&most.to_le_bytes());
+            side.barrier();
             for number in 0..COUNT {
                 let len = size(number, most);
                 side.fill(0, &pattern(number, len));
                 side.post(|end, peer| end.inject(0, len, peer, 0));
             }
-            side.meet();
+            side.barrier();
         },
         |side| {
-            let most = usize::from_le_bytes(side.hear());
+            let most = usize::from_le_bytes(side.receive_bytes());
             assert!(most > 0, "nothing can be injected");
             for slot in 0..4 {
                 side.post(|end, _| end.receive(slot, 0, 0));
             }
-            side.meet();
+            side.barrier();
             for number in 0..COUNT {
                 let got = side.wait(CompletionKind::Receive);
                 let len = size(number, most);
@@ -123,7 +123,7 @@ fn are_injected() {
                 assert!(side.bytes(got.slot, len) == pattern(number, len), "message {number}");
                 side.post(|end, _| end.receive(got.slot, 0, 0));
             }
-            side.meet();
+            side.barrier();
         },
     );
 }
@@ -154,25 +154,25 @@ fn bring_data(setting: &Setting) {
                 for len in SIZES {
                     let data = 0xfeed_0000 + len as u64;
                     side.fill(0, &pattern(data, len));
-                    side.meet();
+                    side.barrier();
                     side.post(|end, peer| end.send_with(0, len, peer, 5, options(data, delivered)));
                     side.wait(CompletionKind::Send);
                 }
             }
-            side.meet();
+            side.barrier();
         },
         |side| {
             for _ in [false, true] {
                 for len in SIZES {
                     side.post(|end, _| end.receive(0, 5, 0));
-                    side.meet();
+                    side.barrier();
                     let got = side.wait(CompletionKind::Receive);
                     let data = 0xfeed_0000 + len as u64;
                     assert_eq!((got.len_bytes, got.data), (len, Some(data)));
                     assert!(side.bytes(0, len) == pattern(data, len), "{len} bytes differ");
                 }
             }
-            side.meet();
+            side.barrier();
         },
     );
 }
@@ -194,8 +194,8 @@ fn name_their_sender() {
     setting.run(
         |side| {
             let mut second = side.another(&config);
-            side.tell(&card(&second.0));
-            side.meet();
+            side.send_bytes(&card(&second.0));
+            side.barrier();
             for _ in 0..ROUNDS {
                 for word in [b"first".as_slice(), b"second"] {
                     side.fill(0, word);
@@ -205,14 +205,14 @@ fn name_their_sender() {
                     std::mem::swap(&mut side.peer, &mut second.1);
                 }
             }
-            side.meet();
+            side.barrier();
         },
         |side| {
-            let second = side.hear_peer();
+            let second = side.receive_peer();
             for slot in 0..2 {
                 side.post(|end, _| end.receive(slot, 0, 0));
             }
-            side.meet();
+            side.barrier();
             for _ in 0..2 * ROUNDS {
                 let got = side.wait(CompletionKind::Receive);
                 let sender = match side.bytes(got.slot, got.len_bytes) {
@@ -223,7 +223,7 @@ fn name_their_sender() {
                 assert_eq!(got.source, Some(sender));
                 side.post(|end, _| end.receive(got.slot, 0, 0));
             }
-            side.meet();
+            side.barrier();
         },
     );
 }
@@ -240,21 +240,21 @@ fn share_a_slot() {
     };
     setting.run(
         |side| {
-            side.meet();
+            side.barrier();
             let mut free = vec![0, 1];
             for number in 0..COUNT {
                 let slot = free.pop().unwrap_or_else(|| side.wait(CompletionKind::Send).slot);
                 side.fill(slot, &pattern(number, len(number)));
                 side.post(|end, peer| end.send(slot, len(number), peer, 0));
             }
-            side.meet();
+            side.barrier();
         },
         |side| {
             side.end.set_longest_of_many(LONGEST).expect("an option");
             for slot in 0..2 {
                 side.post(|end, _| end.receive_many(slot));
             }
-            side.meet();
+            side.barrier();
             let (mut number, mut slots_used_up) = (0, 0);
             while number < COUNT {
                 let done = side.wait_any(&[CompletionKind::Receive, CompletionKind::Release]);
@@ -273,7 +273,7 @@ fn share_a_slot() {
                 }
             }
             assert!(slots_used_up > 20, "{slots_used_up} slots for 2 MB of messages");
-            side.meet();
+            side.barrier();
         },
     );
 }
@@ -291,27 +291,27 @@ fn that_are_too_long_fail_at_the_receiver() {
     setting.run(
         |side| {
             for len in [1_001, 9_000, 1_000] {
-                side.meet();
+                side.barrier();
                 side.fill(0, &pattern(1, len));
                 side.post(|end, peer| end.send(0, len, peer, 0));
                 side.wait(CompletionKind::Send);
             }
-            side.meet();
+            side.barrier();
         },
         |side| {
             for _ in 0..2 {
                 side.post(|end, _| end.receive(0, 0, 0));
-                side.meet();
+                side.barrier();
                 let error = side.wait_for_error();
                 let slot = matches!(error, Error::Completion { kind: "receive", slot: 0, .. });
                 assert!(slot, "{error}");
             }
             // The endpoint goes on.
             side.post(|end, _| end.receive(0, 0, 0));
-            side.meet();
+            side.barrier();
             let got = side.wait(CompletionKind::Receive);
             assert!(side.bytes(0, got.len_bytes) == pattern(1, 1_000), "the bytes differ");
-            side.meet();
+            side.barrier();
         },
     );
 }
@@ -332,7 +332,7 @@ fn quiet_sends_arrive_without_completions() {
             let quiet = PostOptions { quiet: true, ..PostOptions::default() };
             let refused = side.end.send_with(1, 64, side.peer, 0, quiet);
             assert_eq!(refused, Err(Error::SlotBusy(1)), "nobody would know when it is free");
-            side.meet();
+            side.barrier();
             for number in 1..=MESSAGES {
                 let options = PostOptions { quiet: number % 8 != 0, ..PostOptions::default() };
                 side.post(|end, peer| end.send_with(0, 64, peer, 0, options));
@@ -341,19 +341,19 @@ fn quiet_sends_arrive_without_completions() {
                 let done = side.wait(CompletionKind::Send);
                 assert_eq!((done.slot, done.is_free), (0, false));
             }
-            side.meet();
+            side.barrier();
             assert!(!side.has(CompletionKind::Send), "more completions than were asked for");
         },
         |side| {
             for slot in 0..MESSAGES {
                 side.post(|end, _| end.receive(slot, 0, 0));
             }
-            side.meet();
+            side.barrier();
             for _ in 0..MESSAGES {
                 let slot = side.wait(CompletionKind::Receive).slot;
                 assert!(side.bytes(slot, 64) == &pattern(5, 64)[..], "slot {slot} differs");
             }
-            side.meet();
+            side.barrier();
         },
     );
 }
