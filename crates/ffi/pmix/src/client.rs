@@ -22,7 +22,8 @@ impl Client {
     /// Connects to the server of this host. May take as long as the launcher takes.
     ///
     /// # Errors
-    /// No library, or no server ([`is_launched`](crate::is_launched) tells beforehand).
+    /// Returns an error without a library, or without a server ([`is_launched`](crate::is_launched)
+    /// tells beforehand).
     pub fn start() -> Result<Self, Error> {
         let library = Library::get()?;
         let mut own = Process { namespace: [0; sys::NAMESPACE_BYTES], rank: 0 };
@@ -32,22 +33,22 @@ impl Client {
         Ok(Self { library, namespace: own.namespace, rank: own.rank })
     }
 
-    /// This process's number in its job, from 0.
+    /// Returns this process's number in its job, from 0.
     pub const fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// Returns what the library calls itself, such as "OpenPMIx 4.2.2".
+    /// Returns the library's own name, such as "OpenPMIx 4.2.2".
     pub fn version(&self) -> String {
         // SAFETY: takes nothing and answers a constant text.
         let text = unsafe { text((self.library.version)()) };
         text.split([',', ' ']).take(2).collect::<Vec<_>>().join(" ")
     }
 
-    /// Number of ranks in the job.
+    /// Returns the number of ranks in the job.
     ///
     /// # Errors
-    /// The server does not say.
+    /// Returns an error if the server does not say.
     pub fn job_size(&self) -> Result<u32, Error> {
         let size = self.get(sys::RANK_WILDCARD, sys::JOB_SIZE, Duration::ZERO, |value| {
             if value.data_type != sys::TYPE_UINT32 {
@@ -65,7 +66,7 @@ impl Client {
     /// Lets all ranks of the job look up `text` under `key`, which belongs to this rank.
     ///
     /// # Errors
-    /// A text that C cannot hold, or a server that does not take it.
+    /// Returns an error for a text that C cannot hold, or a server that does not take it.
     pub fn publish(&self, key: &str, text: &str) -> Result<(), Error> {
         let (key, text) = (c_text(key)?, c_text(text)?);
         let data = Data { string: text.as_ptr().cast_mut() };
@@ -78,12 +79,12 @@ impl Client {
         check(self.library, "PMIx_Commit", status)
     }
 
-    /// Returns what `rank` has published under `key`; `None` when nothing came within `timeout`,
-    /// which the server counts in whole seconds, and some servers not at all: then the call waits
-    /// until the rank has published.
+    /// Returns the text that `rank` has published under `key`; `None` when nothing came within
+    /// `timeout`, which the server counts in whole seconds, and some servers not at all: then the
+    /// call waits until the rank has published.
     ///
     /// # Errors
-    /// The server fails, or the value is no text.
+    /// Returns an error if the server fails, or the value is no text.
     pub fn lookup(&self, rank: u32, key: &str, timeout: Duration) -> Result<Option<String>, Error> {
         self.get(rank, key, timeout, |value| {
             if value.data_type != sys::TYPE_STRING {
@@ -154,7 +155,7 @@ fn check(library: &Library, call: &'static str, status: c_int) -> Result<(), Err
     Err(Error::Call { call, reason: format!("{reason} ({status})") })
 }
 
-/// A directive with a number.
+/// Returns a directive with a number.
 fn info(key: &str, integer: c_int) -> Info {
     let mut name = [0; sys::KEY_BYTES];
     for (to, from) in name.iter_mut().zip(key.bytes()) {

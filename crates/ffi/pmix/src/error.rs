@@ -1,4 +1,4 @@
-//! What can go wrong, always with the call that failed.
+//! Errors, always with the call that failed.
 
 use thiserror::Error;
 
@@ -21,7 +21,7 @@ pub enum Error {
     Type {
         /// The key that was looked up.
         key: String,
-        /// `pmix_data_type_t` of what was found.
+        /// Actual type of the value, a `pmix_data_type_t`.
         data_type: u16,
     },
     /// A key or text that C cannot hold.

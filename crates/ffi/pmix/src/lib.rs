@@ -1,4 +1,4 @@
-//! Safe PMIx client: what the ranks of one job tell each other.
+//! Safe PMIx client: it exchanges data among the ranks of one job.
 //!
 //! A launcher (`mpirun`, `srun --mpi=pmix`) starts a server on each host, which knows the job.
 //! [`Client::start`] talks to it: a rank [`publish`](Client::publish)es a text under a key, and
@@ -21,7 +21,7 @@ mod sys;
 pub use client::Client;
 pub use error::Error;
 
-/// Whether a launcher with a PMIx server has started this process.
+/// Returns whether a launcher with a PMIx server has started this process.
 pub fn is_launched() -> bool {
     ["PMIX_RANK", "PMIX_NAMESPACE"].iter().all(|name| std::env::var_os(name).is_some())
 }

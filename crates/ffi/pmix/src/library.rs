@@ -7,7 +7,7 @@ use libloading::os::unix::{Library as Opened, RTLD_GLOBAL, RTLD_NOW};
 use crate::error::Error;
 use crate::sys;
 
-/// The name that all releases since 2.0 have.
+/// File name of the library, which all releases since 2.0 have.
 const FILE: &str = "libpmix.so.2";
 
 /// The functions in use.
@@ -23,7 +23,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// The library, opened by whoever asks first.
+    /// Returns the library, which the first call opens.
     pub(crate) fn get() -> Result<&'static Self, Error> {
         static LIBRARY: OnceLock<Result<Library, Error>> = OnceLock::new();
         LIBRARY.get_or_init(|| Self::open(FILE)).as_ref().map_err(Clone::clone)
@@ -58,7 +58,7 @@ unsafe fn function<T: Copy>(library: &Opened, name: &str) -> Result<T, Error> {
     unsafe { library.get::<T>(name.as_bytes()) }.map(|symbol| *symbol).map_err(no_library)
 }
 
-/// What the loader says names the file, in one line.
+/// Converts the loader's message, which names the file, to one line.
 #[expect(clippy::needless_pass_by_value, reason = "map_err hands it over")]
 fn no_library(error: libloading::Error) -> Error {
     let text =

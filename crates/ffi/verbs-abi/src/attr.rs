@@ -63,7 +63,7 @@ pub struct ibv_device_attr_ex {
     pub completion_timestamp_mask: u64,
     pub hca_core_clock: u64,
     pub device_cap_flags_ex: u64,
-    /// Capabilities of offloads this device has none of.
+    /// Capabilities of offloads that this device does not have.
     pub offloads: [u32; 26],
     pub xrc_odp_caps: u32,
     pub phys_port_cnt_ex: u32,

@@ -1,4 +1,4 @@
-//! Values of the C enumerations and flags, those that one of both sides reads or writes.
+//! Values of the C enumerations and flags that one of both sides reads or writes.
 
 use std::ffi::{c_int, c_uint};
 
@@ -17,7 +17,7 @@ pub const IBV_DEVICE_MEM_WINDOW: c_uint = 1 << 17;
 pub const IBV_DEVICE_XRC: c_uint = 1 << 20;
 pub const IBV_DEVICE_MEM_MGT_EXTENSIONS: c_uint = 1 << 21;
 pub const IBV_DEVICE_MEM_WINDOW_TYPE_2B: c_uint = 1 << 24;
-/// Of `device_cap_flags_ex`, by the kernel's `ib_user_ioctl_verbs.h`.
+/// Flag of `device_cap_flags_ex`, by the kernel's `ib_user_ioctl_verbs.h`.
 pub const IB_UVERBS_DEVICE_FLUSH_GLOBAL: u64 = 1 << 38;
 pub const IB_UVERBS_DEVICE_ATOMIC_WRITE: u64 = 1 << 40;
 pub const IBV_ATOMIC_NONE: c_int = 0;
@@ -36,7 +36,7 @@ pub const IBV_PORT_CM_SUP: u32 = 1 << 16;
 pub const IBV_PORT_IP_BASED_GIDS: u32 = 1 << 26;
 pub const IBV_GID_TYPE_IB: u32 = 0;
 pub const IBV_GID_TYPE_ROCE_V2: u32 = 2;
-/// What the private `ibv_query_gid_type` says for it.
+/// Result of the private `ibv_query_gid_type` for it.
 pub const IBV_GID_TYPE_SYSFS_ROCE_V2: u32 = 1;
 
 pub const IBV_ACCESS_LOCAL_WRITE: u32 = 1;

@@ -28,7 +28,7 @@ pub type CqReadU64 = unsafe extern "C" fn(*mut ibv_cq_ex) -> u64;
 
 #[repr(C)]
 pub struct ibv_cq_ex {
-    /// The same members as in `struct ibv_cq_ex`, where they are repeated one by one.
+    /// Members of `ibv_cq`, which `struct ibv_cq_ex` repeats one by one.
     pub base: ibv_cq,
     pub comp_mask: u32,
     pub status: c_int,

@@ -14,7 +14,7 @@ pub struct efadv_device_attr {
     pub max_sq_sge: u16,
     pub max_rq_sge: u16,
     pub inline_buf_size: u16,
-    /// Reserved before rdma-core 63.
+    /// Length of inline data; reserved before rdma-core 63.
     pub inline_buf_size_ex: u16,
     pub device_caps: u32,
     pub max_rdma_size: u32,
@@ -64,7 +64,7 @@ pub struct efadv_cq_init_attr {
     pub ext_mem_dmabuf: efadv_ext_mem_dmabuf,
 }
 
-/// Unnamed in the header.
+/// A union that is unnamed in the header.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct efadv_ext_mem_dmabuf {

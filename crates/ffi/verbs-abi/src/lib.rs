@@ -1,12 +1,11 @@
 //! Layouts of the C ABI, written by hand from the public headers `infiniband/verbs.h` and
 //! `infiniband/efadv.h` of rdma-core 44 plus what newer ones added at the end.
 //!
-//! For both sides of that ABI: `softefa-verbs` provides it, `verbs` calls it. Only what one of them
-//! fills or reads is here, and no function. `layout` checks sizes and offsets when the crate is
-//! compiled; `tests/c/layout.c` of `softefa-verbs` checks the same numbers against the system's
-//! headers.
-//! `verbs_context` grows at its *front*: old programs reach its members from the end, so the newest
-//! layout serves all of them.
+//! It is for both sides of that ABI: `softefa-verbs` provides it, `verbs` calls it. Only what one
+//! of them fills or reads is here, and no function. `layout` checks sizes and offsets when the
+//! crate is compiled; `tests/c/layout.c` of `softefa-verbs` checks the same numbers against the
+//! system's headers. `verbs_context` grows at its *front*: old programs reach its members from the
+//! end, so the newest layout serves all of them.
 #![allow(missing_docs, non_camel_case_types, reason = "names and meanings are rdma-core's own")]
 #![expect(clippy::use_self, reason = "signatures with the names the headers give them")]
 
@@ -42,5 +41,5 @@ pub use qp::*;
 pub use srq::*;
 pub use wr::*;
 
-/// A function pointer that nobody here sets or calls: programs test it.
+/// A function pointer that neither side sets or calls: programs test it.
 pub type Unused = Option<unsafe extern "C" fn()>;

@@ -143,8 +143,8 @@ pub struct ibv_qp_ex {
     pub wr_complete: Option<unsafe extern "C" fn(*mut ibv_qp_ex) -> c_int>,
     pub wr_abort: Option<WrFn>,
     pub wr_atomic_write: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, *const c_void)>,
-    /// Since rdma-core 47.
+    /// Entry for FLUSH, since rdma-core 47.
     pub wr_flush: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, usize, u8, u8)>,
-    /// Whatever newer headers add: null.
+    /// Entries that newer headers add: null.
     pub newer: [Unused; 3],
 }

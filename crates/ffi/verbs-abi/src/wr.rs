@@ -28,7 +28,7 @@ pub struct ibv_send_wr {
     pub imm_data_be: u32,
     pub wr: ibv_send_wr_target,
     pub xrc_remote_srqn: u32,
-    /// Or `tso`, which no device has.
+    /// Parameters of a memory window, or `tso`, which no device has.
     pub bind_mw: ibv_send_wr_bind_mw,
 }
 

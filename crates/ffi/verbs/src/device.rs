@@ -12,38 +12,38 @@ use crate::library::Functions;
 use crate::prepare::Transport;
 use crate::sys;
 
-/// The only port that any of these programs use.
+/// Number of the only port that any of these programs use.
 pub(crate) const PORT: u8 = 1;
 
 /// The facts that a device states of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Its name.
+    /// Name of the device.
     pub device: String,
     /// Longest message of a port in bytes; see [`Facts::longest_bytes`].
     pub max_message_bytes: usize,
     /// MTU of the link in bytes.
     pub mtu_bytes: usize,
-    /// Operations that one queue may hold.
+    /// Maximum number of operations that one queue may hold.
     pub max_depth: usize,
-    /// Entries that one completion queue may hold.
+    /// Maximum number of entries that one completion queue may hold.
     pub max_completions: usize,
-    /// READs and atomics that a connection may have in flight at its target.
+    /// Maximum number of READs and atomics that a connection may have in flight at its target.
     pub max_connection_reads: usize,
     /// Whether connections do atomics on 8 bytes.
     pub has_atomics: bool,
-    /// Longest READ or WRITE in bytes; 0 where the device has none. Known of EFA devices only,
+    /// Longest READ or WRITE in bytes; 0 where the device has none. Known for EFA devices only,
     /// `None` elsewhere.
     pub max_rdma_bytes: Option<usize>,
-    /// PCI vendor.
+    /// PCI id of the vendor.
     pub vendor_id: u32,
-    /// PCI part of that vendor.
+    /// PCI id of the part, among those of the vendor.
     pub part_id: u32,
 }
 
 impl Facts {
-    /// Longest message of a queue pair of that kind in bytes: of a SEND, or of a READ or WRITE
-    /// where it `has_rdma`.
+    /// Returns the longest message of a queue pair of that kind in bytes: of a SEND, or of a READ
+    /// or WRITE where it `has_rdma`.
     #[must_use]
     pub const fn longest_bytes(&self, transport: Transport, has_rdma: bool) -> usize {
         match (transport, self.max_rdma_bytes) {
@@ -76,7 +76,7 @@ struct List {
 }
 
 impl List {
-    /// Opens the libraries, since nothing of them is called before.
+    /// Gets the list. Opens the libraries, since nothing of them is called before.
     fn get() -> Result<Self, Error> {
         sys::Verbs::open()?;
         // Devices of other kinds do without it; whoever needs it is told.
@@ -97,7 +97,7 @@ impl List {
         Ok(Self { start: Some(start), count: usize::try_from(count).unwrap_or(0) })
     }
 
-    /// Devices with their names.
+    /// Returns the devices with their names.
     fn devices(&self) -> Vec<(*mut ibv_device, String)> {
         let Some(start) = self.start else { return Vec::new() };
         let one = |index| {
@@ -130,9 +130,10 @@ impl Device {
             let names: Vec<&str> = devices.iter().map(|(_, name)| name.as_str()).collect();
             return Err(Error::NoDevice {
                 wanted: wanted.map_or_else(String::new, |w| format!(" named {w}")),
-                found: match names.is_empty() {
-                    true => "is none".to_owned(),
-                    false => format!("are {}", names.join(", ")),
+                found: if names.is_empty() {
+                    "is none".to_owned()
+                } else {
+                    format!("are {}", names.join(", "))
                 },
             });
         };
@@ -158,19 +159,19 @@ impl Device {
         self.0.gid
     }
 
-    /// The index of that GID in the port's table.
+    /// Returns the index of the GID to use in the port's table.
     pub(crate) fn gid_index(&self) -> u8 {
         self.0.gid_index
     }
 
-    /// What the device takes inline, where it tells.
+    /// Returns the bytes that the device takes inline, where it tells.
     pub(crate) fn inline_bytes(&self) -> Option<u32> {
         self.0.inline_bytes
     }
 }
 
 impl Inner {
-    /// Closes the device when something cannot be learned.
+    /// Queries an open device, and closes it when something cannot be learned.
     fn ask(context: NonNull<ibv_context>, name: String) -> Result<Self, Error> {
         let raw = context.as_ptr();
         // SAFETY: all-zero is a value of each of these plain C structures.
@@ -227,7 +228,7 @@ unsafe fn zeroed<T>() -> T {
     unsafe { std::mem::zeroed() }
 }
 
-/// Bytes of an `ibv_mtu`.
+/// Returns the bytes of an `ibv_mtu`.
 const fn mtu_bytes(mtu: c_int) -> usize {
     match mtu {
         IBV_MTU_256..=IBV_MTU_4096 => 128 << mtu,

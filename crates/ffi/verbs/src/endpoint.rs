@@ -11,9 +11,9 @@ use crate::poster::Poster;
 use crate::prepare::{Address, Config, QueuePair, Transport};
 use crate::sys;
 
-/// Where datagrams go.
+/// The destination of datagrams.
 pub(crate) struct Peer {
-    /// `None` for a connection, which has its peer in its state.
+    /// Address handle; `None` for a connection, which has its peer in its state.
     handle: Option<NonNull<ibv_ah>>,
     pub(crate) number: u32,
     pub(crate) qkey: u32,
@@ -69,11 +69,11 @@ impl Remote {
         bytes
     }
 
-    /// Reads what the peer's [`Prepared::window`](crate::Prepared::window) said. A wrong one makes
-    /// operations fail; it cannot harm this side.
+    /// Reads the bytes of the peer's [`Prepared::window`](crate::Prepared::window). Wrong ones make
+    /// operations fail; they cannot harm this side.
     ///
     /// # Errors
-    /// [`Error::Garbled`].
+    /// Returns [`Error::Garbled`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let parts = bytes.split_first_chunk::<8>().and_then(|(addr, rest)| {
             let (len, rkey) = rest.split_first_chunk::<8>()?;
@@ -84,7 +84,7 @@ impl Remote {
         Ok(Self { addr, len, rkey: u32::from_le_bytes(rkey) })
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     #[must_use]
     pub const fn len_bytes(self) -> u64 {
         self.len
@@ -122,19 +122,20 @@ impl Endpoint {
         Self { poster, peer, qp, queue, slots, window, _pd: pd, tx_slots, tx_depth, rx_slots }
     }
 
-    /// Slots for what this side posts.
+    /// Returns the number of slots for operations that this side posts.
     #[must_use]
     pub const fn tx_slots(&self) -> usize {
         self.tx_slots
     }
 
-    /// Operations that may be in flight.
+    /// Returns the number of operations that may be in flight.
     #[must_use]
     pub const fn tx_depth(&self) -> usize {
         self.tx_depth
     }
 
-    /// Receives that may be posted: slots `tx_slots()..tx_slots() + rx_slots()`.
+    /// Returns the number of receives that may be posted. Their slots are `tx_slots()..tx_slots() +
+    /// rx_slots()`.
     #[must_use]
     pub const fn rx_slots(&self) -> usize {
         self.rx_slots
@@ -143,7 +144,7 @@ impl Endpoint {
     /// Reads the payload of a slot that has no operation in flight, or is frozen.
     ///
     /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`].
+    /// Returns [`Error::SlotBusy`] or [`Error::NoSuchSlot`].
     #[inline]
     pub fn payload(&self, slot: usize) -> Result<&[u8], Error> {
         self.slots.payload(slot)
@@ -152,7 +153,7 @@ impl Endpoint {
     /// Writes the payload of a free slot.
     ///
     /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`].
+    /// Returns [`Error::SlotBusy`] or [`Error::NoSuchSlot`].
     #[inline]
     pub fn payload_mut(&mut self, slot: usize) -> Result<&mut [u8], Error> {
         self.slots.payload_mut(slot)
@@ -161,17 +162,17 @@ impl Endpoint {
     /// Copies the front of a slot into a free one.
     ///
     /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`].
+    /// Returns [`Error::SlotBusy`], [`Error::NoSuchSlot`] or [`Error::TooLong`].
     #[inline]
     pub fn copy(&mut self, from: usize, to: usize, len_bytes: usize) -> Result<(), Error> {
         self.slots.copy(from, to, len_bytes)
     }
 
-    /// Copies bytes to the front of the memory that the peer may read and write. A peer that does
-    /// so meanwhile finds some of them.
+    /// Copies bytes to the front of the memory that the peer may read and write. A peer that reads
+    /// or writes meanwhile finds some of them.
     ///
     /// # Errors
-    /// [`Error::OutsideWindow`].
+    /// Returns [`Error::OutsideWindow`].
     pub fn write_window(&mut self, bytes: &[u8]) -> Result<(), Error> {
         match &mut self.window {
             Some(window) => window.write(bytes),
@@ -183,7 +184,7 @@ impl Endpoint {
     /// writes, some may be old and some new.
     ///
     /// # Errors
-    /// [`Error::OutsideWindow`].
+    /// Returns [`Error::OutsideWindow`].
     pub fn read_window(&self, bytes: &mut [u8]) -> Result<(), Error> {
         match &self.window {
             Some(window) => window.read(bytes),
@@ -191,11 +192,11 @@ impl Endpoint {
         }
     }
 
-    /// Lets the slot be sent or written from any number of times at once, signaled or not, and
-    /// nobody writes it again.
+    /// Lets the slot be sent or written from any number of times at once, signaled or not. It is
+    /// never written again.
     ///
     /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`].
+    /// Returns [`Error::SlotBusy`] or [`Error::NoSuchSlot`].
     pub fn freeze(&mut self, slot: usize) -> Result<(), Error> {
         self.slots.payload_mut(slot)?;
         self.slots.freeze(slot);

@@ -1,4 +1,4 @@
-//! What can go wrong, always with the call that failed.
+//! Errors, always with the call that failed.
 
 use std::ffi::CStr;
 
@@ -14,9 +14,9 @@ pub enum Error {
         "{file} cannot be used ({reason}): install ibverbs-providers (Debian, Ubuntu) or rdma-core"
     )]
     NoLibrary {
-        /// Its file.
+        /// File name of the library.
         file: &'static str,
-        /// What the loader says.
+        /// Message of the loader.
         reason: String,
     },
     /// There is no such device.
@@ -24,9 +24,10 @@ pub enum Error {
         "no RDMA device{wanted}; there {found}: see `ibv_devices`, or start it with `softefa run --`"
     )]
     NoDevice {
-        /// What was asked for: " named so", or nothing when any device would do.
+        /// Description of the device that was asked for: " named so", or nothing when any device
+        /// would do.
         wanted: String,
-        /// What there is: "is none", or the names of the devices.
+        /// Description of the devices: "is none", or their names.
         found: String,
     },
     /// A call failed.
@@ -40,11 +41,11 @@ pub enum Error {
     /// The device cannot do it.
     #[error("device {device} has no {what} ({reason})")]
     Unsupported {
-        /// Its name.
+        /// Name of the device.
         device: String,
-        /// "SRD queue pairs" and so on.
+        /// Description of the lack: "SRD queue pairs" and so on.
         what: String,
-        /// What it said.
+        /// Message of the device.
         reason: String,
     },
     /// Queue pairs of this kind do no atomics.
@@ -56,13 +57,13 @@ pub enum Error {
     /// An operation completed in error.
     #[error("{kind} of slot {slot} failed: {text} (status {status}, vendor error {vendor_error})")]
     Completion {
-        /// What it did: "send", "receive", "read" or "write".
+        /// Kind of the operation: "send", "receive", "read" or "write".
         kind: &'static str,
         /// The slot of the operation, free again.
         slot: usize,
-        /// `ibv_wc_status`.
+        /// Status, an `ibv_wc_status`.
         status: i32,
-        /// `ibv_wc_status_str` of it.
+        /// Text of the status, by `ibv_wc_status_str`.
         text: String,
         /// The device's own code.
         vendor_error: u32,
@@ -76,22 +77,22 @@ pub enum Error {
     /// More bytes than a slot or the device takes.
     #[error("message of {len} bytes does not fit: at most {max}")]
     TooLong {
-        /// Asked for, in bytes.
+        /// Length that was asked for, in bytes.
         len: usize,
-        /// Possible, in bytes.
+        /// Maximum length, in bytes.
         max: usize,
     },
     /// A range that is not inside the peer's window.
     #[error("{len} bytes from byte {offset} on are not inside a window of {window} bytes")]
     OutsideWindow {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Bytes asked for.
+        /// Number of bytes asked for.
         len: u64,
-        /// Bytes of the window.
+        /// Number of bytes of the window.
         window: u64,
     },
-    /// What a peer said of itself makes no sense.
+    /// The description that a peer sent of itself makes no sense.
     #[error("the peer's {0} cannot be read")]
     Garbled(&'static str),
     /// Memory for buffers could not be had.
@@ -100,19 +101,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// Of a call that sets `errno`.
+    /// Returns the error of a call that sets `errno`.
     pub(crate) fn last(call: &'static str) -> Self {
         Self::Call { call, reason: plain(&std::io::Error::last_os_error()) }
     }
 
-    /// Of a call that answers an error number.
+    /// Returns the error of a call that returns an error number.
     pub(crate) fn number(call: &'static str, errno: i32) -> Self {
         let error = std::io::Error::from_raw_os_error(errno.abs());
         Self::Call { call, reason: plain(&error) }
     }
 }
 
-/// Checks the result of a call that answers an error number, or -1 and sets `errno`.
+/// Checks the result of a call that returns an error number, or -1 and sets `errno`.
 pub(crate) fn check(call: &'static str, ret: i32) -> Result<(), Error> {
     match ret {
         0 => Ok(()),
@@ -121,13 +122,13 @@ pub(crate) fn check(call: &'static str, ret: i32) -> Result<(), Error> {
     }
 }
 
-/// The text without the " (os error N)" tail.
+/// Returns the text without the " (os error N)" tail.
 pub(crate) fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
-/// The text of a completion's status.
+/// Returns the text of a completion's status.
 pub(crate) fn status_text(status: i32) -> String {
     // SAFETY: takes any number and answers a static string.
     let text = unsafe { sys::ibv_wc_status_str(status) };

@@ -15,7 +15,7 @@ use crate::sys;
 pub(crate) struct Channel(NonNull<ibv_comp_channel>);
 
 impl Channel {
-    /// Reading its events never waits.
+    /// Opens a channel. Reading its events never waits.
     pub(crate) fn open(device: &Device) -> Result<Self, Error> {
         // SAFETY: the device is open.
         let raw = unsafe { sys::ibv_create_comp_channel(device.context()) };
@@ -65,7 +65,8 @@ impl Endpoint {
     /// poll once more before waiting for the descriptor of [`Endpoint::events`].
     ///
     /// # Errors
-    /// [`Error::NoEvents`] without [`Config::events`](crate::Config::events), else [`Error::Call`].
+    /// Returns [`Error::NoEvents`] without [`Config::events`](crate::Config::events), else
+    /// [`Error::Call`].
     pub fn arm(&mut self) -> Result<(), Error> {
         let channel = self.queue.channel.as_ref().ok_or(Error::NoEvents)?;
         match channel.take() {
@@ -77,10 +78,11 @@ impl Endpoint {
         check("ibv_req_notify_cq", unsafe { sys::req_notify_cq(self.queue.raw(), 0) })
     }
 
-    /// The descriptor that can be read once the event is there that [`Endpoint::arm`] asked for.
+    /// Returns the descriptor that can be read once the event is there that [`Endpoint::arm`] asked
+    /// for.
     ///
     /// # Errors
-    /// [`Error::NoEvents`] without [`Config::events`](crate::Config::events).
+    /// Returns [`Error::NoEvents`] without [`Config::events`](crate::Config::events).
     pub fn events(&self) -> Result<BorrowedFd<'_>, Error> {
         let channel = self.queue.channel.as_ref().ok_or(Error::NoEvents)?;
         Ok(channel.as_fd())

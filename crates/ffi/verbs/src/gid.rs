@@ -7,14 +7,14 @@ use verbs_abi::*;
 use crate::device::PORT;
 use crate::sys;
 
-/// Longer tables are a mistake.
+/// Maximum length of a table; a longer one is a mistake.
 const ENTRIES_MAX: usize = 1 << 12;
 
 /// An entry of the table of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
     index: u32,
-    /// What is sent with it: RoCE v1 or v2, or none of them.
+    /// Protocol that is sent with it: RoCE v1 or v2, or none of them.
     kind: u32,
     gid: [u8; 16],
 }
@@ -24,7 +24,7 @@ pub(crate) fn index(context: *mut ibv_context, ports: u8, port: &ibv_port_attr) 
     choose(&entries(context, ports, port))
 }
 
-/// Prefers RoCE v2 with an address of IP, as routers and peers of another subnet need it. IPv4
+/// Chooses RoCE v2 with an address of IP, as routers and peers of another subnet need it. IPv4
 /// comes first, so that both sides take the same version where both have both. Elsewhere it is
 /// index 0, which on InfiniBand is the port's own and on Ethernet often one of RoCE v1.
 fn choose(entries: &[Entry]) -> u8 {
@@ -38,7 +38,7 @@ fn choose(entries: &[Entry]) -> u8 {
     best.and_then(|entry| u8::try_from(entry.index).ok()).unwrap_or(0)
 }
 
-/// The entries of our port, as far as the library lists them.
+/// Returns the entries of our port, as far as the library lists them.
 fn entries(context: *mut ibv_context, ports: u8, port: &ibv_port_attr) -> Vec<Entry> {
     // It lists those of all ports, or none where they do not fit.
     let of_port = usize::try_from(port.gid_tbl_len).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The libraries of the machine, opened when somebody asks for a device and never closed.
+//! The libraries of the machine, opened on the first request for a device and never closed.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -7,18 +7,18 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
 
 use crate::error::Error;
 
-/// What a library exports.
+/// The functions that a library exports.
 pub(crate) trait Functions: Sized + 'static {
     /// The name of the library's file.
     const FILE: &str;
 
-    /// Where they are kept once they were looked for.
+    /// Returns the place where they are kept once they were looked for.
     fn place() -> &'static OnceLock<Result<Self, Error>>;
 
     /// Finds each by its name.
     ///
     /// # Safety
-    /// `find` answers the C functions of those names.
+    /// `find` returns the C functions of those names.
     unsafe fn find(
         find: impl FnMut(&'static str) -> Result<*mut c_void, Error>,
     ) -> Result<Self, Error>;
@@ -28,13 +28,13 @@ pub(crate) trait Functions: Sized + 'static {
         Self::place().get_or_init(|| search::<Self>(Self::FILE)).as_ref().map_err(Clone::clone)
     }
 
-    /// What was opened.
+    /// Returns the functions, if the library was opened.
     fn opened() -> Option<&'static Self> {
         Self::place().get().and_then(|result| result.as_ref().ok())
     }
 }
 
-/// Functions are looked for among all that programs see, so that a library that was preloaded comes
+/// Finds the functions among all that programs see, so that a library that was preloaded comes
 /// first, as it does for a program that is linked with this one.
 fn search<F: Functions>(file: &'static str) -> Result<F, Error> {
     // SAFETY: its initializers only set up its own data.
@@ -45,7 +45,7 @@ fn search<F: Functions>(file: &'static str) -> Result<F, Error> {
             std::mem::forget(library);
             None
         }
-        // What was preloaded may have all of it.
+        // A preloaded library may have all of it.
         Err(error) => Some(no_library(file, error)),
     };
     let all = Library::this();
@@ -60,7 +60,7 @@ fn search<F: Functions>(file: &'static str) -> Result<F, Error> {
     unsafe { F::find(find) }
 }
 
-/// What the loader says names the file or the function, in one line.
+/// Converts the loader's message, which names the file or the function, to one line.
 #[expect(clippy::needless_pass_by_value, reason = "map_err hands it over")]
 fn no_library(file: &'static str, error: libloading::Error) -> Error {
     let reason =
@@ -68,7 +68,7 @@ fn no_library(file: &'static str, error: libloading::Error) -> Error {
     Error::NoLibrary { file, reason }
 }
 
-/// Functions of a library by their C names, and what they answer while it is not open.
+/// Defines functions of a library by their C names, with the result while it is not open.
 macro_rules! exported {
     ($functions:ident of $file:literal: $(
         fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?, else $none:expr;

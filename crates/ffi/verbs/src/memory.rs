@@ -122,21 +122,21 @@ impl Drop for Region {
     }
 }
 
-/// What a slot is for at the moment.
+/// The use of a slot at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Free,
     Busy,
-    /// Read by the device at any time, written by nobody.
+    /// Read by the device at any time, and never written.
     Frozen,
 }
 
-/// How many slots, and how large.
+/// The number and size of slots.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Geometry {
     pub(crate) slots: usize,
     pub(crate) payload_bytes: usize,
-    /// In front of the payload of a received message.
+    /// Length of the prefix in front of the payload of a received message.
     pub(crate) prefix_bytes: usize,
 }
 
@@ -179,7 +179,7 @@ impl Slots {
         self.states[slot] = State::Frozen;
     }
 
-    /// An operation begins.
+    /// Takes note that an operation begins.
     #[inline]
     pub(crate) fn begin(&mut self, slot: usize) {
         if self.states[slot] == State::Free {
@@ -187,7 +187,7 @@ impl Slots {
         }
     }
 
-    /// An operation has ended: whatever could be borrowed before can be again.
+    /// Takes note that an operation has ended: whatever could be borrowed before can be again.
     #[inline]
     pub(crate) fn end(&mut self, slot: usize) {
         if self.states[slot] == State::Busy {
@@ -195,7 +195,7 @@ impl Slots {
         }
     }
 
-    /// Start of the slot: where received messages are written, prefix first.
+    /// Returns the start of the slot, to which received messages are written, prefix first.
     #[inline]
     pub(crate) fn start(&self, slot: usize) -> *mut u8 {
         assert!(slot < self.geometry.slots);
@@ -203,7 +203,7 @@ impl Slots {
         unsafe { self.region.start().add(slot * self.stride_bytes) }
     }
 
-    /// Start of the payload: where messages are sent from.
+    /// Returns the start of the payload, from which messages are sent.
     #[inline]
     pub(crate) fn payload_start(&self, slot: usize) -> *mut u8 {
         // SAFETY: prefix and payload together fit into a stride.

@@ -11,7 +11,7 @@ use crate::error::{Error, status_text};
 use crate::events::Channel;
 use crate::sys;
 
-/// How many completions one poll asks for at most.
+/// Maximum number of completions that one poll asks for.
 const BURST: usize = 64;
 
 /// The kind of operation that completed.
@@ -43,7 +43,7 @@ pub struct Completion {
 /// A completion queue, destroyed on drop.
 pub(crate) struct Queue {
     raw: NonNull<ibv_cq>,
-    /// Where its events come; dropped after it.
+    /// Channel of its events; dropped after it.
     pub(crate) channel: Option<Channel>,
     found: Box<[ibv_wc]>,
 }
@@ -74,12 +74,12 @@ impl Drop for Queue {
 }
 
 impl Endpoint {
-    /// Makes progress and gives `each` of up to `at_most` (64) finished operations; answers how
-    /// many there were.
+    /// Makes progress and gives `each` of up to `at_most` (64) finished operations; returns their
+    /// number.
     ///
     /// # Errors
-    /// [`Error::Completion`] for the first failed operation (those found with it are lost, so that
-    /// the endpoint is of no further use), [`Error::Call`] when the queue itself fails.
+    /// Returns [`Error::Completion`] for the first failed operation (those found with it are lost,
+    /// so that the endpoint is of no further use), [`Error::Call`] when the queue itself fails.
     #[inline]
     pub fn poll(
         &mut self,
@@ -121,7 +121,7 @@ impl Endpoint {
     }
 }
 
-/// What a completion says; `prefix_bytes`: of what arrives so many are not payload.
+/// Converts an entry; the first `prefix_bytes` of a received message are no payload.
 #[inline]
 fn finished(slot: usize, entry: &ibv_wc, prefix_bytes: usize) -> Completion {
     let (kind, len_bytes) = match entry.opcode {

@@ -15,7 +15,7 @@ use crate::sys;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Post {
-    /// In flight, or waiting for the rest of its list.
+    /// The operation is in flight, or waits for the rest of its list.
     Done,
     /// The queue is full: poll, then try again.
     Again,
@@ -24,13 +24,13 @@ pub enum Post {
 /// The options of a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PostOptions {
-    /// More is posted at once: the list goes to the device with the first request that has no more
-    /// behind it, with the next poll, or when it is full (256).
+    /// Whether more is posted at once: the list goes to the device with the first request that has
+    /// no more behind it, with the next poll, or when it is full (256).
     pub more: bool,
-    /// The bytes travel in the request itself: at most
+    /// Whether the bytes travel in the request itself: at most
     /// [`Prepared::inline_bytes`](crate::Prepared::inline_bytes).
     pub inline: bool,
-    /// A completion follows. Without one the slot must be frozen.
+    /// Whether a completion follows. Without one the slot must be frozen.
     pub signaled: bool,
 }
 
@@ -44,7 +44,7 @@ impl Endpoint {
     /// Sends the first `len_bytes` of `slot`; the slot is busy until its completion.
     ///
     /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`], [`Error::Call`].
+    /// Returns [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`] or [`Error::Call`].
     #[inline]
     pub fn send(
         &mut self,
@@ -58,7 +58,7 @@ impl Endpoint {
     /// Reads `len_bytes` of the peer's window from byte `offset` on into `slot`.
     ///
     /// # Errors
-    /// As [`Endpoint::send`], and [`Error::OutsideWindow`].
+    /// Fails as [`Endpoint::send`] does, and with [`Error::OutsideWindow`].
     #[inline]
     pub fn read(
         &mut self,
@@ -75,7 +75,7 @@ impl Endpoint {
     /// Writes the first `len_bytes` of `slot` into the peer's window from byte `offset` on.
     ///
     /// # Errors
-    /// As [`Endpoint::read`].
+    /// Fails as [`Endpoint::read`] does.
     #[inline]
     pub fn write(
         &mut self,
@@ -90,10 +90,10 @@ impl Endpoint {
     }
 
     /// Does an atomic with the 8 bytes of the peer's window from byte `offset` on, a multiple of 8;
-    /// what they were before comes into the front of `slot`, in the byte order of this machine.
+    /// their previous value comes into the front of `slot`, in the byte order of this machine.
     ///
     /// # Errors
-    /// As [`Endpoint::read`], and [`Error::NoAtomics`].
+    /// Fails as [`Endpoint::read`] does, and with [`Error::NoAtomics`].
     #[inline]
     pub fn atomic(
         &mut self,
@@ -113,7 +113,7 @@ impl Endpoint {
     /// Offers `slot` to the next message; busy until its completion.
     ///
     /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::Call`].
+    /// Returns [`Error::SlotBusy`], [`Error::NoSuchSlot`] or [`Error::Call`].
     #[inline]
     pub fn receive(&mut self, slot: usize) -> Result<Post, Error> {
         if slot < self.tx_slots() {
@@ -174,13 +174,13 @@ impl Endpoint {
         let len_bytes = len_bytes as u32;
         self.poster.push(Request { slot, len_bytes, work, inline, signaled });
         if !more {
-            // What the device does not take now it takes with a later poll.
+            // A later poll hands over what the device does not take now.
             self.flush()?;
         }
         Ok(Post::Done)
     }
 
-    /// Gives the list to the device; false when it does not take all of it.
+    /// Gives the list to the device; returns false when it does not take all of it.
     #[inline]
     pub(crate) fn flush(&mut self) -> Result<bool, Error> {
         // SAFETY: what is pending names slots that are busy or frozen, which stay as they are until
@@ -189,7 +189,7 @@ impl Endpoint {
     }
 }
 
-/// Where in the peer's memory it is.
+/// Returns the address of a range in the peer's memory.
 #[inline]
 fn inside(remote: Remote, offset: u64, len_bytes: usize) -> Result<u64, Error> {
     let len = len_bytes as u64;

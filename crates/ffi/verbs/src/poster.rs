@@ -10,10 +10,10 @@ use crate::memory::Slots;
 use crate::prepare::{QueuePair, Transport};
 use crate::sys;
 
-/// Longest list of requests that is handed over at once.
+/// Maximum number of requests that are handed over at once.
 const LIST: usize = 256;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     Send,
@@ -23,25 +23,25 @@ pub(crate) enum Work {
 }
 
 /// The operation of an atomic on 8 bytes of the peer's window, in the byte order of its machine.
-/// What they were before comes back.
+/// Their previous value comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Atomic {
-    /// FETCH_ADD: they become the sum.
+    /// FETCH_ADD: the bytes become the sum.
     FetchAdd {
-        /// What is added.
+        /// Number that is added.
         add: u64,
     },
-    /// COMPARE_SWAP: they become `swap` if they were `compare`.
+    /// COMPARE_SWAP: the bytes become `swap` if they were `compare`.
     CompareSwap {
-        /// What they must be.
+        /// Value that they must have.
         compare: u64,
-        /// What they become.
+        /// Value that they become.
         swap: u64,
     },
 }
 
 impl Atomic {
-    /// Bytes that it is about.
+    /// Number of bytes of the operand.
     pub const BYTES: usize = 8;
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Request {
     pub(crate) signaled: bool,
 }
 
-/// Gathers requests and hands them over.
+/// A list of requests, and its hand-over to the device.
 pub(crate) struct Poster {
     pending: Vec<Request>,
     interface: Interface,
@@ -67,8 +67,9 @@ enum Interface {
 }
 
 impl Poster {
-    /// READs and WRITEs of SRD take sessions, their only interface; everything else takes lists,
-    /// which every device has and which are one call for each message instead of five.
+    /// Creates a poster. READs and WRITEs of SRD take sessions, their only interface; everything
+    /// else takes lists, which every device has and which are one call for each message instead of
+    /// five.
     pub(crate) fn new(qp: &QueuePair, has_rdma: bool) -> Result<Self, Error> {
         let interface = match qp.transport {
             Transport::Srd if has_rdma => Interface::PostSession(PostSession::of(qp)?),
@@ -87,14 +88,14 @@ impl Poster {
         self.pending.len() == LIST
     }
 
-    /// There must be room.
+    /// Adds a request; there must be room.
     #[inline]
     pub(crate) fn push(&mut self, request: Request) {
         debug_assert!(!self.is_full());
         self.pending.push(request);
     }
 
-    /// Gives what is pending to the device; false when it does not take all of it.
+    /// Gives pending requests to the device; returns false when it does not take all of them.
     ///
     /// # Safety
     /// Queue pair and peer are alive; the memory of the requests stays as it is until they
@@ -126,7 +127,7 @@ impl Poster {
     }
 }
 
-/// Room for a linked list.
+/// Memory for a linked list.
 struct List {
     requests: Box<[ibv_send_wr]>,
     parts: Box<[ibv_sge]>,
@@ -143,7 +144,7 @@ impl List {
     }
 
     /// # Safety
-    /// As for [`Poster::hand_over`].
+    /// The conditions of [`Poster::hand_over`] hold.
     #[inline]
     unsafe fn post(
         &mut self,
@@ -193,7 +194,7 @@ impl List {
     }
 }
 
-/// Code and destination of a request.
+/// Returns the code and destination of a request.
 #[inline]
 fn target(work: Work, peer: &Peer) -> (i32, ibv_send_wr_target) {
     let rdma =
@@ -259,7 +260,7 @@ impl PostSession {
     }
 
     /// # Safety
-    /// As for [`Poster::hand_over`].
+    /// The conditions of [`Poster::hand_over`] hold.
     #[inline]
     unsafe fn post(
         &self,
@@ -298,5 +299,5 @@ impl PostSession {
     }
 }
 
-/// Stands for an operation that a device lacks: the session then fails when it is completed.
+/// Stands in for an operation that a device lacks: the session then fails when it is completed.
 unsafe extern "C" fn nothing(_qp: *mut ibv_qp_ex, _rkey: u32, _addr: u64) {}

@@ -15,11 +15,11 @@ use crate::sys;
 
 /// The key of all datagrams; the queue pair number tells flows apart.
 const QKEY: u32 = 0x0efa_be9c;
-/// Receivers' prefix of UD messages: room for a global routing header.
+/// Length of the receivers' prefix of UD messages: room for a global routing header.
 const GRH_BYTES: usize = 40;
-/// Inline data asked for where the device does not tell.
+/// Length of inline data to ask for where the device does not tell.
 const INLINE_BYTES: u32 = 64;
-/// Reads that an RC queue pair has in flight at most.
+/// Maximum number of reads that an RC queue pair has in flight.
 const RC_READS_MAX: u8 = 16;
 const ADDRESS_BYTES: usize = 16 + 2 + 4 + 4 + 1 + 1;
 
@@ -35,7 +35,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Its name in capital letters.
+    /// Returns its name in capital letters.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,23 +49,25 @@ impl Transport {
 /// The queue pair and the memory to open.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Name of the device; `None`: the first.
+    /// Name of the device; `None` for the first.
     pub device: Option<String>,
     /// Kind of queue pair.
     pub transport: Transport,
-    /// Slots for what this side posts: `0..tx_slots`. May be more than `tx_depth`.
+    /// Number of slots for operations that this side posts, `0..tx_slots`. It may exceed
+    /// `tx_depth`.
     pub tx_slots: usize,
-    /// Sends, reads and writes that may be in flight.
+    /// Number of sends, reads and writes that may be in flight.
     pub tx_depth: usize,
-    /// Receives that may be posted; their slots follow.
+    /// Number of receives that may be posted; their slots follow.
     pub rx_slots: usize,
-    /// Bytes of a slot.
+    /// Number of bytes of a slot.
     pub payload_bytes: usize,
-    /// Memory that the peer may read and write in bytes; 0: none, and neither this side does.
+    /// Number of bytes that the peer may read and write; with 0 neither side reads or writes the
+    /// other's memory.
     pub window_bytes: usize,
-    /// The peer may change the window atomically, too; only connections do.
+    /// Whether the peer may change the window atomically, too; only connections do.
     pub atomics: bool,
-    /// Completions can be slept for ([`Endpoint::arm`]).
+    /// Whether a program can sleep for completions ([`Endpoint::arm`]).
     pub events: bool,
 }
 
@@ -114,8 +116,8 @@ impl Prepared {
     /// Opens the device, the queue pair and its memory.
     ///
     /// # Errors
-    /// [`Error::NoDevice`], [`Error::Unsupported`] when it lacks the transport, RDMA or atomics,
-    /// [`Error::NoAtomics`], [`Error::TooLong`], else [`Error::Call`].
+    /// Returns [`Error::NoDevice`], [`Error::Unsupported`] when it lacks the transport, RDMA or
+    /// atomics, [`Error::NoAtomics`], [`Error::TooLong`], else [`Error::Call`].
     pub fn open(config: &Config) -> Result<Self, Error> {
         let device = Device::open(config.device.as_deref())?;
         let facts = device.facts();
@@ -147,25 +149,26 @@ impl Prepared {
         Ok(Self { qp, queue, slots, window, pd, inline_bytes, config })
     }
 
-    /// The device.
+    /// Returns the facts of the device.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         self.pd.device.facts()
     }
 
-    /// Longest message that can be sent, or read and written where there is a window, in bytes.
+    /// Returns the longest message that can be sent, or read and written where there is a window,
+    /// in bytes.
     #[must_use]
     pub fn longest_bytes(&self) -> usize {
         self.facts().longest_bytes(self.config.transport, self.config.window_bytes > 0)
     }
 
-    /// Operations that either queue can hold at most.
+    /// Returns the maximum number of operations that either queue can hold.
     #[must_use]
     pub fn deepest(&self) -> usize {
         deepest(self.facts())
     }
 
-    /// Longest message that can be sent inline.
+    /// Returns the longest message that can be sent inline, in bytes.
     #[must_use]
     pub const fn inline_bytes(&self) -> usize {
         self.inline_bytes
@@ -177,7 +180,7 @@ impl Prepared {
         self.config.tx_depth
     }
 
-    /// Returns what the peer's [`Prepared::connect`] needs.
+    /// Returns the address that the peer's [`Prepared::connect`] needs.
     #[must_use]
     pub fn address(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(ADDRESS_BYTES);
@@ -192,7 +195,7 @@ impl Prepared {
         bytes
     }
 
-    /// Returns what the peer needs to use our window; empty without one.
+    /// Returns the parameters that the peer needs to use our window; empty without one.
     #[must_use]
     pub fn window(&self) -> Vec<u8> {
         self.window.as_ref().map_or_else(Vec::new, |region| {
@@ -208,7 +211,7 @@ impl Prepared {
     /// Connects to the peer of that address.
     ///
     /// # Errors
-    /// [`Error::Garbled`], [`Error::Call`].
+    /// Returns [`Error::Garbled`] or [`Error::Call`].
     pub fn connect(self, address: &[u8]) -> Result<Endpoint, Error> {
         let theirs = Address::parse(address).ok_or(Error::Garbled("address"))?;
         ready(&self.qp, &theirs, &self.pd.device)?;
@@ -219,14 +222,14 @@ impl Prepared {
     }
 }
 
-/// What a peer said.
+/// The address of a peer, as it sent it.
 pub(crate) struct Address {
     pub(crate) gid: [u8; 16],
     pub(crate) lid: u16,
     pub(crate) number: u32,
     pub(crate) qkey: u32,
     mtu: u8,
-    /// READs that it takes at a time from a connection.
+    /// Number of READs that it takes at a time from a connection.
     reads: u8,
 }
 
@@ -245,7 +248,7 @@ impl Address {
         })
     }
 
-    /// The route to it from the GID that has this index at our port.
+    /// Returns the route to it from the GID that has this index at our port.
     pub(crate) fn route(&self, sgid_index: u8) -> ibv_ah_attr {
         let grh = ibv_global_route {
             dgid: ibv_gid { raw: self.gid },
@@ -278,23 +281,23 @@ fn can_do_atomics(transport: Transport, facts: &Facts) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the peer may do with the window.
+/// Returns the access of the peer to the window.
 const fn remote_access(atomics: bool) -> u32 {
     let atomic = if atomics { IBV_ACCESS_REMOTE_ATOMIC } else { 0 };
     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | atomic
 }
 
-/// Both queues have their completions in one.
+/// Returns the maximum depth of a queue; both queues have their completions in one.
 fn deepest(facts: &Facts) -> usize {
     facts.max_depth.min(facts.max_completions / 2).max(1)
 }
 
-/// READs that this side takes at a time from a connection.
+/// Returns the number of READs that this side takes at a time from a connection.
 fn reads(facts: &Facts) -> u8 {
     u8::try_from(facts.max_connection_reads).unwrap_or(u8::MAX).min(RC_READS_MAX)
 }
 
-/// Creates the queue pair; answers what it takes inline.
+/// Creates the queue pair; returns it with the bytes that it takes inline.
 fn create(
     pd: &ProtectionDomain,
     queue: &Queue,
@@ -381,7 +384,7 @@ fn attr(state: i32) -> ibv_qp_attr {
     attr
 }
 
-/// To the first state, in which receives may be posted.
+/// Moves it to the first state, in which receives may be posted.
 fn init(qp: &QueuePair, remote: u32) -> Result<(), Error> {
     let mut attr = attr(IBV_QPS_INIT);
     attr.port_num = PORT;
@@ -391,7 +394,7 @@ fn init(qp: &QueuePair, remote: u32) -> Result<(), Error> {
     qp.modify(&mut attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | last)
 }
 
-/// To the states in which messages come and go.
+/// Moves it to the states in which messages come and go.
 fn ready(qp: &QueuePair, theirs: &Address, device: &Device) -> Result<(), Error> {
     let (mut receive, mut send) = (attr(IBV_QPS_RTR), attr(IBV_QPS_RTS));
     let (mut receive_mask, mut send_mask) = (IBV_QP_STATE, IBV_QP_STATE | IBV_QP_SQ_PSN);

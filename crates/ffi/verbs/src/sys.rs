@@ -1,10 +1,10 @@
-//! What libibverbs and libefa export, and what their headers have as inline functions.
+//! Functions of libibverbs and libefa: exported ones, and the inline functions of their headers.
 //!
 //! The binary contract of the inline functions is the layout of the tables they call through
 //! (`verbs-abi`). Every function is `unsafe`: objects must be alive and pointers as the manual page
 //! of the C function of the same name demands.
 //!
-//! Exported functions answer that there is nothing until their library is open (`library`).
+//! Exported functions return that there is nothing until their library is open (`library`).
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
@@ -14,8 +14,8 @@ use verbs_abi::*;
 
 use crate::library::{Functions, exported};
 
-/// `ENOSYS`, for an entry that a device's table lacks and a function of a library that is not
-/// there.
+/// The code `ENOSYS`, for an entry that a device's table lacks and a function of a library that is
+/// not there.
 const MISSING: c_int = libc::ENOSYS;
 
 exported! { Verbs of "libibverbs.so.1":
@@ -66,7 +66,7 @@ exported! { Efa of "libefa.so.1":
         efa_attr: *mut efadv_qp_init_attr, len: u32) -> *mut ibv_qp, else null_mut();
 }
 
-/// Facts of a port.
+/// Queries the facts of a port.
 ///
 /// # Safety
 /// The context is open, `attr` can be written.
@@ -144,7 +144,7 @@ pub(crate) unsafe fn post_send(
 /// Posts a list of receives.
 ///
 /// # Safety
-/// As for [`post_send`].
+/// The conditions of [`post_send`] hold.
 #[inline]
 pub(crate) unsafe fn post_recv(qp: *mut ibv_qp, list: *mut ibv_recv_wr) -> c_int {
     let mut bad = null_mut();
