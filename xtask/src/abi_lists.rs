@@ -13,30 +13,30 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// The oldest release whose programs are served: that of Debian 12.
+/// Number of the oldest release whose programs are served: that of Debian 12.
 const OLDEST: u32 = 44;
 const VERBS_MAP: &str = "libibverbs/libibverbs.map.in";
 const EFA_MAP: &str = "providers/efa/libefa.map";
-/// Stands for a number in private names.
+/// Placeholder for a number in private names.
 const NUMBER: &str = "@IBVERBS_PABI_VERSION@";
 
-/// Functions by node.
+/// Functions, indexed by node.
 type Nodes = BTreeMap<Node, BTreeSet<String>>;
 
-/// What a function in a map file is.
+/// The kind of a function in a map file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// It returns a pointer.
+    /// A function that returns a pointer.
     Pointer,
-    /// It returns something else, or is a variable.
+    /// A function that returns something else, or a variable.
     Other,
-    /// Programs have it from the header: maps of some releases name it for nothing.
+    /// A function that programs have from the header: maps of some releases name it for nothing.
     Inline,
 }
 
 type Kinds = BTreeMap<String, Kind>;
 
-/// `IBVERBS_1.10` is after `IBVERBS_1.9`.
+/// A node, ordered by its numbers: `IBVERBS_1.10` is after `IBVERBS_1.9`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Node(Vec<u32>, String);
 
@@ -54,7 +54,8 @@ impl Node {
 /// Writes the three lists below `lists`.
 ///
 /// # Errors
-/// The checkout has no releases, or one of them is not made as they are until now.
+/// Returns an error if the checkout has no releases, or one of them is not made as they are until
+/// now.
 pub(crate) fn write(checkout: &Path, lists: &Path) -> Result<()> {
     let checkout = Checkout(checkout);
     let releases = checkout.releases()?;
@@ -83,8 +84,8 @@ pub(crate) fn write(checkout: &Path, lists: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What is written before a name; `None` for one that no library has.
-fn star(kinds: &Kinds, name: &str) -> Option<&'static str> {
+/// Returns the mark before a name; `None` for one that no library has.
+fn pointer_mark(kinds: &Kinds, name: &str) -> Option<&'static str> {
     match kinds.get(name) {
         Some(Kind::Inline) => None,
         Some(Kind::Pointer) => Some("*"),
@@ -92,27 +93,28 @@ fn star(kinds: &Kinds, name: &str) -> Option<&'static str> {
     }
 }
 
-/// Lines of what programs are linked to.
+/// Returns lines for the functions that programs are linked to.
 fn public(nodes: &Nodes, kinds: &Kinds) -> String {
     let mut lines = String::new();
     for (node, names) in nodes.iter().filter(|(node, _)| !node.is_private()) {
         for name in names {
-            if let Some(star) = star(kinds, name) {
-                let _ = writeln!(lines, "{} {star}{name}", node.1);
+            if let Some(mark) = pointer_mark(kinds, name) {
+                let _ = writeln!(lines, "{} {mark}{name}", node.1);
             }
         }
     }
     lines
 }
 
-/// Lines of what is in no public node. Names with a number are for `replace-verbs` to make.
+/// Returns lines for the functions that are in no public node. Names with a number are for
+/// `replace-verbs` to make.
 fn privates(nodes: &Nodes, kinds: &Kinds) -> String {
     let of_private = nodes.iter().filter(|(node, _)| node.is_private());
     let names: BTreeSet<&String> = of_private.flat_map(|(_, names)| names).collect();
     let mut lines = String::new();
     for name in names.into_iter().filter(|name| !name.contains('@')) {
-        if let Some(star) = star(kinds, name) {
-            let _ = writeln!(lines, "{star}{name}");
+        if let Some(mark) = pointer_mark(kinds, name) {
+            let _ = writeln!(lines, "{mark}{name}");
         }
     }
     lines
@@ -130,7 +132,7 @@ impl Checkout<'_> {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Tags of releases, oldest first, then what is checked out, which may be newer.
+    /// Returns the tags of releases, oldest first, then what is checked out, which may be newer.
     fn releases(&self) -> Result<Vec<String>> {
         let tags = self.git(&["tag", "--list", "v*"])?;
         let tags = tags.lines().filter_map(|tag| Some((version(tag)?, tag.to_owned())));
@@ -143,7 +145,7 @@ impl Checkout<'_> {
         self.git(&["show", &format!("{release}:{path}")])
     }
 
-    /// The headers that declare the functions, one after the other.
+    /// Returns the headers that declare the functions, one after the other.
     fn headers(&self, release: &str) -> Result<String> {
         let listed =
             self.git(&["ls-tree", "-r", "--name-only", release, "libibverbs", "providers/efa"])?;
@@ -151,7 +153,7 @@ impl Checkout<'_> {
         headers.map(|path| self.file(release, path)).collect()
     }
 
-    /// What the functions are in the newest release that declares them.
+    /// Returns the kind of each function in the newest release that declares it.
     fn kinds(&self, releases: &[String], mut names: BTreeSet<&String>) -> Result<Kinds> {
         let mut kinds = Kinds::new();
         for release in releases.iter().rev() {
@@ -171,7 +173,7 @@ impl Checkout<'_> {
         Ok(kinds)
     }
 
-    /// Of what is checked out.
+    /// Returns the version of the packages of what is checked out.
     fn package_version(&self) -> Result<String> {
         let file = self.file("HEAD", "CMakeLists.txt")?;
         let (_, rest) = file.split_once("set(PACKAGE_VERSION \"").context("no PACKAGE_VERSION")?;
@@ -179,7 +181,7 @@ impl Checkout<'_> {
     }
 }
 
-/// `v44.1` is 44 and 1; candidates and other tags are none.
+/// Reads a tag of a release: `v44.1` is 44 and 1. Candidates and other tags are `None`.
 fn version(tag: &str) -> Option<(u32, u32)> {
     let (major, minor) = tag.strip_prefix('v')?.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
@@ -197,7 +199,7 @@ fn without_comments(text: &str) -> String {
     parts.fold(first, |all, part| all + part.split_once("*/").map_or("", |(_, rest)| rest))
 }
 
-/// The global functions of a version script.
+/// Returns the global functions of a version script.
 fn nodes_of(script: &str) -> Result<Nodes> {
     let script = without_comments(script);
     let mut nodes = Nodes::new();
@@ -216,7 +218,7 @@ fn nodes_of(script: &str) -> Result<Nodes> {
     Ok(nodes)
 }
 
-/// By the first declaration of `name` in `headers`; `None` without one.
+/// Returns the kind by the first declaration of `name` in `headers`; `None` without one.
 fn kind(headers: &str, name: &str) -> Option<Kind> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     headers.match_indices(name).find_map(|(at, _)| {

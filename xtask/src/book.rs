@@ -8,14 +8,14 @@ use anyhow::{Context, Result, ensure};
 
 use crate::markdown::resolve;
 
-/// Where mdBook writes, and what of it is made of other pages.
+/// Output folder of mdBook, and the files in it that are made of other pages.
 const FOLDER: &str = "book";
 const MADE_OF_OTHERS: [&str; 3] = ["404.html", "print.html", "toc.html"];
 
 /// Checks the links of all pages below `root/book`.
 ///
 /// # Errors
-/// The book is not built, or links lead nowhere; the message names them.
+/// Returns an error if the book is not built, or links lead nowhere; the message names them.
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut pages = BTreeMap::new();
     read_pages(root, FOLDER, &mut pages)
@@ -80,7 +80,7 @@ fn leads_somewhere(
     }
 }
 
-/// Values of all attributes `name`.
+/// Returns the values of all attributes `name`.
 fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
     let begin = format!(" {name}=\"");
     let values = html.split(begin.as_str()).skip(1);

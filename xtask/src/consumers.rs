@@ -23,12 +23,12 @@ struct Record {
     version: String,
     origin: String,
     what: String,
-    /// As `--fault` takes them; empty for none.
+    /// Faults in the form of `--fault`; empty for none.
     faults: String,
-    /// As `--wire` takes it; empty for the default.
+    /// Wire in the form of `--wire`; empty for the default.
     #[serde(default)]
     wire: String,
-    /// `passed`, `failed` or `not run`.
+    /// Result: `passed`, `failed` or `not run`.
     result: String,
     note: String,
     seconds: f64,
@@ -47,7 +47,7 @@ impl Record {
             .sum()
     }
 
-    /// How many of the packets sent went through memory.
+    /// Returns the percentage of the packets sent that went through memory.
     fn percent_in_memory(&self) -> String {
         let [all, in_memory] = ["tx_pkts", "tx_memory_pkts"].map(|name| self.counter(name) as f64);
         if all > 0.0 { format!("{:.0}", 100.0 * in_memory / all) } else { String::new() }
@@ -76,7 +76,7 @@ fn parse(text: &str) -> Result<Vec<Record>> {
     let mut records: Vec<Record> = Vec::new();
     for record in text.lines().enumerate().map(line) {
         let record: Record = record?;
-        // What cannot be run cannot be run on either wire.
+        // A case that cannot be run cannot be run on either wire.
         let is_same = |other: &Record| other.result == "not run" && other.what == record.what;
         if record.result != "not run" || !records.iter().any(is_same) {
             records.push(record);
@@ -86,7 +86,7 @@ fn parse(text: &str) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// Distribution, kernel and architecture of this machine.
+/// Returns distribution, kernel and architecture of this machine.
 fn system() -> String {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
@@ -102,7 +102,7 @@ fn render(records: &[Record], system: &str) -> String {
         section(&of, &records.iter().filter(|record| consumer(record) == of).collect::<Vec<_>>())
     });
     let dealt = faults.iter().map(|faults| format!("`{faults}`")).collect::<Vec<_>>().join(", ");
-    // As it will stand in a list of facts.
+    // The text is broken as it will stand in a list of facts.
     let bullet = "* --fault: ";
     let dealt = wrapped(&dealt, bullet, "  ").split_off(bullet.len());
     let page = Page {
@@ -129,7 +129,7 @@ fn count(records: &[Record], result: &str) -> String {
     records.iter().filter(|record| record.result == result).count().to_string()
 }
 
-/// Each value once, in the order of first appearance.
+/// Returns each value once, in the order of first appearance.
 fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     values.fold(Vec::new(), |mut seen, value| {
         if !seen.contains(&value) {
@@ -139,7 +139,7 @@ fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     })
 }
 
-/// One row per case and wire: what it did without faults, and what with them.
+/// Returns one row per case and wire: its counters without faults, and with them.
 fn section(title: &str, records: &[&Record]) -> Section {
     let columns = [
         "case",

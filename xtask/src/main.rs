@@ -87,7 +87,7 @@ fn run_tidy() -> Result<()> {
     Ok(())
 }
 
-/// The root of the workspace: this crate lives one level below it.
+/// Returns the root of the workspace: this crate lives one level below it.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

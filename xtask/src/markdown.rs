@@ -1,21 +1,21 @@
-//! As much of Markdown as the documents use: links and headings.
+//! The part of Markdown that the documents use: links and headings.
 
 use std::collections::BTreeSet;
 
 use crate::tidy::source;
 
-/// A link to something here; what begins with a scheme is not one.
+/// A link to something in the checkout; a target that begins with a scheme is none.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Link<'a> {
-    /// Where it stands, from 1.
+    /// Number of its line, from 1.
     pub(crate) line: usize,
     /// Path as written, empty for this very page.
     pub(crate) path: &'a str,
-    /// What follows `#`, empty for the whole page.
+    /// Text behind `#`, empty for the whole page.
     pub(crate) anchor: &'a str,
 }
 
-/// All links of a page, outside code.
+/// Returns all links of a page, outside code.
 pub(crate) fn links(text: &str) -> Vec<Link<'_>> {
     let mut links = Vec::new();
     for (line, text) in prose(text) {
@@ -32,8 +32,8 @@ pub(crate) fn links(text: &str) -> Vec<Link<'_>> {
     links
 }
 
-/// The anchors of all headings, as GitHub and mdBook make them, and those written as
-/// `<a id="name"></a>`.
+/// Returns the anchors of all headings, as GitHub and mdBook make them, and those written as `<a
+/// id="name"></a>`.
 pub(crate) fn anchors(text: &str) -> BTreeSet<String> {
     const ANCHOR: &str = "<a id=\"";
     let mut anchors = BTreeSet::new();
@@ -54,7 +54,7 @@ pub(crate) fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 fn anchor(title: &str) -> String {
-    // Of a link the text is shown, and its target is not.
+    // Anchors have the text of a link, without its target.
     let mut shown = String::new();
     let mut rest = title;
     while let Some((before, after)) = rest.split_once("](") {
@@ -70,7 +70,8 @@ fn anchor(title: &str) -> String {
     kept.flat_map(char::to_lowercase).collect()
 }
 
-/// `target` as seen from the page at `from`, as a path from the root. `None` outside the checkout.
+/// Resolves `target` as seen from the page at `from` to a path from the root. `None` outside the
+/// checkout.
 pub(crate) fn resolve(from: &str, target: &str) -> Option<String> {
     if target.is_empty() {
         return Some(from.to_owned());
@@ -89,8 +90,8 @@ pub(crate) fn resolve(from: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The code of a page with its lines: what prose quotes, and fenced code that is Rust or names no
-/// language.
+/// Returns the code of a page with its lines: what prose quotes, and fenced code that is Rust or
+/// names no language.
 pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     let mut code = Vec::new();
     let mut fence = None;
@@ -108,12 +109,12 @@ pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     code
 }
 
-/// What a line of prose has between backticks.
+/// Returns the parts of a line of prose between backticks.
 pub(crate) fn quoted(line: &str) -> impl Iterator<Item = &str> {
     code_spans(line).into_iter().map(|span| &line[span.start + 1..span.end])
 }
 
-/// Lines outside fenced code, with their numbers.
+/// Returns the lines outside fenced code, with their numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     (1..).zip(text.lines()).filter(move |(_, line)| {
@@ -123,12 +124,12 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Whether fenced code begins or ends with the line.
+/// Returns whether fenced code begins or ends with the line.
 pub(crate) fn is_fence(line: &str) -> bool {
     line.trim_start().starts_with("```")
 }
 
-/// Bytes of the line between backticks.
+/// Returns the ranges of bytes of the line between backticks.
 fn code_spans(line: &str) -> Vec<std::ops::Range<usize>> {
     let ticks: Vec<usize> = line.match_indices('`').map(|(at, _)| at).collect();
     ticks.chunks_exact(2).map(|pair| pair[0]..pair[1]).collect()

@@ -19,24 +19,25 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Where the lists of symbols and `forward.h` are, below the root of the workspace.
+/// Folder of the lists of symbols and of `forward.h`, below the root of the workspace.
 pub(crate) const LISTS: &str = "crates/device/softefa-verbs/abi";
-/// The adapter, by the name it was linked with (`crates/device/softefa-verbs/build.rs`).
+/// Name of the adapter, by which it was linked (`crates/device/softefa-verbs/build.rs`).
 const ADAPTER: &str = "libsoftefa_verbs.so";
-/// Numbers of private nodes there have been, and may be.
+/// Numbers that private nodes have had, and may have.
 const PRIVATE_NODES: RangeInclusive<u32> = 1..=99;
 
-/// Functions that are at a later node, too, had structures of their own at this one, before 2008.
+/// Node of ancient structures: functions that are at a later node, too, had others here before
+/// 2008.
 const ANCIENT: &str = "IBVERBS_1.0";
 
 /// A library to make.
 struct Library {
-    /// Without `.so.1`.
+    /// Name of the library without `.so.1`.
     name: &'static str,
     /// Nodes in order of inheritance, each with its functions. A function is at several nodes
     /// where releases had it at different ones.
     nodes: Vec<(String, Vec<Function>)>,
-    /// Functions and nodes of rdma-core's own libraries.
+    /// Functions and nodes that only rdma-core's own libraries use.
     private: BTreeSet<Function>,
     private_nodes: Vec<String>,
 }
@@ -45,24 +46,24 @@ struct Library {
 #[derive(Debug, Clone)]
 struct Function {
     name: String,
-    /// When it refuses, that is null and `errno`, not a code.
+    /// Whether it returns null and `errno` when it refuses, not a code.
     returns_pointer: bool,
 }
 
 impl Function {
-    /// As written in a list: the name, with a `*` in front if it returns a pointer.
+    /// Reads an entry of a list: the name, with a `*` in front if it returns a pointer.
     fn listed(text: &str) -> Self {
         let name = text.strip_prefix('*');
         Self { name: name.unwrap_or(text).to_owned(), returns_pointer: name.is_some() }
     }
 
-    /// What stands in for it, in `forward.h`.
+    /// Returns the function of `forward.h` that stands in for it.
     fn refusal(&self) -> &'static str {
         if self.returns_pointer { "refuse_pointer" } else { "refuse" }
     }
 }
 
-/// A library has one function of a name.
+/// Compares names only, because a library has one function of a name.
 impl PartialEq for Function {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
@@ -86,7 +87,7 @@ impl Ord for Function {
 /// Makes both libraries, and the links under which programs may open them.
 ///
 /// # Errors
-/// A list is not as it should be, or the C compiler is missing or refuses.
+/// Returns an error if a list is not as it should be, or the C compiler is missing or refuses.
 pub(crate) fn make(root: &Path, dir: &Path) -> Result<()> {
     let lists = root.join(LISTS);
     let read = |file: &str| {
@@ -96,7 +97,7 @@ pub(crate) fn make(root: &Path, dir: &Path) -> Result<()> {
     let mut private: BTreeSet<_> = entries(&listed).map(|entry| Function::listed(&entry)).collect();
     let numbered = PRIVATE_NODES.map(|node| format!("verbs_register_driver_{node}"));
     for name in machine_private_symbols().into_iter().chain(numbered) {
-        // What the list says of it counts.
+        // An entry of the list takes precedence over this one.
         private.insert(Function { name, returns_pointer: false });
     }
     let private_nodes = PRIVATE_NODES.map(|node| format!("IBVERBS_PRIVATE_{node}")).collect();
@@ -119,7 +120,7 @@ pub(crate) fn make(root: &Path, dir: &Path) -> Result<()> {
     libraries.iter().try_for_each(|library| library.link(&lists, &dir))
 }
 
-/// Lines that are not empty and no comment.
+/// Returns the lines that are neither empty nor comments.
 fn entries(list: &str) -> impl Iterator<Item = String> {
     list.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned)
 }
@@ -140,8 +141,8 @@ fn nodes(list: &str) -> Result<Vec<(String, Vec<Function>)>> {
     Ok(nodes)
 }
 
-/// What the private nodes of this machine's libibverbs hold: it may be newer than the list. None
-/// where there is no such library.
+/// Returns the symbols in the private nodes of this machine's libibverbs: it may be newer than the
+/// list. Empty where there is no such library.
 fn machine_private_symbols() -> BTreeSet<String> {
     let stdout = |command: &mut Command| {
         let output = command.output().ok().filter(|output| output.status.success());
@@ -202,7 +203,7 @@ impl Library {
                 }
             }
         }
-        // What is private to an older release may be public now.
+        // A function that is private to an older release may be public now.
         for Function { name, returns_pointer } in self.private.difference(&public) {
             let refuse = if *returns_pointer { "REFUSE_POINTER" } else { "REFUSE" };
             writeln!(text, "{refuse}({name})")?;
@@ -210,7 +211,8 @@ impl Library {
         Ok(text)
     }
 
-    /// Private symbols are in no node: such a symbol satisfies a reference to any version.
+    /// Returns the version script. Private symbols are in no node: such a symbol satisfies a
+    /// reference to any version.
     fn script(&self) -> Result<String> {
         let mut text = String::new();
         let mut parent = "";

@@ -1,11 +1,11 @@
-//! What a published crate offers its users, beside what was recorded: `cargo xtask api`.
+//! The public items of a published crate, compared with those on record: `cargo xtask api`.
 //!
 //! This stands in for cargo-semver-checks, which compares with a version that was published before.
-//! It reads the sources, so it needs neither another compiler nor a network. What it does not see
-//! is what no item says: whether a type is `Send`, and how large it is.
+//! It reads the sources, so it needs neither another compiler nor a network. It does not see
+//! properties that no item states: whether a type is `Send`, and how large it is.
 
 mod names;
-mod offer;
+mod public_items;
 mod signature;
 mod sources;
 
@@ -15,7 +15,7 @@ use std::{env, fs};
 use anyhow::{Context, Result, ensure};
 use sources::Sources;
 
-/// The crate that is published.
+/// Sources of the crate that is published.
 const SOURCES: &str = "crates/device/srd/src";
 const RECORD: &str = "crates/device/srd/api.txt";
 const NAME: &str = "srd";
@@ -24,7 +24,7 @@ const BLESS: &str = "SRD_BLESS";
 
 /// Compares the public items of `srd` with the recorded ones, or records them.
 pub(crate) fn check(root: &Path) -> Result<()> {
-    let now = offer::of(NAME, &Sources::read(&root.join(SOURCES))?)?;
+    let now = public_items::of(NAME, &Sources::read(&root.join(SOURCES))?)?;
     let file = root.join(RECORD);
     if env::var_os(BLESS).is_some() {
         let text: String = now.iter().map(|line| format!("{line}\n")).collect();
@@ -42,7 +42,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lines that are gone, and lines that are new.
+/// Returns lines that are gone, and lines that are new.
 fn difference(recorded: &[&str], now: &[String]) -> String {
     let gone = recorded.iter().filter(|line| !now.iter().any(|own| own == *line));
     let new = now.iter().filter(|line| !recorded.contains(&line.as_str()));
@@ -54,7 +54,7 @@ fn difference(recorded: &[&str], now: &[String]) -> String {
 mod tests {
     use super::*;
 
-    /// The same as `cargo xtask api`.
+    /// This test does the same as `cargo xtask api`.
     #[test]
     fn the_public_api_of_srd_is_the_recorded_one() {
         if let Err(error) = check(&crate::root()) {

@@ -1,10 +1,10 @@
-//! What a name in a module stands for.
+//! Resolution of names in modules.
 
 use syn::{Item, UseTree, Visibility};
 
 use super::sources::{ModulePath, Sources};
 
-/// Where an item is defined: the module and the name there.
+/// Place where an item is defined: the module and the name there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Definition {
     pub(super) module: ModulePath,
@@ -14,13 +14,13 @@ pub(super) struct Definition {
 /// A name that a `use` brings into a module.
 #[derive(Debug)]
 pub(super) struct Import {
-    /// `None` for all public names of the path (`*`).
+    /// Name of the item; `None` for all public names of the path (`*`).
     pub(super) name: Option<String>,
     path: Vec<String>,
     pub(super) is_public: bool,
 }
 
-/// The names that the `use` items of a module bring.
+/// Returns the names that the `use` items of a module bring.
 pub(super) fn imports(items: &[Item]) -> Vec<Import> {
     let mut found = Vec::new();
     for item in items {
@@ -52,13 +52,13 @@ fn add(tree: &UseTree, before: &[String], is_public: bool, found: &mut Vec<Impor
 }
 
 impl Import {
-    /// What it stands for in `module`; `None` when that is not of this crate.
+    /// Resolves it in `module`; `None` when that is not of this crate.
     pub(super) fn target(&self, sources: &Sources, module: &[String]) -> Option<Definition> {
         resolve(sources, module, &self.path)
     }
 }
 
-/// What a path stands for in a module; `None` when that is not an item of this crate.
+/// Resolves a path in a module; `None` when that is not an item of this crate.
 pub(super) fn resolve(sources: &Sources, module: &[String], path: &[String]) -> Option<Definition> {
     let (first, rest) = path.split_first()?;
     let start = match first.as_str() {
@@ -81,7 +81,7 @@ pub(super) fn resolve(sources: &Sources, module: &[String], path: &[String]) -> 
     resolve(sources, &start, rest)
 }
 
-/// A single name: an item of the module, or what a `use` brings.
+/// Resolves a single name: an item of the module, or what a `use` brings.
 fn look_up(sources: &Sources, module: &[String], name: &str) -> Option<Definition> {
     let items = sources.module(module)?;
     if items.iter().any(|item| name_of(item).is_some_and(|own| own == name)) {
@@ -93,7 +93,7 @@ fn look_up(sources: &Sources, module: &[String], name: &str) -> Option<Definitio
     (import.path != [name]).then(|| import.target(sources, module))?
 }
 
-/// What an item defines.
+/// Returns the name that an item defines.
 pub(super) fn name_of(item: &Item) -> Option<&syn::Ident> {
     Some(match item {
         Item::Const(item) => &item.ident,

@@ -3,7 +3,7 @@
 use quote::ToTokens;
 use syn::{Field, Fields, FnArg, Generics, Pat, ReturnType, Safety, Signature, Visibility};
 
-/// Tokens with the spaces that people put between them.
+/// Formats tokens with the spaces that people put between them.
 pub(super) fn text(tokens: &impl ToTokens) -> String {
     let all = tokens.to_token_stream().to_string();
     let all: Vec<char> = all.split_whitespace().collect::<Vec<_>>().join(" ").chars().collect();
@@ -25,7 +25,8 @@ pub(super) fn text(tokens: &impl ToTokens) -> String {
     spaced(&out)
 }
 
-/// Between two words, and between a type and a lifetime or a word that stands before it.
+/// Returns whether a space belongs between two words, or between a type and a lifetime or a word
+/// that stands before it.
 fn needs_space(text: &str, after: Option<char>) -> bool {
     if after.is_some_and(is_word) {
         return true;
@@ -41,7 +42,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '\''
 }
 
-/// With spaces around signs between types.
+/// Puts spaces around signs between types.
 fn spaced(text: &str) -> String {
     let text = text.replace("->", " -> ").replace("::", "\u{1}").replace(':', ": ");
     let text = text.replace('\u{1}', "::").replace('+', " + ").replace('=', " = ");
@@ -49,7 +50,7 @@ fn spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A function that is called `name`.
+/// Formats a function that is called `name`.
 pub(super) fn function(name: &str, signature: &Signature) -> String {
     let words = [
         signature.constness.is_some().then_some("const "),
@@ -76,27 +77,25 @@ fn input(input: &FnArg) -> String {
     }
 }
 
-/// Parameters in angle brackets; empty when there are none.
+/// Formats parameters in angle brackets; empty when there are none.
 pub(super) fn generics(generics: &Generics) -> String {
     let inner = text(&generics.params);
     if inner.is_empty() { inner } else { format!("<{inner}>") }
 }
 
-/// The `where` clause, with a space before it.
+/// Formats the `where` clause, with a space before it.
 pub(super) fn bounds(generics: &Generics) -> String {
     generics.where_clause.as_ref().map_or_else(String::new, |own| format!(" {}", text(own)))
 }
 
-/// Fields as a user may write them; those that are private are left open.
+/// Formats fields as a user may write them; private ones are left open.
 pub(super) fn fields(fields: &Fields, all_are_public: bool) -> String {
     let is_public = |field: &&Field| all_are_public || is_public(&field.vis);
     match fields {
         Fields::Unit => String::new(),
         Fields::Unnamed(own) => {
-            let shown = |field: &Field| match is_public(&field) {
-                true => text(&field.ty),
-                false => "_".to_owned(),
-            };
+            let shown =
+                |field: &Field| if is_public(&field) { text(&field.ty) } else { "_".to_owned() };
             format!("({})", own.unnamed.iter().map(shown).collect::<Vec<_>>().join(", "))
         }
         Fields::Named(own) => {

@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use syn::{Attribute, Item};
 
-/// Names from the root of the crate on.
+/// Names of a module, from the root of the crate on.
 pub(super) type ModulePath = Vec<String>;
 
-/// All modules that are compiled for users: those of tests are left out.
+/// All modules that are compiled for users; modules of tests are left out.
 #[derive(Default)]
 pub(super) struct Sources {
     modules: BTreeMap<ModulePath, Vec<Item>>,
 }
 
 impl Sources {
-    /// Reads `lib.rs` in a folder, and what belongs to it.
+    /// Reads `lib.rs` in a folder, and the files that belong to it.
     pub(super) fn read(folder: &Path) -> Result<Self> {
         let mut sources = Self::default();
         sources.add_file(Vec::new(), &folder.join("lib.rs"), folder)?;
         Ok(sources)
     }
 
-    /// A crate of one file.
+    /// Reads a crate of one file.
     #[cfg(test)]
     pub(super) fn of(text: &str) -> Result<Self> {
         let mut sources = Self::default();
@@ -32,7 +32,7 @@ impl Sources {
         Ok(sources)
     }
 
-    /// The items of a module; `None` when there is no such module.
+    /// Returns the items of a module; `None` when there is no such module.
     pub(super) fn module(&self, path: &[String]) -> Option<&[Item]> {
         self.modules.get(path).map(Vec::as_slice)
     }
@@ -77,7 +77,7 @@ fn file_of(folder: &Path, name: &str) -> Result<PathBuf> {
     }
 }
 
-/// The attributes of items that may be left out of a build.
+/// Returns the attributes of items that may be left out of a build.
 fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Mod(item) => &item.attrs,
@@ -91,7 +91,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// `#[cfg(test)]` and `#[cfg(doctest)]`.
+/// Returns whether an attribute is `#[cfg(test)]` or `#[cfg(doctest)]`.
 fn is_for_tests(attribute: &Attribute) -> bool {
     let is_tests = |ident: syn::Ident| ident == "test" || ident == "doctest";
     attribute.path().is_ident("cfg") && attribute.parse_args().is_ok_and(is_tests)

@@ -4,12 +4,12 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 
-/// Counts what a program executes; also what it said.
+/// Counts the instructions that a program executes, and returns its output.
 pub(super) fn count(program: &Command, worst_code: i32) -> Result<(u64, Output)> {
     count_with(&[], program, worst_code)
 }
 
-/// Counts what `functions` of a program execute, and what they call.
+/// Counts the instructions of `functions` of a program, and of what they call.
 pub(super) fn count_within(program: &Command, functions: &[&str]) -> Result<u64> {
     let toggles = functions.iter().map(|function| format!("--toggle-collect={function}"));
     let options: Vec<String> = toggles.chain(["--collect-atstart=no".to_owned()]).collect();
@@ -32,7 +32,7 @@ fn count_with(options: &[String], program: &Command, worst_code: i32) -> Result<
     Ok((count, said))
 }
 
-/// What a program said; it must end with `worst_code` or less.
+/// Returns the output of a program, which must end with `worst_code` or less.
 pub(super) fn output(command: &mut Command, worst_code: i32) -> Result<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("starting {program}"))?;

@@ -1,5 +1,6 @@
-//! What the adapter executes for a message, both ends together: an example of `softefa` sends them
-//! under callgrind, twice, and the difference of the two runs is divided by that of their messages.
+//! Instructions that the adapter executes for a message, both ends together: an example of
+//! `softefa` sends them under callgrind, twice, and the difference of the two runs is divided by
+//! that of their messages.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,8 +11,9 @@ use super::callgrind::{count_within, output};
 use super::record::Record;
 use super::{AS_TESTED, Build};
 
-/// The example, and its functions that are counted, with what they call.
+/// Name of the example.
 const EXAMPLE: &str = "message_cost";
+/// Functions of the example that are counted, with what they call.
 const WITHIN: [&str; 2] = ["message_cost::ping", "message_cost::stream"];
 /// Kinds of messages, and how many of them the shorter and the longer run send.
 const KINDS: [&str; 12] = [

@@ -1,6 +1,6 @@
-//! What the timed loops of `efa-bench` cost beyond the fabric's calls, for each message: each loop
-//! runs without a fabric under callgrind, twice, and the difference of the two runs is divided by
-//! that of their messages.
+//! Instructions of the timed loops of `efa-bench` beyond the fabric's calls, for each message: each
+//! loop runs without a fabric under callgrind, twice, and the difference of the two runs is divided
+//! by that of their messages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,10 +12,12 @@ use super::callgrind::{count, output};
 use super::record::Record;
 use super::{AS_TESTED, Build};
 
-/// What the loops read their orders from, and the test that they are.
+/// Environment variable from which the loops read their orders.
 const ORDER: &str = "EFA_BENCH_OWN_COST";
+/// Name of the test that runs the loops.
 const TEST: &str = "bench::own_cost::every_loop_handles_what_it_is_given";
-/// A loop, and its amount of work in the shorter run: messages, of the receiver milliseconds.
+/// Loops, each with its amount of work in the shorter run: messages, or milliseconds for the
+/// receiver.
 const LOOPS: [(&str, u64); 4] = [
     ("latency-client", 1000),
     ("latency-server", 1000),
@@ -23,12 +25,12 @@ const LOOPS: [(&str, u64); 4] = [
     ("stream-receiver", 10),
 ];
 
-/// Which test program is counted, and where its costs are recorded.
+/// The test program that is counted, and the record of its costs.
 struct Gate {
     record: Record,
-    /// What `cargo test` is told to find it.
+    /// Arguments by which `cargo test` finds it.
     cargo: &'static [&'static str],
-    /// The longer run, as a multiple of the shorter one.
+    /// Length of the longer run, as a multiple of the shorter one.
     longer: u64,
 }
 
@@ -44,7 +46,7 @@ const DEBUG: Gate = Gate {
     longer: 5,
 };
 
-/// Compilers lay out loops anew.
+/// Creates a record with a wide tolerance, because compilers lay out loops anew.
 const fn record(path: &'static str) -> Record {
     Record { path, unit: "message", tolerance_percent: 10.0, bless: "EFA_BENCH_BLESS" }
 }
@@ -63,7 +65,7 @@ pub(crate) fn check(root: &Path, build: Build) -> Result<()> {
     gate.record.compare(root, &measured)
 }
 
-/// The program of the unit tests of `bench-engine`, of which one runs the loops.
+/// Returns the program of the unit tests of `bench-engine`, of which one runs the loops.
 fn test_program(root: &Path, arguments: &[&str]) -> Result<PathBuf> {
     let mut cargo = nested_cargo::command();
     cargo.args(["test", "--quiet", "--no-run", "--message-format", "json"]).args(arguments);
@@ -73,7 +75,7 @@ fn test_program(root: &Path, arguments: &[&str]) -> Result<PathBuf> {
     program.context("cargo made no test program of bench-engine")
 }
 
-/// The unit tests' program that a line of cargo's is about.
+/// Returns the unit tests' program that a line of cargo's is about.
 fn program_of(line: &str) -> Option<String> {
     let message: Value = serde_json::from_str(line).ok()?;
     let target = &message["target"];
@@ -82,7 +84,7 @@ fn program_of(line: &str) -> Option<String> {
     Some(message["executable"].as_str()?.to_owned())
 }
 
-/// As often is a run made twice as long when others have the processor.
+/// Number of times that a run is made twice as long when others have the processor.
 const DOUBLINGS: u32 = 4;
 
 fn per_message(program: &Path, name: &str, few: u64, many: u64) -> Result<f64> {
@@ -102,7 +104,7 @@ fn per_message(program: &Path, name: &str, few: u64, many: u64) -> Result<f64> {
     )
 }
 
-/// Instructions of a run, and the messages that it handled.
+/// Returns the instructions of a run, and the messages that it handled.
 fn run(program: &Path, name: &str, amount: u64) -> Result<(u64, u64)> {
     let mut command = Command::new(program);
     command.args(["--exact", TEST, "--nocapture", "--test-threads", "1"]);

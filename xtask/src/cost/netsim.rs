@@ -1,4 +1,4 @@
-//! What `netsim` executes for each data packet.
+//! Instructions that `netsim` executes for each data packet.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,10 +10,10 @@ use super::Build;
 use super::callgrind::{count, output};
 use super::record::Record;
 
-/// What a build of netsim runs, and where its cost is recorded.
+/// Runs of a build of netsim, and the record of their cost.
 struct Gate {
     record: Record,
-    /// As scenarios are called, without their folder and ending: one of each engine.
+    /// Names of the scenarios, without their folder and ending: one of each engine.
     scenarios: [&'static str; 2],
     /// Fields of the scenarios that are set.
     settings: &'static [&'static str],
@@ -26,14 +26,14 @@ const RELEASE: Gate = Gate {
     settings: &[],
 };
 
-/// A quarter of it.
+/// The debug build runs a quarter of the release build's work.
 const DEBUG: Gate = Gate {
     record: record("crates/sim/netsim/instructions-debug.txt"),
     scenarios: SCENARIOS,
     settings: &["topology.racks=2"],
 };
 
-/// Scenarios expect of their runs what a part of them may not give.
+/// Exit code that is tolerated, because a part of a run may miss what its scenario expects.
 const WORST_CODE: i32 = 1;
 
 const fn record(path: &'static str) -> Record {
@@ -81,7 +81,7 @@ pub(crate) fn check(root: &Path, netsim: &Path, build: Build) -> Result<()> {
     gate.record.compare(root, &costs)
 }
 
-/// Data packets that a run sends.
+/// Returns the number of data packets that a run sends.
 fn data_packets(run: &mut Command) -> Result<u64> {
     let said = output(run.args(["--json", "-"]), WORST_CODE)?;
     let results: Results = serde_json::from_slice(&said.stdout).context("netsim's results")?;

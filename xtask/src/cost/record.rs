@@ -1,4 +1,4 @@
-//! Costs as they were recorded: the compiler, then a line for each cost, number first, name last.
+//! Recorded costs: the compiler, then a line for each cost, number first, name last.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,17 +13,17 @@ use super::callgrind::output;
 pub(super) struct Record {
     /// Path below the root.
     pub(super) path: &'static str,
-    /// What there is an amount of instructions for each of.
+    /// Thing for each of which a number of instructions is recorded.
     pub(super) unit: &'static str,
-    /// How far from the recorded cost is still the same.
+    /// Maximum deviation from the recorded cost that counts as equal.
     pub(super) tolerance_percent: f64,
     /// Environment variable that is set to write the record instead of comparing with it.
     pub(super) bless: &'static str,
 }
 
 impl Record {
-    /// Compares costs with the recorded ones, or records them. What another compiler made costs
-    /// something else: then both are shown, and nothing is judged.
+    /// Compares costs with the recorded ones, or records them. The costs of another compiler
+    /// differ: then both are shown, and nothing is judged.
     pub(super) fn compare(&self, root: &Path, measured: &[(&str, f64)]) -> Result<()> {
         let Self { path, unit, tolerance_percent, bless } = self;
         let compiler = compiler()?;
@@ -65,7 +65,7 @@ fn render(compiler: &str, measured: &[(&str, f64)]) -> String {
     format!("{compiler}\n{}", lines.collect::<String>())
 }
 
-/// The number before a name.
+/// Returns the number before a name.
 fn recorded(text: &str, name: &str) -> Result<f64> {
     let line = text.lines().skip(1).find(|line| line.split_whitespace().last() == Some(name));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
@@ -74,7 +74,7 @@ fn recorded(text: &str, name: &str) -> Result<f64> {
     Ok(cost)
 }
 
-/// The compiler that builds here: "rustc 1.90.0".
+/// Returns the compiler that builds here: "rustc 1.90.0".
 fn compiler() -> Result<String> {
     let said = output(Command::new("rustc").arg("--version"), 0)?;
     let text = String::from_utf8_lossy(&said.stdout);

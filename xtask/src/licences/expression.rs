@@ -5,10 +5,10 @@ use std::vec::IntoIter;
 
 use anyhow::{Result, bail, ensure};
 
-/// Whether whoever may use the licences `allowed` may use what stands under `expression`.
+/// Returns whether the licences `allowed` permit the use of code under `expression`.
 ///
 /// # Errors
-/// The expression cannot be read.
+/// Returns an error if the expression cannot be read.
 pub(super) fn permits(expression: &str, allowed: &[String]) -> Result<bool> {
     let text = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();

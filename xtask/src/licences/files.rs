@@ -10,16 +10,16 @@ use anyhow::{Context, Result, ensure};
 
 /// Beginnings of their names, in capitals.
 const BEGINNINGS: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
-/// Ends of names that begin so and are something else: a module about licences, a picture.
+/// Endings of names that begin so and are something else: a module about licences, a picture.
 const OTHER_ENDS: [&str; 10] = ["c", "cc", "cpp", "h", "html", "png", "py", "rs", "svg", "toml"];
-/// Folders of which nothing gets into a program.
+/// Names of folders of which nothing gets into a program.
 const NOT_LINKED: [&str; 8] =
     ["benches", "examples", "fixtures", "fuzz", "target", "test", "testdata", "tests"];
 
-/// The texts of the licences in `folder`, each once.
+/// Returns the texts of the licences in `folder`, each once.
 ///
 /// # Errors
-/// A file cannot be read, or the crate has no text of its own at the root.
+/// Returns an error if a file cannot be read, or the crate has no text of its own at the root.
 pub(super) fn texts(folder: &Path) -> Result<BTreeSet<String>> {
     let (mut files, mut waiting) = (Vec::new(), vec![folder.to_path_buf()]);
     while let Some(next) = waiting.pop() {
@@ -80,7 +80,7 @@ mod tests {
         fs::write(path, text).expect("written");
     }
 
-    /// Of the allocator in C nobody's licence came along.
+    /// The licence of the allocator in C once did not come along.
     #[test]
     fn licences_of_code_from_elsewhere_are_found_and_each_text_once() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -15,7 +15,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// What is given away as programs; what only their tests and chores use need not come along.
+/// Crates that are distributed as programs; dependencies of their tests and chores only need not
+/// come along.
 const PROGRAMS: [&str; 4] = ["softefa-cli", "softefa-verbs", "efa-bench", "netsim"];
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
@@ -33,7 +34,7 @@ struct Bans {
 /// A version of a crate that may be there beside another one.
 #[derive(Deserialize)]
 struct Skip {
-    /// `NAME@VERSION`.
+    /// Version in the form `NAME@VERSION`.
     #[serde(rename = "crate")]
     version_of: String,
 }
@@ -83,7 +84,7 @@ struct Kind {
 }
 
 impl Package {
-    /// Of the workspace: no source but this checkout.
+    /// Returns whether it is of the workspace, with no source but this checkout.
     fn is_ours(&self) -> bool {
         self.source.is_none()
     }
@@ -92,7 +93,7 @@ impl Package {
 /// Checks all dependencies for this machine; writes the texts of those of the programs if asked to.
 ///
 /// # Errors
-/// Something is not permitted, or cargo or a file refuses.
+/// Returns an error if something is not permitted, or if cargo or a file refuses.
 pub(crate) fn check(root: &Path, texts: Option<&Path>) -> Result<()> {
     let rules = root.join("deny.toml");
     let rules =
@@ -161,7 +162,7 @@ fn findings(metadata: &Metadata, rules: &Rules) -> Vec<String> {
     findings
 }
 
-/// Ids of what is linked into the programs or builds them.
+/// Returns the ids of packages that are linked into the programs or build them.
 fn linked(metadata: &Metadata) -> BTreeSet<&str> {
     let roots =
         metadata.packages.iter().filter(|package| PROGRAMS.contains(&package.name.as_str()));
@@ -179,7 +180,7 @@ fn linked(metadata: &Metadata) -> BTreeSet<&str> {
     found
 }
 
-/// Each crate that is linked into the programs, with the files of its licences.
+/// Returns each crate that is linked into the programs, with the files of its licences.
 fn all_texts(metadata: &Metadata) -> Result<String> {
     let linked = linked(metadata);
     let mut packages: Vec<&Package> = metadata.packages.iter().collect();
@@ -210,7 +211,7 @@ fn all_texts(metadata: &Metadata) -> Result<String> {
 mod tests {
     use super::*;
 
-    /// A graph in which `softefa-cli` is linked with `a`, and only its tests with `b`.
+    /// Returns a graph in which `softefa-cli` is linked with `a`, and only its tests with `b`.
     fn graph(licence: &str, source: &str, version_of_b: &str) -> Metadata {
         let package = |name: &str, version: &str, source: Option<&str>| {
             serde_json::json!({

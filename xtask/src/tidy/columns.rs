@@ -6,7 +6,7 @@ use super::tree::{SourceFile, Tree};
 use crate::markdown;
 
 const COLUMNS: usize = 100;
-/// What releases were like stays as it was written.
+/// File that is exempt: a description of past releases stays as it was written.
 const HISTORY: &str = "CHANGELOG.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -33,7 +33,7 @@ fn check_file(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
-/// The words of a line's comment, without its mark.
+/// Returns the words of a line's comment, without its mark.
 fn comment(line: &str) -> Option<&str> {
     let (code, comment) = source::split(line);
     // A comment behind code stands apart from it: a scheme in a string of several lines does not.
@@ -47,7 +47,7 @@ fn is_table(line: &str) -> bool {
     line.trim_start().starts_with('|')
 }
 
-/// Tells code of Markdown from its prose, line by line.
+/// A reader that tells code of Markdown from its prose, line by line.
 struct Code {
     is_fenced: bool,
     /// Whether the line before was blank, or code because it was indented: code may go on.
@@ -61,7 +61,7 @@ impl Default for Code {
 }
 
 impl Code {
-    /// Whether the next line is code.
+    /// Returns whether the next line is code.
     fn next(&mut self, line: &str) -> bool {
         let is_fence = markdown::is_fence(line);
         self.is_fenced ^= is_fence;
@@ -71,7 +71,7 @@ impl Code {
     }
 }
 
-/// Whether a line has a space outside links and code at which it can be broken.
+/// Returns whether a line has a space outside links and code at which it can be broken.
 fn can_break(line: &str) -> bool {
     let item = line.trim_start();
     let item = item.strip_prefix("* ").or_else(|| item.strip_prefix("- ")).unwrap_or(item);
@@ -85,7 +85,7 @@ fn can_break(line: &str) -> bool {
     false
 }
 
-/// How many bytes the code or the link takes that `text` begins with.
+/// Returns the length in bytes of the code or the link that `text` begins with.
 fn whole(text: &str) -> Option<usize> {
     if let Some(code) = text.strip_prefix('`') {
         return Some(code.find('`')? + 2);
@@ -103,7 +103,7 @@ mod tests {
         check_file(&file).iter().map(ToString::to_string).collect()
     }
 
-    /// Words of that many columns.
+    /// Returns words of that many columns.
     fn wide(columns: usize) -> String {
         "word ".repeat(columns)[..columns - 1].to_owned() + "."
     }

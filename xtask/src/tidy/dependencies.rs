@@ -1,4 +1,4 @@
-//! The one dependency rule of the workspace: which crate may know which.
+//! The dependency rule of the workspace: the crates that each crate may use.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Finding;
 
-/// Crate, and the crates of this workspace it may depend on; everything else is forbidden.
+/// Crates, each with the crates of this workspace it may depend on; everything else is forbidden.
 const MAY_DEPEND: [(&str, &[&str]); 22] = [
     ("softefa-verbs", &["cm", "nested-cargo", "rc", "softefa", "verbs-abi"]),
     ("softefa", &["cm", "rc", "srd"]),

@@ -8,7 +8,7 @@ use super::tree::{SourceFile, Tree};
 use crate::markdown::{self, Link};
 
 const SUMMARY: &str = "docs/SUMMARY.md";
-/// What releases were like stays as it was written.
+/// File that is exempt: a description of past releases stays as it was written.
 const HISTORY: &str = "CHANGELOG.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -51,7 +51,7 @@ fn check_link(
     is_lost.then(|| format!("links to #{} of {target}, which has no such heading", link.anchor))
 }
 
-/// Pages that comments, messages and help texts name by their path.
+/// Checks the pages that comments, messages and help texts name by their path.
 fn check_mentions(tree: &Tree, file: &SourceFile) -> Vec<Finding> {
     // The tests of this very rule name pages that are not there.
     if file.path == HISTORY || file.path.starts_with("xtask/") {

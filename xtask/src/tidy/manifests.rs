@@ -5,7 +5,8 @@ use super::tree::Tree;
 
 const ROOT_MANIFEST: &str = "Cargo.toml";
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
-/// Workspaces of their own, whose flags and dependencies stay out of the product's.
+/// Folders that are workspaces of their own, whose flags and dependencies stay out of the
+/// product's.
 const OWN_WORKSPACES: [&str; 2] = ["fuzz/", "loom/"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -22,7 +23,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Where the tests of a crate are one binary, a file that it does not name would never run.
+/// Checks test files: if the tests of a crate are one binary, a file that it does not name would
+/// never run.
 fn check_tests(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for all in tree.files().filter(|file| file.path.ends_with("/tests/all.rs")) {
@@ -39,7 +41,7 @@ fn check_tests(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// `(line number, section, line)` of every line that is neither blank, comment nor header.
+/// Returns `(line number, section, line)` of every line that is neither blank, comment nor header.
 fn entries(text: &str) -> impl Iterator<Item = (usize, &str, &str)> {
     let mut section = "";
     (1..).zip(text.lines()).filter_map(move |(number, line)| {
@@ -69,7 +71,8 @@ fn check_member(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Every outside dependency has its line in the documents, and no line without a dependency.
+/// Checks that every outside dependency has its line in the documents, and that no line is without
+/// a dependency.
 fn check_justified(tree: &Tree) -> Vec<Finding> {
     let manifest = tree.text(ROOT_MANIFEST).unwrap_or_default();
     let outside: Vec<(usize, &str)> = entries(manifest)
@@ -94,7 +97,7 @@ fn check_justified(tree: &Tree) -> Vec<Finding> {
     missing.chain(gone).collect()
 }
 
-/// Text below the second-level heading `title`, up to the next one.
+/// Returns the text below the second-level heading `title`, up to the next one.
 fn chapter<'a>(text: &'a str, title: &str) -> &'a str {
     let heading = format!("## {title}\n");
     let Some(at) = text.find(&heading) else { return "" };

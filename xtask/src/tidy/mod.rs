@@ -47,7 +47,7 @@ impl fmt::Display for Finding {
 /// Checks all rules on the checkout at `root`.
 ///
 /// # Errors
-/// A file cannot be read, or cargo cannot describe the workspace.
+/// Returns an error if a file cannot be read, or cargo cannot describe the workspace.
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let tree = Tree::read(root)?;
     let mut findings = Vec::new();

@@ -31,20 +31,20 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Every citation in the line.
+/// Returns every citation in the line.
 fn citations(line: &str) -> impl Iterator<Item = &str> {
     let marks = MARKS.iter().flat_map(|mark| line.match_indices(*mark));
     let words = marks.filter(|(at, _)| !line[..*at].ends_with(|c: char| c.is_ascii_alphanumeric()));
     words.filter_map(|(at, mark)| rule(&line[at..], mark))
 }
 
-/// The rule a line defines: it stands first, behind nothing but list and emphasis marks.
+/// Returns the rule a line defines: it stands first, behind nothing but list and emphasis marks.
 fn definition(line: &str) -> Option<&str> {
     let line = line.trim_start_matches(|c: char| " #*-|`".contains(c));
     MARKS.iter().find_map(|mark| rule(line, mark))
 }
 
-/// The mark and its `n.m` at the start of `text`; plain `n` (a chapter) is no rule.
+/// Returns the mark and its `n.m` at the start of `text`; plain `n` (a chapter) is no rule.
 fn rule<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
     let number = text.strip_prefix(mark)?;
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();

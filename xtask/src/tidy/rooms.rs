@@ -6,7 +6,7 @@ use super::Finding;
 use super::tree::Tree;
 
 const CRATE: &str = "crates/device/softefa/src/";
-/// From the bottom up. A room is a module of the crate's root.
+/// Rooms from the bottom up. A room is a module of the crate's root.
 const ROOMS: &[&str] = &[
     "status",
     "sync",
@@ -84,7 +84,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The room a source file is in; tests are in none, they may use everything.
+/// Returns the room a source file is in; tests are in none, they may use everything.
 fn room_of(path: &str) -> Option<&str> {
     let inside = path.strip_prefix(CRATE)?;
     let is_test = inside.ends_with("/tests.rs") || inside.ends_with("/refused.rs");
@@ -109,7 +109,7 @@ fn height_of(room: &str) -> Option<usize> {
     ROOMS.iter().position(|known| *known == room)
 }
 
-/// Modules of the root that `code` names.
+/// Returns the modules of the root that `code` names.
 fn used_rooms(code: &str) -> BTreeSet<&str> {
     let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
     let after = lines.flat_map(|line| line.split("crate::").skip(1));

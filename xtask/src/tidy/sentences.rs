@@ -4,7 +4,7 @@
 use super::Finding;
 use super::tree::{SourceFile, Tree};
 
-/// Whose doc comments keep the rule; the others follow.
+/// Crates whose doc comments keep the rule.
 const CLEAN: [&str; 23] = [
     "crates/bench/bench-engine",
     "crates/bench/bench-floor",
@@ -47,7 +47,7 @@ fn check_file(path: &str, text: &str) -> Vec<Finding> {
     findings.collect()
 }
 
-/// The first paragraph of each doc comment, with its line.
+/// Returns the first paragraph of each doc comment, with its line.
 fn summaries(text: &str) -> Vec<(usize, String)> {
     let mut summaries: Vec<(usize, String)> = Vec::new();
     let (mut inside, mut is_first) = ("", false);
@@ -69,7 +69,7 @@ fn summaries(text: &str) -> Vec<(usize, String)> {
     summaries
 }
 
-/// What is wrong with a paragraph.
+/// Returns what is wrong with a paragraph.
 fn fault(summary: &str) -> Option<&'static str> {
     if summary.starts_with(['*', '|', '#']) || summary.contains("```") {
         return None;

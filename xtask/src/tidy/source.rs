@@ -1,7 +1,8 @@
 //! A line of Rust, taken apart.
 
-/// The code of a line without what its strings say, and its comment from the mark on. A string of
-/// several lines counts as code from its second one on, where a capital that stands alone is rare.
+/// Splits a line into its code without the content of strings, and its comment from the mark on. A
+/// string of several lines counts as code from its second one on, where a capital that stands alone
+/// is rare.
 pub(crate) fn split(line: &str) -> (String, &str) {
     let mut code = String::new();
     let (mut is_string, mut is_escaped) = (false, false);

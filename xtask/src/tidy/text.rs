@@ -3,7 +3,7 @@
 use super::Finding;
 use super::tree::SourceFile;
 
-/// Longest file, counting lines outside `#[cfg(test)]` items.
+/// Maximum number of lines of a file outside `#[cfg(test)]` items.
 const MAX_PRODUCTION_LINES: usize = 600;
 
 /// Words that must not stay in code. Spelt in halves, or this file would break its own rule.
@@ -40,14 +40,15 @@ pub(super) fn check(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
-/// Prose (change log, documents) may speak of such words.
+/// Returns whether a file is code; prose (change log, documents) may speak of such words.
 fn is_code(file: &SourceFile) -> bool {
     let code = [".rs", ".c", ".h", ".toml", ".sh", ".lua"];
     code.iter().any(|end| file.path.ends_with(end))
         || ["Makefile", ".ci/run"].contains(&file.path.as_str())
 }
 
-/// `word` not preceded by a letter: neither a longer name nor a part of one.
+/// Returns whether `word` occurs without a letter before it: neither a longer name nor a part of
+/// one.
 fn contains_word(text: &str, word: &str) -> bool {
     text.match_indices(word)
         .any(|(at, _)| !text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
@@ -63,8 +64,8 @@ fn check_length(file: &SourceFile) -> Option<Finding> {
     })
 }
 
-/// Lines outside `#[cfg(test)]` items. Relies on rustfmt: an item ends at a closing brace that is
-/// indented like its attribute.
+/// Counts lines outside `#[cfg(test)]` items. Relies on rustfmt: an item ends at a closing brace
+/// that is indented like its attribute.
 fn production_lines(text: &str) -> usize {
     let mut count = 0;
     let mut lines = text.lines();

@@ -1,37 +1,38 @@
-//! The text files of the checkout, without what is built or generated.
+//! The text files of the checkout, without files that are built or generated.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Directory names that hold no sources.
+/// Names of directories that hold no sources.
 const SKIPPED_DIRS: [&str; 8] =
     [".git", "target", "report", "results", "corpus", "artifacts", "node_modules", "book"];
-/// Directories named like a skipped one that do hold sources.
+/// Directories with one of these names that do hold sources.
 const KEPT_DIRS: [&str; 1] = ["crates/support/report"];
 
-/// What libraries drop into the current directory when a program crashes (libfabric's psm3).
+/// Ending of files that libraries drop into the current directory when a program crashes
+/// (libfabric's psm3).
 const SKIPPED_END: &str = ".btr";
 
-/// In a linked worktree a file, which names the repository by its absolute path.
+/// Name of the file in a linked worktree that names the repository by its absolute path.
 const WORKTREE_LINK: &str = ".git";
 
 /// One text file.
 #[derive(Debug)]
 pub(crate) struct SourceFile {
-    /// Relative to the root, with `/`.
+    /// Path relative to the root, with `/`.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
 impl SourceFile {
-    /// Whether the file holds Rust.
+    /// Returns whether the file holds Rust.
     pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
-    /// Whether everything in the file is test code.
+    /// Returns whether everything in the file is test code.
     pub(crate) fn is_test(&self) -> bool {
         let in_dir = |dir: &str| self.path.contains(&format!("/{dir}/"));
         in_dir("tests") || in_dir("benches") || self.path.ends_with("tests.rs")
@@ -68,7 +69,7 @@ impl Tree {
             } else if kind.is_file() && !name.ends_with(SKIPPED_END) && name != WORKTREE_LINK {
                 let bytes =
                     fs::read(entry.path()).with_context(|| format!("cannot read {path}"))?;
-                // What is not text (a fuzz seed, an image) has no lines to check.
+                // A file that is not text (a fuzz seed, an image) has no lines to check.
                 if let Ok(text) = String::from_utf8(bytes) {
                     self.files.push(SourceFile { path, text });
                 }
@@ -81,12 +82,12 @@ impl Tree {
         self.files.iter()
     }
 
-    /// Text of the file at `path`.
+    /// Returns the text of the file at `path`.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.files.iter().find(|file| file.path == path).map(|file| file.text.as_str())
     }
 
-    /// Whether there is a file or a folder at `path`.
+    /// Returns whether there is a file or a folder at `path`.
     pub(crate) fn has(&self, path: &str) -> bool {
         let below = |file: &SourceFile| {
             file.path

@@ -1,4 +1,4 @@
-//! Which crates may hold `unsafe` at all.
+//! The crates that may hold `unsafe` at all.
 
 use super::Finding;
 use super::tree::Tree;

@@ -1,4 +1,4 @@
-//! Words that the code has given up, because they puzzled readers, each with what to say instead.
+//! Words that the code has given up, because they puzzled readers, each with its replacement.
 
 use super::Finding;
 use super::source;
@@ -7,7 +7,7 @@ use crate::markdown;
 
 /// A word of the code that is not used any more.
 struct Retired {
-    /// A whole name; what ends with a parenthesis is a call or a definition.
+    /// Word as a whole name; one that ends with a parenthesis is a call or a definition.
     word: &'static str,
     instead: &'static str,
 }
@@ -37,9 +37,9 @@ const WORDS: [Retired; 18] = [
     retired("cannot(", "what it answers: refusal(), obstacle()"),
 ];
 
-/// What releases were like stays as it was written.
+/// File that is exempt: a description of past releases stays as it was written.
 const HISTORY: &str = "CHANGELOG.md";
-/// The words themselves.
+/// File of the words themselves.
 const THIS_FILE: &str = "xtask/src/tidy/vocabulary.rs";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -65,7 +65,7 @@ fn check_file(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
-/// Code and the code that comments quote.
+/// Returns code and the code that comments quote.
 fn code_of_rust(text: &str) -> Vec<(usize, String)> {
     let lines = (1..).zip(text.lines());
     let code = lines.map(|(number, line)| {
@@ -79,7 +79,7 @@ fn code_of_rust(text: &str) -> Vec<(usize, String)> {
     code.collect()
 }
 
-/// Whether `word` stands in `code` for itself, not as a part of a longer name.
+/// Returns whether `word` occurs in `code` for itself, not as a part of a longer name.
 fn names(code: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let is_open = !word.ends_with(is_part);

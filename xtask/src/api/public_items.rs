@@ -13,32 +13,32 @@ use super::names::{Definition, imports, name_of, resolve};
 use super::signature::{bounds, fields, function, generics, is_public, text};
 use super::sources::Sources;
 
-/// All public items of the crate `name`, sorted.
+/// Returns all public items of the crate `name`, sorted.
 pub(super) fn of(name: &str, sources: &Sources) -> Result<Vec<String>> {
-    let mut offer = Offer { sources, shown: BTreeMap::new(), lines: BTreeSet::new() };
-    offer.walk(name, &[]);
-    offer.walk_imports(name, &[])?;
-    offer.add_impls();
-    Ok(offer.lines.into_iter().collect())
+    let mut items = PublicItems { sources, shown: BTreeMap::new(), lines: BTreeSet::new() };
+    items.walk(name, &[]);
+    items.walk_imports(name, &[])?;
+    items.add_impls();
+    Ok(items.lines.into_iter().collect())
 }
 
-struct Offer<'a> {
+struct PublicItems<'a> {
     sources: &'a Sources,
-    /// What public items are called.
+    /// Names of public items.
     shown: BTreeMap<Definition, String>,
     lines: BTreeSet<String>,
 }
 
-impl Offer<'_> {
+impl PublicItems<'_> {
     fn say(&mut self, line: String) {
         self.lines.insert(line);
     }
 
-    /// What is defined in a public module, and in those inside.
+    /// Adds the items that are defined in a public module, and in those inside.
     fn walk(&mut self, shown: &str, module: &[String]) {
         let sources = self.sources;
         for item in sources.module(module).unwrap_or_default() {
-            let Some(name) = name_of(item).filter(|_| is_offered(item)) else { continue };
+            let Some(name) = name_of(item).filter(|_| is_public_item(item)) else { continue };
             let name = name.to_string();
             let own = format!("{shown}::{name}");
             if let Item::Mod(_) = item {
@@ -51,7 +51,7 @@ impl Offer<'_> {
         }
     }
 
-    /// What `pub use` shows in a public module, and in those inside.
+    /// Adds the items that `pub use` shows in a public module, and in those inside.
     fn walk_imports(&mut self, shown: &str, module: &[String]) -> Result<()> {
         let sources = self.sources;
         let items = sources.module(module).unwrap_or_default();
@@ -156,7 +156,7 @@ impl Offer<'_> {
         }
     }
 
-    /// Functions and traits of what is public, wherever they stand.
+    /// Adds functions and traits of public types, wherever they stand.
     fn add_impls(&mut self) {
         let sources = self.sources;
         for (module, items) in sources.modules() {
@@ -219,7 +219,7 @@ impl Offer<'_> {
         }
     }
 
-    /// What a type is called, if it is public and of this crate.
+    /// Returns the name of a type, if it is public and of this crate.
     fn shown_type(&self, module: &[String], ty: &Type) -> Option<String> {
         let path = match ty {
             Type::Path(path) => path,
@@ -232,8 +232,8 @@ impl Offer<'_> {
     }
 }
 
-/// Whether users may name an item.
-fn is_offered(item: &Item) -> bool {
+/// Returns whether users may name an item.
+fn is_public_item(item: &Item) -> bool {
     match item {
         Item::Const(own) => is_public(&own.vis),
         Item::Enum(own) => is_public(&own.vis),
@@ -248,11 +248,12 @@ fn is_offered(item: &Item) -> bool {
     }
 }
 
-/// What else users have to know of a type.
+/// Returns the mark for further facts that users have to know of a type.
 fn mark(attributes: &[Attribute]) -> &'static str {
-    match attributes.iter().any(|own| own.path().is_ident("non_exhaustive")) {
-        true => " (non-exhaustive)",
-        false => "",
+    if attributes.iter().any(|own| own.path().is_ident("non_exhaustive")) {
+        " (non-exhaustive)"
+    } else {
+        ""
     }
 }
 
