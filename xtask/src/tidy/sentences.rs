@@ -1,8 +1,8 @@
 //! Doc comments are sentences: each begins with a capital and ends with a full stop, for itself
-//! alone.
+//! alone. In the folders of the stricter rule its first word names the thing or the action.
 
 use super::Finding;
-use super::tree::{SourceFile, Tree};
+use super::tree::Tree;
 
 /// Crates whose doc comments keep the rule.
 const CLEAN: [&str; 23] = [
@@ -31,20 +31,44 @@ const CLEAN: [&str; 23] = [
     "xtask",
 ];
 
+/// Folders whose doc comments keep the stricter rule too, those of tests included.
+const STRICT: [&str; 11] = [
+    "crates/ffi/fabric",
+    "crates/ffi/fabric-sys",
+    "crates/ffi/pmix",
+    "crates/ffi/verbs",
+    "crates/ffi/verbs-abi",
+    "crates/sim/netsim",
+    "crates/support/manual",
+    "crates/support/nested-cargo",
+    "crates/support/published",
+    "crates/support/report",
+    "xtask",
+];
+
+/// First words of fragments that depend on the code below them, not of a sentence.
+const FRAGMENTS: [&str; 10] =
+    ["As", "Of", "Such", "That", "Those", "What", "Where", "Who", "Whoever", "Whom"];
+
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let is_checked = |file: &&SourceFile| {
-        file.is_rust()
-            && CLEAN.iter().any(|folder| file.path.starts_with(&format!("{folder}/src/")))
-    };
-    tree.files().filter(is_checked).flat_map(|file| check_file(&file.path, &file.text)).collect()
+    let rust = tree.files().filter(|file| file.is_rust());
+    rust.flat_map(|file| check_file(&file.path, &file.text)).collect()
 }
 
 fn check_file(path: &str, text: &str) -> Vec<Finding> {
+    let is_clean = CLEAN.iter().any(|folder| is_below(path, &format!("{folder}/src")));
+    let is_strict = STRICT.iter().any(|folder| is_below(path, folder));
     let findings = summaries(text).into_iter().filter_map(|(line, summary)| {
-        let what = fault(&summary)?;
+        let sentence = is_clean.then(|| fault(&summary)).flatten();
+        let what = sentence.or_else(|| is_strict.then(|| fragment(&summary)).flatten())?;
         Some(Finding::at(path, line, format!("a doc comment {what}: {summary}")))
     });
     findings.collect()
+}
+
+/// Returns whether a file lies below a folder.
+fn is_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// Returns the first paragraph of each doc comment, with its line.
@@ -82,6 +106,12 @@ fn fault(summary: &str) -> Option<&'static str> {
     (!ends).then_some("ends without a full stop")
 }
 
+/// Returns what is wrong with the first word of a paragraph.
+fn fragment(summary: &str) -> Option<&'static str> {
+    let first = summary.split(|c: char| !c.is_alphanumeric()).next()?;
+    FRAGMENTS.contains(&first).then_some("begins with a word that names neither thing nor action")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +133,16 @@ mod tests {
         assert_eq!(faults("/// One.\n///\n/// * a list\n/// ```\n/// code\n"), 0);
         assert_eq!(faults("/// One\n///\n/// Two.\n"), 1);
         assert_eq!(faults("/// One\n/// and two.\n"), 0);
+    }
+
+    #[test]
+    fn the_stricter_rule_refuses_fragments_in_its_folders_only() {
+        let found = |path: &str, text: &str| check_file(path, text).len();
+        assert_eq!(found("xtask/src/a.rs", "/// Of this machine.\n/// A part of it.\n"), 1);
+        assert_eq!(found("xtask/src/a.rs", "/// A part.\n\n/// Offers a part.\n"), 0);
+        assert_eq!(found("crates/ffi/verbs/tests/a.rs", "/// What it says.\n"), 1);
+        assert_eq!(found("crates/ffi/verbs-b/tests/a.rs", "/// What it says.\n"), 0);
+        assert_eq!(found("crates/device/srd/src/a.rs", "/// What it says.\n"), 0);
     }
 
     #[test]
