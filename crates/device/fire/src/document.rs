@@ -12,11 +12,11 @@ use crate::say::say;
 
 const STEM: &str = "RELIABILITY";
 
-const SUMMARY: &str = "This page says what was tried, how often, and with which result, on real sockets and with a real \
-                       kernel's routing. `make fire` writes it; do not edit it.";
-const LEGEND: &str = "*Others* are the processors that other programs kept busy when a case began. Figures in milliseconds \
-                      mean something only where that is near 0. The short form (CI) tries everything seldom and judges no \
-                      times.";
+const SUMMARY: &str = "This page says which faults were tried, how often, and with which result, on real \
+                       sockets and with a real kernel's routing. `make fire` writes it; do not edit it.";
+const LEGEND: &str = "*Others* are the processors that other programs kept busy when a case began. Figures in \
+                       milliseconds are meaningful only if that number is near 0. The short form (CI) tries \
+                       every case only a few times and judges no times.";
 
 /// Writes the document of the records in `path` into the directory `into`.
 ///
