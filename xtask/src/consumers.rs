@@ -8,13 +8,14 @@ use anyhow::{Context, Result, ensure};
 use report::{Page, Section, Table, wrapped};
 use serde::Deserialize;
 
-const SUMMARY: &str = "Programs and libraries from elsewhere, unmodified, on the device of `softefa run`. \
-     Written by `make consumers`; do not edit.";
-const LEGEND: &str = "Each case is two processes or more, checks what the program printed and its exit code, and \
-     asserts that the device's own counters moved. All run twice: on the default wire, which is \
-     memory between processes of one machine, and over UDP. *sent* is what the device was given to \
-     SEND, READ and WRITE; *in memory* is the part of the packets that took no socket; *repeated* \
-     counts packets sent again.";
+const SUMMARY: &str = "This page lists unmodified programs and libraries from other projects, run on the \
+     device of `softefa run`. `make consumers` writes it; do not edit it.";
+const LEGEND: &str = "Each case consists of two or more processes. It checks their output and exit codes, \
+     and asserts that the device's own counters moved. Every case runs twice: on the \
+     default wire, which is memory between processes of one machine, and over UDP. \
+     *sent* is the payload of the posted SENDs, READs and WRITEs; *in memory* is the \
+     share of the packets that went through memory instead of a socket; *repeated* is \
+     the number of packets sent again.";
 
 /// One case as `softefa-cli`'s tests record it, a line of JSON each.
 #[derive(Debug, Clone, Deserialize)]

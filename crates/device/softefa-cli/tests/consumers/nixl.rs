@@ -120,10 +120,10 @@ fn memory_is_written_and_read_through_libfabric() {
 fn newest_version_is_not_run_through_libfabric() {
     consumer().not_run(
         "WRITE, READ and notifications of two agents, libfabric efa",
-        "its LIBFABRIC plug-in needs symbols that no released libfabric has (FABRIC_1.10). With libfabric's \
-         main branch its progress thread posts to an endpoint while the program's thread does \
-         (`nixlLibfabricRail::drainPostQueue` takes no lock), though it asked for `FI_THREAD_COMPLETION`; \
-         with `enable_prog_thread=False` it works",
+        "Its LIBFABRIC plug-in needs symbols that no released libfabric has (FABRIC_1.10). With \
+         libfabric's main branch its progress thread posts to an endpoint while the program's thread \
+         does (`nixlLibfabricRail::drainPostQueue` takes no lock), though it asked for \
+         `FI_THREAD_COMPLETION`. It works with `enable_prog_thread=False`",
     );
 }
 

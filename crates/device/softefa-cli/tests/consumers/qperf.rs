@@ -65,7 +65,8 @@ fn reliable_connections_of_qperf_under_faults() {
 fn qperf_addresses_no_gid_by_itself() {
     consumer().not_run(
         "uc_*, ud_*, and rc_* without -cm1",
-        "without the connection manager qperf addresses peers by LID and gives no GRH (its source knows no GID), \
-         so that no RoCE device takes its address vectors; with it, it has RC only",
+        "Without the connection manager qperf addresses peers by LID and gives no GRH (its source knows \
+         no GID), so that no RoCE device takes its address vectors. With the connection manager it has \
+         RC only",
     );
 }

@@ -159,12 +159,13 @@ fn ways_of_rstream_that_prove_nothing() {
     let consumer = Consumer::debian("rdmacm-utils");
     consumer.not_run(
         "rstream -T f (fork), -T s (sockets)",
-        "with these it uses ordinary sockets, on hardware as well",
+        "With these options it uses ordinary sockets, on hardware as well",
     );
     consumer.not_run(
         "rstream -T a (poll)",
-        "it takes POLLHUP beside the last POLLIN for a failure (exit 16), and its peer disconnects right behind the \
-         last bytes: which of them it sees first is a race, on hardware as well (8 of 20 runs pass here)",
+        "If POLLHUP comes with the last POLLIN, it takes this for a failure (exit 16). Its peer \
+         disconnects right after the last bytes, so which of the two it sees first is a race, on \
+         hardware as well (8 of 20 runs pass here)",
     );
 }
 

@@ -191,8 +191,8 @@ fn open_mpi_through_libfabric() {
 fn open_mpi_has_no_own_way_to_roce() {
     Consumer::debian("openmpi-bin").not_run(
         "RoCE: btl openib",
-        "Debian builds it without rdmacm, and its other way to connect (udcm) serves InfiniBand links only: \
-         \"no CPCs for port\", on hardware as well",
+        "Debian builds it without rdmacm, and its other method to connect (udcm) serves InfiniBand links \
+         only: \"no CPCs for port\", on hardware as well",
     );
 }
 
@@ -236,9 +236,9 @@ fn libfabric_on_its_verbs_provider() {
 fn libfabric_has_no_global_ipv6_addresses_on_its_verbs_provider() {
     Consumer::debian("libfabric-bin").not_run(
         "RoCE over IPv6: fi_pingpong -6 -p verbs between hosts",
-        "the provider looks for the interface of a device by `ADDRESS%INTERFACE`, which the C library takes for \
-         addresses of a single link alone, so a device with another one has no name that peers could be told, on \
-         hardware as well; two programs of one host meet at 127.0.0.1",
+        "The provider looks for the interface of a device by `ADDRESS%INTERFACE`, which the C library \
+         accepts only for link-local addresses. So a device with another address has no name that peers \
+         could be told, on hardware as well. Two programs of one host meet at 127.0.0.1",
     );
 }
 

@@ -72,7 +72,7 @@ fn ucx_perftest_runs_over_ipv6() {
 fn ucx_does_not_sleep_on_srd() {
     Consumer::new("UCX", "9466d104a3", "sources").not_run(
         "ucx_perftest -E sleep over srd",
-        "UCX offers no events over EFA (`ib_efa_md.c`: `req_notify_cq_support = 0`), so a program that asks \
-         for UCP_FEATURE_WAKEUP finds no transport: \"no send completion event\". Poll instead",
+        "UCX offers no events over EFA (`ib_efa_md.c`: `req_notify_cq_support = 0`), so a program that \
+         asks for UCP_FEATURE_WAKEUP finds no transport: \"no send completion event\". Poll instead",
     );
 }

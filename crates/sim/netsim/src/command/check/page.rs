@@ -7,10 +7,11 @@ use crate::command::record::Run;
 use netsim::{Bound, Scenario};
 use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table, wrapped};
 
-const SUMMARY: &str = "Every scenario with all its seeds, beside the bounds that it holds itself to \
-     (`[expect]`). The figures are of virtual time: they repeat on any machine.";
-const HELD_OUT: &str = "Scenarios in `heldout`, and the column of other seeds, are those that no parameter of the \
-     transport was chosen on.";
+const SUMMARY: &str = "This page compares every scenario, with all its seeds, with the scenario's own \
+     bounds (`[expect]`). The figures are in virtual time, so they repeat on any \
+     machine.";
+const HELD_OUT: &str = "No parameter of a transport was chosen with the scenarios in `heldout` or with \
+     the seeds in the column of other seeds.";
 /// Ratio above which values are drawn in equal factors.
 const LINEAR_MAX: f64 = 5.0;
 /// Looks of the chart: own seeds, other seeds, bounds.
@@ -21,7 +22,7 @@ pub(super) fn page(entries: &[Entry], table: Table) -> Page {
     let bounded = entries.iter().flat_map(Entry::bounds).filter(Bound::is_bounded);
     let (held, missed): (Vec<Bound>, Vec<Bound>) = bounded.partition(|b| b.missed().is_none());
     let titles = ["number", "scenario", "title"];
-    let mut names = Table::new("What the scenarios are", &titles, 3).with_prose(2);
+    let mut names = Table::new("Titles of the scenarios", &titles, 3).with_prose(2);
     for (number, Entry { point, .. }) in (1..).zip(entries) {
         names.push(vec![number.to_string(), point.file.clone(), point.title.clone()]);
     }
