@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Tries a RoCE device of Soft-EFA with one that is not ours: rxe (Soft-RoCE of the kernel) or a NIC.
+# Tries a RoCE device of Soft-EFA with a foreign one: rxe (Soft-RoCE of the kernel) or a NIC.
 #
 #   host with Soft-EFA     examples/foreign-roce.sh soft ADDRESS
 #   host with rxe or a NIC examples/foreign-roce.sh rdma ADDRESS [DEVICE [GID_INDEX]]
 #
 # ADDRESS is an IPv4 address of the first host, which the second one reaches. The first command serves, as root or with
 # CAP_NET_RAW (rxe and NICs count the identification of IP headers up, which the ICRC covers); start it first. The second
-# one runs the clients one by one. Both need perftest, ibverbs-utils and rdmacm-utils, and say at the end what worked.
+# one runs the clients one by one. Both need perftest, ibverbs-utils and rdmacm-utils, and report the results at the end.
 # GID_INDEX is that of the "RoCE v2" entry with an IPv4 address (ibv_devinfo -v; with rxe mostly 1).
 #
 # The second host makes an rxe device like this:   sudo rdma link add rxe0 type rxe netdev eth0
@@ -16,7 +16,7 @@ set -u
 port=18600
 limit=120
 
-# What is tried: a name, and the program with its options; %DEVICE% is filled in, port and address follow.
+# The trials: a name, and the program with its options; %DEVICE% is filled in, port and address follow.
 trials='
 rc-pingpong|ibv_rc_pingpong %DEVICE% -n 500 -s 4096
 uc-pingpong|ibv_uc_pingpong %DEVICE% -n 500 -s 1024

@@ -1,6 +1,6 @@
 /*
- * What two programs tell each other before their queue pairs can: addresses, over TCP. Ends the
- * program with a message when it does not work. For C and C++.
+ * The exchange of addresses over TCP between two programs whose queue pairs do not yet communicate.
+ * If it fails, it ends the program with a message. It works in C and C++.
  */
 #ifndef OUT_OF_BAND_H
 #define OUT_OF_BAND_H
@@ -15,7 +15,7 @@
 
 #define CHECK(ok, what) do { if (!(ok)) { perror(what); exit(1); } } while (0)
 
-/* A connection to `server`, or without one from the first who calls `port`. */
+/* Connects to `server`, or without a server accepts the first connection at `port`. */
 static inline int meet(const char *server, const char *port)
 {
 	struct addrinfo hints, *at;

@@ -5,9 +5,10 @@
 //     rdm_pingpong [-p PORT] [-s BYTES] [-n ROUNDS] ADDRESS    the other, on any host
 //
 // libfabric does what SRD leaves to software: messages of any length, in order, matched to posted
-// receives. The steps are always these: ask what there is (fi_getinfo), open fabric, domain, address
-// vector, completion queue and endpoint, bind and enable them, register memory, exchange addresses
-// by other means (here TCP). Nothing moves unless somebody reads the completion queue.
+// receives. The steps are always the same: ask for the available fabrics (fi_getinfo), open fabric,
+// domain, address vector, completion queue and endpoint, bind and enable them, register memory, and
+// exchange addresses by other means (here TCP). There is no progress unless the program reads the
+// completion queue.
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -29,7 +30,7 @@
 
 namespace {
 
-// Throws what libfabric says about a negative return value.
+// Throws libfabric's message for a negative return value.
 void check(long ret, const char *call)
 {
 	if (ret < 0)

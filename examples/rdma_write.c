@@ -1,11 +1,11 @@
 /*
  * One side writes into the memory of the other, over a reliable connection that librdmacm sets up.
  *
- *   softefa run --roce -- ./rdma_write                the target: shows memory to whoever connects
- *   softefa run --roce -- ./rdma_write 192.0.2.1      the writer: writes into it, and says so
+ *   softefa run --roce -- ./rdma_write                the target: shows its memory to any client
+ *   softefa run --roce -- ./rdma_write 192.0.2.1      the writer: writes into that memory, and reports it
  *
- * The target says where its memory is in the private data of the connection. The WRITE itself needs nothing of its
- * program; the SEND behind it, which comes after it, tells that it is there.
+ * The target sends the address of its memory in the private data of the connection. The WRITE itself needs no action of
+ * the target's program. The SEND after it arrives later, and so tells the target that the WRITE is complete.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the target says of its memory, in network byte order. */
+/* The target's description of its memory, in network byte order. */
 struct memory {
 	uint64_t address;
 	uint32_t key;

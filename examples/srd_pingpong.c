@@ -4,11 +4,11 @@
  *     srd_pingpong [-p PORT] [-s BYTES] [-n ROUNDS]            one side
  *     srd_pingpong [-p PORT] [-s BYTES] [-n ROUNDS] ADDRESS    the other, on any host
  *
- * SRD in five sentences. A queue pair is connectionless: each send names its receiver by address
+ * This is SRD in five sentences. A queue pair is connectionless: each send names its receiver by address
  * handle, queue pair number and queue key, which the two sides tell each other by other means (here
  * TCP). A send becomes exactly one receive, of at most max_msg_sz bytes, or fails with a status.
  * Messages may arrive in any order; this program never notices, as only one is ever under way.
- * A receive must be posted before its message comes, else the sender is told "not ready". A
+ * A receive must be posted before its message arrives, or the sender is told "not ready". A
  * send has completed when the receiver's device has acknowledged it.
  */
 #include <infiniband/efadv.h>
@@ -21,7 +21,7 @@
 
 #include "out_of_band.h"
 
-#define QKEY 0x5eda /* both sides must agree; a sender with another one is turned away */
+#define QKEY 0x5eda /* both sides must agree; a sender with another key is refused */
 
 /* How to reach a queue pair. */
 struct address { union ibv_gid gid; uint32_t qpn; };

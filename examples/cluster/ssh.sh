@@ -7,7 +7,7 @@ set -euo pipefail
 [ $# -ge 3 ] || { echo "usage: $0 SHARED-FOLDER MEASURING-HOST SERVING-HOST..." >&2; exit 2; }
 shared=$1
 shift
-# How a command is started on a host, and what is measured. EFA_BENCH is read by a shell there.
+# The command that starts programs on a host, the program, and its arguments. A shell on the host reads EFA_BENCH.
 remote=${REMOTE:-ssh}
 efa_bench=${EFA_BENCH:-efa-bench}
 read -ra benchmark <<<"${BENCHMARK:-latency --fabric libfabric:efa}"
