@@ -70,7 +70,7 @@ fn folded(text: &str) -> Vec<String> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Wait for clients; needs no other option, everything else comes from the client.
+    /// Wait for clients; needs no other option, because the client sends everything else.
     Server(ServerArgs),
     /// Measure against a server, or among ranks that mpirun or srun started; `run --plan NAME` is
     /// another way to write `plan NAME`.
@@ -81,7 +81,7 @@ pub(crate) enum Command {
         /// Without it this is one of several ranks that find each other.
         #[arg(short = 'H', long, value_delimiter = ',', conflicts_with_all = ["rendezvous", "address"])]
         host: Vec<String>,
-        /// Port of servers that are named without one.
+        /// Port of servers that are named without a port.
         #[arg(long, default_value_t = DEFAULT_PORT, requires = "host")]
         port: u16,
         #[command(flatten)]
@@ -101,14 +101,14 @@ pub(crate) enum Command {
         #[command(flatten)]
         measure: MeasureArgs,
     },
-    /// Say what a fabric of this machine is and can do.
+    /// Describe a fabric of this machine and its abilities.
     Info {
         /// One of libfabric:PROVIDER, verbs:srd, verbs:ud, verbs:rc, sockets:tcp or sockets:udp.
         fabric: FabricName,
         /// Domain (device) name; default: the first.
         #[arg(long)]
         domain: Option<String>,
-        /// Endpoint type; default: what the fabric is.
+        /// Endpoint type; default: that of the fabric.
         #[arg(short, long)]
         endpoint: Option<EndpointKind>,
     },
@@ -117,7 +117,7 @@ pub(crate) enum Command {
     /// Measure the MPI of this machine: point to point and collective operations.
     Mpi(MpiArgs),
     /// Compare two results point by point; exit code 11 if something got worse, 12 if the data
-    /// cannot tell.
+    /// cannot decide.
     Compare(CompareArgs),
     /// Turn the output of perftest, OSU, sockperf, iperf3, fi_pingpong, UCX or NCCL tests into a
     /// result file.

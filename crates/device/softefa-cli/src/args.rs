@@ -52,19 +52,20 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Show devices, limits, capabilities, and the counters of running devices.
     Info(InfoArgs),
-    /// Watch what the devices of all running programs do.
+    /// Watch the devices of all running programs.
     Top(TopArgs),
     /// Capture the packets of running programs for Wireshark.
     Pcap(PcapArgs),
-    /// Show what happened in a run, and when, from its trace or packets: tables or an HTML page.
+    /// Show the events of a run over time, from its trace or packets, as tables or as an HTML page.
     #[command(after_help = trace::HELP)]
     Trace(TraceArgs),
     /// Set, clear and show faults while programs run.
     Fault(FaultArgs),
-    /// Check what works on this machine, what does not, and how to fix it. The exit code is 0 if
+    /// Check which features work on this machine, and how to fix the others. The exit code is 0 if
     /// devices can be opened, otherwise 1.
     Doctor(DoctorArgs),
-    /// Connect RoCE devices to rxe and NICs on other machines: own UDP port 4791 for all programs.
+    /// Connect RoCE devices to rxe and NICs on other machines, by owning UDP port 4791 for all
+    /// programs.
     #[command(after_help = gateway::HELP)]
     Gateway(GatewayArgs),
 }
@@ -77,12 +78,14 @@ pub(crate) struct DeviceArgs {
     /// A device may have a profile of its own: NAME=IP,profile=efa1. A RoCE device also takes
     /// mtu=BYTES (256 to 4096, at most what its link carries), rate=GBIT_PER_S (the rate that its
     /// port reports: 10, 25, 40, 50, 100, 200 or 400) and gateway=4791 ('softefa gateway' connects
-    /// it with everybody who uses that UDP port).
+    /// it with every device that uses that UDP port).
     #[arg(long = "device", value_name = "NAME=IP")]
     pub(crate) devices: Vec<String>,
-    /// Make a RoCE v2 device, roce0, beside those of --device or instead of the default one.
+    /// Make a RoCE v2 device, roce0, in addition to those of --device or instead of the default
+    /// one.
     ///
-    /// Its address is the first one that other machines know, IPv4 before IPv6, or else 127.0.0.1.
+    /// Its address is the first one that other machines can reach, IPv4 before IPv6, or else
+    /// 127.0.0.1.
     #[arg(long)]
     pub(crate) roce: bool,
     /// The adapter to emulate in every device without a profile of its own [default: efa2].
@@ -96,12 +99,13 @@ pub(crate) struct DeviceArgs {
     /// 'none' means no fault at all. The list is below, or in 'softefa run --help'.
     #[arg(long, value_name = "SPEC")]
     pub(crate) fault: Option<String>,
-    /// What receivers verify: 'headers', or also the payload ('crc32c', 'icrc') [default: headers].
+    /// The bytes that receivers verify: 'headers', or also the payload ('crc32c', 'icrc') [default:
+    /// headers].
     ///
     /// Checking the payload costs a copy. 'crc32c' and 'icrc' mean the same.
     #[arg(long, value_name = "NAME")]
     pub(crate) integrity: Option<String>,
-    /// How many UDP source ports to spray over, 1 to 256 [default: depends on the kind of link].
+    /// Number of UDP source ports to spray over, 1 to 256 [default: depends on the kind of link].
     #[arg(long, value_name = "N")]
     pub(crate) paths: Option<String>,
     /// Encrypt and authenticate every datagram with the 32 bytes in this file.

@@ -24,9 +24,9 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Runs scenarios with all combinations of settings and seeds, on all cores.
     ///
-    /// With --out every finished run is kept, and the same command again runs only what is
-    /// missing. Ctrl-C leaves whole files. Exit codes: 0 all flows ended well, 1 some did not, a
-    /// run failed or the means of a point miss what its scenario expects, 2 wrong arguments or
+    /// With --out every finished run is kept, and repeating the command runs only the missing ones.
+    /// Ctrl-C leaves complete files. Exit codes: 0 all flows ended well, 1 some did not, a run
+    /// failed or the means of a point miss what its scenario expects, 2 wrong arguments or
     /// scenario, 130 interrupted.
     Sweep(SweepArgs),
     /// Runs scenarios with all their seeds and says which meet their expectations.
@@ -39,7 +39,7 @@ pub(crate) enum Command {
     /// Takes about a minute. Exit codes: 0 all hold, 1 some do not, 2 a file cannot be written, 130
     /// interrupted.
     Paper(PaperArgs),
-    /// Sets two result files side by side, with a verdict for each figure.
+    /// Compares two result files, with a verdict for each figure.
     ///
     /// A figure regressed if its mean over the seeds is worse by more than the threshold and either
     /// the 95 % interval of the seeds' ratios does not contain 1, or no seed is better by more than
@@ -61,8 +61,8 @@ pub(crate) struct RunArgs {
     /// Change a field of the scenario: transport.paths=16, workload.bytes=1MB.
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Setting::single)]
     pub(crate) set: Vec<Setting>,
-    /// Sample flows, queues and uplinks every so many microseconds, for the JSON file. The default
-    /// with --html is 1.
+    /// Sample flows, queues and uplinks at this interval in microseconds, for the JSON file. The
+    /// default with --html is 1.
     #[arg(long, value_name = "US", num_args = 0..=1, default_missing_value = "1",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) samples: Option<u32>,
@@ -100,7 +100,7 @@ pub(crate) struct SweepArgs {
     /// Write a line of CSV per run.
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Write a page with charts: each parameter with what it does.
+    /// Write a page with charts, which shows the effect of each parameter.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Replace result files that exist.
@@ -109,11 +109,11 @@ pub(crate) struct SweepArgs {
     /// Show no progress.
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Print a Slurm array script of so many tasks instead of running anything.
+    /// Print a Slurm array script with this many tasks instead of running anything.
     #[arg(long, value_name = "TASKS", requires = "out", conflicts_with_all = ["json", "csv", "html", "part"],
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) slurm: Option<u32>,
-    /// Run only the K-th of N equal parts, and write no tables: what a Slurm task does.
+    /// Run only the K-th of N equal parts, as a Slurm task does, and write no tables.
     #[arg(long, value_name = "K/N", requires = "out", conflicts_with_all = ["json", "csv", "html"],
         value_parser = Part::parse)]
     pub(crate) part: Option<Part>,
@@ -124,13 +124,13 @@ pub(crate) struct CheckArgs {
     /// Scenario files.
     #[arg(required = true)]
     pub(crate) scenarios: Vec<PathBuf>,
-    /// Seeds to run beside each scenario's own, shown and not judged: 11,12 or 11..13.
+    /// Seeds to run in addition to each scenario's own, shown but not judged: 11,12 or 11..13.
     #[arg(long, value_name = "SEEDS", value_parser = Seeds::parse)]
     pub(crate) beside: Option<Seeds>,
     /// Also write the table as Markdown.
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
-    /// Also write it as a page with a chart.
+    /// Also write the table as a page with a chart.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Runs at a time; without it one per core.
@@ -149,7 +149,7 @@ pub(crate) struct PaperArgs {
     /// Write index.html with figures and results.json into this folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Few and short runs: shows that it works, not what holds.
+    /// Make few and short runs, which show that the command works, but not which statements hold.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Runs at a time; without it one per core.
@@ -167,7 +167,7 @@ pub(crate) struct PaperArgs {
 pub(crate) struct CompareArgs {
     /// Result file to compare with (of run --json or sweep).
     pub(crate) base: PathBuf,
-    /// Result file that is compared.
+    /// Result file to compare.
     pub(crate) new: PathBuf,
     /// Call changes up to this many percent the same; default: 2.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]

@@ -36,12 +36,12 @@ pub(super) struct NoArgs {}
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(super) struct Shared {
-    /// Keys of the server (shuffle: that tuples have; 2pc: rows of each participant): 1000, 64K,
+    /// Keys of the server (shuffle: keys of the tuples; 2pc: rows of each participant): 1000, 64K,
     /// 64M (powers of two). Default: 1M, for 2pc 64K.
     #[arg(long, value_parser = parse_bytes)]
     keys: Option<usize>,
-    /// Ask for keys (shuffle: make tuples) by Zipf's law with this exponent, 0.01 to 0.99. Default:
-    /// all keys alike.
+    /// Request keys (shuffle: make tuples) by Zipf's law with this exponent, 0.01 to 0.99. Default:
+    /// all keys equally often.
     #[arg(long, value_name = "EXPONENT")]
     zipf: Option<f64>,
     /// Bytes of a chunk, like --sizes: fileget (multiples of 8; default: 64K), incast and

@@ -42,7 +42,7 @@ pub(crate) struct MeasureArgs {
     /// Type of endpoint [default: that of the fabric].
     #[arg(short, long)]
     pub(crate) endpoint: Option<EndpointKind>,
-    /// How bytes are moved [default: as the benchmark's name says].
+    /// Operation that moves the bytes [default: that of the benchmark's name].
     #[arg(long)]
     pub(crate) op: Option<Operation>,
     /// Message sizes in bytes [default: 1..8192, for some benchmarks their own].
@@ -53,9 +53,9 @@ pub(crate) struct MeasureArgs {
     /// Operations in flight [default: 256 for streams and open_loop, 1 for rma and atomics, else
     /// the benchmark's own].
     ///
-    /// It is written like --sizes. Every size is measured with every depth. The others' own are
-    /// 1,8,32,128 for rpc, kv and index, 1,8,64 for 2pc, 1,16 for log, 64 for fileget, incast and
-    /// shuffle, 16 for piggyback, and 10 for the streams of sat_latency.
+    /// It is written like --sizes. Every size is measured with every depth. The defaults of the
+    /// others are 1,8,32,128 for rpc, kv and index, 1,8,64 for 2pc, 1,16 for log, 64 for fileget,
+    /// incast and shuffle, 16 for piggyback, and 10 for the streams of sat_latency.
     #[arg(short, long)]
     pub(crate) depth: Option<String>,
     /// When a stream posts its next operation.
@@ -69,10 +69,10 @@ pub(crate) struct MeasureArgs {
     pub(crate) post_list: usize,
     /// Sleep until a completion comes, instead of polling for it (perftest's -e).
     ///
-    /// Latency then has the price of waking, and processors are free meanwhile.
+    /// Latency then includes the cost of a wake-up, and processors are free meanwhile.
     #[arg(long)]
     pub(crate) events: bool,
-    /// What the receiver of a stream does about the order of messages (bandwidth) [default: any].
+    /// How the receiver of a stream treats the order of messages (bandwidth) [default: any].
     ///
     /// With several values, each point is measured with each of them.
     #[arg(long, value_delimiter = ',')]
@@ -82,7 +82,7 @@ pub(crate) struct MeasureArgs {
     /// Powers of two. One-sided operations go to as much memory of the peer.
     #[arg(long, value_parser = parse_bytes)]
     pub(crate) memory: Option<usize>,
-    /// Operations per second of each thread that goes by the clock, written like --sizes.
+    /// Operations per second of each thread that posts at due times, written like --sizes.
     ///
     /// It is for the requests of open_loop (default: 1000,2000,4000,8000,16000), the streams of
     /// sat_latency, the operations of rpc, kv, index, fileget, piggyback, log and 2pc, and
@@ -98,7 +98,7 @@ pub(crate) struct MeasureArgs {
     #[arg(long, value_name = "BOUND", num_args = 0..=1, default_missing_value = "p99<1ms",
         conflicts_with_all = ["iterations", "until", "runs"])]
     pub(crate) ramp: Option<Ramp>,
-    /// How operations that come by the clock (open_loop, --rate, --ramp) are spread over time.
+    /// How operations at due times (open_loop, --rate, --ramp) are spread over time.
     ///
     /// It is not for the streams of sat_latency, which send at equal distances.
     #[arg(long, default_value = "poisson")]
@@ -119,7 +119,7 @@ pub(crate) struct MeasureArgs {
     pub(crate) endpoints: Option<usize>,
     /// Processors of the client's measuring threads, in turn: 1, or 0,2,4.
     ///
-    /// 'local' chooses one by itself for a single thread.
+    /// 'local' chooses a processor by itself for a single thread.
     #[arg(long, value_delimiter = ',')]
     pub(crate) cpu: Vec<usize>,
     /// Processors of the server's measuring threads.
@@ -127,8 +127,8 @@ pub(crate) struct MeasureArgs {
     pub(crate) server_cpu: Vec<usize>,
     /// NUMA node of the client's measuring threads.
     ///
-    /// They run on its processors and take their memory there. The result says which node the
-    /// adapter is on.
+    /// They run on its processors and take their memory there. The result names the node of the
+    /// adapter.
     #[arg(long, value_name = "NODE")]
     pub(crate) numa: Option<usize>,
     /// NUMA node of the server's measuring threads.
@@ -159,8 +159,8 @@ pub(crate) struct MeasureArgs {
     pub(crate) blocks: Option<usize>,
     /// Sessions in which everything is measured, one after the other.
     ///
-    /// Each of several sessions is one value of a point, so the interval also holds what differs
-    /// between sessions.
+    /// Each of several sessions gives one value of a point, so the interval also covers the
+    /// differences between sessions.
     #[arg(long, default_value_t = 1)]
     pub(crate) runs: usize,
     /// Measure until the 95 % interval of each point is this narrow: ci=2%,max=60s.
@@ -181,7 +181,7 @@ pub(crate) struct MeasureArgs {
     /// Leave the histograms of all times out of the results.
     #[arg(long)]
     pub(crate) no_histogram: bool,
-    /// While a block is measured, print a line every so many seconds (without a value: 1).
+    /// While a block is measured, print a line at this interval in seconds (without a value: 1).
     ///
     /// The result keeps these intervals, and the report draws them. Make --duration long enough for
     /// several.

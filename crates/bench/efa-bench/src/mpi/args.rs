@@ -73,9 +73,8 @@ pub(crate) struct MpiArgs {
     /// measure pairs at once (rank i of 2n and rank i + n), and NAS' kernels take powers of two.
     #[arg(short, long, default_value = "2")]
     ranks: String,
-    /// What MPI is to run on: libfabric:PROVIDER, ucx:TRANSPORT (srd, ud_v, rc_v, tcp, sm) or
-    /// mpi:tcp (its own TCP); default: what MPI chooses by itself, on one machine its shared
-    /// memory.
+    /// The fabric of MPI: libfabric:PROVIDER, ucx:TRANSPORT (srd, ud_v, rc_v, tcp, sm) or mpi:tcp
+    /// (its own TCP); default: MPI's own choice, on one machine its shared memory.
     #[arg(long, value_parser = on)]
     fabric: Option<FabricName>,
     /// Short for --fabric libfabric:PROVIDER.
@@ -87,16 +86,16 @@ pub(crate) struct MpiArgs {
     #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = "",
         value_parser = OsStringValueParser::new().map(SoftefaCommand::named))]
     pub(super) softefa: Option<SoftefaCommand>,
-    /// With --softefa: what messages of the software device go over; default: what softefa chooses.
+    /// With --softefa: the wire of the software device; default: chosen by softefa.
     #[arg(long, value_enum, requires = "softefa")]
     pub(super) wire: Option<Wire>,
     /// MPI's compiler.
     #[arg(long, default_value = "mpicc")]
     pub(super) mpicc: PathBuf,
-    /// The command that starts ranks, with words of your own: 'mpirun -H a,b', 'srun --mpi=pmix'.
+    /// The command that starts ranks, with its own options: 'mpirun -H a,b', 'srun --mpi=pmix'.
     #[arg(long, default_value = "mpirun", value_name = "COMMAND")]
     pub(super) mpirun: String,
-    /// Further options for it: '--mca coll ^hcoll'.
+    /// Further options for that command: '--mca coll ^hcoll'.
     #[arg(long, default_value = "", value_name = "WORDS", allow_hyphen_values = true)]
     pub(super) mpi_args: String,
     /// Folder for the compiled program, which all hosts share; default: a private one of this
@@ -111,7 +110,7 @@ pub(crate) struct MpiArgs {
     /// Messages in flight (bandwidth, bidirectional), like --sizes.
     #[arg(short, long, default_value = "256")]
     depth: String,
-    /// Measured time of each block of a point in seconds.
+    /// Seconds that each block of a point is measured.
     #[arg(short = 't', long, default_value_t = 0.2, conflicts_with = "iterations")]
     duration: f64,
     /// Measured messages or operations of each block, instead of a time.
@@ -133,7 +132,7 @@ pub(crate) struct MpiArgs {
     /// Check every message and every result, not only the first and the last.
     #[arg(long)]
     validate: bool,
-    /// Give up when a measurement says nothing for this many seconds.
+    /// Give up when a measurement reports nothing for this many seconds.
     #[arg(long, default_value_t = 60.0)]
     timeout: f64,
     /// Name of the run in tables and plots; default: MPI and the fabric.

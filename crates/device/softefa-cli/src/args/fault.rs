@@ -42,7 +42,7 @@ pub(crate) enum FaultAction {
     Set(FaultSetArgs),
     /// End the fault that was set: from then on, --fault-script and --fault apply again.
     Clear(FaultClearArgs),
-    /// Show for each device which fault is in force, who set it, and what it has hit.
+    /// Show for each device which fault is in force, what set it, and how often it has hit.
     Show(FaultClearArgs),
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct FaultSetArgs {
     /// Only on the devices of this name.
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
-    /// Only what goes to this address, and messages that come from it.
+    /// Only datagrams that go to this address, and messages that come from it.
     #[arg(long, value_name = "IP")]
     pub(crate) peer: Option<IpAddr>,
     /// Only for this long, for example 3s or 500ms; the programs themselves measure the time.
@@ -73,7 +73,7 @@ pub(crate) struct FaultClearArgs {
     pub(crate) runs: FaultRunArgs,
 }
 
-/// The runs that are meant.
+/// The runs to which a command applies.
 #[derive(Debug, Args, Default)]
 pub(crate) struct FaultRunArgs {
     /// Only the run of this process, which is 'softefa run' itself or one of its programs [default:

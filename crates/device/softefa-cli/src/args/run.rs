@@ -47,24 +47,24 @@ pub(crate) struct RunArgs {
     /// connections become exact.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Explain on standard error what programs get wrong, once each.
+    /// Explain the mistakes of programs on standard error, each of them once.
     ///
-    /// That is the reason of every refused call and failed work request, and what works here but
-    /// not on hardware. Also SOFTEFA_LINT=1.
+    /// It gives the reason of every refused call and failed work request, and names everything that
+    /// works here but not on hardware. Also SOFTEFA_LINT=1.
     #[arg(long)]
     pub(crate) lint: bool,
     /// Send each post at once.
     ///
-    /// Otherwise posts of a program that polls may wait for its next poll, to leave together. Also
-    /// SOFTEFA_SEND_AT_ONCE=1.
+    /// Without this option, posts of a program that polls may wait for its next poll, so that they
+    /// leave together. Also SOFTEFA_SEND_AT_ONCE=1.
     #[arg(long)]
     pub(crate) send_at_once: bool,
     /// Inject faults at given times, from a TOML file (docs/FAULTS.md). Times count from when the
     /// first device is opened, and each fault replaces the one before it.
     #[arg(long, value_name = "FILE")]
     pub(crate) fault_script: Option<PathBuf>,
-    /// What carries packets between programs of one user on one machine: auto (shared memory where
-    /// that is possible), udp, or shm (as auto, but do not start where memory cannot be shared).
+    /// The carrier of packets between programs of one user on one machine: auto (shared memory if
+    /// that is possible), udp, or shm (like auto, but do not start if memory cannot be shared).
     /// With udp all bytes of RDMA go over UDP, too; otherwise long READs and WRITEs are copied from
     /// memory to memory (never with --fault). Also SOFTEFA_WIRE.
     #[arg(long, value_name = "WIRE")]
@@ -93,7 +93,7 @@ pub(crate) struct RunArgs {
     /// Capture this many bytes of each packet, without IP and UDP headers.
     #[arg(long, value_name = "BYTES", default_value = "65535", value_parser = value_parser!(u32).range(64..=65535))]
     pub(crate) snaplen: u32,
-    /// Keep the private directory of the run (sysfs tree, counters) and say where it is.
+    /// Keep the private directory of the run (sysfs tree, counters) and print its path.
     #[arg(long)]
     pub(crate) keep: bool,
     /// The adapter library; also SOFTEFA_LIBRARY [default: found beside this program].

@@ -21,10 +21,10 @@ pub(crate) struct TraceArgs {
     /// The page; - is standard output [default: the name of the first file, ending in .html].
     #[arg(long, short, value_name = "FILE", requires = "html")]
     pub(crate) output: Option<PathBuf>,
-    /// Leave out what was before this time, in seconds since the first event.
+    /// Leave out events before this time, in seconds since the first event.
     #[arg(long, value_name = "SECONDS", value_parser = parse_time)]
     pub(crate) from: Option<Duration>,
-    /// Leave out what came at this time and later.
+    /// Leave out events at this time and later.
     #[arg(long, value_name = "SECONDS", value_parser = parse_time)]
     pub(crate) to: Option<Duration>,
     /// Traces (softefa run --trace) and captures (--pcap, softefa pcap); several become one time

@@ -36,11 +36,11 @@ pub(crate) struct PcapArgs {
     pub(crate) devices: Vec<String>,
     /// Decrypt packets with the key in this file.
     ///
-    /// Packets that do not open, and those that --snaplen cut, are written as they were captured.
-    /// Also SOFTEFA_KEY_FILE.
+    /// Packets that cannot be decrypted, and those that --snaplen has cut, are written as they were
+    /// captured. Also SOFTEFA_KEY_FILE.
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Capture only what this queue pair sends or receives; may be repeated.
+    /// Capture only packets that this queue pair sends or receives; may be repeated.
     ///
     /// Packets of a RoCE connection name only their receiver.
     #[arg(long = "qp", value_name = "NUMBER")]

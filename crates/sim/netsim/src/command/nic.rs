@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(crate) struct NicArgs {
-    /// Built-in profile (c5n, rc, tcp) or a file; without it, all that are built in.
+    /// Built-in profile (c5n, rc, tcp) or a file; by default, all built-in profiles.
     #[arg(long, value_name = "NAME|FILE")]
     profile: Option<String>,
     /// Only this table (c3.3), or these (c3).
     #[arg(long, value_name = "TABLE")]
     table: Option<String>,
-    /// Seed of what is random in the model.
+    /// Seed of the random numbers of the model.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Also write everything as JSON to this file; "-" writes it to the terminal instead.
