@@ -1,4 +1,4 @@
-"""One test again, in a pytest of its own below ``softefa run``; its reports come back through a file."""
+"""Runs one test again, in a separate pytest under ``softefa run``; its reports come back through a file."""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ ENV_COMMAND = "SOFTEFA_COMMAND"
 
 
 class SoftEfaError(RuntimeError):
-    """What ``softefa`` said when it refused, in one line."""
+    """A refusal by ``softefa``, with its message of one line."""
 
 
 def command() -> str:
-    """The path of ``softefa``: ``SOFTEFA_COMMAND``, that of this environment, or the one in ``PATH``."""
+    """The path of ``softefa``: ``SOFTEFA_COMMAND``, the one of this environment, or the one in ``PATH``."""
     named = os.environ.get(ENV_COMMAND)
     if named:
         if not os.access(named, os.X_OK):
@@ -71,9 +71,9 @@ def ask(*arguments: str, environment: dict[str, str] | None = None) -> str:
 
 
 def info() -> Any:
-    """What ``softefa info --json`` says, asked from outside of the run that this process is part of.
+    """The output of ``softefa info --json``, called from outside the run that this process is part of.
 
-    From inside, the process that asks would be one more of those that have opened a device.
+    From inside, the calling process would be one more process that has opened a device.
     """
     inside = ("LD_PRELOAD", "SOFTEFA_RUN_DIR")
     outside = {name: value for name, value in os.environ.items() if name not in inside}

@@ -1,4 +1,4 @@
-"""The device of a test: what pytest's fixture ``softefa_device`` is."""
+"""The device of a test, which is the value of pytest's fixture ``softefa_device``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Device:
         return cls(**{name: entry[name] for name in names})
 
     def counters(self) -> dict[str, int]:
-        """What all processes of this run have counted on this device so far.
+        """The counts of all processes of this run on this device so far.
 
         Every counter is there; before a process opened the device all are 0.
         """
@@ -54,11 +54,11 @@ class Device:
         return self.counters()[counter]
 
     def set_fault(self, spec: str, *, peer: str | None = None, seconds: float | None = None) -> None:
-        """Gives this device these faults from now on, in place of those set before."""
+        """Sets these faults on this device, in place of those set before."""
         faults.set_fault(spec, device=self.name, peer=peer, seconds=seconds)
 
     def clear_fault(self) -> None:
-        """Takes back what was set."""
+        """Clears the faults that were set."""
         faults.clear_fault()
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Faults of programs that are running: set, cleared and shown without a restart."""
+"""Sets, clears and shows faults of running programs without a restart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .command import ask
 
 
 def set_fault(spec: str, *, device: str | None = None, peer: str | None = None, seconds: float | None = None) -> None:
-    """Gives running devices these faults, in place of those they had.
+    """Sets these faults on running devices, in place of those that they had.
 
     ``spec`` is what ``softefa run --fault`` takes, for example ``loss=5%``. ``device`` and ``peer`` narrow
     it down; after ``seconds`` it ends by itself. A wrong ``spec`` raises ``SoftEfaError`` and changes nothing.
@@ -23,10 +23,10 @@ def set_fault(spec: str, *, device: str | None = None, peer: str | None = None, 
 
 
 def clear_fault() -> None:
-    """Takes back what was set."""
+    """Clears the faults that were set."""
     ask("fault", "clear")
 
 
 def show_faults() -> Any:
-    """What is in force, as ``softefa fault show --json`` says it."""
+    """The faults in force, as ``softefa fault show --json`` prints them."""
     return json.loads(ask("fault", "show", "--json"))

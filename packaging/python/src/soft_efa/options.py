@@ -1,4 +1,4 @@
-"""How a device is to be: the options of ``softefa run``."""
+"""The options of ``softefa run``, which describe a device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VALUES = {
 
 @dataclass(frozen=True)
 class Options:
-    """Options of ``softefa run``; what is not given is as the command does it."""
+    """Options of ``softefa run``; an option that is not given has the default of the command."""
 
     #: Faults on purpose, for example ``loss=1%,reorder=20%,seed=7``.
     fault: str | None = None
@@ -51,7 +51,7 @@ class Options:
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Options:
-        """Options from keyword arguments; a name that is none is a ``TypeError`` that says which are."""
+        """Options from keyword arguments; an unknown name is a ``TypeError`` that lists the known ones."""
         known = [field.name for field in fields(cls)]
         unknown = sorted(set(values) - set(known))
         if unknown:

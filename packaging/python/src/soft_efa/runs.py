@@ -1,4 +1,4 @@
-"""Programs that run on devices now, and what they count."""
+"""Programs that run on devices now, and their counters."""
 
 from __future__ import annotations
 
