@@ -12,8 +12,8 @@ Devices with gateway=4791 are behind the gateway and reach everybody else at tha
 
 It serves the programs of its own user, or of all users if root runs it. SIGINT, SIGTERM or SIGHUP ends
 it, and with it the connections of its programs. Counters:
-  rx_pkts, rx_bytes        what arrived
-  rx_overruns              lost before: it came faster than the gateway could take it
+  rx_pkts, rx_bytes        packets and bytes that arrived
+  rx_overruns              packets lost, because they came faster than the gateway could take them
   forwarded_pkts           given to the kernel for a queue pair, whose socket may be full
   forwarded_cm_msgs        given to the kernel for a connection manager (rdma_cm)
   answered_cm_msgs         for no program, so the gateway itself answered
@@ -21,7 +21,7 @@ it, and with it the connections of its programs. Counters:
   drop_malformed           not a packet of RoCE v2
   drop_icrc                damaged, forged, or impossible to check
   drop_no_queue_pair       no program has that queue pair
-  drop_no_connection       a message for no program that asks for no answer
+  drop_no_connection       a message for no program, which needs no answer
   drop_no_room             the kernel did not take it for the program
   refused_requests         requests of programs that were refused
 
