@@ -88,7 +88,7 @@ pub(crate) fn warn_of_exposure(key: Option<&SealKey>) {
 pub(crate) fn check_gateways(config: &Config) -> Result<(), Failure> {
     for device in &config.devices {
         if let Some(port) = device.port.gateway {
-            let joined = Gateway::join(device.addr, port);
+            let joined = Gateway::connect(device.addr, port);
             joined.map_err(|why| Failure::own(format!("device {}: {why}", device.name)))?;
         }
     }

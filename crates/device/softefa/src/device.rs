@@ -178,7 +178,7 @@ impl Device {
         let attr = DeviceAttr::new(profile, spec.port, mtu_bytes, sealing.overhead_bytes());
         let ending = config.faults.peer_kill_ns.map_or(Ok(()), lifecycle::end_after);
         ending.map_err(io_error("setting the timer of fault peer-kill"))?;
-        let gateway = spec.port.gateway.map(|port| Gateway::join(addr, port)).transpose();
+        let gateway = spec.port.gateway.map(|port| Gateway::connect(addr, port)).transpose();
         let gateway = gateway.map_err(|why| OpenError::Gateway { name: name.clone(), why })?;
         let (numbering, layout) = match attr.profile.adapter() {
             Adapter::Efa => (Numbering::Port, sealing.layout()),

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use softefa::gateway::{Gateway, GatewayError, Seat, SeatKind};
+use softefa::gateway::{Gateway, GatewayError, RegisteredSocket, SocketKind};
 
 use crate::fail;
 use crate::harness::{Launcher, has, is_root, softefa, wait_until};
@@ -158,12 +158,12 @@ fn what_was_dropped_is_counted_and_told() {
 }
 
 /// A program of its own with a socket of its own.
-fn admitted(port: &str) -> Result<(UdpSocket, Seat), GatewayError> {
-    let gateway = Gateway::join(ADDR.parse().unwrap(), port.parse().unwrap())?;
+fn admitted(port: &str) -> Result<(UdpSocket, RegisteredSocket), GatewayError> {
+    let gateway = Gateway::connect(ADDR.parse().unwrap(), port.parse().unwrap())?;
     let socket = UdpSocket::bind((ADDR, 0)).unwrap();
     let at = socket.local_addr().unwrap();
-    let seat = gateway.admit(at, socket.as_fd(), SeatKind::QueuePair)?;
-    Ok((socket, seat))
+    let registered = gateway.register(at, socket.as_fd(), SocketKind::QueuePair)?;
+    Ok((socket, registered))
 }
 
 /// A program was told that its socket was not bound.

@@ -299,7 +299,7 @@ impl Ports {
     fn join(&mut self, local: IpAddr) -> io::Result<Option<Arc<Gateway>>> {
         let Some(port) = self.adapters.gateway_of(local) else { return Ok(None) };
         if let Entry::Vacant(place) = self.gateways.entry(local) {
-            let joined = Gateway::join(local, port).inspect_err(|error| {
+            let joined = Gateway::connect(local, port).inspect_err(|error| {
                 softefa::say(&format!("softefa: connections of {local}: {error}"));
             });
             place.insert(joined?);

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use softefa::SocketName;
-use softefa::gateway::{ENVELOPE_LEN, Gateway, Seat, SeatKind};
+use softefa::gateway::{ENVELOPE_LEN, Gateway, RegisteredSocket, SocketKind};
 use softefa::mad::{HEADERS_LEN, PACKET_LEN};
 use softefa::seal::{Envelope, Notice, OVERHEAD_BYTES, Refusal, SealKey};
 
@@ -136,7 +136,7 @@ pub(super) struct Socket {
     /// `None` once it is closed; held while it is read, so that its number means nothing else then.
     udp: Mutex<Option<UdpSocket>>,
     /// The UDP port of the network, if a gateway hands over what comes.
-    gateway: Option<(u16, Mutex<Option<Seat>>)>,
+    gateway: Option<(u16, Mutex<Option<RegisteredSocket>>)>,
     /// Where there is a key.
     seals: Option<Mutex<Seals>>,
 }
@@ -169,8 +169,8 @@ impl Socket {
         let local = udp.local_addr()?;
         let fd = udp.as_raw_fd();
         let admitted = gateway.map(|gateway| {
-            let seat = gateway.admit(local, udp.as_fd(), SeatKind::Connections)?;
-            io::Result::Ok((gateway.port(), Mutex::new(Some(seat))))
+            let registered = gateway.register(local, udp.as_fd(), SocketKind::ConnectionManager)?;
+            io::Result::Ok((gateway.port(), Mutex::new(Some(registered))))
         });
         let gateway = admitted.transpose()?;
         HIDDEN.add(fd);
@@ -194,8 +194,8 @@ impl Socket {
 
     /// Gives the port back, at once.
     pub(super) fn close(&self) {
-        if let Some((_, seat)) = &self.gateway {
-            drop(seat.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some((_, registered)) = &self.gateway {
+            drop(registered.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
         if let Some(udp) = self.udp().take() {
             HIDDEN.remove(self.fd);
@@ -249,13 +249,13 @@ impl Socket {
     /// What came `from` somewhere. What does not come from the gateway, where there is one, is
     /// nothing.
     fn datagram(&self, from: SocketAddr, came: &[u8]) -> Datagram {
-        let Some((port, seat)) = &self.gateway else {
+        let Some((port, registered)) = &self.gateway else {
             let mut datagram = Datagram::new(from, self.local, false, came);
             datagram.opened = self.open(from, datagram.bytes());
             return datagram;
         };
-        let seat = seat.lock().unwrap_or_else(PoisonError::into_inner);
-        match seat.as_ref().and_then(|seat| seat.open(from, came)) {
+        let registered = registered.lock().unwrap_or_else(PoisonError::into_inner);
+        match registered.as_ref().and_then(|registered| registered.open(from, came)) {
             Some((sender, packet)) => {
                 // Where every adapter of the network receives, not where this one sends from.
                 let reply_to = SocketAddr::new(sender.ip(), *port);

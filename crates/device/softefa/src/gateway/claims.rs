@@ -1,4 +1,4 @@
-//! Ids of connections: which program has each, and who is at the other end.
+//! Ids of connections: the program that has claimed each, and the remote end of its connection.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,11 +9,11 @@ use super::table::ProgramId;
 
 /// The most ids of one program that are remembered. Beyond it the id with the lowest [`Rank`] is
 /// forgotten.
-const IDS_OF_ONE_MAX: usize = 1 << 16;
+const IDS_PER_PROGRAM_MAX: usize = 1 << 16;
 
-/// The other end of a connection: its host, its id, and its queue pair.
+/// The remote end of a connection: its host, its id, and its queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Far {
+pub(super) struct RemoteEnd {
     pub(super) host: IpAddr,
     pub(super) id: u32,
     pub(super) qpn: u32,
@@ -21,29 +21,29 @@ pub(super) struct Far {
 
 /// A connection whose program is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Orphan {
+pub(super) struct OrphanedConnection {
     pub(super) addr: IpAddr,
     pub(super) id: u32,
-    pub(super) far: Far,
+    pub(super) remote: RemoteEnd,
 }
 
 #[derive(Debug)]
 struct Claim {
     program: ProgramId,
-    /// When it was claimed last, among all claims.
+    /// The number of the latest claim of this id, counted over all claims.
     age: u64,
-    /// Known while it is a connection.
-    far: Option<Far>,
+    /// The remote end, while the id is that of a connection.
+    remote: Option<RemoteEnd>,
 }
 
 impl Claim {
     fn rank(&self) -> Rank {
-        (self.far.is_some(), self.age)
+        (self.remote.is_some(), self.age)
     }
 }
 
-/// Whether it is a connection, and its age. Connections come last, because the peer of one that is
-/// forgotten is told that there is none.
+/// Whether the id is that of a connection, and its age. Connections rank highest, because the peer
+/// of a forgotten connection is told that there is none.
 type Rank = (bool, u64);
 
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Directs to this program whatever answers this id.
+    /// Routes answers to this id to `program`.
     pub(super) fn claim(&mut self, program: ProgramId, addr: IpAddr, id: Id) -> Status {
         self.last += 1;
         let age = self.last;
@@ -68,25 +68,25 @@ impl Claims {
                 rank = claim.rank();
             }
             None => {
-                if own.len() == IDS_OF_ONE_MAX {
+                if own.len() == IDS_PER_PROGRAM_MAX {
                     if let Some((_, oldest)) = own.pop_first() {
                         self.claims.remove(&oldest);
                     }
                 }
-                self.claims.insert((addr, id), Claim { program, age, far: None });
+                self.claims.insert((addr, id), Claim { program, age, remote: None });
             }
         }
         own.insert(rank, (addr, id));
         Status::Done
     }
 
-    /// So many ids of a program are remembered.
+    /// Returns the number of ids of a program.
     pub(super) fn count(&self, program: ProgramId) -> usize {
         self.of_program.get(&program).map_or(0, BTreeMap::len)
     }
 
-    /// Forgets the id with the lowest rank of a program.
-    pub(super) fn forget_one(&mut self, program: ProgramId) {
+    /// Forgets the id of a program that has the lowest rank.
+    pub(super) fn forget_lowest(&mut self, program: ProgramId) {
         let oldest = self.of_program.get_mut(&program).and_then(BTreeMap::pop_first);
         if let Some((_, id)) = oldest {
             self.claims.remove(&id);
@@ -97,27 +97,32 @@ impl Claims {
         self.claims.get(&(addr, id)).map(|claim| claim.program)
     }
 
-    /// The connection has this other end. Nobody replaces one that is known.
-    pub(super) fn join(&mut self, addr: IpAddr, id: u32, far: Far) {
-        self.change(addr, id, |known| {
-            known.get_or_insert(far);
+    /// Records the remote end of a connection. A known remote end is never replaced.
+    pub(super) fn establish(&mut self, addr: IpAddr, id: u32, remote: RemoteEnd) {
+        self.update_remote(addr, id, |known| {
+            known.get_or_insert(remote);
         });
     }
 
-    /// The end at `host` says that the connection is over.
-    pub(super) fn part(&mut self, addr: IpAddr, id: u32, host: IpAddr) {
-        self.change(addr, id, |known| {
-            known.take_if(|far| far.host == host);
+    /// Forgets the remote end, because the peer at `host` has ended the connection.
+    pub(super) fn disconnect(&mut self, addr: IpAddr, id: u32, host: IpAddr) {
+        self.update_remote(addr, id, |known| {
+            known.take_if(|remote| remote.host == host);
         });
     }
 
-    fn change(&mut self, addr: IpAddr, id: u32, change: impl FnOnce(&mut Option<Far>)) {
+    fn update_remote(
+        &mut self,
+        addr: IpAddr,
+        id: u32,
+        update_remote: impl FnOnce(&mut Option<RemoteEnd>),
+    ) {
         let key = (addr, connection(id));
         let Some(claim) = self.claims.get_mut(&key) else { return };
         let before = claim.rank();
-        change(&mut claim.far);
+        update_remote(&mut claim.remote);
         if claim.rank() == before {
-            // Most messages are keepalives.
+            // Most messages are keepalives, which change nothing.
             return;
         }
         if let Some(own) = self.of_program.get_mut(&claim.program) {
@@ -126,12 +131,12 @@ impl Claims {
         }
     }
 
-    /// Forgets what a program has claimed, and returns its connections.
-    pub(super) fn leave(&mut self, program: ProgramId) -> Vec<Orphan> {
+    /// Forgets all ids of a program, and returns its connections.
+    pub(super) fn release_all(&mut self, program: ProgramId) -> Vec<OrphanedConnection> {
         let ids = self.of_program.remove(&program).unwrap_or_default().into_values();
         let orphan = |(addr, id): (IpAddr, Id)| {
-            let far = self.claims.remove(&(addr, id))?.far?;
-            Some(Orphan { addr, id: id.number, far })
+            let remote = self.claims.remove(&(addr, id))?.remote?;
+            Some(OrphanedConnection { addr, id: id.number, remote })
         };
         ids.filter_map(orphan).collect()
     }
@@ -155,7 +160,7 @@ mod tests {
         assert_eq!(claims.claim(1, PEER, connection(77)), Status::Done);
         assert_eq!(claims.owner(HERE, connection(77)), Some(2));
         assert_eq!(claims.owner(HERE, Id { is_question: true, number: 77 }), None);
-        assert_eq!(claims.leave(2), []);
+        assert_eq!(claims.release_all(2), []);
         assert_eq!(claims.owner(HERE, connection(77)), None);
         assert_eq!(claims.claim(1, HERE, connection(77)), Status::Done);
     }
@@ -163,52 +168,52 @@ mod tests {
     #[test]
     fn connections_that_are_over_leave_no_orphans() {
         let mut claims = Claims::default();
-        let far = |id| Far { host: PEER, id, qpn: 0x100 };
+        let remote = |id| RemoteEnd { host: PEER, id, qpn: 0x100 };
         for id in [1, 2, 3] {
             claims.claim(7, HERE, connection(id));
-            claims.join(HERE, id, far(10 + id));
+            claims.establish(HERE, id, remote(10 + id));
         }
-        claims.join(HERE, 1, far(99));
-        claims.join(HERE, 4, far(14));
-        claims.part(HERE, 2, PEER);
-        claims.part(HERE, 3, HERE);
-        let orphan = |id| Orphan { addr: HERE, id, far: far(10 + id) };
-        assert_eq!(claims.leave(7), [orphan(1), orphan(3)]);
-        assert_eq!(claims.leave(7), []);
+        claims.establish(HERE, 1, remote(99));
+        claims.establish(HERE, 4, remote(14));
+        claims.disconnect(HERE, 2, PEER);
+        claims.disconnect(HERE, 3, HERE);
+        let orphan = |id| OrphanedConnection { addr: HERE, id, remote: remote(10 + id) };
+        assert_eq!(claims.release_all(7), [orphan(1), orphan(3)]);
+        assert_eq!(claims.release_all(7), []);
     }
 
     #[test]
     fn the_oldest_claim_is_forgotten() {
         let mut claims = Claims::default();
-        for number in 0..IDS_OF_ONE_MAX as u32 {
+        for number in 0..IDS_PER_PROGRAM_MAX as u32 {
             assert_eq!(claims.claim(1, HERE, connection(number)), Status::Done);
         }
-        // It lives on.
+        // This makes id 0 the newest.
         claims.claim(1, HERE, connection(0));
         claims.claim(1, HERE, connection(u32::MAX));
         let has = |number| claims.owner(HERE, connection(number)).is_some();
         assert_eq!([0, 1, 2, u32::MAX].map(has), [true, false, true, true]);
         assert_eq!(
             (claims.claims.len(), claims.of_program[&1].len()),
-            (IDS_OF_ONE_MAX, IDS_OF_ONE_MAX)
+            (IDS_PER_PROGRAM_MAX, IDS_PER_PROGRAM_MAX)
         );
     }
 
-    /// Its peer would be told that there is no connection.
+    /// The peer of a forgotten connection would be told that there is none.
     #[test]
     fn a_connection_is_forgotten_last() {
         let mut claims = Claims::default();
-        for number in 0..IDS_OF_ONE_MAX as u32 {
+        for number in 0..IDS_PER_PROGRAM_MAX as u32 {
             claims.claim(1, HERE, connection(number));
         }
-        let far = Far { host: PEER, id: 9, qpn: 0x100 };
-        [0, 1].iter().for_each(|id| claims.join(HERE, *id, far));
-        claims.part(HERE, 1, PEER);
+        let remote = RemoteEnd { host: PEER, id: 9, qpn: 0x100 };
+        [0, 1].iter().for_each(|id| claims.establish(HERE, *id, remote));
+        claims.disconnect(HERE, 1, PEER);
         (1..3).for_each(|more| {
             claims.claim(1, HERE, connection(u32::MAX - more));
         });
         let has = |number| claims.owner(HERE, connection(number)).is_some();
         assert_eq!([0, 1, 2, 3].map(has), [true, false, false, true]);
-        assert_eq!(claims.leave(1).len(), 1);
+        assert_eq!(claims.release_all(1).len(), 1);
     }
 }

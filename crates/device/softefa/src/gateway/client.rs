@@ -1,4 +1,4 @@
-//! What a program has of the gateway.
+//! The program's side of the gateway.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -18,46 +18,46 @@ use rustix::net::{
 };
 use rustix::process::geteuid;
 
-use super::door::unix_socket;
 use super::envelope::{self, Key};
 use super::mad;
-use super::message::{self, ANSWER_LEN, Question, SeatKind, Status};
+use super::message::{self, ANSWER_LEN, Question, SocketKind, Status};
+use super::program_socket::unix_socket;
 use crate::generation::Generation;
 use crate::kept::Kept;
 use crate::lifecycle;
 use crate::say::say;
 
-/// The time for which an answer is waited for: the gateway does nothing else, so that it comes at
-/// once unless it is stopped.
-const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// How long a program waits for an answer. The gateway answers at once unless it is stopped.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Of the thread that watches a gateway.
+/// The stack of the thread that watches a gateway.
 const STACK_BYTES: usize = 128 << 10;
 
-/// The ways of this process to its gateways, which hear by them when it is gone.
+/// The sockets by which this process is connected to gateways. A gateway notices by their closing
+/// that the process is gone.
 pub(crate) static KEPT: Kept<64> = Kept::new();
 
 /// The reason why a program is not served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatewayError {
-    /// Nobody is there.
+    /// No gateway runs.
     #[error("no gateway of UDP port {port} runs here; start `softefa gateway`")]
     Absent {
         /// The port.
         port: u16,
     },
-    /// It is not to be trusted.
+    /// The gateway belongs to a user whom this program does not trust.
     #[error(
         "the gateway of UDP port {port} is user {uid}'s, and programs trust that of root or of their own user alone"
     )]
     Stranger {
         /// The port.
         port: u16,
-        /// The user whose it is.
+        /// The user of the gateway.
         uid: u32,
     },
-    /// It serves other addresses.
+    /// The gateway serves other addresses.
     #[error("the gateway of UDP port {port} does not serve {addr}; start it with --address {addr}")]
     NotServed {
         /// The port.
@@ -65,7 +65,7 @@ pub enum GatewayError {
         /// The address.
         addr: IpAddr,
     },
-    /// It refused.
+    /// The gateway refused the request.
     #[error("the gateway of UDP port {port} refused: {why}")]
     Refused {
         /// The port.
@@ -73,14 +73,14 @@ pub enum GatewayError {
         /// The reason.
         why: &'static str,
     },
-    /// It ended, or hangs; ask again where it does not answer in time.
+    /// The gateway has ended, or does not answer in time; in the latter case try again.
     #[error(
         "the gateway of UDP port {port} does not answer ({source}); if it has ended, start it again, and then this program"
     )]
     Silent {
         /// The port.
         port: u16,
-        /// The error that happened.
+        /// The error of the call.
         #[source]
         source: io::Error,
     },
@@ -92,59 +92,59 @@ impl From<GatewayError> for io::Error {
     }
 }
 
-/// A way to the gateway of this machine.
+/// A connection to the gateway of this machine.
 #[derive(Debug)]
 pub struct Gateway {
     port: u16,
     link: Arc<Link>,
-    /// One question at a time.
-    asking: Mutex<Asking>,
-    made: Generation,
+    /// The lock serialises questions.
+    exchange: Mutex<Exchange>,
+    generation: Generation,
 }
 
 /// The Unix socket, which a thread watches.
 #[derive(Debug)]
 struct Link {
     socket: OwnedFd,
-    /// This program is done with it.
-    is_over: AtomicBool,
-    /// The gateway has ended, and the user was told.
-    is_told: AtomicBool,
+    /// This program closes the connection.
+    is_closing: AtomicBool,
+    /// The gateway has ended, and the user has been told.
+    is_reported: AtomicBool,
 }
 
-/// How far the answers are.
+/// The state of questions and answers.
 #[derive(Debug, Default)]
-struct Asking {
-    /// Answers that were waited for in vain, and may still come: a gateway that was stopped for a
-    /// while goes on.
-    late: u32,
-    /// Why nothing is asked any more.
+struct Exchange {
+    /// Answers that did not come in time. They may still come, if the gateway was only stopped for
+    /// a while.
+    late_answers: u32,
+    /// The error after which no more questions are sent.
     failed: Option<io::ErrorKind>,
 }
 
-/// A socket that the gateway hands packets to, while this lives.
+/// A UDP socket that receives packets from the gateway, until this is dropped.
 #[derive(Debug)]
-pub struct Seat {
+pub struct RegisteredSocket {
     gateway: Arc<Gateway>,
     at: SocketAddr,
     key: Key,
 }
 
 impl Gateway {
-    /// Goes to the gateway of UDP port `port`, which must serve `addr`.
+    /// Connects to the gateway of UDP port `port`, which must serve `addr`.
     ///
     /// # Errors
     /// [`GatewayError`].
-    pub fn join(addr: IpAddr, port: u16) -> Result<Arc<Self>, GatewayError> {
+    pub fn connect(addr: IpAddr, port: u16) -> Result<Arc<Self>, GatewayError> {
         let silent = |source| GatewayError::Silent { port, source };
         let socket = unix_socket(SocketFlags::empty()).map_err(silent)?;
         let name = message::name(port).map_err(silent)?;
-        for way in [Timeout::Recv, Timeout::Send] {
-            let set = set_socket_timeout(&socket, way, Some(ANSWER_TIME));
+        for direction in [Timeout::Recv, Timeout::Send] {
+            let set = set_socket_timeout(&socket, direction, Some(ANSWER_TIMEOUT));
             set.map_err(|error| silent(error.into()))?;
         }
         connect(&socket, &name).map_err(|error| match error {
-            // Many wait at its door, and it looks at none.
+            // The backlog of the gateway's socket is full, and it accepts nobody.
             Errno::AGAIN => silent(error.into()),
             _ => GatewayError::Absent { port },
         })?;
@@ -152,43 +152,45 @@ impl Gateway {
         if !owner.is_root() && owner != geteuid() {
             return Err(GatewayError::Stranger { port, uid: owner.as_raw() });
         }
-        let made = Generation::current();
+        let generation = Generation::current();
         KEPT.add(socket.as_raw_fd());
-        let (is_over, is_told) = (AtomicBool::new(false), AtomicBool::new(false));
-        let link = Arc::new(Link { socket, is_over, is_told });
-        let gateway = Self { port, link: Arc::clone(&link), asking: Mutex::default(), made };
+        let (is_closing, is_reported) = (AtomicBool::new(false), AtomicBool::new(false));
+        let link = Arc::new(Link { socket, is_closing, is_reported });
+        let gateway =
+            Self { port, link: Arc::clone(&link), exchange: Mutex::default(), generation };
         gateway.ask(Question::Serves(addr), addr, None)?;
-        // Without the thread the program hears of it when it asks.
+        // Without the thread the program notices the end at its next question.
         let _ = lifecycle::spawn("softefa-gateway", STACK_BYTES, move || link.watch(port));
         Ok(Arc::new(gateway))
     }
 
     #[cfg(test)]
     pub(super) fn is_known_to_have_ended(&self) -> bool {
-        self.link.is_told.load(Ordering::Relaxed)
+        self.link.is_reported.load(Ordering::Relaxed)
     }
 
-    /// The UDP port of the network.
+    /// Returns the UDP port that the gateway serves.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Has the gateway hand what is for the UDP socket, which is bound at `at`, to it.
+    /// Registers `socket`, which is bound to `at`: from now on the gateway forwards to it the
+    /// packets of this kind for `at`.
     ///
     /// # Errors
     /// [`GatewayError`].
-    pub fn admit(
+    pub fn register(
         self: &Arc<Self>,
         at: SocketAddr,
         socket: BorrowedFd<'_>,
-        kind: SeatKind,
-    ) -> Result<Seat, GatewayError> {
-        let key = self.ask(Question::Admit(at, kind), at.ip(), Some(socket))?;
-        Ok(Seat { gateway: Arc::clone(self), at, key })
+        kind: SocketKind,
+    ) -> Result<RegisteredSocket, GatewayError> {
+        let key = self.ask(Question::Register(at, kind), at.ip(), Some(socket))?;
+        Ok(RegisteredSocket { gateway: Arc::clone(self), at, key })
     }
 
-    /// Before `mad` leaves from `addr`: answers to it are for this program.
+    /// Claims the answers to `mad` for this program. Call it before `mad` leaves from `addr`.
     ///
     /// # Errors
     /// [`GatewayError`].
@@ -206,11 +208,11 @@ impl Gateway {
     ) -> Result<Key, GatewayError> {
         let port = self.port;
         let refused = |why| GatewayError::Refused { port, why };
-        if !self.made.is_current() {
+        if !self.generation.is_current() {
             return Err(refused("another process than the one that asked goes on with its socket"));
         }
-        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        let answered = self.exchange(&mut asking, question, file);
+        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = self.ask_once(&mut exchange, question, file);
         let (status, key) = answered.map_err(|source| GatewayError::Silent { port, source })?;
         match status {
             Status::Done => Ok(key),
@@ -218,38 +220,39 @@ impl Gateway {
             Status::NoSocket => Err(refused("the socket is not bound where it should be")),
             Status::Taken => Err(refused("another user's program has it")),
             Status::Full => Err(refused("it serves as much as it can")),
-            Status::Strange => Err(refused("it is of another version")),
+            Status::Invalid => Err(refused("it is of another version")),
             Status::NoDescriptor => {
                 Err(refused("it has no file descriptor left; start it with a higher `ulimit -n`"))
             }
         }
     }
 
-    /// Asks and waits for the answer. After one that did not come in time nothing is asked before
-    /// it is there: it would be taken for that to the next question.
-    fn exchange(
+    /// Sends a question and waits for the answer. After an answer that did not come in time, no
+    /// question is sent before it has arrived, because it would be taken for the answer to the next
+    /// one.
+    fn ask_once(
         &self,
-        asking: &mut Asking,
+        exchange: &mut Exchange,
         question: Question,
         file: Option<BorrowedFd<'_>>,
     ) -> io::Result<(Status, Key)> {
-        if let Some(kind) = asking.failed {
+        if let Some(kind) = exchange.failed {
             return Err(kind.into());
         }
         let mut answered = Ok(());
-        while asking.late > 0 && answered.is_ok() {
-            answered = self.answer(RecvFlags::DONTWAIT).map(|_| ());
-            asking.late -= u32::from(answered.is_ok());
+        while exchange.late_answers > 0 && answered.is_ok() {
+            answered = self.receive_answer(RecvFlags::DONTWAIT).map(|_| ());
+            exchange.late_answers -= u32::from(answered.is_ok());
         }
         let answered = answered.and_then(|()| self.send(question, file)).and_then(|()| {
-            asking.late += 1;
-            let answer = self.answer(RecvFlags::empty())?;
-            asking.late -= 1;
+            exchange.late_answers += 1;
+            let answer = self.receive_answer(RecvFlags::empty())?;
+            exchange.late_answers -= 1;
             Ok(answer)
         });
         if let Err(error) = &answered {
-            // Whoever does not answer in time may be stopped, and go on.
-            asking.failed = Some(error.kind()).filter(|kind| *kind != io::ErrorKind::WouldBlock);
+            // A gateway that does not answer in time may only be stopped, and continue later.
+            exchange.failed = Some(error.kind()).filter(|kind| *kind != io::ErrorKind::WouldBlock);
         }
         answered
     }
@@ -267,7 +270,7 @@ impl Gateway {
         Ok(())
     }
 
-    fn answer(&self, flags: RecvFlags) -> io::Result<(Status, Key)> {
+    fn receive_answer(&self, flags: RecvFlags) -> io::Result<(Status, Key)> {
         let mut bytes = [0; ANSWER_LEN];
         let (len, _) = uninterrupted(|| recv(&self.link.socket, &mut bytes[..], flags))?;
         if len == 0 {
@@ -287,16 +290,17 @@ fn uninterrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Resu
     }
 }
 
-impl Seat {
-    /// The packet in a datagram that came `from` somewhere to this socket, and who sent it; `None`
-    /// when it is not the gateway's.
+impl RegisteredSocket {
+    /// Returns the sender and the packet of a datagram that came from `from`; `None` if the
+    /// datagram is not the gateway's.
     #[must_use]
     pub fn open<'a>(&self, from: SocketAddr, datagram: &'a [u8]) -> Option<(SocketAddr, &'a [u8])> {
         let sender = self.sender_of(from, datagram)?;
         Some((sender, &datagram[envelope::LEN..]))
     }
 
-    /// Opens as [`Seat::open`] does; the packet begins behind [`envelope::LEN`] bytes.
+    /// Returns the sender as [`RegisteredSocket::open`] does; the packet begins after
+    /// [`envelope::LEN`] bytes.
     pub(crate) fn sender_of(&self, from: SocketAddr, datagram: &[u8]) -> Option<SocketAddr> {
         let gateway = SocketAddr::new(self.at.ip(), self.gateway.port);
         (from == gateway).then(|| envelope::open(&self.key, datagram)).flatten()
@@ -304,17 +308,17 @@ impl Seat {
 }
 
 impl Link {
-    /// Waits for the end, and tells the user when it is that of the gateway: nothing else says why
-    /// no packet comes any more.
+    /// Waits until the connection ends, and tells the user if the gateway has ended: nothing else
+    /// explains why no packet arrives any more.
     fn watch(&self, port: u16) {
-        // Hanging up is always looked for.
+        // `poll` always reports a hang-up.
         let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
         while matches!(poll(&mut fds, None), Ok(0) | Err(Errno::INTR)) {}
-        if !self.is_over.load(Ordering::Acquire) {
+        if !self.is_closing.load(Ordering::Acquire) {
             say(&format!(
                 "softefa: the gateway of UDP port {port} has ended, and nothing reaches this program any more; start it again, and then this program"
             ));
-            self.is_told.store(true, Ordering::Relaxed);
+            self.is_reported.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -322,20 +326,20 @@ impl Link {
 impl Drop for Gateway {
     fn drop(&mut self) {
         KEPT.remove(self.link.socket.as_raw_fd());
-        self.link.is_over.store(true, Ordering::Release);
-        // The parent of a forked child goes on with its own.
-        if self.made.is_current() {
+        self.link.is_closing.store(true, Ordering::Release);
+        // In a forked child the parent keeps using its connection.
+        if self.generation.is_current() {
             let _ = shutdown(&self.link.socket, Shutdown::Both);
         }
     }
 }
 
-impl Drop for Seat {
+impl Drop for RegisteredSocket {
     fn drop(&mut self) {
-        // The parent of a forked child goes on with its own.
-        if self.gateway.made.is_current() {
+        // In a forked child the parent keeps using its connection.
+        if self.gateway.generation.is_current() {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            // Lost, it ends with the process.
+            // If it is lost, the registration ends with the process.
             let _ =
                 send(self.gateway.link.socket.as_fd(), &Question::Release(self.at).emit(), flags);
         }

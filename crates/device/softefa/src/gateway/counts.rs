@@ -1,13 +1,13 @@
-//! What the gateway counts.
+//! The counters of the gateway.
 
 macro_rules! counts {
     ($($field:ident $name:literal $doc:literal;)*) => {
-        /// The counts of arrivals by what became of them.
+        /// Counts of datagrams by their fate, and of requests.
         #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
         pub struct Counts { $(#[doc = $doc] pub $field: u64,)* }
 
         impl Counts {
-            /// Names and values, in the order of this list.
+            /// Returns names and values, in the order of this list.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$(($name, self.$field)),*].into_iter()
             }

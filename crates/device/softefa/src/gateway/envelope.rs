@@ -1,4 +1,4 @@
-//! What the gateway puts in front of a packet that it hands to a program (RC-1.10).
+//! The envelope that the gateway puts in front of a packet for a program (RC-1.10).
 //!
 //! ```text
 //!  0              16     18     20         36
@@ -6,18 +6,17 @@
 //! | key           |  0   | port | address  | packet
 //! +---------------+------+------+----------+---------
 //! ```
-//! The address is one of IPv6, or one of IPv4 that is mapped to it.
+//! The address is an IPv6 address, or an IPv4 address that is mapped to IPv6.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::address::to_v6;
 
-/// Bytes in front of a packet.
+/// The length of the envelope in front of a packet.
 pub const LEN: usize = KEY_LEN + 4 + 16;
 const KEY_LEN: usize = 16;
 
-/// The secret that only the gateway and one program know: nobody else can put a packet into an
-/// envelope.
+/// The secret of the gateway and one program. Without it nobody can put a packet into an envelope.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key(pub(super) [u8; KEY_LEN]);
 
@@ -36,10 +35,11 @@ pub(super) fn seal(key: &Key, from: SocketAddr) -> [u8; LEN] {
     out
 }
 
-/// Returns who sent the packet behind the envelope; `None` when the gateway has not made it.
+/// Returns the sender of the packet after the envelope; `None` if the envelope is not the
+/// gateway's.
 pub(super) fn open(key: &Key, bytes: &[u8]) -> Option<SocketAddr> {
     let envelope: &[u8; LEN] = bytes.first_chunk()?;
-    // All bytes are looked at, so that how long it takes tells nothing of the key.
+    // All bytes are compared, so that the time tells nothing about the key.
     let difference = key.0.iter().zip(envelope).fold(0, |all, (own, came)| all | (own ^ came));
     if difference != 0 || envelope[16..18] != [0, 0] {
         return None;

@@ -1,6 +1,6 @@
-//! The port of one address: a UDP socket that has it, and beside it, where that is allowed, a raw
-//! socket that shows the headers of IPv4, whose identification the ICRC covers (RC-1.9). Those of
-//! IPv6 have none, and are known without being seen.
+//! The sockets of one address: a UDP socket that is bound to the port and, if allowed, a raw socket
+//! that shows IPv4 headers, whose identification the ICRC covers (RC-1.9). The IPv6 header has no
+//! identification, so its covered fields are known without the header.
 
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -17,7 +17,7 @@ use rustix::net::{
 
 use rc::wire::icrc::Addresses;
 
-use super::judge::{Arrived, PACKET_MAX};
+use super::classify::{Datagram, PACKET_MAX};
 use crate::descriptor::with_descriptor;
 use crate::filter;
 use crate::host::overruns_of;
@@ -25,12 +25,12 @@ use crate::host::overruns_of;
 const IP_LEN: usize = 20;
 const UDP_LEN: usize = 8;
 const UDP: u8 = 17;
-/// First byte of an IPv4 header without options, with which no RoCE packet comes.
+/// The first byte of an IPv4 header without options. RoCE packets have no options.
 const PLAIN_IPV4: u8 = 0x45;
 const DONT_FRAGMENT: u16 = 0x4000;
-/// The room that bursts of all peers need.
+/// The size of the receive buffer, which holds bursts from all peers.
 const RECEIVE_BYTES: usize = 16 << 20;
-/// Bytes of a datagram that are looked at: a longer one is no packet.
+/// The size of the buffer for a datagram. A longer datagram is not a packet.
 pub(super) const BUFFER_LEN: usize = IP_LEN + UDP_LEN + PACKET_MAX + 1;
 
 #[derive(Debug)]
@@ -40,65 +40,66 @@ pub(super) struct Listener {
     raw: Option<OwnedFd>,
 }
 
-/// The outcome of a look at the sockets.
+/// The outcome of a read.
 #[derive(Debug)]
 pub(super) enum Incoming<'a> {
     Nothing,
-    /// Bytes that are no packet, and their number.
+    /// Bytes that are not a packet, and their number.
     Malformed(usize),
-    Packet(Arrived<'a>),
+    Packet(Datagram<'a>),
 }
 
 impl Listener {
-    /// Takes the port; `may_see_headers` as far as the operating system allows it, too.
+    /// Binds the port and, with `may_see_headers`, opens the raw socket if the operating system
+    /// allows it.
     pub(super) fn open(at: SocketAddr, may_see_headers: bool) -> io::Result<Self> {
         let udp = with_descriptor(|| UdpSocket::bind(at))?;
         udp.set_nonblocking(true)?;
         if at.is_ipv4() {
-            // So identifications are 0, as the check of what is sent takes for granted.
+            // With this option identifications are 0, as the ICRC of sent packets assumes.
             set_ip_mtu_discover(&udp, Ipv4PathMtuDiscovery::DO)?;
         }
         let raw = if may_see_headers && at.is_ipv4() { open_raw(at).ok() } else { None };
         match &raw {
             Some(raw) => {
-                widen(raw.as_fd())?;
+                enlarge_receive_buffer(raw.as_fd())?;
                 filter::drop_all(&udp)?;
             }
-            None => widen(udp.as_fd())?,
+            None => enlarge_receive_buffer(udp.as_fd())?,
         }
         Ok(Self { at, udp, raw })
     }
 
-    /// Address and port.
+    /// Returns the address and port.
     pub(super) fn at(&self) -> SocketAddr {
         self.at
     }
 
-    /// It knows all that the ICRC of what comes covers.
+    /// Returns true if all fields that the ICRC of an incoming packet covers are known.
     pub(super) fn knows_headers(&self) -> bool {
         self.raw.is_some() || self.at.is_ipv6()
     }
 
-    /// Readable when something has come.
+    /// Returns the socket that becomes readable when a datagram arrives.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.raw.as_ref().map_or_else(|| self.udp.as_fd(), AsFd::as_fd)
     }
 
-    /// Datagrams that found no room in the buffer.
+    /// Returns the number of datagrams that found no room in the buffer.
     pub(super) fn overruns(&self) -> u32 {
         overruns_of(self.fd()).unwrap_or(0)
     }
 
-    /// Takes the next datagram into `buffer`.
+    /// Reads the next datagram into `buffer`.
     pub(super) fn receive<'a>(&self, buffer: &'a mut [u8; BUFFER_LEN]) -> Incoming<'a> {
         let to = self.at;
         let Some(raw) = &self.raw else {
-            // What others set than we do, without fragmentation, cannot be known here; the check
-            // tells.
+            // A sender that sets another identification cannot be recognised here; its ICRC does
+            // not match.
             return match self.udp.recv_from(&mut buffer[..]) {
                 Ok((len, from)) => {
                     let addresses = Addresses::of_datagram(from.ip(), to.ip());
-                    Incoming::Packet(Arrived { from, to, addresses, packet: &buffer[..len] })
+                    Incoming::Packet(Datagram { from, to, addresses, packet: &buffer[..len] })
                 }
                 Err(_) => Incoming::Nothing,
             };
@@ -114,7 +115,7 @@ impl Listener {
         self.udp.send_to(packet, to).map(|_| ())
     }
 
-    /// Hands a packet in its envelope to a socket of this machine.
+    /// Forwards a packet with its envelope to a socket of this machine.
     pub(super) fn hand_over(
         &self,
         to: SocketAddr,
@@ -135,22 +136,22 @@ fn open_raw(at: SocketAddr) -> io::Result<OwnedFd> {
     let raw = with_descriptor(open)?;
     filter::take_port(&raw, at.port())?;
     bind(&raw, &SocketAddr::new(at.ip(), 0))?;
-    // What came before the filter was there.
+    // Datagrams may have arrived before the filter was installed.
     while recv(&raw, &mut [0_u8; 1][..], RecvFlags::DONTWAIT | RecvFlags::TRUNC).is_ok() {}
     Ok(raw)
 }
 
-/// Gives the socket as much room as the system allows.
-fn widen(socket: BorrowedFd<'_>) -> io::Result<()> {
+/// Gives the socket as large a receive buffer as the system allows.
+fn enlarge_receive_buffer(socket: BorrowedFd<'_>) -> io::Result<()> {
     if set_socket_recv_buffer_size_force(socket, RECEIVE_BYTES).is_err() {
         set_socket_recv_buffer_size(socket, RECEIVE_BYTES)?;
     }
     Ok(())
 }
 
-/// Reads the headers in front of a packet to `to`, whose lengths must agree. The kernel has put
-/// fragments together before it shows them.
-fn parse(datagram: &[u8], to: SocketAddr) -> Option<Arrived<'_>> {
+/// Parses the headers in front of a packet to `to`, whose lengths must agree. The kernel
+/// reassembles fragments before the raw socket sees them.
+fn parse(datagram: &[u8], to: SocketAddr) -> Option<Datagram<'_>> {
     let (ip, rest) = datagram.split_first_chunk::<IP_LEN>()?;
     let (udp, packet) = rest.split_first_chunk::<UDP_LEN>()?;
     let half = |bytes: &[u8], at| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
@@ -166,14 +167,14 @@ fn parse(datagram: &[u8], to: SocketAddr) -> Option<Arrived<'_>> {
     let from = SocketAddr::new(src.into(), half(udp, 0));
     let dont_fragment = flags & DONT_FRAGMENT != 0;
     let addresses = Addresses::V4 { src, dst, id: half(ip, 4), dont_fragment };
-    Some(Arrived { from, to, addresses, packet })
+    Some(Datagram { from, to, addresses, packet })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// From 10.0.0.2, port 0xC001, to 10.0.0.1:4791, identification 0x1234.
+    /// A datagram from 10.0.0.2, port 0xC001, to 10.0.0.1:4791, with identification 0x1234.
     fn datagram() -> Vec<u8> {
         let mut bytes = vec![0; IP_LEN + UDP_LEN];
         bytes[..10].copy_from_slice(&[0x45, 0, 0, 48, 0x12, 0x34, 0x40, 0, 64, UDP]);
@@ -186,12 +187,12 @@ mod tests {
     #[test]
     fn headers_tell_what_the_check_covers() {
         let (bytes, to) = (datagram(), "10.0.0.1:4791".parse().unwrap());
-        let arrived = parse(&bytes, to).unwrap();
-        assert_eq!((arrived.from, arrived.to), ("10.0.0.2:49153".parse().unwrap(), to));
+        let datagram = parse(&bytes, to).unwrap();
+        assert_eq!((datagram.from, datagram.to), ("10.0.0.2:49153".parse().unwrap(), to));
         let (src, dst) = (Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 0, 1));
         let addresses = Addresses::V4 { src, dst, id: 0x1234, dont_fragment: true };
-        assert_eq!(arrived.addresses, addresses);
-        assert_eq!(arrived.packet, [7; 20]);
+        assert_eq!(datagram.addresses, addresses);
+        assert_eq!(datagram.packet, [7; 20]);
     }
 
     #[test]

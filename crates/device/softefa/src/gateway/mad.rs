@@ -1,29 +1,30 @@
-//! Which program a message of the connection manager is for (RC-1.12).
+//! Finds the program that a message of the connection manager is for (RC-1.12).
 
 use cm::mad::Message;
 
-/// Port spaces of librdmacm: the service id is one of them and the port (CM-2.3).
+/// The port spaces of librdmacm: a service id consists of one of them and the port (CM-2.3).
 const SPACES: [u64; 4] = [0x0106, 0x0111, 0x0002, 0x013F];
 
-/// The id that a program gives a connection, or a question for a datagram service.
+/// The id that a program gives to a connection, or to a question for a datagram service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id {
     pub(super) is_question: bool,
     pub(super) number: u32,
 }
 
-/// The way in which the receiver of a message is found.
+/// How the recipient of a message is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Destination {
-    /// It begins something: whoever serves this port, if the service has one. `id` is the sender's.
+    /// The message begins a conversation. It is for the program that serves this port, if the
+    /// service has one; `id` is the sender's.
     Begins { port: Option<u16>, id: Id },
-    /// Whoever has this id.
+    /// The message is for the program with this id.
     Belongs(Id),
-    /// The receiver's id is not known to the sender, whose own is this.
+    /// The sender does not know the recipient's id; this is the sender's own id.
     Follows(Id),
 }
 
-/// The id of a connection.
+/// Makes the id of a connection.
 pub(super) fn connection(number: u32) -> Id {
     Id { is_question: false, number }
 }
@@ -32,7 +33,7 @@ fn question(number: u32) -> Id {
     Id { is_question: true, number }
 }
 
-/// The way to the receiver of a message.
+/// Returns how the recipient of a message is found.
 pub(super) fn destination_of(message: &Message) -> Destination {
     match message {
         Message::Req(req) => {
@@ -54,7 +55,8 @@ pub(super) fn destination_of(message: &Message) -> Destination {
     }
 }
 
-/// The id by which later messages of the peer find the sender of this one; `None` when none follow.
+/// Returns the id by which later messages of the peer find the sender of this one; `None` if no
+/// messages follow.
 pub(super) fn id_to_claim(message: &Message) -> Option<Id> {
     match message {
         Message::Req(req) => Some(connection(req.local_comm_id)),

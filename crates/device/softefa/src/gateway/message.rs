@@ -1,15 +1,15 @@
-//! What a program and the gateway say to each other, over a Unix socket that keeps messages apart
-//! (RC-1.11).
+//! The messages between a program and the gateway, over a Unix socket that preserves message
+//! boundaries (RC-1.11).
 //!
 //! ```text
 //!  0       1      2       4              20            24
-//! +-------+------+-------+--------------+--------------+     a question; what is admitted comes with it
+//! +-------+------+-------+--------------+--------------+     a question; a socket is sent with it
 //! |version| kind | port  | address      | id           |
 //! +-------+------+-------+--------------+--------------+
-//! |version|status|   0   | key, 16 bytes, of what is admitted
+//! |version|status|   0   | key, 16 bytes, of the registered socket
 //! +-------+------+-------+--------------
 //! ```
-//! The address is one of IPv6, or one of IPv4 that is mapped to it.
+//! The address is an IPv6 address, or an IPv4 address that is mapped to IPv6.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -20,53 +20,56 @@ use super::mad::Id;
 use crate::address::to_v6;
 
 const VERSION: u8 = 2;
-/// Bytes of a question.
+/// The length of a question.
 pub(super) const QUESTION_LEN: usize = 24;
-/// Bytes of an answer.
+/// The length of an answer.
 pub(super) const ANSWER_LEN: usize = 20;
 
-/// The kind of traffic that a socket of a program receives.
+/// The traffic that a program's socket receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SeatKind {
-    /// Packets of the queue pairs whose numbers begin with its port.
+pub enum SocketKind {
+    /// Packets of the queue pairs whose numbers begin with the socket's port.
     QueuePair,
-    /// Messages of the connection manager: of the service at its port, and what answers the
-    /// program.
-    Connections,
+    /// Messages of the connection manager: those for the service at the socket's port, and answers
+    /// to the program.
+    ConnectionManager,
 }
 
-/// The question of a program.
+/// A question of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {
-    /// Is this address served?
+    /// Asks whether this address is served.
     Serves(IpAddr),
-    /// Directs to the socket that comes along, from now on, what is for it; it is bound there.
-    Admit(SocketAddr, SeatKind),
-    /// No longer; without an answer.
+    /// Registers the UDP socket that comes with the question and is bound to this address: the
+    /// gateway forwards what arrives for it.
+    Register(SocketAddr, SocketKind),
+    /// Unregisters a socket. There is no answer.
     Release(SocketAddr),
-    /// Directs to this program what answers this id of the connection manager.
+    /// Claims answers to this id of the connection manager for this program.
     Claim(IpAddr, Id),
 }
 
-/// The answer of the gateway to it.
+/// The gateway's answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Done = 0,
-    /// The gateway does not receive at that address.
+    /// The gateway does not serve that address.
     NotServed = 1,
-    /// No socket came along, or one that is bound elsewhere.
+    /// No socket came with the question, or it is not bound to the address.
     NoSocket = 2,
-    /// Somebody else has it.
+    /// Another program has it.
     Taken = 3,
-    /// There is no room for more.
+    /// A bound of the gateway is reached.
     Full = 4,
-    /// The question was not understood.
-    Strange = 5,
-    /// The gateway has no file descriptor left, and lost the socket that came along.
+    /// The question is malformed, or its program is not registered.
+    Invalid = 5,
+    /// The gateway has no file descriptor left, and has lost the socket that came with the
+    /// question.
     NoDescriptor = 6,
 }
 
-/// The name of the gateway of a UDP port, in the network namespace of both.
+/// Returns the name of the gateway of a UDP port, in the network namespace that it shares with its
+/// programs.
 pub(super) fn name(port: u16) -> std::io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new_abstract_name(format!("softefa-gateway-{VERSION}-{port}").as_bytes())?)
 }
@@ -75,8 +78,8 @@ impl Question {
     pub(super) fn emit(self) -> [u8; QUESTION_LEN] {
         let (kind, at, id) = match self {
             Self::Serves(addr) => (1, SocketAddr::new(addr, 0), 0),
-            Self::Admit(at, SeatKind::QueuePair) => (2, at, 0),
-            Self::Admit(at, SeatKind::Connections) => (3, at, 0),
+            Self::Register(at, SocketKind::QueuePair) => (2, at, 0),
+            Self::Register(at, SocketKind::ConnectionManager) => (3, at, 0),
             Self::Release(at) => (4, at, 0),
             Self::Claim(addr, Id { is_question: false, number }) => {
                 (5, SocketAddr::new(addr, 0), number)
@@ -102,8 +105,8 @@ impl Question {
         let at = SocketAddr::new(addr, port);
         Some(match kind {
             1 => Self::Serves(addr),
-            2 => Self::Admit(at, SeatKind::QueuePair),
-            3 => Self::Admit(at, SeatKind::Connections),
+            2 => Self::Register(at, SocketKind::QueuePair),
+            3 => Self::Register(at, SocketKind::ConnectionManager),
             4 => Self::Release(at),
             5 | 6 => Self::Claim(addr, Id { is_question: kind == 6, number }),
             _ => return None,
@@ -111,15 +114,15 @@ impl Question {
     }
 }
 
-/// An answer; its key means something to who was admitted.
-pub(super) fn answer(status: Status, key: Key) -> [u8; ANSWER_LEN] {
+/// Writes an answer. The key counts only for a socket that was registered.
+pub(super) fn emit_answer(status: Status, key: Key) -> [u8; ANSWER_LEN] {
     let mut out = [0; ANSWER_LEN];
     out[..2].copy_from_slice(&[VERSION, status as u8]);
     out[4..].copy_from_slice(&key.0);
     out
 }
 
-/// Reads what [`answer`] has made.
+/// Parses what [`emit_answer`] has written.
 pub(super) fn parse_answer(bytes: &[u8]) -> Option<(Status, Key)> {
     let bytes: &[u8; ANSWER_LEN] = bytes.try_into().ok()?;
     let [VERSION, status, 0, 0, key @ ..] = *bytes else { return None };
@@ -129,7 +132,7 @@ pub(super) fn parse_answer(bytes: &[u8]) -> Option<(Status, Key)> {
         Status::NoSocket,
         Status::Taken,
         Status::Full,
-        Status::Strange,
+        Status::Invalid,
         Status::NoDescriptor,
     ];
     Some((*known.get(usize::from(status))?, Key(key)))
@@ -146,8 +149,8 @@ mod tests {
         for question in [
             Question::Serves("10.0.0.1".parse().unwrap()),
             Question::Serves("2001:db8::7".parse().unwrap()),
-            Question::Admit(at, SeatKind::QueuePair),
-            Question::Admit(at, SeatKind::Connections),
+            Question::Register(at, SocketKind::QueuePair),
+            Question::Register(at, SocketKind::ConnectionManager),
             Question::Release(at),
             Question::Claim(at.ip(), id(false)),
             Question::Claim(at.ip(), id(true)),
@@ -156,7 +159,7 @@ mod tests {
         }
         let key = Key([9; 16]);
         for status in [Status::Done, Status::Taken, Status::NoDescriptor] {
-            assert_eq!(parse_answer(&answer(status, key)), Some((status, key)));
+            assert_eq!(parse_answer(&emit_answer(status, key)), Some((status, key)));
         }
     }
 

@@ -1,35 +1,36 @@
-//! The UDP port of RoCEv2, which one process has for all programs of a network namespace (RC-1.9 to
-//! RC-1.12).
+//! The gateway: one process that owns the UDP port of RoCEv2 for all programs of a network
+//! namespace (RC-1.9 to RC-1.12).
 //!
 //! ```text
-//! network -> Listener -> judge: whole? ICRC right? whose? -> envelope -> the program's own UDP socket -> Seat
-//! program -> Gateway, a Unix socket -> Door -> a thread of its own -> Table: sockets, ids of connections
+//! network -> Listener -> classify: whole? ICRC right? whose? -> envelope -> the program's own UDP socket -> RegisteredSocket
+//! program -> Gateway, a Unix socket -> ProgramListener -> a thread of its own -> Table: sockets, ids of connections
 //! program --------------------------------------------------------------> network
 //! ```
-//! What programs send does not come by here: an ICRC covers the source port, and each sends from
-//! its own. What they receive does: one port cannot be theirs all. Programs and gateway know each
-//! other by their users, packets by a key of 128 bits that the gateway draws for each socket.
+//! Packets that programs send do not pass the gateway: an ICRC covers the source port, and each
+//! program sends from its own. Packets that programs receive do pass it, because they share one
+//! port. Programs and the gateway verify each other's users; a packet from the gateway carries a
+//! key of 128 bits that it draws for each socket.
 
 mod claims;
+mod classify;
 mod client;
 mod counts;
-mod door;
 mod envelope;
-mod judge;
+mod fallback_agent;
 mod listener;
 mod mad;
 mod message;
+mod program_socket;
 mod programs;
 mod server;
-mod stand_in;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use client::KEPT;
-pub use client::{Gateway, GatewayError, Seat};
+pub use client::{Gateway, GatewayError, RegisteredSocket};
 pub use counts::Counts;
-pub use message::SeatKind;
+pub use message::SocketKind;
 pub use server::{OpenGatewayError, Server};
 
 pub use envelope::LEN as ENVELOPE_LEN;

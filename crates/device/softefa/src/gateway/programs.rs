@@ -1,6 +1,6 @@
-//! The programs that have come, each heard by a thread of its own. A descriptor that a program
-//! sends along may be anything: whoever closes it, or asks what it is, may have to wait for as long
-//! as a peer or a file system of that program wishes. Neither packets nor other programs do.
+//! Serves each registered program on a thread of its own. A program may send any descriptor along,
+//! and closing or inspecting a descriptor can block for as long as a peer or a file system of that
+//! program likes. Neither packets nor other programs are held up by that.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,120 +13,126 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{Shutdown, shutdown};
 
-use super::claims::Orphan;
-use super::door::{self, Door, ProgramMessage, Visitor};
+use super::claims::OrphanedConnection;
 use super::envelope::Key;
-use super::message::{Question, SeatKind, Status};
-use super::table::{ProgramId, Seat, Table};
+use super::message::{Question, SocketKind, Status};
+use super::program_socket::{self, Client, ProgramListener, ProgramMessage};
+use super::table::{ProgramId, Registration, Table};
 use crate::descriptor::with_descriptor;
 use crate::{host, lifecycle};
 
-/// Programs at a time, and of one user. One that is gone counts until all that it sent is closed.
+/// The most programs at a time, and the most of one user. A program that is gone counts until
+/// everything it sent is closed.
 const PROGRAMS_MAX: usize = 4096;
-const PROGRAMS_OF_ONE_MAX: usize = 1024;
-/// Those who were refused and whose sockets are not closed yet.
-const REFUSED_MAX: usize = 1024;
-/// How long nobody is let in when no descriptor is left, or when too many refused ones wait.
-const DOOR_SHUT: Duration = Duration::from_secs(1);
-/// How often a socket is looked at while others are admitted at its address and port.
-const PROOFS_MAX: usize = 4;
+const PROGRAMS_PER_USER_MAX: usize = 1024;
+/// The most refused connections whose sockets are not closed yet.
+const REFUSED_QUEUE_MAX: usize = 1024;
+/// The pause in accepting when no descriptor is left, or when the queue of refused sockets is full.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// The most attempts to verify a socket while others are registered at its address and port.
+const PROOF_ATTEMPTS_MAX: usize = 4;
 const STACK_BYTES: usize = 256 << 10;
 
-/// The programs, and the threads that hear them; these end when it is dropped.
+/// The registered programs and their threads, which end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Programs {
     shared: Arc<Shared>,
-    door: Arc<Door>,
-    /// Dropped, it tells the thread at the door that it is over.
-    over: Option<Sender<()>>,
-    /// It is closed when that thread has ended.
-    ended: Receiver<()>,
+    listener: Arc<ProgramListener>,
+    /// Dropping it tells the accepting thread to stop.
+    stop: Option<Sender<()>>,
+    /// It is disconnected when that thread has ended.
+    stopped: Receiver<()>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    /// Addresses that are served.
+    /// The addresses that are served.
     addrs: Vec<IpAddr>,
-    /// Readable when there are orphans.
+    /// It is readable when there are orphaned connections.
     wake: OwnedFd,
     state: Mutex<State>,
 }
 
-/// What the threads of programs and that of packets share.
+/// The state that the threads of programs share with the thread that forwards packets.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) table: Table,
-    /// Connections of programs that are gone, whose peers are to be told.
-    orphans: Vec<Orphan>,
+    /// Connections of programs that are gone, whose peers have not been told yet.
+    orphans: Vec<OrphanedConnection>,
     refused: u64,
-    present: BTreeMap<ProgramId, Present>,
+    served: BTreeMap<ProgramId, ServedProgram>,
     last: ProgramId,
-    is_over: bool,
+    is_stopping: bool,
 }
 
-/// A program whose thread runs. The thread owns the socket: closing it closes what is still in it.
+/// A program whose thread runs. That thread owns the socket: closing the socket also closes the
+/// descriptors that are still queued in it.
 #[derive(Debug)]
-struct Present {
+struct ServedProgram {
     uid: u32,
     socket: Weak<OwnedFd>,
 }
 
-/// The socket by which a question came, and what came along with it.
+/// The socket that a question came from, and the descriptor that came with it.
 #[derive(Clone, Copy)]
-struct Sent<'a> {
-    way: &'a OwnedFd,
+struct QuestionSource<'a> {
+    gateway_socket: &'a OwnedFd,
     file: Option<&'a OwnedFd>,
 }
 
 impl Programs {
-    /// Lets programs in, which are served at `addrs`.
-    pub(super) fn open(door: Door, addrs: Vec<IpAddr>) -> io::Result<Self> {
+    /// Starts to accept programs, and serves them at `addrs`.
+    pub(super) fn open(listener: ProgramListener, addrs: Vec<IpAddr>) -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = with_descriptor(|| Ok(eventfd(0, flags)?))?;
         let shared = Arc::new(Shared { addrs, wake, state: Mutex::default() });
-        let door = Arc::new(door);
-        let (over, is_over) = mpsc::channel();
-        let (ends, ended) = mpsc::channel::<()>();
-        let (refuse, refused) = mpsc::sync_channel(REFUSED_MAX);
-        let entrance =
-            Entrance { shared: Arc::clone(&shared), door: Arc::clone(&door), is_over, refuse };
-        let is_begun = start("softefa-refused", move || refused.into_iter().for_each(drop))
-            && start("softefa-door", move || {
-                entrance.let_in();
-                drop(entrance);
-                drop(ends);
+        let listener = Arc::new(listener);
+        let (stop, is_stopping) = mpsc::channel();
+        let (stops, stopped) = mpsc::channel::<()>();
+        let (refuse, refused) = mpsc::sync_channel(REFUSED_QUEUE_MAX);
+        let acceptor = Acceptor {
+            shared: Arc::clone(&shared),
+            listener: Arc::clone(&listener),
+            is_stopping,
+            refuse,
+        };
+        let is_started = spawn("softefa-refused", move || refused.into_iter().for_each(drop))
+            && spawn("softefa-accept", move || {
+                acceptor.accept_programs();
+                drop(acceptor);
+                drop(stops);
             });
-        if !is_begun {
+        if !is_started {
             return Err(io::Error::other("no thread can be started"));
         }
-        Ok(Self { shared, door, over: Some(over), ended })
+        Ok(Self { shared, listener, stop: Some(stop), stopped })
     }
 
-    /// Readable when [`Programs::orphans`] has some.
+    /// It becomes readable when [`Programs::take_orphans`] has something to return.
     pub(super) fn fd(&self) -> &OwnedFd {
         &self.shared.wake
     }
 
-    /// Takes the connections that programs have left behind since the last time.
-    pub(super) fn orphans(&self) -> Vec<Orphan> {
+    /// Takes the connections that programs have left behind since the last call.
+    pub(super) fn take_orphans(&self) -> Vec<OrphanedConnection> {
         let _ = rustix::io::read(&self.shared.wake, &mut [0; 8]);
         std::mem::take(&mut self.state().orphans)
     }
 
-    /// While this is held, no program gets an answer.
+    /// Locks the state. No program gets an answer while the lock is held.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state()
     }
 
-    /// So many requests were refused.
+    /// Returns the number of refused requests.
     pub(super) fn refused(&self) -> u64 {
         self.state().refused
     }
 
-    /// Programs whose threads have not ended, whether they are gone or not.
+    /// Returns the number of programs whose threads still run, including programs that are gone.
     #[cfg(test)]
-    pub(super) fn present(&self) -> usize {
-        self.state().present.len()
+    pub(super) fn served(&self) -> usize {
+        self.state().served.len()
     }
 }
 
@@ -134,64 +140,64 @@ impl Drop for Programs {
     fn drop(&mut self) {
         let sockets: Vec<_> = {
             let mut state = self.state();
-            state.is_over = true;
-            state.present.values().filter_map(|present| present.socket.upgrade()).collect()
+            state.is_stopping = true;
+            state.served.values().filter_map(|served| served.socket.upgrade()).collect()
         };
         for socket in sockets {
             let _ = shutdown(&socket, Shutdown::Both);
         }
-        self.over = None;
-        let _ = shutdown(self.door.fd(), Shutdown::Both);
-        // The name is free when the thread has let go of it, too.
-        let _ = self.ended.recv();
+        self.stop = None;
+        let _ = shutdown(self.listener.fd(), Shutdown::Both);
+        // The name is free only when the accepting thread has closed the listener, too.
+        let _ = self.stopped.recv();
     }
 }
 
-fn start(name: &str, run: impl FnOnce() + Send + 'static) -> bool {
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> bool {
     lifecycle::spawn(name, STACK_BYTES, run)
 }
 
-/// The thread at the door.
-struct Entrance {
+/// The thread that accepts programs.
+struct Acceptor {
     shared: Arc<Shared>,
-    door: Arc<Door>,
-    is_over: Receiver<()>,
+    listener: Arc<ProgramListener>,
+    is_stopping: Receiver<()>,
     refuse: SyncSender<OwnedFd>,
 }
 
-impl Entrance {
-    fn let_in(&self) {
-        while !self.shared.state().is_over {
-            match self.door.next() {
-                Ok(visitor) => {
-                    if let Some(socket) = self.shared.receive(visitor) {
+impl Acceptor {
+    fn accept_programs(&self) {
+        while !self.shared.state().is_stopping {
+            match self.listener.accept() {
+                Ok(client) => {
+                    if let Some(socket) = self.shared.serve_client(client) {
                         self.refuse(socket);
                     }
                 }
-                // It would be asked for ever.
+                // Without a pause the loop would spin.
                 Err(_) => {
-                    self.shut();
+                    self.pause();
                 }
             }
         }
     }
 
-    /// Has a socket closed by a thread that may wait for it.
+    /// Passes a socket to the thread that closes refused sockets, because closing may block.
     fn refuse(&self, mut socket: OwnedFd) {
         self.shared.state().refused += 1;
-        // The program need not wait.
+        // So the program does not wait for an answer.
         let _ = shutdown(&socket, Shutdown::Both);
         while let Err(TrySendError::Full(back)) = self.refuse.try_send(socket) {
-            if self.shut() {
+            if self.pause() {
                 return;
             }
             socket = back;
         }
     }
 
-    /// Waits for a while; true when it is over.
-    fn shut(&self) -> bool {
-        self.is_over.recv_timeout(DOOR_SHUT) == Err(RecvTimeoutError::Disconnected)
+    /// Pauses; returns true if the thread is to stop.
+    fn pause(&self) -> bool {
+        self.is_stopping.recv_timeout(ACCEPT_PAUSE) == Err(RecvTimeoutError::Disconnected)
     }
 }
 
@@ -200,133 +206,137 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a visitor a thread; or the socket back when it is refused.
-    fn receive(self: &Arc<Self>, Visitor { socket, uid }: Visitor) -> Option<OwnedFd> {
+    /// Starts a thread for a client, or returns the socket of a client that is refused.
+    fn serve_client(self: &Arc<Self>, Client { socket, uid }: Client) -> Option<OwnedFd> {
         let Some(uid) = uid else { return Some(socket) };
         let id = {
             let mut state = self.state();
-            let of_user = state.present.values().filter(|present| present.uid == uid).count();
-            if of_user >= PROGRAMS_OF_ONE_MAX || state.present.len() >= PROGRAMS_MAX {
+            let of_user = state.served.values().filter(|served| served.uid == uid).count();
+            if of_user >= PROGRAMS_PER_USER_MAX || state.served.len() >= PROGRAMS_MAX {
                 return Some(socket);
             }
             state.last += 1;
             let id = state.last;
-            state.table.come(id, uid);
-            state.present.insert(id, Present { uid, socket: Weak::new() });
+            state.table.register_program(id, uid);
+            state.served.insert(id, ServedProgram { uid, socket: Weak::new() });
             id
         };
-        // A thread that cannot be started would close it here.
-        let (give, take) = mpsc::sync_channel(1);
+        // If the thread cannot be started, the closure is dropped here, and must not close the
+        // socket.
+        let (handover, receiver) = mpsc::sync_channel(1);
         let shared = Arc::clone(self);
         let serve = move || {
-            if let Ok(socket) = take.recv() {
+            if let Ok(socket) = receiver.recv() {
                 shared.serve(id, socket);
             }
         };
-        if start("softefa-program", serve) {
-            return give.send(socket).err().map(|mpsc::SendError(socket)| socket);
+        if spawn("softefa-program", serve) {
+            return handover.send(socket).err().map(|mpsc::SendError(socket)| socket);
         }
         let mut state = self.state();
-        state.table.leave(id);
-        state.present.remove(&id);
+        state.table.unregister_program(id);
+        state.served.remove(&id);
         Some(socket)
     }
 
-    /// Serves a program until it goes.
+    /// Serves a program until it disconnects.
     fn serve(&self, id: ProgramId, socket: OwnedFd) {
         let socket = Arc::new(socket);
         {
             let mut state = self.state();
-            let is_over = state.is_over;
-            match state.present.get_mut(&id) {
-                Some(present) if !is_over => present.socket = Arc::downgrade(&socket),
+            let is_stopping = state.is_stopping;
+            match state.served.get_mut(&id) {
+                Some(served) if !is_stopping => served.socket = Arc::downgrade(&socket),
                 _ => return,
             }
         }
-        while self.answer_one(id, &socket) {}
+        while self.serve_question(id, &socket) {}
         self.leave(id);
-        // What it did not stay to hear of is closed with it.
+        // This also closes descriptors that the program sent and that were never received.
         drop(socket);
-        self.state().present.remove(&id);
+        self.state().served.remove(&id);
     }
 
-    /// Answers the next question of a program; false when it is gone, or as good as that.
-    fn answer_one(&self, id: ProgramId, socket: &OwnedFd) -> bool {
-        let (question, file) = match door::hear(socket) {
-            ProgramMessage::Nothing => return true,
-            ProgramMessage::Goodbye => return false,
-            ProgramMessage::Strange => (None, None),
-            ProgramMessage::Lost => {
+    /// Answers the next question of a program; returns false when the program is gone or cannot be
+    /// reached any more.
+    fn serve_question(&self, id: ProgramId, socket: &OwnedFd) -> bool {
+        let (question, file) = match program_socket::receive_question(socket) {
+            ProgramMessage::Interrupted => return true,
+            ProgramMessage::Disconnected => return false,
+            ProgramMessage::Malformed => (None, None),
+            ProgramMessage::DescriptorLost => {
                 self.state().refused += 1;
-                return door::answer(socket, Status::NoDescriptor, Key([0; 16]));
+                return program_socket::send_answer(socket, Status::NoDescriptor, Key([0; 16]));
             }
             ProgramMessage::Question(question, file) => (Some(question), file),
         };
-        let sent = Sent { way: socket, file: file.as_ref() };
-        let Some((status, key)) = self.obey(id, question, sent) else { return true };
+        let source = QuestionSource { gateway_socket: socket, file: file.as_ref() };
+        let Some((status, key)) = self.handle_question(id, question, source) else { return true };
         if status != Status::Done {
             self.state().refused += 1;
         }
-        door::answer(socket, status, key)
+        program_socket::send_answer(socket, status, key)
     }
 
-    /// Does what a program asks, and returns what it is told; `None` when it waits for nothing.
-    fn obey(
+    /// Handles a question and returns the answer; `None` for a question that has no answer.
+    fn handle_question(
         &self,
         id: ProgramId,
         question: Option<Question>,
-        sent: Sent<'_>,
+        source: QuestionSource<'_>,
     ) -> Option<(Status, Key)> {
         let nothing = Key([0; 16]);
         let serves = |addr: IpAddr| self.addrs.contains(&addr);
         let status = match question {
-            None => Status::Strange,
+            None => Status::Invalid,
             Some(Question::Serves(addr) | Question::Claim(addr, _)) if !serves(addr) => {
                 Status::NotServed
             }
-            Some(Question::Admit(at, _)) if !serves(at.ip()) => Status::NotServed,
+            Some(Question::Register(at, _)) if !serves(at.ip()) => Status::NotServed,
             Some(Question::Serves(_)) => Status::Done,
             Some(Question::Claim(addr, claimed)) => self.state().table.claim(id, addr, claimed),
             Some(Question::Release(at)) => {
-                self.state().table.release(id, at);
+                self.state().table.release_socket(id, at);
                 return None;
             }
-            Some(Question::Admit(at, kind)) => return Some(self.admit(id, at, kind, sent)),
+            Some(Question::Register(at, kind)) => {
+                return Some(self.register_socket(id, at, kind, source));
+            }
         };
         Some((status, nothing))
     }
 
-    /// Admits the socket that came along. Its proof is the newest one: where another came in
-    /// between, it is looked at again.
-    fn admit(
+    /// Registers the socket that came with the question. The newest proof wins, so the socket is
+    /// verified again if another one was registered in the meantime.
+    fn register_socket(
         &self,
         program: ProgramId,
         at: SocketAddr,
-        kind: SeatKind,
-        Sent { way, file }: Sent<'_>,
+        kind: SocketKind,
+        QuestionSource { gateway_socket, file }: QuestionSource<'_>,
     ) -> (Status, Key) {
         let nothing = Key([0; 16]);
         let Ok(bytes) = host::unguessable_bytes() else { return (Status::Full, nothing) };
-        let seat = Seat { program, kind, key: Key(bytes) };
+        let registration = Registration { program, kind, key: Key(bytes) };
         let Some(file) = file else { return (Status::NoSocket, nothing) };
-        for _ in 0..PROOFS_MAX {
+        for _ in 0..PROOF_ATTEMPTS_MAX {
             let before = self.state().table.key_at(at);
-            let Some(proof) = door::prove(file, at, way) else {
+            let Some(proof) = program_socket::prove_binding(file, at, gateway_socket) else {
                 return (Status::NoSocket, nothing);
             };
             let mut state = self.state();
             if state.table.key_at(at) == before {
-                let status = state.table.admit(at, seat, proof);
-                return (status, if status == Status::Done { seat.key } else { nothing });
+                let status = state.table.register_socket(at, registration, proof);
+                return (status, if status == Status::Done { registration.key } else { nothing });
             }
         }
         (Status::Taken, nothing)
     }
 
-    /// Forgets what a program has.
+    /// Unregisters a program and keeps its connections as orphans.
     fn leave(&self, id: ProgramId) {
         let mut state = self.state();
-        let orphans = state.table.leave(id);
+        let orphans = state.table.unregister_program(id);
         if !orphans.is_empty() {
             state.orphans.extend(orphans);
             let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());

@@ -25,7 +25,7 @@ use rustix::net::{
 use super::message::Question;
 use super::*;
 
-/// A gateway that runs until its counts are asked for.
+/// A gateway that runs until its counts are taken.
 struct Running {
     at: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -41,7 +41,7 @@ impl Running {
             while !stopped.load(Ordering::Relaxed) {
                 server.turn(Duration::from_millis(5)).unwrap();
             }
-            // What was sent before the end counts.
+            // Datagrams that were sent before the end count.
             for _ in 0..100 {
                 server.turn(Duration::ZERO).unwrap();
             }
@@ -50,8 +50,8 @@ impl Running {
         Self { at, stop, thread }
     }
 
-    fn join(&self) -> Arc<Gateway> {
-        Gateway::join(self.at.ip(), self.at.port()).unwrap()
+    fn connect(&self) -> Arc<Gateway> {
+        Gateway::connect(self.at.ip(), self.at.port()).unwrap()
     }
 
     fn finish(self) -> Server {
@@ -68,7 +68,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// An address and port that no other test and no other process of tests has.
+/// An address and port that no other test, and no other test process, uses.
 fn fresh() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let process = std::process::id() & 0xFFFF;
@@ -84,7 +84,7 @@ fn bound(addr: IpAddr) -> (UdpSocket, SocketAddr) {
     (socket, at)
 }
 
-/// A SEND ONLY of 10 bytes to this queue pair, but for its ICRC.
+/// A SEND ONLY of 10 bytes to this queue pair, without its ICRC.
 fn send_only(dest_qpn: u32) -> Vec<u8> {
     let headers = Headers::new(Bth {
         opcode: Opcode { transport: Transport::Rc, kind: Kind::SendOnly },
@@ -106,7 +106,7 @@ fn send_only(dest_qpn: u32) -> Vec<u8> {
     bytes
 }
 
-/// A message with these ids (of a REQ and a SIDR_REQ the second is the service).
+/// A message with these ids. In a REQ and a SIDR_REQ the second is the service.
 fn mad(attribute: u16, local: u32, remote: u32) -> [u8; MAD_LEN] {
     let mut mad = [0; MAD_LEN];
     mad[..4].copy_from_slice(&[1, 7, 2, 3]);
@@ -117,7 +117,7 @@ fn mad(attribute: u16, local: u32, remote: u32) -> [u8; MAD_LEN] {
     mad
 }
 
-/// A message of the connection manager, but for its ICRC.
+/// A message of the connection manager, without its ICRC.
 fn to_manager(mad: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x64, 0x40, 0xFF, 0xFF, 0, 0, 0, 1, 0, 0, 0, 0];
     bytes.extend([0x80, 1, 0, 0, 0, 0, 0, 1]);
@@ -125,7 +125,7 @@ fn to_manager(mad: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// With the ICRC of this way.
+/// Appends the ICRC for this route.
 fn sealed(mut packet: Vec<u8>, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     let addresses = Addresses::of_datagram(from.ip(), to.ip());
     let route = Route { addresses, src_port: from.port(), dst_port: to.port() };
@@ -133,11 +133,11 @@ fn sealed(mut packet: Vec<u8>, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     packet
 }
 
-/// What has come to a program, and from whom.
-fn received(socket: &UdpSocket, seat: &Seat) -> Option<(SocketAddr, Vec<u8>)> {
+/// The packet that a program has received, and its sender.
+fn received(socket: &UdpSocket, registered: &RegisteredSocket) -> Option<(SocketAddr, Vec<u8>)> {
     let mut bytes = [0; 5000];
     let (len, from) = socket.recv_from(&mut bytes).unwrap();
-    seat.open(from, &bytes[..len]).map(|(from, packet)| (from, packet.to_vec()))
+    registered.open(from, &bytes[..len]).map(|(from, packet)| (from, packet.to_vec()))
 }
 
 #[test]
@@ -145,7 +145,8 @@ fn what_is_intact_reaches_its_program_and_nothing_else_does() {
     for may_see_headers in [false, true] {
         let running = Running::start(may_see_headers);
         let (own, at) = bound(running.at.ip());
-        let seat = running.join().admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
+        let registered =
+            running.connect().register(at, own.as_fd(), SocketKind::QueuePair).unwrap();
         let (peer, from) = bound(IpAddr::from([127, 0, 0, 1]));
         let send = |packet: &[u8]| peer.send_to(packet, running.at).unwrap();
         let qpn = u32::from(at.port()) << 8 | 0x5A;
@@ -167,7 +168,7 @@ fn what_is_intact_reaches_its_program_and_nothing_else_does() {
         send(&sealed([&[0x84_u8][..], &[0; 60]].concat(), from, running.at));
         send(&sealed([&[0xFF_u8][..], &[0; 63]].concat(), from, running.at));
         send(&good);
-        assert_eq!(received(&own, &seat), Some((from, good)), "the first that comes");
+        assert_eq!(received(&own, &registered), Some((from, good)), "the first that comes");
         let counts = running.finish().counts();
         assert_eq!((counts.forwarded, counts.icrc, counts.no_queue_pair), (1, 3, 4));
         assert_eq!((counts.malformed, counts.packets), (9, 17));
@@ -181,7 +182,7 @@ fn what_finds_no_room_at_the_gateway_is_counted() {
         let at = fresh();
         let server = Server::open(&[at.ip()], at.port(), may_see_headers).unwrap();
         let (peer, _) = bound(IpAddr::from([127, 0, 0, 1]));
-        // The raw socket's filter keeps it out.
+        // The raw socket's filter drops it.
         peer.send_to(&[0; 10], SocketAddr::new(at.ip(), at.port() ^ 1)).unwrap();
         assert_eq!(server.counts().overruns, 0);
         let mut sent = 0;
@@ -193,18 +194,18 @@ fn what_finds_no_room_at_the_gateway_is_counted() {
     }
 }
 
-/// The kernel counts up the identification of those who let it fragment.
+/// The kernel increments the identification of senders that allow fragmentation.
 #[test]
 fn a_check_over_another_identification_is_wrong() {
     let running = Running::start(true);
     let (own, at) = bound(running.at.ip());
-    let _seat = running.join().admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
+    let _seat = running.connect().register(at, own.as_fd(), SocketKind::QueuePair).unwrap();
     let (peer, from) = bound(IpAddr::from([127, 0, 0, 1]));
     set_ip_mtu_discover(&peer, Ipv4PathMtuDiscovery::DONT).unwrap();
     let packet = sealed(send_only(u32::from(at.port()) << 8), from, running.at);
     peer.send_to(&packet, running.at).unwrap();
     let server = running.finish();
-    // Who may not see the header relies on it: then peers are those who do not fragment.
+    // A gateway that does not see headers assumes that peers do not fragment.
     let expected = if server.sees_headers() { (0, 1) } else { (1, 0) };
     assert_eq!((server.counts().forwarded, server.counts().icrc), expected);
 }
@@ -214,19 +215,19 @@ fn nobody_else_can_hand_a_packet_over() {
     let running = Running::start(true);
     let (own, at) = bound(running.at.ip());
     let (other, other_at) = bound(running.at.ip());
-    let gateway = running.join();
-    let seat = gateway.admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
-    let others = gateway.admit(other_at, other.as_fd(), SeatKind::QueuePair).unwrap();
+    let gateway = running.connect();
+    let registered = gateway.register(at, own.as_fd(), SocketKind::QueuePair).unwrap();
+    let others = gateway.register(other_at, other.as_fd(), SocketKind::QueuePair).unwrap();
     let good = sealed(send_only(u32::from(at.port()) << 8), other_at, running.at);
     other.send_to(&good, running.at).unwrap();
     let mut handed = [0; 500];
     let (len, from) = own.recv_from(&mut handed).unwrap();
-    assert!(seat.open(from, &handed[..len]).is_some());
+    assert!(registered.open(from, &handed[..len]).is_some());
     assert_eq!(others.open(from, &handed[..len]), None, "the key is another one");
-    // A program repeats what it was handed, and one that knows no key tries.
+    // A program repeats a packet that was forwarded to it, and another one tries without a key.
     for forged in [&handed[..len], &[0; 100], &good, &[]] {
         other.send_to(forged, at).unwrap();
-        assert_eq!(received(&own, &seat), None);
+        assert_eq!(received(&own, &registered), None);
     }
     running.finish();
 }
@@ -234,10 +235,10 @@ fn nobody_else_can_hand_a_packet_over() {
 #[test]
 fn who_does_not_have_a_socket_is_not_served_by_it() {
     let running = Running::start(true);
-    let gateway = running.join();
+    let gateway = running.connect();
     let (own, at) = bound(running.at.ip());
     let (elsewhere, far) = bound(IpAddr::from([127, 0, 0, 1]));
-    let refused = |at, socket| gateway.admit(at, socket, SeatKind::QueuePair).unwrap_err();
+    let refused = |at, socket| gateway.register(at, socket, SocketKind::QueuePair).unwrap_err();
     let is_refused = |error| matches!(error, GatewayError::Refused { .. });
     let next = SocketAddr::new(at.ip(), at.port() ^ 1);
     assert!(is_refused(refused(next, own.as_fd())));
@@ -247,24 +248,24 @@ fn who_does_not_have_a_socket_is_not_served_by_it() {
     assert!(matches!(refused(far, elsewhere.as_fd()), GatewayError::NotServed { .. }));
     let file = tempfile::tempfile().unwrap();
     assert!(is_refused(refused(at, file.as_fd())));
-    // Another one may be bound beside it.
+    // Another socket may be bound to the same port.
     set_socket_reuseaddr(&own, true).unwrap();
     assert!(is_refused(refused(at, own.as_fd())));
     set_socket_reuseaddr(&own, false).unwrap();
-    assert!(gateway.admit(at, own.as_fd(), SeatKind::QueuePair).is_ok());
+    assert!(gateway.register(at, own.as_fd(), SocketKind::QueuePair).is_ok());
     let server = running.finish();
-    wait_until("the seat is given up", || server.sizes() == (1, 0));
+    wait_until("the socket is released", || server.sizes() == (1, 0));
     assert_eq!(server.counts().refused, 6);
 }
 
-/// Anybody can make a network of its own, and bind any address and port there.
+/// Anybody can make a network namespace, and bind any address and port there.
 #[test]
 #[allow(unsafe_code)]
 fn a_socket_of_another_network_is_not_admitted() {
     let running = Running::start(true);
     let (own, at) = bound(running.at.ip());
-    let gateway = running.join();
-    let seat = gateway.admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
+    let gateway = running.connect();
+    let registered = gateway.register(at, own.as_fd(), SocketKind::QueuePair).unwrap();
     let elsewhere = std::thread::spawn(move || {
         // SAFETY: the call takes no memory; this thread alone leaves, and opens one socket.
         let is_apart = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
@@ -279,29 +280,29 @@ fn a_socket_of_another_network_is_not_admitted() {
         eprintln!("SKIPPED, NOT TESTED: only root makes network namespaces");
         return;
     };
-    let other = running.join();
-    let refused = other.admit(at, elsewhere.as_fd(), SeatKind::QueuePair);
+    let other = running.connect();
+    let refused = other.register(at, elsewhere.as_fd(), SocketKind::QueuePair);
     assert!(matches!(refused, Err(GatewayError::Refused { .. })), "{refused:?}");
     let (peer, from) = bound(IpAddr::from([127, 0, 0, 1]));
     let good = sealed(send_only(u32::from(at.port()) << 8), from, running.at);
     peer.send_to(&good, running.at).unwrap();
-    assert_eq!(received(&own, &seat), Some((from, good)), "it has its seat");
+    assert_eq!(received(&own, &registered), Some((from, good)), "it keeps its registration");
 }
 
 #[test]
 fn messages_of_connections_find_who_listens_and_who_asked() {
     let running = Running::start(true);
-    let [asks, serves] = [(); 2].map(|()| running.join());
-    let seat = |gateway: &Arc<Gateway>| {
+    let [asks, serves] = [(); 2].map(|()| running.connect());
+    let registered = |gateway: &Arc<Gateway>| {
         let (own, at) = bound(running.at.ip());
-        let seat = gateway.admit(at, own.as_fd(), SeatKind::Connections).unwrap();
-        (own, at, seat)
+        let registered = gateway.register(at, own.as_fd(), SocketKind::ConnectionManager).unwrap();
+        (own, at, registered)
     };
-    let (asker, _, at_asker) = seat(&asks);
-    let (server, service, at_server) = seat(&serves);
+    let (asker, _, at_asker) = registered(&asks);
+    let (server, service, at_server) = registered(&serves);
     let (peer, from) = bound(IpAddr::from([127, 0, 0, 1]));
     let send = |mad: &[u8]| peer.send_to(&sealed(to_manager(mad), from, running.at), running.at);
-    // An answer to what nobody has asked; it has come when the next message has.
+    // This answers nothing that was asked. It has been handled when the next message arrives.
     send(&mad(0x16, 9, 77)).unwrap();
     let req = mad(0x10, 7, 0x0106_0000 | u32::from(service.port()));
     send(&req).unwrap();
@@ -324,7 +325,7 @@ fn messages_of_connections_find_who_listens_and_who_asked() {
     assert_eq!((counts.malformed, counts.refused), (3, 1));
 }
 
-/// A peer that has a UDP port of this number: nobody else is asked on the way back.
+/// A peer with the same UDP port as the gateway, because answers go to that port.
 fn peer_of(running: &Running) -> (UdpSocket, SocketAddr) {
     let at = SocketAddr::new(fresh().ip(), running.at.port());
     let socket = UdpSocket::bind(at).unwrap();
@@ -333,7 +334,7 @@ fn peer_of(running: &Running) -> (UdpSocket, SocketAddr) {
     (socket, at)
 }
 
-/// What the gateway itself says to a peer, its check included.
+/// A message that the gateway itself sends to a peer, with a verified ICRC.
 fn told(peer: &UdpSocket, at: SocketAddr, gateway: SocketAddr) -> Mad {
     let mut bytes = [0; 5000];
     let (len, from) = peer.recv_from(&mut bytes).unwrap();
@@ -341,7 +342,7 @@ fn told(peer: &UdpSocket, at: SocketAddr, gateway: SocketAddr) -> Mad {
     Mad::parse(crate::mad::unpack(Some((from, at)), &bytes[..len]).unwrap()).unwrap()
 }
 
-/// RC-1.12: its sender would wait for minutes.
+/// Without an answer the sender would wait for minutes (RC-1.12).
 #[test]
 fn what_is_nobodys_is_answered() {
     let running = Running::start(true);
@@ -369,20 +370,20 @@ fn what_is_nobodys_is_answered() {
     assert_eq!((counts.answered, counts.no_connection), (5, 4));
 }
 
-/// RC-1.16: nobody else could.
+/// No program is left that could tell them (RC-1.16).
 #[test]
 fn peers_of_a_program_that_is_gone_are_told() {
     let running = Running::start(true);
     let (peer, from) = peer_of(&running);
-    let program = running.join();
+    let program = running.connect();
     let (own, at) = bound(running.at.ip());
-    let seat = program.admit(at, own.as_fd(), SeatKind::Connections).unwrap();
+    let registered = program.register(at, own.as_fd(), SocketKind::ConnectionManager).unwrap();
     program.announce(running.at.ip(), &mad(0x10, 77, 1)).unwrap();
     let mut rep = mad(0x13, 9, 77);
     rep[36..40].copy_from_slice(&(0x1234_u32 << 8).to_be_bytes());
     peer.send_to(&sealed(to_manager(&rep), from, running.at), running.at).unwrap();
-    received(&own, &seat).unwrap();
-    drop((seat, program));
+    received(&own, &registered).unwrap();
+    drop((registered, program));
     let first = told(&peer, from, running.at);
     let expected = Dreq { local_comm_id: 77, remote_comm_id: 9, remote_qpn: 0x1234, ..Dreq::ZERO };
     assert_eq!(first.message, Message::Dreq(expected));
@@ -400,18 +401,18 @@ fn there_is_one_gateway_and_its_end_is_noticed() {
     let second = Server::open(&[at.ip()], at.port(), true).unwrap_err();
     assert!(matches!(second, OpenGatewayError::Running { .. }), "{second}");
     assert!(second.to_string().contains(&format!("process {} ", std::process::id())), "{second}");
-    let foreign = Gateway::join(IpAddr::from([127, 0, 0, 1]), at.port()).unwrap_err();
+    let foreign = Gateway::connect(IpAddr::from([127, 0, 0, 1]), at.port()).unwrap_err();
     assert!(foreign.to_string().contains("--address 127.0.0.1"), "{foreign}");
-    let gateway = running.join();
+    let gateway = running.connect();
     assert!(!gateway.is_known_to_have_ended());
     drop(running.finish());
     wait_until("the end is told", || gateway.is_known_to_have_ended());
     let (own, own_at) = bound(at.ip());
     for _ in 0..2 {
-        let gone = gateway.admit(own_at, own.as_fd(), SeatKind::QueuePair).unwrap_err();
+        let gone = gateway.register(own_at, own.as_fd(), SocketKind::QueuePair).unwrap_err();
         assert!(matches!(gone, GatewayError::Silent { .. }), "{gone}");
     }
-    let absent = Gateway::join(at.ip(), at.port()).unwrap_err();
+    let absent = Gateway::connect(at.ip(), at.port()).unwrap_err();
     assert!(absent.to_string().contains("softefa gateway"), "{absent}");
     let _holder = UdpSocket::bind(at).unwrap();
     let taken = Server::open(&[at.ip()], at.port(), true).unwrap_err();
@@ -420,11 +421,11 @@ fn there_is_one_gateway_and_its_end_is_noticed() {
     assert!(matches!(not_local, OpenGatewayError::NotLocal { .. }), "{not_local}");
 }
 
-/// Anybody can have the name, and root was told that a gateway runs.
+/// Any process can take the name; that does not make it a gateway.
 #[test]
 fn who_has_the_name_of_a_gateway_is_told() {
     let at = fresh();
-    let holder = door::unix_socket(SocketFlags::empty()).unwrap();
+    let holder = program_socket::unix_socket(SocketFlags::empty()).unwrap();
     rustix::net::bind(&holder, &message::name(at.port()).unwrap()).unwrap();
     let refused = || Server::open(&[at.ip()], at.port(), false).unwrap_err();
     assert!(matches!(refused(), OpenGatewayError::NameHeld { .. }), "{}", refused());
@@ -434,33 +435,33 @@ fn who_has_the_name_of_a_gateway_is_told() {
     assert!(matches!(why, OpenGatewayError::NameTaken { pid, .. } if pid == own), "{why}");
 }
 
-/// A gateway that was stopped for a while: what it did not answer in time it answers later, and
-/// that is not taken for the answer to another question.
+/// A gateway that was stopped for a while answers late, and late answers are not taken for answers
+/// to other questions.
 #[test]
 fn a_gateway_that_stands_still_may_go_on() {
     let at = fresh();
     let server = Server::open(&[at.ip()], at.port(), true).unwrap();
     let (own, own_at) = bound(at.ip());
-    let gateway = Gateway::join(at.ip(), at.port()).unwrap();
+    let gateway = Gateway::connect(at.ip(), at.port()).unwrap();
     let stopped = server.programs().state();
     for _ in 0..3 {
-        let silent = gateway.admit(own_at, own.as_fd(), SeatKind::QueuePair).unwrap_err();
+        let silent = gateway.register(own_at, own.as_fd(), SocketKind::QueuePair).unwrap_err();
         assert!(matches!(silent, GatewayError::Silent { .. }), "{silent}");
     }
     drop(stopped);
-    // Its answers of before come one by one.
-    let mut seat = None;
+    // The late answers arrive one by one.
+    let mut registered = None;
     wait_until("it goes on", || {
-        match gateway.admit(own_at, own.as_fd(), SeatKind::QueuePair) {
+        match gateway.register(own_at, own.as_fd(), SocketKind::QueuePair) {
             Err(GatewayError::Silent { .. }) => {}
-            other => seat = Some(other.unwrap()),
+            other => registered = Some(other.unwrap()),
         }
-        seat.is_some()
+        registered.is_some()
     });
     let elsewhere = SocketAddr::new(IpAddr::from([127, 0, 0, 1]), own_at.port());
-    let refused = gateway.admit(elsewhere, own.as_fd(), SeatKind::QueuePair).unwrap_err();
+    let refused = gateway.register(elsewhere, own.as_fd(), SocketKind::QueuePair).unwrap_err();
     assert!(!matches!(refused, GatewayError::Silent { .. }), "{refused}");
-    drop(seat);
+    drop(registered);
 }
 
 /// A TCP socket whose close waits for `seconds` while its peer, the other one, does not read.
@@ -474,21 +475,21 @@ fn lingering(seconds: u64) -> (TcpStream, TcpStream) {
     (own, peer)
 }
 
-/// One message of any user stopped the gateway, and with it all programs: whoever closes such a
-/// socket last waits.
+/// Closing such a socket blocks, which must stop neither the gateway nor other programs.
 #[test]
 fn what_a_program_sends_along_holds_up_nobody_else() {
     let at = fresh();
     let mut server = Server::open(&[at.ip()], at.port(), true).unwrap();
-    let question = Question::Admit(at, SeatKind::QueuePair).emit();
+    let question = Question::Register(at, SocketKind::QueuePair).emit();
     let mut peers = Vec::new();
-    // A question, something that is none, and more sockets than are looked for; the second message
-    // is not received at all when the answer to the first one has failed.
+    // A question, a malformed message, and more sockets than are read; the second message is not
+    // received at all if the answer to the first has failed.
     let programs = [(&question[..], 1), (&question[1..], 1), (&question[..], 3)];
     for (says, files) in programs {
-        // Nobody is let in, so the gateway has these sockets when this test has none any more.
+        // No program is accepted meanwhile, so the gateway has these sockets when the test has
+        // closed its own.
         let stopped = server.programs().state();
-        let socket = door::unix_socket(SocketFlags::empty()).unwrap();
+        let socket = program_socket::unix_socket(SocketFlags::empty()).unwrap();
         connect(&socket, &message::name(at.port()).unwrap()).unwrap();
         for _ in 0..2 {
             let (own, theirs): (Vec<_>, Vec<_>) = (0..files).map(|_| lingering(600)).unzip();
@@ -503,16 +504,16 @@ fn what_a_program_sends_along_holds_up_nobody_else() {
         drop(stopped);
     }
     let (own, own_at) = bound(at.ip());
-    let gateway = Gateway::join(at.ip(), at.port()).unwrap();
-    let seat = gateway.admit(own_at, own.as_fd(), SeatKind::QueuePair).unwrap();
+    let gateway = Gateway::connect(at.ip(), at.port()).unwrap();
+    let registered = gateway.register(own_at, own.as_fd(), SocketKind::QueuePair).unwrap();
     let (peer, from) = bound(IpAddr::from([127, 0, 0, 1]));
     let good = sealed(send_only(u32::from(own_at.port()) << 8), from, at);
     peer.send_to(&good, at).unwrap();
     server.turn(Duration::from_secs(20)).unwrap();
-    assert_eq!(received(&own, &seat), Some((from, good)));
-    assert_eq!(server.programs().present(), 1 + programs.len(), "nobody waits for a socket");
+    assert_eq!(received(&own, &registered), Some((from, good)));
+    assert_eq!(server.programs().served(), 1 + programs.len(), "nobody waits for a socket");
     drop(peers);
-    wait_until("all is closed", || server.programs().present() == 1);
+    wait_until("all is closed", || server.programs().served() == 1);
 }
 
 #[test]
@@ -532,8 +533,8 @@ fn each_address_is_served_once() {
     assert_eq!(served(&[IpAddr::V4(Ipv4Addr::UNSPECIFIED)]), all);
 }
 
-/// What a stranger writes to the port and to the door: nothing of it gets in, and the next program
-/// is served.
+/// Whatever a stranger writes to the port and to the Unix socket, nothing is forwarded, and the
+/// next program is served.
 #[test]
 fn garbage_does_no_harm() {
     let seed = std::env::var("SOFTEFA_SEED").ok().and_then(|text| text.parse().ok());
@@ -548,7 +549,7 @@ fn garbage_does_no_harm() {
     };
     let running = Running::start(true);
     let (own, at) = bound(running.at.ip());
-    let seat = running.join().admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
+    let registered = running.connect().register(at, own.as_fd(), SocketKind::QueuePair).unwrap();
     let (peer, from) = bound(IpAddr::from([127, 0, 0, 1]));
     let good = sealed(send_only(u32::from(at.port()) << 8), from, running.at);
     for _ in 0..3000 {
@@ -573,21 +574,22 @@ fn garbage_does_no_harm() {
     }
     peer.send_to(&good, running.at).unwrap();
     loop {
-        let came = received(&own, &seat);
-        // Bits that were bent back, or that nothing covers.
+        let came = received(&own, &registered);
+        // The loop skips packets whose changed bits were changed back, or are not covered by the
+        // ICRC.
         if came == Some((from, good.clone())) {
             break;
         }
     }
-    assert!(running.join().admit(at, own.as_fd(), SeatKind::QueuePair).is_ok());
+    assert!(running.connect().register(at, own.as_fd(), SocketKind::QueuePair).is_ok());
     let server = running.finish();
     assert!(server.counts().forwarded <= 2, "{:?}", server.counts());
     assert_eq!(server.counts().messages, 0, "{:?}", server.counts());
 }
 
-/// Comes, says something, and leaves or is left.
+/// Connects, sends a message, and disconnects or is disconnected.
 fn strange_program(port: u16, says: &[u8]) {
-    let socket = door::unix_socket(SocketFlags::empty()).unwrap();
+    let socket = program_socket::unix_socket(SocketFlags::empty()).unwrap();
     connect(&socket, &message::name(port).unwrap()).unwrap();
     let sent = send(&socket, says, SendFlags::NOSIGNAL);
     assert!(sent.is_ok() || sent.map_err(|it| it.kind()) == Err(ErrorKind::BrokenPipe));

@@ -1,5 +1,5 @@
-//! UDP behind a gateway: datagrams go to the network as they are, and come in the gateway's
-//! envelopes.
+//! UDP behind a gateway: datagrams are sent to the network as they are, and arrive in envelopes of
+//! the gateway.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,22 +10,22 @@ use srd::Instant;
 use super::socket::Train;
 use super::udp::UdpWire;
 use super::{Batch, Run, Sent, Wire};
-use crate::gateway::{ENVELOPE_LEN, Gateway, Seat, SeatKind};
+use crate::gateway::{ENVELOPE_LEN, Gateway, RegisteredSocket, SocketKind};
 use crate::say::say;
 
-/// Bytes that are left of a stranger's datagram: fewer than any packet has, so that it is counted
-/// and dropped as one that cannot be read.
+/// The length to which a datagram that did not come from the gateway is cut. It is shorter than any
+/// packet, so that the datagram is counted as malformed and dropped.
 const STUB_LEN: usize = 1;
 
-/// The socket of a queue pair, and its seat at the gateway. The seat is given up first.
+/// The socket of a queue pair, and its registration at the gateway, which is dropped first.
 #[derive(Debug)]
 pub(super) struct GatewayWire {
-    seat: Seat,
+    registered: RegisteredSocket,
     udp: UdpWire,
 }
 
 impl GatewayWire {
-    /// Around the socket that is bound at `local`.
+    /// Registers the socket, which is bound to `local`.
     pub(super) fn new(
         mut udp: UdpWire,
         local: SocketAddr,
@@ -33,10 +33,10 @@ impl GatewayWire {
     ) -> io::Result<Self> {
         use std::os::fd::AsFd;
         udp.part_trains()?;
-        let seat = gateway.admit(local, udp.socket().as_fd(), SeatKind::QueuePair);
-        // Of a queue pair that is refused a program is told a number.
-        let seat = seat.inspect_err(|error| say(&format!("softefa: {error}")))?;
-        Ok(Self { seat, udp })
+        let registered = gateway.register(local, udp.socket().as_fd(), SocketKind::QueuePair);
+        // The program itself receives only an error number.
+        let registered = registered.inspect_err(|error| say(&format!("softefa: {error}")))?;
+        Ok(Self { registered, udp })
     }
 }
 
@@ -47,9 +47,9 @@ impl Wire for GatewayWire {
 
     fn receive(&mut self, _now: Instant) -> Option<Run<'_>> {
         let train = self.udp.fetch()?;
-        let sender = self.seat.sender_of(train.from, self.udp.fetched(&train));
+        let sender = self.registered.sender_of(train.from, self.udp.fetched(&train));
         let Some(sender) = sender else {
-            // Whoever sends past the gateway has not been checked by anybody.
+            // Nobody has verified a datagram that did not pass the gateway.
             let stub = Train { len: train.len.min(STUB_LEN), ..train };
             return Some(self.udp.run_behind(stub, 0, train.from));
         };

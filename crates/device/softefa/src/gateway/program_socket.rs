@@ -1,5 +1,5 @@
-//! Where programs come to: a Unix socket in the network namespace of the gateway, which knows whose
-//! they are.
+//! The Unix socket by which programs reach the gateway. It is bound in the gateway's network
+//! namespace and shows the user of each program.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -25,10 +25,10 @@ use crate::descriptor::with_descriptor;
 use crate::host::network_of;
 
 const BACKLOG: i32 = 128;
-/// How long whoever has the name is given to answer.
-const HOLDER_TIME: Duration = Duration::from_secs(1);
+/// The time within which the process that holds the name must answer.
+const HOLDER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A Unix socket that keeps messages apart.
+/// Opens a Unix socket that preserves message boundaries.
 pub(super) fn unix_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
     let flags = flags | SocketFlags::CLOEXEC;
     let open = || Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?);
@@ -36,31 +36,31 @@ pub(super) fn unix_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
 }
 
 #[derive(Debug)]
-pub(super) struct Door(OwnedFd);
+pub(super) struct ProgramListener(OwnedFd);
 
-/// A program that has come in.
+/// A connected program.
 #[derive(Debug)]
-pub(super) struct Visitor {
+pub(super) struct Client {
     pub(super) socket: OwnedFd,
-    /// The user, when it is served.
+    /// The user of the program; `None` if the gateway does not serve that user.
     pub(super) uid: Option<u32>,
 }
 
-/// A message of a program to the gateway.
+/// A message from a program to the gateway.
 #[derive(Debug)]
 pub(super) enum ProgramMessage {
-    /// Waiting was interrupted.
-    Nothing,
-    /// It has gone, or is as good as that.
-    Goodbye,
-    /// Something that is no question.
-    Strange,
-    /// What came along was lost: the process has no descriptor left.
-    Lost,
+    /// The wait was interrupted.
+    Interrupted,
+    /// The program has disconnected, or its socket has failed.
+    Disconnected,
+    /// The message is not a question.
+    Malformed,
+    /// The descriptor that came with the question is lost: the process has no descriptor left.
+    DescriptorLost,
     Question(Question, Option<OwnedFd>),
 }
 
-impl Door {
+impl ProgramListener {
     pub(super) fn open(port: u16) -> io::Result<Self> {
         let socket = unix_socket(SocketFlags::empty())?;
         bind(&socket, &message::name(port)?)?;
@@ -72,33 +72,33 @@ impl Door {
         &self.0
     }
 
-    /// Waits for the next program. Another user than this one is served by root alone: its programs
-    /// would not believe anybody else.
+    /// Waits for the next program. Only root serves other users, because their programs trust no
+    /// gateway but root's or their own user's.
     ///
     /// # Errors
     /// The socket was shut down, or the process has no descriptor left.
-    pub(super) fn next(&self) -> io::Result<Visitor> {
+    pub(super) fn accept(&self) -> io::Result<Client> {
         let socket = with_descriptor(|| Ok(accept_with(&self.0, SocketFlags::CLOEXEC)?))?;
         let peer = socket_peercred(&socket).ok().map(|peer| peer.uid);
         let served = peer.filter(|uid| geteuid().is_root() || *uid == geteuid());
-        Ok(Visitor { socket, uid: served.map(Uid::as_raw) })
+        Ok(Client { socket, uid: served.map(Uid::as_raw) })
     }
 }
 
-/// Who has the name of a gateway.
+/// The process that holds the name of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Holder {
+pub(super) struct NameHolder {
     pub(super) pid: i32,
     pub(super) uid: u32,
     /// It answers as a gateway does.
     pub(super) is_gateway: bool,
 }
 
-/// Looks who has the name of the gateway of a port; `None` when that cannot be known.
-pub(super) fn holder(port: u16) -> Option<Holder> {
+/// Finds out who holds the name of the gateway of `port`; `None` if that cannot be known.
+pub(super) fn name_holder(port: u16) -> Option<NameHolder> {
     let socket = unix_socket(SocketFlags::empty()).ok()?;
-    for way in [Timeout::Recv, Timeout::Send] {
-        set_socket_timeout(&socket, way, Some(HOLDER_TIME)).ok()?;
+    for direction in [Timeout::Recv, Timeout::Send] {
+        set_socket_timeout(&socket, direction, Some(HOLDER_TIMEOUT)).ok()?;
     }
     connect(&socket, &message::name(port).ok()?).ok()?;
     let owner = socket_peercred(&socket).ok()?;
@@ -108,61 +108,65 @@ pub(super) fn holder(port: u16) -> Option<Holder> {
         .and_then(|_| recv(&socket, &mut bytes[..], RecvFlags::empty()));
     let is_gateway = answered.is_ok_and(|(len, _)| message::parse_answer(&bytes[..len]).is_some());
     let pid = Pid::as_raw(Some(owner.pid));
-    Some(Holder { pid, uid: owner.uid.as_raw(), is_gateway })
+    Some(NameHolder { pid, uid: owner.uid.as_raw(), is_gateway })
 }
 
-/// Waits for the next thing that a program says.
-pub(super) fn hear(socket: &OwnedFd) -> ProgramMessage {
+/// Waits for the next question of a program.
+pub(super) fn receive_question(socket: &OwnedFd) -> ProgramMessage {
     let mut bytes = [0; QUESTION_LEN + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC;
     let got = match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
         Ok(got) => got,
-        Err(rustix::io::Errno::INTR) => return ProgramMessage::Nothing,
-        Err(_) => return ProgramMessage::Goodbye,
+        Err(rustix::io::Errno::INTR) => return ProgramMessage::Interrupted,
+        Err(_) => return ProgramMessage::Disconnected,
     };
     let file = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
     });
     match Question::parse(&bytes[..got.bytes]) {
-        None if got.bytes == 0 => ProgramMessage::Goodbye,
-        None => ProgramMessage::Strange,
+        None if got.bytes == 0 => ProgramMessage::Disconnected,
+        None => ProgramMessage::Malformed,
         Some(_) if file.is_none() && got.flags.contains(ReturnFlags::CTRUNC) => {
-            ProgramMessage::Lost
+            ProgramMessage::DescriptorLost
         }
         Some(question) => ProgramMessage::Question(question, file),
     }
 }
 
-/// Answers a program; `false` when it does not listen.
-pub(super) fn answer(socket: &OwnedFd, status: Status, key: Key) -> bool {
+/// Sends an answer to a program; returns false if it cannot be sent.
+pub(super) fn send_answer(socket: &OwnedFd, status: Status, key: Key) -> bool {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    send(socket, &message::answer(status, key), flags).is_ok()
+    send(socket, &message::emit_answer(status, key), flags).is_ok()
 }
 
-/// What a socket that came along says of itself.
+/// What a socket that a program has sent proves about its address and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Proof {
-    /// It has the address and port for itself, in the gateway's network: whoever had them before
-    /// has them no more.
-    Sole,
-    /// It has them in some network; which one this kernel does not tell.
-    Somewhere,
+pub(super) enum BindingProof {
+    /// It is the only one that is bound there in the gateway's network namespace: any earlier owner
+    /// has closed its socket.
+    InThisNetwork,
+    /// It is bound there in some network namespace, and this kernel does not tell in which.
+    InUnknownNetwork,
 }
 
-/// Looks whether the socket is UDP's and bound there, so that whoever has it is whom packets for
-/// there are for. `way` is a socket of the gateway's network.
-pub(super) fn prove(socket: &OwnedFd, at: SocketAddr, way: &OwnedFd) -> Option<Proof> {
+/// Verifies that `socket` is a UDP socket that is bound to `at`, so that its owner is the rightful
+/// receiver of packets to `at`. `gateway_socket` is any socket of the gateway's network namespace.
+pub(super) fn prove_binding(
+    socket: &OwnedFd,
+    at: SocketAddr,
+    gateway_socket: &OwnedFd,
+) -> Option<BindingProof> {
     let is_ours = socket_type(socket) == Ok(SocketType::DGRAM)
         && socket_protocol(socket) == Ok(Some(ipproto::UDP))
         && socket_reuseaddr(socket) == Ok(false)
         && socket_reuseport(socket) == Ok(false);
-    let proof = match (network_of(socket), network_of(way)) {
+    let proof = match (network_of(socket), network_of(gateway_socket)) {
         (Ok(its), Ok(ours)) if its != ours => return None,
-        (Ok(_), Ok(_)) => Proof::Sole,
-        _ => Proof::Somewhere,
+        (Ok(_), Ok(_)) => BindingProof::InThisNetwork,
+        _ => BindingProof::InUnknownNetwork,
     };
     let bound = getsockname(socket.as_fd()).ok().and_then(|name| SocketAddr::try_from(name).ok());
     (is_ours && bound == Some(at)).then_some(proof)
