@@ -3,9 +3,9 @@
 //! The files are those of the adapter; only the atomics they are made of are loom's (`sync`).
 #![cfg(test)]
 
-#[path = "../../crates/device/softefa/src/progress/call.rs"]
+#[path = "../../crates/device/softefa/src/progress/wakeup.rs"]
 #[allow(dead_code, reason = "what is not shared is not tried")]
-mod call;
+mod wakeup;
 #[path = "../../crates/device/softefa/src/progress/due.rs"]
 #[allow(dead_code, reason = "what is not shared is not tried")]
 mod due;
@@ -18,7 +18,7 @@ mod sync {
     pub(crate) use loom::sync::atomic;
 }
 
-use call::Call;
+use wakeup::Wakeup;
 use due::Due;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ struct Model {
     /// When a turn is needed.
     next: Mutex<Option<Instant>>,
     due: Due,
-    call: Call,
+    wakeup: Wakeup,
     /// An eventfd, which the kernel keeps in order.
     bell: Mutex<bool>,
 }
@@ -38,7 +38,7 @@ struct Model {
 impl Model {
     fn new() -> Arc<Self> {
         let (next, bell) = (Mutex::new(None), Mutex::new(false));
-        Arc::new(Self { next, due: Due::new(), call: Call::new(), bell })
+        Arc::new(Self { next, due: Due::new(), wakeup: Wakeup::new(), bell })
     }
 
     /// The program posts: from now on a turn is needed at `at_ns`.
@@ -48,7 +48,7 @@ impl Model {
         *next = Some(next.map_or(at, |before| before.min(at)));
         let is_late = self.due.settle(false, || *next);
         drop(next);
-        if is_late && self.call.make() {
+        if is_late && self.wakeup.request() {
             *self.bell.lock().unwrap() = true;
         }
     }
@@ -64,7 +64,7 @@ impl Model {
     fn is_woken(&self) -> bool {
         let is_woken = std::mem::take(&mut *self.bell.lock().unwrap());
         if is_woken {
-            self.call.answer();
+            self.wakeup.acknowledge();
         }
         is_woken
     }
@@ -105,7 +105,7 @@ fn every_call_wakes_the_thread_or_is_seen() {
             thread::spawn(move || {
                 for change in 1..=2 {
                     changes.store(change, Ordering::Relaxed);
-                    if model.call.make() {
+                    if model.wakeup.request() {
                         *model.bell.lock().unwrap() = true;
                     }
                 }

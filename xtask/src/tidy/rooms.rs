@@ -26,7 +26,7 @@ const ROOMS: &[&str] = &[
     "filter",
     "memory",
     "poll_set",
-    "kept",
+    "fork_release",
     "event_queue",
     "async_event",
     "failure",

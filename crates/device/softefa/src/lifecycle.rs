@@ -1,9 +1,8 @@
-//! The process around the adapter: its end, and its threads.
+//! The end of the process, and the threads of the adapter.
 //!
-//! Nothing is torn down in a destructor: libfabric destroys its queue pairs in its own library
-//! destructor, which may run after ours would. At exit the last acknowledgements are repeated,
-//! because nobody will be there to answer a retransmission (docs/ARCHITECTURE.md, "The end of a
-//! peer").
+//! No destructor tears anything down: libfabric destroys its queue pairs in its own library
+//! destructor, which may run after this library's. At exit the last acknowledgements are repeated,
+//! because no retransmission will be answered later (docs/ARCHITECTURE.md, "The end of a peer").
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,21 +11,21 @@ use std::time::Duration;
 
 use crate::generation::PerProcess;
 
-/// The function that speaks at the exit of a process.
-static LAST_WORDS: OnceLock<fn()> = OnceLock::new();
+/// The function that runs at process exit.
+static AT_EXIT: OnceLock<fn()> = OnceLock::new();
 
-/// Has `say` called at the exit of this process and of its children; the first caller decides.
+/// Runs `run` at the exit of this process and of its children. Only the first call counts.
 #[allow(unsafe_code)]
-pub(crate) fn at_exit(say: fn()) {
-    if LAST_WORDS.set(say).is_ok() {
+pub(crate) fn at_exit(run: fn()) {
+    if AT_EXIT.set(run).is_ok() {
         // SAFETY: the handler is a plain function that lives as long as the program; it does not
         // unwind. When the C library has no room for it the exit is merely less polite.
         unsafe { libc::atexit(exits) };
     }
 }
 
-/// Ends this process as SIGKILL does, so long from now; the first caller decides. The kernel does
-/// it, whatever the program is at. Children do not inherit it and have their own.
+/// Ends this process after `after_ns` as SIGKILL does. Only the first call counts. The kernel's
+/// timer works whatever the program does. Children do not inherit it and set their own.
 #[allow(unsafe_code)]
 pub(crate) fn end_after(after_ns: u64) -> io::Result<()> {
     static IS_ARMED: PerProcess<AtomicBool> = PerProcess::new();
@@ -55,27 +54,27 @@ pub(crate) fn end_after(after_ns: u64) -> io::Result<()> {
 }
 
 extern "C" fn exits() {
-    if let Some(say) = LAST_WORDS.get() {
-        say();
+    if let Some(run) = AT_EXIT.get() {
+        run();
     }
 }
 
-/// Starts a thread of ours; whether that worked. It takes no signal from its first instruction on:
-/// they are the program's, and its handlers must not run on a small stack. Except for those of a
-/// failed access: were they blocked, the kernel would end the program instead of telling
-/// `memory`.
+/// Starts a thread; returns whether that worked. The thread blocks signals from its first
+/// instruction on: they are the program's, and its handlers must not run on a small stack. SIGSEGV
+/// and SIGBUS stay unblocked, because otherwise the kernel would end the program at a failed access
+/// instead of calling the handler of `memory`.
 ///
-/// Returns when the thread has begun. A new thread of the C library unmaps memory once, and the
-/// program may be about to exchange `munmap`: libfabric and UCX write over its instructions,
-/// whoever executes them at that moment.
+/// Returns when the thread runs. A new thread of the C library calls `munmap` once, and the program
+/// may be about to patch `munmap`: libfabric and UCX overwrite its instructions, even while another
+/// thread executes them.
 #[must_use]
 pub fn spawn(name: &str, stack_bytes: usize, run: impl FnOnce() + Send + 'static) -> bool {
-    begin(name, stack_bytes, || (), run)
+    spawn_after(name, stack_bytes, || (), run)
 }
 
-/// As [`spawn`], with what the thread does before its starter goes on.
+/// Starts a thread as [`spawn`] does. The thread runs `first` before this returns.
 #[allow(unsafe_code)]
-fn begin(
+fn spawn_after(
     name: &str,
     stack_bytes: usize,
     first: impl FnOnce() + Send + 'static,
@@ -91,11 +90,11 @@ fn begin(
         libc::sigdelset(&raw mut all, libc::SIGBUS);
         // The new thread inherits the mask of this one.
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let (tell, begun) = mpsc::sync_channel(1);
+        let (started_tx, begun) = mpsc::sync_channel(1);
         let started = thread.spawn(move || {
             first();
-            // Who started it waits.
-            let _ = tell.send(());
+            // The caller waits for this.
+            let _ = started_tx.send(());
             run();
         });
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
@@ -109,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// Signals of the calling thread that are blocked.
+    /// Returns the blocked signals of the calling thread.
     #[allow(unsafe_code)]
     fn blocked() -> Vec<i32> {
         // SAFETY: the set is filled by the call before it is asked.
@@ -122,18 +121,17 @@ mod tests {
 
     #[test]
     fn a_thread_of_ours_begins_without_signals() {
-        let (tell, told) = mpsc::channel();
+        let (started_tx, blocked_rx) = mpsc::channel();
         let before = blocked();
-        assert!(spawn("test", 64 << 10, move || tell.send(blocked()).unwrap()));
+        assert!(spawn("test", 64 << 10, move || started_tx.send(blocked()).unwrap()));
         assert_eq!(blocked(), before, "the program's own");
-        let inside = told.recv().unwrap();
+        let inside = blocked_rx.recv().unwrap();
         for signal in [libc::SIGALRM, libc::SIGPROF, libc::SIGCHLD, libc::SIGTERM] {
             assert!(inside.contains(&signal), "signal {signal}");
         }
     }
 
-    /// Programs crashed 2 times in 50 on a busy machine: the thread was in `munmap` while libfabric
-    /// wrote over it.
+    /// Otherwise a program could crash: libfabric patches `munmap` while the new thread is in it.
     #[test]
     fn a_thread_of_ours_has_begun_when_its_starter_goes_on() {
         for _ in 0..100 {
@@ -143,12 +141,12 @@ mod tests {
                 std::thread::yield_now();
                 begun.store(true, Ordering::Relaxed);
             };
-            assert!(begin("test", 64 << 10, first, || ()));
+            assert!(spawn_after("test", 64 << 10, first, || ()));
             assert!(has_begun.load(Ordering::Relaxed));
         }
     }
 
-    /// The locks of what was made before the fork may be held by threads that are not there.
+    /// Locks from before the fork may be held by threads that the child does not have.
     #[test]
     #[allow(unsafe_code)]
     fn a_child_drops_what_it_inherits_without_waiting() {

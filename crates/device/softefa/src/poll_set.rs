@@ -1,4 +1,4 @@
-//! A set of sockets to wait for: `epoll`, with the sockets' numbers as keys.
+//! A set of sockets to wait for, on top of `epoll`. The keys are the descriptors.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -11,16 +11,16 @@ use rustix::io::Errno;
 
 use crate::descriptor::with_descriptor;
 
-/// Readable sockets reported at once; the others come with the next look.
+/// The most readable sockets that one call reports; the next call reports the others.
 const READY_MAX: usize = 64;
 
-/// Sockets that are waited for together. Whoever closes one removes it first.
+/// Sockets that are waited for together. Remove a socket before closing it.
 #[derive(Debug)]
 pub(crate) struct PollSet {
     epoll: OwnedFd,
 }
 
-/// The readable sockets found by one look.
+/// The readable sockets that one call has found.
 #[derive(Debug)]
 pub(crate) struct Ready {
     fds: [RawFd; READY_MAX],
@@ -41,21 +41,21 @@ impl PollSet {
         Ok(Self { epoll })
     }
 
-    /// Adds `fd`: the set tells from now on when it is readable. Adding it twice is harmless.
-    /// `false` when the system has no room for it: the caller looks by itself.
+    /// Adds `fd`, so that the set reports when it is readable. Adding it twice is harmless. Returns
+    /// false if the system has no room; then the caller must check the socket itself.
     pub(crate) fn add(&self, fd: RawFd) -> bool {
         self.add_as(fd, fd)
     }
 
-    /// Adds as [`PollSet::add`] does, but the set says `name` when `fd` is readable.
+    /// Adds `fd` as [`PollSet::add`] does, but the set reports `name` when `fd` is readable.
     pub(crate) fn add_as(&self, fd: RawFd, name: RawFd) -> bool {
         let data = EventData::new_u64(name.unsigned_abs().into());
         // SAFETY: only lent to the call; were it closed, the kernel would refuse it.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         match epoll::add(&self.epoll, fd, data, EventFlags::IN) {
-            // No memory, or `max_user_watches`, which other programs of the user count against.
+            // The system has no memory, or the user's `max_user_watches` is reached.
             Err(Errno::NOMEM | Errno::NOSPC) => false,
-            // In the set already, or closed: neither matters.
+            // The socket is in the set already, or is closed; both are harmless.
             Ok(()) | Err(_) => true,
         }
     }
@@ -67,10 +67,10 @@ impl PollSet {
     }
 
     /// Waits until a socket is readable, for at most `timeout_ns` (rounded up to milliseconds;
-    /// `None` = as long as it takes), and says which.
+    /// `None` means without limit), and fills `ready`.
     ///
     /// # Errors
-    /// The set is not there any more: the program has closed its descriptor.
+    /// The program has closed the descriptor of the set.
     pub(crate) fn wait(&self, timeout_ns: Option<u64>, ready: &mut Ready) -> io::Result<()> {
         ready.len = 0;
         let timeout = timeout_ns.map(|ns| Timespec {
@@ -81,7 +81,7 @@ impl PollSet {
         let mut room = [MaybeUninit::<epoll::Event>::uninit(); READY_MAX];
         let events = match epoll::wait(&self.epoll, &mut room[..], timeout.as_ref()) {
             Ok((events, _)) => &*events,
-            // What is not reported now is reported next time.
+            // The next call reports the sockets.
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
@@ -95,29 +95,29 @@ impl PollSet {
     }
 }
 
-/// A counter that is readable while it is not zero.
+/// An event counter: it is readable while it is not zero.
 #[derive(Debug)]
 pub(crate) struct EventFd(OwnedFd);
 
 impl EventFd {
-    /// Reading it takes one from the counter; blocks at zero unless somebody sets `O_NONBLOCK`.
+    /// Makes a semaphore: reading decrements the counter, and blocks at zero unless `O_NONBLOCK` is
+    /// set.
     pub(crate) fn semaphore() -> io::Result<Self> {
         Self::new(EventfdFlags::SEMAPHORE)
     }
 
-    /// Reading it takes all of the counter and never blocks.
+    /// Makes a doorbell: reading resets the counter and never blocks.
     pub(crate) fn doorbell() -> io::Result<Self> {
         Self::new(EventfdFlags::NONBLOCK)
     }
 
-    /// Makes a counter that stands in for a file that is not there any more. Does not make room for
-    /// its descriptor.
+    /// Makes a counter that replaces a file. It does not make room for its descriptor.
     pub(crate) fn placeholder() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC)?))
     }
 
-    /// Makes `fd`, a descriptor of this process, this counter, too.
-    pub(crate) fn take_the_place_of(&self, fd: RawFd) {
+    /// Makes the descriptor `fd` of this process refer to this counter.
+    pub(crate) fn replace(&self, fd: RawFd) {
         // SAFETY: whoever owns `fd` keeps a descriptor that it may use and close. Fails only when
         // that is closed just now.
         unsafe { libc::dup3(self.fd(), fd, libc::O_CLOEXEC) };
@@ -133,11 +133,11 @@ impl EventFd {
 
     /// Adds one to the counter.
     pub(crate) fn raise(&self) {
-        // Fails only when 2^64 - 2 are waiting, which is as good.
+        // It fails only at 2^64 - 2, which leaves the counter readable anyway.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Takes from the counter.
+    /// Reads the counter: decrements a semaphore, resets a doorbell.
     ///
     /// # Errors
     /// `EAGAIN` at zero when non-blocking, `EINTR`.
@@ -147,11 +147,11 @@ impl EventFd {
         Ok(())
     }
 
-    /// Takes from the counter if that is possible at once, blocking or not; whether it was.
+    /// Reads the counter if it is not zero, without blocking; returns whether it was.
     pub(crate) fn try_take(&self) -> bool {
         let mut count = [0; 8];
         let mut room = [io::IoSliceMut::new(&mut count)];
-        // -1 = no position, as in `read`.
+        // The position -1 means none, as in `read`.
         let (no_position, flags) = (u64::MAX, rustix::io::ReadWriteFlags::NOWAIT);
         rustix::io::preadv2(&self.0, &mut room, no_position, flags).is_ok()
     }

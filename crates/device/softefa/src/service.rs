@@ -1,23 +1,24 @@
-//! The service thread: drives queue pairs that nobody polls.
+//! The service thread: it drives queue pairs that the program does not poll.
 //!
-//! While a program polls, the thread only looks up once per tick and never waits on its sockets,
-//! so that two busy processes keep both cores. When nobody polled for a while, or the program armed
-//! a completion queue to sleep on its channel, it waits on the sockets and answers each datagram at
-//! once: acknowledgements, retransmissions and timers go on, and completions wake the program.
-//! Destroyed queue pairs linger here, so that a lost last acknowledgement does not turn a delivered
-//! message into an error.
+//! While a program polls, the thread checks its queue pairs once per tick and does not wait on
+//! their sockets, so that two busy processes keep both cores. When the program has not polled for a
+//! while, or has armed a completion queue to sleep on its channel, the thread waits on the sockets
+//! and handles each datagram at once: acknowledgements, retransmissions and timers continue, and
+//! completions wake the program. Destroyed queue pairs linger here, so that a lost last
+//! acknowledgement does not turn a delivered message into an error.
 //!
-//! The operating system may refuse the thread. Then nothing lingers, because nobody would drive it
-//! while its program does something else, and peers would hear neither an answer nor a refusal: the
-//! last acknowledgements are repeated at once and the socket is closed, as when a device is closed.
+//! If the operating system refuses the thread, nothing lingers: no thread would drive such a queue
+//! pair while the program does something else, and its peers would get neither an answer nor a
+//! refusal. Its last acknowledgements are repeated at once and its socket is closed, as when a
+//! device is closed.
 //!
-//! A panic in a turn is a mistake of ours, and the program did nothing to deserve it: the device is
-//! dead from then on ([`Live::fail`]), its thread and its other devices go on. So it is when the
-//! turn was the program's own, which hears of that one by an error.
+//! A panic in a turn is a bug of the adapter, not of the program. It fails the device
+//! ([`Live::fail`]); the thread and the other devices continue. The same holds for a turn that the
+//! program itself took, which reports the failure by an error.
 
-mod farewell;
 mod fork;
 mod retire;
+mod shutdown;
 
 use std::io;
 use std::os::fd::RawFd;
@@ -34,72 +35,74 @@ use crate::host;
 use crate::ids::DeviceId;
 use crate::lifecycle;
 use crate::poll_set::{EventFd, PollSet, Ready};
-use crate::progress::{Call, Linger, Live, Served, Watch, live};
+use crate::progress::{Linger, Live, Served, Wakeup, Watch, live};
 use crate::say::say;
 use crate::scheduling::ask_for_precedence;
 use crate::uncancelled::Uncancelled;
 
-/// The interval at which polled queue pairs are looked at.
+/// The interval at which polled queue pairs are checked.
 const TICK_NS: u64 = 2_000_000;
-/// The longest sleep. A program may close the set while the thread sleeps on it: nothing would ever
-/// wake it, and nobody would hear that the devices are at their end.
+/// The longest sleep. A program may close the poll set while the thread sleeps on it: then nothing
+/// would wake the thread, and the failure of the devices would never be reported.
 const SLEEP_MAX_NS: u64 = 5_000_000_000;
-/// The time for which a destroyed queue pair answers for the last message it accepted: several
-/// retransmission times.
+/// The time for which a destroyed queue pair answers for the last message that it accepted. It
+/// covers several retransmission times.
 const LINGER_NS: u64 = 250_000_000;
-/// Destroyed queue pairs of a process that answer at the same time. Each keeps a descriptor.
+/// The most destroyed queue pairs of a process that linger at the same time. Each keeps a
+/// descriptor.
 const LINGERING_MAX: usize = 32;
 
-use farewell::{give_up_lingering, repeat_last_acks, say_goodbye};
+use shutdown::{close_lingering, repeat_acks_at_exit, repeat_last_acks};
 
 #[derive(Clone)]
 struct Lingering {
-    driven: Arc<dyn Linger>,
+    qp: Arc<dyn Linger>,
     device: DeviceId,
     until: Instant,
 }
 
 #[derive(Default)]
-struct Ward {
+struct State {
     lingering: Vec<Lingering>,
-    /// Devices that broke outside of the thread, which has not ended them yet.
+    /// Devices that failed outside of the thread, and whose queue pairs the thread has not failed
+    /// yet.
     broken: Vec<Broken>,
 }
 
-/// A device, and its name if nobody was told of it.
+/// A device, and its name if the failure has not been reported yet.
 type Broken = (DeviceId, Option<String>);
 
-impl Ward {
-    /// Takes out all but the `max` that linger for longest.
-    fn give_up_beyond(&mut self, max: usize) -> impl Iterator<Item = Arc<dyn Linger>> {
+impl State {
+    /// Removes all but the `max` queue pairs that linger longest.
+    fn take_beyond(&mut self, max: usize) -> impl Iterator<Item = Arc<dyn Linger>> {
         self.lingering.sort_by_key(|lingering| lingering.until);
         let beyond = self.lingering.len().saturating_sub(max);
-        self.lingering.drain(..beyond).map(|lingering| lingering.driven)
+        self.lingering.drain(..beyond).map(|lingering| lingering.qp)
     }
 }
 
 #[derive(Default)]
 struct Service {
-    ward: Mutex<Ward>,
-    /// The doorbell rang and the thread has not looked yet.
-    call: Call,
-    /// There when the thread runs.
-    station: OnceLock<Arc<Station>>,
-    /// Held by whoever starts it.
+    state: Mutex<State>,
+    /// The pending request to wake the thread.
+    wakeup: Wakeup,
+    /// It is set while the thread runs.
+    wait_point: OnceLock<Arc<WaitPoint>>,
+    /// The lock is held while the thread is being started.
     starting: Mutex<()>,
-    /// The thread has asked for it.
+    /// The thread has asked for precedence.
     has_precedence: AtomicBool,
 }
 
-/// The set and the counter that the thread waits at.
-struct Station {
+/// The poll set and the event counter that the thread waits on.
+struct WaitPoint {
     sockets: PollSet,
     doorbell: EventFd,
 }
 
 static SERVICE: PerProcess<Service> = PerProcess::new();
 
-/// Takes a new queue pair into care and starts the thread, unless it runs or is refused.
+/// Starts to drive a new queue pair, and starts the thread unless it already runs.
 pub(crate) fn adopt(qp: Arc<dyn Live>) {
     let service = service();
     service.start();
@@ -107,52 +110,53 @@ pub(crate) fn adopt(qp: Arc<dyn Live>) {
     service.wake();
 }
 
-/// Takes a destroyed queue pair out of care. It goes on answering for what it accepted at
-/// `last_accepted`, if that was lately and the thread runs; otherwise its socket is closed when
-/// this returns. Of too many that linger the one closest to its end is given up.
+/// Stops driving a destroyed queue pair. It lingers for what it accepted at `last_accepted`, if
+/// that was recent and the thread runs; otherwise its socket is closed when this returns. If too
+/// many linger, the one that is closest to its end is closed.
 pub(crate) fn release(qp: &dyn Live, last_accepted: Option<Instant>) {
     let service = service();
     let until = last_accepted.map(|at| at.plus_ns(LINGER_NS)).filter(|until| *until > host::now());
-    let mut ward = service.lock();
-    let mut given_up = Vec::new();
-    let mut is_unheard = false;
+    let mut state = service.lock();
+    let mut closing = Vec::new();
+    let mut is_unanswered = false;
     match until {
-        Some(until) if service.station.get().is_some() => {
-            let (driven, device) = (qp.lingering(), qp.device());
-            live::tell_lingering_by(retire::retire_lingering);
-            ward.lingering.push(Lingering { driven, device, until });
-            given_up.extend(ward.give_up_beyond(LINGERING_MAX));
+        Some(until) if service.wait_point.get().is_some() => {
+            let (qp, device) = (qp.lingering(), qp.device());
+            live::on_retire_lingering(retire::retire_lingering);
+            state.lingering.push(Lingering { qp, device, until });
+            closing.extend(state.take_beyond(LINGERING_MAX));
         }
         _ => {
-            is_unheard = until.is_some();
-            given_up.push(qp.lingering());
+            is_unanswered = until.is_some();
+            closing.push(qp.lingering());
         }
     }
-    drop(ward);
+    drop(state);
     live::remove(qp);
-    if is_unheard {
-        // A queue pair that broke must not break who destroys another.
-        let _ = catch_panic(|| repeat_last_acks(&given_up));
+    if is_unanswered {
+        // A panic of this queue pair must not fail the destruction of another one.
+        let _ = catch_panic(|| repeat_last_acks(&closing));
     }
-    close(&given_up, service.sockets());
+    close(&closing, service.sockets());
     service.wake();
 }
 
-/// Closes the sockets of queue pairs that are in nobody's care.
-fn close(given_up: &[Arc<dyn Linger>], sockets: Option<&PollSet>) {
-    for driven in given_up {
-        // A queue pair that broke must not break who destroys another.
-        let _ = catch_panic(|| driven.close(sockets));
+/// Closes the sockets of queue pairs that are not driven any more.
+fn close(closing: &[Arc<dyn Linger>], sockets: Option<&PollSet>) {
+    for qp in closing {
+        // A panic of this queue pair must not fail the destruction of another one.
+        let _ = catch_panic(|| qp.close(sockets));
     }
 }
 
-/// A device broke, by a turn outside of the thread, which ends its queue pairs at once. Where it
-/// does not run, the caller does, who holds none of them. `name` when nobody was told of it.
+/// Fails a device after a turn outside of the thread has panicked. The thread fails its queue
+/// pairs, or the caller does if the thread does not run; the caller must not hold any of them.
+/// `name` is the device's name if the failure has not been reported yet.
 #[cold]
 pub(crate) fn fail_device(device: DeviceId, name: Option<String>) {
     let _uncancelled = Uncancelled::begin();
     let service = service();
-    if service.station.get().is_some() {
+    if service.wait_point.get().is_some() {
         service.lock().broken.push((device, name));
         service.wake();
     } else {
@@ -160,24 +164,25 @@ pub(crate) fn fail_device(device: DeviceId, name: Option<String>) {
     }
 }
 
-/// Something changed that the thread could not see.
+/// Wakes the thread after a change that it cannot notice by itself.
 pub(crate) fn wake() {
     if let Some(service) = SERVICE.get() {
         service.wake();
     }
 }
 
-/// Somebody drives queue pairs while their program sleeps.
-pub(crate) fn is_there() -> bool {
+/// Starts the thread unless it runs; returns whether it runs. It drives queue pairs while their
+/// program sleeps.
+pub(crate) fn ensure_started() -> bool {
     service().start()
 }
 
-/// A queue pair receives from the socket of a multicast group, too, from now on.
+/// Adds the socket of a multicast group from which a queue pair receives.
 pub(crate) fn add_group(watch: &Watch, fd: RawFd) {
     watch.add_group(fd, service().sockets());
 }
 
-/// The socket of a multicast group is about to be closed.
+/// Removes the socket of a multicast group, which is about to be closed.
 pub(crate) fn remove_group(watch: &Watch, fd: RawFd) {
     watch.remove_group(fd, service().sockets());
 }
@@ -185,14 +190,14 @@ pub(crate) fn remove_group(watch: &Watch, fd: RawFd) {
 /// Returns the service of this process.
 fn service() -> &'static Service {
     SERVICE.get_or_init(|| {
-        lifecycle::at_exit(say_goodbye);
-        descriptor::on_shortage(give_up_lingering);
+        lifecycle::at_exit(repeat_acks_at_exit);
+        descriptor::on_shortage(close_lingering);
         generation::around_fork(fork::AROUND_FORK);
         Service::default()
     })
 }
 
-impl Station {
+impl WaitPoint {
     fn new() -> io::Result<Self> {
         let (sockets, doorbell) = (PollSet::new()?, EventFd::doorbell()?);
         sockets.add(doorbell.fd());
@@ -200,56 +205,56 @@ impl Station {
     }
 }
 
-/// Whose mistake ends a device.
+/// The cause of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Blame {
-    Ours,
+enum Cause {
+    Adapter,
     Program,
 }
 
 impl Service {
-    /// Starts the thread; `false` when the operating system refuses a descriptor or the thread.
-    /// Queue pairs then progress only while they are polled, and the next one tries again.
+    /// Starts the thread; returns false if the operating system refuses a descriptor or the thread.
+    /// Queue pairs then progress only while they are polled, and creating the next one tries again.
     fn start(&'static self) -> bool {
-        if self.station.get().is_some() {
+        if self.wait_point.get().is_some() {
             return true;
         }
         let _first = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.station.get().is_some() {
+        if self.wait_point.get().is_some() {
             return true;
         }
-        let Ok(station) = Station::new().map(Arc::new) else { return false };
-        let of_thread = Arc::clone(&station);
+        let Ok(wait_point) = WaitPoint::new().map(Arc::new) else { return false };
+        let of_thread = Arc::clone(&wait_point);
         let is_started = lifecycle::spawn("softefa", 256 << 10, move || self.run(of_thread));
         if is_started {
-            self.station.get_or_init(|| station);
+            self.wait_point.get_or_init(|| wait_point);
         }
         is_started
     }
 
-    /// The set of the thread, if it runs.
+    /// Returns the poll set of the thread, if it runs.
     fn sockets(&self) -> Option<&PollSet> {
-        self.station.get().map(|station| &station.sockets)
+        self.wait_point.get().map(|wait_point| &wait_point.sockets)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Ward> {
-        self.ward.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wake(&self) {
-        let Some(station) = self.station.get() else { return };
-        if self.call.make() {
-            station.doorbell.raise();
+        let Some(wait_point) = self.wait_point.get() else { return };
+        if self.wakeup.request() {
+            wait_point.doorbell.raise();
         }
     }
 
-    fn run(&self, station: Arc<Station>) {
-        let Station { sockets, doorbell } = &**self.station.get_or_init(|| station);
+    fn run(&self, wait_point: Arc<WaitPoint>) {
+        let WaitPoint { sockets, doorbell } = &**self.wait_point.get_or_init(|| wait_point);
         let mut ready = Ready::NONE;
         loop {
             let timeout_ns = catch_panic(|| self.tick(sockets, &ready));
             let timeout_ns = timeout_ns.unwrap_or_else(|| {
-                self.fail_all(Blame::Ours);
+                self.fail_all(Cause::Adapter);
                 Some(TICK_NS)
             });
             let timeout_ns = timeout_ns.map_or(SLEEP_MAX_NS, |ns| ns.min(SLEEP_MAX_NS));
@@ -258,34 +263,35 @@ impl Service {
                     "softefa: the program has closed descriptors that are not its own ({error}): \
                      its devices are at their end"
                 ));
-                // The doorbell's number may be that of a file of the program's: nobody rings.
-                self.call.make();
-                self.fail_all(Blame::Program);
+                // The doorbell's number may now belong to a file of the program, so it must not be
+                // written.
+                self.wakeup.request();
+                self.fail_all(Cause::Program);
                 return;
             }
             if ready.contains(doorbell.fd()) {
                 let _ = doorbell.take();
-                self.call.answer();
+                self.wakeup.acknowledge();
             }
         }
     }
 
-    /// Drives what needs it; how long the thread may sleep.
+    /// Drives the queue pairs that need it, and returns how long the thread may sleep.
     fn tick(&self, sockets: &PollSet, ready: &Ready) -> Option<u64> {
         let now = host::now();
         let broken = std::mem::take(&mut self.lock().broken);
         broken.into_iter().for_each(|(device, name)| self.fail(device, name));
-        let (live, lingering) = (live::all(), self.look_after(now));
+        let (live, lingering) = (live::all(), self.expire_lingering(now));
         let mut next = u64::MAX;
         let tick_ns = now.plus_ns(TICK_NS).as_ns();
-        for Lingering { driven, until, .. } in &lingering {
-            let watch = driven.watch();
+        for Lingering { qp, until, .. } in &lingering {
+            let watch = qp.watch();
             let is_watched = watch.join(sockets);
             let is_due = !is_watched
                 || watch.due.at_ns() <= now.as_ns()
                 || ready.contains(watch.receive_fd());
-            let Some(is_done) = catch_panic(|| !is_due || driven.linger_turn(now)) else {
-                self.end_lingering(driven);
+            let Some(is_done) = catch_panic(|| !is_due || qp.linger_turn(now)) else {
+                self.end_lingering(qp);
                 continue;
             };
             let is_asleep = is_done && is_watched;
@@ -312,13 +318,13 @@ impl Service {
                     if !watch.join(sockets) {
                         next = next.min(tick_ns);
                     }
-                    if watch.unseen.is_usual() {
+                    if watch.unpolled_writes.watches_memory() {
                         self.take_precedence();
                     }
                     next = next.min(at.map_or(u64::MAX, Instant::as_ns));
                 }
-                // Not waiting for the socket matters here: it may stay readable for as long as
-                // the program, which holds the lock, is scheduled away.
+                // The thread must not wait for the socket here: it may stay readable for as long as
+                // the program, which holds the lock, is not scheduled.
                 Some(Served::Busy) => {
                     watch.leave(sockets);
                     next = next.min(tick_ns);
@@ -328,8 +334,8 @@ impl Service {
         (next < u64::MAX).then(|| next.saturating_sub(now.as_ns()))
     }
 
-    /// Takes precedence for a program that watches its memory. Others do without: they poll, and
-    /// what needs their processor would have to wait.
+    /// Asks for precedence if a program watches its memory. A program that polls needs the
+    /// processor itself.
     #[inline]
     fn take_precedence(&self) {
         if !self.has_precedence.load(Ordering::Relaxed) {
@@ -338,27 +344,27 @@ impl Service {
         }
     }
 
-    /// Returns those that linger; ends the lingering of those whose time is over.
-    fn look_after(&self, now: Instant) -> Vec<Lingering> {
-        let mut ward = self.lock();
-        for Lingering { driven, .. } in ward.lingering.iter().filter(|l| l.until <= now) {
-            // Somebody may hold the queue pair for longer; peers must not wait for that.
-            driven.close(self.sockets());
+    /// Returns the queue pairs that linger, and closes those whose time is over.
+    fn expire_lingering(&self, now: Instant) -> Vec<Lingering> {
+        let mut state = self.lock();
+        for Lingering { qp, .. } in state.lingering.iter().filter(|l| l.until <= now) {
+            // Another thread may hold the queue pair for longer, which must not delay its peers.
+            qp.close(self.sockets());
         }
-        ward.lingering.retain(|l| l.until > now);
-        ward.lingering.clone()
+        state.lingering.retain(|l| l.until > now);
+        state.lingering.clone()
     }
 
-    /// The device is dead to its program: nobody drives its queue pairs any more.
+    /// Fails a device: its queue pairs fail and are not driven any more.
     fn fail(&self, device: DeviceId, name: Option<String>) {
         for qp in live::all().iter().filter(|qp| qp.device() == device) {
             if let Some(sockets) = self.sockets() {
                 qp.watch().leave(sockets);
             }
-            // What was posted is as good as lost when even this fails.
+            // If even this panics, the posted work requests are lost.
             let _ = catch_panic(|| qp.fail());
         }
-        // Whoever asks for the living must find them until their last turn has ended.
+        // Callers of `live::all` must find them until their last turn has ended.
         live::remove_all_of(device);
         if let Some(name) = name {
             say(&format!(
@@ -368,40 +374,40 @@ impl Service {
         }
     }
 
-    /// Fails every device as [`Service::fail`] does, when it cannot be told which one it was.
-    fn fail_all(&self, blame: Blame) {
+    /// Fails every device as [`Service::fail`] does, because the failed one is not known.
+    fn fail_all(&self, cause: Cause) {
         while let Some(qp) = live::all().first() {
-            // What the program has done has been said.
-            let name = qp.fail_device().filter(|_| blame == Blame::Ours);
+            // A fault of the program has already been reported.
+            let name = qp.fail_device().filter(|_| cause == Cause::Adapter);
             self.fail(qp.device(), name);
         }
         let lingering = std::mem::take(&mut self.lock().lingering);
-        lingering.iter().for_each(|l| self.end_lingering(&l.driven));
+        lingering.iter().for_each(|l| self.end_lingering(&l.qp));
     }
 
-    fn end_lingering(&self, driven: &Arc<dyn Linger>) {
-        self.lock().lingering.retain(|l| !Arc::ptr_eq(&l.driven, driven));
-        close(std::slice::from_ref(driven), self.sockets());
+    fn end_lingering(&self, qp: &Arc<dyn Linger>) {
+        self.lock().lingering.retain(|l| !Arc::ptr_eq(&l.qp, qp));
+        close(std::slice::from_ref(qp), self.sockets());
     }
 }
 
-/// Returns what `turn` returns; `None` when it panicked, which Rust has reported on standard error.
+/// Returns the result of `turn`; `None` if it panicked, which Rust has reported on standard error.
 fn catch_panic<T>(turn: impl FnOnce() -> T) -> Option<T> {
-    // What it may have left half done is not used again.
+    // A state that the panic left inconsistent is not used again.
     catch_unwind(AssertUnwindSafe(turn)).ok()
 }
 
 impl Device {
-    /// Its program has closed it and destroyed its queue pairs: those that still answered for what
-    /// they accepted say so once more and give their descriptors back. Not with faults on the wire,
-    /// which would eat what is said.
+    /// Closes the device, after its program has destroyed its queue pairs: those that linger repeat
+    /// their last acknowledgements and release their descriptors. Not so with faults on the wire,
+    /// which would drop the repetitions.
     pub fn close(&self) {
         if !self.is_own() {
             return;
         }
         let (fault, _) = self.fault_control.look(host::now(), &self.counters);
         if !fault.spec.is_on_the_wire() {
-            farewell::say_farewell(self.id());
+            shutdown::close_device(self.id());
         }
     }
 }

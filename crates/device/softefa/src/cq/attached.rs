@@ -94,7 +94,7 @@ impl Attached {
             let watch = qp.watch();
             // Sockets of multicast groups are in no set of a completion queue.
             // Nor does a socket tell of acknowledgements while somebody dozes.
-            let is_silent = watch.has_groups() || watch.unseen.dozes();
+            let is_silent = watch.has_groups() || watch.unpolled_writes.sleeps_lightly();
             let is_due = is_refused || is_silent || watch.due.at_ns() <= now.as_ns();
             if is_due || ready.contains(watch.receive_fd()) {
                 qp.app_turn(now);

@@ -95,18 +95,18 @@ pub struct Cq {
     /// The next completion becomes an event. Changed under the lock of the ring.
     is_armed: AtomicBool,
     /// Armed for solicited completions and errors only.
-    is_picky: AtomicBool,
+    is_solicited_only: AtomicBool,
     last_armed_ns: AtomicU64,
     last_driven_ns: AtomicU64,
     last_helped_ns: AtomicU64,
-    last_moment_ns: AtomicU64,
+    last_extra_poll_ns: AtomicU64,
     made: Generation,
 }
 
 /// So long after a poll or an arming nothing is concluded from the absence of the next one.
 const PATIENCE_NS: u64 = 1_000_000;
 /// Who polls at all polls this often.
-const MOMENT_NS: u64 = 50_000;
+const POLLING_NS: u64 = 50_000;
 
 impl Cq {
     /// A queue of at least `depth` entries.
@@ -153,11 +153,11 @@ impl Cq {
             events: Events::new(channel),
             tag: AtomicU64::new(0),
             is_armed: AtomicBool::new(false),
-            is_picky: AtomicBool::new(false),
+            is_solicited_only: AtomicBool::new(false),
             last_armed_ns: AtomicU64::new(0),
             last_driven_ns: AtomicU64::new(0),
             last_helped_ns: AtomicU64::new(0),
-            last_moment_ns: AtomicU64::new(0),
+            last_extra_poll_ns: AtomicU64::new(0),
             made: Generation::current(),
         });
         device.family.join(Arc::downgrade(&cq) as Weak<dyn Sibling>);
@@ -271,16 +271,18 @@ impl Cq {
         if self.events.channel().is_none() {
             return Err(ArmError::NoChannel);
         }
-        if !self.made.is_usable() || !service::is_there() {
+        if !self.made.is_usable() || !service::ensure_started() {
             return Err(ArmError::NoService);
         }
         self.last_armed_ns.store(host::now().as_ns(), Ordering::Relaxed);
         let is_there = self.ring.hold(|entries| {
             // Whoever waits for anything is not made to wait for less.
-            let is_picky = only_solicited && (self.is_picky() || !self.is_armed());
-            self.is_picky.store(is_picky, Ordering::Relaxed);
+            let is_solicited_only =
+                only_solicited && (self.is_solicited_only() || !self.is_armed());
+            self.is_solicited_only.store(is_solicited_only, Ordering::Relaxed);
             // Whoever arms first and polls then knows of what it was told.
-            let is_there = !self.ring.is_told() && entries.has(|it| !is_picky || wakes(it));
+            let is_there =
+                !self.ring.is_told() && entries.has(|it| !is_solicited_only || wakes(it));
             if is_there {
                 self.ring.note_told();
             }
@@ -291,7 +293,7 @@ impl Cq {
             self.tell();
         }
         // The program goes to sleep: from now on the service thread waits on the sockets.
-        let is_late = |qp: &Arc<dyn Live>| qp.sleep_soundly() || !qp.watch().due.is_watched();
+        let is_late = |qp: &Arc<dyn Live>| qp.end_light_sleep() || !qp.watch().due.is_watched();
         // All of them are told.
         if self.attached().iter().filter(|qp| is_late(qp)).count() > 0 {
             service::wake();
@@ -340,8 +342,8 @@ impl Cq {
         self.is_armed.load(Ordering::Relaxed)
     }
 
-    fn is_picky(&self) -> bool {
-        self.is_picky.load(Ordering::Relaxed)
+    fn is_solicited_only(&self) -> bool {
+        self.is_solicited_only.load(Ordering::Relaxed)
     }
 
     /// The program polled it just now and will again.
@@ -351,12 +353,12 @@ impl Cq {
 
     /// The program is polling it this very moment.
     pub(crate) fn is_being_polled(&self, now: Instant) -> bool {
-        now.as_ns().saturating_sub(self.last_driven_ns.load(Ordering::Relaxed)) < MOMENT_NS
+        now.as_ns().saturating_sub(self.last_driven_ns.load(Ordering::Relaxed)) < POLLING_NS
     }
 
     /// Whether the poll that began at `now` may look on: one queue pair of many does so.
-    pub(crate) fn takes_moment(&self, now: Instant) -> bool {
-        self.last_moment_ns.swap(now.as_ns(), Ordering::Relaxed) != now.as_ns()
+    pub(crate) fn claim_extra_poll(&self, now: Instant) -> bool {
+        self.last_extra_poll_ns.swap(now.as_ns(), Ordering::Relaxed) != now.as_ns()
     }
 
     fn drive(&self) -> Instant {
@@ -385,12 +387,12 @@ impl Cq {
 
     /// Forgets `qp` and the completions it left: a program must not see a destroyed queue pair.
     pub(crate) fn detach(&self, qp: &dyn Live, owner: u16) {
-        self.let_go(qp);
+        self.stop_driving(qp);
         self.forget_owner(owner);
     }
 
     /// Keeps polling from driving `qp` from now on.
-    pub(crate) fn let_go(&self, qp: &dyn Live) {
+    pub(crate) fn stop_driving(&self, qp: &dyn Live) {
         let mut attached = self.attached.write().unwrap_or_else(PoisonError::into_inner);
         *attached = Arc::new(attached.without(qp));
     }
@@ -423,7 +425,8 @@ impl Cq {
             return false;
         }
         self.ring.hold(|entries| {
-            let is_wanted = !self.is_picky() || done.iter().any(|done| done.iter().any(wakes));
+            let is_wanted =
+                !self.is_solicited_only() || done.iter().any(|done| done.iter().any(wakes));
             for done in done {
                 entries.take_in(done);
             }

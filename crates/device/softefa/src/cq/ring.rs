@@ -36,7 +36,7 @@ impl Ring {
     /// Hands up to `max` entries to `take` and returns how many.
     #[inline]
     pub(super) fn drain(&self, max: usize, take: &mut impl FnMut(&Completion)) -> usize {
-        self.note_polled();
+        self.note_polled_write();
         if self.is_empty() {
             return 0;
         }
@@ -50,7 +50,7 @@ impl Ring {
     /// Takes the oldest entry.
     #[inline]
     pub(super) fn take_one(&self) -> Option<Completion> {
-        self.note_polled();
+        self.note_polled_write();
         if self.is_empty() {
             return None;
         }
@@ -59,7 +59,7 @@ impl Ring {
 
     /// Takes as [`Ring::take_one`] does, and returns the time of the completion, too.
     pub(super) fn take_one_timed(&self) -> Option<(Completion, CompletionTime)> {
-        self.note_polled();
+        self.note_polled_write();
         if self.is_empty() {
             return None;
         }
@@ -81,7 +81,7 @@ impl Ring {
     }
 
     #[inline]
-    fn note_polled(&self) {
+    fn note_polled_write(&self) {
         if self.is_told() {
             self.is_told.store(false, Ordering::Relaxed);
         }

@@ -22,8 +22,8 @@ use super::envelope::{self, Key};
 use super::mad;
 use super::message::{self, ANSWER_LEN, Question, SocketKind, Status};
 use super::program_socket::unix_socket;
+use crate::fork_release::ForkReleased;
 use crate::generation::Generation;
-use crate::kept::Kept;
 use crate::lifecycle;
 use crate::say::say;
 
@@ -35,7 +35,7 @@ const STACK_BYTES: usize = 128 << 10;
 
 /// The sockets by which this process is connected to gateways. A gateway notices by their closing
 /// that the process is gone.
-pub(crate) static KEPT: Kept<64> = Kept::new();
+pub(crate) static GATEWAY_SOCKETS: ForkReleased<64> = ForkReleased::new();
 
 /// The reason why a program is not served.
 #[derive(Debug, thiserror::Error)]
@@ -153,7 +153,7 @@ impl Gateway {
             return Err(GatewayError::Stranger { port, uid: owner.as_raw() });
         }
         let generation = Generation::current();
-        KEPT.add(socket.as_raw_fd());
+        GATEWAY_SOCKETS.add(socket.as_raw_fd());
         let (is_closing, is_reported) = (AtomicBool::new(false), AtomicBool::new(false));
         let link = Arc::new(Link { socket, is_closing, is_reported });
         let gateway =
@@ -325,7 +325,7 @@ impl Link {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        KEPT.remove(self.link.socket.as_raw_fd());
+        GATEWAY_SOCKETS.remove(self.link.socket.as_raw_fd());
         self.link.is_closing.store(true, Ordering::Release);
         // In a forked child the parent keeps using its connection.
         if self.generation.is_current() {

@@ -27,7 +27,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client::KEPT;
+pub(crate) use client::GATEWAY_SOCKETS;
 pub use client::{Gateway, GatewayError, RegisteredSocket};
 pub use counts::Counts;
 pub use message::SocketKind;

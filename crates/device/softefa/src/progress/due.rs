@@ -1,29 +1,32 @@
-//! When a queue pair needs a turn, and whether the service thread would give it in time.
+//! The time at which a queue pair needs a turn, and whether the service thread would take it in
+//! time.
 //!
-//! The program changes this under the lock of the queue pair, the service thread after its turn; a
-//! post that neither sees would wait for ever (`loom/` tries all orders).
+//! The program changes it under the lock of the queue pair, the service thread after its turn. A
+//! post that both miss would wait for ever; `loom/` tries all orders.
 
 use srd::Instant;
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The program drives it; the service thread looks at it once per tick.
+/// The program drives the queue pair; the service thread checks it once per tick.
 const UNWATCHED: u64 = 0;
 
-/// See the module.
+/// The time of the next turn; see the module.
 #[derive(Debug)]
 pub(crate) struct Due {
-    /// The time until which the service thread leaves it alone if nothing arrives; [`UNWATCHED`]
-    /// when it does not wait on the socket. Whoever makes something due earlier must wake it.
+    /// The time until which the service thread need not check the queue pair unless something
+    /// arrives, or [`UNWATCHED`] if it does not wait on the socket. Whoever makes something due
+    /// earlier must wake it.
     watched_until_ns: AtomicU64,
-    /// One of many on a completion queue: a poll gives it a turn when something arrived or is due.
+    /// The completion queue has many queue pairs, so a poll drives this one only when something
+    /// arrived or is due.
     is_in_crowd: AtomicBool,
-    /// The time at which a turn is needed even if nothing arrives; kept only in a crowd.
+    /// The time at which a turn is needed even if nothing arrives. It is kept only in a crowd.
     due_ns: AtomicU64,
 }
 
 impl Due {
-    /// The program drives it.
+    /// Makes the state of a queue pair that the program drives.
     pub(crate) fn new() -> Self {
         Self {
             watched_until_ns: AtomicU64::new(UNWATCHED),
@@ -32,31 +35,32 @@ impl Due {
         }
     }
 
-    /// The service thread waits on the socket.
+    /// Returns true if the service thread waits on the socket.
     pub(crate) fn is_watched(&self) -> bool {
         self.watched_until_ns() != UNWATCHED
     }
 
-    /// Returns until when the service thread need not look at it.
+    /// Returns the time until which the service thread need not check the queue pair.
     pub(crate) fn watched_until_ns(&self) -> u64 {
         self.watched_until_ns.load(Ordering::SeqCst)
     }
 
-    /// The service thread waits on the socket until then. Called under the lock, so that a post is
-    /// either seen by the turn before or sees this.
+    /// Records that the service thread waits on the socket until then. It is called under the lock,
+    /// so that a post is either seen by the turn before or sees this.
     pub(crate) fn until(&self, until: Option<Instant>) {
         let until_ns = until.map_or(u64::MAX, |at| at.as_ns().max(UNWATCHED + 1));
         self.watched_until_ns.store(until_ns, Ordering::SeqCst);
         self.due_ns.store(until_ns, Ordering::Relaxed);
     }
 
-    /// The service thread leaves it to the program.
+    /// Records that the service thread leaves the queue pair to the program.
     pub(crate) fn unwatch(&self) {
         self.watched_until_ns.store(UNWATCHED, Ordering::SeqCst);
     }
 
-    /// Called under the lock after the program changed something: whether the service thread must
-    /// be woken because it would look too late. Says so once.
+    /// Returns true if the service thread must be woken, because it would take the next turn too
+    /// late. It is called under the lock after a change by the program, and returns true once per
+    /// change.
     #[inline]
     pub(crate) fn settle(
         &self,
@@ -81,17 +85,17 @@ impl Due {
         is_late
     }
 
-    /// Keeps [`Due::at_ns`] from now on.
+    /// Makes [`Due::settle`] maintain [`Due::at_ns`] from now on.
     pub(crate) fn join_crowd(&self) {
         self.is_in_crowd.store(true, Ordering::Relaxed);
     }
 
-    /// Returns when a turn is needed even if nothing arrives.
+    /// Returns the time at which a turn is needed even if nothing arrives.
     pub(crate) fn at_ns(&self) -> u64 {
         self.due_ns.load(Ordering::Relaxed)
     }
 
-    /// Destroyed: the next turn is due at once.
+    /// Makes the next turn of a destroyed queue pair due at once.
     pub(crate) fn begin_lingering(&self) {
         self.due_ns.store(0, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The completion queues of a device, so that polling one can help the others.
+//! The completion queues of a device, so that polling one can drive the others' queue pairs.
 
 use std::fmt::Debug;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
@@ -7,13 +7,14 @@ use srd::Instant;
 
 use super::Live;
 
-/// A completion queue, to those who poll another one.
+/// A completion queue as the poll of another one sees it.
 pub(crate) trait Sibling: Debug + Send + Sync {
-    /// Gives a turn to the queue pairs that `is_left` says, if nobody polled this queue lately.
+    /// Drives the queue pairs for which `is_left` returns true, if this queue was not polled
+    /// recently.
     fn help(&self, now: Instant, is_left: &dyn Fn(&dyn Live) -> bool);
 }
 
-/// Completion queues of a device; replaced as a whole, so that who looks through them holds no
+/// The completion queues of a device. The list is replaced as a whole, so that readers hold no
 /// lock.
 #[derive(Debug, Default)]
 pub(crate) struct Family(RwLock<Arc<[Weak<dyn Sibling>]>>);
@@ -24,13 +25,13 @@ impl Family {
         *members = members.iter().cloned().chain([cq]).collect();
     }
 
-    /// Forgets those that are gone.
+    /// Removes the queues that are gone.
     pub(crate) fn leave(&self) {
         let mut members = self.0.write().unwrap_or_else(PoisonError::into_inner);
         *members = members.iter().filter(|cq| cq.strong_count() > 0).cloned().collect();
     }
 
-    /// Keeps others from it.
+    /// Locks the list.
     #[cfg(test)]
     pub(crate) fn hold(&self) -> impl Drop + '_ {
         self.0.write().unwrap()

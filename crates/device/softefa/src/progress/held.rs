@@ -1,28 +1,28 @@
-//! What waits for the program's next post or poll, while the program does something else first.
+//! Packets that wait for the program's next post or poll, while the program calls something else.
 //!
-//! Acknowledgements wait for an answer that may carry them, posts for others to leave with them.
-//! Both expect that the program goes on posting and polling. One that makes a queue pair or
-//! registers memory instead may be long about it, and its peer would wait for the service thread's
-//! next look.
+//! Acknowledgements wait for an answer that may carry them, and posts wait to leave together. Both
+//! assume that the program keeps posting and polling. A program that creates a queue pair or
+//! registers memory instead may take long, and its peer would wait until the service thread's next
+//! tick.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::live;
 use crate::host;
 
-/// Whether something may wait.
+/// Something may be waiting.
 static IS_ANY: AtomicBool = AtomicBool::new(false);
 
-/// Something waits for the program's next post or poll.
+/// Notes that something waits for the program's next post or poll.
 #[inline]
 pub(crate) fn note() {
-    // The line stays shared between those who only look.
+    // The cache line stays shared while the value does not change.
     if !IS_ANY.load(Ordering::Relaxed) {
         IS_ANY.store(true, Ordering::Relaxed);
     }
 }
 
-/// Sends what waits for the next post or poll. For a program that calls anything else.
+/// Sends what waits for the next post or poll. Every other call of the program begins with this.
 #[inline]
 pub fn release_held() {
     if IS_ANY.load(Ordering::Relaxed) {
@@ -30,7 +30,7 @@ pub fn release_held() {
     }
 }
 
-/// What another thread is at stays for the next call.
+/// A queue pair whose lock another thread holds is left for the next call.
 #[cold]
 fn release() {
     IS_ANY.store(false, Ordering::Relaxed);

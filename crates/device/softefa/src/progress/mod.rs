@@ -1,16 +1,16 @@
-//! Who gives turns to queue pairs, and how they are told apart.
+//! Progress: who drives queue pairs, and what a driver needs to know of one.
 //!
-//! Completion queues that are polled and the service thread drive queue pairs; regions and address
-//! handles that end wait for them. None of them needs to know what a queue pair is: it is [`Live`]
-//! until it is destroyed and may [`Linger`] afterwards.
+//! Polled completion queues and the service thread drive queue pairs; the end of a region or an
+//! address handle waits for their turns. None of them depends on the type of a queue pair: it is
+//! [`Live`] until it is destroyed, and may [`Linger`] afterwards.
 
 pub(crate) mod held;
 pub(crate) mod live;
 
-mod call;
 mod due;
 mod family;
-mod unseen;
+mod unpolled_writes;
+mod wakeup;
 mod watch;
 
 use std::net::IpAddr;
@@ -21,99 +21,100 @@ use srd::Instant;
 use crate::ids::{DeviceId, PdId};
 use crate::poll_set::PollSet;
 
-pub(crate) use call::Call;
 pub(crate) use due::Due;
 pub(crate) use family::{Family, Sibling};
-pub(crate) use unseen::Unseen;
+pub(crate) use unpolled_writes::UnpolledWrites;
+pub(crate) use wakeup::Wakeup;
 pub(crate) use watch::Watch;
 
 /// The outcome of a turn of the service thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Served {
-    /// The program is at it, perhaps scheduled away in the middle.
+    /// The program holds the lock, perhaps without being scheduled.
     Busy,
-    /// Done; the next turn is needed then even if nothing arrives.
+    /// The turn is done; the next one is needed then even if nothing arrives.
     Until(Option<Instant>),
 }
 
 /// A queue pair that is not destroyed.
 pub(crate) trait Live: Send + Sync {
-    /// Its device.
+    /// Returns the device.
     fn device(&self) -> DeviceId;
 
-    /// Its protection domain.
+    /// Returns the protection domain.
     fn pd(&self) -> PdId;
 
-    /// Returns where it stands with those who drive it.
+    /// Returns the state of its sockets and timers that its drivers share.
     fn watch(&self) -> &Watch;
 
-    /// Returns what is left of it after its destruction.
+    /// Returns the part that outlives its destruction.
     fn lingering(&self) -> Arc<dyn Linger>;
 
-    /// A turn on behalf of a polling program. Skipped when another thread is at it.
+    /// Takes a turn for a polling program, unless another thread holds the lock.
     fn app_turn(&self, now: Instant);
 
-    /// The program calls something else than posts and polls: what waits for those leaves. False
-    /// when another thread is at it, so that it may still wait.
+    /// Sends what waits for the next post or poll, because the program calls something else.
+    /// Returns false if another thread holds the lock, so that something may still wait.
     fn release_held(&self, now: Instant) -> bool;
 
-    /// It has this number, and its device this address.
+    /// Returns true if it has this number and its device has this address.
     fn is_at(&self, device: IpAddr, qpn: u32) -> bool;
 
-    /// Takes what has come, and completes what that ends.
+    /// Receives what has arrived, and completes the work requests that this ends.
     fn take_in(&self);
 
-    /// Something was done whose completion the program has not polled.
+    /// Returns true if a successful completion has not been polled yet.
     fn has_unseen_success(&self) -> bool;
 
-    /// A turn of the service thread, unless the program polls and does not sleep.
+    /// Takes a turn of the service thread, unless the program polls and does not sleep.
     fn service_turn(&self, now: Instant) -> Served;
 
-    /// The program goes to sleep until a completion comes: whatever arrives from now on wakes the
-    /// service thread, which must be woken at once if this answers `true`.
-    fn sleep_soundly(&self) -> bool;
+    /// Prepares for a program that sleeps until a completion: from now on every arrival wakes the
+    /// service thread. Returns true if the thread must be woken at once.
+    fn end_light_sleep(&self) -> bool;
 
-    /// Region `key` is gone; waits for the turn that is under way.
+    /// Retires region `key`, and waits for the turn in progress.
     fn retire(&self, key: u32);
 
-    /// The last address handle for `addr` is gone: what is on its way there is flushed, unless
-    /// another thread has made a new one meanwhile. What is posted with that one must not end, and
-    /// the rest ends with it.
+    /// Flushes the work requests to `addr`, whose last address handle is gone, unless another
+    /// thread has made a new one meanwhile: work requests that are posted with the new handle must
+    /// not end, and the others end with it.
     fn flush_toward(&self, now: Instant, addr: IpAddr);
 
-    /// A turn panicked, the program's or the service thread's: what it left half done is only good
-    /// to be ended.
+    /// Returns true if a turn has panicked. Its state may be inconsistent, so it can only be
+    /// failed.
     fn is_broken(&self) -> bool;
 
-    /// See [`Live::fail`].
+    /// Returns true after [`Live::fail`].
     fn has_failed(&self) -> bool;
 
-    /// The adapter broke: what was posted ends as on a device that died (sends with
-    /// [`crate::Status::LocalQpInternalError`], receives flushed), nothing more is taken, and
-    /// nobody drives the queue pair again. Peers hear nothing, as of hardware that is gone.
+    /// Fails the queue pair, because the adapter is broken: posted work requests end as on a dead
+    /// device (sends with [`crate::Status::LocalQpInternalError`], receives flushed), posts are
+    /// refused, and it is not driven again. Peers get no notice, as from hardware that is gone.
     fn fail(&self);
 
-    /// Lets its device take no queue pairs from now on; answers the device's name if that is new.
+    /// Makes its device refuse new queue pairs from now on; returns the device's name on the first
+    /// call.
     fn fail_device(&self) -> Option<String>;
 }
 
-/// A destroyed queue pair that still answers for what it accepted, or a living one at its end.
+/// A destroyed queue pair that lingers, or a live one at process exit.
 pub(crate) trait Linger: Send + Sync {
-    /// Returns where it stands with those who drive it.
+    /// Returns the state of its sockets and timers that its drivers share.
     fn watch(&self) -> &Watch;
 
-    /// Acknowledges and refuses. The next turn is due at [`Due::at_ns`]; `false` while another
-    /// thread is at it.
+    /// Acknowledges and refuses what arrives. The next turn is due at [`Due::at_ns`]; returns false
+    /// if another thread holds the lock.
     fn linger_turn(&self, now: Instant) -> bool;
 
-    /// Region `key` is gone; waits for the turn that is under way.
+    /// Retires region `key`, and waits for the turn in progress.
     fn retire(&self, key: u32);
 
-    /// Repeats the last acknowledgements, for a process that is about to end; `false` while another
-    /// thread is at it.
+    /// Repeats the last acknowledgements before the process exits; returns false if another thread
+    /// holds the lock.
     fn final_acks(&self, now: Instant) -> bool;
 
-    /// Closes the socket: from now on the kernel answers for this number. `sockets` is the set of
-    /// the service thread, if that runs. Idempotent.
+    /// Closes the socket, so that the kernel answers for this number. `sockets` is the poll set of
+    /// the service thread, if it runs. Calling it twice is harmless.
     fn close(&self, sockets: Option<&PollSet>);
 }

@@ -1,14 +1,14 @@
-//! Where a queue pair stands with the service thread and the completion queues that drive it.
+//! The state that a queue pair shares with its drivers: its sockets, its timer, and its writes.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Due, Unseen};
+use super::{Due, UnpolledWrites};
 use crate::poll_set::{EventFd, PollSet};
 
-/// The state of the sockets in the service thread's set. A closed socket's number may belong to
-/// another file at once, so the numbers are used under this lock only.
+/// Whether the sockets are in the service thread's set. The number of a closed socket may be reused
+/// at once, so the numbers are used under this lock only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Registration {
     Out,
@@ -24,7 +24,7 @@ struct Sockets {
     of_groups: Vec<RawFd>,
 }
 
-/// The watch that tells when a queue pair needs a turn.
+/// What the drivers of a queue pair need to know of it.
 #[derive(Debug)]
 pub(crate) struct Watch {
     receive_fd: RawFd,
@@ -32,17 +32,17 @@ pub(crate) struct Watch {
     has_groups: AtomicBool,
     /// The time at which it needs a turn.
     pub(crate) due: Due,
-    /// Whether somebody polls for what peers write.
-    pub(crate) unseen: Unseen,
+    /// Whether the program polls for what peers write.
+    pub(crate) unpolled_writes: UnpolledWrites,
 }
 
 impl Watch {
-    /// Watches a queue pair that receives from `receive_fd`.
+    /// Makes the state of a queue pair that receives from `receive_fd`.
     pub(crate) fn new(receive_fd: RawFd) -> Self {
         let sockets = Sockets { registration: Registration::Out, of_groups: Vec::new() };
-        let (due, unseen) = (Due::new(), Unseen::default());
+        let (due, unpolled_writes) = (Due::new(), UnpolledWrites::default());
         let has_groups = AtomicBool::new(false);
-        Self { receive_fd, sockets: Mutex::new(sockets), has_groups, due, unseen }
+        Self { receive_fd, sockets: Mutex::new(sockets), has_groups, due, unpolled_writes }
     }
 
     /// Returns the descriptor that it receives from.
@@ -50,13 +50,13 @@ impl Watch {
         self.receive_fd
     }
 
-    /// It has other sockets besides, of multicast groups.
+    /// Returns true if it also has sockets of multicast groups.
     #[inline]
     pub(crate) fn has_groups(&self) -> bool {
         self.has_groups.load(Ordering::Relaxed)
     }
 
-    /// It receives from the socket of a group, too. `set` is that of the service thread.
+    /// Adds the socket of a group. `set` is the poll set of the service thread.
     pub(crate) fn add_group(&self, fd: RawFd, set: Option<&PollSet>) {
         let mut own = self.own();
         own.of_groups.push(fd);
@@ -66,7 +66,7 @@ impl Watch {
         self.has_groups.store(true, Ordering::Relaxed);
     }
 
-    /// The socket of a group is about to be closed.
+    /// Removes the socket of a group, which is about to be closed.
     pub(crate) fn remove_group(&self, fd: RawFd, set: Option<&PollSet>) {
         let mut own = self.own();
         own.of_groups.retain(|other| *other != fd);
@@ -76,8 +76,8 @@ impl Watch {
         self.has_groups.store(!own.of_groups.is_empty(), Ordering::Relaxed);
     }
 
-    /// The service thread's set has the sockets from now on, unless they are closed. It tells of
-    /// all by the number of the first. `false` when the system has no room for them.
+    /// Adds the sockets to the service thread's set, unless they are closed. All of them are
+    /// reported as `receive_fd`. Returns false if the system has no room for them.
     pub(crate) fn join(&self, set: &PollSet) -> bool {
         let mut own = self.own();
         if own.registration != Registration::Out {
@@ -92,7 +92,7 @@ impl Watch {
         false
     }
 
-    /// The service thread's set has the sockets no more.
+    /// Removes the sockets from the service thread's set.
     pub(crate) fn leave(&self, set: &PollSet) {
         let mut own = self.own();
         if own.registration == Registration::In {
@@ -101,7 +101,7 @@ impl Watch {
         }
     }
 
-    /// The sockets are about to be closed: no set may keep their numbers.
+    /// Removes the sockets from all sets, because they are about to be closed.
     pub(crate) fn close(&self, set: Option<&PollSet>) {
         let mut own = self.own();
         if let (Registration::In, Some(set)) = (own.registration, set) {
@@ -110,13 +110,13 @@ impl Watch {
         own.registration = Registration::Closed;
     }
 
-    /// Puts `nothing` in the place of the sockets, unless they were being closed at the fork: then
-    /// their numbers may belong to other files.
-    pub(crate) fn let_go(&self, nothing: &EventFd) {
+    /// Replaces the sockets by `placeholder`, unless they were being closed at the fork: then their
+    /// numbers may belong to other files.
+    pub(crate) fn replace_sockets(&self, placeholder: &EventFd) {
         let Ok(own) = self.sockets.try_lock() else { return };
         if own.registration != Registration::Closed {
-            nothing.take_the_place_of(self.receive_fd);
-            own.of_groups.iter().for_each(|fd| nothing.take_the_place_of(*fd));
+            placeholder.replace(self.receive_fd);
+            own.of_groups.iter().for_each(|fd| placeholder.replace(*fd));
         }
     }
 

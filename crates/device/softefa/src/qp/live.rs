@@ -39,20 +39,20 @@ impl Live for Qp {
             return;
         }
         let Some(mut side) = self.try_lock() else { return };
-        let Watch { unseen, due, .. } = self.watch();
-        if unseen.is_usual() && due.is_watched() && side.shell().has_rings() {
+        let Watch { unpolled_writes, due, .. } = self.watch();
+        if unpolled_writes.watches_memory() && due.is_watched() && side.shell().has_rings() {
             return self.watching_turn(side, now);
         }
         // Whatever comes wakes the service thread for as long as that waits on the socket.
         if !due.is_watched() {
             side.shell_mut().wake_up();
-            if unseen.dozes() {
-                unseen.set_dozes(false);
+            if unpolled_writes.sleeps_lightly() {
+                unpolled_writes.set_light_sleep(false);
             }
         }
         side.turn(now);
         if side.take_written() {
-            unseen.note_polled();
+            unpolled_writes.note_polled_write();
         }
         side.publish();
         let is_untold = side.shell_mut().sleep_on();
@@ -91,7 +91,7 @@ impl Live for Qp {
     }
 
     fn service_turn(&self, now: Instant) -> Served {
-        let side = if self.is_awaited(now) || self.watch().unseen.is_usual() {
+        let side = if self.is_awaited(now) || self.watch().unpolled_writes.watches_memory() {
             Some(self.lock())
         } else {
             let side = (!self.is_polled(now)).then(|| self.try_lock()).flatten();
@@ -103,16 +103,16 @@ impl Live for Qp {
         };
         let Some(mut side) = side else { return Served::Busy };
         let is_awaited = self.is_awaited(now);
-        if side.shell().dozes() {
+        if side.shell().sleeps_lightly() {
             side.distrust_times();
         }
         side.service_turn(now, is_awaited);
-        let unseen = &self.watch().unseen;
+        let unpolled_writes = &self.watch().unpolled_writes;
         let is_written = side.take_written();
         if is_written {
-            unseen.note_written(now);
+            unpolled_writes.note_write(now);
             if !self.is_being_polled(now) {
-                unseen.note_found();
+                unpolled_writes.note_unpolled_write();
             }
         }
         if !self.destroyed.load(Ordering::Acquire) {
@@ -120,18 +120,20 @@ impl Live for Qp {
         }
         let sleep = self.sleep_of(&side, now);
         let shell = side.shell_mut();
-        let has_more = shell.stays_awake(now) || shell.fall_asleep(sleep);
+        let has_more = shell.keep_awake(now) || shell.fall_asleep(sleep);
         // Over UDP each answer wakes the thread anyway.
         let has_rings = shell.has_rings();
-        let next_look = has_rings.then(|| unseen.next_look(now)).flatten();
+        let recheck = has_rings.then(|| unpolled_writes.next_turn(now)).flatten();
         let next = if has_more { Some(now) } else { side.next_timeout() };
-        let next = next.into_iter().chain(next_look).min();
+        let next = next.into_iter().chain(recheck).min();
         self.watch().due.until(next);
         Served::Until(next)
     }
 
-    fn sleep_soundly(&self) -> bool {
-        self.watch().unseen.dozes() && !self.is_gone() && self.rouse(&mut self.lock())
+    fn end_light_sleep(&self) -> bool {
+        self.watch().unpolled_writes.sleeps_lightly()
+            && !self.is_gone()
+            && self.end_light_sleep_of(&mut self.lock())
     }
 
     fn retire(&self, key: u32) {
@@ -214,7 +216,7 @@ impl Qp {
     /// The program polls. Where peers may write, it must do so this very moment: it may have polled
     /// for something else.
     fn is_polled(&self, now: Instant) -> bool {
-        if self.watch().unseen.is_possible() {
+        if self.watch().unpolled_writes.is_possible() {
             return self.is_being_polled(now);
         }
         self.any_cq(|cq| cq.is_polled(now))

@@ -223,7 +223,7 @@ impl Qp {
         change.apply(&mut shell.attrs);
         shell.attrs.state = to;
         let access = shell.attrs.access;
-        self.inner.watch.unseen.allow(access.remote_write || access.remote_atomic);
+        self.inner.watch.unpolled_writes.allow(access.remote_write || access.remote_atomic);
         if from != to {
             shell.trace_state(from, Some(to));
         }
@@ -247,7 +247,7 @@ impl Qp {
         }
         side.publish();
         // What was held back may leave now, and the program need not poll for that.
-        let is_late = self.inner.settle(&*side) | self.rouse(&mut side);
+        let is_late = self.inner.settle(&*side) | self.end_light_sleep_of(&mut side);
         drop(side);
         if is_late {
             service::wake();

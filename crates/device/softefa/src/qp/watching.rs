@@ -1,33 +1,33 @@
-//! Turns of a program that watches its memory, where peers write what it does not poll for.
+//! Turns for a program that watches its memory, where peers write without a completion.
 //!
-//! Such a program polls for its own completions, and what a peer writes in answer comes about when
-//! they do. While it waits for one, it takes in whatever comes, and nobody calls the service
-//! thread. The poll that brings one looks on for a moment: waking a thread, perhaps on a processor
-//! that another one fills, takes longer.
+//! Such a program polls for its own completions, and a peer's answering write arrives at about the
+//! same time. While the program waits for a completion, its polls receive everything, and the
+//! service thread is not woken. The poll that finds the completion is extended a little to find the
+//! write, too: waking a thread, perhaps on a busy processor, takes longer.
 
 use srd::Instant;
 
 use super::Qp;
 use super::turn::Turn;
 use crate::host;
-use crate::progress::{Live, Unseen, Watch};
+use crate::progress::{Live, UnpolledWrites, Watch};
 use crate::wire::Sleep;
 
-/// How long a poll looks on: about as long as the peer needs to answer when its own service thread
-/// had to be woken. Answers then bring polling programs together, and need a tenth of it.
-const MOMENT_NS: u64 = 15_000;
+/// The length of an extra poll. It is about the time a peer needs to answer when its own service
+/// thread had to be woken. Answers then synchronise polling programs, and need a tenth of it.
+const EXTRA_POLL_NS: u64 = 15_000;
 
 impl Qp {
-    /// A turn beside the service thread, which waits on the socket. Nobody is called for what
-    /// comes while the program polls for a completion, so the thread must be there soon in case
-    /// that it stops.
+    /// Takes a turn while the service thread waits on the socket. Arrivals do not wake the thread
+    /// while the program polls for a completion, so it must be due soon in case the program stops
+    /// polling.
     pub(super) fn watching_turn<'a>(&'a self, mut side: Turn<'a>, now: Instant) {
-        let Watch { unseen, due, .. } = self.watch();
-        // Who arms a completion queue either is seen below, or finds this.
-        unseen.set_dozes(true);
+        let Watch { unpolled_writes, due, .. } = self.watch();
+        // A thread that arms a completion queue is either seen below, or sees this.
+        unpolled_writes.set_light_sleep(true);
         let is_waiting = side.awaits_answers()
             && !self.is_awaited(now)
-            && Unseen::is_soon(now, due.watched_until_ns());
+            && UnpolledWrites::is_recheck_soon(now, due.watched_until_ns());
         if is_waiting {
             side.shell_mut().wake_up();
         }
@@ -37,15 +37,16 @@ impl Qp {
         side.publish();
         let has_all = has_completed && !side.awaits_answers();
         if is_written {
-            unseen.note_written(now);
+            unpolled_writes.note_write(now);
             if !has_all {
-                unseen.note_polled();
+                unpolled_writes.note_polled_write();
             }
         }
-        let looks_on = is_waiting && has_all && !is_written && unseen.is_worth_a_moment();
-        if looks_on && self.init.send_cq.takes_moment(now) {
+        let polls_longer =
+            is_waiting && has_all && !is_written && unpolled_writes.decide_extra_poll();
+        if polls_longer && self.init.send_cq.claim_extra_poll(now) {
             drop(side);
-            unseen.note_moment(self.look_on(now));
+            unpolled_writes.note_extra_poll(self.poll_longer(now));
             if self.is_gone() || self.inner.is_broken() {
                 return;
             }
@@ -59,31 +60,33 @@ impl Qp {
         self.end_app_turn(side, is_untold);
     }
 
-    /// How whoever waits on the socket is called from now on.
+    /// Returns how deeply the wire sleeps from now on: which arrivals wake the service thread.
     pub(super) fn sleep_of(&self, side: &Turn<'_>, now: Instant) -> Sleep {
-        let unseen = &self.watch().unseen;
-        unseen.set_dozes(unseen.is_usual() && !side.has_waiting());
-        if unseen.dozes() && self.is_awaited(now) {
-            unseen.set_dozes(false);
+        let unpolled_writes = &self.watch().unpolled_writes;
+        unpolled_writes.set_light_sleep(unpolled_writes.watches_memory() && !side.has_waiting());
+        if unpolled_writes.sleeps_lightly() && self.is_awaited(now) {
+            unpolled_writes.set_light_sleep(false);
         }
-        if unseen.dozes() { Sleep::Light } else { Sleep::Sound }
+        if unpolled_writes.sleeps_lightly() { Sleep::Light } else { Sleep::Sound }
     }
 
-    /// After a post: whether the service thread must be woken for an acknowledgement that something
-    /// waits for.
+    /// Returns true if the service thread must be woken after a post, because something waits for
+    /// an acknowledgement that has arrived.
     #[inline]
     pub(super) fn wants_acks(&self, side: &mut Turn<'_>) -> bool {
-        self.watch().unseen.dozes() && side.has_waiting() && self.rouse(side)
+        self.watch().unpolled_writes.sleeps_lightly()
+            && side.has_waiting()
+            && self.end_light_sleep_of(side)
     }
 
-    /// From now on the service thread is called for everything; whether it must be woken for what
-    /// has come.
-    pub(super) fn rouse(&self, side: &mut Turn<'_>) -> bool {
-        let Watch { unseen, due, .. } = self.watch();
-        if !unseen.dozes() {
+    /// Ends the light sleep: from now on every arrival wakes the service thread. Returns true if
+    /// something has arrived already and the thread must be woken for it.
+    pub(super) fn end_light_sleep_of(&self, side: &mut Turn<'_>) -> bool {
+        let Watch { unpolled_writes, due, .. } = self.watch();
+        if !unpolled_writes.sleeps_lightly() {
             return false;
         }
-        unseen.set_dozes(false);
+        unpolled_writes.set_light_sleep(false);
         let is_untold = side.shell_mut().sleep_as(Sleep::Sound);
         if is_untold {
             due.unwatch();
@@ -91,11 +94,11 @@ impl Qp {
         is_untold
     }
 
-    /// Looks for what a peer writes; whether it came. Other threads may post meanwhile.
-    fn look_on(&self, since: Instant) -> bool {
+    /// Polls for a write of a peer; returns whether one came. Other threads may post meanwhile.
+    fn poll_longer(&self, since: Instant) -> bool {
         loop {
             let now = host::now();
-            if self.is_gone() || now.ns_since(since) >= MOMENT_NS {
+            if self.is_gone() || now.ns_since(since) >= EXTRA_POLL_NS {
                 return false;
             }
             let Some(mut side) = self.try_lock() else {
@@ -106,7 +109,7 @@ impl Qp {
             let is_written = side.take_written();
             side.publish();
             if is_written {
-                self.watch().unseen.note_written(now);
+                self.watch().unpolled_writes.note_write(now);
                 return true;
             }
         }

@@ -201,7 +201,7 @@ impl Xrcd {
     pub(super) fn dismiss(&self, qp: &Qp) {
         let mut members = self.members();
         members.targets.retain(|target| !target.is(qp));
-        members.cqs.iter().for_each(|(cq, _)| cq.let_go(qp));
+        members.cqs.iter().for_each(|(cq, _)| cq.stop_driving(qp));
     }
 
     fn members(&self) -> MutexGuard<'_, Members> {
@@ -275,7 +275,7 @@ impl Outlet for QueueOutlet {
             if members.cqs[place].1 == 0 {
                 members.cqs.swap_remove(place);
                 let targets = members.targets.iter().filter_map(|target| target.qp.upgrade());
-                targets.for_each(|qp| self.cq.let_go(&*qp));
+                targets.for_each(|qp| self.cq.stop_driving(&*qp));
             }
         }
         drop(members);

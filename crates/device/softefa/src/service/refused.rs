@@ -1,4 +1,4 @@
-//! Without the service thread, because the operating system refuses it.
+//! Behaviour without the service thread, because the operating system refuses it.
 #![allow(unsafe_code)]
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -32,7 +32,7 @@ fn in_child(name: &str, body: impl FnOnce()) {
     );
 }
 
-/// From now on the kernel refuses threads. The superuser is not limited, so that one becomes
+/// Makes the kernel refuse threads from now on. Root is not limited, so a root process becomes
 /// nobody.
 fn refuse_threads() {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -45,7 +45,7 @@ fn refuse_threads() {
     assert!(std::thread::Builder::new().spawn(|| ()).is_err(), "threads can still be made");
 }
 
-/// A thread that does what it is told, made while that is possible.
+/// A thread that runs closures, created while threads can still be created.
 struct Hand {
     orders: mpsc::Sender<Box<dyn FnOnce() + Send>>,
     tid: i32,
@@ -67,7 +67,7 @@ impl Hand {
         self.orders.send(Box::new(order)).unwrap();
     }
 
-    /// Whether the thread waits for another one (or for its next order).
+    /// Returns whether the thread waits for another thread or for its next closure.
     fn is_asleep(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", self.tid)).unwrap();
         stat[stat.rfind(')').unwrap() + 1..].trim_start().starts_with('S')
@@ -89,7 +89,7 @@ fn hold_a_turn(qp: &Arc<Qp>, hand: &Hand) -> Arc<AtomicBool> {
     is_open
 }
 
-/// `take_away` must not return while a turn of `qp` is under way.
+/// Checks that `take_away` does not return while a turn of `qp` is in progress.
 fn waits_for_the_turn(qp: &Arc<Qp>, hands: &[Hand; 2], take_away: impl FnOnce() + Send + 'static) {
     let may_end = hold_a_turn(qp, &hands[0]);
     let is_done = flag();
@@ -103,7 +103,7 @@ fn waits_for_the_turn(qp: &Arc<Qp>, hands: &[Hand; 2], take_away: impl FnOnce() 
         done.store(true, Ordering::Release);
     });
     within_a_while("it never begins", || has_begun.load(Ordering::Acquire).then_some(()));
-    // It has returned already, or waits for the turn.
+    // It has either returned already or waits for the turn.
     within_a_while("it neither waits nor ends", || {
         (is_done.load(Ordering::Acquire) || hands[1].is_asleep()).then_some(())
     });
@@ -112,14 +112,14 @@ fn waits_for_the_turn(qp: &Arc<Qp>, hands: &[Hand; 2], take_away: impl FnOnce() 
     assert!(was_over.load(Ordering::Acquire), "it returned in the middle of a turn");
 }
 
-/// Else memory is written after the program has freed it.
+/// Otherwise memory would be written after the program has freed it.
 #[test]
 fn deregistration_waits_for_a_turn_without_the_thread() {
     in_child("deregistration_waits_for_a_turn_without_the_thread", || {
         let (hands, (_device, pd)) = ([Hand::new(), Hand::new()], device());
         refuse_threads();
         let (qp, _cq) = queue_pair(&pd);
-        assert!(!is_there());
+        assert!(!ensure_started());
         let bytes = [0u8; 64];
         let access = Access { local_write: true, ..Access::default() };
         let mr = pd.reg_mr(bytes.as_ptr() as usize as u64, 64, access).unwrap();
@@ -128,16 +128,16 @@ fn deregistration_waits_for_a_turn_without_the_thread() {
     });
 }
 
-/// The work requests on the way to a peer end with its last address handle.
+/// The work requests to a peer end with its last address handle.
 #[test]
 fn the_last_address_handle_ends_what_is_on_its_way_without_the_thread() {
     in_child("the_last_address_handle_ends_what_is_on_its_way_without_the_thread", || {
         let (hands, (device, pd)) = ([Hand::new(), Hand::new()], device());
         refuse_threads();
         let ((qp, cq), (deaf, _deaf_cq)) = (queue_pair(&pd), queue_pair(&pd));
-        assert!(!is_there());
+        assert!(!ensure_started());
         let ah = pd.create_ah(device.gid()).unwrap();
-        // Nobody posts a receive there.
+        // This queue pair has no receives.
         send(&qp, &ah, &deaf).unwrap();
         waits_for_the_turn(&qp, &hands, move || assert!(ah.destroy()));
         let done = within_a_while("it does not end", || cq.poll_one());
@@ -146,14 +146,14 @@ fn the_last_address_handle_ends_what_is_on_its_way_without_the_thread() {
     });
 }
 
-/// Nobody would drive what lingers, and peers would wait for it: they hear at once that it is gone.
+/// No thread would drive a lingering queue pair, so its peers must learn at once that it is gone.
 #[test]
 fn a_destroyed_queue_pair_closes_at_once_without_the_thread() {
     in_child("a_destroyed_queue_pair_closes_at_once_without_the_thread", || {
         let (device, pd) = device();
         refuse_threads();
         let ((from, cq), (to, to_cq)) = (queue_pair(&pd), queue_pair(&pd));
-        assert!(!is_there());
+        assert!(!ensure_started());
         let ah = pd.create_ah(device.gid()).unwrap();
         let bytes = [0u8; 64];
         let access = Access { local_write: true, ..Access::default() };
@@ -161,7 +161,7 @@ fn a_destroyed_queue_pair_closes_at_once_without_the_thread() {
         let sge = [Sge { addr: mr.addr(), len: 64, lkey: mr.lkey() }];
         to.post_recv(2, &sge).unwrap();
         post(&from, &ah, &to, SendOp::Send, SendData::Sges(&sge)).unwrap();
-        // Accepted a moment ago, and the acknowledgement may be lost.
+        // The message was accepted a moment ago, and its acknowledgement may be lost.
         within_a_while("nothing arrives", || to_cq.poll_one());
         to.destroy();
         let port = (IpAddr::V4(Ipv4Addr::LOCALHOST), to.port());
@@ -172,14 +172,14 @@ fn a_destroyed_queue_pair_closes_at_once_without_the_thread() {
     });
 }
 
-/// A mistake of ours ends the other queue pairs of the device, too.
+/// A panic in one queue pair fails the other queue pairs of the device, too.
 #[test]
 fn a_panic_ends_the_queue_pairs_of_the_device_without_the_thread() {
     in_child("a_panic_ends_the_queue_pairs_of_the_device_without_the_thread", || {
         let (device, pd) = device();
         refuse_threads();
         let ((broken, _), (sibling, sibling_cq)) = (queue_pair(&pd), queue_pair(&pd));
-        assert!(!is_there());
+        assert!(!ensure_started());
         sibling.post_recv(3, &[]).unwrap();
         break_wire(&broken);
         let _ = catch_unwind(AssertUnwindSafe(|| broken.app_turn(host::now())));

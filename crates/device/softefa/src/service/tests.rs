@@ -1,4 +1,4 @@
-//! A mistake of our own in the service thread, on purpose.
+//! Panics in turns of the service thread and of the program.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::{
 
 const QKEY: u32 = 7;
 
-/// A network that breaks who listens to it; its socket stays open.
+/// A wire that panics on receive; its socket stays open.
 struct Broken {
     _socket: Box<dyn Wire>,
 }
@@ -77,7 +77,7 @@ pub(super) fn queue_pair(pd: &Arc<Pd>) -> (Arc<Qp>, Arc<Cq>) {
     queue_pair_with(pd, None)
 }
 
-/// The same, whose events go to this source.
+/// Makes a queue pair as [`queue_pair`] does, whose events go to this source.
 fn queue_pair_with(pd: &Arc<Pd>, events: Option<Arc<EventSource>>) -> (Arc<Qp>, Arc<Cq>) {
     let cq = Cq::create(pd.device(), 64).unwrap();
     let qp = Qp::create(pd, QpInit { events, ..init(&cq) }).unwrap();
@@ -126,7 +126,7 @@ pub(super) fn within_a_while<T>(what: &str, mut attempt: impl FnMut() -> Option<
     }
 }
 
-/// Neither an abort nor a hang: the program hears of it as of a device that died.
+/// A panic neither aborts nor blocks the program, which sees a failed device.
 #[test]
 fn a_panic_ends_the_queue_pairs_of_the_device_and_nothing_else() {
     let ((device, pd), (_other, other_pd)) = (device(), device());
@@ -139,7 +139,7 @@ fn a_panic_ends_the_queue_pairs_of_the_device_and_nothing_else() {
     break_wire(&broken);
     send(&broken, &ah, &sibling).unwrap();
 
-    // Nobody polls, so the thread takes over.
+    // The program does not poll, so the service thread takes over.
     let failed = |qp: &Qp| (qp.query().state == QpState::Error).then_some(());
     within_a_while("the queue pair is not in error", || failed(&broken));
     within_a_while("its sibling is not in error", || failed(&sibling));
@@ -153,7 +153,7 @@ fn a_panic_ends_the_queue_pairs_of_the_device_and_nothing_else() {
     assert!(matches!(Qp::create(&pd, init(&cq)), Err(CreateQpError::DeviceFailed { .. })));
     assert!(sibling.modify(&ModifyQp::default()).is_err());
 
-    // The thread is alive: it answers for who does not poll.
+    // The thread is alive and answers for a queue pair that is not polled.
     let other_ah = other_pd.create_ah(device.gid()).unwrap();
     let (sender, sender_cq) = queue_pair(&other_pd);
     sound.post_recv(4, &[]).unwrap();
@@ -168,13 +168,13 @@ fn a_panic_ends_the_queue_pairs_of_the_device_and_nothing_else() {
         qp.destroy();
     }
     assert!(!cq.is_in_use() && !sibling_cq.is_in_use());
-    // What is destroyed gives its port back, dead or not.
+    // A destroyed queue pair releases its port, whether the device has failed or not.
     within_a_while("the port of the dead is still taken", || {
         UdpSocket::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), broken.port())).ok()
     });
 }
 
-/// A network that breaks who listens to it, once.
+/// A wire that panics on its first receive.
 struct BreaksOnce {
     wire: Box<dyn Wire>,
     is_armed: bool,
@@ -199,7 +199,7 @@ impl Wire for BreaksOnce {
     }
 }
 
-/// The program's own turn breaks as the service thread's does: the queue pair is not deaf for ever.
+/// A panic in the program's own turn fails the device as one in the service thread does.
 #[test]
 fn a_panic_in_the_programs_own_turn_ends_the_queue_pairs_of_the_device() {
     let (device, pd) = device();
@@ -211,7 +211,7 @@ fn a_panic_in_the_programs_own_turn_ends_the_queue_pairs_of_the_device() {
     let ((broken, cq), (sibling, sibling_cq)) = (pair(), pair());
     broken.post_recv(2, &[]).unwrap();
     sibling.post_recv(3, &[]).unwrap();
-    // The service thread sleeps until something arrives, and nobody calls again.
+    // The service thread sleeps until something arrives, and no other thread wakes it.
     within_a_while("the thread does not take over", || {
         [&broken, &sibling].iter().all(|qp| qp.watch().due.is_watched()).then_some(())
     });
@@ -241,13 +241,13 @@ fn a_panic_in_the_programs_own_turn_ends_the_queue_pairs_of_the_device() {
     assert!(!cq.is_in_use() && !sibling_cq.is_in_use());
 }
 
-/// What a queue pair gives back does not depend on the end of its last turn.
+/// A queue pair releases its resources, however its last turn ended.
 #[test]
 fn a_panic_while_draining_gives_everything_back() {
     let (device, pd) = device();
     let ah = pd.create_ah(device.gid()).unwrap();
     let ((broken, cq), (deaf, deaf_cq)) = (queue_pair(&pd), queue_pair(&pd));
-    // Nobody posts a receive, so there is something to wait for.
+    // The peer has no receives, so the work request stays in flight.
     send(&broken, &ah, &deaf).unwrap();
     break_wire(&broken);
     let _ = catch_unwind(AssertUnwindSafe(|| broken.destroy()));
@@ -262,7 +262,7 @@ fn a_panic_while_draining_gives_everything_back() {
     assert!(!deaf_cq.is_in_use());
 }
 
-/// What lingers may break, too.
+/// A lingering queue pair may panic, too.
 #[test]
 fn a_panic_ends_lingering() {
     let (_device, pd) = device();
@@ -271,14 +271,13 @@ fn a_panic_ends_lingering() {
     break_wire(&qp);
     let stranger = UdpSocket::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).unwrap();
     within_a_while("its port is still taken", || {
-        // Something arrives: a turn is due.
+        // A datagram arrives, so a turn is due.
         let _ = stranger.send_to(b"?", (IpAddr::V4(Ipv4Addr::LOCALHOST), qp.port()));
         UdpSocket::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), qp.port())).ok()
     });
 }
 
-/// A network that is closed until somebody opens it: what is sent is lost, and who listens is kept
-/// if it is a trap.
+/// A wire that drops datagrams until it is opened. With a trap, a receive blocks until then.
 pub(super) struct Gate {
     pub(super) wire: Box<dyn Wire>,
     pub(super) is_open: Arc<AtomicBool>,
@@ -317,7 +316,7 @@ impl Wire for Gate {
     }
 }
 
-/// The last handle for a peer ends in one thread while another makes a new one and posts with it.
+/// One thread destroys the last address handle for a peer while another makes a new one and posts.
 #[test]
 fn work_requests_of_a_new_handle_outlive_the_end_of_the_last_one() {
     let (device, pd) = device();
@@ -332,7 +331,7 @@ fn work_requests_of_a_new_handle_outlive_the_end_of_the_last_one() {
     }
     let old = pd.create_ah(device.gid()).unwrap();
     std::thread::scope(|scope| {
-        // A turn that takes long: who ends what is on its way waits for it.
+        // This turn takes long, and the destruction must wait for it.
         scope.spawn(|| held.app_turn(host::now()));
         within_a_while("no turn", || has_caught.load(Ordering::Acquire).then_some(()));
         let end = scope.spawn(|| old.destroy());
@@ -355,7 +354,7 @@ fn work_requests_of_a_new_handle_outlive_the_end_of_the_last_one() {
     [held, poster, target].iter().for_each(|qp| qp.destroy());
 }
 
-/// A READ has ended when its program hears so, also when the copier helps with it.
+/// When a READ completes, the copier has stopped writing, too.
 #[test]
 fn nobody_writes_to_the_memory_of_what_failed() {
     const LEN: u32 = 128 << 20;

@@ -331,13 +331,13 @@ impl Shell {
     }
 
     /// Acknowledgements may have lain for a while, because nobody was called for them.
-    pub(crate) fn dozes(&self) -> bool {
+    pub(crate) fn sleeps_lightly(&self) -> bool {
         self.wire_sleeps == Some(Sleep::Light)
     }
 
     /// After a turn of the service thread that has given it what came: whether the next one should
     /// come at once, because a stream goes on. Until then nobody calls for it.
-    pub(crate) fn stays_awake(&mut self, now: Instant) -> bool {
+    pub(crate) fn keep_awake(&mut self, now: Instant) -> bool {
         let stays = self.pace.goes_on(now);
         if stays {
             self.wake_up();

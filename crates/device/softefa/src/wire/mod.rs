@@ -28,7 +28,7 @@ pub(crate) use batch::{Batch, Impossible, MAX_PACKETS, Via};
 pub(crate) use faulty::{DatagramFaults, Faulty};
 pub(crate) use groups::{ForGroup, Groups};
 pub(crate) use link::link_mtu_bytes;
-pub(crate) use memory::DOORS;
+pub(crate) use memory::RING_LISTENERS;
 #[cfg(fuzzing)]
 pub(crate) use memory::fuzzing::ring as fuzz_ring;
 pub use memory::{check as check_memory, door_name};

@@ -214,7 +214,7 @@ fn acknowledgements_are_urgent_while_something_waits_for_them() {
     let sleep = Arc::new(Mutex::new(None));
     let noted = Arc::clone(&sleep);
     sender.inner().rewire(|_| Box::new(NotesSleep(noted)));
-    sender.watch().unseen.note_found();
+    sender.watch().unpolled_writes.note_unpolled_write();
     let turn = || _ = sender.service_turn(crate::host::now());
     turn();
     assert_eq!(*sleep.lock().unwrap(), Some(Sleep::Light));

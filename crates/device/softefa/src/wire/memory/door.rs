@@ -17,7 +17,7 @@ use rustix::process::geteuid;
 
 use crate::address::to_v6;
 use crate::descriptor::with_descriptor;
-use crate::kept::Kept;
+use crate::fork_release::ForkReleased;
 
 /// Those who may wait to be let in; the others come again. Each peer knocks twice for a ring: it
 /// makes the ring only where somebody answers.
@@ -27,7 +27,7 @@ const VERSION: u8 = 4;
 const HELLO_LEN: usize = 20;
 
 /// The doors of this process. In a child they would keep their names, and take what is for others.
-pub(crate) static DOORS: Kept<4096> = Kept::new();
+pub(crate) static RING_LISTENERS: ForkReleased<4096> = ForkReleased::new();
 
 /// The socket that other queue pairs hand their rings to.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Door {
         let socket = socket()?;
         bind(&socket, &name(of)?)?;
         listen(&socket, BACKLOG)?;
-        DOORS.add(socket.as_raw_fd());
+        RING_LISTENERS.add(socket.as_raw_fd());
         Ok(Self(socket))
     }
 
@@ -81,7 +81,7 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        DOORS.remove(self.0.as_raw_fd());
+        RING_LISTENERS.remove(self.0.as_raw_fd());
     }
 }
 

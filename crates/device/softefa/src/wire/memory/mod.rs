@@ -45,7 +45,7 @@ use outbox::Outbox;
 use proof::RingKey;
 use waiting::Waiting;
 
-pub(crate) use door::DOORS;
+pub(crate) use door::RING_LISTENERS;
 pub use door::door_name;
 pub use segment::check;
 
