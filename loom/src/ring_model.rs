@@ -57,14 +57,14 @@ fn records_come_out_as_they_went_in() {
 fn is_not_slept_over(state: ReaderState, published: Published) {
     loom::model(move || {
         let words = words();
-        Reader::say(&words, state);
+        Reader::store_state(&words, state);
         let theirs = Arc::clone(&words);
         let writing = thread::spawn(move || {
             let mut writer = Writer::default();
             assert!(put(&mut writer, &theirs, 7));
             !Writer::must_call(&theirs, published)
         });
-        Reader::say(&words, ReaderState::Asleep);
+        Reader::store_state(&words, ReaderState::Asleep);
         let is_seen = take(&mut Reader::default(), &words).is_some();
         let is_trusted = writing.join().unwrap();
         assert!(is_seen || !is_trusted, "the writer relied on a look that was over");
@@ -76,10 +76,10 @@ fn no_record_is_slept_over() {
     is_not_slept_over(ReaderState::Awake, Published::Anything);
 }
 
-/// Who dozes need not see an acknowledgement, and must when it sleeps soundly.
+/// A light sleeper need not see an acknowledgement, and must once it sleeps deeply.
 #[test]
 fn no_acknowledgement_is_slept_over() {
-    is_not_slept_over(ReaderState::Dozing, Published::Acknowledgements);
+    is_not_slept_over(ReaderState::LightlyAsleep, Published::Acknowledgements);
 }
 
 /// A sleeper that has answered a call and sleeps again is called again; one that has not sees all
@@ -89,7 +89,7 @@ fn no_record_is_slept_over_after_a_call() {
     loom::model(|| {
         let words = words();
         let calls = Arc::new(AtomicU64::new(0));
-        Reader::say(&words, ReaderState::Asleep);
+        Reader::store_state(&words, ReaderState::Asleep);
         let (theirs, socket) = (Arc::clone(&words), Arc::clone(&calls));
         let writing = thread::spawn(move || {
             let mut writer = Writer::default();
@@ -103,8 +103,8 @@ fn no_record_is_slept_over_after_a_call() {
         let mut reader = Reader::default();
         calls.swap(0, Ordering::SeqCst);
         let mut seen = usize::from(take(&mut reader, &words).is_some());
-        if Reader::is_not_said(&words, ReaderState::Asleep) {
-            Reader::say(&words, ReaderState::Asleep);
+        if Reader::has_other_state(&words, ReaderState::Asleep) {
+            Reader::store_state(&words, ReaderState::Asleep);
         }
         seen += std::iter::from_fn(|| take(&mut reader, &words)).count();
         writing.join().unwrap();

@@ -160,15 +160,15 @@ impl Completion {
     }
 }
 
-/// The completions that a queue pair waits for the program to poll, so that it can stop taking
-/// more.
+/// The completions of a queue pair that the program has not polled yet. Their number bounds what
+/// the queue pair takes.
 #[derive(Debug, Default)]
 pub(crate) struct Unpolled {
     /// Sends posted that have completions, changed under the lock of the queue pair; wraps.
     posted: AtomicU32,
-    /// Of them, those whose completions the program has taken; wraps.
+    /// The number of these sends whose completions the program has polled; wraps.
     ended: AtomicU32,
-    /// Unsolicited completions.
+    /// Unsolicited completions that have not been polled.
     pub(crate) unsolicited: AtomicU32,
     /// Completions the program has taken, of either queue; wraps.
     taken: AtomicU32,

@@ -170,7 +170,7 @@ impl Device {
         counters.faults().set_paths(config.paths_at(addr));
         let (run_dir, faults) = (config.run_dir.as_deref(), config.faults.clone());
         let fault_control = FaultControl::new(run_dir, &name, faults, opened, &counters);
-        fault_control.look(opened, &counters);
+        fault_control.poll(opened, &counters);
         let trace = open_trace(config).map_err(io_error("opening its trace file"))?;
         let what = "drawing random numbers, without which datagrams cannot be sealed,";
         let sealing = Sealing::new(config.key.clone()).map_err(io_error(what))?;

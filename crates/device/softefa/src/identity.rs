@@ -61,7 +61,7 @@ fn digest(name: &[u8]) -> u8 {
     digest
 }
 
-/// The same everywhere.
+/// Hashes `bytes`. The result is the same on every machine.
 fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = SipHasher24::new();
     hasher.write(bytes);

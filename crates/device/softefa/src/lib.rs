@@ -114,7 +114,7 @@ pub use srq::{ModifySrq, PostSrqError, Srq, SrqAttr, SrqError};
 pub use status::Status;
 pub use uncancelled::Uncancelled;
 pub use wire::{
-    SOCKET_BUFFER_BYTES, SocketName, check_memory as check_shared_memory, door_name, is_icmp,
+    SOCKET_BUFFER_BYTES, SocketName, check_memory as check_shared_memory, is_icmp, ring_socket_name,
 };
 
 /// Functions that the fuzz targets call and nobody else needs.

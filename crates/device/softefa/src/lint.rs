@@ -17,7 +17,7 @@ use crate::status::Status;
 const LINES_MAX: usize = 200;
 
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
-static TOLD: PerProcess<Mutex<HashSet<String>>> = PerProcess::new();
+static PRINTED: PerProcess<Mutex<HashSet<String>>> = PerProcess::new();
 
 /// A mistake of a program, or what it will wonder about.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -169,24 +169,24 @@ pub(crate) fn is_wanted() -> bool {
 #[inline]
 pub fn lint(pitfall: impl FnOnce() -> Pitfall) {
     if is_wanted() {
-        tell(&pitfall());
+        print_once(&pitfall());
     }
 }
 
 #[cold]
-fn tell(pitfall: &Pitfall) {
+fn print_once(pitfall: &Pitfall) {
     let line = pitfall.to_string();
-    let mut told = match TOLD.get_or_init(Mutex::default).try_lock() {
-        Ok(told) => told,
-        Err(TryLockError::Poisoned(told)) => told.into_inner(),
+    let mut printed = match PRINTED.get_or_init(Mutex::default).try_lock() {
+        Ok(printed) => printed,
+        Err(TryLockError::Poisoned(printed)) => printed.into_inner(),
         // Another thread tells something: waiting for it is worth less than this line.
         Err(TryLockError::WouldBlock) => return,
     };
-    if told.len() >= LINES_MAX || !told.insert(line.clone()) {
+    if printed.len() >= LINES_MAX || !printed.insert(line.clone()) {
         return;
     }
-    let is_last = told.len() == LINES_MAX;
-    drop(told);
+    let is_last = printed.len() == LINES_MAX;
+    drop(printed);
     say(&format!("softefa: lint: {line}"));
     if is_last {
         say(&format!("softefa: lint: these were {LINES_MAX} lines, and are the last ones"));

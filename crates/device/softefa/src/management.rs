@@ -13,12 +13,12 @@ use crate::seal::Refusal;
 
 static ON_FIRST_DATA: OnceLock<fn(IpAddr, u32)> = OnceLock::new();
 
-/// Calls `tell` from now on with the address of a device and the number of its queue pair when the
-/// first packet of a connection has come: its requester is ready, though the message that says so
-/// may be lost. It is called with locks held, and must not wait for others. Only the first call
+/// Calls `report` from now on with the address of a device and the number of its queue pair when
+/// the first packet of a connection has come: its requester is ready, though the message that says
+/// so may be lost. It is called with locks held, and must not wait for others. Only the first call
 /// counts.
-pub fn on_first_data(tell: fn(IpAddr, u32)) {
-    let _ = ON_FIRST_DATA.set(tell);
+pub fn on_first_data(report: fn(IpAddr, u32)) {
+    let _ = ON_FIRST_DATA.set(report);
 }
 
 /// Has queue pair `qpn` of the device at `device` take what has come for it, before its program
@@ -36,9 +36,9 @@ pub fn has_unseen_success(device: IpAddr, qpn: u32) -> bool {
 }
 
 /// The first packet of a connection of queue pair `qpn` has come.
-pub(crate) fn tell_of_first_data(device: IpAddr, qpn: u32) {
-    if let Some(tell) = ON_FIRST_DATA.get() {
-        tell(device, qpn);
+pub(crate) fn report_first_data(device: IpAddr, qpn: u32) {
+    if let Some(report) = ON_FIRST_DATA.get() {
+        report(device, qpn);
     }
 }
 
@@ -97,7 +97,7 @@ impl Device {
                 counters.add(Counter::RxDrops, 1);
                 counters.add(Counter::of_refusal(refusal), 1);
                 if !is_known && matches!(refusal, Refusal::NotSealed | Refusal::Tag) {
-                    self.sealing.complain(self.name(), packet.src.ip());
+                    self.sealing.report_other_key(self.name(), packet.src.ip());
                 }
             }
         }

@@ -239,7 +239,6 @@ pub(crate) enum Right {
     /// RDMA WRITE.
     Write,
     /// Atomics.
-    #[allow(dead_code, reason = "the queue pairs of RoCE devices ask for it")]
     Atomic,
     /// FLUSH.
     Flush,

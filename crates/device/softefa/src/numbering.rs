@@ -12,8 +12,8 @@ pub(crate) enum Numbering {
     /// `port << 8 | slot`: the 24 bits of RoCE. The slot is another one each time that a process
     /// uses the port, so that a successor is not taken for its predecessor.
     PortAndSlot,
-    /// The same as `PortAndSlot`, of queue pairs behind a gateway: those they talk to have numbers
-    /// of all kinds, and this UDP port.
+    /// As `PortAndSlot`, for queue pairs behind a gateway: their peers have any number, and this
+    /// UDP port.
     Behind(u16),
 }
 

@@ -76,9 +76,9 @@ pub struct QpQuery {
     pub dest_qpn: u32,
     /// Number of the peer's first packet, 24 bits.
     pub rq_psn: u32,
-    /// READs and atomics that may be unanswered.
+    /// The most unanswered READs and atomics of this side.
     pub max_rd_atomic: u8,
-    /// The same of the peer.
+    /// The most unanswered READs and atomics of the peer.
     pub max_dest_rd_atomic: u8,
     /// Code of the time that the peer waits when no receive is posted.
     pub min_rnr_timer: u8,

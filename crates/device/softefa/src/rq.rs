@@ -66,14 +66,14 @@ impl RecvWqe {
         }
     }
 
-    /// Whether the regions still allow writing.
+    /// Returns true if the regions still allow writing.
     pub(crate) fn is_writable(&self, mrs: &mut MrCache) -> bool {
         let mut sges = self.sges().iter();
         sges.all(|sge| sge.len == 0 || mrs.allows(sge, true))
     }
 
-    /// The same of the entries that `len` bytes from byte `offset` on go into: RoCE adapters look
-    /// at no others.
+    /// Returns true if the entries for `len` bytes from byte `offset` on still allow writing. RoCE
+    /// adapters check no others.
     #[inline]
     pub(crate) fn is_writable_at(&self, mrs: &mut MrCache, offset: usize, len: usize) -> bool {
         let first = &self.short[0];

@@ -36,7 +36,7 @@ impl Sealing {
         if self.key.is_some() { Layout::Sealed } else { Layout::Srd }
     }
 
-    /// The same for packets of RoCE.
+    /// Returns the layout of RoCE packets.
     pub(crate) fn layout_of_packets(&self) -> Layout {
         if self.key.is_some() { Layout::SealedRoce } else { Layout::Roce }
     }
@@ -58,7 +58,7 @@ impl Sealing {
     }
 
     /// Says once that nothing from `peer` can be opened.
-    pub(crate) fn complain(&self, device: &str, peer: IpAddr) {
+    pub(crate) fn report_other_key(&self, device: &str, peer: IpAddr) {
         let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(line) = complaints.line(device, peer) {
             say(&line);

@@ -405,7 +405,7 @@ impl Device {
         if !self.is_own() {
             return;
         }
-        let (fault, _) = self.fault_control.look(host::now(), &self.counters);
+        let (fault, _) = self.fault_control.poll(host::now(), &self.counters);
         if !fault.spec.is_on_the_wire() {
             shutdown::close_device(self.id());
         }

@@ -208,7 +208,7 @@ impl Srq {
     /// [`SrqError`].
     pub fn modify(&self, change: &ModifySrq) -> Result<(), SrqError> {
         let is_low = self.pd.device().counters().command(self.try_modify(change), None)?;
-        self.tell(is_low);
+        self.report_limit(is_low);
         Ok(())
     }
 
@@ -264,7 +264,7 @@ impl Srq {
         let wqe = queue.posted.pop_front()?;
         let is_low = queue.is_low();
         drop(queue);
-        self.tell(is_low);
+        self.report_limit(is_low);
         Some(wqe)
     }
 
@@ -276,7 +276,7 @@ impl Srq {
         let wqe = queue.posted.pop_front().ok_or(NoReceive::NotPosted)?;
         let is_low = queue.is_low();
         drop(queue);
-        self.tell(is_low);
+        self.report_limit(is_low);
         Ok(wqe)
     }
 
@@ -306,7 +306,7 @@ impl Srq {
         }
     }
 
-    fn tell(&self, is_low: bool) {
+    fn report_limit(&self, is_low: bool) {
         if let Some(events) = self.events.as_ref().filter(|_| is_low) {
             events.report(AsyncEventKind::SrqLimitReached);
         }

@@ -36,7 +36,7 @@ pub(super) fn more(
 /// Takes the open door of queue pair `qpn` out of what is too much. It belongs to the queue pair as
 /// long as that lives.
 pub(super) fn leave_out_door(more: &mut BTreeMap<String, u64>, addr: IpAddr, qpn: u16) {
-    let name = format!("@{}", softefa::door_name(SocketAddr::new(addr, qpn)));
+    let name = format!("@{}", softefa::ring_socket_name(SocketAddr::new(addr, qpn)));
     let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let is_open = sockets.lines().any(|line| line.split_whitespace().last() == Some(name.as_str()));
     if let Some(count) = more.get_mut("socket").filter(|_| is_open) {

@@ -46,8 +46,8 @@ impl Seals {
     }
 
     /// Something was opened of somebody at `host`.
-    pub(super) fn has_heard_host(&self, host: IpAddr) -> bool {
-        self.opener.has_heard_host(host)
+    pub(super) fn has_opened_from_host(&self, host: IpAddr) -> bool {
+        self.opener.has_opened_from_host(host)
     }
 
     /// What `quote` is the start of was sent from here to `peer` (SRD-11.8).
@@ -107,7 +107,7 @@ mod tests {
             Err(Refusal::Contradiction),
             "answers would go there"
         );
-        assert!(b.has_heard_host(A.ip()));
+        assert!(b.has_opened_from_host(A.ip()));
         let stranger = Seals::new(&key(2), B, 6).open(A, &second);
         assert_eq!(stranger, Err(Refusal::Tag));
         assert_eq!(b.open(A, &packet), Err(Refusal::NotSealed));

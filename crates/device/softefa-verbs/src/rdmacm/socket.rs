@@ -268,7 +268,7 @@ impl Socket {
     fn open(&self, from: SocketAddr, came: &[u8]) -> Option<Result<Vec<u8>, Unopened>> {
         let mut seals = self.seals()?;
         let opened = seals.open(from, came);
-        let is_known = seals.has_heard_host(from.ip());
+        let is_known = seals.has_opened_from_host(from.ip());
         Some(opened.map_err(|refusal| Unopened { refusal, is_known }))
     }
 

@@ -101,7 +101,7 @@ impl Rate {
     }
 }
 
-/// So many lanes, and what verbs calls them.
+/// A number of lanes, and its code in verbs.
 #[derive(Clone, Copy)]
 struct Width {
     lanes: u8,

@@ -13,7 +13,7 @@ pub enum WireChoice {
     Auto,
     /// UDP, also for the bytes of RDMA.
     Udp,
-    /// The same as `Auto`, but programs do not start where memory cannot be shared.
+    /// As `Auto`, but programs do not start where memory cannot be shared.
     Shm,
 }
 

@@ -103,9 +103,9 @@ pub struct Cq {
     made: Generation,
 }
 
-/// So long after a poll or an arming nothing is concluded from the absence of the next one.
+/// For this long after a poll or an arming, the absence of the next one means nothing.
 const PATIENCE_NS: u64 = 1_000_000;
-/// Who polls at all polls this often.
+/// A program that polls does so at least this often.
 const POLLING_NS: u64 = 50_000;
 
 impl Cq {
@@ -282,15 +282,15 @@ impl Cq {
             self.is_solicited_only.store(is_solicited_only, Ordering::Relaxed);
             // Whoever arms first and polls then knows of what it was told.
             let is_there =
-                !self.ring.is_told() && entries.has(|it| !is_solicited_only || wakes(it));
+                !self.ring.is_notified() && entries.has(|it| !is_solicited_only || wakes(it));
             if is_there {
-                self.ring.note_told();
+                self.ring.note_notified();
             }
             self.is_armed.store(!is_there, Ordering::SeqCst);
             is_there
         });
         if is_there {
-            self.tell();
+            self.notify_channel();
         }
         // The program goes to sleep: from now on the service thread waits on the sockets.
         let is_late = |qp: &Arc<dyn Live>| qp.end_light_sleep() || !qp.watch().due.is_watched();
@@ -417,7 +417,7 @@ impl Cq {
     }
 
     /// Appends and empties all of `done`; whether that disarmed the queue, so that its program must
-    /// be told ([`Cq::tell`]).
+    /// be told ([`Cq::notify_channel`]).
     #[inline]
     #[must_use]
     pub(crate) fn push<const N: usize>(&self, done: [&mut Vec<Completion>; N]) -> bool {
@@ -433,7 +433,7 @@ impl Cq {
             let is_armed = is_wanted && self.is_armed.load(Ordering::Relaxed);
             if is_armed {
                 self.is_armed.store(false, Ordering::SeqCst);
-                self.ring.note_told();
+                self.ring.note_notified();
             }
             is_armed
         })
@@ -441,7 +441,7 @@ impl Cq {
 
     /// Wakes the program that sleeps on the channel.
     #[cold]
-    pub(crate) fn tell(self: &Arc<Self>) {
+    pub(crate) fn notify_channel(self: &Arc<Self>) {
         if let Some(channel) = self.events.channel() {
             channel.report(self);
         }

@@ -13,7 +13,7 @@ pub(super) struct Ring {
     /// The number of entries, stored under the lock. Polls that find none need not take it.
     len: AtomicUsize,
     /// Nobody has polled since the program was told of completions last.
-    is_told: AtomicBool,
+    is_notified: AtomicBool,
 }
 
 /// Finished work requests, oldest first, and whose they are.
@@ -26,9 +26,9 @@ pub(super) struct Entries {
     first: usize,
     end: usize,
     owners: Vec<Option<Arc<Unpolled>>>,
-    /// The times at which they completed, where somebody wants to know.
+    /// The times of these completions, if the program asked for them.
     times: Option<VecDeque<CompletionTime>>,
-    /// The same of the one that was taken last.
+    /// The time of the completion that was taken last.
     last_time: CompletionTime,
 }
 
@@ -82,21 +82,21 @@ impl Ring {
 
     #[inline]
     fn note_polled_write(&self) {
-        if self.is_told() {
-            self.is_told.store(false, Ordering::Relaxed);
+        if self.is_notified() {
+            self.is_notified.store(false, Ordering::Relaxed);
         }
     }
 
     /// The program is told that something is there. Under the lock.
     #[inline]
-    pub(super) fn note_told(&self) {
-        self.is_told.store(true, Ordering::Relaxed);
+    pub(super) fn note_notified(&self) {
+        self.is_notified.store(true, Ordering::Relaxed);
     }
 
     /// Nobody has polled since the program was told last.
     #[inline]
-    pub(super) fn is_told(&self) -> bool {
-        self.is_told.load(Ordering::Relaxed)
+    pub(super) fn is_notified(&self) -> bool {
+        self.is_notified.load(Ordering::Relaxed)
     }
 
     /// Runs `body` under the lock.

@@ -125,7 +125,7 @@ impl FaultControl {
 
     /// Returns what is in force at `now`, and until when that need not be asked again.
     #[cold]
-    pub(crate) fn look(&self, now: Instant, counters: &Counters) -> (InForce, Seen) {
+    pub(crate) fn poll(&self, now: Instant, counters: &Counters) -> (InForce, Seen) {
         // Files are opened with calls that a cancelled thread would end in.
         let _uncancelled = Uncancelled::begin();
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
@@ -239,7 +239,7 @@ mod tests {
     /// Returns what is in force at times, and when it changes next.
     fn course(live: &FaultControl, counters: &Counters, times: &[u64]) -> Vec<(String, u64)> {
         let at = |ns: &u64| {
-            let (found, seen) = live.look(Instant::from_ns(*ns), counters);
+            let (found, seen) = live.poll(Instant::from_ns(*ns), counters);
             (TimedFault::format_spec(&found.spec), seen.next.as_ns())
         };
         times.iter().map(at).collect()
@@ -289,7 +289,7 @@ mod tests {
         let addr = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let (counters, _) = Counters::in_dir(dir.path(), "a", addr).unwrap();
         let live = open(dir.path(), "a", "", &counters);
-        let (found, seen) = live.look(Instant::from_ns(1), &counters);
+        let (found, seen) = live.poll(Instant::from_ns(1), &counters);
         assert!(!found.spec.is_active());
         files::set(dir.path(), Some(&fault("loss=5%", 1, None))).unwrap();
         assert!(FaultControl::is_due(seen, Instant::from_ns(1), &counters), "not told");
@@ -315,7 +315,7 @@ mod tests {
         std::fs::rename(&file, &aside).unwrap();
         std::fs::create_dir(&file).unwrap();
         let live = open(dir.path(), "a", "", &counters);
-        let (found, seen) = live.look(Instant::from_ns(2), &counters);
+        let (found, seen) = live.poll(Instant::from_ns(2), &counters);
         assert!(!found.spec.is_active());
         let is_due = |ns| FaultControl::is_due(seen, Instant::from_ns(ns), &counters);
         assert!(is_due(2 + RETRY_NS) && !is_due(1 + RETRY_NS), "it is read in each turn, or never");
@@ -333,7 +333,7 @@ mod tests {
         files::set(dir.path(), Some(&for_b)).unwrap();
         let spec = |device| {
             let live = open(dir.path(), device, "", &counters);
-            live.look(Instant::from_ns(2), &counters).0.spec
+            live.poll(Instant::from_ns(2), &counters).0.spec
         };
         assert!(!spec("a").is_active() && spec("b").is_active());
     }

@@ -19,13 +19,13 @@ pub(super) fn headers_len(datagram: &[u8]) -> Option<usize> {
     (len <= datagram.len()).then_some(len)
 }
 
-/// The same, when the check covers no more.
+/// Returns the length that the check covers, unless it covers more than the headers.
 #[inline]
 pub(super) fn covered_len(head: &[u8]) -> Option<usize> {
     headers_len(head).filter(|_| !Flags(head[Header::FLAGS_AT]).has(Flags::SEALED))
 }
 
-/// Fills in the check of a datagram that starts with `bytes`; these are what it covers.
+/// Fills in the check of a datagram. `bytes` are its covered part.
 #[inline]
 pub(super) fn fill_in(bytes: &mut [u8], is_sealed: bool) {
     if is_sealed {
@@ -35,7 +35,7 @@ pub(super) fn fill_in(bytes: &mut [u8], is_sealed: bool) {
     bytes[Header::CHECK].copy_from_slice(&check.to_be_bytes());
 }
 
-/// The datagram is as its sender made it, as far as its check tells.
+/// Returns true if the check of the datagram is right.
 #[inline]
 pub(super) fn is_intact(datagram: &[u8]) -> bool {
     let Some(headers_len) = headers_len(datagram) else { return false };
@@ -44,7 +44,7 @@ pub(super) fn is_intact(datagram: &[u8]) -> bool {
     covered[Header::CHECK] == compute(covered).to_be_bytes()
 }
 
-/// Of everything but the check itself.
+/// Computes the check over everything but the check itself.
 #[inline]
 fn compute(bytes: &[u8]) -> u32 {
     crc32c::of(as_chunks(&bytes[..Header::CHECK.start]).0, &bytes[Header::CHECK.end..])

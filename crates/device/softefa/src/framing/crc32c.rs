@@ -6,7 +6,7 @@
 #[cfg(target_arch = "x86_64")]
 const SHORT_BYTES: usize = 512;
 
-/// Of `words` and, behind them, `rest`.
+/// Computes the CRC32C of `words` followed by `rest`.
 #[inline]
 pub(super) fn of(words: &[[u8; 8]], rest: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -17,7 +17,7 @@ pub(super) fn of(words: &[[u8; 8]], rest: &[u8]) -> u32 {
     ::crc32c::crc32c_append(::crc32c::crc32c(words.as_flattened()), rest)
 }
 
-/// `bytes` as arrays, and what is left of them.
+/// Splits `bytes` into arrays of `N` bytes and a rest.
 #[inline]
 pub(super) fn as_chunks<const N: usize>(bytes: &[u8]) -> (&[[u8; N]], &[u8]) {
     let count = bytes.len() / N;
@@ -26,7 +26,7 @@ pub(super) fn as_chunks<const N: usize>(bytes: &[u8]) -> (&[[u8; N]], &[u8]) {
     (unsafe { std::slice::from_raw_parts(whole.as_ptr().cast(), count) }, rest)
 }
 
-/// The same, eight bytes at a time whatever their alignment.
+/// Computes the same with the processor's instruction, eight bytes at a time.
 ///
 /// # Safety
 /// The processor has SSE 4.2.

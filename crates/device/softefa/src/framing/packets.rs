@@ -70,8 +70,8 @@ impl Packets {
         last_bytes(behind, rest) == Some(check(headers, head.len() + rest.len))
     }
 
-    /// The same of a packet that came to `group`. Its sender may be behind a gateway, whose ICRCs
-    /// cover the real ports, though this queue pair is not, or the other way round.
+    /// Verifies a packet that was sent to `group`. Its sender may be behind a gateway, whose ICRCs
+    /// cover the real ports, while this queue pair is not, or the other way round.
     pub(super) fn is_intact_in_group(self, from: SocketAddr, group: IpAddr, packet: &[u8]) -> bool {
         let of_group = Self { local: group, is_checked: false, ..self };
         [SRC_PORT, from.port()].into_iter().any(|src_port| {
@@ -80,7 +80,7 @@ impl Packets {
         })
     }
 
-    /// What the ICRC covers of a datagram from a socket that is not connected and does not
+    /// Returns what the ICRC of a datagram covers if its socket is not connected and does not
     /// fragment.
     fn route(self, src: IpAddr, dst: IpAddr) -> Route {
         let addresses = Addresses::of_datagram(src, dst);
@@ -91,8 +91,7 @@ impl Packets {
     }
 }
 
-/// Bytes of all headers; `None` when they cannot be read or there are fewer bytes than they should
-/// have.
+/// Returns the length of all headers; `None` if they cannot be parsed or are truncated.
 #[inline]
 pub(super) fn headers_len(packet: &[u8]) -> Option<usize> {
     let bth = Bth::parse(packet).ok()?;
@@ -100,7 +99,7 @@ pub(super) fn headers_len(packet: &[u8]) -> Option<usize> {
     (len <= packet.len()).then_some(len)
 }
 
-/// The same, when the check covers no more.
+/// Returns the length that the check covers, unless it covers more than the headers.
 #[inline]
 pub(super) fn covered_len(head: &[u8]) -> Option<usize> {
     headers_len(head).filter(|_| is_short(head))

@@ -9,7 +9,8 @@ use crate::seal::{
     ENVELOPE_BYTES, Envelope, Notice, Opener, Refusal, SealKey, Sealer, TAG_BYTES, datagram_len,
 };
 
-/// Queue pairs in doubt at most: who reads what we send can put any into a notice.
+/// The most queue pairs with a quoted counter. Anybody who reads our datagrams can name any queue
+/// pair in a notice.
 const DOUBTS_MAX: usize = 1024;
 
 /// Seals and opens what one queue pair sends and receives.
@@ -18,18 +19,18 @@ pub(crate) struct Sealed {
     key: SealKey,
     sealer: Sealer,
     opener: Opener,
-    /// Of the multicast groups in which something came.
+    /// The openers of multicast groups from which something arrived.
     of_groups: HashMap<IpAddr, Opener>,
-    /// Who could not open a datagram of ours, and the counter of it that was quoted first.
+    /// Queue pairs that could not open a datagram of ours, with the counter that was quoted first.
     doubts: HashMap<SocketAddr, u64>,
-    /// The only queue pair whose datagrams are opened, of a connected one (RC-1.13).
+    /// The only queue pair whose datagrams are opened, if this one is connected (RC-1.13).
     only: Option<SocketAddr>,
-    /// Inside are packets of RoCE.
+    /// The sealed datagrams contain RoCE packets.
     pub(super) has_packets: bool,
 }
 
 impl Sealed {
-    /// For the queue pair whose address and number are `local`, see [`Sealer::new`].
+    /// Makes the state of the queue pair whose address and number are `local`; see [`Sealer::new`].
     pub(crate) fn new(key: &SealKey, local: SocketAddr, session: u64) -> Self {
         let (sealer, opener) = (Sealer::new(key, local, session), Opener::new(key, local));
         let (of_groups, doubts) = (HashMap::new(), HashMap::new());
@@ -37,7 +38,7 @@ impl Sealed {
         Self { key, sealer, opener, of_groups, doubts, only, has_packets: false }
     }
 
-    /// The same for packets of RoCE.
+    /// Makes it seal and open RoCE packets.
     pub(crate) fn of_packets(self) -> Self {
         Self { opener: self.opener.of_packets(), has_packets: true, ..self }
     }
@@ -104,14 +105,14 @@ impl Sealed {
     }
 
     /// Something was opened of the queue pair that `datagram`, from `from`, says it comes from.
-    pub(crate) fn has_heard(&self, from: IpAddr, datagram: &[u8]) -> bool {
+    pub(crate) fn has_opened_from(&self, from: IpAddr, datagram: &[u8]) -> bool {
         Envelope::parse(datagram)
-            .is_some_and(|of| self.opener.has_heard(SocketAddr::new(from, of.src_qpn)))
+            .is_some_and(|of| self.opener.has_opened_from(SocketAddr::new(from, of.src_qpn)))
     }
 
     /// Something was opened of somebody at `host`.
-    pub(crate) fn has_heard_host(&self, host: IpAddr) -> bool {
-        self.opener.has_heard_host(host)
+    pub(crate) fn has_opened_from_host(&self, host: IpAddr) -> bool {
+        self.opener.has_opened_from_host(host)
     }
 
     /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to

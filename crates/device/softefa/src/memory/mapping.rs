@@ -30,13 +30,13 @@ struct Mapping {
 /// Without a `/proc` nothing is known, and nothing refused.
 pub(crate) fn check(addr: u64, len: u64, is_written: bool) -> Result<(), Hole> {
     // Other threads may map and unmap between two looks, so a hole is looked at twice.
-    match look(addr, len, is_written).and_then(|_| look(addr, len, is_written)) {
+    match find_unmapped(addr, len, is_written).and_then(|_| find_unmapped(addr, len, is_written)) {
         None => Ok(()),
         Some(hole) => Err(hole),
     }
 }
 
-fn look(addr: u64, len: u64, is_written: bool) -> Option<Hole> {
+fn find_unmapped(addr: u64, len: u64, is_written: bool) -> Option<Hole> {
     let file = with_descriptor(|| File::open("/proc/self/maps")).ok()?;
     let asked = AskedRange { addr, len, is_written };
     // Reading the text takes 0.1 ms and more; kernels before 6.11 offer nothing else.

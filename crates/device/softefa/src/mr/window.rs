@@ -141,7 +141,6 @@ pub(crate) struct WindowUser {
 
 /// The memory that a peer may use: the region, and where in this process its bytes lie.
 #[derive(Debug)]
-#[allow(dead_code, reason = "the queue pairs of RoCE devices read it")]
 pub(crate) struct Grant {
     pub(crate) region: Arc<Region>,
     pub(crate) addr: u64,

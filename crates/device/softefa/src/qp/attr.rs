@@ -145,10 +145,10 @@ pub struct ModifyQp {
     pub dest_qpn: Option<u32>,
     /// Number of the peer's first packet; 24 bits count.
     pub rq_psn: Option<u32>,
-    /// READs and atomics that may be unanswered, 0 to 128. RC, and of XRC one half or the other, as
-    /// the next four.
+    /// The most unanswered READs and atomics of this side, 0 to 128. For RC; each of this and the
+    /// next four also for one side of XRC.
     pub max_rd_atomic: Option<u8>,
-    /// The same of the peer, 0 to 128.
+    /// The most unanswered READs and atomics of the peer, 0 to 128.
     pub max_dest_rd_atomic: Option<u8>,
     /// Code of the time that the peer waits when no receive is posted, 0 to 31.
     pub min_rnr_timer: Option<u8>,

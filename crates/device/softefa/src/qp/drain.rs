@@ -14,7 +14,7 @@ use super::Qp;
 use crate::generation::PerProcess;
 use crate::host;
 use crate::poll_set::{PollSet, Ready};
-use crate::shell::Side;
+use crate::shell::{AckTiming, Side};
 use crate::wire::Sleep;
 
 /// The longest time to drain; in vain, that of all queue pairs of the process together. Time for
@@ -23,10 +23,10 @@ use crate::wire::Sleep;
 const DRAIN_NS: u64 = 500_000_000;
 /// After this the process may wait again: one that goes on is not one that ends.
 const BUDGET_NS: u64 = 10_000_000_000;
-/// Another thread may take from the socket what this one waits for.
+/// The longest wait between two turns, because another thread may read from the socket.
 const LOOK_NS: u64 = 1_000_000;
-/// Who looks later than this after the last time did not run meanwhile, and repeated nothing: only
-/// so much of it counts as waiting.
+/// The most of one wait that counts. After a longer one the process did not run meanwhile, and
+/// repeated nothing.
 const STEP_MAX_NS: u64 = 5 * LOOK_NS;
 
 /// Waiting in vain that the process has done since `since`.
@@ -74,7 +74,7 @@ impl Qp {
             last_look = now;
             let mut side = self.lock();
             if side.shell().owes_data() {
-                side.service_turn(now, false);
+                side.service_turn(now, AckTiming::AtOnce);
             }
             if !side.shell().owes_data() {
                 return Ok(());

@@ -106,7 +106,7 @@ impl Qp {
     /// Keeps from the queue pair what it sends to groups that it is a member of.
     pub fn ignore_itself_in_groups(&self) {
         if self.made.is_current() {
-            self.lock().shell_mut().is_deaf_to_itself = true;
+            self.lock().shell_mut().ignores_itself = true;
         }
     }
 

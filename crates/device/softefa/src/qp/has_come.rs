@@ -4,7 +4,7 @@
 //! the service thread looks, and neither does while the process is stopped or the machine is busy.
 
 use crate::host;
-use crate::shell::Side;
+use crate::shell::{AckTiming, Side};
 
 /// Takes all of it, wherever it lies. Of a flood without end it takes more than buffers hold.
 #[cold]
@@ -12,8 +12,8 @@ pub(super) fn take(side: &mut dyn Side) {
     const TURNS_MAX: usize = 1024;
     side.shell_mut().takes_all = true;
     for _ in 0..TURNS_MAX {
-        side.shell_mut().look_everywhere();
-        side.service_turn(host::now(), false);
+        side.shell_mut().poll_everything();
+        side.service_turn(host::now(), AckTiming::AtOnce);
         if side.shell().has_emptied_wire() {
             break;
         }

@@ -7,7 +7,7 @@ use srd::Instant;
 
 use crate::poll_set::PollSet;
 use crate::progress::{Linger, Watch};
-use crate::shell::Side;
+use crate::shell::{AckTiming, Side};
 use crate::wire::Sleep;
 #[cfg(test)]
 use crate::wire::Wire;
@@ -61,7 +61,7 @@ impl Linger for QpInner {
 
     fn linger_turn(&self, now: Instant) -> bool {
         let Some(mut side) = self.try_lock() else { return false };
-        side.service_turn(now, false);
+        side.service_turn(now, AckTiming::AtOnce);
         side.shell_mut().fall_asleep(Sleep::Sound);
         self.watch.due.until(side.next_timeout());
         true

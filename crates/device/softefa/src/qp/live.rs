@@ -16,6 +16,7 @@ use crate::cq::Cq;
 use crate::ids::{DeviceId, PdId};
 use crate::progress::{Linger, Live, Served, Watch};
 use crate::service;
+use crate::shell::AckTiming;
 
 impl Live for Qp {
     fn device(&self) -> DeviceId {
@@ -55,8 +56,8 @@ impl Live for Qp {
             unpolled_writes.note_polled_write();
         }
         side.publish();
-        let is_untold = side.shell_mut().sleep_on();
-        self.end_app_turn(side, is_untold);
+        let needs_wakeup = side.shell_mut().sleep_on();
+        self.end_app_turn(side, needs_wakeup);
     }
 
     fn release_held(&self, now: Instant) -> bool {
@@ -106,7 +107,8 @@ impl Live for Qp {
         if side.shell().sleeps_lightly() {
             side.distrust_times();
         }
-        side.service_turn(now, is_awaited);
+        let acks = if is_awaited { AckTiming::WithAnswer } else { AckTiming::AtOnce };
+        side.service_turn(now, acks);
         let unpolled_writes = &self.watch().unpolled_writes;
         let is_written = side.take_written();
         if is_written {
@@ -191,13 +193,13 @@ impl Qp {
     /// Gives the lock back, and calls the service thread when it would look too late, or when
     /// something came that the socket has not told.
     #[inline]
-    pub(super) fn end_app_turn(&self, side: Turn<'_>, is_untold: bool) {
+    pub(super) fn end_app_turn(&self, side: Turn<'_>, needs_wakeup: bool) {
         let is_late = self.inner.settle(&*side);
-        if is_untold {
+        if needs_wakeup {
             self.watch().due.unwatch();
         }
         drop(side);
-        if is_late || is_untold {
+        if is_late || needs_wakeup {
             service::wake();
         }
     }

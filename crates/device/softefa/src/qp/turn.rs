@@ -16,18 +16,18 @@ pub(super) struct Turn<'a> {
     end: End<'a>,
 }
 
-/// The programs that a turn must tell something at its end.
+/// The notifications that a turn delivers at its end.
 struct End<'a> {
     qp: &'a Qp,
-    /// Programs that sleep on the queue for sends and for receives. They wake up, and the first
-    /// thing they do is to post: with the lock still taken they would sleep again.
+    /// Whether programs sleep on the queues for sends and for receives. They are woken after the
+    /// lock is released, because the first thing they do is to post.
     is_awaited: [bool; 2],
-    /// The same of the queues that an XRC target has completed receives of. Others have none, and a
-    /// turn is short.
+    /// The shared receive queues from which an XRC target has completed receives. It is boxed
+    /// because other queue pairs have none, and a turn is short.
     targets: Option<Box<Targets>>,
 }
 
-/// Shared receive queues on whose completions programs sleep.
+/// Shared receive queues whose programs sleep until a completion.
 #[derive(Default)]
 struct Targets(Vec<Arc<Srq>>);
 
@@ -37,15 +37,15 @@ impl<'a> End<'a> {
     }
 
     #[cold]
-    fn tell(&self) {
+    fn notify(&self) {
         let init = &self.qp.init;
         for (cq, is_awaited) in [&init.send_cq, &init.recv_cq].into_iter().zip(self.is_awaited) {
             if is_awaited {
-                cq.tell();
+                cq.notify_channel();
             }
         }
         if let Some(Targets(awaited)) = self.targets.as_deref() {
-            awaited.iter().for_each(|srq| srq.tell_of_completions());
+            awaited.iter().for_each(|srq| srq.notify_sleepers());
         }
     }
 }
@@ -54,7 +54,7 @@ impl Drop for End<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.is_awaited != [false; 2] || self.targets.is_some() {
-            self.tell();
+            self.notify();
         }
         // Of a turn that panicked the service thread must hear at once: the program may never call
         // again, and the thread may sleep until something arrives.
@@ -74,7 +74,7 @@ impl Turn<'_> {
             self.push_completions();
         }
         if has_reports {
-            self.side.shell_mut().tell_reported();
+            self.side.shell_mut().deliver_events();
         }
     }
 

@@ -53,11 +53,11 @@ impl Qp {
             side = self.lock();
         }
         let polls_on = is_waiting && !has_completed && side.awaits_answers();
-        let is_untold = !polls_on && {
+        let needs_wakeup = !polls_on && {
             let sleep = self.sleep_of(&side, now);
             side.shell_mut().sleep_as(sleep)
         };
-        self.end_app_turn(side, is_untold);
+        self.end_app_turn(side, needs_wakeup);
     }
 
     /// Returns how deeply the wire sleeps from now on: which arrivals wake the service thread.
@@ -87,11 +87,11 @@ impl Qp {
             return false;
         }
         unpolled_writes.set_light_sleep(false);
-        let is_untold = side.shell_mut().sleep_as(Sleep::Sound);
-        if is_untold {
+        let needs_wakeup = side.shell_mut().sleep_as(Sleep::Sound);
+        if needs_wakeup {
             due.unwatch();
         }
-        is_untold
+        needs_wakeup
     }
 
     /// Polls for a write of a peer; returns whether one came. Other threads may post meanwhile.

@@ -260,8 +260,8 @@ impl Outlet for QueueOutlet {
         self.cq.push([done])
     }
 
-    fn tell(&self) {
-        self.cq.tell();
+    fn notify_channel(&self) {
+        self.cq.notify_channel();
     }
 
     fn leave(&self) {

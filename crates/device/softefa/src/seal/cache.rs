@@ -17,9 +17,9 @@ pub(super) struct Cache<K, V> {
     index: HashMap<K, usize>,
     slots: Vec<Slot<K, V>>,
     max: usize,
-    /// Who is asked next to make room.
+    /// The slot that is checked next for eviction.
     hand: usize,
-    /// Found last: bursts ask for one entry again and again.
+    /// The slot that was found last, because bursts look up one entry again and again.
     last: usize,
 }
 

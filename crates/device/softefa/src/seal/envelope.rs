@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(datagram_len(&raw), Some(1000));
     }
 
-    /// Who does not know of sealing refuses both kinds: they are none of SRD-2.1.
+    /// A receiver without sealing refuses both kinds, because neither is one of SRD-2.1.
     #[test]
     fn the_engine_takes_neither_kind_for_its_own() {
         for kind in [KIND_SEALED, KIND_NOTICE] {

@@ -164,13 +164,13 @@ impl Opener {
 
     /// Whether a datagram of the queue pair at `peer` was ever opened.
     #[must_use]
-    pub fn has_heard(&self, peer: SocketAddr) -> bool {
+    pub fn has_opened_from(&self, peer: SocketAddr) -> bool {
         self.heard.contains(&peer)
     }
 
     /// Whether a datagram of any queue pair at `host` was ever opened.
     #[must_use]
-    pub fn has_heard_host(&self, host: IpAddr) -> bool {
+    pub fn has_opened_from_host(&self, host: IpAddr) -> bool {
         self.heard_hosts.contains(&host)
     }
 }

@@ -30,7 +30,7 @@ pub struct Sealer {
     key: SealKey,
     local: SocketAddr,
     session: u64,
-    /// Of the datagram sealed last, whoever it was for.
+    /// The counter of the datagram that was sealed last, for any destination.
     counter: u64,
     destinations: Cache<SocketAddr, Destination>,
 }
@@ -105,7 +105,7 @@ impl Sealer {
     #[must_use]
     pub fn refused_by(&self, notice: &Notice, from: IpAddr, opener: &Opener) -> Option<SocketAddr> {
         let to = self.destination_of(&notice.quote, from)?;
-        (!opener.has_heard(to)).then_some(to)
+        (!opener.has_opened_from(to)).then_some(to)
     }
 
     #[cfg(test)]

@@ -63,8 +63,8 @@ fn what_is_sealed_is_opened() {
         let is_visible = sealed.windows(12).any(|window| window == &inner[..12]);
         assert!(!is_visible, "the header is in the clear");
     }
-    assert!(opener.has_heard(A) && !opener.has_heard(B));
-    assert!(opener.has_heard_host(A.ip()) && !opener.has_heard_host(B.ip()));
+    assert!(opener.has_opened_from(A) && !opener.has_opened_from(B));
+    assert!(opener.has_opened_from_host(A.ip()) && !opener.has_opened_from_host(B.ip()));
 }
 
 /// SRD-11.2: nothing of a datagram can be altered, the envelope no more than the rest.
@@ -146,7 +146,7 @@ fn without_the_key_nothing_gets_in() {
     let clear = plain((A, B), b"payload");
     let clear = &clear[ENVELOPE_BYTES..clear.len() - TAG_BYTES];
     assert_eq!(open(&mut opener, clear), Err(Refusal::NotSealed));
-    assert!(!opener.has_heard(A) && opener.senders.len() == 0);
+    assert!(!opener.has_opened_from(A) && opener.senders.len() == 0);
 }
 
 #[test]

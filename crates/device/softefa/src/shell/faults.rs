@@ -32,7 +32,7 @@ pub(crate) struct Faults {
 impl Faults {
     /// Those that are in force on `device` at `now`, and them.
     pub(super) fn new(device: &Device, now: Instant, stream: u64) -> (Self, InForce) {
-        let (fault, seen) = device.fault_control.look(now, &device.counters);
+        let (fault, seen) = device.fault_control.poll(now, &device.counters);
         (Self::of(&fault, seen, stream), fault)
     }
 
@@ -52,7 +52,7 @@ impl Faults {
 impl Shell {
     /// Takes over what was asked for since it looked last. The wire must not be lent.
     #[inline]
-    pub(super) fn look_at_faults(&mut self, now: Instant) {
+    pub(super) fn update_faults(&mut self, now: Instant) {
         if FaultControl::is_due(self.faults.seen, now, &self.device.counters) {
             self.change_faults(now);
         }
@@ -60,7 +60,7 @@ impl Shell {
 
     #[cold]
     fn change_faults(&mut self, now: Instant) {
-        let (fault, seen) = self.device.fault_control.look(now, &self.device.counters);
+        let (fault, seen) = self.device.fault_control.poll(now, &self.device.counters);
         self.faults.seen = seen;
         if self.faults.of == (fault.source, fault.from) {
             return;
@@ -84,7 +84,7 @@ impl Shell {
         let peer = fault.peer.map(|peer| format!(" peer={peer}")).unwrap_or_default();
         // Not by the clock of the turn, which was read before.
         let late_ns = host::now().ns_since(fault.from);
-        self.say(
+        self.write_trace(
             TraceEvent::Fault,
             None,
             format_args!("is=set by={source} spec={spec}{peer} late_ns={late_ns}"),
@@ -137,7 +137,7 @@ impl Shell {
             }
         }
         if !text.is_empty() {
-            self.say(TraceEvent::Fault, None, format_args!("is=dealt{text}"));
+            self.write_trace(TraceEvent::Fault, None, format_args!("is=dealt{text}"));
         }
     }
 }

@@ -52,7 +52,7 @@ use send::UnsentMax;
 use target::Named;
 use unfit::OutgoingNotice;
 
-pub(crate) use side::Side;
+pub(crate) use side::{AckTiming, Side};
 
 /// What a burst puts into a ring at most: 64 packets of a message, or joined ones.
 const BURST_BYTES_MAX: usize = 1 << 20;
@@ -67,45 +67,45 @@ pub(crate) struct Shell {
     pub(crate) attrs: QpQuery,
     pub(crate) device: Arc<Device>,
     pub(crate) pd: PdId,
-    /// Its number, and the UDP port of its socket.
+    /// The number of the queue pair, and the UDP port of its socket.
     pub(crate) qpn: u32,
     pub(crate) port: u16,
     pub(crate) sq: SendQueue,
     pub(crate) rq: RecvQueue,
-    /// Has the receives instead, if it is there.
+    /// The shared receive queue, which replaces `rq`.
     pub(crate) srq: Option<Arc<Srq>>,
-    /// Of an XRC target, whose peers name them.
+    /// The shared queues that peers name, if this is an XRC target.
     named: Option<Named>,
-    /// Who hears of what happens to it.
+    /// The sources that report its asynchronous events.
     pub(crate) events: Vec<Arc<EventSource>>,
-    /// What they hear at the end of the turn.
+    /// Events that are reported at the end of the turn.
     unreported: Vec<AsyncEventKind>,
-    /// Its name, for windows that are bound through it.
+    /// The identity that windows are bound through.
     pub(crate) id: QpId,
-    /// Regions that sends read, receives write, and peers name, as looked up last.
+    /// The regions that sends read, receives write, and peers name, as looked up last.
     pub(crate) send_mrs: MrCache,
     pub(crate) recv_mrs: MrCache,
     pub(crate) remote_mrs: MrCache,
     wire: Box<dyn Wire>,
-    /// The socket tells of what arrives.
+    /// Which arrivals the socket signals, while the wire sleeps.
     wire_sleeps: Option<Sleep>,
-    /// The multicast groups of a queue pair that has been a member of one.
+    /// The multicast groups, once it has been a member of one.
     groups: Option<Box<Groups>>,
-    /// What it sends to them itself is none of its messages.
-    pub(crate) is_deaf_to_itself: bool,
-    /// Where captures listen.
+    /// It does not receive what it sends to these groups itself.
+    pub(crate) ignores_itself: bool,
+    /// The attachment point of captures.
     tap: Tap,
     pub(crate) faults: Faults,
-    /// Who has sent what is looked at, and whether it came through memory.
+    /// The sender of the datagram that is being handled, and whether it came through memory.
     arriving_from: IpAddr,
     pub(crate) is_from_memory: bool,
     pub(crate) framing: Framing,
     batch: Batch,
-    /// Who is next in the batch, and whether what goes there is not sealed.
+    /// The next receiver in the batch, and whether datagrams to it are not sealed.
     unsealed: Option<(SocketAddr, bool)>,
-    /// To be sent when what has arrived was looked at.
+    /// Notices that are sent after everything that arrived has been handled.
     notices: Vec<OutgoingNotice>,
-    /// Who sent the last datagram that this key does not open.
+    /// The sender of the last datagram that this key does not open.
     unreadable: Option<IpAddr>,
     pub(crate) sends_done: Vec<Completion>,
     pub(crate) recvs_done: Vec<Completion>,
@@ -114,33 +114,33 @@ pub(crate) struct Shell {
     unsent_max: UnsentMax,
     holding: Holding,
     pub(crate) unpolled: Arc<Unpolled>,
-    /// What all its completions have in common, of sends and of receives. A copy of this is filled
-    /// in where it will lie.
+    /// The common fields of its completions, for sends and for receives. A completion is filled in
+    /// from a copy.
     blank_send: Completion,
     blank_recv: Completion,
     last_ahn: LastAhn,
     pub(crate) last_turn: Instant,
     has_received: bool,
     pace: Pace,
-    /// Messages of this turn that shared datagrams.
+    /// The number of messages in this turn that shared datagrams.
     pub(crate) shared_messages: u64,
-    /// Turns since one that has read all there was.
+    /// The number of turns since the wire was last emptied.
     unread_turns: u32,
-    /// Turns take all that has come, not as much as is good for a program that polls.
+    /// Turns receive everything, not only as much as suits a polling program.
     pub(crate) takes_all: bool,
-    /// It was connected before it came to RESET, and its next connection may have the same numbers.
+    /// It was connected before RESET, and its next connection may have the same numbers.
     pub(crate) has_past: bool,
-    /// Datagrams that were nobody's.
+    /// The number of datagrams that belong to no connection.
     pub(crate) useless: u64,
     sends: Tally,
-    /// Where it says how it is.
+    /// Its slot in the counters file.
     pub(crate) slot: Slot,
     pub(crate) carried: Carried,
-    /// `None` unless the user asked for one.
+    /// The trace, if the user asked for one.
     trace: Option<crate::trace::Tracer>,
 }
 
-/// What a shell is made of.
+/// The parts of a shell.
 pub(crate) struct ShellInit<'a> {
     pub(crate) pd: &'a Pd,
     pub(crate) kind: QpKind,
@@ -150,28 +150,28 @@ pub(crate) struct ShellInit<'a> {
     pub(crate) src_port: u16,
     pub(crate) wire: Box<dyn Wire>,
     pub(crate) tap: Tap,
-    /// Of its keys, if there is one.
+    /// The session of its keys, if the device has a key.
     pub(crate) session: u64,
     pub(crate) unpolled: Arc<Unpolled>,
-    /// Places in the completion queues for sends and for receives.
+    /// The owner numbers in the completion queues for sends and for receives.
     pub(crate) owners: [u16; 2],
     pub(crate) sq_depth: u32,
     pub(crate) rq_depth: u32,
     pub(crate) srq: Option<Arc<Srq>>,
-    /// Of an XRC target: the queues of its domain.
+    /// The queues of its domain, if this is an XRC target.
     pub(crate) queues: Option<Arc<XrcQueues>>,
     pub(crate) events: Option<Arc<EventSource>>,
 }
 
-/// Sends posted since the last turn: counted here, because a device's counters are shared by all
-/// its queue pairs.
+/// Sends that were posted since the last turn. They are counted here first, because all queue pairs
+/// of a device share its counters.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     count: u64,
     bytes: u64,
 }
 
-/// Payload that a queue pair has carried, each byte once.
+/// The payload that a queue pair has carried, each byte counted once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Carried {
     pub(crate) sent_bytes: u64,
@@ -219,7 +219,7 @@ impl Shell {
             wire: with_faults(wire, &tap, framing.layout(), of_wire),
             wire_sleeps: None,
             groups: None,
-            is_deaf_to_itself: false,
+            ignores_itself: false,
             tap,
             faults,
             arriving_from: unspecified,

@@ -1,42 +1,44 @@
-//! Whether what comes is a stream, whose reader had better look again than sleep.
+//! Detects a stream, whose reader should poll again instead of sleeping.
 //!
-//! The window of a stream is taken in some microseconds, and its next one is on its way when the
-//! acknowledgement has left. Sleeping in between costs a call and a wake-up for each window: ten
-//! times as long as the copy.
+//! The window of a stream is read within microseconds, and its next one arrives soon after the
+//! acknowledgement has left. Sleeping in between costs a system call and a wake-up for each window:
+//! ten times as long as the copy.
 
 use srd::Instant;
 
-/// So many packets through memory in one turn are a stream, or so many bytes by whatever way.
+/// A turn that receives this many packets through memory, or this many bytes in any way, is part of
+/// a stream.
 const STREAM_PKTS: u64 = 16;
 const STREAM_BYTES: u64 = 64 << 10;
-/// A stream that has paused for so long is over.
+/// A pause this long ends a stream.
 const PAUSE_NS: u64 = 30_000;
 
-/// How what came last came.
+/// The pace of what arrived last.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     is_stream: bool,
-    /// Bytes that have left since something was received.
+    /// The bytes that have been sent since something was received.
     sent_bytes: u64,
-    /// Since when there was none.
+    /// The time since which there has been no stream.
     ended_at: Option<Instant>,
 }
 
 impl Pace {
-    /// So many packets came through memory in this turn, and so many bytes at all.
+    /// Notes the packets that a turn received through memory, and the bytes that it received in
+    /// all.
     #[inline]
     pub(super) fn note(&mut self, pkts: u64, bytes: u64) {
         self.is_stream = pkts >= STREAM_PKTS || bytes >= STREAM_BYTES;
         self.sent_bytes = 0;
     }
 
-    /// So many bytes have left in this turn: what a peer reads is a stream, too.
+    /// Notes the bytes that a turn has sent, because a peer's READs are a stream, too.
     #[inline]
     pub(super) fn note_sent(&mut self, bytes: u64) {
         self.sent_bytes += bytes;
     }
 
-    /// After a turn at `now`: there was a stream a moment ago.
+    /// Returns true if a stream still goes on after a turn at `now`.
     pub(super) fn goes_on(&mut self, now: Instant) -> bool {
         let has_sent = std::mem::take(&mut self.sent_bytes) >= STREAM_BYTES;
         if std::mem::take(&mut self.is_stream) || has_sent {

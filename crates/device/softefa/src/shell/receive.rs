@@ -18,17 +18,19 @@ use crate::rq::{NoReceive, RecvWqe};
 use crate::status::Status;
 use crate::wire::{Run, Unplugged, Wire};
 
-/// Runs received in one turn at most, so that a flood cannot keep a program from its completions.
+/// The most runs that one turn receives, so that a flood cannot keep a program from its
+/// completions.
 pub(super) const RUNS_PER_TURN: usize = 16;
-/// So much through memory ends a turn, too: its sender waits for the acknowledgement of half a
-/// window while it fills the other half.
+/// The most bytes that one turn receives through memory: the sender waits for the acknowledgement
+/// of half a window while it fills the other half.
 const MEMORY_BYTES_PER_TURN: u64 = 128 << 10;
-/// A run this long is a stream: look for another run. Otherwise the second look would find nothing
-/// and cost a ping-pong a system call. Streams need it: a sender that takes one acknowledgement per
-/// turn answers it with as few messages, and bursts that have become short stay short.
+/// A run this long is part of a stream, so the turn polls for another run. Otherwise the second
+/// poll would find nothing and cost a ping-pong a system call. Streams need it: a sender that gets
+/// one acknowledgement per turn answers it with as few messages, and bursts that have become short
+/// stay short.
 const STREAM_BYTES: usize = 4096;
 
-/// Whoever always finds more to read waits no longer than so many turns for an end of it.
+/// The most turns that wait for the wire to be empty, if there is always more to read.
 const UNREAD_TURNS_MAX: u32 = 64;
 
 /// What one turn has received.
@@ -151,7 +153,7 @@ impl Shell {
     /// A turn begins, of the program that polls or of somebody who stands in for it.
     pub(super) fn begin_turn(&mut self, now: Instant, is_polled: bool) {
         self.last_turn = now;
-        self.look_at_faults(now);
+        self.update_faults(now);
         self.holding.note_turn(now, is_polled, self.unpolled.taken());
         self.count_sends();
     }
@@ -168,8 +170,8 @@ impl Shell {
     }
 
     /// The next turn looks wherever something may have come.
-    pub(crate) fn look_everywhere(&mut self) {
-        self.wire.look_everywhere();
+    pub(crate) fn poll_everything(&mut self) {
+        self.wire.poll_everything();
     }
 
     fn count_received(&mut self, received: &Received) {
@@ -187,7 +189,7 @@ impl Shell {
         self.carried.received_bytes += delivered;
     }
 
-    /// Who has sent what is looked at.
+    /// Returns the sender of the datagram that is being handled.
     pub(crate) fn arriving_from(&self) -> IpAddr {
         self.arriving_from
     }
@@ -249,13 +251,13 @@ impl Shell {
         self.rq.pop().ok_or(NoReceive::NotPosted)
     }
 
-    /// The receives of a RoCE queue pair are in a queue of its own.
+    /// Returns true if the receives of a RoCE queue pair are in its own queue.
     #[inline]
     pub(crate) fn has_own_receives(&self) -> bool {
         self.srq.is_none() && self.named.is_none()
     }
 
-    /// So many receives are there for a RoCE queue pair, of a shared queue also for others.
+    /// Returns the number of receives for a RoCE queue pair. Other queue pairs may share them.
     pub(crate) fn receives_left(&self) -> usize {
         self.srq.as_ref().map_or(self.rq.len(), |srq| srq.len())
     }
@@ -274,7 +276,7 @@ impl Shell {
 
     /// Tells the program what was reported.
     #[cold]
-    pub(crate) fn tell_reported(&mut self) {
+    pub(crate) fn deliver_events(&mut self) {
         for kind in self.unreported.drain(..) {
             self.events.iter().for_each(|events| events.report(kind));
         }

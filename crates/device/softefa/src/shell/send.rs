@@ -14,13 +14,14 @@ use crate::sq::{Ended, SendSlot};
 use crate::status::Status;
 use crate::wire::{Batch, Impossible, Via};
 
-/// Posted and not yet offered to the wire, from which on posting transmits by itself.
+/// The number of posted messages, not yet offered to the wire, from which on a post transmits by
+/// itself.
 const UNSENT_MESSAGES: u32 = 64;
-/// The same of a connection, whose window is 128 packets: a quarter of them is on its way, one is
-/// being received and one being acknowledged while the program posts the last one.
+/// The number for a connection. Its window is 128 packets: a quarter of them is in flight, one is
+/// being received and one acknowledged while the program posts the last one.
 const UNSENT_MESSAGES_OF_CONNECTION: u32 = 32;
-/// The same of SRD where the kernel is called for them, of a queue twice as deep: several share a
-/// datagram, and the other half is on its way meanwhile.
+/// The number for SRD through the kernel, with a queue twice as deep: several messages share a
+/// datagram, and the other half is in flight meanwhile.
 const UNSENT_MESSAGES_OF_KERNEL: u32 = 128;
 const UNSENT_BYTES: u32 = 56 << 10;
 
@@ -29,12 +30,12 @@ const UNSENT_BYTES: u32 = 56 << 10;
 pub(super) struct UnsentMax {
     memory: u32,
     kernel: u32,
-    /// By the way that the last ones took.
+    /// The bound for the way that the last messages took.
     now: u32,
 }
 
 impl UnsentMax {
-    /// Of a queue of this kind and depth.
+    /// Makes the bounds for a queue of this kind and depth.
     pub(super) fn new(kind: QpKind, sq_depth: u32) -> Self {
         let (memory, kernel) = match kind {
             QpKind::Srd => {
@@ -122,7 +123,7 @@ impl Shell {
     /// A post leaves at once.
     #[inline]
     pub(crate) fn note_sent_post(&mut self, now: Instant) {
-        self.look_at_faults(now);
+        self.update_faults(now);
         self.holding.note_sent(now, self.unpolled.taken());
     }
 

@@ -16,6 +16,16 @@ use crate::seal::Notice;
 use crate::sq::Ended;
 use crate::status::Status;
 
+/// When a turn of the service thread acknowledges what it has received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AckTiming {
+    /// In the same turn.
+    AtOnce,
+    /// Later, if the turn completes a receive: the completion wakes a program, whose answer may
+    /// carry the acknowledgement.
+    WithAnswer,
+}
+
 /// A transport. What it must say comes first; what follows from that is the same for all of them
 /// and is compiled for each, so that only the call from outside is indirect.
 pub(crate) trait Side: Send {
@@ -129,15 +139,15 @@ pub(crate) trait Side: Send {
     /// Moves what the engine counted since last time to the device's counters.
     fn sync_counters(&mut self);
 
-    /// How it is, for those who look from outside.
+    /// Returns the figures of this queue pair that the counters file shows.
     fn gauge(&self) -> Gauge {
         let Carried { sent_bytes, received_bytes } = self.shell().carried;
         Gauge { sent_bytes, received_bytes, ..Gauge::default() }
     }
 
-    /// Tells how it is, if it did not a moment ago.
+    /// Writes the gauges to the counters file, unless they were written a moment ago.
     #[inline]
-    fn tell(&mut self, now: Instant) {
+    fn publish_gauge(&mut self, now: Instant) {
         if self.shell().slot.is_due(now) {
             let gauge = self.gauge();
             self.shell_mut().slot.set(now, &gauge);
@@ -180,7 +190,7 @@ pub(crate) trait Side: Send {
         self.send_out(now);
     }
 
-    /// One turn while the program polls.
+    /// Takes one turn while the program polls.
     fn turn(&mut self, now: Instant) {
         self.shell_mut().begin_turn(now, true);
         self.begin_turn(now);
@@ -190,21 +200,20 @@ pub(crate) trait Side: Send {
         if has_received {
             held::note();
             self.sync_counters();
-            self.tell(now);
+            self.publish_gauge(now);
         }
     }
 
-    /// One turn while nobody polls: acknowledges at once, unless what it completes wakes a program,
-    /// whose answer may carry the acknowledgement.
-    fn service_turn(&mut self, now: Instant, is_awaited: bool) {
+    /// Takes one turn while the program does not poll.
+    fn service_turn(&mut self, now: Instant, acks: AckTiming) {
         self.shell_mut().begin_turn(now, false);
         receive(self, now);
-        if !is_awaited || self.shell().recvs_done.is_empty() {
+        if acks == AckTiming::AtOnce || self.shell().recvs_done.is_empty() {
             self.flush_acks(now);
         }
         self.work(now);
         self.sync_counters();
-        self.tell(now);
+        self.publish_gauge(now);
         self.shell().device.counters.add(Counter::ServiceTurns, 1);
     }
 

@@ -19,17 +19,17 @@ impl Shell {
     }
 
     /// Writes a line when there is a trace.
-    pub(crate) fn say(
+    pub(crate) fn write_trace(
         &mut self,
         event: TraceEvent,
         peer: Option<SocketAddr>,
         rest: fmt::Arguments<'_>,
     ) {
-        self.say_of(event, peer.map(Sender::from), rest);
+        self.write_trace_of(event, peer.map(Sender::from), rest);
     }
 
     /// As [`Shell::say`], of a peer whose number is not its port.
-    pub(crate) fn say_of(
+    pub(crate) fn write_trace_of(
         &mut self,
         event: TraceEvent,
         peer: Option<Sender>,
@@ -58,7 +58,7 @@ impl Shell {
         let (op, wr_id) = (name_of_wr(wr.op), wr.wr_id);
         // Otherwise nobody could tell which post a completion ends.
         let signaled = if signaled { "" } else { " signaled=false" };
-        self.say_of(
+        self.write_trace_of(
             TraceEvent::Post,
             peer,
             format_args!("op={op} len={len} wr_id={wr_id:#x}{signaled}"),
@@ -68,7 +68,7 @@ impl Shell {
     /// A datagram from `from` was not used; port 0 when its queue pair is not known.
     #[cold]
     pub(crate) fn trace_drop(&mut self, from: SocketAddr, why: &dyn Display) {
-        self.say(TraceEvent::Drop, Some(from), format_args!("why=\"{why}\""));
+        self.write_trace(TraceEvent::Drop, Some(from), format_args!("why=\"{why}\""));
     }
 
     /// What is about to enter the completion queues.
@@ -80,7 +80,7 @@ impl Shell {
             let is_from_peer = !op.is_send_queue() && src_addr != NOWHERE;
             let peer = is_from_peer.then_some(Sender { addr: src_addr, qpn: src_qpn });
             let (op, code) = (name_of_completion(op), status.code());
-            self.say_of(
+            self.write_trace_of(
                 TraceEvent::Completion,
                 peer,
                 format_args!("op={op} status={code}:{status:?} len={byte_len} wr_id={wr_id:#x}"),
@@ -92,10 +92,14 @@ impl Shell {
     pub(crate) fn trace_state(&mut self, from: QpState, to: Option<QpState>) {
         match to {
             Some(to) => {
-                self.say(TraceEvent::State, None, format_args!("from={from:?} to={to:?}"));
+                self.write_trace(TraceEvent::State, None, format_args!("from={from:?} to={to:?}"));
             }
             None => {
-                self.say(TraceEvent::State, None, format_args!("from={from:?} to=Destroyed"));
+                self.write_trace(
+                    TraceEvent::State,
+                    None,
+                    format_args!("from={from:?} to=Destroyed"),
+                );
             }
         }
     }

@@ -45,19 +45,25 @@ impl Shell {
         self.drop_datagram(from, &unfit);
         let is_clear = unfit == Unfit::Seal(Refusal::NotSealed);
         if is_sealed || is_clear || unfit == Unfit::Seal(Refusal::Tag) {
-            self.tell_of_keys(now, from, datagram, is_sealed || is_clear);
+            self.report_key_mismatch(now, from, datagram, is_sealed || is_clear);
         }
     }
 
     /// Tells user and sender that they have different keys. `is_certain` unless a single datagram
     /// may just have been damaged; of somebody who has the same key all are.
-    fn tell_of_keys(&mut self, now: Instant, from: IpAddr, datagram: &[u8], is_certain: bool) {
+    fn report_key_mismatch(
+        &mut self,
+        now: Instant,
+        from: IpAddr,
+        datagram: &[u8],
+        is_certain: bool,
+    ) {
         let sealed = self.framing.sealed();
-        let is_host_known = sealed.is_some_and(|sealed| sealed.has_heard_host(from));
-        let is_known = sealed.is_some_and(|sealed| sealed.has_heard(from, datagram));
+        let is_host_known = sealed.is_some_and(|sealed| sealed.has_opened_from_host(from));
+        let is_known = sealed.is_some_and(|sealed| sealed.has_opened_from(from, datagram));
         let is_repeated = self.unreadable.replace(from) == Some(from);
         if (is_certain || is_repeated) && !is_host_known {
-            self.device.sealing.complain(self.device.name(), from);
+            self.device.sealing.report_other_key(self.device.name(), from);
         }
         if !is_known {
             self.prepare_notice(now, from, datagram);

@@ -83,7 +83,7 @@ impl RoceUdSide {
         let Some((header_len, _)) = self.numbers.packet(&datagram, &mut header) else { return };
         if self.shell.is_traced() {
             let peer = Sender { addr: to.ip(), qpn: dest_qpn };
-            self.shell.say_of(
+            self.shell.write_trace_of(
                 TraceEvent::Transmit,
                 Some(peer),
                 format_args!("op=UD_SEND len={len}"),
@@ -155,7 +155,7 @@ impl RoceUdSide {
             return Err("not for this queue pair (number, queue key), or malformed");
         };
         let is_own = it.src_qpn == self.shell.qpn && from == self.shell.device.addr();
-        if is_own && to.is_multicast() && self.shell.is_deaf_to_itself {
+        if is_own && to.is_multicast() && self.shell.ignores_itself {
             return Ok(());
         }
         let payload = datagram.payload(it.payload_at).split_at(it.payload_len as usize).0;
@@ -179,7 +179,7 @@ impl RoceUdSide {
         }
         let src = Sender { addr: from, qpn: it.src_qpn };
         if self.shell.is_traced() {
-            self.shell.say_of(
+            self.shell.write_trace_of(
                 TraceEvent::Receive,
                 Some(src),
                 format_args!("op=UD_SEND len={}", it.payload_len),

@@ -103,7 +103,7 @@ impl UdSide {
     fn trace(&mut self, event: TraceEvent, peer: SocketAddr, repr: &UdRepr) {
         let UdRepr { path, len, .. } = *repr;
         let path = path.0;
-        self.shell.say(event, Some(peer), format_args!("op=UD_SEND path={path} len={len}"));
+        self.shell.write_trace(event, Some(peer), format_args!("op=UD_SEND path={path} len={len}"));
     }
 }
 

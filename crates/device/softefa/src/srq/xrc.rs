@@ -19,7 +19,7 @@ pub(crate) trait Outlet: Debug + Send + Sync {
     fn complete(&self, done: &mut Vec<Completion>) -> bool;
 
     /// Wakes the program that sleeps.
-    fn tell(&self);
+    fn notify_channel(&self);
 
     /// The queue goes: its completions are forgotten.
     fn leave(&self);
@@ -85,19 +85,19 @@ impl Srq {
     pub(crate) fn complete(&self, done: &mut Vec<Completion>) -> bool {
         // Held, so that who destroys the queue leaves none behind.
         let usable = self.usable();
-        let is_told = match (&usable, &self.domain) {
+        let is_awaited = match (&usable, &self.domain) {
             (Some(_), Some(domain)) => domain.outlet.complete(done),
             _ => false,
         };
         drop(usable);
         done.clear();
-        is_told
+        is_awaited
     }
 
     /// Wakes the program that sleeps.
-    pub(crate) fn tell_of_completions(&self) {
+    pub(crate) fn notify_sleepers(&self) {
         if let Some(domain) = &self.domain {
-            domain.outlet.tell();
+            domain.outlet.notify_channel();
         }
     }
 }

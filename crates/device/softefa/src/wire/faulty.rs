@@ -36,7 +36,7 @@ pub(crate) struct DatagramFaults {
 }
 
 impl DatagramFaults {
-    /// Those of `fault`, if it has any; `stream` as for [`Dice::new`].
+    /// Makes the datagram faults of `fault`, if it has any; `stream` is that of [`Dice::new`].
     pub(crate) fn new(fault: &InForce, stream: u64) -> Option<Self> {
         fault.spec.is_on_the_wire().then(|| Self {
             dice: Dice::new(&fault.spec, stream),
@@ -80,7 +80,7 @@ struct Leaving {
 }
 
 impl Faulty {
-    /// Around `inner`, whose datagrams are laid out as `layout` says.
+    /// Wraps `inner`, whose datagrams have this `layout`.
     pub(crate) fn new(
         inner: Box<dyn Wire>,
         tap: Tap,
@@ -255,8 +255,8 @@ impl Wire for Faulty {
         if is_idle { self.inner.ring_room_bytes(to, via) } else { 0 }
     }
 
-    fn look_everywhere(&mut self) {
-        self.inner.look_everywhere();
+    fn poll_everything(&mut self) {
+        self.inner.poll_everything();
     }
 
     /// What a fault holds back has left, and is late.

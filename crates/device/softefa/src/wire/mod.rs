@@ -31,7 +31,7 @@ pub(crate) use link::link_mtu_bytes;
 pub(crate) use memory::RING_LISTENERS;
 #[cfg(fuzzing)]
 pub(crate) use memory::fuzzing::ring as fuzz_ring;
-pub use memory::{check as check_memory, door_name};
+pub use memory::{check as check_memory, ring_socket_name};
 pub use name::SocketName;
 pub(crate) use paths::{PathSockets, QPN_FIRST};
 pub(crate) use socket::Quote;
@@ -39,13 +39,13 @@ pub use socket::{SOCKET_BUFFER_BYTES, is_icmp};
 pub(crate) use steering::{Port, Steering, SteeringInit};
 pub(crate) use tap::Tap;
 
-/// What a burst did, for the counters.
+/// What a burst has sent, for the counters.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) pkts: u64,
-    /// Of them, through memory.
+    /// The number of these packets that went through memory.
     pub(crate) memory_pkts: u64,
-    /// Of these, in the clear though the device has a key.
+    /// The number of these that were not sealed although the device has a key.
     pub(crate) unsealed_pkts: u64,
     pub(crate) bytes: u64,
     pub(crate) syscalls: u64,
@@ -194,7 +194,7 @@ pub(crate) trait Wire: Send {
     }
 
     /// The next [`Wire::receive`] looks wherever something may have come.
-    fn look_everywhere(&mut self) {}
+    fn poll_everything(&mut self) {}
 
     /// What waits for room in the network is not sent any more.
     fn forget_unsent(&mut self) {}

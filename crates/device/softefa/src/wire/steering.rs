@@ -47,15 +47,15 @@ pub(crate) struct SteeringInit {
     pub(crate) paths: u16,
     /// Queue pairs of the device.
     pub(crate) qps_max: u32,
-    /// Programs of this user on this machine are reached through memory, and shown there.
+    /// The links to programs of this user on this machine, which are reached through memory.
     pub(crate) memory: Option<Links>,
-    /// Hands over what comes, if there is one.
+    /// The gateway, if there is one.
     pub(crate) gateway: Option<Arc<Gateway>>,
-    /// The number released last is given out next, on purpose.
+    /// The number that was released last is given out next, for tests.
     pub(crate) reuses_numbers: bool,
     pub(crate) numbering: Numbering,
     pub(crate) layout: Layout,
-    /// Of a device that seals what it sends.
+    /// The key of the device, if it seals what it sends.
     pub(crate) key: Option<SealKey>,
     pub(crate) capture: Capture,
 }

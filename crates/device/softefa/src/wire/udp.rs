@@ -169,7 +169,7 @@ impl UdpWire {
     }
 
     /// Sends an empty datagram as [`UdpWire::nudge`] does, from the queue pair's own address: whose
-    /// ring is read is not looked for at the door. Whether the kernel took it.
+    /// ring is read is not searched for at the listener. Returns whether the kernel took it.
     pub(super) fn call(&self, to: SocketAddr) -> bool {
         send_nothing(self.receive.as_raw_fd(), to)
     }

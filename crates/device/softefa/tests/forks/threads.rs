@@ -159,14 +159,14 @@ fn polling_a_queue_while_its_queue_pair_is_destroyed_is_harmless() {
 /// Whose queue pair had the same number later got no rings, and its peers gave theirs to the child.
 #[test]
 #[allow(unsafe_code)]
-fn a_forked_child_leaves_the_parents_door() {
+fn a_forked_child_releases_the_parents_ring_listener() {
     let (a, b) = pair("");
     let ah = a.ah(&b);
     let port = u16::try_from(b.qp.qpn()).unwrap();
-    let name = format!("@{}\n", softefa::door_name((Ipv4Addr::LOCALHOST, port).into()));
+    let name = format!("@{}\n", softefa::ring_socket_name((Ipv4Addr::LOCALHOST, port).into()));
     let is_open = || std::fs::read_to_string("/proc/net/unix").unwrap().contains(&name);
     for id in 0.. {
-        assert!(id < 1000, "nobody opened a door");
+        assert!(id < 1000, "no ring listener was opened");
         b.post_recv(id, 0, 64);
         assert!(send(&a.qp, &a, (&ah, &b), id));
         let mut ended = 0;

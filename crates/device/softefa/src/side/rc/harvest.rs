@@ -7,7 +7,7 @@ use srd::Instant;
 use super::serve::index_of;
 use super::{RcSide, time};
 use crate::async_event::AsyncEventKind;
-use crate::management::tell_of_first_data;
+use crate::management::report_first_data;
 use crate::qp_state::QpState;
 use crate::request::SendOp;
 use crate::status::Status;
@@ -44,7 +44,7 @@ impl RcSide {
         match event {
             Event::Established => {
                 let shell = &mut self.shell;
-                tell_of_first_data(shell.device.addr(), shell.qpn);
+                report_first_data(shell.device.addr(), shell.qpn);
                 if shell.attrs.state == QpState::ReadyToReceive {
                     shell.report(AsyncEventKind::CommunicationEstablished);
                 }

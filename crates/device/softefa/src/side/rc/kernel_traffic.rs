@@ -51,12 +51,12 @@ impl KernelTraffic {
         }
     }
 
-    /// So did an acknowledgement.
+    /// Notes that an acknowledgement went through the kernel.
     pub(super) fn note_ack(&mut self) {
         self.has_ack = true;
     }
 
-    /// One may still be on its way.
+    /// Returns true if a packet through the kernel may still be in flight.
     #[inline]
     pub(super) fn has_ack(&self) -> bool {
         self.has_ack

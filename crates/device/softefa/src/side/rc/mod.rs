@@ -47,9 +47,10 @@ use count::Synced;
 use kernel_traffic::KernelTraffic;
 use transmit::Leaving;
 
-/// The number of work requests in flight that are a stream: its acknowledgements come apart.
+/// The number of work requests in flight that make a stream, whose acknowledgements are sent
+/// separately.
 const STREAM_REQUESTS: usize = 8;
-/// Of an acknowledgement, with its check.
+/// The length of an acknowledgement with its ICRC.
 const ACK_BYTES: usize = rc::wire::Bth::LEN + rc::wire::Aeth::LEN + rc::wire::icrc::LEN;
 
 /// The RC, XRC or UC transport of a queue pair.

@@ -26,37 +26,41 @@ impl RcSide {
         let event = if out.is_repeated { TraceEvent::Retransmit } else { TraceEvent::Transmit };
         let Ok(headers) = Headers::parse(header) else { return };
         let (kind, psn) = (headers.bth.opcode.kind, headers.bth.psn.get());
-        self.shell.say_of(event, whom, format_args!("op={kind:?} psn={psn} len={len}"));
+        self.shell.write_trace_of(event, whom, format_args!("op={kind:?} psn={psn} len={len}"));
     }
 
     #[cold]
     pub(super) fn trace_received(&mut self, head: &[u8], result: &Result<Received, DropReason>) {
         let whom = self.whom();
         if let Err(why) = result {
-            return self.shell.say_of(TraceEvent::Drop, whom, format_args!("why=\"{why}\""));
+            return self.shell.write_trace_of(
+                TraceEvent::Drop,
+                whom,
+                format_args!("why=\"{why}\""),
+            );
         }
         let Ok(headers) = Headers::parse(head) else { return };
         let (kind, psn) = (headers.bth.opcode.kind, headers.bth.psn.get());
         if kind.has_aeth() {
             let syndrome = headers.aeth.syndrome;
-            return self.shell.say_of(
+            return self.shell.write_trace_of(
                 TraceEvent::Receive,
                 whom,
                 format_args!("op={kind:?} psn={psn} syndrome={syndrome:?}"),
             );
         }
-        self.shell.say_of(TraceEvent::Receive, whom, format_args!("op={kind:?} psn={psn}"));
+        self.shell.write_trace_of(TraceEvent::Receive, whom, format_args!("op={kind:?} psn={psn}"));
     }
 
     #[cold]
     pub(super) fn trace_event(&mut self, event: &Event) {
         let whom = self.whom();
-        self.shell.say_of(TraceEvent::Peer, whom, format_args!("is={event:?}"));
+        self.shell.write_trace_of(TraceEvent::Peer, whom, format_args!("is={event:?}"));
     }
 
     #[cold]
     pub(super) fn trace_unreachable(&mut self) {
         let whom = self.whom();
-        self.shell.say_of(TraceEvent::Peer, whom, format_args!("is=refused"));
+        self.shell.write_trace_of(TraceEvent::Peer, whom, format_args!("is=refused"));
     }
 }

@@ -255,13 +255,13 @@ impl RcSide {
     }
 }
 
-/// Of an acknowledgement: it refuses nothing.
+/// Returns true if an acknowledgement is positive.
 fn is_positive(header: &[u8]) -> bool {
     let syndrome = header.get(Bth::LEN).copied().map(Syndrome::from_code);
     matches!(syndrome, Some(Syndrome::Ack(_)))
 }
 
-/// Of an acknowledgement: it asks for what is missing.
+/// Returns true if a packet is an acknowledgement that asks for missing packets.
 fn asks(header: &[u8]) -> bool {
     let is_ack = ACKNOWLEDGE.contains(&header[0]);
     let syndrome = header.get(Bth::LEN).copied().map(Syndrome::from_code);

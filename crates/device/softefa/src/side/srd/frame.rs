@@ -10,12 +10,12 @@ use crate::datagram::{Datagram, Payload};
 use crate::memory::{self, Piece};
 use crate::status::Status;
 
-/// Sends up to this long may share a datagram: what is longer has more to copy than to gain.
+/// The longest send that may share a datagram. A longer one costs more to copy than it saves.
 pub(super) const SHARED_BYTES_MAX: u32 = 512;
 
 impl SrdSide {
-    /// Whoever wants to see what faults do to a message, or what hardware does, wants to see each
-    /// message by itself.
+    /// Allows several messages in a datagram, except with faults or `--strict`: then each message
+    /// must be seen by itself.
     #[inline]
     pub(super) fn allow_frames(&mut self) {
         self.endpoint.set_frames(!self.shell.has_faults() && !self.shell.device.is_strict);

@@ -138,7 +138,7 @@ impl Side for SrdSide {
         &mut self.shell
     }
 
-    /// So do messages that open a connection, before anything is made for them.
+    /// Sets the key that messages must carry, including those that open a connection.
     fn set_qkey(&mut self, qkey: u32) {
         self.shell.attrs.qkey = qkey;
         self.endpoint.set_qkey(Some(qkey));

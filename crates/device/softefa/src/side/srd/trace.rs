@@ -24,17 +24,21 @@ impl SrdSide {
         let path = out.path.0;
         let headers_len = if out.framed > 0 { len } else { out.header_len };
         let Ok(datagram) = wire::Datagram::parse(common, &headers[..headers_len], len) else {
-            self.shell.say(TraceEvent::Transmit, peer, format_args!("op=RESET path={path}"));
+            self.shell.write_trace(
+                TraceEvent::Transmit,
+                peer,
+                format_args!("op=RESET path={path}"),
+            );
             return;
         };
         let event = if out.retransmission { TraceEvent::Retransmit } else { TraceEvent::Transmit };
         for (data, _) in datagram.messages(headers) {
             let first = datagram.data.map_or(data.psn, |first| first.psn);
             let text = DataText { common, data, first };
-            self.shell.say(event, peer, format_args!("{text}"));
+            self.shell.write_trace(event, peer, format_args!("{text}"));
         }
         if let Some(ack) = datagram.ack {
-            self.shell.say(
+            self.shell.write_trace(
                 TraceEvent::Ack,
                 peer,
                 format_args!("dir=out path={path} {}", AckText(ack)),
@@ -60,7 +64,7 @@ impl SrdSide {
             Err(why) => return self.shell.trace_drop(socket_addr(host, common.src_qpn), why),
         };
         if self.heard.insert(received.peer) {
-            self.shell.say(TraceEvent::Peer, peer, format_args!("is=up"));
+            self.shell.write_trace(TraceEvent::Peer, peer, format_args!("is=up"));
         }
         // A RESET becomes an event of the peer.
         let Ok(parsed) = wire::Datagram::parse(common, datagram.head, datagram.len()) else {
@@ -71,10 +75,10 @@ impl SrdSide {
         if let Some(data) = parsed.data.filter(|_| !received.is_frame) {
             let text = DataText { common, data, first: data.psn };
             let known = received.data.is_none();
-            self.shell.say(TraceEvent::Receive, peer, format_args!("{text} again={known}"));
+            self.shell.write_trace(TraceEvent::Receive, peer, format_args!("{text} again={known}"));
         }
         if let Some(ack) = parsed.ack {
-            self.shell.say(
+            self.shell.write_trace(
                 TraceEvent::Ack,
                 peer,
                 format_args!("dir=in path={path} {}", AckText(ack)),
@@ -82,8 +86,9 @@ impl SrdSide {
         }
     }
 
-    /// Those messages of the frame in `bytes` have arrived whose payload begins behind `told` and
-    /// not behind `new`, where that of a new one begins; the others are known.
+    /// Traces the arrival of those messages of the frame in `bytes` whose payload begins after
+    /// `told` and not after `new`, where the payload of a new one begins. The others have been
+    /// traced.
     #[cold]
     pub(super) fn trace_framed(&mut self, bytes: &[u8], told: usize, new: usize) {
         let Ok(common) = Header::parse(bytes) else { return };
@@ -93,7 +98,11 @@ impl SrdSide {
         for (data, start) in datagram.messages(bytes) {
             if start > told && start <= new {
                 let (text, known) = (DataText { common, data, first }, start != new);
-                self.shell.say(TraceEvent::Receive, peer, format_args!("{text} again={known}"));
+                self.shell.write_trace(
+                    TraceEvent::Receive,
+                    peer,
+                    format_args!("{text} again={known}"),
+                );
             }
         }
     }
@@ -102,10 +111,10 @@ impl SrdSide {
     pub(super) fn trace_answer(&mut self, arrival: &Arrival, answer: Result<(), Reject>) {
         let (peer, psn) = (self.address_of(arrival.peer), arrival.psn.0);
         match answer {
-            Ok(()) => self.shell.say(TraceEvent::Accept, peer, format_args!("psn={psn}")),
+            Ok(()) => self.shell.write_trace(TraceEvent::Accept, peer, format_args!("psn={psn}")),
             Err(why) => {
                 let status = why.status().code();
-                self.shell.say(
+                self.shell.write_trace(
                     TraceEvent::Reject,
                     peer,
                     format_args!("psn={psn} status={status}:{why:?}"),
@@ -122,7 +131,7 @@ impl SrdSide {
             Event::Lost { peer, psn, path, by_silence } => {
                 let (peer, psn, path) = (self.address_of(peer), psn.0, path.0);
                 let by = if by_silence { "silence" } else { "later-answer" };
-                return self.shell.say(
+                return self.shell.write_trace(
                     TraceEvent::Loss,
                     peer,
                     format_args!("psn={psn} path={path} by={by}"),
@@ -136,7 +145,7 @@ impl SrdSide {
             self.heard.remove(&peer);
         }
         let peer = self.address_of(peer);
-        self.shell.say(TraceEvent::Peer, peer, format_args!("is={is}"));
+        self.shell.write_trace(TraceEvent::Peer, peer, format_args!("is={is}"));
     }
 
     /// The network says that nobody is where this datagram went.
@@ -144,12 +153,12 @@ impl SrdSide {
         // Its numbers stand in the same place in every kind of datagram.
         let Some(&[high, low]) = quoted.get(6..8).and_then(|raw| raw.first_chunk()) else { return };
         let dst_qpn = u16::from_be_bytes([high, low]);
-        self.shell.say(TraceEvent::Peer, None, format_args!("is=refused qpn={dst_qpn}"));
+        self.shell.write_trace(TraceEvent::Peer, None, format_args!("is=refused qpn={dst_qpn}"));
     }
 
     pub(super) fn trace_timer(&mut self, timeouts: u64) {
         let in_flight = self.endpoint.in_flight();
-        self.shell.say(
+        self.shell.write_trace(
             TraceEvent::Timer,
             None,
             format_args!("in_flight={in_flight} retransmission_timeouts={timeouts}"),

@@ -23,7 +23,7 @@ impl SrdSide {
     fn has_looked_everywhere(&mut self) -> bool {
         if !self.has_looked {
             self.has_looked = true;
-            self.shell.look_everywhere();
+            self.shell.poll_everything();
             return false;
         }
         let is_over = self.shell.has_read_all();

@@ -13,9 +13,9 @@ use std::net::SocketAddr;
 
 use srd::Instant;
 
-use super::door::Visitor;
 use super::inbox::{Inbox, LENT_BYTES_MIN, Taken};
 use super::ring::{Corrupt, LINE_BYTES, Writer, words_for};
+use super::ring_listener::OfferedRing;
 use super::segment::Segment;
 use crate::address::NOWHERE;
 use crate::framing::{Framing, Layout};
@@ -33,7 +33,7 @@ const FRIEND_PORT: u16 = 1;
 const FIRST_ENEMY_PORT: u16 = 2;
 /// Datagrams of the friend that may lie in its ring: it does not fill it.
 const FRIEND_MAX: u64 = 400;
-/// So many datagrams of the friend have one length.
+/// The number of consecutive datagrams of the friend with the same length.
 const SAME: u64 = 4;
 
 thread_local! {
@@ -134,7 +134,7 @@ impl<'a> Play<'a> {
             taken: 0,
             victim: (Writer::default(), victim_words()),
         };
-        play.inbox.admit(Instant::ZERO, friend.visitor(FRIEND_PORT));
+        play.inbox.admit(Instant::ZERO, friend.offered(FRIEND_PORT));
         play.admit();
         play
     }
@@ -143,7 +143,7 @@ impl<'a> Play<'a> {
         if self.admitted.len() < ENEMIES_MAX {
             let port = self.next_port;
             self.next_port += 1;
-            self.inbox.admit(Instant::ZERO, self.enemy.visitor(port));
+            self.inbox.admit(Instant::ZERO, self.enemy.offered(port));
             self.admitted.push(port);
             self.write_line = 0;
         }

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use srd::Instant;
 
-use super::door::Visitor;
 use super::proof::RingKey;
 use super::ring::{Found, Reader, ReaderState};
+use super::ring_listener::OfferedRing;
 use super::segment::Segment;
 use crate::framing::{Layout, RDMA_BLOCK_BYTES};
 use crate::memory::Piece;
@@ -43,13 +43,13 @@ struct In {
     is_over: bool,
 }
 
-/// See the module.
+/// The rings that a queue pair reads; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     rings: Vec<In>,
-    /// Of a device that has a key.
+    /// The key of the device, if it has one.
     key: Option<RingKey>,
-    /// Whose turn it is.
+    /// The ring whose turn it is.
     next: usize,
     /// Runs that it has given in this turn.
     turn_runs: u32,
@@ -89,16 +89,16 @@ impl Inbox {
     }
 
     /// Lets a ring in, beside older ones of the same writer, which may still hold something.
-    pub(super) fn admit(&mut self, now: Instant, visitor: Visitor) {
-        let Visitor { from, file } = visitor;
+    pub(super) fn admit(&mut self, now: Instant, offered: OfferedRing) {
+        let OfferedRing { from, file } = offered;
         if self.rings.len() >= RINGS_MAX {
             return;
         }
         let Ok(segment) = Segment::open(file) else { return };
         let is_proven = self.key.as_ref().is_some_and(|key| key.accept(&segment, from));
-        Reader::say_captured(segment.words(), self.is_captured);
-        Reader::say_trains(segment.words());
-        Reader::say(segment.words(), self.state);
+        Reader::store_captured(segment.words(), self.is_captured);
+        Reader::store_accepts_trains(segment.words());
+        Reader::store_state(segment.words(), self.state);
         let (reader, lent, used_at, is_over) = (Reader::default(), None, now, false);
         self.rings.push(In { from, segment, is_proven, reader, lent, used_at, is_over });
     }
@@ -109,7 +109,7 @@ impl Inbox {
         if self.is_captured != is_captured {
             self.is_captured = is_captured;
             for ring in &self.rings {
-                Reader::say_captured(ring.segment.words(), is_captured);
+                Reader::store_captured(ring.segment.words(), is_captured);
             }
         }
     }
@@ -167,12 +167,12 @@ impl Inbox {
     pub(super) fn sleep(&mut self, sleep: Sleep) -> bool {
         self.state = match sleep {
             Sleep::Sound => ReaderState::Asleep,
-            Sleep::Light => ReaderState::Dozing,
+            Sleep::Light => ReaderState::LightlyAsleep,
         };
         let state = self.state;
         self.rings.iter_mut().fold(false, |has_some, ring| {
-            if !ring.is_over && Reader::is_not_said(ring.segment.words(), state) {
-                Reader::say(ring.segment.words(), state);
+            if !ring.is_over && Reader::has_other_state(ring.segment.words(), state) {
+                Reader::store_state(ring.segment.words(), state);
             }
             has_some | ring.has_some()
         })
@@ -182,7 +182,7 @@ impl Inbox {
     pub(super) fn wake(&mut self) {
         self.state = ReaderState::Awake;
         for ring in self.rings.iter().filter(|ring| !ring.is_over) {
-            Reader::say(ring.segment.words(), ReaderState::Awake);
+            Reader::store_state(ring.segment.words(), ReaderState::Awake);
         }
     }
 
@@ -203,7 +203,7 @@ impl Inbox {
             // Its writer may have put something there before it could know.
             let stays = !ring.is_over && ring.has_some();
             if stays {
-                Reader::say(ring.segment.words(), state);
+                Reader::store_state(ring.segment.words(), state);
                 ring.used_at = now;
             }
             stays
@@ -335,7 +335,7 @@ impl In {
     }
 
     fn close(&self) {
-        Reader::say(self.segment.words(), ReaderState::Gone);
+        Reader::store_state(self.segment.words(), ReaderState::Gone);
     }
 }
 
@@ -351,7 +351,7 @@ mod tests {
     fn admit(inbox: &mut Inbox, port: u16) -> (Writer, Segment) {
         let (segment, file) = Segment::create().unwrap();
         let from = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-        inbox.admit(Instant::ZERO, Visitor { from, file });
+        inbox.admit(Instant::ZERO, OfferedRing { from, file });
         (Writer::default(), segment)
     }
 

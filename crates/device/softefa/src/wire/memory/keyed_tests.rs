@@ -82,7 +82,7 @@ fn only_what_passes_through_memory_is_not_sealed() {
     }
 }
 
-/// Who captures may not have the key.
+/// A process that captures may not have the key.
 #[test]
 fn who_is_captured_is_sent_what_is_sealed() {
     let key = key(1);

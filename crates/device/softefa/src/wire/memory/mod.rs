@@ -3,15 +3,14 @@
 //! ```text
 //! send --> outbox: a ring to that peer that is read? --yes--> copied into it
 //!                    no, full, asleep, or for the kernel ----> UdpWire
-//! receive <-- inbox: rings of peers <- - - - door: where rings are handed in
+//! receive <-- inbox: rings of peers <- - - - ring_listener: where rings arrive
 //!         <-- UdpWire, each time, or every 20 us beside rings
 //! ```
-//! A ring is opened by who writes it, after some datagrams to a peer of this machine: it hands the
-//! memory in at the peer's [`door`], and sends an empty datagram to make it look there. What opens
-//! connections, repeats or probes goes through the kernel always, because the kernel knows who is
-//! dead. So does what a sleeper must be woken by.
+//! The writer opens a ring, after some datagrams to a peer of this machine: it hands the memory over
+//! to the peer's [`ring_listener`], and sends an empty datagram so that the peer accepts it.
+//! Datagrams that open connections, repeat or probe always go through the kernel, because the kernel
+//! knows which peers are dead. So do the datagrams that wake a sleeper.
 
-mod door;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod inbox;
@@ -20,6 +19,7 @@ mod outbox;
 mod proof;
 mod put;
 mod ring;
+mod ring_listener;
 #[cfg(test)]
 mod ring_tests;
 mod segment;
@@ -38,87 +38,88 @@ use crate::counters::Links;
 use crate::seal::SealKey;
 use crate::uncancelled::Uncancelled;
 
-use door::Door;
 use inbox::{Inbox, Taken};
 use out::Nudge;
 use outbox::Outbox;
 use proof::RingKey;
+use ring_listener::RingListener;
 use waiting::Waiting;
 
-pub(crate) use door::RING_LISTENERS;
-pub use door::door_name;
+pub(crate) use ring_listener::RING_LISTENERS;
+pub use ring_listener::ring_socket_name;
 pub use segment::check;
 
-/// How long the socket is left alone beside rings. What comes there is rare and patient.
+/// How long the socket may stay unread while rings are read. What arrives there is rare and not
+/// urgent.
 const SOCKET_NS: u64 = 20_000;
-/// The socket waits for so many runs, which a full ring has at most.
+/// The most runs that are read from rings before the socket has its turn; a full ring has no more.
 const RUNS_MAX: u32 = 256;
-/// The rings wait for so many trains of the socket.
+/// The most trains that are read from the socket before the rings have their turn.
 const TRAINS_MAX: u32 = 64;
-/// Empty datagrams passed over at once.
+/// The most empty datagrams that are skipped at once.
 const NUDGES_MAX: usize = 16;
 
-/// How long after a call that the kernel refused the sleeper is called again.
+/// When a sleeper is called again after the kernel refused a call.
 const CALL_AGAIN_NS: u64 = 1_000_000;
-/// How long after the door could not be opened that is tried again.
+/// When opening the listener is tried again after a failure.
 const REFUSED_NS: u64 = 1_000_000_000;
 
-/// Whether others can hand in rings.
+/// Whether peers can hand over rings.
 #[derive(Debug)]
-enum Entrance {
-    /// Nobody of this machine has come yet.
+enum Acceptance {
+    /// No peer of this machine has sent anything yet.
     Closed,
-    Open(Door),
-    /// The operating system refused it; it is asked again at that time.
+    Open(RingListener),
+    /// The operating system refused the listener; it is opened again at that time.
     Refused(Instant),
-    /// The rings are left for good.
-    Shut,
+    /// Rings are not used any more.
+    Stopped,
 }
 
-/// UDP, and rings beside it.
+/// A wire of UDP sockets and rings.
 #[derive(Debug)]
 pub(super) struct MemoryWire {
     udp: UdpWire,
     tap: Tap,
     local: SocketAddr,
-    /// The device seals what leaves through the kernel.
+    /// The device seals datagrams that leave through the kernel.
     has_key: bool,
-    entrance: Entrance,
+    acceptance: Acceptance,
     outbox: Outbox,
     inbox: Inbox,
-    /// What came through a ring.
+    /// The datagrams that were read from a ring.
     buffer: Vec<u8>,
-    /// Datagrams of a batch that the kernel gets.
+    /// Datagrams of a batch that go through the kernel.
     left: Vec<Packet>,
     impossible: Vec<Impossible>,
-    /// What waits for room in a ring.
+    /// Datagrams that wait for room in a ring.
     waiting: Waiting,
     socket_seen_at: Instant,
-    /// What may still be taken before it is the socket's turn; 0 while it is.
+    /// The number of runs until the socket has its turn; 0 during its turn.
     runs_left: u32,
-    /// What may still be taken from the socket while it is its turn.
+    /// The number of trains that may still be read in the socket's turn.
     trains_left: u32,
-    /// The socket is not to be left alone.
+    /// The socket must be read soon.
     is_hurried: bool,
-    /// The program polls again, but what came while it slept is still in the socket.
+    /// The program polls again, but what arrived while it slept is still in the socket.
     is_waking: bool,
-    /// What called the sleeper was taken out of the socket.
+    /// The datagrams that called the sleeper were read from the socket.
     was_called: bool,
-    /// A sleeper could not be called, or may not have heard the call: it is called again then.
+    /// The time to call a sleeper again that could not be called, or may have missed the call.
     next_call: Option<Instant>,
 }
 
-/// What came.
+/// A received run of datagrams.
 enum Arrival {
-    /// Bytes of the buffer of [`UdpWire`].
+    /// It lies in the buffer of [`UdpWire`].
     Train(Train),
-    /// In the buffer of the rings.
+    /// It lies in the buffer of the rings.
     Taken(Taken),
 }
 
 impl MemoryWire {
-    /// Around the sockets of the queue pair `local`, whose device may have a `key`. `own_addrs` are
-    /// addresses of this machine; `links` show who is reached.
+    /// Wraps the sockets of the queue pair `local`, whose device may have a `key`. `own_addrs` are
+    /// the addresses of this machine; `links` shows which peers are reached.
     pub(super) fn new(
         udp: UdpWire,
         local: SocketAddr,
@@ -132,7 +133,7 @@ impl MemoryWire {
             udp,
             local,
             has_key: key.is_some(),
-            entrance: Entrance::Closed,
+            acceptance: Acceptance::Closed,
             outbox: Outbox::new(local, key.clone(), own_addrs.into(), links),
             inbox: Inbox::new(key),
             buffer: Vec::new(),
@@ -161,7 +162,7 @@ impl MemoryWire {
     /// Sends a datagram to those who do not see what they have got.
     #[inline]
     fn call(&mut self, now: Instant) {
-        for (nudge, out) in self.outbox.unheard() {
+        for (nudge, out) in self.outbox.unannounced() {
             let again_at = match nudge {
                 Nudge::Call(to) if self.udp.call(to) => out.was_called(now),
                 Nudge::Call(_) => {
@@ -255,7 +256,7 @@ impl MemoryWire {
         self.inbox.take(now, headers, &mut self.buffer)
     }
 
-    /// What the socket has; the bytes are in its buffer. Lets those in who wait at the door.
+    /// Reads the socket into its buffer, and accepts the rings that wait at the listener.
     fn fetch(&mut self, now: Instant) -> Option<Train> {
         self.socket_seen_at = now;
         self.is_hurried = false;
@@ -277,29 +278,31 @@ impl MemoryWire {
     /// A datagram of `len` bytes came from `from`: its sender may want to hand in a ring.
     #[inline]
     fn greet(&mut self, now: Instant, from: SocketAddr, len: usize) {
-        match &self.entrance {
-            Entrance::Open(_) if len == 0 && !self.inbox.is_written_by(from) => self.let_in(now),
-            Entrance::Closed if self.outbox.is_here(from.ip()) => self.open_the_door(now),
-            Entrance::Refused(until) if *until <= now => self.open_the_door(now),
+        match &self.acceptance {
+            Acceptance::Open(_) if len == 0 && !self.inbox.is_written_by(from) => {
+                self.accept_rings(now)
+            }
+            Acceptance::Closed if self.outbox.is_here(from.ip()) => self.start_accepting(now),
+            Acceptance::Refused(until) if *until <= now => self.start_accepting(now),
             _ => {}
         }
     }
 
     #[cold]
-    fn let_in(&mut self, now: Instant) {
+    fn accept_rings(&mut self, now: Instant) {
         // Closing a descriptor is a cancellation point.
         let _uncancelled = Uncancelled::begin();
-        let Entrance::Open(door) = &self.entrance else { return };
-        door.visitors().for_each(|visitor| self.inbox.admit(now, visitor));
+        let Acceptance::Open(ring_listener) = &self.acceptance else { return };
+        ring_listener.accept_rings().for_each(|offered| self.inbox.admit(now, offered));
     }
 
     #[cold]
-    fn open_the_door(&mut self, now: Instant) {
+    fn start_accepting(&mut self, now: Instant) {
         let _uncancelled = Uncancelled::begin();
-        self.entrance = match Door::open(self.local) {
-            Ok(door) => Entrance::Open(door),
+        self.acceptance = match RingListener::open(self.local) {
+            Ok(ring_listener) => Acceptance::Open(ring_listener),
             // Descriptors may be short for a while, or the name another's.
-            Err(_) => Entrance::Refused(now.plus_ns(REFUSED_NS)),
+            Err(_) => Acceptance::Refused(now.plus_ns(REFUSED_NS)),
         };
     }
 }
@@ -376,7 +379,7 @@ impl Wire for MemoryWire {
         if self.tap.is_on() { 0 } else { self.outbox.room_to(to, via) }
     }
 
-    fn look_everywhere(&mut self) {
+    fn poll_everything(&mut self) {
         self.is_hurried = true;
     }
 
@@ -388,7 +391,7 @@ impl Wire for MemoryWire {
     fn leave_rings(&mut self) {
         self.inbox = Inbox::default();
         self.outbox.retire();
-        self.entrance = Entrance::Shut;
+        self.acceptance = Acceptance::Stopped;
     }
 }
 

@@ -1,4 +1,4 @@
-//! One ring that a queue pair writes.
+//! A ring that a queue pair writes.
 
 use std::net::SocketAddr;
 
@@ -12,51 +12,51 @@ use crate::counters::Shown;
 use crate::memory::{Gone, Piece};
 use crate::wire::batch::Via;
 
-/// So long a ring is as good as open after the first datagram to its peer, and after it was handed
-/// in: who looks at its socket at all lets it in meanwhile.
-pub(super) const LET_IN_NS: u64 = 20_000_000;
-/// A ring that nobody lets in for so long is given up.
+/// How long a ring counts as open after the first datagram to its peer, and after it was handed
+/// over: a reader that polls its socket accepts it within that time.
+pub(super) const ACCEPT_NS: u64 = 20_000_000;
+/// A ring that is not accepted within this time is given up.
 const UNANSWERED_NS: u64 = 1_000_000_000;
-/// So is one that nobody reads for so long while datagrams have to be repeated. Its reader may have
-/// died, and somebody else may have its address.
+/// A ring that is not read for this long while datagrams have to be repeated is given up. Its
+/// reader may have died, and another process may have its address.
 pub(super) const UNREAD_NS: u64 = 100_000_000;
 
-/// How long after a call its sleeper is called again, if it sleeps on: at first, and at most.
-const DEAF_MIN_NS: u64 = 10_000_000;
-const DEAF_MAX_NS: u64 = 1_000_000_000;
+/// How long after a call a sleeper is called again if it still sleeps: at first, and at most.
+const CALL_AGAIN_MIN_NS: u64 = 10_000_000;
+const CALL_AGAIN_MAX_NS: u64 = 1_000_000_000;
 
-/// A call that its sleeper has not answered yet, as far as is known.
+/// A call that may not have reached its sleeper.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
-    /// When it is called again.
+    /// The time of the next call.
     pub(super) again_at: Instant,
     after_ns: u64,
 }
 
-/// A ring that is written.
+/// A ring that a queue pair writes.
 #[derive(Debug)]
 pub(super) struct Out {
     pub(super) segment: Segment,
     pub(super) writer: Writer,
     pub(super) opened_at: Instant,
-    /// Once something was put into it.
+    /// It is set when the first datagram is written.
     pub(super) shown: Option<Shown>,
-    /// What was published since it was last looked at whether the reader sees it.
-    pub(super) unheard: Option<Published>,
-    /// The call of the sleeper that is not known to be heard.
+    /// What was published since the reader was last checked.
+    pub(super) unannounced: Option<Published>,
+    /// The call that may not have reached the sleeper.
     pub(super) call: Option<Call>,
-    /// Whether the reader has the key, too.
+    /// Whether the reader has proved that it has the key.
     pub(super) proof: ReaderProof,
-    /// Since when nothing is read, and how much was then.
+    /// The time since which nothing has been read, and the position at that time.
     pub(super) unread: Option<(Instant, u64)>,
 }
 
-/// What an empty datagram says, and to whom.
+/// The meaning of an empty datagram, and its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nudge {
     /// There is something to read.
     Call(SocketAddr),
-    /// A ring waits at the door.
+    /// A ring waits to be accepted.
     HandedIn(SocketAddr),
 }
 
@@ -85,13 +85,13 @@ impl Out {
         match Writer::reader(words) {
             ReaderState::Awake => {}
             // A nudge will wake it.
-            ReaderState::Asleep | ReaderState::Called | ReaderState::Dozing
+            ReaderState::Asleep | ReaderState::Called | ReaderState::LightlyAsleep
                 if !matches!(via, Via::Path(_)) => {}
             // The kernel wakes it.
-            ReaderState::Asleep | ReaderState::Called | ReaderState::Dozing => {
+            ReaderState::Asleep | ReaderState::Called | ReaderState::LightlyAsleep => {
                 return Ok(Put::NotHere);
             }
-            ReaderState::Absent if now.ns_since(self.opened_at) < LET_IN_NS => {
+            ReaderState::Absent if now.ns_since(self.opened_at) < ACCEPT_NS => {
                 return Ok(Put::Full);
             }
             ReaderState::Absent if now.ns_since(self.opened_at) < UNANSWERED_NS => {
@@ -108,7 +108,7 @@ impl Out {
         self.writer.publish(self.segment.words(), len, segment);
         let is_ack = matches!(via, Via::Acknowledgement(_));
         let published = if is_ack { Published::Acknowledgements } else { Published::Anything };
-        self.unheard = self.unheard.max(Some(published));
+        self.unannounced = self.unannounced.max(Some(published));
         Ok(Put::Done)
     }
 
@@ -121,7 +121,7 @@ impl Out {
             ReaderState::Absent | ReaderState::Gone => false,
             ReaderState::Awake => true,
             // The kernel wakes it.
-            ReaderState::Asleep | ReaderState::Called | ReaderState::Dozing => {
+            ReaderState::Asleep | ReaderState::Called | ReaderState::LightlyAsleep => {
                 !matches!(via, Via::Path(_))
             }
         };
@@ -131,49 +131,49 @@ impl Out {
         if is_possible { self.writer.room_bytes(words) } else { 0 }
     }
 
-    /// How its reader, `to`, must be told of what was published, if it must be.
+    /// Returns the datagram that tells the reader, `to`, of what was published, if it needs one.
     #[inline]
-    pub(super) fn take_untold(&mut self, to: SocketAddr) -> Option<Nudge> {
-        let (published, words) = (self.unheard.take()?, self.segment.words());
+    pub(super) fn take_announcement(&mut self, to: SocketAddr) -> Option<Nudge> {
+        let (published, words) = (self.unannounced.take()?, self.segment.words());
         let has_mapped = Writer::reader(words) != ReaderState::Absent;
         let nudge = if has_mapped { Nudge::Call(to) } else { Nudge::HandedIn(to) };
         Writer::must_call(words, published).then_some(nudge)
     }
 
-    /// What [`Out::take_untold`] asked for could not be done: it is still to be done.
+    /// Notes that the datagram of [`Out::take_announcement`] could not be sent and is still needed.
     #[cold]
     pub(super) fn was_not_called(&mut self) {
-        self.unheard = Some(Published::Anything);
+        self.unannounced = Some(Published::Anything);
         Writer::take_back_call(self.segment.words());
     }
 
-    /// The sleeper was called; when that is to be done again.
+    /// Notes a call, and returns the time of the next one.
     pub(super) fn was_called(&mut self, now: Instant) -> Instant {
-        let again_at = now.plus_ns(DEAF_MIN_NS);
-        self.call = Some(Call { again_at, after_ns: DEAF_MIN_NS });
+        let again_at = now.plus_ns(CALL_AGAIN_MIN_NS);
+        self.call = Some(Call { again_at, after_ns: CALL_AGAIN_MIN_NS });
         again_at
     }
 
-    /// The same once more for one call.
+    /// Notes a repeated call.
     pub(super) fn was_called_again(&mut self, now: Instant) {
         if let Some(call) = &mut self.call {
-            call.after_ns = (call.after_ns * 2).min(DEAF_MAX_NS);
+            call.after_ns = (call.after_ns * 2).min(CALL_AGAIN_MAX_NS);
             call.again_at = now.plus_ns(call.after_ns);
         }
     }
 
-    /// The sleeper was called long ago and sleeps on, with something to read.
-    pub(super) fn is_deaf(&mut self, now: Instant) -> bool {
+    /// Returns true if the sleeper was called long ago and has not read yet.
+    pub(super) fn needs_another_call(&mut self, now: Instant) -> bool {
         if self.call.is_none_or(|call| now < call.again_at) {
             return false;
         }
         let words = self.segment.words();
-        let is_deaf =
+        let needs_another_call =
             Writer::reader(words) == ReaderState::Called && self.writer.is_drained(words).is_err();
-        if !is_deaf {
+        if !needs_another_call {
             self.call = None;
         }
-        is_deaf
+        needs_another_call
     }
 
     /// Nobody has read for too long what is there.

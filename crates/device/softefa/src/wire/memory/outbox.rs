@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 
 use srd::Instant;
 
-use super::door::Doorstep;
-use super::out::{End, LET_IN_NS, Nudge, Out, Record, UNREAD_NS};
+use super::out::{ACCEPT_NS, End, Nudge, Out, Record, UNREAD_NS};
 use super::proof::{ReaderProof, RingKey};
 use super::ring::{Published, ReaderState, Writer};
+use super::ring_listener::RingConnection;
 use super::segment::Segment;
 use crate::counters::{self, Links};
 use crate::memory::Piece;
@@ -18,31 +18,31 @@ use crate::wire::batch::Via;
 
 /// Peers that may have a ring; others are reached over UDP.
 const LINKS_MAX: usize = 64;
-/// Datagrams to a peer before a ring is worth its making.
+/// The number of datagrams to a peer from which on a ring is worth making.
 const WORTH_DATAGRAMS: u32 = 4;
-/// How long a peer without a door is left alone, at first and at most.
+/// How long a peer without a ring listener is not tried again, at first and at most.
 const RETRY_MIN_NS: u64 = 1_000_000;
 const RETRY_MAX_NS: u64 = 4_000_000_000;
-/// A ring that nothing was written into for so long is given up.
+/// A ring that is not written for this long is given up.
 const IDLE_NS: u64 = 10_000_000_000;
-/// Who did not read may have been stopped, or had no processor: another ring is tried after so
-/// long, after four times as long when that one is not read either, and so on up to
+/// How long after an unread ring another one is tried, because its reader may only have been
+/// stopped or not scheduled. The time is multiplied by four after each further one, up to
 /// [`RETRY_MAX_NS`].
 const UNREAD_RETRY_NS: u64 = 100_000_000;
 
-/// What became of a datagram.
+/// The outcome of writing a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
     Done,
-    /// A ring that is full, or not yet let in.
+    /// The ring is full, or is not accepted yet.
     Full,
-    /// No ring, or none that is read.
+    /// There is no ring, or it is not read.
     NotHere,
-    /// Its memory is not there any more.
+    /// The memory of the datagram is gone.
     Gone,
 }
 
-/// The way to one peer.
+/// The ring to one peer, if there is one.
 #[derive(Debug)]
 struct Link {
     to: SocketAddr,
@@ -55,7 +55,7 @@ struct Link {
 
 #[derive(Debug)]
 enum State {
-    /// Not tried yet, or in vain: not before `retry_at`, and then after `backoff_ns`.
+    /// There is no ring. It is tried at `retry_at` and, if that fails, again after `backoff_ns`.
     None {
         datagrams: u32,
         retry_at: Instant,
@@ -64,16 +64,16 @@ enum State {
     Open(Box<Out>),
 }
 
-/// See the module.
+/// The rings that a queue pair writes; see the module.
 #[derive(Debug)]
 pub(super) struct Outbox {
     local: SocketAddr,
-    /// Of a device that has a key.
+    /// The key of the device, if it has one.
     key: Option<RingKey>,
     own_addrs: Box<[IpAddr]>,
     seen_from_outside: Links,
     links: Vec<Link>,
-    /// Found last.
+    /// The link that was found last.
     last: usize,
     next_look: Instant,
     is_retired: bool,
@@ -106,7 +106,7 @@ impl Outbox {
     }
 
     /// The address belongs to this machine, as far as can be known: another network namespace may
-    /// have the same, and there no door is found.
+    /// have the same, and there is no ring listener there.
     pub(super) fn is_here(&self, addr: IpAddr) -> bool {
         addr.is_loopback() || addr == self.local.ip() || self.own_addrs.contains(&addr)
     }
@@ -196,9 +196,9 @@ impl Outbox {
 
     /// Peers that may have fallen asleep before they could see what was put into their rings, and
     /// those that should let a ring in: each needs a datagram.
-    pub(super) fn unheard(&mut self) -> impl Iterator<Item = (Nudge, &mut Out)> {
+    pub(super) fn unannounced(&mut self) -> impl Iterator<Item = (Nudge, &mut Out)> {
         self.links.iter_mut().filter_map(|link| match &mut link.state {
-            State::Open(out) => out.take_untold(link.to).map(|nudge| (nudge, &mut **out)),
+            State::Open(out) => out.take_announcement(link.to).map(|nudge| (nudge, &mut **out)),
             State::None { .. } => None,
         })
     }
@@ -206,7 +206,7 @@ impl Outbox {
     /// Peers that were called long ago and sleep on.
     pub(super) fn deaf(&mut self, now: Instant) -> impl Iterator<Item = (SocketAddr, &mut Out)> {
         self.links.iter_mut().filter_map(move |link| match &mut link.state {
-            State::Open(out) => out.is_deaf(now).then_some((link.to, &mut **out)),
+            State::Open(out) => out.needs_another_call(now).then_some((link.to, &mut **out)),
             State::None { .. } => None,
         })
     }
@@ -312,7 +312,7 @@ impl Link {
                     writer: Writer::default(),
                     opened_at: now,
                     shown: None,
-                    unheard: Some(Published::Anything),
+                    unannounced: Some(Published::Anything),
                     call: None,
                     proof,
                     unread: None,
@@ -331,7 +331,7 @@ impl Link {
             State::None { datagrams, .. } => datagrams >= WORTH_DATAGRAMS,
             State::Open(_) => true,
         };
-        is_worth && now.ns_since(self.made_at) < LET_IN_NS
+        is_worth && now.ns_since(self.made_at) < ACCEPT_NS
     }
 
     /// The peer has given up the ring, or broke it.
@@ -362,7 +362,7 @@ impl Link {
     fn close(&self) {
         if let State::Open(out) = &self.state {
             let words = out.segment.words();
-            // Its file may lie at a door for long that nobody looks at.
+            // Its file may wait for long at a listener that does not accept.
             if Writer::reader(words) == ReaderState::Absent {
                 out.segment.discard();
             }
@@ -384,11 +384,11 @@ fn open(
 ) -> io::Result<(Segment, ReaderProof)> {
     // Closing a descriptor is a cancellation point.
     let _uncancelled = Uncancelled::begin();
-    // A ring is worth its making only where somebody has a door. Who comes with empty hands is sent
-    // away, so the making must not come between the knock and the ring.
-    drop(Doorstep::of(to)?);
+    // A ring is only made where the peer has a listener. A connection without a ring is closed, so
+    // nothing slow may come between the connection and the ring.
+    drop(RingConnection::of(to)?);
     let (segment, file) = Segment::create()?;
     let proof = key.map_or(Ok(ReaderProof::NotAsked), |key| key.offer(&segment, to))?;
-    Doorstep::of(to)?.hand_in(local, file.as_fd())?;
+    RingConnection::of(to)?.hand_in(local, file.as_fd())?;
     Ok((segment, proof))
 }

@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// Whoever copies the head of a ring, and even its proof, into memory of its own.
+    /// A process copies the head of a ring, and even its proof, into its own memory.
     #[test]
     fn a_proof_is_of_no_use_in_other_memory() {
         let (a, b) = (ring_key(1, 10), ring_key(1, 20));

@@ -56,7 +56,7 @@ pub(super) enum ReaderState {
     /// It waits on its socket, where the writer has sent something to wake it.
     Called,
     /// As [`ReaderState::Asleep`], but acknowledgements need no call.
-    Dozing,
+    LightlyAsleep,
 }
 
 impl ReaderState {
@@ -66,7 +66,7 @@ impl ReaderState {
             1 => Self::Awake,
             2 => Self::Asleep,
             4 => Self::Called,
-            5 => Self::Dozing,
+            5 => Self::LightlyAsleep,
             _ => Self::Gone,
         }
     }
@@ -99,12 +99,12 @@ fn lines_of(len: usize) -> u64 {
     (size_of::<u64>() + len).div_ceil(LINE_BYTES) as u64
 }
 
-/// The place of line number `at`, of all that there ever were.
+/// Returns the first word of line `at`, counted from the beginning of the ring.
 fn word_at(words: &[AtomicU64], at: u64) -> usize {
     HEAD_WORDS + (at % line_count(words)) as usize * LINE_WORDS
 }
 
-/// Such a train can be written, and is worth it.
+/// Returns true if such a train can be written and is worthwhile.
 const fn is_train_possible(len: usize, segment: usize) -> bool {
     0 < segment
         && segment < len
@@ -113,12 +113,12 @@ const fn is_train_possible(len: usize, segment: usize) -> bool {
         && len.div_ceil(segment) <= TRAIN_DATAGRAMS_MAX
 }
 
-/// The side that puts records in.
+/// The writing side of a ring.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
-    /// Lines written since the beginning.
+    /// The number of lines written since the beginning.
     pub(super) at: u64,
-    /// Of them, those that the reader is known to have freed.
+    /// The number of these lines that the reader is known to have freed.
     pub(super) freed: u64,
 }
 
@@ -140,7 +140,7 @@ impl Writer {
         // And the line behind it, whose word is cleared.
         let end = self.at + skipped + needed + 1;
         if end > self.freed + lines {
-            self.look_at_freed(words)?;
+            self.read_freed(words)?;
             if end > self.freed + lines {
                 return Ok(None);
             }
@@ -179,13 +179,13 @@ impl Writer {
     pub(super) fn room_bytes(&mut self, words: &[AtomicU64]) -> usize {
         let lines = line_count(words);
         // What is wrong is found when something is put there.
-        if self.at - self.freed > lines / 2 && self.look_at_freed(words).is_err() {
+        if self.at - self.freed > lines / 2 && self.read_freed(words).is_err() {
             return 0;
         }
         (lines - (self.at - self.freed)) as usize * LINE_BYTES
     }
 
-    fn look_at_freed(&mut self, words: &[AtomicU64]) -> Result<(), Corrupt> {
+    fn read_freed(&mut self, words: &[AtomicU64]) -> Result<(), Corrupt> {
         let freed = words[FREED_AT].load(Ordering::Acquire);
         if !(self.freed..=self.at).contains(&freed) {
             return Err(Corrupt);
@@ -210,8 +210,8 @@ impl Writer {
         match state {
             ReaderState::Awake | ReaderState::Called => false,
             ReaderState::Absent | ReaderState::Gone => true,
-            ReaderState::Dozing if published == Published::Acknowledgements => false,
-            ReaderState::Asleep | ReaderState::Dozing => {
+            ReaderState::LightlyAsleep if published == Published::Acknowledgements => false,
+            ReaderState::Asleep | ReaderState::LightlyAsleep => {
                 let (asleep, called) = (state as u64, ReaderState::Called as u64);
                 let order = Ordering::SeqCst;
                 // It fails when the reader wakes up or leaves; then one datagram more does no harm.
@@ -307,24 +307,25 @@ impl Reader {
         Ok(Some(Found { word: word_at(words, self.at) + 1, len, segment }))
     }
 
-    /// The record found last was taken.
+    /// Removes the record that was found last.
     #[inline]
     pub(super) fn pass(&mut self, words: &[AtomicU64], found: Found) {
         self.at += lines_of(found.len);
-        // Not each time: the writer would have to fetch the line of the word each time.
+        // It is not called each time, because the writer would have to fetch the cache line each
+        // time.
         if self.at - self.freed >= line_count(words) / 8 {
             self.free(words);
         }
     }
 
-    /// Tells the writer what is free.
+    /// Publishes the freed lines to the writer.
     fn free(&mut self, words: &[AtomicU64]) {
         self.freed = self.at;
         words[FREED_AT].store(self.at, Ordering::Release);
     }
 
-    /// Says that this side takes trains.
-    pub(super) fn say_trains(words: &[AtomicU64]) {
+    /// Publishes that this side accepts trains.
+    pub(super) fn store_accepts_trains(words: &[AtomicU64]) {
         words[TRAINS_AT].store(1, Ordering::Relaxed);
     }
 
@@ -333,25 +334,26 @@ impl Reader {
         words[TRAINS_AT].store(0, Ordering::Relaxed);
     }
 
-    /// The writer does not know that the reader is so, or has called it since.
-    pub(super) fn is_not_said(words: &[AtomicU64], state: ReaderState) -> bool {
+    /// Returns true if the writer does not know this state of the reader, or has called it since.
+    pub(super) fn has_other_state(words: &[AtomicU64], state: ReaderState) -> bool {
         words[READER_AT].load(Ordering::Relaxed) != state as u64
     }
 
-    /// Says how the reader is from now on. After [`ReaderState::Asleep`] and
-    /// [`ReaderState::Dozing`] it must look once more: the writer may have published something
-    /// before it could know.
-    pub(super) fn say(words: &[AtomicU64], state: ReaderState) {
+    /// Publishes the state of the reader. After [`ReaderState::Asleep`] and
+    /// [`ReaderState::LightlyAsleep`] the reader must check once more: the writer may have
+    /// published something before it could know.
+    pub(super) fn store_state(words: &[AtomicU64], state: ReaderState) {
         words[READER_AT].store(state as u64, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
-    /// Says whether somebody captures what this side reads: packets are then to be as on a network.
-    pub(super) fn say_captured(words: &[AtomicU64], is_captured: bool) {
+    /// Publishes whether a capture reads what this side receives: packets must then be as on a
+    /// network.
+    pub(super) fn store_captured(words: &[AtomicU64], is_captured: bool) {
         words[CAPTURED_AT].store(is_captured.into(), Ordering::Relaxed);
     }
 
-    /// The writer will not publish anything more.
+    /// Returns true if the writer will not publish anything more.
     pub(super) fn is_writer_gone(words: &[AtomicU64]) -> bool {
         words[WRITER_AT].load(Ordering::Acquire) != 0
     }

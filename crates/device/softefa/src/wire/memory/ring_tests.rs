@@ -27,8 +27,8 @@ fn take(reader: &mut Reader, words: &[AtomicU64]) -> Option<(usize, u64)> {
     Some((found.len, marks.first().copied().unwrap_or_default()))
 }
 
-/// Of all lengths (SRD-12.3), with all places for the end of the ring; marks are like words of
-/// records.
+/// Records have all lengths (SRD-12.3) and cross the end of the ring everywhere; marks resemble
+/// words of records.
 #[test]
 fn records_come_out_as_they_went_in() {
     for lines in [8, 13, 64] {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 
-use super::door::Door;
 use super::ring;
+use super::ring_listener::RingListener;
 use crate::address::NOWHERE;
 use crate::descriptor::with_descriptor;
 use crate::generation::PerProcess;
@@ -171,7 +171,7 @@ pub fn check() -> io::Result<()> {
     Segment::open(file)?;
     // A name that no queue pair has.
     let nobody = SocketAddr::new(NOWHERE, 0);
-    match Door::open(nobody) {
+    match RingListener::open(nobody) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(()),
         other => other.map(drop),
     }
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(Segment::open(file).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
-    /// Such as one in huge pages, which are longer, and can be missing after a hole was punched.
+    /// Huge pages are longer, and can be missing after a hole was punched.
     #[test]
     fn a_file_of_another_length_is_refused() {
         for bytes in [4096, BYTES - 1, BYTES + 1, 4 << 20] {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use srd::wire::ud::UdRepr;
 
-use super::door::Doorstep;
 use super::ring::{ReaderState, words_for};
+use super::ring_listener::RingConnection;
 use super::segment::Segment;
 use super::*;
 use crate::capture::{Capture, Protocol};
@@ -122,7 +122,7 @@ fn linked() -> (MemoryWire, MemoryWire, SocketAddr) {
     linked_with([None; 2])
 }
 
-/// The same between two devices with these keys.
+/// Links two devices with these keys.
 pub(super) fn linked_with(keys: [Option<&SealKey>; 2]) -> (MemoryWire, MemoryWire, SocketAddr) {
     let [(mut a, _), (mut b, to)] = keys.map(wire_with);
     for number in 0..100 {
@@ -456,12 +456,12 @@ fn rings_that_nobody_lets_in_take_no_memory() {
     let ((mut a, _), (mut b, to)) = (wire(), wire());
     send(&mut a, to, Via::Path(0), 1, 64);
     assert_eq!(take(&mut b), [1]);
-    let Entrance::Open(door) = &b.entrance else { panic!("{:?}", b.entrance) };
+    let Acceptance::Open(ring_listener) = &b.acceptance else { panic!("{:?}", b.acceptance) };
     for tenth in 0..600 {
         let now = NOW.plus_ns(tenth * 100_000_000);
         send_at(now, &mut a, to, Via::Path(0), (2, 64));
     }
-    let files: Vec<_> = door.visitors().map(|visitor| visitor.file).collect();
+    let files: Vec<_> = ring_listener.accept_rings().map(|offered| offered.file).collect();
     let bytes = files.iter().map(|file| rustix::fs::fstat(file).unwrap().st_blocks * 512);
     let (rings, bytes) = (files.len(), bytes.sum::<i64>());
     assert!(rings > 5, "{rings}");
@@ -619,12 +619,12 @@ fn a_reader_that_was_stopped_has_a_ring_again_soon() {
 fn a_hostile_writer_harms_nobody() {
     let (mut b, to) = wire();
     let (mut good, _) = wire();
-    // So that there is a door.
+    // This opens the ring listener.
     send(&mut good, to, Via::Path(0), 1, 64);
     assert_eq!(take(&mut b), [1]);
     let (segment, file) = Segment::create().unwrap();
     let from = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
-    Doorstep::of(to).unwrap().hand_in(from, file.as_fd()).unwrap();
+    RingConnection::of(to).unwrap().hand_in(from, file.as_fd()).unwrap();
     good.udp.nudge(to);
     take(&mut b);
     assert_eq!(b.inbox.written_by().collect::<Vec<_>>(), [from]);
@@ -675,7 +675,7 @@ fn a_hostile_writer_harms_nobody() {
             b.inbox.hurry();
             if b.inbox.is_empty() {
                 rings += 1;
-                Doorstep::of(to).unwrap().hand_in(from, file.as_fd()).unwrap();
+                RingConnection::of(to).unwrap().hand_in(from, file.as_fd()).unwrap();
                 b.greet(NOW, from, 0);
             }
         }
@@ -693,17 +693,17 @@ fn a_hostile_reader_harms_nobody() {
     let ((mut a, _), (mut b, to)) = (wire(), wire());
     send(&mut a, to, Via::Path(0), 1, 64);
     assert_eq!(take(&mut b), [1]);
-    let Entrance::Open(door) = &b.entrance else { panic!("{:?}", b.entrance) };
+    let Acceptance::Open(ring_listener) = &b.acceptance else { panic!("{:?}", b.acceptance) };
     // Not let in by the wire, but by somebody who reads it otherwise.
     let file = std::iter::from_fn(|| {
         a.outbox.hurry();
         send(&mut a, to, Via::Path(0), 9, 64);
-        Some(door.visitors().next())
+        Some(ring_listener.accept_rings().next())
     });
-    let visitor = file.take(100).flatten().next().expect("a ring is handed in");
-    let theirs = Segment::open(visitor.file).unwrap();
+    let offered = file.take(100).flatten().next().expect("a ring is handed in");
+    let theirs = Segment::open(offered.file).unwrap();
     let words = theirs.words();
-    ring::Reader::say(words, ReaderState::Awake);
+    ring::Reader::store_state(words, ReaderState::Awake);
     let mut through_memory = 0;
     for freed in [0, u64::MAX, 1 << 40] {
         words[0].store(freed, Ordering::Relaxed);
@@ -717,18 +717,18 @@ fn a_hostile_reader_harms_nobody() {
     assert_eq!(a.outbox.read_by().count(), 0, "it was given up");
 }
 
-/// Whoever has the same address in another network has no door here.
+/// A process with the same address in another network namespace has no listener here.
 #[test]
 fn another_network_is_reached_through_the_kernel() {
     let (mut b, to) = wire();
     let (mut a, _) = wire();
     send(&mut a, to, Via::Path(0), 1, 64);
     assert_eq!(take(&mut b), [1]);
-    assert!(Doorstep::of(to).is_ok());
+    assert!(RingConnection::of(to).is_ok());
     let elsewhere = std::thread::spawn(move || {
         // SAFETY: changes the network of this thread alone.
         let is_apart = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
-        is_apart.then(|| Doorstep::of(to).map(drop).map_err(|error| error.kind()))
+        is_apart.then(|| RingConnection::of(to).map(drop).map_err(|error| error.kind()))
     });
     match elsewhere.join().unwrap() {
         Some(found) => assert_eq!(found, Err(std::io::ErrorKind::ConnectionRefused)),

@@ -39,23 +39,29 @@ const SEGMENTS_IN_ENGINE: u32 = 8;
 /// Bytes a requester copies in one turn.
 const TURN_BYTES: u32 = 4 * SEGMENT_BYTES;
 
-/// Copies of a queue pair.
+/// The local copies of a queue pair.
 #[derive(Debug)]
 pub(super) struct Local {
     pulls: Arc<Pulls>,
-    /// READs among them.
+    /// The number of READs among them.
     pulling: u32,
-    /// WRITEs with segments to name.
+    /// WRITEs that have segments to announce.
     pub(super) writes: Lanes,
-    /// Those of one segment that needs a receive.
-    pub(super) telling: Lanes,
+    /// WRITEs of one segment that consume a receive.
+    pub(super) receive_consuming: Lanes,
     far: FarPeers,
 }
 
 impl Default for Local {
     fn default() -> Self {
-        let [writes, telling] = [(); 2].map(|()| Lanes::new(SEGMENTS_IN_ENGINE));
-        Self { pulls: Arc::default(), pulling: 0, writes, telling, far: FarPeers::default() }
+        let [writes, receive_consuming] = [(); 2].map(|()| Lanes::new(SEGMENTS_IN_ENGINE));
+        Self {
+            pulls: Arc::default(),
+            pulling: 0,
+            writes,
+            receive_consuming,
+            far: FarPeers::default(),
+        }
     }
 }
 
@@ -163,13 +169,13 @@ impl SrdSide {
             return Err(Reject::BadStatus);
         }
         let granted = self.granted(&block, Right::Write)?;
-        self.can_tell(arrival.flags)?;
+        self.check_room_for_immediate(arrival.flags)?;
         let to = granted.addr + u64::from(block.offset);
         source.copy(0, to, source.len()).map_err(|_| Reject::BadStatus)?;
         let counters = &self.shell.device.counters;
         counters.add(Counter::RdmaWriteRecvBytes, u64::from(source.len()));
         counters.add(Counter::RdmaLocalBytes, u64::from(source.len()));
-        self.tell_written(arrival, &block);
+        self.complete_immediate(arrival, &block);
         Ok(())
     }
 

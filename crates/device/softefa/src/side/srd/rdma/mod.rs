@@ -183,23 +183,23 @@ impl Part {
 /// The body that follows the block of a message.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::side::srd) enum Body {
-    /// Nothing.
+    /// There is no payload.
     Empty,
-    /// Registered memory.
+    /// The payload lies in registered memory.
     Bytes(Piece),
-    /// It tells where the bytes are.
+    /// It says where the bytes are.
     Source(Source),
 }
 
 /// RDMA operations of a queue pair, as requester and as responder.
 #[derive(Debug)]
 pub(super) struct Rdma {
-    /// WRITEs with segments to give.
+    /// WRITEs that have segments to send.
     writes: Lanes,
-    /// Those of one segment that needs a receive. They wait in the engine for as long as there is
-    /// none, and nobody else must wait for them.
-    telling: Lanes,
-    /// READs of others with data to give.
+    /// WRITEs of one segment that consume a receive. They wait in the engine while there is none,
+    /// and must delay no other WRITE.
+    receive_consuming: Lanes,
+    /// READs of peers that have data to send.
     serving: Lanes,
     jobs: Jobs,
     serial: u32,
@@ -211,7 +211,7 @@ impl Default for Rdma {
     fn default() -> Self {
         Self {
             writes: Lanes::new(SEGMENTS_IN_ENGINE),
-            telling: Lanes::new(SEGMENTS_IN_ENGINE),
+            receive_consuming: Lanes::new(SEGMENTS_IN_ENGINE),
             serving: Lanes::new(SEGMENTS_IN_ENGINE),
             jobs: Jobs::default(),
             // Not from 0: answers to a predecessor with the same number are told by it.
@@ -255,9 +255,9 @@ impl Rdma {
     fn writes_that(&mut self, are_local: bool, tell: bool) -> &mut Lanes {
         match (are_local, tell) {
             (false, false) => &mut self.writes,
-            (false, true) => &mut self.telling,
+            (false, true) => &mut self.receive_consuming,
             (true, false) => &mut self.local.writes,
-            (true, true) => &mut self.local.telling,
+            (true, true) => &mut self.local.receive_consuming,
         }
     }
 

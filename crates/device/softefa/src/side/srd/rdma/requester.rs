@@ -128,10 +128,10 @@ impl SrdSide {
         while let Some(waiting) = self.rdma.writes.pop() {
             self.feed_write(now, waiting, SEGMENTS_PER_TURN);
         }
-        while let Some(waiting) = self.rdma.telling.pop() {
+        while let Some(waiting) = self.rdma.receive_consuming.pop() {
             self.feed_write(now, waiting, 1);
         }
-        while let Some(waiting) = self.rdma.local.telling.pop() {
+        while let Some(waiting) = self.rdma.local.receive_consuming.pop() {
             self.feed_write(now, waiting, 1);
         }
         while let Some(waiting) = self.rdma.serving.pop() {

@@ -44,11 +44,11 @@ impl SrdSide {
         if block.total > 0 {
             block.addr = self.granted(&block, Right::Write)?.addr;
         }
-        self.can_tell(arrival.flags)?;
+        self.check_room_for_immediate(arrival.flags)?;
         let placed = bytes.copy_to(block.addr + u64::from(block.offset));
         placed.map_err(|Gone| Reject::BadAddress)?;
         self.shell.device.counters.add(Counter::RdmaWriteRecvBytes, bytes.len() as u64);
-        self.tell_written(arrival, &block);
+        self.complete_immediate(arrival, &block);
         Ok(())
     }
 

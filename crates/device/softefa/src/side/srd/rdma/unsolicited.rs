@@ -48,7 +48,7 @@ impl WriteRecv {
 
 impl SrdSide {
     /// Refuses the message of a WRITE that tells the receiver as long as there is no room for it.
-    pub(super) fn can_tell(&mut self, flags: u8) -> Result<(), Reject> {
+    pub(super) fn check_room_for_immediate(&mut self, flags: u8) -> Result<(), Reject> {
         if flags & FLAG_IMM == 0 {
             return Ok(());
         }
@@ -61,9 +61,9 @@ impl SrdSide {
         if has_room { Ok(()) } else { Err(Reject::Rnr) }
     }
 
-    /// Completes the immediate that a WRITE ends with, if it is here and [`SrdSide::can_tell`] had
-    /// nothing against it.
-    pub(super) fn tell_written(&mut self, arrival: &Arrival, block: &Block) {
+    /// Completes the immediate that a WRITE ends with, if it is here and
+    /// [`SrdSide::check_room_for_immediate`] had nothing against it.
+    pub(super) fn complete_immediate(&mut self, arrival: &Arrival, block: &Block) {
         if arrival.flags & FLAG_IMM == 0 {
             return;
         }

@@ -45,9 +45,9 @@ impl Ring {
     }
 
     /// Hands the memory in, as of the queue pair `port`.
-    pub(super) fn visitor(&self, port: u16) -> Visitor {
+    pub(super) fn offered(&self, port: u16) -> OfferedRing {
         let file: OwnedFd = self.file.try_clone().expect("one descriptor more").into();
-        Visitor { from: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), file }
+        OfferedRing { from: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), file }
     }
 
     pub(super) fn words(&self) -> &[AtomicU64] {
@@ -70,7 +70,8 @@ impl Ring {
         }
     }
 
-    /// The same with [`Ring::touch`] called later, for all at once.
+    /// Writes as [`Self::write`] does, without [`Ring::touch`], which is called later for all
+    /// writes.
     pub(super) fn write_unseen(&self, word: usize, bytes: &[u8]) {
         let piece = Piece { addr: bytes.as_ptr() as usize as u64, len: bytes.len() };
         self.segment.write(word, &[piece]).expect("the memory is there");

@@ -1,6 +1,6 @@
-//! How the memory of a ring gets from its writer to its reader: through an abstract Unix socket
-//! that is named by the queue pair's address, in the network namespace of both. Only programs of
-//! one user hand each other memory (SRD-12.1).
+//! Passes the memory of a ring from its writer to its reader, through an abstract Unix socket in
+//! the network namespace of both. Its name is the queue pair's address. Only programs of one user
+//! share memory (SRD-12.1).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -19,36 +19,36 @@ use crate::address::to_v6;
 use crate::descriptor::with_descriptor;
 use crate::fork_release::ForkReleased;
 
-/// Those who may wait to be let in; the others come again. Each peer knocks twice for a ring: it
-/// makes the ring only where somebody answers.
+/// The most connections that wait to be accepted; others try again. Each peer connects twice for a
+/// ring, because it makes the ring only if there is a listener.
 const BACKLOG: i32 = 128;
-/// What a visitor says: the version of all this, and who it is.
+/// The version of the protocol, with which a hello begins.
 const VERSION: u8 = 4;
 const HELLO_LEN: usize = 20;
 
-/// The doors of this process. In a child they would keep their names, and take what is for others.
+/// The listeners of this process. A child would keep their names and receive rings of others.
 pub(crate) static RING_LISTENERS: ForkReleased<4096> = ForkReleased::new();
 
-/// The socket that other queue pairs hand their rings to.
+/// The socket on which a queue pair receives the rings of others.
 #[derive(Debug)]
-pub(super) struct Door(OwnedFd);
+pub(super) struct RingListener(OwnedFd);
 
-/// A ring that somebody of this user has handed in.
+/// A ring that a program of this user has handed over.
 #[derive(Debug)]
-pub(super) struct Visitor {
-    /// The queue pair that writes it, as it says: its packets must prove more.
+pub(super) struct OfferedRing {
+    /// The queue pair that claims to write it. Its packets must prove more.
     pub(super) from: SocketAddr,
     pub(super) file: OwnedFd,
 }
 
-/// The abstract Unix socket where queue pair `of` takes rings (SRD-12.1).
+/// Returns the name of the abstract Unix socket on which queue pair `of` receives rings (SRD-12.1).
 #[must_use]
-pub fn door_name(of: SocketAddr) -> String {
+pub fn ring_socket_name(of: SocketAddr) -> String {
     format!("softefa-{VERSION}-{of}")
 }
 
 fn name(of: SocketAddr) -> io::Result<SocketAddrUnix> {
-    Ok(SocketAddrUnix::new_abstract_name(door_name(of).as_bytes())?)
+    Ok(SocketAddrUnix::new_abstract_name(ring_socket_name(of).as_bytes())?)
 }
 
 fn socket() -> io::Result<OwnedFd> {
@@ -57,13 +57,13 @@ fn socket() -> io::Result<OwnedFd> {
     with_descriptor(open)
 }
 
-/// The other end belongs to a program of this user.
+/// Returns true if the other end belongs to a program of this user.
 fn is_of_this_user(socket: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(socket_peercred(socket)?.uid == geteuid())
 }
 
-impl Door {
-    /// That of the queue pair `of`.
+impl RingListener {
+    /// Opens the listener of the queue pair `of`.
     pub(super) fn open(of: SocketAddr) -> io::Result<Self> {
         let socket = socket()?;
         bind(&socket, &name(of)?)?;
@@ -72,25 +72,26 @@ impl Door {
         Ok(Self(socket))
     }
 
-    /// Those who wait; who hands in nothing useful is sent away.
-    pub(super) fn visitors(&self) -> impl Iterator<Item = Visitor> {
+    /// Accepts the waiting connections, and returns their rings. Connections without a valid ring
+    /// are closed.
+    pub(super) fn accept_rings(&self) -> impl Iterator<Item = OfferedRing> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        those_of(move || accept_with(&self.0, flags).ok())
+        accept_all(move || accept_with(&self.0, flags).ok())
     }
 }
 
-impl Drop for Door {
+impl Drop for RingListener {
     fn drop(&mut self) {
         RING_LISTENERS.remove(self.0.as_raw_fd());
     }
 }
 
-/// As many as can wait at once, of those who wait: strangers may come for ever.
-fn those_of(mut accept: impl FnMut() -> Option<OwnedFd>) -> impl Iterator<Item = Visitor> {
+/// Accepts no more connections than can wait at once, because strangers may connect for ever.
+fn accept_all(mut accept: impl FnMut() -> Option<OwnedFd>) -> impl Iterator<Item = OfferedRing> {
     (0..=BACKLOG).map_while(move |_| accept()).filter_map(|socket| receive(&socket).ok()?)
 }
 
-fn receive(socket: &OwnedFd) -> io::Result<Option<Visitor>> {
+fn receive(socket: &OwnedFd) -> io::Result<Option<OfferedRing>> {
     if !is_of_this_user(socket.as_fd())? {
         return Ok(None);
     }
@@ -104,18 +105,18 @@ fn receive(socket: &OwnedFd) -> io::Result<Option<Visitor>> {
         _ => None,
     });
     let from = parse(&hello).filter(|_| got.bytes == HELLO_LEN);
-    Ok(from.zip(file).map(|(from, file)| Visitor { from, file }))
+    Ok(from.zip(file).map(|(from, file)| OfferedRing { from, file }))
 }
 
-/// The way to somebody's door.
+/// A connection to the ring listener of a peer.
 #[derive(Debug)]
-pub(super) struct Doorstep(OwnedFd);
+pub(super) struct RingConnection(OwnedFd);
 
-impl Doorstep {
-    /// That of the queue pair `to`.
+impl RingConnection {
+    /// Connects to the listener of the queue pair `to`.
     ///
     /// # Errors
-    /// Nobody there has a door, or it is another user's.
+    /// There is no listener, or it belongs to another user.
     pub(super) fn of(to: SocketAddr) -> io::Result<Self> {
         let socket = socket()?;
         connect(&socket, &name(to)?)?;
@@ -125,8 +126,8 @@ impl Doorstep {
         Ok(Self(socket))
     }
 
-    /// Hands in `file`, the ring that `from` writes. It is let in when its reader looks, which a
-    /// datagram should make it do.
+    /// Hands over `file`, the ring that `from` writes. The reader accepts it at its next poll,
+    /// which a datagram should cause.
     pub(super) fn hand_in(self, from: SocketAddr, file: BorrowedFd<'_>) -> io::Result<()> {
         let files = [file];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -176,23 +177,23 @@ mod tests {
     #[test]
     fn what_is_handed_in_arrives() {
         let at = addr(1);
-        assert_eq!(Doorstep::of(at).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
-        let door = Door::open(at).unwrap();
-        assert!(door.visitors().next().is_none());
-        Doorstep::of(at).unwrap().hand_in(addr(2), file("a ring").as_fd()).unwrap();
-        let visitor = door.visitors().next().unwrap();
+        assert_eq!(RingConnection::of(at).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        let ring_listener = RingListener::open(at).unwrap();
+        assert!(ring_listener.accept_rings().next().is_none());
+        RingConnection::of(at).unwrap().hand_in(addr(2), file("a ring").as_fd()).unwrap();
+        let offered = ring_listener.accept_rings().next().unwrap();
         let mut text = String::new();
-        File::from(visitor.file).read_to_string(&mut text).unwrap();
-        assert_eq!((visitor.from, text.as_str()), (addr(2), "a ring"));
-        assert!(door.visitors().next().is_none());
+        File::from(offered.file).read_to_string(&mut text).unwrap();
+        assert_eq!((offered.from, text.as_str()), (addr(2), "a ring"));
+        assert!(ring_listener.accept_rings().next().is_none());
     }
 
-    /// Of another version, without a file, in pieces, with nothing: none of them is in the way of
-    /// the next.
+    /// Connections of another version, without a file, in pieces or empty do not delay the next
+    /// one.
     #[test]
     fn strange_visitors_are_sent_away() {
         let at = addr(3);
-        let door = Door::open(at).unwrap();
+        let ring_listener = RingListener::open(at).unwrap();
         for hello in [&[1, 0, 127, 0, 0, 1, 0, 1][..], &[2, 0, 127, 0, 0, 1, 0, 1], &[2], &[]] {
             let socket = socket().unwrap();
             connect(&socket, &name(at).unwrap()).unwrap();
@@ -200,15 +201,15 @@ mod tests {
             sendmsg(&socket, &[IoSlice::new(hello)], &mut none, SendFlags::NOSIGNAL).unwrap();
         }
         connect(socket().unwrap(), &name(at).unwrap()).unwrap();
-        Doorstep::of(at).unwrap().hand_in(addr(4), file("").as_fd()).unwrap();
-        assert_eq!(door.visitors().next().unwrap().from, addr(4));
+        RingConnection::of(at).unwrap().hand_in(addr(4), file("").as_fd()).unwrap();
+        assert_eq!(ring_listener.accept_rings().next().unwrap().from, addr(4));
     }
 
     /// Any user of the machine can knock as fast as it likes.
     #[test]
     fn strangers_who_keep_coming_do_not_hold_anybody_up() {
         let mut looks = 0;
-        let strangers = those_of(|| {
+        let strangers = accept_all(|| {
             looks += 1;
             Some(socket().unwrap())
         });
