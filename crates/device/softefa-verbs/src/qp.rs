@@ -244,7 +244,7 @@ unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         let qp = unsafe { handle::take::<Qp>(qp) }?;
         if qp.owner.is_current() {
             if !qp.xrcd.is_null() {
-                qp.nic.stop_telling(&qp.events);
+                qp.nic.remove_event_source(&qp.events);
             }
             qp.nic.destroy();
             qp.events.retire();

@@ -178,8 +178,8 @@ mod tests {
         assert!(!dir.path().join("class/misc").exists(), "an EFA has no connection manager");
     }
 
-    /// UCX once took a RoCE v2 device for v1, because a process that started beside it had just
-    /// truncated the file.
+    /// A process that starts beside a reader must not truncate the file: UCX takes a RoCE v2 device
+    /// for v1 if the file is empty.
     #[test]
     fn who_reads_beside_a_writer_sees_whole_files() {
         let dir = tempfile::tempdir().unwrap();

@@ -85,7 +85,7 @@ fn a_target_lives_as_long_as_somebody_has_it_open() {
     let told = events.take().unwrap().unwrap();
     assert_eq!(told.kind, AsyncEventKind::QpRequestError);
     told.source.acknowledge();
-    again.stop_telling(&source);
+    again.remove_event_source(&source);
     again.destroy();
     source.retire();
     assert!(Qp::open_target(&b.xrcd, qpn, None).is_err());

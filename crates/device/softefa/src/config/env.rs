@@ -305,7 +305,7 @@ mod tests {
         assert!(matches!(refused, Err(ConfigError::VendorName { .. })), "{refused:?}");
     }
 
-    /// It was as if it had not been set: a run without the faults that were asked for.
+    /// Ignoring the variable would run without the faults that the user asked for.
     #[test]
     fn a_variable_that_is_no_text_is_an_error() {
         let bad = || OsString::from_vec(b"loss=1%\xff".to_vec());

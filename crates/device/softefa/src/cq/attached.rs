@@ -9,15 +9,15 @@ use crate::device::Device;
 use crate::poll_set::{PollSet, Ready};
 use crate::progress::{Live, live};
 
-/// Up to so many queue pairs each poll gives all of them a turn. With more, asking the kernel once
-/// which sockets are readable costs less than as many receives that find nothing.
+/// Up to this many queue pairs, a poll drives all of them. With more, asking the kernel once which
+/// sockets are readable costs less than that many receives without a result.
 const CROWD: usize = 4;
 
-/// Queue pairs that complete into one queue. Never changed, only replaced.
+/// The queue pairs that complete into one queue. The list is never changed, only replaced.
 #[derive(Default)]
 pub(super) struct Attached {
     qps: Box<[Arc<dyn Live>]>,
-    /// All their sockets, when there are many.
+    /// The set of their sockets, if there are many.
     crowd: Option<Arc<PollSet>>,
 }
 
@@ -58,7 +58,7 @@ impl Attached {
         self.qps.iter()
     }
 
-    /// A turn for each queue pair that needs one.
+    /// Takes a turn for each queue pair that needs one.
     #[inline]
     pub(super) fn turn(&self, now: Instant, device: &Device) {
         match &self.crowd {
@@ -67,8 +67,8 @@ impl Attached {
         }
     }
 
-    /// Takes turns as [`Attached::turn`] does, for those that `needs` says, or in a crowd for all
-    /// if there is one.
+    /// Takes turns as [`Attached::turn`] does, for the queue pairs for which `needs` returns true,
+    /// or in a crowd for all if there is one such.
     pub(super) fn turn_if_any(
         &self,
         now: Instant,

@@ -1,8 +1,8 @@
 //! Completion channels: how a completion queue wakes a program that sleeps.
 //!
 //! A program arms a queue ([`crate::Cq::arm`]), polls it once more and sleeps on the channel. The
-//! next completion puts one event into the channel, and the queue is disarmed. So does one that
-//! has come since the program polled last.
+//! next completion puts one event into the channel and disarms the queue; so does a completion that
+//! has come since the program's last poll.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -12,17 +12,17 @@ use std::sync::{Arc, Weak};
 use super::Cq;
 use crate::event_queue::{EventQueue, Gone, Next, Unacknowledged};
 
-/// Completion channel; serves any number of completion queues.
+/// A completion channel, which serves any number of completion queues.
 #[derive(Debug)]
 pub struct Channel(EventQueue<Weak<Cq>>);
 
-/// The channel was closed while somebody slept on it.
+/// The channel was closed, and sleeping threads must wake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the completion channel was closed; nothing will arrive on it any more")]
 pub struct ChannelClosed;
 
 impl Channel {
-    /// A channel without events.
+    /// Makes a channel without events.
     ///
     /// # Errors
     /// The operating system has no file descriptor left.
@@ -30,15 +30,17 @@ impl Channel {
         EventQueue::create().map(|queue| Arc::new(Self(queue)))
     }
 
-    /// Readable while an event waits. A program may set `O_NONBLOCK` on it.
+    /// Returns the descriptor that is readable while an event waits. A program may set `O_NONBLOCK`
+    /// on it.
     #[must_use]
     pub fn fd(&self) -> RawFd {
         self.0.fd()
     }
 
-    /// Takes the oldest event and says whose it is; give it back with [`Cq::acknowledge_events`].
-    /// To be called after each read of eight bytes from [`Channel::fd`], which sleeps until there
-    /// is one. `None` when it was withdrawn in between: read again.
+    /// Takes the oldest event and returns its queue; acknowledge it with
+    /// [`Cq::acknowledge_events`]. Call it after each read of eight bytes from [`Channel::fd`],
+    /// which sleeps until there is an event. `None` means that the event was withdrawn in between:
+    /// read again.
     ///
     /// # Errors
     /// The channel was closed, or this process was forked off the one that made it.
@@ -55,12 +57,12 @@ impl Channel {
         }
     }
 
-    /// Wakes everybody who sleeps on the channel, for good.
+    /// Closes the channel, and wakes every thread that sleeps on it.
     pub fn close(&self) {
         self.0.close();
     }
 
-    /// Queues an event of `cq`, unless that was retired meanwhile.
+    /// Queues an event of `cq`, unless its events were retired meanwhile.
     pub(crate) fn report(&self, cq: &Arc<Cq>) {
         let is_wanted = || !cq.events().is_retired.load(Ordering::Relaxed);
         self.0.push(Arc::downgrade(cq), is_wanted);
@@ -85,12 +87,12 @@ impl Events {
         self.channel.as_deref()
     }
 
-    /// More than were taken is a mistake of the program and counts as all of them.
+    /// More acknowledgements than events are a mistake of the program and count as all events.
     pub(crate) fn acknowledge(&self, count: u32) {
         self.unacknowledged.acknowledge(count);
     }
 
-    /// Removes the events of `cq`, their owner, and waits until those taken were acknowledged.
+    /// Removes the events of `cq`, and waits until those that were taken are acknowledged.
     pub(crate) fn retire(&self, cq: &Cq) {
         let Some(Channel(queue)) = self.channel.as_deref() else { return };
         let stop = || self.is_retired.store(true, Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! How polling one completion queue helps the others of its device.
+//! Polling one completion queue also drives the other queues of its device.
 //!
 //! A program that polls a queue drives its queue pairs, so the service thread leaves them alone for
-//! a tick. It may then wait for something else: for a message to itself, say, by polling the queue
-//! of the sender while the receiver must answer. Whoever polls in vain therefore looks now and then
-//! after the queues that were left.
+//! a tick. The program may then wait for something else: for a message to itself, for example, by
+//! polling the sender's queue while the receiver must answer. A poll without a result therefore
+//! sometimes drives the queues that are not polled.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -13,13 +13,13 @@ use srd::Instant;
 use super::Cq;
 use crate::progress::{Live, Sibling};
 
-/// The time for which a queue is left to whoever polled it last, and how often others are looked
-/// after: as long as a few round trips, so that it costs those who poll several queues in turn next
-/// to nothing.
+/// The time after a poll for which a queue is left to its poller, and the interval at which other
+/// queues are driven. It is as long as a few round trips, so that programs that poll several queues
+/// in turn pay almost nothing.
 const LEFT_NS: u64 = 20_000;
 
 impl Cq {
-    /// A poll at `now` found nothing, a turn included: others may need one.
+    /// Drives other queues after a poll and a turn at `now` without a result.
     #[inline]
     pub(super) fn help_others(&self, now: Instant) {
         let is_alone = self.device.live.cqs.load(Ordering::Relaxed) <= 1;

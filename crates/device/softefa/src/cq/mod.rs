@@ -1,5 +1,5 @@
-//! Completion queues. Polling an empty one runs a turn for its queue pairs: the caller drives.
-//! A program that sleeps instead arms the queue, and the service thread drives.
+//! Completion queues. Polling an empty queue takes a turn for its queue pairs. A program that
+//! sleeps instead arms the queue, and the service thread drives them.
 
 mod attached;
 mod channel;
@@ -28,11 +28,11 @@ pub use channel::{Channel, ChannelClosed};
 use channel::Events;
 use ring::Ring;
 
-/// The reason why a completion queue cannot be made.
+/// The reason why a completion queue cannot be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateCqError {
-    /// No entries, or more than the device has.
+    /// The depth is zero, or more than the device allows.
     #[error("a completion queue of {depth} entries is not possible: 1 to {max}")]
     BadDepth {
         /// The depth that was asked for.
@@ -48,11 +48,11 @@ pub enum CreateCqError {
     },
 }
 
-/// The reason why a completion queue keeps its size.
+/// The reason why a completion queue cannot be resized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResizeCqError {
-    /// No entries, or more than the device has.
+    /// The depth is zero, or more than the device allows.
     #[error("a completion queue of {depth} entries is not possible: 1 to {max}")]
     BadDepth {
         /// The depth that was asked for.
@@ -60,7 +60,7 @@ pub enum ResizeCqError {
         /// The device's limit.
         max: u32,
     },
-    /// There are more completions in it.
+    /// The queue holds more completions than that.
     #[error("a completion queue of {depth} entries has no room for {entries}; poll it first")]
     Occupied {
         /// The depth that was asked for.
@@ -74,16 +74,16 @@ pub enum ResizeCqError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArmError {
-    /// It was made without a channel.
+    /// The queue was created without a channel.
     #[error("a completion queue without a completion channel cannot be armed")]
     NoChannel,
-    /// Nobody would drive it while the program sleeps: the operating system refused the thread, or
-    /// this process was forked off the one that made the queue.
+    /// No thread would drive the queue while the program sleeps: the operating system refused it,
+    /// or this process was forked off the one that created the queue.
     #[error("there is no service thread to drive the queue; poll it instead")]
     NoService,
 }
 
-/// Completion queue.
+/// A completion queue.
 #[derive(Debug)]
 pub struct Cq {
     device: Arc<Device>,
@@ -92,9 +92,9 @@ pub struct Cq {
     attached: RwLock<Arc<Attached>>,
     events: Events,
     tag: AtomicU64,
-    /// The next completion becomes an event. Changed under the lock of the ring.
+    /// The next completion becomes an event. It is changed under the lock of the ring.
     is_armed: AtomicBool,
-    /// Armed for solicited completions and errors only.
+    /// The queue is armed for solicited completions and errors only.
     is_solicited_only: AtomicBool,
     last_armed_ns: AtomicU64,
     last_driven_ns: AtomicU64,
@@ -109,7 +109,7 @@ const PATIENCE_NS: u64 = 1_000_000;
 const POLLING_NS: u64 = 50_000;
 
 impl Cq {
-    /// A queue of at least `depth` entries.
+    /// Creates a queue of at least `depth` entries.
     ///
     /// # Errors
     /// [`CreateCqError`].
@@ -117,8 +117,8 @@ impl Cq {
         Self::create_on(device, depth, None)
     }
 
-    /// Creates a queue as [`Cq::create`] does, with a channel that tells of completions while the
-    /// program sleeps. Call [`Cq::retire_events`] before the queue goes.
+    /// Creates a queue as [`Cq::create`] does, with a channel that wakes a sleeping program. Call
+    /// [`Cq::retire_events`] before the queue is destroyed.
     ///
     /// # Errors
     /// [`CreateCqError`].
@@ -164,18 +164,18 @@ impl Cq {
         Ok(cq)
     }
 
-    /// Entries, rounded up to a power of two as the device does.
+    /// Returns the number of entries, rounded up to a power of two as on the device.
     #[must_use]
     pub fn depth(&self) -> u32 {
         self.depth.load(Ordering::Relaxed)
     }
 
-    /// Completions that nobody has polled yet.
+    /// Returns the number of completions that have not been polled.
     pub(crate) fn held(&self) -> usize {
         self.ring.len()
     }
 
-    /// Makes it a queue of at least `depth` entries; of those that are there none is lost.
+    /// Resizes the queue to at least `depth` entries. No completion is lost.
     ///
     /// # Errors
     /// [`ResizeCqError`].
@@ -192,24 +192,24 @@ impl Cq {
         Ok(())
     }
 
-    /// The device it belongs to.
+    /// Returns the device of the queue.
     #[must_use]
     pub fn device(&self) -> &Arc<Device> {
         &self.device
     }
 
-    /// Queue pairs still using this queue; destroy them first.
+    /// Returns the number of queue pairs that still use this queue. Destroy them first.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         self.made.is_current() && !self.attached().is_empty()
     }
 
-    /// Hands up to `max` finished work requests to `take`, oldest first, and returns how many. When
-    /// none is there, runs one turn of the adapter first; call it again until it returns 0 and
-    /// then whenever progress is wanted. `take` must not call back into this queue or post to its
-    /// queue pairs. A process that was forked off the one that made the queue gets nothing. Where
-    /// peers write what the program does not poll for, the poll that finds the last completion may
-    /// look on for the answer for 15 us.
+    /// Hands up to `max` completions to `take`, oldest first, and returns how many. If there is
+    /// none, takes one turn of the adapter first; call it again until it returns 0, and then
+    /// whenever progress is wanted. `take` must not call back into this queue or post to its queue
+    /// pairs. A process that was forked off the one that created the queue gets nothing. Where
+    /// peers may write without a completion, the poll that finds the last completion may wait up to
+    /// 15 us longer for the answer.
     pub fn poll(&self, max: usize, mut take: impl FnMut(&Completion)) -> usize {
         if !self.made.is_usable() {
             return 0;
@@ -226,13 +226,13 @@ impl Cq {
         taken
     }
 
-    /// Takes one finished work request without running the adapter.
+    /// Takes one completion without driving the adapter.
     pub fn pop(&self) -> Option<Completion> {
         // In a child the lock may be taken for ever, and what is behind it is the parent's.
         if self.made.is_usable() { self.ring.take_one() } else { None }
     }
 
-    /// Takes one finished work request; runs one turn of the adapter first when none is there.
+    /// Takes one completion; takes one turn of the adapter first if there is none.
     pub fn poll_one(&self) -> Option<Completion> {
         if !self.made.is_usable() {
             return None;
@@ -249,9 +249,9 @@ impl Cq {
         completion
     }
 
-    /// Asks for one event on the channel when the next completion comes. There is one at once if
-    /// completions are there that came after the program has polled: adapters are told where it
-    /// stopped, and programs that do not poll after arming would sleep for ever.
+    /// Requests one event on the channel for the next completion. If completions have come since
+    /// the program's last poll, the event comes at once: hardware knows where a program stopped
+    /// polling, and programs that do not poll after arming would otherwise sleep for ever.
     ///
     /// # Errors
     /// [`ArmError`].
@@ -301,26 +301,26 @@ impl Cq {
         Ok(())
     }
 
-    /// Whatever the owner of the queue wants to find again when an event names it.
+    /// Sets a value by which the owner recognises the queue when an event names it.
     pub fn set_tag(&self, tag: u64) {
         self.tag.store(tag, Ordering::Release);
     }
 
-    /// The tag as it was set.
+    /// Returns the tag.
     #[must_use]
     pub fn tag(&self) -> u64 {
         self.tag.load(Ordering::Acquire)
     }
 
-    /// The program is done with `count` events of this queue.
+    /// Acknowledges `count` events of this queue.
     pub fn acknowledge_events(&self, count: u32) {
         if self.made.is_current() {
             self.events.acknowledge(count);
         }
     }
 
-    /// No more events: disarms the queue, removes the events nobody took, and waits until those
-    /// that were taken are acknowledged.
+    /// Ends the events: disarms the queue, removes the events that were not taken, and waits until
+    /// the others are acknowledged.
     pub fn retire_events(&self) {
         if !self.made.is_current() {
             return;
@@ -333,7 +333,8 @@ impl Cq {
         &self.events
     }
 
-    /// The program sleeps until a completion comes, or did so just now and will again.
+    /// Returns true if the program sleeps until a completion, or did so a moment ago and will
+    /// again.
     pub(crate) fn is_awaited(&self, now: Instant) -> bool {
         self.is_armed.load(Ordering::SeqCst) || is_fresh(&self.last_armed_ns, now)
     }
@@ -346,17 +347,17 @@ impl Cq {
         self.is_solicited_only.load(Ordering::Relaxed)
     }
 
-    /// The program polled it just now and will again.
+    /// Returns true if the program polled it a moment ago and will again.
     pub(crate) fn is_polled(&self, now: Instant) -> bool {
         is_fresh(&self.last_driven_ns, now)
     }
 
-    /// The program is polling it this very moment.
+    /// Returns true if the program is polling it right now.
     pub(crate) fn is_being_polled(&self, now: Instant) -> bool {
         now.as_ns().saturating_sub(self.last_driven_ns.load(Ordering::Relaxed)) < POLLING_NS
     }
 
-    /// Whether the poll that began at `now` may look on: one queue pair of many does so.
+    /// Claims the extra poll of the poll that began at `now`; only one of many queue pairs gets it.
     pub(crate) fn claim_extra_poll(&self, now: Instant) -> bool {
         self.last_extra_poll_ns.swap(now.as_ns(), Ordering::Relaxed) != now.as_ns()
     }
@@ -372,12 +373,12 @@ impl Cq {
         Arc::clone(&self.attached.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Registers a queue pair; the number marks its completions.
+    /// Registers a queue pair, and returns the number that marks its completions.
     pub(crate) fn register(&self, unpolled: &Arc<Unpolled>) -> u16 {
         self.ring.hold(|entries| entries.join(unpolled))
     }
 
-    /// Lets polling drive `qp` from now on.
+    /// Makes polls drive `qp`.
     pub(crate) fn attach(&self, qp: &Arc<dyn Live>) {
         // Programs poll what they made.
         self.last_driven_ns.store(host::now().as_ns(), Ordering::Relaxed);
@@ -385,19 +386,19 @@ impl Cq {
         *attached = Arc::new(attached.with(qp));
     }
 
-    /// Forgets `qp` and the completions it left: a program must not see a destroyed queue pair.
+    /// Forgets `qp` and its completions: a program must not see a destroyed queue pair.
     pub(crate) fn detach(&self, qp: &dyn Live, owner: u16) {
         self.stop_driving(qp);
         self.forget_owner(owner);
     }
 
-    /// Keeps polling from driving `qp` from now on.
+    /// Makes polls leave `qp` alone.
     pub(crate) fn stop_driving(&self, qp: &dyn Live) {
         let mut attached = self.attached.write().unwrap_or_else(PoisonError::into_inner);
         *attached = Arc::new(attached.without(qp));
     }
 
-    /// Forgets the completions of `owner`, which goes.
+    /// Forgets an owner and its completions.
     pub(crate) fn forget_owner(&self, owner: u16) {
         self.ring.hold(|entries| {
             entries.purge(owner);
@@ -405,19 +406,19 @@ impl Cq {
         });
     }
 
-    /// Something that queue pair `qpn` has done is still to be polled.
+    /// Returns true if a successful completion of queue pair `qpn` has not been polled.
     pub(crate) fn has_success_of(&self, qpn: u32) -> bool {
         let is_success = |it: &Completion| it.qpn == qpn && it.status == Status::Ok;
         self.ring.hold(|entries| entries.has(is_success))
     }
 
-    /// Forgets the completions of `owner`: its queue pair starts afresh.
+    /// Forgets the completions of `owner`, whose queue pair is reset.
     pub(crate) fn purge(&self, owner: u16) {
         self.ring.hold(|entries| entries.purge(owner));
     }
 
-    /// Appends and empties all of `done`; whether that disarmed the queue, so that its program must
-    /// be told ([`Cq::notify_channel`]).
+    /// Appends and empties all of `done`. Returns true if that disarmed the queue, so that its
+    /// program must be woken ([`Cq::notify_channel`]).
     #[inline]
     #[must_use]
     pub(crate) fn push<const N: usize>(&self, done: [&mut Vec<Completion>; N]) -> bool {
@@ -448,7 +449,7 @@ impl Cq {
     }
 }
 
-/// Programs that wait for solicited completions are told of it.
+/// Returns true for completions that wake programs that wait for solicited ones.
 fn wakes(completion: &Completion) -> bool {
     completion.is_solicited || completion.status != Status::Ok
 }

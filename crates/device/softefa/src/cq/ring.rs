@@ -1,4 +1,4 @@
-//! Finished work requests until they are polled.
+//! Completions that have not been polled.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,23 +6,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::completion::{Completion, CompletionTime, Polled, Unpolled};
 
-/// The entries of a completion queue behind their lock.
+/// The entries of a completion queue, and their lock.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     entries: Mutex<Entries>,
-    /// The number of entries, stored under the lock. Polls that find none need not take it.
+    /// The number of entries, stored under the lock. A poll that reads zero need not take the lock.
     len: AtomicUsize,
-    /// Nobody has polled since the program was told of completions last.
+    /// The program has been notified of completions and has not polled since.
     is_notified: AtomicBool,
 }
 
-/// Finished work requests, oldest first, and whose they are.
+/// The completions, oldest first, and their owners.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    /// The entries: that of number `n` is at `n % slots.len()`; their number is 0 or a power of
-    /// two.
+    /// Entry number `n` is at `n % slots.len()`; the number of slots is 0 or a power of two.
     slots: Vec<Completion>,
-    /// The number of the oldest, and one past that of the latest.
+    /// The number of the oldest entry, and one past that of the newest.
     first: usize,
     end: usize,
     owners: Vec<Option<Arc<Unpolled>>>,
@@ -69,12 +68,12 @@ impl Ring {
         })
     }
 
-    /// Returns how many entries there are to take, as far as this thread has heard.
+    /// Returns the number of entries, as far as this thread knows.
     pub(super) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// There is nothing to take, as far as this thread has heard.
+    /// Returns true if there are no entries, as far as this thread knows.
     #[inline]
     fn is_empty(&self) -> bool {
         self.len.load(Ordering::Relaxed) == 0
@@ -87,13 +86,13 @@ impl Ring {
         }
     }
 
-    /// The program is told that something is there. Under the lock.
+    /// Notes that the program is notified. It is called under the lock.
     #[inline]
     pub(super) fn note_notified(&self) {
         self.is_notified.store(true, Ordering::Relaxed);
     }
 
-    /// Nobody has polled since the program was told last.
+    /// Returns true if the program has been notified and has not polled since.
     #[inline]
     pub(super) fn is_notified(&self) -> bool {
         self.is_notified.load(Ordering::Relaxed)
@@ -116,13 +115,13 @@ impl Entries {
         self.end.wrapping_sub(self.first)
     }
 
-    /// Whether one is there that `is_wanted`.
+    /// Returns true if there is an entry for which `is_wanted` returns true.
     pub(super) fn has(&self, is_wanted: impl Fn(&Completion) -> bool) -> bool {
         let mask = self.slots.len().wrapping_sub(1);
         (0..self.len()).any(|nth| is_wanted(&self.slots[self.first.wrapping_add(nth) & mask]))
     }
 
-    /// Takes the oldest, which is there, and hands it to `take` where it lies.
+    /// Takes the oldest entry, which must exist, and hands it to `take` in place.
     #[inline]
     fn pop<R>(&mut self, take: impl FnOnce(&Completion) -> R) -> R {
         let completion = &self.slots[self.first & (self.slots.len() - 1)];
@@ -136,8 +135,8 @@ impl Entries {
         take(completion)
     }
 
-    /// Takes the oldest `count`, which are there, as [`Entries::pop`] does; the owner of several in
-    /// a row is told once.
+    /// Takes the oldest `count` entries, which must exist, as [`Entries::pop`] does. The counter of
+    /// an owner is updated once for several entries in a row.
     #[inline]
     fn pop_many(&mut self, count: usize, take: &mut impl FnMut(&Completion)) {
         if count == 0 {
@@ -178,20 +177,20 @@ impl Entries {
         done.clear();
     }
 
-    /// Keeps from now on when each completes.
+    /// Records the time of each completion from now on.
     pub(super) fn keep_times(&mut self) {
         let len = self.len();
         self.times.get_or_insert_with(|| vec![CompletionTime::now(); len].into());
     }
 
-    /// The latest `count` have just completed.
+    /// Records the time of the newest `count` completions.
     #[cold]
     fn note_time(&mut self, count: usize) {
         let now = CompletionTime::now();
         self.times.get_or_insert_default().extend(std::iter::repeat_n(now, count));
     }
 
-    /// Makes room for `more`.
+    /// Makes room for `more` entries.
     #[cold]
     fn grow(&mut self, more: usize) {
         let capacity = (self.len() + more).next_power_of_two();
@@ -202,13 +201,13 @@ impl Entries {
         self.slots = slots;
     }
 
-    /// All that are there, oldest first.
+    /// Returns all entries, oldest first.
     fn all(&self) -> Vec<Completion> {
         let mask = self.slots.len().wrapping_sub(1);
         (0..self.len()).map(|nth| self.slots[self.first.wrapping_add(nth) & mask]).collect()
     }
 
-    /// Registers an owner; its number marks its completions.
+    /// Registers an owner, and returns the number that marks its completions.
     pub(super) fn join(&mut self, unpolled: &Arc<Unpolled>) -> u16 {
         let vacant = self.owners.iter().position(Option::is_none);
         let place = vacant.unwrap_or_else(|| {
@@ -219,7 +218,7 @@ impl Entries {
         u16::try_from(place).unwrap_or(u16::MAX)
     }
 
-    /// Makes the place of an owner vacant.
+    /// Frees the number of an owner.
     pub(super) fn leave(&mut self, owner: u16) {
         if let Some(place) = self.owners.get_mut(owner as usize) {
             *place = None;
@@ -241,7 +240,7 @@ impl Entries {
     }
 }
 
-/// The program has taken completions of this owner.
+/// Notes that completions of this owner were taken.
 #[inline]
 fn forget(owners: &[Option<Arc<Unpolled>>], owner: u16, polled: Polled) {
     if let Some(Some(unpolled)) = owners.get(owner as usize) {

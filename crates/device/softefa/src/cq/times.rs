@@ -1,12 +1,12 @@
-//! When work requests completed, for programs that ask.
+//! The times at which work requests completed, for programs that ask.
 
 use super::Cq;
 use crate::completion::{Completion, CompletionTime};
 use crate::host;
 
 impl Cq {
-    /// Keeps from now on the time at which each work request completes. [`Cq::poll_one_timed`] and
-    /// [`Cq::pop_timed`] return it.
+    /// Records from now on the time at which each work request completes. [`Cq::poll_one_timed`]
+    /// and [`Cq::pop_timed`] return it.
     pub fn keep_times(&self) {
         if self.made.is_current() {
             self.ring.hold(super::ring::Entries::keep_times);
@@ -14,7 +14,7 @@ impl Cq {
     }
 
     /// Polls as [`Cq::poll_one`] does, and returns the time of the completion, too; it is 0 unless
-    /// times are kept.
+    /// times are recorded.
     pub fn poll_one_timed(&self) -> Option<(Completion, CompletionTime)> {
         if let Some(found) = self.pop_timed() {
             return Some(found);

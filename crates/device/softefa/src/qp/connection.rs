@@ -1,17 +1,17 @@
-//! Attributes of connected queue pairs: whether the device can do what they say, and keeping them.
+//! Attributes of connected queue pairs: checking them against the device, and storing them.
 
 use super::attr::{ModifyError, ModifyQp};
 use crate::device::Device;
 use crate::qp_state::{QpQuery, QpState};
 
-/// Packet numbers and queue pair numbers have so many bits; others of the attribute are ignored, as
-/// hardware does.
+/// The bits of packet numbers and queue pair numbers; other bits of the attribute are ignored, as
+/// on hardware.
 const MASK_24: u32 = 0xff_ffff;
-/// Payload bytes of a full packet that verbs has names for.
+/// The payload lengths of a full packet for which verbs has names.
 const PATH_MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
 impl ModifyQp {
-    /// Whether the device can reach the peer as the attributes say.
+    /// Checks that the device can reach the peer as the attributes say.
     pub(super) fn check_path(&self, device: &Device) -> Result<(), ModifyError> {
         if let Some(path) = self.path {
             if !path.is_global {
@@ -34,7 +34,7 @@ impl ModifyQp {
         }
     }
 
-    /// Writes what is given over `attrs`, but for state and queue key.
+    /// Stores the given attributes in `attrs`, except state and queue key.
     pub(super) fn apply(&self, attrs: &mut QpQuery) {
         let psn = |given: Option<u32>, before| given.map_or(before, |psn| psn & MASK_24);
         // The EFA driver keeps all of it.

@@ -1,9 +1,9 @@
-//! Destruction waits a moment for what the program sent last.
+//! Destruction waits a little for the messages that the program sent last.
 //!
-//! Programs end right after their last send: libfabric 2.5 closes an endpoint without waiting for
-//! injected messages, MPICH 5 leaves it then. On hardware that is safe enough, for a packet that
-//! left is lost once in a hundred thousand times. On a lossy network, or with `--fault loss=1%`,
-//! nobody would repeat it and the peer would wait for ever.
+//! Programs exit right after their last send: libfabric 2.5 closes an endpoint without waiting for
+//! injected messages, and MPICH 5 exits then. On hardware that is safe enough, because only one
+//! packet in a hundred thousand is lost. On a lossy network, or with `--fault loss=1%`, a lost
+//! packet would not be repeated and the peer would wait for ever.
 
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,11 +17,11 @@ use crate::poll_set::{PollSet, Ready};
 use crate::shell::{AckTiming, Side};
 use crate::wire::Sleep;
 
-/// The longest time to drain; in vain, that of all queue pairs of the process together. Time for
-/// several tries of the last message: its retransmission time is 8 ms, 30 ms on a busy machine,
-/// before it doubles.
+/// The longest time to drain, and the most that all queue pairs of the process together spend
+/// without success. It allows several tries of the last message, whose retransmission time is 8 ms,
+/// or 30 ms on a busy machine, before it doubles.
 const DRAIN_NS: u64 = 500_000_000;
-/// After this the process may wait again: one that goes on is not one that ends.
+/// After this time the process may wait again, because it is evidently not about to exit.
 const BUDGET_NS: u64 = 10_000_000_000;
 /// The longest wait between two turns, because another thread may read from the socket.
 const LOOK_NS: u64 = 1_000_000;
@@ -29,7 +29,7 @@ const LOOK_NS: u64 = 1_000_000;
 /// repeated nothing.
 const STEP_MAX_NS: u64 = 5 * LOOK_NS;
 
-/// Waiting in vain that the process has done since `since`.
+/// The time since `since` that the process has waited without success.
 struct Budget {
     since: Instant,
     spent_ns: u64,
@@ -52,8 +52,8 @@ fn budget() -> MutexGuard<'static, Budget> {
 }
 
 impl Qp {
-    /// Goes on until every SEND and WRITE has been acknowledged, or the process has waited long
-    /// enough. A strict device does not: destruction cancels work requests there, as SRD says.
+    /// Takes turns until every SEND and WRITE has been acknowledged, or the process has waited long
+    /// enough. A strict device does not wait: destruction cancels work requests there, as SRD says.
     pub(super) fn drain(&self) {
         if self.pd.device().is_strict {
             return;
@@ -65,7 +65,7 @@ impl Qp {
         }
     }
 
-    /// Returns when nothing is owed any more; else how long it has waited in vain.
+    /// Returns when nothing is owed any more, or else how long it has waited without success.
     fn drain_for(&self, start: Instant, allowed_ns: u64) -> Result<(), u64> {
         let (mut sockets, mut last_look, mut waited_ns) = (None, start, 0);
         loop {
@@ -102,7 +102,7 @@ fn time_to_wait(side: &dyn Side, now: Instant) -> u64 {
     side.next_timeout().map_or(LOOK_NS, |at| at.ns_since(now)).min(LOOK_NS)
 }
 
-/// `None` when the process has no descriptor left: then there is no waiting.
+/// Returns `None` if the process has no descriptor left; then there is no waiting.
 fn watch(fd: RawFd) -> Option<PollSet> {
     let sockets = PollSet::new().ok()?;
     sockets.add(fd);

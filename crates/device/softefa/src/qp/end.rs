@@ -1,4 +1,4 @@
-//! How a queue pair ends: by its program, by a mistake of ours, or only toward one peer.
+//! How a queue pair ends: destroyed by its program, failed by the adapter, or toward one peer only.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,8 +8,7 @@ use crate::host;
 use crate::progress::Live;
 use crate::service;
 
-/// The departure of a destroyed queue pair: it gives back what it has, also when its last turns
-/// panic.
+/// The release of what a destroyed queue pair owns, even if its last turns panic.
 struct Departure<'a>(&'a Arc<Qp>);
 
 impl Drop for Departure<'_> {
@@ -35,13 +34,13 @@ impl Drop for Departure<'_> {
 }
 
 impl Qp {
-    /// Ends the queue pair. Its completions disappear from both queues. Messages on their way get
-    /// half a second to arrive, on a strict device none, and are then given up without a
-    /// completion. What it accepted is acknowledged for a while longer. Idempotent, but for an XRC
-    /// target: of those who have opened it the last one ends it.
+    /// Destroys the queue pair. Its completions disappear from both queues. Messages in flight get
+    /// half a second to arrive, none on a strict device, and are then given up without a
+    /// completion. What it accepted is acknowledged for a while longer. Calling it twice is
+    /// harmless, except for an XRC target, which the last of its openers destroys.
     pub fn destroy(self: &Arc<Self>) {
         // In a child everything is the parent's, and its locks may be taken for ever.
-        if !self.made.is_current() || !self.is_given_up() {
+        if !self.made.is_current() || !self.remove_opening() {
             return;
         }
         if self.destroyed.swap(true, Ordering::AcqRel) {

@@ -1,4 +1,4 @@
-//! XRC domains that are found by a file.
+//! The XRC domains that are found by a file.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use super::xrcd::{OpenXrcdError, Xrcd};
 use crate::generation::PerProcess;
 use crate::ids::DeviceId;
 
-/// The identity of a file. Kept open: its number must not become that of another one.
+/// The identity of a file. The file is kept open, so that its number is not reused.
 pub(super) struct FileId {
     device: u64,
     inode: u64,
@@ -34,7 +34,8 @@ struct Entry {
 
 static SHARED: PerProcess<Mutex<Vec<Entry>>> = PerProcess::new();
 
-/// Returns what `open` makes of the domain of `file` on this device; others find it from now on.
+/// Returns the domain of `file` on this device, which `open` makes if needed; others find it from
+/// now on.
 pub(super) fn shared(
     device: DeviceId,
     file: FileId,

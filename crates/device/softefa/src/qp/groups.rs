@@ -12,53 +12,53 @@ use crate::qp_state::QpKind;
 use crate::service;
 use crate::uncancelled::Uncancelled;
 
-/// The reason why a queue pair does not become a member of a multicast group, or stay one.
+/// The reason why a queue pair cannot join or leave a multicast group.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// Another kind of device has groups.
+    /// This kind of device has no groups.
     #[error("only RoCE devices have multicast groups")]
     Unsupported,
-    /// Another kind of queue pair can be a member.
+    /// This kind of queue pair cannot be a member.
     #[error("a {0:?} queue pair cannot be in a multicast group; UD queue pairs can")]
     NotDatagrams(QpKind),
-    /// The GID names no group.
+    /// The GID is not that of a group.
     #[error(
         "{0:?} is not the GID of a multicast group of this device's family of addresses: \
          ::ffff:224.0.0.0 to ::ffff:239.255.255.255, or ff00::/8"
     )]
     NotAGroup(Gid),
-    /// Linux sends nothing to groups of IPv6 on the loopback interface.
+    /// Linux sends nothing to IPv6 groups on the loopback interface.
     #[error(
         "IPv6 has no multicast groups on the loopback interface; use a device at an address of \
          another one, or of IPv4"
     )]
     Loopback,
-    /// There are as many as there may be.
+    /// A limit is reached.
     #[error(
         "the device has room for {max_groups} multicast groups of {max_members} queue pairs each; \
          leave some"
     )]
     TooMany {
-        /// Groups of the device.
+        /// The most groups of the device.
         max_groups: u32,
-        /// Queue pairs of each.
+        /// The most members of a group.
         max_members: u32,
     },
     /// The operating system refused the socket of the group.
     #[error("no socket at UDP port 4791 of the group")]
     Socket(#[source] io::Error),
-    /// It is not a member.
+    /// The queue pair is not a member.
     #[error("the queue pair is not attached to {0:?}")]
     NotAttached(Gid),
-    /// It is destroyed, or its device has failed, or this is a forked child.
+    /// The queue pair is destroyed, its device has failed, or this is a forked child.
     #[error("the queue pair is destroyed or belongs to the parent of this process")]
     Gone,
 }
 
 impl Qp {
-    /// Joins the multicast group `gid`: what is sent to it goes into the receives of this queue
-    /// pair, too, when it has its queue key. Doing it again changes nothing.
+    /// Joins the multicast group `gid`: messages to it with this queue key use the receives of this
+    /// queue pair, too. Joining again changes nothing.
     ///
     /// # Errors
     /// [`GroupError`].
@@ -94,7 +94,7 @@ impl Qp {
         Ok(())
     }
 
-    /// It is no member of multicast group `gid` any more (RC-10.5).
+    /// Leaves the multicast group `gid` (RC-10.5).
     ///
     /// # Errors
     /// [`GroupError`].
@@ -103,14 +103,15 @@ impl Qp {
         if self.leave(group) { Ok(()) } else { Err(GroupError::NotAttached(gid)) }
     }
 
-    /// Keeps from the queue pair what it sends to groups that it is a member of.
+    /// Drops what the queue pair itself sends to its groups.
     pub fn ignore_itself_in_groups(&self) {
         if self.made.is_current() {
             self.lock().shell_mut().ignores_itself = true;
         }
     }
 
-    /// It is a member of some group. One whose device has failed is not: it could not leave them.
+    /// Returns true if it is a member of a group. One whose device has failed is not, because it
+    /// could not leave.
     #[must_use]
     pub fn is_in_groups(&self) -> bool {
         self.made.is_current() && self.inner.watch.has_groups() && !self.pd.device().has_failed()
@@ -126,7 +127,7 @@ impl Qp {
         }
     }
 
-    /// Whether it was a member.
+    /// Leaves a group; returns true if it was a member.
     fn leave(&self, group: IpAddr) -> bool {
         let _uncancelled = Uncancelled::begin();
         let mut side = self.lock();

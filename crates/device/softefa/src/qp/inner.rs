@@ -1,4 +1,4 @@
-//! What a queue pair has behind its lock: the part that outlives the handle.
+//! The part of a queue pair behind its lock, which outlives the handle.
 
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,24 +24,25 @@ impl QpInner {
         Self { side: Mutex::new(side), watch: Watch::new(receive_fd) }
     }
 
-    /// A turn panicked, the program's or the service thread's: what it left half done is only good
-    /// to be ended ([`crate::service::fail_device`]).
+    /// A turn has panicked, so the state may be inconsistent and can only be failed
+    /// ([`crate::service::fail_device`]).
     pub(crate) fn is_broken(&self) -> bool {
         self.side.is_poisoned()
     }
 
-    /// Also what is broken, for those who end it; turns look before.
+    /// Locks it even if it is broken, in order to end it; turns check before.
     pub(super) fn lock(&self) -> MutexGuard<'_, Box<dyn Side>> {
         self.side.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `None` while another thread is at it, and of what is broken.
+    /// Locks it; `None` if another thread holds the lock, or it is broken.
     pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Box<dyn Side>>> {
         self.side.try_lock().ok()
     }
 
-    /// Called under the lock after the program changed something: whether the service thread must
-    /// be woken because it would look too late. Says so once.
+    /// Returns true if the service thread must be woken, because it would take the next turn too
+    /// late. It is called under the lock after a change by the program, and returns true once per
+    /// change.
     #[inline]
     pub(super) fn settle(&self, side: &dyn Side) -> bool {
         self.watch.due.settle(side.shell().is_eager(), || side.next_turn())

@@ -1,4 +1,4 @@
-//! What a queue pair sees of its program's mistakes.
+//! Lints of a queue pair: mistakes of its program.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use crate::lint::{Pitfall, lint};
 use crate::status::Status;
 
 impl Qp {
-    /// A send was posted. Here one without completion gives its place back by itself; on hardware
+    /// Checks a posted send. Here a send without completion frees its slot by itself; on hardware
     /// it does not.
     #[cold]
     pub(super) fn lint_post(&self, is_signaled: bool) {
@@ -23,7 +23,7 @@ impl Qp {
         }
     }
 
-    /// Attributes were set.
+    /// Checks the attributes that were set.
     pub(super) fn lint_change(&self, change: &ModifyQp) {
         let ModifyQp { min_rnr_timer, timeout, retry_cnt, path, .. } = *change;
         // The only index of an EFA device, here and on hardware.
@@ -52,7 +52,7 @@ impl Qp {
     }
 }
 
-/// Completions are about to be added to `cq`.
+/// Checks completions that are about to be added to `cq`.
 #[cold]
 pub(super) fn lint_completions(cq: &Cq, done: &[&[Completion]]) {
     for it in done.iter().copied().flatten() {

@@ -1,4 +1,4 @@
-//! A queue pair as those see it who drive it.
+//! A queue pair as its drivers see it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -184,14 +184,14 @@ impl Live for Qp {
 }
 
 impl Qp {
-    /// A turn broke it outside of the service thread, so that its device ends.
+    /// Fails the device after a turn outside of the service thread has broken the queue pair.
     #[cold]
     pub(super) fn fail_broken(&self) {
         service::fail_device(self.device(), self.fail_device());
     }
 
-    /// Gives the lock back, and calls the service thread when it would look too late, or when
-    /// something came that the socket has not told.
+    /// Releases the lock, and wakes the service thread if its next turn would be too late, or if
+    /// something arrived that the socket has not signalled.
     #[inline]
     pub(super) fn end_app_turn(&self, side: Turn<'_>, needs_wakeup: bool) {
         let is_late = self.inner.settle(&*side);
@@ -208,15 +208,15 @@ impl Qp {
         self.any_cq(|cq| cq.is_awaited(now))
     }
 
-    /// Whether this is so of a queue where work requests complete.
+    /// Returns true if this holds for a queue where its work requests complete.
     fn any_cq(&self, is: impl Fn(&Cq) -> bool) -> bool {
         is(&self.init.send_cq)
             || is(&self.init.recv_cq)
             || self.xrcd.as_ref().is_some_and(|xrcd| xrcd.any_cq(is))
     }
 
-    /// The program polls. Where peers may write, it must do so this very moment: it may have polled
-    /// for something else.
+    /// Returns true if the program polls. Where peers may write, it must be polling right now: it
+    /// may have polled for something else.
     fn is_polled(&self, now: Instant) -> bool {
         if self.watch().unpolled_writes.is_possible() {
             return self.is_being_polled(now);
@@ -228,7 +228,7 @@ impl Qp {
         self.any_cq(|cq| cq.is_being_polled(now))
     }
 
-    /// Returns the inside, for tests that put another network below it.
+    /// Returns the inner part, for tests that replace its wire.
     #[cfg(test)]
     pub(crate) fn inner(&self) -> &Arc<QpInner> {
         &self.inner

@@ -45,7 +45,7 @@ pub use xrcd::{OpenXrcd, OpenXrcdError, Xrcd};
 
 pub(crate) use inner::QpInner;
 
-/// Queue pair.
+/// A queue pair.
 pub struct Qp {
     pd: Arc<Pd>,
     init: QpInit,
@@ -60,7 +60,7 @@ pub struct Qp {
     destroyed: AtomicBool,
     failed: AtomicBool,
     made: Generation,
-    /// Sends in a row without completion, counted only where somebody wants to hear of them.
+    /// The number of consecutive sends without completion. It is counted only for the lints.
     unsignaled: AtomicU32,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Debug for Qp {
 }
 
 impl Qp {
-    /// Makes a queue pair in state [`QpState::Reset`].
+    /// Creates a queue pair in state [`QpState::Reset`].
     ///
     /// # Errors
     /// [`CreateQpError`].
@@ -155,31 +155,33 @@ impl Qp {
         Ok(qp)
     }
 
-    /// Its number: the UDP port of its socket on an EFA, `port << 8 | slot` on a RoCE device.
+    /// Returns its number: the UDP port of its socket on an EFA, `port << 8 | slot` on a RoCE
+    /// device.
     #[must_use]
     pub fn qpn(&self) -> u32 {
         self.qpn
     }
 
-    /// The UDP port of its socket.
+    /// Returns the UDP port of its socket.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Its protection domain.
+    /// Returns its protection domain.
     #[must_use]
     pub fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
-    /// Returns what the queue pair was made with.
+    /// Returns what the queue pair was created with.
     #[must_use]
     pub fn init(&self) -> &QpInit {
         &self.init
     }
 
-    /// Present attributes. In a process forked off the one that made it, it is in the error state.
+    /// Returns the attributes. In a process forked off the one that created it, it is in the error
+    /// state.
     #[must_use]
     pub fn query(&self) -> QpQuery {
         if !self.made.is_usable() {
@@ -190,7 +192,7 @@ impl Qp {
         QpQuery { sq_draining: side.is_draining(), ..side.shell().attrs }
     }
 
-    /// Changes state and attributes, all or nothing.
+    /// Changes state and attributes: all of them or none.
     ///
     /// # Errors
     /// [`ModifyError`].
@@ -255,13 +257,13 @@ impl Qp {
         Ok(())
     }
 
-    /// Posts a send. It is transmitted at once, unless something else is on its way and the program
-    /// polls soon after posting: then a stream of posts leaves in bursts, with the polls.
+    /// Posts a send. It leaves at once, unless something else is in flight and the program polls
+    /// soon after posting: then a stream of posts leaves in bursts, with the polls.
     ///
-    /// A bad key or length does not fail here but in the completion, as on the device.
+    /// A bad key or length does not fail the post but the completion, as on the device.
     ///
     /// # Errors
-    /// [`PostError`]; nothing was posted.
+    /// [`PostError`]; then nothing was posted.
     pub fn post_send(&self, wr: &SendWr<'_>) -> Result<(), PostError> {
         let mrs = &self.pd.device().mrs;
         match wr.data {
@@ -273,7 +275,7 @@ impl Qp {
         }
     }
 
-    /// Posts a send whose entries say where their bytes lie.
+    /// Posts a send whose entries name its bytes.
     #[inline]
     fn post_placed(&self, wr: &SendWr<'_>) -> Result<(), PostError> {
         let signaled = self.check_shape(wr)?;
@@ -313,11 +315,11 @@ impl Qp {
         Ok(())
     }
 
-    /// Whether [`Qp::post_send`] would take `wr`, given room for it ([`Qp::send_room`]): for those
-    /// who post several or none.
+    /// Checks whether [`Qp::post_send`] would accept `wr`, given room for it ([`Qp::send_room`]).
+    /// It is for callers that post several sends or none.
     ///
     /// # Errors
-    /// As [`Qp::post_send`].
+    /// The same as [`Qp::post_send`].
     pub fn check_send(&self, wr: &SendWr<'_>) -> Result<(), PostError> {
         self.check_shape(wr)?;
         if self.is_gone() {
@@ -326,7 +328,7 @@ impl Qp {
         self.check_state(self.query().state)
     }
 
-    /// Sends that can be posted now; more become possible as completions are polled.
+    /// Returns how many sends can be posted now; more become possible as completions are polled.
     #[must_use]
     pub fn send_room(&self) -> u32 {
         self.init.sq_depth.saturating_sub(self.unpolled.sends())
@@ -335,7 +337,7 @@ impl Qp {
     /// Posts a receive.
     ///
     /// # Errors
-    /// [`PostError`]; nothing was posted.
+    /// [`PostError`]; then nothing was posted.
     pub fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
         let mrs = &self.pd.device().mrs;
         if mrs.has_other_names() {
@@ -344,7 +346,7 @@ impl Qp {
         self.post_recv_placed(wr_id, sges)
     }
 
-    /// Posts a receive whose entries say where their bytes lie.
+    /// Posts a receive whose entries name its bytes.
     #[inline]
     fn post_recv_placed(&self, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
         if sges.len() > self.init.rq_sge as usize || sges.len() > rq::SGE_MAX {
@@ -373,7 +375,7 @@ impl Qp {
         if shell.rq.post(wr_id, sges) { Ok(()) } else { Err(PostError::Full) }
     }
 
-    /// The program cannot use it any more. If a turn broke it, the rest of its device follows.
+    /// Ends the program's use of it. If a turn has broken it, the device fails.
     fn is_gone(&self) -> bool {
         if self.destroyed.load(Ordering::Acquire) || self.has_failed() || !self.made.is_usable() {
             return true;
@@ -389,7 +391,8 @@ impl Qp {
         self.pd.device().adapter() == Adapter::Roce
     }
 
-    /// Whether sends are taken; those of a RoCE device also when they can only end as flushed.
+    /// Returns true if sends are accepted; a RoCE device also accepts those that can only be
+    /// flushed.
     fn check_state(&self, state: QpState) -> Result<(), PostError> {
         match state {
             QpState::ReadyToSend | QpState::SendQueueDrained => Ok(()),
@@ -398,7 +401,7 @@ impl Qp {
         }
     }
 
-    /// Checks what does not change between two calls; whether a success completes.
+    /// Checks what does not change between two calls; returns whether a success has a completion.
     fn check_shape(&self, wr: &SendWr<'_>) -> Result<bool, PostError> {
         if self.init.kind == QpKind::XrcTarget {
             return Err(PostError::Target);

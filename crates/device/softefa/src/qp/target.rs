@@ -1,5 +1,5 @@
-//! XRC targets: made in a domain, without queues of their own, and opened as often as a program
-//! wants.
+//! XRC targets: they are created in a domain, have no queues of their own, and can be opened
+//! several times.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::async_event::EventSource;
 use crate::counters::Counter;
 use crate::qp_state::QpKind;
 
-/// The reason why a target cannot be opened once more.
+/// The reason why a target cannot be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no queue pair {qpn:#x} in the XRC domain of this process")]
 pub struct OpenTargetError {
-    /// The number that was asked for.
+    /// The requested number.
     pub qpn: u32,
 }
 
 impl Qp {
-    /// Makes an XRC target in state [`crate::QpState::Reset`].
+    /// Creates an XRC target in state [`crate::QpState::Reset`].
     ///
     /// # Errors
     /// [`CreateQpError`].
@@ -44,8 +44,8 @@ impl Qp {
         xrcd.device().counters.command(made, Some(Counter::CreateQpErr))
     }
 
-    /// Opens target `qpn` of the domain once more: [`Qp::destroy`] is then to be called once more,
-    /// too. `events` hears of what happens to it as long as [`Qp::stop_telling`] is not called.
+    /// Opens target `qpn` of the domain once more, so that [`Qp::destroy`] must be called once
+    /// more, too. `events` receives its asynchronous events until [`Qp::remove_event_source`].
     ///
     /// # Errors
     /// [`OpenTargetError`].
@@ -59,15 +59,15 @@ impl Qp {
         Ok(qp)
     }
 
-    /// One of those who have opened it wants to hear nothing more.
-    pub fn stop_telling(&self, events: &Arc<EventSource>) {
+    /// Stops the events of one opener.
+    pub fn remove_event_source(&self, events: &Arc<EventSource>) {
         if self.made.is_current() {
             self.lock().shell_mut().events.retain(|other| !Arc::ptr_eq(other, events));
         }
     }
 
-    /// Whether nobody has it open any more, now that somebody gives it back.
-    pub(super) fn is_given_up(&self) -> bool {
+    /// Removes an opening; returns true if it was the last.
+    pub(super) fn remove_opening(&self) -> bool {
         self.xrcd.as_ref().is_none_or(|xrcd| xrcd.give_back(self))
     }
 }

@@ -1,4 +1,4 @@
-//! The lock of a queue pair while somebody works on it.
+//! The lock of a queue pair during a turn or a call.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, MutexGuard};
@@ -10,7 +10,7 @@ use crate::progress::Live;
 use crate::shell::Side;
 use crate::srq::Srq;
 
-/// Gives the lock back first and wakes others then, so its fields are in this order.
+/// Dropping it releases the lock first and wakes programs then, so its fields are in this order.
 pub(super) struct Turn<'a> {
     side: MutexGuard<'a, Box<dyn Side>>,
     end: End<'a>,
@@ -65,7 +65,7 @@ impl Drop for End<'_> {
 }
 
 impl Turn<'_> {
-    /// Hands finished work requests to the completion queues, and tells of what was reported.
+    /// Hands completions to the completion queues, and reports asynchronous events.
     #[inline]
     pub(super) fn publish(&mut self) {
         let shell = self.side.shell_mut();
@@ -109,12 +109,12 @@ impl Turn<'_> {
 }
 
 impl Qp {
-    /// Also of what is broken, for those who end it; turns look before.
+    /// Locks it even if it is broken, in order to end it; turns check before.
     pub(super) fn lock(&self) -> Turn<'_> {
         Turn { side: self.inner.lock(), end: End::new(self) }
     }
 
-    /// `None` while another thread is at it, and of what is broken.
+    /// Locks it; `None` if another thread holds the lock, or it is broken.
     pub(super) fn try_lock(&self) -> Option<Turn<'_>> {
         Some(Turn { side: self.inner.try_lock()?, end: End::new(self) })
     }

@@ -1,7 +1,8 @@
-//! XRC domains: shared receive queues, and the targets that take their receives as peers name them.
+//! XRC domains: shared receive queues, and the targets that use the receives that peers name.
 //!
-//! A target completes where the queue says that a peer has named. Whoever polls that completion
-//! queue must drive the target, so each queue attaches all targets of its domain there, and each
+//! A target completes in the completion queue of the shared queue that a peer has named. Polling
+//! that completion queue must drive the target, so each shared queue attaches all targets of its
+//! domain there, and each target is attached to the completion queues of all shared queues.
 //! target goes to all queues.
 
 use std::fmt;
@@ -23,15 +24,15 @@ use crate::pd::{AllocPdError, Pd};
 use crate::progress::Live;
 use crate::srq::{Outlet, Srq, SrqAttr, SrqError, XrcQueues};
 
-/// The options with which a domain is opened.
+/// The options for opening a domain.
 #[derive(Debug, Default)]
 pub struct OpenXrcd {
-    /// A file by which others of this process find the domain; without one it is only of those it
-    /// is handed to.
+    /// The file by which others of this process find the domain. Without a file the domain is
+    /// private to its opener.
     pub file: Option<OwnedFd>,
-    /// Make the domain of the file if there is none.
+    /// Create the domain of the file if it does not exist.
     pub create: bool,
-    /// Do not take one that is there.
+    /// Fail if the domain exists already.
     pub exclusive: bool,
 }
 
@@ -39,31 +40,31 @@ pub struct OpenXrcd {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenXrcdError {
-    /// An EFA has none.
+    /// An EFA has no XRC domains.
     #[error("the device has no XRC domains")]
     Unsupported,
-    /// It cannot be told what its file is.
+    /// The file cannot be identified.
     #[error("the file of the XRC domain")]
     File(#[source] std::io::Error),
-    /// Nobody has made it in this process.
+    /// The domain does not exist in this process.
     #[error("no XRC domain of this process has that file; ask to create it")]
     NotThere,
-    /// Somebody has made it.
+    /// The domain exists already.
     #[error("an XRC domain of this process has that file already")]
     Exists,
-    /// It takes a protection domain.
+    /// Its protection domain cannot be allocated.
     #[error(transparent)]
     Pd(#[from] AllocPdError),
-    /// It takes a completion queue.
+    /// Its placeholder completion queue cannot be created.
     #[error(transparent)]
     Cq(#[from] CreateCqError),
 }
 
-/// XRC domain.
+/// An XRC domain.
 pub struct Xrcd {
-    /// The domain of its targets while no request has named a queue.
+    /// The protection domain of its targets until a request names a queue.
     pd: Arc<Pd>,
-    /// Stands in for the completion queues that a target has not; nothing completes there.
+    /// A placeholder for the completion queues of targets; nothing completes there.
     cq: Arc<Cq>,
     queues: Arc<XrcQueues>,
     members: Mutex<Members>,
@@ -72,11 +73,11 @@ pub struct Xrcd {
 #[derive(Default)]
 struct Members {
     targets: Vec<Target>,
-    /// Completion queues, and how many queues each is of.
+    /// The completion queues, and the number of shared queues that use each.
     cqs: Vec<(Arc<Cq>, usize)>,
 }
 
-/// A target, and how often it is opened.
+/// A target, and the number of its openings.
 struct Target {
     qp: Weak<Qp>,
     handles: usize,
@@ -89,8 +90,8 @@ impl fmt::Debug for Xrcd {
 }
 
 impl Xrcd {
-    /// Opens a domain: a new one, or that of a file. Domains are of one process: the same file
-    /// names another one elsewhere.
+    /// Opens a domain: a new one, or that of a file. Domains belong to one process; in another
+    /// process the same file names another domain.
     ///
     /// # Errors
     /// [`OpenXrcdError`].
@@ -123,14 +124,14 @@ impl Xrcd {
         }))
     }
 
-    /// The device it belongs to.
+    /// Returns its device.
     #[must_use]
     pub fn device(&self) -> &Arc<Device> {
         self.pd.device()
     }
 
-    /// A shared receive queue that peers of all targets can name. Memory is that of `pd`, receives
-    /// complete in `cq`.
+    /// Creates a shared receive queue that peers of all targets can name. Its memory is that of
+    /// `pd`, and its receives complete in `cq`.
     ///
     /// # Errors
     /// [`SrqError`].
@@ -164,12 +165,12 @@ impl Xrcd {
         &self.queues
     }
 
-    /// Whether this is so of a completion queue where targets may complete.
+    /// Returns true if this holds for a completion queue where targets may complete.
     pub(super) fn any_cq(&self, is: impl Fn(&Cq) -> bool) -> bool {
         self.members().cqs.iter().any(|(cq, _)| is(cq))
     }
 
-    /// A target was made.
+    /// Adds a new target.
     pub(super) fn admit(&self, qp: &Arc<Qp>) {
         let mut members = self.members();
         members.targets.push(Target { qp: Arc::downgrade(qp), handles: 1 });
@@ -177,7 +178,7 @@ impl Xrcd {
         members.cqs.iter().for_each(|(cq, _)| cq.attach(&live));
     }
 
-    /// Opens target `qpn` once more.
+    /// Adds an opening of target `qpn`.
     pub(super) fn reopen(&self, qpn: u32) -> Option<Arc<Qp>> {
         let mut members = self.members();
         members.targets.iter_mut().find_map(|target| {
@@ -187,7 +188,7 @@ impl Xrcd {
         })
     }
 
-    /// Gives one opening of `qp` back; whether it was the last.
+    /// Removes an opening of `qp`; returns true if it was the last.
     pub(super) fn give_back(&self, qp: &Qp) -> bool {
         let mut members = self.members();
         let found = members.targets.iter_mut().find(|target| target.is(qp));
@@ -197,7 +198,7 @@ impl Xrcd {
         })
     }
 
-    /// A target goes.
+    /// Removes a target.
     pub(super) fn dismiss(&self, qp: &Qp) {
         let mut members = self.members();
         members.targets.retain(|target| !target.is(qp));
@@ -215,7 +216,7 @@ impl Target {
     }
 }
 
-/// The completion queue in which the receives of a queue complete.
+/// The completion queue in which the receives of a shared queue complete.
 struct QueueOutlet {
     domain: Arc<Xrcd>,
     cq: Arc<Cq>,
@@ -284,7 +285,7 @@ impl Outlet for QueueOutlet {
 }
 
 impl Drop for QueueOutlet {
-    /// A queue that could not be made leaves nothing behind.
+    /// Undoes the registration if the queue cannot be created.
     fn drop(&mut self) {
         self.leave();
     }

@@ -1,4 +1,4 @@
-//! What happened, for those who look from outside.
+//! Counting what happens, for the counters file.
 
 use super::Shell;
 use crate::counters::Counter;
@@ -36,7 +36,7 @@ impl Shell {
         ]);
     }
 
-    /// Moves what was posted to the device's counters.
+    /// Adds the posted sends to the device's counters.
     pub(super) fn count_sends(&mut self) {
         let sends = std::mem::take(&mut self.sends);
         self.device.counters.add(Counter::SendWrs, sends.count);
@@ -44,7 +44,7 @@ impl Shell {
         self.carried.sent_bytes += sends.bytes;
     }
 
-    /// A work request ended with an error.
+    /// Counts a work request that ended with an error.
     pub(super) fn count_failed(&self, op: SendOp) {
         match op {
             SendOp::Send

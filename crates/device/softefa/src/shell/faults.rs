@@ -1,4 +1,4 @@
-//! Faults on purpose, as far as a queue pair deals them: those in force, and what was dealt.
+//! Injected faults that a queue pair applies itself: those in force, and their counts.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -13,24 +13,24 @@ use crate::host;
 use crate::trace::TraceEvent;
 use crate::wire::{DatagramFaults, Faulty, Unplugged};
 
-/// What a queue pair deals besides what its wire does.
+/// The faults that a queue pair applies besides its wire.
 #[derive(Debug)]
 pub(crate) struct Faults {
     refusals: Refusals,
     pub(crate) lapses: Lapses,
-    /// Whose fates are dealt to it.
+    /// The random stream that decides its faults.
     stream: u64,
-    /// Which are in force.
+    /// The faults in force, by source and time.
     of: (FaultSource, Instant),
-    /// They break something.
+    /// They change something.
     is_active: bool,
-    /// They came while the device was open, and break something.
+    /// They were injected while the device was open, and change something.
     is_live: bool,
     seen: Seen,
 }
 
 impl Faults {
-    /// Those that are in force on `device` at `now`, and them.
+    /// Returns the faults that are in force on `device` at `now`.
     pub(super) fn new(device: &Device, now: Instant, stream: u64) -> (Self, InForce) {
         let (fault, seen) = device.fault_control.poll(now, &device.counters);
         (Self::of(&fault, seen, stream), fault)
@@ -50,7 +50,7 @@ impl Faults {
 }
 
 impl Shell {
-    /// Takes over what was asked for since it looked last. The wire must not be lent.
+    /// Takes over faults that were injected since the last check. The wire must not be lent.
     #[inline]
     pub(super) fn update_faults(&mut self, now: Instant) {
         if FaultControl::is_due(self.faults.seen, now, &self.device.counters) {
@@ -78,7 +78,7 @@ impl Shell {
         }
     }
 
-    /// A fault is in force from now on.
+    /// Puts a fault in force from now on.
     pub(super) fn trace_fault(&mut self, fault: &InForce) {
         let (spec, source) = (TimedFault::format_spec(&fault.spec), fault.source.name());
         let peer = fault.peer.map(|peer| format!(" peer={peer}")).unwrap_or_default();
@@ -91,22 +91,22 @@ impl Shell {
         );
     }
 
-    /// Faults that came while the device was open want to see what the wire does: nothing is copied
-    /// past it.
+    /// Returns true if faults were injected while the device was open: then everything must use the
+    /// wire, and nothing is copied locally.
     #[inline]
     pub(crate) fn keeps_to_the_wire(&self) -> bool {
         self.faults.is_live
     }
 
-    /// Something is broken on purpose.
+    /// Returns true if some fault is in force.
     #[inline]
     pub(crate) fn has_faults(&self) -> bool {
         self.faults.is_active
     }
 
-    /// A fault wants this send to fail; `to` answers where it goes.
+    /// Returns true if a fault fails this send; `to` returns its receiver.
     #[inline]
-    pub(crate) fn has_internal_error(&mut self, to: impl FnOnce() -> Option<IpAddr>) -> bool {
+    pub(crate) fn deal_internal_error(&mut self, to: impl FnOnce() -> Option<IpAddr>) -> bool {
         let hit = self.faults.refusals.may_fail() && self.faults.refusals.is_internal_error(to());
         if hit {
             self.deal(&[(Counter::FaultInternal, 1)]);
@@ -114,9 +114,9 @@ impl Shell {
         hit
     }
 
-    /// A fault wants the message that arrives to find no receive.
+    /// Returns true if a fault makes the message find no receive.
     #[inline]
-    pub(crate) fn is_not_ready_on_purpose(&mut self) -> bool {
+    pub(crate) fn deal_not_ready(&mut self) -> bool {
         let hit = self.faults.refusals.is_not_ready(self.arriving_from);
         if hit {
             self.deal(&[(Counter::FaultRnr, 1)]);
@@ -124,7 +124,7 @@ impl Shell {
         hit
     }
 
-    /// Counts faults that were dealt, and traces them.
+    /// Counts the applied faults, and traces them.
     #[cold]
     pub(crate) fn deal(&mut self, dealt: &[(Counter, u64)]) {
         let is_traced = self.is_traced();

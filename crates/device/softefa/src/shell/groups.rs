@@ -1,5 +1,4 @@
-//! Multicast groups: what comes to them goes to the transport as what comes to the queue pair
-//! itself does.
+//! Multicast groups: datagrams to them go to the transport as those to the queue pair itself do.
 
 use std::io;
 use std::net::IpAddr;
@@ -13,8 +12,8 @@ use crate::datagram::Datagram;
 use crate::wire::{ForGroup, Groups};
 
 impl Shell {
-    /// Becomes a member of `group`; the socket that is readable when something has come to it,
-    /// `None` of a member.
+    /// Joins `group`, and returns the descriptor that is readable when something has come to it;
+    /// `None` if the queue pair is a member already.
     pub(crate) fn join_group(&mut self, group: IpAddr) -> io::Result<Option<RawFd>> {
         let (local, tap) = (self.device.addr(), &self.tap);
         let groups = self.groups.get_or_insert_with(|| Box::new(Groups::new(local, tap.clone())));
@@ -24,12 +23,13 @@ impl Shell {
         groups.join(group).map(Some)
     }
 
-    /// Is no member of `group` any more once the socket is closed; `None` when it was none.
+    /// Leaves `group`, and returns its socket, which ends the membership when it is closed; `None`
+    /// if the queue pair was no member.
     pub(crate) fn leave_group(&mut self, group: IpAddr) -> Option<OwnedFd> {
         self.groups.as_mut()?.leave(group)
     }
 
-    /// The groups it is a member of.
+    /// Iterates over its groups.
     pub(crate) fn groups(&self) -> impl Iterator<Item = IpAddr> {
         self.groups.iter().flat_map(|groups| groups.addrs())
     }
@@ -39,7 +39,7 @@ impl Shell {
         self.groups.is_some()
     }
 
-    /// The next datagram of any group.
+    /// Receives the next datagram of any group.
     fn receive_in_groups(&mut self, buffer: &mut [u8]) -> Option<ForGroup> {
         self.groups.as_mut()?.receive(buffer)
     }

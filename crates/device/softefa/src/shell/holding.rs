@@ -1,22 +1,22 @@
 //! How long a post may wait for others to leave with it.
 //!
-//! A program that polls soon after posting loses nothing by waiting: the poll sends what was posted
-//! in one burst. One that computes instead must not wait for the service thread's next look, 2 ms
-//! later. Nobody else can look in between (both processors may be busy), so the past decides: posts
-//! of a program that polled late go out at once until it has polled soon some times in a row. So
-//! the first post after a change of habit may wait those 2 ms. A device that sends at once lets
-//! none wait.
+//! A program that polls soon after posting loses nothing by waiting: the poll sends all posts in
+//! one burst. A program that computes instead must not wait for the service thread's next tick, 2
+//! ms later. No other thread can check in between (both processors may be busy), so the past
+//! decides: posts of a program that polled late leave at once until it has polled soon several
+//! times in a row. So the first post after a change of habit may wait those 2 ms. On a device that
+//! sends at once, no post waits.
 
 use srd::Instant;
 
-/// A poll that comes within this time after a post came soon. So did a later turn when the program
-/// took a completion in each such time: it polled all along, and found the queue empty only now.
+/// A poll within this time after a post is soon. So is a later turn if the program took a
+/// completion in each such interval: then it polled all along, and only now found the queue empty.
 const SOON_NS: u64 = 20_000;
-/// A post takes no longer, so that one who posted a hundred before a poll did nothing else in
-/// between.
+/// The longest time of a post. A program that posted a hundred within a hundred times this did
+/// nothing else in between.
 const POST_NS: u64 = 1000;
-/// Turns that must come soon, one after the other, before posts wait: at first, and after as many
-/// late ones as it takes to double that to the most.
+/// The number of consecutive soon turns before posts wait: at first, and the most, to which late
+/// turns double it.
 const TRUST_MIN: u32 = 4;
 const TRUST_MAX: u32 = 16;
 /// More turns than are counted.
@@ -25,41 +25,41 @@ const NEVER: u32 = TRUST_MAX + 1;
 /// Whether posts of a queue pair may wait.
 #[derive(Debug)]
 pub(super) struct Holding {
-    /// The first post since the last turn: when it came, and how many completions the program had
-    /// taken by then.
+    /// The first post since the last turn: its time, and how many completions the program had taken
+    /// by then.
     since: Option<(Instant, u32)>,
-    /// Posts since then.
+    /// The number of posts since then.
     posts: u32,
-    /// The last of them that left at once.
+    /// The last of these posts that left at once.
     sent_at: Instant,
-    /// How long the adapter sent since then, which the program cannot help.
+    /// The time that the adapter has spent sending since then, which is not the program's.
     sending_ns: u64,
     soon: u32,
     needed: u32,
 }
 
 impl Holding {
-    /// Nothing is known yet. With `sends_at_once` nothing ever will be.
+    /// Makes the state without a past. With `sends_at_once` posts never wait.
     pub(super) fn new(sends_at_once: bool) -> Self {
         let needed = if sends_at_once { NEVER } else { TRUST_MIN };
         let (since, sent_at) = (None, Instant::ZERO);
         Self { since, posts: 0, sent_at, sending_ns: 0, soon: 0, needed }
     }
 
-    /// The program polls soon after it posts.
+    /// Returns true if the program polls soon after it posts.
     #[inline]
     pub(super) fn may_wait(&self) -> bool {
         self.soon >= self.needed
     }
 
-    /// Something was posted and leaves at once; the program had taken so many completions.
+    /// Notes a post that leaves at once, and how many completions the program had taken.
     #[inline]
     pub(super) fn note_sent(&mut self, now: Instant, taken: u32) {
         self.note_post(|| now, taken);
         self.sent_at = now;
     }
 
-    /// What [`Holding::note_sent`] told of has left at the time that `now` tells.
+    /// Notes that the post of [`Holding::note_sent`] has left at the time that `now` returns.
     #[inline]
     pub(super) fn note_left(&mut self, now: impl FnOnce() -> Instant) {
         // A single message, as in a ping-pong, takes less time than matters.
@@ -68,7 +68,7 @@ impl Holding {
         }
     }
 
-    /// The program has done nothing but posting and polling since it was last seen.
+    /// Returns true if the program has only posted and polled since the last post.
     fn is_soon(&self, now: Instant, taken: u32) -> bool {
         self.since.is_some_and(|(since, before)| {
             let polls = u64::from(taken.wrapping_sub(before)).max(1);
@@ -77,8 +77,8 @@ impl Holding {
         })
     }
 
-    /// Something was posted at the time that `now` tells, and waits; the program had taken so many
-    /// completions.
+    /// Notes a post that waits from the time that `now` returns, and how many completions the
+    /// program had taken.
     #[inline]
     pub(super) fn note_post(&mut self, now: impl FnOnce() -> Instant, taken: u32) {
         if self.since.is_none() {
@@ -87,8 +87,8 @@ impl Holding {
         self.posts += 1;
     }
 
-    /// A turn begins, of the program that polls or of somebody who stands in for it; the program
-    /// has taken so many completions.
+    /// Notes that a turn begins, of a polling program or of a thread in its place, and how many
+    /// completions the program has taken.
     #[inline]
     pub(super) fn note_turn(&mut self, now: Instant, is_polled: bool, taken: u32) {
         if self.since.is_none() {
@@ -115,7 +115,7 @@ impl Holding {
 mod tests {
     use super::*;
 
-    /// A post, and a turn so much later, after so many completions.
+    /// Makes a post, and a turn that much later, after that many completions.
     fn post_and_turn(holding: &mut Holding, after_ns: u64, is_polled: bool, taken: u32) {
         holding.note_post(|| Instant::from_ns(1000), u32::MAX);
         // What waits takes a moment to be posted, too.
@@ -150,8 +150,8 @@ mod tests {
         assert!(holding.may_wait(), "nothing was posted");
     }
 
-    /// A program that posted a hundred at a time was looked after by the service thread now and
-    /// then, and never trusted: each of its posts left alone.
+    /// A program that posts a hundred at a time sometimes has its queue pair driven by the service
+    /// thread. It still counts as one that polls soon.
     #[test]
     fn who_is_looked_after_while_it_posts_may_still_poll_soon() {
         let mut holding = Holding::new(false);
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// A kernel that takes long now and then made a program look like one that computes.
+    /// A kernel that sometimes takes long must not make a program look like one that computes.
     #[test]
     fn sending_may_take_its_time_and_pauses_may_not() {
         // A hundred posts that leave at once, each after so much of the program's own time.

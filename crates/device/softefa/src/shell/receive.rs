@@ -1,4 +1,4 @@
-//! What arrives: runs from the wire to the transport, messages into posted receives.
+//! Receiving: runs from the wire to the transport, and messages into posted receives.
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
@@ -37,7 +37,7 @@ const UNREAD_TURNS_MAX: u32 = 64;
 #[derive(Default)]
 pub(super) struct Received {
     runs: usize,
-    /// Packets that came through memory, and runs.
+    /// The packets that came through memory, and the runs.
     memory_pkts: u64,
     memory_runs: usize,
     pkts: u64,
@@ -45,7 +45,7 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// One datagram of `len` bytes came by itself.
+    /// Notes a datagram of `len` bytes that came by itself.
     pub(super) fn note_one(&mut self, len: usize) {
         self.runs += 1;
         self.pkts += 1;
@@ -53,8 +53,8 @@ impl Received {
     }
 }
 
-/// A wire outside of its shell, so that the side may work on what the wire lends; it returns even
-/// when the side panics, because nobody else may close its socket.
+/// A wire outside of its shell, so that the side can process what the wire lends. It returns even
+/// if the side panics, because its socket must be closed with the queue pair.
 struct Lender<'a, S: Side + ?Sized> {
     side: &'a mut S,
     wire: Box<dyn Wire>,
@@ -75,7 +75,7 @@ impl<S: Side + ?Sized> Drop for Lender<'_, S> {
     }
 }
 
-/// Hands what has arrived to `side`; whether something has.
+/// Hands what has arrived to `side`; returns whether anything has.
 pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
     let is_streaming = side.is_streaming();
     let mut received = Received::default();
@@ -150,7 +150,7 @@ fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, run: &mut Run<'_>) {
 }
 
 impl Shell {
-    /// A turn begins, of the program that polls or of somebody who stands in for it.
+    /// Begins a turn, of a polling program or of a thread in its place.
     pub(super) fn begin_turn(&mut self, now: Instant, is_polled: bool) {
         self.last_turn = now;
         self.update_faults(now);
@@ -158,18 +158,18 @@ impl Shell {
         self.count_sends();
     }
 
-    /// Nothing is known to have come that was not looked at. What is still to be read may be the
-    /// answer that a timer misses, or the last one of a peer that is gone by now.
+    /// Returns true if everything that is known to have arrived was read. What is still unread may
+    /// be the answer that a timer waits for, or the last one of a peer that is gone.
     pub(crate) fn has_read_all(&self) -> bool {
         self.unread_turns == 0 || self.unread_turns >= UNREAD_TURNS_MAX
     }
 
-    /// The last turn found an end of what has come.
+    /// Returns true if the last turn found the wire empty.
     pub(crate) fn has_emptied_wire(&self) -> bool {
         self.unread_turns == 0
     }
 
-    /// The next turn looks wherever something may have come.
+    /// Makes the next turn read every source.
     pub(crate) fn poll_everything(&mut self) {
         self.wire.poll_everything();
     }
@@ -194,7 +194,7 @@ impl Shell {
         self.arriving_from
     }
 
-    /// A datagram of `from` is not used.
+    /// Counts and traces a datagram from `from` that is not used.
     pub(crate) fn drop_datagram(&mut self, from: IpAddr, why: &dyn Display) {
         self.device.counters.add(Counter::RxDrops, 1);
         if self.is_traced() {
@@ -202,17 +202,17 @@ impl Shell {
         }
     }
 
-    /// The receive the next message goes to.
+    /// Returns the receive for the next message.
     pub(crate) fn next_receive(&mut self) -> Option<RecvWqe> {
         if self.has_receive() { self.rq.front().cloned() } else { None }
     }
 
-    /// A receive is there for the next message, the first of the queue. One whose memory is not
-    /// writable (any more) completes with its own error instead of standing in the way of those
-    /// behind it.
+    /// Returns true if there is a receive for the next message. A receive at the head of the queue
+    /// whose memory is not writable (any more) completes with its own error, so that it does not
+    /// block those behind it.
     #[inline]
     pub(crate) fn has_receive(&mut self) -> bool {
-        if self.is_not_ready_on_purpose() {
+        if self.deal_not_ready() {
             return false;
         }
         while let Some(wqe) = self.rq.front() {
@@ -224,7 +224,7 @@ impl Shell {
         false
     }
 
-    /// Completes the first receive of the queue, which nothing was put into.
+    /// Completes the first receive of the queue, without a message.
     #[cold]
     pub(crate) fn fail_first_recv(&mut self, status: Status) {
         if let Some(wqe) = self.rq.pop() {
@@ -232,7 +232,8 @@ impl Shell {
         }
     }
 
-    /// The next receive of a RoCE queue pair, its own or a shared one, whatever its memory is like.
+    /// Takes the next receive of a RoCE queue pair, its own or a shared one, without checking its
+    /// memory.
     pub(crate) fn take_receive(&mut self) -> Option<RecvWqe> {
         match (&self.srq, &mut self.named) {
             (None, None) => self.rq.pop(),
@@ -241,8 +242,8 @@ impl Shell {
         }
     }
 
-    /// The next receive of a RoCE queue pair for a message of `len` bytes; one that is too short
-    /// stays the next.
+    /// Takes the next receive of a RoCE queue pair for a message of `len` bytes. One that is too
+    /// short stays the next.
     pub(crate) fn take_receive_for(&mut self, len: usize) -> Result<RecvWqe, NoReceive> {
         if let Some(srq) = &self.srq {
             return srq.take_for(len);
@@ -262,8 +263,8 @@ impl Shell {
         self.srq.as_ref().map_or(self.rq.len(), |srq| srq.len())
     }
 
-    /// Has the program told what has happened to the queue pair: at the end of the turn, when it
-    /// finds the completions that came before.
+    /// Reports an asynchronous event at the end of the turn, when the completions before it can be
+    /// polled.
     #[cold]
     pub(crate) fn report(&mut self, kind: AsyncEventKind) {
         self.unreported.push(kind);
@@ -274,7 +275,7 @@ impl Shell {
         !self.unreported.is_empty()
     }
 
-    /// Tells the program what was reported.
+    /// Delivers the reported events to the program.
     #[cold]
     pub(crate) fn deliver_events(&mut self) {
         for kind in self.unreported.drain(..) {
@@ -301,7 +302,7 @@ impl Shell {
         (done.imm, done.has_grh) = (imm, has_grh);
     }
 
-    /// Completes a receive that nothing was put into.
+    /// Completes a receive without a message.
     pub(crate) fn fail_recv(&mut self, wqe: &RecvWqe, status: Status) {
         let nowhere = Sender { addr: NOWHERE, qpn: 0 };
         self.complete_recv(wqe.wr_id, &nowhere, 0, None, false);

@@ -51,20 +51,20 @@ impl UnsentMax {
     }
 }
 
-/// Enough was posted to fill a burst.
+/// Returns true if the posts fill a burst.
 pub(super) fn is_burst(shell: &Shell) -> bool {
     shell.unsent_messages >= shell.unsent_max.now || shell.unsent_bytes >= UNSENT_BYTES
 }
 
 impl Shell {
-    /// Why a send of `len` bytes cannot be done, whatever the transport.
+    /// Returns the reason why a send of `len` bytes is impossible with any transport.
     pub(crate) fn check_send(
         &mut self,
         wr: &SendWr<'_>,
         len: u32,
         has_rdma: bool,
     ) -> Option<Status> {
-        if self.has_internal_error(|| wr.target.map(|to| to.ah.addr())) {
+        if self.deal_internal_error(|| wr.target.map(|to| to.ah.addr())) {
             return Some(Status::LocalQpInternalError);
         }
         let attr = self.device.attr();
@@ -102,7 +102,7 @@ impl Shell {
         (!allowed).then_some(Status::LocalInvalidLkey)
     }
 
-    /// Keeps a send until its end; `None` when the queue is full.
+    /// Stores a send until its end; `None` if the queue is full.
     pub(crate) fn insert(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32) -> Option<u32> {
         let index = self.sq.insert(wr, signaled, len)?;
         self.unsent_messages += 1;
@@ -114,38 +114,39 @@ impl Shell {
         Some(index)
     }
 
-    /// A post begins to wait at the time that `now` tells.
+    /// Notes a post that begins to wait at the time that `now` returns.
     #[inline]
     pub(crate) fn note_post(&mut self, now: impl FnOnce() -> Instant) {
         self.holding.note_post(now, self.unpolled.taken());
     }
 
-    /// A post leaves at once.
+    /// Notes a post that leaves at once.
     #[inline]
     pub(crate) fn note_sent_post(&mut self, now: Instant) {
         self.update_faults(now);
         self.holding.note_sent(now, self.unpolled.taken());
     }
 
-    /// What [`Shell::note_sent_post`] told of has left at the time that `now` tells.
+    /// Notes that the post of [`Shell::note_sent_post`] has left at the time that `now` returns.
     #[inline]
     pub(crate) fn note_left(&mut self, now: impl FnOnce() -> Instant) {
         self.holding.note_left(now);
     }
 
-    /// What is posted may wait for more, or for a poll.
+    /// Returns true if a post may wait for more posts, or for a poll.
     #[inline]
     pub(super) fn may_wait(&self) -> bool {
         self.holding.may_wait()
     }
 
-    /// From now on nothing posted waits to be offered to the wire.
+    /// Notes that all posts are offered to the wire.
     pub(super) fn begin_transmitting(&mut self) {
         (self.unsent_messages, self.unsent_bytes) = (0, 0);
     }
 
-    /// How a datagram for `to` leaves that would do so by `via`. A device with a key does not seal
-    /// what goes through a ring whose reader has shown that it has the key, too (SRD-12.9).
+    /// Returns how a datagram to `to` leaves that would leave by `via`. A device with a key does
+    /// not seal datagrams through a ring whose reader has proved that it has the key, too
+    /// (SRD-12.9).
     #[inline]
     fn as_sealed(&mut self, to: SocketAddr, via: Via) -> Via {
         if self.framing.sealed().is_none() { via } else { self.as_sealed_for(to, via) }
@@ -167,7 +168,7 @@ impl Shell {
         if is_unsealed { Via::Memory(path) } else { via }
     }
 
-    /// Adds a datagram to the batch, see [`Batch::push`].
+    /// Adds a datagram to the batch; see [`Batch::push`].
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -180,7 +181,8 @@ impl Shell {
         self.batch.push(&mut self.framing, to, via, header, payload)
     }
 
-    /// As [`Shell::push`], with the payload of the work request in slot `index`.
+    /// Adds a datagram as [`Shell::push`] does, with the payload of the work request in slot
+    /// `index`.
     #[inline]
     pub(crate) fn push_slot(
         &mut self,
@@ -193,7 +195,7 @@ impl Shell {
         self.batch.push(&mut self.framing, to, via, header, self.sq.payload(index))
     }
 
-    /// As [`Shell::push_slot`], with a part of it.
+    /// Adds a datagram as [`Shell::push_slot`] does, with a part of the payload.
     #[inline]
     pub(crate) fn push_part(
         &mut self,
@@ -207,24 +209,25 @@ impl Shell {
         self.batch.push(&mut self.framing, to, via, header, self.sq.part(index, offset, len))
     }
 
-    /// The batch, to look at.
+    /// Returns the batch.
     #[inline]
     pub(crate) fn batch(&self) -> &Batch {
         &self.batch
     }
 
-    /// The next datagram of the last batch that can never be sent.
+    /// Returns the next datagram of the last batch that can never be sent.
     pub(crate) fn take_impossible(&mut self) -> Option<Impossible> {
         self.batch.take_impossible()
     }
 
-    /// The network has no room: what waits leaves in a later turn.
+    /// Returns true if the network has no room, so that datagrams wait for a later turn.
     #[inline]
     pub(crate) fn is_blocked(&self) -> bool {
         self.wire.is_blocked()
     }
 
-    /// Sends and empties the batch; whether the kernel has none of it, and will not get it later.
+    /// Sends and empties the batch. Returns true if the kernel has none of it, and will not get it
+    /// later.
     pub(crate) fn send_batch(&mut self, now: Instant) -> bool {
         let sent = self.wire.send(now, &mut self.batch);
         assert!(self.batch.is_empty(), "a wire sends or drops the whole batch");
@@ -237,7 +240,7 @@ impl Shell {
         sent.memory_pkts == sent.pkts && sent.blocked == 0 && sent.held == 0
     }
 
-    /// Completes the send in slot `index`, with its own fault if it has one.
+    /// Completes the send in slot `index`, with its own error if it has one.
     #[inline]
     pub(crate) fn finish_send(&mut self, index: u32, status: Status) {
         if let Some(ended) = self.sq.complete(index) {
@@ -265,7 +268,7 @@ impl Shell {
         }
     }
 
-    /// What its completion says that a work request did, and how many bytes it brought.
+    /// Returns the operation of a completion, and the number of bytes that it brought.
     #[inline]
     fn completion_of(&self, op: SendOp, len: u32, status: Status) -> (CompletionOp, u32) {
         let brought = if status == Status::Ok { len } else { 0 };
@@ -285,7 +288,7 @@ impl Shell {
         }
     }
 
-    /// Completes everything posted, sends with `status`, receives as flushed.
+    /// Completes everything that was posted: sends with `status`, receives as flushed.
     pub(crate) fn end_all(&mut self, status: Status) {
         for ended in self.sq.drain() {
             self.complete_send(ended, status);
@@ -295,7 +298,7 @@ impl Shell {
         }
     }
 
-    /// Forgets everything posted and everything completed.
+    /// Forgets all posted work requests and all completions.
     pub(crate) fn forget_all(&mut self) {
         self.sq.drain();
         while self.rq.pop().is_some() {}
@@ -306,7 +309,7 @@ impl Shell {
         }
     }
 
-    /// A send or a WRITE has not ended yet, or not left.
+    /// Returns true if a send or a WRITE has not ended yet, or not left.
     pub(crate) fn owes_data(&self) -> bool {
         let is_owed = |slot: &SendSlot| slot.fault.is_none() && !matches!(slot.op, SendOp::Read(_));
         self.is_blocked() || self.sq.iter().any(is_owed)

@@ -26,117 +26,117 @@ pub(crate) enum AckTiming {
     WithAnswer,
 }
 
-/// A transport. What it must say comes first; what follows from that is the same for all of them
-/// and is compiled for each, so that only the call from outside is indirect.
+/// A transport. The required methods come first; the others follow from them and are compiled for
+/// each transport, so that only the call from outside is indirect.
 pub(crate) trait Side: Send {
     fn shell(&self) -> &Shell;
 
     fn shell_mut(&mut self) -> &mut Shell;
 
-    /// The program has changed attributes, and the state from `from` to `to`; they are in the
-    /// shell. Neither error nor reset: these have calls of their own.
+    /// Notes that the program has changed attributes, and the state from `from` to `to`; both are
+    /// in the shell. The states error and reset have calls of their own.
     fn changed(&mut self, _now: Instant, _from: QpState, _to: QpState) {}
 
-    /// From now on only messages with this queue key are taken.
+    /// Accepts only messages with this queue key from now on.
     fn set_qkey(&mut self, qkey: u32);
 
-    /// It has READs and WRITEs.
+    /// Returns true if it has READs and WRITEs.
     fn has_rdma(&self) -> bool;
 
-    /// Takes in the work request in slot `index` of the send queue.
+    /// Starts the work request in slot `index` of the send queue.
     fn start(&mut self, now: Instant, index: u32);
 
-    /// Nothing is on its way whose completion would bring a poll. `unpolled` sends were posted
-    /// before and their completions not polled; `op` is the last one posted.
+    /// Returns true if nothing is in flight whose completion would bring a poll. `unpolled` sends
+    /// were posted before and not polled; `op` is the last one posted.
     fn is_idle(&self, unpolled: u32, op: SendOp) -> bool;
 
-    /// A peer owes answers to what was sent.
+    /// Returns true if a peer owes answers.
     fn awaits_answers(&self) -> bool {
         false
     }
 
-    /// Something waits for acknowledgements: what was posted and has not left, or the program that
-    /// drains its queue.
+    /// Returns true if something waits for acknowledgements: posts that have not left, or a program
+    /// that drains its queue.
     fn has_waiting(&self) -> bool {
         false
     }
 
-    /// What is received next may have come long ago: how long it took says nothing of the way.
+    /// Marks what is received next as possibly old, so that round trips are not measured by it.
     fn distrust_times(&mut self) {}
 
-    /// Nothing more should be received in this turn.
+    /// Returns true if this turn should not receive more.
     fn has_enough(&self) -> bool;
 
-    /// More is expected than what one look at the wire brings.
+    /// Returns true if one read of the wire is not expected to bring everything.
     fn is_streaming(&self) -> bool;
 
-    /// A datagram through memory that is no longer comes in front of what matters.
+    /// Returns the length up to which a datagram through memory only precedes more important ones.
     fn preface_bytes(&self) -> usize {
         0
     }
 
-    /// Before anything is received in a turn of the program.
+    /// Runs before a turn of the program receives.
     fn begin_turn(&mut self, now: Instant);
 
-    /// Acknowledgements must not wait any longer.
+    /// Makes all waiting acknowledgements due.
     fn flush_acks(&mut self, now: Instant);
 
-    /// Takes an intact datagram that came from `from`.
+    /// Handles an intact datagram from `from`.
     fn take(&mut self, now: Instant, from: IpAddr, datagram: &Datagram<'_>);
 
-    /// Takes an intact datagram that came from `from` to a multicast group.
+    /// Handles an intact datagram from `from` to a multicast group.
     fn take_in_group(&mut self, _from: IpAddr, _group: IpAddr, _datagram: &Datagram<'_>) {}
 
-    /// Takes a notice that came from `from`; what it says may be false. Datagrams that nobody waits
-    /// for are lost either way.
+    /// Handles a notice from `from`, which may be forged. Datagrams that nobody waits for are lost
+    /// either way.
     fn take_notice(&mut self, _now: Instant, _from: IpAddr, _notice: &Notice) {}
 
-    /// Whether a peer has changed memory of this side since the last call, which its program need
-    /// not poll for.
+    /// Returns true if a peer has changed memory of this side since the last call, without a
+    /// completion that the program polls for.
     fn take_written(&mut self) -> bool {
         false
     }
 
-    /// Something was received in this turn of the program, or nothing.
+    /// Notes whether a turn of the program received something.
     fn note_turn(&mut self, has_received: bool);
 
-    /// After receiving: timers, and what they and the peers' answers lead to.
+    /// Runs after receiving: timers, and the consequences of answers.
     fn advance(&mut self, now: Instant);
 
     /// Sends what may be sent now.
     fn send_out(&mut self, now: Instant);
 
-    /// The send queue was stopped, and what was begun before has not ended yet.
+    /// Returns true if the send queue was stopped and work requests before that have not ended.
     fn is_draining(&self) -> bool {
         false
     }
 
-    /// When [`Side::advance`] is needed even if nothing arrives.
+    /// Returns when [`Side::advance`] is needed even if nothing arrives.
     fn next_due(&self) -> Option<Instant>;
 
-    /// Ends whatever is on its way to or from peers, without completions.
+    /// Ends everything that is in flight to or from peers, without completions.
     fn cancel(&mut self, now: Instant);
 
-    /// As [`Side::cancel`], without asking an engine that may be broken.
+    /// Does the same as [`Side::cancel`], without the engine, which may be broken.
     fn abandon(&mut self);
 
-    /// Completes as flushed what is on its way to `addr`.
+    /// Flushes what is in flight to `addr`.
     fn cancel_toward(&mut self, now: Instant, addr: IpAddr);
 
-    /// From now on only what was accepted is acknowledged.
+    /// Stops everything but acknowledgements of accepted messages.
     fn begin_close(&mut self, now: Instant);
 
     /// Repeats the last acknowledgements.
     fn final_acks(&mut self, now: Instant);
 
-    /// When the latest message was accepted, whose acknowledgement may have to be repeated; `None`
-    /// when there was none.
+    /// Returns when the latest message was accepted, whose acknowledgement may have to be repeated;
+    /// `None` if there was none.
     fn last_accepted(&self) -> Option<Instant>;
 
-    /// Region `key` is gone: nobody may copy its bytes, and no copy into it goes on.
+    /// Retires region `key`: its bytes are not copied any more, and copies into it stop.
     fn retire(&mut self, key: u32);
 
-    /// Moves what the engine counted since last time to the device's counters.
+    /// Adds what the engine has counted since last time to the device's counters.
     fn sync_counters(&mut self);
 
     /// Returns the figures of this queue pair that the counters file shows.
@@ -154,7 +154,7 @@ pub(crate) trait Side: Send {
         }
     }
 
-    /// Takes a send whose shape was checked; `false` when the queue is full.
+    /// Posts a send whose shape was checked; returns false if the queue is full.
     fn post_send(&mut self, wr: &SendWr<'_>, signaled: bool) -> bool {
         let has_rdma = self.has_rdma();
         let shell = self.shell_mut();
@@ -177,8 +177,8 @@ pub(crate) trait Side: Send {
         true
     }
 
-    /// What was posted is to leave at once: nothing else will bring a poll soon, or it fills a
-    /// burst.
+    /// Returns true if posts are to leave at once: nothing else will bring a poll soon, or they
+    /// fill a burst.
     fn should_transmit(&self, unpolled: u32, op: SendOp) -> bool {
         let shell = self.shell();
         !shell.may_wait() || is_burst(shell) || self.is_idle(unpolled, op)
@@ -217,32 +217,32 @@ pub(crate) trait Side: Send {
         self.shell().device.counters.add(Counter::ServiceTurns, 1);
     }
 
-    /// What a turn does after it has received.
+    /// Does the work of a turn after receiving.
     fn work(&mut self, now: Instant) {
         self.shell_mut().release(now);
         self.advance(now);
         self.transmit(now);
     }
 
-    /// When a turn is needed even if nothing arrives.
+    /// Returns when a turn is needed even if nothing arrives.
     fn next_timeout(&self) -> Option<Instant> {
         let release = self.shell().wire.next_release();
         [self.next_due(), release].into_iter().flatten().min()
     }
 
-    /// As [`Side::next_timeout`], but at once while posts wait to be transmitted.
+    /// Returns the same as [`Side::next_timeout`], but at once while posts wait to be transmitted.
     fn next_turn(&self) -> Option<Instant> {
         if self.shell().unsent_messages > 0 { Some(Instant::ZERO) } else { self.next_timeout() }
     }
 
-    /// Error state: everything posted completes as flushed.
+    /// Enters the error state: all posted work requests are flushed.
     fn flush(&mut self, now: Instant) {
         self.cancel(now);
         self.shell_mut().end_all(Status::Flushed);
     }
 
-    /// The adapter broke in a turn: everything posted ends without asking the engine, whose state
-    /// may be the reason.
+    /// Ends all posted work requests after a panic in a turn, without the engine, whose state may
+    /// be the reason.
     fn fail(&mut self) {
         self.shell_mut().attrs.state = QpState::Error;
         // The program may use its memory once it hears of the end.
@@ -250,13 +250,13 @@ pub(crate) trait Side: Send {
         self.shell_mut().end_all(Status::LocalQpInternalError);
     }
 
-    /// Reset state: everything posted is forgotten.
+    /// Enters the reset state: all posted work requests are forgotten.
     fn reset(&mut self, now: Instant) {
         self.cancel(now);
         self.shell_mut().forget_all();
     }
 
-    /// The queue pair is destroyed: only acknowledgements go on.
+    /// Handles the destruction of the queue pair: only acknowledgements go on.
     fn close(&mut self, now: Instant) {
         let from = self.shell().attrs.state;
         self.shell_mut().trace_state(from, None);

@@ -1,5 +1,5 @@
-//! The receives of an XRC target: those of the shared queue that each request names, in whose
-//! protection domain its memory is.
+//! The receives of an XRC target: those of the shared queue that each request names. Its memory is
+//! in the protection domain of that queue.
 
 use std::sync::{Arc, Weak};
 
@@ -10,18 +10,18 @@ use crate::mr::MrCache;
 use crate::rq::RecvWqe;
 use crate::srq::{Srq, XrcQueues};
 
-/// What a target has instead of receives of its own.
+/// What a target has instead of its own receives.
 #[derive(Debug)]
 pub(super) struct Named {
     queues: Arc<XrcQueues>,
-    /// The queue that was named last. What is destroyed must not be kept for that.
+    /// The queue that was named last. A weak reference, so that it can be destroyed.
     number: u32,
     queue: Weak<Srq>,
-    /// Where the last receive came from.
+    /// The queue of the last receive.
     taken_from: Weak<Srq>,
-    /// Whose receives completed, in the order of [`Shell::recvs_done`].
+    /// The queues whose receives completed, in the order of [`Shell::recvs_done`].
     whose: Vec<Weak<Srq>>,
-    /// Completions of one queue on their way there.
+    /// The completions of one queue, on their way there.
     batch: Vec<Completion>,
 }
 
@@ -37,7 +37,7 @@ impl Named {
         }
     }
 
-    /// The queue with this number, if it is there.
+    /// Returns the queue with this number, if it exists.
     fn find(&mut self, number: u32) -> Option<Arc<Srq>> {
         if number == self.number {
             if let Some(queue) = self.queue.upgrade().filter(|queue| queue.is_live()) {
@@ -55,7 +55,7 @@ impl Named {
         Some(wqe)
     }
 
-    /// A receive of the queue that was taken from last completes; what marks it.
+    /// Notes that a receive of the last queue completes, and returns the mark of its completion.
     pub(super) fn note_completed(&mut self) -> u16 {
         self.whose.push(Weak::clone(&self.taken_from));
         self.taken_from.upgrade().map_or(u16::MAX, |queue| queue.owner())
@@ -68,8 +68,8 @@ impl Named {
 }
 
 impl Shell {
-    /// From now on receives and memory are those of queue `srq`, if a request names one; `false`
-    /// when that is not there.
+    /// Uses the receives and the memory of queue `srq` from now on, if a request names one; returns
+    /// false if it does not exist.
     #[inline]
     pub(crate) fn turn_to(&mut self, srq: Option<u32>) -> bool {
         srq.is_none_or(|number| self.turn_to_queue(number))
@@ -94,13 +94,13 @@ impl Shell {
         self.last_ahn.generation = u64::MAX;
     }
 
-    /// It is an XRC target.
+    /// Returns true if it is an XRC target.
     #[inline]
     pub(crate) fn is_target(&self) -> bool {
         self.named.is_some()
     }
 
-    /// Hands completed receives of a target to the queues they are of; `must_tell` hears of those
+    /// Hands the completed receives of a target to their queues. `must_tell` is called with those
     /// whose program sleeps.
     pub(crate) fn deliver(&mut self, mut must_tell: impl FnMut(Arc<Srq>)) {
         let Some(Named { whose, batch, .. }) = &mut self.named else { return };

@@ -1,5 +1,5 @@
-//! What the trace says of work requests and states, whatever the transport. Call sites ask whether
-//! there is a trace; the rest is out of their way.
+//! The trace of work requests and states, for all transports. Call sites check whether there is a
+//! trace, so that the rest is out of line.
 
 use std::fmt::{self, Display};
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use crate::request::{SendOp, SendWr};
 use crate::trace::TraceEvent;
 
 impl Shell {
-    /// There is a trace.
+    /// Returns true if there is a trace.
     #[inline]
     pub(crate) fn is_traced(&self) -> bool {
         self.trace.is_some()
     }
 
-    /// Writes a line when there is a trace.
+    /// Writes a line to the trace, if there is one.
     pub(crate) fn write_trace(
         &mut self,
         event: TraceEvent,
@@ -28,7 +28,7 @@ impl Shell {
         self.write_trace_of(event, peer.map(Sender::from), rest);
     }
 
-    /// As [`Shell::say`], of a peer whose number is not its port.
+    /// Writes a line as [`Shell::write_trace`] does, for a peer whose number is not its port.
     pub(crate) fn write_trace_of(
         &mut self,
         event: TraceEvent,
@@ -46,7 +46,7 @@ impl Shell {
         self.trace_post_to(peer, len, wr, signaled);
     }
 
-    /// A work request to `peer` was posted.
+    /// Traces a posted work request to `peer`.
     #[cold]
     pub(crate) fn trace_post_to(
         &mut self,
@@ -65,13 +65,13 @@ impl Shell {
         );
     }
 
-    /// A datagram from `from` was not used; port 0 when its queue pair is not known.
+    /// Traces a dropped datagram from `from`; the port is 0 if its queue pair is not known.
     #[cold]
     pub(crate) fn trace_drop(&mut self, from: SocketAddr, why: &dyn Display) {
         self.write_trace(TraceEvent::Drop, Some(from), format_args!("why=\"{why}\""));
     }
 
-    /// What is about to enter the completion queues.
+    /// Traces what is about to enter the completion queues.
     #[cold]
     pub(crate) fn trace_completions(&mut self) {
         let done: Vec<Completion> =
@@ -88,7 +88,7 @@ impl Shell {
         }
     }
 
-    /// The queue pair went to another state; `None` = it was destroyed.
+    /// Traces a change of state; `None` means destroyed.
     pub(crate) fn trace_state(&mut self, from: QpState, to: Option<QpState>) {
         match to {
             Some(to) => {

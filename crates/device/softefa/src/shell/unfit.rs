@@ -10,17 +10,17 @@ use crate::framing::{Framing, Unfit};
 use crate::seal::{Envelope, NOTICE_BYTES, Notice, Refusal};
 use crate::wire::{QPN_FIRST, Via};
 
-/// Notices of one turn at most.
+/// The most notices that one turn sends.
 const NOTICES_MAX: usize = 16;
 
-/// An answer to somebody whose datagram cannot be opened.
+/// A notice to a sender whose datagram cannot be opened.
 #[derive(Debug)]
 pub(super) struct OutgoingNotice {
     to: SocketAddr,
     bytes: [u8; NOTICE_BYTES],
 }
 
-/// Does what is left to do with a datagram from `from` that cannot be used.
+/// Handles a datagram from `from` that cannot be used.
 #[cold]
 pub(super) fn turn_away<S: Side + ?Sized>(
     side: &mut S,
@@ -49,8 +49,8 @@ impl Shell {
         }
     }
 
-    /// Tells user and sender that they have different keys. `is_certain` unless a single datagram
-    /// may just have been damaged; of somebody who has the same key all are.
+    /// Tells user and sender that they have different keys. `is_certain` is false if a single
+    /// datagram may just have been damaged; with different keys all of them fail.
     fn report_key_mismatch(
         &mut self,
         now: Instant,
@@ -82,7 +82,7 @@ impl Shell {
         }
     }
 
-    /// Sends the notices that what was received led to.
+    /// Sends the notices for what the turn has received.
     #[cold]
     pub(super) fn send_notices(&mut self, now: Instant) {
         let notices = std::mem::take(&mut self.notices);

@@ -102,7 +102,7 @@ impl RoceUdSide {
     /// The next receive that has room for `len` bytes and whose memory can be written; others end
     /// with their own error instead of standing in the way.
     fn next_receive(&mut self, len: usize) -> Result<RecvWqe, NoReceive> {
-        if self.shell.is_not_ready_on_purpose() {
+        if self.shell.deal_not_ready() {
             return Err(NoReceive::NotPosted);
         }
         loop {

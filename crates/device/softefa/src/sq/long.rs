@@ -3,7 +3,7 @@
 use crate::memory::Piece;
 use crate::mr::Sge;
 
-/// Kept by its slot once there, so that later ones allocate nothing.
+/// The storage stays with its slot, so that later work requests allocate nothing.
 #[derive(Debug, Default)]
 pub(super) struct Long {
     pub(super) pieces: Vec<Piece>,
@@ -28,18 +28,18 @@ impl Long {
     }
 }
 
-/// The pieces of a part of a message.
+/// Iterates over the pieces of a part of a message.
 #[derive(Debug, Clone)]
 pub(crate) struct Part<'a> {
     pieces: std::slice::Iter<'a, Piece>,
-    /// Bytes before the part.
+    /// The bytes before the part.
     skip: usize,
-    /// Bytes of it that are left.
+    /// The bytes of the part that are left.
     left: usize,
 }
 
 impl<'a> Part<'a> {
-    /// `len` bytes from `offset` on, less what there is not.
+    /// Iterates over `len` bytes from `offset` on, or fewer if the message is shorter.
     pub(super) fn new(pieces: &'a [Piece], offset: u32, len: u32) -> Self {
         Self { pieces: pieces.iter(), skip: offset as usize, left: len as usize }
     }

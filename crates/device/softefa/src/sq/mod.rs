@@ -1,4 +1,4 @@
-//! Send queue: work requests between posting and completion.
+//! The send queue: work requests between posting and completion.
 
 mod long;
 mod transfer;
@@ -18,18 +18,18 @@ use long::Long;
 pub(crate) use long::Part;
 pub(crate) use transfer::Transfer;
 
-/// Entries of a send a device takes at most, over all profiles.
+/// The most entries of a send, over all device profiles.
 pub(crate) const SGE_MAX: usize = 32;
-/// Inline bytes a device takes at most, over all profiles.
+/// The most inline bytes of a send, over all device profiles.
 pub(crate) const INLINE_MAX: usize = 512;
-/// The entries and inline bytes that every slot has room for: what an EFA takes.
+/// The entries and inline bytes for which every slot has room: what an EFA takes.
 const SHORT_SGES: usize = 2;
 const SHORT_INLINE_BYTES: usize = 32;
 
-/// One posted send: the only form it has between posting and completion.
+/// A posted send, in the only form that it has between posting and completion.
 ///
-/// A queue of them is longer than the first cache. So the fields have the order in which they are
-/// used: sending a short message touches the first line, its end one more, posting it three.
+/// A queue of slots is larger than the first-level cache, so the fields are in the order of use:
+/// sending a short message touches the first line, completing it one more, posting it three.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct SendSlot {
@@ -39,46 +39,46 @@ pub(crate) struct SendSlot {
     lkeys: [u32; SHORT_SGES],
     pub(crate) len: u32,
     piece_count: u8,
-    /// A work request is in it.
+    /// The slot holds a work request.
     is_live: bool,
-    /// Completes even when all went well.
+    /// It has a completion even if it succeeds.
     signaled: bool,
     /// The only piece is `inline`.
     is_inline: bool,
     is_long: bool,
-    /// Its bytes were gone when they were to be sent again (SRD-6.7).
+    /// Its memory was gone when it had to be repeated (SRD-6.7).
     pub(crate) is_gone: bool,
-    /// The reason why the bytes could not be supplied, once that happened.
+    /// The reason why its bytes could not be supplied, once that has happened.
     pub(crate) fault: Option<Status>,
     pub(crate) is_fenced: bool,
     pub(crate) is_solicited: bool,
     pub(crate) op: SendOp,
-    /// Toward whom the engine has it.
+    /// The peer to which the engine sends it.
     pub(crate) peer: Option<srd::PeerId>,
     pub(crate) dest_qpn: u32,
     /// The queue key of the remote queue pair.
     pub(crate) qkey: u32,
-    /// The peer's shared receive queue; of XRC only.
+    /// The peer's shared receive queue, for XRC only.
     pub(crate) remote_srq: u32,
-    /// Socket and number of the remote queue pair, on a queue pair of datagrams.
+    /// The socket and number of the remote queue pair, on a queue pair of datagrams.
     pub(crate) to: SocketAddr,
     inline: [u8; SHORT_INLINE_BYTES],
-    /// Has the pieces instead, when `is_long`.
+    /// The storage that replaces the slot's own, when `is_long`.
     long: Option<Box<Long>>,
-    /// Progress, when it is an RDMA operation.
+    /// The progress of an RDMA operation.
     pub(crate) transfer: Transfer,
 }
 
 const _: () = assert!(size_of::<SendSlot>() == 4 * 64);
 
-/// The remains of a work request when it ends.
+/// The fields of a finished work request that its completion needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) wr_id: u64,
     pub(crate) op: SendOp,
     pub(crate) len: u32,
     pub(crate) signaled: bool,
-    /// The reason why it failed, whatever the engine says.
+    /// The reason why it failed, which overrides that of the engine.
     pub(crate) fault: Option<Status>,
     /// See [`SendSlot::is_gone`].
     pub(crate) is_gone: bool,
@@ -110,8 +110,9 @@ impl SendSlot {
         is_long: false,
     };
 
-    /// Takes `wr`, whose shape was checked: at most [`SGE_MAX`] entries or [`INLINE_MAX`] bytes,
-    /// `len` in all. Written in place: the slot is too long to be moved for each message.
+    /// Fills in `wr`, whose shape was checked: at most [`SGE_MAX`] entries or [`INLINE_MAX`] bytes,
+    /// `len` in all. It is written in place, because the slot is too long to be moved for each
+    /// message.
     fn take(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32, numbering: Numbering) {
         self.is_live = true;
         (self.wr_id, self.signaled, self.len) = (wr.wr_id, signaled, len);
@@ -177,12 +178,12 @@ impl SendSlot {
         Ended { wr_id, op, len, signaled, fault, is_gone }
     }
 
-    /// All bytes of the READ are here.
+    /// Returns true if all bytes of the READ have arrived.
     pub(crate) fn is_read_whole(&self) -> bool {
         self.transfer.answered && self.transfer.placed == self.len
     }
 
-    /// A stretch of the first entry; `None` when it does not lie inside.
+    /// Returns a range of the first entry; `None` if it does not lie inside.
     pub(crate) fn part_of_first(&self, offset: u32, len: u32) -> Option<Sge> {
         let first = &self.pieces[0];
         let end = u64::from(offset) + u64::from(len);
@@ -190,23 +191,23 @@ impl SendSlot {
         (end <= first.len as u64).then_some(Sge { addr, len, lkey: self.lkeys[0] })
     }
 
-    /// The payload is a copy of ours.
+    /// Returns true if the payload is a copy of ours.
     pub(crate) fn is_inline(&self) -> bool {
         self.is_inline
     }
 
-    /// Whether the adapter may (still) read the payload.
+    /// Returns true if the adapter may (still) read the payload.
     #[inline]
     pub(crate) fn is_readable(&self, mrs: &mut MrCache) -> bool {
         self.is_inline || self.sges().all(|sge| sge.len == 0 || mrs.allows(&sge, false))
     }
 
-    /// Whether the adapter may (still) write what a READ or an atomic brings.
+    /// Returns true if the adapter may (still) write the result of a READ or an atomic.
     pub(crate) fn is_writable(&self, mrs: &mut MrCache) -> bool {
         !self.is_inline && self.sges().all(|sge| sge.len == 0 || mrs.allows(&sge, true))
     }
 
-    /// The entries; of inline bytes there are none.
+    /// Returns the entries; inline bytes have none.
     #[inline]
     fn sges(&self) -> impl Iterator<Item = Sge> {
         let lkeys = match &self.long {
@@ -220,7 +221,7 @@ impl SendSlot {
         self.payload().iter().zip(lkeys).map(sge)
     }
 
-    /// The pieces of memory in which the payload lies.
+    /// Returns the pieces of memory in which the payload lies.
     #[inline]
     fn payload(&self) -> &[Piece] {
         if self.is_long {
@@ -232,7 +233,7 @@ impl SendSlot {
     }
 }
 
-/// Slots of a queue; their number bounds what is in flight. Never grows once created, so that the
+/// The slots of a queue; their number bounds what is in flight. The queue never grows, so that the
 /// wire may point at inline bytes.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
@@ -240,21 +241,22 @@ pub(crate) struct SendQueue {
     free: Vec<u32>,
     depth: u32,
     numbering: Numbering,
-    /// One for each slot, for work requests whose bytes others copy; none where that cannot be.
+    /// One lease for each slot, for work requests whose bytes others copy; empty if that is not
+    /// possible.
     leases: Box<[Lease]>,
-    /// The number of leases that were begun and not ended.
+    /// The number of leases that have begun and not ended.
     leased: u32,
 }
 
 impl SendQueue {
-    /// Makes a send queue. With `has_leases`, bytes of its work requests may be copied by others.
+    /// Makes a send queue. With `has_leases`, others may copy the bytes of its work requests.
     pub(crate) fn new(depth: u32, has_leases: bool, numbering: Numbering) -> Self {
         let slots = Vec::with_capacity(depth as usize);
         let leases = (0..if has_leases { depth } else { 0 }).map(|_| Lease::new()).collect();
         Self { slots, free: Vec::new(), depth, numbering, leases, leased: 0 }
     }
 
-    /// Keeps `wr`, of `len` bytes, until [`SendQueue::complete`]; `None` when the queue is full.
+    /// Stores `wr`, of `len` bytes, until [`SendQueue::complete`]; `None` if the queue is full.
     #[inline]
     pub(crate) fn insert(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32) -> Option<u32> {
         let index = match self.free.pop() {
@@ -271,7 +273,7 @@ impl SendQueue {
         Some(index)
     }
 
-    /// Gives the slot of a finished work request back.
+    /// Frees the slot of a finished work request.
     #[inline]
     pub(crate) fn complete(&mut self, index: u32) -> Option<Ended> {
         let slot = self.get_mut(index)?;
@@ -284,7 +286,7 @@ impl SendQueue {
         Some(ended)
     }
 
-    /// Others may copy the bytes of work request `index` until it ends.
+    /// Begins the lease of work request `index`: others may copy its bytes until it ends.
     pub(crate) fn begin_lease(&mut self, index: u32) {
         if let Some(lease) = self.leases.get(index as usize) {
             lease.begin();
@@ -292,12 +294,13 @@ impl SendQueue {
         }
     }
 
-    /// The lease of work request `index`, ended or not.
+    /// Returns the lease of work request `index`, whether it has ended or not.
     pub(crate) fn lease(&self, index: u32) -> Option<&Lease> {
         self.leases.get(index as usize)
     }
 
-    /// Nothing that is copied of work request `index` from now on counts; whether that is new.
+    /// Ends the lease of work request `index`, so that later copies do not count. Returns true if
+    /// it had not ended before.
     pub(crate) fn end_lease(&mut self, index: u32) -> bool {
         let is_new = self.lease(index).is_some_and(|lease| lease.is_live() && lease.end());
         self.leased -= u32::from(is_new);
@@ -326,7 +329,7 @@ impl SendQueue {
         self.slots.get_mut(index as usize).filter(|slot| slot.is_live)
     }
 
-    /// Slots that were ever used are below this.
+    /// The slots that were ever used are below this index.
     pub(crate) fn end(&self) -> u32 {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
@@ -343,19 +346,19 @@ impl SendQueue {
         Part::new(self.get(index).map_or(&[][..], SendSlot::payload), offset, len)
     }
 
-    /// At most `len` bytes of the payload from `offset` on; for payloads of one entry.
+    /// Returns at most `len` bytes of the payload from `offset` on, for payloads of one entry.
     pub(crate) fn stretch(&self, index: u32, offset: u32, len: u32) -> Option<Piece> {
         let all = self.payload(index).next()?;
         let rest = all.len.checked_sub(offset as usize)?;
         Some(Piece { addr: all.addr + u64::from(offset), len: rest.min(len as usize) })
     }
 
-    /// Work requests that have not ended.
+    /// Iterates over the work requests that have not ended.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SendSlot> {
         self.slots.iter().filter(|slot| slot.is_live)
     }
 
-    /// Peers with a work request in flight, some of them more than once.
+    /// Iterates over the peers with a work request in flight; a peer may come more than once.
     pub(crate) fn peers(&self) -> impl Iterator<Item = srd::PeerId> {
         self.iter().filter_map(|slot| slot.peer)
     }

@@ -1,23 +1,23 @@
-//! How far an RDMA work request is.
+//! The progress of an RDMA work request.
 
 use crate::status::Status;
 
-/// Progress of an RDMA work request.
+/// The progress of an RDMA work request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transfer {
-    /// Next byte to give to the engine (WRITE).
+    /// The next byte to pass to the engine (WRITE).
     pub(crate) next: u32,
-    /// Parts of it in the engine.
+    /// The number of its parts that are in the engine.
     pub(crate) in_engine: u32,
-    /// Bytes placed (READ).
+    /// The number of bytes placed (READ).
     pub(crate) placed: u32,
-    /// The answer has begun, which for an empty READ is all of it.
+    /// The answer has begun; for an empty READ it is then complete.
     pub(crate) answered: bool,
-    /// Bytes placed when liveness was last looked at.
+    /// The number of bytes placed at the last check for liveness.
     pub(crate) probed_at: Option<u32>,
-    /// The immediate behind a long WRITE is on its way.
+    /// The immediate of a long WRITE, which follows its bytes, is in flight.
     pub(crate) tail_sent: bool,
-    /// The bytes are named, not sent.
+    /// The bytes are named to the peer, not sent.
     pub(crate) is_local: bool,
     /// The reason why it will end with an error.
     pub(crate) failed: Option<Status>,
@@ -26,7 +26,7 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// Nothing has been done.
+    /// Makes the state of a transfer that has not begun.
     pub(crate) const NONE: Self = Self {
         next: 0,
         in_engine: 0,
@@ -39,7 +39,7 @@ impl Transfer {
         serial: 0,
     };
 
-    /// The bytes of a READ were named, and nobody will send them.
+    /// Notes that the bytes of a READ were named, and will not be sent.
     pub(crate) fn is_copied(&self) -> bool {
         self.is_local && self.answered
     }

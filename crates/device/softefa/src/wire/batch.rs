@@ -1,4 +1,4 @@
-//! A burst on its way out: headers in one arena, payload by reference into registered memory.
+//! A burst to be sent: headers in one arena, payload by reference into registered memory.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -8,9 +8,9 @@ use crate::memory::{self, Gone, Piece};
 use crate::own_memory;
 use crate::status::Status;
 
-/// Most datagrams of a burst: the kernel's limit for one UDP_SEGMENT send.
+/// The most datagrams of a burst, which is the kernel's limit for one UDP_SEGMENT send.
 pub(crate) const MAX_PACKETS: usize = 64;
-/// Payload up to this long is copied beside its header: one long entry costs the kernel less than
+/// The longest payload that is copied beside its header: one long entry costs the kernel less than
 /// two short ones per datagram.
 const COPY_BYTES: usize = 512;
 
@@ -19,25 +19,23 @@ const COPY_BYTES: usize = 512;
 pub(crate) enum Via {
     /// By this path, or any faster way to the same queue pair.
     Path(u16),
-    /// As [`Via::Path`], and through the ring of a sleeper, who is called for many at once
-    /// (SRD-12.5).
+    /// As [`Via::Path`], and through the ring of a sleeper, who is called once for many (SRD-12.5).
     Stream(u16),
     /// As [`Via::Stream`], and a light sleeper is not called for it.
     Acknowledgement(u16),
     /// As [`Via::Stream`], and only through the ring, because no network may carry it: it is too
-    /// long, or not sealed. Where no ring takes it, it is lost.
+    /// long, or not sealed. Without a ring it is lost.
     Memory(u16),
-    /// As [`Via::Path`], and rather late than never: what nobody sends again waits for room in a
-    /// ring.
+    /// As [`Via::Path`], but a datagram that is never repeated waits for room in a ring.
     Patient(u16),
-    /// By this path and through the kernel, which knows when nobody is there.
+    /// By this path and through the kernel, which knows when the peer is gone.
     Kernel(u16),
-    /// By this path and through the kernel, because what must not be overtaken went there.
+    /// By this path and through the kernel, because it must not overtake datagrams there.
     Behind(u16),
-    /// Through the queue pair's own socket, which hears of no refusals.
+    /// Through the queue pair's own socket, which does not receive refusals.
     ///
-    /// What strangers are answered goes there. Their address may be a lie, and to be told so costs
-    /// as much as the answer.
+    /// Answers to strangers leave there. Their address may be forged, and a refusal would cost as
+    /// much as the answer.
     OwnSocket,
 }
 
@@ -60,7 +58,7 @@ impl Via {
 /// A datagram that the operating system will never send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Impossible {
-    /// Its place in the batch, as [`Batch::push`] said.
+    /// Its place in the batch, as [`Batch::push`] returned it.
     pub(crate) place: usize,
     pub(crate) status: Status,
 }
@@ -78,7 +76,8 @@ pub(crate) struct Packet {
     pub(crate) iov_end: usize,
 }
 
-/// Collects datagrams until they are sent together. Reused; nothing is allocated once warm.
+/// Collects datagrams until they are sent together. It is reused, so nothing is allocated once it
+/// is warm.
 #[derive(Debug)]
 pub(crate) struct Batch {
     arena: Vec<u8>,
@@ -86,14 +85,15 @@ pub(crate) struct Batch {
     packets: Vec<Packet>,
     impossible: Vec<Impossible>,
     copy_bytes: usize,
-    /// Bytes of the arena that a datagram may take, and those of them that are not its headers.
+    /// The bytes of the arena that a datagram may take, and those of them that are not headers.
     room_bytes: usize,
     tail_bytes: usize,
     overhead_bytes: usize,
 }
 
 impl Batch {
-    /// For datagrams that `framing` finishes, with headers and payload of at most so many bytes.
+    /// Makes a batch for datagrams that `framing` finishes, with at most this many bytes of headers
+    /// and payload.
     pub(crate) fn new(framing: &Framing, headers_max: usize, payload_max: usize) -> Self {
         let copy_bytes = if framing.covers_payload() { payload_max } else { COPY_BYTES };
         let overhead_bytes = framing.overhead_bytes();
@@ -125,7 +125,8 @@ impl Batch {
         self.packets.clear();
     }
 
-    /// For the wire: datagrams that cannot be sent. Not emptied by [`Batch::clear`].
+    /// Reports datagrams that cannot be sent; called by the wire. [`Batch::clear`] keeps the
+    /// report.
     pub(crate) fn report(&mut self, impossible: &mut Vec<Impossible>) {
         self.impossible.append(impossible);
     }
@@ -143,17 +144,17 @@ impl Batch {
         &self.pieces
     }
 
-    /// Whether a payload of this length is copied by [`Batch::push`].
+    /// Returns true if [`Batch::push`] copies a payload of this length.
     pub(crate) fn is_copied(&self, payload_len: usize) -> bool {
         payload_len <= self.copy_bytes
     }
 
-    /// Adds a datagram of `header`, which are all its headers, and the payload at `payload`;
-    /// returns its place. Adds nothing when the payload is short, so that it is copied, and
-    /// [`Gone`].
+    /// Adds a datagram with the headers `header` and the payload at `payload`, and returns its
+    /// place. Returns [`Gone`] and adds nothing if the payload is short, so that it is copied, and
+    /// its memory is gone.
     ///
-    /// The payload must stay where it is until the batch is sent; the adapter guarantees it by
-    /// sending before it gives up the lock of the queue pair that posted it.
+    /// The payload must stay in place until the batch is sent. The adapter guarantees that by
+    /// sending before it releases the lock of the queue pair that posted it.
     pub(crate) fn push(
         &mut self,
         framing: &mut Framing,
@@ -229,8 +230,8 @@ impl Batch {
         self.pieces.push(Piece { addr, len: self.arena.len() - start });
     }
 
-    /// The bytes of one datagram, for those who must hold it longer than its memory lasts; `None`
-    /// when a program has unmapped what it registered.
+    /// Returns the bytes of one datagram, for a wire that must keep it longer than its memory
+    /// lasts; `None` if a program has unmapped registered memory.
     pub(crate) fn copy(&self, packet: &Packet) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(packet.len);
         let is_there = self.pieces[packet.iov_start..packet.iov_end].iter().all(|piece| {
@@ -242,7 +243,7 @@ impl Batch {
         is_there.then_some(bytes)
     }
 
-    /// The bytes are a copy of ours, which nobody unmaps.
+    /// Returns true if the bytes are a copy of ours, which is never unmapped.
     fn is_in_arena(&self, piece: Piece) -> bool {
         let start = self.arena.as_ptr() as usize as u64;
         (start..start + self.arena.len() as u64).contains(&piece.addr)
@@ -250,8 +251,8 @@ impl Batch {
 }
 
 impl Packet {
-    /// Appends the first `max` bytes of the datagram, whose batch has `pieces`, to `bytes`; zeroes
-    /// for what has been unmapped since it was sent.
+    /// Appends the first `max` bytes of the datagram, whose batch has `pieces`, to `bytes`. Memory
+    /// that was unmapped since it was sent reads as zeros.
     pub(super) fn copy(&self, pieces: &[Piece], max: usize, bytes: &mut Vec<u8>) {
         let mut left = max;
         for piece in &pieces[self.iov_start..self.iov_end] {

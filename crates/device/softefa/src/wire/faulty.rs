@@ -1,4 +1,4 @@
-//! A network that misbehaves on request, around a real one.
+//! A wire that injects faults around another one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,11 +14,11 @@ use crate::framing::{Framing, Layout};
 use crate::memory::Piece;
 use crate::status::Status;
 
-/// Bytes of a datagram that are copied into the batch it leaves in; the rest is short, too, or
-/// named.
+/// The bytes of a datagram that are copied into the batch that it leaves in; the rest is short,
+/// too, or referenced.
 const HEAD_BYTES: usize = 320;
 
-/// A copy that leaves later. Ordered by time, then by the order of arrival.
+/// A copy that leaves later. Copies are ordered by time, then by arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct DelayedDatagram {
     due: Instant,
@@ -28,7 +28,7 @@ struct DelayedDatagram {
     bytes: Vec<u8>,
 }
 
-/// What is to become of the datagrams of a queue pair.
+/// The faults that decide the fate of a queue pair's datagrams.
 pub(crate) struct DatagramFaults {
     dice: Dice,
     blackholes: Blackholes,
@@ -45,7 +45,7 @@ impl DatagramFaults {
         })
     }
 
-    /// Decides about one; whether a path swallows it.
+    /// Decides the fate of one datagram; returns true if a path drops it.
     fn decide(&mut self, now: Instant, to: IpAddr, via: Via) -> (Fate, bool) {
         if self.peer.is_some_and(|peer| peer != to) {
             return (Fate::UNHARMED, false);
@@ -56,16 +56,16 @@ impl DatagramFaults {
     }
 }
 
-/// Loses, doubles, holds back and damages what is sent through it.
+/// A wire that drops, duplicates, delays and damages datagrams.
 pub(crate) struct Faulty {
     inner: Box<dyn Wire>,
     tap: Tap,
-    /// `None` when it did so once, and does not any more.
+    /// The faults; `None` if they are over.
     faults: Option<DatagramFaults>,
     layout: Layout,
     held: BinaryHeap<Reverse<DelayedDatagram>>,
     serial: u64,
-    /// What leaves together, so that the wire below may keep its order.
+    /// The datagrams that leave together, so that the wire below can keep their order.
     outgoing: Batch,
     leaving: Vec<Leaving>,
     impossible: Vec<Impossible>,
@@ -73,7 +73,7 @@ pub(crate) struct Faulty {
 
 /// A datagram of [`Faulty::outgoing`].
 struct Leaving {
-    /// Its place in the batch that it came in; none of a copy, and of what was held back.
+    /// Its place in the batch that it came in; `None` for a copy and for a delayed datagram.
     place: Option<usize>,
     /// The batch refers to them.
     _bytes: Vec<u8>,
@@ -100,7 +100,7 @@ impl Faulty {
         }
     }
 
-    /// Sends one copy of a datagram soon, or holds it back. One that cannot be sent is told of by
+    /// Sends one copy of a datagram soon, or delays it. If it cannot be sent, that is reported by
     /// its place, if it has one.
     fn pass(
         &mut self,
@@ -259,7 +259,7 @@ impl Wire for Faulty {
         self.inner.poll_everything();
     }
 
-    /// What a fault holds back has left, and is late.
+    /// A delayed datagram has left, and is late.
     fn forget_unsent(&mut self) {
         self.inner.forget_unsent();
     }
@@ -283,7 +283,7 @@ impl Wire for Faulty {
     }
 }
 
-/// Damages what leaves, as `fate` says.
+/// Damages a datagram as `fate` says.
 fn alter(dice: &mut Dice, layout: Layout, bytes: &mut [u8], fate: Fate, sent: &mut Sent) {
     if !(fate.mangled || fate.corrupted) {
         return;

@@ -1,8 +1,8 @@
-//! The multicast groups of a queue pair: a socket for each, beside the one that its number leads to
+//! The multicast groups of a queue pair: a socket for each, in addition to the one of its number
 //! (RC-10.3).
 //!
 //! The kernel knows the members of a group: each of their sockets gets a copy of what is sent to
-//! the group on the link of its device, and is forgotten with its process.
+//! the group on the link of its device. A membership ends with its process.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,12 +24,12 @@ struct Group {
     socket: OwnedFd,
 }
 
-/// What came to a group.
+/// A datagram to a group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ForGroup {
     pub(crate) group: IpAddr,
     pub(crate) from: SocketAddr,
-    /// Bytes of it.
+    /// The number of its bytes.
     pub(crate) len: usize,
 }
 
@@ -39,13 +39,13 @@ pub(crate) struct Groups {
     local: IpAddr,
     tap: Tap,
     joined: Vec<Group>,
-    /// Where the next look begins, so that no group has to wait for another.
+    /// The group that is read first, so that none has to wait for another.
     next: usize,
     buffer: Box<[u8]>,
 }
 
 impl Groups {
-    /// None yet, of a queue pair at `local`.
+    /// Makes the state without groups, for a queue pair at `local`.
     pub(crate) fn new(local: IpAddr, tap: Tap) -> Self {
         Self { local, tap, joined: Vec::new(), next: 0, buffer: Box::default() }
     }
@@ -58,7 +58,7 @@ impl Groups {
         self.joined.iter().map(|joined| joined.addr)
     }
 
-    /// Becomes a member; returns the socket that is readable when something has come.
+    /// Joins a group; returns the socket that is readable when a datagram has come.
     pub(crate) fn join(&mut self, group: IpAddr) -> io::Result<RawFd> {
         let socket = group_socket(self.local, group)?;
         let fd = socket.as_raw_fd();
@@ -69,14 +69,15 @@ impl Groups {
         Ok(fd)
     }
 
-    /// Gives up the membership; it ends when the socket is closed. `None` when there was none.
+    /// Leaves a group, and returns its socket, whose closing ends the membership; `None` if it was
+    /// no member.
     pub(crate) fn leave(&mut self, group: IpAddr) -> Option<OwnedFd> {
         let at = self.joined.iter().position(|joined| joined.addr == group)?;
         Some(self.joined.swap_remove(at).socket)
     }
 
-    /// The place for what comes, to be given back: the caller works on it while the rest stays
-    /// here.
+    /// Takes out the receive buffer, which must be given back: the caller fills it while the rest
+    /// stays here.
     pub(crate) fn take_buffer(&mut self) -> Box<[u8]> {
         std::mem::take(&mut self.buffer)
     }
@@ -103,7 +104,7 @@ impl Groups {
     }
 }
 
-/// A socket among others of its group, which hears what is sent to it on the link of `local` alone.
+/// Opens a socket of the group, which receives what is sent to it on the link of `local` only.
 fn group_socket(local: IpAddr, group: IpAddr) -> io::Result<OwnedFd> {
     let socket = udp_socket(group)?;
     // Every member binds the same port.

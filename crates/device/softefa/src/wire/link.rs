@@ -1,4 +1,4 @@
-//! The link below a local address.
+//! The network interface of a local address.
 #![allow(unsafe_code)]
 
 use std::mem::zeroed;
@@ -8,8 +8,8 @@ use std::os::fd::AsRawFd;
 use super::socket::udp_socket;
 use crate::interface;
 
-/// MTU of the interface that owns `addr`; loopback's when it is `127.0.0.0/8`. `None` when no
-/// interface owns it.
+/// Returns the MTU of the interface that has `addr`; that of loopback for `127.0.0.0/8`. `None` if
+/// no interface has it.
 pub(crate) fn link_mtu_bytes(addr: IpAddr) -> Option<u32> {
     if addr.is_loopback() {
         return Some(65_536);
@@ -30,7 +30,7 @@ pub(crate) fn link_mtu_bytes(addr: IpAddr) -> Option<u32> {
     }
 }
 
-/// Addresses of the interfaces of this machine, in the network namespace of the caller.
+/// Returns the addresses of the interfaces of this machine, in the network namespace of the caller.
 pub(super) fn own_addrs() -> Vec<IpAddr> {
     interface::all().into_iter().map(|interface| interface.addr).collect()
 }

@@ -1,4 +1,4 @@
-//! The network below the adapter: bursts of datagrams out, bursts in, whatever is inside them.
+//! The network below the adapter: it sends and receives bursts of datagrams, whatever they contain.
 //!
 //! ```text
 //! Batch --> Wire::send --> [Faulty: lose, hold, double, damage] --> [memory::MemoryWire: rings] --> udp::UdpWire --> kernel
@@ -51,9 +51,9 @@ pub(crate) struct Sent {
     pub(crate) syscalls: u64,
     pub(crate) errors: u64,
     pub(crate) refused: u64,
-    /// Found no room in their socket and leave later.
+    /// The number that found no room in their socket and leave later.
     pub(crate) blocked: u64,
-    /// Held back on purpose, and leave later.
+    /// The number that a fault delays.
     pub(crate) held: u64,
     pub(crate) lost: u64,
     pub(crate) reordered: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Counts what a wire below has sent.
+    /// Adds what a wire below has sent.
     pub(crate) fn add(&mut self, more: &Self) {
         self.pkts += more.pkts;
         self.bytes += more.bytes;
@@ -81,36 +81,36 @@ impl Sent {
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) from: SocketAddr,
-    /// All of them.
+    /// All bytes of the run.
     pub(crate) bytes: &'a mut [u8],
-    /// Bytes of each.
+    /// The bytes of each datagram.
     pub(crate) segment: usize,
-    /// Then `bytes` are the headers of one datagram, and the bytes behind them lie here.
+    /// If it is not empty, `bytes` are the headers of one datagram, whose rest lies here.
     pub(crate) rest: Option<Piece>,
-    /// It came through memory, without a system call.
+    /// The run came through memory, without a system call.
     pub(crate) is_memory: bool,
-    /// It came through memory whose writer has the key of this device.
+    /// The run came through memory whose writer has the key of this device.
     pub(crate) is_proven: bool,
 }
 
 impl Run<'_> {
-    /// Bytes of all datagrams.
+    /// Returns the bytes of all datagrams.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() + self.rest.map_or(0, |rest| rest.len)
     }
 }
 
-/// How whoever waits on the socket is called.
+/// Which arrivals wake a thread that waits on the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sleep {
-    /// For everything.
+    /// All arrivals.
     Sound,
-    /// Not for acknowledgements, for which nothing waits but perhaps a program that polls.
+    /// All but acknowledgements, for which at most a polling program waits.
     Light,
 }
 
-/// No network: what a queue pair has after its socket was closed.
+/// The wire of a queue pair whose socket is closed.
 #[derive(Debug)]
 pub(crate) struct Unplugged;
 
@@ -133,77 +133,78 @@ impl Wire for Unplugged {
     }
 }
 
-/// A network. Losing datagrams is allowed, and damage that their check finds.
+/// A network. It may lose datagrams, and may damage them in ways that their check finds.
 pub(crate) trait Wire: Send {
-    /// Sends and empties `batch`. What finds no room leaves with [`Wire::release`].
+    /// Sends and empties `batch`. Datagrams without room leave with [`Wire::release`].
     fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent;
 
-    /// The next run that has arrived; `None` when nothing is there.
+    /// Returns the next run that has arrived, if there is one.
     fn receive(&mut self, now: Instant) -> Option<Run<'_>>;
 
-    /// Sends what was held back and is due.
+    /// Sends delayed datagrams that are due.
     fn release(&mut self, now: Instant) -> Sent;
 
-    /// Sends all that was held back, due or not: the process ends.
+    /// Sends all delayed datagrams, because the process exits.
     fn release_all(&mut self, now: Instant) -> Sent {
         self.release(now)
     }
 
-    /// When [`Wire::release`] must be called next.
+    /// Returns when [`Wire::release`] must be called next.
     fn next_release(&self) -> Option<Instant>;
 
-    /// The network has no room: give it nothing more until it has released what it holds.
+    /// Returns true if the network has no room: then nothing must be sent until the wire has
+    /// released what it holds.
     fn is_blocked(&self) -> bool {
         false
     }
 
-    /// From now on whatever comes makes the socket readable, but for acknowledgements while the
-    /// sleep is light; whether something has come that does not.
+    /// Makes every arrival readable at the socket from now on, except acknowledgements if the sleep
+    /// is light. Returns true if something has arrived already that is not.
     fn sleep(&mut self, _sleep: Sleep) -> bool {
         false
     }
 
-    /// The socket was read since [`Wire::sleep`], and will not tell of what comes next: it must
-    /// sleep again.
+    /// Returns true if the socket was read since [`Wire::sleep`], so that it will not signal the
+    /// next arrival: then the wire must be put to sleep again.
     fn was_called(&self) -> bool {
         false
     }
 
-    /// From now on [`Wire::receive`] is called soon and often.
+    /// Announces that [`Wire::receive`] is called soon and often from now on.
     fn wake(&mut self) {}
 
-    /// Something may come that does not make the socket readable.
+    /// Returns true if something may arrive without making the socket readable.
     fn has_rings(&self) -> bool {
         false
     }
 
-    /// There is a faster way than the kernel to the queue pair at `to`.
+    /// Returns true if there is a faster way than the kernel to the queue pair at `to`.
     fn has_ring_to(&self, _to: SocketAddr) -> bool {
         false
     }
 
-    /// Datagrams to `to` that leave through the kernel and are alike leave as one train.
+    /// Returns true if equal datagrams to `to` leave the kernel as one train.
     fn has_trains_to(&self, _now: Instant, _to: SocketAddr) -> bool {
         false
     }
 
-    /// Bytes that a ring to the queue pair at `to` takes now of what would otherwise leave by
-    /// `via`; 0 where datagrams must stay as the network has them.
+    /// Returns how many bytes a ring to the queue pair at `to` accepts now of what would otherwise
+    /// leave by `via`; 0 if datagrams must stay as on the network.
     fn ring_room_bytes(&mut self, _to: SocketAddr, _via: Via) -> usize {
         0
     }
 
-    /// The next [`Wire::receive`] looks wherever something may have come.
+    /// Makes the next [`Wire::receive`] read every source.
     fn poll_everything(&mut self) {}
 
-    /// What waits for room in the network is not sent any more.
+    /// Drops what waits for room in the network.
     fn forget_unsent(&mut self) {}
 
-    /// From now on everything goes through the kernel.
+    /// Sends everything through the kernel from now on.
     fn leave_rings(&mut self) {}
 
-    /// From now on `faults` are dealt, which are taken out of it, or none; `false` of a wire that
-    /// deals none.
+    /// Injects `faults` from now on, which are taken out of it, or none; returns false if this wire
+    /// cannot inject any.
     fn set_faults(&mut self, _now: Instant, _faults: &mut Option<DatagramFaults>) -> bool {
         false
     }

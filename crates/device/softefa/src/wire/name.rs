@@ -1,4 +1,4 @@
-//! Socket addresses as the kernel takes and gives them, of either family.
+//! Socket addresses in the kernel's form, of either family.
 #![allow(unsafe_code)]
 
 use std::mem::zeroed;
@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use libc::{c_int, socklen_t};
 
-/// Both begin with their family.
+/// Both forms begin with the address family.
 #[derive(Clone, Copy)]
 #[repr(C)]
 union Raw {
@@ -22,7 +22,7 @@ pub struct SocketName {
 }
 
 impl SocketName {
-    /// For a call that reads it.
+    /// Makes the name for a call that reads it.
     #[inline]
     #[must_use]
     pub fn of(at: SocketAddr) -> Self {
@@ -50,7 +50,7 @@ impl SocketName {
         name
     }
 
-    /// For a call that fills it.
+    /// Makes the name for a call that fills it.
     #[inline]
     #[must_use]
     pub fn room() -> Self {
@@ -58,33 +58,33 @@ impl SocketName {
         Self { raw: unsafe { zeroed() }, len: size_of::<Raw>() as socklen_t }
     }
 
-    /// For calls that do not change it.
+    /// Returns the pointer for calls that read the name.
     #[inline]
     #[must_use]
     pub fn as_ptr(&self) -> *const libc::sockaddr {
         (&raw const self.raw).cast()
     }
 
-    /// For calls that fill it.
+    /// Returns the pointer for calls that fill the name.
     #[inline]
     pub fn as_mut_ptr(&mut self) -> *mut libc::sockaddr {
         (&raw mut self.raw).cast()
     }
 
-    /// Bytes of it.
+    /// Returns the length of the name.
     #[inline]
     #[must_use]
     pub fn socklen(&self) -> socklen_t {
         self.len
     }
 
-    /// For calls that say how much they have filled.
+    /// Returns a pointer to the length, for calls that fill it.
     #[inline]
     pub fn socklen_mut(&mut self) -> *mut socklen_t {
         &raw mut self.len
     }
 
-    /// The address. Devices have no addresses of single links, so the scope is left out.
+    /// Returns the address. Devices have no link-local addresses, so the scope is left out.
     #[inline]
     #[must_use]
     pub fn get(&self) -> SocketAddr {

@@ -1,4 +1,4 @@
-//! The sending sockets of a device, and what it learns about the ways they lead to.
+//! The sending sockets of a device, and what it learns about their paths.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,18 +17,18 @@ use super::unsegmented::Unsegmented;
 use crate::filter::drop_all;
 use crate::host;
 
-/// Refused datagrams kept for queue pairs that have not fetched them, and for how long. A living
-/// queue pair fetches its own within a turn; the others' owners are gone.
+/// The most refused datagrams that are kept for queue pairs, and for how long. A live queue pair
+/// fetches its own within a turn; the owners of the others are gone.
 const MAX_QUOTES: usize = 256;
 const QUOTE_LIFE_NS: u64 = 1_000_000_000;
-/// Queue for refusals on a sending socket.
+/// The receive buffer of a sending socket, for refusals.
 const ERROR_BUFFER_BYTES: c_int = 64 << 10;
-/// Routers that a datagram to a group passes at most, as one to a queue pair.
+/// The most routers that a datagram to a group passes, as one to a queue pair.
 const GROUP_HOPS: c_int = 64;
-/// Ports of sending sockets. Queue pairs have higher ones: were the port of a queue pair that
-/// ended bound as a path, its peers would hear nothing instead of a refusal.
+/// The ports of sending sockets. Queue pairs have higher ones: if the port of a destroyed queue
+/// pair became that of a path, its peers would get no refusal.
 const PATH_PORTS: std::ops::Range<u16> = 10_240..QPN_FIRST;
-/// First port that may become a queue pair number. Below are the ports services listen on.
+/// The first port that may become a queue pair number. Services listen on lower ports.
 pub(crate) const QPN_FIRST: u16 = 16_384;
 
 /// The sending sockets of a device, one per path.
@@ -37,10 +37,10 @@ pub(crate) struct PathSockets {
     pub(super) sockets: Vec<OwnedFd>,
     /// Their ports.
     ports: Vec<u16>,
-    /// Refused datagrams until their queue pair fetches them.
+    /// Refused datagrams that their queue pairs have not fetched.
     quotes: Mutex<Vec<(Instant, Quote)>>,
     quote_count: AtomicUsize,
-    /// Where trains cannot go.
+    /// The destinations to which the kernel does not segment trains.
     pub(super) unsegmented: Unsegmented,
 }
 
@@ -53,8 +53,8 @@ impl PathSockets {
         Ok(Arc::new(Self { sockets, ports, quotes, quote_count, unsegmented }))
     }
 
-    /// What is sent to multicast groups goes to the link of `addr`; of loopback, which has no route
-    /// there, too.
+    /// Sends datagrams to groups on the link of `addr`, also on loopback, which has no route to
+    /// groups.
     pub(crate) fn lead_to_groups(&self, addr: IpAddr) -> io::Result<()> {
         let link = Link::of(addr)?;
         self.sockets.iter().try_for_each(|socket| {
@@ -73,7 +73,7 @@ impl PathSockets {
         self.sockets[path as usize % self.sockets.len()].as_raw_fd()
     }
 
-    /// The path that everything of the queue pair at `port` takes, where order matters.
+    /// Returns the path of everything that the queue pair at `port` sends if order matters.
     pub(crate) fn path_of(&self, port: u16) -> u16 {
         port % self.paths()
     }
@@ -83,15 +83,14 @@ impl PathSockets {
         self.ports[path as usize % self.ports.len()]
     }
 
-    /// Moves refusals from all sockets to where their queue pairs find them.
+    /// Collects refusals from all sockets for their queue pairs.
     pub(crate) fn collect_refusals(&self, now: Instant) {
         for socket in &self.sockets {
             self.collect_from(now, socket.as_raw_fd());
         }
     }
 
-    /// Moves refusals from one socket to where their queue pairs find them; whether any ICMP
-    /// message had come there.
+    /// Collects refusals from one socket; returns true if an ICMP message had arrived there.
     pub(super) fn collect_from(&self, now: Instant, fd: RawFd) -> bool {
         let mut has_icmp = false;
         while let Some(QueuedError { quote, is_icmp, is_refusal }) = read_error(fd) {
@@ -108,12 +107,12 @@ impl PathSockets {
         has_icmp
     }
 
-    /// There are refused datagrams.
+    /// Returns true if there are refused datagrams.
     pub(crate) fn has_refusals(&self) -> bool {
         self.quote_count.load(Ordering::Acquire) > 0
     }
 
-    /// Refused datagrams that `mine` recognises; cheap when there are none.
+    /// Takes the refused datagrams that `mine` recognises. It is cheap if there are none.
     pub(crate) fn take_refused(&self, now: Instant, mine: impl Fn(&Quote) -> bool) -> Vec<Quote> {
         if !self.has_refusals() {
             return Vec::new();
@@ -167,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// Sends `bytes` to a port where nobody listens any more.
+    /// Sends `bytes` to a port that is not bound any more.
     fn refuse(paths: &PathSockets, bytes: &[u8]) {
         let gone = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = gone.local_addr().unwrap();

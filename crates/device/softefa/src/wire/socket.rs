@@ -1,4 +1,4 @@
-//! The system calls of the wire.
+//! The system calls of the UDP wire.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,23 +13,24 @@ use crate::address::NOWHERE;
 use crate::descriptor::with_descriptor;
 use crate::interface;
 
-/// Socket buffer asked for, each way; the kernel grants what `net.core.rmem_max` and `wmem_max`
-/// allow.
+/// The requested size of each socket buffer. The kernel grants what `net.core.rmem_max` and
+/// `wmem_max` allow.
 pub const SOCKET_BUFFER_BYTES: c_int = 4 << 20;
-/// Bytes kept of a datagram that a peer's kernel refused: enough for the headers of any transport.
+/// The bytes that are kept of a datagram that a peer's kernel refused: enough for the headers of
+/// any transport.
 pub(crate) const QUOTE_BYTES: usize = 320;
 
-/// Start of a datagram of ours that came back as "port unreachable".
+/// The start of a datagram of ours that came back as "port unreachable".
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quote {
-    /// Where it was sent.
+    /// Its destination.
     pub(crate) to: IpAddr,
     len: usize,
     bytes: [u8; QUOTE_BYTES],
 }
 
 impl Quote {
-    /// What came back of it.
+    /// The bytes that came back.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -43,7 +44,7 @@ pub(super) struct IpOption {
 }
 
 impl IpOption {
-    /// What the network refuses comes back in the error queue.
+    /// Makes the network's refusals appear in the error queue.
     pub(super) const RECVERR: Self = Self { v4: libc::IP_RECVERR, v6: libc::IPV6_RECVERR };
     pub(super) const MTU_DISCOVER: Self =
         Self { v4: libc::IP_MTU_DISCOVER, v6: libc::IPV6_MTU_DISCOVER };
@@ -88,7 +89,7 @@ pub(super) fn set_ip(
     set_int(socket, level, option, value)
 }
 
-/// Datagrams are never cut into fragments: a message is at most as long as the link carries.
+/// Forbids fragmentation: a datagram is at most as long as the link carries.
 pub(super) fn never_fragment(socket: &OwnedFd, addr: IpAddr) -> io::Result<()> {
     // Both families give it the number 2.
     set_ip(socket, addr, IpOption::MTU_DISCOVER, libc::IP_PMTUDISC_DO)
@@ -131,7 +132,7 @@ impl Link {
     }
 }
 
-/// From now on what is sent to `group` on the link comes to this socket.
+/// Makes the socket receive what is sent to `group` on the link.
 pub(super) fn join_group(socket: &OwnedFd, group: IpAddr, link: Link) -> io::Result<()> {
     match (group, link) {
         (IpAddr::V4(group), Link::V4(local)) => {
@@ -150,7 +151,7 @@ pub(super) fn join_group(socket: &OwnedFd, group: IpAddr, link: Link) -> io::Res
     }
 }
 
-/// What this socket sends to groups goes to the link, whatever the routes say.
+/// Sends this socket's datagrams to groups on the link, whatever the routes say.
 pub(super) fn send_to_groups_from(socket: &OwnedFd, link: Link) -> io::Result<()> {
     match link {
         Link::V4(local) => {
@@ -177,11 +178,11 @@ pub(super) fn bind(socket: &OwnedFd, at: SocketAddr) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Control buffer, aligned for `cmsghdr`; room for what we ask the kernel for.
+/// A control buffer, aligned for `cmsghdr`, with room for the requested messages.
 #[repr(C, align(8))]
 struct Control([u8; 256]);
 
-/// Sends one datagram that lies in one piece. `sendto`, for the same reason as in
+/// Sends one datagram that lies in one piece, with `sendto` for the same reason as in
 /// [`receive_train`].
 pub(super) fn send_datagram(fd: RawFd, to: SocketAddr, piece: &libc::iovec) -> io::Result<()> {
     let name = SocketName::of(to);
@@ -227,16 +228,15 @@ pub(super) fn send_message(
 /// A train of datagrams in the buffer it was received into.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Train {
-    /// Bytes of all of them.
+    /// The bytes of all datagrams.
     pub(super) len: usize,
     pub(super) from: SocketAddr,
-    /// Bytes of each, when the kernel was asked.
+    /// The bytes of each datagram, if the kernel was asked.
     pub(super) segment: Option<usize>,
 }
 
-/// Receives a train of datagrams. Not `recvmsg`: copying its descriptors in costs a tenth of a
-/// ping-pong, and what the kernel would say of the segment size the datagrams say themselves
-/// (SRD-2.9).
+/// Receives a train of datagrams. It does not use `recvmsg`: copying the descriptors in costs a
+/// tenth of a ping-pong, and the datagrams themselves tell the segment size (SRD-2.9).
 pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
     let mut name = SocketName::room();
     // SAFETY: every pointer outlives the call and has the length given.
@@ -253,7 +253,8 @@ pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
     Some(Train { len: usize::try_from(got).ok()?, from: name.get(), segment: None })
 }
 
-/// As [`receive_train`], and asks the kernel where the datagrams end, for those that do not say it.
+/// Does the same as [`receive_train`], and asks the kernel where the datagrams end, for formats
+/// that do not tell it.
 pub(super) fn receive_segmented(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
     let mut control = Control([0; 256]);
     // SAFETY: every pointer in `message` outlives the call and has the length given; the kernel
@@ -283,9 +284,9 @@ pub(super) fn receive_segmented(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
     }
 }
 
-/// Whether a call that fails with `errno` may have failed for what an ICMP message said of an
-/// earlier datagram (the kernel's `icmp_err_convert` and `icmpv6_err_convert`): its own has not
-/// been tried then.
+/// Returns true if a call that fails with `errno` may have failed because of an ICMP message for an
+/// earlier datagram (the kernel's `icmp_err_convert` and `icmpv6_err_convert`): then its own has
+/// not been tried.
 #[must_use]
 pub fn is_icmp(errno: c_int) -> bool {
     matches!(
@@ -303,13 +304,13 @@ pub fn is_icmp(errno: c_int) -> bool {
     )
 }
 
-/// One entry of a socket's error queue.
+/// An entry of a socket's error queue.
 pub(super) struct QueuedError {
-    /// Start of the datagram that it is about.
+    /// The start of the datagram that it is about.
     pub(super) quote: Quote,
-    /// An ICMP message says it, and not this machine of what it did not send.
+    /// It is an ICMP message, not an error of this machine for a datagram that was not sent.
     pub(super) is_icmp: bool,
-    /// It says that nobody listens there.
+    /// It says that the port is unreachable.
     pub(super) is_refusal: bool,
 }
 

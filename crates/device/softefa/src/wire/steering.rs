@@ -22,7 +22,7 @@ use crate::host;
 use crate::numbering::Numbering;
 use crate::seal::SealKey;
 
-/// What a queue pair has of the network.
+/// The network resources of a queue pair.
 pub(crate) struct Port {
     pub(crate) qpn: u32,
     /// The UDP port of its socket.
@@ -30,22 +30,22 @@ pub(crate) struct Port {
     /// The UDP port from which its path sends.
     pub(crate) src_port: u16,
     pub(crate) wire: Box<dyn Wire>,
-    /// Where captures listen.
+    /// The attachment point of captures.
     pub(crate) tap: Tap,
     pub(crate) paths: Arc<PathSockets>,
-    /// Readable when something has arrived.
+    /// The descriptor that is readable when something has arrived.
     pub(crate) receive_fd: RawFd,
-    /// Bytes the kernel queues for it, book-keeping included.
+    /// The size of its receive buffer in the kernel, including overhead.
     pub(crate) receive_buffer_bytes: usize,
 }
 
-/// What the steering of a device is made of.
+/// The parts of the steering of a device.
 #[derive(Debug)]
 pub(crate) struct SteeringInit {
     pub(crate) addr: IpAddr,
-    /// Sending sockets.
+    /// The number of sending sockets.
     pub(crate) paths: u16,
-    /// Queue pairs of the device.
+    /// The most queue pairs of the device.
     pub(crate) qps_max: u32,
     /// The links to programs of this user on this machine, which are reached through memory.
     pub(crate) memory: Option<Links>,
@@ -60,7 +60,7 @@ pub(crate) struct SteeringInit {
     pub(crate) capture: Capture,
 }
 
-/// What rings need.
+/// What rings need to know.
 #[derive(Debug)]
 struct Memory {
     links: Links,
@@ -85,7 +85,7 @@ pub(crate) struct Steering {
 }
 
 impl Steering {
-    /// Opens nothing yet.
+    /// Makes the steering without opening anything.
     pub(crate) fn new(init: SteeringInit) -> Self {
         Self {
             addr: init.addr,
@@ -102,17 +102,17 @@ impl Steering {
         }
     }
 
-    /// How numbers are made.
+    /// Returns how numbers are formed.
     pub(crate) fn numbering(&self) -> Numbering {
         self.numbering
     }
 
-    /// Where captures listen.
+    /// Returns the attachment point of captures.
     pub(crate) fn capture(&self) -> &Capture {
         &self.capture
     }
 
-    /// A free number, and what leads to it.
+    /// Allocates a free number, and opens its socket.
     pub(crate) fn open(&self) -> io::Result<Port> {
         let paths = self.paths()?;
         let (port, slot, wire) = self.bind(&paths)?;
@@ -140,17 +140,17 @@ impl Steering {
         Ok(Port { qpn, port, src_port, wire, tap, paths, receive_fd, receive_buffer_bytes })
     }
 
-    /// The number may be given out again; its queue pair may still linger.
+    /// Frees the number, whose queue pair may still linger.
     pub(crate) fn release(&self, qpn: u32) {
         self.pool().release(self.numbering.port(qpn));
     }
 
-    /// Some peer refused a datagram and no queue pair has claimed the refusal yet.
+    /// Returns true if a peer has refused a datagram and no queue pair has claimed the refusal.
     pub(crate) fn has_refusals(&self) -> bool {
         self.paths.get().is_some_and(|paths| paths.has_refusals())
     }
 
-    /// The sending sockets; opened by the first caller.
+    /// Returns the sending sockets, which the first caller opens.
     fn paths(&self) -> io::Result<Arc<PathSockets>> {
         if let Some(paths) = self.paths.get() {
             return Ok(Arc::clone(paths));
@@ -162,7 +162,7 @@ impl Steering {
         Ok(Arc::clone(self.paths.get_or_init(|| paths)))
     }
 
-    /// A free port, its next slot, and its socket.
+    /// Allocates a free port, its next slot, and its socket.
     fn bind(&self, paths: &Arc<PathSockets>) -> io::Result<(u16, u8, UdpWire)> {
         let mut pool = self.pool();
         if self.reuses_numbers {
@@ -192,7 +192,7 @@ impl Steering {
         UdpWire::bind(at, Arc::clone(paths), &self.capture, protocol, self.layout)
     }
 
-    /// The number of the queue pair destroyed last: its socket was closed at once.
+    /// Takes the number of the queue pair that was destroyed last, whose socket was closed at once.
     fn try_rebind_freed(
         &self,
         pool: &mut PortPool,
@@ -208,19 +208,19 @@ impl Steering {
     }
 }
 
-/// Ports in use. Live ones differ modulo the power of two above `max_qp`, because libfabric
-/// finds queue pairs in a table of that size; they are drawn at random, so that a successor
-/// hardly ever inherits the number of a queue pair that peers still remember.
+/// The ports in use. Live ones differ modulo the power of two above `max_qp`, because libfabric
+/// finds queue pairs in a table of that size. They are drawn at random, so that a successor rarely
+/// inherits a number that peers still remember.
 #[derive(Debug)]
 struct PortPool {
-    /// Live queue pairs per residue, 0 or 1.
+    /// The number of live queue pairs per residue, 0 or 1.
     residues: Vec<u8>,
     state: u64,
-    /// Released last.
+    /// The port that was released last.
     freed: Option<u16>,
-    /// How often each port was used, modulo the number of slots; none where numbers have no slots.
+    /// How often each port was used, modulo the number of slots; empty if numbers have no slots.
     uses: Vec<u8>,
-    /// What the first slots depend on.
+    /// The seed of the first slots.
     salt: u64,
 }
 
@@ -233,8 +233,8 @@ impl PortPool {
         Self { residues: vec![0; size], state, freed: None, uses, salt }
     }
 
-    /// Every port for queue pairs once, from a random one on with a random odd stride. One that
-    /// few others leave, or with few residues left, is found, too.
+    /// Iterates over every port for queue pairs once, from a random one on with a random odd
+    /// stride. So it also finds the last free port or residue.
     fn walk(&mut self) -> impl Iterator<Item = u16> + use<> {
         self.state = step(self.state);
         let [a, b, c, d, ..] = self.state.to_be_bytes();
@@ -248,7 +248,7 @@ impl PortPool {
         self.residues[self.residue(port)] == 0
     }
 
-    /// The port is used from now on; its next slot.
+    /// Marks the port as used, and returns its next slot.
     fn take(&mut self, port: u16) -> u8 {
         let residue = self.residue(port);
         self.residues[residue] += 1;
@@ -279,8 +279,8 @@ fn step(state: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// A peer that remembers a number for half a second took its successor for a stale connection
-    /// once in 5,000 connections.
+    /// A peer that remembers a number for half a second would take its successor for a stale
+    /// connection.
     #[test]
     fn a_number_comes_back_after_all_others_of_its_port() {
         let mut pool = PortPool::new(256, Numbering::PortAndSlot);
@@ -294,7 +294,8 @@ mod tests {
         assert_eq!(slots.len(), 256);
     }
 
-    /// With 255 of 256 queue pairs alive and crowded ports, random tries missed those left.
+    /// With 255 of 256 queue pairs alive and crowded ports, random tries alone would miss the last
+    /// ones.
     #[test]
     fn a_walk_leaves_out_no_port() {
         let mut pool = PortPool::new(256, Numbering::Port);

@@ -1,4 +1,4 @@
-//! What a queue pair shows to captures.
+//! Where captures see the datagrams of a queue pair.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::framing::is_enveloped;
 use crate::host;
 use crate::memory::Piece;
 
-/// Gives datagrams to captures. Ask [`Tap::is_on`] first: it is all that is paid while nobody
-/// looks.
+/// Passes datagrams to captures. Check [`Tap::is_on`] first, which is all that it costs without a
+/// capture.
 #[derive(Debug, Clone)]
 pub(crate) struct Tap {
     capture: Arc<Capture>,
@@ -32,7 +32,7 @@ impl Tap {
         Self { capture: Arc::clone(capture), protocol, local, paths: Arc::clone(paths) }
     }
 
-    /// For wires without sockets.
+    /// Makes the tap of a wire without sockets.
     #[cfg(test)]
     pub(super) fn deaf() -> Self {
         let local = SocketAddr::from(([127, 0, 0, 1], 1));
@@ -45,7 +45,7 @@ impl Tap {
         self.capture.is_on()
     }
 
-    /// The operating system took these.
+    /// Captures the datagrams that the operating system accepted.
     #[cold]
     pub(super) fn sent(&self, time_ns: u64, packets: &[Packet], pieces: &[Piece]) {
         for packet in packets {
@@ -53,7 +53,7 @@ impl Tap {
         }
     }
 
-    /// A fault dropped this one.
+    /// Captures a datagram that a fault dropped.
     #[cold]
     pub(super) fn lost(&self, batch: &Batch, packet: &Packet) {
         self.outgoing(host::epoch_ns(), Fate::LostOnPurpose, packet, batch.pieces());
@@ -67,7 +67,7 @@ impl Tap {
         self.capture.record(&head, |max, bytes| packet.copy(pieces, max, bytes));
     }
 
-    /// These came.
+    /// Captures a received run.
     #[cold]
     pub(super) fn received(&self, run: &Run<'_>) {
         let time_ns = host::epoch_ns();
@@ -83,7 +83,7 @@ impl Tap {
         }
     }
 
-    /// A datagram came to another address and port than those of the queue pair.
+    /// Captures a datagram to another address and port than those of the queue pair.
     #[cold]
     pub(super) fn received_at(&self, to: SocketAddr, from: SocketAddr, datagram: &[u8]) {
         let head = self.head(host::epoch_ns(), Fate::Received, from, to, datagram.len());
@@ -92,7 +92,7 @@ impl Tap {
         });
     }
 
-    /// A record without its bytes.
+    /// Makes a record without its bytes.
     fn head(
         &self,
         time_ns: u64,

@@ -27,18 +27,18 @@ use crate::host;
 use crate::memory::Piece;
 use crate::status::Status;
 
-/// Largest train of datagrams that the kernel hands over at once.
+/// The largest train of datagrams that the kernel delivers at once.
 const BUFFER_BYTES: usize = 1 << 16;
-/// Most bytes of one UDP_SEGMENT send; an IPv4 datagram ends at 65,535 with headers.
+/// The most bytes of one UDP_SEGMENT send. An IPv4 datagram ends at 65,535 with headers.
 const MAX_RUN_BYTES: usize = 65_000;
-/// Bytes of a held datagram that are copied into the batch it leaves in.
+/// The bytes of a held datagram that are copied into the batch that it leaves in.
 const HEAD_BYTES: usize = 320;
-/// How long datagrams wait before a socket without room is tried again: what a link of 10 Gbit/s
-/// takes for 64 KiB.
+/// How long datagrams wait before a full socket is tried again: the time in which a link of 10
+/// Gbit/s sends 64 KiB.
 const BLOCKED_NS: u64 = 50_000;
-/// Calls for one run of datagrams: each may tell of an earlier one instead.
+/// The most attempts for one run of datagrams, because each may report the error of an earlier one.
 const TRIES: u32 = 3;
-/// What an empty datagram has.
+/// The bytes of an empty datagram.
 const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
 
 /// A datagram that found no room in its socket.
@@ -49,7 +49,7 @@ struct BlockedDatagram {
     bytes: Vec<u8>,
 }
 
-/// Sends an empty datagram; whether the kernel took it.
+/// Sends an empty datagram; returns whether the kernel took it.
 fn send_nothing(fd: RawFd, to: SocketAddr) -> bool {
     // A refusal of an earlier datagram is told by the next call.
     (0..3).any(|_| send_datagram(fd, to, &NOTHING).is_ok())
@@ -65,9 +65,9 @@ pub(crate) struct UdpWire {
     buffer: Box<[u8]>,
     iovecs: Vec<libc::iovec>,
     impossible: Vec<Impossible>,
-    /// Trains would leave with identifications of their own in each IP header.
+    /// Trains would leave with different identifications in their IP headers.
     has_no_trains: bool,
-    /// Oldest first, with when they are tried again.
+    /// Held datagrams, oldest first, and when they are tried again.
     held: VecDeque<BlockedDatagram>,
     next_release: Option<Instant>,
 }
@@ -77,8 +77,8 @@ pub(crate) struct UdpWire {
 unsafe impl Send for UdpWire {}
 
 impl UdpWire {
-    /// Binds the receiving socket; its port is the queue pair number. What comes is laid out as
-    /// `layout` says.
+    /// Binds the receiving socket, whose port is the queue pair number. Datagrams have this
+    /// `layout`.
     pub(crate) fn bind(
         at: SocketAddr,
         paths: Arc<PathSockets>,
@@ -111,18 +111,18 @@ impl UdpWire {
         })
     }
 
-    /// Every datagram leaves by itself from now on, and comes by itself.
+    /// Sends and receives every datagram by itself from now on.
     pub(super) fn part_trains(&mut self) -> io::Result<()> {
         self.has_no_trains = true;
         set_int(&self.receive, libc::SOL_UDP, libc::UDP_GRO, 0)
     }
 
-    /// Where it receives.
+    /// Returns the address and port where it receives.
     pub(super) fn socket(&self) -> &OwnedFd {
         &self.receive
     }
 
-    /// Where captures listen.
+    /// Returns the attachment point of captures.
     pub(crate) fn tap(&self) -> Tap {
         self.tap.clone()
     }
@@ -131,7 +131,7 @@ impl UdpWire {
         self.receive.as_raw_fd()
     }
 
-    /// Bytes the kernel queues for this socket, book-keeping included.
+    /// Returns the size of its receive buffer in the kernel, including overhead.
     pub(crate) fn receive_buffer_bytes(&self) -> usize {
         let value = get_int(&self.receive, libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap_or(0);
         usize::try_from(value).unwrap_or(0)
@@ -141,7 +141,7 @@ impl UdpWire {
         via.path().map_or_else(|| self.receive_fd(), |path| self.paths.fd(path))
     }
 
-    /// Sends some datagrams of `batch`, or keeps them until there is room.
+    /// Sends some datagrams of `batch`, or holds them until there is room.
     pub(super) fn send_packets(
         &mut self,
         now: Instant,
@@ -158,12 +158,12 @@ impl UdpWire {
         }
     }
 
-    /// Tells what cannot be sent.
+    /// Reports what cannot be sent to the batch.
     pub(super) fn report(&mut self, batch: &mut Batch) {
         batch.report(&mut self.impossible);
     }
 
-    /// Sends an empty datagram, which says: look what there is.
+    /// Sends an empty datagram, which makes the peer poll its rings.
     pub(super) fn nudge(&self, to: SocketAddr) {
         send_nothing(self.paths.fd(0), to);
     }
@@ -188,7 +188,7 @@ impl UdpWire {
         }
     }
 
-    /// The train that was fetched last.
+    /// Returns the train that was fetched last.
     pub(super) fn run(&mut self, train: Train) -> Run<'_> {
         let Train { len, from, segment } = train;
         let bytes = &mut self.buffer[..len];
@@ -200,12 +200,12 @@ impl UdpWire {
         run
     }
 
-    /// What was fetched last.
+    /// Returns what was fetched last.
     pub(super) fn fetched(&self, train: &Train) -> &[u8] {
         &self.buffer[..train.len]
     }
 
-    /// What was fetched last without its first bytes, as one datagram that came from `from`.
+    /// Returns what was fetched last without its first bytes, as one datagram from `from`.
     pub(super) fn run_behind(&mut self, train: Train, skip: usize, from: SocketAddr) -> Run<'_> {
         let bytes = &mut self.buffer[skip..train.len];
         let segment = bytes.len().max(1);
@@ -216,7 +216,7 @@ impl UdpWire {
         run
     }
 
-    /// Names the memory of a run to the kernel.
+    /// Describes the memory of a run to the kernel.
     fn gather(&mut self, run: &[Packet], pieces: &[Piece]) {
         self.iovecs.clear();
         for piece in &pieces[run[0].iov_start..run[run.len() - 1].iov_end] {
@@ -233,8 +233,8 @@ impl UdpWire {
         }
     }
 
-    /// Sends one run of datagrams with the same destination, path and length; how many of them need
-    /// not be held.
+    /// Sends one run of datagrams with the same destination, path and length. Returns how many of
+    /// them need not be held.
     fn send_run(
         &mut self,
         now: Instant,
@@ -289,9 +289,10 @@ impl UdpWire {
         run.len()
     }
 
-    /// Whether a send has failed for what the network said of an earlier datagram, maybe to another
-    /// peer: then its own has not been tried. Anybody may say "too long" of what this socket sent,
-    /// so that is taken for this datagram's own only when nobody has said it meanwhile.
+    /// Returns true if a send may have failed because of an earlier datagram, maybe to another
+    /// peer: then its own has not been tried. Anybody may claim that a datagram of this socket was
+    /// too long, so that error counts for this datagram only if no such message has arrived
+    /// meanwhile.
     #[cold]
     fn is_of_earlier(
         &self,
@@ -312,13 +313,13 @@ impl UdpWire {
         is_told || is_refusal || attempt == 0
     }
 
-    /// Nobody waits for what became of datagrams that had been promised to leave.
+    /// Ignores the fate of datagrams that were reported as sent.
     pub(super) fn forget_impossible(&mut self) {
         self.impossible.clear();
     }
 
-    /// Notes that sending a datagram again would change nothing: the path is narrower than the
-    /// link, or the memory is gone although its registration is not.
+    /// Notes that sending a datagram again would fail again: the path is narrower than the link, or
+    /// the memory is gone although its registration is not.
     #[cold]
     fn note_impossible(&mut self, place: usize, errno: c_int) {
         let is_long = errno == libc::EMSGSIZE;
@@ -326,7 +327,7 @@ impl UdpWire {
         self.impossible.push(Impossible { place, status });
     }
 
-    /// Sends datagrams in runs until a socket has no room; how many need not be held.
+    /// Sends datagrams in runs until a socket has no room; returns how many need not be held.
     fn send_trains(
         &mut self,
         now: Instant,
@@ -347,7 +348,7 @@ impl UdpWire {
         start
     }
 
-    /// As [`UdpWire::send_trains`], without trains.
+    /// Does the same as [`UdpWire::send_trains`], without trains.
     fn send_one_by_one(
         &mut self,
         now: Instant,
@@ -374,8 +375,8 @@ impl UdpWire {
         self.next_release = Some(now.plus_ns(BLOCKED_NS));
     }
 
-    /// Sends held datagrams, one by one because a train may be longer than the queue below; how
-    /// many of how many are gone.
+    /// Sends held datagrams one by one, because a train may be longer than the queue below. Returns
+    /// how many of how many have left.
     fn send_held(&mut self, now: Instant, sent: &mut Sent) -> (usize, usize) {
         let mut batch = Batch::new(&Framing::Done, HEAD_BYTES, 0);
         for BlockedDatagram { to, via, bytes } in self.held.iter().take(MAX_PACKETS) {
@@ -435,8 +436,8 @@ impl Wire for UdpWire {
     }
 }
 
-/// How many packets from the front may leave together: same destination, path and length, the
-/// last may be shorter.
+/// Returns how many packets from the front may leave together: they have the same destination, path
+/// and length, and the last may be shorter.
 fn run_len(packets: &[Packet]) -> usize {
     let first = packets[0];
     let mut bytes = first.len;

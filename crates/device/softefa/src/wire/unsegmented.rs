@@ -7,21 +7,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use srd::Instant;
 
-/// After this a train is tried again: routes and path MTUs change.
+/// The time after which a train is tried again, because routes and path MTUs change.
 const RETRY_NS: u64 = 10_000_000_000;
-/// Destinations remembered at most; more are only slower, because each finds out again.
+/// The most destinations that are remembered. Others are only slower, because each try fails anew.
 const DESTINATIONS_MAX: usize = 1024;
 
-/// Where datagrams must leave one by one, and until when.
+/// The destinations to which datagrams must leave one by one, and until when.
 #[derive(Debug, Default)]
 pub(super) struct Unsegmented {
     until: Mutex<HashMap<IpAddr, Instant>>,
-    /// There is at least one.
+    /// There is at least one destination.
     is_any: AtomicBool,
 }
 
 impl Unsegmented {
-    /// A train to `addr` was refused.
+    /// Notes that a train to `addr` was refused.
     pub(super) fn note(&self, now: Instant, addr: IpAddr) {
         let mut until = self.lock();
         if until.len() >= DESTINATIONS_MAX {
@@ -33,7 +33,8 @@ impl Unsegmented {
         }
     }
 
-    /// A train to `addr` would be refused; costs one load while there is no such destination.
+    /// Returns true if a train to `addr` would be refused. It costs one load while there is no such
+    /// destination.
     #[inline]
     pub(super) fn contains(&self, now: Instant, addr: IpAddr) -> bool {
         self.is_any.load(Ordering::Relaxed) && self.is_noted(now, addr)

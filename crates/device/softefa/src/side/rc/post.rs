@@ -53,7 +53,7 @@ impl RcSide {
         }
         let peer = self.peer;
         let is_flushed = matches!(self.shell.attrs.state, QpState::Error | QpState::SendQueueError);
-        if !is_flushed && self.shell.has_internal_error(|| peer.map(|peer| peer.ip())) {
+        if !is_flushed && self.shell.deal_internal_error(|| peer.map(|peer| peer.ip())) {
             if let Some(slot) = self.shell.sq.get_mut(index) {
                 slot.fault = Some(Status::LocalQpInternalError);
             }

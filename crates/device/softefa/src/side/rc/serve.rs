@@ -101,7 +101,7 @@ impl RcSide {
             return Ok(false);
         }
         self.takes_receives = true;
-        if shell.is_not_ready_on_purpose() {
+        if shell.deal_not_ready() {
             return Err(Reject::NotReady);
         }
         let Some(wqe) = shell.rq.front() else { return Ok(false) };
@@ -207,7 +207,7 @@ impl RcSide {
     /// connection.
     fn next_request(&mut self) -> Option<RecvWqe> {
         self.takes_receives = true;
-        if self.shell.is_not_ready_on_purpose() {
+        if self.shell.deal_not_ready() {
             return None;
         }
         let wqe = self.shell.take_receive();

@@ -124,8 +124,8 @@ impl Wire for LosesTheFirst {
     }
 }
 
-/// Through memory it may lie unseen as long as what it repeats: the peer's service thread sleeps at
-/// its socket, and `ib_write_lat` hung.
+/// A repetition through memory could lie as unread as the packet that it repeats, because the
+/// peer's service thread sleeps on its socket.
 #[test]
 fn what_is_repeated_goes_through_the_kernel_which_wakes_sleepers() {
     let (near, far) = (device("roce2"), device("roce3"));
@@ -250,7 +250,7 @@ fn waits_for_a_turn(qp: &Qp, act: impl FnOnce()) -> bool {
     })
 }
 
-/// Only the living were waited for.
+/// A deregistration waits for the turns of lingering queue pairs, too.
 #[test]
 fn a_deregistration_waits_for_turns_of_what_lingers() {
     let pd = device("roce6");
@@ -343,7 +343,7 @@ fn is_asked_after_the_end() -> bool {
     received > 0
 }
 
-/// It read memory that the program had long got back, and sent it.
+/// A destroyed queue pair sends nothing from memory that the program may have freed.
 #[test]
 fn a_destroyed_queue_pair_shows_no_memory() {
     let begin = Instant::now();

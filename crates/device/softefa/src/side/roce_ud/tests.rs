@@ -54,7 +54,8 @@ fn next(cq: &Cq) -> Completion {
     }
 }
 
-/// Also the receive that was too short for the last datagram, and would have been the next.
+/// This includes the receive that was too short for the last datagram and would have been used
+/// next.
 #[test]
 fn every_receive_ends_when_the_adapter_breaks() {
     let (near, far) = (device("roce10"), device("roce11"));

@@ -132,8 +132,8 @@ impl Wire for Broken {
     }
 }
 
-/// A wire keeps the order of what it gets at once: one by one, a request through memory
-/// overtook the acknowledgement in front of it, which had found no room there.
+/// Datagrams that arrive together are sent together: sent one by one, a request through memory
+/// could overtake the acknowledgement before it, which found no room there.
 #[test]
 fn what_came_together_leaves_together_and_is_told_of_by_its_place() {
     let times = Arc::new(Mutex::new(0));

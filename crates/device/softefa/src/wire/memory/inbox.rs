@@ -12,21 +12,21 @@ use crate::framing::{Layout, RDMA_BLOCK_BYTES};
 use crate::memory::Piece;
 use crate::wire::Sleep;
 
-/// Rings that are read; others are not let in.
+/// The most rings that are read. Others are not accepted.
 const RINGS_MAX: usize = 64;
-/// Bytes of equal datagrams that are taken together.
+/// The most bytes of equal datagrams that are read together.
 const RUN_BYTES_MAX: usize = 16 << 10;
 const RUN_DATAGRAMS_MAX: usize = 32;
-/// Runs of a ring until the others are looked at.
+/// The most runs of a ring until the other rings have their turn.
 const TURN_RUNS_MAX: u32 = 64;
-/// Datagrams this long are lent where they lie, but for their headers.
+/// The length from which on a datagram is lent in place, except for its headers.
 pub(super) const LENT_BYTES_MIN: usize = 2048;
-/// Most headers are not longer than this.
+/// The length that most headers do not exceed.
 const HEADERS_BYTES: usize = 128;
-/// No headers of what is lent are longer than this. A frame is all headers, and is never lent.
+/// The most header bytes of a lent datagram. A frame consists of headers only, and is never lent.
 const HEADERS_BYTES_MAX: usize = srd::HEADER_MAX + RDMA_BLOCK_BYTES;
 const _: () = assert!(srd::HEADER_MAX + srd::wire::frame::FRAME_BYTES_MAX < LENT_BYTES_MIN);
-/// A ring in which nothing came for so long is given up; its writer does so before.
+/// The time without a datagram after which a ring is given up. Its writer gives it up before.
 const IDLE_NS: u64 = 30_000_000_000;
 
 /// A ring that is read.
@@ -37,7 +37,7 @@ struct In {
     /// Its writer has the key of this device.
     is_proven: bool,
     reader: Reader,
-    /// The record found last, somebody may still copy from.
+    /// The record that was found last, from which a caller may still copy.
     lent: Option<Found>,
     used_at: Instant,
     is_over: bool,
@@ -51,11 +51,11 @@ pub(super) struct Inbox {
     key: Option<RingKey>,
     /// The ring whose turn it is.
     next: usize,
-    /// Runs that it has given in this turn.
+    /// The number of runs that it has given in this turn.
     turn_runs: u32,
-    /// What writers are told of this side.
+    /// The state that this side publishes to writers.
     state: ReaderState,
-    /// Somebody captures what comes, and all writers are told.
+    /// A capture reads what arrives, and all writers know.
     is_captured: bool,
     next_look: Instant,
 }
@@ -64,16 +64,16 @@ pub(super) struct Inbox {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
     pub(super) from: SocketAddr,
-    /// Bytes of each.
+    /// The bytes of each datagram.
     pub(super) segment: usize,
-    /// The bytes behind the headers of the one, lent until the next call.
+    /// The bytes behind the headers of the datagram, lent until the next call.
     pub(super) rest: Option<Piece>,
-    /// Their writer has the key of this device.
+    /// The writer has the key of this device.
     pub(super) is_proven: bool,
 }
 
 impl Inbox {
-    /// For a queue pair whose device has this key, if any.
+    /// Makes the inbox of a queue pair whose device may have a key.
     pub(super) fn new(key: Option<RingKey>) -> Self {
         let (rings, next_look) = (Vec::new(), Instant::ZERO);
         let (state, is_captured) = (ReaderState::Awake, false);
@@ -88,7 +88,8 @@ impl Inbox {
         self.state != ReaderState::Awake
     }
 
-    /// Lets a ring in, beside older ones of the same writer, which may still hold something.
+    /// Accepts a ring, in addition to older ones of the same writer, which may still hold
+    /// datagrams.
     pub(super) fn admit(&mut self, now: Instant, offered: OfferedRing) {
         let OfferedRing { from, file } = offered;
         if self.rings.len() >= RINGS_MAX {
@@ -103,7 +104,7 @@ impl Inbox {
         self.rings.push(In { from, segment, is_proven, reader, lent, used_at, is_over });
     }
 
-    /// Tells all writers whether somebody captures what comes.
+    /// Publishes to all writers whether a capture reads what arrives.
     #[inline]
     pub(super) fn set_captured(&mut self, is_captured: bool) {
         if self.is_captured != is_captured {
@@ -114,14 +115,14 @@ impl Inbox {
         }
     }
 
-    /// `from` writes a ring that is read, and has not closed it.
+    /// Returns true if `from` writes a ring that is read, and has not closed it.
     pub(super) fn is_written_by(&self, from: SocketAddr) -> bool {
         let is_open = |ring: &In| !ring.is_over && !Reader::is_writer_gone(ring.segment.words());
         self.rings.iter().any(|ring| ring.from == from && is_open(ring))
     }
 
-    /// Takes what is in one of the rings; the bytes replace those of `out`. Of long datagrams with
-    /// `headers` it copies the headers only.
+    /// Reads one of the rings; the bytes replace those of `out`. Of long datagrams with `headers`
+    /// only the headers are copied.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -143,8 +144,8 @@ impl Inbox {
         None
     }
 
-    /// The ring at `index` has given something. It is the same ring's turn once more, because what
-    /// comes in bursts is taken in bursts; but who never stops does not keep others waiting.
+    /// Gives the ring at `index` another turn after it had something, because bursts are read in
+    /// bursts; a ring that is never empty does not delay the others.
     #[inline]
     fn count_run(&mut self, index: usize) {
         if index != self.next {
@@ -162,7 +163,7 @@ impl Inbox {
         self.next = if index + 1 < self.rings.len() { index + 1 } else { 0 };
     }
 
-    /// From now on writers wake this side with datagrams; whether something came in between, so
+    /// Makes writers wake this side with datagrams. Returns true if something came in between, so
     /// that it must not sleep yet.
     pub(super) fn sleep(&mut self, sleep: Sleep) -> bool {
         self.state = match sleep {
@@ -178,7 +179,7 @@ impl Inbox {
         })
     }
 
-    /// From now on writers may rely on the rings.
+    /// Tells writers that the rings are polled from now on.
     pub(super) fn wake(&mut self) {
         self.state = ReaderState::Awake;
         for ring in self.rings.iter().filter(|ring| !ring.is_over) {
@@ -186,7 +187,7 @@ impl Inbox {
         }
     }
 
-    /// Gives up what nobody writes any more; cheap, and often enough once in a second.
+    /// Gives up rings that are not written any more. It is cheap, and once in a second is enough.
     pub(super) fn tidy(&mut self, now: Instant) {
         if now < self.next_look {
             return;
@@ -212,7 +213,7 @@ impl Inbox {
         (self.next, self.turn_runs) = (0, 0);
     }
 
-    /// As if nothing had come for so long that rings are given up.
+    /// Makes all rings look idle for so long that they are given up.
     #[cfg(test)]
     pub(super) fn age(&mut self) {
         for ring in &mut self.rings {
@@ -221,7 +222,7 @@ impl Inbox {
         self.next_look = Instant::ZERO;
     }
 
-    /// Tells writers that a line more is free, and reads none.
+    /// Publishes that a line more is free, without reading.
     #[cfg(test)]
     pub(super) fn pretend_to_read(&self) {
         for ring in &self.rings {
@@ -236,20 +237,20 @@ impl Inbox {
         self.next_look = Instant::ZERO;
     }
 
-    /// The line where the next record of the ring of `port` is looked for, while it is read.
+    /// Returns the line of the next record in the ring of `port`, while it is read.
     #[cfg(any(test, fuzzing))]
     pub(super) fn next_line(&self, port: u16) -> Option<u64> {
         let ring = self.rings.iter().find(|ring| ring.from.port() == port)?;
         Some(ring.reader.at + ring.lent.map_or(0, |lent| lent.lines()))
     }
 
-    /// As a reader that takes no trains.
+    /// Makes this side a reader that does not accept trains.
     #[cfg(test)]
     pub(super) fn forget_trains(&self) {
         self.rings.iter().for_each(|ring| Reader::forget_trains(ring.segment.words()));
     }
 
-    /// Writers of rings.
+    /// Returns the writers of rings.
     #[cfg(test)]
     pub(super) fn written_by(&self) -> impl Iterator<Item = SocketAddr> {
         self.rings.iter().map(|ring| ring.from)
@@ -294,7 +295,7 @@ impl In {
         Some(taken)
     }
 
-    /// Copies the headers of a datagram only; `None` when that is not enough.
+    /// Copies the headers of a datagram only; `None` if that is not enough.
     #[inline]
     fn lend(&mut self, found: Found, layout: Layout, out: &mut Vec<u8>) -> Option<Taken> {
         let segment = [HEADERS_BYTES, HEADERS_BYTES_MAX].into_iter().find_map(|len| {
@@ -347,7 +348,7 @@ mod tests {
     use crate::memory::Piece;
     use crate::wire::memory::ring::{self, Writer};
 
-    /// A writer and its ring, which `inbox` reads.
+    /// Makes a writer and its ring, which `inbox` reads.
     fn admit(inbox: &mut Inbox, port: u16) -> (Writer, Segment) {
         let (segment, file) = Segment::create().unwrap();
         let from = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), port);
@@ -362,7 +363,7 @@ mod tests {
         writer.publish(segment.words(), bytes.len(), bytes.len());
     }
 
-    /// It panicked: the turn of the eighth of eight rings came when there were two.
+    /// The turn of the eighth of eight rings comes when only two are left.
     #[test]
     fn turns_go_on_when_most_writers_leave_at_once() {
         let mut inbox = Inbox::default();
@@ -381,7 +382,7 @@ mod tests {
         assert_eq!(out, b"second");
     }
 
-    /// It was said to be read again.
+    /// A ring that was given up is not read again.
     #[test]
     fn a_ring_that_is_given_up_stays_so() {
         let mut inbox = Inbox::default();
@@ -394,7 +395,7 @@ mod tests {
         assert_eq!(Writer::reader(segment.words()), ReaderState::Gone);
     }
 
-    /// It was looked at only when the ring whose turn it was had nothing.
+    /// Every ring has its turn, also while another one is never empty.
     #[test]
     fn a_ring_that_is_never_empty_keeps_nobody_waiting() {
         let mut inbox = Inbox::default();

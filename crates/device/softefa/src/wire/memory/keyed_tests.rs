@@ -94,7 +94,7 @@ fn who_is_captured_is_sent_what_is_sealed() {
     assert!(a.ring_room_bytes(to, Via::Path(0)) > 1 << 20);
 }
 
-/// In a batch for several peers a packet behind a repetition to the same peer was lost.
+/// In a batch for several peers a packet after a repetition to the same peer is sent.
 #[test]
 fn what_is_not_sealed_is_not_lost_behind_a_repetition() {
     let key = key(1);

@@ -6,10 +6,10 @@
 //! receive <-- inbox: rings of peers <- - - - ring_listener: where rings arrive
 //!         <-- UdpWire, each time, or every 20 us beside rings
 //! ```
-//! The writer opens a ring, after some datagrams to a peer of this machine: it hands the memory over
-//! to the peer's [`ring_listener`], and sends an empty datagram so that the peer accepts it.
-//! Datagrams that open connections, repeat or probe always go through the kernel, because the kernel
-//! knows which peers are dead. So do the datagrams that wake a sleeper.
+//! The writer opens a ring, after some datagrams to a peer of this machine: it hands the memory
+//! over to the peer's [`ring_listener`], and sends an empty datagram so that the peer accepts it.
+//! Datagrams that open connections, repeat or probe always go through the kernel, because the
+//! kernel knows which peers are dead. So do the datagrams that wake a sleeper.
 
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
@@ -280,7 +280,7 @@ impl MemoryWire {
     fn greet(&mut self, now: Instant, from: SocketAddr, len: usize) {
         match &self.acceptance {
             Acceptance::Open(_) if len == 0 && !self.inbox.is_written_by(from) => {
-                self.accept_rings(now)
+                self.accept_rings(now);
             }
             Acceptance::Closed if self.outbox.is_here(from.ip()) => self.start_accepting(now),
             Acceptance::Refused(until) if *until <= now => self.start_accepting(now),

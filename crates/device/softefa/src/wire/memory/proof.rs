@@ -1,7 +1,8 @@
-//! Which rings carry datagrams that are not sealed: those whose two ends have the key (SRD-12.9).
+//! Decides which rings carry datagrams that are not sealed: those whose two ends have the key
+//! (SRD-12.9).
 //!
 //! The writer puts a random number and its own proof into the head of the ring before it hands the
-//! ring in. A reader with the same key answers with another proof, next to it.
+//! ring over. A reader with the same key answers with another proof, next to it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,24 +12,24 @@ use super::segment::Segment;
 use crate::host;
 use crate::seal::{PROOF_BYTES, RingEnd, RingName, SealKey};
 
-/// Words of the head of a ring (SRD-12.2).
+/// The words of the head of a ring (SRD-12.2).
 const NONCE_AT: usize = 24;
 const WRITER_AT: usize = 26;
 const READER_AT: usize = 28;
 
-/// The key of the device, and the queue pair whose rings it vouches for.
+/// The key of the device, and the queue pair whose rings it proves.
 #[derive(Debug, Clone)]
 pub(super) struct RingKey {
     pub(super) key: SealKey,
     pub(super) local: SocketAddr,
 }
 
-/// What a writer knows of the other end of its ring.
+/// What a writer knows of the reader of its ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReaderProof {
-    /// This end has no key, so nobody is asked for a proof.
+    /// This end has no key, so no proof is asked for.
     NotAsked,
-    /// The reader says this when it lets the ring in, if it has the key.
+    /// The reader proves it when it accepts the ring, if it has the key.
     Expected([u8; PROOF_BYTES]),
     /// The reader has the key.
     Given,
@@ -40,7 +41,7 @@ impl RingKey {
     /// Prepares a ring that this queue pair is going to write and `reader` to read.
     ///
     /// # Errors
-    /// The operating system gives no random bytes.
+    /// The operating system provides no random bytes.
     pub(super) fn offer(&self, ring: &Segment, reader: SocketAddr) -> io::Result<ReaderProof> {
         let nonce = host::unguessable_bytes()?;
         let name = RingName { writer: self.local, reader, inode: ring.inode(), nonce };
@@ -49,7 +50,8 @@ impl RingKey {
         Ok(ReaderProof::Expected(self.key.ring_proof(RingEnd::Reader, &name)))
     }
 
-    /// Whether `writer`, who has handed in `ring`, has the key; it then gets the proof of this end.
+    /// Returns true if `writer`, which has handed over `ring`, has the key; then adds the proof of
+    /// this end.
     pub(super) fn accept(&self, ring: &Segment, writer: SocketAddr) -> bool {
         let nonce = get(ring.words(), NONCE_AT);
         let name = RingName { writer, reader: self.local, inode: ring.inode(), nonce };
@@ -63,7 +65,7 @@ impl RingKey {
 }
 
 impl ReaderProof {
-    /// Whether the reader, who has let `ring` in, has the key.
+    /// Returns whether the reader, which has accepted `ring`, has the key.
     #[inline]
     pub(super) fn is_given(&mut self, ring: &Segment) -> bool {
         if let Self::Expected(proof) = *self {
@@ -74,7 +76,8 @@ impl ReaderProof {
     }
 }
 
-/// Relaxed, because the reader's state is stored behind them and loaded before them.
+/// Stores a proof. Relaxed order suffices, because the reader's state is stored after it and loaded
+/// before it.
 fn put(words: &[AtomicU64], at: usize, bytes: [u8; PROOF_BYTES]) {
     let [first, second] = halves(u128::from_ne_bytes(bytes));
     words[at].store(first, Ordering::Relaxed);
@@ -91,7 +94,7 @@ const fn halves(both: u128) -> [u64; 2] {
     [both as u64, (both >> 64) as u64]
 }
 
-/// Takes as long wherever the first difference is, so that nobody finds a proof byte by byte.
+/// Compares in constant time, so that a proof cannot be found byte by byte.
 fn is_equal(a: [u8; PROOF_BYTES], b: [u8; PROOF_BYTES]) -> bool {
     u128::from_ne_bytes(a) ^ u128::from_ne_bytes(b) == 0
 }
@@ -153,7 +156,7 @@ mod tests {
         assert!(!b.accept(&Segment::open(file).unwrap(), at(10)));
     }
 
-    /// A writer that stays silent and a reader that echoes what it got.
+    /// The writer sends nothing, and the reader returns what it received.
     #[test]
     fn an_echo_is_no_proof() {
         let (a, b) = (ring_key(1, 10), ring_key(1, 20));

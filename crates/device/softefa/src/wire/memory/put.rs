@@ -1,4 +1,4 @@
-//! Batches into rings: each datagram a record, or many equal ones together.
+//! Writes batches into rings: each datagram becomes a record, or many equal ones share one.
 
 use srd::Instant;
 
@@ -13,7 +13,7 @@ use crate::wire::batch::{Impossible, Packet, Via};
 use crate::wire::{Batch, Sent};
 
 impl MemoryWire {
-    /// Puts into rings what they take, and the rest aside for the kernel.
+    /// Writes into rings what they accept, and sets the rest aside for the kernel.
     pub(super) fn put(&mut self, now: Instant, batch: &Batch, sent: &mut Sent) {
         let captured_at = self.tap.is_on().then(host::epoch_ns);
         self.left.clear();
@@ -79,8 +79,8 @@ impl MemoryWire {
         }
     }
 
-    /// Puts the first of `packets` that are alike into a ring as one record, where its reader takes
-    /// that (SRD-12.3); how many they are, `None` when each has to go by itself.
+    /// Writes the first of `packets` that are alike into a ring as one record, if its reader
+    /// accepts that (SRD-12.3). Returns how many; `None` if each has to go by itself.
     #[inline]
     fn put_train(&mut self, now: Instant, packets: &[Packet], pieces: &[Piece]) -> Option<usize> {
         let first = packets.first()?;
@@ -93,8 +93,8 @@ impl MemoryWire {
         (put == Put::Done).then_some(count)
     }
 
-    /// One before it goes through the kernel: if it overtook that, a connection would have to
-    /// repeat all of them.
+    /// Returns true if the datagram before it to the same peer goes through the kernel: if this one
+    /// overtook it, a connection would have to repeat all of them.
     #[inline]
     fn is_behind(&self, packet: &Packet) -> bool {
         self.left.last().is_some_and(|left| left.to == packet.to)
@@ -121,9 +121,9 @@ impl MemoryWire {
     }
 }
 
-/// The first of `packets` that can be one record: to one peer in one way, of one length but for the
-/// last, which may be shorter, and whole in the arena of the batch, one behind the other. How many
-/// there are, if there are several, and where.
+/// Finds the first of `packets` that can be one record: to one peer in one way, of one length
+/// except the last, which may be shorter, and contiguous in the arena of the batch. Returns how
+/// many there are, if there are several, and where.
 #[inline]
 fn train_of(packets: &[Packet], pieces: &[Piece]) -> Option<(usize, Piece)> {
     let (first, later) = packets.split_first()?;
@@ -151,7 +151,7 @@ fn train_of(packets: &[Packet], pieces: &[Piece]) -> Option<(usize, Piece)> {
     (count > 1).then_some((count, train))
 }
 
-/// The memory of a datagram is not there any more.
+/// The memory of a datagram is gone.
 fn gone(packet: &Packet) -> Impossible {
     Impossible { place: packet.place, status: Status::LocalInvalidLkey }
 }

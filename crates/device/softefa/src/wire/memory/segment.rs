@@ -1,5 +1,4 @@
-//! The memory of a ring: a file without a name, sealed so that its length stays as it is
-//! (SRD-12.2).
+//! The memory of a ring: a file without a name, sealed so that its length is fixed (SRD-12.2).
 
 use std::fs::File;
 use std::io;
@@ -17,26 +16,26 @@ use crate::generation::PerProcess;
 use crate::mapped::{self, Mapped};
 use crate::memory::{self, Gone, Piece};
 
-/// Bytes for records: more than a window, so that a ring is full only when its reader is stopped.
+/// The bytes for records: more than a window, so that a ring is full only if its reader is stopped.
 const RING_BYTES: usize = 2 << 20;
 const WORDS: usize = ring::words_for(RING_BYTES);
 const BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
-/// The head of a ring, which stays, is in the first of these.
+/// The words of a page. The head of a ring, which is never freed, is in the first page.
 const PAGE_WORDS: usize = 4096 / size_of::<u64>();
-/// What the rings of a process may take, each way.
+/// The most memory of the rings of a process, each way.
 const ALL_BYTES_MAX: usize = 256 << 20;
-/// Up to here, and from there on, a copy by the few instructions that survive a hole is faster than
-/// one by words.
+/// Up to the first and from the second length on, the few instructions that survive a hole copy
+/// faster than a loop over words.
 const SHORT_BYTES: usize = 128;
 const LONG_BYTES: usize = 512;
 
-/// What `statfs(2)` says of a file that `memfd_create(2)` has made of usual pages.
+/// The file system type that `statfs(2)` reports for a file of `memfd_create(2)` with normal pages.
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
-/// The file may neither shrink, which would end who reads it, nor grow, nor be unsealed.
+/// The file may neither shrink, which would end its reader, nor grow, nor be unsealed.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// A share of what the rings of this process may take.
+/// A share of the memory that the rings of this process may take.
 #[derive(Debug)]
 struct Share(&'static AtomicUsize);
 
@@ -57,7 +56,7 @@ impl Drop for Share {
     }
 }
 
-/// The words of a ring.
+/// Returns the words of a ring.
 #[derive(Debug)]
 pub(super) struct Segment {
     words: Mapped,
@@ -66,7 +65,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// A fresh one, to be written, and its file for the reader.
+    /// Creates a ring to be written, and its file for the reader.
     pub(super) fn create() -> io::Result<(Self, OwnedFd)> {
         static WRITTEN: PerProcess<AtomicUsize> = PerProcess::new();
         let share = Share::take(WRITTEN.get_or_init(AtomicUsize::default))?;
@@ -81,7 +80,7 @@ impl Segment {
         Ok((Self { words, inode, _share: share }, file.into()))
     }
 
-    /// That of another process, to be read.
+    /// Maps the ring of another process, to be read.
     pub(super) fn open(file: OwnedFd) -> io::Result<Self> {
         static READ: PerProcess<AtomicUsize> = PerProcess::new();
         let share = Share::take(READ.get_or_init(AtomicUsize::default))?;
@@ -102,7 +101,7 @@ impl Segment {
         Ok(Self { words, inode: stat.st_ino, _share: share })
     }
 
-    /// The number of its file, which no other file of the machine has as long as this one lives.
+    /// Returns the number of its file, which is unique on the machine while this one exists.
     pub(super) fn inode(&self) -> u64 {
         self.inode
     }
@@ -111,14 +110,13 @@ impl Segment {
         &self.words
     }
 
-    /// Gives the memory of records back, which nobody has read, wherever the file may be. They read
-    /// as zeros from now on.
+    /// Frees the memory of records, which nobody has read, wherever the file may be. They read as
+    /// zeros from now on.
     pub(super) fn discard(&self) {
         self.words.discard_from(PAGE_WORDS);
     }
 
-    /// Writes `pieces` from `word` on; the first is memory of ours, and each lies inside of the
-    /// ring.
+    /// Writes `pieces` from `word` on. The first is memory of ours, and each lies inside the ring.
     pub(super) fn write(&self, word: usize, pieces: &[Piece]) -> Result<(), Gone> {
         let mut at = self.addr_of(word);
         for piece in pieces {
@@ -128,8 +126,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Appends the `len` bytes from `word` on to `out`: another process may change them meanwhile,
-    /// and the copy is what counts.
+    /// Appends the `len` bytes from `word` on to `out`. Another process may change them meanwhile,
+    /// so only the copy counts.
     #[inline]
     pub(super) fn read(&self, word: usize, len: usize, out: &mut Vec<u8>) {
         let words = &self.words[word..word + len.div_ceil(size_of::<u64>())];
@@ -146,7 +144,8 @@ impl Segment {
         out.truncate(start + len);
     }
 
-    /// The `len` bytes that begin `skipped` bytes behind `word`. They may change at any time.
+    /// Returns the `len` bytes that begin `skipped` bytes after `word`. They may change at any
+    /// time.
     pub(super) fn piece(&self, word: usize, skipped: usize, len: usize) -> Piece {
         assert!(word * size_of::<u64>() + skipped + len <= self.words.len() * size_of::<u64>());
         Piece { addr: self.addr_of(word) + skipped as u64, len }
@@ -161,10 +160,10 @@ fn is_sealed(file: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(rustix::fs::fcntl_get_seals(file)?.contains(SEALS))
 }
 
-/// Tries whether this process can share memory with others as [`crate::WireChoice::Shm`] needs it.
+/// Checks whether this process can share memory with others as [`crate::WireChoice::Shm`] needs it.
 ///
 /// # Errors
-/// What the operating system refuses: files in memory (`memfd_create`), their sealing, their
+/// The refusal of the operating system: files in memory (`memfd_create`), their sealing, their
 /// mapping, or abstract Unix sockets.
 pub fn check() -> io::Result<()> {
     let (_, file) = Segment::create()?;
@@ -197,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Where memory is short, a page that is missing ends the program when it is touched.
+    /// If memory is short, a missing page ends the program when it is touched.
     #[test]
     fn a_ring_has_all_its_memory_before_it_is_used() {
         let (_segment, file) = Segment::create().unwrap();
@@ -217,7 +216,7 @@ mod tests {
         assert_eq!(theirs.words()[WORDS - 1].load(Ordering::Relaxed), 0);
     }
 
-    /// A file that shrinks under its reader ends it with SIGBUS.
+    /// A file that shrinks would end its reader with SIGBUS.
     #[test]
     fn a_file_that_may_shrink_is_refused() {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;

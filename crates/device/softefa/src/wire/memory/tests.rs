@@ -203,7 +203,7 @@ fn only_what_is_alike_is_one_record() {
     }
 }
 
-/// A reader of an older version takes no trains, and would give the ring up.
+/// A reader of an older version does not accept trains, and would give the ring up.
 #[test]
 fn who_does_not_say_that_it_takes_trains_gets_none() {
     let (mut a, mut b, to) = linked();
@@ -287,8 +287,8 @@ fn what_nobody_sends_again_waits_for_room_in_the_ring() {
     assert!(total.blocked > 0, "the ring was never full");
 }
 
-/// SRD-12.8: what went to a sleeper's socket could be overtaken by what goes into its ring when it
-/// has woken.
+/// Datagrams in a sleeper's socket must not be overtaken by those in its ring after it has woken
+/// (SRD-12.8).
 #[test]
 fn what_nobody_sends_again_keeps_to_the_ring_of_a_sleeper() {
     let (mut a, mut b, to) = linked();
@@ -336,8 +336,8 @@ fn a_light_sleeper_is_not_called_for_acknowledgements() {
     assert_eq!(take(&mut b), [3]);
 }
 
-/// The program took what called the service thread, and went on to watch its memory: nobody called
-/// again.
+/// The program may read the datagram that called the service thread, and then watch its memory. The
+/// sleeper is called again.
 #[test]
 fn a_sleeper_whose_call_was_taken_away_is_called_again() {
     let (mut a, mut b, to) = linked();
@@ -351,7 +351,7 @@ fn a_sleeper_whose_call_was_taken_away_is_called_again() {
     assert_eq!(take(&mut b), [1]);
 }
 
-/// SRD-12.5: whoever publishes next took it for called, and so it slept on.
+/// The next writer must not assume that the sleeper was called (SRD-12.5).
 #[test]
 fn a_sleeper_whose_call_the_kernel_refused_is_called_again() {
     let (mut a, mut b, to) = linked();
@@ -419,7 +419,7 @@ fn a_reader_that_hardly_reads_holds_nobody_up() {
     assert_eq!(a.outbox.read_by().count(), 0);
 }
 
-/// Its writer had not seen yet that it was given up.
+/// The writer may still write to a ring that it does not know to be given up.
 #[test]
 fn what_comes_while_an_idle_ring_is_given_up_is_read() {
     let (mut a, mut b, to) = linked();
@@ -432,7 +432,7 @@ fn what_comes_while_an_idle_ring_is_given_up_is_read() {
     assert!(b.inbox.is_empty(), "idle, and empty");
 }
 
-/// SRD-12.7: behind 16 calls it took the socket for empty.
+/// A socket counts as empty only after all calls in it were read, also more than 16 (SRD-12.7).
 #[test]
 fn a_socket_is_not_empty_behind_many_calls() {
     let (mut a, mut b, to) = linked();
@@ -449,8 +449,8 @@ fn a_socket_is_not_empty_behind_many_calls() {
     }
 }
 
-/// SRD-12.2: a stopped program that is sent to for long was handed two megabytes every five
-/// seconds.
+/// A stopped program gets no further rings while it does not accept one, however long others send
+/// to it (SRD-12.2).
 #[test]
 fn rings_that_nobody_lets_in_take_no_memory() {
     let ((mut a, _), (mut b, to)) = (wire(), wire());
@@ -485,7 +485,8 @@ fn a_ring_that_nobody_reads_holds_nothing_up() {
     assert!(!a.is_blocked());
 }
 
-/// SRD-12.7: a repetition that was answered before what it repeats made all of that count as lost.
+/// A repetition through the kernel must not be answered before what it repeats, because everything
+/// in between would count as lost (SRD-12.7).
 #[test]
 fn what_goes_through_the_kernel_overtakes_no_ring() {
     let (mut a, mut b, to) = linked();
@@ -568,7 +569,7 @@ fn who_leaves_is_reached_through_the_kernel() {
     assert_eq!(send(&mut a, to, Via::Path(0), 2, 64).memory_pkts, 0);
 }
 
-/// A reader that was killed says nothing; somebody else may have its address by now.
+/// A killed reader does not say so, and another process may have its address.
 #[test]
 fn a_ring_that_nobody_reads_is_given_up_when_datagrams_are_repeated() {
     let (mut a, b, to) = linked();
@@ -582,7 +583,8 @@ fn a_ring_that_nobody_reads_is_given_up_when_datagrams_are_repeated() {
     drop(b);
 }
 
-/// Its reader may have been stopped for a while, and is back; the longer, the more often it was so.
+/// The reader may only have been stopped. The more often that happened, the longer the next ring
+/// takes.
 #[test]
 fn a_reader_that_was_stopped_has_a_ring_again_soon() {
     let (mut a, mut b, to) = linked();

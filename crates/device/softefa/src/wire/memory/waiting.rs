@@ -1,4 +1,4 @@
-//! Datagrams that wait for room in a ring, because nobody would send them again (SRD-12.8).
+//! Datagrams that wait for room in a ring, because they are never repeated (SRD-12.8).
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -10,12 +10,12 @@ use crate::memory::Piece;
 use crate::wire::batch::{MAX_PACKETS, Packet, Via};
 use crate::wire::{Batch, Sent};
 
-/// Bytes of a datagram that are copied into the batch it is tried again in.
+/// The bytes of a datagram that are copied into the batch in which it is tried again.
 const HEAD_BYTES: usize = 320;
-/// How long they wait before the ring is tried again: a reader takes much of it in that time.
+/// How long datagrams wait before the ring is tried again. A reader frees much of it in that time.
 const RETRY_NS: u64 = 50_000;
 
-/// Copies, oldest first.
+/// The copies, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     held: VecDeque<BlockedDatagram>,
@@ -30,11 +30,11 @@ struct BlockedDatagram {
     since: Instant,
 }
 
-/// All that wait for one peer.
+/// The datagrams that wait for one peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Queue {
     pub(super) to: SocketAddr,
-    /// Since when the first of them waits.
+    /// The time since which the first of them waits.
     pub(super) since: Instant,
     count: usize,
 }
@@ -44,17 +44,17 @@ impl Waiting {
         self.held.is_empty()
     }
 
-    /// Some wait for `to`, and nothing may overtake them.
+    /// Returns true if some wait for `to`, which nothing may overtake.
     pub(super) fn has(&self, to: SocketAddr) -> bool {
         self.held.iter().any(|held| held.to == to)
     }
 
-    /// When [`Waiting::take`] is worth a call.
+    /// Returns when [`Waiting::take`] is worth a call.
     pub(super) fn next_try(&self) -> Option<Instant> {
         self.next_try.filter(|_| !self.held.is_empty())
     }
 
-    /// Keeps a copy; `false` when the memory of its payload is gone.
+    /// Keeps a copy; returns false if the memory of its payload is gone.
     #[cold]
     pub(super) fn keep(&mut self, now: Instant, batch: &Batch, packet: &Packet) -> bool {
         let Some(bytes) = batch.copy(packet) else { return false };
@@ -64,7 +64,7 @@ impl Waiting {
         true
     }
 
-    /// Whom they are for.
+    /// Returns the peers for which datagrams wait.
     pub(super) fn queues(&self) -> Vec<Queue> {
         let mut queues: Vec<Queue> = Vec::new();
         for &BlockedDatagram { to, since, .. } in &self.held {
@@ -76,8 +76,8 @@ impl Waiting {
         queues
     }
 
-    /// These were tried again: where none of them found room the first one has waited for as long
-    /// as before.
+    /// Puts back datagrams that were tried again. If none found room, the first one keeps its
+    /// waiting time.
     pub(super) fn keep_times(&mut self, before: &[Queue]) {
         let now = self.queues();
         for old in before
@@ -90,7 +90,7 @@ impl Waiting {
         }
     }
 
-    /// Hands all that wait to `send` in batches, in their order.
+    /// Passes all waiting datagrams to `send` in batches, in their order.
     pub(super) fn take(self, mut send: impl FnMut(&Batch) -> Sent) -> Sent {
         let mut total = Sent::default();
         for held in Vec::from(self.held).chunks(MAX_PACKETS) {

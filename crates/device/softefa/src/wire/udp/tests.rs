@@ -57,8 +57,8 @@ fn equal_datagrams_travel_together_and_arrive_apart() {
     assert_eq!(seen, [(1, 1000), (2, 1000), (3, 1000), (4, 10)]);
 }
 
-/// Answers to forged addresses made their refusals fail what was sent next: live traffic lost a
-/// quarter.
+/// An answer to a forged address may be refused by the network. The error must not fail the next
+/// send.
 #[test]
 fn refused_answers_are_not_heard_of() {
     let (mut a, from) = wire(1);
@@ -160,7 +160,7 @@ fn fill_and_drain() -> u64 {
     total.blocked
 }
 
-/// It counted as loss, and the path was suspected.
+/// A full socket buffer is neither a loss nor a suspicion against the path.
 #[test]
 fn a_full_socket_is_waited_for() {
     let slow = std::thread::spawn(|| {

@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(again, (JOBS_MAX - counts[1] - counts[2]) / 2);
     }
 
-    /// Those that end none of theirs left nothing: half of the rest each, until all was taken.
+    /// Peers that end none of their jobs leave room: each gets half of the rest, until all is used.
     #[test]
     fn the_last_peer_finds_a_place_whatever_others_took() {
         let mut engine = Endpoint::new(Config::socket(), 1, Seed::from_u64(1));

@@ -56,7 +56,7 @@ impl SrdSide {
         let has_room = if self.write_recv.is_unsolicited {
             self.shell.unpolled.unsolicited.load(Ordering::Acquire) < self.write_recv.unpolled_max
         } else {
-            self.shell.rq.len() > 0 && !self.shell.is_not_ready_on_purpose()
+            self.shell.rq.len() > 0 && !self.shell.deal_not_ready()
         };
         if has_room { Ok(()) } else { Err(Reject::Rnr) }
     }
