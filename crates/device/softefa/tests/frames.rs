@@ -92,8 +92,8 @@ fn nothing_is_shared_under_faults_and_strict() {
     }
 }
 
-/// One of them has lost its memory since it was posted: it ends, and the others arrive. Now and
-/// then it has left before that.
+/// A message whose memory is gone since the post ends with an error, unless it has left before; the
+/// others arrive.
 #[test]
 fn a_message_that_cannot_be_read_ends_alone() {
     for wire in WIRES {

@@ -8,7 +8,7 @@ use crate::common::{Side, pair, wait_for};
 use softefa::counters::Counter;
 use softefa::{CompletionOp, QpKind, QpState, SendOp, Status};
 
-/// More short messages than turns in a row were taken.
+/// More short messages than one turn receives.
 const MESSAGES: u64 = 16;
 
 /// Sends all of them, and returns when they have left, whether or not somebody has read them.
@@ -24,7 +24,7 @@ fn all(status: Status) -> Vec<(u64, Status)> {
     (0..MESSAGES).map(|id| (id, status)).collect()
 }
 
-/// Its sender ended with status 12.
+/// A message that has arrived counts as received, so its sender ends with success.
 #[test]
 fn what_has_come_before_destruction_is_received() {
     for wire in WIRES {
@@ -38,7 +38,7 @@ fn what_has_come_before_destruction_is_received() {
     }
 }
 
-/// The receives were flushed, and their senders ended with status 12.
+/// A message that has arrived uses its receive before the error flushes the others.
 #[test]
 fn what_has_come_before_an_error_is_received() {
     for wire in WIRES {
@@ -72,8 +72,8 @@ fn what_has_come_over_srd_before_destruction_is_received() {
     }
 }
 
-/// With the same first numbers, as many programs have them, requests of the old connection used up
-/// receives of the new one, and its acknowledgements completed sends that nobody had received.
+/// Many programs use the same first packet numbers. Even so, requests of the old connection use no
+/// receives of the new one, and its acknowledgements complete no sends of the new one.
 #[test]
 fn what_was_for_the_last_connection_is_not_for_the_next() {
     let link = Link { psn: [0, 0], ..Link::default() };

@@ -203,7 +203,7 @@ fn exchange_none(sides: &[Side; 2]) {
     assert!(sides.iter().all(|side| side.cq.poll_one().is_none()));
 }
 
-/// Copying from memory to memory would pass the fault by.
+/// While a fault is in force, long RDMA uses the wire: a local copy would bypass the fault.
 #[test]
 fn long_rdma_takes_the_wire_while_a_fault_is_in_force() {
     const LEN: usize = 300_000;
@@ -284,8 +284,7 @@ fn the_trace_says_what_was_set_and_what_was_dealt() {
     assert!(text.lines().all(|line| line.contains(" is=set ") || line.contains(" is=dealt ")));
 }
 
-/// The file is replaced by what nobody can use, and the word that tells of changes by what anybody
-/// could write into it.
+/// One file is replaced by something unusable, and the counter of changes by an arbitrary value.
 #[test]
 fn files_that_others_broke_harm_nobody() {
     let run = tempfile::tempdir().unwrap();

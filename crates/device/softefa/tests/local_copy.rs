@@ -210,7 +210,7 @@ fn no_operation_succeeds_with_bytes_of_after_the_registration() {
     }
 }
 
-/// Eight of them were all that one peer could have under way: what needs no receive waited, too.
+/// WRITEs that wait for a receive do not use up what a peer may have in progress.
 #[test]
 fn writes_that_find_no_receive_hold_up_no_others() {
     let (a, b) = (local(Some(KEY)), local(Some(KEY)));

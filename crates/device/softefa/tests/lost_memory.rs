@@ -51,8 +51,8 @@ fn send_and_unmap(
     well
 }
 
-/// The peer has the message, its acknowledgements are late, and the program, whom the peer told,
-/// has given the memory back. MPICH 5 over libfabric 2.5 does, and crashed on `--fault`.
+/// The peer has the message and its acknowledgements are late; the program, which the peer has
+/// answered, frees the memory. MPICH 5 over libfabric 2.5 does so.
 fn acknowledged_late(sender_fault: &str) {
     let deadline = Instant::now() + Duration::from_secs(60);
     // Who does not run until the acknowledgements are here, which a busy machine brings about, asks
@@ -126,7 +126,7 @@ fn end_of_a_question(op: SendOp, len: u32, how: Reject) -> Status {
     })
 }
 
-/// A short WRITE, which the adapter copies: it was repeated from memory that is gone.
+/// A short WRITE, which the adapter copies, is not repeated from memory that is gone.
 #[test]
 fn a_write_that_did_not_arrive_fails() {
     let write = SendOp::Write(Remote { addr: 4096, rkey: 1 });
@@ -141,7 +141,8 @@ fn other_ends_keep_their_status() {
     }
 }
 
-/// The kernel refuses a train as a whole. Its first message was blamed, and the others were lost.
+/// The kernel refuses a train as a whole. Only the message with the hole fails; the others are
+/// sent.
 #[test]
 fn a_hole_in_a_train_fails_the_message_that_has_it() {
     let config = Config { wire: WireChoice::Udp, paths: 1, ..Config::default() };

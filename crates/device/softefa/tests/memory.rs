@@ -226,7 +226,8 @@ fn stream(a: &Side, ah: &Arc<Ah>, qpn: u16, until: u64) -> Option<Status> {
     None
 }
 
-/// What was in the ring is repeated through the kernel, which knows that nobody is there.
+/// Datagrams that are still in the ring are repeated through the kernel, which knows that the
+/// reader is gone.
 #[test]
 fn a_killed_reader_is_told_by_the_kernel() {
     const NAME: &str = "a_killed_reader_is_told_by_the_kernel";

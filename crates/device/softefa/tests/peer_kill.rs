@@ -12,7 +12,7 @@ use softefa::{Config, QpKind, SendOp, Status};
 /// Whether the environment says that this process is the one to be killed, and by what.
 const DOOMED: &str = "SOFTEFA_TEST_DOOMED";
 
-/// Status 9, of a process that was killed by its own fault.
+/// The process is killed by its own fault, so its status is signal 9.
 #[test]
 fn a_process_ends_at_its_time() {
     await_the_end_of_a_process("a_process_ends_at_its_time", side_of);

@@ -227,7 +227,7 @@ fn the_first_generation_has_no_rdma() {
     qp.destroy();
 }
 
-/// 256 of them were all that one peer could have under way: what needs no receive waited, too.
+/// WRITEs that wait for a receive do not use up what a peer may have in progress.
 #[test]
 fn writes_that_find_no_receive_hold_up_no_others() {
     let (a, b) = pair("");

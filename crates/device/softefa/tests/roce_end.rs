@@ -159,7 +159,7 @@ fn a_queue_pair_can_be_destroyed_in_every_state() {
     }
 }
 
-/// Keys that were good are not once their region is gone, whoever has the number now.
+/// A key is invalid once its region is gone, even if a successor has the same queue pair number.
 #[test]
 fn a_successor_does_not_inherit_a_key() {
     for wire in WIRES {

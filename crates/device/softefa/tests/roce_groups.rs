@@ -257,7 +257,7 @@ fn a_crowd_of_members_hears_all() {
     qps.iter().for_each(|qp| qp.destroy());
 }
 
-/// The service thread waits for groups, too, whenever they were joined.
+/// The service thread also waits on the sockets of groups that were joined late.
 #[test]
 fn a_sleeping_member_is_woken() {
     let (config, group) = (config(WireChoice::Auto, ""), group(14));

@@ -311,8 +311,8 @@ fn revive(victim: &Side) {
     }
 }
 
-/// A request for a READ that was answered long ago comes once more, as late copies do, and finds
-/// the memory gone: its requester is told, if it still waits; nobody else has to suffer.
+/// A late copy of a READ request finds the memory gone. The requester is told, if it still waits;
+/// the connection goes on.
 #[test]
 fn a_late_copy_of_a_read_does_not_end_the_connection() {
     let config = config(WIRES[1], "");

@@ -95,7 +95,7 @@ fn a_bad_network_is_mended() {
     assert!(count(&b, Counter::RxCrcErrors) > 0, "damage was dealt, and seen");
 }
 
-/// ICMPv6 says so: all tries together would take longer than this test waits.
+/// ICMPv6 reports that the peer is gone. All tries together would take longer than this test waits.
 #[test]
 fn who_is_gone_is_known_before_all_tries_are_over() {
     if !has_ipv6() {

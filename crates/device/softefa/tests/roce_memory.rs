@@ -74,7 +74,7 @@ fn what_cannot_be_sent_is_a_protection_error() {
     }
 }
 
-/// The kernel refuses a train as a whole: its first request was blamed.
+/// The kernel refuses a train as a whole. Only the request with the hole fails.
 #[test]
 fn a_hole_in_a_train_fails_the_request_that_has_it() {
     let link = Link { mtu: 4096, ..Link::default() };
@@ -93,7 +93,7 @@ fn a_hole_in_a_train_fails_the_request_that_has_it() {
     assert_eq!(ends(&found[1], false), [(0, Ok)]);
 }
 
-/// Sent once, and turned away: it would have to be sent again.
+/// The peer rejects the request, so it would have to be sent again.
 #[test]
 fn what_cannot_be_repeated_is_a_protection_error() {
     for len in LENGTHS {

@@ -71,9 +71,8 @@ fn ask(side: &Side, lengths: u64, has_failed: &AtomicBool) {
     }
 }
 
-/// RC-6.5. A program with as many send slots as messages under way found no slot for an answer,
-/// because the peer's next message had overtaken the acknowledgement of an earlier one: DiSNI's
-/// `SendRecvServer` then never answered it.
+/// A send ends before the answer to it arrives (RC-6.5), so a program with as many send slots as
+/// messages in flight always has a slot for its answer. DiSNI's `SendRecvServer` relies on it.
 #[test]
 fn a_send_has_ended_before_its_answer_is_there() {
     // Datagrams of unlike lengths do not travel as one, and none where faults are dealt.

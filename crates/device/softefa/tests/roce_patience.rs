@@ -43,8 +43,7 @@ fn a_strict_device_takes_what_adapters_take() {
     assert_eq!(ends(&found[1], false), [(20, Ok)]);
 }
 
-/// A connection ended at once with 12 when an earlier one had a peer of the same number, which was
-/// gone.
+/// A refusal for an earlier connection, whose peer had the same number, does not end this one.
 #[test]
 fn what_an_earlier_connection_was_refused_does_not_end_this_one() {
     let (a, gone) = (side(&config(WireChoice::Udp, ""), RC, 4096), UdpSocket::bind("127.0.0.1:0"));
@@ -110,7 +109,7 @@ fn seven_retries_are_for_ever() {
     }
 }
 
-/// The kernel says that nobody is there, long before the timer would.
+/// The kernel reports that the peer is gone long before the timer would end the retries.
 #[test]
 fn a_peer_that_is_destroyed_ends_the_retries() {
     for wire in WIRES {
@@ -273,8 +272,8 @@ fn what_was_received_is_acknowledged_by_a_queue_pair_that_goes_down() {
     }
 }
 
-/// The same of a refusal behind a message that was taken: the program sees its receive end, and
-/// takes the queue pair back.
+/// A refusal after an accepted message is sent even if the program resets the queue pair when its
+/// receive completes.
 #[test]
 fn what_was_refused_is_told_by_a_queue_pair_that_is_reset() {
     for wire in WIRES {
@@ -338,7 +337,7 @@ fn posts_are_flushed_in_the_error_state_whatever_was_before() {
     }
 }
 
-/// SQD: what was begun ends, nothing is begun, and all goes on afterwards.
+/// In SQD work requests in progress end, no others are started, and all of them go on afterwards.
 #[test]
 fn a_drained_send_queue_waits_for_its_return() {
     for wire in WIRES {

@@ -395,7 +395,8 @@ fn the_wire_is_the_one_that_was_chosen() {
     }
 }
 
-/// Acknowledgements that followed each other within 200 us used to stay with the kernel for ever.
+/// Acknowledgements of a stream go through memory again, even if they follow each other within 200
+/// us.
 #[test]
 fn acknowledgements_of_a_stream_take_memory() {
     let link = Link::default();
@@ -421,8 +422,8 @@ fn acknowledgements_of_a_stream_take_memory() {
     assert!(through * 2 > sent, "{through} of {sent} acknowledgements went through memory");
 }
 
-/// Requests that the kernel still had kept those behind them there, for as long as the stream went
-/// on.
+/// Requests of a stream go through memory again while earlier ones are still in the kernel, even if
+/// the stream never pauses.
 #[test]
 fn requests_of_a_stream_that_is_never_empty_take_memory() {
     let link = Link::default();

@@ -302,7 +302,7 @@ fn a_receive_that_cannot_be_written_is_a_remote_operation_error() {
     }
 }
 
-/// Entries that a message does not reach were looked at, too, and ended the connection.
+/// Entries that a message does not reach are not checked.
 #[test]
 fn a_bad_entry_behind_the_message_does_not_matter() {
     for (a, b) in pairs(&Link::default()) {

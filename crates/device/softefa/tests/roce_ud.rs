@@ -335,8 +335,7 @@ fn one_receiver_has_many_senders() {
     }
 }
 
-/// A receive that was too short for one queue pair stayed with it, and was lost when that was
-/// destroyed.
+/// A receive that is too short for one queue pair stays in the shared queue for others.
 #[test]
 fn a_shared_receive_that_is_too_short_serves_another_queue_pair() {
     for wire in WIRES {
@@ -371,7 +370,7 @@ fn a_shared_receive_that_is_too_short_serves_another_queue_pair() {
     }
 }
 
-/// The limit was told of and disarmed by a datagram that used no receive.
+/// A datagram that uses no receive neither reports nor disarms the limit.
 #[test]
 fn a_receive_that_is_too_short_does_not_count_for_the_limit() {
     for wire in WIRES {
@@ -403,7 +402,7 @@ fn a_receive_that_is_too_short_does_not_count_for_the_limit() {
     }
 }
 
-/// Entries that a datagram does not reach were looked at, too.
+/// Entries that a datagram does not reach are not checked.
 #[test]
 fn a_bad_entry_behind_the_datagram_does_not_matter() {
     let (a, b, ah) = pair_on(WireChoice::Udp);

@@ -149,9 +149,9 @@ fn more_bytes_than_were_asked_for_fail_the_read() {
     assert_eq!(found.expect("until it is there").status, Status::RemoteBadStatus);
 }
 
-/// A responder that has given all bytes has forgotten the READ when a question about it arrives
-/// late, and the question has not left the requester when the answer comes. An end that was stopped
-/// for seconds and went on ended READs of its peer with status 8.
+/// A responder that has sent all bytes has forgotten the READ when a late question arrives, and
+/// answers that it knows none. The requester, which has all bytes, completes the READ. This happens
+/// when an end is stopped for seconds.
 #[test]
 fn a_read_that_is_whole_does_not_end_by_an_answer_to_its_question() {
     let (a, ah, mut peer) = start();

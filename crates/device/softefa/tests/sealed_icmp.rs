@@ -138,8 +138,8 @@ fn udp_pair(kind: QpKind, is_sealed: bool) -> (Side, Side) {
     (side_of(kind, &efa), side_of(kind, &efa))
 }
 
-/// The kernel tells it to whoever sends next from that port: the message was never tried, and ended
-/// with status 6.
+/// The kernel reports the error at the next send from that port. That send fails without an
+/// attempt, and the message must be tried again.
 #[test]
 fn a_forged_too_long_fails_no_message() {
     let Some(stranger) = raw_socket() else { return };

@@ -84,7 +84,7 @@ fn one_key_is_no_key() {
     assert_eq!(count(&clear, Counter::RxCrcErrors), 0);
 }
 
-/// One line per device about one host, however many datagrams there were.
+/// There is one line per device and host, however many datagrams arrive.
 #[test]
 fn standard_error_says_it_once() {
     const NAME: &str = "standard_error_says_it_once";
@@ -168,7 +168,8 @@ fn recorded_messages_change_nothing() {
     counted(&b, Counter::RxSealReplays, recorded.len() as u64);
 }
 
-/// A successor with the number and the queue key of the queue pair that it was recorded for.
+/// The successor has the number and the queue key of the queue pair for which the opening was
+/// recorded.
 #[test]
 fn a_recorded_opening_opens_nothing_at_a_successor() {
     let (mut peer, b) = (Scripted::with_key(&key(1)), sealed_side(QpKind::Srd, "qpn-reuse"));
@@ -237,7 +238,8 @@ fn next_datagram(a: &Side, peer: &Scripted) -> Vec<u8> {
     }
 }
 
-/// SRD-11.10: a datagram that was damaged on the way ends nothing, for the next one may not be.
+/// A datagram that was damaged in the network ends nothing, because the next one may be intact
+/// (SRD-11.10).
 #[test]
 fn one_notice_is_not_believed() {
     let (mut peer, a) = (Scripted::with_key(&key(1)), sealed_side(QpKind::Srd, ""));
@@ -277,7 +279,7 @@ fn two_notices_are_believed_at_first_contact() {
     assert_eq!(done.status, Status::RemoteBadDestQpn);
 }
 
-/// Who has not seen what was sent cannot end it, with a key and without.
+/// A process that has not seen the datagrams cannot end a connection, with or without the key.
 #[test]
 fn forged_notices_end_nothing() {
     // Session and counter (but its lowest bits, which it may have used by now), or the token.

@@ -294,7 +294,7 @@ fn a_receive_without_memory_fails_alone() {
     assert_eq!(seen, [(1, Status::LocalInvalidLkey), (2, Status::Ok)]);
 }
 
-/// It waited for a poll or the service thread's next look, 2 ms later.
+/// The post does not wait for a poll or for the service thread's next tick, 2 ms later.
 #[test]
 fn a_post_behind_another_leaves_without_a_poll() {
     let (a, b) = pair("");

@@ -37,7 +37,7 @@ fn fork() -> i32 {
     status
 }
 
-/// The adapter's handlers, which hold its lists, came after the program's.
+/// The adapter's handlers, which lock its lists, run after the program's before a fork.
 fn program() {
     // SAFETY: the handlers are plain functions that do not unwind.
     let code = unsafe { libc::pthread_atfork(Some(give_back), Some(give_back), Some(give_back)) };

@@ -141,8 +141,8 @@ fn a_read_that_failed_is_not_copied_any_more() {
     assert!(into.words.iter().all(|word| word.load(Ordering::Relaxed) == 1));
 }
 
-/// A PROBE may reach the responder after it named the bytes and ended its side of the READ. On a
-/// busy machine such READs ended with status 8.
+/// A PROBE may reach the responder after it has named the bytes and ended its side of the READ. The
+/// answer must not end the READ.
 #[test]
 fn an_answer_to_a_late_question_does_not_end_a_read_that_is_copied() {
     let (a, mut peer) = (local(), Scripted::new());
@@ -224,7 +224,7 @@ fn a_peer_whose_bytes_were_not_there_is_copied_from_again() {
     assert!(a.bytes(0, LONG as usize) == bytes);
 }
 
-/// A WRITE that was refused does not say why, so its peer is no stranger for ever.
+/// A refused WRITE does not say why, so its peer is asked again later.
 #[test]
 fn a_peer_that_could_not_copy_is_asked_again() {
     let (a, mut peer) = (local(), Scripted::new());
@@ -245,7 +245,7 @@ fn a_peer_that_could_not_copy_is_asked_again() {
     until(&mut peer, write);
 }
 
-/// SRD-10.8: a longer one would be copied within one turn all the same.
+/// A longer source would have to be copied within one turn (SRD-10.8).
 #[test]
 fn a_source_longer_than_a_segment_is_refused() {
     const SEGMENT: u32 = 262_144;

@@ -156,7 +156,8 @@ fn polling_a_queue_while_its_queue_pair_is_destroyed_is_harmless() {
     }
 }
 
-/// Whose queue pair had the same number later got no rings, and its peers gave theirs to the child.
+/// A child must not keep the listener: a later queue pair of the same number needs its name, and
+/// peers would hand their rings to the child.
 #[test]
 #[allow(unsafe_code)]
 fn a_forked_child_releases_the_parents_ring_listener() {
