@@ -16,7 +16,7 @@ const fn retired(word: &'static str, instead: &'static str) -> Retired {
     Retired { word, instead }
 }
 
-const WORDS: [Retired; 18] = [
+const WORDS: [Retired; 36] = [
     retired("Option<Option<", "an enum whose variants say what is missing"),
     retired("Wish", "Request, with what is asked for: QpRequest"),
     retired("Way", "what it leads through: Interface, Path, Route, Method"),
@@ -35,6 +35,24 @@ const WORDS: [Retired; 18] = [
     retired("no_doubts", "no_host_checks"),
     retired("sound(", "a verb: check(), catch_panic()"),
     retired("cannot(", "what it answers: refusal(), obstacle()"),
+    retired("Door", "ProgramListener, RingListener"),
+    retired("Doorstep", "RingConnection"),
+    retired("Entrance", "Acceptor, Acceptance"),
+    retired("Asker", "RequesterKey"),
+    retired("SeatKind", "SocketKind"),
+    retired("StandIn", "FallbackAgent"),
+    retired("Farewell", "PendingDisconnect"),
+    retired("Ward", "State"),
+    retired("Station", "WaitPoint"),
+    retired("Blame", "Cause"),
+    retired("Unseen", "UnpolledWrites"),
+    retired("Dozing", "LightlyAsleep"),
+    retired("is_picky", "is_solicited_only"),
+    retired("is_worth_a_moment", "decide_extra_poll"),
+    retired("stays_awake", "keep_awake"),
+    retired("look_everywhere", "poll_everything"),
+    retired("say_of(", "write_trace_of()"),
+    retired("say_farewell(", "close_device()"),
 ];
 
 /// File that is exempt: a description of past releases stays as it was written.
