@@ -13,22 +13,22 @@ use crate::request::SendOp;
 use crate::shell::{Shell, Side};
 use crate::wire::PathSockets;
 
-/// Immediate data is present (the engine carries the flags for us).
+/// The message has immediate data. The engine carries the flags for us.
 const FLAG_IMM: u8 = 1;
 
-/// The purpose that a queue pair was made for, as far as transports differ.
+/// What a queue pair is created for, as far as transports differ.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SideInit {
     pub(crate) kind: QpKind,
     /// WRITEs with immediate consume no receive.
     pub(crate) unsolicited_write_recv: bool,
-    /// Entries of the completion queue for receives.
+    /// The depth of the completion queue for receives.
     pub(crate) recv_cq_depth: u32,
-    /// Receive buffer of the socket.
+    /// The size of the socket's receive buffer.
     pub(crate) receive_buffer_bytes: usize,
 }
 
-/// The transport that `init` asks for, which the device has, around `shell`.
+/// Makes the transport that `init` asks for, which the device has, around `shell`.
 pub(crate) fn new(shell: Shell, paths: Arc<PathSockets>, init: SideInit) -> Box<dyn Side> {
     match (shell.device.adapter(), init.kind) {
         (Adapter::Roce, QpKind::Ud) => new_roce_ud(shell, &paths),
@@ -64,7 +64,7 @@ fn new_rc(shell: Shell, paths: Arc<PathSockets>, kind: QpKind) -> Box<dyn Side> 
     Box::new(rc::RcSide::new(shell, paths, kind))
 }
 
-/// Flags and immediate of a message.
+/// Returns the flags and the immediate of a message.
 fn imm_of(op: SendOp) -> (u8, u32) {
     match op {
         SendOp::SendImm(imm) | SendOp::WriteImm(_, imm) => (FLAG_IMM, imm),

@@ -1,5 +1,5 @@
-//! Unreliable datagrams of RoCE v2: no engine, one packet each, 40 bytes of routing header before
-//! the payload.
+//! Unreliable datagrams of RoCE v2. They need no engine: each is one packet, with a 40-byte routing
+//! header in front of the payload.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -25,21 +25,21 @@ use crate::status::Status;
 use crate::trace::TraceEvent;
 use crate::wire::{MAX_PACKETS, Via};
 
-/// A work request whose queue key has this bit takes that of its queue pair.
+/// A work request whose queue key has this bit uses that of its queue pair.
 const OWN_QKEY: u32 = 1 << 31;
-/// Service level of what came with a UDP header in a packet of IPv4, or of IPv6 (mlx5's reference
+/// The service level of received packets with a UDP header, for IPv4 and for IPv6 (mlx5's reference
 /// manual). UCX drops datagrams of the other kind.
 const SL_IPV4: u8 = 0b1010;
 const SL_IPV6: u8 = 0b1001;
-/// UDP header in front of a packet.
+/// The length of the UDP header in front of a packet.
 const UDP_BYTES: usize = 8;
-/// Hop limit of what other hosts of a Linux network send.
+/// The hop limit that other hosts of a Linux network use.
 const HOP_LIMIT: u8 = 64;
 
 /// The UD transport of a queue pair of a RoCE device.
 pub(super) struct RoceUdSide {
     shell: Shell,
-    /// Slots of the datagrams that wait for the next burst.
+    /// The slots of the datagrams that wait for the next burst.
     queue: VecDeque<u32>,
     numbers: Numbers,
     mtu: Mtu,
@@ -59,7 +59,7 @@ impl RoceUdSide {
         Self { shell, queue: VecDeque::new(), numbers, mtu, path }
     }
 
-    /// Adds the datagram in slot `index` to the burst; one that cannot be sent stops the send
+    /// Adds the datagram in slot `index` to the burst. One that cannot be sent stops the send
     /// queue.
     fn push(&mut self, index: u32) {
         let (own_qkey, state) = (self.shell.attrs.qkey, self.shell.attrs.state);
@@ -99,8 +99,8 @@ impl RoceUdSide {
         }
     }
 
-    /// The next receive that has room for `len` bytes and whose memory can be written; others end
-    /// with their own error instead of standing in the way.
+    /// Takes the next receive that has room for `len` bytes in writable memory. Others end with
+    /// their own error, so that they do not block it.
     fn next_receive(&mut self, len: usize) -> Result<RecvWqe, NoReceive> {
         if self.shell.deal_not_ready() {
             return Err(NoReceive::NotPosted);
@@ -123,21 +123,21 @@ impl RoceUdSide {
         }
     }
 
-    /// Something waits that may leave.
+    /// Returns true if something waits that may leave.
     fn has_work(&self) -> bool {
         let is_held = self.shell.attrs.state == QpState::SendQueueDrained;
         !(self.queue.is_empty() || is_held || self.shell.is_blocked())
     }
 
-    /// Nothing more is sent until the program says so; what comes is received.
+    /// Stops sending until the program allows it again. Receiving goes on.
     fn stop(&mut self) {
         let (from, to) = (self.shell.attrs.state, QpState::SendQueueError);
         self.shell.attrs.state = to;
         self.shell.trace_state(from, Some(to));
     }
 
-    /// Puts a datagram that came to address `to`, maybe a group's and sent by itself (RC-10.4),
-    /// into the next posted receive; why it cannot.
+    /// Puts a datagram to address `to`, which may be a group's or the own one (RC-10.4), into the
+    /// next posted receive; returns the reason if that is impossible.
     fn receive(
         &mut self,
         from: IpAddr,
@@ -215,7 +215,7 @@ impl Side for RoceUdSide {
         }
     }
 
-    /// Work requests end in the order in which they were posted (RC-8.4).
+    /// Work requests end in the order of posting (RC-8.4).
     fn flush(&mut self, now: Instant) {
         while let Some(index) = self.queue.pop_front() {
             if let Some(slot) = self.shell.sq.get_mut(index) {
@@ -230,7 +230,7 @@ impl Side for RoceUdSide {
         }
     }
 
-    /// What cannot be done ends in its turn, and stops the send queue.
+    /// A work request that is impossible ends in its turn, and stops the send queue.
     fn post_send(&mut self, wr: &SendWr<'_>, signaled: bool) -> bool {
         let (now, len) = (self.shell.last_turn, wr.data.len_bytes());
         let fault = self.shell.check_send(wr, len, self.has_rdma());
@@ -262,8 +262,8 @@ impl Side for RoceUdSide {
         unpolled == 0
     }
 
-    /// Datagrams that find no receive are lost: what is still in the kernel waits there until the
-    /// program has posted more.
+    /// Datagrams without a receive are lost, so they are left in the kernel until the program has
+    /// posted more.
     fn has_enough(&self) -> bool {
         self.shell.receives_left() < MAX_PACKETS
     }
@@ -288,7 +288,7 @@ impl Side for RoceUdSide {
 
     fn advance(&mut self, _now: Instant) {}
 
-    /// Sends all that waits; a datagram is done when the operating system has it.
+    /// Sends everything that waits. A datagram is done when the operating system has it.
     fn send_out(&mut self, now: Instant) {
         while self.has_work() {
             let burst = self.queue.len().min(MAX_PACKETS);
@@ -319,7 +319,7 @@ impl Side for RoceUdSide {
         self.queue.clear();
     }
 
-    /// Address handles are only ways on a RoCE device: what was posted leaves all the same.
+    /// On a RoCE device address handles are only addresses, so posted datagrams leave all the same.
     fn cancel_toward(&mut self, _now: Instant, _addr: IpAddr) {}
 
     fn begin_close(&mut self, _now: Instant) {}
@@ -337,7 +337,7 @@ impl Side for RoceUdSide {
     fn sync_counters(&mut self) {}
 }
 
-/// What stands in front of a datagram of `udp_len` bytes (RC-1.6).
+/// Makes the headers in front of a datagram of `udp_len` bytes (RC-1.6).
 fn routing_header(from: IpAddr, to: IpAddr, udp_len: u16) -> [u8; UD_GRH_BYTES] {
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => grh::of_ipv4(from, to, 0, HOP_LIMIT, udp_len),

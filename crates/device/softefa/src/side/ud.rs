@@ -1,4 +1,5 @@
-//! Unreliable datagrams: no engine, one header, a 40-byte routing header in front of the payload.
+//! Unreliable datagrams of an EFA. They need no engine: one header, and a 40-byte routing header in
+//! front of the payload.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +24,7 @@ const OP_SEND: u8 = 0;
 /// The UD transport of a queue pair.
 pub(super) struct UdSide {
     shell: Shell,
-    /// Slots of the datagrams that wait for the next burst.
+    /// The slots of the datagrams that wait for the next burst.
     queue: VecDeque<u32>,
     paths: u16,
 }
@@ -66,7 +67,7 @@ impl UdSide {
         }
     }
 
-    /// Puts a datagram into the next posted receive; `None` when it cannot.
+    /// Puts a datagram into the next posted receive; `None` if that is impossible.
     fn try_receive(&mut self, from: IpAddr, datagram: &Datagram<'_>) -> Option<()> {
         let up = !matches!(self.shell.attrs.state, QpState::Reset | QpState::Init | QpState::Error);
         let repr = UdRepr::parse(datagram.head, datagram.len()).ok()?;
@@ -98,7 +99,7 @@ impl UdSide {
         Some(())
     }
 
-    /// A datagram is about to leave, or has come.
+    /// Traces a datagram that is about to leave, or has arrived.
     #[cold]
     fn trace(&mut self, event: TraceEvent, peer: SocketAddr, repr: &UdRepr) {
         let UdRepr { path, len, .. } = *repr;
@@ -133,8 +134,8 @@ impl Side for UdSide {
         unpolled == 0
     }
 
-    /// Datagrams that find no receive are lost: what is still in the kernel waits there until the
-    /// program has posted more.
+    /// Datagrams without a receive are lost, so they are left in the kernel until the program has
+    /// posted more.
     fn has_enough(&self) -> bool {
         self.shell.rq.len() < MAX_PACKETS
     }
@@ -159,7 +160,7 @@ impl Side for UdSide {
 
     fn advance(&mut self, _now: Instant) {}
 
-    /// Sends all that waits; a datagram is done when the operating system has it.
+    /// Sends everything that waits. A datagram is done when the operating system has it.
     fn send_out(&mut self, now: Instant) {
         while !self.queue.is_empty() && !self.shell.is_blocked() {
             let burst = self.queue.len().min(MAX_PACKETS);
@@ -215,8 +216,8 @@ impl Side for UdSide {
     fn sync_counters(&mut self) {}
 }
 
-/// Global routing header as InfiniBand lays it out: version and flow label, payload length, next
-/// header 0x1b, hop limit, source and destination GID.
+/// Makes a global routing header in InfiniBand's layout: version and flow label, payload length,
+/// next header 0x1b, hop limit, source and destination GID.
 fn routing_header(from: IpAddr, to: IpAddr, payload_len: usize) -> [u8; UD_GRH_BYTES] {
     let mut header = [0; UD_GRH_BYTES];
     header[0] = 0x60;

@@ -1,4 +1,4 @@
-//! From attributes of the program to those of the engine.
+//! Translates the program's attributes into those of the engine.
 
 use rc::{Access, Config, Endpoint, Mtu, Psn, ReceiveAttr, SendAttr, Service};
 use srd::Instant;
@@ -21,7 +21,7 @@ pub(super) fn new_endpoint(device: &Device, qpn: u32, kind: QpKind) -> Endpoint 
     Endpoint::new(config, service, qpn)
 }
 
-/// The size that verbs names; it was checked.
+/// Returns the path MTU, whose code was checked.
 fn mtu(bytes: u32) -> Mtu {
     match bytes {
         256 => Mtu::B256,
@@ -89,7 +89,7 @@ impl RcSide {
         }
     }
 
-    /// Looks up where the peer is; the path was checked.
+    /// Looks up the address of the peer, whose path was checked.
     fn aim(&mut self) {
         let (attrs, device) = (&self.shell.attrs, &self.shell.device);
         let port = device.numbering().port_of_peer(attrs.dest_qpn);

@@ -1,4 +1,4 @@
-//! What the engine counted, for those who look from outside.
+//! Counts of the engine, for the counters file.
 
 use rc::Stats;
 
@@ -6,17 +6,17 @@ use super::RcSide;
 use crate::counters::{Counter, Gauge, PathGauge};
 use crate::shell::Carried;
 
-/// The part of the engine's counters that the device's have already.
+/// The part of the engine's counters that the device's counters already include.
 #[derive(Debug, Default)]
 pub(super) struct Synced(Stats);
 
-/// Loss timers that expired, those of the connection and those of what was measured.
+/// Expired loss timers, of the connection and of the last measurement.
 fn timeouts(stats: &Stats) -> u64 {
     stats.timeouts + stats.early_timeouts
 }
 
 impl RcSide {
-    /// Moves what the engine counted since last time to the device's counters.
+    /// Adds what the engine has counted since last time to the device's counters.
     #[inline]
     pub(super) fn move_counts(&mut self) {
         let (new, old) = (self.endpoint.stats(), &self.synced.0);
@@ -32,7 +32,7 @@ impl RcSide {
         self.synced.0.clone_from(new);
     }
 
-    /// Returns its state for those who look from outside: all goes over one path.
+    /// Returns the gauges. Everything uses one path.
     pub(super) fn gauge_of_engine(&self) -> Gauge {
         let (stats, Carried { sent_bytes, received_bytes }) = (self.endpoint.stats(), self.carried);
         let path = PathGauge {

@@ -1,4 +1,4 @@
-//! What the engine has to say: completions, and the end of the connection.
+//! Events of the engine: completions, and the end of the connection.
 
 use rc::wire::NakCode;
 use rc::{Cause, Event, Status as RcStatus};
@@ -39,7 +39,7 @@ impl RcSide {
         }
     }
 
-    /// Tells the program what it is told of its own accord.
+    /// Reports an asynchronous event to the program.
     fn report_event(&mut self, event: &Event) {
         match event {
             Event::Established => {
@@ -59,8 +59,8 @@ impl RcSide {
         }
     }
 
-    /// Tells the program, which did nothing wrong, what a peer was refused; its own failures have
-    /// completions.
+    /// Reports a refused request of a peer to the program, which did nothing wrong; its own
+    /// failures have completions.
     fn report_cause(&mut self, cause: Cause) {
         match cause {
             Cause::Peer(Some(NakCode::RemoteAccess)) => {
@@ -73,7 +73,7 @@ impl RcSide {
         }
     }
 
-    /// What is flushed has not had its turn, whatever would have come of it.
+    /// A flushed work request has not had its turn, whatever would have become of it.
     fn finish(&mut self, index: u32, status: RcStatus) {
         if status == RcStatus::Flushed {
             if let Some(slot) = self.shell.sq.get_mut(index) {
@@ -83,7 +83,7 @@ impl RcSide {
         self.shell.finish_send(index, Status::from(status));
     }
 
-    /// Does what this side does by itself.
+    /// Handles the work requests that this side does by itself.
     fn execute(&mut self, index: u32) -> RcStatus {
         let Some(slot) = self.shell.sq.get(index) else { return RcStatus::LocalOperation };
         match slot.op {
@@ -95,8 +95,8 @@ impl RcSide {
         }
     }
 
-    /// A work request of an unreliable connection failed: nothing more is sent until the program
-    /// says so.
+    /// Stops the send queue of an unreliable connection after a failed work request, until the
+    /// program allows it again.
     fn stop_sending(&mut self) {
         let from = self.shell.attrs.state;
         if matches!(from, QpState::ReadyToSend | QpState::SendQueueDrained) {
@@ -105,8 +105,7 @@ impl RcSide {
         }
     }
 
-    /// The connection is over. The receive of the message that was refused, if there is one, ends
-    /// with `first`.
+    /// Ends the connection. The receive of the refused message, if there is one, ends with `first`.
     fn fail_connection(&mut self, first: Option<Status>) {
         let from = self.shell.attrs.state;
         if !matches!(from, QpState::Error | QpState::Reset) {
@@ -118,7 +117,7 @@ impl RcSide {
         self.holds_acks = false;
     }
 
-    /// Ends the receives, the one that is or would be in use with `first`.
+    /// Ends the receives. The one that is in use, or would be next, ends with `first`.
     pub(super) fn end_receives(&mut self, first: Option<Status>) {
         let mut status = first;
         if first.is_some() && self.current.is_none() {

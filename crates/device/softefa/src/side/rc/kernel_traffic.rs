@@ -1,24 +1,24 @@
-//! What still goes through the kernel, so that no packet overtakes another.
+//! Tracks packets that are still in the kernel, so that no packet overtakes another.
 //!
-//! A peer reads what comes through memory before what comes through its socket. Whatever went
-//! through the kernel must therefore have been taken in before anything goes through memory again.
-//! Acknowledgements need not: they are said again instead.
+//! A peer reads packets from memory before those from its socket. Packets through the kernel must
+//! therefore have been received before a packet goes through memory again. Acknowledgements need
+//! not: they are repeated instead.
 
 use srd::Instant;
 
-/// Answers are not acknowledged. After so long somebody has looked at the socket they came to.
+/// Answers are not acknowledged. After this time the peer has read the socket that they went to.
 const ANSWERED_NS: u64 = 200_000;
 
-/// A stream that is never empty would never leave the kernel. It pauses for a round trip, at most
-/// this often.
+/// A stream that is never empty would stay in the kernel for ever. It pauses for a round trip, at
+/// most this often.
 const PAUSES_NS: u64 = 1_000_000;
 
-/// The packets that are still on their way through the kernel.
+/// The packets that are still in the kernel.
 #[derive(Debug, Default)]
 pub(super) struct KernelTraffic {
-    /// Requests below this number.
+    /// Requests with numbers below this one.
     requests: u64,
-    /// Answers that were sent until then.
+    /// Answers, of which the last was sent at this time.
     answers: Option<Instant>,
     /// An acknowledgement.
     has_ack: bool,
@@ -27,14 +27,16 @@ pub(super) struct KernelTraffic {
 }
 
 impl KernelTraffic {
-    /// Packets may go through memory, when so many numbers of requests are acknowledged.
+    /// Returns true if packets may go through memory, given the number up to which requests are
+    /// acknowledged.
     #[inline]
     pub(super) fn is_free(&self, now: Instant, acknowledged: u64) -> bool {
         let is_read = |sent: Instant| now.ns_since(sent) >= ANSWERED_NS;
         acknowledged >= self.requests && self.answers.is_none_or(is_read)
     }
 
-    /// Requests have kept to the kernel for so long that a pause is worth its time; it begins now.
+    /// Returns true if requests have used the kernel for so long that a pause is worth its time,
+    /// which begins now.
     pub(super) fn is_worth_a_pause(&mut self, now: Instant) -> bool {
         let is_worth = self.paused.is_none_or(|last| now.ns_since(last) >= PAUSES_NS);
         if is_worth {
@@ -43,7 +45,7 @@ impl KernelTraffic {
         is_worth
     }
 
-    /// Packets went through the kernel: requests up to this number, or answers.
+    /// Notes packets through the kernel: requests up to this number, or answers.
     pub(super) fn note_kernel(&mut self, now: Instant, requests: Option<u64>, has_answers: bool) {
         self.requests = requests.unwrap_or(self.requests);
         if has_answers {
@@ -62,7 +64,7 @@ impl KernelTraffic {
         self.has_ack
     }
 
-    /// It is said again, through memory.
+    /// Notes that the acknowledgement is repeated through memory.
     pub(super) fn forget_ack(&mut self) {
         self.has_ack = false;
     }
@@ -83,7 +85,7 @@ mod tests {
         assert!(traffic.is_free(start.plus_ns(ANSWERED_NS), 7));
     }
 
-    /// It holds up nothing, and is remembered until it is said again.
+    /// An acknowledgement delays nothing, and is remembered until it is repeated.
     #[test]
     fn an_acknowledgement_in_the_kernel_is_remembered() {
         let (mut traffic, start) = (KernelTraffic::default(), Instant::from_ns(1));

@@ -1,4 +1,5 @@
-//! Faults on purpose of a connection's own: what leaves, and with which number.
+//! Faults that a connection injects into its own packets: whether they leave, and with which
+//! number.
 
 use rc::wire::{Aeth, Bth, Headers, Kind, NakCode, Syndrome};
 use rc::{HEADER_MAX, Psn, Transmit};
@@ -6,12 +7,12 @@ use rc::{HEADER_MAX, Psn, Transmit};
 use super::RcSide;
 use crate::counters::Counter;
 
-/// The distance by which a number jumps ahead: it stays ahead for as long as any network keeps the
-/// packet, so that it is never taken for another one (RC-2.2).
+/// The distance by which a packet number jumps ahead. It stays ahead for as long as any network
+/// keeps the packet, so that it is never taken for another one (RC-2.2).
 const JUMP: u32 = 1 << 22;
 
 impl RcSide {
-    /// Changes what leaves, if a fault wants it; whether it leaves at all.
+    /// Changes a packet if a fault says so; returns whether it leaves.
     #[cold]
     pub(super) fn lapse(&mut self, out: &Transmit, header: &mut [u8; HEADER_MAX]) -> bool {
         let Ok(mut headers) = Headers::parse(&header[..out.header_len]) else { return true };

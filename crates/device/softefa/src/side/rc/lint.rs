@@ -1,4 +1,4 @@
-//! What a connection sees of mistakes on either side.
+//! Lints of a connection: mistakes on either side.
 
 use rc::wire::icrc;
 use rc::wire::{Bth, Headers, Kind};
@@ -9,7 +9,7 @@ use crate::lint::{Pitfall, lint};
 use crate::mr::Right;
 
 impl RcSide {
-    /// A packet has come, and somebody wants to know what is wrong with it.
+    /// Checks a received packet.
     #[cold]
     pub(super) fn lint_packet(&self, datagram: &Datagram<'_>) {
         let Ok(bth) = Bth::parse(datagram.head) else { return };
@@ -38,7 +38,7 @@ impl RcSide {
         }
     }
 
-    /// A message found no receive.
+    /// Reports a message without a receive.
     #[cold]
     pub(super) fn lint_no_receive(&self) {
         if let Some(peer) = self.peer {
@@ -46,7 +46,7 @@ impl RcSide {
         }
     }
 
-    /// A request of an XRC initiator names a queue that is not there.
+    /// Reports a request of an XRC initiator that names a queue that does not exist.
     #[cold]
     pub(super) fn lint_no_queue(&self, srq: Option<u32>) {
         if let (Some(peer), Some(srq)) = (self.peer, srq) {
@@ -54,7 +54,7 @@ impl RcSide {
         }
     }
 
-    /// The peer may not use `range` so.
+    /// Reports an access to `range` that the peer may not make.
     #[cold]
     pub(super) fn lint_access(&self, range: rc::Range, right: Right) {
         let what = match right {

@@ -7,8 +7,8 @@
 //! engine --> harvest: completions, the end of the connection
 //! ```
 //! The engine sees headers and lengths, never payload. Acknowledgements of a turn that completed
-//! receives wait for the next one: a program that answers at once lets them leave together with its
-//! answer.
+//! receives wait for the next turn, so that they leave together with the answer of a program that
+//! answers at once.
 
 mod connect;
 mod count;
@@ -57,40 +57,41 @@ const ACK_BYTES: usize = rc::wire::Bth::LEN + rc::wire::Aeth::LEN + rc::wire::ic
 pub(super) struct RcSide {
     shell: Shell,
     endpoint: Endpoint,
-    /// It is not a UC transport.
+    /// It is RC or XRC, not UC.
     is_reliable: bool,
     paths: Arc<PathSockets>,
-    /// The path that everything takes: order matters here.
+    /// The path that everything uses, because order matters.
     path: u16,
     kernel_traffic: KernelTraffic,
-    /// Packets that are sent at present go through the kernel.
+    /// Packets currently go through the kernel.
     takes_kernel: bool,
     /// The address of the peer, from RTR on.
     peer: Option<SocketAddr>,
     /// The peer as completions name it.
     peer_name: Sender,
-    /// The peer sends what takes receives.
+    /// The peer sends messages that use receives.
     takes_receives: bool,
-    /// The receive whose message has begun.
+    /// The receive of the message that has begun.
     current: Option<RecvWqe>,
     /// The owners of the bytes in the batch, by their places.
     leaving: Vec<Leaving>,
-    /// The last turn has completed receives, whose acknowledgements may wait for one turn more.
+    /// The last turn has completed receives, whose acknowledgements may wait one more turn.
     holds_acks: bool,
-    /// Something longer than a packet may be on its way, or be asked for.
+    /// Messages that are longer than a packet may be in flight, or be requested.
     has_long: bool,
     /// The peer has changed memory of this side.
     is_written: bool,
-    /// The program has destroyed the queue pair: only what was accepted is acknowledged again.
+    /// The program has destroyed the queue pair: only acknowledgements of accepted messages are
+    /// repeated.
     is_closing: bool,
     last_accepted: Option<Instant>,
     last_collection: Instant,
     synced: Synced,
-    /// Payload of packets, whatever they belong to.
+    /// The payload of packets, whatever they belong to.
     carried: Carried,
 }
 
-/// The engine's view of the same clock.
+/// Converts a time to that of the engine, which has the same clock.
 #[inline]
 fn time(now: Instant) -> rc::Instant {
     rc::Instant::from_ns(now.as_ns())
@@ -124,7 +125,7 @@ impl RcSide {
         }
     }
 
-    /// Sends what waits for company before the end: hardware has sent it long ago.
+    /// Sends what waits to leave with other packets, before the end: hardware would have sent it.
     fn send_held(&mut self, now: Instant) {
         if std::mem::take(&mut self.holds_acks) {
             self.transmit_packets(now);
@@ -177,8 +178,8 @@ impl Side for RcSide {
         self.endpoint.discard_timing();
     }
 
-    /// Messages that find no receive are lost by an unreliable connection: what has come waits
-    /// where it is until the program has posted more.
+    /// An unreliable connection loses messages without a receive, so they are left in the wire
+    /// until the program has posted more.
     fn has_enough(&self) -> bool {
         self.takes_receives && !self.is_reliable && self.shell.receives_left() < MAX_PACKETS
     }
@@ -187,7 +188,8 @@ impl Side for RcSide {
         self.endpoint.in_flight() >= STREAM_REQUESTS
     }
 
-    /// An acknowledgement (RC-6.5): its turn must not end before that of the request behind it.
+    /// The length of an acknowledgement: its turn must not end before that of the request after it
+    /// (RC-6.5).
     fn preface_bytes(&self) -> usize {
         ACK_BYTES
     }
@@ -238,7 +240,7 @@ impl Side for RcSide {
         self.endpoint.poll_timeout().map(|at| Instant::from_ns(at.as_ns()))
     }
 
-    /// Ends what is on its way with the connection.
+    /// Ends everything in flight with the connection.
     fn cancel(&mut self, now: Instant) {
         if !self.is_closing || self.endpoint.in_flight() > 0 {
             self.endpoint.fail(time(now));
@@ -251,7 +253,7 @@ impl Side for RcSide {
         self.end_receives(None);
     }
 
-    /// The connection does not depend on address handles.
+    /// A connection does not depend on address handles.
     fn cancel_toward(&mut self, _now: Instant, _addr: IpAddr) {}
 
     fn begin_close(&mut self, _now: Instant) {
@@ -279,12 +281,12 @@ impl Side for RcSide {
         self.gauge_of_engine()
     }
 
-    /// What cannot be done ends in its turn, and with it the connection.
+    /// A work request that is impossible ends in its turn, and with it the connection.
     fn post_send(&mut self, wr: &SendWr<'_>, signaled: bool) -> bool {
         self.post_request(wr, signaled)
     }
 
-    /// Work requests end in their order, and tell whether they were done.
+    /// Work requests end in order, and their completions tell whether they were done.
     fn flush(&mut self, now: Instant) {
         self.send_held(now);
         self.endpoint.fail(time(now));

@@ -1,4 +1,4 @@
-//! Work requests from the program to the engine.
+//! Posting: work requests from the program to the engine.
 
 use rc::wire::Feth;
 use rc::{Operation, PostError, SendRequest, WrId};
@@ -35,7 +35,7 @@ fn operation(op: SendOp) -> Operation {
     }
 }
 
-/// Returns the status of a work request that the engine does not take.
+/// Returns the status of a work request that the engine refuses.
 fn status_of(error: PostError) -> Status {
     match error {
         PostError::Length => Status::LocalBadLength,
@@ -63,8 +63,8 @@ impl RcSide {
         true
     }
 
-    /// Gives the work request in slot `index` to the engine. One that it does not take fails in its
-    /// turn, when all before it have ended.
+    /// Passes the work request in slot `index` to the engine. One that it refuses fails in its
+    /// turn, after all before it.
     pub(super) fn start_request(&mut self, now: Instant, index: u32) {
         // What waits to be acknowledged leaves together with this.
         self.holds_acks = false;

@@ -1,4 +1,4 @@
-//! Packets from the wire to the engine, and what they ask for to whom it concerns.
+//! Receiving: packets from the wire to the engine, and their requests to the parts that serve them.
 
 use std::net::IpAddr;
 
@@ -69,7 +69,7 @@ impl RcSide {
         }
     }
 
-    /// Lets the engine say once more what it has refused, if that is what comes (RC-6.3).
+    /// Makes the engine repeat its refusal if the refused request comes again (RC-6.3).
     #[cold]
     fn take_in_error(&mut self, now: Instant, from: IpAddr, datagram: &Datagram<'_>) {
         if self.shell.attrs.state == QpState::Error && self.peer.is_some_and(|p| p.ip() == from) {
@@ -78,7 +78,7 @@ impl RcSide {
         }
     }
 
-    /// Notes that an unreliable connection has lost what a reliable one would refuse.
+    /// Notes that an unreliable connection has lost a message that a reliable one would refuse.
     #[cold]
     fn note_lost(&mut self, from: IpAddr, why: Reject) {
         if self.is_reliable {

@@ -1,4 +1,4 @@
-//! What a packet asks for: receives to be filled, memory to be written or shown.
+//! Serving packets: filling receives, writing and reading memory.
 
 use rc::wire::Feth;
 use rc::{
@@ -14,14 +14,15 @@ use crate::mr::{MwBind, RemoteRange, Right, WindowUser};
 use crate::rq::RecvWqe;
 use crate::status::Status;
 
-/// Programs take the last bytes of a WRITE as proof for the others, so these are stored last.
+/// Programs take the last bytes of a WRITE as a sign that the others are there, so these are stored
+/// last.
 const LAST_BYTES: usize = 8;
 
-/// Memory of this side could not be used although its registration lasts.
+/// Memory of this side could not be accessed although it is registered.
 const LOCAL: Reject = Reject::Local(rc::Status::LocalProtection);
 
 impl RcSide {
-    /// Does it; what an atomic found.
+    /// Does what the packet asks for; returns the former value for an atomic.
     pub(super) fn serve(
         &mut self,
         arrival: &Arrival,
@@ -89,8 +90,8 @@ impl RcSide {
         Ok(())
     }
 
-    /// Puts a message that is one packet into the first receive of the queue pair's own queue,
-    /// where that lies. `false` when it has to go the long way, and nothing has happened yet.
+    /// Puts a message of one packet into the first receive of the queue pair's own queue, in place.
+    /// Returns false if the general path is needed; then nothing has happened yet.
     fn serve_short(&mut self, data: &SendData, payload: Payload<'_>) -> Result<bool, Reject> {
         let Some(end) = data.end.filter(|end| end.invalidate.is_none()) else { return Ok(false) };
         let shell = &mut self.shell;
@@ -186,7 +187,7 @@ impl RcSide {
         Ok(())
     }
 
-    /// Scatters what the peer's memory held over the entries of the work request.
+    /// Scatters the bytes of the peer's memory over the entries of the work request.
     fn take_read_data(&mut self, data: &ReadData, payload: Payload<'_>) -> Result<(), Reject> {
         let index = index_of(data.id);
         let slot = self.shell.sq.get(index).ok_or(LOCAL)?;
@@ -203,7 +204,8 @@ impl RcSide {
         Ok(())
     }
 
-    /// The next receive, whatever its memory is like: a message that cannot be put there ends the
+    /// Takes the next receive without checking its memory: a message that cannot be stored there
+    /// ends the connection.
     /// connection.
     fn next_request(&mut self) -> Option<RecvWqe> {
         self.takes_receives = true;
@@ -217,20 +219,20 @@ impl RcSide {
         wqe
     }
 
-    /// Does what a bind asks for; `false` when that cannot be.
+    /// Binds a window; returns false if that is impossible.
     pub(super) fn bind(&self, bind: &MwBind) -> bool {
         let shell = &self.shell;
         shell.device.mrs.bind(bind, WindowUser { pd: shell.pd, qp: shell.id }).is_ok()
     }
 
-    /// Takes a window away from the peer; `false` when that cannot be.
+    /// Invalidates a window; returns false if that is impossible.
     pub(super) fn invalidate(&self, key: u32) -> bool {
         let shell = &self.shell;
         shell.device.mrs.invalidate(key, WindowUser { pd: shell.pd, qp: shell.id }).is_ok()
     }
 
-    /// What was written is visible at once. No memory here survives a loss of power, so none may be
-    /// registered for that.
+    /// Handles a FLUSH. Writes are visible at once. No memory here survives a loss of power, so
+    /// none may be registered for persistence.
     fn check_flush(&mut self, range: Range, extent: Feth) -> Result<(), Reject> {
         if extent.is_persistent {
             return Err(Reject::Access);
@@ -242,8 +244,8 @@ impl RcSide {
         if is_granted { Ok(()) } else { Err(Reject::Access) }
     }
 
-    /// Returns where the bytes of `range` lie, all of which the peer may use. Nothing is needed for
-    /// no bytes.
+    /// Returns where the bytes of `range` lie, all of which the peer may use. No bytes need no
+    /// permission.
     pub(super) fn check(&mut self, range: Range, right: Right) -> Result<u64, Reject> {
         if range.len == 0 {
             return Ok(range.remote.va);
@@ -258,7 +260,7 @@ impl RcSide {
     }
 }
 
-/// The slot of a work request.
+/// Returns the slot of a work request.
 #[expect(clippy::cast_possible_truncation, reason = "names of work requests are slots")]
 pub(super) fn index_of(id: WrId) -> u32 {
     id.0 as u32
@@ -273,8 +275,8 @@ fn place(bytes: Payload<'_>, to: u64) -> Result<(), Gone> {
     last.copy_to(last_at)
 }
 
-/// Refuses memory that no step of this processor can change. The engine has looked at the address
-/// that the peer names, which is that in a window, wherever the window begins.
+/// Refuses memory that no instruction can change atomically. The engine has checked the address
+/// that the peer names, which may be relative to a window.
 fn in_one_step(memory: u64) -> Result<(), Reject> {
     if memory % 8 == 0 { Ok(()) } else { Err(Reject::Access) }
 }

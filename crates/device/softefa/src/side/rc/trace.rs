@@ -1,4 +1,4 @@
-//! What the trace says of packets and connections. Call sites ask whether there is a trace.
+//! The trace of packets and connections. Call sites check whether there is a trace.
 
 use rc::wire::Headers;
 use rc::{DropReason, Event, Received, Transmit};

@@ -1,4 +1,4 @@
-//! Packets from the engine to the wire.
+//! Transmitting: packets from the engine to the wire.
 
 use rc::wire::{Bth, Kind, NakCode, Opcode, Syndrome, Transport};
 use rc::{HEADER_MAX, Payload, Psn, Status as RcStatus, Transmit, WrId};
@@ -12,15 +12,15 @@ use crate::mr::Right;
 use crate::status::Status;
 use crate::wire::{Impossible, MAX_PACKETS, Via};
 
-/// Bursts of one turn at most: who answers a long READ has other queue pairs to serve, and
-/// something to receive.
+/// The most bursts of one turn: a queue pair that answers a long READ must also receive, and other
+/// queue pairs need turns.
 const BURSTS_PER_TURN: usize = 2;
-/// Payload of packets that are joined to one (RC-1.15): long enough that a packet's own cost does
-/// not show, short enough that the peer copies one part of a message while the next one is written.
+/// The payload of joined packets (RC-1.15): long enough that the cost per packet is small, short
+/// enough that the peer copies one part of a message while the next one is written.
 const JOINED_BYTES: u32 = 32 << 10;
-/// No more than so many bytes are joined in a burst, so that it always fits into a ring.
+/// The most bytes that are joined in a burst, so that it always fits into a ring.
 const JOINED_BURST_BYTES: u32 = 512 << 10;
-/// Payload of requests that are surely one train of datagrams with an acknowledgement.
+/// The payload of requests that surely make one train of datagrams with an acknowledgement.
 const TRAIN_BYTES: u64 = 32 << 10;
 /// The bytes that an acknowledgement begins with.
 const ACKNOWLEDGE: [u8; 2] = [
@@ -28,12 +28,12 @@ const ACKNOWLEDGE: [u8; 2] = [
     Opcode { transport: Transport::Xrc, kind: Kind::Acknowledge }.to_byte(),
 ];
 
-/// The owner of the bytes that a packet of the batch has.
+/// The owner of a packet's bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Leaving {
-    /// None: an acknowledgement or a refusal. What overtakes it says the same and more.
+    /// There are none: it is an acknowledgement or a refusal, and a later one includes it.
     Acknowledgement,
-    /// None.
+    /// There are none.
     Headers,
     /// The bytes are those of the work request in this slot.
     Request(u32),
@@ -73,9 +73,9 @@ impl RcSide {
         self.harvest(now);
     }
 
-    /// Sends what a destroyed queue pair still says: acknowledgements, and answers without bytes,
-    /// but not that something is missing, which nobody would take. The memory that peers read is
-    /// the program's alone now; who reads hears nothing, as of hardware.
+    /// Sends the remaining packets of a destroyed queue pair: acknowledgements, and answers without
+    /// bytes, but no request for missing packets, which would not be received. The memory that
+    /// peers read belongs to the program alone now; readers get no answer, as from hardware.
     #[cold]
     fn transmit_last(&mut self, now: Instant, peer: SocketAddr) {
         self.takes_kernel = true;
@@ -96,8 +96,8 @@ impl RcSide {
         self.harvest(now);
     }
 
-    /// Says the newest acknowledgement once more in front of requests through memory, which would
-    /// overtake it on its way through the kernel (RC-6.5).
+    /// Repeats the newest acknowledgement before requests through memory, which would overtake it
+    /// on its way through the kernel (RC-6.5).
     #[cold]
     fn repeat_ack(&mut self, now: Instant, peer: SocketAddr) {
         if self.endpoint.has_unsent() && self.shell.has_ring_to(peer) {
@@ -106,10 +106,10 @@ impl RcSide {
         }
     }
 
-    /// Fills the batch; whether there was room for everything. An acknowledgement stays in front
-    /// of the requests, whose receiver may look before all are there (RC-6.5). Where it makes one
-    /// train of datagrams with them it goes last: no longer than they are, it leaves and arrives
-    /// with them.
+    /// Fills the batch; returns whether there was room for everything. An acknowledgement stays
+    /// before the requests, because their receiver may read it before all of them are there
+    /// (RC-6.5). If it can make one train of datagrams with them it goes last: it is no longer than
+    /// they are, so it leaves and arrives with them.
     fn fill_batch(&mut self, now: Instant, peer: SocketAddr) -> bool {
         let mut ack: Option<(Transmit, [u8; HEADER_MAX])> = None;
         let mut header = [0; HEADER_MAX];
@@ -138,7 +138,8 @@ impl RcSide {
         is_last
     }
 
-    /// What follows an acknowledgement in the batch makes one train of datagrams with it.
+    /// Returns true if the packets after an acknowledgement in the batch can make one train with
+    /// it.
     fn is_train_with_ack(&self, now: Instant, peer: SocketAddr) -> bool {
         let takes_socket = self.takes_kernel || !self.shell.has_ring_to(peer);
         takes_socket
@@ -146,7 +147,7 @@ impl RcSide {
             && self.endpoint.is_next_uniform(MAX_PACKETS - 1, TRAIN_BYTES)
     }
 
-    /// Bytes that a burst to `peer` may have in packets that are joined.
+    /// Returns how many bytes of joined packets a burst to `peer` may have.
     #[cold]
     fn room_for_joined(&mut self, peer: SocketAddr) -> u32 {
         self.has_long = !self.endpoint.is_quiescent();
@@ -214,8 +215,7 @@ impl RcSide {
         }
     }
 
-    /// Whether the bytes of the work request may (still) be read, and nothing else speaks against
-    /// it.
+    /// Returns true if the bytes of the work request may (still) be read, and it may be sent.
     fn is_readable(&mut self, index: u32) -> bool {
         let shell = &mut self.shell;
         let slot = shell.sq.get(index);
@@ -242,7 +242,7 @@ impl RcSide {
         self.leaving.clear();
     }
 
-    /// The bytes of a packet cannot be sent.
+    /// Handles a packet whose bytes cannot be sent.
     #[cold]
     fn give_up(&mut self, now: Instant, leaving: Leaving, status: RcStatus) {
         match leaving {

@@ -1,4 +1,4 @@
-//! Timers, and packets of ours that found nobody, or nobody who can open them.
+//! Timers, and packets that did not reach the peer, or that it cannot open.
 
 use std::net::IpAddr;
 
@@ -9,9 +9,10 @@ use super::{RcSide, time};
 use crate::seal::Notice;
 use crate::wire::Quote;
 
-/// Refused datagrams are looked for this often at most while nobody answers.
+/// How often refused datagrams are checked at most while the peer does not answer.
 const COLLECT_NS: u64 = 1_000_000;
-/// Whose timer is so late has been away, and reads what came meanwhile before it draws conclusions.
+/// If a timer is this late the process has not run, and reads what has arrived before the timer
+/// acts.
 const LATE_NS: u64 = 1_000_000;
 
 impl RcSide {
@@ -35,7 +36,7 @@ impl RcSide {
         }
     }
 
-    /// What an earlier connection sent to a peer of this number says nothing about this peer.
+    /// Refusals for an earlier connection to a peer of this number say nothing about this peer.
     pub(super) fn forget_refusals(&mut self, now: Instant) {
         self.paths.collect_refusals(now);
         self.take_refused(now);
@@ -51,7 +52,7 @@ impl RcSide {
         }
     }
 
-    /// Takes refusals of what was sent to the peer; whether there were some.
+    /// Takes refusals of packets to the peer; returns whether there were any.
     fn take_refused(&mut self, now: Instant) -> bool {
         let Some(peer) = self.peer else { return false };
         let dest_qpn = self.shell.attrs.dest_qpn;
@@ -66,7 +67,8 @@ impl RcSide {
         !self.paths.take_refused(now, is_mine).is_empty()
     }
 
-    /// The peer cannot open what is sent to it (RC-1.13): nobody is there who has this key.
+    /// Handles a notice that the peer cannot open packets (RC-1.13): no queue pair there has this
+    /// key.
     pub(super) fn take_notice_rc(&mut self, now: Instant, from: IpAddr, notice: &Notice) {
         let Some(sealed) = self.shell.framing.sealed_mut() else { return };
         let refused = sealed.refused_by(notice, from);

@@ -1,15 +1,15 @@
-//! How soon the program answers what it receives, and so how long an acknowledgement may wait for
-//! a message that carries it.
+//! Measures how soon the program answers what it receives, and so how long an acknowledgement may
+//! wait for a message that carries it.
 
-/// Turns without anything received, as far as they matter: more are as good as never.
+/// The most turns without a receive that are counted. More mean that the program does not answer.
 const LONG_QUIET_TURNS: u8 = 2;
 
-/// Programs on bare verbs answer in the turn that received. Libraries poll once more, in vain,
-/// before the program hears of the message; one that answers then is granted that turn until it
-/// once lets it pass.
+/// Programs on bare verbs answer in the turn that received. Libraries poll once more, without a
+/// result, before the program gets the message. A program that answers then is granted that turn
+/// until it once does not use it.
 #[derive(Debug)]
 pub(super) struct Answering {
-    /// Turns since the last one that received.
+    /// The number of turns since the last one that received.
     quiet_turns: u8,
     is_late: bool,
 }
@@ -21,7 +21,8 @@ impl Default for Answering {
 }
 
 impl Answering {
-    /// Whether held acknowledgements must not wait any longer. Call once, as a turn begins.
+    /// Returns true if held acknowledgements must not wait any longer. Call it once, as a turn
+    /// begins.
     pub(super) fn are_acks_due(&mut self) -> bool {
         match self.quiet_turns {
             0 => !self.is_late,
@@ -33,13 +34,13 @@ impl Answering {
         }
     }
 
-    /// A turn is over in which something was received or not.
+    /// Notes the end of a turn, and whether it received something.
     pub(super) fn note_turn(&mut self, has_received: bool) {
         let next = (self.quiet_turns + 1).min(LONG_QUIET_TURNS);
         self.quiet_turns = if has_received { 0 } else { next };
     }
 
-    /// The program posts a message.
+    /// Notes that the program posts a message.
     #[inline]
     pub(super) fn note_post(&mut self) {
         if self.quiet_turns == 1 {
@@ -53,7 +54,8 @@ impl Answering {
 mod tests {
     use super::*;
 
-    /// Something comes, then an empty turn; returns whether acknowledgements left in the latter.
+    /// Takes a turn that receives, then an empty one; returns whether acknowledgements left in the
+    /// latter.
     fn receive_and_poll(answering: &mut Answering) -> bool {
         answering.are_acks_due();
         answering.note_turn(true);

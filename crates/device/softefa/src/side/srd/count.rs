@@ -1,14 +1,15 @@
-//! What the engine counted, for those who look from outside.
+//! Counts of the engine, for the counters file.
 
 use srd::{OrderStats, PathStats, Stats, StrangerStats};
 
 use super::SrdSide;
 use crate::counters::{Counter, GAUGE_PATHS_MAX, Gauge, PathGauge};
 
-/// The counts that are looked at in each turn: one changes when one of the counts below does.
+/// The counts that are compared in each turn. At least one of them changes with each of the counts
+/// below.
 type Marks = [u64; 12];
 
-/// The part of the engine's counters that the device's have already.
+/// The part of the engine's counters that the device's counters already include.
 #[derive(Debug, Default)]
 pub(super) struct Synced {
     marks: Marks,
@@ -34,7 +35,7 @@ fn marks_of(stats: &Stats) -> Marks {
 }
 
 impl SrdSide {
-    /// Moves what the engine counted since last time to the device's counters.
+    /// Adds what the engine has counted since last time to the device's counters.
     #[inline]
     pub(super) fn move_counts(&mut self) {
         let marks = marks_of(self.endpoint.stats());
@@ -44,7 +45,7 @@ impl SrdSide {
         }
     }
 
-    /// Returns its state for those who look from outside.
+    /// Returns the gauges.
     pub(super) fn gauge_of_engine(&self) -> Gauge {
         let stats = self.endpoint.stats();
         let mut totals = [PathStats::default(); GAUGE_PATHS_MAX];

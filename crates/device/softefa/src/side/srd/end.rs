@@ -1,5 +1,5 @@
-//! Work requests that end before their time: error and reset state, a destroyed queue pair, a
-//! destroyed address handle.
+//! Work requests that end early: in the error and reset states, and when their queue pair or
+//! address handle is destroyed.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use srd::{Instant, PeerId};
 use super::{SrdSide, host_at};
 
 impl SrdSide {
-    /// The engine forgets what was posted, and the responder what was asked.
+    /// Makes the engine forget what was posted, and the responder what was requested.
     pub(super) fn restart_engine(&mut self, now: Instant) {
         for peer in self.shell.sq.peers().chain(self.rdma.peers()) {
             self.endpoint.cancel_peer(now, peer);
@@ -17,7 +17,7 @@ impl SrdSide {
         self.rdma.clear();
     }
 
-    /// Completes as flushed what is on its way to `addr`.
+    /// Flushes what is in flight to `addr`.
     pub(super) fn flush_toward(&mut self, now: Instant, addr: IpAddr) {
         for peer in self.shell.sq.peers() {
             if is_at(&self.endpoint, peer, addr) {

@@ -40,8 +40,8 @@ impl SrdSide {
         self.frame = bytes;
     }
 
-    /// Appends a message. In the place of one that cannot be read (any more) the receiver gets what
-    /// it refuses (SRD-6.7): it ends with its own error, and the others are not held up.
+    /// Appends a message. If one cannot be read (any more), the receiver gets a message that it
+    /// refuses in its place (SRD-6.7): the message ends with its own error, and the others go on.
     fn append_message(&mut self, message: &Message, bytes: &mut Vec<u8>) {
         let &Message { id, len, op, flags, imm, .. } = message;
         let Part::Send(index) = Part::from_msg(id) else { unreachable!("only sends share") };
@@ -64,7 +64,7 @@ impl SrdSide {
         bytes.resize(start + FrameEntry::LEN + len as usize, 0);
     }
 
-    /// Hands the messages of a frame to whom they are for.
+    /// Delivers the messages of a frame.
     pub(super) fn take_frame(&mut self, now: Instant, datagram: &Datagram<'_>) {
         // A frame is all headers, which are memory of ours.
         let (bytes, mut told) = (datagram.head, 0);

@@ -1,7 +1,7 @@
 //! Scalable Reliable Datagram: the engine between the shell's queues and the wire.
 //!
-//! The engine sees descriptors, never payload. Acknowledgements of a turn wait until the next one:
-//! a program that answers at once carries them on its answer.
+//! The engine sees descriptors, never payload. Acknowledgements of a turn wait until the next one,
+//! so that they leave with the answer of a program that answers at once.
 
 mod answering;
 mod count;
@@ -33,17 +33,19 @@ use crate::wire::{MAX_PACKETS, PathSockets};
 use answering::Answering;
 use count::Synced;
 
-/// Peers of one queue pair: strangers who open connections must not take all memory.
+/// The most peers of one queue pair: strangers who open connections must not take all memory.
 const PEERS_MAX: usize = 16_384;
-/// 127.0.0.0/8: any program of this machine may send from any of them.
+/// The network 127.0.0.0/8: any program of this machine may send from any of its addresses.
 const LOOPBACK: std::ops::Range<u64> = 0x7F00_0000..0x8000_0000;
-/// Refused datagrams are looked for this often at most while nobody answers.
+/// How often refused datagrams are checked at most while a peer does not answer.
 const COLLECT_NS: u64 = 1_000_000;
-/// Whose timer is so late has been away, and reads what came meanwhile before it draws conclusions.
+/// If a timer is this late the process has not run, and reads what has arrived before the timer
+/// acts.
 const LATE_NS: u64 = 1_000_000;
 /// A message for a posted receive.
 const OP_SEND: u8 = 0;
-/// Has the message arrived whose bytes its sender has no more? Never taken as new (SRD-6.7).
+/// Asks whether a message has arrived whose bytes its sender has no more. It is never taken as new
+/// (SRD-6.7).
 const OP_GONE: u8 = 19;
 
 /// The SRD transport of a queue pair.
@@ -52,27 +54,26 @@ pub(super) struct SrdSide {
     endpoint: Endpoint,
     rdma: rdma::Rdma,
     paths: Arc<PathSockets>,
-    /// The messages whose datagrams are in the batch, by their places; of a frame only whom it is
-    /// for.
+    /// The messages whose datagrams are in the batch, by their places. For a frame only the
+    /// receiver is stored.
     leaving: Vec<Option<(PeerId, Option<MsgId>)>>,
-    /// The buffer that the engine writes headers to; kept, because clearing it would cost as much
-    /// as writing one.
+    /// The buffer for headers from the engine. It is kept, because clearing it would cost as much
+    /// as writing a header.
     header: Option<Box<[u8; srd::HEADER_MAX]>>,
-    /// Bytes of a message that is sent again; grows to the longest one.
+    /// The bytes of a repeated message. The buffer grows to the longest one.
     again: Vec<u8>,
-    /// The frame that leaves.
+    /// The frame that is being sent.
     frame: Vec<u8>,
-    /// The way in which WRITEs with immediate are received.
+    /// How WRITEs with immediate are received.
     write_recv: rdma::WriteRecv,
-    /// Refusals wait until all was read that came before them.
+    /// Refusals wait until everything that came before them was read.
     has_looked: bool,
-    /// The time at which the latest message was accepted, whose acknowledgement may have to be
-    /// repeated.
+    /// When the latest message was accepted, whose acknowledgement may have to be repeated.
     last_accepted: Option<Instant>,
     answering: Answering,
     last_collection: Instant,
     synced: Synced,
-    /// Peers that were heard of, for the trace.
+    /// The peers that have been traced.
     heard: HashSet<PeerId>,
 }
 
@@ -98,7 +99,7 @@ impl SrdSide {
         }
     }
 
-    /// Timers and refused datagrams.
+    /// Handles timers and refused datagrams.
     fn expire(&mut self, now: Instant) {
         let due = self.endpoint.poll_timeout().filter(|&at| at <= now);
         let is_due = due.is_some();
@@ -269,14 +270,14 @@ fn new_endpoint(
     Endpoint::new(config, qpn, Seed::new(host::random_bytes()))
 }
 
-/// Returns where a queue pair of another device is reached.
+/// Returns the address of a queue pair of another device.
 fn socket_addr(host: u64, qpn: u16) -> SocketAddr {
     #[expect(clippy::cast_possible_truncation, reason = "hosts are IPv4 addresses")]
     let addr = Ipv4Addr::from(host as u32);
     SocketAddr::new(addr.into(), qpn)
 }
 
-/// The engine's name of a host. EFAs have IPv4 addresses, so their sockets know no others.
+/// Returns the engine's id of a host. EFAs have IPv4 addresses only.
 #[inline]
 fn host_at(addr: IpAddr) -> u64 {
     match addr {
@@ -285,7 +286,7 @@ fn host_at(addr: IpAddr) -> u64 {
     }
 }
 
-/// The engine's name of a queue pair.
+/// Returns the engine's id of a queue pair.
 fn address(of: SocketAddr) -> Address {
     Address { host: host_at(of.ip()), qpn: of.port() }
 }

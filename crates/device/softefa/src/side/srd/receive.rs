@@ -1,4 +1,4 @@
-//! What arrives: datagrams to the engine, messages to whom they are for.
+//! Receiving: datagrams to the engine, and messages to the parts that serve them.
 
 use std::net::IpAddr;
 
@@ -12,11 +12,11 @@ use crate::qp_state::QpState;
 use crate::side::FLAG_IMM;
 use crate::status::Status;
 
-/// The number of messages in flight that are a stream: its acknowledgements come apart.
+/// The number of messages in flight that make a stream, whose acknowledgements are sent separately.
 const STREAM_MESSAGES: usize = 8;
 
 impl SrdSide {
-    /// Many acknowledgements are expected.
+    /// Returns true if many acknowledgements are expected.
     pub(super) fn awaits_many(&self) -> bool {
         self.endpoint.in_flight() >= STREAM_MESSAGES
     }
@@ -47,7 +47,7 @@ impl SrdSide {
         }
     }
 
-    /// Does what a new message asks for, and answers it.
+    /// Serves a new message, and answers it.
     #[inline]
     pub(super) fn take_arrival(&mut self, now: Instant, arrival: &Arrival, payload: Payload<'_>) {
         let answer = self.deliver(now, arrival, payload);
@@ -63,7 +63,7 @@ impl SrdSide {
         }
     }
 
-    /// Does what a new message asks for.
+    /// Serves a new message.
     fn deliver(
         &mut self,
         now: Instant,

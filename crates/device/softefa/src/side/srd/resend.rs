@@ -1,10 +1,10 @@
-//! What is repeated, when the memory it comes from may be gone.
+//! Repetition of messages whose memory may be gone.
 //!
-//! A program may know that a message arrived before its adapter does: the peer answered it, and
-//! only the acknowledgement was lost. It may then give the memory back, and libfabric 2.5 lets it.
+//! A program may know that a message arrived before its adapter does: the peer has answered it, and
+//! only the acknowledgement was lost. It may then free the memory, and libfabric 2.5 lets it.
 //! Hardware pins registered memory and reads it regardless; this adapter runs in the program and
-//! would fault. So a repetition is read through the kernel, and one that cannot be read asks in its
-//! place whether the message has arrived (SRD-6.7); a READ of memory that is gone fails.
+//! would fault. So a repetition is read through the kernel, and one that cannot be read is replaced
+//! by the question whether the message has arrived (SRD-6.7). A READ of memory that is gone fails.
 
 use srd::wire::DataRepr;
 use srd::{HEADER_MAX, Instant, Transmit};
@@ -17,7 +17,7 @@ use crate::status::Status;
 use crate::wire::Via;
 
 impl SrdSide {
-    /// Whether a repetition of `part` takes bytes from a program's memory.
+    /// Returns true if a repetition of `part` takes bytes from a program's memory.
     pub(super) fn may_be_gone(&self, part: Part) -> bool {
         match part {
             Part::Send(index) | Part::Write(index, _) => {
@@ -28,7 +28,7 @@ impl SrdSide {
         }
     }
 
-    /// Sends `part` again.
+    /// Repeats `part`.
     pub(super) fn send_again(
         &mut self,
         now: Instant,
@@ -74,7 +74,7 @@ impl SrdSide {
         self.again = bytes;
     }
 
-    /// Reads the bytes of `part`; its block, and whether they are there.
+    /// Reads the bytes of `part`; returns its block, and whether the bytes are there.
     fn read_again(&mut self, part: Part, bytes: &mut Vec<u8>) -> (Option<Block>, bool) {
         let is_ours = match part {
             Part::Send(index) | Part::Write(index, _) => self

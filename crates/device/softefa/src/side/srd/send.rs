@@ -1,4 +1,4 @@
-//! What leaves: work requests to the engine, its datagrams to the wire, its answers back.
+//! Sending: work requests to the engine, its datagrams to the wire, and its results back.
 
 use srd::wire::{Flags, Header};
 use srd::{Event, Instant, Message, Transmit};
@@ -13,7 +13,7 @@ use crate::status::Status;
 use crate::wire::{Impossible, Via};
 
 impl SrdSide {
-    /// Gives the work request in slot `index` to the engine, or begins its RDMA.
+    /// Passes the work request in slot `index` to the engine, or begins its RDMA.
     pub(super) fn start_send(&mut self, now: Instant, index: u32) {
         self.answering.note_post();
         let Some(slot) = self.shell.sq.get_mut(index) else { return };
@@ -41,7 +41,7 @@ impl SrdSide {
         }
     }
 
-    /// Turns what the engine finished into completions.
+    /// Turns finished messages of the engine into completions.
     pub(super) fn harvest(&mut self, now: Instant) {
         while let Some(event) = self.endpoint.poll_event() {
             let (msg, status) = match event {
@@ -72,7 +72,7 @@ impl SrdSide {
         self.shell.finish_send(index, status);
     }
 
-    /// Sends what the engine has for the wire.
+    /// Sends the engine's datagrams.
     pub(super) fn transmit_srd(&mut self, now: Instant) {
         if !self.endpoint.has_backlog() || self.shell.is_blocked() {
             // Most turns of a polling program.
@@ -98,8 +98,8 @@ impl SrdSide {
         self.harvest(now);
     }
 
-    /// Adds a datagram of the engine to the batch, unless its bytes are not ours to read any more:
-    /// a retransmission comes later than the check at posting.
+    /// Adds a datagram of the engine to the batch, unless its bytes may not be read any more: a
+    /// retransmission comes later than the check at posting.
     fn push(&mut self, now: Instant, out: &Transmit, header: &[u8; srd::HEADER_MAX]) {
         if out.framed > 0 {
             return self.push_frame(out, header);
@@ -133,7 +133,8 @@ impl SrdSide {
         self.leaving.push(out.peer.map(|peer| (peer, out.msg)));
     }
 
-    /// Fails the work request whose payload the adapter may not read any more; whether it is one.
+    /// Fails the work request of `part` if the adapter may not read its payload any more; returns
+    /// whether it did.
     #[inline]
     pub(super) fn fail_unreadable(&mut self, part: Part) -> bool {
         let (Part::Send(index) | Part::Write(index, _) | Part::WriteLocal(index, _)) = part else {
@@ -147,7 +148,8 @@ impl SrdSide {
         true
     }
 
-    /// Adds a datagram with its payload, unless the payload is short and [`Gone`].
+    /// Adds a datagram with its payload. Fails with [`Gone`] if the payload is short and its memory
+    /// is gone.
     #[inline]
     fn try_push(&mut self, out: &Transmit, header: &[u8]) -> Result<usize, Gone> {
         let to = socket_addr(out.addr.host, out.addr.qpn);
@@ -200,8 +202,8 @@ impl SrdSide {
     }
 }
 
-/// Returns the way of a datagram. What opens a connection, is repeated or probes goes through the
-/// kernel: it knows when nobody is there (SRD-12.6).
+/// Returns how a datagram leaves. One that opens a connection, is repeated or probes uses the
+/// kernel, which knows when the peer is gone (SRD-12.6).
 #[inline]
 pub(super) fn via(out: &Transmit, header: &[u8]) -> Via {
     const THROUGH_KERNEL: u8 = Flags::INIT.0 | Flags::RTX.0 | Flags::PROBE.0 | Flags::FINAL_TRY.0;

@@ -1,5 +1,5 @@
-//! What the trace says of the engine's events. Call sites ask whether there is a trace; the rest is
-//! out of their way.
+//! The trace of the engine's events. Call sites check whether there is a trace, so that the rest is
+//! out of line.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ impl SrdSide {
         self.endpoint.address(peer).map(|at| socket_addr(at.host, at.qpn))
     }
 
-    /// A datagram of the engine is about to leave.
+    /// Traces a datagram that is about to leave.
     #[cold]
     pub(super) fn trace_transmit(&mut self, out: &Transmit, headers: &[u8]) {
         let peer = Some(socket_addr(out.addr.host, out.addr.qpn));
@@ -46,7 +46,7 @@ impl SrdSide {
         }
     }
 
-    /// A datagram has come from `host`, and this is what the engine made of it.
+    /// Traces a datagram from `host`, and what the engine made of it.
     #[cold]
     pub(super) fn trace_receive(
         &mut self,
@@ -123,7 +123,8 @@ impl SrdSide {
         }
     }
 
-    /// Everything the engine reports except the ends of messages, which become completions.
+    /// Traces an event of the engine. Finished messages become completions, which are traced
+    /// elsewhere.
     #[cold]
     pub(super) fn trace_event(&mut self, event: &Event) {
         let (peer, is) = match *event {
@@ -148,7 +149,7 @@ impl SrdSide {
         self.shell.write_trace(TraceEvent::Peer, peer, format_args!("is={is}"));
     }
 
-    /// The network says that nobody is where this datagram went.
+    /// Traces that the receiver of a datagram is unreachable.
     pub(super) fn trace_refused(&mut self, quoted: &[u8]) {
         // Its numbers stand in the same place in every kind of datagram.
         let Some(&[high, low]) = quoted.get(6..8).and_then(|raw| raw.first_chunk()) else { return };

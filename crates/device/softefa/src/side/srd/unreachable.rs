@@ -1,4 +1,4 @@
-//! Datagrams of ours that found nobody, or nobody who can open them.
+//! Datagrams that did not reach a queue pair, or that it cannot open.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,8 @@ use crate::seal::Notice;
 use crate::wire::Quote;
 
 impl SrdSide {
-    /// Ends what was sent to ports that the peer's kernel says are closed (SRD-3.7, SRD-11.8).
+    /// Ends what was sent to ports that are closed according to the peer's kernel (SRD-3.7,
+    /// SRD-11.8).
     #[inline]
     pub(super) fn take_refusals(&mut self, now: Instant) {
         if self.paths.has_refusals() && self.has_looked_everywhere() {
@@ -18,7 +19,7 @@ impl SrdSide {
         }
     }
 
-    /// Reads first what somebody who is gone now may have answered before.
+    /// First reads what a peer that is gone may have answered before.
     #[cold]
     fn has_looked_everywhere(&mut self) -> bool {
         if !self.has_looked {
@@ -52,7 +53,7 @@ impl SrdSide {
         }
     }
 
-    /// Ends what was sent to somebody who cannot open it (SRD-11.10).
+    /// Ends what was sent to a peer that cannot open it (SRD-11.10).
     pub(super) fn take_notice_srd(&mut self, now: Instant, from: IpAddr, notice: &Notice) {
         if let Some(sealed) = self.shell.framing.sealed_mut() {
             let Some(to) = sealed.refused_by(notice, from) else { return };

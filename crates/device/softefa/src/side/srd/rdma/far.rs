@@ -1,18 +1,18 @@
-//! Peers with whom nothing could be copied a moment ago.
+//! Peers with which local copies have failed recently.
 
 use srd::{Instant, PeerId};
 
-/// The time for which operations with such a peer take the wire at once. A WRITE that is refused
-/// does not say why: the peer may be a stranger, which it stays, or one of the two programs had
-/// only unmapped these bytes. To ask again costs a round trip.
+/// The time for which operations with such a peer use the wire at once. A refused WRITE does not
+/// say why: the peer may belong to another user, which does not change, or one of the programs had
+/// only unmapped these bytes. Asking again costs a round trip.
 const FAR_NS: u64 = 100_000_000;
 
-/// The peers that are far, with the time until which they are, by [`PeerId::index`].
+/// The time until which each peer is far, by [`PeerId::index`].
 #[derive(Debug, Default)]
 pub(super) struct FarPeers(Vec<Option<(PeerId, Instant)>>);
 
 impl FarPeers {
-    /// Nothing could be copied.
+    /// Notes that a copy has failed.
     pub(super) fn note(&mut self, now: Instant, peer: PeerId) {
         if self.0.len() <= peer.index() {
             self.0.resize(peer.index() + 1, None);
@@ -20,7 +20,7 @@ impl FarPeers {
         self.0[peer.index()] = Some((peer, now.plus_ns(FAR_NS)));
     }
 
-    /// Nothing is to be copied.
+    /// Returns true if nothing is to be copied with this peer.
     pub(super) fn contains(&self, now: Instant, peer: PeerId) -> bool {
         let noted = self.0.get(peer.index()).copied().flatten();
         noted.is_some_and(|(far, until)| far == peer && now < until)

@@ -8,9 +8,9 @@ use super::Block;
 use crate::lease::Lease;
 use crate::mr::Region;
 
-/// READs that one queue pair serves at a time, for all peers together.
+/// The most READs that one queue pair serves at a time, for all peers together.
 const JOBS_MAX: usize = 8192;
-/// READs that every peer may have, whatever others have: they may never end theirs.
+/// The READs that every peer may always have, because others may never end theirs.
 const JOBS_OF_PEER_MIN: usize = 16;
 
 /// A READ being served.
@@ -36,25 +36,25 @@ impl Job {
         self.region.as_ref().is_some_and(|region| region.is_live())
     }
 
-    /// Nothing more of it will go to the engine.
+    /// Nothing more of it is passed to the engine.
     pub(super) fn is_fed(&self) -> bool {
         self.is_dead || self.next == self.block.total
     }
 }
 
-/// The READs of all peers. A peer may have as many as there is room for others, and some in any
-/// case: one alone gets half of all places, and one that comes later always finds some.
+/// The READs of all peers. A peer may have as many as leave room for others, and always some: one
+/// alone gets half of all places, and one that comes later always finds some.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     places: Vec<Option<Job>>,
     free: Vec<u32>,
-    /// The number of jobs of each peer, by [`PeerId::index`]: an index is used again only when
-    /// nothing of its peer is left.
+    /// The number of jobs of each peer, by [`PeerId::index`]. An index is not reused while anything
+    /// of its peer is left.
     of_peer: Vec<u32>,
 }
 
 impl Jobs {
-    /// Finds a place for a job; `None` when its peer has its share, and should ask again.
+    /// Finds a place for a job; `None` if its peer has its share, and should ask again.
     pub(super) fn insert(&mut self, job: Job) -> Option<u32> {
         let peer = job.peer.index();
         if self.of_peer.len() <= peer {

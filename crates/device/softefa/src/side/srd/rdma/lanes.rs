@@ -1,27 +1,26 @@
-//! Whose turn it is: operations that wait to give segments to the engine, in turns of their peers.
+//! Schedules the operations that wait to pass segments to the engine, in turns of their peers.
 //!
-//! Each peer has a budget of its own, so that one that takes nothing holds up nobody but itself.
+//! Each peer has its own budget, so that one that accepts nothing delays only itself.
 
 use std::collections::VecDeque;
 
 use srd::PeerId;
 
-/// An operation that waits: where it is, and a number that a successor there does not have.
+/// A waiting operation: its place, and a number that a successor in that place does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) index: u32,
     pub(super) serial: u32,
 }
 
-/// One of these for each kind of segment.
+/// The schedule of one kind of segment.
 #[derive(Debug)]
 pub(super) struct Lanes {
-    /// Segments of one peer in the engine, from which on its operations wait.
+    /// The number of segments of one peer in the engine from which on its operations wait.
     budget: u32,
-    /// The lanes by [`PeerId::index`]: an index is used again only when nothing of its peer is
-    /// left.
+    /// The lanes by [`PeerId::index`]. An index is not reused while anything of its peer is left.
     lanes: Vec<Lane>,
-    /// Peers with something to give and room for it.
+    /// The peers with something to send and room for it.
     rotation: VecDeque<u32>,
 }
 
@@ -37,7 +36,7 @@ impl Lanes {
         Self { budget, lanes: Vec::new(), rotation: VecDeque::new() }
     }
 
-    /// The operation waits for its next turn, behind the others of its peer.
+    /// Queues the operation for its next turn, after the others of its peer.
     pub(super) fn push(&mut self, peer: PeerId, waiting: Waiting) {
         self.lane(peer).waiting.push_back(waiting);
         self.rotate(peer.index());
@@ -70,12 +69,12 @@ impl Lanes {
         None
     }
 
-    /// The engine took a segment for `peer`.
+    /// Notes that the engine has taken a segment for `peer`.
     pub(super) fn entered(&mut self, peer: PeerId) {
         self.lane(peer).in_engine += 1;
     }
 
-    /// The engine is done with a segment for `peer`.
+    /// Notes that the engine is done with a segment for `peer`.
     pub(super) fn left(&mut self, peer: PeerId) {
         self.lane(peer).in_engine -= 1;
         self.rotate(peer.index());
