@@ -71,7 +71,7 @@ pub(crate) struct Packet {
     pub(crate) to: SocketAddr,
     pub(crate) via: Via,
     pub(crate) len: usize,
-    /// Entries `iov_start..iov_end` of [`Batch::iovecs`].
+    /// The entries `iov_start..iov_end` of the batch's pieces.
     pub(crate) iov_start: usize,
     pub(crate) iov_end: usize,
 }
