@@ -75,7 +75,7 @@ fn short_sends_share_datagrams() {
     }
 }
 
-/// Whoever breaks things on purpose, or wants what hardware does, sees each message by itself.
+/// With faults, or on a strict device, each message has its own datagram.
 #[test]
 fn nothing_is_shared_under_faults_and_strict() {
     let faults = "dup=1%,seed=1".parse().expect("faults");

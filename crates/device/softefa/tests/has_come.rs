@@ -53,7 +53,7 @@ fn what_has_come_before_an_error_is_received() {
     }
 }
 
-/// The same of an EFA device.
+/// The same holds for an EFA device.
 #[test]
 fn what_has_come_over_srd_before_destruction_is_received() {
     for round in 0..20 {

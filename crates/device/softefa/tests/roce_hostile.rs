@@ -153,7 +153,7 @@ fn assert_untouched(b: &Side) {
     assert!(rest.concat().iter().all(|byte| *byte == 0), "somebody else wrote");
 }
 
-/// Who sends from another address is nobody, though it knows every number and key.
+/// A packet from another address is dropped, though it has every number and key.
 #[test]
 fn strangers_do_nothing() {
     seeded("strangers_do_nothing", |mut dice, packets| {
@@ -253,7 +253,7 @@ fn neighbours_without_the_key_touch_no_memory() {
     });
 }
 
-/// The same of XRC, with the numbers of queues that are there and of others.
+/// The same holds for XRC, with numbers of existing and of missing queues.
 #[test]
 fn neighbours_without_the_key_touch_no_memory_of_a_target() {
     seeded("neighbours_without_the_key_touch_no_memory_of_a_target", |mut dice, packets| {
@@ -362,7 +362,7 @@ fn a_late_copy_of_a_read_does_not_end_the_connection() {
     assert_eq!((kind, psn, syndrome), (Kind::Acknowledge, 6, Syndrome::ACK));
 }
 
-/// The same at a queue pair of datagrams.
+/// The same holds for a queue pair of datagrams.
 #[test]
 fn datagrams_of_strangers_need_the_queue_key() {
     seeded("datagrams_of_strangers_need_the_queue_key", |mut dice, packets| {

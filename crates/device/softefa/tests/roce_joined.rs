@@ -7,7 +7,7 @@ use softefa::counters::Counter;
 use softefa::{QpKind, QpState, SendOp, Status, WireChoice};
 
 const LEN: usize = 512 << 10;
-/// Of the default path.
+/// The path MTU of the default path.
 const MTU: usize = 1024;
 
 fn sent(side: &Side) -> u64 {

@@ -140,7 +140,7 @@ fn devices_of_different_addresses_reach_each_other() {
     }
 }
 
-/// Who looks from outside changes nothing.
+/// Reading the counters changes nothing.
 #[test]
 fn captures_change_nothing() {
     for wire in WIRES {

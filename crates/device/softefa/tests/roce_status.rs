@@ -421,7 +421,7 @@ fn of_several_wrong_ones_the_first_tells() {
     }
 }
 
-/// Who may have no READs and atomics unanswered can post none.
+/// A queue pair that may have no unanswered READs and atomics can post none.
 #[test]
 fn a_read_without_room_for_any_is_an_operation_error() {
     for index in 1..4 {

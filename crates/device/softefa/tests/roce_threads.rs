@@ -216,8 +216,7 @@ fn poll(cq: &Cq) -> Completion {
     }
 }
 
-/// Who waits for the answer of a program that computes, and never enters the library, gets it all
-/// the same.
+/// A peer gets the whole answer of a program that computes and never calls the library.
 #[test]
 fn the_target_program_takes_no_part() {
     for wire in WIRES {

@@ -1,5 +1,5 @@
-//! Who may do what to sealed queue pairs: other keys, no key, recorded, altered and forged
-//! datagrams.
+//! What strangers can do to sealed queue pairs, with another key, without a key, and with recorded,
+//! altered and forged datagrams.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};

@@ -316,7 +316,8 @@ fn a_stream_leaves_in_bursts() {
     assert!(calls < count / 2, "{calls} system calls for {count} messages");
 }
 
-/// The same, where no post may wait: the next one may be the last before the program stops polling.
+/// On a device where no post may wait, a post leaves at once: it may be the last before the program
+/// stops polling.
 #[test]
 fn a_stream_leaves_post_by_post_where_all_are_sent_at_once() {
     let (count, calls) = calls_of_a_stream(&Config { send_at_once: true, ..Config::default() });

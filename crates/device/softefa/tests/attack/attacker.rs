@@ -61,7 +61,7 @@ pub(crate) struct Deeds {
     pub(crate) sent: u64,
     /// Answers of the victims that came to its own ports.
     pub(crate) answers: u64,
-    /// Of them, challenges, which it answered with a guess.
+    /// The number of these that were challenges, which it answered with a guess.
     pub(crate) challenges: u64,
 }
 

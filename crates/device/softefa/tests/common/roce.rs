@@ -44,7 +44,7 @@ pub fn with_icrc(packet: Vec<u8>, from: IpAddr) -> Vec<u8> {
     with_icrc_to(packet, from, IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
-/// The same to another address, which may be a group's.
+/// Appends the ICRC for another address, which may be a group's.
 pub fn with_icrc_to(mut packet: Vec<u8>, src: IpAddr, dst: IpAddr) -> Vec<u8> {
     let addresses = icrc::Addresses::of_datagram(src, dst);
     let route = icrc::Route { addresses, src_port: 0xC000, dst_port: 4791 };
@@ -52,7 +52,7 @@ pub fn with_icrc_to(mut packet: Vec<u8>, src: IpAddr, dst: IpAddr) -> Vec<u8> {
     packet
 }
 
-/// The same of a device that waits as long as a connection says and no longer.
+/// Returns the configuration of a strict device, which waits exactly as long as a connection says.
 pub fn strict() -> Config {
     Config { strict: true, ..config(WireChoice::Udp, "") }
 }
@@ -91,7 +91,7 @@ pub fn side(config: &Config, kind: QpKind, bytes: usize) -> Side {
     side_with(config, kind, bytes, |_| ())
 }
 
-/// The same, its queue pair made as `change` says.
+/// Makes a side whose queue pair is created as `change` says.
 pub fn side_with(
     config: &Config,
     kind: QpKind,

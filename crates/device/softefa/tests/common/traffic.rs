@@ -79,7 +79,7 @@ struct Message {
     op: CompletionOp,
     imm: Option<u32>,
     len: u32,
-    /// Of a SEND.
+    /// The bytes of a SEND.
     bytes: Vec<u8>,
 }
 

@@ -8,7 +8,7 @@ use softefa::{Access, CompletionOp, Mr, Status};
 
 /// Says to this test that it is the program.
 const ENV: &str = "SOFTEFA_TEST_FORK_HANDLERS";
-/// Who waits for a lock of its own thread, or of one that is not there, waits for ever.
+/// The time limit: a thread that waits for its own lock, or for that of a missing thread, hangs.
 const LIMIT_SECONDS: u32 = 20;
 
 static REGIONS: Mutex<Vec<Arc<Mr>>> = Mutex::new(Vec::new());

@@ -164,7 +164,7 @@ fn an_answer_to_a_late_question_does_not_end_a_read_that_is_copied() {
     assert_eq!(a.bytes(0, LONG as usize), bytes);
 }
 
-/// The same when the copy fails, and the bytes are asked for again over the wire.
+/// If the copy fails, the bytes are requested again over the wire.
 #[test]
 fn an_answer_to_a_late_question_does_not_end_a_read_that_is_asked_for_again() {
     let (a, mut peer) = (local(), Scripted::new());
