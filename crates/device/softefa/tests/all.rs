@@ -1,5 +1,6 @@
 //! Tests in one program, which takes less to build than one of each file.
 
+mod armed;
 mod calls;
 mod churn;
 mod common;

@@ -210,20 +210,49 @@ impl Cq {
     /// pairs. A process that was forked off the one that created the queue gets nothing. Where
     /// peers may write without a completion, the poll that finds the last completion may wait up to
     /// 15 us longer for the answer.
-    pub fn poll(&self, max: usize, mut take: impl FnMut(&Completion)) -> usize {
+    pub fn poll(self: &Arc<Self>, max: usize, mut take: impl FnMut(&Completion)) -> usize {
         if !self.made.is_usable() {
             return 0;
         }
-        let taken = self.ring.drain(max, &mut take);
-        if taken > 0 || max == 0 {
-            return taken;
+        let mut taken = self.ring.drain(max, &mut take);
+        if taken == 0 && max > 0 {
+            let now = self.drive();
+            taken = self.ring.drain(max, &mut take);
+            if taken == 0 {
+                self.help_others(now);
+            }
         }
-        let now = self.drive();
-        let taken = self.ring.drain(max, &mut take);
-        if taken == 0 {
-            self.help_others(now);
+        if taken > 0 {
+            self.end_poll();
         }
         taken
+    }
+
+    /// Ends a series of [`Cq::poll_one`] and [`Cq::pop`]: if the queue is armed and completions are
+    /// left, the event comes now. A program that armed the queue knows of completions that came
+    /// before, and usually polls them all; one that stops earlier (SPDK does at the first error)
+    /// would otherwise sleep beside them.
+    #[inline]
+    pub fn end_poll(self: &Arc<Self>) {
+        if self.is_armed() {
+            self.notify_of_rest();
+        }
+    }
+
+    #[cold]
+    fn notify_of_rest(self: &Arc<Self>) {
+        let is_left = self.ring.hold(|entries| {
+            let is_solicited_only = self.is_solicited_only();
+            let is_left = self.is_armed() && entries.has(|it| !is_solicited_only || wakes(it));
+            if is_left {
+                self.ring.note_notified();
+                self.is_armed.store(false, Ordering::SeqCst);
+            }
+            is_left
+        });
+        if is_left {
+            self.notify_channel();
+        }
     }
 
     /// Takes one completion without driving the adapter.
