@@ -1,4 +1,4 @@
-//! What can be set, and the two presets.
+//! Settings of an endpoint and the two presets.
 
 use core::ops::Range;
 
@@ -38,15 +38,15 @@ pub struct Config {
     /// * Default: 1,048,576.
     /// * Change it when memory is short, or an attacker must find less of it to fill.
     pub peers_max: usize,
-    /// Whether everybody must prove its address before it opens a connection (SRD-3.10).
+    /// Whether every sender must prove its address before it opens a connection (SRD-3.10).
     ///
     /// * Unit: none.
     /// * Range: `true` or `false`.
     /// * Default: false.
     /// * Change it when source addresses may be forged. It costs a round trip per connection.
     pub always_challenge: bool,
-    /// Addresses of which one machine has as many as it likes, such as those of loopback. Their
-    /// wrong queue keys are counted together (SRD-3.12).
+    /// Addresses of which one machine has any number, such as those of loopback. The wrong queue
+    /// keys from all of them share one counter (SRD-3.12).
     ///
     /// * Unit: host addresses.
     /// * Range: any; an empty range is none.
@@ -191,7 +191,7 @@ pub struct Config {
     /// * Default: 10,000,000 (simulated: 200,000).
     /// * Change it when routing repairs broken paths faster or slower.
     pub quarantine_ns: u64,
-    /// Whether the host hears of each transmission that is declared lost
+    /// Whether the host is notified of each transmission that is declared lost
     /// ([`Event::Lost`](crate::Event::Lost)).
     ///
     /// * Unit: none.

@@ -1,4 +1,4 @@
-//! What the parts of a peer need of their endpoint during one call.
+//! State of the endpoint that a peer may use during one call.
 
 use crate::rng::Rng;
 use crate::secret::Secret;
@@ -14,9 +14,9 @@ pub(crate) struct Context<'a> {
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) rng: &'a mut Rng,
     pub(crate) secret: &'a Secret,
-    /// Messages of all peers that have not ended.
+    /// The number of messages to all peers that have not ended.
     pub(crate) open_messages: &'a mut usize,
-    /// Frames are sent and asked for (SRD-14).
+    /// Frames are sent and accepted (SRD-14).
     pub(crate) has_frames: bool,
     /// The messages of the frame that is transmitted.
     pub(crate) frame: &'a mut Vec<Message>,

@@ -1,4 +1,4 @@
-//! What goes into the engine and what comes out of it.
+//! Inputs and outputs of the engine.
 
 use core::ops::Range;
 

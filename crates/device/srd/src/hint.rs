@@ -4,28 +4,28 @@
 use crate::wire::data::encode_log;
 use crate::{Config, Instant};
 
-/// The count of those who owe something: exact, and never more than were heard of lately, because a
-/// sender that has died is not waited for.
+/// Counts the senders that still owe packets. The count is exact, and includes only senders from
+/// which something arrived lately, so that a dead sender is not waited for.
 #[derive(Debug, Default)]
 pub(crate) struct FairShare {
-    /// Senders that owe something.
+    /// Senders that owe packets.
     active: u32,
     period: u32,
     period_start: Instant,
-    heard_now: u32,
-    heard_before: u32,
+    seen_now: u32,
+    seen_before: u32,
 }
 
-/// The note on one sender, kept with its peer.
+/// The state of one sender in the count, kept with its peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ShareMark {
     is_active: bool,
-    /// Period in which it was heard of last.
+    /// The period in which a packet of it arrived last.
     period: u32,
 }
 
 impl FairShare {
-    /// Takes note of a packet of a sender that owes more packets, or owes none.
+    /// Records a packet of a sender, and whether that owes more packets.
     #[inline]
     pub(crate) fn note(
         &mut self,
@@ -41,27 +41,27 @@ impl FairShare {
             mark.is_active = true;
             self.active += 1;
         } else if !owes_more {
-            self.leave(mark);
+            self.remove(mark);
             return;
         }
-        self.turn(now, config);
+        self.roll_period(now, config);
         if mark.period != self.period {
             mark.period = self.period;
-            self.heard_now += 1;
+            self.seen_now += 1;
         }
     }
 
-    /// A sender owes nothing, or is forgotten.
-    pub(crate) fn leave(&mut self, mark: &mut ShareMark) {
+    /// Removes a sender that owes nothing or is being forgotten.
+    pub(crate) fn remove(&mut self, mark: &mut ShareMark) {
         if core::mem::take(&mut mark.is_active) {
             assert!(self.active > 0, "a marked sender was counted");
             self.active -= 1;
         }
     }
 
-    /// Begins a new period when this one is over: two round trips, or what two packets of each
-    /// sender take.
-    fn turn(&mut self, now: Instant, config: &Config) {
+    /// Begins a new period when the current one is over: after two round trips, or after the time
+    /// that two packets of each sender take.
+    fn roll_period(&mut self, now: Instant, config: &Config) {
         let round_bytes = u64::from(self.active) * u64::from(config.mtu_bytes);
         let round_ns = round_bytes * 1000 / u64::from(config.line_rate_bytes_per_us);
         let length_ns = 2 * config.rtt_guess_ns.max(round_ns);
@@ -69,15 +69,15 @@ impl FairShare {
         if self.period > 0 && age_ns <= length_ns {
             return;
         }
-        self.heard_before = if age_ns > 2 * length_ns { 0 } else { self.heard_now };
-        self.heard_now = 0;
+        self.seen_before = if age_ns > 2 * length_ns { 0 } else { self.seen_now };
+        self.seen_now = 0;
         self.period_start = now;
         self.period = self.period.wrapping_add(1).max(1);
     }
 
-    /// The hint to send, 0 when the line rate is unknown or nobody competes.
+    /// Returns the hint to send; 0 when the line rate is unknown or there is only one sender.
     pub(crate) fn code(&self, config: &Config) -> u16 {
-        let senders = self.active.min(self.heard_now.max(self.heard_before));
+        let senders = self.active.min(self.seen_now.max(self.seen_before));
         if config.line_rate_bytes_per_us == 0 || senders < 2 {
             return 0;
         }
@@ -102,9 +102,9 @@ mod tests {
         share.note(Instant::from_ns(6000), &mut marks[4], false, &config);
         share.note(Instant::from_ns(6000), &mut marks[4], false, &config);
         assert_eq!(share.code(&config), encode_log(3125));
-        share.leave(&mut marks[3]);
+        share.remove(&mut marks[3]);
         assert_eq!(share.code(&config), encode_log(4166));
-        // The others are silent for a long time.
+        // The other senders are silent for a long time.
         share.note(Instant::from_ns(1_000_000), &mut marks[0], true, &config);
         assert_eq!(share.code(&config), 0);
     }

@@ -1,15 +1,15 @@
-//! Is it the path or the network? The recent share of packets that got lost.
+//! The recent loss rate, which tells a bad path from a congested network.
 
-/// Above this share a loss is no path's fault (SRD-8.5).
+/// Above this loss rate, losses are not blamed on paths (SRD-8.5).
 const CONNECTION_WIDE: f32 = 0.5;
 const GAIN: f32 = 1.0 / 16.0;
 
-/// Moving average of lost against answered packets.
+/// Moving average of the share of packets that were lost.
 #[derive(Debug, Default)]
 pub(crate) struct LossShare(f32);
 
 impl LossShare {
-    pub(crate) fn acked(&mut self, packets: u32) {
+    pub(crate) fn note_acked(&mut self, packets: u32) {
         if self.0 > 1e-6 {
             self.0 *= (1.0 - GAIN).powi(packets.min(1000) as i32);
         } else {
@@ -17,11 +17,11 @@ impl LossShare {
         }
     }
 
-    pub(crate) fn lost(&mut self) {
+    pub(crate) fn note_lost(&mut self) {
         self.0 += (1.0 - self.0) * GAIN;
     }
 
-    /// Losses hit the connection as a whole: slow down rather than change paths.
+    /// Returns whether losses affect the connection as a whole: slow down rather than change paths.
     pub(crate) fn is_connection_wide(&self) -> bool {
         self.0 > CONNECTION_WIDE
     }
@@ -35,15 +35,15 @@ mod tests {
     fn a_lossy_path_is_not_a_lossy_network() {
         let mut share = LossShare::default();
         for _ in 0..100 {
-            share.lost();
-            share.acked(3);
+            share.note_lost();
+            share.note_acked(3);
         }
         assert!(!share.is_connection_wide());
         for _ in 0..20 {
-            share.lost();
+            share.note_lost();
         }
         assert!(share.is_connection_wide());
-        share.acked(200);
+        share.note_acked(200);
         assert!(!share.is_connection_wide());
     }
 }

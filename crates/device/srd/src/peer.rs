@@ -1,5 +1,5 @@
-//! The reliability context toward one remote endpoint: both directions, and what the endpoint
-//! has to remember about it.
+//! The reliability context toward one remote endpoint: both directions, and its place in the lists
+//! of the endpoint.
 
 use crate::context::Context;
 use crate::hint::{FairShare, ShareMark};
@@ -15,13 +15,13 @@ pub(crate) struct Peer {
     pub(crate) addr: Address,
     pub(crate) send: SendHalf,
     pub(crate) recv: RecvHalf,
-    /// It is in the endpoint's list of peers with something to transmit.
+    /// The peer is in the endpoint's list of peers with something to transmit.
     pub(crate) is_ready: bool,
-    /// It is in the endpoint's list of peers with a held acknowledgement.
+    /// The peer is in the endpoint's list of peers with a held acknowledgement.
     pub(crate) is_held: bool,
-    /// Mark of the fair-share count.
+    /// The peer's state in the fair-share count.
     pub(crate) share_mark: ShareMark,
-    /// Refusals that it has memory for, as the endpoint counted them last.
+    /// Refusals that the peer has memory for, as the endpoint last counted them.
     pub(crate) ranges_counted: usize,
     pub(crate) created: Instant,
 }
@@ -41,7 +41,7 @@ impl Peer {
         }
     }
 
-    /// The next datagram to this peer.
+    /// Returns the next datagram to this peer.
     #[inline]
     pub(crate) fn poll(
         &mut self,
@@ -94,29 +94,29 @@ impl Peer {
         Some(transmit)
     }
 
-    /// [`Peer::deadline`] is not before this, which is found in fewer steps.
+    /// Returns a lower bound of [`Peer::deadline`], which is cheaper to compute.
     #[inline]
     pub(crate) fn earliest_deadline(&self, config: &Config) -> Instant {
         let at = self.recv.ack_deadline().unwrap_or(Instant::FAR);
         at.min(self.send.earliest_deadline(config))
     }
 
-    /// Returns when this peer must be looked at again.
+    /// Returns when this peer needs attention next.
     pub(crate) fn deadline(&mut self, now: Instant, config: &Config) -> Option<Instant> {
         let at = self.recv.ack_deadline().unwrap_or(Instant::FAR);
         let at = at.min(self.send.deadline(now, config));
         (at < Instant::FAR).then_some(at)
     }
 
-    /// Frees what an idle peer does not need. True when the peer can be forgotten (SRD-3.6). What
-    /// it sent may have been waiting for a host that stood still until `awake_since`.
+    /// Frees what an idle peer does not need. True when the peer can be forgotten (SRD-3.6). Its
+    /// datagrams may have waited unread until `awake_since`, while the host stood still.
     pub(crate) fn expire(&mut self, now: Instant, awake_since: Instant, config: &Config) -> bool {
         let send_gone = self.send.expire(now, config);
         let recv_idle_ns = now.ns_since(self.recv.last_rx());
         if recv_idle_ns >= 1_000_000_000 {
             self.recv.shrink();
         }
-        // After a standstill, what the peer is owed leaves first.
+        // After a standstill, owed acknowledgements leave first.
         let is_owed = self.recv.ack_wanted();
         let is_idle = recv_idle_ns.min(now.ns_since(awake_since)) >= config.receiver_idle_ns;
         if self.recv.conn() != 0 && is_idle && !is_owed {

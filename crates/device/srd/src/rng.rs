@@ -1,10 +1,10 @@
 //! The engine's random numbers: a seeded generator, so that a run can be repeated.
 
-/// Odd, so that the state takes every value once before any comes again.
+/// Odd, so that the state takes every value once before it repeats.
 pub(crate) const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// `SplitMix64` over a seed, for choices that may be guessed. What must not be is made by
-/// [`Secret`](crate::secret::Secret).
+/// `SplitMix64` over a seed, for choices that an attacker may predict. Unpredictable numbers come
+/// from [`Secret`](crate::secret::Secret).
 #[derive(Debug)]
 pub(crate) struct Rng(u64);
 
@@ -30,7 +30,7 @@ impl Rng {
     }
 }
 
-/// A permutation whose results look random.
+/// Scrambles a number; a permutation of all 64-bit values.
 pub(crate) const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

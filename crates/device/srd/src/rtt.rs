@@ -1,12 +1,12 @@
-//! Round-trip times toward one peer: the base, the recent extremes, the time-out.
+//! Round-trip times toward one peer: the base, the recent maximum and the retransmission timeout.
 
 use crate::{Config, Instant};
 
-/// The base is the minimum over one to two of these.
+/// The base is the minimum over one to two of these periods.
 const BASE_PERIOD_NS: u64 = 5_000_000_000;
 const RECENT: usize = 16;
-/// The time-out is at most this part of the time after which a silent peer counts as dead, so that
-/// it is asked several times before.
+/// The timeout is at most this part of the time after which a silent peer counts as dead, so that
+/// it is probed several times before.
 const RTO_SHARE: u64 = 16;
 
 #[derive(Debug)]
@@ -59,7 +59,8 @@ impl Rtt {
         }
     }
 
-    /// Round-trip time of an empty network, as far as it was seen in the last ten seconds.
+    /// Returns the round-trip time of an empty network, as far as it was seen in the last ten
+    /// seconds.
     pub(crate) fn base_ns(&self) -> u64 {
         u64::from(self.base_ns[0].min(self.base_ns[1]))
     }
@@ -68,7 +69,7 @@ impl Rtt {
         u64::from(self.smoothed_ns)
     }
 
-    /// Largest of the last samples.
+    /// Returns the largest of the latest samples.
     pub(crate) fn max_ns(&self) -> u64 {
         u64::from(self.recent_max_ns)
     }
@@ -80,7 +81,7 @@ impl Rtt {
         } else {
             7 * self.base_ns()
         };
-        // An answer that a stopped program found late is no measure of the network.
+        // An answer that a stopped program reads late does not measure the network.
         rto_ns.min(config.dead_after_ns / RTO_SHARE).max(config.rto_floor_ns)
     }
 }

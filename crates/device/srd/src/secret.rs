@@ -1,13 +1,13 @@
-//! What strangers cannot guess: numbers from SipHash-2-4 under a key of the endpoint's own.
+//! Numbers that strangers cannot guess, from SipHash-2-4 under the endpoint's key.
 
 use crate::rng::{self, Rng};
 use crate::siphash::siphash_2_4;
 use crate::{Address, Instant, Psn};
 use core::fmt;
 
-/// A cookie is good for the rest of the slot it was made in and for the next one: longer than a
-/// sender goes on (SRD-7.5), shorter than a receiver remembers (SRD-3.6), so that no cookie
-/// outlives the memory that it was used (SRD-3.4).
+/// A cookie is valid for the rest of the slot in which it was made and for the next one. That is
+/// longer than a sender keeps trying (SRD-7.5) and shorter than a receiver remembers (SRD-3.6), so
+/// that no cookie outlives the record of its use (SRD-3.4).
 const COOKIE_SLOT_NS: u64 = 10_000_000_000;
 
 /// The source of an endpoint's unguessable numbers and of its random choices.
@@ -18,8 +18,8 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// Entropy of the system, never the same twice: who knows it, or meets it again, can speak for
-    /// the endpoint's peers.
+    /// Takes entropy of the system, which must never repeat: an attacker who knows it, or sees it
+    /// used again, can impersonate the endpoint's peers.
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> Self {
         let [a, b, c, d] =
@@ -27,16 +27,17 @@ impl Seed {
         Self { key: [a, b], generator: c ^ d }
     }
 
-    /// A seed for simulations and tests, which are to repeat and have no strangers.
+    /// Returns a seed for simulations and tests, which must repeat and have no attackers.
     #[must_use]
     pub const fn from_u64(n: u64) -> Self {
         let key = [rng::mix(n), rng::mix(!n)];
-        // Where the generator began when its numbers were the tokens: figures of simulations stay.
+        // The state in which the generator began when its numbers were the tokens, so that figures
+        // of simulations stay as they are.
         let generator = (n ^ rng::mix(rng::STEP.wrapping_add(1))).wrapping_add(rng::STEP);
         Self { key, generator }
     }
 
-    /// The generator of choices that nobody need be kept from guessing.
+    /// Returns the generator for choices that an attacker may predict.
     pub(crate) fn rng(&self) -> Rng {
         Rng::new(self.generator)
     }
@@ -52,7 +53,7 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// The endpoint's key, and what is made with it. Each purpose has inputs of its own.
+/// The endpoint's key, and the numbers derived from it. Each purpose has inputs of its own.
 #[derive(Clone, Copy)]
 pub(crate) struct Secret([u64; 2]);
 
@@ -74,23 +75,23 @@ pub(crate) struct Opening {
 }
 
 impl Secret {
-    /// A connection token (SRD-3.1). The generator's number, which never comes twice, makes it
-    /// another one each time and does not show in it.
+    /// Returns a connection token (SRD-3.1). The generator's number never repeats, so no token
+    /// does, and the token does not reveal it.
     pub(crate) fn token(&self, rng: &mut Rng) -> u64 {
-        self.number(1, [rng.next(), 0, 0, 0, 0]).max(1)
+        self.hash(1, [rng.next(), 0, 0, 0, 0]).max(1)
     }
 
-    /// The first sequence number toward a peer.
+    /// Returns the first sequence number toward a peer.
     pub(crate) fn first_psn(&self, rng: &mut Rng) -> Psn {
-        Psn(self.number(2, [rng.next(), 0, 0, 0, 0]) as u32)
+        Psn(self.hash(2, [rng.next(), 0, 0, 0, 0]) as u32)
     }
 
-    /// The cookie to challenge an opener with (SRD-3.10).
+    /// Returns the cookie to challenge an opener with (SRD-3.10).
     pub(crate) fn cookie(&self, now: Instant, what: &Opening) -> u64 {
         self.cookie_of(now.as_ns() / COOKIE_SLOT_NS, what)
     }
 
-    /// The opener was sent this cookie for what it wants, lately.
+    /// Returns whether the opener was sent this cookie for the same opening lately.
     pub(crate) fn is_cookie(&self, now: Instant, what: &Opening, cookie: u64) -> bool {
         let slot = now.as_ns() / COOKIE_SLOT_NS;
         let is_of = |slot| self.cookie_of(slot, what) == cookie;
@@ -99,27 +100,27 @@ impl Secret {
 
     fn cookie_of(&self, slot: u64, what: &Opening) -> u64 {
         let Opening { from, conn, current } = *what;
-        self.number(3, [from.host, u64::from(from.qpn), conn, current, slot]).max(1)
+        self.hash(3, [from.host, u64::from(from.qpn), conn, current, slot]).max(1)
     }
 
-    /// A number for an address, another one each second.
-    pub(crate) fn place(&self, now: Instant, host: u64, qpn: u16) -> u64 {
+    /// Hashes an address; the result changes every second.
+    pub(crate) fn hash_address(&self, now: Instant, host: u64, qpn: u16) -> u64 {
         let second = now.as_ns() / 1_000_000_000;
-        self.number(5, [host, u64::from(qpn), second, 0, 0])
+        self.hash(5, [host, u64::from(qpn), second, 0, 0])
     }
 
-    /// A number for a machine.
-    pub(crate) fn machine(&self, host: u64) -> u64 {
-        self.number(6, [host, 0, 0, 0, 0])
+    /// Hashes a machine.
+    pub(crate) fn hash_machine(&self, host: u64) -> u64 {
+        self.hash(6, [host, 0, 0, 0, 0])
     }
 
-    /// The key of a table's hash.
+    /// Returns the key of a table's hash.
     pub(crate) fn table_key(&self) -> [u128; 3] {
-        let half = |i| u128::from(self.number(4, [i, 0, 0, 0, 0]));
+        let half = |i| u128::from(self.hash(4, [i, 0, 0, 0, 0]));
         [0, 2, 4].map(|i| half(i) << 64 | half(i + 1))
     }
 
-    fn number(&self, purpose: u64, words: [u64; 5]) -> u64 {
+    fn hash(&self, purpose: u64, words: [u64; 5]) -> u64 {
         let mut bytes = [0; 48];
         let (first, rest) = bytes.split_at_mut(8);
         first.copy_from_slice(&purpose.to_le_bytes());

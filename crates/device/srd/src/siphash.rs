@@ -1,6 +1,6 @@
 //! SipHash-2-4 of Aumasson and Bernstein: a keyed hash that strangers cannot predict.
 
-/// The 64-bit hash of `bytes`; the key as two little-endian words.
+/// Returns the 64-bit hash of `bytes` under `key`, which is two little-endian words.
 pub(crate) fn siphash_2_4(key: [u64; 2], bytes: &[u8]) -> u64 {
     let mut state = [
         key[0] ^ 0x736F_6D65_7073_6575,
@@ -43,8 +43,8 @@ fn round(v: &mut [u64; 4]) {
 mod tests {
     use super::*;
 
-    /// Hashes of nothing, 00, 00 01, 00 01 02 and so on under the key 00 01 .. 0F, as the authors'
-    /// reference implementation prints them.
+    /// The hashes of nothing, 00, 00 01, 00 01 02 and so on under the key 00 01 .. 0F, as the
+    /// authors' reference implementation prints them.
     const REFERENCE: [u64; 64] = [
         0x726F_DB47_DD0E_0E31,
         0x74F8_39C5_93DC_67FD,

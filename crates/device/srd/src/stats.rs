@@ -13,7 +13,7 @@ pub struct Stats {
     pub tx_payload_bytes: u64,
     /// Datagrams that carried nothing but an acknowledgement.
     pub tx_pure_acks: u64,
-    /// The answers to those without a connection.
+    /// The answers to senders without a connection.
     pub strangers: StrangerStats,
     /// Datagrams received and understood.
     pub rx_datagrams: u64,
@@ -45,18 +45,19 @@ pub struct Stats {
     pub retrans_pkts: u64,
     /// Payload bytes transmitted again.
     pub retrans_bytes: u64,
-    /// Times the retransmission timer found no acknowledgement at all.
+    /// Times that the retransmission timer expired without any acknowledgement.
     pub retrans_timeout_events: u64,
-    /// Acknowledgements that named an earlier transmission of a message that had been repeated: it
-    /// need not have been. They name one message each, so more repetitions may have been needless.
+    /// Acknowledgements that named an earlier transmission of a repeated message, so that the
+    /// repetition was needless. They name one message each, so there may have been more needless
+    /// repetitions.
     pub spurious_retrans: u64,
-    /// Times a message was held back because its receiver was not ready for it.
+    /// Times that a message was held back because its receiver was not ready for it.
     pub rnr_received: u64,
     /// Peers declared dead.
     pub unresponsive_remote_events: u64,
-    /// Times a peer became impaired.
+    /// Times that a peer became impaired.
     pub impaired_remote_conn_events: u64,
-    /// Messages that ended well.
+    /// Messages that ended successfully.
     pub completed_ok: u64,
     /// Messages that ended with an error.
     pub completed_error: u64,
@@ -64,7 +65,7 @@ pub struct Stats {
     pub dropped: [u64; DropReason::COUNT],
 }
 
-/// Answers to those who have no connection (SRD-3.11).
+/// Answers to senders without a connection (SRD-3.11).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StrangerStats {
     /// RESETs transmitted.
@@ -73,29 +74,31 @@ pub struct StrangerStats {
     pub refused: u64,
     /// CHALLENGEs transmitted.
     pub challenges: u64,
-    /// Left without an answer, because many had got one.
+    /// Requests that were not answered because too many were.
     pub unanswered: u64,
-    /// Not let in, because there were [`Config::peers_max`](crate::Config::peers_max) peers.
+    /// Openings that were not admitted because there were
+    /// [`Config::peers_max`](crate::Config::peers_max) peers.
     pub turned_away: u64,
 }
 
-/// Degree of disorder of what was accepted, by RFC 4737: a message is out of sequence when one with
-/// a higher number of the same connection came before it. One that was lost and sent again is, too.
+/// Reordering of accepted messages, by RFC 4737: a message is out of sequence when one with a
+/// higher number of the same connection arrived before it. A message that was lost and sent again
+/// counts, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderStats {
     /// Messages out of sequence.
     pub out_of_sequence: u64,
-    /// Most numbers that one of them was behind the highest, below [`PSN_WINDOW`].
+    /// The largest distance behind the highest number, below [`PSN_WINDOW`].
     pub behind_max: u32,
-    /// The number of those that were 2^i to 2^(i+1) - 1 numbers behind.
+    /// The number of messages that were 2^i to 2^(i+1) - 1 numbers behind.
     pub behind: [u64; Self::CLASSES],
 }
 
 impl OrderStats {
-    /// Classes of the histogram: the last one ends at the window's edge.
+    /// The number of classes of the histogram; the last one ends at the window's edge.
     pub const CLASSES: usize = PSN_WINDOW.ilog2() as usize;
 
-    /// Takes note of a message that was `behind` the highest number, 0 when in sequence.
+    /// Records a message that was `behind` the highest number, 0 when in sequence.
     #[inline]
     pub(crate) fn note(&mut self, behind: u32) {
         if behind == 0 {
@@ -117,6 +120,6 @@ pub struct PathStats {
     pub tx_packets: u64,
     /// Packets declared lost on it.
     pub lost_packets: u64,
-    /// It is avoided at present because it lost packets.
+    /// The path is avoided at present because it lost packets.
     pub quarantined: bool,
 }

@@ -1,8 +1,8 @@
-//! One deadline per peer, the earliest at hand.
+//! A timer queue with one deadline per peer.
 //!
-//! A binary heap that knows where each peer's entry is. Deadlines that move later are left alone:
-//! the entry fires early and the peer asks for its real deadline then. So arming a timer costs
-//! a comparison on the data path.
+//! A binary heap that knows the position of each peer's entry. A deadline that moves later is left
+//! alone: the entry fires early, and the peer is asked for its real deadline then. So arming a
+//! timer costs one comparison on the data path.
 
 use crate::Instant;
 
@@ -11,50 +11,50 @@ const NOWHERE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct TimerQueue {
     heap: Vec<(Instant, u32)>,
-    /// Place of each peer's entry in `heap`, by peer index.
-    place: Vec<u32>,
+    /// Position of each peer's entry in `heap`, by peer index.
+    positions: Vec<u32>,
 }
 
 impl TimerQueue {
-    /// The earliest deadline; what is due may be later.
+    /// Returns the earliest deadline; nothing is due before it.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.heap.first().map(|entry| entry.0)
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.heap.capacity() * size_of::<(Instant, u32)>() + self.place.capacity() * 4
+        self.heap.capacity() * size_of::<(Instant, u32)>() + self.positions.capacity() * 4
     }
 
-    /// `peer` will be popped no later than `at`.
+    /// Returns whether `peer` will be popped no later than `at`.
     #[inline]
     pub(crate) fn is_armed(&self, peer: u32, at: Instant) -> bool {
-        let place = self.place.get(peer as usize).copied().unwrap_or(NOWHERE);
-        self.heap.get(place as usize).is_some_and(|entry| entry.0 <= at)
+        let positions = self.positions.get(peer as usize).copied().unwrap_or(NOWHERE);
+        self.heap.get(positions as usize).is_some_and(|entry| entry.0 <= at)
     }
 
-    /// Sees to it that `peer` is popped no later than `at`.
+    /// Ensures that `peer` is popped no later than `at`.
     #[inline]
     pub(crate) fn arm(&mut self, peer: u32, at: Instant) {
         let index = peer as usize;
-        if index >= self.place.len() {
-            self.place.resize(index + 1, NOWHERE);
+        if index >= self.positions.len() {
+            self.positions.resize(index + 1, NOWHERE);
         }
-        let place = self.place[index] as usize;
-        if let Some(entry) = self.heap.get_mut(place) {
+        let positions = self.positions[index] as usize;
+        if let Some(entry) = self.heap.get_mut(positions) {
             assert_eq!(entry.1, peer, "the place table names the peer's own entry");
             if entry.0 <= at {
                 return;
             }
             entry.0 = at;
-            self.sift_up(place);
+            self.sift_up(positions);
         } else {
             self.heap.push((at, peer));
-            self.place[index] = (self.heap.len() - 1) as u32;
+            self.positions[index] = (self.heap.len() - 1) as u32;
             self.sift_up(self.heap.len() - 1);
         }
     }
 
-    /// Takes out a peer whose deadline is not after `now`.
+    /// Removes and returns a peer whose deadline is not after `now`.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<u32> {
         let &(at, peer) = self.heap.first()?;
         if at > now {
@@ -65,14 +65,14 @@ impl TimerQueue {
     }
 
     pub(crate) fn remove(&mut self, peer: u32) {
-        let Some(place) = self.place.get_mut(peer as usize) else { return };
-        let at = core::mem::replace(place, NOWHERE) as usize;
+        let Some(positions) = self.positions.get_mut(peer as usize) else { return };
+        let at = core::mem::replace(positions, NOWHERE) as usize;
         if at >= self.heap.len() {
             return;
         }
         self.heap.swap_remove(at);
         if let Some(moved) = self.heap.get(at) {
-            self.place[moved.1 as usize] = at as u32;
+            self.positions[moved.1 as usize] = at as u32;
             self.sift_down(at);
             self.sift_up(at);
         }
@@ -107,8 +107,8 @@ impl TimerQueue {
 
     fn swap(&mut self, a: usize, b: usize) {
         self.heap.swap(a, b);
-        self.place[self.heap[a].1 as usize] = a as u32;
-        self.place[self.heap[b].1 as usize] = b as u32;
+        self.positions[self.heap[a].1 as usize] = a as u32;
+        self.positions[self.heap[b].1 as usize] = b as u32;
     }
 }
 

@@ -1,5 +1,5 @@
-//! A window steered by queueing delay, with the delivered rate as a second opinion (SRD-8.3 to
-//! SRD-8.6). The window is a fraction: below one packet it stands for a rate.
+//! A window controlled by queueing delay and cross-checked against the delivery rate (SRD-8.3 to
+//! SRD-8.6). The window is fractional: a value below one packet stands for a rate.
 
 use super::{AckSample, Controller, LossSample};
 use crate::wire::data::decode_log;
@@ -7,18 +7,18 @@ use crate::{Config, Instant};
 
 /// Packets added per round trip while the delay is below its target.
 const INCREASE_PACKETS: f64 = 1.0;
-/// Share of what was acknowledged that is added until the first sign of a queue.
+/// Share of the acknowledged bytes by which the window grows until the first sign of a queue.
 const INCREASE_STARTUP: f64 = 0.5;
-/// That sign, as a share of the target.
+/// The delay that counts as the first sign of a queue, as a share of the target.
 const STARTUP_UNTIL: f64 = 0.5;
-/// Share of what was acknowledged that is added after a long time without queues.
+/// Share of the acknowledged bytes by which the window grows after a long time without queues.
 const INCREASE_IDLE_NETWORK: f64 = 0.25;
 const DECREASE_GAIN: f64 = 0.8;
 const DECREASE_MAX: f64 = 0.5;
-/// Small windows are granted up to this share of the base round trip more delay.
+/// The smallest windows may cause this much more delay, as a share of the base round-trip time.
 const SMALL_WINDOW_SHARE: f64 = 0.5;
 const SILENCE_DIVISOR: f64 = 8.0;
-/// After so many round trips a cut is not undone any more.
+/// A cut can be undone for this many round trips.
 const LOSS_MEMORY_RTTS: u64 = 16;
 
 #[derive(Debug)]
@@ -30,20 +30,20 @@ pub(super) struct Delay {
     target_share: f64,
     target_floor_ns: f64,
     use_hint: bool,
-    /// No queue has been seen and nothing was lost yet.
+    /// Neither a queue nor a loss has been seen yet.
     startup: bool,
     last_delay_ns: f64,
     last_cut: Instant,
     last_collapse: Instant,
-    /// Since when there has been next to no queue.
+    /// The time from which on there has been next to no queue.
     quiet_since: Option<Instant>,
-    /// The window before the latest cut that a loss caused.
+    /// The window before the latest cut for a loss.
     before_loss: Option<f64>,
     last_loss: Instant,
     epoch: Epoch,
 }
 
-/// One stretch of time in which the delivered rate is measured.
+/// An interval over which the delivery rate is measured.
 #[derive(Debug, Default)]
 struct Epoch {
     start: Instant,
@@ -74,7 +74,7 @@ impl Delay {
         }
     }
 
-    /// The queueing delay aimed at.
+    /// Returns the queueing delay that the window aims at.
     fn target_ns(&self, base_ns: f64) -> f64 {
         let packets = self.window / self.mtu;
         let small = ((1.0 / packets.sqrt() - 0.125) / (2.0 - 0.125)).clamp(0.0, 1.0);
@@ -116,7 +116,7 @@ impl Delay {
         self.last_cut = sample.now;
     }
 
-    /// Compares what was delivered in an epoch with the window (SRD-8.4).
+    /// Compares the bytes delivered in an epoch with the window (SRD-8.4).
     fn check_rate(&mut self, sample: &AckSample, delay_ns: f64, target_ns: f64) {
         let Some(rcvd_bytes) = sample.rcvd_bytes else { return };
         let epoch_ns = sample.base_ns + target_ns as u64;
@@ -136,8 +136,8 @@ impl Delay {
         self.epoch = Epoch { start: sample.now, rcvd_bytes, lossy: false };
     }
 
-    /// Caps the window by the receiver's fair share. Where that is no whole packet, it is the rate,
-    /// whatever the queue: AIMD cannot tell a sender among hundreds its share (SRD-8.6).
+    /// Caps the window by the receiver's fair share. A share below one packet is used as the rate,
+    /// whatever the queueing delay: among hundreds of senders AIMD cannot find it (SRD-8.6).
     fn apply_hint(&mut self, sample: &AckSample) {
         if !self.use_hint || sample.hint == 0 {
             return;

@@ -1,4 +1,4 @@
-//! How much may be in flight.
+//! Congestion control: how many bytes may be in flight.
 
 mod delay;
 mod fixed;
@@ -6,11 +6,11 @@ mod fixed;
 use crate::{Config, CongestionKind, Instant};
 use core::fmt::Debug;
 
-/// The news that one acknowledgement or refusal has for the window.
+/// The input to the congestion controller from one acknowledgement or refusal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckSample {
     pub(crate) now: Instant,
-    /// Wire bytes newly settled.
+    /// Wire bytes newly settled by it.
     pub(crate) acked_bytes: u64,
     /// Median queueing delay, `None` when this acknowledgement measured nothing.
     pub(crate) delay_ns: Option<u64>,
@@ -18,7 +18,7 @@ pub(crate) struct AckSample {
     pub(crate) smoothed_ns: u64,
     /// Bytes the receiver has taken since the connection began, `None` when it refuses one.
     pub(crate) rcvd_bytes: Option<u64>,
-    /// The window was not used, so nothing was learnt about it.
+    /// The window was not fully used, so the sample says nothing about its size.
     pub(crate) app_limited: bool,
     /// The receiver's fair-share hint, log-coded bytes per microsecond, 0 for none.
     pub(crate) hint: u16,
@@ -29,7 +29,7 @@ pub(crate) struct AckSample {
 pub(crate) struct LossSample {
     pub(crate) now: Instant,
     pub(crate) lost_bytes: u64,
-    /// Losses are everywhere, not on one path.
+    /// Packets are lost on many paths, not on a single one.
     pub(crate) connection_wide: bool,
     /// No acknowledgement at all for a whole time-out.
     pub(crate) silent: bool,
@@ -37,13 +37,13 @@ pub(crate) struct LossSample {
     pub(crate) min_gap_ns: u64,
 }
 
-/// Sizes the window. One per connection; told everything, asked only for the result.
+/// Sizes the window of one connection. It receives every sample and returns only the result.
 pub(crate) trait Controller: Debug + Send {
     /// Bytes that may be in flight.
     fn window_bytes(&self) -> u64;
     fn on_ack(&mut self, sample: &AckSample);
     fn on_loss(&mut self, sample: &LossSample);
-    /// The latest loss was none.
+    /// The latest loss was spurious: undo its cut.
     fn on_spurious(&mut self);
 }
 

@@ -6,22 +6,22 @@ use crate::wire::frame::FrameEntry;
 use crate::wire::{DataRepr, Flags};
 use crate::{Arrival, DropReason, Framed, Instant, PathId, PeerId, Psn, Reject};
 
-/// A received frame whose messages the host has not all taken.
+/// A received frame that the host is still taking messages from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenFrame {
     peer: PeerId,
-    /// Of the next message.
+    /// The number of the next message.
     psn: Psn,
-    /// Where its entry is in the datagram.
+    /// The offset of its entry in the datagram.
     at: usize,
     qkey: u32,
     left: u8,
-    /// Nothing older than the next message is unresolved at its sender.
+    /// The next message is the oldest one that its sender has not resolved.
     is_oldest: bool,
 }
 
 impl Endpoint {
-    /// Takes note of a frame whose body, found to be whole, is at `at` of its datagram.
+    /// Starts on a valid frame whose body begins at `at` in its datagram.
     #[inline]
     pub(super) fn open_frame(
         &mut self,
@@ -31,9 +31,11 @@ impl Endpoint {
         data: &DataRepr,
         at: usize,
     ) -> Result<(), DropReason> {
-        let Some(peer) = self.peers.at(index) else { return Err(DropReason::UnknownConn) };
+        let Some(peer) = self.peers.by_index_mut(index) else {
+            return Err(DropReason::UnknownConn);
+        };
         if peer.recv.conn() != data.conn || data.conn == 0 {
-            // Without a cookie it opens none, and its sender is told.
+            // Without a cookie the frame opens no connection, but its sender gets an answer.
             let addr = peer.addr;
             return self.admit(now, addr, path, data).map(|_| ());
         }
@@ -41,12 +43,12 @@ impl Endpoint {
         peer.recv.on_packet(now, data, u32::from(data.op), flags, path, config)?;
         let (peer, psn, qkey, left) = (peer.id, data.psn, data.qkey, data.op);
         let is_oldest = data.oldest == 0;
-        self.frame = Some(Opened { peer, psn, at, qkey, left, is_oldest });
+        self.frame = Some(OpenFrame { peer, psn, at, qkey, left, is_oldest });
         Ok(())
     }
 
     #[inline]
-    pub(super) fn next_of_frame(&mut self, now: Instant, datagram: &[u8]) -> Option<Framed> {
+    pub(super) fn next_frame_message(&mut self, now: Instant, datagram: &[u8]) -> Option<Framed> {
         loop {
             let frame = self.frame.as_mut()?;
             self.arrival = None;
@@ -55,13 +57,13 @@ impl Endpoint {
                 self.end_frame(now);
                 return None;
             };
-            let Opened { peer: id, psn, qkey, is_oldest, .. } = *frame;
+            let OpenFrame { peer: id, psn, qkey, is_oldest, .. } = *frame;
             let start = frame.at + FrameEntry::LEN;
             let payload = start..start + usize::from(entry.len);
             (frame.psn, frame.at, frame.is_oldest) = (psn.plus(1), payload.end, false);
             frame.left -= 1;
             let Some(peer) = self.peers.get_mut(id) else { continue };
-            if !peer.recv.is_new(psn) {
+            if !peer.recv.check_new(psn) {
                 self.shared.stats.rx_duplicates += 1;
                 continue;
             }
@@ -78,7 +80,7 @@ impl Endpoint {
         }
     }
 
-    /// What the host has taken of the frame is acknowledged.
+    /// Schedules the acknowledgement of the messages taken from the frame.
     #[inline]
     pub(super) fn end_frame(&mut self, now: Instant) {
         if let Some(frame) = self.frame.take() {

@@ -1,18 +1,18 @@
-//! How many wrong queue keys are looked at: a key has 32 bits, and a network carries that many
-//! guesses within the hour (SRD-3.12).
+//! Limits how many wrong queue keys are checked: a key has 32 bits, and a network carries that many
+//! guesses in an hour (SRD-3.12).
 
 use crate::Instant;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Wrong keys in a second before openers must prove their addresses.
+/// Wrong keys per second after which openers must prove their addresses.
 const FREE_MAX: u16 = 256;
-/// Machines are told apart by this many classes, and one more is for addresses that have a context.
+/// The number of classes for machines; one more class is for addresses that have a context.
 const MACHINES: usize = 16;
-/// Addresses of a class are told apart by this many buckets.
+/// The number of buckets in a class.
 const BUCKETS: usize = 64;
-/// Wrong keys in a second that one bucket may try.
+/// Wrong keys per second that are checked for one bucket.
 const WRONG_MAX: u8 = 2;
-/// Wrong keys that are remembered.
+/// The number of wrong keys that are remembered.
 const KEYS: usize = 64;
 
 /// The bucket in which the wrong keys of an address are counted.
@@ -20,18 +20,19 @@ const KEYS: usize = 64;
 pub(super) struct Bucket(usize);
 
 impl Bucket {
-    /// Returns the bucket of an address with a context: nobody else can prove to have it.
+    /// Returns the bucket of an address that has a context: only its owner can prove to have it.
     pub(super) fn of_peer(number: u64) -> Self {
         Self(MACHINES * BUCKETS + number as usize % BUCKETS)
     }
 
-    /// Returns the bucket of another address, by numbers of its machine and of itself.
+    /// Returns the bucket of any other address, from hashes of its machine and of the address
+    /// itself.
     pub(super) fn of_stranger(machine: u64, number: u64) -> Self {
         Self(machine as usize % MACHINES * BUCKETS + number as usize % BUCKETS)
     }
 }
 
-/// Wrong keys of the present second, and which they were. Nothing is allocated before the first.
+/// The wrong keys of the current second. Nothing is allocated before the first.
 #[derive(Debug, Default)]
 pub(super) struct Guesses(Option<Box<Counts>>);
 
@@ -44,22 +45,22 @@ struct Counts {
 }
 
 impl Guesses {
-    /// Keys may be looked at without proof.
-    pub(super) fn has_free(&self, now: Instant) -> bool {
+    /// Returns whether keys may still be checked without proof of the address.
+    pub(super) fn has_free_checks(&self, now: Instant) -> bool {
         self.of(now).is_none_or(|counts| counts.free < FREE_MAX)
     }
 
-    /// A key of this bucket may be looked at.
+    /// Returns whether another key of this bucket may be checked.
     pub(super) fn has_room(&self, now: Instant, bucket: Bucket) -> bool {
         self.of(now).is_none_or(|counts| counts.buckets[bucket.0] < WRONG_MAX)
     }
 
-    /// This key was wrong lately.
+    /// Returns whether this key was found to be wrong lately.
     pub(super) fn is_known(&self, key: u32) -> bool {
         self.0.as_ref().is_some_and(|counts| counts.keys[slot(key)] == Some(key))
     }
 
-    /// A key was looked at and is wrong; `bucket` is where it counts, when nothing is free.
+    /// Records that a key was wrong, and counts it in `bucket` once the free checks are used up.
     pub(super) fn note_wrong(&mut self, now: Instant, key: u32, bucket: Option<Bucket>) {
         let counts = self.0.get_or_insert_with(Counts::new);
         let second = now.as_ns() / SECOND_NS;
@@ -74,7 +75,7 @@ impl Guesses {
         }
     }
 
-    /// Another key is the right one from now on.
+    /// Forgets the wrong keys, because the right one has changed.
     pub(super) fn forget_keys(&mut self) {
         if let Some(counts) = &mut self.0 {
             counts.keys.fill(None);
@@ -85,7 +86,7 @@ impl Guesses {
         self.0.as_ref().map_or(0, |_| size_of::<Counts>())
     }
 
-    /// What was counted in the present second.
+    /// Returns the counts of the current second, if there are any.
     fn of(&self, now: Instant) -> Option<&Counts> {
         self.0.as_deref().filter(|counts| counts.second == now.as_ns() / SECOND_NS)
     }
@@ -98,7 +99,8 @@ impl Counts {
     }
 }
 
-/// Where a key is remembered. Whoever wants to have one forgotten may, at the price of a guess.
+/// Returns the slot that remembers a key. An attacker can evict a key from it, but each try costs a
+/// guess.
 fn slot(key: u32) -> usize {
     (crate::rng::mix(u64::from(key)) % KEYS as u64) as usize
 }

@@ -1,4 +1,4 @@
-//! The contract: everything a host calls. No algorithms here.
+//! The public API of the endpoint: everything that a host calls. The algorithms are elsewhere.
 
 mod control;
 mod frame;
@@ -23,47 +23,48 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use table::PeerTable;
 
-/// `final_acks` repeats itself for peers heard of within this time.
-const LATELY_NS: u64 = 2_000_000_000;
-/// Peers that totals of paths are made of.
-const PEERS_TOLD_MAX: usize = 64;
+/// `final_acks` repeats the acknowledgements for peers that sent something within this time.
+const FINAL_ACKS_RECENT_NS: u64 = 2_000_000_000;
+/// `path_totals` adds up at most this many peers.
+const PATH_TOTALS_PEERS_MAX: usize = 64;
 
 /// One queue pair's half of the protocol.
 #[derive(Debug)]
 pub struct Endpoint {
     qpn: u16,
-    /// What openers must know; `None` when the host does not care.
+    /// The queue key that openers must send; `None` accepts any.
     qkey: Option<u32>,
     closing: bool,
     shared: Shared,
     peers: PeerTable,
-    /// Peers that may have something to transmit, in turn.
+    /// Peers that may have something to transmit, in round-robin order.
     ready: VecDeque<u32>,
-    /// Packets the first of `ready` may still send in its turn.
+    /// Packets that the first peer in `ready` may still send in its turn.
     turn_left: u32,
-    /// Peers whose acknowledgement is held; some may have sent it by now.
+    /// Peers with a held acknowledgement; some may have sent it since.
     held: Vec<u32>,
     timers: TimerQueue,
     share: FairShare,
     answers: strangers::Answers,
     guesses: guesses::Guesses,
-    /// Refusals that there is memory for, as counted when it last grew and by the sweep.
+    /// The number of refusals that memory is allocated for, as of the last growth or sweep.
     ranges: usize,
-    /// The new message the host has not answered yet.
+    /// The new message that the host has yet to accept or reject.
     arrival: Option<receive::Unanswered>,
     /// The frame whose messages the host is taking.
-    frame: Option<frame::Opened>,
+    frame: Option<frame::OpenFrame>,
     sweep_at: Instant,
-    /// The end of the host's latest standstill.
+    /// The time at which the host last came back from a standstill.
     awake_since: Instant,
     /// Where the next step of the sweep begins.
     sweep_from: u32,
 }
 
-/// What all peers use.
+/// State that all peers share.
 #[derive(Debug)]
 struct Shared {
-    /// Shared by all endpoints of a host that has thousands: what all read lies in the cache once.
+    /// The settings, shared by all endpoints of a host so that thousands of them keep one copy in
+    /// the cache.
     config: Arc<Config>,
     stats: Stats,
     events: VecDeque<Event>,
@@ -94,10 +95,10 @@ impl Shared {
 }
 
 impl Endpoint {
-    /// An endpoint for queue pair `qpn`.
+    /// Creates an endpoint for queue pair `qpn`.
     ///
-    /// `seed` feeds what strangers must not guess and all random choices; its numbers must never
-    /// have been used before. Endpoints with the same settings can share them ([`Arc`]).
+    /// `seed` supplies everything that strangers must not guess and all random choices; its numbers
+    /// must never have been used before. Endpoints with the same settings can share them ([`Arc`]).
     #[must_use]
     pub fn new(config: impl Into<Arc<Config>>, qpn: u16, seed: Seed) -> Self {
         let (rng, secret) = (seed.rng(), seed.secret());
@@ -139,28 +140,29 @@ impl Endpoint {
         self.qpn
     }
 
-    /// Sets the queue key that whoever opens a connection must name (SRD-3.9); `None` when any will
-    /// do, as at first. Messages of open connections are the host's to check.
+    /// Sets the queue key that a peer must name when it opens a connection (SRD-3.9). `None`, the
+    /// initial setting, accepts any. Messages on open connections are checked by the host.
     pub fn set_qkey(&mut self, qkey: Option<u32>) {
         self.qkey = qkey;
         self.guesses.forget_keys();
     }
 
-    /// Lets messages with [`Message::may_share`] leave several to a datagram, where the peer has
-    /// said that it takes frames, and says the same to peers (SRD-14). Off at first.
+    /// Allows messages with [`Message::may_share`] to leave in frames, to peers that announced
+    /// support for frames, and announces the same to peers (SRD-14). Off at first.
     pub fn set_frames(&mut self, on: bool) {
         self.shared.has_frames = on;
     }
 
-    /// The network does not carry a frame for `peer` that [`Endpoint::poll_transmit`] returned: it
-    /// counts as lost, and on this connection each message leaves alone from now on.
+    /// Reports that the network cannot carry a frame for `peer` that [`Endpoint::poll_transmit`]
+    /// returned. The frame counts as lost, and on this connection each message leaves alone from
+    /// now on.
     pub fn refuse_frames(&mut self, peer: PeerId) {
         if let Some(entry) = self.peers.get_mut(peer) {
             entry.send.refuse_frames();
         }
     }
 
-    /// The settings in force.
+    /// Returns the settings in force.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.shared.config
@@ -171,7 +173,7 @@ impl Endpoint {
     pub fn peer(&mut self, now: Instant, addr: Address) -> PeerId {
         let index = self.find_or_make(now, addr);
         #[expect(clippy::expect_used, reason = "the line above found or made it")]
-        self.peers.at(index).map(|peer| peer.id).expect("the peer exists")
+        self.peers.by_index_mut(index).map(|peer| peer.id).expect("the peer exists")
     }
 
     /// The address of a peer, `None` when it was collected.
@@ -206,8 +208,9 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Takes a datagram from `from_host`. `header` holds at least its protocol headers, which of a
-    /// frame is all of it, and may hold all of it; `datagram_len` is its full length in bytes.
+    /// Handles a datagram from `from_host`. `header` holds at least its protocol headers, which in
+    /// a frame are the whole datagram, and may hold all of it; `datagram_len` is its full length in
+    /// bytes.
     ///
     /// When the result names an [`Arrival`](crate::Arrival), answer it with [`Endpoint::accept`] or
     /// [`Endpoint::reject`] before the next datagram; a message not answered by then counts as
@@ -233,12 +236,12 @@ impl Endpoint {
         result
     }
 
-    /// The next message of the frame that [`Endpoint::handle_datagram`] has just found in
-    /// `datagram`: answer it as any other. Call until it returns `None`, before the next datagram;
-    /// what was not asked for by then counts as never received.
+    /// Returns the next message of the frame that [`Endpoint::handle_datagram`] has just found in
+    /// `datagram`; answer it like any other. Call until it returns `None`, before the next
+    /// datagram: messages that were not fetched by then count as never received.
     #[inline]
     pub fn next_framed(&mut self, now: Instant, datagram: &[u8]) -> Option<Framed> {
-        self.next_of_frame(now, datagram)
+        self.next_frame_message(now, datagram)
     }
 
     /// Takes the message: it is acknowledged and never delivered again.
@@ -253,15 +256,15 @@ impl Endpoint {
         self.answer(now, peer, psn, Some(why));
     }
 
-    /// Takes the news that a datagram of ours found nobody (ICMP port unreachable). `header` is
-    /// the start of that datagram as quoted. Its peer's messages end with status 9; call
-    /// [`Endpoint::poll_event`].
+    /// Handles the report that a datagram of ours reached no receiver (ICMP port unreachable).
+    /// `header` is the start of that datagram as quoted. Its peer's messages end with status 9;
+    /// call [`Endpoint::poll_event`].
     pub fn handle_unreachable(&mut self, now: Instant, header: &[u8]) {
         self.unreachable(now, header);
     }
 
-    /// Takes the host's own knowledge that nobody is at `addr`: like
-    /// [`Endpoint::handle_unreachable`], when something was sent there. Call
+    /// Handles the host's own knowledge that no queue pair is at `addr`: as
+    /// [`Endpoint::handle_unreachable`], if something was sent there. Call
     /// [`Endpoint::poll_event`].
     pub fn peer_unreachable(&mut self, now: Instant, addr: Address) {
         self.unreachable_at(now, addr);
@@ -288,7 +291,7 @@ impl Endpoint {
     /// then [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`].
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(index) = self.timers.pop_due(now) {
-            let Some(peer) = self.peers.at(index) else { continue };
+            let Some(peer) = self.peers.by_index_mut(index) else { continue };
             if peer.recv.ack_deadline().is_some_and(|at| at <= now) {
                 peer.recv.release_ack();
             }
@@ -319,7 +322,7 @@ impl Endpoint {
     /// when none is held.
     pub fn flush_acks(&mut self, _now: Instant) {
         while let Some(index) = self.held.pop() {
-            let Some(peer) = self.peers.at(index) else { continue };
+            let Some(peer) = self.peers.by_index_mut(index) else { continue };
             peer.is_held = false;
             if peer.recv.ack_wanted() {
                 peer.recv.release_ack();
@@ -354,76 +357,77 @@ impl Endpoint {
         self.shared.events.pop_front()
     }
 
-    /// The queue pair is destroyed: its outgoing messages are dropped without events. What was
-    /// accepted is still acknowledged when it is repeated; new messages are refused with 9.
-    /// Keep calling the other methods for a few retransmission times.
+    /// Begins to close the endpoint, because its queue pair is destroyed: outgoing messages are
+    /// dropped without events. Accepted messages are still acknowledged when they are repeated; new
+    /// messages are refused with status 9. Keep calling the other methods for a few retransmission
+    /// timeouts.
     pub fn begin_close(&mut self, now: Instant) {
         self.closing = true;
         self.arrival = None;
         self.end_frame(now);
         self.shared.events.clear();
         for index in 0..self.peers.end() {
-            if let Some(peer) = self.peers.at(index) {
+            if let Some(peer) = self.peers.by_index_mut(index) {
                 self.shared.open_messages -= peer.send.abandon();
             }
         }
         assert_eq!(self.shared.open_messages, 0, "every open message belongs to a peer");
     }
 
-    /// Makes one more acknowledgement due for each peer that lately sent something. Hosts repeat
-    /// it before they exit, because nobody will answer a repetition later. Call
+    /// Makes one more acknowledgement due for each peer that sent something lately. Hosts repeat it
+    /// before they exit, because nothing will answer a repetition later. Call
     /// [`Endpoint::poll_transmit`] afterwards.
     pub fn final_acks(&mut self, now: Instant) {
-        let since = Instant::from_ns(now.as_ns().saturating_sub(LATELY_NS));
+        let since = Instant::from_ns(now.as_ns().saturating_sub(FINAL_ACKS_RECENT_NS));
         for index in 0..self.peers.end() {
-            let Some(peer) = self.peers.at(index) else { continue };
+            let Some(peer) = self.peers.by_index_mut(index) else { continue };
             if peer.recv.repeat_ack(since) {
                 make_ready(&mut self.ready, peer);
             }
         }
     }
 
-    /// Nothing is queued, in flight, or waiting to be acknowledged.
+    /// Returns whether nothing is queued, in flight, or waiting to be acknowledged.
     #[must_use]
     pub fn is_quiescent(&self) -> bool {
-        let mut held = self.held.iter().filter_map(|&index| self.peers.look(index));
+        let mut held = self.held.iter().filter_map(|&index| self.peers.by_index(index));
         self.shared.open_messages == 0
             && !self.has_backlog()
             && !held.any(|peer| peer.recv.ack_wanted())
     }
 
-    /// Messages given to `send` that have not ended.
+    /// Returns the number of messages given to `send` that have not ended.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.shared.open_messages
     }
 
-    /// [`Endpoint::poll_transmit`] may have something to send now.
+    /// Returns whether [`Endpoint::poll_transmit`] may have something to send now.
     #[must_use]
     pub fn has_backlog(&self) -> bool {
         !self.ready.is_empty() || !self.answers.is_empty()
     }
 
-    /// Counters since the endpoint was made.
+    /// Returns the counters since the endpoint was created.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.shared.stats
     }
 
-    /// Returns what is known of a path toward `peer`; `None` when nothing was sent over it yet.
+    /// Returns the state of a path toward `peer`; `None` when nothing was sent over it yet.
     #[must_use]
     pub fn path_stats(&self, peer: PeerId, path: PathId) -> Option<PathStats> {
         self.peers.get(peer)?.send.paths().stats(path)
     }
 
-    /// Fills `totals` with what is known of the first paths toward all peers, and returns how many
-    /// peers there are. Packets are sums, the round-trip time is that toward the peer with most
-    /// packets on the path. Of many peers the first 64 count, so that it takes as long as theirs.
+    /// Fills `totals` with sums over all peers for the first paths, and returns the number of
+    /// peers. Packets are added up; the round-trip time is that toward the peer with the most
+    /// packets on the path. Only the first 64 peers are counted, which bounds the time it takes.
     pub fn path_totals(&self, totals: &mut [PathStats]) -> usize {
         totals.fill(PathStats::default());
         let mut most = [0; u8::MAX as usize + 1];
-        let peers = (0..self.peers.end()).filter_map(|index| self.peers.look(index));
-        for peer in peers.take(PEERS_TOLD_MAX) {
+        let peers = (0..self.peers.end()).filter_map(|index| self.peers.by_index(index));
+        for peer in peers.take(PATH_TOTALS_PEERS_MAX) {
             for (index, (total, most)) in totals.iter_mut().zip(&mut most).enumerate() {
                 let path = u16::try_from(index).map(PathId);
                 let stats = path.ok().and_then(|path| peer.send.paths().stats(path));
@@ -439,20 +443,20 @@ impl Endpoint {
         self.peers.len()
     }
 
-    /// Bytes that may be in flight toward `peer`; `None` when it was collected.
+    /// Returns the bytes that may be in flight toward `peer`; `None` when it was collected.
     #[must_use]
     pub fn window_bytes(&self, peer: PeerId) -> Option<u64> {
         self.peers.get(peer).map(|peer| peer.send.window_bytes())
     }
 
-    /// Bytes of memory the context toward `peer` takes; `None` when it was collected.
+    /// Returns the bytes of memory of the context toward `peer`; `None` when it was collected.
     #[must_use]
     pub fn peer_memory_bytes(&self, peer: PeerId) -> Option<usize> {
         self.peers.get(peer).map(Peer::memory_bytes)
     }
 
-    /// Bytes of memory the endpoint takes, but for events that were not polled. Takes time in
-    /// proportion to the peers.
+    /// Returns the bytes of memory of the endpoint, without events that were not polled. Takes time
+    /// in proportion to the number of peers.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.heap_bytes()

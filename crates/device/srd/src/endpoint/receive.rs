@@ -1,11 +1,11 @@
-//! What a received datagram does.
+//! Handling of a received datagram.
 
 use super::{Endpoint, make_ready};
-use crate::recv::Room;
+use crate::recv::ListGrowth;
 use crate::wire::{AckView, DataRepr, Datagram, Flags, Header, Kind};
 use crate::{Address, Arrival, DropReason, Instant, PathId, PeerId, Psn, Received, Reject};
 
-/// Refusals that an endpoint has memory for, but for the last peer's (SRD-6.8).
+/// Refusals that an endpoint remembers, not counting those for the last peer (SRD-6.8).
 const RANGES_MAX: usize = 65_536;
 
 /// A new message between `handle_datagram` and its answer.
@@ -15,7 +15,7 @@ pub(super) struct Unanswered {
     pub(super) psn: Psn,
     pub(super) bytes: u32,
     pub(super) final_try: bool,
-    /// Nothing older is unresolved at its sender.
+    /// The message is the oldest one that its sender has not resolved.
     pub(super) is_oldest: bool,
 }
 
@@ -29,7 +29,7 @@ impl Endpoint {
         datagram_len: usize,
     ) -> Result<Received, DropReason> {
         if let Some(left) = self.arrival.take() {
-            // The host has left it unanswered, but its datagram may have asked for an answer.
+            // The host left it unanswered, but its datagram may have asked for an acknowledgement.
             self.schedule_ack(now, left.peer.index);
         }
         self.end_frame(now);
@@ -58,12 +58,13 @@ impl Endpoint {
         }
         let data = result?;
         #[expect(clippy::expect_used, reason = "sender_of() found or made it")]
-        let peer = self.peers.at(index).expect("the peer exists").id;
+        let peer = self.peers.by_index_mut(index).expect("the peer exists").id;
         let is_frame = header.kind == Kind::Frame;
         Ok(Received { peer, header_len: datagram.header_len, data, is_frame })
     }
 
-    /// The peer a datagram comes from; a stranger is let in when it opens a connection.
+    /// Returns the peer that a datagram comes from; a stranger is admitted when it opens a
+    /// connection.
     #[inline]
     fn sender_of(
         &mut self,
@@ -84,24 +85,25 @@ impl Endpoint {
         index: u32,
         ack: &AckView<'_>,
     ) -> Result<(), DropReason> {
-        let Some(peer) = self.peers.at(index) else { return Ok(()) };
+        let Some(peer) = self.peers.by_index_mut(index) else { return Ok(()) };
         if ack.conn() != peer.send.conn() || ack.conn() == 0 {
             self.shared.stats.rx_stale_acks += 1;
             return Ok(());
         }
         peer.send.on_ack(ack, &mut self.shared.context(now, peer.id))?;
-        // Most often all is answered, and nothing follows.
+        // Most often everything is acknowledged, and nothing follows.
         if peer.send.has_work() || peer.send.is_waiting() {
-            self.go_on(now, index);
+            self.schedule_send(now, index);
         }
         Ok(())
     }
 
-    /// Sees to what an answer let out, or made due earlier: the time-out may have become shorter.
-    pub(super) fn go_on(&mut self, now: Instant, index: u32) {
-        let Some(peer) = self.peers.at(index) else { return };
+    /// Schedules what an acknowledgement allows: new transmissions, and a timeout that may now be
+    /// earlier.
+    pub(super) fn schedule_send(&mut self, now: Instant, index: u32) {
+        let Some(peer) = self.peers.by_index_mut(index) else { return };
         if peer.send.has_work() {
-            // The timer is set when all that may leave has left.
+            // The timer is set once everything that may leave has left.
             make_ready(&mut self.ready, peer);
         } else if peer.send.is_waiting() {
             self.arm(now, index);
@@ -117,12 +119,16 @@ impl Endpoint {
         path: PathId,
         data: &DataRepr,
     ) -> Result<Option<Arrival>, DropReason> {
-        let Some(peer) = self.peers.at(index) else { return Err(DropReason::UnknownConn) };
+        let Some(peer) = self.peers.by_index_mut(index) else {
+            return Err(DropReason::UnknownConn);
+        };
         if peer.recv.conn() != data.conn || data.conn == 0 {
             let addr = peer.addr;
             self.admit(now, addr, path, data)?;
         }
-        let Some(peer) = self.peers.at(index) else { return Err(DropReason::UnknownConn) };
+        let Some(peer) = self.peers.by_index_mut(index) else {
+            return Err(DropReason::UnknownConn);
+        };
         let config = &self.shared.config;
         let is_new = peer.recv.on_data(now, data, flags, path, config)?;
         if !is_new {
@@ -177,17 +183,17 @@ impl Endpoint {
         }
     }
 
-    /// The host refuses the message. Beyond the ceilings it is left unanswered (SRD-6.8).
+    /// Refuses the message for the host. Beyond the limits it is left unanswered (SRD-6.8).
     #[cold]
     fn refuse(&mut self, index: u32, arrival: &Unanswered, why: Reject) {
-        let room = match arrival {
-            Unanswered { is_oldest: true, .. } => Room::Needed,
-            _ if self.ranges < RANGES_MAX => Room::Free,
-            _ => Room::Held,
+        let growth = match arrival {
+            Unanswered { is_oldest: true, .. } => ListGrowth::Forced,
+            _ if self.ranges < RANGES_MAX => ListGrowth::Limited,
+            _ => ListGrowth::Allocated,
         };
-        let Some(peer) = self.peers.at(index) else { return };
+        let Some(peer) = self.peers.by_index_mut(index) else { return };
         let stats = &mut self.shared.stats;
-        if !peer.recv.reject(arrival.psn, why, arrival.final_try, room) {
+        if !peer.recv.reject(arrival.psn, why, arrival.final_try, growth) {
             stats.rx_unanswered += 1;
         } else if why == Reject::Rnr {
             stats.rx_rnr += 1;
@@ -199,16 +205,16 @@ impl Endpoint {
 
     /// Brings the endpoint's count of remembered refusals up to date with a peer.
     pub(super) fn count_ranges(&mut self, index: u32) {
-        let Some(peer) = self.peers.at(index) else { return };
+        let Some(peer) = self.peers.by_index_mut(index) else { return };
         let capacity = peer.recv.ranges_capacity();
         self.ranges = self.ranges - peer.ranges_counted + capacity;
         peer.ranges_counted = capacity;
     }
 
-    /// Sees to it that a wanted acknowledgement leaves in time, with the right hint.
+    /// Ensures that a wanted acknowledgement leaves in time and with the right hint.
     #[inline]
     pub(super) fn schedule_ack(&mut self, now: Instant, index: u32) {
-        let Some(peer) = self.peers.at(index) else { return };
+        let Some(peer) = self.peers.by_index_mut(index) else { return };
         let owes_more = peer.recv.expects_more();
         self.share.note(now, &mut peer.share_mark, owes_more, &self.shared.config);
         if peer.recv.ack_due() {

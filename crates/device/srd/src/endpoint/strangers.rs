@@ -1,5 +1,5 @@
-//! Who may open a connection, and the answers to those who may not: no state is behind them, they
-//! are shorter than what they answer, and there are only so many (SRD-3.11).
+//! Admission of new connections, and rate-limited answers to senders that are not admitted. The
+//! answers need no state and are shorter than what they answer (SRD-3.11).
 
 use super::Endpoint;
 use super::guesses::Bucket;
@@ -9,23 +9,23 @@ use crate::wire::{DataRepr, DropRange, Flags, Header, Kind};
 use crate::{Address, DropReason, HEADER_MAX, Instant, PSN_WINDOW, PathId, Psn, Status, Transmit};
 use std::collections::VecDeque;
 
-/// How many answers of a kind there are.
+/// A token bucket for answers of one kind.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
-    /// Given at once, where none was for a while.
+    /// Answers that may be sent at once after a quiet time.
     burst: u64,
-    /// Time in which one more is earned. An answer costs a system call: who asks without end must
-    /// not take the time of live traffic.
+    /// The time after which one more answer is allowed. An answer costs a system call: a flood of
+    /// requests must not take time from live traffic.
     interval_ns: u64,
 }
 
 /// Answers of one kind that wait to be sent.
 const WAITING_MAX: usize = 256;
 
-/// RESETs end all that is in flight.
+/// A RESET ends everything that is in flight.
 const RESETS: Allowance = Allowance { burst: 16, interval_ns: 1_000_000 };
 const REFUSALS: Allowance = Allowance { burst: 256, interval_ns: 1_000_000 };
-/// A job of thousands that starts needs a challenge for each, also while others guess keys.
+/// When a job of thousands starts, each process needs a challenge, even while others guess keys.
 const CHALLENGES: Allowance = Allowance { burst: 16_384, interval_ns: 250_000 };
 
 #[derive(Clone, Copy, Debug)]
@@ -50,13 +50,13 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Queue {
     entries: VecDeque<Entry>,
-    /// When all of the burst will have been earned again.
+    /// The time at which the whole burst will be available again.
     full_at: Instant,
 }
 
 impl Queue {
-    /// Whether one more may be answered now; if so, it counts.
-    fn spend(&mut self, now: Instant, allowance: Allowance) -> bool {
+    /// Takes one answer from the allowance; false when none is left.
+    fn try_take(&mut self, now: Instant, allowance: Allowance) -> bool {
         let Allowance { burst, interval_ns } = allowance;
         let start = self.full_at.max(now);
         let may =
@@ -68,7 +68,7 @@ impl Queue {
     }
 }
 
-/// Answers to strangers, limited in rate so that nobody can make us flood a third party.
+/// Answers to strangers, limited in rate so that they cannot be used to flood a third party.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     resets: Queue,
@@ -83,17 +83,17 @@ impl Answers {
         self.waiting == 0
     }
 
-    /// False when too many have asked.
-    fn ask(&mut self, now: Instant, entry: Entry) -> bool {
+    /// Queues an answer; false when too many are queued or were sent lately.
+    fn enqueue(&mut self, now: Instant, entry: Entry) -> bool {
         let (queue, allowance) = match entry.answer {
             Answer::Reset => (&mut self.resets, RESETS),
             Answer::Refused(_) => (&mut self.refused, REFUSALS),
             Answer::Challenge(_) => (&mut self.challenges, CHALLENGES),
         };
-        if queue.entries.iter_mut().any(|waiting| waiting.covers(&entry)) {
+        if queue.entries.iter_mut().any(|waiting| waiting.merge(&entry)) {
             return true;
         }
-        if !queue.spend(now, allowance) {
+        if !queue.try_take(now, allowance) {
             return false;
         }
         queue.entries.push_back(entry);
@@ -115,8 +115,8 @@ impl Answers {
 }
 
 impl Entry {
-    /// The other one need not be said beside this one, which may become longer for it.
-    fn covers(&mut self, other: &Self) -> bool {
+    /// Merges `other` into this answer, which may get longer, if they can be sent as one.
+    fn merge(&mut self, other: &Self) -> bool {
         if self.conn != other.conn || self.to != other.to {
             return false;
         }
@@ -132,7 +132,7 @@ impl Entry {
         (0..i32::from(range.count)).contains(&ahead)
     }
 
-    /// Writes the datagram; returns its length.
+    /// Writes the datagram and returns its length.
     fn emit(&self, src_qpn: u16, header: &mut [u8; HEADER_MAX]) -> Option<usize> {
         let Self { to, conn, path, answer } = *self;
         let kind = match answer {
@@ -155,8 +155,8 @@ impl Entry {
 }
 
 impl Endpoint {
-    /// Lets a data block in that belongs to no connection, if it may open one; its peer's index.
-    /// Until it may, nothing is made or remembered (SRD-3.9, SRD-3.10).
+    /// Admits a data block that belongs to no connection, if it may open one, and returns its
+    /// peer's index. Nothing is allocated or remembered before that is decided (SRD-3.9, SRD-3.10).
     #[cold]
     pub(super) fn admit(
         &mut self,
@@ -174,9 +174,10 @@ impl Endpoint {
             return Err(DropReason::UnknownConn);
         };
         let known = self.peers.find(from);
-        let current = known.and_then(|index| self.peers.at(index)).map_or(0, |p| p.recv.conn());
+        let current =
+            known.and_then(|index| self.peers.by_index_mut(index)).map_or(0, |p| p.recv.conn());
         let what = Opening { from, conn, current };
-        if let Err((why, answer)) = self.judge(now, &what, known, data, cookie) {
+        if let Err((why, answer)) = self.check_opening(now, &what, known, data, cookie) {
             match answer {
                 Some(answer) => self.answer_stranger(now, Entry { to: from, conn, path, answer }),
                 None => self.shared.stats.strangers.unanswered += 1,
@@ -188,15 +189,15 @@ impl Endpoint {
             return Err(DropReason::Crowded);
         }
         let index = self.find_or_make(now, from);
-        if let Some(peer) = self.peers.at(index) {
+        if let Some(peer) = self.peers.by_index_mut(index) {
             peer.recv.open(data);
         }
         Ok(index)
     }
 
-    /// Whether an opening has the queue key and all the proof that it needs; what its sender is
-    /// told when not.
-    fn judge(
+    /// Checks the queue key of an opening and the proof of its address. The error has the answer
+    /// for the sender, if there is one.
+    fn check_opening(
         &mut self,
         now: Instant,
         what: &Opening,
@@ -209,13 +210,13 @@ impl Endpoint {
             return refused;
         }
         let is_wrong = self.qkey.is_some_and(|key| key != data.qkey);
-        let is_guarded = self.qkey.is_some() && !self.guesses.has_free(now);
+        let is_guarded = self.qkey.is_some() && !self.guesses.has_free_checks(now);
         if is_wrong && !is_guarded {
             self.guesses.note_wrong(now, data.qkey, None);
             return refused;
         }
-        // From here on a wrong key must not be told from the right one before it has been counted.
-        let is_challenged = is_guarded || self.wants_proof(known, what.current);
+        // From here on a wrong key must look like the right one until it has been counted.
+        let is_challenged = is_guarded || self.needs_proof(known, what.current);
         if is_challenged && !self.is_proof(now, what, cookie) {
             let cookie = self.shared.secret.cookie(now, what);
             return Err((DropReason::Unproven, Some(Answer::Challenge(cookie))));
@@ -233,38 +234,42 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The key was found to be wrong before: to say so again tells nothing.
+    /// Returns whether the key was found to be wrong before: to refuse it again reveals nothing.
     fn is_known_wrong(&self, qkey: u32) -> bool {
         self.qkey.is_some_and(|key| key != qkey) && self.guesses.is_known(qkey)
     }
 
-    /// Whose wrong keys are counted together with those of `from` (SRD-3.12).
+    /// Returns the bucket that counts the wrong keys of `from` (SRD-3.12).
     fn bucket_of(&self, now: Instant, from: Address, is_known: bool) -> Bucket {
         let secret = &self.shared.secret;
         if is_known {
-            return Bucket::of_peer(secret.place(now, from.host, from.qpn));
+            return Bucket::of_peer(secret.hash_address(now, from.host, from.qpn));
         }
         let own = &self.shared.config.own_hosts;
         let machine = if own.contains(&from.host) { own.start } else { from.host };
-        Bucket::of_stranger(secret.machine(machine), secret.place(now, from.host, from.qpn))
+        Bucket::of_stranger(
+            secret.hash_machine(machine),
+            secret.hash_address(now, from.host, from.qpn),
+        )
     }
 
-    /// The opener must have its address: it takes the place of another connection, or of others who
-    /// may want to come.
-    fn wants_proof(&self, known: Option<u32>, current: u64) -> bool {
+    /// Returns whether the opener must prove its address: it replaces another connection, or uses
+    /// up room that other openers may need.
+    fn needs_proof(&self, known: Option<u32>, current: u64) -> bool {
         let config = &self.shared.config;
         let is_crowded = known.is_none() && self.peers.len() > config.peers_max / 2;
         current != 0 || is_crowded || config.always_challenge
     }
 
-    /// Only who opened the current connection knows its token; others must have read our cookie.
+    /// Returns whether `cookie` proves the address: it is the token of the current connection,
+    /// which only its opener knows, or a cookie that we sent to this address.
     fn is_proof(&self, now: Instant, what: &Opening, cookie: u64) -> bool {
         let knows_current = what.current != 0 && cookie == what.current;
         knows_current || self.shared.secret.is_cookie(now, what, cookie)
     }
 
     fn answer_stranger(&mut self, now: Instant, entry: Entry) {
-        let given = self.answers.ask(now, entry);
+        let given = self.answers.enqueue(now, entry);
         self.shared.stats.strangers.unanswered += u64::from(!given);
     }
 
@@ -274,11 +279,11 @@ impl Endpoint {
         entry.path = PathId(entry.path.0 % self.shared.config.paths.max(1));
         let header_len = entry.emit(self.qpn, header)?;
         self.shared.stats.tx_datagrams += 1;
-        let told = &mut self.shared.stats.strangers;
+        let counts = &mut self.shared.stats.strangers;
         match entry.answer {
-            Answer::Reset => told.resets += 1,
-            Answer::Refused(_) => told.refused += 1,
-            Answer::Challenge(_) => told.challenges += 1,
+            Answer::Reset => counts.resets += 1,
+            Answer::Refused(_) => counts.refused += 1,
+            Answer::Challenge(_) => counts.challenges += 1,
         }
         Some(Transmit {
             peer: None,

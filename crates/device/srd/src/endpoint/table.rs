@@ -7,8 +7,8 @@ use core::hash::{BuildHasher, Hasher};
 use std::collections::HashMap;
 
 /// Multiply-shift with secret factors (Dietzfelbinger 1996): for any two addresses, all pairs of
-/// hashes are equally likely. So who chooses addresses without seeing hashes makes chains no
-/// longer than chance does. The same in every run with the same seed.
+/// hashes are equally likely. An attacker who chooses addresses without seeing hashes cannot make
+/// chains longer than chance does. The hash is the same in every run with the same seed.
 #[derive(Clone, Copy)]
 struct Hash {
     sum: u128,
@@ -43,7 +43,7 @@ impl Hasher for Hash {
         (self.sum >> 64) as u64
     }
 
-    /// Not used: an [`Address`] is two numbers.
+    /// Not used, because an [`Address`] is two numbers.
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
     }
@@ -70,7 +70,8 @@ pub(super) struct PeerTable {
     entries: Vec<Entry>,
     free: Vec<u32>,
     index: HashMap<Address, u32, Hash>,
-    /// Those found last. Two, because a program often sends to one peer what it has of another.
+    /// The peers found last. Two, because a program often sends to one peer what it received from
+    /// another.
     recent: [Option<(Address, u32)>; 2],
 }
 
@@ -106,11 +107,11 @@ impl PeerTable {
     }
 
     #[inline]
-    pub(super) fn at(&mut self, index: u32) -> Option<&mut Peer> {
+    pub(super) fn by_index_mut(&mut self, index: u32) -> Option<&mut Peer> {
         self.entries.get_mut(index as usize)?.peer.as_deref_mut()
     }
 
-    pub(super) fn look(&self, index: u32) -> Option<&Peer> {
+    pub(super) fn by_index(&self, index: u32) -> Option<&Peer> {
         self.entries.get(index as usize)?.peer.as_deref()
     }
 

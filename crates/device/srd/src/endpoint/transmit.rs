@@ -1,4 +1,4 @@
-//! Whose turn it is to transmit.
+//! Scheduling of transmissions: the peers take turns.
 
 use super::Endpoint;
 use crate::{HEADER_MAX, Instant, Transmit};
@@ -14,7 +14,7 @@ impl Endpoint {
             return self.next_answer(header);
         }
         while let Some(&index) = self.ready.front() {
-            let Some(peer) = self.peers.at(index) else {
+            let Some(peer) = self.peers.by_index_mut(index) else {
                 self.ready.pop_front();
                 continue;
             };

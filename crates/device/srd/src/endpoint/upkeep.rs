@@ -1,14 +1,14 @@
-//! Peers that come and go, and what they take.
+//! Creation, timers and collection of peers.
 
 use super::{Endpoint, make_ready};
 use crate::peer::Peer;
 use crate::{Address, Instant, Message};
 
-/// How often each peer is looked at, whether it is idle.
+/// The interval at which each peer is checked for idleness.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// A host that comes later than this to the sweep has stood still, and not read what came.
+/// A sweep that is later than this means that the host stood still and read nothing meanwhile.
 const STANDSTILL_NS: u64 = 2_000_000_000;
-/// Peers looked at in one step, so that thousands of them do not hold up a message.
+/// Peers checked in one step, so that thousands of them do not delay a message.
 const SWEEP_PEERS: u32 = 256;
 
 impl Endpoint {
@@ -24,11 +24,11 @@ impl Endpoint {
         self.peers.insert(addr, |id| Peer::new(id, addr, now, config, first))
     }
 
-    /// Asks a peer for its deadline and sees to it that the timer fires then.
+    /// Arms the timer for a peer's next deadline.
     pub(super) fn arm(&mut self, now: Instant, index: u32) {
-        let Some(peer) = self.peers.at(index) else { return };
+        let Some(peer) = self.peers.by_index_mut(index) else { return };
         let (config, soon) = (&self.shared.config, now.plus_ns(1));
-        // Most often a timer is set that fires before anything can be due.
+        // Most often the timer is already set to fire before anything can be due.
         if self.timers.is_armed(index, peer.earliest_deadline(config).max(soon)) {
             return;
         }
@@ -37,7 +37,7 @@ impl Endpoint {
         }
     }
 
-    /// Collects what has been idle for long (SRD-3.6), a few at a time.
+    /// Collects peers that have been idle for long (SRD-3.6), a few at a time.
     pub(super) fn sweep(&mut self, now: Instant) {
         if now.ns_since(self.sweep_at) >= STANDSTILL_NS {
             self.awake_since = now;
@@ -45,10 +45,10 @@ impl Endpoint {
         let end = self.peers.end();
         let to = self.sweep_from.saturating_add(SWEEP_PEERS).min(end);
         for index in self.sweep_from..to {
-            let Some(peer) = self.peers.at(index) else { continue };
+            let Some(peer) = self.peers.by_index_mut(index) else { continue };
             let is_over = peer.expire(now, self.awake_since, &self.shared.config);
             if peer.recv.conn() == 0 {
-                self.share.leave(&mut peer.share_mark);
+                self.share.remove(&mut peer.share_mark);
             }
             self.count_ranges(index);
             if is_over {
@@ -63,10 +63,10 @@ impl Endpoint {
         self.sweep_at = now.plus_ns(SWEEP_NS / u64::from(steps));
     }
 
-    /// Makes an acknowledgement due that no list of the endpoint knows of: the host left a message
-    /// unanswered.
+    /// Releases an acknowledgement that is on no list of the endpoint, because the host left a
+    /// message unanswered.
     fn release_forgotten(&mut self, index: u32) {
-        let Some(peer) = self.peers.at(index) else { return };
+        let Some(peer) = self.peers.by_index_mut(index) else { return };
         if peer.recv.ack_wanted() && !peer.is_ready && !peer.is_held {
             peer.recv.release_ack();
             make_ready(&mut self.ready, peer);
@@ -74,7 +74,7 @@ impl Endpoint {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let peers = (0..self.peers.end()).filter_map(|index| self.peers.look(index));
+        let peers = (0..self.peers.end()).filter_map(|index| self.peers.by_index(index));
         peers.map(Peer::memory_bytes).sum::<usize>()
             + self.peers.heap_bytes()
             + self.answers.heap_bytes()
@@ -90,7 +90,7 @@ mod tests {
     use crate::rng::Rng;
     use crate::{Address, Config, Endpoint, HEADER_MAX, Instant, Message, Reject, Seed};
 
-    /// Sends what `from` has to `to`, which loses some and refuses some.
+    /// Delivers the datagrams of `from` to `to`, which loses some and refuses some.
     fn carry(from: &mut Endpoint, to: &mut Endpoint, now: Instant, rng: &mut Rng) {
         let mut header = [0; HEADER_MAX];
         while let Some(out) = from.poll_transmit(now, &mut header) {
@@ -113,7 +113,7 @@ mod tests {
 
     fn check(endpoint: &mut Endpoint, now: Instant) {
         for index in 0..endpoint.peers.end() {
-            let Some(peer) = endpoint.peers.at(index) else { continue };
+            let Some(peer) = endpoint.peers.by_index_mut(index) else { continue };
             let config = &endpoint.shared.config;
             let earliest = peer.earliest_deadline(config);
             let deadline = peer.deadline(now, config).unwrap_or(Instant::FAR);

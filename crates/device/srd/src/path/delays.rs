@@ -1,34 +1,34 @@
-//! The median queueing delay of a connection, over what was measured lately on all paths.
+//! The median queueing delay of a connection over recent samples from all paths.
 
 use crate::Instant;
 
-/// Samples the median is taken of, at most; a power of two.
+/// The largest number of samples for the median; a power of two.
 const SAMPLES: usize = 32;
 
-/// The latest delays, and those of about one round trip in order: a sample more or less moves a few
-/// words, where finding the median anew cost a sixth of a simulation.
+/// The latest delays, with those of about one round trip kept sorted: adding or removing a sample
+/// moves a few words, while computing the median afresh takes a sixth of a simulation's time.
 #[derive(Debug, Default)]
 pub(super) struct Delays {
-    /// Made by the first sample: many peers never have one.
+    /// Allocated with the first sample, because many peers never have one.
     samples: Option<Box<Samples>>,
     median_ns: u64,
 }
 
 #[derive(Debug, Default)]
 struct Samples {
-    /// Time in ticks, nanoseconds; that of number `n` is at `n % SAMPLES`.
+    /// Time in ticks and delay in nanoseconds; sample number `n` is at `n % SAMPLES`.
     latest: [(u32, u32); SAMPLES],
     /// The number of the next sample; wraps.
     next: u32,
-    /// Delays of as many of the last samples as are young, the smallest first.
+    /// The delays of the latest samples that are young, sorted.
     young: [u32; SAMPLES],
     young_len: usize,
-    /// There are as many, [`SAMPLES`] at most.
+    /// The number of samples in `latest`, at most [`SAMPLES`].
     len: usize,
 }
 
 impl Delays {
-    /// Adds a sample. Returns the median of what was measured within about one round trip.
+    /// Adds a sample and returns the median of the samples within about one round trip.
     #[inline]
     pub(super) fn add(&mut self, now: Instant, delay_ns: u64, base_ns: u64) -> u64 {
         let samples = self.samples.get_or_insert_default();
@@ -36,7 +36,7 @@ impl Delays {
         samples.push(ticks, u32::try_from(delay_ns).unwrap_or(u32::MAX));
         let young_ticks = (base_ns + self.median_ns) >> 4;
         let is_young = |(at, _): (u32, u32)| u64::from(ticks.wrapping_sub(at)) <= young_ticks;
-        // A median that has grown makes older samples young again.
+        // A larger median extends the span, so older samples count as young again.
         while samples.young_len < samples.len {
             let older = samples.back(samples.young_len + 1);
             if !is_young(older) {
@@ -55,7 +55,7 @@ impl Delays {
         self.median_ns
     }
 
-    /// Forgets the samples, of which none is young any more, but not their median.
+    /// Forgets the samples, none of which is young any more, but keeps their median.
     pub(super) fn shrink(&mut self) {
         self.samples = None;
     }
@@ -67,7 +67,7 @@ impl Delays {
 }
 
 impl Samples {
-    /// The sample that came so many ago, 1 for the latest.
+    /// Returns the sample that was added `steps` samples ago, 1 for the latest.
     #[inline]
     fn back(&self, steps: usize) -> (u32, u32) {
         self.latest[self.next.wrapping_sub(steps as u32) as usize % SAMPLES]
@@ -103,7 +103,8 @@ impl Samples {
         self.young_len = len - 1;
     }
 
-    /// How many young delays are smaller: at most [`SAMPLES`], so counting beats searching.
+    /// Returns how many young delays are smaller. There are at most [`SAMPLES`], so counting beats
+    /// searching.
     #[inline]
     fn rank(&self, delay_ns: u32) -> usize {
         let young = &self.young[..self.young_len];
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
-    /// The same by its definition: from the latest back to the first that is too old.
+    /// The definition of the median: from the latest sample back to the first that is too old.
     fn median_of(samples: &[(u64, u64)], span_ns: u64) -> u64 {
         let now_ticks = samples[samples.len() - 1].0 >> 4;
         let lately = samples.iter().rev().take(SAMPLES);
@@ -134,7 +135,7 @@ mod tests {
         let (mut delays, mut samples) = (Delays::default(), Vec::new());
         let (mut now_ns, mut median_ns) = (1000, 0);
         for round in 0..20_000 {
-            // Bursts at one time, steady packets, and now and then a pause.
+            // Bursts at one time, steady packets and occasional pauses.
             now_ns += [0, 16, 300, 20_000][rng.below(4) as usize];
             let delay_ns = rng.below([10, 1000, 50_000][round / 50 % 3]);
             let base_ns = 500 + rng.below(3) * 4000;

@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 const PENALTY_MAX: u8 = 15;
 /// A quarantine grows to at most this multiple of its first length.
 const QUARANTINE_GROWTH_MAX: u32 = 512;
-/// Losses that send a path into quarantine while the whole connection loses packets.
+/// Losses that send a path into quarantine while the whole connection is losing packets.
 const STRIKES_CONGESTED: u8 = 3;
-/// A path begins to be avoided when it is slower than the median by this share of the base.
+/// A path is used less once it is slower than the median by this share of the base.
 const SLOW_FROM: f64 = 0.1;
-/// This share of the base more, and it is avoided for certain.
+/// A path that is slower by this further share is avoided for certain.
 const SLOW_RANGE: f64 = 0.5;
 
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ struct Path {
     lost_packets: u32,
     penalty: u8,
     strikes: u8,
-    /// One packet is under way that is to end the quarantine.
+    /// A probe that may end the quarantine is in flight.
     probing: bool,
 }
 
@@ -48,24 +48,24 @@ impl Path {
     }
 }
 
-/// The path to take.
+/// The path that was selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) path: PathId,
-    /// It comes out of quarantine: send one packet only.
+    /// The path comes out of quarantine: send a single packet.
     pub(crate) probing: bool,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct PathTable {
     paths: Vec<Path>,
-    /// Paths that lately proved good, to be used again first.
+    /// Paths that proved good lately, to be used again first.
     recycled: VecDeque<u16>,
     round: Round,
     delays: Delays,
 }
 
-/// Round robin in an order that changes every round.
+/// Round-robin order that is shuffled in every round.
 #[derive(Debug, Default)]
 struct Round {
     next: u16,
@@ -93,8 +93,8 @@ impl Round {
 }
 
 impl PathTable {
-    /// Chooses a path: a recycled one, else the next in turn that is not penalised, never
-    /// `avoid` while there is another.
+    /// Selects a path: a recycled one, otherwise the next one in the round that is not penalised;
+    /// never `avoid` while there is another.
     pub(crate) fn select(
         &mut self,
         now: Instant,
@@ -126,7 +126,7 @@ impl PathTable {
                 if path.quarantined_until > now {
                     continue;
                 }
-                // The answer may tell no time of this path: then another packet asks.
+                // The answer may not report the time of this path: then another packet probes.
                 path.quarantined_until = now.plus_ns(config.quarantine_ns * u64::from(path.growth));
                 path.probing = true;
                 return Choice { path: PathId(index), probing: true };
@@ -141,7 +141,7 @@ impl PathTable {
         Choice { path: PathId(path), probing: false }
     }
 
-    /// Whichever path proved good may be dead now: the next ones that are chosen differ.
+    /// Starts a new round, because any path that proved good may be dead by now.
     pub(crate) fn begin_round(&mut self, rng: &mut Rng) {
         self.recycled.clear();
         self.round.begin(self.paths.len() as u16, rng);
@@ -154,8 +154,8 @@ impl PathTable {
         }
     }
 
-    /// Takes a round-trip sample of a path; `scale_ns` is the delay that matters. Returns the
-    /// median queueing delay of the connection.
+    /// Adds a round-trip sample of a path and returns the median queueing delay of the connection.
+    /// `scale_ns` is the scale on which a path counts as slow.
     pub(crate) fn sample(
         &mut self,
         now: Instant,
@@ -188,7 +188,7 @@ impl PathTable {
         median_ns
     }
 
-    /// A packet was lost on this path; `congested` when losses are everywhere (SRD-8.2).
+    /// Records a loss on this path; `congested` when losses are connection-wide (SRD-8.2).
     pub(crate) fn lost_on(&mut self, now: Instant, path: PathId, congested: bool, config: &Config) {
         let quarantined = self.paths.iter().filter(|path| path.is_quarantined()).count();
         let may = (quarantined + 1) * 2 <= self.paths.len();
@@ -210,7 +210,7 @@ impl PathTable {
         path.quarantined_until = now.plus_ns(config.quarantine_ns * u64::from(path.growth));
     }
 
-    /// More than a quarter of the paths is in quarantine.
+    /// Returns whether more than a quarter of the paths is in quarantine.
     pub(crate) fn is_impaired(&self) -> bool {
         let quarantined = self.paths.iter().filter(|path| path.is_quarantined()).count();
         quarantined * 4 > self.paths.len()
@@ -225,7 +225,7 @@ impl PathTable {
         })
     }
 
-    /// Frees what only those need who send: after a second no sample is young.
+    /// Frees memory that only an active sender needs: after a second no sample is young.
     pub(crate) fn shrink(&mut self) {
         self.delays.shrink();
     }

@@ -1,4 +1,4 @@
-//! Which sequence numbers are consumed: all below `cum`, and a bitmap above it (SRD-4.3).
+//! The sequence numbers that are consumed: all below `cum`, and a bitmap above it (SRD-4.3).
 
 use crate::{PSN_WINDOW, Psn};
 
@@ -18,25 +18,25 @@ impl Dedup {
         Self { cum, end: cum, bits: None }
     }
 
-    /// Every number below is consumed, this one is not.
+    /// Returns the lowest number that is not consumed.
     #[inline]
     pub(crate) fn cum(&self) -> Psn {
         self.cum
     }
 
-    /// Nothing above `cum` is consumed.
+    /// Returns whether nothing above `cum` is consumed.
     #[inline]
     pub(crate) fn is_gapless(&self) -> bool {
         self.cum == self.end
     }
 
-    /// Distance from `cum` to one past the highest consumed number.
+    /// Returns the distance from `cum` to one past the highest consumed number.
     pub(crate) fn span(&self) -> u32 {
         self.end.ahead_of(self.cum) as u32
     }
 
     /// Returns how far `psn`, which is not consumed, is behind the highest consumed number; 0 when
-    /// it is not.
+    /// it is ahead of all.
     #[inline]
     pub(crate) fn behind(&self, psn: Psn) -> u32 {
         self.end.ahead_of(psn).max(1) as u32 - 1
@@ -94,7 +94,7 @@ impl Dedup {
         }
     }
 
-    /// Consumes every number below `psn`, which is ahead of `cum`: the sender has given them up.
+    /// Consumes every number below `psn`, which is ahead of `cum`: the sender has resolved them.
     pub(crate) fn slide_to(&mut self, psn: Psn) {
         let ahead = psn.ahead_of(self.cum);
         assert!(ahead > 0, "the window only moves forward");
@@ -119,7 +119,7 @@ impl Dedup {
         self.advance();
     }
 
-    /// 64 bits starting at `cum + offset`.
+    /// Returns the 64 bits that start at `cum + offset`.
     pub(crate) fn word(&self, offset: u32) -> u64 {
         let Some(bits) = self.bits.as_ref() else { return 0 };
         let (word, bit) = place(self.cum.plus(offset));

@@ -1,13 +1,13 @@
-//! What an acknowledgement says of the packets' times (SRD-2.7).
+//! The timing information in an acknowledgement (SRD-2.7).
 
 use crate::wire::ack::{ECHOES_MAX, RANGES_MAX, RX_DELAY_UNKNOWN};
 use crate::wire::{AckRepr, EchoRepr};
 use crate::{Instant, PathId, Psn};
 
-/// Old-enough entries are not worth a round-trip sample.
+/// Entries older than this are useless as round-trip samples.
 const RX_DELAY_MAX_NS: u64 = (RX_DELAY_UNKNOWN as u64) << 4;
 
-/// A data packet that arrived.
+/// The timing of one data packet that arrived.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Echo {
     pub(super) path: PathId,
@@ -22,8 +22,8 @@ impl Echo {
     }
 }
 
-/// The latest packet, and before it the last one of each other path that brought some since the
-/// last acknowledgement: a path that is not heard of is not used again (SRD-8.1).
+/// The latest packet, and before it the last packet of each other path since the last
+/// acknowledgement. The sender stops using a path that is never echoed (SRD-8.1).
 #[derive(Debug, Default)]
 pub(super) struct Echoes {
     last: Echo,
@@ -31,11 +31,11 @@ pub(super) struct Echoes {
     earlier: [Echo; ECHOES_MAX],
     earlier_len: u8,
     /// `last` has not been echoed yet.
-    is_news: bool,
+    is_unsent: bool,
 }
 
 impl Echoes {
-    /// The path that brought the latest packet.
+    /// Returns the path of the latest packet.
     pub(super) fn path(&self) -> PathId {
         self.last.path
     }
@@ -45,10 +45,10 @@ impl Echoes {
         self.last.at
     }
 
-    /// Takes note of a packet.
+    /// Records a packet.
     #[inline]
     pub(super) fn note(&mut self, psn: Psn, echo: Echo) {
-        if self.is_news && self.last.path != echo.path {
+        if self.is_unsent && self.last.path != echo.path {
             let len = usize::from(self.earlier_len);
             if len < ECHOES_MAX {
                 self.earlier[len] = self.last;
@@ -60,36 +60,37 @@ impl Echoes {
         }
         self.last = echo;
         self.last_psn = psn;
-        self.is_news = true;
+        self.is_unsent = true;
     }
 
-    /// The latest packet's part of an acknowledgement: its number, its echo, and when it came.
+    /// Returns the latest packet's part of an acknowledgement: its number, its echo and its arrival
+    /// time.
     #[inline]
     pub(super) fn last(&self, now: Instant) -> (Psn, EchoRepr, u32) {
         (self.last_psn, self.last.repr(now), self.last.at.as_ticks())
     }
 
-    /// No path but that of the latest packet brought any since the last acknowledgement.
+    /// Returns whether all packets since the last acknowledgement came over one path.
     #[inline]
     pub(super) fn has_last_only(&self) -> bool {
         self.earlier_len == 0
     }
 
-    /// The latest packet was echoed.
+    /// Marks the latest packet as echoed.
     #[inline]
-    pub(super) fn settle(&mut self) {
+    pub(super) fn mark_echoed(&mut self) {
         self.earlier_len = 0;
-        self.is_news = false;
+        self.is_unsent = false;
     }
 
-    /// Moves the earlier ones to an acknowledgement, as many as its ranges leave room for.
+    /// Moves the earlier echoes to an acknowledgement, as many as its ranges leave room for.
     pub(super) fn take_earlier(&mut self, ack: &mut AckRepr, now: Instant) {
         let len = usize::from(self.earlier_len).min(RANGES_MAX - ack.ranges_len);
         for (repr, echo) in ack.echoes.iter_mut().zip(&self.earlier[..len]) {
             *repr = echo.repr(now);
         }
         ack.echoes_len = len;
-        self.settle();
+        self.mark_echoed();
     }
 }
 
@@ -119,10 +120,10 @@ mod tests {
             echoes.note(Psn(0), packet(path, at_ns));
         }
         assert_eq!(taken(&mut echoes, 800, 0), [(1, 40), (2, 30), (3, 10)]);
-        // What was said is not said again.
+        // An echo is sent only once.
         echoes.note(Psn(0), packet(4, 1600));
         assert_eq!(taken(&mut echoes, 1600, 0), [(4, 0)]);
-        // The oldest give way to later ones, and to refusals.
+        // The oldest echoes give way to later ones, and to refusals.
         (5..=9).for_each(|path| echoes.note(Psn(0), packet(path, 1600)));
         assert_eq!(taken(&mut echoes, 1600, 0), [(6, 0), (7, 0), (8, 0), (9, 0)]);
         (5..=9).for_each(|path| echoes.note(Psn(0), packet(path, 1600)));

@@ -1,4 +1,5 @@
-//! The receiving direction from one peer: what arrived, what to acknowledge and when.
+//! The receiving direction from one peer: duplicates, refusals and the schedule of
+//! acknowledgements.
 
 mod dedup;
 mod echo;
@@ -9,26 +10,26 @@ use crate::wire::{AckRepr, DataRepr, DropRange, EchoRepr, Flags};
 use crate::{Config, DropReason, Instant, PSN_WINDOW, PathId, Psn, Reject, Status};
 use dedup::Dedup;
 use echo::{Echo, Echoes};
+pub(crate) use refused::ListGrowth;
 use refused::RangeList;
-pub(crate) use refused::Room;
 
-/// Numbers one SACK bitmap spans.
+/// The number of sequence numbers in one SACK bitmap.
 const SACK_SPAN: u32 = SACK_WORDS_MAX as u32 * 64;
-/// Ranges kept back for "try again" while final refusals fill the block.
+/// Ranges reserved for "try again" while final refusals fill the block.
 const RETRY_RANGES_MIN: usize = 4;
 
 /// When the next acknowledgement leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Schedule {
-    /// There is nothing to say.
+    /// There is nothing to acknowledge.
     Idle,
-    /// Wait for data to ride on, a flush, or this instant.
+    /// Wait for data to piggyback on, a flush, or this instant.
     Held(Instant),
     /// As soon as possible.
     Due,
 }
 
-/// What an endpoint says in all its acknowledgements, whomever they are for.
+/// The fields that are the same in all acknowledgements of an endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AckExtras {
     pub(crate) hint: u16,
@@ -39,25 +40,25 @@ pub(crate) struct AckExtras {
 pub(crate) struct RecvHalf {
     conn: u64,
     dedup: Dedup,
-    /// Final refusals, repeated until the sender has seen them (SRD-6.3).
+    /// Final refusals, which are repeated until the sender has seen them (SRD-6.3).
     refused: RangeList,
-    /// "Try again" answers, said once.
+    /// "Try again" answers, which are sent once.
     retries: RangeList,
     rcvd_bytes: u64,
     schedule: Schedule,
     packets: u32,
     bytes: u32,
-    /// The sender's clock at its latest transmission, and whether more was queued behind that.
+    /// The sender's clock at its latest transmission, and whether more was queued behind it.
     newest: (u32, bool),
     echoes: Echoes,
-    /// Lowest number consumed since the last acknowledgement, or before and not told yet.
-    news_from: Option<Psn>,
-    /// One past the highest of them, while there are any.
-    news_end: Psn,
+    /// The lowest consumed number that no bitmap has reported yet.
+    unreported_from: Option<Psn>,
+    /// One past the highest such number; valid while there is a lowest one.
+    unreported_end: Psn,
 }
 
 impl RecvHalf {
-    /// A direction nothing has arrived on.
+    /// Creates a direction on which nothing has arrived.
     pub(crate) fn new() -> Self {
         Self {
             conn: 0,
@@ -70,8 +71,8 @@ impl RecvHalf {
             bytes: 0,
             newest: (0, false),
             echoes: Echoes::default(),
-            news_from: None,
-            news_end: Psn(0),
+            unreported_from: None,
+            unreported_end: Psn(0),
         }
     }
 
@@ -79,14 +80,14 @@ impl RecvHalf {
         self.conn
     }
 
-    /// Opens the connection that a data block asks for, in the place of any other (SRD-3.2).
+    /// Opens the connection that a data block asks for and replaces any other (SRD-3.2).
     pub(crate) fn open(&mut self, data: &DataRepr) {
         let oldest = data.psn.plus(u32::from(data.oldest).wrapping_neg());
         *self = Self { conn: data.conn, dedup: Dedup::new(oldest), ..Self::new() };
     }
 
-    /// Takes note of a data block of this connection. True when its message is new; it must be
-    /// accepted or rejected then.
+    /// Records a data block of this connection. True when its message is new; it must then be
+    /// accepted or rejected.
     #[inline]
     pub(crate) fn on_data(
         &mut self,
@@ -97,10 +98,10 @@ impl RecvHalf {
         config: &Config,
     ) -> Result<bool, DropReason> {
         self.on_packet(now, data, 1, flags, path, config)?;
-        Ok(self.is_new(data.psn))
+        Ok(self.check_new(data.psn))
     }
 
-    /// Takes note of a datagram of this connection with so many messages.
+    /// Records a datagram of this connection that carries `messages` messages.
     #[inline]
     pub(crate) fn on_packet(
         &mut self,
@@ -142,18 +143,20 @@ impl RecvHalf {
         Ok(())
     }
 
-    /// The message with this number has not been consumed. Else that is said once more, at once.
+    /// Returns whether the message with this number is new. A duplicate is acknowledged again at
+    /// once.
     #[inline]
-    pub(crate) fn is_new(&mut self, psn: Psn) -> bool {
+    pub(crate) fn check_new(&mut self, psn: Psn) -> bool {
         let is_new = !self.dedup.contains(psn);
         if !is_new {
             self.schedule = Schedule::Due;
-            self.note_news(psn);
+            self.note_unreported(psn);
         }
         is_new
     }
 
-    /// The host took the message. How far it is behind the highest number consumed before.
+    /// Records that the host took the message. Returns how far it is behind the highest number
+    /// consumed before.
     #[inline]
     pub(crate) fn accept(&mut self, psn: Psn, bytes: u32) -> u32 {
         let behind = self.dedup.behind(psn);
@@ -161,7 +164,7 @@ impl RecvHalf {
         self.dedup.insert(psn);
         self.rcvd_bytes += u64::from(bytes);
         if !self.dedup.is_gapless() {
-            self.note_news(psn);
+            self.note_unreported(psn);
             if ordered {
                 self.schedule = Schedule::Due;
             }
@@ -169,7 +172,7 @@ impl RecvHalf {
         behind
     }
 
-    /// An acknowledgement is wanted by then at the latest. One may have left while the host took
+    /// Makes an acknowledgement due at `until` at the latest. One may have left while the host took
     /// the message.
     #[inline]
     pub(crate) fn hold_ack(&mut self, until: Instant) {
@@ -178,53 +181,61 @@ impl RecvHalf {
         }
     }
 
-    /// The host refused the message. False when that cannot be remembered (SRD-6.8): then it is as
-    /// if the message had not arrived.
-    pub(crate) fn reject(&mut self, psn: Psn, why: Reject, final_try: bool, room: Room) -> bool {
+    /// Records that the host refused the message. False when there is no memory for that (SRD-6.8):
+    /// then it is as if the message had not arrived.
+    pub(crate) fn reject(
+        &mut self,
+        psn: Psn,
+        why: Reject,
+        final_try: bool,
+        growth: ListGrowth,
+    ) -> bool {
         let is_final = why != Reject::Rnr || final_try;
         let list = if is_final { &mut self.refused } else { &mut self.retries };
-        if !list.add(psn, why.status(), !is_final, room) {
+        if !list.add(psn, why.status(), !is_final, growth) {
             return false;
         }
         if is_final {
             self.dedup.insert(psn);
-            self.note_news(psn);
+            self.note_unreported(psn);
         }
         self.schedule = Schedule::Due;
         true
     }
 
-    /// The sender owes packets: some are queued, or missing below others.
+    /// Returns whether more packets are expected: some are queued at the sender, or missing below
+    /// others.
     #[inline]
     pub(crate) fn expects_more(&self) -> bool {
         self.newest.1 || !self.dedup.is_gapless()
     }
 
-    /// The next bitmap is to tell of this number, unless `cum` does.
-    fn note_news(&mut self, psn: Psn) {
+    /// Includes this number in the next bitmap, unless it is below `cum`.
+    fn note_unreported(&mut self, psn: Psn) {
         let (cum, end) = (self.dedup.cum(), psn.plus(1));
         if psn.ahead_of(cum) < 0 {
             return;
         }
-        let Some(from) = self.news_from.filter(|_| self.news_end.ahead_of(cum) > 0) else {
-            (self.news_from, self.news_end) = (Some(psn), end);
+        let Some(from) = self.unreported_from.filter(|_| self.unreported_end.ahead_of(cum) > 0)
+        else {
+            (self.unreported_from, self.unreported_end) = (Some(psn), end);
             return;
         };
         if psn.ahead_of(from) < 0 {
-            self.news_from = Some(psn);
+            self.unreported_from = Some(psn);
         }
-        if end.ahead_of(self.news_end) > 0 {
-            self.news_end = end;
+        if end.ahead_of(self.unreported_end) > 0 {
+            self.unreported_end = end;
         }
     }
 
-    /// An acknowledgement may ride on a data packet now.
+    /// Returns whether an acknowledgement may be piggybacked on a data packet now.
     #[inline]
     pub(crate) fn ack_wanted(&self) -> bool {
         self.schedule != Schedule::Idle
     }
 
-    /// An acknowledgement must leave now.
+    /// Returns whether an acknowledgement must leave now.
     #[inline]
     pub(crate) fn ack_due(&self) -> bool {
         self.schedule == Schedule::Due
@@ -246,7 +257,7 @@ impl RecvHalf {
         }
     }
 
-    /// Makes one more acknowledgement due when something arrived since `since`.
+    /// Makes one more acknowledgement due if something arrived since `since`.
     pub(crate) fn repeat_ack(&mut self, since: Instant) -> bool {
         let lately = self.conn != 0 && self.last_rx() >= since;
         if lately {
@@ -255,7 +266,7 @@ impl RecvHalf {
         lately
     }
 
-    /// Writes the acknowledgement that is wanted to the start of `out`, which has room; returns its
+    /// Writes the wanted acknowledgement to the start of `out`, which has room, and returns its
     /// length.
     #[inline]
     pub(crate) fn write_ack(&mut self, now: Instant, extras: AckExtras, out: &mut [u8]) -> usize {
@@ -268,19 +279,19 @@ impl RecvHalf {
         }
         assert!(self.ack_wanted(), "nothing to acknowledge");
         let len = self.plain_ack(now, extras).emit(out);
-        self.echoes.settle();
-        self.note_said(Schedule::Idle);
+        self.echoes.mark_echoed();
+        self.finish_ack(Schedule::Idle);
         len
     }
 
-    /// All is said that was to be said until now.
+    /// Resets what only counts until the next acknowledgement.
     #[inline]
-    fn note_said(&mut self, next: Schedule) {
-        (self.packets, self.bytes, self.news_from) = (0, 0, None);
+    fn finish_ack(&mut self, next: Schedule) {
+        (self.packets, self.bytes, self.unreported_from) = (0, 0, None);
         self.schedule = next;
     }
 
-    /// Builds the acknowledgement that is wanted, lists included.
+    /// Builds the wanted acknowledgement, with its lists.
     fn take_ack(&mut self, now: Instant, extras: AckExtras) -> AckRepr {
         assert!(self.ack_wanted(), "nothing to acknowledge");
         let mut ack = self.blank_ack(now, extras);
@@ -291,7 +302,7 @@ impl RecvHalf {
         }
         // A refusal that is not listed must not look like an acceptance (SRD-6.4).
         let limit = self.refused.iter().nth(listed).map(|range| range.psn);
-        let untold = if let Some(limit) = limit.filter(|limit| limit.ahead_of(ack.cum) < 0) {
+        let unreported = if let Some(limit) = limit.filter(|limit| limit.ahead_of(ack.cum) < 0) {
             ack.cum = limit;
             None
         } else {
@@ -303,9 +314,9 @@ impl RecvHalf {
         }
         self.retries.forget_first(room);
         self.echoes.take_earlier(&mut ack, now);
-        let is_all = self.retries.is_empty() && untold.is_none();
-        self.note_said(if is_all { Schedule::Idle } else { Schedule::Due });
-        self.news_from = untold;
+        let is_all = self.retries.is_empty() && unreported.is_none();
+        self.finish_ack(if is_all { Schedule::Idle } else { Schedule::Due });
+        self.unreported_from = unreported;
         ack
     }
 
@@ -342,14 +353,15 @@ impl RecvHalf {
         }
     }
 
-    /// Fills the bitmap (SRD-5.3): from `cum` when all fits, else around what is new (SRD-5.4).
-    /// Returns where the next one must begin, if it does not reach the end of what is new.
+    /// Fills the bitmap (SRD-5.3): from `cum` when everything fits, otherwise around the unreported
+    /// numbers (SRD-5.4). Returns where the next bitmap must begin if this one does not reach their
+    /// end.
     fn fill_sack(&self, ack: &mut AckRepr, limit: Option<Psn>) -> Option<Psn> {
         let span = self.dedup.span();
         let mut from = 0;
         if span > SACK_SPAN {
-            if let Some(news) = self.news_from {
-                from = news.ahead_of(ack.cum).max(0) as u32;
+            if let Some(first) = self.unreported_from {
+                from = first.ahead_of(ack.cum).max(0) as u32;
             }
         }
         let end = limit.map_or(span, |limit| (limit.ahead_of(ack.cum) as u32).min(span));
@@ -364,11 +376,12 @@ impl RecvHalf {
             from += 64;
         }
         let next = ack.cum.plus(from);
-        let is_untold = from < end && self.news_from.is_some() && self.news_end.ahead_of(next) > 0;
-        is_untold.then_some(next)
+        let is_incomplete =
+            from < end && self.unreported_from.is_some() && self.unreported_end.ahead_of(next) > 0;
+        is_incomplete.then_some(next)
     }
 
-    /// The path that brought the latest packet; acknowledgements return on it (SRD-5.6).
+    /// Returns the path of the latest packet; acknowledgements return on it (SRD-5.6).
     pub(crate) fn echo_path(&self) -> PathId {
         self.echoes.path()
     }
@@ -377,19 +390,19 @@ impl RecvHalf {
         self.echoes.last_at()
     }
 
-    /// Frees what an idle direction does not need.
+    /// Frees memory that an idle direction does not need.
     pub(crate) fn shrink(&mut self) {
         self.dedup.shrink();
         self.refused.shrink();
         self.retries.shrink();
     }
 
-    /// Refusals that there is memory for.
+    /// Returns the number of refusals that memory is allocated for.
     pub(crate) fn ranges_capacity(&self) -> usize {
         self.refused.capacity() + self.retries.capacity()
     }
 
-    /// Heap bytes in use.
+    /// Returns the heap bytes in use.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.dedup.heap_bytes() + self.refused.heap_bytes() + self.retries.heap_bytes()
     }

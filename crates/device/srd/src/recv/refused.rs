@@ -3,21 +3,21 @@
 use crate::wire::DropRange;
 use crate::{PSN_WINDOW, Psn, Status};
 
-/// Most ranges of one list (SRD-6.8).
+/// The largest number of ranges in one list (SRD-6.8).
 pub(crate) const RANGES_PER_PEER: usize = 1024;
-/// An emptied list keeps room for this many.
+/// An emptied list keeps memory for this many ranges.
 const RANGES_KEPT: usize = 16;
 
-/// Whether a list may become longer.
+/// How far a list may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
-    /// As far as its memory goes.
-    Held,
-    /// Up to the most of one list.
-    Free,
-    /// In any case: it is the sender's oldest number, and the list cannot become shorter before
-    /// that is answered. There is only one such.
-    Needed,
+pub(crate) enum ListGrowth {
+    /// Only within its allocated memory.
+    Allocated,
+    /// Up to the limit of one list.
+    Limited,
+    /// In any case: the number is the sender's oldest, and the list cannot shrink before that is
+    /// answered. There is only one such number.
+    Forced,
 }
 
 #[derive(Debug, Default)]
@@ -38,9 +38,15 @@ impl RangeList {
         self.ranges.iter().copied()
     }
 
-    /// Adds one number, joining it to the range before it when both say the same. A number that
-    /// is listed already is left as it is. False when there is no room.
-    pub(crate) fn add(&mut self, psn: Psn, status: Status, retry: bool, room: Room) -> bool {
+    /// Adds one number, joined to the range before it when status and kind are the same. A number
+    /// that is listed already is left as it is. False when there is no room.
+    pub(crate) fn add(
+        &mut self,
+        psn: Psn,
+        status: Status,
+        retry: bool,
+        growth: ListGrowth,
+    ) -> bool {
         let at = self.ranges.partition_point(|range| range.psn.ahead_of(psn) <= 0);
         if let Some(before) = at.checked_sub(1).map(|i| &mut self.ranges[i]) {
             if psn.ahead_of(before.end()) < 0 {
@@ -53,10 +59,10 @@ impl RangeList {
             }
         }
         let (len, capacity) = (self.ranges.len(), self.ranges.capacity());
-        let fits = match room {
-            Room::Held => len < capacity.min(RANGES_PER_PEER),
-            Room::Free => len < RANGES_PER_PEER,
-            Room::Needed => true,
+        let fits = match growth {
+            ListGrowth::Allocated => len < capacity.min(RANGES_PER_PEER),
+            ListGrowth::Limited => len < RANGES_PER_PEER,
+            ListGrowth::Forced => true,
         };
         if !fits {
             return false;
@@ -68,7 +74,7 @@ impl RangeList {
         true
     }
 
-    /// Forgets what is below `psn`.
+    /// Forgets the ranges below `psn`.
     pub(crate) fn forget_below(&mut self, psn: Psn) {
         let done = self.ranges.partition_point(|range| range.end().ahead_of(psn) <= 0);
         self.forget_first(done);
@@ -103,9 +109,9 @@ mod tests {
     fn joins_splits_and_forgets() {
         let mut list = RangeList::default();
         for psn in [u32::MAX, 0, 1, 5, 3, 1] {
-            assert!(list.add(Psn(psn), Status::Rnr, false, Room::Free));
+            assert!(list.add(Psn(psn), Status::Rnr, false, ListGrowth::Limited));
         }
-        assert!(list.add(Psn(6), Status::BadLength, false, Room::Free));
+        assert!(list.add(Psn(6), Status::BadLength, false, ListGrowth::Limited));
         let shape: Vec<_> = list.iter().map(|r| (r.psn.0, r.count)).collect();
         assert_eq!(shape, [(u32::MAX, 3), (3, 1), (5, 1), (6, 1)]);
         list.forget_below(Psn(1));
@@ -120,11 +126,11 @@ mod tests {
     fn has_an_end() {
         let mut list = RangeList::default();
         let add = |list: &mut RangeList, psn, room| list.add(Psn(psn), Status::Rnr, false, room);
-        assert!(!add(&mut list, 0, Room::Held), "no memory of its own");
-        let added = (1..2000).filter(|i| add(&mut list, i * 2, Room::Free)).count();
+        assert!(!add(&mut list, 0, ListGrowth::Allocated), "no memory of its own");
+        let added = (1..2000).filter(|i| add(&mut list, i * 2, ListGrowth::Limited)).count();
         assert_eq!((added, list.capacity()), (RANGES_PER_PEER, RANGES_PER_PEER));
-        assert!(add(&mut list, 2049, Room::Held), "a range may become longer");
-        assert!(add(&mut list, 0, Room::Needed), "the oldest is always answered");
+        assert!(add(&mut list, 2049, ListGrowth::Allocated), "a range may become longer");
+        assert!(add(&mut list, 0, ListGrowth::Forced), "the oldest is always answered");
         assert_eq!(list.capacity(), RANGES_PER_PEER + 1);
         list.forget_below(Psn(5000));
         assert!(list.is_empty() && list.capacity() <= RANGES_KEPT);

@@ -1,4 +1,4 @@
-//! Acknowledgements received.
+//! Handling of acknowledgements.
 
 use super::ring::{InFrame, Slot, State};
 use super::{SendHalf, cost};
@@ -13,19 +13,19 @@ use crate::{DropReason, MsgId, Psn, Status};
 pub(super) struct Settled {
     bytes: u64,
     pub(super) packets: u32,
-    /// Their datagrams, as far as they tell of the network.
+    /// The number of datagrams that carried them, as a sample of the network's losses.
     datagrams: u32,
-    /// What counted as lost was not.
+    /// A packet that was declared lost had arrived.
     spurious: bool,
-    /// The receiver was ready for a message for which it might not have been.
+    /// The receiver was ready for a message that it had refused before.
     ready: bool,
     /// The latest transmission of one of them was in a frame.
     in_frame: bool,
 }
 
-/// What an answer says beside that; the fields are those of [`AckSample`].
+/// The other results of an answer; the fields are those of [`AckSample`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct News {
+pub(super) struct AnswerSignals {
     pub(super) delay_ns: Option<u64>,
     pub(super) app_limited: bool,
     pub(super) rcvd_bytes: Option<u64>,
@@ -33,7 +33,7 @@ pub(super) struct News {
 }
 
 impl SendHalf {
-    /// Takes an acknowledgement of the current connection (SRD-5.5).
+    /// Handles an acknowledgement of the current connection (SRD-5.5).
     pub(crate) fn on_ack(
         &mut self,
         ack: &AckView<'_>,
@@ -47,26 +47,31 @@ impl SendHalf {
         cx.stats.rx_acks += 1;
         self.establish();
         self.takes_frames = ack.features() & TAKES_FRAMES != 0;
-        self.recovery.heard(cx.now);
+        self.recovery.note_answer(cx.now);
         let app_limited = self.is_app_limited();
-        let mut settled = Settled { spurious: self.is_late(ack, cx), ..Settled::default() };
+        let mut settled = Settled { spurious: self.detect_spurious(ack, cx), ..Settled::default() };
         let delay_ns = self.measure(ack, cx);
         self.apply(ack, ahead, &mut settled, cx);
         self.has_carried_frame |= settled.in_frame;
         let (rcvd_bytes, hint) = (Some(ack.rcvd_bytes()), ack.hint());
-        let news = News { delay_ns, app_limited, rcvd_bytes, hint };
-        self.learn(&settled, news, cx);
+        let signals = AnswerSignals { delay_ns, app_limited, rcvd_bytes, hint };
+        self.update_window(&settled, signals, cx);
         Ok(())
     }
 
-    /// What the network has carried tells of the window, of paths, and of what it has lost.
+    /// Updates the window and the loss detection from what the network has carried.
     #[inline]
-    pub(super) fn learn(&mut self, settled: &Settled, news: News, cx: &mut Context<'_>) {
-        let News { delay_ns, app_limited, rcvd_bytes, hint } = news;
+    pub(super) fn update_window(
+        &mut self,
+        settled: &Settled,
+        signals: AnswerSignals,
+        cx: &mut Context<'_>,
+    ) {
+        let AnswerSignals { delay_ns, app_limited, rcvd_bytes, hint } = signals;
         if settled.spurious {
             self.cc.on_spurious();
         }
-        self.recovery.loss_share.acked(settled.datagrams);
+        self.recovery.loss_share.note_acked(settled.datagrams);
         self.cc.on_ack(&AckSample {
             now: cx.now,
             acked_bytes: settled.bytes,
@@ -79,17 +84,18 @@ impl SendHalf {
         });
         self.detect_losses(cx);
         self.window_bytes = self.cc.window_bytes();
-        self.pacer.hurry(self.window_bytes, self.rtt.smoothed_ns(), cx.config);
+        self.pacer.reschedule(self.window_bytes, self.rtt.smoothed_ns(), cx.config);
     }
 
-    /// The window is so little used that its answers teach nothing about it.
+    /// Returns whether so little of the window is used that answers say nothing about its size.
     #[inline]
     pub(super) fn is_app_limited(&self) -> bool {
         self.inflight_bytes < self.window_bytes / 2
     }
 
-    /// The echo names an earlier transmission than the latest one: that was not lost (SRD-7.4).
-    fn is_late(&mut self, ack: &AckView<'_>, cx: &mut Context<'_>) -> bool {
+    /// Returns whether the echo names an earlier transmission than the latest: that one was not
+    /// lost (SRD-7.4). Counts it.
+    fn detect_spurious(&mut self, ack: &AckView<'_>, cx: &mut Context<'_>) -> bool {
         let Some(slot) = self.ring.sent_slot(ack.ref_psn()) else { return false };
         let is_repeated = slot.state == State::InFlight && slot.tx.as_ticks() != ack.echo_ts();
         cx.stats.spurious_retrans += u64::from(is_repeated);
@@ -104,7 +110,7 @@ impl SendHalf {
         cx: &mut Context<'_>,
     ) {
         if !ack.is_plain() {
-            // Final refusals first: the bits below cover them too.
+            // Final refusals first, because the bits below cover them, too.
             for range in ack.ranges().filter(|range| !range.retry) {
                 self.for_sent(&range, |this, psn| this.settle(psn, range.status, settled, cx));
             }
@@ -123,7 +129,7 @@ impl SendHalf {
         self.ring.pop_done();
     }
 
-    /// What the SACK words settle, and what the receiver was not ready for.
+    /// Applies the SACK words and the refusals that ask to try again.
     fn apply_lists(&mut self, ack: &AckView<'_>, settled: &mut Settled, cx: &mut Context<'_>) {
         for (first, mut word) in ack.words() {
             while word != 0 {
@@ -203,7 +209,7 @@ impl SendHalf {
         cx.complete(slot.msg.id, status);
     }
 
-    /// The receiver was not ready: this message waits, unless it was its last try.
+    /// The receiver was not ready: the message waits, unless this was its last try.
     fn hold_for_receiver(&mut self, psn: Psn, cx: &mut Context<'_>) {
         let Some(slot) = self.ring.sent_slot(psn) else { return };
         if slot.state != State::InFlight || slot.msg.rnr_retry == 0 {

@@ -1,4 +1,4 @@
-//! Messages that end without having been acknowledged.
+//! Messages that end without an acknowledgement.
 
 use super::SendHalf;
 use super::ring::{Ring, State};
@@ -34,7 +34,7 @@ impl SendHalf {
         self.fail_all(Status::Flushed, cx);
     }
 
-    /// Drops all messages without a word; returns how many had not ended.
+    /// Drops all messages without events; returns how many had not ended.
     pub(crate) fn abandon(&mut self) -> usize {
         let count = self.ring.open();
         self.ring = Ring::new(self.ring.base().plus(self.ring.sent() as u32));
@@ -60,13 +60,13 @@ impl SendHalf {
         self.queued_bytes = 0;
     }
 
-    /// Nothing is in flight any more.
+    /// Empties the record of what is in flight.
     fn settle_flight(&mut self) {
         assert_eq!(self.ring.sent(), 0, "called when everything sent has ended");
         self.due.clear();
         self.rnr.waiting.clear();
         self.rnr.until = None;
-        self.ring.take_back();
+        self.ring.restore_aside();
         self.inflight_bytes = 0;
         self.probes = 0;
         self.recovery.clear();

@@ -7,37 +7,37 @@ use crate::wire::frame::{FRAME_BYTES_MAX, FRAME_MESSAGES_MAX, FrameEntry};
 use crate::wire::{DataRepr, Flags};
 use crate::{Message, PSN_WINDOW};
 
-/// Messages that may leave together.
+/// The queued messages that may leave in one frame.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Together {
+pub(super) struct FrameBatch {
     pub(super) count: usize,
-    /// Entries and payload.
+    /// Bytes of entries and payload.
     body_bytes: usize,
-    /// What they take of the window.
+    /// Bytes that they take of the window.
     cost_bytes: u64,
 }
 
 impl SendHalf {
-    /// The queued messages that may leave in one frame: only those of an open connection whose
-    /// peer takes frames, and only for the first time.
+    /// Returns the queued messages that may leave in one frame. That needs an open connection whose
+    /// peer takes frames, and each message must be leaving for the first time.
     #[inline]
-    pub(super) fn together(&self, cx: &Context<'_>) -> Together {
-        let mut together = Together::default();
+    pub(super) fn frame_batch(&self, cx: &Context<'_>) -> FrameBatch {
+        let mut batch = FrameBatch::default();
         if !self.takes_frames
             || !self.fits_frames
             || !cx.has_frames
             || self.probes > 0
             || self.rnr.until.is_some()
         {
-            return together;
+            return batch;
         }
         let mut qkey = None;
         // No datagram is longer than one with the longest message.
         let max_bytes = FRAME_BYTES_MAX.min(cx.config.max_message_bytes as usize);
         let numbers = (PSN_WINDOW as usize - self.ring.sent()).min(FRAME_MESSAGES_MAX);
         for msg in self.ring.queued_messages().take(numbers) {
-            let body_bytes = together.body_bytes + FrameEntry::LEN + msg.len as usize;
-            let cost_bytes = together.cost_bytes + cost(msg.len, cx.config);
+            let body_bytes = batch.body_bytes + FrameEntry::LEN + msg.len as usize;
+            let cost_bytes = batch.cost_bytes + cost(msg.len, cx.config);
             if !msg.may_share
                 || msg.rnr_retry == 0
                 || *qkey.get_or_insert(msg.qkey) != msg.qkey
@@ -46,20 +46,20 @@ impl SendHalf {
             {
                 break;
             }
-            together = Together { count: together.count + 1, body_bytes, cost_bytes };
+            batch = FrameBatch { count: batch.count + 1, body_bytes, cost_bytes };
         }
-        together
+        batch
     }
 
     /// Transmits messages in one frame: writes its data block to the start of `out`, and leaves the
     /// messages in the context.
     pub(super) fn transmit_frame(
         &mut self,
-        together: Together,
+        batch: FrameBatch,
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Outgoing {
-        let Together { count, body_bytes, cost_bytes } = together;
+        let FrameBatch { count, body_bytes, cost_bytes } = batch;
         let psn = self.ring.next_psn();
         let path = self.pick_path(None, cost_bytes as u32, cx);
         cx.frame.clear();
@@ -79,7 +79,7 @@ impl SendHalf {
         self.last_activity = cx.now;
         cx.stats.tx_data += count as u64;
         cx.stats.tx_payload_bytes += payload_bytes;
-        let flags = Flags::HAS_DATA.with_if(self.stopped_by_window(cx.config), Flags::ACK_REQ);
+        let flags = Flags::HAS_DATA.with_if(self.check_window_blocked(cx.config), Flags::ACK_REQ);
         let shared = Message {
             len: body_bytes as u32,
             op: count as u8,

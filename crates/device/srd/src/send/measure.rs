@@ -1,4 +1,4 @@
-//! Round-trip times that acknowledgements and refusals report.
+//! Round-trip samples from acknowledgements and refusals.
 
 use super::SendHalf;
 use super::ring::State;
@@ -6,12 +6,12 @@ use crate::context::Context;
 use crate::wire::{AckView, DropRange, EchoRepr};
 use crate::{PathId, Psn};
 
-/// Longer than this is no round-trip time.
+/// Anything longer is not taken for a round-trip time.
 const RTT_MAX_NS: u64 = 10_000_000_000;
 
 impl SendHalf {
-    /// Takes the samples of an acknowledgement. Returns the queueing delay the connection sees,
-    /// `None` when there was no sample, or none that is new.
+    /// Takes the samples of an acknowledgement. Returns the queueing delay of the connection, or
+    /// `None` when there was no new sample.
     pub(super) fn measure(&mut self, ack: &AckView<'_>, cx: &mut Context<'_>) -> Option<u64> {
         let last = ack.echo();
         let key = (ack.ref_psn(), last.echo_ts);
@@ -27,16 +27,17 @@ impl SendHalf {
         self.sample(&last, Some(ack.ref_psn()), cx).or(delay_ns)
     }
 
-    /// Takes the sample of an echo, which names its packet if it is the last one of its block.
+    /// Takes the sample of an echo, which names its packet if it is the last echo of its block.
     fn sample(&mut self, echo: &EchoRepr, psn: Option<Psn>, cx: &mut Context<'_>) -> Option<u64> {
         let sent_at = cx.now.expand_ticks(echo.echo_ts);
-        self.recovery.answered(sent_at, psn);
+        self.recovery.note_arrival(sent_at, psn);
         let rtt_ns = cx.now.ns_since(sent_at).saturating_sub(echo.rx_delay_ns()?).max(1);
         self.take_rtt(rtt_ns, echo.path, cx)
     }
 
-    /// Takes the sample of a refusal, which echoes no time: of the latest transmission that it may
-    /// mean. What was sent again is not measured, because either transmission may be meant.
+    /// Takes the sample of a refusal, which echoes no time: the latest transmission that it may
+    /// answer. A packet that was sent again is not measured, because either transmission may have
+    /// been refused.
     pub(super) fn measure_refused(
         &mut self,
         range: &DropRange,
@@ -46,7 +47,7 @@ impl SendHalf {
         self.for_sent(range, |this, psn| {
             let Some(slot) = this.ring.sent_slot(psn) else { return };
             if slot.state == State::InFlight {
-                this.recovery.answered(slot.tx, Some(psn));
+                this.recovery.note_arrival(slot.tx, Some(psn));
                 latest = (slot.transmissions == 1).then_some((slot.tx, slot.path)).or(latest);
             }
         });

@@ -23,22 +23,22 @@ use std::collections::VecDeque;
 /// The packet to transmit next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Next {
-    /// The first that was never transmitted.
+    /// The first message that was never transmitted.
     New,
-    /// This one again.
+    /// This one is transmitted again.
     Again(Psn),
 }
 
-/// One data packet that is transmitted.
+/// A data packet that is being transmitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) flags: Flags,
     pub(crate) path: PathId,
     pub(crate) msg: MsgId,
-    /// Bytes of its data block.
+    /// Length of its data block in bytes.
     pub(crate) len: usize,
     pub(crate) payload_len: u32,
-    /// Messages of a frame, which the context has; else 0.
+    /// The number of messages in a frame, which are in the context; otherwise 0.
     pub(crate) framed: usize,
 }
 
@@ -54,27 +54,28 @@ struct Burst {
 pub(crate) struct SendHalf {
     /// Token of the connection, 0 while there is none.
     conn: u64,
-    /// Proof that the address is ours, until the peer has answered (SRD-3.4); then the token.
+    /// Until the peer has answered, proof that the address is ours (SRD-3.4); then the token.
     cookie: u64,
-    /// Challenges of this connection.
+    /// The number of challenges on this connection.
     challenges: u8,
     /// The peer has answered on this connection.
     established: bool,
     /// The peer has ever answered.
     answered_ever: bool,
-    /// The peer has said on this connection that it takes frames.
+    /// The peer announced on this connection that it takes frames.
     takes_frames: bool,
-    /// The network carries frames, as far as is known, and has carried one.
+    /// The network carries frames, as far as is known; the next field says whether it has carried
+    /// one.
     fits_frames: bool,
     has_carried_frame: bool,
     ring: Ring,
-    /// Numbers to transmit again; entries whose slot is not `Due` any more are skipped.
+    /// Numbers to transmit again; entries whose slot is no longer `Due` are skipped.
     due: VecDeque<Psn>,
     queued_bytes: u64,
-    /// Wire bytes that the network may hold.
+    /// Wire bytes that the network may still hold.
     inflight_bytes: u64,
     window_bytes: u64,
-    /// Packets to transmit whatever the window says.
+    /// Packets that may leave regardless of the window.
     probes: u8,
     cc: Box<dyn Controller>,
     rtt: Rtt,
@@ -135,23 +136,24 @@ impl SendHalf {
         self.window_bytes
     }
 
-    /// The receiver was not ready; a timer ends the pause. What needs no receive goes on.
+    /// Returns whether the receiver was not ready and a timer will end the pause. Messages that
+    /// need no receive go on meanwhile.
     pub(crate) fn is_paused(&self) -> bool {
         self.rnr.until.is_some()
     }
 
-    /// Something may be waiting for an answer.
+    /// Returns whether something may be waiting for an answer.
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         self.inflight_bytes > 0 || self.is_paused()
     }
 
-    /// No frame can leave on this connection.
+    /// Stops using frames on this connection.
     pub(crate) fn refuse_frames(&mut self) {
         self.fits_frames = false;
     }
 
-    /// Messages not completed.
+    /// Returns the number of messages that are not completed.
     pub(crate) fn len(&self) -> usize {
         self.ring.len()
     }
@@ -162,30 +164,32 @@ impl SendHalf {
         self.ring.push(msg);
     }
 
-    /// There may be something to transmit.
+    /// Returns whether there may be something to transmit.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         !self.due.is_empty() || self.ring.queued() > 0
     }
 
-    /// The next packet the window, the pacer and the receiver let out.
+    /// Returns the next packet that window, pacer and receiver permit. Ends the burst when there is
+    /// none.
     #[inline]
     pub(crate) fn choose(&mut self, cx: &Context<'_>) -> Option<Next> {
-        let next = self.look(cx);
+        let next = self.next_sendable(cx);
         if next.is_none() {
             self.burst.packets_left = 0;
         }
         next
     }
 
+    /// Like [`SendHalf::choose`], and drops entries of `due` that are out of date.
     #[inline]
-    fn look(&mut self, cx: &Context<'_>) -> Option<Next> {
+    fn next_sendable(&mut self, cx: &Context<'_>) -> Option<Next> {
         while let Some(&psn) = self.due.front() {
             let slot = self.ring.sent_slot(psn).filter(|slot| slot.state == State::Due);
             if let Some(slot) = slot {
                 let bytes = cost(slot.msg.len, cx.config);
                 if self.is_dead(cx) {
-                    // The receiver may have forgotten that it accepted this (SRD-3.6).
+                    // The receiver may have forgotten that it accepted this message (SRD-3.6).
                     return None;
                 }
                 return (self.probes > 0 || self.may_send(bytes, cx.now))
@@ -199,8 +203,8 @@ impl SendHalf {
         }
         let bytes = cost(self.ring.first_queued()?.msg.len, cx.config);
         if !self.established && self.is_dead(cx) {
-            // After a stop the receiver may have forgotten the connection. It would open it again,
-            // and take once more what it had accepted (SRD-3.6).
+            // After a standstill the receiver may have forgotten the connection. It would open it
+            // again and deliver a second time what it had accepted (SRD-3.6).
             return None;
         }
         self.may_send(bytes, cx.now).then_some(Next::New)
@@ -208,7 +212,7 @@ impl SendHalf {
 
     #[inline]
     fn may_send(&self, bytes: u64, now: Instant) -> bool {
-        self.fits_window(bytes) && self.pacer.ready(now)
+        self.fits_window(bytes) && self.pacer.is_ready(now)
     }
 
     #[inline]
@@ -226,7 +230,7 @@ impl SendHalf {
     ) -> Outgoing {
         if self.ring.sent() == 0 {
             self.forget_idle(cx.now, cx.config);
-            self.recovery.owes_since(cx.now);
+            self.recovery.start_owing(cx.now);
         }
         if self.conn == 0 {
             self.open(cx);
@@ -234,9 +238,9 @@ impl SendHalf {
         let (psn, again) = match next {
             Next::Again(psn) => (psn, true),
             Next::New => {
-                let together = self.together(cx);
-                if together.count > 1 {
-                    return self.transmit_frame(together, out, cx);
+                let batch = self.frame_batch(cx);
+                if batch.count > 1 {
+                    return self.transmit_frame(batch, out, cx);
                 }
                 (self.ring.next_psn(), false)
             }
@@ -258,7 +262,7 @@ impl SendHalf {
         let bytes = cost(msg.len, cx.config);
         let is_probe = self.take_probe();
         let path = self.pick_path(lost_on, bytes as u32, cx);
-        self.ring.route(psn, path);
+        self.ring.set_path(psn, path);
         self.inflight_bytes += bytes;
         self.recovery.log(psn, cx.now);
         self.pacer.spend(cx.now, bytes, self.window_bytes, self.rtt.smoothed_ns(), cx.config);
@@ -269,7 +273,7 @@ impl SendHalf {
             .with_if(!self.established, Flags::INIT)
             .with_if(msg.rnr_retry == 0, Flags::FINAL_TRY)
             .with_if(is_probe, Flags::PROBE)
-            .with_if(self.stopped_by_window(cx.config), Flags::ACK_REQ);
+            .with_if(self.check_window_blocked(cx.config), Flags::ACK_REQ);
         let len = self.block(psn, &msg, cx.now).emit(out);
         Outgoing { flags, path, msg: msg.id, len, payload_len: msg.len, framed: 0 }
     }
@@ -302,8 +306,9 @@ impl SendHalf {
         }
     }
 
-    /// More is waiting, and only an answer will let it out (SRD-5.2).
-    fn stopped_by_window(&mut self, config: &Config) -> bool {
+    /// Returns whether more is queued that only an answer will release (SRD-5.2). During an RNR
+    /// pause, first sets aside the messages that need a receive.
+    fn check_window_blocked(&mut self, config: &Config) -> bool {
         if self.rnr.until.is_some() {
             self.ring.set_aside();
         }
@@ -316,7 +321,7 @@ impl SendHalf {
         }
     }
 
-    /// What leaves next asks who is still there, over a path of its own.
+    /// Takes one of the probes, if any is left; it leaves on a path of its own.
     #[inline]
     fn take_probe(&mut self) -> bool {
         if self.probes == 0 {
@@ -344,7 +349,7 @@ impl SendHalf {
         self.burst.path
     }
 
-    /// [`SendHalf::deadline`] is not before this.
+    /// Returns a lower bound of [`SendHalf::deadline`].
     #[inline]
     pub(crate) fn earliest_deadline(&self, config: &Config) -> Instant {
         let at = self.rnr.until.unwrap_or(Instant::FAR).min(self.recovery.earliest_deadline(
@@ -353,13 +358,13 @@ impl SendHalf {
             config,
         ));
         if self.has_work() {
-            at.min(self.pacer.wake(Instant::ZERO).unwrap_or(Instant::FAR))
+            at.min(self.pacer.next_send(Instant::ZERO).unwrap_or(Instant::FAR))
         } else {
             at
         }
     }
 
-    /// Returns when this direction must be looked at again, [`Instant::FAR`] for never.
+    /// Returns when this direction needs attention next; [`Instant::FAR`] for never.
     #[inline]
     pub(crate) fn deadline(&mut self, now: Instant, config: &Config) -> Instant {
         let mut at = self.rnr.until.unwrap_or(Instant::FAR);
@@ -368,13 +373,13 @@ impl SendHalf {
             at = at.min(loss).min(self.recovery.dead_at(self.established, config));
         }
         if self.has_work() {
-            at = at.min(self.pacer.wake(now).unwrap_or(Instant::FAR));
+            at = at.min(self.pacer.next_send(now).unwrap_or(Instant::FAR));
         }
         at
     }
 
     pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {
-        self.excuse_sleep(cx);
+        self.discount_sleep(cx);
         if self.rnr.until.is_some_and(|until| until <= cx.now) {
             self.resume_after_rnr();
         }
@@ -385,14 +390,14 @@ impl SendHalf {
         self.on_loss_timer(cx);
     }
 
-    /// The peer has owed an answer for too long.
+    /// Returns whether the peer has owed an answer for too long.
     fn is_dead(&self, cx: &Context<'_>) -> bool {
         self.ring.sent() > 0 && cx.now >= self.recovery.dead_at(self.established, cx.config)
     }
 
     fn resume_after_rnr(&mut self) {
         self.rnr.until = None;
-        self.ring.take_back();
+        self.ring.restore_aside();
         let mut waiting = core::mem::take(&mut self.rnr.waiting);
         for psn in waiting.drain(..) {
             let Some(slot) = self.ring.sent_slot(psn) else { continue };
@@ -404,13 +409,13 @@ impl SendHalf {
         self.rnr.waiting = waiting;
     }
 
-    /// Time since anything was sent or answered.
+    /// Returns the time since anything was sent or answered.
     #[inline]
     fn idle_ns(&self, now: Instant) -> u64 {
         now.ns_since(self.last_activity.max(self.recovery.last_answer))
     }
 
-    /// Forgets the connection and the paths, if nothing was sent for long (SRD-3.6). Nothing is in
+    /// Forgets the connection and the paths if nothing was sent for long (SRD-3.6). Nothing is in
     /// flight.
     #[inline]
     fn forget_idle(&mut self, now: Instant, config: &Config) {
@@ -420,7 +425,7 @@ impl SendHalf {
         }
     }
 
-    /// Forgets what has been idle for long. True when there is nothing left worth keeping.
+    /// Forgets what has been idle for long. True when nothing is left that is worth keeping.
     pub(crate) fn expire(&mut self, now: Instant, config: &Config) -> bool {
         if !self.ring.is_empty() {
             return false;
@@ -437,7 +442,7 @@ impl SendHalf {
         self.conn == 0
     }
 
-    /// Heap bytes in use.
+    /// Returns the heap bytes in use.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.ring.heap_bytes()
             + (self.due.capacity() + self.rnr.waiting.capacity()) * size_of::<Psn>()
@@ -447,7 +452,7 @@ impl SendHalf {
     }
 }
 
-/// Wire bytes of a packet with `len` bytes of payload.
+/// Returns the wire bytes of a packet with `len` bytes of payload.
 #[inline]
 fn cost(len: u32, config: &Config) -> u64 {
     u64::from(len) + u64::from(config.overhead_bytes)

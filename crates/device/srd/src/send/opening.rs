@@ -1,6 +1,6 @@
-//! A connection before its first acknowledgement, and what its receiver may say instead of one.
+//! A connection before its first acknowledgement, and the other answers that its receiver may send.
 
-use super::answer::{News, Settled};
+use super::answer::{AnswerSignals, Settled};
 use super::ring::State;
 use super::{SendHalf, cost};
 use crate::context::Context;
@@ -9,7 +9,7 @@ use crate::path::PathTable;
 use crate::wire::DropRange;
 use crate::{Config, congestion};
 
-/// Challenges of one connection after which its packets are repeated at once (SRD-3.10).
+/// After this many challenges on one connection, its packets are not repeated at once (SRD-3.10).
 const CHALLENGES_MAX: u8 = 4;
 
 impl SendHalf {
@@ -21,7 +21,7 @@ impl SendHalf {
         assert_eq!(self.ring.sent(), 0, "a connection starts with nothing in flight");
     }
 
-    /// The peer has answered: the token proves from now on that we are who opened the connection.
+    /// Marks the connection as established: from now on the token proves that we opened it.
     #[inline]
     pub(super) fn establish(&mut self) {
         self.established = true;
@@ -29,10 +29,10 @@ impl SendHalf {
         self.cookie = self.conn;
     }
 
-    /// The connection is over.
+    /// Ends the connection.
     pub(super) fn disconnect(&mut self) {
         if !self.established {
-            // The receiver may never have heard of it.
+            // The receiver may not know this connection.
             self.cookie = 0;
         }
         self.conn = 0;
@@ -40,8 +40,8 @@ impl SendHalf {
         (self.fits_frames, self.has_carried_frame) = (true, false);
     }
 
-    /// Ends the connection, and forgets what it has learnt of losses, paths and the window. Whoever
-    /// comes next at that address may be another. Nothing is in flight.
+    /// Ends the connection and forgets what was learnt about losses, paths and the window: the next
+    /// peer at that address may be another one. Nothing is in flight.
     pub(super) fn start_over(&mut self, config: &Config) {
         self.disconnect();
         self.paths = PathTable::default();
@@ -51,8 +51,8 @@ impl SendHalf {
         self.window_bytes = self.cc.window_bytes();
     }
 
-    /// The receiver wants to see that what opens the connection comes from this address
-    /// (SRD-3.10). False when it has been answered.
+    /// Handles a challenge: the receiver wants proof that the opening comes from this address
+    /// (SRD-3.10). False when that was answered already.
     pub(crate) fn on_challenge(&mut self, cookie: u64, cx: &mut Context<'_>) -> bool {
         if self.established || cookie == 0 || cookie == self.cookie {
             return false;
@@ -66,7 +66,8 @@ impl SendHalf {
         true
     }
 
-    /// Makes what is in flight due again. Nothing got lost: neither paths nor the window pay.
+    /// Makes everything in flight due again. Nothing was lost, so neither paths nor the window are
+    /// penalised.
     fn repeat_flight(&mut self, config: &Config) {
         let base = self.ring.base();
         for i in 0..self.ring.sent() as u32 {
@@ -80,11 +81,11 @@ impl SendHalf {
         }
     }
 
-    /// Messages were refused before the connection was opened (SRD-3.9): they end, nothing is
+    /// Ends messages that were refused before the connection was opened (SRD-3.9); nothing is
     /// acknowledged. False when there are none.
     pub(crate) fn on_refused(&mut self, range: &DropRange, cx: &mut Context<'_>) -> bool {
         if self.established {
-            // The connection has begun since, and answers by acknowledgements.
+            // The connection has been opened since, and is answered by acknowledgements.
             return false;
         }
         let app_limited = self.is_app_limited();
@@ -95,10 +96,10 @@ impl SendHalf {
         if settled.packets == 0 {
             return false;
         }
-        // Who refuses is not silent (SRD-7.5), and the network has carried what is refused.
-        self.recovery.heard(cx.now);
-        let news = News { delay_ns, app_limited, rcvd_bytes: None, hint: 0 };
-        self.learn(&settled, news, cx);
+        // A peer that refuses is not silent (SRD-7.5), and the network has carried what is refused.
+        self.recovery.note_answer(cx.now);
+        let signals = AnswerSignals { delay_ns, app_limited, rcvd_bytes: None, hint: 0 };
+        self.update_window(&settled, signals, cx);
         cx.stats.rx_refused += 1;
         true
     }

@@ -9,30 +9,30 @@ use crate::rtt::Rtt;
 use crate::{Config, Event, Instant, Psn};
 use std::collections::VecDeque;
 
-/// How often at most the retransmission timeout is doubled before the peer's first answer.
+/// The retransmission timeout is doubled at most this often before the peer's first answer.
 const BACKOFF_MAX: u32 = 3;
-/// The same after it, when the timeout is no longer a guess.
+/// The same limit after the first answer, when the timeout is no longer a guess.
 const BACKOFF_ANSWERED_MAX: u32 = 1;
 
-/// Packets that ask after a silence, at most.
+/// The largest number of probes after a silence.
 const PROBES_MAX: u16 = 3;
 
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
-    /// Transmissions in the order of time; those that were answered or repeated are skipped.
+    /// Transmissions in the order of time; those that were answered or repeated since are skipped.
     log: VecDeque<(Psn, Instant)>,
-    /// Latest transmission known to have arrived: the tick it left in, and its number if the answer
-    /// named that.
+    /// The latest transmission known to have arrived: the tick in which it left, and its number if
+    /// the answer named it.
     answered: (Instant, Option<Psn>),
     pub(super) last_answer: Instant,
-    /// Since when the peer has owed an answer.
+    /// The time since which the peer has owed an answer.
     pub(super) owed_since: Instant,
-    /// The same without the time in which this host slept.
+    /// The same time, moved on by the time in which this host slept.
     pub(super) silent_since: Instant,
     last_probe: Instant,
-    /// Silences in a row, at most [`BACKOFF_MAX`].
+    /// The number of silences in a row, at most [`BACKOFF_MAX`].
     silences: u32,
-    /// The host has been told that the peer is hard to reach.
+    /// The host has been notified that the peer is hard to reach.
     pub(super) impaired: bool,
     pub(super) last_echo: Option<(Psn, u32)>,
     pub(super) loss_share: LossShare,
@@ -44,7 +44,7 @@ impl Recovery {
         self.log.push_back((psn, now));
     }
 
-    /// Neither a loss nor the death of the peer is found before this.
+    /// Returns a time before which neither a loss nor the death of the peer is detected.
     #[inline]
     pub(super) fn earliest_deadline(
         &self,
@@ -59,48 +59,48 @@ impl Recovery {
         }
     }
 
-    /// From now on the peer owes an answer.
+    /// Starts the time in which the peer owes an answer.
     #[inline]
-    pub(super) fn owes_since(&mut self, now: Instant) {
+    pub(super) fn start_owing(&mut self, now: Instant) {
         (self.owed_since, self.silent_since) = (now, now);
     }
 
-    /// When the peer has owed an answer for too long (SRD-7.5). A connection that it may have
-    /// opened and forgotten since is not opened again, even if this host slept (SRD-3.6).
+    /// Returns when the peer has owed an answer for too long (SRD-7.5). A connection that the peer
+    /// may have opened and forgotten since is not opened again, even if this host slept (SRD-3.6).
     #[inline]
     pub(super) fn dead_at(&self, established: bool, config: &Config) -> Instant {
         let at = self.silent_since.plus_ns(config.dead_after_ns);
         if established { at } else { at.min(self.owed_since.plus_ns(config.sender_idle_ns)) }
     }
 
-    pub(super) fn heard(&mut self, now: Instant) {
+    pub(super) fn note_answer(&mut self, now: Instant) {
         self.last_answer = now;
-        self.owes_since(now);
+        self.start_owing(now);
         self.silences = 0;
     }
 
-    /// What left then has arrived.
+    /// Records that the transmission at `tx` has arrived.
     #[inline]
-    pub(super) fn answered(&mut self, tx: Instant, psn: Option<Psn>) {
-        let (tick, (latest, place)) = (tx.start_of_tick(), self.answered);
+    pub(super) fn note_arrival(&mut self, tx: Instant, psn: Option<Psn>) {
+        let (tick, (latest, latest_psn)) = (tx.start_of_tick(), self.answered);
         if tick < latest {
             return;
         }
-        let is_behind = || psn.is_some_and(|psn| place.is_none_or(|at| psn.ahead_of(at) > 0));
+        let is_behind = || psn.is_some_and(|psn| latest_psn.is_none_or(|at| psn.ahead_of(at) > 0));
         if tick > latest || is_behind() {
             self.answered = (tick, psn);
         }
     }
 
-    /// A later transmission was answered. What a host sends in one turn leaves at one instant, in
-    /// the order of the numbers.
+    /// Returns whether a later transmission was answered. What a host sends in one turn leaves at
+    /// one instant, in the order of the numbers.
     #[inline]
     fn is_overtaken(&self, psn: Psn, tx: Instant) -> bool {
-        let (tick, (latest, place)) = (tx.start_of_tick(), self.answered);
-        tick < latest || tick == latest && place.is_some_and(|at| psn.ahead_of(at) < 0)
+        let (tick, (latest, latest_psn)) = (tx.start_of_tick(), self.answered);
+        tick < latest || tick == latest && latest_psn.is_some_and(|at| psn.ahead_of(at) < 0)
     }
 
-    /// Something was answered that left with `tx` or later.
+    /// Returns whether a transmission at `tx` or later was answered.
     fn is_answered_since(&self, tx: Instant) -> bool {
         tx.start_of_tick() <= self.answered.0
     }
@@ -120,22 +120,22 @@ impl Recovery {
     }
 }
 
-/// A host that comes later than this to its timer has slept since.
+/// A host whose timer fires later than this was asleep.
 const ASLEEP_NS: u64 = 250_000_000;
 
-/// Losses found in one look.
+/// The losses that were detected together.
 #[derive(Debug, Default)]
 struct Lost {
     packets: u32,
     bytes: u64,
-    /// Nobody answered at all.
+    /// Nothing was answered at all.
     by_silence: bool,
-    /// Not even what left at the same instant as the oldest of them.
+    /// Nothing was answered that left at the instant of the oldest one or later.
     is_silent: bool,
 }
 
 impl SendHalf {
-    /// The oldest transmission still without an answer.
+    /// Returns the oldest transmission without an answer, and drops settled ones from the log.
     #[inline]
     fn oldest_open(&mut self) -> Option<(Psn, Instant)> {
         while let Some(&(psn, tx)) = self.recovery.log.front() {
@@ -148,13 +148,13 @@ impl SendHalf {
         None
     }
 
-    /// How long without any answer counts as silence.
+    /// Returns how long it takes without any answer until that counts as silence.
     fn silence_ns(&self, config: &Config) -> u64 {
         let max = if self.established { BACKOFF_ANSWERED_MAX } else { BACKOFF_MAX };
         self.rtt.rto_ns(config) << self.recovery.silences.min(max)
     }
 
-    /// Returns when the oldest transmission counts as lost, unless it is answered before.
+    /// Returns when the oldest transmission counts as lost unless it is answered before.
     pub(super) fn loss_deadline(&mut self, config: &Config) -> Option<Instant> {
         let (psn, tx) = self.oldest_open()?;
         if self.recovery.is_overtaken(psn, tx) {
@@ -168,15 +168,17 @@ impl SendHalf {
         Some(since.plus_ns(self.silence_ns(config)))
     }
 
-    /// About when the host should have transmitted, if all that has not ended is to be repeated.
+    /// Returns about when the host should have transmitted, if everything that has not ended is to
+    /// be repeated.
     fn stalled_since(&self) -> Option<Instant> {
         let since = self.last_activity.max(self.recovery.last_answer).max(self.recovery.last_probe);
         (self.ring.sent() > 0).then_some(since)
     }
 
-    /// A host that slept through its own timer, or before it sent what was due, has neither asked
-    /// again nor listened: that time is not the peer's silence (SRD-7.5).
-    pub(super) fn excuse_sleep(&mut self, cx: &Context<'_>) {
+    /// Does not count the time in which this host slept as silence of the peer (SRD-7.5): a host
+    /// that missed its timer, or was late to send what was due, neither sent nor read anything
+    /// meanwhile.
+    pub(super) fn discount_sleep(&mut self, cx: &Context<'_>) {
         let timers = [self.rnr.until, self.loss_deadline(cx.config)];
         let due = timers.into_iter().flatten().min().or_else(|| self.stalled_since());
         let Some(due) = due.filter(|&at| at <= cx.now) else { return };
@@ -193,15 +195,15 @@ impl SendHalf {
             if !is_old || !self.recovery.is_overtaken(psn, tx) {
                 break;
             }
-            self.lose(psn, &mut lost, cx);
+            self.mark_lost(psn, &mut lost, cx);
         }
         if lost.packets > 0 || self.recovery.impaired {
-            self.report(&lost, cx);
+            self.apply_losses(&lost, cx);
             self.check_health(cx);
         }
     }
 
-    /// The timer of the oldest transmission (SRD-7.3).
+    /// Handles the timer of the oldest transmission (SRD-7.3).
     pub(super) fn on_loss_timer(&mut self, cx: &mut Context<'_>) {
         self.detect_losses(cx);
         let Some(deadline) = self.loss_deadline(cx.config).filter(|&at| at <= cx.now) else {
@@ -223,7 +225,7 @@ impl SendHalf {
             if is_enough {
                 break;
             }
-            self.lose(psn, &mut lost, cx);
+            self.mark_lost(psn, &mut lost, cx);
         }
         self.probes = probes_max;
         if cx.config.probe_on_silence {
@@ -231,13 +233,13 @@ impl SendHalf {
         }
         self.recovery.last_probe = cx.now;
         self.recovery.silences = (self.recovery.silences + 1).min(BACKOFF_MAX);
-        self.report(&lost, cx);
+        self.apply_losses(&lost, cx);
         self.check_health(cx);
     }
 
-    /// Packets that ask after a silence: one for each path but the one that was silent, because
-    /// several may have died at once. Where none of them was answered, or nothing ever, it is
-    /// rather the peer that is not there.
+    /// Returns the number of probes after a silence: one for each path but the silent one, because
+    /// several may have died at once. If no probe was answered, or nothing ever, it is rather the
+    /// peer that is gone, and one is enough.
     fn probes_max(&self, config: &Config) -> u8 {
         let is_first = self.established && self.recovery.silences == 0;
         let is_to_spread = config.probe_on_silence && is_first;
@@ -245,7 +247,7 @@ impl SendHalf {
         others.clamp(1, PROBES_MAX) as u8
     }
 
-    /// Tells the host once when a peer becomes hard to reach (SRD-7.6).
+    /// Notifies the host once when a peer becomes hard to reach (SRD-7.6).
     pub(super) fn check_health(&mut self, cx: &mut Context<'_>) {
         let impaired = self.recovery.silences == BACKOFF_MAX || self.paths.is_impaired();
         if impaired && !self.recovery.impaired {
@@ -255,22 +257,22 @@ impl SendHalf {
         self.recovery.impaired = impaired;
     }
 
-    /// Marks one transmission lost and its packet due.
-    fn lose(&mut self, psn: Psn, lost: &mut Lost, cx: &mut Context<'_>) {
+    /// Marks one transmission as lost and its packet as due.
+    fn mark_lost(&mut self, psn: Psn, lost: &mut Lost, cx: &mut Context<'_>) {
         self.recovery.log.pop_front();
         let Some(slot) = self.ring.sent_slot(psn) else { return };
         assert_eq!(slot.state, State::InFlight, "only what is in flight gets lost");
         slot.state = State::Due;
-        let (path, bytes, place) = (slot.path, cost(slot.msg.len, cx.config), slot.in_frame);
+        let (path, bytes, in_frame) = (slot.path, cost(slot.msg.len, cx.config), slot.in_frame);
         self.inflight_bytes -= bytes;
         self.due.push_back(psn);
-        if place != InFrame::Behind {
-            self.recovery.loss_share.lost();
+        if in_frame != InFrame::Behind {
+            self.recovery.loss_share.note_lost();
             let congested = self.recovery.loss_share.is_connection_wide();
             self.paths.lost_on(cx.now, path, congested, cx.config);
         }
-        if place != InFrame::Alone && !self.has_carried_frame {
-            // Maybe the path is too short for it, and nobody says so.
+        if in_frame != InFrame::Alone && !self.has_carried_frame {
+            // The frame may exceed the MTU of the path, and no router reports it.
             self.fits_frames = false;
         }
         lost.packets += 1;
@@ -281,7 +283,7 @@ impl SendHalf {
         }
     }
 
-    fn report(&mut self, lost: &Lost, cx: &Context<'_>) {
+    fn apply_losses(&mut self, lost: &Lost, cx: &Context<'_>) {
         if lost.packets == 0 {
             return;
         }

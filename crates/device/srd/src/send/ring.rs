@@ -30,24 +30,24 @@ pub(crate) struct Slot {
     pub(crate) transmissions: u8,
     /// Its receiver was once not ready for it.
     pub(crate) was_refused: bool,
-    /// Where it was in the datagram of the latest transmission.
+    /// The position in the datagram of its latest transmission.
     pub(crate) in_frame: InFrame,
 }
 
-/// Where a message is in its datagram.
+/// The position of a message in its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InFrame {
     Alone,
-    /// The first of a frame.
+    /// The first message of a frame.
     First,
-    /// Behind others in a frame: the network has carried or lost it with them.
+    /// A later message of a frame: the network has carried or lost it with the first.
     Behind,
 }
 
 #[derive(Debug)]
 pub(crate) struct Ring {
     slots: VecDeque<Slot>,
-    /// Queued before those in `slots`, but they wait for a receiver that is not ready.
+    /// Messages queued before those in `slots` that wait for a receiver that is not ready.
     aside: VecDeque<Slot>,
     base: Psn,
     sent: usize,
@@ -58,17 +58,17 @@ impl Ring {
         Self { slots: VecDeque::new(), aside: VecDeque::new(), base, sent: 0 }
     }
 
-    /// The oldest unresolved number.
+    /// Returns the oldest unresolved number.
     pub(crate) fn base(&self) -> Psn {
         self.base
     }
 
-    /// Slots transmitted at least once and not yet popped.
+    /// Returns the number of slots transmitted at least once and not yet popped.
     pub(crate) fn sent(&self) -> usize {
         self.sent
     }
 
-    /// Messages that may be transmitted next, in their order: without those set aside.
+    /// Returns the number of messages that may be transmitted next, without those set aside.
     pub(crate) fn queued(&self) -> usize {
         self.slots.len() - self.sent
     }
@@ -77,7 +77,7 @@ impl Ring {
         self.slots.len() + self.aside.len()
     }
 
-    /// Messages that have not ended.
+    /// Returns the number of messages that have not ended.
     pub(crate) fn open(&self) -> usize {
         let open = self.slots.iter().filter(|slot| slot.state != State::Done).count();
         open + self.aside.len()
@@ -87,8 +87,8 @@ impl Ring {
         self.slots.is_empty() && self.aside.is_empty()
     }
 
-    /// Inlined as far as the place where the message is made: what was just written in small pieces
-    /// is slow to move in large ones.
+    /// Inlined down to where the message is created: data just written in small pieces is slow to
+    /// move in large ones.
     #[inline(always)]
     pub(crate) fn push(&mut self, msg: Message) {
         self.slots.push_back(Slot {
@@ -102,15 +102,15 @@ impl Ring {
         });
     }
 
-    /// Sets aside what is queued before the first message that needs no receive.
+    /// Sets aside the queued messages before the first one that needs no receive.
     pub(crate) fn set_aside(&mut self) {
         let queued = self.slots.range(self.sent..);
         let count = queued.take_while(|slot| !slot.msg.is_one_sided).count();
         self.aside.extend(self.slots.drain(self.sent..self.sent + count));
     }
 
-    /// Queues again what was set aside, before all that is queued.
-    pub(crate) fn take_back(&mut self) {
+    /// Queues the messages again that were set aside, before all others.
+    pub(crate) fn restore_aside(&mut self) {
         if self.aside.is_empty() {
             return;
         }
@@ -119,7 +119,7 @@ impl Ring {
         self.slots.append(&mut younger);
     }
 
-    /// The transmitted slot with this number.
+    /// Returns the transmitted slot with this number.
     #[inline]
     pub(crate) fn sent_slot(&mut self, psn: Psn) -> Option<&mut Slot> {
         let offset = psn.ahead_of(self.base);
@@ -129,13 +129,13 @@ impl Ring {
         self.slots.get_mut(offset as usize)
     }
 
-    /// The first queued message, while the window of sequence numbers is open (SRD-4.2).
+    /// Returns the first queued message, while the window of sequence numbers is open (SRD-4.2).
     #[inline]
     pub(crate) fn first_queued(&self) -> Option<&Slot> {
         if self.sent >= PSN_WINDOW as usize { None } else { self.slots.get(self.sent) }
     }
 
-    /// The number the first queued message will get.
+    /// Returns the number that the first queued message will get.
     #[inline]
     pub(crate) fn next_psn(&self) -> Psn {
         self.base.plus(self.sent as u32)
@@ -149,7 +149,7 @@ impl Ring {
         self.sent += 1;
     }
 
-    /// Counts so many queued messages as transmitted, and returns them.
+    /// Counts the first `count` queued messages as transmitted, and returns them.
     #[inline]
     pub(crate) fn launch_many(&mut self, count: usize) -> impl Iterator<Item = &mut Slot> {
         let first = self.sent;
@@ -158,21 +158,21 @@ impl Ring {
         self.slots.range_mut(first..self.sent)
     }
 
-    /// The queued messages, in their order.
+    /// Returns the queued messages in order.
     #[inline]
     pub(crate) fn queued_messages(&self) -> impl Iterator<Item = &Message> {
         self.slots.range(self.sent..).map(|slot| &slot.msg)
     }
 
-    /// Notes the path of the latest transmission.
+    /// Records the path of the latest transmission.
     #[inline]
-    pub(crate) fn route(&mut self, psn: Psn, path: PathId) {
+    pub(crate) fn set_path(&mut self, psn: Psn, path: PathId) {
         if let Some(slot) = self.sent_slot(psn) {
             slot.path = path;
         }
     }
 
-    /// Takes the oldest transmitted slot out, whatever its state.
+    /// Removes the oldest transmitted slot, whatever its state.
     #[inline]
     pub(crate) fn pop_sent(&mut self) -> Option<Slot> {
         if self.sent == 0 {
@@ -191,7 +191,7 @@ impl Ring {
         }
     }
 
-    /// Takes the oldest queued message out; only when nothing is transmitted.
+    /// Removes the oldest queued message; only when nothing is transmitted.
     pub(crate) fn pop_queued(&mut self) -> Option<MsgId> {
         assert_eq!(self.sent, 0, "transmitted slots come first");
         self.slots.pop_front().map(|slot| slot.msg.id)
@@ -255,7 +255,7 @@ mod tests {
             (Some(MsgId(5)), 1)
         );
         assert_eq!((ring.len(), ring.open(), ring.is_empty()), (6, 6, false));
-        ring.take_back();
+        ring.restore_aside();
         let numbers: Vec<u64> = ring.slots.iter().map(|slot| slot.msg.id.0).collect();
         assert_eq!(numbers, [0, 3, 1, 2, 4, 5]);
         assert_eq!((ring.sent(), ring.queued()), (2, 4));

@@ -47,9 +47,9 @@ pub const SACK_WORDS_MAX: usize = 16;
 pub const RANGES_MAX: usize = 12;
 /// Most earlier echoes in one block; with the ranges at most [`RANGES_MAX`].
 pub const ECHOES_MAX: usize = 3;
-/// The `rx_delay` that says "this is no round-trip sample".
+/// The value of `rx_delay` for an echo that is no round-trip sample.
 pub const RX_DELAY_UNKNOWN: u16 = u16::MAX;
-/// Feature of a receiver: it takes frames (SRD-14).
+/// The feature bit of a receiver that takes frames (SRD-14).
 pub const TAKES_FRAMES: u8 = 0x01;
 /// Bit of a range's status byte: not consumed, try again (SRD-6.2).
 const RETRY_BIT: u8 = 0x80;
@@ -57,13 +57,13 @@ const RETRY_BIT: u8 = 0x80;
 /// Consecutive messages the receiver refused for the same reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropRange {
-    /// First of them.
+    /// The first of them.
     pub psn: Psn,
     /// The number of them, at least 1.
     pub count: u16,
     /// The status that says why.
     pub status: Status,
-    /// They were not consumed: the sender may try again.
+    /// The messages were not consumed: the sender may try again.
     pub retry: bool,
 }
 
@@ -93,8 +93,8 @@ impl EchoRepr {
     /// Length in bytes on the wire.
     pub const LEN: usize = 8;
 
-    /// Nanoseconds from its arrival to the block; `None` when the receiver says that it is no
-    /// sample.
+    /// Returns the nanoseconds from its arrival to the block; `None` when the receiver marked it as
+    /// no sample.
     #[must_use]
     pub fn rx_delay_ns(&self) -> Option<u64> {
         (self.rx_delay != RX_DELAY_UNKNOWN).then_some(u64::from(self.rx_delay) << 4)
@@ -122,7 +122,7 @@ pub struct AckRepr {
     pub rcvd_bytes: u64,
     /// Log-coded fair rate in bytes per microsecond, 0 for none.
     pub hint: u16,
-    /// What the receiver can do (SRD-2.8): [`TAKES_FRAMES`], and bits that have no meaning yet.
+    /// The features of the receiver (SRD-2.8): [`TAKES_FRAMES`], and bits that have no meaning yet.
     pub features: u8,
     /// Number of the first SACK bit minus `cum`, below [`crate::PSN_WINDOW`].
     pub sack_offset: u16,
@@ -130,8 +130,8 @@ pub struct AckRepr {
     pub words: [u64; SACK_WORDS_MAX],
     /// Words in use.
     pub words_len: usize,
-    /// Refused messages: those of either kind (`retry`) in the order of their numbers, each number
-    /// once.
+    /// Refused messages. The ranges of either kind (`retry`) are in the order of their numbers, and
+    /// no number is listed twice.
     pub ranges: [DropRange; RANGES_MAX],
     /// Ranges in use.
     pub ranges_len: usize,
@@ -277,7 +277,7 @@ mod tests {
         assert!(matches!(AckView::parse(&out), Err(DropReason::Malformed)));
     }
 
-    /// Twelve ranges of 8,192 numbers each would be 98,304 looks for one datagram.
+    /// Twelve ranges of 8,192 numbers each would cost 98,304 lookups for one datagram.
     #[test]
     fn refuses_ranges_that_name_a_number_twice() {
         let with = |second: DropRange| {

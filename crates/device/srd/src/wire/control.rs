@@ -1,4 +1,4 @@
-//! Answers to datagrams that no connection is behind: the common header and a few fields.
+//! Answers to senders without a connection: the common header and a few fields.
 //!
 //! ```text
 //! +-------------------------------+
@@ -34,12 +34,12 @@ mod field {
     pub(super) const COOKIE: usize = CONN + 8;
 }
 
-/// Messages that were refused without a trace.
+/// A refusal of messages that leaves no state behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// Token that their datagrams named.
     pub conn: u64,
-    /// Their numbers and the status they end with; never to be tried again.
+    /// Their numbers and the status they end with; they are never tried again.
     pub range: DropRange,
 }
 
@@ -59,7 +59,7 @@ pub fn emit_reset(header: &Header, conn: u64, out: &mut [u8; RESET_LEN]) -> usiz
     RESET_LEN
 }
 
-/// The token of a RESET datagram.
+/// Reads the token of a RESET datagram.
 ///
 /// # Errors
 /// [`DropReason::Short`], or [`DropReason::Malformed`] when it is longer than a RESET.
@@ -119,7 +119,7 @@ impl Challenge {
     }
 }
 
-/// The bytes of a datagram that has this length and no other.
+/// Returns the bytes of a datagram whose length must be exactly `N`.
 fn whole<const N: usize>(bytes: &[u8], datagram_len: usize) -> Result<&[u8; N], DropReason> {
     let whole = bytes.first_chunk().ok_or(DropReason::Short)?;
     if datagram_len == N { Ok(whole) } else { Err(DropReason::Malformed) }
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(Challenge::parse(&out, len + 1), Err(DropReason::Malformed));
     }
 
-    /// SRD-3.11: who forges a sender's address gains nothing by it.
+    /// SRD-3.11: forging a sender's address amplifies nothing.
     #[test]
     fn answers_are_shorter_than_what_they_answer() {
         let data = Header::LEN + DataRepr::LEN;

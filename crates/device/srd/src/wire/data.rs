@@ -100,8 +100,8 @@ impl DataRepr {
         Ok((repr, len))
     }
 
-    /// Changes the operation in `headers`, which end with a data block: for a host that finds out
-    /// late that it cannot do what it was going to.
+    /// Replaces the operation in `headers`, which end with a data block, for a host that finds out
+    /// late that it cannot perform the intended one.
     pub fn replace_op(headers: &mut [u8], op: u8) {
         let init = Header::parse(headers).is_ok_and(|header| header.flags.has(Flags::INIT));
         let len = if init { Self::LEN_INIT } else { Self::LEN };
@@ -133,7 +133,8 @@ impl DataRepr {
     }
 }
 
-/// Bytes as a 16-bit floating number: exponent in the high byte, mantissa in the low (SRD-2.6).
+/// Encodes a number as 16-bit floating point: exponent in the high byte, mantissa in the low
+/// (SRD-2.6).
 #[must_use]
 #[inline]
 pub(crate) fn encode_log(value: u64) -> u16 {
@@ -144,7 +145,7 @@ pub(crate) fn encode_log(value: u64) -> u16 {
     ((shift as u16 + 1) << 8) | ((value >> shift) as u16 & 0xFF)
 }
 
-/// The value `encode_log` stood for, rounded down to its 9 leading bits.
+/// Decodes a number of [`encode_log`], rounded down to its 9 leading bits.
 #[must_use]
 pub(crate) fn decode_log(code: u16) -> u64 {
     let (exponent, mantissa) = (u32::from(code >> 8), u64::from(code & 0xFF));

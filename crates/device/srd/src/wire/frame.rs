@@ -4,20 +4,20 @@
 //! common header | [acknowledgement block] | data block | entry | bytes | entry | bytes | ...
 //! entry, 8 bytes: len u16 | op u8 | flg u8 | imm u32
 //! ```
-//! The data block has the number of the first message, and those behind it have the next ones. Its
-//! `op` is how many there are, its `len` that of all entries and bytes, its `qkey` that of all.
+//! The data block has the number of the first message; the others have the next numbers. Its `op`
+//! is the number of messages, its `len` the length of all entries and bytes, its `qkey` that of all
+//! messages.
 
 use super::take;
 
-/// Entries and bytes of a frame are at most so many bytes, and count as headers.
+/// The entries and bytes of a frame are at most this long, and count as headers.
 pub const FRAME_BYTES_MAX: usize = 1700;
-/// A frame has at most so many messages.
+/// The largest number of messages in a frame.
 pub const FRAME_MESSAGES_MAX: usize = 32;
-/// A frame has at least so many messages.
+/// The smallest number of messages in a frame.
 const FRAME_MESSAGES_MIN: usize = 2;
 
-/// What stands in front of the bytes of a message in a frame. The fields are those of
-/// [`DataRepr`](super::DataRepr).
+/// The header of a message in a frame. The fields are those of [`DataRepr`](super::DataRepr).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameEntry {
     /// Payload bytes.
@@ -34,7 +34,7 @@ impl FrameEntry {
     /// Length in bytes.
     pub const LEN: usize = 8;
 
-    /// Reads an entry from the start of `bytes`; `None` when they are too few.
+    /// Reads an entry from the start of `bytes`; `None` when there are too few.
     #[must_use]
     #[inline]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
@@ -43,7 +43,7 @@ impl FrameEntry {
         Some(Self { len, op: b[2], flags: b[3], imm: u32::from_be_bytes(take(b, 4)) })
     }
 
-    /// The bytes of the entry.
+    /// Returns the bytes of the entry.
     #[must_use]
     #[inline]
     pub fn emit(&self) -> [u8; Self::LEN] {
@@ -55,7 +55,7 @@ impl FrameEntry {
     }
 }
 
-/// `body` holds exactly `count` messages, as many as a frame may have.
+/// Returns whether `body` holds exactly `count` messages, and a frame may have that many.
 #[inline]
 pub(super) fn is_whole(body: &[u8], count: u8) -> bool {
     let count = usize::from(count);

@@ -11,14 +11,14 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! The engine leaves `check` 0 and does not look at it: who puts datagrams on a network that can
-//! damage them fills it in and verifies it (SRD-2.10).
+//! The engine writes 0 to `check` and does not read it: the host that puts datagrams on a network
+//! that can damage them fills it in and verifies it (SRD-2.10).
 
 use core::ops::Range;
 
 use crate::{DropReason, PathId};
 
-/// The protocol version this crate speaks.
+/// The protocol version of this crate.
 pub const VERSION: u8 = 1;
 
 /// The kind of a datagram.
@@ -34,7 +34,7 @@ pub enum Kind {
     Refused,
     /// The sender must prove its address before it opens a connection.
     Challenge,
-    /// As [`Kind::Srd`], with several messages (SRD-14).
+    /// Like [`Kind::Srd`], with several messages (SRD-14).
     Frame,
 }
 
@@ -43,7 +43,7 @@ pub enum Kind {
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// The sender has not been answered yet: the data block carries a cookie.
+    /// The sender has not been answered yet; the data block carries a cookie.
     pub const INIT: Self = Self(0x01);
     /// A repetition.
     pub const RTX: Self = Self(0x02);
@@ -57,22 +57,22 @@ impl Flags {
     pub const FINAL_TRY: Self = Self(0x20);
     /// Sent to find out whether a peer or a path is alive.
     pub const PROBE: Self = Self(0x40);
-    /// `check` covers the payload, too. The host's, not the engine's.
+    /// `check` covers the payload, too. Set by the host, not by the engine.
     pub const SEALED: Self = Self(0x80);
 
-    /// Any bit of `other` is set.
+    /// Returns whether any bit of `other` is set.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Both sets together.
+    /// Returns both sets together.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// `other` added when `on`.
+    /// Returns the set with `other` added when `on`.
     #[must_use]
     pub const fn with_if(self, on: bool, other: Self) -> Self {
         if on { self.with(other) } else { self }
@@ -97,12 +97,12 @@ pub struct Header {
 impl Header {
     /// Length in bytes.
     pub const LEN: usize = 12;
-    /// The byte in which the flags stand.
+    /// The byte that holds the flags.
     pub const FLAGS_AT: usize = 1;
-    /// The bytes in which the check stands.
+    /// The bytes that hold the check.
     pub const CHECK: Range<usize> = 8..12;
 
-    /// Reads the first bytes of a datagram.
+    /// Reads the header at the start of a datagram.
     ///
     /// # Errors
     /// [`DropReason::Short`], [`DropReason::Version`] or [`DropReason::Kind`].
@@ -130,7 +130,7 @@ impl Header {
         })
     }
 
-    /// Writes it to the start of `out`, which has room.
+    /// Writes the header to the start of `out`, which has room.
     #[inline]
     pub fn emit(&self, out: &mut [u8]) {
         let out = &mut out[..Self::LEN];

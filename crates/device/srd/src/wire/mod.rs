@@ -25,7 +25,7 @@ pub struct Datagram<'a> {
     pub ack: Option<AckView<'a>>,
     /// The data block, when there is one.
     pub data: Option<DataRepr>,
-    /// The payload starts here, in a frame its first entry.
+    /// The offset of the payload, or in a frame that of its first entry.
     pub header_len: usize,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Datagram<'a> {
 /// The messages of a datagram, in the order of their numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Messages<'b> {
-    /// The block that the next one would have alone.
+    /// The data block that the next message would have alone.
     next: Option<DataRepr>,
     left: u8,
     is_frame: bool,
@@ -83,8 +83,8 @@ pub struct Messages<'b> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Its messages: each with the data block that it would have alone, and where its payload is.
-    /// `bytes` are those that were read.
+    /// Returns its messages, each with the data block that it would have alone and the offset of
+    /// its payload. `bytes` are those that were parsed.
     #[must_use]
     pub fn messages<'b>(&self, bytes: &'b [u8]) -> Messages<'b> {
         let is_frame = self.header.kind == Kind::Frame;
@@ -116,7 +116,7 @@ impl Iterator for Messages<'_> {
     }
 }
 
-/// The lengths that a datagram states of itself.
+/// The lengths that a datagram states in its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Bytes of the engine's headers.
@@ -128,11 +128,11 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Reads the headers at the start of `bytes`; `None` when they cannot be read. Nothing else
-    /// of the datagram is checked.
+    /// Reads the headers at the start of `bytes`; `None` when that is not possible. Nothing else of
+    /// the datagram is checked.
     ///
-    /// A host uses it to cut a train of coalesced datagrams, which all have the length of the
-    /// first but for a shorter last one (SRD-2.9), and to know what a check covers (SRD-2.10).
+    /// A host uses it to split a train of coalesced datagrams, which all have the length of the
+    /// first except for a shorter last one (SRD-2.9), and to know what a check covers (SRD-2.10).
     #[must_use]
     #[inline]
     pub fn of(bytes: &[u8]) -> Option<Self> {
@@ -161,14 +161,14 @@ impl Extent {
             if extent.payload_len > frame::FRAME_BYTES_MAX {
                 return None;
             }
-            // All of it is headers: they lie between the bytes.
+            // The whole datagram counts as headers, because entries lie between the bytes.
             let headers_len = extent.datagram_len();
             extent = Self { headers_len, payload_len: 0, op: 0 };
         }
         Some(extent)
     }
 
-    /// Bytes of the whole datagram.
+    /// Returns the length of the whole datagram in bytes.
     #[must_use]
     pub const fn datagram_len(self) -> usize {
         self.headers_len + self.payload_len

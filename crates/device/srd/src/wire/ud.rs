@@ -50,7 +50,7 @@ impl UdRepr {
     /// Length of the headers in bytes.
     pub const LEN: usize = field::END;
 
-    /// Returns what the datagram that starts with `bytes` says of its length.
+    /// Returns the lengths of the datagram that starts with `bytes`.
     #[inline(always)]
     pub(super) fn extent(bytes: &[u8]) -> Option<Extent> {
         let b: &[u8; Self::LEN] = bytes.first_chunk()?;

@@ -49,8 +49,8 @@ impl<'a> AckView<'a> {
         if view.has_good_ranges() { Ok(view) } else { Err(DropReason::Malformed) }
     }
 
-    /// The ranges of each kind are in order, so that no number costs its reader more than one look
-    /// at either.
+    /// Returns whether the ranges of each kind are in order, so that no number costs its reader
+    /// more than one lookup per kind.
     fn has_good_ranges(&self) -> bool {
         let mut ends = [None; 2];
         self.ranges().all(|range| {
@@ -60,7 +60,7 @@ impl<'a> AckView<'a> {
         })
     }
 
-    /// Neither SACK words nor ranges nor echoes follow.
+    /// Returns whether there are no SACK words, ranges or echoes.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.lists.is_empty()
@@ -74,12 +74,12 @@ impl<'a> AckView<'a> {
         usize::from(self.fixed[field::RANGES])
     }
 
-    /// The lists behind the SACK words.
+    /// Returns the lists behind the SACK words.
     fn behind_words(&self) -> &'a [u8] {
         &self.lists[self.words_len() * 8..]
     }
 
-    /// Length of the block in bytes.
+    /// Returns the length of the block in bytes.
     #[inline]
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a block is never empty")]
@@ -144,7 +144,7 @@ impl<'a> AckView<'a> {
         self.u32_at(field::RX_TS)
     }
 
-    /// The packet that arrived last, as an echo like the earlier ones.
+    /// Returns the packet that arrived last, as an echo like the earlier ones.
     #[inline]
     #[must_use]
     pub fn echo(&self) -> EchoRepr {
@@ -183,7 +183,7 @@ impl<'a> AckView<'a> {
         self.u16_at(field::SACK_OFF)
     }
 
-    /// The SACK words, each with the number of its lowest bit.
+    /// Returns the SACK words, each with the number of its lowest bit.
     pub fn words(&self) -> impl Iterator<Item = (Psn, u64)> + 'a {
         let base = self.cum().plus(u32::from(self.sack_offset()));
         let psns = (0..).map(move |i: u32| base.plus(i * 64));
@@ -191,7 +191,8 @@ impl<'a> AckView<'a> {
         psns.zip(words.chunks_exact(8).map(|w| u64::from_be_bytes(take(w, 0))))
     }
 
-    /// Packets of other paths since the last acknowledgement, as they arrived.
+    /// Returns the latest packets of other paths since the last acknowledgement, in the order of
+    /// arrival.
     pub fn echoes(&self) -> impl Iterator<Item = EchoRepr> + 'a {
         let echoes = &self.behind_words()[self.ranges_len() * DropRange::LEN..];
         echoes.chunks_exact(EchoRepr::LEN).map(|e| EchoRepr {
@@ -201,7 +202,7 @@ impl<'a> AckView<'a> {
         })
     }
 
-    /// The drop ranges.
+    /// Returns the drop ranges.
     pub fn ranges(&self) -> impl Iterator<Item = DropRange> + 'a {
         let ranges = &self.behind_words()[..self.ranges_len() * DropRange::LEN];
         ranges.chunks_exact(DropRange::LEN).map(|r| DropRange {
