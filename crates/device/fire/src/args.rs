@@ -47,11 +47,11 @@ pub(crate) enum Command {
 /// `fire run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Try everything, but seldom and briefly; what depends on a quiet machine is shown and not
-    /// judged.
+    /// Try everything, but seldom and briefly; results that depend on a quiet machine are shown and
+    /// not judged.
     #[arg(long)]
     pub(crate) short: bool,
-    /// Where random moments and choices begin.
+    /// Seed of random moments and choices.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Only these experiments, separated by commas; 'fire list' names them.
@@ -79,7 +79,7 @@ pub(crate) struct DocumentArgs {
     pub(crate) into: PathBuf,
 }
 
-/// What carries the traffic.
+/// The transport that carries the traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Transport {
     /// A Soft-EFA device.
@@ -97,7 +97,7 @@ impl Transport {
     }
 }
 
-/// What the traffic is made of.
+/// The operations that the traffic consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Op {
     /// Messages, each checked by the receiver.

@@ -9,7 +9,7 @@ pub(crate) fn now_ns() -> u64 {
     part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec)
 }
 
-/// The same in milliseconds.
+/// Milliseconds since the machine started.
 pub(crate) fn now_ms() -> u64 {
     now_ns() / 1_000_000
 }

@@ -13,14 +13,14 @@ use crate::args::ConfineArgs;
 
 mod filter;
 
-/// Becomes the program; returns only when that fails.
+/// Replaces this process by the program; returns only when that fails.
 ///
 /// # Errors
-/// What is to be missing cannot be taken away, or the program cannot be started.
+/// A resource cannot be taken away, or the program cannot be started.
 pub(crate) fn run(args: &ConfineArgs) -> Result<()> {
-    // It outlives exec. `softefa` passes this signal on, so that its program ends, too.
+    // The death signal outlives exec. `softefa` passes it on, so that its program ends, too.
     set_parent_process_death_signal(Some(Signal::TERM)).context("no signal at the end of fire")?;
-    // Now, because descriptors or system calls may be missing later.
+    // Opened now, because descriptors or system calls may be missing later.
     let open = |path: &PathBuf| {
         let file = OpenOptions::new().write(true).open(path);
         file.with_context(|| format!("cannot open {}", path.display()))

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, markdown_files, wrapped};
 
 use crate::experiments::{ALL, Experiment};
+use crate::output::eprint_line;
 use crate::record::{self, Plot, Record};
-use crate::say::say;
 
 const STEM: &str = "RELIABILITY";
 
@@ -48,7 +48,7 @@ pub(crate) fn write(path: &Path, into: &Path) -> Result<()> {
     }
     let text = report::markdown(&page(&records));
     report::write_atomic(&into.join(format!("{STEM}.md")), text.as_bytes())?;
-    say!("{} records, {} plots written to {}", records.len(), plots.len(), into.display());
+    eprint_line!("{} records, {} plots written to {}", records.len(), plots.len(), into.display());
     Ok(())
 }
 
@@ -87,8 +87,8 @@ fn page(records: &[Record]) -> Page {
     let mut next_plot = 1;
     let sections = ALL.iter().filter_map(|experiment| {
         let of = |record: &&Record| record.experiment == experiment.name;
-        let own: Vec<&Record> = records.iter().filter(of).collect();
-        (!own.is_empty()).then(|| section(experiment, &own, &mut next_plot))
+        let records: Vec<&Record> = records.iter().filter(of).collect();
+        (!records.is_empty()).then(|| section(experiment, &records, &mut next_plot))
     });
     Page {
         title: "Reliability".to_owned(),
@@ -130,7 +130,7 @@ fn case(record: &Record) -> String {
     std::iter::once(wrapped(&item, "* ", "  ")).chain(failures).collect::<Vec<_>>().join("\n")
 }
 
-/// What adds up is known here only.
+/// Returns the result, with the inputs of fuzzers that add up over runs.
 fn result(record: &Record) -> String {
     match record.figures.get("inputs").filter(|_| record.adds_up) {
         Some(inputs) => format!("{}; {:.1} million inputs", record.result, inputs / 1e6),
@@ -157,7 +157,7 @@ mod tests {
         let mut record = Record::new("one case", "tries");
         record.experiment = ALL[0].name.to_owned();
         record.plots = vec![plot];
-        record.tried(Some("it broke".to_owned()));
+        record.count_trial(Some("it broke".to_owned()));
         record::merge(&path, &[record]).expect("written");
         write(&path, dir.path()).expect("a document");
         let text = fs::read_to_string(dir.path().join("RELIABILITY.md")).expect("text");

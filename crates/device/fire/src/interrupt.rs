@@ -1,4 +1,4 @@
-//! Ctrl-C and kill: everything that waits looks here, so that what was made is removed.
+//! Ctrl-C and SIGTERM: every wait checks for them, so that everything that was made is removed.
 
 use std::fs;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-static IS_ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+static IS_REQUESTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on these signals end waits instead of the process.
-pub(crate) fn listen() -> Result<()> {
-    let flag = IS_ASKED.get_or_init(Arc::default);
+/// Lets these signals end waits instead of the process from now on.
+pub(crate) fn install() -> Result<()> {
+    let flag = IS_REQUESTED.get_or_init(Arc::default);
     let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     for signal in [SIGINT, SIGTERM, SIGQUIT].into_iter().chain(hangup) {
         signal_hook::flag::register(signal, Arc::clone(flag))?;
@@ -21,7 +21,7 @@ pub(crate) fn listen() -> Result<()> {
     Ok(())
 }
 
-/// Whether this process was started without ears for a signal, as `nohup` does.
+/// Returns whether this process was started with a signal ignored, as `nohup` does.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -29,15 +29,15 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
 }
 
-/// Whether somebody asked for the end.
-pub(crate) fn is_asked() -> bool {
-    IS_ASKED.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
+/// Returns whether an interruption was requested.
+pub(crate) fn is_requested() -> bool {
+    IS_REQUESTED.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
 /// # Errors
-/// Somebody asked for the end.
+/// An interruption was requested.
 pub(crate) fn check() -> Result<()> {
-    if is_asked() {
+    if is_requested() {
         bail!("interrupted; everything that was made is removed");
     }
     Ok(())
@@ -46,7 +46,7 @@ pub(crate) fn check() -> Result<()> {
 /// Sleeps.
 ///
 /// # Errors
-/// Somebody asked for the end meanwhile.
+/// An interruption was requested meanwhile.
 pub(crate) fn sleep(time: Duration) -> Result<()> {
     let end = Instant::now() + time;
     loop {

@@ -1,4 +1,4 @@
-//! The machine around an experiment: what it is, and how busy others keep it.
+//! The machine that runs an experiment: a description, and the load from other programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::interrupt;
 use crate::stale::{PREFIX, dead_maker};
 use crate::tool;
 
-/// Distribution, kernel and processors.
+/// Returns distribution, kernel and number of processors.
 pub(crate) fn describe() -> String {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
@@ -23,10 +23,10 @@ pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)
 }
 
-/// How many processors others keep busy now, looked at for half a second while we do nothing.
+/// Returns how many processors other programs keep busy, measured over half a second.
 ///
 /// # Errors
-/// Somebody asked for the end meanwhile.
+/// An interruption was requested meanwhile.
 pub(crate) fn others_load() -> Result<f64> {
     let before = ticks();
     interrupt::sleep(Duration::from_millis(500))?;
@@ -36,7 +36,7 @@ pub(crate) fn others_load() -> Result<f64> {
     Ok(processors() as f64 * busy as f64 / (all.max(1)) as f64)
 }
 
-/// Busy and all ticks of the machine.
+/// Returns busy and total ticks of the machine.
 fn ticks() -> (u64, u64) {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let first = stat.lines().next().unwrap_or_default();
@@ -47,86 +47,87 @@ fn ticks() -> (u64, u64) {
     (all.saturating_sub(idle), all)
 }
 
-/// What programs with real-time priority may use of each second in us; -1: all of it.
+/// The part of each second that programs with real-time priority may use, in us; -1 for all of it.
 const REAL_TIME_SHARE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// Where it is kept until it is put back, and as what.
-const NOTES: &str = "/run";
-const NOTE: &str = "realtime";
+/// The directory and the name of the file that holds the previous value until it is restored.
+const BACKUP_DIR: &str = "/run";
+const BACKUP_SUFFIX: &str = "realtime";
 
-/// Real-time priority of this thread and what it starts, until it is dropped: a busy machine
-/// disturbs less what is timed. What has it must not spin.
+/// Gives this thread and its children real-time priority until it is dropped, so that a busy
+/// machine disturbs the timing less. Such programs must not spin.
 ///
-/// Linux takes it away for 50 ms of a second in which it is used much, to whoever else waits, which
-/// looks as a link does that dies. So it does not, meanwhile.
-pub(crate) struct Precedence {
-    _share: Option<Share>,
+/// Linux takes this priority away for 50 ms of each second if it is used much, so that others can
+/// run. That would look like a dead link, and is switched off meanwhile.
+pub(crate) struct RealTimePriority {
+    _share: Option<RealTimeShare>,
 }
 
-impl Precedence {
-    /// Nothing changes where it is refused.
+impl RealTimePriority {
+    /// Takes real-time priority. Nothing changes where it is refused.
     pub(crate) fn take() -> Self {
         let _ = tool::run("chrt", &format!("--fifo --pid 1 {}", std::process::id()));
-        Self { _share: Share::take(Path::new(REAL_TIME_SHARE), Path::new(NOTES)) }
+        Self { _share: RealTimeShare::take(Path::new(REAL_TIME_SHARE), Path::new(BACKUP_DIR)) }
     }
 }
 
-impl Drop for Precedence {
+impl Drop for RealTimePriority {
     fn drop(&mut self) {
         let _ = tool::run("chrt", &format!("--other --pid 0 {}", std::process::id()));
     }
 }
 
-/// All of each second for real-time priority, until it is dropped.
-struct Share {
+/// Reserves all of each second for real-time priority until it is dropped.
+struct RealTimeShare {
     setting: PathBuf,
-    /// What others had left, for whoever comes after a run that was killed.
+    /// The file with the previous value, for the run after one that was killed.
     note: PathBuf,
     before: String,
 }
 
-impl Share {
-    /// `None` where it cannot be changed.
-    fn take(setting: &Path, notes: &Path) -> Option<Self> {
+impl RealTimeShare {
+    /// Returns `None` where the setting cannot be changed.
+    fn take(setting: &Path, backup_dir: &Path) -> Option<Self> {
         let before = fs::read_to_string(setting).ok()?;
-        let note = notes.join(format!("{PREFIX}-{}-{NOTE}", std::process::id()));
-        // Without it, only a run that is killed leaves the setting changed.
+        let note = backup_dir.join(format!("{PREFIX}-{}-{BACKUP_SUFFIX}", std::process::id()));
+        // Without the file, a run that is killed leaves the setting changed; nothing else depends
+        // on it.
         let _ = fs::write(&note, &before);
         let share = Self { setting: setting.to_path_buf(), note, before };
         fs::write(setting, "-1").is_ok().then_some(share)
     }
 }
 
-impl Drop for Share {
+impl Drop for RealTimeShare {
     fn drop(&mut self) {
         let _ = fs::write(&self.setting, &self.before);
         let _ = fs::remove_file(&self.note);
     }
 }
 
-/// Puts back what killed runs have changed.
+/// Restores the settings that killed runs have changed.
 pub(crate) fn restore_stale() {
-    restore_stale_in(Path::new(REAL_TIME_SHARE), Path::new(NOTES));
+    restore_stale_in(Path::new(REAL_TIME_SHARE), Path::new(BACKUP_DIR));
 }
 
-fn restore_stale_in(setting: &Path, notes: &Path) {
-    let is_stale = |name: &String| name.ends_with(NOTE) && dead_maker(name, 1).is_some();
-    for name in names_in(&notes.to_string_lossy()).into_iter().filter(is_stale) {
-        let note = notes.join(name);
+fn restore_stale_in(setting: &Path, backup_dir: &Path) {
+    let is_stale = |name: &String| name.ends_with(BACKUP_SUFFIX) && dead_maker(name, 1).is_some();
+    for name in names_in(&backup_dir.to_string_lossy()).into_iter().filter(is_stale) {
+        let note = backup_dir.join(name);
         if let Ok(before) = fs::read_to_string(&note) {
-            drop(Share { setting: setting.to_path_buf(), note, before });
+            drop(RealTimeShare { setting: setting.to_path_buf(), note, before });
         }
     }
 }
 
-/// Names of abstract Unix sockets in the text of `/proc/net/unix`, without those the kernel
-/// numbered.
+/// Returns the names of abstract Unix sockets in the text of `/proc/net/unix`, without those that
+/// the kernel numbered.
 pub(crate) fn abstract_sockets(text: &str) -> Vec<String> {
     let names = text.lines().filter_map(|line| line.split_whitespace().nth(7));
     names.filter(|name| name.starts_with('@')).map(str::to_owned).collect()
 }
 
-/// Names in a directory, sorted; none if it is not there.
+/// Returns the names in a directory, sorted; none if it does not exist.
 pub(crate) fn names_in(dir: &str) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -135,7 +136,7 @@ pub(crate) fn names_in(dir: &str) -> Vec<String> {
     names
 }
 
-/// What is in `after` and not in `before`.
+/// Returns what is in `after` and not in `before`.
 pub(crate) fn added(before: &[String], after: &[String]) -> Vec<String> {
     after.iter().filter(|name| !before.contains(name)).cloned().collect()
 }
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(abstract_sockets(text), ["@softefa/1"]);
     }
 
-    /// A share of -1 was taken for what a killed run had left, and became 950000.
+    /// Any previous value is restored, including -1, which the share itself sets.
     #[test]
     fn the_share_of_real_time_is_put_back() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -161,14 +162,14 @@ mod tests {
         let now = || fs::read_to_string(&setting).expect("a setting");
         for before in ["-1\n", "950000\n"] {
             fs::write(&setting, before).expect("written");
-            let share = Share::take(&setting, dir.path()).expect("it can be changed");
+            let share = RealTimeShare::take(&setting, dir.path()).expect("it can be changed");
             assert_eq!(now(), "-1");
             drop(share);
             assert_eq!(now(), before);
             assert_eq!(names_in(&dir.path().to_string_lossy()), ["setting"]);
         }
-        // Killed: what it noted is there, and nobody has put it back.
-        let note = format!("{PREFIX}-{}-{NOTE}", crate::stale::tests::dead_pid());
+        // A killed run leaves its file, and the setting changed.
+        let note = format!("{PREFIX}-{}-{BACKUP_SUFFIX}", crate::stale::tests::dead_pid());
         fs::write(dir.path().join(note), "950000\n").expect("written");
         fs::write(&setting, "-1").expect("written");
         restore_stale_in(&setting, dir.path());

@@ -7,20 +7,20 @@
 mod args;
 mod clock;
 mod confine;
-mod crew;
-mod dice;
 mod document;
 mod experiments;
 mod interrupt;
 mod machine;
 mod network;
+mod output;
 mod peer;
-mod programme;
+mod process;
 mod record;
-mod say;
+mod rng;
+mod runner;
 mod stale;
+mod stalls;
 mod tool;
-mod witness;
 
 use std::process::ExitCode;
 
@@ -28,9 +28,9 @@ use args::Command;
 
 fn main() -> ExitCode {
     let result = match args::parse() {
-        Command::Run(args) => programme::run(&args),
+        Command::Run(args) => runner::run(&args),
         Command::List => {
-            programme::list();
+            runner::list();
             Ok(true)
         }
         Command::Document(args) => document::write(&args.record, &args.into).map(|()| true),
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            say::say!("fire: {error:#}");
+            output::eprint_line!("fire: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -1,4 +1,4 @@
-//! Records: what was tried, how often, and with which result. A line of JSON each.
+//! Records: what was tried, how often, and with which result. Each is a line of JSON.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,39 +7,39 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// What became of one case of an experiment.
+/// The result of one case of an experiment.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) experiment: String,
     pub(crate) case: String,
-    /// How often it was tried, in `unit`.
+    /// The number of trials, in `unit`.
     pub(crate) times: u64,
     pub(crate) unit: String,
-    /// How often it failed.
+    /// The number of failures.
     pub(crate) failed: u64,
-    /// What was seen, in words and figures.
+    /// What was observed, in words and figures.
     pub(crate) result: String,
-    /// Each with the command that repeats it.
+    /// The failures, each with the command that repeats it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) failures: Vec<String>,
-    /// Figures by name, with their units in it.
+    /// Figures by name; the names contain their units.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) figures: BTreeMap<String, f64>,
     pub(crate) form: String,
     pub(crate) seed: u64,
-    /// Processors that others kept busy when it began.
+    /// Processors that other programs kept busy when the case began.
     pub(crate) others_load: f64,
     pub(crate) seconds: f64,
     pub(crate) date: String,
     pub(crate) system: String,
-    /// What was tried adds up over runs.
+    /// Whether trials add up over runs.
     #[serde(default)]
     pub(crate) adds_up: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) plots: Vec<Plot>,
 }
 
-/// A picture of a case.
+/// A plot of a case.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Plot {
     pub(crate) title: String,
@@ -49,19 +49,19 @@ pub(crate) struct Plot {
     pub(crate) lines: Vec<Line>,
 }
 
-/// A line of a picture.
+/// A line of a plot.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Line {
     pub(crate) name: String,
-    /// It marks a moment or a bound and was not measured.
+    /// Whether it marks a moment or a bound that was not measured.
     #[serde(default)]
     pub(crate) is_mark: bool,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Room for failures in a record: the first ones say what is wrong.
+/// The number of failures that a record keeps: the first ones say what is wrong.
 const FAILURES_KEPT: usize = 5;
-/// The only case of an experiment that could not go on, until it goes through.
+/// The only case of an experiment that was aborted, until a run completes it.
 const UNFINISHED: &str = "did not come to its end";
 
 impl Record {
@@ -69,30 +69,30 @@ impl Record {
         Self { case: case.into(), unit: unit.to_owned(), ..Self::default() }
     }
 
-    /// What is left of an experiment that could not go on, and why.
+    /// Creates the record of an experiment that was aborted, and why.
     pub(crate) fn unfinished(reason: &str) -> Self {
         let mut record = Self::new(UNFINISHED, "tries");
-        record.tried(Some(reason.to_owned()));
+        record.count_trial(Some(reason.to_owned()));
         record.result = reason.to_owned();
         record
     }
 
-    /// One more try, and what was wrong with it.
-    pub(crate) fn tried(&mut self, wrong: Option<String>) {
+    /// Counts one trial, and its failure if there was one.
+    pub(crate) fn count_trial(&mut self, failure: Option<String>) {
         self.times += 1;
-        if let Some(wrong) = wrong {
-            self.fail(wrong);
+        if let Some(failure) = failure {
+            self.fail(failure);
         }
     }
 
-    pub(crate) fn fail(&mut self, wrong: String) {
+    pub(crate) fn fail(&mut self, failure: String) {
         self.failed += 1;
         if self.failures.len() < FAILURES_KEPT {
-            self.failures.push(wrong);
+            self.failures.push(failure);
         }
     }
 
-    pub(crate) fn figure(&mut self, name: &str, value: f64) {
+    pub(crate) fn set_figure(&mut self, name: &str, value: f64) {
         self.figures.insert(name.to_owned(), (value * 1000.0).round() / 1000.0);
     }
 
@@ -100,7 +100,7 @@ impl Record {
         self.experiment == other.experiment && self.case == other.case
     }
 
-    /// What this and an earlier record say together.
+    /// Returns this record combined with an earlier one of the same case.
     fn after(mut self, earlier: &Self) -> Self {
         if self.adds_up {
             if earlier.failed > 0 && self.failed == 0 {
@@ -119,7 +119,7 @@ impl Record {
     }
 }
 
-/// All records of a file; none if there is no file.
+/// Reads all records of a file; none if there is no file.
 ///
 /// # Errors
 /// The file cannot be read, or a line is no record.
@@ -135,8 +135,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Record>> {
     (1..).zip(text.lines()).map(line).collect()
 }
 
-/// Puts new records into a file: each takes the place of the earlier one of its case, or adds to
-/// it. An experiment that went through this time did come to its end.
+/// Merges new records into a file: each replaces the earlier one of its case or adds to it. An
+/// experiment that completed this time loses its unfinished case.
 ///
 /// # Errors
 /// The file cannot be read or written.
@@ -150,9 +150,9 @@ pub(crate) fn merge(path: &Path, new: &[Record]) -> Result<()> {
 
 fn merged(mut all: Vec<Record>, new: &[Record]) -> Vec<Record> {
     let is_over = |earlier: &Record| {
-        let is_own = |record: &&Record| record.experiment == earlier.experiment;
-        let mut own = new.iter().filter(is_own).peekable();
-        own.peek().is_some() && own.all(|record| record.case != UNFINISHED)
+        let is_same = |record: &&Record| record.experiment == earlier.experiment;
+        let mut current = new.iter().filter(is_same).peekable();
+        current.peek().is_some() && current.all(|record| record.case != UNFINISHED)
     };
     all.retain(|earlier| earlier.case != UNFINISHED || !is_over(earlier));
     for record in new {
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(times, [("a", 1), ("b", 12), ("c", 2)]);
     }
 
-    /// It stood in the record for ever.
+    /// The unfinished case is removed.
     #[test]
     fn an_experiment_that_goes_through_came_to_its_end() {
         let of = |experiment: &str, record: Record| Record {
@@ -203,12 +203,12 @@ mod tests {
         assert!(cases(others).contains(&unfinished));
     }
 
-    /// The count of failures stayed, and nobody could say what had failed.
+    /// Failures that add up keep their descriptions.
     #[test]
     fn failures_that_add_up_keep_their_words() {
         let record = |result: &str, failures: &[&str]| {
             let mut record = Record { adds_up: true, ..Record::new("fuzz", "CPU seconds") };
-            failures.iter().for_each(|failure| record.tried(Some((*failure).to_owned())));
+            failures.iter().for_each(|failure| record.count_trial(Some((*failure).to_owned())));
             Record { result: result.to_owned(), ..record }
         };
         let add = |earlier: &Record, new: Record| merged(vec![earlier.clone()], &[new]).remove(0);
@@ -227,12 +227,12 @@ mod tests {
     fn records_survive_their_file() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("record.jsonl");
-        // An experiment that was interrupted before anything was tried has none.
+        // An experiment that was interrupted before it tried anything has no records.
         merge(&path, &[]).expect("written");
         assert!(read(&path).expect("read").is_empty());
         let mut record = Record::new("a", "tries");
-        record.tried(None);
-        record.tried(Some("no".to_owned()));
+        record.count_trial(None);
+        record.count_trial(Some("no".to_owned()));
         merge(&path, &[record]).expect("written");
         let all = read(&path).expect("read");
         assert_eq!((all.len(), all[0].times, all[0].failed), (1, 2, 1));

@@ -1,19 +1,19 @@
-//! Programs of the system that do one thing: `ip`, `tc`, `nft`, `mount`.
+//! System programs with a single purpose: `ip`, `tc`, `nft`, `mount`.
 
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// Runs `program` with the words of `line`; its standard output.
+/// Runs `program` with the words of `line` and returns its standard output.
 ///
 /// # Errors
-/// It cannot be started or fails; the message has the command and what it said.
+/// The program cannot be started or fails; the message contains the command and its standard error.
 pub(crate) fn run(program: &str, line: &str) -> Result<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     run_words(program, &words)
 }
 
-/// As [`run`], for words with spaces in them.
+/// Like [`run`], for words with spaces in them.
 ///
 /// # Errors
 /// As [`run`].
@@ -29,9 +29,9 @@ pub(crate) fn run_words(program: &str, words: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The same command, which also ends when this process is killed.
+/// Returns the same command, changed to end when this process is killed.
 pub(crate) fn ending_with_fire(command: &Command) -> Command {
-    let mut ending = Command::new(own());
+    let mut ending = Command::new(this_program());
     ending.args(["confine", "--"]).arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
@@ -42,13 +42,13 @@ pub(crate) fn ending_with_fire(command: &Command) -> Command {
     ending
 }
 
-/// This program. Built anew meanwhile, its file would be another one, or gone.
-pub(crate) fn own() -> String {
+/// Returns a path of this executable that stays valid when the file is rebuilt.
+pub(crate) fn this_program() -> String {
     format!("/proc/{}/exe", std::process::id())
 }
 
-/// Whether `program` is in `PATH`.
-pub(crate) fn is_there(program: &str) -> bool {
+/// Returns whether `program` is in `PATH`.
+pub(crate) fn is_installed(program: &str) -> bool {
     std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()))
 }

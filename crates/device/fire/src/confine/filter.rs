@@ -25,7 +25,7 @@ const REFUSED: [i64; 15] = [
     438, // pidfd_getfd
 ];
 
-/// From now on this process and its children do without.
+/// Refuses these calls to this process and its children from now on.
 pub(super) fn apply() -> Result<()> {
     let rules: BTreeMap<i64, _> = REFUSED.map(|call| (call, Vec::new())).into();
     let arch = std::env::consts::ARCH.try_into().map_err(|error| anyhow!("seccomp: {error}"))?;

@@ -13,22 +13,22 @@ use serde_json::Value;
 use super::Context;
 use super::traffic::damage;
 use crate::args::Op;
-use crate::crew::{Location, Peer, Role};
-use crate::dice::Dice;
 use crate::interrupt;
 use crate::machine;
 use crate::network::Network;
+use crate::process::{Location, Peer, Role};
 use crate::record::Record;
+use crate::rng::Rng;
 
-/// What a survivor's operations may end with.
+/// The statuses that a survivor's operations may end with.
 const ALLOWED: [&str; 3] = ["9", "13", "15"];
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Where both ends are.
+/// The placement of both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Placement {
     /// One machine, one user: the default wire, and memory copied where that is faster.
-    Here,
+    Loopback,
     /// One machine over UDP alone.
     Udp,
     /// Each under a `softefa run` of its own.
@@ -40,7 +40,7 @@ enum Placement {
 impl Placement {
     fn name(self) -> &'static str {
         match self {
-            Self::Here => "one machine, default",
+            Self::Loopback => "one machine, default",
             Self::Udp => "one machine, UDP",
             Self::Run => "under softefa run",
             Self::Namespaces => "two network namespaces",
@@ -55,21 +55,21 @@ impl Placement {
         let dir = ("TMPDIR".to_owned(), dir.display().to_string());
         match self {
             Self::Run => vec![of_run, dir],
-            Self::Here => vec![key, dir],
+            Self::Loopback => vec![key, dir],
             Self::Udp => vec![wire, dir],
             Self::Namespaces => vec![dir],
         }
     }
 }
 
-/// What stays on a machine after all processes are gone.
-struct Traces {
+/// Shared memory and sockets that exist on a machine.
+struct Leftovers {
     shared: Vec<String>,
     sockets: Vec<String>,
 }
 
-impl Traces {
-    fn now(network: Option<&Network>) -> Result<Self> {
+impl Leftovers {
+    fn scan(network: Option<&Network>) -> Result<Self> {
         let sockets = match network {
             None => std::fs::read_to_string("/proc/net/unix")?,
             Some(network) => {
@@ -86,8 +86,8 @@ impl Traces {
         })
     }
 
-    /// What is there now and was not then, of this adapter.
-    fn left(&self, now: &Self, files: Vec<String>) -> Option<String> {
+    /// Describes what this adapter left behind between this look and `now`.
+    fn added_until(&self, now: &Self, files: Vec<String>) -> Option<String> {
         let ours = |name: &String| name.to_lowercase().contains("efa");
         let shared = machine::added(&self.shared, &now.shared).into_iter().filter(ours);
         let sockets = machine::added(&self.sockets, &now.sockets).into_iter().filter(ours);
@@ -96,24 +96,24 @@ impl Traces {
     }
 }
 
-/// What was seen of all kills of a case.
+/// The results of all kills in a case.
 #[derive(Default)]
-struct Seen {
+struct KillTotals {
     statuses: BTreeMap<String, u64>,
     slowest_ms: u64,
-    /// The survivor had nothing under way that could have ended.
+    /// Kills at which the survivor had nothing under way that could have ended.
     idle: u64,
 }
 
 pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
-    let mut dice = Dice::new(context.seed, "deaths");
+    let mut rng = Rng::new(context.seed, "deaths");
     let mut records = Vec::new();
     let network = Network::line()?;
-    for placement in [Placement::Here, Placement::Udp, Placement::Run, Placement::Namespaces] {
+    for placement in [Placement::Loopback, Placement::Udp, Placement::Run, Placement::Namespaces] {
         for op in Op::ALL {
             let times = context.pick(2, 84);
-            context.beginning(&case_name(placement, op));
-            records.push(case(context, placement, op, times, &network, &mut dice)?);
+            context.log_case(&case_name(placement, op));
+            records.push(case(context, placement, op, times, &network, &mut rng)?);
         }
     }
     Ok(records)
@@ -129,29 +129,29 @@ fn case(
     op: Op,
     times: u32,
     network: &Network,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) -> Result<Record> {
     let mut record = Record::new(case_name(placement, op), "kills");
-    let mut seen = Seen::default();
+    let mut totals = KillTotals::default();
     for _ in 0..times {
         interrupt::check()?;
-        let wrong = kill_one(context, placement, op, network, dice, &mut seen)?;
-        record.tried(wrong);
+        let failure = kill_one(context, placement, op, network, rng, &mut totals)?;
+        record.count_trial(failure);
     }
     let statuses: Vec<String> =
-        seen.statuses.iter().map(|(code, count)| format!("{count} with {code}")).collect();
-    record.figure("slowest_end_ms", seen.slowest_ms as f64);
+        totals.statuses.iter().map(|(code, count)| format!("{count} with {code}")).collect();
+    record.set_figure("slowest_end_ms", totals.slowest_ms as f64);
     record.result = format!(
         "operations of survivors: {}; the last of a survivor ended {} ms after the kill at the latest; nothing left behind",
         if statuses.is_empty() { "none under way".to_owned() } else { statuses.join(", ") },
-        seen.slowest_ms
+        totals.slowest_ms
     );
     if record.failed > 0 {
         record.result =
             format!("{}; NOT ALL RIGHT", record.result.replace("; nothing left behind", ""));
     }
-    if seen.idle > 0 {
-        record.result += &format!("; {} survivors had nothing under way", seen.idle);
+    if totals.idle > 0 {
+        record.result += &format!("; {} survivors had nothing under way", totals.idle);
     }
     Ok(record)
 }
@@ -161,27 +161,27 @@ fn kill_one(
     placement: Placement,
     op: Op,
     network: &Network,
-    dice: &mut Dice,
-    seen: &mut Seen,
+    rng: &mut Rng,
+    totals: &mut KillTotals,
 ) -> Result<Option<String>> {
     let dir = tempfile::tempdir()?;
     let namespaces = (placement == Placement::Namespaces).then_some(network);
-    let before = Traces::now(namespaces)?;
+    let before = Leftovers::scan(namespaces)?;
     let bytes = match op {
         Op::Send => 0,
-        // Below and above where memory is copied instead of sent.
-        _ => [4096, 65536, 262_144][dice.below(3) as usize],
+        // Sizes below and above the one from which memory is copied instead of sent.
+        _ => [4096, 65536, 262_144][rng.below(3) as usize],
     };
     let role = |source| Role {
         op,
         bytes,
         source,
-        depth: 1 + dice_depth(bytes),
+        depth: 1 + pick_depth(bytes),
         env: placement.env(dir.path()),
         ..Role::default()
     };
     let locations = match placement {
-        Placement::Here | Placement::Udp => [Location::Here, Location::Here],
+        Placement::Loopback | Placement::Udp => [Location::Loopback, Location::Loopback],
         Placement::Run => [Location::Run(&context.softefa), Location::Run(&context.softefa)],
         Placement::Namespaces => [
             Location::Host(network, "inside", "10.50.0.2"),
@@ -190,44 +190,45 @@ fn kill_one(
     };
     let mut ends = [Peer::start(locations[0], &role(1))?, Peer::start(locations[1], &role(2))?];
     let [a, b] = &mut ends;
-    a.meet(b)?;
-    b.meet(a)?;
-    // Some die before they have sent anything, most in the middle.
-    let after = Duration::from_micros(dice.below(150_000));
-    a.tell("go")?;
-    b.tell("go")?;
+    a.connect_to(b)?;
+    b.connect_to(a)?;
+    // Some peers die before they have sent anything, most in the middle.
+    let after = Duration::from_micros(rng.below(150_000));
+    a.send_command("go")?;
+    b.send_command("go")?;
     interrupt::sleep(after)?;
-    let killed = dice.below(2) as usize;
+    let killed = rng.below(2) as usize;
     ends[killed].kill()?;
     let at = Instant::now();
     let survivor = &mut ends[1 - killed];
-    let told = survivor.wait_for("ended", LIMIT + Duration::from_secs(5));
+    let ended = survivor.wait_for("ended", LIMIT + Duration::from_secs(5));
     let took = at.elapsed();
-    let Ok(told) = told else {
+    let Ok(ended) = ended else {
         return Ok(Some(format!(
             "{} of {bytes} bytes, killed after {} us: the survivor does not end: {:#}",
             op.name(),
             after.as_micros(),
-            told.err().map(|error| error.to_string()).unwrap_or_default()
+            ended.err().map(|error| error.to_string()).unwrap_or_default()
         )));
     };
-    note(&told, took, seen);
-    let mut wrong = judge(&told, took);
-    wrong.extend(damage(&survivor.quit()?));
-    ends[killed].is_gone()?;
+    count_kill(&ended, took, totals);
+    let mut failures = judge(&ended, took);
+    failures.extend(damage(&survivor.quit()?));
+    ends[killed].wait_for_exit()?;
     let files = files_of(dir.path());
-    wrong.extend(before.left(&Traces::now(namespaces)?, files));
-    Ok((!wrong.is_empty()).then(|| {
+    failures.extend(before.added_until(&Leftovers::scan(namespaces)?, files));
+    Ok((!failures.is_empty()).then(|| {
         format!(
             "{} of {bytes} bytes, killed after {} us: {}",
             op.name(),
             after.as_micros(),
-            wrong.join("; ")
+            failures.join("; ")
         )
     }))
 }
 
-/// What is left in the private directory of both ends; what all runs of a user share may stay.
+/// Returns the files left in the private directory of both ends; files that all runs of a user
+/// share may stay.
 fn files_of(dir: &std::path::Path) -> Vec<String> {
     let shared = dir.join("softefa");
     let all =
@@ -237,29 +238,29 @@ fn files_of(dir: &std::path::Path) -> Vec<String> {
 }
 
 /// Few long operations, many short ones.
-fn dice_depth(bytes: u32) -> u32 {
+fn pick_depth(bytes: u32) -> u32 {
     if bytes > 65536 { 7 } else { 31 }
 }
 
-fn note(told: &Value, took: Duration, seen: &mut Seen) {
-    seen.slowest_ms = seen.slowest_ms.max(took.as_millis() as u64);
-    let statuses = told["statuses"].as_object().into_iter().flatten();
+fn count_kill(ended: &Value, took: Duration, totals: &mut KillTotals) {
+    totals.slowest_ms = totals.slowest_ms.max(took.as_millis() as u64);
+    let statuses = ended["statuses"].as_object().into_iter().flatten();
     let mut any = false;
     for (code, count) in statuses {
-        *seen.statuses.entry(code.clone()).or_default() += count.as_u64().unwrap_or_default();
+        *totals.statuses.entry(code.clone()).or_default() += count.as_u64().unwrap_or_default();
         any = true;
     }
-    seen.idle += u64::from(!any);
+    totals.idle += u64::from(!any);
 }
 
-fn judge(told: &Value, took: Duration) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let statuses = told["statuses"].as_object().into_iter().flatten();
+fn judge(ended: &Value, took: Duration) -> Vec<String> {
+    let mut failures = Vec::new();
+    let statuses = ended["statuses"].as_object().into_iter().flatten();
     for (code, count) in statuses.filter(|(code, _)| !ALLOWED.contains(&code.as_str())) {
-        wrong.push(format!("{count} operations ended with status {code}"));
+        failures.push(format!("{count} operations ended with status {code}"));
     }
     if took > LIMIT {
-        wrong.push(format!("the survivor ended {} ms after the kill", took.as_millis()));
+        failures.push(format!("the survivor ended {} ms after the kill", took.as_millis()));
     }
-    wrong
+    failures
 }

@@ -1,12 +1,12 @@
-//! How long goodput dips.
+//! How long goodput drops after a fault.
 
-/// Goodput is back when [`BACK`] of the usual has come for this long.
+/// Goodput has recovered when [`BACK`] of the usual has arrived for this long.
 const WINDOW_MS: usize = 10;
-/// The same for this long, too: a flow that stalls may take what lies in a socket.
+/// It must also last this long: a flow that stalls may drain what lies in a socket.
 const LASTING_MS: usize = 100;
-/// The share of the usual goodput that counts as back.
+/// The share of the usual goodput that counts as recovered.
 const BACK: f64 = 0.85;
-/// What is usual is seen in so many milliseconds before.
+/// The usual goodput is measured over this many milliseconds before.
 pub(super) const BEFORE_MS: usize = 500;
 /// A dip that begins later has another cause.
 pub(super) const BEGINS_MS: usize = 50;

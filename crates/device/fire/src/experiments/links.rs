@@ -1,4 +1,4 @@
-//! Links that are bad without being dead: one that loses, one that is slow, one that flaps.
+//! Links that are degraded without being dead: lossy, slow or flapping.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use super::Context;
 use super::traffic::{Flow, Outcome};
 use crate::args::Transport;
 use crate::interrupt;
-use crate::machine::Precedence;
+use crate::machine::RealTimePriority;
 use crate::network::{Network, Shape};
 use crate::record::Record;
 
-/// What is wrong with the link from spine 0 to leaf 0, one of four ways.
+/// The fault of the link from spine 0 to leaf 0, which is on one of four paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Link {
-    Sound,
+    Healthy,
     /// Drops one packet in twenty.
     Lossy,
     /// A tenth of its rate.
     Slow,
-    /// Down and up again five times in a second, and routes know nothing of it.
+    /// It goes down and up five times a second, and no route reacts.
     Flapping,
 }
 
 impl Link {
-    const ALL: [Self; 4] = [Self::Sound, Self::Lossy, Self::Slow, Self::Flapping];
+    const ALL: [Self; 4] = [Self::Healthy, Self::Lossy, Self::Slow, Self::Flapping];
 
     fn name(self) -> &'static str {
         match self {
-            Self::Sound => "all links sound",
+            Self::Healthy => "all links sound",
             Self::Lossy => "one of four ways loses 5 %",
             Self::Slow => "one of four ways 10 times slower",
             Self::Flapping => "one of four ways flaps (100 ms down, 100 ms up)",
@@ -38,7 +38,7 @@ impl Link {
 }
 
 pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
-    let _first = Precedence::take();
+    let _first = RealTimePriority::take();
     let mut records = Vec::new();
     for mtu_bytes in [1500, 9000] {
         if context.is_short && mtu_bytes == 9000 {
@@ -46,18 +46,18 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
         }
         let shape = Shape::of(mtu_bytes);
         for link in Link::ALL {
-            if context.is_short && link == Link::Sound {
+            if context.is_short && link == Link::Healthy {
                 continue;
             }
             let network = Network::clos(shape)?;
-            spoil(&network, link, shape)?;
+            apply_fault(&network, link, shape)?;
             for transport in [Transport::Srd, Transport::Tcp] {
                 if context.is_short && transport == Transport::Tcp {
                     continue;
                 }
                 let name = transport.name().to_uppercase();
                 let case = format!("{name}, MTU {mtu_bytes}, {}", link.name());
-                context.beginning(&case);
+                context.log_case(&case);
                 let mut record = Record::new(case, "seconds of four flows");
                 let seconds = context.pick(2, 20);
                 let outcomes = flows(&network, shape, transport, link, seconds)?;
@@ -69,9 +69,9 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-fn spoil(network: &Network, link: Link, shape: Shape) -> Result<()> {
+fn apply_fault(network: &Network, link: Link, shape: Shape) -> Result<()> {
     match link {
-        Link::Sound | Link::Flapping => Ok(()),
+        Link::Healthy | Link::Flapping => Ok(()),
         Link::Lossy => network.lossy("s0", "l0", 5),
         Link::Slow => network.rate("s0", "l0", shape.core_mbps / 10),
     }
@@ -85,17 +85,17 @@ fn flows(
     seconds: u64,
 ) -> Result<Vec<Outcome>> {
     let mut flows = Flow::start_across(network, shape, transport)?;
-    flows.iter_mut().try_for_each(|flow| flow.source.tell("go"))?;
+    flows.iter_mut().try_for_each(|flow| flow.source.send_command("go"))?;
     if link == Link::Flapping {
-        let mut lever = network.lever("s0")?;
+        let mut ip_batch = network.ip_batch("s0")?;
         let neighbour = neighbour(network)?;
         for _ in 0..seconds * 5 {
             for state in ["down", "up"] {
-                lever.pull(&format!("link set l0 {state}"))?;
+                ip_batch.run(&format!("link set l0 {state}"))?;
                 if state == "up" {
-                    // The kernel takes routes away with their link.
-                    lever.pull("route replace 10.10.0.0/16 via 10.20.0.1")?;
-                    lever.pull(&neighbour)?;
+                    // The kernel removes routes together with their link.
+                    ip_batch.run("route replace 10.10.0.0/16 via 10.20.0.1")?;
+                    ip_batch.run(&neighbour)?;
                 }
                 interrupt::sleep(Duration::from_millis(100))?;
             }
@@ -117,8 +117,8 @@ fn describe(transport: Transport, seconds: u64, outcomes: &[Outcome], record: &m
     let mut rates = Vec::new();
     let (mut taken, mut repeated) = (0, 0);
     for (source, outcome) in (0..).zip(outcomes) {
-        if let Some(wrong) = outcome.wrong(source) {
-            record.fail(wrong);
+        if let Some(failure) = outcome.failure(source) {
+            record.fail(failure);
         }
         let bytes: u64 = outcome.series().1.iter().sum();
         rates.push(bytes as f64 * 8.0 / 1e6 / seconds as f64);
@@ -126,11 +126,11 @@ fn describe(transport: Transport, seconds: u64, outcomes: &[Outcome], record: &m
         repeated += outcome.repeated();
     }
     let (low, sum) = (rates.iter().copied().fold(f64::MAX, f64::min), rates.iter().sum::<f64>());
-    record.figure("all_mbps", sum);
-    record.figure("slowest_flow_mbps", low);
+    record.set_figure("all_mbps", sum);
+    record.set_figure("slowest_flow_mbps", low);
     record.result = format!("{sum:.0} Mbit/s of four flows, the slowest {low:.0}");
     if transport == Transport::Srd {
-        record.figure("repeated", repeated as f64);
+        record.set_figure("repeated", repeated as f64);
         let share = 100.0 * repeated as f64 / (taken.max(1)) as f64;
         record.result += &format!("; {taken} messages, each once, {share:.1} % sent again");
     }

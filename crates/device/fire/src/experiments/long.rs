@@ -1,4 +1,4 @@
-//! What other programs of this project try at length: the engine's random sequences and the
+//! Trials that other programs of this project run at length: the engine's random sequences and the
 //! fuzzers. Their figures add up over runs.
 
 use std::os::unix::process::CommandExt as _;
@@ -9,16 +9,16 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{Context, NotTried};
-use crate::dice::Dice;
 use crate::interrupt;
 use crate::machine;
 use crate::record::Record;
+use crate::rng::Rng;
 use crate::tool;
 
-/// Tests of random sequences.
+/// The tests of random sequences.
 const TESTS: [&str; 2] =
     ["any_sequence_keeps_every_promise", "the_same_sequence_runs_the_same_way"];
-/// Cases of one call of the test: what is lost by an interruption.
+/// Cases in one call of the test, which is what an interruption loses.
 const SLICE: u64 = 2000;
 
 /// The engine's random sequences with their oracle: every message once, everything ends.
@@ -28,18 +28,18 @@ pub(super) fn engine(context: &Context) -> Result<Vec<Record>> {
         "sequences",
     );
     record.adds_up = true;
-    // The short form stands beside the tests, which have tried some.
+    // The short form runs beside the tests, which have tried some cases.
     let wanted = number("FIRE_ENGINE_CASES").unwrap_or_else(|| context.pick(0, 250_000));
     if wanted == 0 {
         return Err(not_asked_for("FIRE_ENGINE_CASES").into());
     }
-    let mut dice = Dice::new(context.seed, "engine");
+    let mut rng = Rng::new(context.seed, "engine");
     let workers = context.pick(1, machine::processors() as u64);
     'all: while record.times < wanted {
         let each = SLICE.min((wanted - record.times).div_ceil(workers));
         let mut runs = Vec::new();
         for _ in 0..workers {
-            let seed = dice.roll() >> 16;
+            let seed = rng.next() >> 16;
             let mut command = cargo(context);
             command.args(["--package", "srd", "--test", "all", "--"]).args(TESTS);
             command.env("SRD_CASES", each.to_string()).env("SRD_SEED", seed.to_string());
@@ -47,13 +47,13 @@ pub(super) fn engine(context: &Context) -> Result<Vec<Record>> {
         }
         for (seed, mut run) in runs {
             let finished = run.finish();
-            // What was tried before counts.
-            if interrupt::is_asked() {
+            // The cases that were tried before the interruption count.
+            if interrupt::is_requested() {
                 break 'all;
             }
             let (is_good, text) = finished?;
             record.times += each;
-            // A name that no test has any more is no failure to cargo.
+            // To cargo, a name that no test has is no failure.
             if !is_good || !text.contains(&format!(" {} passed", TESTS.len())) {
                 let mut lines = text.lines().rev();
                 let told = lines.clone().find(|line| line.contains("SRD_SEED"));
@@ -69,7 +69,7 @@ pub(super) fn engine(context: &Context) -> Result<Vec<Record>> {
     Ok(if record.times > 0 { vec![record] } else { Vec::new() })
 }
 
-/// The fuzzers, each for as long.
+/// Runs each fuzzer for the same time.
 pub(super) fn fuzz(context: &Context) -> Result<Vec<Record>> {
     let seconds = number("FIRE_FUZZ_SECONDS").unwrap_or_else(|| context.pick(0, 120));
     if seconds == 0 {
@@ -83,7 +83,7 @@ pub(super) fn fuzz(context: &Context) -> Result<Vec<Record>> {
         command.args([&target, &seconds.to_string()]);
         let mut job = Job::start(&command)?;
         let finished = job.finish();
-        if interrupt::is_asked() {
+        if interrupt::is_requested() {
             break;
         }
         let (is_good, text) = finished?;
@@ -92,7 +92,7 @@ pub(super) fn fuzz(context: &Context) -> Result<Vec<Record>> {
             let line = text.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|rest| rest.trim_start_matches(':').trim().parse::<f64>().ok())
         };
-        record.figure("inputs", stat("stat::number_of_executed_units").unwrap_or_default());
+        record.set_figure("inputs", stat("stat::number_of_executed_units").unwrap_or_default());
         record.result = "no crash".to_owned();
         if !is_good {
             let last: Vec<&str> = text.lines().rev().take(3).collect();
@@ -108,7 +108,7 @@ fn not_asked_for(variable: &str) -> NotTried {
     NotTried(format!("it has no short form; set {variable} to more than 0"))
 }
 
-/// Names of all targets.
+/// Returns the names of all targets.
 fn targets() -> Result<Vec<String>> {
     let mut command = Command::new("fuzz/run");
     command.arg("--list");
@@ -128,12 +128,12 @@ fn cargo(context: &Context) -> Command {
     command
 }
 
-/// A program whose words are kept. It has a process group of its own, which ends with this: cargo
-/// starts others.
+/// A program whose output is collected. It has a process group of its own, which ends with this
+/// value, because cargo starts further processes.
 struct Job {
     child: std::process::Child,
     out: std::fs::File,
-    /// Time on processors, as last seen; without that of its own children.
+    /// Processor time as last seen, without that of its children.
     cpu_s: u64,
     has_ended: bool,
 }
@@ -161,7 +161,7 @@ impl Job {
         Ok(Self { child, out: read, cpu_s: 0, has_ended: false })
     }
 
-    /// Whether it succeeded, and what it said.
+    /// Waits for its end; returns whether it succeeded, and its output.
     fn finish(&mut self) -> Result<(bool, String)> {
         let status = loop {
             if let Some(status) = self.child.try_wait()? {
@@ -177,7 +177,7 @@ impl Job {
     }
 }
 
-/// Seconds that a process has had processors for (proc_pid_stat(5): fields 14 and 15, in
+/// Returns the processor time of a process in seconds (proc_pid_stat(5): fields 14 and 15, in
 /// hundredths).
 fn cpu_s(process: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;

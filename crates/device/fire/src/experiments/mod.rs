@@ -1,10 +1,10 @@
-//! What is tried.
+//! The experiments.
 
 mod deaths;
 mod dip;
 mod links;
 mod long;
-mod middle;
+mod middlebox;
 mod shortages;
 mod soak;
 mod spine;
@@ -17,11 +17,11 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::output::eprint_line;
 use crate::record::Record;
-use crate::say::say;
 pub(crate) use shortages::remove_stale_groups;
 
-/// What an experiment may know.
+/// The settings of an experiment.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) is_short: bool,
@@ -30,18 +30,18 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Says that a case begins.
-    pub(crate) fn beginning(&self, case: &str) {
-        say!("         {case} ...");
+    /// Logs that a case begins.
+    pub(crate) fn log_case(&self, case: &str) {
+        eprint_line!("         {case} ...");
     }
 
-    /// One of two values, by the form.
+    /// Returns one of two values, by the form of the run.
     pub(crate) fn pick<T>(&self, short: T, long: T) -> T {
         if self.is_short { short } else { long }
     }
 }
 
-/// An experiment did not try anything, and why.
+/// The reason why an experiment did not try anything.
 #[derive(Debug)]
 pub(crate) struct NotTried(pub(crate) String);
 
@@ -57,15 +57,15 @@ impl Error for NotTried {}
 pub(crate) struct Experiment {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
-    /// How it is done and judged, for the document.
+    /// The method and the criterion, for the document.
     pub(crate) about: &'static str,
-    /// It makes namespaces, which only root may.
+    /// It makes namespaces, which needs root.
     pub(crate) needs_root: bool,
     /// [`NotTried`] is among its errors.
     pub(crate) run: fn(&Context) -> Result<Vec<Record>>,
 }
 
-/// All of them, in the order they run.
+/// All experiments, in the order in which they run.
 pub(crate) const ALL: &[Experiment] = &[
     Experiment {
         name: "spine",
@@ -101,7 +101,7 @@ pub(crate) const ALL: &[Experiment] = &[
                 operation of the user ends with status 15 (vendor_err) after 8 s. Open UDP ports 16384 to \
                 65535 in both directions.",
         needs_root: true,
-        run: middle::run,
+        run: middlebox::run,
     },
     Experiment {
         name: "deaths",

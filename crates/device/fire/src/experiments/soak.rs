@@ -1,4 +1,5 @@
-//! Full rate for long, while queue pairs, regions and address handles come and go: nothing grows.
+//! A long run at full rate while queue pairs, regions and address handles are created and
+//! destroyed: no resource may grow.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,25 +8,25 @@ use anyhow::{Context as _, Result};
 
 use super::Context;
 use super::traffic::{faults, losses, number};
-use crate::crew::{Location, Peer, Role, SOON};
 use crate::interrupt;
+use crate::process::{Location, Peer, Role, STEP_LIMIT};
 use crate::record::{Line, Plot, Record};
 
-/// Growth that is not judged: the allocator's own.
+/// Growth that is not judged, because it is the allocator's.
 const RSS_SLACK_KB: f64 = 4096.0;
-/// A receiver knows the queue pairs of others until they have been silent for 30 s (SRD-3.6). What
-/// comes later is judged.
+/// A receiver remembers the queue pairs of others until they have been silent for 30 s (SRD-3.6).
+/// Growth after this time is judged.
 const SETTLED_S: f64 = 45.0;
-/// What a queue pair of another costs until then.
+/// Memory that a remote queue pair costs until then.
 const PEER_KB: f64 = 2.0;
-/// Descriptors and threads may come and go with guests, but not more than these.
+/// Descriptors and threads may vary with the guests, by at most these.
 const DESCRIPTORS_SLACK: f64 = 8.0;
 const THREADS_SLACK: f64 = 1.0;
 
-/// A name, the figure, and by how much it may grow.
+/// The name of a figure, the figure, and by how much it may grow.
 type Bound = (&'static str, fn(&Sample) -> f64, f64);
 
-/// One look at a process.
+/// The resources of a process at one time.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     at_s: f64,
@@ -39,24 +40,25 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
     let mut record = Record::new("full rate, both ways, with create and destroy", "seconds");
     record.times = seconds;
     let role = |source| Role { source, churn: true, polite: false, depth: 64, ..Role::default() };
-    let mut ends = [Peer::start(Location::Here, &role(1))?, Peer::start(Location::Here, &role(2))?];
+    let mut ends =
+        [Peer::start(Location::Loopback, &role(1))?, Peer::start(Location::Loopback, &role(2))?];
     let [a, b] = &mut ends;
-    a.meet(b)?;
-    b.meet(a)?;
-    a.tell("go")?;
-    b.tell("go")?;
-    let samples = watch(&ends, seconds)?;
+    a.connect_to(b)?;
+    b.connect_to(a)?;
+    a.send_command("go")?;
+    b.send_command("go")?;
+    let samples = collect_samples(&ends, seconds)?;
     for end in &mut ends {
-        end.tell("stop")?;
+        end.send_command("stop")?;
     }
     for end in &mut ends {
-        end.wait_for("ended", SOON)?;
+        end.wait_for("ended", STEP_LIMIT)?;
     }
     interrupt::sleep(Duration::from_millis(200))?;
     let [a, b] = &mut ends;
     let (from_a, from_b) = (a.quit()?, b.quit()?);
-    let mut wrong = faults(&from_a);
-    wrong.extend(faults(&from_b));
+    let mut failures = faults(&from_a);
+    failures.extend(faults(&from_b));
     let (mut messages, mut guests, mut late) = (0, 0, 0);
     for (source, sender, receiver) in [(1u64, &from_a, &from_b), (2, &from_b, &from_a)] {
         let of_guests = number(&sender["guests"]["sent"]);
@@ -64,44 +66,44 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
         {
             let numbers = &receiver["sources"][name.to_string()];
             let taken = number(&numbers["taken"]);
-            wrong.extend(losses(sent, taken).map(|losses| format!("source {name}: {losses}")));
+            failures.extend(losses(sent, taken).map(|losses| format!("source {name}: {losses}")));
             late = late.max(number(&numbers["late_max"]));
         }
         messages += number(&sender["begun"]);
         guests += of_guests;
         if number(&sender["guests"]["failed"]) > 0 {
-            wrong.push(format!("{} messages of guests failed", sender["guests"]["failed"]));
+            failures.push(format!("{} messages of guests failed", sender["guests"]["failed"]));
         }
     }
-    wrong.extend(samples.iter().flat_map(|samples| growth(samples, guests)));
-    wrong.into_iter().for_each(|wrong| record.fail(wrong));
-    record.figure("messages", messages as f64);
-    record.figure("guests", guests as f64);
+    failures.extend(samples.iter().flat_map(|samples| growth(samples, guests)));
+    failures.into_iter().for_each(|failure| record.fail(failure));
+    record.set_figure("messages", messages as f64);
+    record.set_figure("guests", guests as f64);
     describe(&mut record, &samples, late);
     record.plots = plots(&samples);
     Ok(vec![record])
 }
 
-/// An hour, unless `FIRE_SOAK_SECONDS` says otherwise.
+/// Returns the length in seconds: an hour, unless `FIRE_SOAK_SECONDS` sets another.
 fn soak_seconds(context: &Context) -> u64 {
     let asked = std::env::var("FIRE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
     asked.unwrap_or_else(|| context.pick(8, 3600))
 }
 
-fn watch(ends: &[Peer; 2], seconds: u64) -> Result<[Vec<Sample>; 2]> {
+fn collect_samples(ends: &[Peer; 2], seconds: u64) -> Result<[Vec<Sample>; 2]> {
     let started = Instant::now();
     let every = Duration::from_millis((seconds * 1000 / 600).max(200));
     let mut samples = [Vec::new(), Vec::new()];
     while started.elapsed() < Duration::from_secs(seconds) {
         interrupt::sleep(every)?;
         for (end, samples) in ends.iter().zip(&mut samples) {
-            samples.push(look(end.pid(), started.elapsed().as_secs_f64())?);
+            samples.push(take_sample(end.pid(), started.elapsed().as_secs_f64())?);
         }
     }
     Ok(samples)
 }
 
-fn look(pid: u32, at_s: f64) -> Result<Sample> {
+fn take_sample(pid: u32, at_s: f64) -> Result<Sample> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).context("an end is gone")?;
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -111,8 +113,9 @@ fn look(pid: u32, at_s: f64) -> Result<Sample> {
     Ok(Sample { at_s, rss_kb: field("VmRSS:"), descriptors, threads: field("Threads:") })
 }
 
-/// What grew beyond its bound, from the first tenth after peers are forgotten as fast as they come,
-/// to the last. A run that ends before may keep all its `guests`.
+/// Describes what grew beyond its bound between two tenths of the run: the first after peers are
+/// forgotten as fast as they are created, and the last. A run that ends before that may keep all
+/// its `guests`.
 fn growth(samples: &[Sample], guests: u64) -> Vec<String> {
     let tenth = (samples.len() / 10).max(1);
     let settled = samples.iter().position(|sample| sample.at_s > SETTLED_S);

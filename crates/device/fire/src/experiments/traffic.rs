@@ -1,4 +1,4 @@
-//! Flows between hosts, and whether each message arrived once.
+//! Flows between hosts, and the check that each message arrived once.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::args::Transport;
-use crate::crew::{Location, Peer, Role, SOON};
 use crate::network::{Network, Shape, host_addr, host_name};
+use crate::process::{Location, Peer, Role, STEP_LIMIT};
 
 /// Pairs of hosts, each with one queue pair or one connection.
 const PAIRS: usize = 4;
@@ -18,7 +18,7 @@ pub(super) struct Flow {
     pub(super) sink: Peer,
 }
 
-/// What both ends reported.
+/// The reports of both ends.
 pub(super) struct Outcome {
     pub(super) source: Value,
     pub(super) sink: Value,
@@ -32,13 +32,13 @@ impl Flow {
     pub(super) fn start(from: Location<'_>, to: Location<'_>, role: &Role) -> Result<Self> {
         let mut sink = Peer::start(to, role)?;
         let mut source = Peer::start(from, role)?;
-        source.meet(&sink)?;
-        sink.meet(&source)?;
+        source.connect_to(&sink)?;
+        sink.connect_to(&source)?;
         Ok(Self { source, sink })
     }
 
-    /// From each host of leaf 1 to its opposite at leaf 0, as much under way as the network holds;
-    /// nothing is sent yet.
+    /// Starts a flow from each host of leaf 1 to its counterpart at leaf 0, with as many operations
+    /// under way as the network holds; nothing is sent yet.
     ///
     /// # Errors
     /// An end does not start.
@@ -65,28 +65,28 @@ impl Flow {
     /// # Errors
     /// An end is gone or does not end.
     pub(super) fn finish(&mut self) -> Result<Outcome> {
-        self.source.tell("stop")?;
-        self.source.wait_for("ended", SOON)?;
-        // The receiver may still be taking what has been acknowledged.
+        self.source.send_command("stop")?;
+        self.source.wait_for("ended", STEP_LIMIT)?;
+        // The receiver may still be handling what has been acknowledged.
         std::thread::sleep(Duration::from_millis(50));
         Ok(Outcome { source: self.source.quit()?, sink: self.sink.quit()? })
     }
 }
 
 impl Outcome {
-    /// What is wrong: a status other than 0, a message lost, doubled or damaged.
-    pub(super) fn wrong(&self, source: u32) -> Option<String> {
-        let mut wrong =
+    /// Describes what is wrong: a status other than 0, a message lost, duplicated or damaged.
+    pub(super) fn failure(&self, source: u32) -> Option<String> {
+        let mut failures =
             faults(&self.source).into_iter().chain(faults(&self.sink)).collect::<Vec<_>>();
         let sent = number(&self.source["begun"]);
         let taken = number(&self.sink["sources"][source.to_string()]["taken"]);
         if !self.sink["sources"].is_null() {
-            wrong.extend(losses(sent, taken));
+            failures.extend(losses(sent, taken));
         }
-        (!wrong.is_empty()).then(|| wrong.join("; "))
+        (!failures.is_empty()).then(|| failures.join("; "))
     }
 
-    /// Messages, or bytes of TCP, that arrived.
+    /// Returns the messages, or with TCP the bytes, that arrived.
     pub(super) fn taken(&self) -> u64 {
         let sources = self.sink["sources"].as_object();
         sources.map_or_else(
@@ -95,12 +95,12 @@ impl Outcome {
         )
     }
 
-    /// Datagrams that were sent again.
+    /// Returns the number of retransmitted datagrams.
     pub(super) fn repeated(&self) -> u64 {
         number(&self.source["repeated"])
     }
 
-    /// Bytes by millisecond of the machine's clock.
+    /// Returns the bytes by millisecond of the machine's clock.
     pub(super) fn series(&self) -> (u64, Vec<u64>) {
         let bytes = self.sink["series"]["bytes"].as_array();
         let bytes = bytes.map(|bytes| bytes.iter().map(number).collect());
@@ -108,7 +108,7 @@ impl Outcome {
     }
 }
 
-/// What no report may contain.
+/// Lists what no report may contain.
 pub(super) fn faults(report: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     if report["statuses"].as_object().is_some_and(|statuses| !statuses.is_empty()) {
@@ -118,7 +118,7 @@ pub(super) fn faults(report: &Value) -> Vec<String> {
     faults
 }
 
-/// What no report may contain, whoever died.
+/// Lists what no report may contain even if a peer died.
 pub(super) fn damage(report: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     if number(&report["duplicates"]) > 0 {
@@ -133,7 +133,7 @@ pub(super) fn damage(report: &Value) -> Vec<String> {
     faults
 }
 
-/// What is wrong with how many messages were sent and taken.
+/// Describes a difference between the messages sent and taken.
 pub(super) fn losses(sent: u64, taken: u64) -> Option<String> {
     match (sent, taken) {
         (0, 0) => Some("nothing was sent".to_owned()),
@@ -145,8 +145,8 @@ pub(super) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// Several series added up, from `start_ms` on, `len` milliseconds.
-pub(super) fn added_up(all: &[(u64, Vec<u64>)], start_ms: u64, len: usize) -> Vec<u64> {
+/// Adds up several series over `len` milliseconds from `start_ms` on.
+pub(super) fn sum_series(all: &[(u64, Vec<u64>)], start_ms: u64, len: usize) -> Vec<u64> {
     let mut sum = vec![0; len];
     for (begin_ms, bytes) in all {
         for (at, bytes) in (*begin_ms..).zip(bytes) {
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn series_are_added_by_the_clock() {
         let all = [(10, vec![1, 2, 3]), (8, vec![5, 5, 5, 5])];
-        assert_eq!(added_up(&all, 9, 4), [5, 6, 7, 3]);
+        assert_eq!(sum_series(&all, 9, 4), [5, 6, 7, 3]);
     }
 
     #[test]
@@ -176,14 +176,14 @@ mod tests {
             sink: serde_json::from_str(sink).expect("JSON"),
         };
         let sink = r#"{"sources": {"1": {"taken": 5}}, "duplicates": 0}"#;
-        assert_eq!(outcome(r#"{"begun": 5, "statuses": {}}"#, sink).wrong(1), None);
-        assert!(outcome(r#"{"begun": 6, "statuses": {}}"#, sink).wrong(1).is_some());
-        assert!(outcome(r#"{"begun": 5, "statuses": {"9": 1}}"#, sink).wrong(1).is_some());
+        assert_eq!(outcome(r#"{"begun": 5, "statuses": {}}"#, sink).failure(1), None);
+        assert!(outcome(r#"{"begun": 6, "statuses": {}}"#, sink).failure(1).is_some());
+        assert!(outcome(r#"{"begun": 5, "statuses": {"9": 1}}"#, sink).failure(1).is_some());
         let twice = r#"{"sources": {"1": {"taken": 5}}, "duplicates": 1}"#;
-        assert!(outcome(r#"{"begun": 5}"#, twice).wrong(1).is_some());
+        assert!(outcome(r#"{"begun": 5}"#, twice).failure(1).is_some());
     }
 
-    /// Ends that sent nothing passed.
+    /// Two ends that sent nothing must not pass.
     #[test]
     fn nothing_sent_proves_nothing() {
         assert_eq!(losses(5, 5), None);

@@ -1,4 +1,4 @@
-//! What breaks in a network.
+//! Faults in a network.
 
 use anyhow::Result;
 
@@ -6,12 +6,12 @@ use super::Network;
 use crate::tool;
 
 impl Network {
-    /// Limits what a member sends into a link.
+    /// Limits the rate at which a member sends into a link.
     ///
     /// # Errors
     /// The system refuses.
     pub(crate) fn rate(&self, member: &str, link: &str, mbps: u32) -> Result<()> {
-        // Room for a burst of a millisecond and at least two long packets, and a queue of 5 ms.
+        // Allows a burst of a millisecond and at least two long packets, and a queue of 5 ms.
         let burst = (mbps * 125).max(20_000);
         let line =
             format!("qdisc replace dev {link} root tbf rate {mbps}mbit burst {burst} latency 5ms");
@@ -28,7 +28,7 @@ impl Network {
         self.nft(member, &format!("add rule ip fire pass {rule}"))
     }
 
-    /// One packet in `100 / percent` that a member sends into a link is lost.
+    /// Drops `percent` % of the packets that a member sends into a link.
     ///
     /// # Errors
     /// The system refuses.
@@ -36,7 +36,7 @@ impl Network {
         self.forward_rule(member, &format!("oifname {link} numgen random mod 100 < {percent} drop"))
     }
 
-    /// `nft` on a member.
+    /// Runs `nft` on a member.
     ///
     /// # Errors
     /// The system refuses.

@@ -5,47 +5,47 @@
 //! and not trains.
 
 mod faults;
-mod lever;
+mod ip_batch;
 mod names;
 
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::say::say;
+use crate::output::eprint_line;
 use crate::tool;
 
 pub(crate) use names::remove_stale;
 
-/// Hosts of a leaf.
+/// Hosts per leaf.
 const HOSTS: usize = 4;
 const LEAVES: usize = 2;
-/// Spines.
+/// The number of spines.
 pub(crate) const SPINES: usize = 4;
 
 /// Rates and sizes of a network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    /// Of all links.
+    /// The MTU of all links.
     pub(crate) mtu_bytes: u32,
-    /// Between hosts and leaves.
+    /// The rate between hosts and leaves.
     pub(crate) host_mbps: u32,
-    /// Between leaves and spines.
+    /// The rate between leaves and spines.
     pub(crate) core_mbps: u32,
 }
 
 impl Shape {
-    /// Three spines carry what four hosts send, and two processors can play all of it: long packets
-    /// cost them no more than short ones.
+    /// Chooses rates such that three spines carry what four hosts send and two processors can
+    /// emulate everything: long packets cost them no more than short ones.
     pub(crate) fn of(mtu_bytes: u32) -> Self {
-        // Eight hosts and six switches share the processors of one machine, and what waits for them
-        // looks as a link does that dies.
+        // Eight hosts and six switches share the processors of one machine, and traffic that waits
+        // for a processor looks as if its link were dead.
         let host_mbps = if mtu_bytes > 4000 { 120 } else { 30 };
         Self { mtu_bytes, host_mbps, core_mbps: 2 * host_mbps }
     }
 
-    /// Packets that a host's link carries in 4 ms. With more under way they queue before it, and a
-    /// round trip is as long as that queue.
+    /// Returns the packets that a host's link carries in 4 ms. More packets under way would queue
+    /// in front of it and make round trips as long as that queue.
     pub(crate) fn packets_under_way(self) -> u32 {
         self.host_mbps * 125 * 4 / self.mtu_bytes
     }
@@ -58,7 +58,7 @@ pub(crate) struct Network {
     made: Vec<String>,
 }
 
-/// An end of a cable: a member of the network, and what it calls the link.
+/// An end of a cable: a member of the network and the name of the link there.
 #[derive(Clone, Copy, Debug)]
 struct End<'a> {
     member: &'a str,
@@ -72,7 +72,7 @@ impl<'a> End<'a> {
 }
 
 impl Network {
-    /// Makes it and brings it up.
+    /// Creates the network and brings it up.
     ///
     /// # Errors
     /// The system refuses; what was made is removed.
@@ -92,7 +92,7 @@ impl Network {
         Ok(network)
     }
 
-    /// Two hosts with a box between them that forwards.
+    /// Creates two hosts with a forwarding box between them.
     ///
     /// # Errors
     /// As [`Network::clos`].
@@ -112,12 +112,12 @@ impl Network {
         Ok(network)
     }
 
-    /// Name of the namespace of one of its members.
+    /// Returns the name of a member's namespace.
     pub(crate) fn namespace(&self, member: &str) -> String {
         format!("{}-{member}", self.prefix)
     }
 
-    /// A command that runs `program` on a member.
+    /// Returns a command that runs `program` on a member.
     pub(crate) fn command(&self, member: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace(member), program]);
@@ -129,8 +129,8 @@ impl Network {
         tool::run("ip", &format!("netns add {name}"))?;
         self.made.push(name);
         self.ip(member, "link set lo up")?;
-        // A switch hashes what is on the wire. Here it would see the number by which a TCP of Linux
-        // changes its path, which IPv4 does not carry.
+        // A switch hashes fields of the packet. Here it would also see the hash by which Linux's
+        // TCP changes its path, which IPv4 does not carry.
         for (key, value) in
             [("ipv4/ip_forward", 1), ("ipv4/fib_multipath_hash_policy", 1), ("core/txrehash", 0)]
         {
@@ -146,7 +146,7 @@ impl Network {
         tool::run_words("ip", &["netns", "exec", &name, "sh", "-c", &script]).map(drop)
     }
 
-    /// `ip` on a member.
+    /// Runs `ip` on a member.
     pub(crate) fn ip(&self, member: &str, line: &str) -> Result<String> {
         tool::run("ip", &format!("-n {} {line}", self.namespace(member)))
     }
@@ -195,7 +195,7 @@ impl Network {
         self.rate(&above, &switch, shape.core_mbps)
     }
 
-    /// A leaf sends what is for the other leaf over these spines.
+    /// Routes what a leaf sends to the other leaf over these spines.
     ///
     /// # Errors
     /// The system refuses.
@@ -206,8 +206,7 @@ impl Network {
         self.ip(&format!("l{leaf}"), &line).map(drop)
     }
 
-    /// No experiment should measure how long a switch asks for an address: every neighbour is known
-    /// from the start.
+    /// Enters every neighbour from the start, so that no experiment measures address resolution.
     fn warm_neighbours(&self) -> Result<()> {
         for leaf in 0..LEAVES {
             for host in 0..HOSTS {
@@ -227,7 +226,7 @@ impl Network {
         Ok(())
     }
 
-    /// `at` knows that `addr` is the link `of`.
+    /// Enters `addr` as the neighbour behind link `of` at `at`.
     fn neighbour(&self, at: End<'_>, of: End<'_>, addr: &str) -> Result<()> {
         let text = self.ip(of.member, &format!("-br link show {}", of.link))?;
         let mac = text.split_whitespace().nth(2).context("a link without an address")?;
@@ -240,18 +239,18 @@ impl Drop for Network {
     fn drop(&mut self) {
         for name in self.made.iter().rev() {
             if let Err(error) = tool::run("ip", &format!("netns del {name}")) {
-                say!("fire: {error:#}");
+                eprint_line!("fire: {error:#}");
             }
         }
     }
 }
 
-/// Name of a host.
+/// Returns the name of a host.
 pub(crate) fn host_name(leaf: usize, host: usize) -> String {
     format!("h{}", leaf * HOSTS + host)
 }
 
-/// Address of a host.
+/// Returns the address of a host.
 pub(crate) fn host_addr(leaf: usize, host: usize) -> String {
     format!("10.1{leaf}.{host}.2")
 }

@@ -1,14 +1,14 @@
-//! Names of namespaces: those of a run carry its process, so that runs do not meet and a later one
-//! removes what a killed one left.
+//! Names of namespaces. They contain the process that made them, so that concurrent runs do not
+//! collide and a later run removes what a killed one left.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::machine;
-use crate::say::say;
+use crate::output::eprint_line;
 use crate::stale::{PREFIX, dead_maker};
 use crate::tool;
 
-/// A prefix that nobody else has.
+/// Returns a prefix that is unique on this machine.
 pub(super) fn fresh() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("{PREFIX}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
@@ -18,7 +18,7 @@ pub(super) fn fresh() -> String {
 pub(crate) fn remove_stale() {
     for name in machine::names_in("/run/netns") {
         if dead_maker(&name, 2).is_some() && tool::run("ip", &format!("netns del {name}")).is_ok() {
-            say!("fire: removed {name}, which a killed run left");
+            eprint_line!("fire: removed {name}, which a killed run left");
         }
     }
 }

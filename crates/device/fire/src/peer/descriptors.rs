@@ -1,16 +1,16 @@
-//! What this process has open.
+//! The open descriptors of this process.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
-/// Open descriptors by kind: `socket`, `anon_inode:[eventfd]`, `/memfd:NAME`, paths.
+/// Returns open descriptors by kind: `socket`, `anon_inode:[eventfd]`, `/memfd:NAME`, paths.
 pub(super) fn open() -> BTreeMap<String, u64> {
     let mut kinds = BTreeMap::new();
     let Ok(entries) = fs::read_dir("/proc/self/fd") else { return kinds };
     for link in entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok()) {
         let text = link.to_string_lossy();
-        // The look itself has the directory open, and pipes are those of the experiment.
+        // This listing has the directory itself open, and the pipes are those of the experiment.
         if text.starts_with("/proc/") || text.starts_with("pipe:") {
             continue;
         }
@@ -21,7 +21,7 @@ pub(super) fn open() -> BTreeMap<String, u64> {
     kinds
 }
 
-/// What `after` has more of than `before`.
+/// Returns the descriptors that `after` has more of than `before`.
 pub(super) fn more(
     before: &BTreeMap<String, u64>,
     after: &BTreeMap<String, u64>,
@@ -33,8 +33,8 @@ pub(super) fn more(
     after.iter().filter_map(surplus).collect()
 }
 
-/// Takes the open door of queue pair `qpn` out of what is too much. It belongs to the queue pair as
-/// long as that lives.
+/// Removes the open door of queue pair `qpn` from the surplus: it belongs to the queue pair as long
+/// as that exists.
 pub(super) fn leave_out_door(more: &mut BTreeMap<String, u64>, addr: IpAddr, qpn: u16) {
     let name = format!("@{}", softefa::ring_socket_name(SocketAddr::new(addr, qpn)));
     let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Queue pairs, regions and address handles that come and go beside the traffic.
+//! Short-lived queue pairs, regions and address handles beside the traffic.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,19 +9,19 @@ use softefa::{Access, Completion, Qp, SendOp, Status};
 use super::endpoint::{self, Endpoint, Target};
 use super::pattern;
 
-/// Sources of guests begin here.
+/// The message sources of guests begin at this number.
 pub(super) const SOURCES: u64 = 1 << 32;
-/// At most one guest in this time.
+/// The least time between two guests.
 const EVERY: Duration = Duration::from_millis(2);
 
-/// One guest at a time: made, used for a message, destroyed.
+/// Guests, one at a time: each is created, sends one message and is destroyed.
 pub(super) struct Guests {
     source: u64,
-    /// Words of the `peer` command.
+    /// The words of the `peer` command.
     peer: Vec<String>,
     living: Option<(Arc<Qp>, Target)>,
     last: Instant,
-    /// Messages of guests that were begun.
+    /// Messages that guests have begun to send.
     pub(super) sent: u64,
     pub(super) failed: u64,
 }
@@ -37,8 +37,8 @@ impl Guests {
         self.living.is_some()
     }
 
-    /// Makes one when it is time.
-    pub(super) fn turn(&mut self, end: &Endpoint) -> Result<()> {
+    /// Creates a guest if there is none and it is time for the next.
+    pub(super) fn create_if_due(&mut self, end: &Endpoint) -> Result<()> {
         if self.is_alive() || self.last.elapsed() < EVERY {
             return Ok(());
         }
@@ -47,8 +47,8 @@ impl Guests {
         let region = end.pd.reg_mr(scratch.as_ptr() as usize as u64, 4096, Access::default())?;
         let words: Vec<&str> = self.peer.iter().map(String::as_str).collect();
         let target = end.target(&words)?;
-        let qp = Qp::create(&end.pd, endpoint::init(&end.cq))?;
-        endpoint::up(&qp)?;
+        let qp = Qp::create(&end.pd, endpoint::attributes(&end.cq))?;
+        endpoint::bring_up(&qp)?;
         let slot = end.guest_slot();
         pattern::fill(end.slot(slot), self.source, self.sent);
         end.post(&qp, &target, SendOp::Send, slot)?;
@@ -58,8 +58,8 @@ impl Guests {
         Ok(())
     }
 
-    /// Whether this completion was the guest's, which then has ended.
-    pub(super) fn took(&mut self, done: &Completion) -> bool {
+    /// Returns whether this completion was the guest's; if so, destroys the guest.
+    pub(super) fn handle_completion(&mut self, done: &Completion) -> bool {
         let Some((qp, target)) = self.living.take_if(|(qp, _)| qp.qpn() == done.qpn) else {
             return false;
         };

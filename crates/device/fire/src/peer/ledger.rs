@@ -1,38 +1,38 @@
-//! Which messages of a source have arrived: each number once.
+//! The messages of a source that have arrived, each number once.
 
 use std::collections::VecDeque;
 
-/// Further ahead nothing is believed: the number is damaged.
+/// A number further ahead than this is taken for damaged.
 const AHEAD_MAX: u64 = 1 << 24;
 
 /// The numbers of one source.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// All below have arrived.
+    /// All numbers below this one have arrived.
     base: u64,
-    /// From `base` on, a bit each.
+    /// A bit for each number from `base` on.
     window: VecDeque<u64>,
     /// Messages that arrived for the first time.
     pub(super) taken: u64,
-    /// One above the highest number.
+    /// One past the highest number.
     pub(super) end: u64,
     /// The most numbers by which a message was overtaken.
     pub(super) late_max: u64,
 }
 
-/// What a number is.
+/// The result of recording a number.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Fresh,
     Duplicate,
-    Absurd,
+    Implausible,
 }
 
 impl Ledger {
-    pub(super) fn take(&mut self, number: u64) -> Verdict {
+    pub(super) fn record(&mut self, number: u64) -> Verdict {
         let Some(ahead) = number.checked_sub(self.base) else { return Verdict::Duplicate };
         if ahead >= AHEAD_MAX {
-            return Verdict::Absurd;
+            return Verdict::Implausible;
         }
         let (place, bit) = ((ahead / 64) as usize, 1 << (ahead % 64));
         if place >= self.window.len() {
@@ -52,7 +52,7 @@ impl Ledger {
         Verdict::Fresh
     }
 
-    /// Numbers below the highest that did not arrive.
+    /// Returns how many numbers below the highest did not arrive.
     pub(super) fn missing(&self) -> u64 {
         self.end - self.taken
     }
@@ -66,10 +66,10 @@ mod tests {
     fn any_order_is_taken_and_nothing_twice() {
         let mut ledger = Ledger::default();
         for number in (0..500).rev() {
-            assert_eq!(ledger.take(number), Verdict::Fresh);
+            assert_eq!(ledger.record(number), Verdict::Fresh);
         }
         for number in 0..500 {
-            assert_eq!(ledger.take(number), Verdict::Duplicate);
+            assert_eq!(ledger.record(number), Verdict::Duplicate);
         }
         assert_eq!((ledger.taken, ledger.missing(), ledger.late_max), (500, 0, 499));
     }
@@ -78,9 +78,9 @@ mod tests {
     fn what_is_missing_is_counted() {
         let mut ledger = Ledger::default();
         for number in (0..1000).filter(|number| number % 10 != 3) {
-            ledger.take(number);
+            ledger.record(number);
         }
         assert_eq!(ledger.missing(), 100);
-        assert_eq!(ledger.take(u64::MAX), Verdict::Absurd);
+        assert_eq!(ledger.record(u64::MAX), Verdict::Implausible);
     }
 }

@@ -1,7 +1,8 @@
 //! One end of a connection, as a process of its own.
 //!
-//! It speaks lines: commands come on standard input, events go to standard output as JSON. It ends
-//! with its standard input or with its parent, so that no experiment leaves one behind.
+//! It reads commands as lines on standard input and writes events as lines of JSON to standard
+//! output. It ends with its standard input or with its parent, so that no experiment leaves one
+//! behind.
 //!
 //! | command | then |
 //! |---|---|
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &PeerArgs) -> Result<()> {
     }
 }
 
-/// What comes on standard input, a line each; closed at its end.
+/// Returns the lines of standard input; the channel closes at its end.
 fn commands() -> Receiver<String> {
     let (to, from) = mpsc::channel();
     std::thread::spawn(move || {
@@ -47,8 +48,8 @@ fn commands() -> Receiver<String> {
     from
 }
 
-/// Tells the experiment.
-fn say(event: &Value) -> Result<()> {
+/// Writes an event to the experiment.
+fn emit(event: &Value) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{event}").and_then(|()| out.flush()).context("nobody listens any more")
 }

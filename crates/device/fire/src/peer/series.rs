@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::clock;
 
-/// So many milliseconds are kept; later bytes only count.
+/// The series covers this many milliseconds; later bytes are only counted.
 const KEPT_MS: usize = 120_000;
 
 /// Bytes by the millisecond in which they arrived.

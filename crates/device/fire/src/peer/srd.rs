@@ -17,7 +17,7 @@ use super::pattern;
 use super::series::Series;
 use crate::args::{Op, PeerArgs};
 
-/// What a slot is at.
+/// The state of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Free,
@@ -37,15 +37,15 @@ struct Peer<'a> {
     is_going: bool,
     is_ended: bool,
     next: u64,
-    /// Operations that ended with status 0 and were right.
+    /// Operations that ended with status 0 and the right contents.
     done: u64,
     statuses: BTreeMap<u8, u64>,
     first_error: Option<Instant>,
     ledgers: BTreeMap<u64, Ledger>,
     duplicates: u64,
-    /// The first contents that were wrong, and how many.
-    wrong: Vec<String>,
-    wrongs: u64,
+    /// Descriptions of the first errors; the next field counts all of them.
+    errors: Vec<String>,
+    error_count: u64,
     series: Series,
     opened: BTreeMap<String, u64>,
 }
@@ -68,37 +68,37 @@ pub(super) fn run(args: &PeerArgs, commands: &Receiver<String>) -> Result<()> {
         first_error: None,
         ledgers: BTreeMap::new(),
         duplicates: 0,
-        wrong: Vec::new(),
-        wrongs: 0,
+        errors: Vec::new(),
+        error_count: 0,
         series: Series::default(),
         opened: descriptors::open(),
         end,
     };
     let address = format!("{} {} {memory} {rkey}", peer.end.device.addr(), peer.end.qp.qpn());
-    super::say(&json!({
+    super::emit(&json!({
         "event": "hello", "address": address, "bytes": peer.end.bytes(), "pid": std::process::id(),
     }))?;
-    while peer.turn(commands)? {}
+    while peer.step(commands)? {}
     peer.report()
 }
 
 impl Peer<'_> {
-    /// Whether it goes on.
-    fn turn(&mut self, commands: &Receiver<String>) -> Result<bool> {
+    /// Does one round of work. False when the peer is to quit.
+    fn step(&mut self, commands: &Receiver<String>) -> Result<bool> {
         match commands.try_recv() {
             Ok(command) if command == "quit" => return Ok(false),
-            Ok(command) => self.obey(&command)?,
+            Ok(command) => self.run_command(&command)?,
             Err(TryRecvError::Empty) => {}
             Err(TryRecvError::Disconnected) => bail!("the experiment is gone"),
         }
         let mut found = Vec::new();
         self.end.cq.poll(64, |done| found.push(*done));
         for done in &found {
-            self.take(done)?;
+            self.handle_completion(done)?;
         }
         let is_sending = self.is_going && self.first_error.is_none();
         let posted = if is_sending { self.fill()? } else { 0 };
-        self.notice_end()?;
+        self.report_end()?;
         if found.is_empty() && posted == 0 {
             if self.args.polite {
                 std::thread::sleep(Duration::from_micros(50));
@@ -109,7 +109,7 @@ impl Peer<'_> {
         Ok(true)
     }
 
-    fn obey(&mut self, command: &str) -> Result<()> {
+    fn run_command(&mut self, command: &str) -> Result<()> {
         let words: Vec<&str> = command.split_whitespace().collect();
         match words.as_slice() {
             ["peer", rest @ ..] => {
@@ -123,11 +123,11 @@ impl Peer<'_> {
         Ok(())
     }
 
-    /// Posts as much as there is room for; how much that was.
+    /// Posts as many operations as there are free slots; returns their number.
     fn fill(&mut self) -> Result<usize> {
         let Some(target) = &self.target else { return Ok(0) };
         if let Some(guests) = &mut self.guests {
-            guests.turn(&self.end)?;
+            guests.create_if_due(&self.end)?;
         }
         let mut posted = 0;
         while let Some(slot) = self.free.pop() {
@@ -153,11 +153,11 @@ impl Peer<'_> {
         Ok(posted)
     }
 
-    fn take(&mut self, done: &Completion) -> Result<()> {
+    fn handle_completion(&mut self, done: &Completion) -> Result<()> {
         if done.op == CompletionOp::Recv {
-            return self.take_message(done);
+            return self.handle_message(done);
         }
-        if self.guests.as_mut().is_some_and(|guests| guests.took(done)) {
+        if self.guests.as_mut().is_some_and(|guests| guests.handle_completion(done)) {
             return Ok(());
         }
         let slot = done.wr_id as usize;
@@ -169,16 +169,18 @@ impl Peer<'_> {
             return Ok(());
         }
         match was {
-            Slot::Free => self.complain(format!("slot {slot} completed twice")),
+            Slot::Free => self.record_error(format!("slot {slot} completed twice")),
             Slot::Sent(number) if self.args.op == Op::Write && self.first_error.is_none() => {
                 return self.read_back(slot, number);
             }
             Slot::Sent(_) => self.done += 1,
             Slot::Reading(source, number) => {
                 self.series.add(u64::from(self.end.bytes()));
-                match pattern::wrong(self.end.slot(slot), source, number) {
+                match pattern::first_mismatch(self.end.slot(slot), source, number) {
                     None => self.done += 1,
-                    Some(word) => self.complain(format!("word {word} of READ {number} is wrong")),
+                    Some(word) => {
+                        self.record_error(format!("word {word} of READ {number} is wrong"));
+                    }
                 }
             }
         }
@@ -186,10 +188,10 @@ impl Peer<'_> {
         Ok(())
     }
 
-    /// A WRITE has arrived when it can be read.
+    /// Reads a WRITE back, which shows that it has arrived.
     fn read_back(&mut self, slot: usize, number: u64) -> Result<()> {
         let Some(target) = &self.target else { return Ok(()) };
-        // What is not overwritten would look right.
+        // Otherwise a slot that is not overwritten would look right.
         pattern::fill(self.end.slot(slot), 0, 0);
         self.slots[slot] = Slot::Reading(u64::from(self.args.source), number);
         let op = SendOp::Read(self.end.remote(target, slot));
@@ -201,34 +203,40 @@ impl Peer<'_> {
         self.free.push(slot);
     }
 
-    fn take_message(&mut self, done: &Completion) -> Result<()> {
+    fn handle_message(&mut self, done: &Completion) -> Result<()> {
         let slot = done.wr_id as usize;
         if done.status != Status::Ok {
-            self.complain(format!("a receive ended with status {}", done.status.code()));
+            self.record_error(format!("a receive ended with status {}", done.status.code()));
             return Ok(());
         }
         let words = self.end.received(slot, done.byte_len);
-        let name = pattern::name(words);
-        match name.filter(|&(source, number)| pattern::wrong(words, source, number).is_none()) {
-            None => self.complain(format!("{} bytes arrived damaged", done.byte_len)),
-            Some((source, number)) => match self.ledgers.entry(source).or_default().take(number) {
-                Verdict::Fresh => self.series.add(u64::from(done.byte_len)),
-                Verdict::Duplicate => self.duplicates += 1,
-                Verdict::Absurd => self.complain(format!("message {number} of {source} is absurd")),
-            },
+        let name = pattern::origin(words);
+        match name
+            .filter(|&(source, number)| pattern::first_mismatch(words, source, number).is_none())
+        {
+            None => self.record_error(format!("{} bytes arrived damaged", done.byte_len)),
+            Some((source, number)) => {
+                match self.ledgers.entry(source).or_default().record(number) {
+                    Verdict::Fresh => self.series.add(u64::from(done.byte_len)),
+                    Verdict::Duplicate => self.duplicates += 1,
+                    Verdict::Implausible => {
+                        self.record_error(format!("message {number} of {source} is absurd"));
+                    }
+                }
+            }
         }
         self.end.post_recv(slot)
     }
 
-    fn complain(&mut self, what: String) {
-        self.wrongs += 1;
-        if self.wrong.len() < 3 {
-            self.wrong.push(what);
+    fn record_error(&mut self, what: String) {
+        self.error_count += 1;
+        if self.errors.len() < 3 {
+            self.errors.push(what);
         }
     }
 
-    /// Says once that nothing is under way any more.
-    fn notice_end(&mut self) -> Result<()> {
+    /// Emits `ended` once when nothing is under way any more.
+    fn report_end(&mut self) -> Result<()> {
         let is_over = !self.is_going || self.first_error.is_some();
         let has_guest = self.guests.as_ref().is_some_and(Guests::is_alive);
         let is_busy = self.free.len() < self.slots.len() || has_guest && self.first_error.is_none();
@@ -237,13 +245,14 @@ impl Peer<'_> {
         }
         self.is_ended = true;
         let since = self.first_error.map(|at| at.elapsed().as_millis() as u64);
-        super::say(&json!({
+        super::emit(&json!({
             "event": "ended", "statuses": self.statuses, "ms_since_error": since,
         }))
     }
 
-    /// Takes down what belongs to the peer, and waits until nothing of it is open.
-    fn leftovers(&mut self) -> BTreeMap<String, u64> {
+    /// Destroys what belongs to the peer and waits until its descriptors are closed; returns those
+    /// left open.
+    fn tear_down(&mut self) -> BTreeMap<String, u64> {
         self.guests = None;
         if let Some(target) = self.target.take() {
             target.ah.destroy();
@@ -262,18 +271,18 @@ impl Peer<'_> {
 
     fn report(mut self) -> Result<()> {
         let guests = self.guests.as_ref().map(|guests| (guests.sent, guests.failed));
-        let left_open = self.leftovers();
+        let left_open = self.tear_down();
         let sources: BTreeMap<String, _> = self.ledgers.iter().map(ledger_json).collect();
         let counter = |counter| self.end.device.counters().get(counter);
         let report = json!({
             "event": "report", "begun": self.next, "done": self.done, "statuses": self.statuses,
-            "sources": sources, "duplicates": self.duplicates, "wrong": self.wrong,
-            "wrongs": self.wrongs, "left_open": left_open, "series": self.series.json(),
+            "sources": sources, "duplicates": self.duplicates, "wrong": self.errors,
+            "wrongs": self.error_count, "left_open": left_open, "series": self.series.json(),
             "guests": guests.map(|(sent, failed)| json!({ "sent": sent, "failed": failed })),
             "repeated": counter(Counter::RetransPkts),
         });
         self.end.qp.destroy();
-        super::say(&report)
+        super::emit(&report)
     }
 }
 

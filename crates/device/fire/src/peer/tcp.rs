@@ -14,10 +14,10 @@ use softefa::Config;
 use super::series::Series;
 use crate::args::PeerArgs;
 
-/// How long a call may stand still before it looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(100);
+/// The time after which a blocked call checks whether it should end.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What connections share.
+/// State that the connections share.
 #[derive(Debug, Default)]
 struct Shared {
     is_over: AtomicBool,
@@ -42,7 +42,7 @@ pub(super) fn run(args: &PeerArgs, commands: &Receiver<String>) -> Result<()> {
             std::thread::spawn(move || receive(stream, &shared));
         }
     });
-    super::say(&json!({ "event": "hello", "address": format!("{addr} {port}"), "bytes": 0 }))?;
+    super::emit(&json!({ "event": "hello", "address": format!("{addr} {port}"), "bytes": 0 }))?;
     let mut to = None;
     let mut threads = Vec::new();
     for command in commands {
@@ -58,7 +58,7 @@ pub(super) fn run(args: &PeerArgs, commands: &Receiver<String>) -> Result<()> {
             ["stop"] => {
                 shared.is_over.store(true, Ordering::Relaxed);
                 threads.drain(..).for_each(|thread| drop(thread.join()));
-                super::say(&json!({ "event": "ended", "statuses": {} }))?;
+                super::emit(&json!({ "event": "ended", "statuses": {} }))?;
             }
             ["quit"] => return report(&shared),
             _ => bail!("unknown command {command}"),
@@ -69,7 +69,7 @@ pub(super) fn run(args: &PeerArgs, commands: &Receiver<String>) -> Result<()> {
 
 fn report(shared: &Shared) -> Result<()> {
     let series = shared.series.lock().unwrap_or_else(PoisonError::into_inner);
-    super::say(&json!({
+    super::emit(&json!({
         "event": "report",
         "begun": shared.sent.load(Ordering::Relaxed),
         "done": shared.taken.load(Ordering::Relaxed),
@@ -78,14 +78,14 @@ fn report(shared: &Shared) -> Result<()> {
     }))
 }
 
-/// Byte `at` of every stream.
+/// Returns byte `at` of every stream.
 fn byte(at: u64) -> u8 {
     (at % 251) as u8
 }
 
 fn send(to: SocketAddr, shared: &Shared) {
     let Ok(mut stream) = TcpStream::connect(to) else { return };
-    let _ = stream.set_write_timeout(Some(LOOK));
+    let _ = stream.set_write_timeout(Some(POLL_INTERVAL));
     let mut at = 0u64;
     let mut block = vec![0; 8192];
     while !shared.is_over.load(Ordering::Relaxed) {

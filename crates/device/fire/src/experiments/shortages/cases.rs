@@ -1,4 +1,4 @@
-//! What is missing, in which degrees.
+//! The shortages and their degrees.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,14 +10,14 @@ use super::group::Cgroup;
 use crate::experiments::Context;
 use crate::tool;
 
-/// Where the command is then, in the mount namespace of the script.
+/// The directory of the command in the mount namespace of the script.
 const ELSEWHERE: &str = "/mnt";
 
-/// One thing that is missing.
+/// A resource that is missing.
 pub(super) struct Shortage {
     pub(super) name: &'static str,
     pub(super) variants: Vec<Variant>,
-    /// The kernel may kill for it.
+    /// The kernel may kill a process for lack of it.
     pub(super) kernel_kills: bool,
 }
 
@@ -27,10 +27,10 @@ impl Shortage {
     }
 }
 
-/// A degree of it.
+/// A degree of a shortage.
 pub(super) struct Variant {
     pub(super) name: String,
-    /// A script of the shell in a mount namespace of its own, before the program.
+    /// A shell script that runs in a mount namespace of its program before the program.
     script: Option<String>,
     nofile: Option<u64>,
     seccomp: bool,
@@ -42,11 +42,12 @@ impl Variant {
         Self { name: name.into(), script: None, nofile: None, seccomp: false, cgroup: None }
     }
 
-    /// Starts `softefa`, and writes to `mark` when it does; its words are to be added.
+    /// Returns a command that writes to `mark` as it starts `softefa`; the arguments are to be
+    /// added.
     pub(super) fn command(&self, mark: &str, softefa: &Path) -> Result<Command> {
-        let own = tool::own();
+        let program = tool::this_program();
         let mut command = match &self.script {
-            None => Command::new(&own),
+            None => Command::new(&program),
             Some(script) => {
                 let mut command = Command::new("unshare");
                 let script = match hidden_by(script, softefa) {
@@ -61,7 +62,7 @@ impl Variant {
                     "-ec",
                     &script,
                     "sh",
-                    &own,
+                    &program,
                 ]);
                 command
             }
@@ -71,7 +72,8 @@ impl Variant {
         if let Some(cgroup) = &self.cgroup {
             command.arg("--cgroup").arg(&cgroup.dir);
         }
-        // Only what the script sets: the directory of a login would be as good as /tmp.
+        // Keeps only what the script sets: the runtime directory of a login would serve as well as
+        // /tmp.
         command.env_remove("XDG_RUNTIME_DIR").arg("--");
         let is_hidden = self.script.as_deref().and_then(|script| hidden_by(script, softefa));
         match (is_hidden, softefa.file_name()) {
@@ -82,14 +84,14 @@ impl Variant {
     }
 }
 
-/// The folder of `softefa`, as a word of the shell, if a script mounts something over it: a
+/// Returns the folder of `softefa`, quoted for the shell, if a script mounts something over it: a
 /// checkout may lie in /tmp.
 fn hidden_by(script: &str, softefa: &Path) -> Option<String> {
     let dir = softefa.parent().filter(|_| script.ends_with("none /tmp"))?;
     dir.starts_with("/tmp").then(|| shell_word(&dir.to_string_lossy()))
 }
 
-/// All of them.
+/// Returns all shortages.
 pub(super) fn all(context: &Context) -> Vec<Shortage> {
     let mut all = vec![
         Shortage::new(super::CONTROL, vec![Variant::new("as it is")]),
@@ -142,7 +144,7 @@ fn descriptors(context: &Context) -> Shortage {
     Shortage::new("descriptors short (RLIMIT_NOFILE)", limits.into_iter().map(variant).collect())
 }
 
-/// Without variants where this machine has no such controller.
+/// The list is without variants where this machine has no such controller.
 fn groups(context: &Context) -> [Shortage; 2] {
     let memory_kib: &[u64] =
         context.pick(&[512, 8192], &[128, 256, 512, 768, 1024, 1280, 1536, 2048, 4096, 8192]);

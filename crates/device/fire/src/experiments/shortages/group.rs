@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::machine::names_in;
-use crate::say::say;
+use crate::output::eprint_line;
 use crate::stale::{PREFIX, dead_maker};
 
 const ROOT: &str = "/sys/fs/cgroup";
@@ -18,7 +18,7 @@ pub(super) struct Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Whoever was in it may take a moment to be gone.
+        // The processes in the group may take a moment to exit.
         for _ in 0..50 {
             if fs::remove_dir(&self.dir).is_ok() || !self.dir.exists() {
                 return;
@@ -29,7 +29,7 @@ impl Drop for Cgroup {
 }
 
 impl Cgroup {
-    /// One with a limit; `None` where this machine has no such controller.
+    /// Creates a group with a limit; `None` where this machine has no such controller.
     pub(super) fn with(controller: &str, files: [&str; 2], limit: &str) -> Option<Self> {
         let old = Path::new(ROOT).join(controller);
         let (base, file) =
@@ -42,7 +42,7 @@ impl Cgroup {
     }
 }
 
-/// Removes the groups that killed runs have left, and ends what is in them.
+/// Removes the groups that killed runs have left, and ends the processes in them.
 pub(crate) fn remove_stale() {
     for controller in ["memory", "pids", "."] {
         remove_stale_in(&Path::new(ROOT).join(controller));
@@ -55,11 +55,11 @@ fn remove_stale_in(base: &Path) {
         let group = Cgroup { dir: base.join(name) };
         let members = fs::read_to_string(group.dir.join("cgroup.procs")).unwrap_or_default();
         for pid in members.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)) {
-            // Gone already is as good.
+            // A process that is gone already is fine.
             let _ = kill_process(pid, Signal::KILL);
         }
         drop(group);
-        say!("fire: removed the control group {name}, which a killed run left");
+        eprint_line!("fire: removed the control group {name}, which a killed run left");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A server without and a client with the shortage: perftest's latency test over SRD.
+//! A server without the shortage and a client with it: perftest's latency test over SRD.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -16,43 +16,43 @@ use crate::experiments::Context;
 use crate::interrupt;
 use crate::tool;
 
-/// Whoever takes longer hangs.
+/// A program that takes longer counts as hung.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Debug)]
 pub(super) struct Ending {
-    /// `None` if a signal ended softefa, or nothing did.
+    /// `None` if a signal ended softefa, or if it did not end.
     pub(super) code: Option<i32>,
-    /// That signal.
+    /// The signal that ended it.
     pub(super) signal: Option<i32>,
     pub(super) hung: bool,
-    /// The program began with everything missing that was to be.
+    /// Whether all resources were missing when the program began.
     pub(super) is_confined: bool,
     pub(super) stderr: String,
     pub(super) stdout: String,
 }
 
 impl Ending {
-    /// The first lines that it said of its trouble.
-    pub(super) fn said(&self) -> String {
-        let own = self.stderr.lines().filter(|line| line.starts_with("softefa"));
+    /// Returns the first lines of its output about the failure.
+    pub(super) fn stderr_excerpt(&self) -> String {
+        let softefa = self.stderr.lines().filter(|line| line.starts_with("softefa"));
         let others = self.stderr.lines().filter(|line| !line.starts_with("softefa"));
-        let all = own.chain(others).chain(self.stdout.lines());
+        let all = softefa.chain(others).chain(self.stdout.lines());
         let told = |line: &&str| !line.trim().is_empty() && !line.starts_with("---");
         all.filter(told).take(2).collect::<Vec<_>>().join(" / ")
     }
 
     pub(super) fn summary(&self) -> String {
         match (self.code, self.signal) {
-            (Some(code), _) => format!("exit code {code}, \"{}\"", self.said()),
+            (Some(code), _) => format!("exit code {code}, \"{}\"", self.stderr_excerpt()),
             (None, Some(signal)) => format!("ended by signal {signal}"),
             (None, None) => "no end".to_owned(),
         }
     }
 }
 
-/// Runs client and server; how the client ended.
+/// Runs client and server, and returns how the client ended.
 pub(super) fn run(context: &Context, variant: &Variant) -> Result<Ending> {
     let port = free_port()?;
     let dir = tempfile::tempdir()?;
@@ -60,33 +60,33 @@ pub(super) fn run(context: &Context, variant: &Variant) -> Result<Ending> {
     let mut server = Command::new(&context.softefa);
     server.args(["run", "--"]).args(base).arg(port.to_string());
     server.env("XDG_RUNTIME_DIR", dir.path());
-    let mut server = Running::start(&mut tool::ending_with_fire(&server))?;
-    if let Err(error) = server.listens_on(port) {
-        bail!("{error:#}; it said: {}", server.end()?.said());
+    let mut server = ProcessGroup::start(&mut tool::ending_with_fire(&server))?;
+    if let Err(error) = server.wait_for_listener(port) {
+        bail!("{error:#}; it said: {}", server.end()?.stderr_excerpt());
     }
     let mark = tempfile::tempfile()?;
-    // By this name it is found in other mount namespaces, too.
+    // This name works in other mount namespaces, too.
     let name = format!("/proc/{}/fd/{}", std::process::id(), mark.as_raw_fd());
     let mut client = variant.command(&name, &context.softefa)?;
     client.args(["run", "--"]).args(base).arg(port.to_string());
     client.arg("127.0.0.1");
-    let mut client = Running::start(&mut client)?;
+    let mut client = ProcessGroup::start(&mut client)?;
     let ending = client.finish(LIMIT)?;
     Ok(Ending { is_confined: mark.metadata()?.len() > 0, ..ending })
 }
 
-/// A port nobody has now.
+/// Returns a TCP port that is free now.
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// A process group; dropping it ends it.
-struct Running {
+/// A process group that is killed on drop.
+struct ProcessGroup {
     child: Child,
     out: [File; 2],
 }
 
-impl Running {
+impl ProcessGroup {
     fn start(command: &mut Command) -> Result<Self> {
         let out = [tempfile::tempfile()?, tempfile::tempfile()?];
         command.stdin(Stdio::null()).stdout(out[0].try_clone()?).stderr(out[1].try_clone()?);
@@ -94,12 +94,12 @@ impl Running {
         Ok(Self { child, out })
     }
 
-    fn listens_on(&mut self, port: u16) -> Result<()> {
+    fn wait_for_listener(&mut self, port: u16) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(15);
         loop {
             interrupt::check()?;
-            // A connection would be taken for the client.
-            if listens(port)? {
+            // A test connection would be taken for the client.
+            if is_listening(port)? {
                 return Ok(());
             }
             if let Some(status) = self.child.try_wait()? {
@@ -147,7 +147,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
     }
@@ -160,8 +160,8 @@ fn text(file: &mut File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether somebody listens on a TCP port of this machine.
-fn listens(port: u16) -> Result<bool> {
+/// Returns whether a TCP port of this machine is listened on.
+fn is_listening(port: u16) -> Result<bool> {
     let tables =
         [std::fs::read_to_string("/proc/net/tcp")?, std::fs::read_to_string("/proc/net/tcp6")?];
     let wanted = format!(":{port:04X}");

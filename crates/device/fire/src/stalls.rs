@@ -1,5 +1,5 @@
-//! Whether the processors run at all. A guest's host, or the kernel, may keep one from running for
-//! tens of milliseconds, and flows that stand still meanwhile have lost nothing to a fault.
+//! Detects stalls of the processors. A virtual machine's host, or the kernel, may stop one for tens
+//! of milliseconds; a flow that stands still meanwhile does so for no fault of the network.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use rustix::thread::{CpuSet, gettid, sched_setaffinity};
 use crate::{clock, machine, tool};
 
 const EVERY: Duration = Duration::from_millis(1);
-/// A witness that wakes later than this was kept from running.
+/// A thread that wakes later than this was kept from running.
 const LATE_MS: u64 = 4;
-/// Above what is timed ([`machine::Precedence`]).
+/// The priority of the threads, above that of what is timed ([`machine::RealTimePriority`]).
 const PRIORITY: u32 = 2;
 
-/// A thread for each processor that wakes every millisecond.
-pub(crate) struct Witness {
+/// A thread per processor that wakes every millisecond.
+pub(crate) struct StallDetector {
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Vec<Range<u64>>>>,
 }
 
-impl Witness {
+impl StallDetector {
     pub(crate) fn begin() -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let start = |processor| {
@@ -33,7 +33,7 @@ impl Witness {
         Self { threads: (0..machine::processors()).map(start).collect(), is_over }
     }
 
-    /// What they saw.
+    /// Stops the threads and returns the stalls they saw.
     pub(crate) fn end(mut self) -> Stalls {
         self.is_over.store(true, Ordering::Relaxed);
         let seen = self.threads.drain(..).filter_map(|thread| thread.join().ok());
@@ -41,7 +41,7 @@ impl Witness {
     }
 }
 
-impl Drop for Witness {
+impl Drop for StallDetector {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
@@ -50,10 +50,10 @@ impl Drop for Witness {
 fn watch(processor: usize, is_over: &AtomicBool) -> Vec<Range<u64>> {
     let mut only = CpuSet::new();
     only.set(processor);
-    // Where either is refused it sees more stalls than there are for others, or fewer.
+    // Where either is refused, it sees more stalls than other programs do, or fewer.
     let _ = sched_setaffinity(None, &only);
-    let own = gettid().as_raw_nonzero();
-    let _ = tool::run("chrt", &format!("--fifo --pid {PRIORITY} {own}"));
+    let thread = gettid().as_raw_nonzero();
+    let _ = tool::run("chrt", &format!("--fifo --pid {PRIORITY} {thread}"));
     let (mut stalls, mut last_ms) = (Vec::new(), clock::now_ms());
     while !is_over.load(Ordering::Relaxed) {
         thread::sleep(EVERY);
@@ -83,7 +83,7 @@ impl Stalls {
         Self(apart)
     }
 
-    /// Milliseconds of `time` in which a processor did not run.
+    /// Returns the milliseconds of `time` in which a processor did not run.
     pub(crate) fn within_ms(&self, time: &Range<u64>) -> u64 {
         let part = |stall: &Range<u64>| {
             stall.end.min(time.end).saturating_sub(stall.start.max(time.start))
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn a_witness_ends() {
-        let witness = Witness::begin();
-        assert!(!witness.threads.is_empty());
-        witness.end();
+        let stalls = StallDetector::begin();
+        assert!(!stalls.threads.is_empty());
+        stalls.end();
     }
 }

@@ -1,4 +1,4 @@
-//! The run of all experiments.
+//! Runs the experiments.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -8,21 +8,21 @@ use report::{Table, shell_word};
 
 use crate::args::RunArgs;
 use crate::experiments::{ALL, Context, Experiment, NotTried};
+use crate::output::{eprint_line, print_line};
 use crate::record::{self, Record};
-use crate::say::{print_line, say};
 use crate::{interrupt, machine, stale, tool};
 
-/// Programs that experiments with networks start, each with its package.
-const MEANS: [(&str, &str); 4] =
+/// Programs that the experiments with networks start, each with its package.
+const NETWORK_TOOLS: [(&str, &str); 4] =
     [("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables"), ("chrt", "util-linux")];
-const MEANS_OF_SHORTAGES: [(&str, &str); 4] = [
+const SHORTAGE_TOOLS: [(&str, &str); 4] = [
     ("mount", "mount"),
     ("umount", "mount"),
     ("unshare", "util-linux"),
     ("ib_send_lat", "perftest"),
 ];
 
-/// Prints what there is.
+/// Prints the experiments.
 pub(crate) fn list() {
     let mut table = Table::new("experiments", &["experiment", "what is tried"], 2);
     for experiment in ALL {
@@ -31,14 +31,14 @@ pub(crate) fn list() {
     print_line!("{}", table.text().trim_end());
 }
 
-/// Runs what was asked for; whether everything held.
+/// Runs the chosen experiments; returns whether all of them passed.
 ///
 /// # Errors
-/// It cannot begin, or was interrupted.
+/// The run cannot begin, or was interrupted.
 pub(crate) fn run(args: &RunArgs) -> Result<bool> {
     let chosen = choose(&args.only)?;
-    check_means(&chosen)?;
-    interrupt::listen()?;
+    check_tools(&chosen)?;
+    interrupt::install()?;
     stale::remove();
     let softefa = softefa(args.softefa.as_deref())?;
     let context = Context { is_short: args.short, seed: args.seed, softefa };
@@ -47,12 +47,17 @@ pub(crate) fn run(args: &RunArgs) -> Result<bool> {
     for (number, experiment) in (1..).zip(&chosen) {
         interrupt::check()?;
         let at_s = started.elapsed().as_secs();
-        say!("[{at_s:4} s] {number}/{} {}: {}", chosen.len(), experiment.name, experiment.what);
-        let Some(records) = one(&context, experiment)? else {
+        eprint_line!(
+            "[{at_s:4} s] {number}/{} {}: {}",
+            chosen.len(),
+            experiment.name,
+            experiment.what
+        );
+        let Some(records) = run_experiment(&context, experiment)? else {
             not_tried += 1;
             continue;
         };
-        records.iter().for_each(tell);
+        records.iter().for_each(print_record);
         if let Some(path) = &args.record {
             record::merge(path, &records)?;
         }
@@ -69,8 +74,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<bool> {
         print_line!("{}", table(&all).text().trim_end());
     }
     let seconds = started.elapsed().as_secs();
-    say!("{} cases in {seconds} s, {failed} failures, {not_tried} not tried", all.len());
-    // Everything in its short form is what has one.
+    eprint_line!("{} cases in {seconds} s, {failed} failures, {not_tried} not tried", all.len());
+    // Without `--only`, the short form skips the experiments that have none.
     let is_whole = not_tried == 0 || args.short && args.only.is_empty();
     Ok(failed == 0 && is_whole)
 }
@@ -88,8 +93,8 @@ fn choose(only: &[String]) -> Result<Vec<&'static Experiment>> {
     Ok(ALL.iter().filter(|experiment| is_chosen(experiment.name)).collect())
 }
 
-/// Says in one line what is missing, before anything is made.
-fn check_means(chosen: &[&Experiment]) -> Result<()> {
+/// Checks that the needed programs exist, before anything is created.
+fn check_tools(chosen: &[&Experiment]) -> Result<()> {
     let Some(first) = chosen.iter().find(|experiment| experiment.needs_root) else {
         return Ok(());
     };
@@ -97,9 +102,9 @@ fn check_means(chosen: &[&Experiment]) -> Result<()> {
         bail!("'{}' makes namespaces and mounts, which only root may: sudo fire run", first.name);
     }
     let of_shortages = chosen.iter().any(|experiment| experiment.name == "shortages");
-    let needed = MEANS.iter().chain(MEANS_OF_SHORTAGES.iter().filter(|_| of_shortages));
+    let needed = NETWORK_TOOLS.iter().chain(SHORTAGE_TOOLS.iter().filter(|_| of_shortages));
     for (program, package) in needed {
-        ensure!(tool::is_there(program), "'{program}' is missing; install {package}");
+        ensure!(tool::is_installed(program), "'{program}' is missing; install {package}");
     }
     Ok(())
 }
@@ -114,16 +119,16 @@ fn softefa(given: Option<&Path>) -> Result<PathBuf> {
     })
 }
 
-/// Runs one experiment and completes its records. What stops it is a failure of its own; `None` if
-/// it tries nothing.
-fn one(context: &Context, experiment: &Experiment) -> Result<Option<Vec<Record>>> {
+/// Runs one experiment and completes its records. An error counts as a failure of the experiment;
+/// `None` if it tries nothing.
+fn run_experiment(context: &Context, experiment: &Experiment) -> Result<Option<Vec<Record>>> {
     let others_load = machine::others_load()?;
     let started = Instant::now();
     let mut records = match (experiment.run)(context) {
         Ok(records) => records,
-        Err(error) if interrupt::is_asked() => return Err(error),
+        Err(error) if interrupt::is_requested() => return Err(error),
         Err(error) if error.is::<NotTried>() => {
-            say!("         {error}");
+            eprint_line!("         {error}");
             return Ok(None);
         }
         Err(error) => vec![Record::unfinished(&format!("{error:#}"))],
@@ -147,33 +152,33 @@ fn one(context: &Context, experiment: &Experiment) -> Result<Option<Vec<Record>>
     Ok(Some(records))
 }
 
-/// The command that runs one experiment again.
+/// Returns the command that repeats one experiment.
 fn command(context: &Context, name: &str) -> String {
-    let own = std::env::args().next().unwrap_or_else(|| "fire".to_owned());
+    let fire = std::env::args().next().unwrap_or_else(|| "fire".to_owned());
     let short = context.pick(" --short", "");
     format!(
         "{} run{short} --only {name} --seed {} --softefa {}",
-        shell_word(&own),
+        shell_word(&fire),
         context.seed,
         shell_word(&context.softefa.to_string_lossy())
     )
 }
 
-/// Today, as the calendar of UTC has it.
+/// Returns today's date in UTC.
 fn date() -> String {
     tool::run("date", "-u +%F").map(|text| text.trim().to_owned()).unwrap_or_default()
 }
 
-fn tell(record: &Record) {
+fn print_record(record: &Record) {
     let verdict = if record.failed == 0 { "ok" } else { "FAILED" };
-    say!(
+    eprint_line!(
         "         {verdict}: {} ({} {}): {}",
         record.case,
         record.times,
         record.unit,
         record.result
     );
-    record.failures.iter().for_each(|failure| say!("         {failure}"));
+    record.failures.iter().for_each(|failure| eprint_line!("         {failure}"));
 }
 
 fn table(records: &[Record]) -> Table {
@@ -195,7 +200,7 @@ fn table(records: &[Record]) -> Table {
 mod tests {
     use super::*;
 
-    /// Both have no short form, and passed with no case.
+    /// Neither has a short form; no case at all must not count as a success.
     #[test]
     fn an_experiment_that_was_asked_for_and_not_tried_fails() {
         let only = vec!["fuzz".to_owned(), "engine".to_owned()];

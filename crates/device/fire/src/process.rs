@@ -1,4 +1,4 @@
-//! Processes of an experiment: started, told, heard, ended.
+//! Peer processes of an experiment: how they are started, controlled and ended.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
@@ -16,21 +16,21 @@ use crate::interrupt;
 use crate::network::Network;
 use crate::tool;
 
-/// How long anything may take that should be quick.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+/// The time limit of steps that should be quick.
+pub(crate) const STEP_LIMIT: Duration = Duration::from_secs(20);
 
 /// Where a process runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Location<'a> {
     /// This machine's loopback.
-    Here,
+    Loopback,
     /// This machine's loopback, under `softefa run`.
     Run(&'a Path),
     /// A host of a network, and its address.
     Host(&'a Network, &'a str, &'a str),
 }
 
-/// What a process is to do.
+/// The arguments of a peer process.
 #[derive(Debug, Clone)]
 pub(crate) struct Role {
     pub(crate) transport: Transport,
@@ -59,37 +59,37 @@ impl Default for Role {
     }
 }
 
-/// One end, alive until it is dropped.
+/// A peer process; dropping it kills it.
 pub(crate) struct Peer {
     child: Child,
-    /// Its own, where `softefa run` is the child.
+    /// The process id of the peer itself, where the child is `softefa run`.
     pid: u32,
     stdin: Option<ChildStdin>,
     events: Receiver<Value>,
     stderr: File,
-    /// What another end must be told to reach it.
+    /// The words by which another peer reaches this one.
     pub(crate) address: String,
     pub(crate) bytes: u64,
 }
 
 impl Peer {
-    /// Starts it and waits for its greeting.
+    /// Starts a peer and waits for its `hello`.
     ///
     /// # Errors
-    /// It does not start, or ends at once; the message has what it said.
+    /// The peer does not start, or ends at once; the message contains its standard error.
     pub(crate) fn start(location: Location<'_>, role: &Role) -> Result<Self> {
-        let own = tool::own();
+        let program = tool::this_program();
         let mut command = match location {
-            Location::Here => Command::new(&own),
+            Location::Loopback => Command::new(&program),
             Location::Run(softefa) => {
                 let mut command = Command::new(softefa);
-                command.args(["run", "--", &own]);
+                command.args(["run", "--", &program]);
                 command
             }
-            Location::Host(network, host, _) => network.command(host, &own),
+            Location::Host(network, host, _) => network.command(host, &program),
         };
         let addr = match location {
-            Location::Here | Location::Run(_) => "127.0.0.1",
+            Location::Loopback | Location::Run(_) => "127.0.0.1",
             Location::Host(_, _, addr) => addr,
         };
         let stderr = tempfile::tempfile()?;
@@ -105,11 +105,11 @@ impl Peer {
         command.envs(role.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.try_clone()?);
         let mut child = command.spawn().context("an end cannot be started")?;
-        let events = events_of(child.stdout.take().context("no output")?);
+        let events = read_events(child.stdout.take().context("no output")?);
         let stdin = child.stdin.take();
         let pid = child.id();
         let mut peer = Self { child, pid, stdin, events, stderr, address: String::new(), bytes: 0 };
-        let hello = peer.wait_for("hello", SOON)?;
+        let hello = peer.wait_for("hello", STEP_LIMIT)?;
         peer.address = hello["address"].as_str().unwrap_or_default().to_owned();
         peer.bytes = hello["bytes"].as_u64().unwrap_or_default();
         peer.pid = hello["pid"].as_u64().and_then(|pid| pid.try_into().ok()).unwrap_or(pid);
@@ -120,30 +120,30 @@ impl Peer {
         self.pid
     }
 
-    /// Tells it one line.
+    /// Sends one line to the peer.
     ///
     /// # Errors
-    /// It is gone.
-    pub(crate) fn tell(&mut self, line: &str) -> Result<()> {
+    /// The peer has ended.
+    pub(crate) fn send_command(&mut self, line: &str) -> Result<()> {
         let told = self.stdin.as_mut().map(|stdin| writeln!(stdin, "{line}"));
         if !matches!(told, Some(Ok(()))) {
-            bail!("an end is gone before '{line}'; it said: {}", self.said());
+            bail!("an end is gone before '{line}'; it said: {}", self.stderr_excerpt());
         }
         Ok(())
     }
 
-    /// Tells it how to reach the other end.
+    /// Sends the address of `other` to the peer.
     ///
     /// # Errors
-    /// It is gone.
-    pub(crate) fn meet(&mut self, other: &Self) -> Result<()> {
-        self.tell(&format!("peer {}", other.address))
+    /// The peer has ended.
+    pub(crate) fn connect_to(&mut self, other: &Self) -> Result<()> {
+        self.send_command(&format!("peer {}", other.address))
     }
 
-    /// The next event of this kind; others are passed over.
+    /// Waits for the next event of this kind and skips all others.
     ///
     /// # Errors
-    /// It does not come in time, or never will.
+    /// The event does not arrive in time, or the peer has ended.
     pub(crate) fn wait_for(&mut self, kind: &str, limit: Duration) -> Result<Value> {
         let deadline = Instant::now() + limit;
         loop {
@@ -153,36 +153,40 @@ impl Peer {
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    bail!("no '{kind}' for {} s; it said: {}", limit.as_secs(), self.said());
+                    bail!(
+                        "no '{kind}' for {} s; it said: {}",
+                        limit.as_secs(),
+                        self.stderr_excerpt()
+                    );
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    bail!("an end is gone before its '{kind}'; it said: {}", self.said());
+                    bail!("an end is gone before its '{kind}'; it said: {}", self.stderr_excerpt());
                 }
             }
         }
     }
 
-    /// Ends it in order; its report.
+    /// Lets the peer quit and returns its report.
     ///
     /// # Errors
-    /// It gives none.
+    /// The peer does not report or does not exit.
     pub(crate) fn quit(&mut self) -> Result<Value> {
-        self.tell("quit")?;
-        let report = self.wait_for("report", SOON)?;
-        self.is_gone()?;
+        self.send_command("quit")?;
+        let report = self.wait_for("report", STEP_LIMIT)?;
+        self.wait_for_exit()?;
         Ok(report)
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the peer.
     ///
     /// # Errors
-    /// It is gone.
+    /// The peer has ended.
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).context("no process")?;
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Kills it.
+    /// Kills the peer.
     ///
     /// # Errors
     /// The system refuses.
@@ -190,22 +194,23 @@ impl Peer {
         self.signal(Signal::KILL)
     }
 
-    /// Waits until the kernel has taken it away, and `softefa run` with it.
+    /// Waits until the child has exited, which is `softefa run` where that started the peer.
     ///
     /// # Errors
-    /// It does not end.
-    pub(crate) fn is_gone(&mut self) -> Result<()> {
-        let deadline = Instant::now() + SOON;
+    /// The child does not exit.
+    pub(crate) fn wait_for_exit(&mut self) -> Result<()> {
+        let deadline = Instant::now() + STEP_LIMIT;
         while self.child.try_wait()?.is_none() {
             if Instant::now() > deadline {
-                bail!("an end does not exit; it said: {}", self.said());
+                bail!("an end does not exit; it said: {}", self.stderr_excerpt());
             }
             std::thread::sleep(Duration::from_millis(2));
         }
         Ok(())
     }
 
-    fn said(&mut self) -> String {
+    /// Returns the first lines of standard error.
+    fn stderr_excerpt(&mut self) -> String {
         let mut text = String::new();
         let read = self.stderr.rewind().and_then(|()| self.stderr.read_to_string(&mut text));
         match read {
@@ -217,13 +222,14 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // A child that has ended cannot be killed, which is as good.
+        // Fails if the child has ended already, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn events_of(out: impl Read + Send + 'static) -> Receiver<Value> {
+/// Reads events, a line of JSON each, in a thread.
+fn read_events(out: impl Read + Send + 'static) -> Receiver<Value> {
     let (to, from) = mpsc::channel();
     std::thread::spawn(move || {
         let lines = BufReader::new(out).lines().map_while(Result::ok);

@@ -1,15 +1,14 @@
-//! What the user is told. Whoever reads it may have gone, which must not keep anybody from cleaning
-//! up.
+//! Output for the user. Errors are ignored: a reader that is gone must not prevent the cleanup.
 
-/// A line on standard error.
-macro_rules! say {
+/// Prints a line to standard error.
+macro_rules! eprint_line {
     ($($part:tt)*) => {{
         use std::io::Write as _;
         let _ = writeln!(std::io::stderr(), $($part)*);
     }};
 }
 
-/// A line on standard output.
+/// Prints a line to standard output.
 macro_rules! print_line {
     ($($part:tt)*) => {{
         use std::io::Write as _;
@@ -17,4 +16,4 @@ macro_rules! print_line {
     }};
 }
 
-pub(crate) use {print_line, say};
+pub(crate) use {eprint_line, print_line};

@@ -1,4 +1,4 @@
-//! A box in the middle: a translation of addresses, a firewall.
+//! A middlebox: address translation or a firewall.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use serde_json::Value;
 
 use super::Context;
 use super::traffic::{Flow, damage, faults, number};
-use crate::crew::{Location, Role};
 use crate::interrupt;
 use crate::network::Network;
+use crate::process::{Location, Role};
 use crate::record::Record;
 
 const INSIDE: &str = "10.50.0.2";
 const OUTSIDE: &str = "10.60.0.2";
-/// The status of an operation whose peer nobody can reach, as the user sees it (`vendor_err`).
+/// The status of an operation whose peer is unreachable, as the user sees it (`vendor_err`).
 const UNREACHED: &str = "15";
 
-/// A box, what it does, and what is to be expected.
-struct Middle {
+/// A middlebox and the expected result.
+struct Middlebox {
     name: &'static str,
     rules: &'static [&'static str],
-    /// Messages arrive.
+    /// Whether messages arrive.
     works: bool,
 }
 
-const BOXES: &[Middle] = &[
-    Middle { name: "the box forwards", rules: &[], works: true },
-    Middle {
+const MIDDLEBOXES: &[Middlebox] = &[
+    Middlebox { name: "the box forwards", rules: &[], works: true },
+    Middlebox {
         name: "source addresses translated (masquerade)",
         rules: &[
             "add table ip nat",
@@ -36,7 +36,7 @@ const BOXES: &[Middle] = &[
         ],
         works: false,
     },
-    Middle {
+    Middlebox {
         name: "firewall: only answers come in (conntrack)",
         rules: &[
             "add table ip fire",
@@ -46,7 +46,7 @@ const BOXES: &[Middle] = &[
         ],
         works: false,
     },
-    Middle {
+    Middlebox {
         name: "firewall: UDP to ports 16384-65535 only",
         rules: &[
             "add table ip fire",
@@ -55,7 +55,7 @@ const BOXES: &[Middle] = &[
         ],
         works: true,
     },
-    Middle {
+    Middlebox {
         name: "firewall: UDP to ports 18000-19000 only, others rejected",
         rules: &[
             "add table ip fire",
@@ -65,7 +65,7 @@ const BOXES: &[Middle] = &[
         ],
         works: false,
     },
-    Middle {
+    Middlebox {
         name: "firewall: ICMP dropped",
         rules: &[
             "add table ip fire",
@@ -78,26 +78,26 @@ const BOXES: &[Middle] = &[
 
 pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
     let mut records = Vec::new();
-    for middle in BOXES {
-        // Silence takes its 8 s.
-        if context.is_short && !middle.works {
+    for middlebox in MIDDLEBOXES {
+        // A case of silence takes 8 s.
+        if context.is_short && !middlebox.works {
             continue;
         }
-        context.beginning(middle.name);
+        context.log_case(middlebox.name);
         let network = Network::line()?;
-        middle.rules.iter().try_for_each(|rule| network.nft("box", rule))?;
-        let mut record = Record::new(middle.name, "connections");
+        middlebox.rules.iter().try_for_each(|rule| network.nft("box", rule))?;
+        let mut record = Record::new(middlebox.name, "connections");
         for is_outwards in [true, false] {
-            try_it(&network, middle, is_outwards, &mut record)?;
+            try_direction(&network, middlebox, is_outwards, &mut record)?;
         }
         records.push(record);
     }
     Ok(records)
 }
 
-fn try_it(
+fn try_direction(
     network: &Network,
-    middle: &Middle,
+    middlebox: &Middlebox,
     is_outwards: bool,
     record: &mut Record,
 ) -> Result<()> {
@@ -105,9 +105,9 @@ fn try_it(
     let outside = Location::Host(network, "outside", OUTSIDE);
     let (from, to) = if is_outwards { (inside, outside) } else { (outside, inside) };
     let mut flow = Flow::start(from, to, &Role { depth: 16, ..Role::default() })?;
-    flow.source.tell("go")?;
+    flow.source.send_command("go")?;
     interrupt::sleep(Duration::from_secs(1))?;
-    flow.source.tell("stop")?;
+    flow.source.send_command("stop")?;
     flow.source.wait_for("ended", Duration::from_secs(25))?;
     let Flow { mut source, mut sink } = flow;
     let (sent, taken) = (source.quit()?, sink.quit()?);
@@ -122,11 +122,13 @@ fn try_it(
         record.result += "; ";
     }
     record.result += &seen;
-    record.tried(wrong(middle.works, &sent, &taken).map(|wrong| format!("{way}: {wrong}")));
+    record.count_trial(
+        failure(middlebox.works, &sent, &taken).map(|failure| format!("{way}: {failure}")),
+    );
     Ok(())
 }
 
-/// The statuses with which operations failed.
+/// Returns the statuses with which operations failed.
 fn statuses(sent: &Value) -> Vec<&str> {
     let all = sent["statuses"].as_object();
     all.map_or_else(Vec::new, |statuses| statuses.keys().map(String::as_str).collect())
@@ -136,8 +138,8 @@ fn arrived(taken: &Value) -> u64 {
     number(&taken["sources"]["1"]["taken"])
 }
 
-/// What is wrong with the reports of both ends, where messages are to arrive or not.
-fn wrong(works: bool, sent: &Value, taken: &Value) -> Option<String> {
+/// Describes what is wrong with the reports of both ends, given whether messages are to arrive.
+fn failure(works: bool, sent: &Value, taken: &Value) -> Option<String> {
     let (statuses, done) = (statuses(sent), number(&sent["done"]));
     if works && !statuses.is_empty() {
         return Some(faults(sent).join("; "));
@@ -158,7 +160,7 @@ fn wrong(works: bool, sent: &Value, taken: &Value) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Whatever a closed box let through was fine.
+    /// Whatever a closed box lets through must arrive undamaged.
     #[test]
     fn a_box_is_judged_by_whether_it_should_work() {
         let sent = |done: u64, statuses: &str| {
@@ -171,14 +173,14 @@ mod tests {
             (true, 0, "", 0, Some("nothing arrived")),
             (true, 0, r#""15": 16"#, 0, Some(r#"ended with {"15":16}"#)),
             (false, 0, r#""15": 16"#, 0, None),
-            // A message may come through whose answer does not.
+            // A message may pass although its answer does not.
             (false, 0, r#""15": 16"#, 16, None),
             (false, 9, "", 9, Some("9 messages passed")),
             (false, 9, r#""15": 16"#, 9, Some("9 messages passed")),
             (false, 0, r#""13": 16"#, 0, Some(r#"{"13":16} (status: how many), not with 15"#)),
             (false, 0, r#""13": 1, "15": 15"#, 0, Some("not with 15 alone")),
         ] {
-            let found = wrong(works, &sent(done, statuses), &taken(arrived));
+            let found = failure(works, &sent(done, statuses), &taken(arrived));
             let is_right = match (words, &found) {
                 (None, None) => true,
                 (Some(words), Some(found)) => found.contains(words),
@@ -187,6 +189,6 @@ mod tests {
             assert!(is_right, "{works}, {done}, {statuses}, {arrived}: {found:?}");
         }
         let damaged = serde_json::json!({ "duplicates": 1, "sources": { "1": { "taken": 9 } } });
-        assert!(wrong(true, &sent(9, ""), &damaged).is_some_and(|words| words.contains("twice")));
+        assert!(failure(true, &sent(9, ""), &damaged).is_some_and(|words| words.contains("twice")));
     }
 }

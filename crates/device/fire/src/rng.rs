@@ -1,24 +1,24 @@
 //! Random numbers that repeat (SplitMix64).
 
-/// A generator.
+/// A seeded generator.
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Rng(u64);
 
-impl Dice {
-    /// One whose numbers depend on `seed` and `purpose` alone.
+impl Rng {
+    /// Creates a generator whose numbers depend on `seed` and `purpose` alone.
     pub(crate) fn new(seed: u64, purpose: &str) -> Self {
         let salt = purpose.bytes().fold(seed, |sum, byte| mix(sum ^ u64::from(byte)));
         Self(salt)
     }
 
-    pub(crate) fn roll(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which is not 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.roll() % end.max(1)
+        self.next() % end.max(1)
     }
 }
 
@@ -35,12 +35,12 @@ mod tests {
 
     #[test]
     fn a_seed_repeats_and_purposes_differ() {
-        let rolls = |seed, purpose| {
-            let mut dice = Dice::new(seed, purpose);
-            (0..4).map(|_| dice.roll()).collect::<Vec<_>>()
+        let numbers = |seed, purpose| {
+            let mut rng = Rng::new(seed, purpose);
+            (0..4).map(|_| rng.next()).collect::<Vec<_>>()
         };
-        assert_eq!(rolls(1, "a"), rolls(1, "a"));
-        assert_ne!(rolls(1, "a"), rolls(1, "b"));
-        assert_ne!(rolls(1, "a"), rolls(2, "a"));
+        assert_eq!(numbers(1, "a"), numbers(1, "a"));
+        assert_ne!(numbers(1, "a"), numbers(1, "b"));
+        assert_ne!(numbers(1, "a"), numbers(2, "a"));
     }
 }
