@@ -1,16 +1,16 @@
-//! What the user of an agent may choose.
+//! Settings of an agent.
 
 use std::time::Duration;
 
-/// The shortest that anybody is waited for, whatever a message says (CM-4.6).
+/// The shortest wait for an answer, whatever a message says (CM-4.6).
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
-/// Time between questions to a port where nobody is.
-pub(crate) const NOBODY_WAIT: Duration = Duration::from_millis(10);
+/// Time between requests to a port without a listener.
+pub(crate) const NO_LISTENER_WAIT: Duration = Duration::from_millis(10);
 
-/// Before that a network that knows no way may be about to find one; a neighbour that does not
-/// answer takes Linux 3 s.
-pub(crate) const NO_WAY_WAIT: Duration = Duration::from_secs(2);
+/// A network without a route may find one within this time; Linux takes 3 s for a neighbour that
+/// does not answer.
+pub(crate) const NO_ROUTE_WAIT: Duration = Duration::from_secs(2);
 
 /// Times and limits of an [`Agent`](crate::Agent). Times are exponents as messages carry them:
 /// 4.096 us x 2^n.
@@ -27,16 +27,16 @@ pub struct Config {
     pub ack_delay: u8,
     /// Exponent of the time that this side asks for when its program has not decided yet.
     pub service_timeout: u8,
-    /// The time for which an agent asks again where nobody is: the peer's program may be about to
-    /// listen.
-    pub nobody_wait: Duration,
-    /// Longest that a peer's message can make this side wait for an answer.
+    /// How long requests are repeated to a port without a listener: the peer's program may be about
+    /// to listen.
+    pub no_listener_wait: Duration,
+    /// The longest time that a peer's message can make this side wait for an answer.
     pub wait_max: Duration,
     /// Time between keepalives on an established connection (CM-4.10), when there are few
     /// connections; zero for no keepalives.
     pub keepalive: Duration,
-    /// Most keepalives that an agent sends in a second, at least 1: with more connections each has
-    /// them less often.
+    /// The most keepalives that an agent sends per second, at least 1: with more connections each
+    /// gets them less often.
     pub keepalives_per_second_max: u32,
     /// Connections in every state, and unanswered service resolutions.
     pub connections_max: usize,
@@ -56,7 +56,7 @@ impl Default for Config {
             packet_life_time: 16,
             ack_delay: 15,
             service_timeout: 24,
-            nobody_wait: Duration::from_millis(200),
+            no_listener_wait: Duration::from_millis(200),
             wait_max: Duration::from_secs(300),
             keepalive: Duration::from_secs(1),
             keepalives_per_second_max: 256,
@@ -68,17 +68,18 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How long an ended connection is remembered (CM-5.4).
+    /// Returns how long an ended connection is remembered (CM-5.4).
     pub(crate) fn timewait(&self) -> Duration {
         time_of(self.packet_life_time + 1)
     }
 
-    /// Time until a message is repeated when its answer may take 4.096 us x 2^`exponent`.
+    /// Returns the time until a message is repeated when its answer may take 4.096 us x
+    /// 2^`exponent`.
     pub(crate) fn wait(&self, exponent: u8) -> Duration {
         time_of(exponent).clamp(WAIT_MIN, self.wait_max.max(WAIT_MIN))
     }
 
-    /// Time between keepalives on each of so many established connections; `None` for no
+    /// Returns the time between keepalives on each of `connections` connections; `None` for no
     /// keepalives.
     pub(crate) fn keepalive_wait(&self, connections: usize) -> Option<Duration> {
         let connections = u32::try_from(connections).unwrap_or(u32::MAX);
@@ -86,13 +87,14 @@ impl Config {
         (!self.keepalive.is_zero()).then(|| self.keepalive.max(fair))
     }
 
-    /// Time until a REQ or SIDR_REQ is repeated: there, the answer, and back.
+    /// Returns the time until a REQ or SIDR_REQ is repeated: the way there, the answer, and the way
+    /// back.
     pub(crate) fn request_wait(&self) -> Duration {
         time_of(self.packet_life_time) * 2 + time_of(self.response_timeout)
     }
 }
 
-/// 4.096 us x 2^`exponent`; above 31 as 31.
+/// Returns 4.096 us x 2^`exponent`; exponents above 31 count as 31.
 fn time_of(exponent: u8) -> Duration {
     Duration::from_nanos(4096 << exponent.min(31))
 }

@@ -1,11 +1,11 @@
-//! What comes out of an agent.
+//! Outputs of an agent.
 
 use crate::mad::IpHeader;
 use crate::{ConnId, ListenerId, Offer, Path, Transport};
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// The route of messages: from which local address to whom (CM-1.2).
+/// The route of messages: local address and peer (CM-1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Route {
     /// Local address that messages leave from and arrive at.
@@ -28,7 +28,7 @@ pub struct Transmit {
 pub struct Request {
     /// The route by which it came.
     pub route: Route,
-    /// The addresses between which somebody connects, in the port spaces.
+    /// The addresses of the two ends, in the port spaces.
     pub addresses: Option<IpHeader>,
     /// The service.
     pub service_id: u64,
@@ -36,7 +36,7 @@ pub struct Request {
     pub transport: Transport,
     /// The requester's queue pair and what it offers.
     pub offer: Offer,
-    /// The way, seen from here.
+    /// The path, seen from this side.
     pub path: Path,
     /// The requester's bytes behind the addresses: 56, or 92 without addresses.
     pub private_data: Box<[u8]>,
@@ -47,7 +47,7 @@ pub struct Request {
 pub struct Resolution {
     /// The route by which it came.
     pub route: Route,
-    /// The addresses from which and for which somebody asks, in the port spaces.
+    /// The addresses of the two ends, in the port spaces.
     pub addresses: Option<IpHeader>,
     /// The service.
     pub service_id: u64,
@@ -57,18 +57,18 @@ pub struct Resolution {
     pub private_data: Box<[u8]>,
 }
 
-/// Something the host should know. A connection is forgotten, and its id means nothing, after
-/// `Rejected`, `Unreachable`, `Resolved`, `NotResolved` and `TimewaitExit`.
+/// Something the host should know. A connection is forgotten, and its id invalid, after `Rejected`,
+/// `Unreachable`, `Resolved`, `NotResolved` and `TimewaitExit`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A peer asks for a connection: [`accept`](crate::Agent::accept) or
     /// [`reject`](crate::Agent::reject) it.
     Requested {
-        /// Who was asked.
+        /// The listener that was asked.
         listener: ListenerId,
         /// The new connection.
         conn: ConnId,
-        /// What was asked.
+        /// The request.
         request: Box<Request>,
     },
     /// The responder took the connection: set the queue pair up, then call
@@ -86,7 +86,7 @@ pub enum Event {
         /// The connection.
         conn: ConnId,
     },
-    /// There will be no connection.
+    /// The connection was refused.
     Rejected {
         /// The connection, which is forgotten.
         conn: ConnId,
@@ -100,15 +100,15 @@ pub enum Event {
         /// The connection, which is forgotten.
         conn: ConnId,
     },
-    /// An established connection ends. After the peer's wish
-    /// [`disconnect`](crate::Agent::disconnect) answers it.
+    /// An established connection ends. If the peer asked for the end, answer with
+    /// [`disconnect`](crate::Agent::disconnect).
     Disconnected {
         /// The connection.
         conn: ConnId,
-        /// The peer did not answer: it may not know.
+        /// The peer did not answer, so it may not know of the end.
         timed_out: bool,
     },
-    /// Nothing of a connection that ended is under way any more: its queue pair may be used again.
+    /// Nothing of an ended connection is under way any more: its queue pair may be used again.
     TimewaitExit {
         /// The connection, which is forgotten.
         conn: ConnId,
@@ -117,16 +117,16 @@ pub enum Event {
     /// [`accept_resolution`](crate::Agent::accept_resolution) or
     /// [`reject_resolution`](crate::Agent::reject_resolution).
     ResolutionRequested {
-        /// Who was asked.
+        /// The listener that was asked.
         listener: ListenerId,
-        /// The question.
+        /// The SIDR query.
         conn: ConnId,
-        /// What was asked.
+        /// The request.
         request: Box<Resolution>,
     },
     /// The queue pair of a service.
     Resolved {
-        /// The question, which is forgotten.
+        /// The SIDR query, which is forgotten.
         conn: ConnId,
         /// Queue pair number.
         qpn: u32,
@@ -135,9 +135,9 @@ pub enum Event {
         /// The responder's bytes, 136.
         private_data: Box<[u8]>,
     },
-    /// The service was found, and refused.
+    /// The service exists, but the query was refused.
     NotResolved {
-        /// The question, which is forgotten.
+        /// The SIDR query, which is forgotten.
         conn: ConnId,
         /// Why, see [`sidr_status`](crate::mad::sidr_status).
         status: u8,
@@ -147,7 +147,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The connection or question that it is about.
+    /// Returns the connection or SIDR query that the event is about.
     #[must_use]
     pub const fn conn(&self) -> ConnId {
         match *self {
@@ -172,13 +172,13 @@ pub enum CallError {
     Unknown,
     /// The connection is in a state in which this cannot be done.
     WrongState,
-    /// It is established already.
+    /// The connection is established already.
     Connected,
     /// More private data than the message holds: given, and the most.
     PrivateData(usize, usize),
     /// The addresses belong to two families.
     MixedFamilies,
-    /// Somebody listens for that service at that address.
+    /// Another listener has that service at that address.
     ServiceInUse,
     /// As many connections as there may be
     /// ([`Config::connections_max`](crate::Config::connections_max)).
@@ -203,20 +203,20 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
-/// The reason why a message changed nothing.
+/// The reason why a message was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
-    /// It is no message.
+    /// The bytes are no message.
     Malformed(crate::mad::ParseError),
-    /// It names no connection of ours; it was answered if CM-3.3 says so.
+    /// It names no connection of ours; it was answered if CM-3.3 requires that.
     UnknownConnection,
     /// It names a connection of ours, and comes from another host or has another transaction.
     WrongPeer,
-    /// It repeats what is known, or comes too late; the answer was repeated.
+    /// It repeats a known message or comes too late; the answer was repeated.
     Duplicate,
-    /// Nobody listens; the requester was told.
+    /// No listener has that service; the requester was notified.
     NoListener,
-    /// A connection of the same queue pair is known; the requester was told.
+    /// A connection of the same queue pair is known; the requester was notified.
     Stale,
     /// The listener's backlog is full.
     Backlog,

@@ -1,4 +1,4 @@
-//! What connections are made of: queue pairs, paths, and how a queue pair is to be set up.
+//! Parameters of connections: queue pairs and paths.
 
 use crate::mad::{IpHeader, Rep, Req};
 
@@ -12,7 +12,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// The number in a REQ.
+    /// Returns the number in a REQ.
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Rc => 0,
@@ -41,9 +41,9 @@ pub struct Offer {
     pub responder_resources: u8,
     /// READs and atomics that the side has outstanding at a time.
     pub initiator_depth: u8,
-    /// It keeps end-to-end credits.
+    /// The side keeps end-to-end credits.
     pub flow_control: bool,
-    /// Repetitions of a packet, 0..=7. Of a responder: 0, the requester's holds.
+    /// Repetitions of a packet, 0..=7. For a responder 0, because the requester's number is used.
     pub retry_count: u8,
     /// Repetitions when the other side is not ready, 0..=7; 7 is for ever.
     pub rnr_retry_count: u8,
@@ -51,7 +51,7 @@ pub struct Offer {
     pub srq: bool,
 }
 
-/// The way between two ports.
+/// The path between two ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
     /// GID of the requester's port.
@@ -74,7 +74,7 @@ pub struct Path {
     pub rate: u8,
 }
 
-/// The parameters of a connection that is asked for (CM-4.1).
+/// The parameters of a connection request (CM-4.1).
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectParams<'a> {
     /// The service.
@@ -85,7 +85,7 @@ pub struct ConnectParams<'a> {
     pub transport: Transport,
     /// This side's queue pair.
     pub offer: Offer,
-    /// The way there.
+    /// The path to the other side.
     pub path: Path,
     /// Bytes for the other program: at most 92, with addresses 56.
     pub private_data: &'a [u8],
@@ -101,11 +101,11 @@ pub struct ServiceQp {
 }
 
 impl ServiceQp {
-    /// What a refusal names.
+    /// The queue pair in a refusal.
     pub(crate) const NONE: Self = Self { qpn: 0, qkey: 0 };
 }
 
-/// The parameters of a question for the queue pair of a datagram service (CM-7.1).
+/// The parameters of a SIDR query for the queue pair of a datagram service (CM-7.1).
 #[derive(Clone, Copy, Debug)]
 pub struct ResolveParams<'a> {
     /// The service.
@@ -139,14 +139,15 @@ pub struct QpParams {
     pub rnr_retry_count: u8,
     /// Exponent of the time to wait for an acknowledgement.
     pub ack_timeout: u8,
-    /// The other side's queue pair is known: the fields say all that a queue pair needs to send.
+    /// The other side's queue pair is known: the fields contain everything that a queue pair needs
+    /// to send.
     pub is_answered: bool,
-    /// The way, seen from here: `local_gid` is this side's.
+    /// The path, seen from this side: `local_gid` is this side's.
     pub path: Path,
 }
 
 impl Offer {
-    /// What a REQ offers.
+    /// Returns the offer in a REQ.
     pub(crate) fn of_req(req: &Req) -> Self {
         Self {
             ca_guid: req.local_ca_guid,
@@ -160,7 +161,7 @@ impl Offer {
         }
     }
 
-    /// What a REP offers.
+    /// Returns the offer in a REP.
     pub(crate) fn of_rep(rep: &Rep) -> Self {
         Self {
             ca_guid: rep.local_ca_guid,
@@ -176,7 +177,7 @@ impl Offer {
 }
 
 impl Path {
-    /// The way of a REQ, seen by its receiver.
+    /// Returns the path of a REQ, seen by its receiver.
     pub(crate) fn back_from(req: &Req) -> Self {
         Self {
             local_gid: req.primary_remote_gid,
@@ -192,8 +193,8 @@ impl Path {
     }
 }
 
-/// Exponent of a timeout that covers the way there and back and the peer's delay before it
-/// acknowledges (Linux's rule): the larger of the two, and one more where they are close.
+/// Returns the exponent of a timeout that covers the round trip and the peer's delay before it
+/// acknowledges (Linux's rule): the larger of the two, plus one where they are close.
 pub(crate) fn ack_timeout(ack_delay: u8, life_time: u8) -> u8 {
     let way = life_time + 1;
     let sum = if way >= ack_delay {

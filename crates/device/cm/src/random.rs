@@ -3,19 +3,19 @@
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher as _;
 
-/// The source of an agent's ids: two hosts must not have the same, and nobody may know it.
+/// The seed of an agent's ids: it must be secret, and different on each host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub [u8; 16]);
 
 impl Seed {
-    /// A seed for tests and simulations, which anybody could guess.
+    /// Returns a seed for tests and simulations, which is easily guessed.
     #[must_use]
     pub const fn from_u64(number: u64) -> Self {
         Self((number as u128).to_be_bytes())
     }
 }
 
-/// SipHash-2-4 of a counter under the seed: who has seen some numbers knows no other (CM-3.1).
+/// SipHash-2-4 of a counter under the seed: numbers that were seen do not reveal others (CM-3.1).
 #[derive(Debug)]
 pub(crate) struct Random {
     seed: Seed,
@@ -34,7 +34,7 @@ impl Random {
         hasher.finish()
     }
 
-    /// A packet sequence number.
+    /// Draws a packet sequence number.
     pub(crate) fn psn(&mut self) -> u32 {
         self.next() as u32 & 0x00FF_FFFF
     }

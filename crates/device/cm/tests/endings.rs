@@ -1,6 +1,6 @@
 //! The end of connections, wanted or not.
 
-use crate::common::net::{MS, NOBODY_WAIT, Net, address, offer};
+use crate::common::net::{MS, NO_LISTENER_WAIT, Net, address, offer};
 use cm::mad::reason;
 use cm::{CallError, Config, DropReason, Event, Route};
 use std::net::SocketAddr;
@@ -174,7 +174,7 @@ fn an_unreachable_peer_ends_everything_at_once() {
     let mut net = Net::new(2, 22);
     let (ours, theirs) = net.established();
     let asking = net.connect(0, 1, 0x101, &[]);
-    net.now += NOBODY_WAIT;
+    net.now += NO_LISTENER_WAIT;
     net.agents[0].unreachable(net.now, address(1));
     let events = net.events(0);
     assert_eq!(events.len(), 2);
@@ -222,7 +222,7 @@ fn an_idle_end_learns_that_its_peer_was_killed() {
         assert!(at <= net.now + Duration::from_secs(1));
         net.agents[alive].handle_timeout(at);
         let said = net.agents[alive].poll_transmit().unwrap();
-        assert!(net.agents[alive].is_said_to(address(dead), &said.bytes[..28]));
+        assert!(net.agents[alive].has_sent_to(address(dead), &said.bytes[..28]));
         net.agents[alive].unreachable(at, address(dead));
         assert_eq!(net.event(alive), Event::Disconnected { conn, timed_out: false });
     }
@@ -265,7 +265,7 @@ fn a_port_that_nobody_has_yet_is_asked_again_for_a_while() {
     let req = net.agents[0].poll_transmit().unwrap();
     let mut asked = 1;
     let begin = net.now;
-    while net.now < begin + NOBODY_WAIT {
+    while net.now < begin + NO_LISTENER_WAIT {
         net.agents[0].unreachable(net.now, address(1));
         net.nothing(0);
         net.now = net.agents[0].poll_timeout().unwrap();
@@ -288,7 +288,7 @@ fn questions_in_parallel_are_repeated_as_often_as_others() {
         net.connect(0, 1, 0x101 + i, &[]);
     }
     let begin = net.now;
-    while net.now < begin + NOBODY_WAIT {
+    while net.now < begin + NO_LISTENER_WAIT {
         (0..10).for_each(|_| net.agents[0].unreachable(net.now, address(1)));
         net.now = net.agents[0].poll_timeout().unwrap();
         net.agents[0].handle_timeout(net.now);
@@ -344,7 +344,7 @@ fn a_server_that_does_not_listen_yet_is_asked_again_for_a_while() {
             assert!(matches!(net.event(1), Event::Requested { .. }));
             continue;
         }
-        net.run(2 * NOBODY_WAIT);
+        net.run(2 * NO_LISTENER_WAIT);
         assert!(matches!(net.event(0), Event::Rejected { conn: c, reason: 8, .. } if c == conn));
         net.assert_nothing_is_left();
     }
@@ -356,11 +356,11 @@ fn a_question_without_a_way_is_given_up_after_two_seconds() {
     let mut net = Net::new(2, 26);
     let (_, _) = net.established();
     let asking = net.connect(0, 1, 0x101, &[]);
-    net.agents[0].no_way(net.now + Duration::from_millis(1999), address(1));
+    net.agents[0].no_route(net.now + Duration::from_millis(1999), address(1));
     net.nothing(0);
-    net.agents[0].no_way(net.now + Duration::from_secs(2), address(0));
+    net.agents[0].no_route(net.now + Duration::from_secs(2), address(0));
     net.nothing(0);
-    net.agents[0].no_way(net.now + Duration::from_secs(2), address(1));
+    net.agents[0].no_route(net.now + Duration::from_secs(2), address(1));
     assert_eq!(net.event(0), Event::Unreachable { conn: asking });
     assert_eq!(net.agents[0].connections(), 1, "the established one");
 }
@@ -373,13 +373,13 @@ fn only_what_was_said_can_be_quoted() {
     net.agents[0].disconnect(net.now, ours).unwrap();
     let said = net.agents[0].poll_transmit().unwrap();
     let (agent, peer) = (&net.agents[0], address(1));
-    assert!(agent.is_said_to(peer, &said.bytes) && agent.is_said_to(peer, &said.bytes[..28]));
-    assert!(!agent.is_said_to(peer, &said.bytes[..27]), "too short to name a connection");
-    assert!(!agent.is_said_to(peer, &[]));
-    assert!(!agent.is_said_to(address(0), &said.bytes), "said to somebody else");
+    assert!(agent.has_sent_to(peer, &said.bytes) && agent.has_sent_to(peer, &said.bytes[..28]));
+    assert!(!agent.has_sent_to(peer, &said.bytes[..27]), "too short to name a connection");
+    assert!(!agent.has_sent_to(peer, &[]));
+    assert!(!agent.has_sent_to(address(0), &said.bytes), "said to somebody else");
     let mut other = said.bytes;
     other[27] ^= 1;
-    assert!(!agent.is_said_to(peer, &other), "a connection that is not known");
+    assert!(!agent.has_sent_to(peer, &other), "a connection that is not known");
 }
 
 #[test]

@@ -70,12 +70,12 @@ fn a_program_hears_of_the_end_when_its_host_says_so() {
     let is_readable = |world: &mut World| world.processes[SERVER].ids.poll_readable().is_some();
     while is_readable(&mut world) {}
     let [(local, qpn)] = world.processes[SERVER].ended[..] else { panic!("one has ended") };
-    world.processes[SERVER].ids.tell_ended(local, qpn + 1);
+    world.processes[SERVER].ids.report_disconnect(local, qpn + 1);
     assert!(!is_readable(&mut world), "that is another's");
-    world.processes[SERVER].ids.tell_ended(local, qpn);
+    world.processes[SERVER].ids.report_disconnect(local, qpn);
     assert!(is_readable(&mut world));
     world.expect(SERVER, event::DISCONNECTED, 0x52);
-    world.processes[SERVER].ids.tell_ended(local, qpn);
+    world.processes[SERVER].ids.report_disconnect(local, qpn);
     assert!(!is_readable(&mut world), "it was told once");
 }
 
@@ -105,7 +105,7 @@ fn an_end_that_was_not_told_goes_with_its_id() {
     world.destroy(SERVER, server).unwrap();
     while world.processes[SERVER].ids.poll_readable().is_some() {}
     let (local, qpn) = world.processes[SERVER].ended[0];
-    world.processes[SERVER].ids.tell_ended(local, qpn);
+    world.processes[SERVER].ids.report_disconnect(local, qpn);
     assert_eq!(world.processes[SERVER].ids.poll_readable(), None);
 }
 
@@ -345,7 +345,7 @@ fn who_parts_tells_everybody_and_goes_on_listening() {
     let seen = world.expect(1, event::CONNECT_REQUEST, 9).id;
     connect(&mut world, 3);
     let now = world.now;
-    world.processes[1].ids.part(now);
+    world.processes[1].ids.disconnect_all(now);
     world.run(MS);
     world.expect(0, event::DISCONNECTED, 1);
     world.expect(0, event::REJECTED, 2);

@@ -1,6 +1,6 @@
 //! SIDR: questions for the queue pair of a datagram service.
 
-use crate::common::net::{MS, NOBODY_WAIT, Net, address, route};
+use crate::common::net::{MS, NO_LISTENER_WAIT, Net, address, route};
 use cm::mad::{IpHeader, sidr_status};
 use cm::{CallError, ConnId, DropReason, Event, ListenParams, ResolveParams, ServiceQp};
 use std::time::Duration;
@@ -90,7 +90,7 @@ fn nobody_listens_or_answers() {
     assert_eq!(net.event(0), Event::Unreachable { conn: ours });
     assert_eq!(net.sent(0, SIDR_REQ), 17);
     ask(&mut net);
-    net.now += NOBODY_WAIT;
+    net.now += NO_LISTENER_WAIT;
     net.agents[0].unreachable(net.now, address(1));
     assert!(matches!(net.event(0), Event::NotResolved { status: sidr_status::UNSUPPORTED, .. }));
 }

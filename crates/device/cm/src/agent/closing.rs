@@ -10,14 +10,14 @@ use std::time::Duration;
 const DREP: u16 = 0x16;
 
 impl Agent {
-    /// Ends an established connection, or agrees to the peer's wish to end it (CM-5.1). The first
-    /// ends with [`Event::Disconnected`]; both with [`Event::TimewaitExit`] after that.
+    /// Ends an established connection, or accepts the peer's DREQ (CM-5.1). The former ends with
+    /// [`Event::Disconnected`]; both then end with [`Event::TimewaitExit`].
     ///
     /// # Errors
     /// [`CallError::Unknown`], [`CallError::WrongState`].
     pub fn disconnect(&mut self, now: Duration, conn: ConnId) -> Result<(), CallError> {
         self.advance(now);
-        match self.known(conn)?.state {
+        match self.lookup(conn)?.state {
             State::Established => self.send_dreq(conn),
             State::DreqRcvd => self.send_drep(conn),
             _ => return Err(CallError::WrongState),
@@ -25,12 +25,12 @@ impl Agent {
         Ok(())
     }
 
-    /// The host has no use for the connection any more, whatever its state: no event of it follows.
-    /// What its peer must be told it is told (CM-5.5).
+    /// Discards the connection, whatever its state: no event of it follows. Its peer is notified as
+    /// its state requires (CM-5.5).
     pub fn destroy(&mut self, now: Duration, conn: ConnId) {
         self.advance(now);
         self.taken(conn);
-        let Ok(connection) = self.known(conn) else { return };
+        let Ok(connection) = self.lookup(conn) else { return };
         let state = connection.state;
         self.events.retain(|event| event.conn() != conn);
         match state {
@@ -58,27 +58,27 @@ impl Agent {
         let Some(connection) = self.table.get_mut(conn) else { return };
         connection.transaction_id = transaction_id;
         let dreq = connection.dreq();
-        self.ask(conn, &dreq, wait, retries);
+        self.send_request(conn, &dreq, wait, retries);
     }
 
     fn send_drep(&mut self, conn: ConnId) {
         let Some(connection) = self.table.get_mut(conn) else { return };
-        connection.tells_exit = true;
+        connection.wants_exit_event = true;
         let (route, bytes) = (connection.route, connection.drep().emit());
         self.answer(route, bytes);
-        self.linger(conn, Some(bytes));
+        self.enter_timewait(conn, Some(bytes));
     }
 
-    /// The peer has ended it, or will not answer any more.
+    /// Disconnects: the peer has ended the connection, or does not answer any more.
     pub(super) fn set_disconnected(&mut self, conn: ConnId, timed_out: bool) {
         if let Some(connection) = self.table.get_mut(conn) {
-            connection.tells_exit = true;
+            connection.wants_exit_event = true;
         }
-        self.tell(conn, Event::Disconnected { conn, timed_out });
-        self.linger(conn, None);
+        self.queue_event(conn, Event::Disconnected { conn, timed_out });
+        self.enter_timewait(conn, None);
     }
 
-    /// A connection whose peer has begun another one with the same queue pair (CM-4.8).
+    /// Ends a connection whose peer has begun another one with the same queue pair (CM-4.8).
     pub(super) fn end_stale(&mut self, conn: ConnId) {
         if self.table.get(conn).is_some_and(|c| c.state == State::Established) {
             self.send_dreq(conn);
@@ -92,10 +92,10 @@ impl Agent {
         dreq: &Dreq,
     ) -> Result<(), DropReason> {
         let (ours, theirs) = (dreq.remote_comm_id, dreq.local_comm_id);
-        let state = match self.paired(route, ours, theirs) {
+        let state = match self.by_both_ids(route, ours, theirs) {
             Ok(state) => state,
             Err(DropReason::UnknownConnection) => {
-                self.agree(route, transaction_id, dreq);
+                self.answer_dreq(route, transaction_id, dreq);
                 return Err(DropReason::UnknownConnection);
             }
             Err(other) => return Err(other),
@@ -118,7 +118,7 @@ impl Agent {
         connection.transaction_id = transaction_id;
         connection.last = None;
         let answers_at_once = state == State::DreqSent || connection.is_abandoned;
-        self.tell(conn, Event::Disconnected { conn, timed_out: false });
+        self.queue_event(conn, Event::Disconnected { conn, timed_out: false });
         if answers_at_once {
             self.send_drep(conn);
         } else {
@@ -128,8 +128,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Agrees to the end of a connection that is not known: it has ended here (CM-3.3).
-    fn agree(&mut self, route: Route, transaction_id: u64, dreq: &Dreq) {
+    /// Answers a DREQ for a connection that is not known: it has ended here (CM-3.3).
+    fn answer_dreq(&mut self, route: Route, transaction_id: u64, dreq: &Dreq) {
         let message = Message::Drep(Drep {
             local_comm_id: dreq.remote_comm_id,
             remote_comm_id: dreq.local_comm_id,
@@ -138,7 +138,7 @@ impl Agent {
         self.answer(route, Mad { transaction_id, message }.emit());
     }
 
-    /// The peer has not seen that it ended.
+    /// Repeats the DREP, because the peer has not received it.
     fn repeat_drep(&mut self, conn: ConnId, transaction_id: u64) {
         let Some(connection) = self.table.get_mut(conn) else { return };
         connection.transaction_id = transaction_id;
@@ -151,7 +151,7 @@ impl Agent {
 
     pub(super) fn on_drep(&mut self, route: Route, drep: &Drep) -> Result<(), DropReason> {
         let (ours, theirs) = (drep.remote_comm_id, drep.local_comm_id);
-        match self.paired(route, ours, theirs)? {
+        match self.by_both_ids(route, ours, theirs)? {
             State::DreqSent => {
                 self.set_disconnected(ConnId(ours), false);
                 Ok(())

@@ -1,44 +1,45 @@
-//! What an agent knows of one connection, and the messages it is made of.
+//! The state of one connection and the messages that it sends.
 
 use super::table::Key;
 use crate::mad::{Drep, Dreq, MAD_LEN, Mad, Message, Mra, Rej, Rtu};
 use crate::{ListenerId, Offer, QpParams, Route};
 use std::time::Duration;
 
-/// Where a connection stands.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Asked the responder.
+    /// A REQ was sent.
     ReqSent,
-    /// The responder took it, and the requester's program is not ready yet.
+    /// A REP was received; the requester's program is not ready yet.
     RepRcvd,
-    /// Asked by a requester; the program decides.
+    /// A REQ was received; the program decides.
     ReqRcvd,
-    /// Told the requester that it has the connection.
+    /// A REP was sent to the requester.
     RepSent,
     Established,
-    /// Asked the peer to end it.
+    /// A DREQ was sent.
     DreqSent,
-    /// The peer asked to end it; the program has not answered.
+    /// A DREQ was received; the program has not answered.
     DreqRcvd,
-    /// Over, and remembered because of what may still be under way.
+    /// Ended, and remembered because messages or packets may still be under way.
     TimeWait,
-    /// Asked for the queue pair of a service.
+    /// A SIDR_REQ was sent.
     SidrReqSent,
-    /// Asked by a peer for a queue pair; the program decides.
+    /// A SIDR_REQ was received; the program decides.
     SidrReqRcvd,
 }
 
 impl State {
-    /// A peer began it, and may be nobody: counted against floods (CM-6.2).
+    /// Returns whether a peer began it and may have a forged address: such connections are limited
+    /// (CM-6.2).
     pub(super) const fn is_half_open(self) -> bool {
         matches!(self, Self::ReqRcvd | Self::RepSent | Self::SidrReqRcvd)
     }
 }
 
-/// Which message an MRA or REJ is about.
+/// The message that an MRA or REJ is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum About {
+pub(super) enum AnsweredMessage {
     Req = 0,
     Rep = 1,
     Other = 2,
@@ -49,33 +50,33 @@ pub(super) struct Connection {
     pub(super) state: State,
     pub(super) route: Route,
     pub(super) local_comm_id: u32,
-    /// 0 before the peer has named it.
+    /// The peer's id; 0 before the peer has named it.
     pub(super) remote_comm_id: u32,
-    /// Of the REQ and its answers, later of the last DREQ.
+    /// Transaction of the REQ and its answers, later of the last DREQ.
     pub(super) transaction_id: u64,
     pub(super) local: Offer,
     pub(super) qp: QpParams,
-    /// Who was asked for it.
+    /// The listener that the request was for.
     pub(super) listener: Option<ListenerId>,
-    /// It counts in its listener's backlog.
+    /// The request counts in its listener's backlog.
     pub(super) is_untaken: bool,
-    /// The host has forgotten it, or been told to: no more events, and its id means nothing.
+    /// The host has destroyed it: there are no more events, and its id is invalid.
     pub(super) is_abandoned: bool,
-    /// The host is told when nothing of it is under way any more.
-    pub(super) tells_exit: bool,
-    /// What is repeated by the timer, or to a peer that repeats itself.
+    /// The host is notified when nothing of the connection is under way any more.
+    pub(super) wants_exit_event: bool,
+    /// The message to repeat, on a timeout or for a peer that repeats its own.
     pub(super) last: Option<Box<[u8; MAD_LEN]>>,
-    /// When it was first said.
-    pub(super) asked_at: Duration,
+    /// When that message was first sent.
+    pub(super) requested_at: Duration,
     /// Time between repetitions.
     pub(super) wait: Duration,
     pub(super) retries_left: u8,
-    /// When the peer repeats what it said, at the latest: it was asked for time.
+    /// The latest time at which the peer repeats its message, after it was asked for time.
     pub(super) repeats_by: Duration,
-    /// The peer asked for time since the last repetition.
+    /// The peer has asked for time since the last repetition.
     pub(super) is_delayed: bool,
     pub(super) deadline: Option<Duration>,
-    /// Under what else than its id the table finds it.
+    /// The keys under which the table finds it, besides its id.
     pub(super) keys: [Option<Key>; 2],
 }
 
@@ -92,9 +93,9 @@ impl Connection {
             listener: None,
             is_untaken: false,
             is_abandoned: false,
-            tells_exit: false,
+            wants_exit_event: false,
             last: None,
-            asked_at: Duration::ZERO,
+            requested_at: Duration::ZERO,
             wait: Duration::ZERO,
             retries_left: 0,
             repeats_by: Duration::ZERO,
@@ -108,7 +109,7 @@ impl Connection {
         Mad { transaction_id: self.transaction_id, message }
     }
 
-    /// The attribute of what is repeated; 0 for nothing.
+    /// Returns the attribute of the message to repeat; 0 for none.
     pub(super) fn last_attribute(&self) -> u16 {
         self.last.as_ref().map_or(0, |mad| u16::from_be_bytes([mad[16], mad[17]]))
     }
@@ -132,28 +133,28 @@ impl Connection {
         self.mad(Message::Drep(Drep { local_comm_id, remote_comm_id, ..Drep::ZERO }))
     }
 
-    pub(super) fn mra(&self, about: About, service_timeout: u8) -> Mad {
+    pub(super) fn mra(&self, answered: AnsweredMessage, service_timeout: u8) -> Mad {
         self.mad(Message::Mra(Mra {
             local_comm_id: self.local_comm_id,
             remote_comm_id: self.remote_comm_id,
-            message: about as u8,
+            message: answered as u8,
             service_timeout,
             ..Mra::ZERO
         }))
     }
 
-    /// A rejection of what this state answers. The node GUID goes with it, by which a peer that
-    /// knows our id only finds the connection (CM-4.7).
+    /// Returns a rejection of the message that this state answers. It carries the node GUID, by
+    /// which a peer that knows only our id finds the connection (CM-4.7).
     pub(super) fn rej(&self, reason: u16, private_data: &[u8]) -> Mad {
-        let about = match self.state {
-            State::ReqRcvd => About::Req,
-            State::RepRcvd => About::Rep,
-            _ => About::Other,
+        let answered = match self.state {
+            State::ReqRcvd => AnsweredMessage::Req,
+            State::RepRcvd => AnsweredMessage::Rep,
+            _ => AnsweredMessage::Other,
         };
         let mut rej = Rej {
             local_comm_id: self.local_comm_id,
             remote_comm_id: self.remote_comm_id,
-            message: about as u8,
+            message: answered as u8,
             reason,
             ..Rej::ZERO
         };

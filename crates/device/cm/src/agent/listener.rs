@@ -1,4 +1,4 @@
-//! Who waits for requests.
+//! Listeners: services that accept requests.
 
 use crate::{CallError, ListenerId};
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub struct ListenParams {
     /// The service.
     pub service_id: u64,
-    /// The only address at which it is offered, an unspecified one for all of its family, `None`
-    /// for all. Who says more is asked first.
+    /// The only address at which it is offered; an unspecified one for all of its family, `None`
+    /// for all. The most specific listener gets a request.
     pub address: Option<IpAddr>,
     /// Datagrams ([`Event::ResolutionRequested`](crate::Event::ResolutionRequested)) instead of
     /// connections.
@@ -60,7 +60,7 @@ impl Listeners {
         self.all.get_mut(&id)
     }
 
-    /// Who is asked for a service at an address.
+    /// Returns the listener for a service at an address.
     pub(super) fn find(&self, service_id: u64, address: IpAddr) -> Option<ListenerId> {
         let any = match address {
             IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),

@@ -24,7 +24,7 @@ mod timers;
 use crate::mad::{MAD_LEN, Mad, Message};
 use crate::random::Random;
 use crate::{CallError, Config, DropReason, Event, QpParams, Route, Seed, Transmit};
-use connection::{About, Connection, State};
+use connection::{AnsweredMessage, Connection, State};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -32,12 +32,12 @@ use table::Table;
 
 pub use listener::ListenParams;
 
-/// Names a connection, or a question for a queue pair. It is the id on the wire: drawn at random,
-/// so that one that was forgotten does not come to mean another.
+/// Identifies a connection, or a SIDR query. It is the id on the wire, drawn at random, so that the
+/// id of a forgotten connection is not soon used for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub(crate) u32);
 
-/// Names a listener.
+/// Identifies a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(pub(crate) u32);
 
@@ -53,8 +53,8 @@ pub struct Agent {
     random: Random,
     table: Table,
     listeners: listener::Listeners,
-    /// Requests that were over before the program took them. They have their places in the backlogs
-    /// until it does.
+    /// Requests that ended before the program took them. They count in their backlogs until it
+    /// does.
     untaken: BTreeMap<ConnId, ListenerId>,
     out: VecDeque<Transmit>,
     events: VecDeque<Event>,
@@ -62,7 +62,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that knows nobody.
+    /// Creates an agent without connections and listeners.
     #[must_use]
     pub fn new(config: Config, seed: Seed) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Agent {
         }
     }
 
-    /// Begins to take requests for a service.
+    /// Starts to accept requests for a service.
     ///
     /// # Errors
     /// [`CallError::ServiceInUse`].
@@ -85,7 +85,7 @@ impl Agent {
         self.listeners.insert(params)
     }
 
-    /// Takes no more requests. Those that were taken remain, and their peers are told to whom to
+    /// Stops accepting requests. Those that were taken remain, and their peers are told where to
     /// repeat them (CM-4.5).
     ///
     /// # Errors
@@ -94,13 +94,13 @@ impl Agent {
         self.listeners.remove(listener)?;
         self.untaken.retain(|_, of| *of != listener);
         for conn in self.table.requested_of(listener) {
-            self.ask_for_time(conn, About::Req);
+            self.ask_for_time(conn, AnsweredMessage::Req);
         }
         Ok(())
     }
 
-    /// The program has seen the request, or never will: there is room in its listener's backlog
-    /// (CM-6.1).
+    /// Notes that the program has taken the request, or never will: its listener's backlog has room
+    /// for another (CM-6.1).
     pub fn taken(&mut self, conn: ConnId) {
         let listener = match self.table.get_mut(conn) {
             Some(connection) => {
@@ -114,7 +114,8 @@ impl Agent {
         }
     }
 
-    /// Returns how to set up the queue pair of a connection; `None` when it is over, or unknown.
+    /// Returns the parameters for the queue pair of a connection; `None` when it has ended or is
+    /// unknown.
     #[must_use]
     pub fn qp_params(&self, conn: ConnId) -> Option<QpParams> {
         let connection = self.table.get(conn).filter(|c| !c.is_abandoned)?;
@@ -127,10 +128,10 @@ impl Agent {
         }
     }
 
-    /// Takes a datagram's bytes that came by `route`.
+    /// Handles the bytes of a datagram that arrived by `route`.
     ///
     /// # Errors
-    /// [`DropReason`]: it changed nothing. Some such messages are answered all the same.
+    /// [`DropReason`]: the message changed nothing. Some such messages are answered all the same.
     pub fn handle_mad(
         &mut self,
         now: Duration,
@@ -160,12 +161,12 @@ impl Agent {
         self.table.get(conn).map(|connection| (connection.route.local, connection.local.qpn))
     }
 
-    /// The next message to send; call until `None`.
+    /// Returns the next message to send; call until `None`.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.out.pop_front()
     }
 
-    /// The next event; call until `None`.
+    /// Returns the next event; call until `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -177,7 +178,8 @@ impl Agent {
         self.table.next_deadline()
     }
 
-    /// Connections and questions in every state, those that are only remembered included.
+    /// Returns the number of connections and SIDR queries in every state, including those that are
+    /// only remembered.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.table.len()
@@ -189,7 +191,7 @@ impl Agent {
         self.table.half_open()
     }
 
-    /// Listeners.
+    /// Returns the number of listeners.
     #[must_use]
     pub fn listeners(&self) -> usize {
         self.listeners.len()
@@ -199,13 +201,13 @@ impl Agent {
         self.now = self.now.max(now);
     }
 
-    /// A connection that the host may name.
-    fn known(&mut self, conn: ConnId) -> Result<&mut Connection, CallError> {
+    /// Returns a connection that the host may still name.
+    fn lookup(&mut self, conn: ConnId) -> Result<&mut Connection, CallError> {
         let connection = self.table.get_mut(conn).filter(|c| !c.is_abandoned);
         connection.ok_or(CallError::Unknown)
     }
 
-    /// An id that no connection has and that no stranger can guess (CM-3.1).
+    /// Draws an id that no connection has and that no stranger can guess (CM-3.1).
     fn draw_id(&mut self) -> u32 {
         loop {
             let id = self.random.next() as u32;
@@ -216,10 +218,10 @@ impl Agent {
     }
 
     /// Sends a message that is repeated until it is answered.
-    fn ask(&mut self, conn: ConnId, mad: &Mad, wait: Duration, retries: u8) {
+    fn send_request(&mut self, conn: ConnId, mad: &Mad, wait: Duration, retries: u8) {
         let (now, at) = (self.now, self.now + wait);
         let Some(connection) = self.table.get_mut(conn) else { return };
-        connection.asked_at = now;
+        connection.requested_at = now;
         let bytes = mad.emit();
         connection.last = Some(Box::new(bytes));
         connection.wait = wait;
@@ -228,14 +230,14 @@ impl Agent {
         self.table.set_deadline(conn, Some(at));
     }
 
-    /// Sends a message that the peer asks for again if it is lost.
+    /// Sends an answer, which the peer requests again if it is lost.
     fn answer(&mut self, route: Route, bytes: [u8; MAD_LEN]) {
         if self.out.len() < self.config.answers_max {
             self.out.push_back(Transmit { route, bytes });
         }
     }
 
-    /// Sends again what was sent last.
+    /// Repeats the last message.
     fn repeat(&mut self, conn: ConnId) {
         let last = self.table.get(conn).and_then(|c| Some((c.route, **c.last.as_ref()?)));
         if let Some((route, bytes)) = last {
@@ -243,16 +245,16 @@ impl Agent {
         }
     }
 
-    /// Tells the host, unless it has abandoned the connection.
-    fn tell(&mut self, conn: ConnId, event: Event) {
+    /// Queues an event for the host, unless it has destroyed the connection.
+    fn queue_event(&mut self, conn: ConnId, event: Event) {
         if self.table.get(conn).is_some_and(|c| !c.is_abandoned) {
             self.events.push_back(event);
         }
     }
 
-    /// Tells the host, and forgets the connection.
+    /// Queues an event for the host and forgets the connection.
     fn end(&mut self, conn: ConnId, event: Event) {
-        self.tell(conn, event);
+        self.queue_event(conn, event);
         self.forget(conn);
     }
 
@@ -263,20 +265,20 @@ impl Agent {
         }
     }
 
-    /// Remembers what is over for as long as something of it may be under way, and what to say to a
-    /// peer that repeats itself.
-    fn linger(&mut self, conn: ConnId, last: Option<[u8; MAD_LEN]>) {
+    /// Remembers an ended connection for as long as something of it may be under way, and the
+    /// answer for a peer that repeats its message.
+    fn enter_timewait(&mut self, conn: ConnId, last: Option<[u8; MAD_LEN]>) {
         let mut at = self.now + self.config.timewait();
         self.table.set_state(conn, State::TimeWait);
         let is_crowded = self.table.len() > self.config.connections_max / 2;
         let Some(connection) = self.table.get_mut(conn) else { return };
         connection.last = last.map(Box::new);
-        if !connection.tells_exit {
+        if !connection.wants_exit_event {
             connection.is_abandoned = true;
-            // Until the peer has asked again, if it has not heard this. Some wait for half as long
-            // again as they say.
+            // The peer may repeat its message if this answer is lost, and some peers wait for half
+            // as long again as they announce.
             at = at.max(connection.repeats_by) + connection.wait + connection.wait / 2;
-            // A program that was refused may ask again with the same queue pair.
+            // A program that was refused may try again with the same queue pair.
             self.table.forget_qpn(conn);
             if is_crowded {
                 self.forget(conn);
@@ -285,17 +287,18 @@ impl Agent {
         self.table.set_deadline(conn, Some(at));
     }
 
-    /// The connection that a message names by our id, if it comes from the peer's host.
-    fn named(&self, route: Route, id: u32) -> Result<&Connection, DropReason> {
+    /// Returns the connection that a message names by our id, if the message comes from the peer's
+    /// host.
+    fn by_our_id(&self, route: Route, id: u32) -> Result<&Connection, DropReason> {
         let connection = self.table.get(ConnId(id)).ok_or(DropReason::UnknownConnection)?;
         let is_peer = connection.route.peer.ip() == route.peer.ip();
         if is_peer { Ok(connection) } else { Err(DropReason::WrongPeer) }
     }
 
-    /// The connection that a message names by both ids (CM-3.2). The peer's later messages go to
-    /// where this one came from.
-    fn paired(&mut self, route: Route, ours: u32, theirs: u32) -> Result<State, DropReason> {
-        let connection = self.named(route, ours)?;
+    /// Returns the connection that a message names by both ids (CM-3.2). Later messages to the peer
+    /// go to the address that this one came from.
+    fn by_both_ids(&mut self, route: Route, ours: u32, theirs: u32) -> Result<State, DropReason> {
+        let connection = self.by_our_id(route, ours)?;
         if connection.remote_comm_id != theirs {
             return Err(DropReason::WrongPeer);
         }
@@ -307,7 +310,7 @@ impl Agent {
     }
 }
 
-/// Private data of a message that begins with addresses in the port spaces.
+/// Returns private data that begins with the addresses of the port spaces.
 fn with_addresses<const N: usize>(
     addresses: Option<crate::mad::IpHeader>,
     program: &[u8],
@@ -326,12 +329,13 @@ fn with_addresses<const N: usize>(
     Ok(bytes)
 }
 
-/// A program's bytes in a message of `N`.
+/// Returns the program's bytes, padded to `N`.
 fn padded<const N: usize>(program: &[u8]) -> Result<[u8; N], CallError> {
     with_addresses(None, program)
 }
 
-/// Addresses and the program's bytes behind them. Services of the port spaces have addresses.
+/// Splits private data into the addresses, which services of the port spaces have, and the
+/// program's bytes.
 fn split_addresses(
     service_id: u64,
     private_data: &[u8],

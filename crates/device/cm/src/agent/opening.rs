@@ -1,6 +1,6 @@
 //! The requester's side: REQ out, REP in, RTU out.
 
-use super::connection::{About, Connection, State};
+use super::connection::{AnsweredMessage, Connection, State};
 use super::refusing::CommIds;
 use super::table::Key;
 use super::{Agent, with_addresses};
@@ -9,11 +9,11 @@ use crate::param::ack_timeout;
 use crate::{CallError, ConnId, ConnectParams, DropReason, Event, Offer, QpParams, Route};
 use std::time::Duration;
 
-/// LID of a port that is reached through a router, as all are on Ethernet.
+/// LID of a port behind a router; on Ethernet all ports are.
 const PERMISSIVE_LID: u16 = 0xFFFF;
 
 impl Agent {
-    /// Asks the agent at `route` for a connection (CM-4.1, CM-4.2); ends with one of
+    /// Requests a connection from the agent at `route` (CM-4.1, CM-4.2); ends with one of
     /// [`Event::Accepted`], [`Event::Rejected`] and [`Event::Unreachable`].
     ///
     /// # Errors
@@ -36,17 +36,17 @@ impl Agent {
         connection.local = params.offer;
         let conn = self.table.insert(id, connection);
         let mad = Mad { transaction_id, message: Message::Req(req) };
-        self.ask(conn, &mad, self.config.request_wait(), self.config.retries_max);
+        self.send_request(conn, &mad, self.config.request_wait(), self.config.retries_max);
         Ok(conn)
     }
 
-    /// The requester's program has set its queue pair up: the connection is established (CM-4.3).
+    /// Establishes the connection: the requester's program has set up its queue pair (CM-4.3).
     ///
     /// # Errors
     /// [`CallError::Unknown`], [`CallError::WrongState`].
     pub fn ready(&mut self, now: Duration, conn: ConnId) -> Result<(), CallError> {
         self.advance(now);
-        let connection = self.known(conn)?;
+        let connection = self.lookup(conn)?;
         if connection.state != State::RepRcvd {
             return Err(CallError::WrongState);
         }
@@ -125,11 +125,17 @@ impl Agent {
         rep: &Rep,
     ) -> Result<(), DropReason> {
         let conn = ConnId(rep.remote_comm_id);
-        let connection = match self.named(route, rep.remote_comm_id) {
+        let connection = match self.by_our_id(route, rep.remote_comm_id) {
             Ok(connection) => connection,
             Err(reason) => {
                 let ids = CommIds { ours: rep.remote_comm_id, theirs: rep.local_comm_id };
-                return self.unknown(route, transaction_id, ids, About::Rep, reason);
+                return self.refuse_unknown(
+                    route,
+                    transaction_id,
+                    ids,
+                    AnsweredMessage::Rep,
+                    reason,
+                );
             }
         };
         match connection.state {
@@ -160,17 +166,18 @@ impl Agent {
         let qp = &mut connection.qp;
         qp.remote_qpn = rep.local_qpn;
         qp.sq_psn = rep.starting_psn;
-        // What one side can have outstanding, the other must answer.
+        // The requests that one side may have outstanding are those that the other must be able to
+        // answer.
         qp.responder_resources = rep.initiator_depth;
         qp.initiator_depth = rep.responder_resources;
         qp.rnr_retry_count = rep.rnr_retry_count;
         qp.ack_timeout = ack_timeout(rep.target_ack_delay, life_time);
         let private_data = rep.private_data.into();
-        self.tell(conn, Event::Accepted { conn, offer: Offer::of_rep(rep), private_data });
+        self.queue_event(conn, Event::Accepted { conn, offer: Offer::of_rep(rep), private_data });
         Ok(())
     }
 
-    /// The responder's queue pair has a connection that the responder does not know (CM-4.8).
+    /// Refuses a REP whose queue pair has a connection that the responder does not know (CM-4.8).
     fn refuse_stale_rep(
         &mut self,
         conn: ConnId,
@@ -183,7 +190,7 @@ impl Agent {
             let rej = Message::Rej(Rej {
                 local_comm_id: connection.local_comm_id,
                 remote_comm_id: connection.remote_comm_id,
-                message: About::Rep as u8,
+                message: AnsweredMessage::Rep as u8,
                 reason: reason::STALE_CONNECTION,
                 ..Rej::ZERO
             });
@@ -196,13 +203,13 @@ impl Agent {
         Err(DropReason::Stale)
     }
 
-    /// A REP that was repeated: the RTU was lost, or the program has not decided.
+    /// Handles a REP that was repeated: the RTU was lost, or the program has not decided yet.
     fn on_late_rep(&mut self, conn: ConnId, route: Route, rep: &Rep) -> Result<(), DropReason> {
-        let state = self.paired(route, rep.remote_comm_id, rep.local_comm_id)?;
+        let state = self.by_both_ids(route, rep.remote_comm_id, rep.local_comm_id)?;
         match state {
-            State::RepRcvd => self.ask_for_time(conn, About::Rep),
+            State::RepRcvd => self.ask_for_time(conn, AnsweredMessage::Rep),
             State::Established | State::TimeWait => self.repeat(conn),
-            // It ends (CM-5.3).
+            // The connection is ending (CM-5.3).
             _ => {}
         }
         Err(DropReason::Duplicate)

@@ -1,4 +1,4 @@
-//! SIDR: which queue pair serves the datagrams of a service.
+//! SIDR: finding the queue pair that serves the datagrams of a service.
 
 use super::connection::{Connection, State};
 use super::table::Key;
@@ -10,7 +10,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// A question has no queue pair of its own.
+/// A SIDR query has no queue pair of its own.
 const NO_QP: QpParams = QpParams {
     transport: Transport::Uc,
     remote_qpn: 0,
@@ -58,11 +58,11 @@ impl Agent {
         let (service_id, pkey) = (params.service_id, params.pkey);
         let req = SidrReq { request_id: id, pkey, service_id, private_data };
         let mad = Mad { transaction_id, message: Message::SidrReq(req) };
-        self.ask(conn, &mad, self.config.request_wait(), self.config.retries_max);
+        self.send_request(conn, &mad, self.config.request_wait(), self.config.retries_max);
         Ok(conn)
     }
 
-    /// Answers a question with a queue pair and its key, and forgets it.
+    /// Answers a SIDR query with a queue pair and its key, and forgets the query.
     ///
     /// # Errors
     /// [`CallError::Unknown`], [`CallError::WrongState`], [`CallError::PrivateData`]: 136 bytes
@@ -77,7 +77,7 @@ impl Agent {
         self.answer_resolution(now, conn, sidr_status::SUCCESS, qp, private_data)
     }
 
-    /// Answers a question with a refusal, and forgets it.
+    /// Refuses a SIDR query and forgets it.
     ///
     /// # Errors
     /// As [`accept_resolution`](Self::accept_resolution).
@@ -101,14 +101,14 @@ impl Agent {
     ) -> Result<(), CallError> {
         self.advance(now);
         let private_data = padded(private_data)?;
-        if self.known(conn)?.state != State::SidrReqRcvd {
+        if self.lookup(conn)?.state != State::SidrReqRcvd {
             return Err(CallError::WrongState);
         }
         self.send_sidr_rep(conn, status, qp, private_data);
         Ok(())
     }
 
-    /// Sends the answer and remembers it for a peer that repeats its question (CM-7.2).
+    /// Sends the answer and remembers it for a peer that repeats its query (CM-7.2).
     pub(super) fn send_sidr_rep(
         &mut self,
         conn: ConnId,
@@ -119,14 +119,14 @@ impl Agent {
         let ServiceQp { qpn, qkey } = qp;
         let Some(connection) = self.table.get(conn) else { return };
         let request_id = connection.remote_comm_id;
-        // What was asked for is kept where a connection has its adapter's GUID.
+        // The service id is stored where a connection has the GUID of its adapter.
         let service_id = connection.local.ca_guid;
         let rep =
             SidrRep { request_id, status, qpn, service_id, qkey, private_data, ..SidrRep::ZERO };
         let (route, transaction_id) = (connection.route, connection.transaction_id);
         let bytes = Mad { transaction_id, message: Message::SidrRep(rep) }.emit();
         self.answer(route, bytes);
-        self.linger(conn, Some(bytes));
+        self.enter_timewait(conn, Some(bytes));
     }
 
     pub(super) fn on_sidr_req(
@@ -157,7 +157,7 @@ impl Agent {
         self.table.add_key(conn, key);
         let (service_id, pkey) = (req.service_id, req.pkey);
         let request = Box::new(Resolution { route, addresses, service_id, pkey, private_data });
-        self.tell(conn, Event::ResolutionRequested { listener, conn, request });
+        self.queue_event(conn, Event::ResolutionRequested { listener, conn, request });
         Ok(())
     }
 
@@ -177,7 +177,7 @@ impl Agent {
         transaction_id: u64,
         rep: &SidrRep,
     ) -> Result<(), DropReason> {
-        let connection = self.named(route, rep.request_id)?;
+        let connection = self.by_our_id(route, rep.request_id)?;
         let is_meant = connection.transaction_id == transaction_id;
         if connection.state != State::SidrReqSent || !is_meant {
             return Err(DropReason::WrongPeer);

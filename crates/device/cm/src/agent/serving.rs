@@ -1,6 +1,6 @@
 //! The responder's side: REQ in, REP out, RTU in.
 
-use super::connection::{About, Connection, State};
+use super::connection::{AnsweredMessage, Connection, State};
 use super::refusing::CommIds;
 use super::table::Key;
 use super::{Agent, padded, split_addresses};
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 impl Agent {
-    /// Takes a requested connection; ends with [`Event::Established`], [`Event::Rejected`] or
+    /// Accepts a requested connection; ends with [`Event::Established`], [`Event::Rejected`] or
     /// [`Event::Unreachable`]. The queue pair must be able to receive by now.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl Agent {
         self.advance(now);
         let private_data = padded(private_data)?;
         let target_ack_delay = self.config.ack_delay;
-        let connection = self.known(conn)?;
+        let connection = self.lookup(conn)?;
         if connection.state != State::ReqRcvd {
             return Err(CallError::WrongState);
         }
@@ -54,23 +54,23 @@ impl Agent {
         };
         let mad = Mad { transaction_id: connection.transaction_id, message: Message::Rep(rep) };
         let (wait, retries) = (connection.wait, connection.retries_left);
-        // A peer that wants hours to answer would keep its place among the half-open for so long.
+        // A peer that announces a very long response time would stay half-open for as long.
         let wait = wait.min(self.config.wait(self.config.response_timeout));
         let retries = retries.min(self.config.retries_max);
         self.taken(conn);
         self.table.set_state(conn, State::RepSent);
-        self.ask(conn, &mad, wait, retries);
+        self.send_request(conn, &mad, wait, retries);
         Ok(())
     }
 
-    /// Data arrived on an accepted connection: its requester is ready, though the RTU may be lost
-    /// (CM-4.4).
+    /// Establishes an accepted connection because data arrived on it: its requester is ready, even
+    /// if the RTU was lost (CM-4.4).
     ///
     /// # Errors
     /// [`CallError::Connected`], [`CallError::WrongState`], [`CallError::Unknown`].
     pub fn establish(&mut self, now: Duration, conn: ConnId) -> Result<(), CallError> {
         self.advance(now);
-        match self.known(conn)?.state {
+        match self.lookup(conn)?.state {
             State::RepSent => {
                 self.set_established(conn);
                 Ok(())
@@ -80,8 +80,8 @@ impl Agent {
         }
     }
 
-    /// Establishes as [`establish`](Self::establish) does, for a host that knows the queue pair but
-    /// not the connection; does nothing when no connection of it waits for an RTU.
+    /// Like [`establish`](Self::establish), for a host that knows the queue pair but not the
+    /// connection; does nothing when none of its connections waits for an RTU.
     pub fn data_arrived(&mut self, now: Duration, ca_guid: u64, qpn: u32) {
         self.advance(now);
         if let Some(conn) = self.table.waiting_for_rtu(ca_guid, qpn) {
@@ -95,7 +95,7 @@ impl Agent {
         if let Some(connection) = self.table.get_mut(conn) {
             connection.last = None;
         }
-        self.tell(conn, Event::Established { conn });
+        self.queue_event(conn, Event::Established { conn });
     }
 
     pub(super) fn on_req(
@@ -111,7 +111,7 @@ impl Agent {
         }
         let refuse = |agent: &mut Self, reason| {
             let ids = CommIds { ours: 0, theirs: req.local_comm_id };
-            agent.refuse(route, transaction_id, ids, About::Req, reason);
+            agent.refuse(route, transaction_id, ids, AnsweredMessage::Req, reason);
         };
         let qpn = Key::Qpn(address, req.local_ca_guid, req.local_qpn);
         if let Some(stale) = self.table.find(qpn) {
@@ -143,11 +143,12 @@ impl Agent {
             path: Path::back_from(req),
             private_data,
         });
-        self.tell(conn, Event::Requested { listener, conn, request });
+        self.queue_event(conn, Event::Requested { listener, conn, request });
         Ok(())
     }
 
-    /// Who is asked for a service. Addresses of another family than the message's are a lie.
+    /// Returns the listener for a request. Addresses of another family than the message's are
+    /// forged.
     pub(super) fn listener_of(
         &self,
         route: Route,
@@ -163,8 +164,8 @@ impl Agent {
         self.listeners.get_mut(listener).is_some_and(|listener| listener.params.is_datagram)
     }
 
-    /// Counts one more request in the listener's backlog, if there is room for it anywhere.
-    /// Requests without room get no answer, as in Linux: the requester tries again.
+    /// Counts one more request in the listener's backlog, if it and the limits have room. Otherwise
+    /// the request gets no answer, as in Linux: the requester repeats it.
     pub(super) fn admit(&mut self, listener: ListenerId) -> Result<(), DropReason> {
         let is_full = self.table.len() >= self.config.connections_max
             || self.table.half_open() >= self.config.half_open_max;
@@ -209,7 +210,7 @@ impl Agent {
         self.table.insert(id, connection)
     }
 
-    /// Makes the connection the only one with that peer's queue pair; the other one that has it.
+    /// Makes this the only connection with that queue pair of the peer; returns the previous one.
     pub(super) fn claim_qpn(
         &mut self,
         conn: ConnId,
@@ -220,7 +221,7 @@ impl Agent {
         let key = Key::Qpn(address, ca_guid, qpn);
         match self.table.find(key) {
             Some(other) if other != conn => Err(other),
-            // Programs that connect without a queue pair all name 0.
+            // Programs that connect without a queue pair all send 0.
             _ if qpn == 0 => Ok(()),
             _ => {
                 self.table.add_key(conn, key);
@@ -229,11 +230,11 @@ impl Agent {
         }
     }
 
-    /// A REQ that was repeated (CM-4.2).
+    /// Handles a repeated REQ (CM-4.2).
     fn on_repeated_req(&mut self, conn: ConnId) -> Result<(), DropReason> {
         let connection = self.table.get(conn).ok_or(DropReason::UnknownConnection)?;
         match connection.state {
-            State::ReqRcvd => self.ask_for_time(conn, About::Req),
+            State::ReqRcvd => self.ask_for_time(conn, AnsweredMessage::Req),
             State::RepSent => self.repeat(conn),
             State::TimeWait if connection.last_attribute() == super::refusing::REJ => {
                 self.repeat(conn);
@@ -250,11 +251,17 @@ impl Agent {
         rtu: &Rtu,
     ) -> Result<(), DropReason> {
         let (ours, theirs) = (rtu.remote_comm_id, rtu.local_comm_id);
-        let state = match self.paired(route, ours, theirs) {
+        let state = match self.by_both_ids(route, ours, theirs) {
             Ok(state) => state,
             Err(reason) => {
                 let ids = CommIds { ours, theirs };
-                return self.unknown(route, transaction_id, ids, About::Other, reason);
+                return self.refuse_unknown(
+                    route,
+                    transaction_id,
+                    ids,
+                    AnsweredMessage::Other,
+                    reason,
+                );
             }
         };
         let conn = ConnId(ours);
@@ -263,7 +270,7 @@ impl Agent {
                 self.set_established(conn);
                 return Ok(());
             }
-            // It was refused after the REP: the requester believes that it is connected.
+            // It was refused after the REP, and the requester believes that it is connected.
             State::TimeWait => self.repeat(conn),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! All connections of an agent, found by their ids, by their peers and by their deadlines.
+//! The connections of an agent, indexed by id, peer and deadline.
 
 use super::connection::{Connection, State};
 use crate::{ConnId, ListenerId};
@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// How a peer's message finds a connection whose id it does not know.
+/// A key by which a message finds a connection whose id its sender does not know.
 ///
-/// The address goes with what the peer says of itself, so that no other host can speak for it.
+/// The address is part of the key, so that no other host can impersonate the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     /// Address, node GUID and the peer's id of the connection.
     Id(IpAddr, u64, u32),
     /// Address, node GUID and queue pair of the peer.
     Qpn(IpAddr, u64, u32),
-    /// Address and the peer's id of its question.
+    /// Address, and the peer's id of its SIDR query.
     Question(SocketAddr, u32),
 }
 
@@ -49,7 +49,7 @@ impl Table {
         self.connections.get(&id.0)
     }
 
-    /// State, deadline and keys are changed by the table's own calls only.
+    /// State, deadline and keys are changed only by the methods of the table.
     pub(super) fn get_mut(&mut self, id: ConnId) -> Option<&mut Connection> {
         self.connections.get_mut(&id.0)
     }
@@ -58,7 +58,7 @@ impl Table {
         self.keys.get(&key).copied().map(ConnId)
     }
 
-    /// The requests to a listener that its program has taken and not decided.
+    /// Returns the requests to a listener that its program has taken but not decided.
     pub(super) fn requested_of(&self, listener: ListenerId) -> Vec<ConnId> {
         let is_meant = |connection: &Connection| {
             let is_decided = connection.state != State::ReqRcvd || connection.is_untaken;
@@ -76,7 +76,7 @@ impl Table {
         ConnId(id)
     }
 
-    /// Makes the connection known under `key` as well; false when another one has it.
+    /// Adds a key for the connection; false when another connection has it.
     pub(super) fn add_key(&mut self, id: ConnId, key: Key) -> bool {
         if self.keys.get(&key).is_some_and(|&other| other != id.0) {
             return false;
@@ -90,7 +90,7 @@ impl Table {
         true
     }
 
-    /// Forgets the peer's queue pair, so that it may be used in a new connection at once.
+    /// Removes the key with the peer's queue pair, so that a new connection may use it at once.
     pub(super) fn forget_qpn(&mut self, id: ConnId) {
         let Some(connection) = self.connections.get_mut(&id.0) else { return };
         for slot in &mut connection.keys {
@@ -141,20 +141,20 @@ impl Table {
         self.deadlines.first().map(|&(at, _)| at)
     }
 
-    /// A connection whose deadline is not after `now`.
+    /// Returns a connection whose deadline is not after `now`.
     pub(super) fn due(&self, now: Duration) -> Option<ConnId> {
         let &(at, id) = self.deadlines.first()?;
         (at <= now).then_some(ConnId(id))
     }
 
-    /// The accepted connection of a local queue pair whose requester has not said that it is ready.
+    /// Returns the accepted connection of a local queue pair that waits for its RTU.
     pub(super) fn waiting_for_rtu(&self, ca_guid: u64, qpn: u32) -> Option<ConnId> {
         let mut waiting = self.connections.values().filter(|c| c.state == State::RepSent);
         let found = waiting.find(|c| c.local.ca_guid == ca_guid && c.local.qpn == qpn)?;
         Some(ConnId(found.local_comm_id))
     }
 
-    /// Connections whose peer receives at `peer`.
+    /// Returns the connections with the peer at this address.
     pub(super) fn with_peer(&self, peer: SocketAddr) -> Vec<ConnId> {
         let with_peer = self.connections.values().filter(|c| c.route.peer == peer);
         with_peer.map(|c| ConnId(c.local_comm_id)).collect()

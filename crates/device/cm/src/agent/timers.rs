@@ -1,4 +1,4 @@
-//! What is repeated, given up and forgotten.
+//! Repetitions, timeouts and expiry.
 
 use super::Agent;
 use super::connection::State;
@@ -15,13 +15,13 @@ impl Agent {
             match self.table.get(conn).map(|connection| connection.state) {
                 Some(State::TimeWait) => self.end(conn, Event::TimewaitExit { conn }),
                 Some(State::Established) => self.keep_alive(conn),
-                _ => self.ask_again(conn),
+                _ => self.retransmit(conn),
             }
         }
     }
 
-    /// Repeats a message without answer, or gives the connection up.
-    fn ask_again(&mut self, conn: ConnId) {
+    /// Repeats a message without an answer, or gives up the connection.
+    fn retransmit(&mut self, conn: ConnId) {
         let Some(connection) = self.table.get_mut(conn) else { return };
         let Some(retries_left) = connection.retries_left.checked_sub(1) else {
             return self.give_up(conn);
@@ -35,15 +35,15 @@ impl Agent {
         self.table.set_deadline(conn, Some(at));
     }
 
-    /// Sets when an established connection shows next whether its peer is still there.
+    /// Schedules the next keepalive of an established connection.
     pub(super) fn await_keepalive(&mut self, conn: ConnId) {
         let wait = self.config.keepalive_wait(self.table.established());
         self.table.set_deadline(conn, wait.map(|wait| self.now + wait));
     }
 
-    /// Says what changes nothing at a peer that is there (CM-4.10). Where its process was killed
-    /// the network says so, and where another one has its place that one does not know the
-    /// connection.
+    /// Sends a message that changes nothing at a live peer (CM-4.10). If the peer's process is
+    /// gone, an ICMP error says so; a process that replaced it does not know the connection and
+    /// rejects it.
     fn keep_alive(&mut self, conn: ConnId) {
         if let Some(connection) = self.table.get(conn) {
             self.answer(connection.route, connection.rtu().emit());
@@ -51,13 +51,13 @@ impl Agent {
         self.await_keepalive(conn);
     }
 
-    /// The last repetition was not answered either. A peer that only its answers do not reach is
-    /// told, so that it does not believe in a connection.
+    /// Gives up after the last repetition. A peer that is reachable, and whose answers were lost,
+    /// is told, so that it does not keep the connection.
     fn give_up(&mut self, conn: ConnId) {
         let Some(connection) = self.table.get(conn) else { return };
         match connection.state {
             State::ReqSent | State::RepSent => {
-                self.tell(conn, Event::Unreachable { conn });
+                self.queue_event(conn, Event::Unreachable { conn });
                 self.send_rej(conn, reason::TIMEOUT, &[]);
             }
             State::DreqSent => self.set_disconnected(conn, true),

@@ -9,7 +9,7 @@ use crate::ucma::{
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Requests that may wait when a program does not say how many, or says more (Linux's default).
+/// The backlog where a program gives none or a larger one (Linux's default).
 const BACKLOG_MAX: u32 = 1024;
 /// Longest value of an option.
 const OPTION_MAX: u32 = 4096;
@@ -93,8 +93,8 @@ impl Ids {
         self.resolve_to(host, channel, command.id, source, ip(destination)?)
     }
 
-    /// Finds the adapter and the address from which a destination is reached. The answer is an
-    /// event, whatever it is.
+    /// Finds the adapter and address from which a destination is reached. The result, good or bad,
+    /// is an event.
     fn resolve_to(
         &mut self,
         host: &mut impl Host,
@@ -162,7 +162,7 @@ impl Ids {
         let source = id.source.filter(|_| id.stage == Stage::Bound && !is_outgoing);
         let source = source.ok_or(Errno::EINVAL)?;
         let backlog = if command.backlog == 0 { BACKLOG_MAX } else { command.backlog };
-        // IPv6 without an address includes IPv4, as for sockets.
+        // As for sockets, IPv6 without an address includes IPv4.
         let serves_both = source.is_ipv6() && source.ip().is_unspecified() && !id.is_family_only;
         let params = ListenParams {
             service_id: id.service_id(source.port()),
@@ -216,7 +216,7 @@ impl Ids {
     }
 }
 
-/// Addresses of both sides and the adapter of this one.
+/// Sets the addresses of both sides and the local adapter.
 fn reach(
     host: &impl Host,
     bound: SocketAddr,
@@ -227,7 +227,7 @@ fn reach(
         source.set_ip(host.source_for(destination.ip())?);
     }
     if destination.ip().is_unspecified() {
-        // Nowhere in particular is here.
+        // An unspecified destination means this machine.
         destination.set_ip(source.ip());
     }
     Ok((source, destination, host.device(source.ip())?))
@@ -237,7 +237,7 @@ fn is_sized(address: Sockaddr, size: u16) -> bool {
     size != 0 && address.size() == usize::from(size)
 }
 
-/// The address, if its family is served.
+/// Returns the address if its family is supported.
 fn ip(address: Sockaddr) -> Result<SocketAddr, Errno> {
     match address {
         Sockaddr::Ip(address) => Ok(address),

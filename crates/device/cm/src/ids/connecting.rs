@@ -8,7 +8,7 @@ use crate::ucma::{Accept, ConnParam, Connect, Disconnect, Errno, Notify, Reject,
 use crate::{CallError, ConnectParams, Offer, ResolveParams, Route, ServiceQp, Transport};
 use std::time::Duration;
 
-/// The only event of a queue pair that a program may tell: data arrived.
+/// The only queue pair event that a program may report: data arrived.
 const COMM_EST: u32 = 4;
 
 impl Ids {
@@ -104,8 +104,8 @@ impl Ids {
         Ok(())
     }
 
-    /// Succeeds in every state of a connection, as Linux does: a program may not know yet that the
-    /// peer was first.
+    /// Succeeds in every state of a connection, as in Linux: the program may not know yet that the
+    /// peer has ended it.
     pub(super) fn disconnect(
         &mut self,
         now: Duration,

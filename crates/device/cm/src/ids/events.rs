@@ -1,4 +1,4 @@
-//! Events: what the agent tells becomes what GET_EVENT answers.
+//! Events: translates those of the agent to answers of GET_EVENT.
 
 use super::host::Host;
 use super::id::{Id, Stage, UDP_QKEY};
@@ -17,43 +17,43 @@ const EVENT_MIN: usize = 324;
 /// An event that waits for GET_EVENT.
 #[derive(Debug)]
 pub(super) struct Queued {
-    /// The id that it is counted for.
+    /// The id in whose count the event is.
     pub(super) id: u32,
-    /// The membership that it is about.
+    /// The multicast membership that it is about.
     pub(super) group: Option<u32>,
-    /// The connection that a peer asks for, which has no id yet.
+    /// The connection that a peer requests, which has no id yet.
     request: Option<Pending>,
     resp: EventResp,
 }
 
 impl Queued {
-    /// The connection that no program has seen.
+    /// Returns the requested connection that no program has seen.
     pub(super) fn pending(&self) -> Option<ConnId> {
         Some(self.request?.conn)
     }
 }
 
-/// An end that the program of an id is not told of yet.
+/// A disconnect that the program has not been notified of yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Withheld {
     id: u32,
-    /// Its queue pair.
+    /// The address of its queue pair.
     local: IpAddr,
     qpn: u32,
     status: i32,
 }
 
-/// A connection without an id.
+/// A requested connection without an id.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     conn: ConnId,
     source: SocketAddr,
     destination: SocketAddr,
-    /// Where the request came, whatever address it names.
+    /// The address at which the request arrived, whatever address it names.
     local: IpAddr,
 }
 
-/// The source of a request for a connection, and the service it names.
+/// The source of a connection request, and the service that it names.
 #[derive(Clone, Copy, Debug)]
 struct ConnectionRequest {
     route: Route,
@@ -61,16 +61,16 @@ struct ConnectionRequest {
     service_id: u64,
 }
 
-/// A membership that an event is about.
+/// The membership that an event is about.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Membership {
     pub(super) group: u32,
-    /// What its program calls it.
+    /// The program's identifier for it.
     pub(super) uid: u64,
 }
 
 impl Ids {
-    /// Puts what the agent tells into the queues.
+    /// Moves the events of the agent to the queues.
     pub(super) fn take_events(&mut self) {
         while let Some(event) = self.agent.poll_event() {
             self.on_event(event);
@@ -101,7 +101,7 @@ impl Ids {
         }
     }
 
-    /// An event of a connection that has an id, or had one.
+    /// Handles an event of a connection that has, or had, an id.
     fn on_answer(&mut self, event: &Event) {
         let conn = event.conn();
         let Some(&number) = self.by_conn.get(&conn) else { return };
@@ -145,8 +145,8 @@ impl Ids {
             id.conn = None;
             self.by_conn.remove(&conn);
         }
-        // A host that was stopped meanwhile learns of this one first.
-        self.tell_withheld(|end| end.id == number);
+        // After a standstill of the host the disconnect may still be withheld; it comes first.
+        self.report_withheld(|end| end.id == number);
         self.queue(number, None, kind, status, param);
     }
 
@@ -178,7 +178,7 @@ impl Ids {
         self.push(channel, queued);
     }
 
-    /// An event without parameters.
+    /// Queues an event without parameters.
     pub(super) fn queue_plain(&mut self, number: u32, kind: u32, status: i32) {
         self.queue(number, None, kind, status, [0; 304]);
     }
@@ -192,7 +192,7 @@ impl Ids {
         param: [u8; 304],
     ) {
         let Some(id) = self.ids.get(&number) else { return };
-        // Linux tells nothing of a new connection before its program has named it.
+        // A new connection has no further events before its program has named it.
         if id.uid == 0 {
             return;
         }
@@ -216,14 +216,14 @@ impl Ids {
         self.readable.insert(channel);
     }
 
-    /// The program of a queue pair named by [`poll_ended`](Self::poll_ended) may hear that its
-    /// connection is over; [`poll_readable`](Self::poll_readable) follows. Does nothing when it has
-    /// heard, or given its id up.
-    pub fn tell_ended(&mut self, local: IpAddr, qpn: u32) {
-        self.tell_withheld(|end| (end.local, end.qpn) == (local, qpn));
+    /// Notifies the program that the connection of a queue pair returned by
+    /// [`poll_ended`](Self::poll_ended) has ended; [`poll_readable`](Self::poll_readable) follows.
+    /// Does nothing when the program was notified already or has destroyed the id.
+    pub fn report_disconnect(&mut self, local: IpAddr, qpn: u32) {
+        self.report_withheld(|end| (end.local, end.qpn) == (local, qpn));
     }
 
-    fn tell_withheld(&mut self, is_wanted: impl Fn(&Withheld) -> bool) {
+    fn report_withheld(&mut self, is_wanted: impl Fn(&Withheld) -> bool) {
         let (told, others): (Vec<_>, Vec<_>) =
             core::mem::take(&mut self.withheld).into_iter().partition(is_wanted);
         self.withheld = others;
@@ -232,18 +232,18 @@ impl Ids {
         }
     }
 
-    /// Drops the events of an id that goes away; returns the connections that peers asked it for
-    /// and that no program has seen.
+    /// Drops the events of an id that is destroyed; returns its requested connections that no
+    /// program has seen.
     pub(super) fn forget_events(&mut self, id: &Id, number: u32) -> Vec<ConnId> {
         self.withheld.retain(|withheld| withheld.id != number);
         let Some(queue) = self.channels.get_mut(&id.channel) else { return Vec::new() };
-        let (own, others) = core::mem::take(queue).into_iter().partition(|q| q.id == number);
+        let (dropped, others) = core::mem::take(queue).into_iter().partition(|q| q.id == number);
         *queue = others;
-        let own: VecDeque<Queued> = own;
-        own.iter().filter_map(Queued::pending).collect()
+        let dropped: VecDeque<Queued> = dropped;
+        dropped.iter().filter_map(Queued::pending).collect()
     }
 
-    /// Drops the events of a membership that was given up.
+    /// Drops the events of a membership that was left.
     pub(super) fn forget_group_events(&mut self, channel: ChannelId, group: u32) {
         if let Some(queue) = self.channels.get_mut(&channel) {
             queue.retain(|queued| queued.group != Some(group));
@@ -278,7 +278,7 @@ impl Ids {
         Ok(Reply { at: command.response, bytes })
     }
 
-    /// Gives a connection that a peer asked for an id of its own.
+    /// Creates an id for a connection that a peer requested.
     fn adopt(
         &mut self,
         host: &impl Host,
@@ -294,7 +294,7 @@ impl Ids {
         id.stage = Stage::Connect;
         id.source = Some(pending.source);
         id.destination = Some(pending.destination);
-        // A program trusts that it has one.
+        // Programs rely on its presence.
         let named = host.device(pending.source.ip());
         id.device = named.or_else(|_| host.device(pending.local)).ok();
         id.conn = Some(pending.conn);
@@ -320,20 +320,21 @@ impl Ids {
         let events_reported = id.events_reported;
         if from != channel {
             let old = self.channels.entry(from).or_default();
-            let (own, others): (VecDeque<Queued>, VecDeque<Queued>) =
+            let (moved, others): (VecDeque<Queued>, VecDeque<Queued>) =
                 core::mem::take(old).into_iter().partition(|q| q.id == command.id);
             *old = others;
-            if !own.is_empty() {
+            if !moved.is_empty() {
                 self.readable.insert(channel);
             }
-            self.channels.entry(channel).or_default().extend(own);
+            self.channels.entry(channel).or_default().extend(moved);
         }
         let bytes = EventsReportedResp { events_reported }.emit().into();
         Ok(Reply { at: command.response, bytes })
     }
 }
 
-/// What a program hears of its peer: what the peer has outstanding is what it must answer.
+/// Returns the peer's parameters as its program sees them: the peer's initiator depth becomes the
+/// responder resources, and vice versa.
 fn conn_param(offer: &Offer, private_data: &[u8]) -> ConnParam {
     let mut param = ConnParam {
         qp_num: offer.qpn,
@@ -357,7 +358,7 @@ pub(super) fn ud_param(private_data: &[u8]) -> UdParam {
     param
 }
 
-/// The parameter of a connection in the room for either.
+/// Pads the parameters of a connection to the length of the union.
 fn padded(param: &[u8]) -> [u8; 304] {
     let mut bytes = [0; 304];
     bytes[..param.len()].copy_from_slice(param);

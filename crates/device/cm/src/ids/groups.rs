@@ -1,7 +1,7 @@
 //! Multicast: JOIN_IP_MCAST, JOIN_MCAST and LEAVE_MCAST (CM-8.6).
 //!
-//! Over Ethernet a group needs nobody's leave: its GID follows from its address, and librdmacm
-//! attaches the queue pair when it gets the event.
+//! Over Ethernet joining a group needs no permission: its GID follows from its address, and
+//! librdmacm attaches the queue pair when it gets the event.
 
 use super::events::{Membership, ud_param};
 use super::id::gid_of;
@@ -11,7 +11,7 @@ use crate::ucma::{
     UdParam, event,
 };
 
-/// The queue pair that everybody in a group is.
+/// The queue pair number of all members of a group.
 const MULTICAST_QPN: u32 = 0x00FF_FFFF;
 
 /// A membership.
@@ -51,7 +51,7 @@ impl Ids {
         let address = Sockaddr::parse(&command.addr);
         let is_sized = usize::from(command.addr_size) == address.size();
         let Sockaddr::Ip(address) = address else { return Err(Errno::EINVAL) };
-        // As IGMP in the kernel, which is not asked for IPv6.
+        // Like IGMP in the kernel, which is not used for IPv6.
         let is_group = address.is_ipv6() || address.ip().is_multicast();
         if !is_sized || !is_group || command.join_flags > 1 {
             return Err(Errno::EINVAL);

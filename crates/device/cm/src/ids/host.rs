@@ -1,4 +1,4 @@
-//! What the table of ids asks the program around it.
+//! The interface between the table of ids and its host program.
 
 use super::ChannelId;
 use crate::ucma::Errno;
@@ -13,7 +13,7 @@ pub struct Device {
     pub index: u32,
     /// Port that has the address.
     pub port_num: u8,
-    /// GID that stands for the address.
+    /// GID of the address.
     pub gid: [u8; 16],
     /// Index of that GID.
     pub gid_index: u8,
@@ -23,24 +23,24 @@ pub struct Device {
     pub mtu: u8,
     /// Code of the port's rate.
     pub rate: u8,
-    /// Hop limit of what leaves.
+    /// Hop limit of outgoing packets.
     pub hop_limit: u8,
 }
 
-/// A port that an id asks for.
+/// A port that an id requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// The id that asks.
+    /// The id that requests it.
     pub id: u32,
     /// Port space.
     pub space: u16,
     /// Address and port; port 0 for any that is free.
     pub address: SocketAddr,
-    /// Others may have the port, too, if they say so as well.
+    /// The port may be shared with other ids that set this, too.
     pub is_shared: bool,
-    /// At every address of IPv6 it leaves those of IPv4 to others.
+    /// Bound to every IPv6 address, it does not cover those of IPv4.
     pub is_family_only: bool,
-    /// The id is about to connect: at a port that it gives no number for nobody will ask for it.
+    /// The id is about to connect: without a port number, no other id will request its port.
     pub is_outgoing: bool,
 }
 
@@ -59,29 +59,29 @@ pub trait Host {
     /// [`Errno::EHOSTUNREACH`], [`Errno::ENODEV`].
     fn source_for(&self, destination: IpAddr) -> Result<IpAddr, Errno>;
 
-    /// Takes a port for an id; returns which (CM-1.3).
+    /// Takes a port for an id and returns its number (CM-1.3).
     ///
     /// # Errors
     /// [`Errno::EADDRINUSE`], [`Errno::EADDRNOTAVAIL`], [`Errno::EACCES`].
     fn bind(&mut self, binding: &Binding) -> Result<u16, Errno>;
 
-    /// Gives back what [`bind`](Self::bind) took; the port is that which it returned.
+    /// Releases what [`bind`](Self::bind) took; the binding has the port that it returned.
     fn release(&mut self, binding: &Binding);
 
-    /// Whether others may have the port, too, or addresses of IPv4, has changed since
-    /// [`bind`](Self::bind) took it.
+    /// Updates whether the port may be shared and whether it covers IPv4 addresses, which has
+    /// changed since [`bind`](Self::bind).
     fn change(&mut self, binding: &Binding);
 
-    /// Where the agent receives that listens at `destination`, as the adapter of `local` reaches
-    /// it.
+    /// Returns the address of the agent that listens at `destination`, as the adapter of `local`
+    /// reaches it.
     fn agent_at(&self, local: IpAddr, destination: SocketAddr) -> SocketAddr {
         let _ = local;
         destination
     }
 
-    /// Bytes of the calling program; `None` when it has none there.
+    /// Reads memory of the calling program; `None` where it has none.
     fn read(&self, at: u64, len: usize) -> Option<Vec<u8>>;
 
-    /// The channel of a descriptor of the calling program.
+    /// Returns the channel of a descriptor of the calling program.
     fn channel(&self, fd: u32) -> Option<ChannelId>;
 }

@@ -1,4 +1,4 @@
-//! One id of a program.
+//! The state of one id.
 
 use super::host::{Binding, Device};
 use super::{ChannelId, Ids};
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 /// Queue key of datagram services in the port spaces.
 pub(super) const UDP_QKEY: u32 = 0x0123_4567;
 
-/// What a program has done with an id.
+/// The stage that an id has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Idle,
@@ -17,14 +17,14 @@ pub(super) enum Stage {
     AddrResolved,
     RouteResolved,
     Listening,
-    /// Connecting, connected, or over.
+    /// Connecting, connected or disconnected.
     Connect,
 }
 
 #[derive(Debug)]
 pub(super) struct Id {
     pub(super) channel: ChannelId,
-    /// What events bring back; 0 before the program has named it.
+    /// The program's identifier in events; 0 before the program has set it.
     pub(super) uid: u64,
     pub(super) space: u16,
     pub(super) qp_type: u8,
@@ -33,15 +33,15 @@ pub(super) struct Id {
     pub(super) source: Option<SocketAddr>,
     pub(super) destination: Option<SocketAddr>,
     pub(super) device: Option<Device>,
-    /// Its connection, while the agent knows it.
+    /// The connection, while the agent knows it.
     pub(super) conn: Option<ConnId>,
-    /// A peer began the connection.
+    /// The connection was requested by the peer.
     pub(super) is_passive: bool,
     pub(super) listener: Option<ListenerId>,
     pub(super) events_reported: u32,
     pub(super) tos: u8,
     pub(super) is_shared: bool,
-    /// A listener at every IPv6 address does not serve IPv4.
+    /// A listener at every IPv6 address does not accept IPv4.
     pub(super) is_family_only: bool,
     pub(super) ack_timeout: Option<u8>,
 }
@@ -79,12 +79,12 @@ impl Id {
         self.qp_type == qp_type::UD
     }
 
-    /// The service at a port of this id's space (CM-2.3).
+    /// Returns the service id of a port in this id's port space (CM-2.3).
     pub(super) fn service_id(&self, port: u16) -> u64 {
         u64::from(self.space) << 16 | u64::from(port)
     }
 
-    /// The way to the other side; `None` before its address is known.
+    /// Returns the path to the other side; `None` before its address is known.
     pub(super) fn path(&self) -> Option<Path> {
         let (device, destination) = (self.device?, self.destination?);
         Some(Path {
@@ -95,13 +95,13 @@ impl Id {
             flow_label: 0,
             traffic_class: self.tos,
             hop_limit: device.hop_limit,
-            // As Linux without priorities of the link: bits 5 to 7 of the type of service.
+            // As in Linux without priorities on the link: bits 5 to 7 of the type of service.
             sl: self.tos >> 5,
             rate: device.rate,
         })
     }
 
-    /// The way to a port, for a queue pair or an address handle.
+    /// Returns the address of a port for a queue pair or an address handle.
     pub(super) fn ah_attr(&self, path: &Path) -> AhAttr {
         let device = self.device.unwrap_or_default();
         AhAttr {
@@ -118,15 +118,16 @@ impl Id {
     }
 }
 
-/// The GID of whoever is at `there`. Loopback is this machine, and on a device with another address
-/// it is that device. So are all addresses of loopback of the family that the device has not.
+/// Returns the GID of the host at `there`. A loopback address is this machine: on a device with
+/// another address it means that device, and so do all loopback addresses of the family that the
+/// device does not have.
 fn remote_gid(device: &Device, there: IpAddr) -> [u8; 16] {
-    let own = Ipv6Addr::from(device.gid).to_canonical();
-    let has_others = own.is_loopback() && own.is_ipv4() == there.is_ipv4();
+    let device_ip = Ipv6Addr::from(device.gid).to_canonical();
+    let has_others = device_ip.is_loopback() && device_ip.is_ipv4() == there.is_ipv4();
     if there.is_loopback() && !has_others { device.gid } else { gid_of(there) }
 }
 
-/// The GID that stands for an address.
+/// Returns the GID of an address.
 pub(super) fn gid_of(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
@@ -135,14 +136,14 @@ pub(super) fn gid_of(address: IpAddr) -> [u8; 16] {
 }
 
 impl Ids {
-    /// The id of a program's descriptor: ENOENT when there is none, EINVAL when it is another
-    /// descriptor's.
+    /// Returns the id of a program's descriptor: ENOENT when there is none, EINVAL when it belongs
+    /// to another descriptor.
     pub(super) fn find(&mut self, channel: ChannelId, id: u32) -> Result<&mut Id, Errno> {
         let found = self.ids.get_mut(&id).ok_or(Errno::ENOENT)?;
         if found.channel == channel { Ok(found) } else { Err(Errno::EINVAL) }
     }
 
-    /// A number for a new id (CM-8.2).
+    /// Draws a number for a new id (CM-8.2).
     pub(super) fn draw_number(&mut self) -> Result<u32, Errno> {
         for _ in 0..super::IDS_MAX {
             let number = self.next_number;

@@ -30,14 +30,14 @@ use std::time::Duration;
 
 pub use host::{Binding, Device, Host};
 
-/// Most ids: librdmacm's own tables have no room for more.
+/// The largest number of ids: librdmacm's tables have no room for more.
 const IDS_MAX: u32 = 65_536;
 
-/// Names an open descriptor of `/dev/infiniband/rdma_cm`.
+/// Identifies an open descriptor of `/dev/infiniband/rdma_cm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(u32);
 
-/// Bytes for the calling program's memory.
+/// Bytes to write to the calling program's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The address that they go to.
@@ -46,7 +46,7 @@ pub struct Reply {
     pub bytes: Vec<u8>,
 }
 
-/// All that one process has of the connection manager.
+/// The connection manager of one process: ids and events above an agent.
 ///
 /// Times as for [`Agent`]. After each call that takes a time:
 /// [`poll_transmit`](Self::poll_transmit) and [`poll_readable`](Self::poll_readable) until `None`,
@@ -58,11 +58,11 @@ pub struct Ids {
     next_number: u32,
     channels: BTreeMap<ChannelId, VecDeque<Queued>>,
     next_channel: u32,
-    /// Channels whose events the host has not been told of.
+    /// Channels with events that the host has not been notified of.
     readable: BTreeSet<ChannelId>,
-    /// Queue pairs whose connections have ended, of which the host does not know yet.
+    /// Queue pairs of ended connections that the host has not polled yet.
     ended: VecDeque<(IpAddr, u32)>,
-    /// Ends that programs are not told of yet.
+    /// Disconnects that programs have not been notified of yet.
     withheld: Vec<events::Withheld>,
     by_conn: BTreeMap<ConnId, u32>,
     by_listener: BTreeMap<ListenerId, u32>,
@@ -71,7 +71,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// A table without descriptors.
+    /// Creates a table without descriptors.
     #[must_use]
     pub fn new(config: Config, seed: Seed) -> Self {
         Self {
@@ -90,25 +90,25 @@ impl Ids {
         }
     }
 
-    /// The agent, to look at.
+    /// Returns the agent, for inspection.
     #[must_use]
     pub fn agent(&self) -> &Agent {
         &self.agent
     }
 
-    /// Ids of all descriptors.
+    /// Returns the number of ids of all descriptors.
     #[must_use]
     pub fn count(&self) -> usize {
         self.ids.len()
     }
 
-    /// Memberships of multicast groups.
+    /// Returns the number of multicast memberships.
     #[must_use]
     pub fn groups(&self) -> usize {
         self.groups.len()
     }
 
-    /// A descriptor was opened.
+    /// Creates the channel of a descriptor that was opened.
     pub fn open(&mut self) -> ChannelId {
         self.next_channel += 1;
         let channel = ChannelId(self.next_channel);
@@ -116,36 +116,37 @@ impl Ids {
         channel
     }
 
-    /// A descriptor was closed: its ids end, as if each were destroyed.
+    /// Closes the channel of a descriptor: its ids are destroyed.
     pub fn close(&mut self, now: Duration, host: &mut impl Host, channel: ChannelId) {
         self.readable.remove(&channel);
-        // All at once: looking for the events of one id after the other takes long.
+        // All at once, because a search for the events of each id takes long.
         for pending in self.channels.remove(&channel).iter().flatten().filter_map(Queued::pending) {
             self.agent.destroy(now, pending);
         }
-        let own = self.ids.iter().filter(|(_, id)| id.channel == channel);
-        let numbers: Vec<u32> = own.map(|(&number, _)| number).collect();
+        let ids = self.ids.iter().filter(|(_, id)| id.channel == channel);
+        let numbers: Vec<u32> = ids.map(|(&number, _)| number).collect();
         for number in numbers {
             self.drop_id(now, host, number);
         }
     }
 
-    /// The local address of a connection that has ended and its queue pair; call until `None`. What
-    /// has come for it came before the end, and programs destroy the queue pair when they hear of
-    /// the end (CM-5.6): they do when the host calls [`tell_ended`](Self::tell_ended).
+    /// Returns the local address and the queue pair of a connection that has ended; call until
+    /// `None`. Its data arrived before the end, and programs destroy the queue pair when they are
+    /// notified (CM-5.6), which happens when the host calls
+    /// [`report_disconnect`](Self::report_disconnect).
     pub fn poll_ended(&mut self) -> Option<(IpAddr, u32)> {
         self.ended.pop_front()
     }
 
-    /// A channel that has got an event since it was named last; call until `None`.
+    /// Returns a channel that has got an event since it was last returned; call until `None`.
     pub fn poll_readable(&mut self) -> Option<ChannelId> {
         self.readable.pop_first()
     }
 
-    /// The process ends: connections end as if their programs said so, and who is being connected
-    /// is refused. Ids and descriptors remain, for programs that do the same at their end and wait
-    /// for events.
-    pub fn part(&mut self, now: Duration) {
+    /// Disconnects everything because the process ends, and refuses connections that are being set
+    /// up. Ids and descriptors remain, for programs that do the same at their end and wait for
+    /// events.
+    pub fn disconnect_all(&mut self, now: Duration) {
         for conn in self.by_conn.keys().copied() {
             let is_over = self.agent.disconnect(now, conn).is_ok();
             if !is_over && self.agent.qp_params(conn).is_some() {
@@ -158,18 +159,18 @@ impl Ids {
         self.take_events();
     }
 
-    /// An event waits: the descriptor polls readable.
+    /// Returns whether an event waits, so that the descriptor polls readable.
     #[must_use]
     pub fn is_readable(&self, channel: ChannelId) -> bool {
         self.channels.get(&channel).is_some_and(|queue| !queue.is_empty())
     }
 
-    /// A program wrote `bytes` to a descriptor. On success the reply goes to its memory, and
-    /// `write()` returns their length.
+    /// Executes a command that a program wrote to a descriptor. On success the reply goes to its
+    /// memory, and `write()` returns the length of `bytes`.
     ///
     /// # Errors
-    /// What `write()` fails with. [`Errno::EAGAIN`] of GET_EVENT means that no event waits: a
-    /// blocking descriptor tries again when it [is readable](Self::is_readable).
+    /// The error of `write()`. [`Errno::EAGAIN`] of GET_EVENT means that no event waits: a blocking
+    /// descriptor tries again when it [is readable](Self::is_readable).
     pub fn write(
         &mut self,
         now: Duration,
@@ -178,12 +179,12 @@ impl Ids {
         bytes: &[u8],
     ) -> Result<Option<Reply>, Errno> {
         let call = Call::parse(bytes)?;
-        let reply = self.obey(now, host, channel, &call);
+        let reply = self.execute(now, host, channel, &call);
         self.take_events();
         reply
     }
 
-    fn obey(
+    fn execute(
         &mut self,
         now: Duration,
         host: &mut impl Host,
@@ -219,7 +220,7 @@ impl Ids {
         }
     }
 
-    /// Does what [`Agent::handle_mad`] does.
+    /// See [`Agent::handle_mad`].
     ///
     /// # Errors
     /// [`DropReason`]: the message changed nothing.
@@ -234,43 +235,43 @@ impl Ids {
         handled
     }
 
-    /// Answers as [`Agent::is_said_to`] does.
+    /// See [`Agent::has_sent_to`].
     #[must_use]
-    pub fn is_said_to(&self, peer: SocketAddr, bytes: &[u8]) -> bool {
-        self.agent.is_said_to(peer, bytes)
+    pub fn has_sent_to(&self, peer: SocketAddr, bytes: &[u8]) -> bool {
+        self.agent.has_sent_to(peer, bytes)
     }
 
-    /// Does what [`Agent::unreachable`] does.
+    /// See [`Agent::unreachable`].
     pub fn unreachable(&mut self, now: Duration, peer: SocketAddr) {
         self.agent.unreachable(now, peer);
         self.take_events();
     }
 
-    /// Does what [`Agent::no_way`] does.
-    pub fn no_way(&mut self, now: Duration, peer: SocketAddr) {
-        self.agent.no_way(now, peer);
+    /// See [`Agent::no_route`].
+    pub fn no_route(&mut self, now: Duration, peer: SocketAddr) {
+        self.agent.no_route(now, peer);
         self.take_events();
     }
 
-    /// Does what [`Agent::data_arrived`] does.
+    /// See [`Agent::data_arrived`].
     pub fn data_arrived(&mut self, now: Duration, ca_guid: u64, qpn: u32) {
         self.agent.data_arrived(now, ca_guid, qpn);
         self.take_events();
     }
 
-    /// Does what [`Agent::handle_timeout`] does.
+    /// See [`Agent::handle_timeout`].
     pub fn handle_timeout(&mut self, now: Duration) {
         self.agent.handle_timeout(now);
         self.take_events();
     }
 
-    /// Answers as [`Agent::poll_timeout`] does.
+    /// See [`Agent::poll_timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.agent.poll_timeout()
     }
 
-    /// Answers as [`Agent::poll_transmit`] does.
+    /// See [`Agent::poll_transmit`].
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.agent.poll_transmit()
     }
@@ -303,7 +304,7 @@ impl Ids {
         Ok(Reply { at: command.response, bytes })
     }
 
-    /// Ends all that an id has; returns how many events of it the program was given.
+    /// Destroys an id; returns how many of its events the program was given.
     fn drop_id(&mut self, now: Duration, host: &mut impl Host, number: u32) -> u32 {
         let Some(id) = self.ids.remove(&number) else { return 0 };
         if let Some(listener) = id.listener {
@@ -329,7 +330,7 @@ fn done((): ()) -> Option<Reply> {
     None
 }
 
-/// ENOSPC when the caller has no room for an answer.
+/// Returns ENOSPC when the caller has no room for the answer.
 fn room_for(len: usize, out_len: usize) -> Result<(), Errno> {
     if out_len < len { Err(Errno::ENOSPC) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! INIT_QP_ATTR: what librdmacm gives to `ibv_modify_qp`, and which fields of it count (CM-8.5).
+//! INIT_QP_ATTR: the attributes that librdmacm passes to `ibv_modify_qp`, and their mask (CM-8.5).
 
 use super::id::{Id, Stage, UDP_QKEY};
 use super::{ChannelId, Ids, Reply, room_for};
@@ -43,7 +43,7 @@ impl Ids {
     }
 }
 
-/// Of a queue pair that is made before its connection.
+/// Returns the attributes of a queue pair that is set up before its connection.
 fn without_connection(base: QpAttr, is_datagram: bool) -> QpAttr {
     let mask = qp_mask::STATE | qp_mask::PKEY_INDEX | qp_mask::PORT;
     if is_datagram {

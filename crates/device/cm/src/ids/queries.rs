@@ -1,4 +1,4 @@
-//! What a program asks about an id: QUERY and QUERY_ROUTE.
+//! Queries about an id: QUERY and QUERY_ROUTE.
 
 use super::id::{Id, Stage};
 use super::{ChannelId, Ids, Reply, room_for};
@@ -9,11 +9,11 @@ use crate::ucma::{
 
 /// Length of QUERY_ROUTE's answer without the adapter's index, which older libraries lack.
 const ROUTE_MIN: usize = 200;
-/// The same of QUERY's.
+/// Length of QUERY's answer without the index.
 const ADDR_MIN: usize = 272;
-/// Good for management, data, and both ways.
+/// For management, data, and both directions.
 const PATH_FLAGS: u32 = 0x2B;
-/// "Exactly", of what a path record's selectors are about.
+/// The selector for "exactly".
 const EXACTLY: u8 = 2;
 /// Exponent of the longest life of a datagram.
 const LIFE_TIME: u8 = 16;
@@ -72,7 +72,7 @@ fn has_route(id: &Id) -> bool {
     matches!(id.stage, Stage::RouteResolved | Stage::Connect)
 }
 
-/// What all answers of QUERY say of the adapter.
+/// Returns the fields about the adapter that all answers of QUERY have.
 fn device_resp(id: &Id) -> QueryAddrResp {
     let Some(device) = id.device else { return QueryAddrResp::default() };
     QueryAddrResp {
@@ -120,8 +120,8 @@ fn paths(id: &Id, out_len: usize) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// A path record as subnet administration sends it, all big-endian: service id, GIDs, LIDs, then
-/// words that share numbers.
+/// Returns a path record as subnet administration sends it, all big-endian: service id, GIDs, LIDs,
+/// then words with several fields.
 fn path_record(path: &Path, service_id: u64) -> [u8; 64] {
     let mut record = [0; 64];
     record[..8].copy_from_slice(&service_id.to_be_bytes());
@@ -130,7 +130,7 @@ fn path_record(path: &Path, service_id: u64) -> [u8; 64] {
     let flow = (path.flow_label & 0x000F_FFFF) << 8 | u32::from(path.hop_limit);
     record[44..48].copy_from_slice(&flow.to_be_bytes());
     record[48] = path.traffic_class;
-    // Reversible, and one path.
+    // Reversible; a single path.
     record[49] = 0x81;
     record[50..52].copy_from_slice(&path.pkey.to_be_bytes());
     record[53] = path.sl & 0x0F;

@@ -2,17 +2,18 @@
 
 use super::{HEADER_LEN, MAD_LEN};
 
-/// Where a field stands, counted from the end of the common header.
+/// The position of a field, counted from the end of the common header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BitRange {
     byte: usize,
     bit: usize,
-    /// Bits; 0 means as many as the type has.
+    /// The width in bits; 0 means the width of the type.
     width: usize,
 }
 
 impl BitRange {
-    /// `[byte]`, or `[byte, bit, width]` for what does not fill its bytes; bit 0 is the highest.
+    /// Takes `[byte]`, or `[byte, bit, width]` for a field that does not fill its bytes; bit 0 is
+    /// the highest.
     pub(super) const fn new(place: &[usize]) -> Self {
         match *place {
             [byte] => Self { byte, bit: 0, width: 0 },
@@ -31,7 +32,7 @@ impl BitRange {
     }
 }
 
-/// A type that fields have.
+/// A type of fields.
 pub(super) trait Field: Sized {
     const ZERO: Self;
     fn get(mad: &[u8; MAD_LEN], place: BitRange) -> Self;

@@ -13,15 +13,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The addresses between which somebody connects (CM-2.4). The destination's port is in the service
-/// id.
+/// The addresses of the two ends (CM-2.4). The destination's port is in the service id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpHeader {
     /// The requester's address.
     pub source: IpAddr,
     /// The requester's port.
     pub source_port: u16,
-    /// The address it was asked to connect to; of the same family.
+    /// The address that it connects to; of the same family.
     pub destination: IpAddr,
 }
 

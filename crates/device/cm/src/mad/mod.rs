@@ -83,16 +83,16 @@ pub enum Message {
     SidrRep(SidrRep),
 }
 
-/// A message and the number that ties an answer to what it answers.
+/// A message and the number that ties an answer to its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mad {
-    /// Transaction id: an answer repeats that of its question.
+    /// Transaction id: an answer repeats that of its request.
     pub transaction_id: u64,
     /// The message that it carries.
     pub message: Message,
 }
 
-/// The reason why bytes are no message of ours.
+/// The reason why bytes are no supported message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseError {
     /// Not 256 bytes but this many.
@@ -156,14 +156,15 @@ impl Mad {
         Ok(Self { transaction_id, message })
     }
 
-    /// The sender's id of the connection or question, of a message of which only the beginning is
-    /// there; `None` when that is too short. A SIDR_REP has the receiver's.
+    /// Returns the sender's id of the connection or SIDR query, from the beginning of a message;
+    /// `None` when that is too short. A SIDR_REP has the receiver's.
     pub(crate) fn sender_id(bytes: &[u8]) -> Option<u32> {
         let id = bytes.get(HEADER_LEN..)?.first_chunk()?;
         Some(u32::from_be_bytes(*id))
     }
 
-    /// The message's bytes. A number that is wider than its field loses its highest bits.
+    /// Returns the bytes of the message. A number that is wider than its field loses its highest
+    /// bits.
     #[must_use]
     pub fn emit(&self) -> [u8; MAD_LEN] {
         let mut mad = [0; MAD_LEN];
@@ -186,7 +187,7 @@ impl Mad {
 }
 
 impl Message {
-    /// The attribute id by which the common header names the message.
+    /// Returns the attribute id by which the common header names the message.
     #[must_use]
     pub const fn attribute(&self) -> u16 {
         match self {

@@ -102,7 +102,7 @@ impl Command {
     }
 }
 
-/// A structure that older libraries send shorter, with zeros for what is missing.
+/// Extends a structure that older libraries send shorter, with zeros.
 fn extended<const N: usize>(body: &[u8], min: usize) -> Result<[u8; N], Errno> {
     if body.len() < min {
         return Err(Errno::EINVAL);
@@ -117,7 +117,7 @@ fn extended<const N: usize>(body: &[u8], min: usize) -> Result<[u8; N], Errno> {
 mod tests {
     use super::*;
 
-    /// A command as a program writes it.
+    /// Returns a command as a program writes it.
     fn written(number: u32, body_len: usize, out_len: u16) -> Vec<u8> {
         let mut bytes = number.to_ne_bytes().to_vec();
         bytes.extend((body_len as u16).to_ne_bytes());

@@ -1,6 +1,6 @@
 //! Structures of the kernel's interface as bytes, in the byte order of the machine.
 
-/// Something with a fixed place in a structure.
+/// A type with a fixed position in a structure.
 pub(crate) trait Plain: Sized {
     const LEN: usize;
     /// Reads it from bytes of at least its length.
@@ -54,8 +54,8 @@ pub struct Layout {
     pub fields: &'static [(&'static str, usize, usize)],
 }
 
-/// A structure of `$len` bytes; each field has its type and its offset, and the name in C where
-/// that is another one. Reserved bytes are in no field: they are read over and written as zero.
+/// Defines a structure of `$len` bytes; each field has its type, its offset, and its name in C
+/// where that differs. Reserved bytes belong to no field: they are skipped, and written as zero.
 macro_rules! layout {
     (
         $(#[$doc:meta])*
@@ -73,7 +73,7 @@ macro_rules! layout {
             /// Length in bytes.
             pub const LEN: usize = $len;
 
-            /// The structure's place among the headers' structures.
+            /// The layout, for the comparison with the headers.
             pub const LAYOUT: crate::ucma::Layout = crate::ucma::Layout {
                 name: $c_name,
                 len: $len,
@@ -91,7 +91,7 @@ macro_rules! layout {
                 Some($crate::ucma::layout::Plain::read(bytes))
             }
 
-            /// The structure's bytes.
+            /// Returns the structure's bytes.
             #[must_use]
             pub fn emit(&self) -> [u8; $len] {
                 let mut bytes = [0; $len];
@@ -101,7 +101,7 @@ macro_rules! layout {
         }
 
         impl Default for $name {
-            /// Every byte zero.
+            /// Returns a structure with every byte zero.
             fn default() -> Self {
                 $crate::ucma::layout::Plain::read(&[0; $len])
             }

@@ -1,4 +1,4 @@
-//! Socket addresses as the kernel's structures have them.
+//! Socket addresses in the kernel's structures.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -26,7 +26,7 @@ pub enum Sockaddr {
 }
 
 impl Sockaddr {
-    /// Reads the `sockaddr` at the start of `bytes`. Too few bytes for its family are no address.
+    /// Reads the `sockaddr` at the start of `bytes`. Too few bytes for the family give no address.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Self {
         let Some(&[a, b, high, low]) = bytes.first_chunk() else { return Self::Unspecified };
@@ -49,7 +49,7 @@ impl Sockaddr {
         }
     }
 
-    /// The length that the family demands; 0 for those that have none.
+    /// Returns the length that the family requires; 0 for families without one.
     #[must_use]
     pub const fn size(&self) -> usize {
         match self {

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub const SERVICE: u64 = 0x0106_0000 + 7471;
 pub const MS: Duration = Duration::from_millis(1);
 /// How long is asked again where nobody is.
-pub const NOBODY_WAIT: Duration = Duration::from_millis(200);
+pub const NO_LISTENER_WAIT: Duration = Duration::from_millis(200);
 
 /// In parts of a thousand.
 #[derive(Clone, Copy, Debug, Default)]

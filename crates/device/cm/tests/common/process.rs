@@ -125,7 +125,7 @@ impl Process {
         while let Some((local, qpn)) = self.ids.poll_ended() {
             self.ended.push((local, qpn));
             if !self.withholds {
-                self.ids.tell_ended(local, qpn);
+                self.ids.report_disconnect(local, qpn);
             }
         }
     }

@@ -58,7 +58,7 @@ fn say_goodbye() {
         }
     };
     let now = manager.now();
-    state.ids.part(now);
+    state.ids.disconnect_all(now);
     let said = state.messages();
     for round in 0..GOODBYES {
         if round > 0 && !said.is_empty() {

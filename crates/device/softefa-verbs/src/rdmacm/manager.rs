@@ -188,7 +188,7 @@ impl State {
             }
             let waits = now < end.until && softefa::has_unseen_success(end.home, end.qpn);
             if !waits {
-                ids.tell_ended(end.local, end.qpn);
+                ids.report_disconnect(end.local, end.qpn);
             }
             end.look_at = now + Withheld::LOOK;
             waits
@@ -238,9 +238,9 @@ impl State {
         for refused in socket.take_refused() {
             let peer = refused.peer;
             match refused.fate {
-                _ if !refused.is_proven && !self.ids.is_said_to(peer, refused.quote()) => {}
+                _ if !refused.is_proven && !self.ids.has_sent_to(peer, refused.quote()) => {}
                 Fate::Nobody => self.ids.unreachable(now, peer),
-                Fate::NoWay => self.ids.no_way(now, peer),
+                Fate::NoWay => self.ids.no_route(now, peer),
             }
         }
     }

@@ -3,7 +3,7 @@
 use crate::ucma::layout::layout;
 
 layout! {
-    /// What a connection's program says, and hears, of it.
+    /// The parameters of a connection that its program sends or receives.
     ConnParam = "rdma_ucm_conn_param", 272 {
         /// Queue pair.
         qp_num: u32 = 0,
@@ -25,7 +25,7 @@ layout! {
         retry_count: u8 = 269,
         /// Repetitions when the receiver is not ready.
         rnr_retry_count: u8 = 270,
-        /// The structure says something.
+        /// Whether the structure is filled in.
         valid: u8 = 271,
     }
 }
@@ -59,7 +59,7 @@ layout! {
 }
 
 layout! {
-    /// What a datagram service's program hears of a queue pair.
+    /// The queue pair of a datagram service, as its program receives it.
     UdParam = "rdma_ucm_ud_param", 304 {
         /// Queue pair.
         qp_num: u32 = 0,
