@@ -6,13 +6,13 @@ const RNR_10_US: [u32; 32] = [
     2048, 3072, 4096, 6144, 8192, 12_288, 16_384, 24_576, 32_768, 49_152,
 ];
 
-/// The time an RNR timer code stands for, in nanoseconds; only the lower 5 bits count.
+/// Returns the time of an RNR timer code in nanoseconds; only the lower 5 bits count.
 #[must_use]
 pub fn rnr_timer_ns(code: u8) -> u64 {
     u64::from(RNR_10_US[usize::from(code & 31)]) * 10_000
 }
 
-/// The time an acknowledgement timeout code stands for, in nanoseconds; `None` for 0, which is
+/// Returns the time of an acknowledgement timeout code in nanoseconds; `None` for 0, which means
 /// never. Only the lower 5 bits count.
 #[must_use]
 pub fn timeout_ns(code: u8) -> Option<u64> {

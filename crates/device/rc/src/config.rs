@@ -1,4 +1,4 @@
-//! What can be set: for a host once, and for a connection.
+//! Settings of a host and of a connection.
 
 use crate::Psn;
 use crate::wire::{Bth, DEFAULT_PKEY, Transport};
@@ -10,20 +10,21 @@ pub struct Config {
     pub window_initial_packets: u32,
     /// Packets that may ever be unacknowledged, 1..=2^22.
     pub window_max_packets: u32,
-    /// The window is `window_max_packets` from the first packet on, whatever is lost (RC-3.5).
+    /// Whether the window is `window_max_packets` from the first packet on, whatever is lost
+    /// (RC-3.5).
     pub is_window_fixed: bool,
-    /// Payload bytes that may ever be unacknowledged; one packet may always.
+    /// Payload bytes that may ever be unacknowledged; a single packet always may be.
     pub window_max_bytes: u64,
-    /// One of so many messages asks for an acknowledgement; 0 and 1 mean each (RC-3.8).
+    /// One in this many messages requests an acknowledgement; 0 and 1 mean each (RC-3.8).
     pub ack_every_messages: u32,
     /// Response packets that one READ request asks for at most; a longer READ takes several
-    /// (RC-3.6).
+    /// requests (RC-3.6).
     pub read_packets_max: u32,
     /// Shortest acknowledgement timeout, whatever a connection asks for (RC-4.1).
     pub timeout_min_ns: u64,
-    /// Shortest time after which something is sent again because its answer is overdue by what was
-    /// measured (RC-4.5); 0: only the acknowledgement timeout counts, and a refusal is said once
-    /// (RC-6.3), as of adapters.
+    /// The shortest retransmission timeout that is based on measured round trips (RC-4.5). 0
+    /// disables it: only the acknowledgement timeout counts, and a refusal is sent once (RC-6.3),
+    /// as by adapters.
     pub rto_floor_ns: u64,
     /// Shortest silence after which a peer counts as dead, whatever `retry_cnt` says (RC-4.3).
     pub silence_min_ns: u64,
@@ -50,7 +51,7 @@ impl Config {
         }
     }
 
-    /// Timeouts, repetitions and retries exactly as the connection says.
+    /// Settings with timeouts, repetitions and retries exactly as the connection requests.
     #[must_use]
     pub const fn strict() -> Self {
         Self { timeout_min_ns: 0, rto_floor_ns: 0, silence_min_ns: 0, ..Self::socket() }
@@ -71,7 +72,7 @@ impl Config {
     }
 }
 
-/// The transport that an endpoint speaks, or the half of it.
+/// The transport of an endpoint, or one half of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Service {
     /// Reliable connection.
@@ -124,21 +125,21 @@ pub enum Mtu {
 }
 
 impl Mtu {
-    /// The number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn bytes(self) -> u32 {
         self as u32
     }
 
-    /// Packets that carry `len` bytes; an empty message takes one.
+    /// Returns the number of packets that carry `len` bytes; an empty message takes one.
     #[must_use]
     pub const fn packets(self, len: u32) -> u32 {
         let packets = len.div_ceil(self.bytes());
         if packets == 0 { 1 } else { packets }
     }
 
-    /// Returns how many of `left` packets are joined to one with a payload of at most `bytes`
-    /// (RC-1.15); at least one.
+    /// Returns how many of the next `left` packets are joined into one with a payload of at most
+    /// `bytes` (RC-1.15); at least one.
     pub(crate) fn joinable(self, bytes: u32, left: u64) -> u64 {
         u64::from(bytes / self.bytes()).min(left).clamp(1, 1 + u64::from(Bth::JOINED_MAX))
     }
@@ -162,7 +163,7 @@ impl Access {
     pub const ALL: Self = Self { write: true, read: true, atomic: true, flush: true };
 }
 
-/// The attributes that an endpoint must know before it receives (INIT to RTR).
+/// The attributes that an endpoint needs before it receives (INIT to RTR).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveAttr {
     /// Queue pair of the peer, 24 bits.
@@ -179,7 +180,7 @@ pub struct ReceiveAttr {
     pub access: Access,
 }
 
-/// The attributes that an endpoint must know before it sends (RTR to RTS).
+/// The attributes that an endpoint needs before it sends (RTR to RTS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendAttr {
     /// The number of the first packet.
@@ -188,8 +189,8 @@ pub struct SendAttr {
     pub max_rd_atomic: u8,
     /// Code of the acknowledgement timeout, 5 bits; 0 for none.
     pub timeout: u8,
-    /// Timeouts and sequence errors without progress that are borne, 0..=7.
+    /// Timeouts and sequence errors without progress that are tolerated, 0..=7.
     pub retry_cnt: u8,
-    /// Times that "receiver not ready" is borne, 0..=6, or 7 for ever.
+    /// Times that "receiver not ready" is tolerated, 0..=6, or 7 for ever.
     pub rnr_retry: u8,
 }

@@ -1,4 +1,4 @@
-//! Why something was refused, and the status a work request ends with.
+//! Reasons for refusals, and the statuses of work requests.
 
 use core::fmt;
 
@@ -8,25 +8,26 @@ use crate::wire::NakCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Status {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// A message did not fit the receive, or is longer than can be.
+    /// A message did not fit its receive, or exceeds the longest possible one.
     LocalLength = 1,
-    /// The local side could not do it, for a reason of its own.
+    /// The local side could not perform it, for a reason of its own.
     LocalOperation = 2,
     /// Local memory may not be used like this.
     LocalProtection = 4,
-    /// The queue pair failed before.
+    /// The queue pair failed earlier.
     Flushed = 5,
     /// A memory window could not be bound.
     Bind = 6,
     /// The answer makes no sense.
     BadResponse = 7,
-    /// The responder says that the request is invalid; at a responder: it was.
+    /// The responder reports an invalid request; at the responder: the request was invalid.
     RemoteInvalidRequest = 9,
-    /// The responder says that its memory may not be used like this; at a responder: it may not.
+    /// The responder reports that its memory may not be used like this; at the responder: it may
+    /// not.
     RemoteAccess = 10,
-    /// The responder could not do it, for a reason of its own.
+    /// The responder could not perform it, for a reason of its own.
     RemoteOperation = 11,
     /// No answer, or packets were missing too often.
     RetryExceeded = 12,
@@ -71,12 +72,13 @@ pub enum Reject {
     NoQueue,
     /// The key to invalidate is not there. The message was taken nevertheless, and is acknowledged.
     Invalidate,
-    /// Local memory, of a receive or of a READ, may not be used: ends with this status here.
+    /// Local memory, of a receive or of a READ, may not be used; the operation ends with this
+    /// status.
     Local(Status),
 }
 
 impl Reject {
-    /// Returns what the peer is told; `None` when it is not told.
+    /// Returns the code that is sent to the peer; `None` when nothing is sent.
     pub(crate) const fn nak(self) -> Option<NakCode> {
         match self {
             Self::NotReady | Self::Invalidate => None,
@@ -150,11 +152,11 @@ pub enum DropReason {
     Duplicate,
     /// A request that ended the connection.
     Refused,
-    /// An answer to what is answered already.
+    /// An answer to a request that is answered already.
     Stale,
-    /// An answer to what was never sent (RC-3.9).
+    /// An answer to a request that was never sent (RC-3.9).
     Ghost,
-    /// An answer behind one that is missing (RC-3.4).
+    /// An answer after a missing one (RC-3.4).
     Missing,
     /// An answer that ended the connection.
     BadResponse,

@@ -1,4 +1,4 @@
-//! What comes out of the engine.
+//! Outputs of the engine.
 
 use crate::wire::{Feth, NakCode};
 use crate::{Remote, Status, WrId};
@@ -11,13 +11,13 @@ pub struct Received {
     /// The work that the host must do and answer before the next packet; `None` when there is
     /// nothing to do.
     pub arrival: Option<Arrival>,
-    /// Shared receive queue that the request names, of XRC only. Its receives and the memory of its
-    /// protection domain are used; when it is not there, reject with
+    /// The shared receive queue that a request of XRC names; `None` otherwise. Use its receives and
+    /// the memory of its protection domain; if it does not exist, reject with
     /// [`Reject::NoQueue`](crate::Reject::NoQueue).
     pub srq: Option<u32>,
 }
 
-/// Something that the host does and then accepts or rejects. Packets of a message arrive in order,
+/// Work that the host performs and then accepts or rejects. Packets of a message arrive in order,
 /// without gaps and each once (RC-5.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
@@ -25,18 +25,17 @@ pub enum Arrival {
     Send(SendData),
     /// Bytes for memory of this side.
     Write(WriteData),
-    /// The peer wants to read this range: check it. The bytes are asked for by
-    /// [`Payload::Response`].
+    /// The peer wants to read this range: check it. [`Payload::Response`] asks for the bytes.
     Read(Range),
-    /// Do this atomically and answer with
+    /// Perform this atomically and answer with
     /// [`Endpoint::accept_atomic`](crate::Endpoint::accept_atomic).
     Atomic(Atomic),
     /// Write the 8 bytes of the payload at once; the address is a multiple of 8.
     AtomicWrite(Remote),
     /// Make this range visible or persistent.
     Flush(Range, Feth),
-    /// Check what is asked for, in the order of the fields; nothing is to be done. The packet is
-    /// wrong in itself, but the peer must be told of what comes first (RC-5.3).
+    /// Check what is requested, in the order of the fields, and do nothing else. The packet is
+    /// invalid, but the peer must be told the first error that applies (RC-5.3).
     Verify(Verify),
     /// Bytes of a READ of this side.
     ReadData(ReadData),
@@ -53,14 +52,14 @@ pub enum Arrival {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendData {
     /// The message begins: take the next receive, or reject with
-    /// [`Reject::NotReady`](crate::Reject::NotReady). A receive whose message was not finished
-    /// is used again (unreliable connections).
+    /// [`Reject::NotReady`](crate::Reject::NotReady). A receive whose message was not finished is
+    /// used again (unreliable connections).
     pub is_start: bool,
     /// The offset in the receive at which the bytes belong.
     pub offset: u32,
     /// Bytes in this packet.
     pub len: u32,
-    /// The message ends: what its completion says.
+    /// The message ends; the contents of its completion.
     pub end: Option<SendEnd>,
 }
 
@@ -90,7 +89,7 @@ pub struct Range {
 /// Bytes for memory of this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteData {
-    /// The whole message's memory.
+    /// Memory of the whole message.
     pub range: Range,
     /// The offset in it at which the bytes belong.
     pub offset: u32,
@@ -119,7 +118,7 @@ pub struct Atomic {
     pub op: AtomicOp,
 }
 
-/// The operation of an atomic. It returns what was there.
+/// The operation of an atomic, which returns the previous value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicOp {
     /// Stores `swap` when `compare` is there.
@@ -137,7 +136,7 @@ pub enum AtomicOp {
 }
 
 impl AtomicOp {
-    /// Returns what the memory holds afterwards, when it held `original`.
+    /// Returns the value of the memory afterwards, if it was `original` before.
     #[must_use]
     pub const fn apply(self, original: u64) -> u64 {
         match self {
@@ -148,13 +147,14 @@ impl AtomicOp {
     }
 }
 
-/// The checks that are left to do of a packet that is wrong in itself.
+/// The remaining checks of an invalid packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verify {
-    /// A receive must be there: else [`Reject::NotReady`](crate::Reject::NotReady). It ends with
-    /// the status that [`Event::Failed`] names.
+    /// A receive must be posted: otherwise [`Reject::NotReady`](crate::Reject::NotReady). It ends
+    /// with the status that [`Event::Failed`] names.
     pub needs_receive: bool,
-    /// Memory and right that the peer must have: else [`Reject::Access`](crate::Reject::Access).
+    /// Memory and right that the peer must have: otherwise
+    /// [`Reject::Access`](crate::Reject::Access).
     pub memory: Option<(Range, Right)>,
 }
 
@@ -190,15 +190,15 @@ pub struct Transmit {
     pub payload: Payload,
     /// Zero bytes behind the payload, 0..=3.
     pub pad: u8,
-    /// Packets of the message that are joined to this one, of
-    /// [`Endpoint::poll_joined`](crate::Endpoint::poll_joined) alone.
+    /// Further packets of the message that are joined to this one; 0 except from
+    /// [`Endpoint::poll_joined`](crate::Endpoint::poll_joined).
     pub joined: u8,
     /// This is a repetition.
     pub is_repeated: bool,
 }
 
 impl Transmit {
-    /// Bytes of the whole packet, with pad and ICRC.
+    /// Returns the bytes of the whole packet, with pad and ICRC.
     #[must_use]
     pub const fn packet_len(&self) -> usize {
         let payload = self.payload.len() as usize;
@@ -227,7 +227,7 @@ pub enum Payload {
     Response {
         /// The memory that the peer reads.
         range: Range,
-        /// Shared receive queue that the peer named; of XRC only.
+        /// The shared receive queue that the peer named; only with XRC.
         srq: Option<u32>,
         /// The offset in it.
         offset: u32,
@@ -246,7 +246,7 @@ impl Payload {
         }
     }
 
-    /// There are no bytes.
+    /// Returns whether there are no bytes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -265,15 +265,14 @@ pub enum Event {
         /// The status with which it ended.
         status: Status,
     },
-    /// It is the turn of this work request, which is [`Operation::Local`](crate::Operation::Local):
-    /// do it, and call [`Endpoint::executed`](crate::Endpoint::executed). Nothing behind it leaves
-    /// before.
+    /// The next work request is [`Operation::Local`](crate::Operation::Local): perform it and call
+    /// [`Endpoint::executed`](crate::Endpoint::executed). Nothing later is sent before that.
     Execute {
         /// The work request.
         id: WrId,
     },
-    /// The endpoint failed. Receives end as flushed, but for the one that `receive` speaks of. What
-    /// the peer must still be told is in
+    /// The endpoint failed. Receives end as flushed, except for the one with the status in
+    /// `receive`. What must still be sent to the peer is in
     /// [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit).
     Failed {
         /// The reason why.
@@ -281,30 +280,31 @@ pub enum Event {
         /// The status of the receive that the failed message has taken; `None` when it took none.
         receive: Option<Status>,
     },
-    /// A work request of an unreliable connection failed, and all behind it ended as flushed
-    /// (RC-7.3). Receiving goes on; [`Endpoint::resume`](crate::Endpoint::resume) lets work
+    /// A work request of an unreliable connection failed, and all later ones ended as flushed
+    /// (RC-7.3). Receiving continues; [`Endpoint::resume`](crate::Endpoint::resume) lets work
     /// requests begin again.
     SendFailed,
-    /// The first request of the peer has come: it knows that this side is there. Programs are told
-    /// when it came before the endpoint was ready to send (`IBV_EVENT_COMM_EST`), the connection
-    /// manager always.
+    /// The first request of the peer has arrived, so it knows that this side is ready. Programs are
+    /// notified if it arrived before the endpoint was ready to send (`IBV_EVENT_COMM_EST`), the
+    /// connection manager always.
     Established,
     /// Everything that was begun before [`Endpoint::drain`](crate::Endpoint::drain) has ended
     /// (`IBV_EVENT_SQ_DRAINED`).
     Drained,
-    /// The endpoint failed and takes no receive any more (`IBV_EVENT_QP_LAST_WQE_REACHED`).
+    /// The endpoint failed and consumes no more receives (`IBV_EVENT_QP_LAST_WQE_REACHED`).
     LastReceive,
-    /// The peer met congestion on the way from here.
+    /// Packets of this side met congestion.
     Congestion,
 }
 
 /// The reason why an endpoint failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A work request of this side ended like that.
+    /// A work request of this side failed with this status.
     Request(Status),
-    /// A request of the peer was refused like that; `None` for a key that could not be invalidated.
+    /// A request of the peer was refused with this code; `None` for a key that could not be
+    /// invalidated.
     Peer(Option<NakCode>),
-    /// The host wanted it.
+    /// The host requested it.
     Host,
 }

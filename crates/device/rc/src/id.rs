@@ -12,28 +12,30 @@ impl Psn {
     /// The bits a number has.
     pub const MASK: u32 = 0x00FF_FFFF;
 
-    /// The number in the lower 24 bits of `value`.
+    /// Returns the number in the lower 24 bits of `value`.
     #[must_use]
     pub const fn new(value: u32) -> Self {
         Self(value & Self::MASK)
     }
 
-    /// The number, below 2^24.
+    /// Returns the number, below 2^24.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
     }
 }
 
-/// A sequence number that does not wrap: what a [`Psn`] stands for inside the engine.
+/// A sequence number that does not wrap: the value of a [`Psn`] inside the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Seq(u64);
 
-/// Numbers that may be on their way at once, and those that count as behind (RC-2.2).
+/// The number of packets that may be in flight at once, and the range that counts as behind
+/// (RC-2.2).
 pub(crate) const HALF: u64 = 1 << 23;
 
 impl Seq {
-    /// The number that a connection begins with; far enough from 0 for all that count as behind.
+    /// Returns the number with which a connection begins; far enough from 0 for all that count as
+    /// behind.
     pub(crate) const fn first(psn: Psn) -> Self {
         Self((1 << 24) | psn.0 as u64)
     }
@@ -42,14 +44,14 @@ impl Seq {
         Psn::new(self.0 as u32)
     }
 
-    /// The number nearest to `self` that `psn` may stand for: less than 2^23 ahead, or up to 2^23
-    /// behind.
+    /// Returns the number nearest to `self` that `psn` may mean: less than 2^23 ahead, or up to
+    /// 2^23 behind.
     pub(crate) const fn near(self, psn: Psn) -> Self {
         let ahead = (psn.0.wrapping_sub(self.0 as u32) << 8) as i32 >> 8;
         Self(self.0.wrapping_add_signed(ahead as i64))
     }
 
-    /// Returns it as a number that grows.
+    /// Returns the number as a mark that only grows.
     pub(crate) const fn mark(self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! What a host asks for.
+//! Work requests.
 
 use crate::WrId;
 use crate::wire::Feth;
@@ -9,14 +9,15 @@ pub const MESSAGE_MAX_BYTES: u32 = 1 << 31;
 /// A work request. The host keeps its bytes until it completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendRequest {
-    /// The host's name for it, handed back in [`Transmit`](crate::Transmit) and
-    /// [`Event::Completed`](crate::Event::Completed). No other that has not ended has the same.
+    /// The host's id for it, returned in [`Transmit`](crate::Transmit) and
+    /// [`Event::Completed`](crate::Event::Completed). It must be unique among requests that have
+    /// not ended.
     pub id: WrId,
     /// The operation to do.
     pub op: Operation,
     /// Bytes of the message; 8 for atomics and ATOMIC WRITEs.
     pub len: u32,
-    /// Begins only when all READs and atomics before have been answered.
+    /// Begins only when all earlier READs and atomics have been answered.
     pub is_fenced: bool,
     /// Wakes the receiver's program when it waits for such messages.
     pub is_solicited: bool,
@@ -25,7 +26,7 @@ pub struct SendRequest {
 }
 
 impl SendRequest {
-    /// A request without flags.
+    /// Creates a request without flags.
     #[must_use]
     pub const fn new(id: WrId, op: Operation, len: u32) -> Self {
         Self { id, op, len, is_fenced: false, is_solicited: false, srq: 0 }
@@ -76,25 +77,25 @@ pub enum Operation {
     Flush(Remote, Feth),
     /// Writes 8 bytes of the peer's memory at once.
     AtomicWrite(Remote),
-    /// Nothing that the peer hears of: the host does it when its turn has come, as
+    /// An operation without the peer: the host performs it when its turn has come, as
     /// [`Event::Execute`](crate::Event::Execute) says (a key invalidated, a window bound).
     Local,
 }
 
 impl Operation {
-    /// It is answered by more than an acknowledgement.
+    /// Returns whether it is answered by more than an acknowledgement.
     pub(crate) const fn is_answered(self) -> bool {
         matches!(self, Self::Read(_) | Self::CompareSwap { .. } | Self::FetchAdd { .. })
             || matches!(self, Self::Flush(..) | Self::AtomicWrite(_))
     }
 
-    /// An unreliable connection has it.
+    /// Returns whether unreliable connections have it.
     pub(crate) const fn is_unreliable(self) -> bool {
         matches!(self, Self::Send | Self::SendImm(_) | Self::Write(_) | Self::WriteImm(..))
             || matches!(self, Self::Local)
     }
 
-    /// A message can be that long.
+    /// Returns whether a message may have that length.
     pub(crate) const fn allows_len(self, len: u32) -> bool {
         match self {
             Self::CompareSwap { .. } | Self::FetchAdd { .. } | Self::AtomicWrite(_) => len == 8,

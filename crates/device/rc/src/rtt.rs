@@ -1,6 +1,6 @@
-//! Round-trip times of a connection, and how long an answer may take (RFC 6298).
+//! Round-trip times of a connection, and the timeout (RFC 6298).
 
-/// A time-out before anything was measured, in units of the shortest one.
+/// The timeout before the first sample, in units of the shortest one.
 const FIRST_FLOORS: u64 = 8;
 
 /// A smoothed round-trip time and how much it varies.
@@ -12,7 +12,7 @@ pub(crate) struct Rtt {
 }
 
 impl Rtt {
-    /// A packet that was sent once was answered after `ns`.
+    /// Adds a sample: a packet that was sent once was answered after `ns`.
     pub(crate) fn sample(&mut self, ns: u64) {
         let ns = ns.max(1);
         if !self.is_measured {
@@ -24,12 +24,12 @@ impl Rtt {
         self.smoothed_ns = self.smoothed_ns - self.smoothed_ns / 8 + ns / 8;
     }
 
-    /// The smoothed round-trip time, once there is one.
+    /// Returns the smoothed round-trip time, once there is a sample.
     pub(crate) fn smoothed_ns(&self) -> Option<u64> {
         self.is_measured.then_some(self.smoothed_ns)
     }
 
-    /// After so long an answer is overdue; never less than `floor_ns`.
+    /// Returns the time after which an answer is overdue; never less than `floor_ns`.
     pub(crate) fn timeout_ns(&self, floor_ns: u64) -> u64 {
         if !self.is_measured {
             return floor_ns.saturating_mul(FIRST_FLOORS);

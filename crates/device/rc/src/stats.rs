@@ -27,9 +27,9 @@ pub struct Stats {
     pub rx_sequence_naks: u64,
     /// "No receive posted" received.
     pub rx_rnr_naks: u64,
-    /// Answers that showed that others are missing.
+    /// Answers that showed that earlier ones are missing.
     pub rx_implied_naks: u64,
-    /// Times nothing was acknowledged for too long.
+    /// Times that nothing was acknowledged for too long.
     pub timeouts: u64,
     /// Times that an answer was overdue before that (RC-4.5).
     pub early_timeouts: u64,

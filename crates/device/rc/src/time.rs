@@ -13,19 +13,19 @@ impl Instant {
     /// Later than any instant a host gives: "never".
     pub const FAR: Self = Self(u64::MAX);
 
-    /// The instant `ns` nanoseconds after the origin.
+    /// Returns the instant `ns` nanoseconds after the origin.
     #[must_use]
     pub const fn from_ns(ns: u64) -> Self {
         Self(ns)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     #[must_use]
     pub const fn as_ns(self) -> u64 {
         self.0
     }
 
-    /// The instant `ns` later, at most [`Instant::FAR`].
+    /// Returns the instant `ns` later, at most [`Instant::FAR`].
     #[must_use]
     pub const fn plus_ns(self, ns: u64) -> Self {
         Self(self.0.saturating_add(ns))

@@ -1,14 +1,13 @@
 //! Unreliable datagrams: one packet, one message, no connection (RC-8).
 //!
-//! There is nothing to remember but the next sequence number: a host calls [`Sender::packet`] for
-//! each work request and [`receive`] for each packet, and puts the 40 bytes of
-//! [`grh`](crate::wire::grh) before what it received. A work request that it cannot send stops its
-//! send queue (RC-8.4).
+//! The only state is the next sequence number: a host calls [`Sender::packet`] for each work
+//! request and [`receive`] for each packet, and puts the 40 bytes of [`grh`](crate::wire::grh)
+//! before the payload. A work request that it cannot send stops its send queue (RC-8.4).
 
 use crate::wire::{Bth, Deth, Headers, Kind, Opcode, Packet, Transport, pad_of};
 use crate::{DropReason, HEADER_MAX, Mtu, Psn};
 
-/// The queue pair that every member of a multicast group is (RC-8.5).
+/// The queue pair number of every member of a multicast group (RC-8.5).
 pub const GROUP_QPN: u32 = 0xFF_FFFF;
 
 /// A datagram to send.
@@ -36,7 +35,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender of queue pair `qpn` in partition `pkey`, for packets of at most `mtu`.
+    /// Creates a sender of queue pair `qpn` in partition `pkey`, for packets of at most `mtu`.
     #[must_use]
     pub const fn new(qpn: u32, pkey: u16, mtu: Mtu, sq_psn: Psn) -> Self {
         Self { qpn, pkey, mtu, next: sq_psn }
@@ -75,10 +74,10 @@ impl Sender {
     }
 }
 
-/// The attributes of a receiver, which a datagram must fit.
+/// The attributes of a receiver that a datagram must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiver {
-    /// Its queue pair, 24 bits; [`GROUP_QPN`] for what came to a group that it is a member of.
+    /// Its queue pair, 24 bits; [`GROUP_QPN`] for datagrams to a group that it is a member of.
     pub qpn: u32,
     /// Its partition.
     pub pkey: u16,
@@ -88,8 +87,8 @@ pub struct Receiver {
     pub mtu: Mtu,
 }
 
-/// A datagram that came. Where no receive is posted, or it is too short, the datagram is dropped
-/// (RC-8.3).
+/// A datagram that was received. If no receive is posted, or it is too short, the datagram is
+/// dropped (RC-8.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Queue pair that sent it.

@@ -1,11 +1,11 @@
-//! Ways on which packets of a message travel as one (RC-1.15).
+//! Local transports that carry several packets of a message as one (RC-1.15).
 
 use super::{Endpoint, Shared, State};
 use crate::{DropReason, HEADER_MAX, Instant, Received, Transmit};
 
 impl Endpoint {
-    /// Handles a packet as [`Endpoint::handle_packet`] does, from a way on which packets may be
-    /// joined (RC-1.15).
+    /// Handles a packet like [`Endpoint::handle_packet`], from a transport that may join packets
+    /// (RC-1.15).
     ///
     /// # Errors
     /// As [`Endpoint::handle_packet`].
@@ -21,9 +21,9 @@ impl Endpoint {
         result
     }
 
-    /// Returns packets as [`Endpoint::poll_transmit`] does, for a way on which they may be joined
-    /// (RC-1.15): one with those that follow it in its message, when all of them together have a
-    /// payload of at most `joined_bytes`. The host gives this up for 0 whenever it likes.
+    /// Returns packets like [`Endpoint::poll_transmit`], for a transport that may join them
+    /// (RC-1.15): a packet contains those that follow it in its message, if their payload is at
+    /// most `joined_bytes` together. The host may change to 0 at any time.
     #[inline]
     pub fn poll_joined(
         &mut self,
@@ -34,7 +34,7 @@ impl Endpoint {
         let shared = &mut self.shared;
         let joined_bytes = if shared.service.is_reliable() { joined_bytes } else { 0 };
         let sends = matches!(self.state, State::Sending | State::Draining);
-        if sends && self.responder.gives_way() {
+        if sends && self.responder.check_yield() {
             let request = self.requester.next_packet(now, shared, joined_bytes, header);
             if request.is_some() {
                 return request;

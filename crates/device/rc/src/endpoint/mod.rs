@@ -1,4 +1,4 @@
-//! The contract: everything a host calls. No algorithms here.
+//! The public API of the endpoint: everything that a host calls. The algorithms are elsewhere.
 
 mod joined;
 mod receive;
@@ -17,28 +17,28 @@ use crate::{
     Received, Reject, SendAttr, SendRequest, Service, Stats, Status, Transmit, WrId,
 };
 
-/// The state of an endpoint. A host that has more states (INIT) keeps them itself.
+/// The state of an endpoint. A host with more states (INIT) keeps them itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Nothing: not connected.
+    /// Not connected.
     Reset,
     /// Receives (RTR).
     Receiving,
     /// Receives and sends (RTS).
     Sending,
-    /// Receives, and finishes what was begun (SQD).
+    /// Receives, and finishes the work requests that were begun (SQD).
     Draining,
-    /// A work request of an unreliable connection failed: what is posted ends as flushed, what
-    /// comes is received (SQE).
+    /// A work request of an unreliable connection failed: work requests end as flushed, and the
+    /// endpoint receives (SQE).
     SendError,
-    /// Failed: what is posted ends as flushed.
+    /// Failed: work requests and receives end as flushed.
     Error,
 }
 
 /// The state that requester and responder share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Shared by all endpoints of a host that has thousands.
+    /// The settings, shared by all endpoints of a host that has thousands.
     pub(crate) config: Arc<Config>,
     pub(crate) service: Service,
     pub(crate) mtu: Mtu,
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The base transport header of a packet to the peer.
+    /// Returns the base transport header of a packet to the peer.
     #[inline]
     pub(crate) fn bth(&self, kind: Kind, seq: Seq) -> Bth {
         Bth {
@@ -69,7 +69,7 @@ impl Shared {
     }
 }
 
-/// The half whose arrival the host has in its hands.
+/// The half whose arrival the host is handling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
     Requester,
@@ -85,13 +85,13 @@ pub struct Endpoint {
     requester: Requester,
     responder: Responder,
     arrival: Option<Half>,
-    /// The host knows that the peer has begun.
+    /// The host has been notified that the peer has begun.
     is_established: bool,
 }
 
 impl Endpoint {
-    /// An endpoint for queue pair `qpn` (24 bits), not connected. Endpoints with the same settings
-    /// can share them ([`Arc`]).
+    /// Creates an endpoint for queue pair `qpn` (24 bits), not connected. Endpoints with the same
+    /// settings can share them ([`Arc`]).
     #[must_use]
     pub fn new(config: impl Into<Arc<Config>>, service: Service, qpn: u32) -> Self {
         let shared = Shared {
@@ -114,7 +114,7 @@ impl Endpoint {
         }
     }
 
-    /// The queue pair number given to [`Endpoint::new`].
+    /// Returns the queue pair number given to [`Endpoint::new`].
     #[must_use]
     pub fn qpn(&self) -> u32 {
         self.qpn
@@ -126,7 +126,7 @@ impl Endpoint {
         self.state
     }
 
-    /// The settings in force.
+    /// Returns the settings in force.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.shared.config
@@ -159,7 +159,7 @@ impl Endpoint {
         self.responder.set_max_dest_rd_atomic(count);
     }
 
-    /// Changes timeouts, retries and `max_rd_atomic`; the numbers of packets go on as they are.
+    /// Changes timeouts, retries and `max_rd_atomic`; packet numbers continue.
     pub fn set_send_attr(&mut self, attr: SendAttr) {
         self.requester.set_attr(attr);
     }
@@ -185,9 +185,9 @@ impl Endpoint {
         }
     }
 
-    /// Takes a packet from the peer, whose address the host has checked. `bytes` starts at the base
-    /// transport header and holds at least all headers; `len` is the length of the whole packet
-    /// with pad and ICRC, which the host has verified or trusts.
+    /// Handles a packet from the peer, whose address the host has checked. `bytes` starts at the
+    /// base transport header and holds at least all headers; `len` is the length of the whole
+    /// packet with pad and ICRC, which the host has verified or trusts.
     ///
     /// When the result names an [`Arrival`](crate::Arrival), do what it says and answer with
     /// [`Endpoint::accept`], [`Endpoint::accept_atomic`] or [`Endpoint::reject`] before the next
@@ -209,7 +209,8 @@ impl Endpoint {
         result
     }
 
-    /// The arrival was done: it is acknowledged, and never arrives again.
+    /// Accepts the arrival, which the host has carried out: it is acknowledged and never arrives
+    /// again.
     #[inline]
     pub fn accept(&mut self, now: Instant) {
         match self.arrival.take() {
@@ -220,7 +221,8 @@ impl Endpoint {
         self.note_failures();
     }
 
-    /// The atomic was done, and found `original`. Other arrivals are not answered by this.
+    /// Accepts the atomic, which the host has carried out and which found `original`. Does not
+    /// answer other arrivals.
     pub fn accept_atomic(&mut self, _now: Instant, original: u64) {
         if self.arrival.take() == Some(Half::Responder) {
             self.responder.accept_atomic(original, &self.shared);
@@ -228,8 +230,9 @@ impl Endpoint {
         self.note_failures();
     }
 
-    /// The arrival was not done. After [`Reject::NotReady`] it will come again; anything else ends
-    /// a reliable connection, and loses the message of an unreliable one.
+    /// Rejects the arrival, which the host has not carried out. After [`Reject::NotReady`] it
+    /// arrives again; any other reason ends a reliable connection, and drops the message of an
+    /// unreliable one.
     pub fn reject(&mut self, _now: Instant, why: Reject) {
         match self.arrival.take() {
             Some(Half::Requester) => self.requester.reject(why),
@@ -239,63 +242,65 @@ impl Endpoint {
         self.note_failures();
     }
 
-    /// Gives up work request `id`, which [`Endpoint::poll_transmit`] named: the host cannot supply
-    /// its bytes, or may not. It ends with `status` when all before it have ended, and the endpoint
-    /// fails with it, of an unreliable connection its sending half alone. Until then nothing behind
-    /// it leaves, and what is before it leaves again (RC-3.11). Call [`Endpoint::poll_transmit`]
-    /// and [`Endpoint::poll_event`] afterwards.
+    /// Gives up work request `id`, which [`Endpoint::poll_transmit`] returned: the host cannot
+    /// supply its bytes, or may not. It ends with `status` after all earlier ones have ended, and
+    /// then the endpoint fails; with an unreliable connection only its sending half does. Until
+    /// then nothing later is sent, and what is earlier is sent again (RC-3.11). Call
+    /// [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`] afterwards.
     pub fn withdraw(&mut self, _now: Instant, id: WrId, status: Status) {
         let is_here = self.requester.withdraw(id, status, &mut self.shared);
         if !is_here && !self.shared.service.is_reliable() {
-            self.recall(id, status);
+            self.revise_completion(id, status);
         }
         self.note_failures();
     }
 
-    /// The host has done work request `id`, which [`Event::Execute`] named; with another `status`
-    /// than [`Status::Ok`] it could not, and the endpoint fails as with [`Endpoint::withdraw`].
-    /// Call [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`] afterwards.
+    /// Reports that the host has carried out work request `id`, which [`Event::Execute`] named;
+    /// with any `status` but [`Status::Ok`] it could not, and the endpoint fails as with
+    /// [`Endpoint::withdraw`]. Call [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`]
+    /// afterwards.
     pub fn executed(&mut self, _now: Instant, id: WrId, status: Status) {
         self.requester.executed(id, status, &mut self.shared);
         self.note_failures();
     }
 
-    /// The host cannot supply the response with number `psn`, which [`Endpoint::poll_transmit`]
-    /// returned since anything was received: the peer may not read that memory any more. The peer
-    /// is told, and the endpoint fails. Of several only the first one need be named.
+    /// Refuses the response with number `psn`, which [`Endpoint::poll_transmit`] returned since the
+    /// last packet was handled: the peer may not read that memory any more. The peer is notified,
+    /// and the endpoint fails. Of several responses only the first need be refused.
     pub fn refuse_response(&mut self, _now: Instant, psn: Psn) {
         self.responder.refuse_response(psn);
         self.note_failures();
     }
 
     /// Makes the newest acknowledgement due once more. Hosts repeat it before they exit, because
-    /// nobody will answer a repetition later (RC-5.8). Call [`Endpoint::poll_transmit`] afterwards.
+    /// nothing will answer a repetition later (RC-5.8). Call [`Endpoint::poll_transmit`]
+    /// afterwards.
     pub fn final_ack(&mut self, now: Instant) {
         if self.shared.config.rto_floor_ns > 0 {
             self.repeat_ack(now);
         }
     }
 
-    /// Makes the newest acknowledgement due once more, in front of what is sent next: requests may
-    /// overtake the last one, which took a slower way (RC-6.5). Call [`Endpoint::poll_transmit`]
-    /// afterwards.
+    /// Makes the newest acknowledgement due once more, before what is sent next: requests may
+    /// overtake the previous one, which took a slower path (RC-6.5). Call
+    /// [`Endpoint::poll_transmit`] afterwards.
     pub fn repeat_ack(&mut self, _now: Instant) {
         if self.shared.service.is_reliable() {
             self.responder.repeat_ack();
         }
     }
 
-    /// The host knows that nobody is there any more (ICMP port unreachable, a process that is
-    /// gone): the oldest work request ends as when retries are exhausted. An unreliable connection
-    /// does not mind. Call [`Endpoint::poll_event`].
+    /// Reports that the peer is gone (ICMP port unreachable, or its process has ended): the oldest
+    /// work request ends as if retries were exhausted. Has no effect on an unreliable connection.
+    /// Call [`Endpoint::poll_event`].
     pub fn peer_unreachable(&mut self, _now: Instant) {
         if self.shared.service.is_reliable() {
-            self.requester.lose_peer();
+            self.requester.on_peer_unreachable();
         }
         self.note_failures();
     }
 
-    /// Begins no further work request (RTS to SQD); [`Event::Drained`] says when all that were
+    /// Begins no further work request (RTS to SQD); [`Event::Drained`] reports when all that were
     /// begun have ended.
     pub fn drain(&mut self, _now: Instant) {
         if self.state == State::Sending {
@@ -304,7 +309,7 @@ impl Endpoint {
         }
     }
 
-    /// [`Endpoint::drain`] was called, and work requests that were begun before have not ended yet.
+    /// Returns whether [`Endpoint::drain`] was called and earlier work requests have not ended yet.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.state == State::Draining && self.requester.is_draining()
@@ -318,8 +323,8 @@ impl Endpoint {
         }
     }
 
-    /// Moves to [`State::Error`]: all that is posted ends as flushed, the peer hears nothing more.
-    /// Call [`Endpoint::poll_event`].
+    /// Moves to [`State::Error`]: everything that is posted ends as flushed, and nothing more is
+    /// sent to the peer. Call [`Endpoint::poll_event`].
     pub fn fail(&mut self, _now: Instant) {
         self.fail_by_host();
     }
@@ -363,79 +368,79 @@ impl Endpoint {
         self.shared.events.pop_front()
     }
 
-    /// [`Endpoint::poll_transmit`] has something to send now.
+    /// Returns whether [`Endpoint::poll_transmit`] has something to send now.
     #[must_use]
     pub fn has_backlog(&self) -> bool {
         let sends = matches!(self.state, State::Sending | State::Draining);
         self.responder.has_work() || (sends && self.requester.has_work(&self.shared))
     }
 
-    /// Work requests that have not ended.
+    /// Returns the number of work requests that have not ended.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.requester.len()
     }
 
-    /// Measures no round trip with what is on its way: its answers may lie unread, so the time that
-    /// they take says nothing of the network.
+    /// Takes no round-trip sample from packets in flight: their answers may lie unread, so that
+    /// their delay says nothing about the network.
     pub fn discard_timing(&mut self) {
         self.requester.discard_timing();
     }
 
-    /// Packets of a work request have not left, whatever they wait for.
+    /// Returns whether packets of a work request have not been sent, for whatever reason.
     #[must_use]
     pub fn has_unsent(&self) -> bool {
         self.requester.has_unsent()
     }
 
-    /// The next requests, `packets` at most, have packets of one length, no shorter than an
-    /// acknowledgement, and `bytes` of payload together at most. An acknowledgement behind them
-    /// arrives with them where datagrams of one length, and a shorter last one, travel as one
-    /// (RC-6.5).
+    /// Returns whether the next requests, at most `packets`, have packets of equal length, no
+    /// shorter than an acknowledgement, and at most `bytes` of payload together. An acknowledgement
+    /// behind them arrives with them if the transport coalesces datagrams of equal length with a
+    /// shorter last one (RC-6.5).
     #[must_use]
     pub fn is_next_uniform(&self, packets: usize, bytes: u64) -> bool {
         self.requester.is_uniform(packets, bytes, &self.shared)
     }
 
-    /// Nothing is queued, in flight, or to be answered.
+    /// Returns whether nothing is queued, in flight, or to be answered.
     #[must_use]
     pub fn is_quiescent(&self) -> bool {
         self.in_flight() == 0 && !self.responder.has_work()
     }
 
-    /// Sends no request for the first time until all that were sent are acknowledged, but for one
-    /// more packet that asks for that (RC-3.14). For hosts that change the way to the peer, when
-    /// nothing may overtake anything.
+    /// Sends no new request until all that were sent are acknowledged, except for one packet that
+    /// requests the acknowledgement (RC-3.14). For hosts that change the path to the peer, when
+    /// nothing may be overtaken.
     pub fn pause_requests(&mut self) {
         self.requester.pause_once();
     }
 
-    /// A mark that grows with each number that a request takes, until the endpoint is reset; to be
-    /// compared with [`Endpoint::acknowledged`].
+    /// Returns a mark that grows with each packet number that a request takes, until the endpoint
+    /// is reset; compare it with [`Endpoint::acknowledged`].
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.requester.sent_and_acknowledged().0
     }
 
-    /// The value of [`Endpoint::sent`] up to which everything is acknowledged.
+    /// Returns the value of [`Endpoint::sent`] up to which everything is acknowledged.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.requester.sent_and_acknowledged().1
     }
 
-    /// Packets that may be unacknowledged at present.
+    /// Returns the packets that may be unacknowledged at present.
     #[must_use]
     pub fn window_packets(&self) -> u32 {
         self.requester.window_packets()
     }
 
-    /// The smoothed round-trip time in nanoseconds, once one was measured.
+    /// Returns the smoothed round-trip time in nanoseconds, once there was a sample.
     #[must_use]
     pub fn rtt_ns(&self) -> Option<u64> {
         self.shared.rtt.smoothed_ns()
     }
 
-    /// Counters since the endpoint was made.
+    /// Returns the counters since the endpoint was created.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.shared.stats

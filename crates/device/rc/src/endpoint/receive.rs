@@ -1,4 +1,4 @@
-//! What a received packet does.
+//! Handling of a received packet.
 
 use super::{Endpoint, Half, State};
 use crate::wire::{Bth, Cnp, Headers, Kind, Packet, icrc};
@@ -20,16 +20,16 @@ impl Endpoint {
         if bytes.first() == Some(&Cnp::OPCODE) {
             return self.receive_cnp(bytes, len);
         }
-        // Filled in where it lies: what is copied right after it was written stalls a processor.
+        // Filled in in place, because copying what was just written stalls the processor.
         let mut packet = Packet { headers: Headers::new(Bth::parse(bytes)?), payload_len: 0 };
         packet.finish(bytes, len)?;
         let service = self.shared.service;
         if !may_be_joined || !service.is_reliable() {
-            // Then these bits are reserved.
+            // On other transports these bits are reserved.
             packet.headers.bth.joined = 0;
         }
         let bth = &packet.headers.bth;
-        self.check_for_us(bth.dest_qpn, bth.pkey)?;
+        self.check_destination(bth.dest_qpn, bth.pkey)?;
         let kind = bth.opcode.kind;
         let has_half =
             if kind.is_request() { service.has_responder() } else { service.has_requester() };
@@ -39,7 +39,7 @@ impl Endpoint {
         let (payload_at, srq) = (packet.payload_at(), packet.headers.named_srq());
         if kind.is_request() {
             if matches!(self.state, State::Reset | State::Error) {
-                self.responder.repeat_last_word(bth.psn, &self.shared);
+                self.responder.repeat_final_answer(bth.psn, &self.shared);
                 return Err(DropReason::State);
             }
             let arrival = Some(self.responder.on_request(now, &packet, &mut self.shared)?);
@@ -55,7 +55,8 @@ impl Endpoint {
         Ok(Received { payload_at, arrival, srq })
     }
 
-    /// Counts what [`Endpoint::receive`] has made of a packet, and acts on what that has led to.
+    /// Counts the result of [`Endpoint::receive`] and handles the failures and events that
+    /// followed.
     #[inline]
     pub(super) fn note_received(&mut self, result: &Result<Received, DropReason>) {
         match result {
@@ -83,19 +84,19 @@ impl Endpoint {
         if len != Cnp::LEN + icrc::LEN {
             return Err(DropReason::Malformed);
         }
-        self.check_for_us(cnp.dest_qpn, cnp.pkey)?;
+        self.check_destination(cnp.dest_qpn, cnp.pkey)?;
         self.shared.stats.rx_congestion += 1;
         self.shared.events.push_back(Event::Congestion);
         Ok(Received { payload_at: Cnp::LEN, arrival: None, srq: None })
     }
 
-    /// Only the lower 15 bits name a partition; full members also talk to limited ones.
-    fn check_for_us(&self, dest_qpn: u32, pkey: u16) -> Result<(), DropReason> {
-        let own = self.shared.config.pkey;
+    /// Only the lower 15 bits identify a partition; full members also talk to limited ones.
+    fn check_destination(&self, dest_qpn: u32, pkey: u16) -> Result<(), DropReason> {
+        let our_pkey = self.shared.config.pkey;
         if dest_qpn != self.qpn {
             return Err(DropReason::WrongQpn);
         }
-        if (pkey ^ own) & 0x7FFF != 0 || (pkey | own) & 0x8000 == 0 {
+        if (pkey ^ our_pkey) & 0x7FFF != 0 || (pkey | our_pkey) & 0x8000 == 0 {
             return Err(DropReason::WrongPkey);
         }
         Ok(())

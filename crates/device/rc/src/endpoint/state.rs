@@ -1,4 +1,4 @@
-//! From state to state.
+//! State transitions.
 
 use super::{Endpoint, State};
 use crate::requester::Requester;
@@ -23,7 +23,7 @@ impl Endpoint {
         }
     }
 
-    /// Acts on what requester and responder have found out. Call after whatever may have failed.
+    /// Handles failures of requester and responder. Call after anything that may have failed.
     #[inline]
     pub(super) fn note_failures(&mut self) {
         if let Some(status) = self.requester.take_failure() {
@@ -39,17 +39,17 @@ impl Endpoint {
         }
     }
 
-    /// A work request of an unreliable connection ends when its last packet is handed out, which
-    /// the host then could not send.
+    /// Changes the status of a completed work request. On an unreliable connection it completes
+    /// when its last packet is returned, which the host may then be unable to send.
     #[cold]
-    pub(super) fn recall(&mut self, id: WrId, status: Status) {
-        let is_it = |event: &&mut Event| **event == Event::Completed { id, status: Status::Ok };
-        let Some(event) = self.shared.events.iter_mut().rev().find(is_it) else { return };
+    pub(super) fn revise_completion(&mut self, id: WrId, status: Status) {
+        let is_match = |event: &&mut Event| **event == Event::Completed { id, status: Status::Ok };
+        let Some(event) = self.shared.events.iter_mut().rev().find(is_match) else { return };
         *event = Event::Completed { id, status };
         self.stop_sending(None);
     }
 
-    /// Work requests end, the oldest one with `first`, the rest as flushed; receiving goes on
+    /// Ends work requests, the oldest with `first`, the others as flushed; receiving continues
     /// (RC-7.3).
     fn stop_sending(&mut self, first: Option<Status>) {
         if matches!(self.state, State::Sending | State::Draining) {
@@ -64,8 +64,8 @@ impl Endpoint {
         self.responder.silence();
     }
 
-    /// Everything posted ends: the oldest work request with `first`, the rest as flushed. The
-    /// responder still says what it has to say.
+    /// Ends everything that is posted: the oldest work request with `first`, the others as flushed.
+    /// The responder still sends what is pending.
     fn end(&mut self, cause: Cause, first: Option<Status>, receive: Option<Status>) {
         if self.state == State::Error {
             return;

@@ -1,4 +1,4 @@
-//! What acknowledgements mean (RC-3.1 to RC-3.4).
+//! Handling of acknowledgements (RC-3.1 to RC-3.4).
 
 use super::{Pause, Requester};
 use crate::endpoint::Shared;
@@ -7,7 +7,7 @@ use crate::wire::{Headers, NakCode, Syndrome};
 use crate::{DropReason, Event, Instant, Service, Status};
 
 impl Requester {
-    /// Takes an acknowledgement of whatever kind.
+    /// Handles an acknowledgement of any kind.
     pub(crate) fn on_acknowledge(
         &mut self,
         now: Instant,
@@ -15,7 +15,7 @@ impl Requester {
         shared: &mut Shared,
     ) -> Result<(), DropReason> {
         let seq = self.una.near(headers.bth.psn);
-        // An acknowledgement covers its number, all others cover those before it.
+        // An acknowledgement covers its own number; all others cover only those before theirs.
         let upto = match headers.aeth.syndrome {
             Syndrome::Ack(_) => seq.plus(1),
             Syndrome::Nak(NakCode::Sequence) => seq,
@@ -44,7 +44,7 @@ impl Requester {
         }
         match headers.aeth.syndrome {
             Syndrome::Ack(_) | Syndrome::Unknown(_) => {}
-            // The host could not do the next one: nothing else ends it.
+            // The host could not perform the next request, and that ends it with its own status.
             _ if self.failure.is_some() => {}
             Syndrome::Nak(NakCode::Sequence) if self.una < self.sent => {
                 shared.stats.rx_sequence_naks += 1;
@@ -59,8 +59,8 @@ impl Requester {
         Ok(())
     }
 
-    /// Takes all before `upto` as done, or all before a work request that has failed; false when a
-    /// READ or an atomic stands in the way whose answer is missing (RC-3.4).
+    /// Completes everything before `upto`, or before a failed work request; false when the missing
+    /// answer of a READ or an atomic prevents that (RC-3.4).
     pub(super) fn advance(&mut self, now: Instant, upto: Seq, shared: &mut Shared) -> bool {
         let before = self.una;
         let mut is_free = true;
@@ -71,7 +71,7 @@ impl Requester {
                 break;
             }
             let end = front.end().min(upto);
-            self.take(end, shared);
+            self.complete_before(end, shared);
         }
         if self.una > before {
             self.note_progress(now, shared);
@@ -79,15 +79,15 @@ impl Requester {
         is_free
     }
 
-    /// Everything before `to` is done, which is at most the end of the oldest work request.
-    pub(super) fn pass(&mut self, now: Instant, to: Seq, shared: &mut Shared) {
-        self.take(to, shared);
+    /// Completes everything before `to`, which is at most the end of the oldest work request.
+    pub(super) fn advance_to(&mut self, now: Instant, to: Seq, shared: &mut Shared) {
+        self.complete_before(to, shared);
         self.note_progress(now, shared);
     }
 
-    /// Takes everything before `to` as done. [`Requester::note_progress`] follows.
+    /// Completes everything before `to`; the caller then calls [`Requester::note_progress`].
     #[inline]
-    fn take(&mut self, to: Seq, shared: &mut Shared) {
+    fn complete_before(&mut self, to: Seq, shared: &mut Shared) {
         let Some(front) = self.queue.front() else { return };
         assert!(to <= front.end() && to > self.una, "one work request at a time makes progress");
         let bytes = front.bytes(self.una, to, shared.mtu);
@@ -101,10 +101,10 @@ impl Requester {
         self.note_fault();
     }
 
-    /// Something was acknowledged, and [`Requester::take`] has taken it.
+    /// Updates timers and windows after [`Requester::complete_before`].
     fn note_progress(&mut self, now: Instant, shared: &mut Shared) {
         if self.next < self.una {
-            // Acknowledged although it was going to be repeated.
+            // Acknowledged although it was about to be repeated.
             self.note_acknowledged_unsent(shared);
         }
         while self.reads.front().is_some_and(|&end| end <= self.una) {
@@ -118,7 +118,7 @@ impl Requester {
         self.note_drained(shared);
     }
 
-    /// Ends the oldest work request.
+    /// Completes the oldest work request.
     pub(super) fn complete_front(&mut self, status: Status, shared: &mut Shared) {
         if let Some(entry) = self.queue.pop_front() {
             self.cursor = self.cursor.saturating_sub(1);
@@ -126,7 +126,7 @@ impl Requester {
         }
     }
 
-    /// Another work request is the oldest: it may have failed already.
+    /// Fails the work request that is now the oldest, if the host could not perform it.
     #[inline]
     pub(super) fn note_fault(&mut self) {
         if let Some(fault) = self.queue.front().and_then(|front| front.fault) {

@@ -1,7 +1,7 @@
-//! Repeating before the acknowledgement timeout (RC-4.5 to RC-4.7): where the host lets it.
+//! Retransmission before the acknowledgement timeout (RC-4.5 to RC-4.7), if the host allows it.
 //!
-//! The acknowledgement timeout decides how long a silent peer is borne, and is chosen for that.
-//! What is lost is repeated as soon as an answer is overdue, by what was measured. None of it
+//! The acknowledgement timeout determines how long a silent peer is tolerated, and is chosen for
+//! that. Losses are repaired as soon as an answer is overdue by measured round trips. None of this
 //! counts as a failure.
 
 use super::Requester;
@@ -11,39 +11,39 @@ use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::{Instant, Operation};
 
-/// Copies of the newest acknowledgement that tell of a loss, as TCP's do (RFC 5681).
+/// Duplicate acknowledgements that indicate a loss, as in TCP (RFC 5681).
 const COPIES: u8 = 3;
-/// The time-out is doubled so often at most.
+/// The timeout is doubled at most this often.
 const BACKOFF_MAX: u32 = 20;
 
-/// The state of the way to the peer and back, as far as it is known.
+/// The state of early retransmission.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Early {
-    /// Something is overdue from then on.
+    /// The time at which an answer is overdue.
     pub(super) due: Option<Instant>,
-    /// The packet that is timed, and when it left. After a loss nothing is timed any more that left
-    /// before: its answer may have waited for a repetition.
+    /// The packet that is timed, and when it left. After a loss no packet that left earlier is timed:
+    /// its answer may have waited for a repetition.
     timed: Option<(Seq, Instant)>,
-    /// Times that something was overdue since a packet was timed.
+    /// Times that an answer was overdue since a packet was timed.
     backoff: u32,
-    /// The time at which packets were sent again last.
+    /// When packets were last sent again.
     pub(super) repeated_at: Instant,
-    /// Copies of the newest acknowledgement.
+    /// Duplicates of the newest acknowledgement.
     copies: u8,
-    /// Times that the oldest packet was sent again early since something was heard of it.
+    /// Early repetitions of the oldest packet since its last answer.
     repetitions: u8,
-    /// Refusals of such copies that may still come.
+    /// Refusals of such repetitions that may still arrive.
     late_refusals: u8,
-    /// The window before something was overdue, for the case that it was not lost.
-    before: Option<Before>,
+    /// The state before an answer was overdue, to be restored if nothing was lost.
+    saved: Option<SavedWindow>,
 }
 
-/// The state before something was overdue.
+/// The window before an answer was overdue.
 #[derive(Clone, Copy, Debug)]
-struct Before {
+struct SavedWindow {
     window: Window,
-    /// The number up to which packets were sent by then: once all of it is acknowledged, nothing is
-    /// left to find out.
+    /// The number up to which packets had been sent: once all of them are acknowledged, the outcome
+    /// is known.
     sent: Seq,
 }
 
@@ -57,11 +57,12 @@ impl Early {
             copies: 0,
             repetitions: 0,
             late_refusals: 0,
-            before: None,
+            saved: None,
         }
     }
 
-    /// Waits for what is on its way, if the connection waits at all: until `deadline` at most.
+    /// Arms the timer for what is in flight, if the connection waits at all; at most until
+    /// `deadline`.
     #[inline]
     pub(super) fn arm(&mut self, now: Instant, deadline: Option<Instant>, shared: &Shared) {
         let floor_ns = shared.config.rto_floor_ns;
@@ -75,24 +76,24 @@ impl Early {
         self.due = (due < deadline).then_some(due);
     }
 
-    /// A packet that asks for an answer leaves for the first time.
+    /// Times a packet that requests an answer and leaves for the first time.
     #[inline]
-    pub(super) fn time(&mut self, now: Instant, seq: Seq, shared: &Shared) {
+    pub(super) fn start_timing(&mut self, now: Instant, seq: Seq, shared: &Shared) {
         if self.timed.is_none() && shared.config.rto_floor_ns > 0 {
             self.timed = Some((seq, now));
         }
     }
 
-    /// No round trip is measured with what is on its way.
+    /// Takes no round-trip sample from packets in flight.
     pub(super) fn discard_timing(&mut self) {
         self.timed = None;
     }
 
-    /// Everything before `una` is acknowledged.
+    /// Handles progress: everything before `una` is acknowledged.
     #[inline]
     pub(super) fn note_progress(&mut self, now: Instant, una: Seq, shared: &mut Shared) {
         (self.copies, self.repetitions, self.late_refusals) = (0, 0, 0);
-        self.before = self.before.filter(|before| una < before.sent);
+        self.saved = self.saved.filter(|saved| una < saved.sent);
         match self.timed {
             Some((seq, at)) if seq < una => {
                 shared.rtt.sample(now.ns_since(at));
@@ -103,8 +104,8 @@ impl Early {
         }
     }
 
-    /// Answers whether what comes now is the answer to what was sent again last, as far as the time
-    /// that it took can tell.
+    /// Returns whether an answer at `now` may belong to the last repetition, as far as its delay
+    /// can tell.
     #[cold]
     fn answers_repetition(&self, now: Instant, shared: &Shared) -> bool {
         let ns = now.ns_since(self.repeated_at);
@@ -114,43 +115,43 @@ impl Early {
         }
     }
 
-    /// Something leaves while nothing else is on its way: copies of older answers say nothing of
-    /// it.
+    /// Resets the duplicates when a packet leaves while nothing else is in flight: older
+    /// acknowledgements say nothing about it.
     #[inline]
     pub(super) fn forget_copies(&mut self) {
         self.copies = 0;
     }
 
-    /// The responder was not ready for the oldest packet, nor will it be for the copies of it that
-    /// left before.
+    /// The responder was not ready for the oldest packet, nor will it be for the copies that left
+    /// before.
     pub(super) fn note_refused(&mut self, now: Instant) {
         self.late_refusals = core::mem::take(&mut self.repetitions);
         self.note_loss(now);
     }
 
-    /// Whether what says that the responder is not ready answers an earlier copy of what was sent
-    /// again since, as far as the time tells. There are no more of these than copies.
-    pub(super) fn is_of_earlier(&mut self, now: Instant, shared: &Shared) -> bool {
-        let is_possible = self.late_refusals > 0 && !self.may_be_of_repetition(now, shared);
+    /// Returns whether an RNR NAK answers an earlier copy of a packet that was repeated since, as
+    /// far as the time can tell. Each copy can account for one.
+    pub(super) fn take_late_refusal(&mut self, now: Instant, shared: &Shared) -> bool {
+        let is_possible = self.late_refusals > 0 && !self.may_answer_repetition(now, shared);
         self.late_refusals -= u8::from(is_possible);
         is_possible
     }
 
-    /// A peer could have answered what was sent again last.
-    fn may_be_of_repetition(&self, now: Instant, shared: &Shared) -> bool {
+    /// Returns whether the peer could have answered the last repetition.
+    fn may_answer_repetition(&self, now: Instant, shared: &Shared) -> bool {
         let smoothed_ns = shared.rtt.smoothed_ns().unwrap_or(shared.config.rto_floor_ns);
         now.ns_since(self.repeated_at) >= smoothed_ns / 2
     }
 
-    /// Notes that what was sent before is as good as lost: what is known of it counts no more.
+    /// Forgets what is known of earlier transmissions, which count as lost.
     pub(super) fn note_loss(&mut self, now: Instant) {
         (self.repeated_at, self.copies) = (now, 0);
-        (self.timed, self.before) = (None, None);
+        (self.timed, self.saved) = (None, None);
     }
 }
 
 impl Requester {
-    /// An answer is overdue (RC-4.5). The oldest packet goes first, alone: its answer says what
+    /// Handles an overdue answer (RC-4.5). Only the oldest packet is sent: its answer tells what
     /// became of the others.
     pub(super) fn repeat_overdue(&mut self, now: Instant, shared: &mut Shared) {
         let early = &mut self.retry.early;
@@ -161,24 +162,25 @@ impl Requester {
         if self.next > self.una {
             shared.stats.early_timeouts += 1;
             early.backoff = (early.backoff + 1).min(BACKOFF_MAX);
-            let now_known = Before { window: self.window, sent: self.sent };
-            let before = early.before.unwrap_or(now_known);
+            let current = SavedWindow { window: self.window, sent: self.sent };
+            let saved = early.saved.unwrap_or(current);
             early.note_loss(now);
             early.repetitions = early.repetitions.saturating_add(1);
-            early.before = Some(before);
+            early.saved = Some(saved);
             self.window.collapse();
             self.go_back();
         }
         self.retry.arm_early(now, shared);
     }
 
-    /// The peer says again that the oldest packet is missing, which was repeated: so was the
-    /// repetition lost (RC-4.6). Answers on their way when it was sent say nothing new.
+    /// Handles another report that the oldest packet is missing after it was repeated: the
+    /// repetition was lost, too (RC-4.6). Answers that were in flight when it was sent do not
+    /// count.
     pub(super) fn repeat_again(&mut self, now: Instant, shared: &mut Shared) {
         let is_possible = shared.config.rto_floor_ns > 0
             && self.next > self.una
             && !self.retry.is_paused()
-            && self.retry.early.may_be_of_repetition(now, shared);
+            && self.retry.early.may_answer_repetition(now, shared);
         if is_possible {
             shared.stats.early_repetitions += 1;
             self.retry.early.note_loss(now);
@@ -189,8 +191,8 @@ impl Requester {
         }
     }
 
-    /// The newest acknowledgement comes again, while packets are on their way behind it: what came
-    /// to the peer since is old (RC-4.7).
+    /// Handles a duplicate of the newest acknowledgement while later packets are in flight: the
+    /// peer received only old packets since (RC-4.7).
     pub(super) fn note_copy(&mut self, now: Instant, shared: &mut Shared) {
         if self.next <= self.una {
             return;
@@ -202,18 +204,18 @@ impl Requester {
         }
     }
 
-    /// Acknowledged is more than was sent again when something was overdue: it was late and not
-    /// lost. All goes on as if nothing had been overdue.
+    /// Handles an acknowledgement of more than was repeated after an overdue answer: the packets
+    /// were late, not lost. The state before that is restored.
     pub(super) fn note_acknowledged_unsent(&mut self, shared: &Shared) {
         self.next = self.una;
         self.flight_bytes = 0;
-        if let Some(before) = self.retry.early.before.take() {
-            self.window = before.window;
+        if let Some(saved) = self.retry.early.saved.take() {
+            self.window = saved.window;
             self.go_forward(shared);
         }
     }
 
-    /// Sends nothing again from now on that was sent already.
+    /// Continues with packets that were never sent.
     fn go_forward(&mut self, shared: &Shared) {
         let (una, sent, mtu) = (self.una, self.sent, shared.mtu);
         let is_past = |entry: &Entry| {
@@ -223,7 +225,8 @@ impl Requester {
         };
         let cursor = self.queue.iter().take_while(|entry| is_past(entry)).count();
         if self.queue.get(cursor).is_some_and(|entry| entry.fault.is_some()) {
-            // What is before a work request that the host cannot do may have asked for nothing.
+            // The packets before a work request that the host cannot perform may have requested no
+            // acknowledgement.
             return;
         }
         self.cursor = cursor;

@@ -1,4 +1,4 @@
-//! Work requests that the host does itself, in order with the others (RC-3.13).
+//! Work requests that the host performs itself, in order with the others (RC-3.13).
 
 use super::Requester;
 use super::queue::LocalStep;
@@ -6,7 +6,8 @@ use crate::endpoint::Shared;
 use crate::{Event, Operation, Status, WrId};
 
 impl Requester {
-    /// Steps over what the host has done, and tells it when its turn has come.
+    /// Skips local requests that are done, and notifies the host of the next one when its turn has
+    /// come.
     #[inline]
     pub(super) fn advance_local(&mut self, shared: &mut Shared) {
         while let Some(entry) = self.queue.get(self.cursor) {
@@ -14,7 +15,7 @@ impl Requester {
                 return;
             }
             if entry.local != LocalStep::Done {
-                self.tell(shared);
+                self.notify_host(shared);
                 return;
             }
             self.cursor += 1;
@@ -22,32 +23,33 @@ impl Requester {
     }
 
     #[cold]
-    fn tell(&mut self, shared: &mut Shared) {
+    fn notify_host(&mut self, shared: &mut Shared) {
         let Some(entry) = self.queue.get(self.cursor) else { return };
         if entry.local == LocalStep::Waiting && entry.fault.is_none() && !self.is_held(entry) {
             shared.events.push_back(Event::Execute { id: entry.request.id });
-            self.queue[self.cursor].local = LocalStep::Told;
+            self.queue[self.cursor].local = LocalStep::Notified;
         }
     }
 
-    /// The host does nothing of what it was told of from `place` in the queue on, unless it has:
-    /// what is before it has failed.
+    /// Withdraws the notifications from `place` in the queue on that the host has not handled,
+    /// because an earlier request has failed.
     #[cold]
-    pub(super) fn take_back(&mut self, place: usize, shared: &mut Shared) {
+    pub(super) fn withdraw_notifications(&mut self, place: usize, shared: &mut Shared) {
         for entry in self.queue.range_mut(place..) {
-            if entry.local == LocalStep::Told {
+            if entry.local == LocalStep::Notified {
                 entry.local = LocalStep::Waiting;
-                let told = Event::Execute { id: entry.request.id };
-                shared.events.retain(|event| *event != told);
+                let notification = Event::Execute { id: entry.request.id };
+                shared.events.retain(|event| *event != notification);
             }
         }
     }
 
-    /// The host has done a work request, or could not.
+    /// Handles the host's report that it has performed a work request, or could not.
     pub(crate) fn executed(&mut self, id: WrId, status: Status, shared: &mut Shared) {
-        let is_it =
-            |entry: &super::queue::Entry| entry.request.id == id && entry.local == LocalStep::Told;
-        let Some(place) = self.queue.iter().position(is_it) else { return };
+        let is_match = |entry: &super::queue::Entry| {
+            entry.request.id == id && entry.local == LocalStep::Notified
+        };
+        let Some(place) = self.queue.iter().position(is_match) else { return };
         if status != Status::Ok {
             self.fail_in_turn(place, status);
             return;
@@ -58,7 +60,7 @@ impl Requester {
         self.note_drained(shared);
     }
 
-    /// Ends what the host has done and what nothing stands before.
+    /// Completes the oldest work requests that the host has performed.
     pub(super) fn complete_local(&mut self, shared: &mut Shared) {
         while let Some(front) = self.queue.front() {
             if front.local != LocalStep::Done {

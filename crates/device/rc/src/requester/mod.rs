@@ -1,7 +1,7 @@
-//! The requester: work requests, their packets, and what comes back.
+//! The requester: work requests, their packets and the answers.
 //!
-//! All it has in flight lies between `una`, the oldest number that is not acknowledged, and `sent`,
-//! the first that was never sent. `next` is the number to send next; going back is setting it to
+//! Everything in flight lies between `una`, the oldest number that is not acknowledged, and `sent`,
+//! the first that was never sent. `next` is the number to send next; to go back means to set it to
 //! `una`.
 
 mod acknowledge;
@@ -23,12 +23,12 @@ use queue::Entry;
 use retry::Retry;
 use window::Window;
 
-/// A pause that the host has asked for (RC-3.14).
+/// A pause that the host requested (RC-3.14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Pause {
     #[default]
     None,
-    /// It begins behind the next packet that was never sent.
+    /// It begins after the next new packet.
     Next,
     /// Nothing new leaves until all that was sent is acknowledged.
     Begun,
@@ -37,33 +37,33 @@ enum Pause {
 #[derive(Debug)]
 pub(crate) struct Requester {
     attr: SendAttr,
-    /// Everything posted and not ended, in order. The first one holds `una`.
+    /// Everything posted and not ended, in order. The first entry holds `una`.
     queue: VecDeque<Entry>,
-    /// The number that the next work request will begin with.
+    /// The number with which the next work request will begin.
     end: Seq,
     una: Seq,
     next: Seq,
     sent: Seq,
-    /// The place in `queue` of the work request that holds `next`.
+    /// The index in `queue` of the work request that holds `next`.
     cursor: usize,
     /// The ends of READs and atomics that were sent and not answered, in order.
     reads: VecDeque<Seq>,
     window: Window,
     /// Bytes of the packets between `una` and `next`.
     flight_bytes: u64,
-    /// Packets sent since one asked for an acknowledgement.
+    /// Packets sent since one requested an acknowledgement.
     since_ack_request: u32,
-    /// Messages that have left since then.
+    /// Messages sent since then.
     messages_since_ack_request: u32,
     retry: Retry,
     pause: Pause,
-    /// No work request from there on is begun.
+    /// No work request from this number on is begun.
     drain_at: Option<Seq>,
-    /// The host knows that all before has ended.
+    /// The host has been notified that all earlier ones have ended.
     is_drained: bool,
-    /// Numbers from `una` on whose answer the host has in its hands, 0 for none.
+    /// Numbers from `una` on whose answer the host is handling, 0 for none.
     answering: u64,
-    /// The oldest work request has failed like that; the endpoint has yet to act on it.
+    /// The status with which the oldest work request failed; the endpoint has yet to handle it.
     failure: Option<Status>,
 }
 
@@ -117,22 +117,22 @@ impl Requester {
         Ok(())
     }
 
-    /// The host cannot do a work request. It ends like that once all before it have ended. False
-    /// when it has ended before.
+    /// Marks a work request that the host cannot perform. It ends with `status` once all earlier
+    /// ones have ended. False when it has ended before.
     pub(crate) fn withdraw(&mut self, id: WrId, status: Status, shared: &mut Shared) -> bool {
         let found = self.queue.iter().rposition(|entry| entry.request.id == id);
         let Some(place) = found else { return false };
-        self.take_back(place, shared);
+        self.withdraw_notifications(place, shared);
         self.fail_in_turn(place, status);
         if place > 0 {
-            // What is before it may have left the question to it, and asks now. What is behind it
-            // must not leave.
+            // Earlier packets may have left the acknowledgement request to it, and now need their
+            // own. Later packets must not be sent.
             self.go_back();
         }
         true
     }
 
-    /// The work request at `place` ends like that when its turn has come.
+    /// Lets the work request at `place` fail with `status` when it is the oldest.
     fn fail_in_turn(&mut self, place: usize, status: Status) {
         self.queue[place].fault = Some(status);
         if place == 0 {
@@ -140,21 +140,21 @@ impl Requester {
         }
     }
 
-    /// Nobody is there any more.
-    pub(crate) fn lose_peer(&mut self) {
+    /// Fails the oldest work request because the peer is gone.
+    pub(crate) fn on_peer_unreachable(&mut self) {
         if !self.queue.is_empty() {
             self.failure = Some(Status::RetryExceeded);
         }
     }
 
-    /// Returns, once, why the oldest work request has failed.
+    /// Returns, once, the status with which the oldest work request has failed.
     pub(crate) fn take_failure(&mut self) -> Option<Status> {
         self.failure.take()
     }
 
-    /// Ends everything: the oldest work request with `first`, all others as flushed.
+    /// Ends everything: the oldest work request with `first`, the others as flushed.
     pub(crate) fn end_all(&mut self, first: Option<Status>, shared: &mut Shared) {
-        self.take_back(0, shared);
+        self.withdraw_notifications(0, shared);
         let mut status = first.unwrap_or(Status::Flushed);
         for entry in self.queue.drain(..) {
             shared.events.push_back(Event::Completed { id: entry.request.id, status });
@@ -181,14 +181,14 @@ impl Requester {
         self.drain_at = Some(end);
         let is_all_sent = self.next == self.sent && end == self.sent;
         if is_all_sent && self.una < self.sent && self.since_ack_request > 0 {
-            // The last of them left in front of one that was to ask for both, and stays here now.
+            // The last of them left the acknowledgement request to one that stays here now.
             self.go_back();
         }
         self.is_drained = false;
         self.note_drained(shared);
     }
 
-    /// Something that was begun before it stopped is still on its way.
+    /// Returns whether a work request that was begun before the drain has not ended.
     pub(crate) fn is_draining(&self) -> bool {
         self.drain_at.is_some() && !self.is_drained
     }
@@ -198,7 +198,7 @@ impl Requester {
         self.drain_at = None;
     }
 
-    /// Says once that nothing is on its way any more.
+    /// Reports once that everything begun before the drain has ended.
     fn note_drained(&mut self, shared: &mut Shared) {
         if self.drain_at == Some(self.una) && !self.is_drained {
             self.is_drained = true;
@@ -206,7 +206,8 @@ impl Requester {
         }
     }
 
-    /// Lets all that is in flight be acknowledged before anything new leaves, once.
+    /// Requests one pause, in which everything in flight is acknowledged before anything new
+    /// leaves.
     pub(crate) fn pause_once(&mut self) {
         if self.pause == Pause::None && self.una < self.sent {
             self.pause = Pause::Next;
@@ -226,17 +227,17 @@ impl Requester {
         self.retry.early.discard_timing();
     }
 
-    /// Packets of a work request have not left, or are to leave again.
+    /// Returns whether packets of a work request have not been sent, or are to be sent again.
     pub(crate) fn has_unsent(&self) -> bool {
         self.cursor < self.queue.len()
     }
 
-    /// Work requests that have not ended.
+    /// Returns the number of work requests that have not ended.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Up to where numbers were sent at least once, and are acknowledged.
+    /// Returns the marks up to which numbers were sent at least once, and were acknowledged.
     pub(crate) fn sent_and_acknowledged(&self) -> (u64, u64) {
         (self.sent.mark(), self.una.mark())
     }

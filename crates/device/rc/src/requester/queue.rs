@@ -9,21 +9,21 @@ pub(super) struct Entry {
     pub(super) request: SendRequest,
     /// The number of its first packet.
     pub(super) first: Seq,
-    /// Numbers it takes: those of its packets, or of the answer's.
+    /// Numbers that it takes: those of its packets, or of the answer's.
     pub(super) packets: u32,
-    /// The host cannot do it: it ends like that when its turn has come.
+    /// The status with which it ends when its turn comes, because the host cannot perform it.
     pub(super) fault: Option<Status>,
-    /// The progress of the host with it, if it is the host's to do.
+    /// The progress of a local request.
     pub(super) local: LocalStep,
 }
 
-/// The progress of the host with what it does itself.
+/// The progress of a request that the host performs itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LocalStep {
-    /// Its turn has not come, or it is not the host's to do.
+    /// Its turn has not come, or it is not local.
     Waiting,
-    /// The host was told.
-    Told,
+    /// The host was notified.
+    Notified,
     Done,
 }
 
@@ -36,8 +36,7 @@ impl Entry {
         local: LocalStep::Waiting,
     };
 
-    /// Makes a vacant one that of a request, where it lies: a copy of what was just written stalls
-    /// the processor.
+    /// Fills in a vacant entry in place: copying what was just written stalls the processor.
     #[inline]
     pub(super) fn set(&mut self, request: &SendRequest, first: Seq, packets: u32) {
         let SendRequest { id, ref op, len, is_fenced, is_solicited, srq } = *request;
@@ -53,14 +52,14 @@ impl Entry {
         self.first.plus(self.packets as u64)
     }
 
-    /// Returns where the bytes of packet `index` begin; the message's length behind the last one.
+    /// Returns the offset of packet `index`; after the last packet, the message's length.
     #[inline]
     pub(super) fn offset(&self, index: u64, mtu: Mtu) -> u32 {
         let at = index.saturating_mul(u64::from(mtu.bytes()));
         u32::try_from(at).unwrap_or(u32::MAX).min(self.request.len)
     }
 
-    /// Bytes that belong to the numbers from `from` to `to`: payload, or what a READ asks for.
+    /// Returns the bytes of the numbers from `from` to `to`: payload, or what a READ requests.
     #[inline]
     pub(super) fn bytes(&self, from: Seq, to: Seq, mtu: Mtu) -> u64 {
         if matches!(self.request.op, Operation::Flush(..)) {
@@ -70,9 +69,9 @@ impl Entry {
         u64::from(at(to)) - u64::from(at(from))
     }
 
-    /// The end of the READ request that `seq` belongs to: a long READ is asked for in several,
-    /// always cut at the same places, so that repetitions ask for a part of what was asked for
-    /// (RC-3.6).
+    /// Returns the end of the READ request that `seq` belongs to. A long READ is split into several
+    /// requests, always at the same offsets, so that repetitions ask for a part of an earlier
+    /// request (RC-3.6).
     pub(super) fn piece_end(&self, seq: Seq, config: &Config) -> Seq {
         let piece = u64::from(config.read_packets_max.clamp(1, 1 << 22));
         let index = seq.since(self.first);

@@ -6,19 +6,19 @@ use crate::endpoint::Shared;
 use crate::wire::{Headers, Kind, Syndrome};
 use crate::{Arrival, DropReason, Instant, Operation, ReadData, Reject, Status};
 
-/// The meaning of an answer for the operation at the head of the queue.
+/// The meaning of an answer for the oldest operation.
 #[derive(Debug)]
 enum Answer {
     /// It does not belong to that operation.
-    Misfit,
-    /// It brings bytes, which the host stores.
-    Brings(Arrival),
-    /// It says that the operation is done, and brings nothing.
+    Unrelated,
+    /// It contains bytes, which the host stores.
+    Bytes(Arrival),
+    /// It completes the operation and contains no bytes.
     Done,
 }
 
 impl Requester {
-    /// Takes an answer. The host stores what it brought and says so.
+    /// Handles an answer. The host stores its bytes and reports that.
     pub(crate) fn on_response(
         &mut self,
         now: Instant,
@@ -33,41 +33,41 @@ impl Requester {
         if seq < self.una {
             return Err(DropReason::Stale);
         }
-        // It acknowledges all before it.
+        // It acknowledges everything before it.
         if !self.advance(now, seq, shared) {
             shared.stats.rx_implied_naks += 1;
             self.repeat_missing(now, shared);
             return Err(DropReason::Missing);
         }
         if self.failure.is_some() {
-            // The host could not do what is before it: it ends nothing.
+            // The host could not perform an earlier request, so this answer ends nothing.
             return Ok(None);
         }
         let Some(entry) = self.queue.front().copied() else { return Err(DropReason::Ghost) };
         let arrival = match self.judge(&entry, headers, payload_len, shared) {
-            Answer::Brings(arrival) => Some(arrival),
+            Answer::Bytes(arrival) => Some(arrival),
             Answer::Done => None,
-            Answer::Misfit => {
+            Answer::Unrelated => {
                 self.failure = Some(Status::BadResponse);
                 return Err(DropReason::BadResponse);
             }
         };
         self.answering = if arrival.is_some() { 1 + u64::from(headers.bth.joined) } else { 0 };
         if arrival.is_none() {
-            self.pass(now, entry.end(), shared);
+            self.advance_to(now, entry.end(), shared);
         }
         Ok(arrival)
     }
 
-    /// Judges the answer to the number `una`, which belongs to `entry`.
+    /// Checks the answer to the number `una`, which belongs to `entry`.
     fn judge(&self, entry: &Entry, headers: &Headers, payload_len: u32, shared: &Shared) -> Answer {
         let kind = headers.bth.opcode.kind;
         if kind.has_aeth() && !matches!(headers.aeth.syndrome, Syndrome::Ack(_)) {
-            return Answer::Misfit;
+            return Answer::Unrelated;
         }
         let id = entry.request.id;
         if headers.bth.joined > 0 && !kind.is_read_response() {
-            return Answer::Misfit;
+            return Answer::Unrelated;
         }
         match entry.request.op {
             Operation::Read(_) if kind.is_read_response() => {
@@ -76,14 +76,14 @@ impl Requester {
                 let len = entry.offset(next.since(entry.first), shared.mtu) - offset;
                 let end = entry.piece_end(self.una, &shared.config);
                 if payload_len != len || next > end || (next == end) != kind.is_end() {
-                    return Answer::Misfit;
+                    return Answer::Unrelated;
                 }
-                Answer::Brings(Arrival::ReadData(ReadData { id, offset, len }))
+                Answer::Bytes(Arrival::ReadData(ReadData { id, offset, len }))
             }
             Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
                 if kind == Kind::AtomicAcknowledge =>
             {
-                Answer::Brings(Arrival::AtomicData { id, original: headers.original })
+                Answer::Bytes(Arrival::AtomicData { id, original: headers.original })
             }
             Operation::Flush(..) | Operation::AtomicWrite(_)
                 if kind == Kind::ReadResponseOnly
@@ -92,19 +92,19 @@ impl Requester {
             {
                 Answer::Done
             }
-            _ => Answer::Misfit,
+            _ => Answer::Unrelated,
         }
     }
 
-    /// The host has stored what came.
+    /// The host has stored the bytes.
     pub(crate) fn accept(&mut self, now: Instant, shared: &mut Shared) {
         let numbers = core::mem::take(&mut self.answering);
         if numbers > 0 && self.failure.is_none() {
-            self.pass(now, self.una.plus(numbers), shared);
+            self.advance_to(now, self.una.plus(numbers), shared);
         }
     }
 
-    /// The host could not store what came.
+    /// The host could not store the bytes.
     pub(crate) fn reject(&mut self, why: Reject) {
         if core::mem::take(&mut self.answering) > 0 {
             self.failure = Some(match why {
@@ -115,7 +115,7 @@ impl Requester {
         }
     }
 
-    /// Forgets what came last, which was not answered: it counts as lost.
+    /// Forgets the last arrival, which was not answered: it counts as lost.
     pub(crate) fn forget_arrival(&mut self) {
         self.answering = 0;
     }

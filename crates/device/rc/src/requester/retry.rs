@@ -1,4 +1,4 @@
-//! When to go back, and when to give up (RC-3.3, RC-4).
+//! Retransmission and giving up (RC-3.3, RC-4).
 
 use super::early::Early;
 use super::{Pause, Requester};
@@ -7,22 +7,22 @@ use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::{DropReason, Instant, SendAttr, Status};
 
-/// Clocks and counts of failure.
+/// Timers and failure counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retry {
-    /// Acknowledgements are overdue from then on.
+    /// The time at which acknowledgements are overdue.
     deadline: Option<Instant>,
-    /// Nothing was acknowledged since.
+    /// The time since which nothing was acknowledged.
     silent_since: Instant,
-    /// Timeouts and gaps since something was acknowledged.
+    /// Timeouts and gaps since the last acknowledgement.
     failures: u32,
-    /// Times that the responder was not ready since something was acknowledged.
+    /// RNR NAKs since the last acknowledgement.
     rnr_failures: u8,
-    /// Nothing is sent before.
+    /// Nothing is sent before this time.
     rnr_until: Option<Instant>,
-    /// Packets from there on were repeated because they were missing; not twice for one gap.
+    /// Packets from this number on were repeated because they were missing; once per gap.
     repeated_from: Option<Seq>,
-    /// The state of repetitions before the timeout.
+    /// The state of early retransmission.
     pub(super) early: Early,
 }
 
@@ -44,12 +44,12 @@ impl Retry {
     }
 
     pub(super) fn next(&self) -> Option<Instant> {
-        // While the responder is not ready, nothing else is waited for.
+        // During an RNR pause no other timer counts.
         let first = [self.deadline, self.early.due].into_iter().flatten().min();
         self.rnr_until.or(first)
     }
 
-    /// Something leaves.
+    /// Arms the timers when a packet leaves.
     #[inline]
     pub(super) fn note_sent(&mut self, now: Instant, attr: &SendAttr, shared: &Shared) {
         if self.deadline.is_none() {
@@ -61,7 +61,7 @@ impl Retry {
         }
     }
 
-    /// Something was acknowledged; `is_waiting` for more.
+    /// Handles progress; `is_waiting` when more is in flight.
     #[inline]
     pub(super) fn note_progress(
         &mut self,
@@ -87,14 +87,14 @@ impl Retry {
         self.arm_early(now, shared);
     }
 
-    /// Waits for the answer to what leaves now, up to the timeout at most.
+    /// Arms the early timer for what leaves now, at most until the acknowledgement timeout.
     #[inline]
     pub(super) fn arm_early(&mut self, now: Instant, shared: &Shared) {
         self.early.arm(now, self.deadline, shared);
     }
 
     /// Counts a failure; true when there were too many.
-    fn fails(&mut self, now: Instant, attr: &SendAttr, shared: &Shared) -> bool {
+    fn count_failure(&mut self, now: Instant, attr: &SendAttr, shared: &Shared) -> bool {
         self.failures = self.failures.saturating_add(1);
         self.failures > u32::from(attr.retry_cnt)
             && now.ns_since(self.silent_since) >= shared.config.silence_min_ns
@@ -102,12 +102,12 @@ impl Retry {
 }
 
 impl Requester {
-    /// Does what is due.
+    /// Handles the timers that have expired.
     pub(crate) fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
         if let Some(until) = self.retry.rnr_until {
             if until <= now {
                 self.retry.rnr_until = None;
-                // It leaves again now, and what is heard too soon is about an earlier copy.
+                // It leaves again now, and an answer that arrives too soon is to an earlier copy.
                 self.retry.early.repeated_at = now;
             }
             return;
@@ -127,8 +127,8 @@ impl Requester {
         self.repeat(now, shared);
     }
 
-    /// Packets from the oldest unacknowledged one on are missing at the responder, or their answers
-    /// here. For one gap they are repeated once (RC-3.3); false when they were.
+    /// Repeats packets from the oldest unacknowledged one on, because they, or their answers, are
+    /// missing. They are repeated once per gap (RC-3.3); false when they were.
     pub(super) fn repeat_missing(&mut self, now: Instant, shared: &mut Shared) -> bool {
         let is_new = self.retry.repeated_from != Some(self.una) && !self.retry.is_paused();
         if is_new {
@@ -139,7 +139,7 @@ impl Requester {
     }
 
     fn repeat(&mut self, now: Instant, shared: &Shared) {
-        if self.retry.fails(now, &self.attr, shared) {
+        if self.retry.count_failure(now, &self.attr, shared) {
             self.failure = Some(Status::RetryExceeded);
             return;
         }
@@ -149,18 +149,18 @@ impl Requester {
         self.retry.arm(now, &self.attr, shared);
     }
 
-    /// The responder has no receive for the oldest unacknowledged packet (RC-4.4).
+    /// Pauses, because the responder has no receive for the oldest unacknowledged packet (RC-4.4).
     pub(super) fn pause(
         &mut self,
         now: Instant,
         timer: u8,
         shared: &mut Shared,
     ) -> Result<(), DropReason> {
-        // What was not sent again since cannot have been refused again.
+        // What was not sent again since then cannot have been refused again.
         if self.retry.is_paused() || self.next == self.una {
             return Err(DropReason::Stale);
         }
-        if self.retry.early.is_of_earlier(now, shared) {
+        if self.retry.early.take_late_refusal(now, shared) {
             return Err(DropReason::Stale);
         }
         shared.stats.rx_rnr_naks += 1;
@@ -182,7 +182,7 @@ impl Requester {
     /// Sends everything unacknowledged again from now on.
     pub(super) fn go_back(&mut self) {
         self.next = self.una;
-        // What is repeated need not ask for an acknowledgement at its end.
+        // Repetitions need not request an acknowledgement at their end.
         self.pause = Pause::None;
         self.cursor = 0;
         self.flight_bytes = 0;

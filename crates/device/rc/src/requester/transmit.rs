@@ -1,4 +1,4 @@
-//! From work requests to packets (RC-3.5, RC-3.6, RC-3.8).
+//! Splits work requests into packets (RC-3.5, RC-3.6, RC-3.8).
 
 use super::queue::{Entry, LocalStep};
 use super::{Pause, Requester};
@@ -7,16 +7,16 @@ use crate::id::{HALF, Seq};
 use crate::wire::{AtomicEth, Bth, Headers, Kind, Reth, pad_of};
 use crate::{HEADER_MAX, Instant, Operation, Payload, Remote, SendRequest, Transmit};
 
-/// A packet that may leave, of the work request that is being sent.
+/// The next packet of the work request that is being sent.
 struct Choice {
-    /// The number behind those that it takes.
+    /// The number after those that it takes.
     end: Seq,
-    /// Payload, or the bytes that a READ asks for.
+    /// Payload, or the bytes that a READ requests.
     bytes: u64,
 }
 
 impl Requester {
-    /// The next request packet to send now.
+    /// Returns the next request packet to send now.
     #[inline]
     pub(crate) fn next_packet(
         &mut self,
@@ -37,7 +37,7 @@ impl Requester {
         let payload = self.fill(entry, &choice, shared, &mut headers);
         headers.bth.is_solicited = entry.request.is_solicited && is_last;
         headers.bth.pad = pad_of(payload.len());
-        headers.bth.wants_ack = is_reliable && self.wants_ack(&choice, is_last, shared);
+        headers.bth.wants_ack = is_reliable && self.decide_ack_request(&choice, is_last, shared);
         let header_len = headers.emit(out);
         if self.pause == Pause::Next && !is_repeated {
             self.pause = Pause::Begun;
@@ -63,7 +63,7 @@ impl Requester {
             }
             let asks = headers.bth.wants_ack || is_answered;
             if asks && !is_repeated {
-                self.retry.early.time(now, first, shared);
+                self.retry.early.start_timing(now, first, shared);
             }
             self.retry.note_sent(now, &self.attr, shared);
         }
@@ -71,11 +71,11 @@ impl Requester {
         Some(Transmit { header_len, payload, pad, joined, is_repeated })
     }
 
-    /// [`Requester::next_packet`] has something to send, or to tell.
+    /// Returns whether [`Requester::next_packet`] has something to send, or to notify the host of.
     pub(crate) fn has_work(&self, shared: &Shared) -> bool {
         let Some(entry) = self.queue.get(self.cursor) else { return false };
         if entry.request.op == Operation::Local {
-            return entry.local != LocalStep::Told && !self.is_held(entry);
+            return entry.local != LocalStep::Notified && !self.is_held(entry);
         }
         self.choose(shared, 0).is_some()
     }
@@ -95,7 +95,8 @@ impl Requester {
             && entries().map(|entry| u64::from(entry.request.len)).sum::<u64>() <= bytes
     }
 
-    /// The work request `entry`, the next to send, must wait for something but the window.
+    /// Returns whether `entry`, the next work request to send, must wait for something other than
+    /// the window.
     pub(super) fn is_held(&self, entry: &Entry) -> bool {
         if entry.fault.is_some() || self.retry.is_paused() || self.failure.is_some() {
             return true;
@@ -108,8 +109,8 @@ impl Requester {
         is_draining || (entry.request.is_fenced && awaits_answers)
     }
 
-    /// The next packet, unless something holds it, with those that are joined to it when that makes
-    /// no more than `joined_bytes`.
+    /// Returns the next packet, if nothing holds it back, with those joined to it that fit into
+    /// `joined_bytes`.
     #[inline]
     fn choose(&self, shared: &Shared, joined_bytes: u32) -> Option<Choice> {
         let entry = self.queue.get(self.cursor)?;
@@ -127,7 +128,7 @@ impl Requester {
         };
         if is_answered
             && self.reads.back().is_none_or(|&last| last < end)
-            // What was taken while more were allowed leaves one by one.
+            // Requests that were accepted while more were allowed leave one by one.
             && self.reads.len() >= usize::from(self.attr.max_rd_atomic).max(1)
         {
             return None;
@@ -143,8 +144,8 @@ impl Requester {
         Some(Choice { end, bytes })
     }
 
-    /// Packets of the message of `entry` that leave as one: none that is repeated, and no more than
-    /// the window admits.
+    /// Returns how many packets of the message of `entry` leave as one: none that is repeated, and
+    /// no more than the window admits.
     fn joinable(&self, entry: &Entry, shared: &Shared, joined_bytes: u32) -> u64 {
         if joined_bytes < shared.mtu.bytes() || self.next < self.sent {
             return 1;
@@ -154,17 +155,17 @@ impl Requester {
         shared.mtu.joinable(bytes, packets.min(entry.end().since(self.next)))
     }
 
-    /// Whether this packet asks for an acknowledgement: at the end of each message or of each so
-    /// many, each quarter of the window, and when the window is full and nothing in it asks
-    /// (RC-3.8).
-    fn wants_ack(&mut self, choice: &Choice, is_last: bool, shared: &Shared) -> bool {
+    /// Returns whether this packet requests an acknowledgement: at the end of each message or of
+    /// every few, every quarter of the window, and when the window is full and no packet in it
+    /// requests one (RC-3.8).
+    fn decide_ack_request(&mut self, choice: &Choice, is_last: bool, shared: &Shared) -> bool {
         self.since_ack_request += choice.end.since(self.next) as u32;
         self.messages_since_ack_request += u32::from(is_last);
         let packets = u64::from(self.window.packets());
         let flight = choice.end.since(self.una);
         let flight_bytes = self.flight_bytes + choice.bytes;
-        // Where the window is always full an answer is on its way, and the next one is asked for in
-        // its turn.
+        // Where the window is always full an answer is under way, and the next one is requested in
+        // turn.
         let is_unasked = u64::from(self.since_ack_request) >= flight;
         let is_full = is_unasked && !self.window.admits(flight, flight_bytes, 1, choice.bytes);
         let is_quarter = u64::from(self.since_ack_request) >= (packets / 4).max(1);
@@ -178,8 +179,8 @@ impl Requester {
         wants
     }
 
-    /// A SEND or WRITE is behind the work request that is being sent, and waits for nothing but its
-    /// turn: it will ask for what is before it, too.
+    /// Returns whether a SEND or WRITE follows the work request that is being sent, and waits only
+    /// for its turn: its acknowledgement request covers this one, too.
     fn is_followed(&self) -> bool {
         self.queue.get(self.cursor + 1).is_some_and(|next| {
             let op = next.request.op;
@@ -189,7 +190,7 @@ impl Requester {
         })
     }
 
-    /// Fills in what the headers of a packet say of its work request; where its payload is.
+    /// Fills in the headers of a packet from its work request; returns the location of its payload.
     #[inline]
     fn fill(
         &self,

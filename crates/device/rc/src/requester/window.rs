@@ -1,13 +1,13 @@
-//! How much may be unacknowledged (RC-3.5).
+//! The window of unacknowledged packets (RC-3.5).
 
 use crate::Config;
 
-/// A window of packets, below a bound in bytes. It grows by what is acknowledged, doubling until
-/// the first gap and by one packet per window afterwards, unless it is fixed.
+/// A window in packets, limited in bytes. It doubles until the first gap and then grows by one
+/// packet per window, unless it is fixed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     packets: u32,
-    /// Up to here it grows by each packet acknowledged.
+    /// Below this it grows by each packet acknowledged.
     threshold: u32,
     /// Packets acknowledged since it last grew, above the threshold.
     credit: u32,
@@ -34,14 +34,15 @@ impl Window {
         self.packets
     }
 
-    /// `more` numbers and `bytes` may join what is in flight. One request always may.
+    /// Returns whether `more` numbers and `bytes` may join what is in flight. One request always
+    /// may.
     #[inline]
     pub(crate) fn admits(&self, flight: u64, flight_bytes: u64, more: u64, bytes: u64) -> bool {
         flight == 0
             || (flight + more <= u64::from(self.packets) && flight_bytes + bytes <= self.bytes_max)
     }
 
-    /// Packets and bytes that may still join what is in flight.
+    /// Returns the packets and bytes that may still join what is in flight.
     pub(crate) fn room(&self, flight: u64, flight_bytes: u64) -> (u64, u64) {
         let packets = u64::from(self.packets).saturating_sub(flight);
         (packets, self.bytes_max.saturating_sub(flight_bytes))
@@ -64,7 +65,8 @@ impl Window {
         }
     }
 
-    /// An answer is overdue: one packet, and after its answer as many as half of what there were.
+    /// Reduces the window to one packet after an overdue answer; when that is answered, half of the
+    /// old window follows.
     pub(crate) fn collapse(&mut self) {
         if self.is_fixed {
             return;
@@ -73,7 +75,7 @@ impl Window {
         (self.packets, self.credit) = (1, 0);
     }
 
-    /// A gap or silence: half of it.
+    /// Halves the window after a gap or silence.
     pub(crate) fn shrink(&mut self) {
         if self.is_fixed {
             return;

@@ -1,4 +1,4 @@
-//! What the host says of an arrival (RC-5.4, RC-5.5).
+//! The host's answer to an arrival (RC-5.4, RC-5.5).
 
 use super::{AckDue, Answer, Nak, NakState, Responder, Step, Waiting};
 use crate::endpoint::Shared;
@@ -6,9 +6,9 @@ use crate::wire::NakCode;
 use crate::{Psn, Reject, Status};
 
 impl Responder {
-    /// The host has done what was asked for.
+    /// The host has performed the request.
     pub(crate) fn accept(&mut self, shared: &Shared) {
-        // A copy of all of it would wait for what was just written.
+        // Matched by reference: copying what was just written stalls the processor.
         let Some(Waiting { kind, numbers, wants_ack, has_receive, srq, ref step }) = self.waiting
         else {
             return;
@@ -25,9 +25,9 @@ impl Responder {
             }
             Step::Answer(answer) => {
                 self.waiting = None;
-                self.keep(answer, srq, shared);
+                self.store_answer(answer, srq, shared);
             }
-            // The host did not say what it found: as if the request had not come.
+            // The host did not report the value: the request counts as never received.
             Step::Atomic => self.waiting = None,
             Step::Refuse => {
                 self.waiting = None;
@@ -37,19 +37,19 @@ impl Responder {
         }
     }
 
-    /// The host has done an atomic, and found `original`.
+    /// The host has performed an atomic, which found `original`.
     pub(crate) fn accept_atomic(&mut self, original: u64, shared: &Shared) {
         let atomic = self.waiting.take().filter(|waiting| matches!(waiting.step, Step::Atomic));
         if let Some(Waiting { srq, .. }) = atomic {
-            self.keep(Answer::Original(original), srq, shared);
+            self.store_answer(Answer::Original(original), srq, shared);
         }
     }
 
-    /// The host has not done it.
+    /// The host has not performed the request.
     pub(crate) fn reject(&mut self, why: Reject, shared: &Shared) {
         let Some(waiting) = self.waiting.take() else { return };
         if !Self::is_reliable(shared) {
-            self.lose();
+            self.drop_message();
             return;
         }
         let receive = waiting.has_receive.then_some(why.receive_status());
@@ -66,27 +66,27 @@ impl Responder {
         }
     }
 
-    /// The message is taken and acknowledged, though its key cannot be invalidated.
+    /// Accepts and acknowledges the message although its key cannot be invalidated.
     fn take_without_key(&mut self, waiting: &Waiting) {
         self.message = None;
-        // Asked for or not: nothing that could carry it leaves any more.
+        // Acknowledged in any case, because nothing later is sent that could carry it.
         self.commit(waiting.numbers, true, true);
     }
 
-    /// A request that is answered by more than an acknowledgement was executed.
-    fn keep(&mut self, answer: Answer, srq: Option<u32>, shared: &Shared) {
+    /// Stores the answer of a request that is answered by more than an acknowledgement.
+    fn store_answer(&mut self, answer: Answer, srq: Option<u32>, shared: &Shared) {
         let packets = match answer {
             Answer::Read(range) => shared.mtu.packets(range.len),
             Answer::Original(_) | Answer::Empty => 1,
         };
         let first = self.expected;
-        // Its responses acknowledge it, and all before it.
+        // Its responses acknowledge it and everything before it.
         self.commit(packets, true, false);
         self.ack = AckDue::Never;
         self.resources.push(first..self.expected, self.msn, answer, srq);
     }
 
-    /// The expected packet was executed, and takes `packets` numbers.
+    /// Moves on after the expected packet was performed, which takes `packets` numbers.
     fn commit(&mut self, packets: u32, is_end: bool, wants_ack: bool) {
         self.expected = self.expected.plus(u64::from(packets));
         if is_end {

@@ -12,7 +12,7 @@ use crate::{
 type Checked = Result<Arrival, DropReason>;
 
 impl Responder {
-    /// Takes a request. The host does what it asks for and answers.
+    /// Handles a request. The host performs it and answers.
     #[inline(always)] // So that the arrival is written where the caller wants it.
     pub(crate) fn on_request(
         &mut self,
@@ -38,7 +38,7 @@ impl Responder {
             self.follow(seq, bth.opcode.kind)?;
         }
         let kind = bth.opcode.kind;
-        // One message is for one queue (RC-9.2).
+        // A message is for one shared receive queue (RC-9.2).
         let is_for_one = kind.is_start() || packet.headers.named_srq() == self.srq;
         let fits = order::fits(self.message, kind) && is_for_one;
         let is_crowded = kind.takes_resource() && self.resources.is_full();
@@ -58,7 +58,7 @@ impl Responder {
         }
     }
 
-    /// The host has the packet in its hands, and `step` is what comes of it when it accepts.
+    /// Records that the host is handling the packet; `step` is taken when it accepts.
     #[inline(always)] // So that the step is written where it stays.
     fn await_host(&mut self, packet: &Packet, shared: &Shared, step: Step, has_receive: bool) {
         let bth = &packet.headers.bth;
@@ -72,7 +72,7 @@ impl Responder {
         });
     }
 
-    /// The host has the packet in its hands, which is wrong in itself.
+    /// Records that the host is handling a packet that is invalid.
     fn verify(
         &mut self,
         packet: &Packet,
@@ -84,7 +84,7 @@ impl Responder {
         Arrival::Verify(Verify { needs_receive, memory })
     }
 
-    /// The queue pair lets its peer do that.
+    /// Returns whether the queue pair's access flags permit the request.
     const fn allows(&self, kind: Kind) -> bool {
         let access = &self.attr.access;
         match kind {
@@ -96,10 +96,10 @@ impl Responder {
         }
     }
 
-    /// The packet is invalid whatever the host would say.
+    /// Refuses a packet that is invalid whatever the host would answer.
     fn refuse_packet(&mut self, shared: &Shared) -> DropReason {
         if !Self::is_reliable(shared) {
-            return self.lose();
+            return self.drop_message();
         }
         let receive = self.has_receive().then_some(Status::RemoteInvalidRequest);
         self.refuse(Some(NakCode::InvalidRequest), self.expected, receive);
@@ -149,7 +149,7 @@ impl Responder {
         let is_whole =
             if kind.is_end() { done == u64::from(range.len) } else { done < u64::from(range.len) };
         if !(is_possible && is_whole) {
-            // Memory counts only when the packet in itself could be.
+            // Memory is checked only if the packet is possible otherwise.
             let memory = (is_possible && range.len > 0).then_some((range, Right::Write));
             return if Self::is_reliable(shared) && (takes_receive || memory.is_some()) {
                 Ok(self.verify(packet, shared, takes_receive, memory))

@@ -1,4 +1,4 @@
-//! Requests that come again (RC-5.6).
+//! Repeated requests (RC-5.6).
 
 use super::{AckDue, Answer, Responder};
 use crate::DropReason;
@@ -7,7 +7,7 @@ use crate::id::Seq;
 use crate::wire::{Kind, Packet};
 
 impl Responder {
-    /// Answers a request that was executed before. Nothing is executed again.
+    /// Answers a request that was executed before, without executing it again.
     pub(super) fn repeat(&mut self, seq: Seq, packet: &Packet, shared: &Shared) -> DropReason {
         let headers = &packet.headers;
         let kind = headers.bth.opcode.kind;

@@ -1,4 +1,4 @@
-//! The responder: requests of the peer, in order, and what they are answered with.
+//! The responder: requests of the peer, in order, and their answers.
 
 mod accept;
 mod check;
@@ -16,7 +16,7 @@ use crate::{Access, Instant, Psn, Range, ReceiveAttr, Status};
 
 use resources::{Answer, Resources};
 
-/// So many responses leave in a row while this side has requests to send (RC-6.6).
+/// At most this many responses leave in a row while this side has requests to send (RC-6.6).
 const RESPONSES_IN_A_ROW_MAX: u32 = 16;
 
 /// A message of several packets that is being received.
@@ -33,46 +33,46 @@ enum Nak {
     Sequence,
     /// No receive for the expected packet.
     NotReady,
-    /// The end.
+    /// The connection ends with this code.
     Refusal(NakCode, Seq),
 }
 
-/// The news that the peer has had of the expected packet since the one before it came.
+/// What the peer was told about the expected packet since the previous one arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NakState {
     Nothing,
-    /// The peer was told that it is missing; when, and whether that was the first time.
+    /// A NAK reported it missing, at this time; `is_first` for the first such NAK.
     Missing {
         at: Instant,
         is_first: bool,
     },
-    /// The peer was told that there is no receive for it.
+    /// A NAK reported that it has no receive.
     NotReady,
 }
 
-/// The step that an arrival leads to when the host accepts it.
+/// The step that follows when the host accepts an arrival.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A packet of a message: what is being received afterwards.
+    /// A packet of a message; the message that is being received afterwards.
     Part(Option<Message>),
     /// A request that is answered by more than an acknowledgement.
     Answer(Answer),
-    /// An atomic, whose answer the host gives.
+    /// An atomic, whose result the host supplies.
     Atomic,
-    /// Nothing but the end.
+    /// The connection ends.
     Refuse,
 }
 
-/// An arrival in the host's hands.
+/// An arrival that the host is handling.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     kind: Kind,
-    /// Numbers that a packet of a message takes.
+    /// The numbers that a packet of a message takes.
     numbers: u32,
     wants_ack: bool,
     /// Its message has a receive, now that the host has seen it.
     has_receive: bool,
-    /// Shared receive queue that it names; of XRC only.
+    /// The shared receive queue that it names; only with XRC.
     srq: Option<u32>,
     step: Step,
 }
@@ -84,26 +84,27 @@ pub(crate) struct Failure {
     pub(crate) receive: Option<Status>,
 }
 
-/// The answer that has closed the responder, for a peer that asks again because it was lost.
+/// The answer that closed the responder, to be repeated for a peer that did not get it.
 #[derive(Clone, Copy, Debug)]
-struct LastWord {
+struct FinalAnswer {
     /// The code of the refusal; `None` for an acknowledgement.
     code: Option<NakCode>,
     /// The number of the packet that it is about.
     seq: Seq,
-    /// The first number that is refused when it comes again: of an answer whose memory is gone, the
-    /// number of its first packet.
+    /// The first number that is refused when it arrives again: for an answer whose memory is gone,
+    /// the number of its first packet.
     first: Seq,
 }
 
 /// When the newest number is to be acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AckDue {
-    /// Nothing is new to the peer that matters to it.
+    /// There is nothing new that matters to the peer.
     Never,
-    /// A message was executed that asks for nothing: before this side requests something (RC-6.5).
+    /// A message was executed without a request for acknowledgement: acknowledge before this side's
+    /// requests (RC-6.5).
     BeforeRequests,
-    /// The peer asks for it, or repeats what it has not seen acknowledged.
+    /// The peer requests it, or repeats what it has not seen acknowledged.
     Now,
 }
 
@@ -115,24 +116,24 @@ pub(crate) struct Responder {
     /// Messages completed, 24 bits.
     msn: u32,
     message: Option<Message>,
-    /// Shared receive queue that the last packet taken has named; of XRC only.
+    /// The shared receive queue of the last packet taken; only with XRC.
     srq: Option<u32>,
     resources: Resources,
     ack: AckDue,
     nak: Option<Nak>,
-    /// The news that the peer has had of the expected packet.
+    /// What the peer was told about the expected packet.
     nak_state: NakState,
-    /// The time from telling the peer of a gap until it was closed, smoothed.
+    /// The smoothed time from the NAK about a gap until the gap was closed.
     gap_ns: Option<u64>,
     waiting: Option<Waiting>,
-    /// Responses since the last one that had none before it: requests of this side wait meanwhile.
+    /// Responses in a row, for which requests of this side wait.
     responses_in_a_row: u32,
-    /// The response that was handed out last, for a host that cannot supply it.
+    /// The response that was returned last, for a host that cannot supply it.
     handed_out: Option<Seq>,
     /// The responder is closed: it sends only what the peer must still be told.
     is_closed: bool,
-    /// The answer that has closed it.
-    last_word: Option<LastWord>,
+    /// The answer that closed it.
+    final_answer: Option<FinalAnswer>,
     failure: Option<Failure>,
 }
 
@@ -153,7 +154,7 @@ impl Responder {
             responses_in_a_row: 0,
             handed_out: None,
             is_closed: false,
-            last_word: None,
+            final_answer: None,
             failure: None,
         }
     }
@@ -176,94 +177,95 @@ impl Responder {
         self.failure.take()
     }
 
-    /// Forgets what came last, which was not answered: it counts as never received.
+    /// Forgets the last arrival, which was not answered: it counts as never received.
     pub(crate) fn forget_arrival(&mut self) {
         self.waiting = None;
     }
 
-    /// Takes nothing any more, and finishes what the peer must be told.
+    /// Accepts nothing any more, and finishes what the peer must be told.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
         self.waiting = None;
         self.message = None;
     }
 
-    /// Neither takes nor sends anything any more.
+    /// Neither accepts nor sends anything any more.
     pub(crate) fn silence(&mut self) {
         self.close();
         self.resources.clear();
         self.ack = AckDue::Never;
-        (self.nak, self.last_word, self.handed_out) = (None, None, None);
+        (self.nak, self.final_answer, self.handed_out) = (None, None, None);
         self.failure = None;
     }
 
-    /// Says of what was executed only that it was, and takes nothing any more: a request of this
-    /// side has failed, and the peer's have not.
+    /// Acknowledges what was executed and accepts nothing any more: a request of this side has
+    /// failed, but none of the peer's.
     pub(crate) fn end_acknowledging(&mut self, shared: &Shared) {
         let executed = self.expected.before();
         let is_first = self.expected == Seq::first(self.attr.rq_psn);
-        // What is answered by more than an acknowledgement is not acknowledged by less.
+        // A request that has its own answer must not be acknowledged without it.
         let is_answered = self.resources.has_waiting() || self.resources.find(executed).is_some();
         let was_due = self.ack != AckDue::Never;
-        let had_word = self.last_word.is_some();
+        let was_closed = self.final_answer.is_some();
         self.silence();
-        if is_first || is_answered || had_word || !Self::is_reliable(shared) {
+        if is_first || is_answered || was_closed || !Self::is_reliable(shared) {
             return;
         }
         if was_due {
             self.ack = AckDue::Now;
         }
-        self.last_word = Some(LastWord { code: None, seq: executed, first: executed });
+        self.final_answer = Some(FinalAnswer { code: None, seq: executed, first: executed });
     }
 
-    /// Responses have left in front of requests of this side for long enough; asked once.
+    /// Returns whether enough responses have left while requests of this side waited; resets the
+    /// count if so.
     #[inline]
-    pub(crate) fn gives_way(&mut self) -> bool {
-        let gives_way = self.responses_in_a_row >= RESPONSES_IN_A_ROW_MAX;
-        if gives_way {
+    pub(crate) fn check_yield(&mut self) -> bool {
+        let is_over = self.responses_in_a_row >= RESPONSES_IN_A_ROW_MAX;
+        if is_over {
             self.responses_in_a_row = 0;
         }
-        gives_way
+        is_over
     }
 
-    /// Says the last word again when the packet that it was about comes again, or one before it, on
-    /// a host that repeats what is overdue (RC-6.3). Call for every request that arrives in error.
+    /// Repeats the last answer when its packet arrives again, or an earlier one, if the host allows
+    /// early retransmission (RC-6.3). Call for every request that arrives in error.
     #[cold]
-    pub(crate) fn repeat_last_word(&mut self, psn: Psn, shared: &Shared) {
+    pub(crate) fn repeat_final_answer(&mut self, psn: Psn, shared: &Shared) {
         if shared.config.rto_floor_ns == 0 {
             return;
         }
-        let Some(LastWord { code, seq, first }) = self.last_word else { return };
-        // A requester that heard nothing repeats its oldest packet alone, which may be one that was
+        let Some(FinalAnswer { code, seq, first }) = self.final_answer else { return };
+        // A requester without any answer repeats only its oldest packet, which may be one that was
         // executed.
-        let asked = seq.near(psn);
-        if asked > seq {
+        let requested = seq.near(psn);
+        if requested > seq {
             return;
         }
         if let Some(code) = code {
-            self.nak.get_or_insert_with(|| Nak::Refusal(code, asked.max(first)));
+            self.nak.get_or_insert_with(|| Nak::Refusal(code, requested.max(first)));
         } else {
             self.ack = AckDue::Now;
         }
     }
 
-    /// [`Responder::next_response`] has something to send.
+    /// Returns whether [`Responder::next_response`] has something to send.
     pub(crate) fn has_work(&self) -> bool {
         self.resources.has_waiting() || self.ack == AckDue::Now || self.nak.is_some()
     }
 
-    /// The connection cannot go on: the peer is told `code` for the packet `seq`, or that it was
-    /// executed.
+    /// Ends the connection: the peer is sent `code` for the packet `seq`, or an acknowledgement of
+    /// it.
     fn refuse(&mut self, code: Option<NakCode>, seq: Seq, receive: Option<Status>) {
         if let Some(code) = code {
             self.nak = Some(Nak::Refusal(code, seq));
         }
-        self.last_word = Some(LastWord { code, seq, first: seq });
+        self.final_answer = Some(FinalAnswer { code, seq, first: seq });
         self.failure = Some(Failure { code, receive });
         self.close();
     }
 
-    /// Whether what is received at present has a receive.
+    /// Returns whether the message that is being received has a receive.
     const fn has_receive(&self) -> bool {
         matches!(self.message, Some(Message::Send { .. }))
     }

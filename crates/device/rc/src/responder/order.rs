@@ -1,10 +1,10 @@
-//! Which packets may follow which, and how long each may be (RC-5.3).
+//! The order and the lengths of packets in a message (RC-5.3).
 
 use super::Message;
 use crate::Mtu;
 use crate::wire::Kind;
 
-/// The packet may come while `message` is being received.
+/// Returns whether the packet may arrive while `message` is being received.
 pub(super) const fn fits(message: Option<Message>, kind: Kind) -> bool {
     match message {
         None => kind.is_start(),
@@ -13,10 +13,10 @@ pub(super) const fn fits(message: Option<Message>, kind: Kind) -> bool {
     }
 }
 
-/// The payload is as long as a packet in that place of a message has it, with so many joined to it
-/// (RC-1.15).
+/// Returns whether the payload has the length that this position in a message requires, with this
+/// many packets joined to it (RC-1.15).
 pub(super) const fn has_length(kind: Kind, payload_len: u32, joined: u8, mtu: Mtu) -> bool {
-    // All but the last of them are full.
+    // All packets but the last are full.
     let Some(last) = payload_len.checked_sub(joined as u32 * mtu.bytes()) else { return false };
     match (kind.is_start(), kind.is_end()) {
         (true, true) if joined == 0 => last <= mtu.bytes(),

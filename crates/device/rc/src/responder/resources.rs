@@ -21,22 +21,22 @@ pub(super) enum Answer {
 pub(super) struct Resource {
     pub(super) first: Seq,
     pub(super) end: Seq,
-    /// Messages completed when it was executed, itself included.
+    /// Messages completed when it was executed, including itself.
     pub(super) msn: u32,
     pub(super) answer: Answer,
-    /// Shared receive queue that it has named; of XRC only.
+    /// The shared receive queue that it named; only with XRC.
     pub(super) srq: Option<u32>,
     /// The number of the next response to send; `None` when all are sent.
     pub(super) next: Option<Seq>,
-    /// The first response since the request came (again) is still to be sent.
+    /// The first response to the latest copy of the request is still to be sent.
     pub(super) is_begin: bool,
     /// All responses have been sent, at least once.
     is_answered: bool,
-    /// They are sent again, or were.
+    /// The responses are being repeated, or were.
     pub(super) is_repeated: bool,
 }
 
-/// The latest of them, as many as the requester may have outstanding, in order.
+/// The latest resources, as many as the requester may have outstanding, in order.
 #[derive(Debug, Default)]
 pub(super) struct Resources {
     list: VecDeque<Resource>,
@@ -52,14 +52,14 @@ impl Resources {
         Self { capacity: usize::from(capacity), ..Self::default() }
     }
 
-    /// From now on the requester may have so many outstanding. Those that are kept stay.
+    /// Changes how many requests may be outstanding. Resources that are kept stay.
     pub(super) fn set_capacity(&mut self, capacity: u8) {
         self.capacity = usize::from(capacity);
     }
 
-    /// One more would be more than the requester may have outstanding: all these were not even
-    /// answered yet. Those that are answered again do not count, for late copies of requests ask
-    /// for that, too.
+    /// Returns whether one more request would exceed what the requester may have outstanding: none
+    /// of these were even answered yet. Repeated answers do not count, because late copies of
+    /// requests cause them, too.
     pub(super) fn is_full(&self) -> bool {
         self.unanswered >= self.capacity
     }
@@ -68,7 +68,7 @@ impl Resources {
         self.waiting > 0
     }
 
-    /// Remembers a new request, whose responses are to be sent.
+    /// Stores a new request, whose responses are to be sent.
     pub(super) fn push(
         &mut self,
         packets: std::ops::Range<Seq>,
@@ -97,14 +97,15 @@ impl Resources {
         });
     }
 
-    /// The request that `seq` belongs to.
+    /// Returns the request that `seq` belongs to.
     pub(super) fn find(&self, seq: Seq) -> Option<Resource> {
         self.list.iter().find(|resource| resource.first <= seq && seq < resource.end).copied()
     }
 
     /// Sends the responses from `seq` on again, unless they are still to be sent anyway.
     pub(super) fn rewind(&mut self, seq: Seq) {
-        let found = self.list.iter_mut().find(|one| one.first <= seq && seq < one.end);
+        let found =
+            self.list.iter_mut().find(|resource| resource.first <= seq && seq < resource.end);
         let Some(resource) = found else { return };
         if resource.next.is_some_and(|next| next <= seq) {
             return;
@@ -117,13 +118,15 @@ impl Resources {
 
     /// Ends the repetition that `seq` belongs to; false when it is the first answer.
     pub(super) fn end_repetition(&mut self, seq: Seq) -> bool {
-        let is_it = |one: &&mut Resource| one.first <= seq && seq < one.end && one.is_repeated;
-        let Some(resource) = self.list.iter_mut().find(is_it) else { return false };
+        let is_match = |resource: &&mut Resource| {
+            resource.first <= seq && seq < resource.end && resource.is_repeated
+        };
+        let Some(resource) = self.list.iter_mut().find(is_match) else { return false };
         self.waiting -= usize::from(resource.next.take().is_some());
         true
     }
 
-    /// The oldest request with responses to send.
+    /// Returns the oldest request with responses to send.
     #[inline]
     pub(super) fn waiting(&self) -> Option<Resource> {
         if self.waiting == 0 {
@@ -132,7 +135,7 @@ impl Resources {
         self.list.iter().find(|resource| resource.next.is_some()).copied()
     }
 
-    /// The oldest request with responses to send sends its next ones, so many.
+    /// Advances the oldest request with responses to send by `count` responses.
     pub(super) fn step(&mut self, count: u64) {
         let found = self.list.iter_mut().find(|resource| resource.next.is_some());
         let Some(resource) = found else { return };
@@ -146,7 +149,7 @@ impl Resources {
         }
     }
 
-    /// Nothing more is sent.
+    /// Discards all responses.
     pub(super) fn clear(&mut self) {
         self.list.clear();
         (self.waiting, self.unanswered) = (0, 0);

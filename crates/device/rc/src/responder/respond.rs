@@ -1,4 +1,4 @@
-//! What leaves a responder, in order: responses, then a refusal, then an acknowledgement (RC-6).
+//! Output of a responder, in order: responses, then a refusal, then an acknowledgement (RC-6).
 
 use super::resources::{Answer, Resource};
 use super::{AckDue, Nak, NakState, Responder};
@@ -8,7 +8,7 @@ use crate::wire::{Aeth, Bth, Headers, Kind, NakCode, Syndrome, pad_of};
 use crate::{HEADER_MAX, Instant, Payload, Psn, Transmit};
 
 impl Responder {
-    /// The next response or acknowledgement to send now. `is_requesting` says whether a request of
+    /// Returns the next response or acknowledgement to send now. `is_requesting` when a request of
     /// this side would follow.
     #[inline]
     pub(crate) fn next_response(
@@ -24,14 +24,14 @@ impl Responder {
             return self.respond(&resource, shared, joined_bytes, out);
         }
         self.responses_in_a_row = 0;
-        // What acknowledges must not overtake responses, or they would count as lost.
+        // An acknowledgement must not overtake responses, or they would count as lost.
         if let Some(nak) = self.nak.take() {
-            // That of a repetition is older than what is to be acknowledged.
-            let is_refused = self.last_word.is_some_and(|word| word.code.is_some());
+            // A repeated refusal is older than what is to be acknowledged.
+            let is_refused = self.final_answer.is_some_and(|word| word.code.is_some());
             if is_refused || !matches!(nak, Nak::Refusal(..)) {
                 self.ack = AckDue::Never;
             }
-            let (syndrome, seq) = (self.syndrome(nak), self.number(now, nak));
+            let (syndrome, seq) = (self.syndrome(nak), self.nak_seq(now, nak));
             return Some(self.acknowledge(syndrome, seq, shared, out));
         }
         let is_due = match self.ack {
@@ -48,8 +48,8 @@ impl Responder {
         None
     }
 
-    /// Makes the newest acknowledgement due once more, if there was one, and no answer with data
-    /// belongs in its place.
+    /// Makes the newest acknowledgement due once more, if there was one and no answer with data
+    /// takes its place.
     pub(crate) fn repeat_ack(&mut self) {
         if self.is_closed || self.expected == Seq::first(self.attr.rq_psn) {
             return;
@@ -59,8 +59,8 @@ impl Responder {
         }
     }
 
-    /// The host cannot supply response `psn`, which was handed out: the peer may not read that
-    /// memory any more. The first one that is missing counts.
+    /// Refuses response `psn`, which was returned but cannot be supplied: the peer may not read
+    /// that memory any more. Only the first refused response counts.
     pub(crate) fn refuse_response(&mut self, psn: Psn) {
         let Some(newest) = self.handed_out else { return };
         let seq = newest.near(psn);
@@ -69,15 +69,16 @@ impl Responder {
             return;
         }
         if self.resources.end_repetition(seq) {
-            // A late copy of a request, or the answer got lost: who has it passes over this.
+            // The request was a late copy, or its answer was lost: a requester that has the answer
+            // ignores this.
             self.nak.get_or_insert(Nak::Refusal(NakCode::RemoteAccess, seq));
             return;
         }
         let first = self.resources.find(seq).map_or(seq, |resource| resource.first);
         self.resources.clear();
         self.refuse(Some(NakCode::RemoteAccess), seq, None);
-        if let Some(word) = &mut self.last_word {
-            // Who has lost earlier packets of the answer cannot get these either.
+        if let Some(word) = &mut self.final_answer {
+            // A requester that has lost earlier packets of the answer cannot get these either.
             word.first = first;
         }
     }
@@ -90,9 +91,9 @@ impl Responder {
         }
     }
 
-    /// The number that is told of. It may have moved since; what comes behind it is no news to the
-    /// peer.
-    fn number(&mut self, now: Instant, nak: Nak) -> Seq {
+    /// Returns the number that a NAK is about. It may have moved since; later packets are then no
+    /// news to the peer.
+    fn nak_seq(&mut self, now: Instant, nak: Nak) -> Seq {
         match nak {
             Nak::Sequence => {
                 let is_first = !matches!(self.nak_state, NakState::Missing { is_first: false, .. });

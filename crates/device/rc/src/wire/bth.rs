@@ -39,8 +39,8 @@ pub struct Bth {
     pub dest_qpn: u32,
     /// The responder is to acknowledge at once.
     pub wants_ack: bool,
-    /// Packets that follow in the message and are joined to this one, 0..=63 (RC-1.15). The bits
-    /// are reserved, and mean nothing in what came over a network.
+    /// The number of following packets of the message that are joined to this one, 0..=63
+    /// (RC-1.15). The bits are reserved, and mean nothing in packets from a network.
     pub joined: u8,
     /// Packet sequence number.
     pub psn: Psn,

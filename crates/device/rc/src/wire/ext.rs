@@ -158,7 +158,7 @@ impl Aeth {
     }
 }
 
-/// The origin of an unreliable datagram.
+/// The sender of an unreliable datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deth {
     /// Queue key.
@@ -181,7 +181,7 @@ impl Deth {
     }
 }
 
-/// The extent that a FLUSH asks for.
+/// The scope of a FLUSH.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feth {
     /// Makes what was written visible to everyone.

@@ -7,8 +7,8 @@ pub const LEN: usize = 40;
 
 const UDP: u8 = 17;
 
-/// The bytes for a datagram that came over IPv4: 20 zeros, then a valid IPv4 header, by which
-/// programs tell the two apart. `udp_len` is the length of UDP header, packet and ICRC.
+/// Returns the bytes for a datagram that arrived over IPv4: 20 zeros and a valid IPv4 header, by
+/// which programs distinguish the two. `udp_len` is the length of UDP header, packet and ICRC.
 #[must_use]
 pub fn of_ipv4(src: Ipv4Addr, dst: Ipv4Addr, tos: u8, ttl: u8, udp_len: u16) -> [u8; LEN] {
     let mut out = [0; LEN];
@@ -26,7 +26,7 @@ pub fn of_ipv4(src: Ipv4Addr, dst: Ipv4Addr, tos: u8, ttl: u8, udp_len: u16) -> 
     out
 }
 
-/// The bytes for a datagram that came over IPv6: its header.
+/// Returns the bytes for a datagram that arrived over IPv6: its header.
 #[must_use]
 pub fn of_ipv6(src: Ipv6Addr, dst: Ipv6Addr, class: u8, hops: u8, udp_len: u16) -> [u8; LEN] {
     let mut out = [0; LEN];
@@ -39,7 +39,7 @@ pub fn of_ipv6(src: Ipv6Addr, dst: Ipv6Addr, class: u8, hops: u8, udp_len: u16) 
     out
 }
 
-/// The checksum of an IPv4 header whose own field is zero.
+/// Returns the checksum of an IPv4 header whose checksum field is zero.
 fn checksum(header: &[u8]) -> u16 {
     let words =
         header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));

@@ -1,7 +1,7 @@
 //! The invariant CRC behind every packet (RC-1.5).
 //!
-//! It covers what no router changes: the IP and UDP headers, with what routers do change set to
-//! all ones, and the packet with its pad.
+//! It covers what no router changes: the packet with its pad, and the IP and UDP headers, in which
+//! the fields that routers change are set to all ones.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -39,8 +39,8 @@ pub enum Addresses {
 }
 
 impl Addresses {
-    /// Those of a datagram from a socket that is not connected and does not fragment. The families
-    /// of both ends are the same; IPv4 is mapped where they are not.
+    /// Returns the addresses of a datagram from a socket that is not connected and does not
+    /// fragment. If the families of the two ends differ, IPv4 is mapped to IPv6.
     #[must_use]
     pub fn of_datagram(src: IpAddr, dst: IpAddr) -> Self {
         match (src, dst) {
@@ -57,7 +57,7 @@ fn to_v6(ip: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// The fields before the packet that the CRC covers.
+/// The headers in front of the packet that the CRC covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Addresses of the network layer.
@@ -73,8 +73,8 @@ pub struct Route {
 pub struct Icrc(Hasher);
 
 impl Icrc {
-    /// Begins with everything before the packet; `packet_len` is the length of the packet with pad
-    /// and ICRC.
+    /// Begins with everything in front of the packet; `packet_len` is the length of the packet with
+    /// pad and ICRC.
     #[must_use]
     pub fn new(route: &Route, packet_len: usize) -> Self {
         let udp_len = packet_len.saturating_add(8).min(usize::from(u16::MAX)) as u16;
@@ -128,14 +128,15 @@ impl Icrc {
         self.0.update(bytes);
     }
 
-    /// The four bytes behind the pad.
+    /// Returns the four bytes behind the pad.
     #[must_use]
     pub fn finish(self) -> [u8; LEN] {
         self.0.finalize().to_le_bytes()
     }
 }
 
-/// The CRC of a whole packet, which begins with the base transport header and ends with its pad.
+/// Returns the CRC of a whole packet, which begins with the base transport header and ends with its
+/// pad.
 #[must_use]
 pub fn of(route: &Route, packet: &[u8]) -> [u8; LEN] {
     let mut icrc = Icrc::new(route, packet.len() + LEN);
@@ -143,7 +144,7 @@ pub fn of(route: &Route, packet: &[u8]) -> [u8; LEN] {
     icrc.finish()
 }
 
-/// Whether the last four bytes of `packet` are its CRC.
+/// Returns whether the last four bytes of `packet` are its CRC.
 #[must_use]
 pub fn is_right(route: &Route, packet: &[u8]) -> bool {
     packet.split_last_chunk::<LEN>().is_some_and(|(rest, icrc)| of(route, rest) == *icrc)

@@ -17,7 +17,7 @@ use crate::DropReason;
 /// The UDP port of RoCEv2.
 pub const UDP_PORT: u16 = 4791;
 
-/// Bytes of all headers by the first byte of a packet; 0 where there is no such opcode.
+/// Bytes of all headers, by the first byte of a packet; 0 where there is no such opcode.
 const LENS: [u8; 256] = {
     let mut lens = [0; 256];
     let mut byte = 0;
@@ -30,8 +30,8 @@ const LENS: [u8; 256] = {
     lens
 };
 
-/// All headers of a packet. Which extension headers there are follows from the opcode; those that
-/// the opcode does not have are zero and mean nothing.
+/// All headers of a packet. The opcode determines which extension headers there are; the others are
+/// zero and mean nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// The base transport header.
@@ -57,7 +57,7 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Headers of `bth` with all extension headers zero.
+    /// Creates headers with `bth` and all extension headers zero.
     #[must_use]
     pub const fn new(bth: Bth) -> Self {
         Self {
@@ -74,14 +74,15 @@ impl Headers {
         }
     }
 
-    /// Shared receive queue that the packet names; `None` unless it is a request of XRC.
+    /// Returns the shared receive queue that the packet names; `None` unless it is a request of
+    /// XRC.
     #[inline]
     pub(crate) fn named_srq(&self) -> Option<u32> {
         let Opcode { transport, kind } = self.bth.opcode;
         (transport == Transport::Xrc && kind.is_request()).then_some(self.srq)
     }
 
-    /// Bytes of the headers of a packet with this opcode.
+    /// Returns the bytes of the headers of a packet with this opcode.
     const fn len_of(opcode: Opcode) -> usize {
         let kind = opcode.kind;
         let mut len = Bth::LEN;
@@ -112,7 +113,7 @@ impl Headers {
         len
     }
 
-    /// Bytes of these headers.
+    /// Returns the bytes of these headers.
     #[must_use]
     #[inline]
     pub const fn len(&self) -> usize {
@@ -146,7 +147,7 @@ impl Headers {
         Ok(())
     }
 
-    /// See [`Headers::read_extensions`]; `rest` is all of them.
+    /// Fills in the headers from `rest`, which holds all of them.
     fn fill(&mut self, mut rest: &[u8]) {
         let Opcode { transport, kind } = self.bth.opcode;
         let mut next = |len: usize| {
@@ -278,7 +279,7 @@ impl Packet {
     }
 }
 
-/// Zero bytes behind a payload of this length (RC-1.4).
+/// Returns the number of zero bytes behind a payload of this length (RC-1.4).
 #[must_use]
 pub const fn pad_of(payload_len: u32) -> u8 {
     (payload_len.wrapping_neg() & 3) as u8

@@ -1,4 +1,4 @@
-//! What a packet is: the first byte of every packet.
+//! Opcodes: the first byte of every packet.
 
 /// The transport service in the upper three bits of an opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,7 +100,7 @@ impl Kind {
         Self::AtomicWrite,
     ];
 
-    /// The kind with this code; `None` for codes that are reserved.
+    /// Returns the kind with this code; `None` for reserved codes.
     #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {
         Some(match code {
@@ -113,50 +113,51 @@ impl Kind {
         })
     }
 
-    /// It comes from a requester.
+    /// Returns whether it comes from a requester.
     #[must_use]
     pub const fn is_request(self) -> bool {
         !matches!(self as u8, 0x0D..=0x12)
     }
 
-    /// It is part of a SEND.
+    /// Returns whether it is part of a SEND.
     #[must_use]
     pub const fn is_send(self) -> bool {
         matches!(self as u8, 0x00..=0x05 | 0x16 | 0x17)
     }
 
-    /// It is part of a WRITE.
+    /// Returns whether it is part of a WRITE.
     #[must_use]
     pub const fn is_write(self) -> bool {
         matches!(self as u8, 0x06..=0x0B)
     }
 
-    /// It is part of an answer to a READ.
+    /// Returns whether it is part of an answer to a READ.
     #[must_use]
     pub const fn is_read_response(self) -> bool {
         matches!(self as u8, 0x0D..=0x10)
     }
 
-    /// It is an atomic with a result.
+    /// Returns whether it is an atomic with a result.
     #[must_use]
     pub const fn is_atomic(self) -> bool {
         matches!(self, Self::CompareSwap | Self::FetchAdd)
     }
 
-    /// It is answered by more than an acknowledgement, and the answer is kept for repetitions.
+    /// Returns whether it is answered by more than an acknowledgement, and the answer is kept for
+    /// repetitions.
     #[must_use]
     pub const fn takes_resource(self) -> bool {
         self.is_atomic() || matches!(self, Self::ReadRequest | Self::Flush | Self::AtomicWrite)
     }
 
-    /// A message begins with it.
+    /// Returns whether a message begins with it.
     #[must_use]
     pub const fn is_start(self) -> bool {
         matches!(self, Self::SendFirst | Self::WriteFirst | Self::ReadResponseFirst)
             || self.is_only()
     }
 
-    /// A message ends with it.
+    /// Returns whether a message ends with it.
     #[must_use]
     pub const fn is_end(self) -> bool {
         matches!(self, Self::SendLast | Self::SendLastImm | Self::SendLastInvalidate)
@@ -170,33 +171,33 @@ impl Kind {
             || matches!(self as u8, 0x0C | 0x11..=0x14 | 0x1C | 0x1D)
     }
 
-    /// A RETH says what memory it is about.
+    /// Returns whether it has a RETH.
     #[must_use]
     pub const fn has_reth(self) -> bool {
         matches!(self, Self::WriteFirst | Self::WriteOnly | Self::WriteOnlyImm)
             || matches!(self, Self::ReadRequest | Self::Flush | Self::AtomicWrite)
     }
 
-    /// An AETH says what became of a request.
+    /// Returns whether it has an AETH.
     #[must_use]
     pub const fn has_aeth(self) -> bool {
         matches!(self as u8, 0x0D | 0x0F..=0x12)
     }
 
-    /// It carries immediate data.
+    /// Returns whether it carries immediate data.
     #[must_use]
     pub const fn has_imm(self) -> bool {
         matches!(self, Self::SendLastImm | Self::SendOnlyImm)
             || matches!(self, Self::WriteLastImm | Self::WriteOnlyImm)
     }
 
-    /// It names a key to invalidate.
+    /// Returns whether it names a key to invalidate.
     #[must_use]
     pub const fn has_ieth(self) -> bool {
         matches!(self, Self::SendLastInvalidate | Self::SendOnlyInvalidate)
     }
 
-    /// Payload may follow its headers.
+    /// Returns whether payload may follow its headers.
     #[must_use]
     pub const fn has_payload(self) -> bool {
         self.is_send()
@@ -205,7 +206,7 @@ impl Kind {
             || matches!(self, Self::AtomicWrite)
     }
 
-    /// The service has packets of this kind.
+    /// Returns whether the service has packets of this kind.
     #[must_use]
     pub const fn exists_in(self, transport: Transport) -> bool {
         match transport {
@@ -226,7 +227,8 @@ pub struct Opcode {
 }
 
 impl Opcode {
-    /// The opcode in a packet's first byte; `None` when it is reserved or of another service.
+    /// Returns the opcode in a packet's first byte; `None` when it is reserved or of another
+    /// service.
     #[must_use]
     pub const fn from_byte(byte: u8) -> Option<Self> {
         let transport = match byte & 0xE0 {
@@ -242,7 +244,7 @@ impl Opcode {
         }
     }
 
-    /// A packet's first byte.
+    /// Returns a packet's first byte.
     #[must_use]
     pub const fn to_byte(self) -> u8 {
         self.transport as u8 | self.kind as u8

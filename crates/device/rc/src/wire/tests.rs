@@ -1,4 +1,4 @@
-//! Headers and checks against what others compute, and against themselves.
+//! Headers and checks compared with the output of scapy, and in round trips.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
