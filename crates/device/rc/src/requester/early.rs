@@ -21,8 +21,8 @@ const BACKOFF_MAX: u32 = 20;
 pub(super) struct Early {
     /// The time at which an answer is overdue.
     pub(super) due: Option<Instant>,
-    /// The packet that is timed, and when it left. After a loss no packet that left earlier is timed:
-    /// its answer may have waited for a repetition.
+    /// The packet that is timed, and when it left. After a loss no packet that left earlier is
+    /// timed: its answer may have waited for a repetition.
     timed: Option<(Seq, Instant)>,
     /// Times that an answer was overdue since a packet was timed.
     backoff: u32,
