@@ -1,5 +1,5 @@
-//! Advice on memory. Nothing is pinned and nothing faults on behalf of hardware, so that a prefetch
-//! has nothing to do but to say whether it could.
+//! Advice on memory. Nothing is pinned and hardware takes no faults, so a prefetch only reports
+//! whether it would have been possible.
 
 use std::ffi::c_int;
 

@@ -28,11 +28,11 @@ unsafe impl Handle for Ah {
     type C = ibv_ah;
 }
 
-/// Destroyed handles whose memory is kept, at most: as many as a device has.
+/// The most destroyed handles whose memory is kept: as many as a device has.
 const KEPT_MAX: usize = 1024;
 
-/// The handles of a domain that were destroyed last. A program that goes on to use one made a
-/// mistake; it hears so (status 4), and what would have been in its place is not written to.
+/// The handles of a domain that were destroyed last. A program that uses one after that has a bug:
+/// its request ends with status 4, and no other object's memory is written to.
 #[derive(Default)]
 pub(crate) struct Destroyed(Mutex<VecDeque<Box<Ah>>>);
 
@@ -47,7 +47,7 @@ impl Destroyed {
 }
 
 /// Only the destination GID counts: the device has one port and one GID, and routes by nothing
-/// else. Port 0 is taken for it unless the device is strict.
+/// else. Port 0 is accepted as that port unless the device is strict.
 ///
 /// # Safety
 /// `pd` as for [`handle::borrow`]; `attr` is null or points to an attribute structure.

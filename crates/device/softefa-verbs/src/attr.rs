@@ -1,4 +1,4 @@
-//! What the device says about itself, in the structures of the verbs API.
+//! The attributes of the device in the structures of the verbs API.
 
 mod roce;
 
@@ -8,12 +8,12 @@ use softefa::{DeviceAttr, DeviceCaps, Rate};
 
 use crate::sys::{self, efadv_device_attr, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
 
-/// Limits beyond what an `int` holds are capped, not wrapped.
+/// Caps limits that an `int` cannot hold.
 fn int(value: u32) -> c_int {
     c_int::try_from(value).unwrap_or(c_int::MAX)
 }
 
-/// Device attributes; what the device does not have stays zero.
+/// Returns the device attributes; features that the device lacks stay zero.
 pub(crate) fn device(nic: &softefa::Device) -> ibv_device_attr {
     let attr = nic.attr();
     // SAFETY: all-zero bytes are a valid structure of numbers.
@@ -42,7 +42,7 @@ pub(crate) fn device(nic: &softefa::Device) -> ibv_device_attr {
     out
 }
 
-/// Extended device attributes.
+/// Returns the extended device attributes.
 pub(crate) fn device_ex(nic: &softefa::Device) -> ibv_device_attr_ex {
     // SAFETY: all-zero bytes are a valid structure of numbers.
     let mut out: ibv_device_attr_ex = unsafe { std::mem::zeroed() };
@@ -59,8 +59,8 @@ pub(crate) fn device_ex(nic: &softefa::Device) -> ibv_device_attr_ex {
     out
 }
 
-/// The largest of verbs' MTUs that a message can have, as the kernel's `ib_mtu_int_to_enum`:
-/// programs that segment by it must not exceed the device.
+/// Returns the largest verbs MTU that does not exceed the longest message, like the kernel's
+/// `ib_mtu_int_to_enum`: programs that segment by it must not exceed the device.
 fn mtu(max_msg_bytes: u32) -> c_int {
     match max_msg_bytes {
         4096.. => sys::IBV_MTU_4096,
@@ -71,17 +71,17 @@ fn mtu(max_msg_bytes: u32) -> c_int {
     }
 }
 
-/// Rate of the one port; an EFA says it has the default one.
+/// Returns the rate of the port; an EFA reports the default one.
 fn rate(attr: &DeviceAttr) -> Rate {
     attr.roce.map_or_else(Rate::default, |roce| roce.rate)
 }
 
-/// The same in units of 100 Mb/s.
+/// Returns the same in units of 100 Mb/s.
 pub(crate) fn port_speed(attr: &DeviceAttr) -> u64 {
     u64::from(rate(attr).gbit_per_s) * 10
 }
 
-/// Attributes of the one port.
+/// Returns the attributes of the port.
 pub(crate) fn port(attr: &DeviceAttr) -> ibv_port_attr {
     const PHYS_LINK_UP: u8 = 5;
     let rate = rate(attr);
@@ -115,7 +115,7 @@ pub(crate) fn port(attr: &DeviceAttr) -> ibv_port_attr {
     out
 }
 
-/// What only an EFA says about itself.
+/// Returns the attributes that only an EFA has.
 pub(crate) fn efa(attr: &DeviceAttr) -> efadv_device_attr {
     efadv_device_attr {
         comp_mask: 0,

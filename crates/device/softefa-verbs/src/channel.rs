@@ -1,4 +1,4 @@
-//! Completion channels: how programs sleep until a completion comes.
+//! Completion channels, on which programs sleep until a completion arrives.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -32,7 +32,7 @@ unsafe impl Handle for Channel {
 }
 
 impl Channel {
-    /// The context it belongs to, as the program knows it.
+    /// Returns the context as the program knows it.
     pub(crate) fn context(&self) -> *mut ibv_context {
         // SAFETY: `context` is written once, before the program learns the address.
         unsafe { (*self.ibv.get()).context }
@@ -98,7 +98,7 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
     -1
 }
 
-/// The channel, which stays until it is given back; null with `errno` set.
+/// Returns the channel, which stays until it is given back; null with `errno` set.
 ///
 /// # Safety
 /// `channel` as for [`handle::borrow`].
@@ -109,7 +109,7 @@ unsafe fn sleepers_share(
     panic::pointer(|| {
         // SAFETY: as this function demands.
         let channel = unsafe { handle::borrow::<Channel>(channel) }?;
-        // In a child, the counter behind the descriptor is the parent's, too.
+        // In a child, the counter behind the descriptor is shared with the parent.
         if !is_valid || channel.owner.check().is_err() {
             return Err(Errno::EINVAL);
         }

@@ -22,9 +22,9 @@ pub(crate) struct Context {
     verbs: UnsafeCell<verbs_context>,
     pub(crate) nic: Arc<softefa::Device>,
     pub(crate) events: Arc<AsyncEvents>,
-    /// Completion vectors are numbers below this. The processors of a thread may become fewer.
+    /// The number of completion vectors. The processors of a thread may become fewer.
     pub(crate) completion_vectors: u32,
-    /// Has an event when the device fails, as long as the context is open.
+    /// Receives an event when the device fails, as long as the context is open.
     _failure: Arc<EventSource>,
     pub(crate) owner: Owner,
 }
@@ -35,9 +35,9 @@ unsafe impl Handle for Context {
     const C_OFFSET: usize = offset_of!(verbs_context, context);
 }
 
-/// Completion vectors: on the device the interrupts that queues are spread over, one per processor.
-/// Any of them will do here. At least 2, because libfabric takes 1 for a device without
-/// notification.
+/// Returns the number of completion vectors. On the device they are interrupts that queues are
+/// spread over, one per processor; here any of them will do. At least 2, because libfabric takes 1
+/// for a device without notification.
 fn completion_vectors() -> u32 {
     const MAX: usize = 32;
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
@@ -49,7 +49,7 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
     panic::pointer(|| {
         // SAFETY: the program passes a device of the list; those are never freed.
         let device_ref = unsafe { handle::borrow::<Device>(device) }?;
-        // First what may fail: an opened device counts its contexts.
+        // Fallible steps first, because an opened device counts its contexts.
         let events = AsyncEvents::create()?;
         let nic = device_ref.open()?;
         let completion_vectors = completion_vectors();
@@ -71,8 +71,8 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
     })
 }
 
-/// What was made in the context keeps the adapter alive until it is destroyed itself. A thread that
-/// waits for an event sleeps on, as in the kernel: programs would take an error for a failure.
+/// Objects of the context keep the adapter alive until they are destroyed. A thread that waits for
+/// an event sleeps on, as in the kernel: programs would take an error for a failure.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     panic::code(|| {

@@ -1,4 +1,4 @@
-//! Completion queues: creation and the legacy way of polling.
+//! Completion queues: creation and legacy polling.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -22,7 +22,7 @@ use crate::sys::{
 };
 use crate::wc;
 
-/// Flags that ask when a work request completed.
+/// Flags that request completion times.
 const WC_TIMES: u64 =
     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
@@ -33,7 +33,7 @@ pub(crate) struct Cq {
     pub(crate) efa: UnsafeCell<efadv_cq>,
     pub(crate) nic: Arc<softefa::Cq>,
     pub(crate) poll: Poll,
-    /// Its program wants to know when each work request completed.
+    /// The program requested completion times.
     pub(crate) is_timed: bool,
     pub(crate) users: Users,
     owner: Owner,
@@ -45,31 +45,31 @@ unsafe impl Handle for Cq {
 }
 
 impl Cq {
-    /// The context it belongs to, as the program knows it.
+    /// Returns the context as the program knows it.
     pub(crate) fn context(&self) -> *mut ibv_context {
         // SAFETY: `context` is written once, before the program learns the address.
         unsafe { (*self.ibv.get()).base.context }
     }
 
-    /// The queue a channel named.
+    /// Returns the queue that a channel named.
     pub(crate) fn of_event(nic: &softefa::Cq) -> *mut ibv_cq {
         std::ptr::with_exposed_provenance_mut(usize::try_from(nic.tag()).unwrap_or(0))
     }
 }
 
-/// What a program asks of a completion queue.
+/// The checked attributes of a completion queue to create.
 pub(crate) struct CqInit {
     pub(crate) entries: u32,
     pub(crate) cq_context: *mut c_void,
     pub(crate) channel: *mut ibv_comp_channel,
     pub(crate) vector: u32,
-    /// What is asked for beyond the standard, `IBV_WC_EX_WITH_COMPLETION_TIMESTAMP` and its like.
+    /// The requested time flags, `IBV_WC_EX_WITH_COMPLETION_TIMESTAMP` and similar.
     pub(crate) time_flags: u64,
-    /// What only an EFA can tell, `EFADV_WC_EX_*`.
+    /// The requested flags that only an EFA has, `EFADV_WC_EX_*`.
     pub(crate) efa_wc_flags: u64,
 }
 
-/// Makes a queue.
+/// Creates a queue.
 ///
 /// # Safety
 /// `context` and the channel as for [`handle::borrow`].
@@ -122,7 +122,7 @@ pub(crate) unsafe fn create(
     Ok(cq)
 }
 
-/// Checks the extended attributes and takes what matters out of them.
+/// Checks the extended attributes and converts them.
 ///
 /// # Safety
 /// `attr` is null or points to an attribute structure.
@@ -197,8 +197,8 @@ unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     })
 }
 
-/// The number of completions written. The first may take a turn of the adapter, the others only
-/// empty the queue. None for a signal handler that came in the midst of a call.
+/// Returns the number of completions written. The first may take a round of the adapter, the others
+/// only empty the queue. Zero for a signal handler that interrupted a call.
 pub(crate) unsafe extern "C" fn poll_cq(
     cq: *mut ibv_cq,
     max_entries: c_int,

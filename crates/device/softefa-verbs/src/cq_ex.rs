@@ -17,7 +17,7 @@ use crate::sys::{
 };
 use crate::wc;
 
-/// A completion, and when it was one, where the program asked for that.
+/// A completion, and the time of it if the program requested that.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Seen {
     completion: Option<Completion>,
@@ -38,15 +38,15 @@ impl From<Option<(Completion, CompletionTime)>> for Seen {
     }
 }
 
-/// A polling session and the completion it is at. That completion has left the queue already, so
-/// ending the session consumes it, error or not. It can be read until the next poll, as on the
-/// device, whose ring still holds it.
+/// A polling session and its current completion. That completion has left the queue already, so
+/// ending the session consumes it, with an error or without. It can be read until the next poll, as
+/// on the device, whose ring still holds it.
 pub(crate) type Poll = CallSession<Seen>;
 
-/// Pointer type of the first argument of everything here.
+/// The pointer type of the first argument of these functions.
 type CqExPtr = *mut ibv_cq_ex;
 
-/// The functions of every queue; what the device cannot tell stays null.
+/// Returns the functions of every queue; those that the device does not support stay null.
 pub(crate) fn table() -> ibv_cq_ex {
     // SAFETY: null pointers and zero numbers are valid in every member.
     let mut cq: ibv_cq_ex = unsafe { zeroed() };
@@ -66,7 +66,7 @@ pub(crate) fn table() -> ibv_cq_ex {
     cq
 }
 
-/// Adds what tells when something completed, as far as it was asked for.
+/// Adds the requested functions that read completion times.
 pub(crate) fn add_times(cq: &mut ibv_cq_ex, wc_flags: u64) {
     let asked = |flag| wc_flags & flag != 0;
     cq.read_completion_ts =
@@ -75,7 +75,8 @@ pub(crate) fn add_times(cq: &mut ibv_cq_ex, wc_flags: u64) {
         asked(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK).then_some(read_wallclock_ns);
 }
 
-/// The functions only an EFA has; those that were not asked for stay null, as libefa leaves them.
+/// Returns the functions that only an EFA has; those that were not requested stay null, as in
+/// libefa.
 pub(crate) fn efa_table(wc_flags: u64) -> efadv_cq {
     let asked = |flag| wc_flags & flag != 0;
     efadv_cq {
@@ -92,7 +93,7 @@ unsafe fn borrow<'a>(cq: CqExPtr) -> Result<&'a Cq, Errno> {
     unsafe { handle::borrow::<Cq>(cq.cast()) }
 }
 
-/// Shows `completion` to the program.
+/// Makes `completion` the current one.
 ///
 /// # Safety
 /// The calling thread has the session open.
@@ -109,7 +110,7 @@ unsafe fn show(cq: &Cq, seen: Seen) -> Result<(), Errno> {
     Ok(())
 }
 
-/// A signal handler that came in the midst of a call or of a session of its thread finds nothing.
+/// In a signal handler that interrupted a call or session of its thread, the poll finds nothing.
 unsafe extern "C" fn start_poll(cq: CqExPtr, attr: *mut ibv_poll_cq_attr) -> c_int {
     panic::code_or(Errno::ENOENT, || {
         // SAFETY: the program passes a live queue.
@@ -157,7 +158,7 @@ unsafe extern "C" fn end_poll(cq: CqExPtr) {
     });
 }
 
-/// Reads the completion of the last poll, or answers 0 where that found none.
+/// Reads the completion of the last poll; returns the default value where that found none.
 ///
 /// # Safety
 /// `cq` is null or a live queue, and no other thread polls it.
@@ -168,7 +169,7 @@ unsafe fn read<T: Default>(cq: CqExPtr, read: impl FnOnce(&Completion) -> T) -> 
     unsafe { cq.poll.look(|seen| seen.completion.as_ref().map_or_else(T::default, read)) }
 }
 
-/// When the completion of the last poll was one.
+/// Returns the time of the last poll's completion.
 ///
 /// # Safety
 /// As for [`read`].
@@ -240,7 +241,7 @@ unsafe extern "C" fn read_zero(_cq: CqExPtr) -> u8 {
     0
 }
 
-/// The queue around its `efadv_cq` part.
+/// Returns the queue that contains this `efadv_cq`.
 fn cq_ex_of(efa: *mut efadv_cq) -> CqExPtr {
     if efa.is_null() {
         return std::ptr::null_mut();
@@ -249,7 +250,7 @@ fn cq_ex_of(efa: *mut efadv_cq) -> CqExPtr {
     unsafe { efa.byte_sub(offset_of!(Cq, efa)).cast() }
 }
 
-/// The sender's GID, or `-ENOENT` when the source LID says as much.
+/// Returns the sender's GID, or `-ENOENT` when the source LID names the sender.
 unsafe extern "C" fn read_sgid(efa: *mut efadv_cq, out: *mut ibv_gid) -> c_int {
     let unknown_sender = |completion: &Completion| {
         let is_unknown = completion.ahn == AHN_UNKNOWN && !completion.op.is_send_queue();
@@ -266,7 +267,7 @@ unsafe extern "C" fn read_sgid(efa: *mut efadv_cq, out: *mut ibv_gid) -> c_int {
     }
 }
 
-/// Whether the present completion belongs to no work request.
+/// Returns whether the current completion belongs to no work request.
 unsafe extern "C" fn is_unsolicited(efa: *mut efadv_cq) -> bool {
     // SAFETY: the program reads in the thread that polls.
     unsafe { read(cq_ex_of(efa), |done| done.op == CompletionOp::UnsolicitedWrite) }

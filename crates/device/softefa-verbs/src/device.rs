@@ -1,5 +1,5 @@
-//! The device list. It is made once per process and lives until the process ends, so that a device
-//! pointer is good at any time, in destructors too.
+//! The device list. It is created once per process and lives until the process ends, so that device
+//! pointers are always valid, in destructors too.
 
 use std::error::Error;
 use std::ffi::{c_char, c_int};
@@ -29,7 +29,7 @@ pub(crate) struct Device {
     opened: PerProcess<Mutex<Opened>>,
 }
 
-/// The adapter while somebody uses it, and the contexts that have it open.
+/// The adapter while it is in use, and the number of contexts that have it open.
 #[derive(Default)]
 struct Opened {
     adapter: Weak<softefa::Device>,
@@ -62,7 +62,7 @@ impl Device {
         Self { verbs, spec: spec.clone(), config: Arc::clone(config), opened: PerProcess::new() }
     }
 
-    /// The adapter behind it; contexts of one process share it, as they share hardware.
+    /// Opens the adapter; contexts of one process share it, as they share hardware.
     pub(crate) fn open(&self) -> Result<Arc<softefa::Device>, Errno> {
         let mut opened = self.opened();
         let adapter = match opened.adapter.upgrade() {
@@ -73,12 +73,12 @@ impl Device {
         Ok(adapter)
     }
 
-    /// The adapter behind it, while the program has it open.
+    /// Returns the adapter while the program has it open.
     pub(crate) fn adapter(&self) -> Option<Arc<softefa::Device>> {
         self.opened().adapter.upgrade()
     }
 
-    /// A context of `adapter` is closed, one of this process.
+    /// Closes a context of `adapter` that belongs to this process.
     pub(crate) fn close(&self, adapter: &Arc<softefa::Device>) {
         let mut opened = self.opened();
         opened.contexts -= 1;
@@ -105,7 +105,7 @@ impl Device {
         self.spec.addr
     }
 
-    /// The UDP port of the network, if it is behind a gateway.
+    /// Returns the UDP port of the network, if it is behind a gateway.
     pub(crate) fn gateway(&self) -> Option<u16> {
         self.spec.port.gateway
     }
@@ -114,23 +114,23 @@ impl Device {
         &self.spec.name
     }
 
-    /// What it seals with, as all devices of the process do.
+    /// Returns the sealing key, which all devices of the process share.
     pub(crate) fn key(&self) -> Option<&SealKey> {
         self.config.key.as_ref()
     }
 
-    /// What it is limited to, if it is a RoCE device at an address of this machine.
+    /// Returns its limits if it is a RoCE device at an address of this machine.
     pub(crate) fn roce_attr(&self) -> Option<RoceAttr> {
         softefa::roce_attr(&self.spec, &self.config)
     }
 
-    /// Tells devices apart without opening them.
+    /// Returns the GUID, which distinguishes devices without opening them.
     pub(crate) fn guid(&self) -> [u8; 8] {
         Identity::of(&self.config, &self.spec).node_guid
     }
 }
 
-/// Copies as much as fits, with the terminating zero.
+/// Copies as much as fits, with a terminating zero.
 fn fill(field: &mut [c_char], bytes: &[u8]) {
     let room = field.len() - 1;
     for (to, from) in field[..room].iter_mut().zip(bytes) {
@@ -138,7 +138,7 @@ fn fill(field: &mut [c_char], bytes: &[u8]) {
     }
 }
 
-/// The devices of this process, from its environment; `None` when that cannot be understood.
+/// Returns the devices of this process, from its environment; `None` when that is invalid.
 pub(crate) fn devices() -> Option<&'static [Device]> {
     static DEVICES: PerProcess<Option<Vec<Device>>> = PerProcess::new();
     // A child has the list of its parent, so that device pointers stay good there.
@@ -182,7 +182,7 @@ unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *mut i
     })
 }
 
-/// Frees the array only: the devices in it stay.
+/// Frees only the array: the devices in it stay.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     // SAFETY: the program passes null or an array that `ibv_get_device_list` allocated.

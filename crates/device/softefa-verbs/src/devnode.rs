@@ -1,36 +1,36 @@
 //! The character devices programs expect below `/dev/infiniband`, without making them. The
 //! directory itself, with files of these names in it, is in the tree of the run ([`crate::paths`]).
 //!
-//! UCX takes a device only if `/dev/infiniband/<dev_name>` is a character device that it may read
-//! and write (`uct_ib_device_is_accessible`), and only root could make one. So the C library's
-//! questions about exactly these paths ([`crate::paths`]) are answered here, once the program has
-//! been told of the devices. All of it may be called from signal handlers and before constructors
-//! ran: nothing allocates or locks.
+//! UCX uses a device only if `/dev/infiniband/<dev_name>` is a character device that it may read
+//! and write (`uct_ib_device_is_accessible`), and only root could create one. So the C library's
+//! functions about exactly these paths ([`crate::paths`]) are answered here, once the program has
+//! listed the devices. All of it may be called from signal handlers and before constructors have
+//! run: nothing allocates or locks.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{paths, rdmacm};
 
-/// Where device files are.
+/// The directory of device files.
 const DIR: &[u8] = b"/dev/infiniband/";
-/// Those of uverbs devices, up to their number.
+/// The prefix of files of uverbs devices, before their number.
 const UVERBS: &[u8] = b"uverbs";
-/// That of the connection manager ([`crate::rdmacm`]).
+/// The file of the connection manager ([`crate::rdmacm`]).
 const RDMA_CM: &[u8] = b"rdma_cm";
 /// Major number and first minor number of uverbs devices (Linux `uverbs_main.c`).
 const MAJOR: u32 = 231;
 const BASE_MINOR: u32 = 192;
-/// Those of the connection manager, a miscellaneous device: the kernel chooses the second one.
+/// The numbers of the connection manager, a miscellaneous device: the kernel chooses the minor one.
 const RDMA_CM_NUMBERS: (u32, u32) = (10, 58);
-/// Who may use them, and what programs ask for at once.
+/// The permissions of the files, and their block size.
 const MODE: libc::mode_t = 0o666;
 const BLOCK_BYTES: u32 = 4096;
 
-/// How many devices the program has been told of.
+/// The number of devices that the program has listed.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on `uverbs0` to `uverbs<count - 1>` are there.
+/// Publishes `uverbs0` to `uverbs<count - 1>`.
 pub(crate) fn publish(count: usize) {
     COUNT.store(count, Ordering::Relaxed);
 }
@@ -38,14 +38,14 @@ pub(crate) fn publish(count: usize) {
 /// A device file of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
-    /// That of a device, by its number.
+    /// The file of a uverbs device, by its number.
     Uverbs(usize),
-    /// That of the connection manager.
+    /// The file of the connection manager.
     RdmaCm,
 }
 
 impl Node {
-    /// Major and minor number.
+    /// Returns major and minor number.
     fn numbers(self) -> (u32, u32) {
         match self {
             Self::Uverbs(index) => {
@@ -56,7 +56,7 @@ impl Node {
     }
 }
 
-/// The device file of ours at a path.
+/// Returns the device file at a path.
 fn node_at(path: &[u8]) -> Option<Node> {
     let name = path.strip_prefix(DIR)?;
     if name == RDMA_CM {
@@ -65,10 +65,10 @@ fn node_at(path: &[u8]) -> Option<Node> {
     index_in(name).map(Node::Uverbs)
 }
 
-/// Number in the name of a uverbs device's file.
+/// Parses the number in the name of a uverbs device's file.
 fn index_in(name: &[u8]) -> Option<usize> {
     let digits = name.strip_prefix(UVERBS)?;
-    // The kernel writes no leading zeroes, and has no more devices than three digits count.
+    // The kernel writes no leading zeroes, and has at most 1,000 devices.
     if digits.is_empty() || digits.len() > 3 || (digits[0] == b'0' && digits.len() > 1) {
         return None;
     }
@@ -77,13 +77,13 @@ fn index_in(name: &[u8]) -> Option<usize> {
     (index < COUNT.load(Ordering::Relaxed)).then_some(index)
 }
 
-/// As [`node_at`], for a path of the program.
+/// Like [`node_at`], for a path of the program.
 ///
 /// # Safety
 /// `path` is null or a C string.
 #[inline]
 pub(crate) unsafe fn find(path: *const c_char) -> Option<Node> {
-    // Most paths differ in the first bytes, and so are not measured.
+    // Most paths differ in the first bytes; their length is not computed.
     // SAFETY: as this function demands.
     if !unsafe { paths::begins_with(path, DIR) } {
         return None;
@@ -92,7 +92,7 @@ pub(crate) unsafe fn find(path: *const c_char) -> Option<Node> {
     node_at(unsafe { CStr::from_ptr(path) }.to_bytes())
 }
 
-/// Writes what `stat` says of a device file.
+/// Writes the `stat` structure of a device file.
 ///
 /// # Safety
 /// `out` is writable.
@@ -109,7 +109,7 @@ pub(crate) unsafe fn write_stat(node: Node, out: *mut libc::stat) -> c_int {
     0
 }
 
-/// As [`write_stat`], for `statx`.
+/// Like [`write_stat`], for `statx`.
 ///
 /// # Safety
 /// `out` is writable.
@@ -126,10 +126,10 @@ pub(crate) unsafe fn write_statx(node: Node, out: *mut libc::statx) -> c_int {
     0
 }
 
-/// What `access` says of a device file of ours: everybody may read and write it.
+/// Returns the result of `access` for a device file: everybody may read and write it.
 ///
 /// # Safety
-/// None; as those of its kin.
+/// None; unsafe only like its siblings.
 pub(crate) unsafe fn access(mode: c_int) -> c_int {
     if mode & libc::X_OK == 0 {
         return 0;

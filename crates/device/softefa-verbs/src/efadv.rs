@@ -1,5 +1,5 @@
-//! The direct verbs of EFA. Their structures are versioned by the length a program passes: what it
-//! does not know is not written, what it knows better must be zero.
+//! The direct verbs of EFA. Their structures are versioned by the length that a program passes:
+//! members that it does not know are not written, and members that only it knows must be zero.
 
 use std::ffi::c_int;
 use std::mem::{offset_of, zeroed};
@@ -23,12 +23,12 @@ use crate::sys::{
     ibv_qp_init_attr, ibv_qp_init_attr_ex,
 };
 
-/// What programs have always passed, by the first headers that had the structure.
+/// The lengths of the structures in the first headers that had them.
 const QP_INIT_LEAST: usize = offset_of!(efadv_qp_init_attr, flags);
 const CQ_INIT_LEAST: usize = offset_of!(efadv_cq_init_attr, flags);
 
-/// Reads a structure of `len` bytes: members behind the first `least` bytes may be missing and are
-/// zero then, unknown ones must be.
+/// Reads a structure of `len` bytes: members after the first `least` bytes may be missing and then
+/// are zero; members that are unknown must be zero.
 ///
 /// # Safety
 /// `from` is null or has `len` readable bytes; all-zero bytes and any numbers are valid in `T`.
@@ -50,8 +50,8 @@ pub(crate) unsafe fn read_prefix<T>(from: *const T, len: usize, least: usize) ->
     }
 }
 
-/// The attributes of the EFA behind `context`; `EOPNOTSUPP` when it is no EFA, as libefa answers
-/// for devices of others.
+/// Returns the attributes of the EFA behind `context`; `EOPNOTSUPP` when it is no EFA, as libefa
+/// returns for other devices.
 ///
 /// # Safety
 /// `context` as for [`handle::borrow`].
@@ -79,7 +79,7 @@ unsafe extern "C" fn efadv_query_device(
     })
 }
 
-/// The members before `least` came with the function: a structure without them is a mistake.
+/// Checks the length: members before `least` have been part of the structure from the beginning.
 pub(crate) fn check_room(len: u32, least: usize) -> Result<(), Errno> {
     if len as usize >= least { Ok(()) } else { Err(Errno::EINVAL) }
 }
@@ -149,8 +149,8 @@ unsafe extern "C" fn efadv_create_cq(
         if efa.comp_mask != 0 {
             return Err(Errno::EINVAL);
         }
-        // Memory of the program for the ring, which these generations cannot use. What describes
-        // it counts only with the flag.
+        // A ring in the program's memory, which these generations do not support. Its other members
+        // count only with this flag.
         let has_memory = efa.flags & EFADV_CQ_INIT_FLAGS_EXT_MEM_DMABUF != 0;
         if efa.wc_flags & !wc_flags(caps) != 0 || has_memory {
             return Err(Errno::EOPNOTSUPP);

@@ -1,5 +1,5 @@
-//! Queries that came with the direct verbs of rdma-core 50 and newer: queue depths, and by which
-//! interconnect memory is reached.
+//! Queries that came with the direct verbs of rdma-core 50 and newer: queue depths, and the
+//! interconnect of a memory region.
 
 use std::ffi::c_int;
 use std::mem::offset_of;
@@ -15,16 +15,16 @@ use crate::sys::{
     ibv_context, ibv_mr,
 };
 
-/// Local entries of an RDMA operation.
+/// The local entries of an RDMA operation.
 const RDMA_SGE_MAX: u32 = 1;
 
-/// The most work requests of a send queue. Entries of 128 bytes instead of 64, which inline WRITEs
-/// need, leave room for half as many.
+/// Returns the most work requests of a send queue. Entries of 128 bytes instead of 64, which inline
+/// WRITEs need, halve it.
 pub(crate) fn max_sq_depth(attr: &DeviceAttr, inline_write: bool) -> u32 {
     if inline_write { attr.max_sq_wr / 2 } else { attr.max_sq_wr }
 }
 
-/// For functions that return a number, or a negative errno value.
+/// Wraps functions that return a number, or a negative errno value.
 fn number(body: impl FnOnce() -> Result<u32, Errno>) -> c_int {
     let mut number = 0;
     let code = panic::code(|| {
@@ -54,7 +54,7 @@ unsafe extern "C" fn efadv_get_max_sq_depth(
     })
 }
 
-/// No entries at all is a mistake; libefa divides by them.
+/// Zero entries are invalid; libefa divides by them.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn efadv_get_max_rq_depth(
     context: *mut ibv_context,
@@ -74,7 +74,7 @@ unsafe extern "C" fn efadv_get_max_rq_depth(
     })
 }
 
-/// Devices with one way to memory say nothing of it.
+/// Devices with a single interconnect return no information about it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn efadv_query_mr(mr: *mut ibv_mr, out: *mut efadv_mr_attr, len: u32) -> c_int {
     panic::code(|| {

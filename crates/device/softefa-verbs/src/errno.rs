@@ -1,4 +1,4 @@
-//! The one place where errors of the adapter become errno values.
+//! Conversion of the adapter's errors to errno values.
 
 use std::ffi::c_int;
 
@@ -26,7 +26,7 @@ impl Errno {
     pub(crate) const ENOMEM: Self = Self(libc::ENOMEM);
     pub(crate) const EOPNOTSUPP: Self = Self(libc::EOPNOTSUPP);
 
-    /// What the last failed system call left.
+    /// Returns the errno value of the last system call that failed.
     pub(crate) fn last() -> Self {
         Self(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
     }
@@ -38,7 +38,7 @@ impl Errno {
     }
 }
 
-/// Tells who wants to know why `call` answers with an error number.
+/// Logs why `call` fails, for users who enabled that.
 fn refused(call: &'static str, why: &impl std::error::Error) {
     lint(|| {
         let cause = why.source().map(|cause| format!(": {cause}")).unwrap_or_default();
@@ -69,7 +69,7 @@ impl From<AllocMwError> for Errno {
     }
 }
 
-/// As the manual of `ibv_advise_mr` has them.
+/// As in the manual of `ibv_advise_mr`.
 impl From<LocalError> for Errno {
     fn from(error: LocalError) -> Self {
         refused("ibv_advise_mr", &error);
@@ -99,7 +99,7 @@ impl From<SrqError> for Errno {
     }
 }
 
-/// As the kernel's `ib_uverbs_open_xrcd` answers.
+/// As in the kernel's `ib_uverbs_open_xrcd`.
 impl From<OpenXrcdError> for Errno {
     fn from(error: OpenXrcdError) -> Self {
         refused("ibv_open_xrcd", &error);
@@ -121,7 +121,7 @@ impl From<OpenTargetError> for Errno {
     }
 }
 
-/// As the kernel's `ib_attach_mcast` answers.
+/// As in the kernel's `ib_attach_mcast`.
 impl From<GroupError> for Errno {
     fn from(error: GroupError) -> Self {
         refused("ibv_attach_mcast or ibv_detach_mcast", &error);

@@ -1,5 +1,5 @@
-//! Asynchronous events. An EFA reports none in operation; the file descriptor is real all the same:
-//! programs poll it, set flags on it, and have a thread asleep on it.
+//! Asynchronous events. An EFA reports none in operation, but the file descriptor is real: programs
+//! poll it, set flags on it, and have a thread asleep on it.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
@@ -15,15 +15,15 @@ use crate::sleeper;
 use crate::sys::{self, ibv_async_event, ibv_context};
 
 unsafe extern "C-unwind" {
-    /// As in libc, but a thread that is cancelled in it unwinds its callers.
+    /// The C library's function, declared such that a cancelled thread unwinds its callers.
     fn read(fd: c_int, buffer: *mut c_void, bytes: usize) -> isize;
 
-    /// As [`read`].
+    /// Like [`read`].
     fn pause() -> c_int;
 }
 
 /// Waits until `fd` counts an event, unless the program made it non-blocking, and takes one;
-/// `false` with `errno` set. The caller may be cancelled here.
+/// `false` with `errno` set. The calling thread may be cancelled here.
 ///
 /// # Safety
 /// `fd` is an eventfd; no caller in this library has anything to drop.
@@ -33,10 +33,10 @@ pub(crate) unsafe fn sleep(fd: RawFd) -> bool {
     unsafe { read(fd, (&raw mut events).cast(), size_of::<u64>()) == 8 }
 }
 
-/// Waits until a signal was handled, with `errno` set. The caller may be cancelled here.
+/// Waits until a signal was handled, with `errno` set. The calling thread may be cancelled here.
 ///
 /// # Safety
-/// As of [`sleep`]: no caller in this library has anything to drop.
+/// As for [`sleep`]: no caller in this library has anything to drop.
 pub(crate) unsafe fn sleep_until_signal() {
     // SAFETY: has no precondition of its own.
     unsafe { pause() };
@@ -71,7 +71,7 @@ unsafe extern "C-unwind" fn ibv_get_async_event(
     -1
 }
 
-/// The events of a context, which stay until they are given back; null with `errno` set.
+/// Returns the events of a context, which stay until they are given back; null with `errno` set.
 ///
 /// # Safety
 /// `context` as for [`handle::borrow`].
@@ -92,7 +92,7 @@ unsafe fn answer(events: &AsyncEvents, out: *mut ibv_async_event) -> Option<c_in
     let mut is_withdrawn = false;
     let result = panic::count(|| {
         let event = events.take().map_err(|error| match error {
-            // Whoever wrote to the descriptor wants the thread to wake up.
+            // A program that writes to the descriptor wants its thread to wake up.
             TakeEventError::Nothing => Errno::EAGAIN,
             _ => Errno::EBADF,
         })?;
@@ -115,7 +115,7 @@ unsafe fn answer(events: &AsyncEvents, out: *mut ibv_async_event) -> Option<c_in
     (!is_withdrawn).then_some(result)
 }
 
-/// Number of a kind of event in verbs.
+/// Returns the number of a kind of event in verbs.
 fn event_type(kind: AsyncEventKind) -> c_int {
     match kind {
         AsyncEventKind::CqError => sys::IBV_EVENT_CQ_ERR,
@@ -131,7 +131,7 @@ fn event_type(kind: AsyncEventKind) -> c_int {
     }
 }
 
-/// Events that the program has taken, by the address of the object; an acknowledgement says no
+/// Events that the program has taken, by the address of the object; an acknowledgement contains no
 /// more.
 type Taken = Vec<(usize, Arc<EventSource>)>;
 
@@ -140,7 +140,7 @@ fn unacknowledged() -> MutexGuard<'static, Taken> {
     TAKEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One that was never given out is ignored, as is one of a parent.
+/// An event that was never returned to the program is ignored, as is one of a parent.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
     panic::count(|| {

@@ -1,8 +1,8 @@
-//! Processes that were forked off, and the fork verbs.
+//! Forked processes, and the fork verbs.
 //!
-//! A child inherits the parent's sockets and rings. If its library destructors released them they
-//! would speak on the wire in the parent's name, so objects remember who made them and a child
-//! only forgets them. What it opens anew is its own.
+//! A child inherits the parent's sockets and rings. If its destructors released them they would
+//! send in the parent's name, so objects remember the process that created them and a child only
+//! forgets them. What it opens itself is its own.
 
 use std::ffi::{c_int, c_void};
 
@@ -11,11 +11,11 @@ use softefa::Generation;
 use crate::errno::Errno;
 use crate::sys;
 
-/// The process that made an object.
+/// The process that created an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     made: Generation,
-    /// Tells apart what the C library's `fork` did not make.
+    /// Detects children that were not made by the C library's `fork`.
     pid: u32,
 }
 
@@ -28,7 +28,7 @@ impl Owner {
         self.made.is_current() && self.pid == std::process::id()
     }
 
-    /// Refuses to make something of the object in a child: `ENODEV`, as of a device that is gone.
+    /// Refuses to use the object in a child: `ENODEV`, as for a device that was removed.
     pub(crate) fn check(self) -> Result<(), Errno> {
         if self.made.is_usable() && self.is_current() { Ok(()) } else { Err(Errno::ENODEV) }
     }
@@ -43,13 +43,13 @@ impl Owner {
     }
 }
 
-/// Always succeeds: registered memory needs no protection from copy-on-write, nothing is pinned.
+/// Always succeeds: nothing is pinned, so registered memory needs no protection from copy-on-write.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_fork_init() -> c_int {
     0
 }
 
-/// `IBV_FORK_UNNEEDED`; libfabric aborts on fork for any lesser answer.
+/// Returns `IBV_FORK_UNNEEDED`; libfabric aborts on fork for any lesser value.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_is_fork_initialized() -> c_int {
     sys::IBV_FORK_UNNEEDED

@@ -1,8 +1,9 @@
 //! Pointers typed by ownership: each C structure belongs to exactly one Rust object around it.
 //!
-//! A program sees the address of the C structure; [`give`] hands it out, [`borrow`] finds the
-//! object around it, [`take`] ends its life. C code writes into the structure while Rust holds
-//! shared references to the object, so objects keep it in an [`UnsafeCell`](std::cell::UnsafeCell).
+//! A program sees the address of the C structure; [`give`] passes it to the program, [`borrow`]
+//! finds the object around it, [`take`] gets the object back. C code writes to the structure while
+//! Rust holds shared references to the object, so objects keep it in an
+//! [`UnsafeCell`](std::cell::UnsafeCell).
 
 use crate::errno::Errno;
 
@@ -13,7 +14,7 @@ use crate::errno::Errno;
 pub(crate) unsafe trait Handle: Sized {
     /// The structure of the C headers.
     type C;
-    /// Where it lies inside the object.
+    /// The offset of the structure in the object.
     const C_OFFSET: usize = 0;
 }
 
@@ -23,14 +24,14 @@ pub(crate) fn give<T: Handle>(object: Box<T>) -> *mut T::C {
     unsafe { Box::into_raw(object).byte_add(T::C_OFFSET).cast() }
 }
 
-/// The address a program knows the object by.
+/// Returns the address by which the program knows the object.
 pub(crate) fn c_of<T: Handle>(object: &T) -> *mut T::C {
     // SAFETY: `C_OFFSET` lies inside the object, as the trait demands; what is there is in an
     // `UnsafeCell`, which makes the mutable pointer legitimate.
     unsafe { std::ptr::from_ref(object).byte_add(T::C_OFFSET).cast_mut().cast() }
 }
 
-/// The object around `c`, or `EINVAL` for null.
+/// Returns the object around `c`, or `EINVAL` for null.
 ///
 /// # Safety
 /// `c` is null or came from [`give`] of the same type and was not taken back; it must not be taken
@@ -43,10 +44,10 @@ pub(crate) unsafe fn borrow<'a, T: Handle>(c: *mut T::C) -> Result<&'a T, Errno>
     Ok(unsafe { &*c.byte_sub(T::C_OFFSET).cast::<T>() })
 }
 
-/// Takes ownership back, to drop the object.
+/// Takes ownership back from the program.
 ///
 /// # Safety
-/// As for [`borrow`], and nobody uses the object any more.
+/// As for [`borrow`], and the object is no longer used elsewhere.
 pub(crate) unsafe fn take<T: Handle>(c: *mut T::C) -> Result<Box<T>, Errno> {
     if c.is_null() {
         return Err(Errno::EINVAL);

@@ -1,7 +1,7 @@
-//! A thread inside the adapter is not let in again.
+//! Keeps a thread that is inside the adapter from entering it again.
 //!
-//! A signal handler that calls the adapter in the midst of a call of the same thread finds locks
-//! that nobody gives back before the handler returns. It is told so, or that there is nothing.
+//! A signal handler that interrupts a call of the same thread would find locks that are not
+//! released before the handler returns. Its call fails or finds nothing.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -10,14 +10,14 @@ thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The calling thread is inside, until this is dropped.
+/// The calling thread is inside the adapter until this is dropped.
 pub(crate) struct Inside {
-    /// That of this thread; found once, because a library's look-up takes a call.
+    /// The flag of this thread; found once, because a library's look-up takes a call.
     is_inside: NonNull<Cell<bool>>,
 }
 
 impl Inside {
-    /// `None` in a handler of a signal that came while this thread was inside.
+    /// Returns `None` in a signal handler that interrupted this thread inside the adapter.
     #[inline]
     pub(crate) fn enter() -> Option<Self> {
         let is_inside = IS_INSIDE.with(|is_inside| NonNull::from(is_inside));
@@ -35,7 +35,7 @@ impl Drop for Inside {
     }
 }
 
-/// Tells living threads apart; never 0.
+/// Returns a number that is unique among living threads and never 0.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[inline]
 pub(crate) fn thread() -> usize {
@@ -52,7 +52,7 @@ pub(crate) fn thread() -> usize {
     thread
 }
 
-/// Tells living threads apart; never 0.
+/// Returns a number that is unique among living threads and never 0.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 #[inline]
 pub(crate) fn thread() -> usize {

@@ -6,7 +6,7 @@ use crate::sys::{
     ibv_qp_cap, ibv_sa_path_rec,
 };
 
-/// Members only: what is reserved or padding in `out` stays as it was.
+/// Copies members only: reserved bytes and padding in `out` stay as they were.
 fn copy_ah_attr(out: &mut ibv_ah_attr, from: &ib_uverbs_ah_attr) {
     out.grh.dgid = ibv_gid { raw: from.dgid };
     out.grh.flow_label = from.flow_label;
@@ -54,7 +54,7 @@ fn copy_qp_attr(out: &mut ibv_qp_attr, from: &ib_uverbs_qp_attr) {
     out.alt_timeout = from.alt_timeout;
 }
 
-/// Members the two path records have under the same name and type.
+/// Copies members that have the same name and type in both path records.
 macro_rules! copy_path_members {
     ($out:ident, $from:ident) => {
         $out.dlid_be = $from.dlid_be;
@@ -79,7 +79,7 @@ fn copy_path_from_kernel(out: &mut ibv_sa_path_rec, from: &ib_user_path_rec) {
     out.sgid = ibv_gid { raw: from.sgid };
     out.raw_traffic = from.raw_traffic as i32;
     out.reversible = from.reversible as i32;
-    // The kernel keeps the enumeration in 32 bits.
+    // The kernel stores the enumeration in 32 bits.
     [out.mtu, ..] = from.mtu.to_le_bytes();
     copy_path_members!(out, from);
 }

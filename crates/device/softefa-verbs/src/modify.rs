@@ -1,4 +1,4 @@
-//! Attributes of a queue pair: changing and reading them.
+//! Attributes of a queue pair: modify and query.
 
 use std::ffi::c_int;
 use std::mem::zeroed;
@@ -11,7 +11,8 @@ use crate::panic;
 use crate::qp::Qp;
 use crate::sys::{self, ibv_ah_attr, ibv_qp, ibv_qp_attr};
 
-/// Attributes an EFA can change; others answer `EOPNOTSUPP`, on a RoCE device `EINVAL`.
+/// Attributes that an EFA can change; others fail with `EOPNOTSUPP`, on a RoCE device with
+/// `EINVAL`.
 const KNOWN: c_int = sys::IBV_QP_STATE
     | sys::IBV_QP_CUR_STATE
     | sys::IBV_QP_PKEY_INDEX
@@ -19,7 +20,7 @@ const KNOWN: c_int = sys::IBV_QP_STATE
     | sys::IBV_QP_QKEY
     | sys::IBV_QP_SQ_PSN
     | sys::IBV_QP_RNR_RETRY;
-/// Those that only connected queue pairs have.
+/// Attributes that only connected queue pairs have.
 const CONNECTED: c_int = sys::IBV_QP_ACCESS_FLAGS
     | sys::IBV_QP_AV
     | sys::IBV_QP_PATH_MTU
@@ -95,8 +96,8 @@ fn change(adapter: Adapter, attr: &ibv_qp_attr, mask: c_int) -> Result<ModifyQp,
     })
 }
 
-/// What the kernel passes over although it has no meaning (`modify_qp_mask` of `uverbs_cmd.c`):
-/// programs treat both halves of an extended connection alike, perftest does.
+/// Returns the attributes that the kernel ignores although they have no meaning (`modify_qp_mask`
+/// of `uverbs_cmd.c`): programs such as perftest treat both halves of an extended connection alike.
 fn ignored(kind: QpKind) -> c_int {
     match kind {
         QpKind::XrcInitiator => sys::IBV_QP_MAX_DEST_RD_ATOMIC | sys::IBV_QP_MIN_RNR_TIMER,
@@ -107,7 +108,7 @@ fn ignored(kind: QpKind) -> c_int {
     }
 }
 
-/// The codes are 1 for 256 bytes, and one more for each doubling.
+/// Decodes an MTU: code 1 is 256 bytes, and each further one doubles it.
 fn mtu_bytes(code: c_int) -> Result<u32, Errno> {
     match code {
         sys::IBV_MTU_256..=sys::IBV_MTU_4096 => Ok(128 << code),
@@ -184,7 +185,7 @@ unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
     })
 }
 
-/// The attributes of `qp` now.
+/// Returns the current attributes of `qp`.
 pub(crate) fn present(qp: &Qp) -> ibv_qp_attr {
     let query = qp.nic.query();
     // SAFETY: all-zero bytes are a valid structure of numbers.
@@ -204,7 +205,7 @@ pub(crate) fn present(qp: &Qp) -> ibv_qp_attr {
 }
 
 fn show_connection(attr: &mut ibv_qp_attr, query: &QpQuery) {
-    /// Migration that is not done (`IBV_MIG_MIGRATED`).
+    /// The state after migration, which is not supported (`IBV_MIG_MIGRATED`).
     const MIGRATED: c_int = 0;
     attr.path_mtu = mtu_code(query.path_mtu_bytes);
     attr.path_mig_state = MIGRATED;

@@ -20,7 +20,7 @@ use crate::sys::{
 
 /// The smallest page of the machine.
 const PAGE_BYTES: u64 = 4096;
-/// What programs find in `handle`.
+/// The value of `handle` that programs see.
 const HANDLE: u32 = 0;
 
 /// Memory region.
@@ -37,7 +37,7 @@ unsafe impl Handle for Mr {
 }
 
 impl Mr {
-    /// A handle that the program has changed names no region, as the kernel says.
+    /// Fails for a handle that the program has changed: it names no region, as in the kernel.
     fn check_handle(&self) -> Result<(), Errno> {
         // SAFETY: programs that change it do so in the calling thread.
         let handle = unsafe { (*self.ibv.get()).handle };
@@ -45,8 +45,8 @@ impl Mr {
     }
 }
 
-/// Access flags that a device has. An EFA gives peers what it can do for them (the kernel's
-/// `efa_reg_user_mr`).
+/// Returns the access flags that a device supports. An EFA grants peers what it can do for them
+/// (the kernel's `efa_reg_user_mr`).
 fn known_access(device: &softefa::Device) -> u32 {
     let caps = device.attr().caps;
     let only_if = |has, flag| if has { flag } else { 0 };
@@ -60,9 +60,8 @@ fn known_access(device: &softefa::Device) -> u32 {
     }
 }
 
-/// Access flags as the adapter has them. Optional ones may be ignored, others that are not `known`
-/// are refused; so is memory that peers may write but its owner may not (the kernel's
-/// `ib_check_mr_access`).
+/// Converts access flags. Optional ones may be ignored; others that are not `known` are refused, as
+/// is memory that peers may write but its owner may not (the kernel's `ib_check_mr_access`).
 fn access(flags: u32, known: u32) -> Result<(Access, MrOptions), Errno> {
     if flags & !(known | IBV_ACCESS_OPTIONAL_RANGE) != 0 {
         return Err(Errno::EOPNOTSUPP);
@@ -84,7 +83,7 @@ fn access(flags: u32, known: u32) -> Result<(Access, MrOptions), Errno> {
     Ok((access, options))
 }
 
-/// A RoCE device refuses zero-based regions, as rxe does, and memory that survives a loss of power.
+/// A RoCE device refuses zero-based regions, as rxe does, and persistent memory.
 const EVERY_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_READ
     | IBV_ACCESS_REMOTE_WRITE
@@ -94,8 +93,8 @@ const EVERY_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_HUGETLB
     | IBV_ACCESS_FLUSH_GLOBAL;
 
-/// Registers memory whose first byte work requests and peers call `iova`. As in the kernel, a byte
-/// keeps its place in its page.
+/// Registers memory whose first byte has the address `iova` for work requests and peers. As in the
+/// kernel, a byte keeps its offset in its page.
 ///
 /// # Safety
 /// `pd` as for [`handle::borrow`].
@@ -191,7 +190,7 @@ unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     })
 }
 
-/// What a program wants to change of a region.
+/// The requested change of a region.
 struct Change {
     flags: c_int,
     pd: *mut ibv_pd,
@@ -205,7 +204,7 @@ impl Change {
         self.flags & flag != 0
     }
 
-    /// What libibverbs finds out before it asks the kernel.
+    /// Checks what libibverbs checks before it calls the kernel.
     fn check(&self) -> Result<(), Errno> {
         let known =
             IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
@@ -217,7 +216,7 @@ impl Change {
         if is_wrong { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
-    /// Does it.
+    /// Applies the change.
     ///
     /// # Safety
     /// `pd` as for [`handle::borrow`] if it is to be changed; otherwise it may be anything.
@@ -259,7 +258,8 @@ impl Change {
     }
 }
 
-/// The keys of a region stay as they are; what fails changes nothing. An EFA has no such command.
+/// The keys of a region stay the same, and a failed call changes nothing. An EFA has no such
+/// command.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_rereg_mr(
     mr: *mut ibv_mr,

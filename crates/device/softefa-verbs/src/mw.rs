@@ -1,5 +1,5 @@
-//! Memory windows. They are bound and invalidated by work requests, which queue pairs do in their
-//! turn; those of type 1 by a call that posts one.
+//! Memory windows. Work requests bind and invalidate them, in the order of the queue; for windows
+//! of type 1 there is a call that posts one.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
@@ -17,7 +17,7 @@ use crate::sys::{
     self, IBV_MW_TYPE_1, IBV_MW_TYPE_2, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp,
 };
 
-/// What programs find in `handle`.
+/// The value of `handle` that programs see.
 const HANDLE: u32 = 0;
 
 /// Memory window.
@@ -34,7 +34,7 @@ unsafe impl Handle for Mw {
 }
 
 impl Mw {
-    /// Tells the program the key that the window will have.
+    /// Stores the next key of the window where the program reads it.
     pub(crate) fn publish_rkey(&self, rkey: u32) {
         // SAFETY: programs read the member only; binds are theirs to serialise.
         unsafe { (*self.ibv.get()).rkey = rkey };
@@ -59,13 +59,13 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, mw_type: c_int) -> *mu
     })
 }
 
-/// What a program wants a window to stand for, under a key of which only the tag counts.
+/// Returns the checked binding of a window, under a key of which only the tag counts.
 ///
 /// # Safety
 /// A region that is named is one of the program's.
 unsafe fn checked_bind(window: &Mw, key: u32, info: &ibv_mw_bind_info) -> Result<MwBind, Errno> {
     let has = |flag| info.mw_access_flags & flag != 0;
-    // Some programs ask for local rights, too, which are the region's.
+    // Some programs request local rights, too, which are the region's.
     let known = sys::IBV_ACCESS_LOCAL_WRITE
         | sys::IBV_ACCESS_REMOTE_READ
         | sys::IBV_ACCESS_REMOTE_WRITE
@@ -96,8 +96,8 @@ unsafe fn checked_bind(window: &Mw, key: u32, info: &ibv_mw_bind_info) -> Result
     })
 }
 
-/// The work request that binds a window of type 2. A window of type 1 is refused: it has a call of
-/// its own.
+/// Returns the work request that binds a window of type 2. A window of type 1 is refused, because
+/// it has a call of its own.
 ///
 /// # Safety
 /// `mw` as for [`handle::borrow`], and as for [`checked_bind`].
@@ -115,7 +115,7 @@ pub(crate) unsafe fn bind_type2(
     Ok(SendOp::BindWindow(unsafe { checked_bind(window, key, info) }?))
 }
 
-/// Posts the bind of a window of type 1, and tells the program its next key.
+/// Posts the bind of a window of type 1, and returns its next key.
 pub(crate) unsafe extern "C" fn bind_mw(
     qp: *mut ibv_qp,
     mw: *mut ibv_mw,
@@ -152,7 +152,7 @@ pub(crate) unsafe extern "C" fn bind_mw(
     })
 }
 
-/// A window that is bound may go, too.
+/// A bound window may be freed, too.
 pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     panic::code(|| {
         // SAFETY: the program passes a window it allocated.

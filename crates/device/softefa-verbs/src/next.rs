@@ -1,9 +1,9 @@
-//! Functions of the C library that this library stands in front of.
+//! Functions of the C library that this library interposes.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The definition of a function behind ours: the C library's, or another preloaded library's.
+/// The next definition of an interposed function: the C library's, or another preloaded library's.
 pub(crate) struct Next {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
@@ -17,22 +17,22 @@ impl Next {
         Self { name, address, is_found_by_callers: false }
     }
 
-    /// The same for a function that no signal handler may call: whoever calls it before
-    /// [`Next::resolve`] looks it up. Constructors of the program's libraries do, which run before
-    /// those of a preloaded library.
+    /// Returns the same for a function that signal handlers may not call: the first call before
+    /// [`Next::resolve`] looks it up. Constructors of the program's libraries make such calls; they
+    /// run before those of a preloaded library.
     pub(crate) const fn found_by_callers(self) -> Self {
         Self { is_found_by_callers: true, ..self }
     }
 
-    /// Not safe in a signal handler.
+    /// Looks the function up. Not safe in a signal handler.
     pub(crate) fn resolve(&self) {
         // SAFETY: `name` is a C string; an unknown one gives null.
         let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
         self.address.store(address, Ordering::Relaxed);
     }
 
-    /// `None` where the C library has no such function, and before [`Next::resolve`], if callers do
-    /// not look it up.
+    /// Returns `None` where the C library has no such function, and before [`Next::resolve`] if
+    /// callers do not look it up.
     #[inline]
     pub(crate) fn get(&self) -> Option<*mut c_void> {
         let address = self.address.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The tables behind the inline functions of `verbs.h`. What is null answers `EOPNOTSUPP` there.
+//! The tables behind the inline functions of `verbs.h`, which return `EOPNOTSUPP` for null entries.
 
 use std::ffi::c_int;
 use std::mem::zeroed;
@@ -17,7 +17,7 @@ use crate::sys::{
 use crate::td;
 use crate::xrcd;
 
-/// The table of every context; its owner fills in what differs.
+/// Returns the table of every context; its owner fills in what differs.
 pub(crate) fn verbs_context() -> verbs_context {
     // SAFETY: null pointers, zero numbers and a zero mutex (the static initialiser of glibc and
     // musl) are valid in every member.
@@ -34,7 +34,7 @@ pub(crate) fn verbs_context() -> verbs_context {
     table
 }
 
-/// What only a RoCE device has.
+/// Adds the functions that only RoCE devices have.
 pub(crate) fn add_roce(table: &mut verbs_context) {
     table.advise_mr = Some(advise::advise_mr);
     table.create_srq_ex = Some(srq::create_srq_ex);
@@ -49,7 +49,8 @@ pub(crate) fn add_roce(table: &mut verbs_context) {
     table.context.ops.dealloc_mw = Some(mw::dealloc_mw);
 }
 
-/// The older table. Its inline functions do not test for null, so refusals are functions.
+/// Fills the older table. Its inline functions do not test for null, so unsupported entries are
+/// functions.
 fn fill(ops: &mut ibv_context_ops) {
     ops.bind_mw = Some(bind_mw);
     ops.dealloc_mw = Some(dealloc_mw);

@@ -1,8 +1,8 @@
-//! The boundary no panic crosses: unwinding into a C caller would be undefined. Nor does a
-//! cancellation ([`Uncancelled`]): it waits until the call returns.
+//! The boundary that no panic crosses, because unwinding into a C caller is undefined behaviour. A
+//! cancellation ([`Uncancelled`]) also waits until the call returns.
 //!
-//! Calls other than posts and polls first let go what waits for those ([`release_held`]): the
-//! program may go on to something long.
+//! Calls other than posts and polls first release the datagrams that wait for those
+//! ([`release_held`]): the program may start something long.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ use softefa::{Uncancelled, release_held};
 use crate::errno::Errno;
 use crate::inside::Inside;
 
-/// For functions that return 0 or an errno value. It is in `errno` as well, as after the system
+/// Wraps functions that return 0 or an errno value. It is stored in `errno`, too, as by the system
 /// call of a driver: programs print or return that.
 pub(crate) fn code(body: impl FnOnce() -> Result<(), Errno>) -> c_int {
     let _uncancelled = Uncancelled::begin();
@@ -24,8 +24,8 @@ pub(crate) fn code(body: impl FnOnce() -> Result<(), Errno>) -> c_int {
     code
 }
 
-/// As [`code`], for what is called often and lets the adapter put cancellations off where it makes
-/// system calls. `nested` is for the handler of a signal that came in the midst of a call.
+/// Like [`code`], for functions that are called often; the adapter puts cancellations off where it
+/// makes system calls. `nested` is returned to a signal handler that interrupted a call.
 pub(crate) fn code_or(nested: Errno, body: impl FnOnce() -> Result<(), Errno>) -> c_int {
     match guarded(Err(nested), body) {
         Ok(()) => 0,
@@ -33,7 +33,7 @@ pub(crate) fn code_or(nested: Errno, body: impl FnOnce() -> Result<(), Errno>) -
     }
 }
 
-/// For functions that return a pointer, or null with `errno` set.
+/// Wraps functions that return a pointer, or null with `errno` set.
 pub(crate) fn pointer<T>(body: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T {
     let _uncancelled = Uncancelled::begin();
     guarded(Err(Errno::EDEADLK), after_release(body)).unwrap_or_else(|errno| {
@@ -42,13 +42,13 @@ pub(crate) fn pointer<T>(body: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T
     })
 }
 
-/// For functions that return a count, or -1 with `errno` set.
+/// Wraps functions that return a count, or -1 with `errno` set.
 pub(crate) fn count(body: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     let _uncancelled = Uncancelled::begin();
     count_or(Err(Errno::EDEADLK), after_release(body))
 }
 
-/// What [`code_or`] is to [`code`].
+/// Like [`code_or`], for counts.
 pub(crate) fn count_or(
     nested: Result<c_int, Errno>,
     body: impl FnOnce() -> Result<c_int, Errno>,
@@ -59,7 +59,7 @@ pub(crate) fn count_or(
     })
 }
 
-/// For functions that cannot report an error: `fallback` stands in for one. They make no system
+/// Wraps functions that cannot report an error: they return `fallback` instead. They make no system
 /// call that is a cancellation point.
 pub(crate) fn value<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(fallback)
@@ -73,7 +73,8 @@ fn after_release<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
     }
 }
 
-/// The state behind a panic may be inconsistent, so the caller hears `EIO`, the device's failure.
+/// Catches panics. The state after a panic may be inconsistent, so the caller gets `EIO`, as when
+/// the device fails.
 fn guarded<T>(
     nested: Result<T, Errno>,
     body: impl FnOnce() -> Result<T, Errno>,

@@ -27,7 +27,7 @@ impl Users {
         assert_ne!(before, 0, "more users left than came");
     }
 
-    /// `EBUSY` while somebody uses the object, as the kernel answers.
+    /// Fails with `EBUSY` while the object is in use, as in the kernel.
     pub(crate) fn none(&self) -> Result<(), Errno> {
         if self.0.load(Ordering::Relaxed) == 0 { Ok(()) } else { Err(Errno::EBUSY) }
     }
@@ -39,7 +39,7 @@ pub(crate) struct Pd {
     ibv: UnsafeCell<ibv_pd>,
     pub(crate) nic: Arc<softefa::Pd>,
     pub(crate) users: Users,
-    /// What a parent domain stands for; null in a protection domain of its own.
+    /// The domain behind a parent domain; null in a protection domain of its own.
     real: *mut ibv_pd,
     td: *mut ibv_td,
     pub(crate) destroyed_ahs: Destroyed,
@@ -52,7 +52,7 @@ unsafe impl Handle for Pd {
 }
 
 impl Pd {
-    /// The context it belongs to, as the program knows it.
+    /// Returns the context as the program knows it.
     pub(crate) fn context(&self) -> *mut ibv_context {
         // SAFETY: `context` is written once, before the program learns the address.
         unsafe { (*self.ibv.get()).context }
@@ -70,13 +70,13 @@ unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     })
 }
 
-/// A number that no other domain of this process has; 0 after four thousand million.
+/// Returns a number that is unique in this process; 0 once all 2^32 are used up.
 fn next_handle() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
     LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
 }
 
-/// A parent domain: `pd` (known to the program as `real`) by another name.
+/// Creates a parent domain: `pd` (known to the program as `real`) by another name.
 pub(crate) fn give_parent(pd: &Pd, real: *mut ibv_pd, td: *mut ibv_td) -> *mut ibv_pd {
     give(pd.context(), Arc::clone(&pd.nic), real, td)
 }

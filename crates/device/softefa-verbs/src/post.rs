@@ -13,19 +13,19 @@ use crate::panic;
 use crate::qp::Qp;
 use crate::sys::{self, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_sge};
 
-/// Scatter-gather entries of a work request at most, over all devices and both queues.
+/// The most scatter-gather entries of a work request, over all devices and both queues.
 pub(crate) const SGE_MAX: usize = 32;
-/// So many have room on the stack: more than an EFA takes.
+/// The number of entries that fit on the stack: more than an EFA takes.
 const SHORT_SGES: usize = 4;
 /// Longest receive entry: the descriptor of an EFA has 16 bits for it.
 const RECV_SGE_BYTES_MAX: u32 = 0xffff;
 
 const NO_SGE: Sge = Sge { addr: 0, len: 0, lkey: 0 };
 
-/// Entries of a work request, on the stack if there are few.
+/// The entries of a work request, on the stack if there are few.
 pub(crate) struct Sges {
     short: [Sge; SHORT_SGES],
-    /// All of them, if there are more.
+    /// All entries, if there are more.
     long: Vec<Sge>,
     count: usize,
 }
@@ -37,8 +37,8 @@ impl Default for Sges {
 }
 
 impl Sges {
-    /// Reads entries over what was here. In place: what was just written in small pieces is slow to
-    /// move in large ones.
+    /// Replaces the entries, in place: data just written in small pieces is slow to move in large
+    /// ones.
     ///
     /// # Safety
     /// `list` points to `count` entries, or `count` is 0.
@@ -59,7 +59,7 @@ impl Sges {
         Ok(())
     }
 
-    /// No entries.
+    /// Removes all entries.
     pub(crate) fn clear(&mut self) {
         self.count = 0;
     }
@@ -75,7 +75,7 @@ impl Sges {
         if count <= SHORT_SGES { &mut self.short[..count] } else { &mut self.long[..count] }
     }
 
-    /// The bytes the entries cover, for inline data; keys play no part.
+    /// Returns the bytes that the entries cover, for inline data; keys do not matter.
     ///
     /// # Safety
     /// Each entry covers readable memory that stays as it is for `'a`.
@@ -96,7 +96,7 @@ pub(crate) unsafe fn bytes<'a>(addr: *const u8, len: usize) -> &'a [u8] {
     if addr.is_null() || len == 0 { &[] } else { unsafe { slice::from_raw_parts(addr, len) } }
 }
 
-/// Posts each work request of the list; where it stopped and why.
+/// Posts each work request of the list; returns where it stopped, and why.
 pub(crate) unsafe extern "C" fn post_send(
     qp: *mut ibv_qp,
     list: *mut ibv_send_wr,
@@ -129,7 +129,7 @@ unsafe fn send_one(qp: &Qp, wr: &ibv_send_wr, sges: &mut Sges) -> Result<(), Err
     let is_connected = kind.is_connected();
     let flags = wr.send_flags;
     let known = sys::IBV_SEND_SIGNALED | sys::IBV_SEND_INLINE;
-    // An EFA refuses them; others ignore what means nothing to their transport.
+    // An EFA refuses them; other devices ignore flags without a meaning for their transport.
     let ignored = if qp.is_roce() { sys::IBV_SEND_FENCE | sys::IBV_SEND_SOLICITED } else { 0 };
     if flags & !(known | ignored) != 0 {
         return Err(Errno::EINVAL);
@@ -174,11 +174,11 @@ unsafe fn send_one(qp: &Qp, wr: &ibv_send_wr, sges: &mut Sges) -> Result<(), Err
     Ok(qp.nic.post_send(&SendWr { data, ..request })?)
 }
 
-/// What the work request asks for that is no SEND.
+/// Returns the operation of a work request that is not a SEND.
 fn operation(is_connected: bool, wr: &ibv_send_wr) -> Result<SendOp, Errno> {
     match wr.opcode {
         _ if !is_connected => return Err(Errno::EINVAL),
-        // The key stands in the place of the immediate, in the order of the host.
+        // The key takes the place of the immediate data, in host byte order.
         sys::IBV_WR_SEND_WITH_INV => return Ok(SendOp::SendInvalidate(wr.imm_data_be)),
         sys::IBV_WR_BIND_MW => {
             let sys::ibv_send_wr_bind_mw { mw, rkey, bind_info } = wr.bind_mw;
@@ -212,7 +212,7 @@ fn operation(is_connected: bool, wr: &ibv_send_wr) -> Result<SendOp, Errno> {
     }
 }
 
-/// Posts each receive of the list; where it stopped and why.
+/// Posts each receive of the list; returns where it stopped, and why.
 pub(crate) unsafe extern "C" fn post_recv(
     qp: *mut ibv_qp,
     list: *mut ibv_recv_wr,

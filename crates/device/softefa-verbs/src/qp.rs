@@ -27,7 +27,7 @@ use crate::sys::{
 use crate::wr::{self, Posting};
 use crate::xrcd::Xrcd;
 
-/// Queue pair, as `ibv_qp` and, when it was asked for, as `ibv_qp_ex` and `efadv_qp`.
+/// Queue pair, as `ibv_qp` and, if requested, as `ibv_qp_ex` and `efadv_qp`.
 #[repr(C)]
 pub(crate) struct Qp {
     pub(crate) ibv: UnsafeCell<ibv_qp_ex>,
@@ -35,14 +35,14 @@ pub(crate) struct Qp {
     pub(crate) nic: Arc<softefa::Qp>,
     pub(crate) cap: ibv_qp_cap,
     pub(crate) posting: Posting,
-    /// Operations of the extended calls, as asked for; `None` without those calls.
+    /// Operations of the extended calls that were requested; `None` without those calls.
     pub(crate) send_ops: Option<u64>,
-    /// WRITEs may bring their bytes in the work request.
+    /// Whether WRITEs may carry inline data.
     pub(crate) inline_write: bool,
     is_roce: bool,
-    /// The domain of an XRC target, as it was named; else null.
+    /// The domain of an XRC target as the program named it; otherwise null.
     xrcd: *mut ibv_xrcd,
-    /// Who hears of what happens to it.
+    /// The source of its asynchronous events.
     events: Arc<EventSource>,
     owner: Owner,
 }
@@ -53,25 +53,25 @@ unsafe impl Handle for Qp {
 }
 
 impl Qp {
-    /// It is one of a RoCE device.
+    /// Returns whether it belongs to a RoCE device.
     #[inline]
     pub(crate) fn is_roce(&self) -> bool {
         self.is_roce
     }
 
-    /// The part programs read: handles given at creation, number, state.
+    /// Returns the part that programs read: handles given at creation, number, state.
     fn base(&self) -> *mut ibv_qp {
         self.ibv.get().cast()
     }
 
-    /// Tells the program the state it is in.
+    /// Stores the state where the program reads it.
     pub(crate) fn publish_state(&self, state: c_int) {
         // SAFETY: programs read the member only; a state change is theirs to serialise.
         unsafe { (*self.base()).state = state };
     }
 }
 
-/// Makes a queue pair.
+/// Creates a queue pair.
 ///
 /// # Safety
 /// The handles in `request` as for [`handle::borrow`].
@@ -93,7 +93,7 @@ pub(crate) unsafe fn create(request: &QpRequest) -> Result<*mut ibv_qp, Errno> {
         // SAFETY: as this function demands.
         false => Some(unsafe { handle::borrow::<Srq>(base.srq.cast()) }?),
     };
-    // What another context has made is nothing here, as for the kernel.
+    // Objects of another context are invalid here, as in the kernel.
     let cqs = [Some(send_cq), recv_cq];
     let is_elsewhere = cqs.into_iter().flatten().any(|cq| cq.context() != pd.context())
         || srq.is_some_and(|srq| srq.context() != pd.context());
@@ -125,10 +125,10 @@ pub(crate) unsafe fn create(request: &QpRequest) -> Result<*mut ibv_qp, Errno> {
     Ok(give(request, pd.context(), nic, events))
 }
 
-/// Makes an XRC target of the domain in `request`, or opens one.
+/// Creates an XRC target of the domain in `request`, or opens one.
 ///
 /// # Safety
-/// That domain as for [`handle::borrow`].
+/// The domain as for [`handle::borrow`].
 unsafe fn make_target<E: Into<Errno>>(
     request: &QpRequest,
     make: impl FnOnce(&Arc<softefa::Xrcd>, Option<Arc<EventSource>>) -> Result<Arc<softefa::Qp>, E>,
@@ -143,7 +143,7 @@ unsafe fn make_target<E: Into<Errno>>(
     Ok(give(request, xrcd.context(), nic, events))
 }
 
-/// Hands `nic` to the program.
+/// Passes `nic` to the program.
 fn give(
     request: &QpRequest,
     context: *mut ibv_context,
@@ -190,7 +190,8 @@ unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr)
     panic::pointer(|| unsafe { create_legacy(pd, attr, None) })
 }
 
-/// Without extended attributes: `ibv_create_qp` and `efadv_create_driver_qp`.
+/// Creates a queue pair without extended attributes, for `ibv_create_qp` and
+/// `efadv_create_driver_qp`.
 ///
 /// # Safety
 /// `pd` as for [`handle::borrow`]; `attr` is null or points to attributes with live handles.
@@ -215,7 +216,7 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
     panic::pointer(|| unsafe { create_extended(context, attr, None) })
 }
 
-/// With extended attributes: `ibv_create_qp_ex` and `efadv_create_qp_ex`.
+/// Creates a queue pair with extended attributes, for `ibv_create_qp_ex` and `efadv_create_qp_ex`.
 ///
 /// # Safety
 /// `context` as for [`handle::borrow`]; `attr` is null or points to attributes with live handles.
@@ -267,7 +268,7 @@ unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     })
 }
 
-/// Opens a target of an XRC domain once more.
+/// Opens an existing target of an XRC domain.
 pub(crate) unsafe extern "C" fn open_qp(
     context: *mut ibv_context,
     attr: *mut ibv_qp_open_attr,
@@ -298,7 +299,7 @@ pub(crate) unsafe extern "C" fn open_qp(
     })
 }
 
-/// The extended view, or null for a queue pair that was made without one.
+/// Returns the extended view, or null for a queue pair without one.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
     panic::value(ptr::null_mut(), || {
@@ -323,7 +324,7 @@ unsafe extern "C" fn ibv_query_qp(
         }
         let present = modify::present(qp);
         if mask & IBV_QP_STATE != 0 {
-            // It may have failed by itself.
+            // It may have failed since.
             qp.publish_state(present.qp_state);
         }
         // SAFETY: checked for null, and structures of these types as the program says.

@@ -1,4 +1,4 @@
-//! What a program asks of a queue pair, in whichever of the four ways, and whether it may.
+//! Checks the attributes of a queue pair to create, for all four functions that create one.
 
 use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
@@ -13,18 +13,18 @@ use crate::sys::{
     ibv_xrcd,
 };
 
-/// What a program asks of a queue pair, checked.
+/// The checked attributes of a queue pair to create.
 pub(crate) struct QpRequest {
     pub(crate) kind: QpKind,
-    /// Null of an XRC target, which has neither queues nor sizes.
+    /// Null for an XRC target, which has neither queues nor sizes.
     pub(crate) pd: *mut ibv_pd,
-    /// Null but of an XRC target.
+    /// Null except for an XRC target.
     pub(crate) xrcd: *mut ibv_xrcd,
     pub(crate) base: ibv_qp_init_attr,
     /// Operations of the extended calls; `None` when the program will not use those.
     pub(crate) send_ops: Option<u64>,
     pub(crate) unsolicited_write_recv: bool,
-    /// WRITEs may bring their bytes in the work request.
+    /// Whether WRITEs may carry inline data.
     pub(crate) inline_write: bool,
     /// Programs may say how a work request is to be processed.
     /// Messages that it sends to groups do not come back to it.
@@ -32,8 +32,8 @@ pub(crate) struct QpRequest {
     pub(crate) processing_hints: bool,
 }
 
-/// Transport by the QP type and, for driver QPs, the driver's type. What the device does not have
-/// is refused.
+/// Returns the transport by QP type and, for driver QPs, the driver's type. Types that the device
+/// lacks are refused.
 fn kind(adapter: Adapter, qp_type: c_int, driver_type: Option<u32>) -> Result<QpKind, Errno> {
     if adapter == Adapter::Roce {
         return match (qp_type, driver_type) {
@@ -53,7 +53,7 @@ fn kind(adapter: Adapter, qp_type: c_int, driver_type: Option<u32>) -> Result<Qp
     }
 }
 
-/// Operations a queue pair of this kind can be asked to have.
+/// Returns the operations that a queue pair of this kind may have.
 fn send_ops(kind: QpKind, attr: &DeviceAttr) -> u64 {
     let mut ops = sys::IBV_QP_EX_WITH_SEND | sys::IBV_QP_EX_WITH_SEND_WITH_IMM;
     let writes = sys::IBV_QP_EX_WITH_RDMA_WRITE | sys::IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
@@ -100,7 +100,7 @@ fn check_queues(send_cq: *mut ibv_cq, recv_cq: *mut ibv_cq, can_share: bool) -> 
 }
 
 impl QpRequest {
-    /// From `ibv_create_qp` (no driver type) or `efadv_create_driver_qp`.
+    /// Checks the attributes of `ibv_create_qp` (no driver type) or `efadv_create_driver_qp`.
     pub(crate) fn legacy(
         pd: *mut ibv_pd,
         base: &ibv_qp_init_attr,
@@ -131,7 +131,7 @@ impl QpRequest {
         })
     }
 
-    /// From `ibv_create_qp_ex` (no driver type) or `efadv_create_qp_ex`.
+    /// Checks the attributes of `ibv_create_qp_ex` (no driver type) or `efadv_create_qp_ex`.
     pub(crate) fn extended(
         ex: &ibv_qp_init_attr_ex,
         efa: Option<&efadv_qp_init_attr>,
@@ -167,7 +167,7 @@ impl QpRequest {
         Ok(request)
     }
 
-    /// An XRC target of domain `xrcd`, whatever else was said.
+    /// Returns the attributes of an XRC target of domain `xrcd`; all others are ignored.
     pub(crate) fn target(qp_context: *mut c_void, xrcd: *mut ibv_xrcd) -> Self {
         // SAFETY: null pointers and zero numbers are valid in every member.
         let mut base: ibv_qp_init_attr = unsafe { zeroed() };
@@ -185,7 +185,7 @@ impl QpRequest {
         }
     }
 
-    /// The one flag that there is, of a queue pair that can be in groups.
+    /// Adds the only supported flag, for a queue pair that can be in groups.
     fn add_flags(&mut self, flags: u32) -> Result<(), Errno> {
         let known = match self.kind {
             QpKind::Ud => sys::IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
@@ -198,7 +198,7 @@ impl QpRequest {
         Ok(())
     }
 
-    /// What only an EFA can be asked for.
+    /// Adds the attributes that only an EFA has.
     fn add_efa(&mut self, efa: &efadv_qp_init_attr, attr: &DeviceAttr) -> Result<(), Errno> {
         let known = efa_flags(attr);
         if efa.flags & !known != 0 || efa.wr_flags & !sys::EFADV_WR_EX_WITH_PROCESSING_HINTS != 0 {
@@ -214,7 +214,7 @@ impl QpRequest {
     }
 }
 
-/// Flags of `efadv_create_qp_ex` that the device has.
+/// Returns the flags of `efadv_create_qp_ex` that the device supports.
 fn efa_flags(attr: &DeviceAttr) -> u16 {
     let flags = [
         (attr.caps.unsolicited_write_recv, sys::EFADV_QP_FLAGS_UNSOLICITED_WRITE_RECV),
@@ -223,7 +223,7 @@ fn efa_flags(attr: &DeviceAttr) -> u16 {
     flags.iter().filter(|(has, _)| *has).fold(0, |all, (_, flag)| all | flag)
 }
 
-/// An initiator receives nothing, whatever it was asked for.
+/// Removes receives, because an initiator receives nothing.
 fn without_receives(base: &ibv_qp_init_attr) -> ibv_qp_init_attr {
     let cap = ibv_qp_cap { max_recv_wr: 0, max_recv_sge: 0, ..base.cap };
     ibv_qp_init_attr { srq: ptr::null_mut(), cap, ..*base }

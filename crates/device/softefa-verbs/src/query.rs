@@ -17,10 +17,10 @@ use crate::sys::{
 
 /// The device has one port, and one entry in each of its tables.
 const PORT: u32 = 1;
-/// Default partition, full member, in network byte order.
+/// The default partition, full member, in network byte order.
 const PKEY_BE: u16 = 0xffff;
 
-/// Copies the first `len` bytes of `value`, zeroing what a newer caller has behind it.
+/// Copies the first `len` bytes of `value`, and zeroes members that only a newer caller knows.
 ///
 /// # Safety
 /// `out` is null or has `len` writable bytes; `T` has no padding a reader may not see.
@@ -86,8 +86,8 @@ pub(crate) unsafe extern "C" fn query_port(
     })
 }
 
-/// The clock that completions are timed by, as hardware gives it: one number, its cycles, which
-/// here are nanoseconds.
+/// Returns the clock of completion times in the form of hardware: a number of cycles, which here
+/// are nanoseconds.
 pub(crate) unsafe extern "C" fn query_rt_values(
     context: *mut ibv_context,
     values: *mut ibv_values_ex,
@@ -108,7 +108,7 @@ pub(crate) unsafe extern "C" fn query_rt_values(
     })
 }
 
-/// The symbol of programs from before `link_layer` and what follows it were added.
+/// The symbol for programs from before `link_layer` and the members behind it were added.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_query_port(
     context: *mut ibv_context,
@@ -120,7 +120,7 @@ unsafe extern "C" fn ibv_query_port(
     unsafe { query_port(context, port, out, COMPAT_BYTES) }
 }
 
-/// In units of 100 Mb/s.
+/// The speed in units of 100 Mb/s.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_query_port_speed(
     context: *mut ibv_context,
@@ -190,7 +190,7 @@ unsafe extern "C" fn _ibv_query_gid_ex(
     })
 }
 
-/// Number of entries written, or a negative errno value.
+/// Returns the number of entries written, or a negative errno value.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn _ibv_query_gid_table(
     context: *mut ibv_context,
@@ -211,7 +211,7 @@ unsafe extern "C" fn _ibv_query_gid_table(
     if written == 0 { 1 } else { -(written as isize) }
 }
 
-/// A private function of libibverbs that `ibv_devinfo` uses all the same.
+/// A private function of libibverbs that `ibv_devinfo` uses nevertheless.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_query_gid_type(
     context: *mut ibv_context,

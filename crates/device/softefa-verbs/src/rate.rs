@@ -4,16 +4,16 @@ use std::ffi::c_int;
 
 /// A link rate.
 struct Rate {
-    /// Number in `enum ibv_rate`.
+    /// The number in `enum ibv_rate`.
     number: c_int,
     mbps: c_int,
-    /// Multiple of 2.5 Gbit/s, or [`UNKNOWN`].
+    /// The multiple of 2.5 Gbit/s, or [`UNKNOWN`].
     mult: c_int,
 }
 
-/// The answer for rates that have no number, or no multiple.
+/// The result for rates without a number or multiple.
 const UNKNOWN: c_int = -1;
-/// `IBV_RATE_MAX`: the answer for numbers that name no rate.
+/// `IBV_RATE_MAX`: the result for numbers of no rate.
 const RATE_MAX: c_int = 0;
 
 const fn rate(number: c_int, mbps: c_int, mult: c_int) -> Rate {
@@ -50,7 +50,7 @@ fn look_up(answer: c_int, found: impl Fn(&Rate) -> bool, take: impl Fn(&Rate) ->
     RATES.iter().find(|rate| found(rate)).map_or(answer, take)
 }
 
-/// Number of the slowest rate that is as fast.
+/// Returns the number of the slowest rate that is at least as fast.
 pub(crate) fn number_of_at_least(mbps: c_int) -> c_int {
     let enough = RATES.iter().filter(|rate| rate.mbps >= mbps);
     enough.min_by_key(|rate| rate.mbps).map_or(RATE_MAX, |rate| rate.number)

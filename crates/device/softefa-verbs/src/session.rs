@@ -13,29 +13,29 @@ use crate::inside::thread;
 
 const NOBODY: usize = 0;
 
-/// State of type `T` that belongs to whoever opened the session.
+/// State of type `T` that belongs to the thread that opened the session.
 #[derive(Debug, Default)]
 pub(crate) struct CallSession<T> {
     /// The [`thread`] that opened it, or [`NOBODY`].
     opener: AtomicUsize,
     /// The thread inside [`CallSession::enter`], or [`NOBODY`].
     entered: AtomicUsize,
-    /// A thread came while another one was there.
+    /// A thread entered while another one was inside.
     is_shared: AtomicBool,
     made: Generation,
     state: UnsafeCell<T>,
 }
 
-/// Why a session cannot be entered.
+/// The reason why a session cannot be entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoEntry {
-    /// None is open.
+    /// No session is open.
     Closed,
     /// Another thread is inside.
     Shared,
 }
 
-/// Leaves the session and perhaps ends it, also when a panic does.
+/// Leaves the session, and perhaps ends it, even on a panic.
 struct Leave<'a, T> {
     session: &'a CallSession<T>,
     is_last: bool,
@@ -50,8 +50,8 @@ impl<T> Drop for Leave<'_, T> {
     }
 }
 
-/// Says once that queue pair `qpn` is shared without a lock. A handler of a signal counts as
-/// another thread.
+/// Warns once that queue pair `qpn` is shared without a lock. A signal handler counts as another
+/// thread.
 #[cold]
 pub(crate) fn warn_of_shared(qpn: u32) {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
@@ -69,8 +69,9 @@ pub(crate) fn warn_of_shared(qpn: u32) {
 const SPINS: u32 = 64;
 
 impl<T> CallSession<T> {
-    /// Waits until no other thread has a session open, and opens one; `false` when this thread has
-    /// one, which it would wait for in vain: it is in a signal handler, or has forgotten to end it.
+    /// Waits until no other thread has a session open, and opens one; `false` when this thread
+    /// already has one, for which it would wait for ever: it is in a signal handler, or has not
+    /// ended it.
     pub(crate) fn open(&self) -> bool {
         let (me, mut tries) = (thread(), 0);
         let (taken, free) = (Ordering::Acquire, Ordering::Relaxed);
@@ -81,7 +82,7 @@ impl<T> CallSession<T> {
             tries += 1;
             if tries % SPINS == 0 {
                 if !self.made.is_current() {
-                    // The holder is a thread of the parent.
+                    // The session is held by a thread of the parent.
                     return true;
                 }
                 std::thread::yield_now();
@@ -93,15 +94,15 @@ impl<T> CallSession<T> {
         true
     }
 
-    /// Opens a session for posting. One that this thread has open already fails as a shared one
-    /// does, because their work requests cannot be told apart.
+    /// Opens a session for posting. If this thread already has one open, the session fails like a
+    /// shared one, because their work requests cannot be told apart.
     pub(crate) fn open_or_spoil(&self) {
         if !self.open() {
             self.is_shared.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether two threads were in the session at once, which is a mistake of the program.
+    /// Returns whether two threads were in the session at once, which is a bug of the program.
     pub(crate) fn is_shared(&self) -> bool {
         self.is_shared.load(Ordering::Relaxed)
     }
@@ -112,7 +113,7 @@ impl<T> CallSession<T> {
     }
 
     /// Runs `body` on the state of the open session. Only one thread gets in at a time, whatever
-    /// the program does: where its threads share a session by mistake, our memory stays intact.
+    /// the program does: our memory stays intact even if its threads share a session by mistake.
     pub(crate) fn enter<R>(&self, body: impl FnOnce(&mut T) -> R) -> Result<R, NoEntry> {
         let leave = self.try_enter(false)?;
         // SAFETY: whoever sets `entered` is alone here until `leave` is dropped.
@@ -121,16 +122,16 @@ impl<T> CallSession<T> {
         Ok(result)
     }
 
-    /// As [`CallSession::enter`], waits for whoever is inside, and ends the session; `None` without
-    /// one.
+    /// Like [`CallSession::enter`], but waits for a thread that is inside, and ends the session;
+    /// `None` without one.
     pub(crate) fn finish<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
         let leave = loop {
             match self.try_enter(true) {
                 Ok(leave) => break leave,
                 Err(NoEntry::Closed) => return None,
-                // Whoever is inside is a thread of the parent.
+                // The thread that is inside belongs to the parent.
                 Err(NoEntry::Shared) if !self.made.is_current() => return None,
-                // A signal handler came in the midst of it.
+                // A signal handler interrupted it.
                 Err(NoEntry::Shared) if self.entered.load(Ordering::Relaxed) == thread() => {
                     return None;
                 }
@@ -159,7 +160,7 @@ impl<T> CallSession<T> {
         Ok(Leave { session: self, is_last })
     }
 
-    /// Runs `body` on the state that the last session left, or that of the present one.
+    /// Runs `body` on the state of the current session, or of the last one.
     ///
     /// # Safety
     /// No other thread has a session open, or opens one meanwhile.
@@ -168,8 +169,8 @@ impl<T> CallSession<T> {
         body(unsafe { &*self.state.get() })
     }
 
-    /// Runs `body` on the state, or nothing when no session is open. For state that two threads at
-    /// once leave mixed up and not broken.
+    /// Runs `body` on the state, if a session is open. For state that two threads at once may mix
+    /// up but not corrupt.
     ///
     /// # Safety
     /// Called by the thread that opened the session, as the verbs API demands of programs, and

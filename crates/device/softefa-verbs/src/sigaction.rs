@@ -1,5 +1,5 @@
-//! `sigaction`, `signal` and its kin: what a program sets for SIGSEGV and SIGBUS comes after the
-//! adapter's own look, which tells a hole in registered memory from a mistake of the program.
+//! `sigaction`, `signal` and their variants: the program's handlers for SIGSEGV and SIGBUS run
+//! after the adapter's own, which tells a hole in registered memory from a bug of the program.
 
 use std::ffi::{c_int, c_void};
 use std::mem::{transmute, zeroed};
@@ -34,8 +34,8 @@ unsafe extern "C" fn sigaction(
     unsafe { softefa::sigaction(signal, new, old) }
 }
 
-/// Defines functions that set an action with a handler alone. The C library's do it for all signals
-/// but two, of which `own` sets ours.
+/// Defines functions that set an action with only a handler. The C library's are used for all
+/// signals but two, for which `own` sets the action.
 macro_rules! handler_setters {
     ($($name:ident: $own:expr;)*) => {
         $(
@@ -46,7 +46,7 @@ macro_rules! handler_setters {
                     // SAFETY: the program's arguments, unchanged; the address is that of a function
                     // of this type.
                     Some(next) => unsafe { transmute::<*mut c_void, Signal>(next)(signal, handler) },
-                    // Also for constructors of libraries that run before this one's.
+                    // Needed for constructors of libraries that run before this one's.
                     None => $own(signal, handler),
                 }
             }
@@ -65,7 +65,7 @@ handler_setters! {
     signal: set_as_bsd;
     bsd_signal: set_as_bsd;
     ssignal: set_as_bsd;
-    // What `signal` becomes in programs that are built for strict C or X/Open.
+    // The variant of `signal` in programs that are built for strict C or X/Open.
     sysv_signal: set_as_system_v;
     __sysv_signal: set_as_system_v;
     sigset: set_or_hold;
@@ -95,7 +95,7 @@ fn set_or_hold(signal: c_int, handler: sighandler_t) -> sighandler_t {
     }
 }
 
-/// As the C library sets an action; what it was before.
+/// Sets an action like the C library, and returns the previous one.
 fn set(signal: c_int, handler: sighandler_t, flags: c_int) -> sighandler_t {
     if handler == libc::SIG_ERR {
         Errno::EINVAL.store();

@@ -1,8 +1,8 @@
-//! What threads sleep on, because another thread may end it meanwhile.
+//! Objects that threads sleep on, which another thread may destroy meanwhile.
 //!
-//! Threads may be cancelled in their sleep: then the stack is unwound through the function that
-//! sleeps, which therefore holds nothing that has to be dropped. Its share of the object is the
-//! thread's, and goes back when the thread ends.
+//! Threads may be cancelled while they sleep: the stack is then unwound through the function that
+//! sleeps, which therefore holds nothing that has to be dropped. Its reference to the object is
+//! kept in a thread-local variable, and dropped when the thread ends.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use crate::panic;
 
 thread_local! {
-    /// One at a time, unless a signal handler sleeps, too.
+    /// One object at a time, unless a signal handler sleeps, too.
     static SLEEPS_ON: RefCell<Vec<Arc<dyn Any + Send + Sync>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The object, which stays until [`give_back`].
+/// Returns the object, which stays until [`give_back`].
 pub(crate) fn keep<T: Send + Sync + 'static>(object: &Arc<T>) -> *const T {
     let share = Arc::clone(object);
     let address = Arc::as_ptr(&share);
@@ -23,13 +23,13 @@ pub(crate) fn keep<T: Send + Sync + 'static>(object: &Arc<T>) -> *const T {
         shares.borrow_mut().push(Arc::clone(&share) as Arc<dyn Any + Send + Sync>);
     });
     if is_kept.is_err() {
-        // In the last moments of a thread, whose destructors have run.
+        // The thread is ending, and its destructors have run.
         std::mem::forget(share);
     }
     address
 }
 
-/// The thread does not sleep on `object` any more.
+/// Drops the reference that keeps `object`.
 ///
 /// # Safety
 /// `object` came from [`keep`] in this call of the program.

@@ -21,7 +21,7 @@ use crate::sys::{
 };
 use crate::xrcd::Xrcd;
 
-/// Scatter-gather entries of a receive at most, over all devices.
+/// The most scatter-gather entries of a receive, over all devices.
 const SGE_MAX: usize = 32;
 
 /// Shared receive queue.
@@ -29,9 +29,9 @@ const SGE_MAX: usize = 32;
 pub(crate) struct Srq {
     ibv: UnsafeCell<ibv_srq>,
     pub(crate) nic: Arc<softefa::Srq>,
-    /// Queue pairs.
+    /// The queue pairs that use it.
     pub(crate) users: Users,
-    /// Null but in a queue of XRC.
+    /// Null except in a queue of XRC.
     xrcd: *mut ibv_xrcd,
     cq: *mut ibv_cq,
     owner: Owner,
@@ -43,21 +43,21 @@ unsafe impl Handle for Srq {
 }
 
 impl Srq {
-    /// The context it belongs to, as the program knows it.
+    /// Returns the context as the program knows it.
     pub(crate) fn context(&self) -> *mut ibv_context {
         // SAFETY: `context` is written once, before the program learns the address.
         unsafe { (*self.ibv.get()).context }
     }
 }
 
-/// Domain and completion queue of a queue of XRC.
+/// The domain and completion queue of a queue of XRC.
 #[derive(Clone, Copy)]
 struct Xrc {
     xrcd: *mut ibv_xrcd,
     cq: *mut ibv_cq,
 }
 
-/// Makes a queue, and writes its sizes to `attr`.
+/// Creates a queue and writes its sizes to `attr`.
 ///
 /// # Safety
 /// `pd`, and what is in `xrc`, as for [`handle::borrow`].
@@ -113,7 +113,7 @@ unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_att
     })
 }
 
-/// Queues of other types have what this device has not.
+/// Other types of queues are not supported.
 pub(crate) unsafe extern "C" fn create_srq_ex(
     _context: *mut ibv_context,
     init: *mut ibv_srq_init_attr_ex,

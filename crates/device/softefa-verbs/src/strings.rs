@@ -1,5 +1,5 @@
-//! Names of states, types and outcomes, in the words programs and their users know from libibverbs
-//! (`tests/c/strings.c` compares with the system's library).
+//! Names of states, types and results, in the words of libibverbs (`tests/c/strings.c` compares
+//! with the system's library).
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -93,7 +93,8 @@ fn name(names: &'static [&'static CStr], number: c_int) -> *const c_char {
     names.get(index).unwrap_or(&UNKNOWN).as_ptr()
 }
 
-/// In the public header, yet at the private node: newer than the system's it may be.
+/// A private symbol, although it is in the public header: the program may be newer than the
+/// system's library.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_wr_opcode_str(opcode: c_int) -> *const c_char {
     name(&WR_OPCODE, opcode)

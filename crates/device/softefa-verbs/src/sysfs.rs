@@ -1,4 +1,4 @@
-//! Where the private sysfs tree is, and the verbs functions that read sysfs.
+//! The location of the private sysfs tree, and the verbs functions that read sysfs.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::fs::{self, DirBuilder};
@@ -12,20 +12,20 @@ use softefa::Config;
 use crate::errno::Errno;
 use crate::{panic, paths};
 
-/// What programs and libfabric look up to find sysfs.
+/// The variable by which programs and libfabric find sysfs.
 const ENV_SYSFS_PATH: &CStr = c"SYSFS_PATH";
 
-/// The tree inside a run directory, where `softefa run` makes it, too.
+/// The subdirectory of a run directory, where `softefa run` makes the tree, too.
 const SUBDIR: &str = "sysfs";
 
-/// Names that are tried for a tree of one process.
+/// The number of names that are tried for a tree of one process.
 const TRIES: u32 = 100;
 
-/// Makes the tree for `config`, shows it to programs that read sysfs themselves, and points
-/// `SYSFS_PATH` at it unless the user did; its root.
+/// Makes the tree for `config`, publishes it to programs that read sysfs themselves, points
+/// `SYSFS_PATH` at it unless the user did, and returns its root.
 ///
-/// A tree that cannot be made costs programs that read it the device, so it is said, but others
-/// work without.
+/// If the tree cannot be made, programs that read it do not find the device. That is logged, but
+/// other programs work without it.
 pub(crate) fn prepare(config: &Config) -> PathBuf {
     let root = config.run_dir.as_ref().map_or_else(|| default_root(config), |dir| dir.join(SUBDIR));
     if let Err(error) = softefa::sysfs::create(&root, config) {
@@ -40,8 +40,9 @@ pub(crate) fn prepare(config: &Config) -> PathBuf {
     root
 }
 
-/// One tree per user and set of devices, shared by all processes: nothing piles up in `/tmp`. One
-/// of this process alone where somebody else has that place, who could lead us anywhere.
+/// Returns the root of one tree per user and set of devices, which all processes share, so that
+/// nothing piles up in `/tmp`; or one of this process alone if another user owns that directory,
+/// who could redirect us anywhere.
 fn default_root(config: &Config) -> PathBuf {
     // SAFETY: has no precondition.
     let uid = unsafe { libc::getuid() };
@@ -59,7 +60,7 @@ fn default_root(config: &Config) -> PathBuf {
     own.find(|own| DirBuilder::new().mode(0o700).create(own).is_ok()).unwrap_or(root)
 }
 
-/// Whether `dir` is a directory of user `uid` now, which is made if nothing is there.
+/// Returns whether `dir` is a directory of user `uid`, which is made if it does not exist.
 fn is_private(dir: &Path, uid: u32) -> bool {
     let _ = DirBuilder::new().mode(0o700).create(dir);
     fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid)
@@ -72,7 +73,7 @@ extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     if path.is_null() { c"/sys".as_ptr() } else { path }
 }
 
-/// Reads `dir/file` without its final line break into `buffer`; the number of bytes, or -1.
+/// Reads `dir/file` without its final line break into `buffer`; returns the number of bytes, or -1.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_read_sysfs_file(
     dir: *const c_char,
@@ -105,7 +106,8 @@ unsafe extern "C" fn ibv_read_sysfs_file(
 mod tests {
     use super::*;
 
-    /// Whoever made the directory first chose what the program reads, and where it writes.
+    /// A directory of another user is not used: its owner would choose what the program reads, and
+    /// where it writes.
     #[test]
     fn a_directory_of_somebody_else_is_not_used() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
-//! Thread domains and parent domains, by which a program promises that one thread uses an object.
+//! Thread domains and parent domains, by which a program promises that only one thread uses an
+//! object.
 //!
-//! Nothing is gained from the promise here: the locks guard against the service thread, too.
-//! Programs that make it get what they ask for all the same, as on the device.
+//! The promise saves nothing here, because the locks guard against the service thread, too.
+//! Programs get the objects all the same, as on the device.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
@@ -57,7 +58,7 @@ pub(crate) unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
     })
 }
 
-/// A second name of a protection domain. `ibv_dealloc_pd` ends it.
+/// Creates a second name of a protection domain. `ibv_dealloc_pd` ends it.
 pub(crate) unsafe extern "C" fn alloc_parent_domain(
     context: *mut ibv_context,
     attr: *mut ibv_parent_domain_init_attr,
@@ -71,7 +72,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         if real.context() != context {
             return Err(Errno::EINVAL);
         }
-        // Allocators of the program: there are no rings it could place.
+        // Allocators of the program are not supported, because there are no rings to place.
         if attr.comp_mask != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
@@ -84,7 +85,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
     })
 }
 
-/// A parent domain of `td` went.
+/// Removes a parent domain from the users of `td`.
 ///
 /// # Safety
 /// `td` as for [`handle::borrow`].

@@ -1,5 +1,5 @@
-//! What no device has: imported objects, counters, raw queue access. Programs find the functions
-//! and hear `EOPNOTSUPP`, as from the real device.
+//! Functions that no device supports: imported objects, counters, raw queue access. They fail with
+//! `EOPNOTSUPP`, as on the real device.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -12,7 +12,7 @@ fn null<T>() -> *mut T {
     ptr::null_mut()
 }
 
-/// Functions that return an errno value. Their arguments are not looked at.
+/// Functions that return an errno value; their arguments are ignored.
 macro_rules! refuse {
     ($($name:ident($($argument:ty),*);)*) => {
         $(#[unsafe(no_mangle)]

@@ -6,7 +6,7 @@ use softefa::{Completion, CompletionOp, Status};
 
 use crate::sys::{self, ibv_wc};
 
-/// Status as verbs names it; several device codes share one.
+/// Converts a status; several device codes share one of verbs.
 pub(crate) fn status(status: Status) -> c_int {
     match status {
         Status::Ok => sys::IBV_WC_SUCCESS,
@@ -54,14 +54,13 @@ pub(crate) fn flags(completion: &Completion) -> u32 {
     imm | grh | inv
 }
 
-/// Immediate data in network byte order, or the key that was invalidated, as the API hands them
-/// out.
+/// Returns immediate data in network byte order, or the invalidated key, as in the API.
 pub(crate) fn imm_be(completion: &Completion) -> u32 {
     completion.invalidated.unwrap_or_else(|| completion.imm.unwrap_or(0).to_be())
 }
 
-/// Writes the whole completion for `ibv_poll_cq`. In place: what was just written in small pieces
-/// is slow to move in large ones.
+/// Writes the whole completion for `ibv_poll_cq`, in place: data just written in small pieces is
+/// slow to move in large ones.
 ///
 /// # Safety
 /// There is room for one at `out`.

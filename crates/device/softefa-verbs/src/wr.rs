@@ -1,7 +1,7 @@
 //! Posting with the extended calls: `ibv_wr_start`, `ibv_wr_send`, ..., `ibv_wr_complete`.
 //!
-//! A session collects work requests and remembers the first mistake; `ibv_wr_complete` posts all of
-//! them, or none and returns the mistake.
+//! A session collects work requests and remembers the first error; `ibv_wr_complete` posts all of
+//! them, or posts none and returns the error.
 
 mod batch;
 
@@ -27,7 +27,7 @@ use batch::{Batch, PendingWr};
 /// A posting session.
 pub(crate) type Posting = CallSession<Batch>;
 
-/// The functions of every extended queue pair.
+/// Returns the functions of every extended queue pair.
 pub(crate) fn table() -> ibv_qp_ex {
     // SAFETY: null pointers and zero numbers are valid in every member.
     let mut qp: ibv_qp_ex = unsafe { zeroed() };
@@ -56,7 +56,7 @@ pub(crate) fn table() -> ibv_qp_ex {
     qp
 }
 
-/// The functions only an EFA has; null unless they were asked for, as libefa leaves them.
+/// Returns the functions that only an EFA has; null unless they were requested, as in libefa.
 pub(crate) fn efa_table(processing_hints: bool) -> efadv_qp {
     let wr_set_processing_hints = processing_hints.then_some(wr_set_processing_hints as _);
     efadv_qp { comp_mask: 0, wr_set_processing_hints }
@@ -69,7 +69,7 @@ unsafe fn borrow<'a>(qp: *mut ibv_qp_ex) -> Result<&'a Qp, Errno> {
     unsafe { handle::borrow::<Qp>(qp.cast()) }
 }
 
-/// Runs `change` on the session, if there is one.
+/// Changes the batch of the session, if there is one.
 ///
 /// # Safety
 /// `qp` is a live queue pair.
@@ -88,14 +88,14 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
         // SAFETY: the program passes a live queue pair.
         if let Ok(qp) = unsafe { borrow(qp) } {
             qp.posting.open_or_spoil();
-            // A thread without a session of its own may have come in while the last one ended. If
-            // it is still there, this session is shared.
+            // A thread without a session of its own may have entered while the last one ended. If
+            // it is still inside, this session is shared.
             let _ = qp.posting.enter(Batch::clear);
         }
     });
 }
 
-/// Ends the session; what `finish` makes of it.
+/// Ends the session and returns the result of `finish`.
 ///
 /// # Safety
 /// As for [`with_batch`].
@@ -106,7 +106,7 @@ unsafe fn end(
     // SAFETY: as this function demands.
     let qp = unsafe { borrow(qp) }?;
     let finished = qp.posting.finish(|batch| {
-        // Whose parameters are whose cannot be told.
+        // In a shared session it is unknown which parameters belong to which request.
         let is_sound = !qp.posting.is_shared();
         let finished = if is_sound { finish(batch, &qp.nic) } else { Err(Errno::EINVAL) };
         batch.clear();
@@ -128,7 +128,7 @@ unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
     panic::code_or(Errno::EDEADLK, || unsafe { end(qp, |_, _| Ok(())) });
 }
 
-/// Begins a work request with the `wr_id` and flags the program left in the queue pair.
+/// Begins a work request with the `wr_id` and flags that the program stored in the queue pair.
 ///
 /// # Safety
 /// As for [`with_batch`].
@@ -141,7 +141,7 @@ unsafe fn begin(qp: *mut ibv_qp_ex, op: SendOp) {
         if flags & !(sys::IBV_SEND_SIGNALED | sys::IBV_SEND_INLINE | ignored) != 0 {
             batch.fail(Errno::EINVAL);
         }
-        // libefa leaves the call null, so that the program crashes; this names the mistake.
+        // libefa leaves the call null, so that the program crashes; here it gets an error.
         if qp.send_ops.unwrap_or(0) & flag_of(op) == 0 {
             batch.fail(Errno::EOPNOTSUPP);
         }
@@ -151,7 +151,7 @@ unsafe fn begin(qp: *mut ibv_qp_ex, op: SendOp) {
     unsafe { with_batch(qp, begin) }
 }
 
-/// The flag a program sets at creation to have the operation.
+/// Returns the flag by which a program requests the operation at creation.
 fn flag_of(op: SendOp) -> u64 {
     match op {
         SendOp::Send => sys::IBV_QP_EX_WITH_SEND,
@@ -213,7 +213,7 @@ unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut u8, lengt
     unsafe { wr_set_inline_data_list(qp, 1, &raw const buffer) }
 }
 
-/// Whether the payload may be in the work request: of WRITEs where the queue pair was made for it.
+/// Returns whether the payload may be inline: for WRITEs only where the queue pair supports it.
 fn takes_inline(op: SendOp, takes_writes: bool) -> bool {
     match op {
         SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => true,
@@ -222,7 +222,7 @@ fn takes_inline(op: SendOp, takes_writes: bool) -> bool {
     }
 }
 
-/// Copies now: the program may reuse the buffers at once.
+/// Copies the data now: the program may reuse the buffers at once.
 unsafe extern "C" fn wr_set_inline_data_list(
     qp: *mut ibv_qp_ex,
     count: usize,
@@ -249,10 +249,10 @@ unsafe extern "C" fn wr_set_inline_data_list(
     unsafe { with_batch(qp, |batch, qp| batch.amend(|wr| set(wr, qp.inline_write))) }
 }
 
-/// How the hardware may spend its time on a request; here all are processed alike.
+/// Hints how hardware may process a request; ignored here.
 unsafe extern "C" fn wr_set_processing_hints(_qp: *mut efadv_qp, _hints: u32) {}
 
-/// What the device does not do fails the session.
+/// Fails the session, for calls that the device does not support.
 ///
 /// # Safety
 /// As for [`with_batch`].
@@ -304,10 +304,10 @@ unsafe extern "C" fn wr_local_inv(qp: *mut ibv_qp_ex, key: u32) {
     unsafe { begin(qp, SendOp::LocalInvalidate(key)) }
 }
 
-/// Bytes that an ATOMIC WRITE has.
+/// The length of an ATOMIC WRITE.
 const WORD_BYTES: usize = 8;
 
-/// The word is copied now.
+/// Copies the word now.
 unsafe extern "C" fn wr_atomic_write(
     qp: *mut ibv_qp_ex,
     rkey: u32,
@@ -328,7 +328,7 @@ unsafe extern "C" fn wr_atomic_write(
     }
 }
 
-/// Unknown kinds and levels fail the session, which the kernel would let pass.
+/// Unknown kinds and levels fail the session; the kernel would accept them.
 unsafe extern "C" fn wr_flush(
     qp: *mut ibv_qp_ex,
     rkey: u32,
@@ -368,7 +368,7 @@ unsafe extern "C" fn wr_bind_mw(
     }
 }
 
-/// Fails the session of other queue pairs than initiators.
+/// Fails the session of queue pairs other than initiators.
 unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, number: u32) {
     let set = |batch: &mut Batch, qp: &Qp| match qp.nic.init().kind.is_xrc() {
         true => batch.amend(|wr| {

@@ -17,12 +17,12 @@ use crate::sys::{
     IBV_XRCD_INIT_ATTR_FD, IBV_XRCD_INIT_ATTR_OFLAGS, ibv_context, ibv_xrcd, ibv_xrcd_init_attr,
 };
 
-/// XRC domain, as one opening of it.
+/// An XRC domain, as opened once.
 #[repr(C)]
 pub(crate) struct Xrcd {
     ibv: UnsafeCell<ibv_xrcd>,
     pub(crate) nic: Arc<softefa::Xrcd>,
-    /// Queues and targets that were made with this opening.
+    /// Queues and targets that were created with it.
     pub(crate) users: Users,
     pub(crate) owner: Owner,
 }
@@ -33,14 +33,14 @@ unsafe impl Handle for Xrcd {
 }
 
 impl Xrcd {
-    /// The context it belongs to, as the program knows it.
+    /// Returns the context as the program knows it.
     pub(crate) fn context(&self) -> *mut ibv_context {
         // SAFETY: `context` is written once, before the program learns the address.
         unsafe { (*self.ibv.get()).context }
     }
 }
 
-/// How the program wants it; the descriptor stays the program's.
+/// Converts the attributes; the descriptor stays the program's.
 fn how(attr: &ibv_xrcd_init_attr) -> Result<OpenXrcd, Errno> {
     const NEEDS: u32 = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
     if attr.comp_mask & !NEEDS != 0 {
@@ -76,7 +76,7 @@ pub(crate) unsafe extern "C" fn open_xrcd(
     })
 }
 
-/// Refused while something that was made with it is there.
+/// Refused while an object that was created with it exists.
 pub(crate) unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
     panic::code(|| {
         // SAFETY: the program passes a domain it opened.

@@ -1,11 +1,11 @@
-//! Who sent a datagram, as the 40 bytes in front of its payload say on a RoCE device.
+//! The sender of a datagram, from the 40 bytes in front of its payload on a RoCE device.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where the IPv4 header begins; what is before it means nothing.
+/// The offset of the IPv4 header; the bytes before it have no meaning.
 const HEADER_AT: usize = 20;
 
-/// Where an answer goes, and how.
+/// The address for an answer, and its traffic attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sender {
     pub(super) addr: IpAddr,
@@ -13,8 +13,9 @@ pub(super) struct Sender {
     pub(super) traffic_class: u8,
 }
 
-/// The sender of a datagram to `own`; `None` when there is no intact header of its family, or one
-/// to somebody else: a group, whose members answer from no address of it.
+/// Returns the sender of a datagram to `own`; `None` when there is no intact header of its family,
+/// or the datagram was to another address, such as that of a group, from which members do not
+/// answer.
 pub(super) fn in_header(bytes: &[u8; 40], own: IpAddr) -> Option<Sender> {
     match own {
         IpAddr::V4(own) => in_ipv4(bytes, own),
@@ -40,7 +41,7 @@ fn in_ipv4(bytes: &[u8; 40], own: Ipv4Addr) -> Option<Sender> {
     (is_intact && addr(16) == own).then_some(sender)
 }
 
-/// The one's complement sum of all words: all ones over a header with its checksum.
+/// Returns the one's complement sum of all words: all ones for a header with a correct checksum.
 fn sum(header: &[u8]) -> u16 {
     let words =
         header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));

@@ -1,4 +1,4 @@
-//! What a RoCE device says of itself beyond what every device does.
+//! Attributes that only RoCE devices have.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use softefa::{Mtu, RoceAttr};
 use super::int;
 use crate::sys::{self, ibv_device_attr, ibv_odp_caps, ibv_port_attr};
 
-/// What works, of the flags in `ibv_device_attr`.
+/// The supported flags of `ibv_device_attr`.
 const DEVICE_CAP_FLAGS: u32 = sys::IBV_DEVICE_BAD_PKEY_CNTR
     | sys::IBV_DEVICE_BAD_QKEY_CNTR
     | sys::IBV_DEVICE_UD_AV_PORT_ENFORCE
@@ -19,13 +19,13 @@ const DEVICE_CAP_FLAGS: u32 = sys::IBV_DEVICE_BAD_PKEY_CNTR
     | sys::IBV_DEVICE_MEM_MGT_EXTENSIONS
     | sys::IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
-/// What works, of the extended flags: 8 bytes are written in one step, and what was written can be
-/// made visible.
+/// The supported extended flags: 8 bytes are written atomically, and written data can be made
+/// visible.
 pub(super) const CAP_FLAGS_EX: u64 =
     sys::IB_UVERBS_DEVICE_ATOMIC_WRITE | sys::IB_UVERBS_DEVICE_FLUSH_GLOBAL;
 
-/// Nothing is pinned, so that all memory is used on demand, also that of a region that is all of
-/// the address space.
+/// On-demand paging: nothing is pinned, so all memory is used on demand, including a region of the
+/// whole address space.
 pub(super) const ODP_CAPS: ibv_odp_caps = ibv_odp_caps {
     general_caps: sys::IBV_ODP_SUPPORT | sys::IBV_ODP_SUPPORT_IMPLICIT,
     rc_odp_caps: ODP_RELIABLE,
@@ -34,7 +34,7 @@ pub(super) const ODP_CAPS: ibv_odp_caps = ibv_odp_caps {
 };
 const ODP_DATAGRAMS: u32 =
     sys::IBV_ODP_SUPPORT_SEND | sys::IBV_ODP_SUPPORT_RECV | sys::IBV_ODP_SUPPORT_SRQ_RECV;
-/// Also of extended connections.
+/// For extended connections, too.
 pub(super) const ODP_RELIABLE: u32 =
     ODP_DATAGRAMS | ODP_WRITE | sys::IBV_ODP_SUPPORT_READ | sys::IBV_ODP_SUPPORT_ATOMIC;
 const ODP_WRITE: u32 = sys::IBV_ODP_SUPPORT_WRITE;
@@ -42,7 +42,7 @@ const ODP_WRITE: u32 = sys::IBV_ODP_SUPPORT_WRITE;
 /// The clock of completions counts nanoseconds.
 pub(super) const CLOCK_KHZ: u64 = 1_000_000;
 
-/// Local acknowledgement delay as an exponent: 4.096 us x 2^15 = 134 ms, as rxe says.
+/// The local acknowledgement delay as an exponent, 4.096 us x 2^15 = 134 ms, as in rxe.
 const LOCAL_CA_ACK_DELAY: u8 = 15;
 
 pub(super) fn add_device(out: &mut ibv_device_attr, roce: &RoceAttr) {

@@ -1,4 +1,4 @@
-//! Functions that pass a path on.
+//! Interposed functions that forward a path.
 
 /// Defines functions of the C library that redirect `path` and call the next definition with the
 /// result. Before the next definition is known, `unknown` answers instead, because callers in
@@ -102,7 +102,7 @@ macro_rules! forward {
     };
 }
 
-/// The result of a system call as the C library's functions give it: -1, and the reason in `errno`.
+/// Returns the result of a system call like the C library: -1, with the reason in `errno`.
 macro_rules! call {
     ($number:expr, $($argument:expr),+) => {
         // SAFETY: the program's arguments, or the same in another form.

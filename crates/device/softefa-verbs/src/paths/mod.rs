@@ -24,20 +24,21 @@ use softefa::{Adapter, Config, DeviceSpec, Profile, config};
 
 use crate::{devnode, rdmacm};
 
-/// Where classes of devices are, and which of them, or which device of one, a run has.
+/// The directory of device classes, and the classes, or single devices of one, that a run has.
 const CLASSES: &[u8] = b"/sys/class/";
 const OURS: [&[u8]; 3] = [b"infiniband", b"infiniband_verbs", b"misc/rdma_cm"];
-/// Where device files are.
+/// The directory of device files.
 const FILES: &[u8] = b"/dev/infiniband";
-/// The tree in the directory of a run. In it, classes are in `class` and files in `dev/infiniband`.
+/// The tree in the directory of a run; it has the classes in `class` and the files in
+/// `dev/infiniband`.
 const TREE: &str = "sysfs/";
-/// Longest path, with its end.
+/// The longest path, with its terminating zero.
 const PATH_MAX: usize = libc::PATH_MAX as usize;
 
 /// The tree, with a slash at its end; null before it is known. Never freed.
 static ROOT: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
-/// From now on the tree at `sysfs` is what programs see.
+/// Publishes the tree at `sysfs` to the program.
 pub(crate) fn publish(sysfs: &Path) {
     set_root([sysfs.as_os_str().as_bytes(), b"/"].concat());
 }
@@ -52,8 +53,8 @@ fn set_root(root: Vec<u8>) {
     }
 }
 
-/// Programs look at sysfs before they ask for devices: what `softefa run` has made is there from
-/// the beginning.
+/// Programs look at sysfs before they list devices, so the tree that `softefa run` has made is
+/// published at start.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
@@ -65,7 +66,7 @@ extern "C" fn begin() {
         return;
     };
     Config::remember_env();
-    // What is wrong with it is said when the program asks for devices.
+    // An invalid list is reported when the program lists devices.
     let devices = devices.to_str().and_then(|text| DeviceSpec::parse_list(text).ok());
     set_root([dir.as_bytes(), b"/", TREE.as_bytes()].concat());
     let profile = value(config::ENV_PROFILE).and_then(|text| text.to_str()?.parse().ok());
@@ -75,7 +76,7 @@ extern "C" fn begin() {
     devnode::publish(devices.map_or(0, |devices| devices.len()));
 }
 
-/// Where in the tree that is which the path names, in two parts, when it is something of ours.
+/// Returns the two parts of the path in the tree, if the path names something of ours.
 fn inside(path: &[u8]) -> Option<[&[u8]; 2]> {
     let is_whole = |rest: &[u8]| rest.first().is_none_or(|byte| *byte == b'/');
     if let Some(rest) = path.strip_prefix(FILES) {
@@ -86,10 +87,10 @@ fn inside(path: &[u8]) -> Option<[&[u8]; 2]> {
     OURS.iter().any(is_ours).then_some([b"class/", rest])
 }
 
-/// A path of the program, and where it really leads.
+/// A path of the program, and the path in the tree that replaces it.
 struct Redirected {
     given: *const c_char,
-    /// The path in the tree, when it is another one.
+    /// The path in the tree, if the path was redirected.
     other: MaybeUninit<[u8; PATH_MAX]>,
     is_other: bool,
 }
@@ -124,7 +125,7 @@ impl Redirected {
         if len >= PATH_MAX {
             return;
         }
-        // Bytes of it that are not written are not read: they stand behind the terminating zero.
+        // Bytes behind the terminating zero are not written and not read.
         let out = self.other.as_mut_ptr().cast::<u8>();
         // SAFETY: `len` bytes and the zero behind them are within the buffer, which overlaps
         // neither.
@@ -145,7 +146,8 @@ impl Redirected {
     }
 }
 
-/// Whether the path begins as ours do. Most differ in the first bytes, and so are not measured.
+/// Returns whether the path begins as ours do. Most differ in the first bytes; their length is not
+/// computed.
 ///
 /// # Safety
 /// `path` is null or a C string.
@@ -166,16 +168,16 @@ pub(crate) unsafe fn begins_with(path: *const c_char, start: &[u8]) -> bool {
         })
 }
 
-/// Whether the kernel cannot read the path. Programs ask it about addresses (`EFAULT`) to learn
-/// what is mapped. The cheapest call that tells changes no mask, because there is no such way to
-/// change one, but reads the mask first (Linux `kernel/signal.c`): 0.1 us, and
+/// Returns whether the kernel cannot read the path. Programs pass addresses to learn what is mapped
+/// (`EFAULT`). The cheapest call that tells is one to change the signal mask in an invalid way: it
+/// changes nothing, but reads the mask first (Linux `kernel/signal.c`). It takes 0.1 us,
 /// `process_vm_readv` 0.6.
 pub(crate) fn is_unreadable(path: *const c_char) -> bool {
     const NO_WAY: c_int = -1;
     const MASK_BYTES: usize = 8;
     // A mask that lies in one page with the first byte.
     let mask = path.map_addr(|addr| addr & !(MASK_BYTES - 1));
-    // Nothing is there, and the call would not look.
+    // The kernel does not read a null mask.
     if mask.is_null() {
         return true;
     }

@@ -1,8 +1,8 @@
 //! Functions that open a path.
 //!
-//! `open` and its kin take a mode only with some flags. It is passed on in any case: callees of
-//! 64-bit Linux find it where a third or fourth argument is, and look at it only with these flags.
-//! The file of the connection manager opens [`crate::rdmacm`].
+//! `open` and its variants take a mode only with some flags. It is passed on in any case: callees
+//! on 64-bit Linux find it in the register of the third or fourth argument, and read it only with
+//! these flags. The file of the connection manager opens [`crate::rdmacm`].
 
 use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
@@ -25,7 +25,7 @@ forward! {
     fn openat64(dir: c_int, [path], flags: c_int, mode: mode_t) -> c_int,
         call!(SYS_openat, dir, path, flags | O_LARGEFILE, mode),
         rdma_cm rdmacm::open(flags);
-    // What the four become in programs that are built with _FORTIFY_SOURCE.
+    // The variants in programs that are built with _FORTIFY_SOURCE.
     fn __open_2([path], flags: c_int) -> c_int,
         call!(SYS_openat, AT_FDCWD, path, flags, 0),
         rdma_cm rdmacm::open(flags);

@@ -1,4 +1,4 @@
-//! Functions that ask what is at a path. They know the device files, too ([`crate::devnode`]).
+//! Functions that query a path. They know the device files, too ([`crate::devnode`]).
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -9,8 +9,8 @@ use libc::{SYS_getxattr, SYS_lgetxattr, SYS_listxattr, SYS_llistxattr};
 use super::forward::{call, forward};
 use crate::devnode;
 
-// The C library's structure is the kernel's on 64-bit Linux, and that of the functions with 64 the
-// same.
+// On 64-bit Linux the C library's structure is the kernel's, and the functions with 64 use the same
+// one.
 forward! {
     fn stat([path], out: *mut libc::stat) -> c_int,
         call!(SYS_newfstatat, AT_FDCWD, path, out, 0),
@@ -30,7 +30,7 @@ forward! {
     fn fstatat64(dir: c_int, [path], out: *mut libc::stat, flags: c_int) -> c_int,
         call!(SYS_newfstatat, dir, path, out, flags),
         device(node) devnode::write_stat(node, out);
-    // What they were before glibc 2.33; programs in portable packages (wheels) call them.
+    // The variants before glibc 2.33; programs in portable packages (wheels) call them.
     fn __xstat(_version: c_int, [path], out: *mut libc::stat) -> c_int,
         call!(SYS_newfstatat, AT_FDCWD, path, out, 0),
         device(node) devnode::write_stat(node, out);

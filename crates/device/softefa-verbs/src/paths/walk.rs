@@ -16,7 +16,7 @@ forward! {
     fn realpath([path], out: *mut c_char) -> *mut c_char, null_mut();
     #[found_by_callers]
     fn canonicalize_file_name([path]) -> *mut c_char, null_mut();
-    // What they become in programs that are built with _FORTIFY_SOURCE.
+    // The variants in programs that are built with _FORTIFY_SOURCE.
     fn __readlink_chk([path], out: *mut c_char, size: size_t, room: size_t) -> ssize_t,
         call!(SYS_readlinkat, AT_FDCWD, path, out, size.min(room)) as ssize_t;
     fn __readlinkat_chk(dir: c_int, [path], out: *mut c_char, size: size_t, room: size_t) -> ssize_t,
@@ -26,7 +26,7 @@ forward! {
     #[found_by_callers]
     fn opendir([path]) -> *mut DIR, null_mut();
     fn chdir([path]) -> c_int, call!(SYS_chdir, path);
-    // The functions they call take pointers of their own kinds, which are passed on unread.
+    // The callbacks take pointers of their own types, which are passed on unread.
     #[found_by_callers]
     fn scandir([path], list: *mut c_void, filter: *const c_void, order: *const c_void) -> c_int, -1;
     #[found_by_callers]

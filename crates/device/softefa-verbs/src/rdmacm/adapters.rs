@@ -1,4 +1,4 @@
-//! The devices of this process that have connections to manage, as ids see them.
+//! The devices of this process whose connections are managed, for the table of ids.
 
 use std::ffi::c_int;
 use std::io;
@@ -15,29 +15,29 @@ use super::manager::fill_random;
 use super::socket::Sealing;
 use crate::{device, rate};
 
-/// Any port: nothing is sent to it, the kernel is only asked for the way there.
+/// Any port: nothing is sent to it, it only serves to ask the kernel for a route.
 const PORT: u16 = 9;
-/// Linux's default of what IP packets may pass.
+/// Linux's default hop limit.
 const HOP_LIMIT: u8 = 64;
 
-/// One of them.
+/// A device with managed connections.
 #[derive(Clone, Copy)]
 struct Adapter {
     addr: IpAddr,
     device: Device,
     /// The UDP port of the network, if it is behind a gateway.
     gateway: Option<u16>,
-    /// In the list of devices.
+    /// Its entry in the list of devices.
     listed: Option<&'static device::Device>,
 }
 
-/// All of them.
+/// All devices with managed connections.
 pub(super) struct Adapters {
-    /// In the order of the list of devices.
+    /// The adapters in the order of the list of devices.
     managed: Vec<Adapter>,
-    /// The addresses of the devices that know no connections.
+    /// The addresses of devices without connections.
     unmanaged: Vec<IpAddr>,
-    /// What messages are sealed with.
+    /// The key that messages are sealed with.
     key: Option<SealKey>,
 }
 
@@ -52,7 +52,7 @@ impl Adapters {
         }
     }
 
-    /// The key, and a name that no other socket has.
+    /// Returns the key, with a session name that no other socket has.
     pub(super) fn sealing(&self) -> io::Result<Option<Sealing<'_>>> {
         let Some(key) = &self.key else { return Ok(None) };
         let mut session = [0; 8];
@@ -64,8 +64,8 @@ impl Adapters {
         self.managed.iter().map(|adapter| adapter.addr)
     }
 
-    /// The loopback addresses that lead to an adapter of their family. None, where an adapter has
-    /// an address of loopback: then these are as many hosts, and each has its own.
+    /// Returns the loopback addresses that lead to an adapter of their family. There are none if an
+    /// adapter has a loopback address: adapters then act as separate hosts with an address each.
     pub(super) fn loopback(&self) -> impl Iterator<Item = IpAddr> {
         let both = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
         both.into_iter().filter(|local: &IpAddr| {
@@ -75,29 +75,29 @@ impl Adapters {
         })
     }
 
-    /// The UDP port of the network, if the adapter at an address is behind a gateway.
+    /// Returns the UDP port of the network, if the adapter at an address is behind a gateway.
     pub(super) fn gateway_of(&self, local: IpAddr) -> Option<u16> {
         self.managed.iter().find(|adapter| adapter.addr == local)?.gateway
     }
 
-    /// What the adapter of an address is called.
+    /// Returns the name of the adapter with an address.
     pub(super) fn name_at(&self, local: IpAddr) -> &str {
         let found = self.of(local).and_then(|adapter| adapter.listed);
         found.map_or("", device::Device::name)
     }
 
-    /// The adapter of an address, while the program has it open: what counts packets and shows
-    /// them.
+    /// Returns the adapter with an address, while the program has it open; it counts and captures
+    /// packets.
     pub(super) fn open_at(&self, local: IpAddr) -> Option<Arc<softefa::Device>> {
         self.of(local)?.listed?.adapter()
     }
 
-    /// The address that the queue pairs of connections at `local` have.
+    /// Returns the address of the queue pairs of connections at `local`.
     pub(super) fn home_of(&self, local: IpAddr) -> Option<IpAddr> {
         self.of(local).map(|adapter| adapter.addr)
     }
 
-    /// The adapter whose connections are at `local`.
+    /// Returns the adapter whose connections are at `local`.
     fn of(&self, local: IpAddr) -> Option<&Adapter> {
         let found = self.managed.iter().find(|adapter| adapter.addr == local);
         // As the kernel does it (`cma_bind_loopback`), whatever the family: libfabric asks at
@@ -107,12 +107,12 @@ impl Adapters {
         found.or_else(|| anybody().filter(|_| is_everybodys))
     }
 
-    /// Those with addresses of the family of `addr`.
+    /// Returns the adapters with addresses of the family of `addr`.
     fn like(&self, addr: IpAddr) -> impl Iterator<Item = &Adapter> {
         self.managed.iter().filter(move |adapter| adapter.addr.is_ipv4() == addr.is_ipv4())
     }
 
-    /// As [`cm::ids::Host::device`].
+    /// See [`cm::ids::Host::device`].
     pub(super) fn device(&self, local: IpAddr) -> Result<Device, Errno> {
         match self.of(local) {
             Some(adapter) => Ok(adapter.device),
@@ -121,10 +121,10 @@ impl Adapters {
         }
     }
 
-    /// As [`cm::ids::Host::source_for`].
+    /// See [`cm::ids::Host::source_for`].
     ///
-    /// Where the kernel would go from an address that is no adapter's, an adapter goes that can. So
-    /// several of them on the loopback interface are as many hosts.
+    /// If the kernel's source address belongs to no adapter, the first adapter with a route is
+    /// used. So several adapters on the loopback interface act as separate hosts.
     pub(super) fn source_for(&self, destination: IpAddr) -> Result<IpAddr, Errno> {
         let there = destination;
         let mut addresses = self.like(there).map(|adapter| adapter.addr);
@@ -154,7 +154,7 @@ impl Adapters {
     }
 }
 
-/// What ids see of a RoCE device.
+/// Returns the attributes of a RoCE device for the table of ids.
 fn adapter(listed: &'static device::Device) -> Option<Adapter> {
     let (addr, attr) = (listed.addr(), listed.roce_attr()?);
     let mbit_per_s = c_int::try_from(attr.rate.gbit_per_s).ok()? * 1000;
@@ -172,15 +172,14 @@ fn adapter(listed: &'static device::Device) -> Option<Adapter> {
     Some(Adapter { addr, device, gateway: listed.gateway(), listed: Some(listed) })
 }
 
-/// The address from which the kernel would go `to` there, when it may choose what is left open
-/// `from` here.
+/// Returns the kernel's source address for a route to `to`, where `from` may leave the choice open.
 fn way(from: IpAddr, to: IpAddr) -> io::Result<IpAddr> {
     let socket = softefa::with_descriptor(|| UdpSocket::bind(SocketAddr::new(from, 0)))?;
     socket.connect(SocketAddr::new(to, PORT))?;
     Ok(socket.local_addr()?.ip())
 }
 
-/// Every address of the family of `addr`.
+/// Returns the unspecified address of the family of `addr`.
 fn any_of(addr: IpAddr) -> IpAddr {
     match addr {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -188,7 +187,7 @@ fn any_of(addr: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether it is an address of this machine.
+/// Returns whether it is an address of this machine.
 fn is_local(addr: IpAddr) -> bool {
     let is_broadcast = addr == IpAddr::V4(Ipv4Addr::BROADCAST);
     let is_one = !addr.is_multicast() && !is_broadcast && !addr.is_unspecified();
@@ -199,10 +198,10 @@ fn is_local(addr: IpAddr) -> bool {
 pub(super) mod tests {
     use super::*;
 
-    /// The address of a device that knows no connections.
+    /// The address of a device without connections.
     const UNMANAGED: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 99));
 
-    /// Adapters at these addresses.
+    /// Creates adapters at these addresses.
     pub(in crate::rdmacm) fn at(addresses: &[&str]) -> Adapters {
         let adapter = |addr: &&str| {
             let addr: IpAddr = addr.parse().unwrap();
@@ -238,8 +237,8 @@ pub(super) mod tests {
         assert_eq!(found, gid("2001:db8::7"), "loopback of the other family");
     }
 
-    /// Messages over 127.0.0.1 to and from an adapter at another address were neither counted nor
-    /// captured, and its queue pairs did not take what had come before their connections ended.
+    /// An adapter at another address counts and captures messages over 127.0.0.1, and its queue
+    /// pairs take what came before their connections ended.
     #[test]
     fn connections_over_loopback_are_those_of_an_adapter() {
         let adapters = at(&["192.0.2.7", "2001:db8::7"]);

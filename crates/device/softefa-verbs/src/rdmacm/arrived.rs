@@ -1,7 +1,6 @@
-//! Queue pairs whose first data has come, on their way from whoever received it to the connection
-//! manager (CM-4.4).
+//! Queue pairs whose first data has arrived, to be reported to the connection manager (CM-4.4).
 //!
-//! It is told with the lock of the queue pair held, so nothing here waits for the manager.
+//! They are reported with the lock of the queue pair held, so nothing here waits for the manager.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +13,7 @@ use super::watch::Watch;
 #[derive(Default)]
 struct Arrived {
     list: Vec<(IpAddr, u32)>,
-    /// Of the thread that is to look at it.
+    /// The watch of the thread that handles them.
     watch: Option<Arc<Watch>>,
 }
 
@@ -24,7 +23,7 @@ fn lock() -> MutexGuard<'static, Arrived> {
     ARRIVED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on what comes is told to the thread behind `watch`.
+/// Reports later arrivals to the thread behind `watch`.
 pub(super) fn tell(watch: &Arc<Watch>) {
     lock().watch = Some(Arc::clone(watch));
     softefa::on_first_data(note);
@@ -38,12 +37,12 @@ fn note(device: IpAddr, qpn: u32) {
     }
 }
 
-/// Takes all there are.
+/// Takes all queue pairs.
 pub(super) fn take() -> Vec<(IpAddr, u32)> {
     std::mem::take(&mut lock().list)
 }
 
-/// The thread must look again: its timer may have been set to later since.
+/// Wakes the thread again: its timer may have been set to a later time since.
 pub(super) fn hurry() {
     let arrived = lock();
     if let Some(watch) = arrived.watch.as_ref().filter(|_| !arrived.list.is_empty()) {

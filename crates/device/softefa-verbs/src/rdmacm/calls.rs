@@ -1,7 +1,7 @@
-//! Functions of the C library that get a descriptor.
+//! Interposed functions of the C library that take a descriptor.
 //!
-//! Where the program has not opened the device, each is one comparison before the next definition
-//! is called. Threads may be cancelled in that, because nothing here is to be dropped.
+//! If the program has not opened the device, each costs one comparison before it calls the next
+//! definition. Threads may be cancelled in that call, because nothing here has to be dropped.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
@@ -11,13 +11,13 @@ use libc::{c_long, c_uint, size_t, ssize_t};
 use super::{channels, command, is_there, manager, marks::CHANNELS};
 use crate::errno::Errno;
 
-/// Nobody has opened the device: what most programs cost, and all before they do.
+/// Returns whether no descriptor is open, which is the whole cost for most programs.
 #[inline]
 fn none() -> bool {
     !CHANNELS.is_any()
 }
 
-/// Whether `fd` stands for the device, in this process.
+/// Returns whether `fd` stands for the device in this process.
 fn is_ours(fd: RawFd) -> bool {
     if !CHANNELS.has(fd) || manager::is_anothers() {
         return false;
@@ -29,7 +29,7 @@ fn is_ours(fd: RawFd) -> bool {
     is_still
 }
 
-/// The result of a system call as the C library's functions give it: -1, and the reason in `errno`.
+/// Returns the result of a system call like the C library: -1, with the reason in `errno`.
 macro_rules! call {
     ($number:ident, $($argument:expr),+) => {
         // SAFETY: the program's arguments.
@@ -57,7 +57,7 @@ macro_rules! stand_in {
             }
         )*
 
-        /// The same, out of the way of those who are exempt: not even registers are saved for them.
+        /// The slow path, kept apart so that the fast path saves no registers for it.
         mod seldom {
             use super::*;
 
@@ -94,7 +94,7 @@ macro_rules! stand_in {
             )*
         }
 
-        /// What there is before them.
+        /// The fallbacks before they are known.
         mod unknown {
             use super::*;
 
@@ -144,7 +144,7 @@ stand_in! {
         if is_ours(from) || is_ours(to) => channels::duplicate(from, Some(to), || unsafe { next::dup2(from, to) });
     fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int, call!(SYS_dup3, from, to, flags),
         unless none(),
-        // With other flags it fails, and `to` stays.
+        // With other flags it fails, and `to` stays open.
         if (is_ours(from) || is_ours(to)) && flags & !libc::O_CLOEXEC == 0 =>
             // SAFETY: the program's arguments.
             channels::duplicate(from, Some(to), || unsafe { next::dup3(from, to, flags) });
@@ -185,7 +185,7 @@ stand_in! {
         unless none(),
         // SAFETY: the program's structure.
         if is_ours(fd) => unsafe { channels::write_stat(out) };
-    // What they were before glibc 2.33.
+    // The variants before glibc 2.33.
     fn __fxstat(version: c_int, fd: c_int, out: *mut libc::stat) -> c_int,
         { let _ = version; call!(SYS_fstat, fd, out) },
         unless none(),
@@ -210,14 +210,14 @@ fn duplicates(command: c_int) -> bool {
     matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC)
 }
 
-/// Whether descriptors of ours are among those that are closed.
+/// Returns whether descriptors of ours are among those that are closed.
 fn closes(first: c_uint, last: c_uint, flags: c_int) -> bool {
     const CLOEXEC: c_int = 4;
     let is_among = |fd: RawFd| (first..=last).contains(&(fd as c_uint));
     CHANNELS.all().any(is_among) && flags & CLOEXEC == 0 && !manager::is_anothers()
 }
 
-/// Closes a descriptor, whatever it stood for.
+/// Closes a descriptor by the next definition.
 pub(super) fn close_next(fd: RawFd) -> c_int {
     // SAFETY: the caller gives it up.
     unsafe { next::close(fd) }

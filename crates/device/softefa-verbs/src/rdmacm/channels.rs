@@ -1,4 +1,4 @@
-//! Descriptors of programs that stand for the device.
+//! The program's descriptors of the device.
 //!
 //! Each is an eventfd that counts when events wait. A thread that waits for an event sleeps in a
 //! `read` of it, as it would in the kernel: interrupted, restarted and cancelled in the same way.
@@ -24,11 +24,11 @@ use crate::panic;
 /// The first process that opened the device; its children may have inherited descriptors.
 static OPENED_IN: OnceLock<Generation> = OnceLock::new();
 
-/// What one descriptor stands for.
+/// The meaning of one descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
     pub(super) channel: ChannelId,
-    /// It was opened for writing, so commands may be written to it.
+    /// It was opened for writing, so that commands may be written to it.
     pub(super) is_writable: bool,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Access {
 #[derive(Debug, Default)]
 struct File {
     fds: Vec<RawFd>,
-    /// Its eventfd may count something.
+    /// Its eventfd may have a count.
     is_signalled: bool,
 }
 
@@ -51,7 +51,7 @@ impl Channels {
         self.by_fd.get(&fd).copied()
     }
 
-    /// A descriptor of a file, `preferred` if it is one.
+    /// Returns a descriptor of a file, `preferred` if it is one.
     pub(super) fn any_of(&self, channel: ChannelId, preferred: RawFd) -> Option<(RawFd, Access)> {
         let fds = &self.files.get(&channel)?.fds;
         let fd = fds.iter().find(|fd| **fd == preferred).or_else(|| fds.first())?;
@@ -62,7 +62,7 @@ impl Channels {
         self.files.keys().copied().collect()
     }
 
-    /// From now on `fd` stands for it; `false` when the number is too high.
+    /// Adds a descriptor; `false` when its number is too high.
     pub(super) fn add(&mut self, fd: RawFd, access: Access) -> bool {
         if !CHANNELS.add(fd) {
             return false;
@@ -72,7 +72,7 @@ impl Channels {
         true
     }
 
-    /// `fd` stands for nothing any more; the channel, when no other descriptor stands for it.
+    /// Removes a descriptor; returns the channel if it was the last one.
     pub(super) fn remove(&mut self, fd: RawFd) -> Option<ChannelId> {
         CHANNELS.remove(fd);
         let channel = self.by_fd.remove(&fd)?.channel;
@@ -85,7 +85,7 @@ impl Channels {
         Some(channel)
     }
 
-    /// Events wait.
+    /// Makes the descriptors readable, because events wait.
     pub(super) fn signal(&mut self, channel: ChannelId) {
         let Some(file) = self.files.get_mut(&channel) else { return };
         file.is_signalled = true;
@@ -94,7 +94,7 @@ impl Channels {
         }
     }
 
-    /// No event waits.
+    /// Makes the descriptors unreadable, because no event waits.
     pub(super) fn calm(&mut self, channel: ChannelId) {
         let Some(file) = self.files.get_mut(&channel).filter(|file| file.is_signalled) else {
             return;
@@ -121,7 +121,7 @@ fn count_one(fd: RawFd) {
 
 static ONE: u64 = 1;
 
-/// Takes what an eventfd counts, and does not wait where another thread has taken it.
+/// Takes the count of an eventfd, and does not wait if another thread has taken it.
 fn count_none(fd: RawFd) {
     let mut count = 0_u64;
     let room = libc::iovec { iov_base: (&raw mut count).cast(), iov_len: size_of::<u64>() };
@@ -140,14 +140,14 @@ fn count_none(fd: RawFd) {
     }
 }
 
-/// The answer where a program uses a descriptor of another process: its parent's.
+/// Returns the error for a descriptor of another process, which is the parent's.
 pub(super) fn inherited() -> Errno {
-    // Says so, once.
+    // This logs the mistake, once.
     let _ = OPENED_IN.get().is_some_and(|generation| generation.is_usable());
     Errno::ENODEV
 }
 
-/// A new descriptor of the device, as `open` returns it.
+/// Opens a descriptor of the device, as `open` returns it.
 pub(crate) fn open(flags: c_int) -> c_int {
     panic::count(|| {
         if flags & O_DIRECTORY != 0 {
@@ -177,7 +177,7 @@ pub(crate) fn open(flags: c_int) -> c_int {
     })
 }
 
-/// `close` of a descriptor of ours. The last one of a file ends its ids.
+/// Closes a descriptor of ours. The last one of a file destroys its ids.
 pub(super) fn close(fd: RawFd) -> c_int {
     panic::count(|| {
         let Some(manager) = manager::own() else {
@@ -188,7 +188,7 @@ pub(super) fn close(fd: RawFd) -> c_int {
         let mut state = manager.lock();
         refuse_writes(fd);
         state.let_go(now, fd);
-        // Before anybody else may open a descriptor of that number and have it counted.
+        // Before another thread can open a descriptor of that number and have it counted.
         let closed = calls::close_next(fd);
         state.settle(now);
         result(closed)
@@ -202,12 +202,12 @@ pub(super) fn is_still(fd: RawFd) -> bool {
     // checked.
     unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
-        // Ours has no name, and so no type.
+        // An eventfd has no name, and so no type.
         libc::syscall(libc::SYS_fstat, fd, &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == 0
     }
 }
 
-/// Forgets a descriptor that was closed without asking.
+/// Forgets a descriptor that was closed behind our back.
 pub(super) fn forget(fd: RawFd) {
     let _ = panic::code(|| {
         let Some(manager) = manager::own() else {
@@ -216,7 +216,7 @@ pub(super) fn forget(fd: RawFd) {
         };
         let now = manager.now();
         let mut state = manager.lock();
-        // Another thread may have opened the device meanwhile.
+        // Another thread may have opened the device since.
         if !is_still(fd) {
             state.let_go(now, fd);
             state.settle(now);
@@ -225,13 +225,13 @@ pub(super) fn forget(fd: RawFd) {
     });
 }
 
-/// From now on the kernel refuses writes to `fd` with `EBADF`. Once its mark is gone, a write of
-/// another thread would reach the eventfd, which takes it or answers `EINVAL`.
+/// Makes the kernel refuse writes to `fd` with `EBADF`. Once its mark is gone, a write of another
+/// thread would reach the eventfd, which accepts it or fails with `EINVAL`.
 fn refuse_writes(fd: RawFd) {
     // SAFETY: a path that ends with zero, and descriptors of ours; the result is checked.
     unsafe {
         let path = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, c"/".as_ptr(), PATH_ONLY);
-        // Without a descriptor left that moment stays.
+        // Without a free descriptor the short race remains.
         if path >= 0 {
             libc::syscall(libc::SYS_dup3, path, fd, O_CLOEXEC);
             libc::syscall(libc::SYS_close, path);
@@ -261,8 +261,8 @@ pub(super) fn close_all(first: u32, last: u32, call: impl FnOnce() -> c_int) -> 
     })
 }
 
-/// A call that makes another descriptor stand for the file of `from`: `onto` this one, which is
-/// closed first, or any that is free. Nothing is counted meanwhile.
+/// Makes another descriptor stand for the file of `from`, by `call`: `onto`, which is closed first,
+/// or any that is free. Nothing is counted meanwhile.
 pub(super) fn duplicate(from: RawFd, onto: Option<RawFd>, call: impl FnOnce() -> c_int) -> c_int {
     panic::count(|| {
         let Some(manager) = manager::own() else {
@@ -311,7 +311,7 @@ fn result(code: c_int) -> Result<c_int, Errno> {
     if code < 0 { Err(Errno::last()) } else { Ok(code) }
 }
 
-/// What `fstat` says of the device.
+/// Writes the `stat` structure of the device.
 ///
 /// # Safety
 /// `out` is writable.
@@ -320,7 +320,7 @@ pub(super) unsafe fn write_stat(out: *mut libc::stat) -> c_int {
     unsafe { devnode::write_stat(Node::RdmaCm, out) }
 }
 
-/// Whether `fd` blocks, as the program last said.
+/// Returns whether `fd` blocks, as the program last set it.
 pub(super) fn blocks(fd: RawFd) -> bool {
     // SAFETY: has no precondition.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) };

@@ -1,4 +1,4 @@
-//! One `write` to the device: a command comes in, is obeyed, and its answer goes out.
+//! A `write` to the device: reads a command, executes it and writes its answer.
 
 use std::ffi::{c_int, c_void};
 
@@ -12,19 +12,19 @@ use super::user;
 use crate::errno::Errno;
 use crate::{event, panic};
 
-/// Bytes of a command's header: number, length of what follows, room for the answer.
+/// The length of a command's header: number, length of the rest, room for the answer.
 const HEADER_LEN: usize = 8;
 /// The kernel takes no more at a time.
 const WRITE_MAX: usize = 0x7FFF_F000;
-/// Longest answers of commands that are not undone.
+/// The longest answers of commands that cannot be undone.
 const EVENT_MAX: usize = 336;
 const NUMBER_LEN: usize = 4;
 
-/// Where a command stands.
+/// The result of one attempt to execute a command.
 enum Course {
-    /// `write` returns so many bytes.
+    /// `write` returns this many bytes.
     Done(c_int),
-    /// No event waits in this channel, and the program wants to; a descriptor of it.
+    /// No event waits in this channel, and the program wants to wait; a descriptor of the channel.
     Wait(ChannelId, c_int),
     /// The channel was closed under the sleeper. The kernel would keep the file until the sleeper
     /// returns, so nothing wakes it but a signal or its cancellation.
@@ -69,7 +69,7 @@ pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, le
     }
 }
 
-/// Obeys the command at `at`; `slept_on` is the channel in which this call has waited before.
+/// Executes the command at `at`; `slept_on` is the channel in which this call has waited before.
 fn obey(fd: c_int, at: u64, len: usize, slept_on: Option<ChannelId>) -> Result<Course, Errno> {
     let manager = manager::own().ok_or_else(channels::inherited)?;
     let len = len.min(WRITE_MAX);
@@ -86,7 +86,7 @@ fn obey(fd: c_int, at: u64, len: usize, slept_on: Option<ChannelId>) -> Result<C
         None => named.map(|access| (fd, access)),
     };
     if let Some(other) = named.filter(|other| slept_on.is_some_and(|own| own != other.channel)) {
-        // What woke this thread may have been meant for those of the new file.
+        // The wake-up may have been meant for readers of the new file.
         if state.ids.is_readable(other.channel) {
             state.host.channels.signal(other.channel);
         }
@@ -121,7 +121,7 @@ fn obey(fd: c_int, at: u64, len: usize, slept_on: Option<ChannelId>) -> Result<C
     Ok(Course::Done(len as c_int))
 }
 
-/// The command that a program has written.
+/// Reads the command that a program has written.
 fn command(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
     if len < HEADER_LEN {
         return Err(Errno::EINVAL);
@@ -138,7 +138,7 @@ fn command(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
     if user::copy_in(at, &mut bytes) { Ok(bytes) } else { Err(Errno::EFAULT) }
 }
 
-/// Whether the call waits for an event when none is there.
+/// Returns whether the call waits for an event when there is none.
 fn is_patient_at(call: &Call, fd: c_int) -> bool {
     matches!(call.command, Command::GetEvent(_)) && channels::blocks(fd)
 }
@@ -161,7 +161,7 @@ impl State {
         Ok(reply?)
     }
 
-    /// Sees to it that descriptors poll readable when events wait, and only then.
+    /// Makes descriptors readable exactly when events wait.
     fn quieten(&mut self, access: Access, command: &Command, has_slept: bool) {
         if self.ids.is_readable(access.channel) {
             if has_slept {
@@ -171,7 +171,7 @@ impl State {
             self.host.channels.calm(access.channel);
         }
         if let Command::MigrateId(_) = command {
-            // Events have left another channel.
+            // Another channel has lost events.
             for channel in self.host.channels.all() {
                 if !self.ids.is_readable(channel) {
                     self.host.channels.calm(channel);
@@ -181,7 +181,7 @@ impl State {
     }
 }
 
-/// Refuses what could not be undone, when the place for its answer cannot be written.
+/// Fails if the answer of a command that cannot be undone has nowhere to go.
 fn check_answer(ids: &Ids, access: Access, call: &Call) -> Result<(), Errno> {
     let (at, len) = match &call.command {
         Command::CreateId(command) => (command.response, NUMBER_LEN),

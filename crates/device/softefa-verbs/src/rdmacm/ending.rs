@@ -1,4 +1,4 @@
-//! The end of a process, and children that begin with the memory of their parent.
+//! The end of a process, and children that share the memory of their parent.
 
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use super::manager;
 use super::marks::HIDDEN;
 
-/// How often peers are told, because nobody will repeat it.
+/// The number of copies of the last messages, because nobody will repeat them.
 const GOODBYES: usize = 3;
-/// Apart, so that one full buffer does not eat all copies.
+/// The time between copies, so that one full buffer does not drop all of them.
 const BETWEEN: Duration = Duration::from_micros(100);
-/// For so long a process waits at its end for a thread that has the manager.
+/// How long an exiting process waits for a thread that holds the manager.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// After the program's own handlers and destructors, which may still end connections and wait for
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 #[unsafe(link_section = ".fini_array")]
 static END: extern "C" fn() = at_exit;
 
-/// From now on children let go of sockets.
+/// Makes children release the sockets.
 pub(super) fn prepare() {
     static IS_PREPARED: AtomicBool = AtomicBool::new(false);
     if !IS_PREPARED.swap(true, Ordering::Relaxed) {
@@ -30,8 +30,8 @@ pub(super) fn prepare() {
     }
 }
 
-/// A child must not keep the ports of its parent: peers are to hear when nobody is there any more.
-/// It has the objects of its parent, too, but never touches them.
+/// Releases the sockets in a child, which must not keep the ports of its parent: peers must get an
+/// error once the parent is gone. The child has the parent's objects, too, but never touches them.
 extern "C" fn in_child() {
     for fd in HIDDEN.all() {
         HIDDEN.remove(fd);
@@ -45,11 +45,11 @@ extern "C" fn at_exit() {
     let _ = catch_unwind(say_goodbye);
 }
 
-/// Ends all connections, as if the program said so.
+/// Ends all connections, as if the program disconnected them.
 fn say_goodbye() {
     let Some(manager) = manager::own() else { return };
     let begin = Instant::now();
-    // Not for ever: a thread that was ended in the midst of a call never gives it back.
+    // With a limit, because a thread that was ended inside a call never releases the lock.
     let mut state = loop {
         match manager.try_lock() {
             Some(state) => break state,

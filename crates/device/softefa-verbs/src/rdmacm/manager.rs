@@ -1,4 +1,4 @@
-//! What one process has of the connection manager.
+//! The connection manager of this process.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use crate::errno::Errno;
 
 static MANAGER: PerProcess<Result<Manager, Errno>> = PerProcess::new();
 
-/// ICMP messages may come faster than a message is sent: so often is it tried again.
+/// A send is tried this often, because pending ICMP messages can make it fail.
 const SEND_TRIES: usize = 4;
 
 pub(super) struct Manager {
@@ -35,17 +35,17 @@ pub(super) struct State {
     pub(super) ids: Ids,
     pub(super) host: Surroundings,
     packer: Packer,
-    /// How many are told that their messages do not open, and of whom standard error has told.
+    /// Limits the answers to messages that do not open, and the warnings about them.
     notices: Throttle,
     complaints: Complaints,
-    /// When the thread is to look at its timer.
+    /// The time at which the thread is to handle timers.
     alarm: Option<Duration>,
     withheld: Vec<Withheld>,
 }
 
-/// The end of a connection whose program has not polled what was done before.
+/// The end of a connection, withheld while its program has not polled earlier completions.
 struct Withheld {
-    /// The address of the connection, and that of its queue pair.
+    /// The addresses of the connection and of its queue pair.
     local: IpAddr,
     home: IpAddr,
     qpn: u32,
@@ -60,13 +60,13 @@ impl Withheld {
     const LOOK: Duration = Duration::from_millis(1);
 }
 
-/// The process around the ids.
+/// The host of the table of ids.
 pub(super) struct Surroundings {
     pub(super) ports: Ports,
     pub(super) channels: Channels,
 }
 
-/// The manager of this process; made when it is first asked for.
+/// Returns the manager of this process, which is created on first use.
 pub(super) fn of_process() -> Result<&'static Manager, Errno> {
     let made = MANAGER.get_or_init(|| {
         let mut random = [0; 18];
@@ -77,7 +77,7 @@ pub(super) fn of_process() -> Result<&'static Manager, Errno> {
     made.as_ref().map_err(|errno| *errno)
 }
 
-/// As [`of_process`], unless there is none.
+/// Returns the manager of this process if there is one.
 pub(super) fn own() -> Option<&'static Manager> {
     MANAGER.get()?.as_ref().ok().filter(|manager| manager.pid == std::process::id())
 }
@@ -111,7 +111,7 @@ impl Manager {
         Self { pid: std::process::id(), start: Instant::now(), state: Mutex::new(state) }
     }
 
-    /// Time, as ids count it.
+    /// Returns the time for the table of ids.
     pub(super) fn now(&self) -> Duration {
         self.start.elapsed()
     }
@@ -120,14 +120,14 @@ impl Manager {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`Manager::lock`], unless somebody else has it.
+    /// Like [`Manager::lock`], unless another thread holds it.
     pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
         self.state.try_lock().ok()
     }
 }
 
 impl State {
-    /// Has the thread run, which the first id needs.
+    /// Starts the thread, which the first id needs.
     pub(super) fn start(&mut self, manager: &'static Manager) -> Result<(), Errno> {
         if self.host.ports.watch().is_some() {
             return Ok(());
@@ -141,8 +141,8 @@ impl State {
         Ok(())
     }
 
-    /// Does what a command, a message or the time has led to: sends, tells programs, sets the
-    /// timer.
+    /// Handles the results of a command, a message or a timer: sends messages, notifies programs,
+    /// sets the timer.
     pub(super) fn settle(&mut self, now: Duration) {
         for (device, qpn) in arrived::take() {
             if let Ok(Device { guid, .. }) = self.host.device(device) {
@@ -170,8 +170,8 @@ impl State {
         }
     }
 
-    /// Tells programs of the ends of their connections once they have polled what was done before
-    /// (CM-5.6).
+    /// Notifies programs of the ends of their connections once they have polled the completions
+    /// from before (CM-5.6).
     fn tell_ends(&mut self, now: Duration) {
         let adapters = &self.host.ports.adapters;
         while let Some((local, qpn)) = self.ids.poll_ended() {
@@ -182,7 +182,8 @@ impl State {
         }
         let ids = &mut self.ids;
         self.withheld.retain_mut(|end| {
-            // It is looked for among all queue pairs: not at every message while many end.
+            // The look-up goes through all queue pairs: not at every message while many connections
+            // end.
             if now < end.look_at {
                 return true;
             }
@@ -195,7 +196,7 @@ impl State {
         });
     }
 
-    /// The timer has expired.
+    /// Handles an expired timer.
     pub(super) fn on_timer(&mut self, now: Duration) {
         self.alarm = None;
         self.ids.handle_timeout(now);
@@ -233,7 +234,7 @@ impl State {
         }
     }
 
-    /// Ends what goes to where nobody is, as ICMP messages say that quote ours.
+    /// Ends connections to unreachable peers, according to ICMP messages that quote ours.
     pub(super) fn take_refused(&mut self, now: Duration, socket: &Socket) {
         for refused in socket.take_refused() {
             let peer = refused.peer;
@@ -245,7 +246,7 @@ impl State {
         }
     }
 
-    /// Tells a stranger that its message does not open, and the user, unless the device has done
+    /// Notifies a stranger that its message does not open, and the user, unless the device has done
     /// so.
     pub(super) fn turn_away(&mut self, now: Duration, socket: &Socket, datagram: &Datagram) {
         let (from, local) = (datagram.from, datagram.to.ip());
@@ -258,7 +259,7 @@ impl State {
         }
         let Some(notice) = datagram.notice_about() else { return };
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        // Lost, as on a network, when there is no room for it.
+        // Dropped, as on a network, when there is no room for it.
         if self.notices.allows(now_ns) && socket.send(from, &notice) == Left::Sent {
             if let Some(device) = device {
                 device.sent_notice();
@@ -266,7 +267,8 @@ impl State {
         }
     }
 
-    /// Ends what goes to where nobody can read it, as a notice says that quotes ours (RC-1.14).
+    /// Ends connections to peers that cannot open our messages, according to a notice that quotes
+    /// one (RC-1.14).
     pub(super) fn take_notice(
         &mut self,
         now: Duration,
@@ -290,7 +292,7 @@ impl State {
         }
     }
 
-    /// A file of the device is closed: its ids end.
+    /// Closes a file of the device and destroys its ids.
     pub(super) fn close(&mut self, now: Duration, channel: ChannelId) {
         self.ids.close(now, &mut self.host, channel);
     }

@@ -1,4 +1,4 @@
-//! Which file descriptors are ours, as bits that are read without a lock.
+//! The set of our file descriptors, as bits that are read without a lock.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ const FDS_MAX: usize = 1 << 20;
 
 /// Descriptors of programs that stand for the device.
 pub(super) static CHANNELS: Marks = Marks::new();
-/// Sockets and whatever else nobody knows of; a forked child closes them.
+/// Sockets and other descriptors that programs do not know of; a forked child closes them.
 pub(super) static HIDDEN: Marks = Marks::new();
 
-/// A set of descriptors. Pages of it that nobody touches take no memory.
+/// A set of descriptors. Untouched pages of it take no memory.
 pub(super) struct Marks {
     count: AtomicUsize,
     highest: AtomicI32,
@@ -28,13 +28,13 @@ impl Marks {
         }
     }
 
-    /// Whether any is marked.
+    /// Returns whether any descriptor is marked.
     #[inline]
     pub(super) fn is_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether `fd` is marked.
+    /// Returns whether `fd` is marked.
     pub(super) fn has(&self, fd: RawFd) -> bool {
         self.word(fd).is_some_and(|(word, bit)| word.load(Ordering::Acquire) & bit != 0)
     }
@@ -54,7 +54,7 @@ impl Marks {
         true
     }
 
-    /// Does nothing where `fd` is not marked.
+    /// Removes the mark, if there is one.
     pub(super) fn remove(&self, fd: RawFd) {
         let Some((word, bit)) = self.word(fd) else { return };
         if word.fetch_and(!bit, Ordering::Release) & bit != 0 {
@@ -62,7 +62,7 @@ impl Marks {
         }
     }
 
-    /// All that are marked, in any range. Neither waits nor allocates.
+    /// Returns all marked descriptors, in no order. Neither waits nor allocates.
     pub(super) fn all(&self) -> impl Iterator<Item = RawFd> {
         let end = match self.count.load(Ordering::Relaxed) {
             0 => 0,

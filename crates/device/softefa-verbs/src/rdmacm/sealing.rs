@@ -1,5 +1,5 @@
-//! Messages in envelopes, between processes that share a key (RC-1.14). Each socket seals and opens
-//! by itself.
+//! Sealed messages between processes that share a key (RC-1.14). Each socket seals and opens by
+//! itself.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,7 +8,7 @@ use softefa::seal::{
     Sealer, TAG_BYTES,
 };
 
-/// What one socket needs.
+/// The sealing state of one socket.
 #[derive(Debug)]
 pub(super) struct Seals {
     sealer: Sealer,
@@ -16,13 +16,13 @@ pub(super) struct Seals {
 }
 
 impl Seals {
-    /// For the socket at `local`; `session` is random (SRD-11.4).
+    /// Creates the state for the socket at `local`; `session` is random (SRD-11.4).
     pub(super) fn new(key: &SealKey, local: SocketAddr, session: u64) -> Self {
         let opener = Opener::new(key, local).of_packets();
         Self { sealer: Sealer::new(key, local, session), opener }
     }
 
-    /// `packet` as it is sent; `None` when it cannot be sealed, and must not leave.
+    /// Seals `packet`; `None` when that is not possible, and it must not leave.
     pub(super) fn seal(&mut self, to: SocketAddr, packet: &[u8]) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(packet.len() + OVERHEAD_BYTES);
         bytes.extend_from_slice(&[0; ENVELOPE_BYTES]);
@@ -32,8 +32,8 @@ impl Seals {
         Some(bytes)
     }
 
-    /// The packet in what came `from` somewhere, which must be where it says that it comes from:
-    /// answers go there.
+    /// Opens a datagram from `from`, which must be the address that it names, because answers go
+    /// there.
     pub(super) fn open(&mut self, from: SocketAddr, came: &[u8]) -> Result<Vec<u8>, Refusal> {
         let mut bytes = came.to_vec();
         let inner = self.opener.open(from.ip(), &mut bytes)?;
@@ -45,24 +45,24 @@ impl Seals {
         Ok(bytes)
     }
 
-    /// Something was opened of somebody at `host`.
+    /// Returns whether a datagram from `host` was opened before.
     pub(super) fn has_opened_from_host(&self, host: IpAddr) -> bool {
         self.opener.has_opened_from_host(host)
     }
 
-    /// What `quote` is the start of was sent from here to `peer` (SRD-11.8).
+    /// Returns whether the message that `quote` begins was sent from here to `peer` (SRD-11.8).
     pub(super) fn has_sent(&self, quote: &[u8], peer: SocketAddr) -> bool {
         self.sealer.destination_of(quote, peer.ip()) == Some(peer)
     }
 
-    /// A notice from `peer` is to be believed.
+    /// Returns whether a notice from `peer` is authentic.
     pub(super) fn is_refused_by(&self, notice: &Notice, peer: SocketAddr) -> bool {
         self.sealer.refused_by(notice, peer.ip(), &self.opener) == Some(peer)
     }
 }
 
-/// The answer to what came `from` somewhere `to` here and could not be opened, unless its sender
-/// would not know what to do with one. It is shorter than what it answers.
+/// Returns the notice about a datagram that could not be opened, unless its sender would not
+/// understand it. It is shorter than the datagram.
 pub(super) fn notice_about(
     from: SocketAddr,
     to: SocketAddr,

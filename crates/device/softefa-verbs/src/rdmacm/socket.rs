@@ -18,53 +18,53 @@ use softefa::seal::{Envelope, Notice, OVERHEAD_BYTES, Refusal, SealKey};
 use super::marks::HIDDEN;
 use super::sealing::{Seals, notice_about};
 
-/// Bytes of a datagram that are looked at: a longer one is none of ours.
+/// Bytes that are read of a datagram: a longer one is not ours.
 const ROOM: usize = PACKET_LEN + OVERHEAD_BYTES + 1;
-/// Room for what comes while the thread has no processor: what does not fit comes again seconds
-/// later.
+/// Buffer for what arrives while the thread has no processor: what does not fit is repeated only
+/// seconds later.
 const RECEIVE_BYTES: c_int = 4 << 20;
-/// Datagrams, and ICMP messages, taken at a time.
+/// Datagrams, and ICMP messages, that are taken at a time.
 const BATCH: usize = 32;
 
-/// A datagram as it came.
+/// A received datagram.
 pub(super) struct Datagram {
     pub(super) from: SocketAddr,
     pub(super) to: SocketAddr,
-    /// Where answers go.
+    /// The address for answers.
     pub(super) reply_to: SocketAddr,
     /// The gateway has verified it.
     pub(super) is_checked: bool,
     bytes: [u8; ROOM],
     len: usize,
-    /// What was in its envelope, where there is a key, or why nothing came out.
+    /// With a key, the packet in its envelope, or why it did not open.
     opened: Option<Result<Vec<u8>, Unopened>>,
 }
 
-/// A datagram that did not open.
+/// The reason why a datagram did not open.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unopened {
     pub(super) refusal: Refusal,
-    /// Something was opened of its host before.
+    /// A datagram from its host was opened before.
     pub(super) is_known: bool,
 }
 
 impl Datagram {
-    /// What came `from` somewhere, with the first bytes of it.
+    /// Creates a datagram from its addresses and bytes.
     fn new(from: SocketAddr, to: SocketAddr, is_checked: bool, came: &[u8]) -> Self {
         let (mut bytes, len) = ([0; ROOM], came.len().min(ROOM));
         bytes[..len].copy_from_slice(&came[..len]);
         Self { from, to, reply_to: from, is_checked, bytes, len, opened: None }
     }
 
-    /// As it came.
+    /// Returns the datagram as it was received.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// The packet, or why there is none to look at.
+    /// Returns the packet, or why there is none.
     pub(super) fn packet(&self) -> Result<&[u8], Unopened> {
         match &self.opened {
-            // Somebody has a key, and this side has none.
+            // The sender has a key, and this side has none.
             None if self.is_sealed() => {
                 Err(Unopened { refusal: Refusal::NotSealed, is_known: false })
             }
@@ -73,8 +73,8 @@ impl Datagram {
         }
     }
 
-    /// It has an envelope that fits it in all that can be read without a key. Noise begins like one
-    /// now and then.
+    /// Returns whether it looks like an envelope in every field that can be read without a key.
+    /// Noise sometimes begins like one.
     fn is_sealed(&self) -> bool {
         Envelope::parse(self.bytes()).is_some_and(|envelope| {
             usize::from(envelope.len) == self.bytes().len()
@@ -82,48 +82,48 @@ impl Datagram {
         })
     }
 
-    /// The notice that it is.
+    /// Returns the notice that the datagram contains.
     pub(super) fn notice(&self) -> Option<Notice> {
         Notice::parse(self.bytes())
     }
 
-    /// What to tell its sender when it did not open.
+    /// Returns the notice for its sender if it did not open.
     pub(super) fn notice_about(&self) -> Option<[u8; softefa::seal::NOTICE_BYTES]> {
         notice_about(self.from, self.to, self.bytes())
     }
 }
 
-/// What the network says of an address and port.
+/// The ICMP error for an address and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Nobody receives there.
+    /// Nothing receives there.
     Nobody,
-    /// There is no way to the host.
+    /// There is no route to the host.
     NoWay,
 }
 
-/// What became of a datagram.
+/// The result of sending a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     Sent,
-    /// There was no room for it, or no way: it is lost, as on a network.
+    /// There was no room for it, or no route: it is lost, as on a network.
     Lost,
-    /// ICMP messages wait, which must be taken first.
+    /// Pending ICMP messages must be taken first.
     NotYet,
 }
 
-/// A datagram did not arrive, says the network.
+/// An ICMP error about a datagram of ours.
 pub(super) struct Refused {
     pub(super) peer: SocketAddr,
     pub(super) fate: Fate,
-    /// It is known to be of this socket: it quotes an envelope.
+    /// The quote contains an envelope of this socket, which proves that it is genuine.
     pub(super) is_proven: bool,
     bytes: [u8; ROOM],
     len: usize,
 }
 
 impl Refused {
-    /// What is quoted of the message that did not arrive.
+    /// Returns the quoted bytes of the datagram that did not arrive.
     pub(super) fn quote(&self) -> &[u8] {
         self.bytes[..self.len].get(HEADERS_LEN..).unwrap_or_default()
     }
@@ -133,11 +133,11 @@ impl Refused {
 pub(super) struct Socket {
     local: SocketAddr,
     fd: RawFd,
-    /// `None` once it is closed; held while it is read, so that its number means nothing else then.
+    /// `None` once it is closed; locked during reads, so that the number is not reused meanwhile.
     udp: Mutex<Option<UdpSocket>>,
-    /// The UDP port of the network, if a gateway hands over what comes.
+    /// The UDP port of the network, if a gateway forwards datagrams.
     gateway: Option<(u16, Mutex<Option<RegisteredSocket>>)>,
-    /// Where there is a key.
+    /// The sealing state, if there is a key.
     seals: Option<Mutex<Seals>>,
 }
 
@@ -148,7 +148,8 @@ pub(super) struct Sealing<'a> {
 }
 
 impl Socket {
-    /// Port 0 for any that is free. What comes is handed over by `gateway`, if there is one.
+    /// Binds a socket; port 0 for any that is free. If there is a `gateway`, it forwards datagrams
+    /// to the socket.
     pub(super) fn bind(
         local: SocketAddr,
         gateway: Option<&Arc<Gateway>>,
@@ -160,10 +161,10 @@ impl Socket {
             SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_RECVERR),
             SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_RECVERR),
         };
-        // Both families give it the number 2.
+        // Both families use the value 2.
         set(&udp, level, mtu_discover, libc::IP_PMTUDISC_DO)?;
         set(&udp, level, recverr, 1)?;
-        // With rights, or as far as the system allows.
+        // With privileges, or as far as the system allows.
         set(&udp, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BYTES)
             .or_else(|_| set(&udp, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BYTES))?;
         let local = udp.local_addr()?;
@@ -183,7 +184,7 @@ impl Socket {
         self.local
     }
 
-    /// Its number, while it is open.
+    /// Returns the descriptor, while it is open.
     pub(super) fn fd(&self) -> RawFd {
         self.fd
     }
@@ -192,7 +193,7 @@ impl Socket {
         self.udp.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the port back, at once.
+    /// Closes the socket and releases the port at once.
     pub(super) fn close(&self) {
         if let Some((_, registered)) = &self.gateway {
             drop(registered.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -208,7 +209,7 @@ impl Socket {
         Some(seals.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A packet as it is to be sent: in an envelope, where there is a key.
+    /// Returns the bytes to send for a packet: sealed, if there is a key.
     pub(super) fn wrap(&self, to: SocketAddr, packet: &[u8]) -> Option<Vec<u8>> {
         match self.seals() {
             None => Some(packet.to_vec()),
@@ -216,7 +217,7 @@ impl Socket {
         }
     }
 
-    /// A notice from `peer` is to be believed.
+    /// Returns whether a notice from `peer` is authentic.
     pub(super) fn is_refused_by(&self, notice: &Notice, peer: SocketAddr) -> bool {
         self.seals().is_some_and(|seals| seals.is_refused_by(notice, peer))
     }
@@ -232,7 +233,7 @@ impl Socket {
         }
     }
 
-    /// Appends what has come, up to a batch.
+    /// Appends the received datagrams, up to a batch.
     pub(super) fn receive(&self, out: &mut Vec<Datagram>) {
         let udp = self.udp();
         let Some(udp) = &*udp else { return };
@@ -246,8 +247,7 @@ impl Socket {
         }
     }
 
-    /// What came `from` somewhere. What does not come from the gateway, where there is one, is
-    /// nothing.
+    /// Converts a received datagram. Behind a gateway, datagrams from elsewhere are ignored.
     fn datagram(&self, from: SocketAddr, came: &[u8]) -> Datagram {
         let Some((port, registered)) = &self.gateway else {
             let mut datagram = Datagram::new(from, self.local, false, came);
@@ -257,7 +257,8 @@ impl Socket {
         let registered = registered.lock().unwrap_or_else(PoisonError::into_inner);
         match registered.as_ref().and_then(|registered| registered.open(from, came)) {
             Some((sender, packet)) => {
-                // Where every adapter of the network receives, not where this one sends from.
+                // The port at which every adapter of the network receives, not the one that this
+                // one sends from.
                 let reply_to = SocketAddr::new(sender.ip(), *port);
                 Datagram { reply_to, ..Datagram::new(sender, self.local, true, packet) }
             }
@@ -272,8 +273,8 @@ impl Socket {
         Some(opened.map_err(|refusal| Unopened { refusal, is_known }))
     }
 
-    /// The ICMP messages that wait, up to a batch. Of a socket that seals only those about what it
-    /// has sent.
+    /// Returns pending ICMP errors, up to a batch. A socket that seals returns only those about
+    /// what it has sent.
     pub(super) fn take_refused(&self) -> Vec<Refused> {
         let udp = self.udp();
         let Some(udp) = &*udp else { return Vec::new() };
@@ -300,7 +301,7 @@ impl Drop for Socket {
     }
 }
 
-/// A call that fails for what an earlier datagram met.
+/// Returns whether a call failed because of an ICMP error for an earlier datagram.
 fn is_icmp(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(softefa::is_icmp)
 }
@@ -319,14 +320,14 @@ fn set(udp: &UdpSocket, level: c_int, option: c_int, value: c_int) -> io::Result
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What a look at the error queue found.
+/// The result of reading the error queue.
 #[expect(clippy::large_enum_variant, reason = "it lives for a moment, on the stack")]
 enum QueuedError {
     /// The queue is empty.
     Empty,
-    /// An entry that says nothing about a message of ours.
+    /// An entry that is not about a message of ours.
     Other,
-    /// A message of ours that an ICMP message refused.
+    /// An ICMP error about a message of ours.
     Refused(Refused),
 }
 
@@ -354,7 +355,7 @@ fn take_error(fd: RawFd) -> QueuedError {
     QueuedError::Refused(Refused { peer, fate, is_proven: false, bytes, len: len.min(ROOM) })
 }
 
-/// What the message's ICMP error says.
+/// Returns the ICMP error of an entry.
 fn fate_in(message: &libc::msghdr) -> Option<Fate> {
     const ERROR_LEN: usize = offset_of!(libc::sock_extended_err, ee_data);
     // SAFETY: the kernel has filled the control buffer, which is aligned for its headers.
@@ -397,7 +398,7 @@ mod tests {
 
     const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-    /// Waits until `socket` has something to say.
+    /// Waits until `socket` is readable or has an error.
     fn wait(socket: &Socket) {
         let mut poll = libc::pollfd { fd: socket.fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one structure, as said.
@@ -433,7 +434,7 @@ mod tests {
         assert_eq!(refused.quote(), &sent[HEADERS_LEN..]);
     }
 
-    /// It was said to come from a program with a key.
+    /// A key-less socket must not take such noise for a sealed message.
     #[test]
     fn noise_that_begins_like_an_envelope_is_not_sealed() {
         let (from, to) = (SocketAddr::new(ANY.ip(), 40_000), SocketAddr::new(ANY.ip(), 7471));

@@ -14,7 +14,7 @@ use super::watch::{Ready, Watch};
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// Whether the system gives a thread.
+/// Starts the thread; returns whether the system permits it.
 pub(super) fn start(manager: &'static Manager, watch: Arc<Watch>) -> bool {
     softefa::spawn("softefa-cm", STACK_BYTES, move || run(manager, &watch))
 }
@@ -23,7 +23,7 @@ fn run(manager: &'static Manager, watch: &Watch) {
     // Without descriptors, which a program has closed one by one, there is nothing to wait for.
     while let Ok(ready) = watch.wait() {
         for ready in ready {
-            // A mistake of ours costs what it happened in, and not all that come later.
+            // A panic loses the event that caused it, but not all later ones.
             let _ = catch_unwind(AssertUnwindSafe(|| serve(manager, ready)));
         }
     }
@@ -46,7 +46,7 @@ fn serve(manager: &Manager, ready: Ready) {
     state.settle(now);
 }
 
-/// The message in a datagram, and what is to be counted.
+/// Returns the message in a datagram, and how to count it.
 fn judge(datagram: &Datagram) -> (Option<&[u8]>, Verdict) {
     let packet = match datagram.packet() {
         Ok(packet) => packet,
@@ -61,7 +61,7 @@ fn judge(datagram: &Datagram) -> (Option<&[u8]>, Verdict) {
     }
 }
 
-/// Checks a datagram before anything else learns of it.
+/// Checks a datagram before anything else sees it.
 fn hear(manager: &Manager, socket: &Socket, datagram: &Datagram) {
     let (src, dst, bytes) = (datagram.from, datagram.to, datagram.bytes());
     if let Some(notice) = datagram.notice() {

@@ -1,7 +1,7 @@
 //! Memory of the calling program, at addresses that its commands name.
 //!
-//! A kernel answers `EFAULT` where nothing is mapped. Here the kernel copies, too, so that an
-//! address of nothing does no harm: a process may always read and write itself. Where that is
+//! A kernel returns `EFAULT` where nothing is mapped. Here the kernel copies, too, so that an
+//! invalid address does no harm: a process may always read and write its own memory. Where that is
 //! forbidden (old filters of containers), addresses are trusted.
 
 use std::io;
@@ -15,12 +15,12 @@ type Copy = unsafe extern "C" fn(
     libc::c_ulong,
 ) -> isize;
 
-/// How a copy by the kernel ended.
+/// The result of a copy by the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Copied {
     All,
     Fault,
-    /// The kernel does not do it for us.
+    /// The kernel does not permit it.
     Refused,
 }
 
@@ -39,12 +39,12 @@ fn by_kernel(copy: Copy, ours: *mut u8, theirs: u64, len: usize) -> Copied {
     }
 }
 
-/// Whether all of it is where addresses of a program are.
+/// Returns whether the range is in the address space of programs.
 fn is_within(at: u64, len: usize) -> bool {
     at != 0 && at.checked_add(len as u64).is_some_and(|end| isize::try_from(end).is_ok())
 }
 
-/// Fills `out` from `at`; `false` when that is not there, and `out` then may hold anything.
+/// Fills `out` from `at`; `false` when that is not mapped, and `out` may then hold anything.
 pub(super) fn copy_in(at: u64, out: &mut [u8]) -> bool {
     if out.is_empty() {
         return true;
@@ -63,7 +63,7 @@ pub(super) fn copy_in(at: u64, out: &mut [u8]) -> bool {
     }
 }
 
-/// Writes `bytes` to `at`; `false` when that is not there.
+/// Writes `bytes` to `at`; `false` when that is not mapped.
 pub(super) fn copy_out(at: u64, bytes: &[u8]) -> bool {
     if bytes.is_empty() {
         return true;
@@ -82,8 +82,8 @@ pub(super) fn copy_out(at: u64, bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether `len` bytes can be written to `at`; they are as before. For commands that cannot be
-/// undone when their answer has no place.
+/// Returns whether `len` bytes at `at` can be written; they keep their values. For commands that
+/// cannot be undone when their answer has nowhere to go.
 pub(super) fn is_writable(at: u64, len: usize) -> bool {
     let mut now = vec![0; len];
     copy_in(at, &mut now) && copy_out(at, &now)

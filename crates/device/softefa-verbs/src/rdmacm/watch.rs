@@ -1,4 +1,4 @@
-//! What the thread waits for: sockets and one timer.
+//! The sockets and the timer that the thread waits for.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -15,11 +15,11 @@ pub(super) struct Watch {
     timer: OwnedFd,
 }
 
-/// Something to look at.
+/// An event to handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ready {
     Timer,
-    /// The socket with this number.
+    /// The socket with this descriptor is readable.
     Socket(RawFd),
 }
 
@@ -37,15 +37,15 @@ impl Watch {
         Ok(watch)
     }
 
-    /// From now on the thread looks at this socket.
+    /// Adds a socket.
     pub(super) fn add(&self, fd: RawFd) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd as u64 };
         self.control(libc::EPOLL_CTL_ADD, fd, &raw mut event)
     }
 
-    /// Before a socket is closed: a child that was forked off may still have it.
+    /// Removes a socket before it is closed, because a forked child may still have it open.
     pub(super) fn forget(&self, fd: RawFd) {
-        // It is there, because it was added.
+        // Cannot fail, because it was added.
         let _ = self.control(libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut());
     }
 
@@ -55,7 +55,7 @@ impl Watch {
         if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Has the thread look at the timer so long from now.
+    /// Sets the timer.
     pub(super) fn set_timer(&self, after: Duration) {
         // A timer of 0 would never expire.
         let after = after.max(Duration::from_nanos(1));
@@ -69,7 +69,7 @@ impl Watch {
         }
     }
 
-    /// Waits until there is something to look at. A timer that has expired is told once.
+    /// Waits until there is something to handle. An expired timer is reported once.
     ///
     /// # Errors
     /// There is nothing to wait for any more.

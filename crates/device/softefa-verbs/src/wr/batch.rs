@@ -1,4 +1,4 @@
-//! What a posting session has collected.
+//! The work requests of a posting session.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use crate::errno::Errno;
 use crate::post::Sges;
 use crate::sys;
 
-/// Inline bytes of a work request at most, over all devices.
+/// The most inline bytes of a work request, over all devices.
 const INLINE_MAX: usize = 512;
 
-/// What a session has collected. Keeps its memory from session to session.
+/// The work requests of a session. Keeps its memory from session to session.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// The first `len` are in use; the others are as earlier sessions left them, to be written
-    /// over.
+    /// The first `len` are in use; the others are left over from earlier sessions, to be
+    /// overwritten.
     wrs: Vec<PendingWr>,
     len: usize,
     error: Option<Errno>,
@@ -26,22 +26,22 @@ pub(crate) struct PendingWr {
     wr_id: u64,
     pub(super) op: SendOp,
     flags: u32,
-    /// Kept for the next work request in this place: a program that sends where it sent before
+    /// Kept for the next work request in this position: a program that sends to the same peer again
     /// costs no reference.
     ah: Option<Arc<softefa::Ah>>,
     has_target: bool,
     qpn: u32,
     qkey: u32,
-    /// The peer's shared receive queue; of XRC only.
+    /// The peer's shared receive queue; only with XRC.
     pub(super) remote_srq: u32,
     pub(super) sges: Sges,
-    /// So many bytes of `inline` are the payload, not `sges`.
+    /// If set, the payload is this many bytes of `inline`, not `sges`.
     pub(super) inline_len: Option<usize>,
     pub(super) inline: [u8; INLINE_MAX],
 }
 
 impl Batch {
-    /// Keeps the first mistake: later ones follow from it.
+    /// Records the first error: later ones follow from it.
     pub(super) fn fail(&mut self, errno: Errno) {
         self.error.get_or_insert(errno);
     }
@@ -58,12 +58,12 @@ impl Batch {
         self.len += 1;
     }
 
-    /// The work requests that were begun.
+    /// Returns the work requests that were begun.
     fn begun(&self) -> &[PendingWr] {
         &self.wrs[..self.len]
     }
 
-    /// Changes the work request begun last.
+    /// Changes the last work request.
     #[inline]
     pub(super) fn amend(&mut self, amend: impl FnOnce(&mut PendingWr) -> Result<(), Errno>) {
         let last = self.wrs[..self.len].last_mut();
@@ -87,7 +87,7 @@ impl Batch {
         if begun.len() > qp.send_room() as usize {
             return Err(Errno::ENOMEM);
         }
-        // Nothing may be posted before a mistake in what follows it.
+        // Nothing may be posted before an invalid request.
         if begun.len() > 1 {
             begun.iter().try_for_each(|wr| wr.hand(is_connected, false, |wr| qp.check_send(wr)))?;
         }
@@ -114,7 +114,7 @@ impl PendingWr {
         }
     }
 
-    /// Says where it goes.
+    /// Sets the destination.
     #[inline]
     pub(super) fn aim(&mut self, ah: &Arc<softefa::Ah>, qpn: u32, qkey: u32) {
         (self.has_target, self.qpn, self.qkey) = (true, qpn, qkey);
@@ -123,7 +123,7 @@ impl PendingWr {
         }
     }
 
-    /// Hands the work request to `take` if it is complete.
+    /// Passes the work request to `take` if it is complete.
     #[inline]
     fn hand(
         &self,
