@@ -19,19 +19,19 @@ use crate::wc;
 
 /// A completion, and the time of it if the program requested that.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Seen {
+pub(crate) struct PolledCompletion {
     completion: Option<Completion>,
     time: CompletionTime,
 }
 
-impl From<Option<Completion>> for Seen {
+impl From<Option<Completion>> for PolledCompletion {
     #[inline]
     fn from(completion: Option<Completion>) -> Self {
         Self { completion, time: CompletionTime::default() }
     }
 }
 
-impl From<Option<(Completion, CompletionTime)>> for Seen {
+impl From<Option<(Completion, CompletionTime)>> for PolledCompletion {
     fn from(found: Option<(Completion, CompletionTime)>) -> Self {
         let (completion, time) = found.unzip();
         Self { completion, time: time.unwrap_or_default() }
@@ -41,7 +41,7 @@ impl From<Option<(Completion, CompletionTime)>> for Seen {
 /// A polling session and its current completion. That completion has left the queue already, so
 /// ending the session consumes it, with an error or without. It can be read until the next poll, as
 /// on the device, whose ring still holds it.
-pub(crate) type Poll = CallSession<Seen>;
+pub(crate) type Poll = CallSession<PolledCompletion>;
 
 /// The pointer type of the first argument of these functions.
 type CqExPtr = *mut ibv_cq_ex;
@@ -97,10 +97,10 @@ unsafe fn borrow<'a>(cq: CqExPtr) -> Result<&'a Cq, Errno> {
 ///
 /// # Safety
 /// The calling thread has the session open.
-unsafe fn show(cq: &Cq, seen: Seen) -> Result<(), Errno> {
+unsafe fn show(cq: &Cq, polled: PolledCompletion) -> Result<(), Errno> {
     // SAFETY: as this function demands.
-    unsafe { cq.poll.with(|current| *current = seen) };
-    let completion = seen.completion.ok_or(Errno::ENOENT)?;
+    unsafe { cq.poll.with(|current| *current = polled) };
+    let completion = polled.completion.ok_or(Errno::ENOENT)?;
     let ibv = cq.ibv.get();
     // SAFETY: the session makes this thread the only one that touches these two members.
     unsafe {
@@ -122,12 +122,12 @@ unsafe extern "C" fn start_poll(cq: CqExPtr, attr: *mut ibv_poll_cq_attr) -> c_i
         if !cq.poll.open() {
             return Err(Errno::ENOENT);
         }
-        let seen = match cq.is_timed {
+        let polled = match cq.is_timed {
             false => cq.nic.poll_one().into(),
             true => cq.nic.poll_one_timed().into(),
         };
         // SAFETY: this thread opened the session just now.
-        let shown = unsafe { show(cq, seen) };
+        let shown = unsafe { show(cq, polled) };
         if shown.is_err() {
             cq.poll.close();
         }
@@ -140,12 +140,12 @@ unsafe extern "C" fn next_poll(cq: CqExPtr) -> c_int {
     panic::code_or(Errno::ENOENT, || {
         // SAFETY: the program passes a live queue.
         let cq = unsafe { borrow(cq) }?;
-        let seen = match cq.is_timed {
+        let polled = match cq.is_timed {
             false => cq.nic.pop().into(),
             true => cq.nic.pop_timed().into(),
         };
         // SAFETY: the program opened a session with `start_poll`.
-        unsafe { show(cq, seen) }
+        unsafe { show(cq, polled) }
     })
 }
 
@@ -166,7 +166,7 @@ unsafe fn read<T: Default>(cq: CqExPtr, read: impl FnOnce(&Completion) -> T) -> 
     // SAFETY: as this function demands.
     let Ok(cq) = (unsafe { borrow(cq) }) else { return T::default() };
     // SAFETY: as this function demands.
-    unsafe { cq.poll.look(|seen| seen.completion.as_ref().map_or_else(T::default, read)) }
+    unsafe { cq.poll.peek(|polled| polled.completion.as_ref().map_or_else(T::default, read)) }
 }
 
 /// Returns the time of the last poll's completion.
@@ -177,7 +177,7 @@ unsafe fn read_time(cq: CqExPtr) -> CompletionTime {
     // SAFETY: as this function demands.
     let Ok(cq) = (unsafe { borrow(cq) }) else { return CompletionTime::default() };
     // SAFETY: as this function demands.
-    unsafe { cq.poll.look(|seen| seen.time) }
+    unsafe { cq.poll.peek(|polled| polled.time) }
 }
 
 unsafe extern "C" fn read_completion_ts(cq: CqExPtr) -> u64 {

@@ -117,7 +117,7 @@ pub(crate) unsafe fn create(request: &QpRequest) -> Result<*mut ibv_qp, Errno> {
         events: Some(Arc::clone(&events)),
     };
     let nic = softefa::Qp::create(&pd.nic, init)?;
-    if request.is_deaf_to_itself {
+    if request.blocks_loopback {
         nic.ignore_itself_in_groups();
     }
     let users = [Some(&pd.users), Some(&send_cq.users), recv_cq.map(|cq| &cq.users)];

@@ -28,7 +28,7 @@ pub(crate) struct QpRequest {
     pub(crate) inline_write: bool,
     /// Programs may say how a work request is to be processed.
     /// Messages that it sends to groups do not come back to it.
-    pub(crate) is_deaf_to_itself: bool,
+    pub(crate) blocks_loopback: bool,
     pub(crate) processing_hints: bool,
 }
 
@@ -126,7 +126,7 @@ impl QpRequest {
             send_ops: None,
             unsolicited_write_recv: false,
             inline_write: kind.is_connected(),
-            is_deaf_to_itself: false,
+            blocks_loopback: false,
             processing_hints: false,
         })
     }
@@ -180,7 +180,7 @@ impl QpRequest {
             send_ops: None,
             unsolicited_write_recv: false,
             inline_write: false,
-            is_deaf_to_itself: false,
+            blocks_loopback: false,
             processing_hints: false,
         }
     }
@@ -194,7 +194,7 @@ impl QpRequest {
         if flags & !known != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
-        self.is_deaf_to_itself = flags != 0;
+        self.blocks_loopback = flags != 0;
         Ok(())
     }
 

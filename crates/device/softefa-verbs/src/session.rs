@@ -28,7 +28,7 @@ pub(crate) struct CallSession<T> {
 
 /// The reason why a session cannot be entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoEntry {
+pub(crate) enum EnterError {
     /// No session is open.
     Closed,
     /// Another thread is inside.
@@ -54,8 +54,8 @@ impl<T> Drop for Leave<'_, T> {
 /// thread.
 #[cold]
 pub(crate) fn warn_of_shared(qpn: u32) {
-    static IS_SAID: AtomicBool = AtomicBool::new(false);
-    if IS_SAID.swap(true, Ordering::Relaxed) {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if WARNED.swap(true, Ordering::Relaxed) {
         return;
     }
     softefa::say(&format!(
@@ -96,7 +96,7 @@ impl<T> CallSession<T> {
 
     /// Opens a session for posting. If this thread already has one open, the session fails like a
     /// shared one, because their work requests cannot be told apart.
-    pub(crate) fn open_or_spoil(&self) {
+    pub(crate) fn open_or_mark_shared(&self) {
         if !self.open() {
             self.is_shared.store(true, Ordering::Relaxed);
         }
@@ -114,7 +114,7 @@ impl<T> CallSession<T> {
 
     /// Runs `body` on the state of the open session. Only one thread gets in at a time, whatever
     /// the program does: our memory stays intact even if its threads share a session by mistake.
-    pub(crate) fn enter<R>(&self, body: impl FnOnce(&mut T) -> R) -> Result<R, NoEntry> {
+    pub(crate) fn enter<R>(&self, body: impl FnOnce(&mut T) -> R) -> Result<R, EnterError> {
         let leave = self.try_enter(false)?;
         // SAFETY: whoever sets `entered` is alone here until `leave` is dropped.
         let result = body(unsafe { &mut *self.state.get() });
@@ -128,14 +128,14 @@ impl<T> CallSession<T> {
         let leave = loop {
             match self.try_enter(true) {
                 Ok(leave) => break leave,
-                Err(NoEntry::Closed) => return None,
+                Err(EnterError::Closed) => return None,
                 // The thread that is inside belongs to the parent.
-                Err(NoEntry::Shared) if !self.made.is_current() => return None,
+                Err(EnterError::Shared) if !self.made.is_current() => return None,
                 // A signal handler interrupted it.
-                Err(NoEntry::Shared) if self.entered.load(Ordering::Relaxed) == thread() => {
+                Err(EnterError::Shared) if self.entered.load(Ordering::Relaxed) == thread() => {
                     return None;
                 }
-                Err(NoEntry::Shared) => std::thread::yield_now(),
+                Err(EnterError::Shared) => std::thread::yield_now(),
             }
         };
         // SAFETY: as in `enter`.
@@ -148,14 +148,14 @@ impl<T> CallSession<T> {
         self.opener.load(Ordering::Relaxed) != NOBODY
     }
 
-    fn try_enter(&self, is_last: bool) -> Result<Leave<'_, T>, NoEntry> {
+    fn try_enter(&self, is_last: bool) -> Result<Leave<'_, T>, EnterError> {
         if !self.is_open() {
-            return Err(NoEntry::Closed);
+            return Err(EnterError::Closed);
         }
         let (taken, free) = (Ordering::Acquire, Ordering::Relaxed);
         if self.entered.compare_exchange(NOBODY, thread(), taken, free).is_err() {
             self.is_shared.store(true, Ordering::Relaxed);
-            return Err(NoEntry::Shared);
+            return Err(EnterError::Shared);
         }
         Ok(Leave { session: self, is_last })
     }
@@ -164,7 +164,7 @@ impl<T> CallSession<T> {
     ///
     /// # Safety
     /// No other thread has a session open, or opens one meanwhile.
-    pub(crate) unsafe fn look<R>(&self, body: impl FnOnce(&T) -> R) -> R {
+    pub(crate) unsafe fn peek<R>(&self, body: impl FnOnce(&T) -> R) -> R {
         // SAFETY: nobody else is here, as this function demands.
         body(unsafe { &*self.state.get() })
     }
@@ -227,7 +227,7 @@ mod tests {
         let session = CallSession::<u64>::default();
         session.open();
         let inner = session.enter(|_| session.enter(|count| *count += 1));
-        assert_eq!(inner, Ok(Err(NoEntry::Shared)));
+        assert_eq!(inner, Ok(Err(EnterError::Shared)));
         assert!(session.is_shared());
         assert_eq!(session.finish(|count| *count), Some(0), "free again");
         session.open();
@@ -253,13 +253,13 @@ mod tests {
         unsafe { session.with(|state| *state = 7) };
         session.close();
         // SAFETY: there is no other thread.
-        assert_eq!(unsafe { session.look(|state| *state) }, 7);
+        assert_eq!(unsafe { session.peek(|state| *state) }, 7);
     }
 
     #[test]
     fn without_a_session_nothing_runs() {
         let session = CallSession::<u64>::default();
-        assert_eq!(session.enter(|count| *count), Err(NoEntry::Closed));
+        assert_eq!(session.enter(|count| *count), Err(EnterError::Closed));
         // SAFETY: nothing runs.
         assert_eq!(unsafe { session.with(|count| *count) }, None);
     }

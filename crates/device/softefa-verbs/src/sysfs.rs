@@ -55,9 +55,9 @@ fn default_root(config: &Config) -> PathBuf {
         return root;
     }
     let pid = std::process::id();
-    let mut own =
+    let mut candidates =
         (0..TRIES).map(|number| PathBuf::from(format!("{}-{pid}-{number}", root.display())));
-    own.find(|own| DirBuilder::new().mode(0o700).create(own).is_ok()).unwrap_or(root)
+    candidates.find(|dir| DirBuilder::new().mode(0o700).create(dir).is_ok()).unwrap_or(root)
 }
 
 /// Returns whether `dir` is a directory of user `uid`, which is made if it does not exist.

@@ -17,7 +17,7 @@ use crate::mw;
 use crate::panic;
 use crate::post;
 use crate::qp::Qp;
-use crate::session::{self, CallSession, NoEntry};
+use crate::session::{self, CallSession, EnterError};
 use crate::sys::{
     self, efadv_qp, ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp_ex, ibv_sge,
 };
@@ -77,7 +77,7 @@ unsafe fn with_batch(qp: *mut ibv_qp_ex, change: impl FnOnce(&mut Batch, &Qp)) {
     panic::value((), || {
         // SAFETY: as this function demands.
         let Ok(qp) = (unsafe { borrow(qp) }) else { return };
-        if qp.posting.enter(|batch| change(batch, qp)) == Err(NoEntry::Shared) {
+        if qp.posting.enter(|batch| change(batch, qp)) == Err(EnterError::Shared) {
             session::warn_of_shared(qp.nic.qpn());
         }
     });
@@ -87,7 +87,7 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     panic::value((), || {
         // SAFETY: the program passes a live queue pair.
         if let Ok(qp) = unsafe { borrow(qp) } {
-            qp.posting.open_or_spoil();
+            qp.posting.open_or_mark_shared();
             // A thread without a session of its own may have entered while the last one ended. If
             // it is still inside, this session is shared.
             let _ = qp.posting.enter(Batch::clear);
@@ -183,7 +183,7 @@ unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u3
     let set = |wr: &mut PendingWr| {
         // SAFETY: the program passes a live address handle.
         let ah = &unsafe { handle::borrow::<Ah>(ah) }?.nic;
-        wr.aim(ah, qpn, qkey);
+        wr.set_destination(ah, qpn, qkey);
         Ok(())
     };
     // SAFETY: the program opened the session with `ibv_wr_start`.

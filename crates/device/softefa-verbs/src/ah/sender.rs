@@ -13,32 +13,32 @@ pub(super) struct Sender {
     pub(super) traffic_class: u8,
 }
 
-/// Returns the sender of a datagram to `own`; `None` when there is no intact header of its family,
+/// Returns the sender of a datagram to `our_addr`; `None` when there is no intact header of its family,
 /// or the datagram was to another address, such as that of a group, from which members do not
 /// answer.
-pub(super) fn in_header(bytes: &[u8; 40], own: IpAddr) -> Option<Sender> {
-    match own {
-        IpAddr::V4(own) => in_ipv4(bytes, own),
-        IpAddr::V6(own) => in_ipv6(bytes, own),
+pub(super) fn in_header(bytes: &[u8; 40], our_addr: IpAddr) -> Option<Sender> {
+    match our_addr {
+        IpAddr::V4(our_addr) => in_ipv4(bytes, our_addr),
+        IpAddr::V6(our_addr) => in_ipv6(bytes, our_addr),
     }
 }
 
-fn in_ipv6(bytes: &[u8; 40], own: Ipv6Addr) -> Option<Sender> {
+fn in_ipv6(bytes: &[u8; 40], our_addr: Ipv6Addr) -> Option<Sender> {
     let [a, b, _, _, _, _, _, hop_limit, addresses @ ..] = *bytes;
     let (src, dst) = (addresses.first_chunk::<16>()?, addresses.last_chunk::<16>()?);
     let traffic_class = a << 4 | b >> 4;
     let sender = Sender { addr: Ipv6Addr::from(*src).into(), hop_limit, traffic_class };
-    (a >> 4 == 6 && Ipv6Addr::from(*dst) == own).then_some(sender)
+    (a >> 4 == 6 && Ipv6Addr::from(*dst) == our_addr).then_some(sender)
 }
 
-fn in_ipv4(bytes: &[u8; 40], own: Ipv4Addr) -> Option<Sender> {
+fn in_ipv4(bytes: &[u8; 40], our_addr: Ipv4Addr) -> Option<Sender> {
     const VERSION_AND_LEN: u8 = 0x45;
     let header = &bytes[HEADER_AT..];
     let addr =
         |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
     let is_intact = header[0] == VERSION_AND_LEN && sum(header) == u16::MAX;
     let sender = Sender { addr: addr(12).into(), hop_limit: header[8], traffic_class: header[1] };
-    (is_intact && addr(16) == own).then_some(sender)
+    (is_intact && addr(16) == our_addr).then_some(sender)
 }
 
 /// Returns the one's complement sum of all words: all ones for a header with a correct checksum.

@@ -69,9 +69,11 @@ impl Adapters {
     pub(super) fn loopback(&self) -> impl Iterator<Item = IpAddr> {
         let both = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
         both.into_iter().filter(|local: &IpAddr| {
-            let mut like = self.like(*local).peekable();
+            let mut like = self.same_family(*local).peekable();
             let has_any = like.peek().is_some();
-            has_any && like.all(|own| !own.addr.is_loopback()) && !self.unmanaged.contains(local)
+            has_any
+                && like.all(|adapter| !adapter.addr.is_loopback())
+                && !self.unmanaged.contains(local)
         })
     }
 
@@ -93,7 +95,7 @@ impl Adapters {
     }
 
     /// Returns the address of the queue pairs of connections at `local`.
-    pub(super) fn home_of(&self, local: IpAddr) -> Option<IpAddr> {
+    pub(super) fn qp_address_of(&self, local: IpAddr) -> Option<IpAddr> {
         self.of(local).map(|adapter| adapter.addr)
     }
 
@@ -102,13 +104,13 @@ impl Adapters {
         let found = self.managed.iter().find(|adapter| adapter.addr == local);
         // As the kernel does it (`cma_bind_loopback`), whatever the family: libfabric asks at
         // 127.0.0.1 whether there is any.
-        let is_everybodys = local.is_loopback() && !self.unmanaged.contains(&local);
-        let anybody = || self.like(local).next().or_else(|| self.managed.first());
-        found.or_else(|| anybody().filter(|_| is_everybodys))
+        let is_shared_loopback = local.is_loopback() && !self.unmanaged.contains(&local);
+        let anybody = || self.same_family(local).next().or_else(|| self.managed.first());
+        found.or_else(|| anybody().filter(|_| is_shared_loopback))
     }
 
     /// Returns the adapters with addresses of the family of `addr`.
-    fn like(&self, addr: IpAddr) -> impl Iterator<Item = &Adapter> {
+    fn same_family(&self, addr: IpAddr) -> impl Iterator<Item = &Adapter> {
         self.managed.iter().filter(move |adapter| adapter.addr.is_ipv4() == addr.is_ipv4())
     }
 
@@ -127,8 +129,8 @@ impl Adapters {
     /// used. So several adapters on the loopback interface act as separate hosts.
     pub(super) fn source_for(&self, destination: IpAddr) -> Result<IpAddr, Errno> {
         let there = destination;
-        let mut addresses = self.like(there).map(|adapter| adapter.addr);
-        let has = |addr: IpAddr| self.addresses().any(|own| own == addr);
+        let mut addresses = self.same_family(there).map(|adapter| adapter.addr);
+        let has = |addr: IpAddr| self.addresses().any(|known| known == addr);
         if there.is_unspecified() {
             return addresses.next().ok_or(Errno::ENODEV);
         }
@@ -145,11 +147,11 @@ impl Adapters {
         if has(usual) {
             return Ok(usual);
         }
-        let mut others = addresses.filter(|own| own.is_loopback() == there.is_loopback());
-        let found = others.find(|own| way(*own, there).is_ok());
+        let mut others = addresses.filter(|addr| addr.is_loopback() == there.is_loopback());
+        let found = others.find(|addr| way(*addr, there).is_ok());
         // Loopback is everybody's, see `device`.
         found
-            .or_else(|| Some(usual).filter(|own| own.is_loopback() && !self.managed.is_empty()))
+            .or_else(|| Some(usual).filter(|addr| addr.is_loopback() && !self.managed.is_empty()))
             .ok_or(Errno::ENODEV)
     }
 }
@@ -242,7 +244,7 @@ pub(super) mod tests {
     #[test]
     fn connections_over_loopback_are_those_of_an_adapter() {
         let adapters = at(&["192.0.2.7", "2001:db8::7"]);
-        let home = |ip: &str| adapters.home_of(ip.parse().unwrap()).map(|ip| ip.to_string());
+        let home = |ip: &str| adapters.qp_address_of(ip.parse().unwrap()).map(|ip| ip.to_string());
         for local in ["127.0.0.1", "192.0.2.7"] {
             assert_eq!(home(local).as_deref(), Some("192.0.2.7"), "{local}");
         }

@@ -24,7 +24,7 @@ fn lock() -> MutexGuard<'static, Arrived> {
 }
 
 /// Reports later arrivals to the thread behind `watch`.
-pub(super) fn tell(watch: &Arc<Watch>) {
+pub(super) fn set_watch(watch: &Arc<Watch>) {
     lock().watch = Some(Arc::clone(watch));
     softefa::on_first_data(note);
 }
@@ -43,7 +43,7 @@ pub(super) fn take() -> Vec<(IpAddr, u32)> {
 }
 
 /// Wakes the thread again: its timer may have been set to a later time since.
-pub(super) fn hurry() {
+pub(super) fn wake_thread() {
     let arrived = lock();
     if let Some(watch) = arrived.watch.as_ref().filter(|_| !arrived.list.is_empty()) {
         watch.set_timer(Duration::ZERO);

@@ -19,7 +19,7 @@ fn none() -> bool {
 
 /// Returns whether `fd` stands for the device in this process.
 fn is_ours(fd: RawFd) -> bool {
-    if !CHANNELS.has(fd) || manager::is_anothers() {
+    if !CHANNELS.has(fd) || manager::belongs_to_other_process() {
         return false;
     }
     let is_still = channels::is_still(fd);
@@ -214,7 +214,7 @@ fn duplicates(command: c_int) -> bool {
 fn closes(first: c_uint, last: c_uint, flags: c_int) -> bool {
     const CLOEXEC: c_int = 4;
     let is_among = |fd: RawFd| (first..=last).contains(&(fd as c_uint));
-    CHANNELS.all().any(is_among) && flags & CLOEXEC == 0 && !manager::is_anothers()
+    CHANNELS.all().any(is_among) && flags & CLOEXEC == 0 && !manager::belongs_to_other_process()
 }
 
 /// Closes a descriptor by the next definition.

@@ -77,7 +77,7 @@ impl Channels {
         CHANNELS.remove(fd);
         let channel = self.by_fd.remove(&fd)?.channel;
         let file = self.files.get_mut(&channel)?;
-        file.fds.retain(|own| *own != fd);
+        file.fds.retain(|open| *open != fd);
         if !file.fds.is_empty() {
             return None;
         }
@@ -95,7 +95,7 @@ impl Channels {
     }
 
     /// Makes the descriptors unreadable, because no event waits.
-    pub(super) fn calm(&mut self, channel: ChannelId) {
+    pub(super) fn clear_signal(&mut self, channel: ChannelId) {
         let Some(file) = self.files.get_mut(&channel).filter(|file| file.is_signalled) else {
             return;
         };
@@ -180,14 +180,14 @@ pub(crate) fn open(flags: c_int) -> c_int {
 /// Closes a descriptor of ours. The last one of a file destroys its ids.
 pub(super) fn close(fd: RawFd) -> c_int {
     panic::count(|| {
-        let Some(manager) = manager::own() else {
+        let Some(manager) = manager::current() else {
             CHANNELS.remove(fd);
             return result(calls::close_next(fd));
         };
         let now = manager.now();
         let mut state = manager.lock();
         refuse_writes(fd);
-        state.let_go(now, fd);
+        state.release_descriptor(now, fd);
         // Before another thread can open a descriptor of that number and have it counted.
         let closed = calls::close_next(fd);
         state.settle(now);
@@ -210,7 +210,7 @@ pub(super) fn is_still(fd: RawFd) -> bool {
 /// Forgets a descriptor that was closed behind our back.
 pub(super) fn forget(fd: RawFd) {
     let _ = panic::code(|| {
-        let Some(manager) = manager::own() else {
+        let Some(manager) = manager::current() else {
             CHANNELS.remove(fd);
             return Ok(());
         };
@@ -218,7 +218,7 @@ pub(super) fn forget(fd: RawFd) {
         let mut state = manager.lock();
         // Another thread may have opened the device since.
         if !is_still(fd) {
-            state.let_go(now, fd);
+            state.release_descriptor(now, fd);
             state.settle(now);
         }
         Ok(())
@@ -246,14 +246,14 @@ const PATH_ONLY: c_int = libc::O_PATH | O_CLOEXEC;
 pub(super) fn close_all(first: u32, last: u32, call: impl FnOnce() -> c_int) -> c_int {
     panic::count(|| {
         let among = |fd: &RawFd| (first..=last).contains(&(*fd as c_uint));
-        let Some(manager) = manager::own() else {
+        let Some(manager) = manager::current() else {
             CHANNELS.all().filter(among).for_each(|fd| CHANNELS.remove(fd));
             return result(call());
         };
         let now = manager.now();
         let mut state = manager.lock();
         for fd in CHANNELS.all().filter(among) {
-            state.let_go(now, fd);
+            state.release_descriptor(now, fd);
         }
         let closed = call();
         state.settle(now);
@@ -265,14 +265,14 @@ pub(super) fn close_all(first: u32, last: u32, call: impl FnOnce() -> c_int) -> 
 /// or any that is free. Nothing is counted meanwhile.
 pub(super) fn duplicate(from: RawFd, onto: Option<RawFd>, call: impl FnOnce() -> c_int) -> c_int {
     panic::count(|| {
-        let Some(manager) = manager::own() else {
+        let Some(manager) = manager::current() else {
             return duplicate_inherited(from, onto, call);
         };
         let now = manager.now();
         let mut state = manager.lock();
         // Before its number means another file.
         if let Some(onto) = onto.filter(|onto| *onto != from && is_open(from)) {
-            state.let_go(now, onto);
+            state.release_descriptor(now, onto);
         }
         let to = result(call())?;
         let access = state.host.channels.find(from);

@@ -21,7 +21,7 @@ const EVENT_MAX: usize = 336;
 const NUMBER_LEN: usize = 4;
 
 /// The result of one attempt to execute a command.
-enum Course {
+enum Progress {
     /// `write` returns this many bytes.
     Done(c_int),
     /// No event waits in this channel, and the program wants to wait; a descriptor of the channel.
@@ -40,14 +40,14 @@ enum Course {
 pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: usize) -> isize {
     let (mut slept_on, mut sleeps_at) = (None, fd);
     loop {
-        let (mut is_patient, mut is_closed) = (false, false);
-        let written = panic::count(|| match obey(fd, bytes.addr() as u64, len, slept_on)? {
-            Course::Done(len) => Ok(len),
-            Course::Wait(channel, at) => {
-                (slept_on, sleeps_at, is_patient) = (Some(channel), at, true);
+        let (mut is_blocking, mut is_closed) = (false, false);
+        let written = panic::count(|| match execute(fd, bytes.addr() as u64, len, slept_on)? {
+            Progress::Done(len) => Ok(len),
+            Progress::Wait(channel, at) => {
+                (slept_on, sleeps_at, is_blocking) = (Some(channel), at, true);
                 Ok(0)
             }
-            Course::Closed => {
+            Progress::Closed => {
                 is_closed = true;
                 Ok(0)
             }
@@ -57,7 +57,7 @@ pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, le
             unsafe { event::sleep_until_signal() };
             return -1;
         }
-        if !is_patient {
+        if !is_blocking {
             return written as isize;
         }
         // SAFETY: an eventfd, unless the program has closed it in this moment; nothing is to be
@@ -70,13 +70,13 @@ pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, le
 }
 
 /// Executes the command at `at`; `slept_on` is the channel in which this call has waited before.
-fn obey(fd: c_int, at: u64, len: usize, slept_on: Option<ChannelId>) -> Result<Course, Errno> {
-    let manager = manager::own().ok_or_else(channels::inherited)?;
+fn execute(fd: c_int, at: u64, len: usize, slept_on: Option<ChannelId>) -> Result<Progress, Errno> {
+    let manager = manager::current().ok_or_else(channels::inherited)?;
     let len = len.min(WRITE_MAX);
     let bytes = command(at, len)?;
     let call = Call::parse(&bytes);
     // Asked before somebody who holds the lock may close it.
-    let is_patient = call.as_ref().is_ok_and(|call| is_patient_at(call, fd));
+    let is_blocking = call.as_ref().is_ok_and(|call| is_blocking_call(call, fd));
     let mut state = manager.lock();
     let named = state.host.channels.find(fd);
     // The number may stand for another file by now. This call has begun with its own, which lives
@@ -85,40 +85,42 @@ fn obey(fd: c_int, at: u64, len: usize, slept_on: Option<ChannelId>) -> Result<C
         Some(channel) => state.host.channels.any_of(channel, fd),
         None => named.map(|access| (fd, access)),
     };
-    if let Some(other) = named.filter(|other| slept_on.is_some_and(|own| own != other.channel)) {
+    if let Some(other) =
+        named.filter(|other| slept_on.is_some_and(|channel| channel != other.channel))
+    {
         // The wake-up may have been meant for readers of the new file.
         if state.ids.is_readable(other.channel) {
             state.host.channels.signal(other.channel);
         }
     }
     if slept_on.is_some() && found.is_none() {
-        return Ok(Course::Closed);
+        return Ok(Progress::Closed);
     }
     let Some((at, access)) = found else {
         if CHANNELS.has(fd) {
             return Err(channels::inherited());
         }
         // Closed since this call began. The kernel would have held the file by then.
-        return if is_patient { Ok(Course::Closed) } else { Err(Errno::EBADF) };
+        return if is_blocking { Ok(Progress::Closed) } else { Err(Errno::EBADF) };
     };
     if !access.is_writable {
         return Err(Errno::EBADF);
     }
     let call = call?;
-    let is_patient = if at == fd { is_patient } else { is_patient_at(&call, at) };
-    let obeyed = state.obey(manager, access, &call, &bytes);
-    state.quieten(access, &call.command, slept_on.is_some());
+    let is_blocking = if at == fd { is_blocking } else { is_blocking_call(&call, at) };
+    let obeyed = state.execute(manager, access, &call, &bytes);
+    state.update_readable(access, &call.command, slept_on.is_some());
     drop(state);
     let reply = match obeyed {
-        Err(Errno::EAGAIN) if is_patient => {
-            return Ok(Course::Wait(access.channel, at));
+        Err(Errno::EAGAIN) if is_blocking => {
+            return Ok(Progress::Wait(access.channel, at));
         }
         obeyed => obeyed?,
     };
     if !reply.is_none_or(|reply| user::copy_out(reply.at, &reply.bytes)) {
         return Err(Errno::EFAULT);
     }
-    Ok(Course::Done(len as c_int))
+    Ok(Progress::Done(len as c_int))
 }
 
 /// Reads the command that a program has written.
@@ -139,12 +141,12 @@ fn command(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
 }
 
 /// Returns whether the call waits for an event when there is none.
-fn is_patient_at(call: &Call, fd: c_int) -> bool {
+fn is_blocking_call(call: &Call, fd: c_int) -> bool {
     matches!(call.command, Command::GetEvent(_)) && channels::blocks(fd)
 }
 
 impl State {
-    fn obey(
+    fn execute(
         &mut self,
         manager: &'static Manager,
         access: Access,
@@ -162,19 +164,19 @@ impl State {
     }
 
     /// Makes descriptors readable exactly when events wait.
-    fn quieten(&mut self, access: Access, command: &Command, has_slept: bool) {
+    fn update_readable(&mut self, access: Access, command: &Command, has_slept: bool) {
         if self.ids.is_readable(access.channel) {
             if has_slept {
                 self.host.channels.signal(access.channel);
             }
         } else {
-            self.host.channels.calm(access.channel);
+            self.host.channels.clear_signal(access.channel);
         }
         if let Command::MigrateId(_) = command {
             // Another channel has lost events.
             for channel in self.host.channels.all() {
                 if !self.ids.is_readable(channel) {
-                    self.host.channels.calm(channel);
+                    self.host.channels.clear_signal(channel);
                 }
             }
         }

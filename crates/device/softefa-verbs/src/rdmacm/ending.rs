@@ -8,11 +8,11 @@ use super::manager;
 use super::marks::HIDDEN;
 
 /// The number of copies of the last messages, because nobody will repeat them.
-const GOODBYES: usize = 3;
+const DISCONNECT_COPIES: usize = 3;
 /// The time between copies, so that one full buffer does not drop all of them.
-const BETWEEN: Duration = Duration::from_micros(100);
+const COPY_INTERVAL: Duration = Duration::from_micros(100);
 /// How long an exiting process waits for a thread that holds the manager.
-const PATIENCE: Duration = Duration::from_millis(1);
+const WAIT_MAX: Duration = Duration::from_millis(1);
 
 /// After the program's own handlers and destructors, which may still end connections and wait for
 /// events.
@@ -42,27 +42,27 @@ extern "C" fn in_child() {
 
 extern "C" fn at_exit() {
     // A panic must not turn the end of the process into an abort.
-    let _ = catch_unwind(say_goodbye);
+    let _ = catch_unwind(disconnect_peers);
 }
 
 /// Ends all connections, as if the program disconnected them.
-fn say_goodbye() {
-    let Some(manager) = manager::own() else { return };
+fn disconnect_peers() {
+    let Some(manager) = manager::current() else { return };
     let begin = Instant::now();
     // With a limit, because a thread that was ended inside a call never releases the lock.
     let mut state = loop {
         match manager.try_lock() {
             Some(state) => break state,
-            None if begin.elapsed() > PATIENCE => return,
+            None if begin.elapsed() > WAIT_MAX => return,
             None => std::thread::yield_now(),
         }
     };
     let now = manager.now();
     state.ids.disconnect_all(now);
     let said = state.messages();
-    for round in 0..GOODBYES {
+    for round in 0..DISCONNECT_COPIES {
         if round > 0 && !said.is_empty() {
-            std::thread::sleep(BETWEEN);
+            std::thread::sleep(COPY_INTERVAL);
         }
         for message in &said {
             state.transmit(now, message);

@@ -15,7 +15,7 @@ use super::adapters::Adapters;
 use super::arrived;
 use super::channels::Channels;
 use super::ports::Ports;
-use super::socket::{Datagram, Fate, Left, Socket};
+use super::socket::{Datagram, IcmpError, SendResult, Socket};
 use super::watch::Watch;
 use super::{ending, thread, user};
 use crate::errno::Errno;
@@ -50,14 +50,14 @@ struct Withheld {
     home: IpAddr,
     qpn: u32,
     until: Duration,
-    look_at: Duration,
+    next_poll: Duration,
 }
 
 impl Withheld {
     /// The program may never poll. One that does is late on a busy machine: it waits for a
     /// processor while others have their turns of a few milliseconds.
-    const PATIENCE: Duration = Duration::from_millis(50);
-    const LOOK: Duration = Duration::from_millis(1);
+    const WAIT_MAX: Duration = Duration::from_millis(50);
+    const POLL_INTERVAL: Duration = Duration::from_millis(1);
 }
 
 /// The host of the table of ids.
@@ -78,13 +78,13 @@ pub(super) fn of_process() -> Result<&'static Manager, Errno> {
 }
 
 /// Returns the manager of this process if there is one.
-pub(super) fn own() -> Option<&'static Manager> {
+pub(super) fn current() -> Option<&'static Manager> {
     MANAGER.get()?.as_ref().ok().filter(|manager| manager.pid == std::process::id())
 }
 
 /// This process shares the memory of the one that has the manager (`vfork`), or was made by other
 /// means than the C library's `fork`: its descriptors are no business of ours.
-pub(super) fn is_anothers() -> bool {
+pub(super) fn belongs_to_other_process() -> bool {
     let manager = MANAGER.get().and_then(|made| made.as_ref().ok());
     manager.is_some_and(|manager| manager.pid != std::process::id())
 }
@@ -136,7 +136,7 @@ impl State {
         if !thread::start(manager, Arc::clone(&watch)) {
             return Err(Errno::EAGAIN);
         }
-        arrived::tell(&watch);
+        arrived::set_watch(&watch);
         self.host.ports.set_watch(watch);
         Ok(())
     }
@@ -149,19 +149,19 @@ impl State {
                 self.ids.data_arrived(now, guid, qpn);
             }
         }
-        self.send_and_tell(now);
-        arrived::hurry();
+        self.send_and_report(now);
+        arrived::wake_thread();
     }
 
-    fn send_and_tell(&mut self, now: Duration) {
-        self.tell_ends(now);
+    fn send_and_report(&mut self, now: Duration) {
+        self.report_ends(now);
         while let Some(transmit) = self.ids.poll_transmit() {
             self.transmit(now, &transmit);
         }
         while let Some(channel) = self.ids.poll_readable() {
             self.host.channels.signal(channel);
         }
-        let next_look = (!self.withheld.is_empty()).then(|| now + Withheld::LOOK);
+        let next_look = (!self.withheld.is_empty()).then(|| now + Withheld::POLL_INTERVAL);
         let next = self.ids.poll_timeout().into_iter().chain(next_look).min();
         let (Some(at), Some(watch)) = (next, self.host.ports.watch()) else { return };
         if self.alarm.is_none_or(|alarm| at < alarm) {
@@ -172,26 +172,26 @@ impl State {
 
     /// Notifies programs of the ends of their connections once they have polled the completions
     /// from before (CM-5.6).
-    fn tell_ends(&mut self, now: Duration) {
+    fn report_ends(&mut self, now: Duration) {
         let adapters = &self.host.ports.adapters;
         while let Some((local, qpn)) = self.ids.poll_ended() {
-            let home = adapters.home_of(local).unwrap_or(local);
+            let home = adapters.qp_address_of(local).unwrap_or(local);
             softefa::take_what_has_come(home, qpn);
-            let (until, look_at) = (now + Withheld::PATIENCE, now);
-            self.withheld.push(Withheld { local, home, qpn, until, look_at });
+            let (until, next_poll) = (now + Withheld::WAIT_MAX, now);
+            self.withheld.push(Withheld { local, home, qpn, until, next_poll });
         }
         let ids = &mut self.ids;
         self.withheld.retain_mut(|end| {
             // The look-up goes through all queue pairs: not at every message while many connections
             // end.
-            if now < end.look_at {
+            if now < end.next_poll {
                 return true;
             }
             let waits = now < end.until && softefa::has_unseen_success(end.home, end.qpn);
             if !waits {
                 ids.report_disconnect(end.local, end.qpn);
             }
-            end.look_at = now + Withheld::LOOK;
+            end.next_poll = now + Withheld::POLL_INTERVAL;
             waits
         });
     }
@@ -211,7 +211,7 @@ impl State {
     pub(super) fn transmit(&mut self, now: Duration, transmit: &Transmit) {
         let (local, peer) = (transmit.route.local, transmit.route.peer);
         // Without a socket it is lost, and will be repeated.
-        let Ok(socket) = self.host.ports.speaker(local) else { return };
+        let Ok(socket) = self.host.ports.sending_socket(local) else { return };
         let gateway = self.host.ports.gateway(local);
         if gateway.is_some_and(|gateway| gateway.announce(local, &transmit.bytes).is_err()) {
             // Nobody would find the answer.
@@ -221,9 +221,9 @@ impl State {
         let Some(packet) = socket.wrap(peer, &packet) else { return };
         for _ in 0..SEND_TRIES {
             match socket.send(peer, &packet) {
-                Left::NotYet => self.take_refused(now, &socket),
-                Left::Lost => return,
-                Left::Sent => {
+                SendResult::Blocked => self.take_refused(now, &socket),
+                SendResult::Lost => return,
+                SendResult::Sent => {
                     if let Some(device) = self.host.ports.adapters.open_at(local) {
                         let (src, dst, bytes) = (socket.local(), peer, &packet[..]);
                         device.sent_management(ManagementPacket { src, dst, bytes });
@@ -238,17 +238,17 @@ impl State {
     pub(super) fn take_refused(&mut self, now: Duration, socket: &Socket) {
         for refused in socket.take_refused() {
             let peer = refused.peer;
-            match refused.fate {
+            match refused.error {
                 _ if !refused.is_proven && !self.ids.has_sent_to(peer, refused.quote()) => {}
-                Fate::Nobody => self.ids.unreachable(now, peer),
-                Fate::NoWay => self.ids.no_route(now, peer),
+                IcmpError::PortUnreachable => self.ids.unreachable(now, peer),
+                IcmpError::NoRoute => self.ids.no_route(now, peer),
             }
         }
     }
 
     /// Notifies a stranger that its message does not open, and the user, unless the device has done
     /// so.
-    pub(super) fn turn_away(&mut self, now: Duration, socket: &Socket, datagram: &Datagram) {
+    pub(super) fn send_notice(&mut self, now: Duration, socket: &Socket, datagram: &Datagram) {
         let (from, local) = (datagram.from, datagram.to.ip());
         let adapters = &self.host.ports.adapters;
         let device = adapters.open_at(local);
@@ -260,7 +260,7 @@ impl State {
         let Some(notice) = datagram.notice_about() else { return };
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         // Dropped, as on a network, when there is no room for it.
-        if self.notices.allows(now_ns) && socket.send(from, &notice) == Left::Sent {
+        if self.notices.allows(now_ns) && socket.send(from, &notice) == SendResult::Sent {
             if let Some(device) = device {
                 device.sent_notice();
             }
@@ -286,7 +286,7 @@ impl State {
 
     /// A descriptor is about to be closed. Who sleeps on it sleeps on, as in the kernel: rping ends
     /// its process when that returns.
-    pub(super) fn let_go(&mut self, now: Duration, fd: i32) {
+    pub(super) fn release_descriptor(&mut self, now: Duration, fd: i32) {
         if let Some(channel) = self.host.channels.remove(fd) {
             self.close(now, channel);
         }

@@ -110,7 +110,7 @@ impl Ports {
     }
 
     /// What messages from `local` leave by.
-    pub(super) fn speaker(&mut self, local: IpAddr) -> io::Result<Arc<Socket>> {
+    pub(super) fn sending_socket(&mut self, local: IpAddr) -> io::Result<Arc<Socket>> {
         if let Some(socket) = self.speaking.get(&local) {
             return Ok(Arc::clone(socket));
         }
@@ -183,7 +183,7 @@ impl Ports {
         if !holder.ip.is_unspecified() {
             return vec![holder.ip];
         }
-        self.adapters.addresses().filter(|own| holder.is_everywhere_like(*own)).collect()
+        self.adapters.addresses().filter(|addr| holder.is_everywhere_like(*addr)).collect()
     }
 
     /// Programs ask their own machine at 127.0.0.1, and the kernel leads them to any adapter.
@@ -552,8 +552,8 @@ mod tests {
     #[test]
     fn one_socket_speaks_for_an_adapter() {
         let mut ports = ports();
-        let speaker = ports.speaker([127, 0, 0, 1].into()).unwrap();
-        assert!(Arc::ptr_eq(&speaker, &ports.speaker([127, 0, 0, 1].into()).unwrap()));
+        let speaker = ports.sending_socket([127, 0, 0, 1].into()).unwrap();
+        assert!(Arc::ptr_eq(&speaker, &ports.sending_socket([127, 0, 0, 1].into()).unwrap()));
         assert!(ports.socket(speaker.fd()).is_some() && ports.socket(-1).is_none());
     }
 }

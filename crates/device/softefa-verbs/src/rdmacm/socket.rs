@@ -95,27 +95,27 @@ impl Datagram {
 
 /// The ICMP error for an address and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum IcmpError {
     /// Nothing receives there.
-    Nobody,
+    PortUnreachable,
     /// There is no route to the host.
-    NoWay,
+    NoRoute,
 }
 
 /// The result of sending a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum SendResult {
     Sent,
     /// There was no room for it, or no route: it is lost, as on a network.
     Lost,
     /// Pending ICMP messages must be taken first.
-    NotYet,
+    Blocked,
 }
 
 /// An ICMP error about a datagram of ours.
 pub(super) struct Refused {
     pub(super) peer: SocketAddr,
-    pub(super) fate: Fate,
+    pub(super) error: IcmpError,
     /// The quote contains an envelope of this socket, which proves that it is genuine.
     pub(super) is_proven: bool,
     bytes: [u8; ROOM],
@@ -223,13 +223,13 @@ impl Socket {
     }
 
     /// Sends one datagram.
-    pub(super) fn send(&self, to: SocketAddr, bytes: &[u8]) -> Left {
+    pub(super) fn send(&self, to: SocketAddr, bytes: &[u8]) -> SendResult {
         let udp = self.udp();
-        let Some(udp) = &*udp else { return Left::Lost };
+        let Some(udp) = &*udp else { return SendResult::Lost };
         match udp.send_to(bytes, to) {
-            Ok(_) => Left::Sent,
-            Err(error) if is_icmp(&error) => Left::NotYet,
-            Err(_) => Left::Lost,
+            Ok(_) => SendResult::Sent,
+            Err(error) if is_icmp(&error) => SendResult::Blocked,
+            Err(_) => SendResult::Lost,
         }
     }
 
@@ -350,13 +350,13 @@ fn take_error(fd: RawFd) -> QueuedError {
     let len =
         unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
     let Ok(len) = usize::try_from(len) else { return QueuedError::Empty };
-    let Some(fate) = fate_in(&message) else { return QueuedError::Other };
+    let Some(error) = icmp_error_in(&message) else { return QueuedError::Other };
     let peer = to.get();
-    QueuedError::Refused(Refused { peer, fate, is_proven: false, bytes, len: len.min(ROOM) })
+    QueuedError::Refused(Refused { peer, error, is_proven: false, bytes, len: len.min(ROOM) })
 }
 
 /// Returns the ICMP error of an entry.
-fn fate_in(message: &libc::msghdr) -> Option<Fate> {
+fn icmp_error_in(message: &libc::msghdr) -> Option<IcmpError> {
     const ERROR_LEN: usize = offset_of!(libc::sock_extended_err, ee_data);
     // SAFETY: the kernel has filled the control buffer, which is aligned for its headers.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
@@ -379,8 +379,8 @@ fn fate_in(message: &libc::msghdr) -> Option<Fate> {
             let is_icmp =
                 matches!(error.ee_origin, libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6);
             return match c_int::try_from(error.ee_errno).ok().filter(|_| is_icmp)? {
-                libc::ECONNREFUSED => Some(Fate::Nobody),
-                libc::EHOSTUNREACH | libc::ENETUNREACH => Some(Fate::NoWay),
+                libc::ECONNREFUSED => Some(IcmpError::PortUnreachable),
+                libc::EHOSTUNREACH | libc::ENETUNREACH => Some(IcmpError::NoRoute),
                 _ => None,
             };
         }
@@ -409,7 +409,7 @@ mod tests {
     fn datagrams_arrive_with_their_addresses() {
         let (a, b) =
             (Socket::bind(ANY, None, None).unwrap(), Socket::bind(ANY, None, None).unwrap());
-        assert_eq!(a.send(b.local(), b"hello"), Left::Sent);
+        assert_eq!(a.send(b.local(), b"hello"), SendResult::Sent);
         wait(&b);
         let mut came = Vec::new();
         b.receive(&mut came);
@@ -426,11 +426,11 @@ mod tests {
         b.close();
         assert!(!HIDDEN.has(b.fd()) || b.fd() != a.fd());
         let sent: [u8; PACKET_LEN] = std::array::from_fn(|i| i as u8);
-        assert_eq!(a.send(gone, &sent), Left::Sent);
+        assert_eq!(a.send(gone, &sent), SendResult::Sent);
         wait(&a);
         let refused = a.take_refused();
         let [refused] = &refused[..] else { panic!("{} messages", refused.len()) };
-        assert_eq!((refused.peer, refused.fate), (gone, Fate::Nobody));
+        assert_eq!((refused.peer, refused.error), (gone, IcmpError::PortUnreachable));
         assert_eq!(refused.quote(), &sent[HEADERS_LEN..]);
     }
 
@@ -461,6 +461,6 @@ mod tests {
         let mut came = Vec::new();
         socket.receive(&mut came);
         assert!(came.is_empty() && socket.take_refused().is_empty());
-        assert_eq!(socket.send(local, b""), Left::Lost);
+        assert_eq!(socket.send(local, b""), SendResult::Lost);
     }
 }

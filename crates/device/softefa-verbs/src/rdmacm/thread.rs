@@ -38,7 +38,7 @@ fn serve(manager: &Manager, ready: Ready) {
     let mut came = Vec::new();
     socket.receive(&mut came);
     for datagram in &came {
-        hear(manager, &socket, datagram);
+        handle_datagram(manager, &socket, datagram);
     }
     let mut state = manager.lock();
     let now = manager.now();
@@ -62,7 +62,7 @@ fn judge(datagram: &Datagram) -> (Option<&[u8]>, Verdict) {
 }
 
 /// Checks a datagram before anything else sees it.
-fn hear(manager: &Manager, socket: &Socket, datagram: &Datagram) {
+fn handle_datagram(manager: &Manager, socket: &Socket, datagram: &Datagram) {
     let (src, dst, bytes) = (datagram.from, datagram.to, datagram.bytes());
     if let Some(notice) = datagram.notice() {
         return manager.lock().take_notice(manager.now(), socket, &notice, src);
@@ -75,7 +75,7 @@ fn hear(manager: &Manager, socket: &Socket, datagram: &Datagram) {
     }
     let Some(mad) = mad else {
         if matches!(verdict, Verdict::Sealed { is_known: false, .. }) {
-            state.turn_away(manager.now(), socket, datagram);
+            state.send_notice(manager.now(), socket, datagram);
         }
         return;
     };

@@ -89,11 +89,15 @@ impl Batch {
         }
         // Nothing may be posted before an invalid request.
         if begun.len() > 1 {
-            begun.iter().try_for_each(|wr| wr.hand(is_connected, false, |wr| qp.check_send(wr)))?;
+            begun
+                .iter()
+                .try_for_each(|wr| wr.pass_to(is_connected, false, |wr| qp.check_send(wr)))?;
         }
         let last = begun.len().saturating_sub(1);
         let mut wrs = begun.iter().enumerate();
-        wrs.try_for_each(|(index, wr)| wr.hand(is_connected, index < last, |wr| qp.post_send(wr)))
+        wrs.try_for_each(|(index, wr)| {
+            wr.pass_to(is_connected, index < last, |wr| qp.post_send(wr))
+        })
     }
 }
 
@@ -116,7 +120,7 @@ impl PendingWr {
 
     /// Sets the destination.
     #[inline]
-    pub(super) fn aim(&mut self, ah: &Arc<softefa::Ah>, qpn: u32, qkey: u32) {
+    pub(super) fn set_destination(&mut self, ah: &Arc<softefa::Ah>, qpn: u32, qkey: u32) {
         (self.has_target, self.qpn, self.qkey) = (true, qpn, qkey);
         if !self.ah.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, ah)) {
             self.ah = Some(Arc::clone(ah));
@@ -125,7 +129,7 @@ impl PendingWr {
 
     /// Passes the work request to `take` if it is complete.
     #[inline]
-    fn hand(
+    fn pass_to(
         &self,
         is_connected: bool,
         more: bool,
