@@ -153,7 +153,7 @@ pub(crate) fn parse() -> Result<Option<Command>, Failure> {
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => print_help(&error),
             _ => {
                 let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-                Err(Failure::own(one_line(&error, words)))
+                Err(Failure::new(one_line(&error, words)))
             }
         },
     }
@@ -169,8 +169,8 @@ pub(crate) fn parse_fault_set(line: &str) -> Result<FaultSetArgs, Failure> {
         Ok(Cli { command: Command::Fault(FaultArgs { action: FaultAction::Set(args) }) }) => {
             Ok(args)
         }
-        Ok(_) => Err(Failure::own("no fault given; write for example loss=5%")),
-        Err(error) => Err(Failure::own(one_line(&error, words.map(str::to_owned)))),
+        Ok(_) => Err(Failure::new("no fault given; write for example loss=5%")),
+        Err(error) => Err(Failure::new(one_line(&error, words.map(str::to_owned)))),
     }
 }
 

@@ -71,7 +71,7 @@ impl Drop for Output {
 }
 
 fn failure(path: &Path, error: &io::Error) -> Failure {
-    Failure::own(format!(
+    Failure::new(format!(
         "counters cannot be written to {}: {error}; use --counters with another file",
         path.display()
     ))
@@ -142,7 +142,7 @@ pub(crate) fn to_wire_lines(processes: &[ProcessCounters]) -> Vec<String> {
         .collect()
 }
 
-/// One line per process and device with what it counted; zeros are left out.
+/// Returns one line per process and device with its counters; zeros are left out.
 pub(crate) fn to_lines(processes: &[ProcessCounters]) -> Vec<String> {
     processes
         .iter()

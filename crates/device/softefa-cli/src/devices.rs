@@ -9,8 +9,8 @@ use softefa::seal::SealKey;
 use softefa::{Adapter, Config, ConfigError, DeviceSpec, Profile, config};
 
 use crate::args::DeviceArgs;
+use crate::eprint::eprint_line;
 use crate::failure::Failure;
-use crate::say::say;
 
 /// The configuration of the options, over `config`, which comes from the `SOFTEFA_*` variables.
 ///
@@ -53,7 +53,7 @@ fn add_roce(config: &mut Config, is_default: bool) -> Result<(), Failure> {
     if profile.adapter() == Adapter::Roce {
         roce.profile = Some(*profile);
     } else if is_default && *profile != Profile::default() {
-        return Err(Failure::own(format!(
+        return Err(Failure::new(format!(
             "--roce and --profile {}: the only device would be a RoCE one; name the EFA with --device NAME=IP, or leave out one of both",
             profile.name()
         )));
@@ -68,15 +68,15 @@ fn add_roce(config: &mut Config, is_default: bool) -> Result<(), Failure> {
 /// Reads a key file that was named on the command line.
 ///
 /// # Errors
-/// It is missing, has another length, or cannot be read.
+/// The file is missing, has the wrong length, or cannot be read.
 pub(crate) fn key(path: &Path) -> Result<SealKey, Failure> {
     Ok(SealKey::read(path).map_err(ConfigError::from)?)
 }
 
-/// Says when others can read the key that is going to be used.
+/// Warns when others can read the key that is going to be used.
 pub(crate) fn warn_of_exposure(key: Option<&SealKey>) {
     if let Some(warning) = key.and_then(SealKey::warning) {
-        say!("softefa: {warning}");
+        eprint_line!("softefa: {warning}");
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn check_gateways(config: &Config) -> Result<(), Failure> {
     for device in &config.devices {
         if let Some(port) = device.port.gateway {
             let joined = Gateway::connect(device.addr, port);
-            joined.map_err(|why| Failure::own(format!("device {}: {why}", device.name)))?;
+            joined.map_err(|why| Failure::new(format!("device {}: {why}", device.name)))?;
         }
     }
     Ok(())
@@ -101,7 +101,7 @@ fn check_local(device: &DeviceSpec) -> Result<(), Failure> {
     match UdpSocket::bind((device.addr, 0)) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AddrNotAvailable => {
-            Err(Failure::own(format!(
+            Err(Failure::new(format!(
                 "address {} of device {} is not local; use one that `ip addr` shows, or 127.0.0.N",
                 device.addr, device.name
             )))

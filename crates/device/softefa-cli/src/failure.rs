@@ -18,13 +18,13 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// A failure of `softefa` itself.
-    pub(crate) fn own(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { code: CODE_OWN, message: message.into() }
     }
 
     /// A failure that the machine is the reason of.
     pub(crate) fn of_machine(message: impl fmt::Display) -> Self {
-        Self::own(format!("{message}; softefa doctor checks this machine"))
+        Self::new(format!("{message}; softefa doctor checks this machine"))
     }
 
     /// The program exists and cannot be executed.
@@ -37,7 +37,7 @@ impl Failure {
         Self { code: CODE_NOT_FOUND, message: message.into() }
     }
 
-    /// What `softefa` exits with.
+    /// Returns the exit code of `softefa`.
     pub(crate) fn code(&self) -> u8 {
         self.code
     }
@@ -51,6 +51,6 @@ impl fmt::Display for Failure {
 
 impl From<softefa::ConfigError> for Failure {
     fn from(error: softefa::ConfigError) -> Self {
-        Self::own(error.to_string())
+        Self::new(error.to_string())
     }
 }

@@ -17,16 +17,17 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use softefa::gateway::{OpenGatewayError, Server};
 
 use crate::args::GatewayArgs;
+use crate::eprint::eprint_line;
 use crate::failure::Failure;
-use crate::say::say;
 use crate::supervise::not_ignored;
 
-/// How often the file of counters is written anew, and signals are looked for at least.
+/// The interval at which the file of counters is written, and the longest one at which signals are
+/// checked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 impl From<OpenGatewayError> for Failure {
     fn from(error: OpenGatewayError) -> Self {
-        Self::own(error.to_string())
+        Self::new(error.to_string())
     }
 }
 
@@ -38,7 +39,7 @@ pub(crate) fn gateway(args: &GatewayArgs) -> Result<u8, Failure> {
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
         signal_hook::flag::register(signal, Arc::clone(&is_over))
-            .map_err(|error| Failure::own(format!("signals cannot be caught: {error}")))?;
+            .map_err(|error| Failure::new(format!("signals cannot be caught: {error}")))?;
     }
     take_all_descriptors();
     let mut server = Server::open(&args.addresses, args.port, !args.no_raw)?;
@@ -49,7 +50,7 @@ pub(crate) fn gateway(args: &GatewayArgs) -> Result<u8, Failure> {
     while !is_over.load(Ordering::Relaxed) {
         server
             .turn(INTERVAL)
-            .map_err(|error| Failure::own(format!("datagrams cannot be waited for: {error}")))?;
+            .map_err(|error| Failure::new(format!("datagrams cannot be waited for: {error}")))?;
         if let Some(file) = file.as_mut().filter(|_| written.elapsed() >= INTERVAL) {
             written = Instant::now();
             file.write(&server);
@@ -57,7 +58,7 @@ pub(crate) fn gateway(args: &GatewayArgs) -> Result<u8, Failure> {
     }
     if args.stats {
         for (name, value) in server.counts().iter().filter(|(_, value)| *value > 0) {
-            say!("softefa: {name} {value}");
+            eprint_line!("softefa: {name} {value}");
         }
     }
     if let Some(file) = file {
@@ -74,12 +75,12 @@ fn take_all_descriptors() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Says what is served, and what is not.
+/// Logs what is served, and what is not.
 fn greet(server: &Server, port: u16) {
     let addrs: Vec<_> = server.addrs().map(|addr| addr.to_string()).collect();
-    say!("softefa: gateway of UDP port {port} at {}", addrs.join(", "));
+    eprint_line!("softefa: gateway of UDP port {port} at {}", addrs.join(", "));
     if !server.sees_headers() {
-        say!(
+        eprint_line!(
             "softefa: without CAP_NET_RAW the gateway cannot see the identification of IP headers, which the ICRC covers: only packets with identification 0 get in, as Soft-EFA sends them; for rxe and real NICs start it as root or give the permission to a copy, once: 'sudo install softefa softefa-gateway && sudo setcap cap_net_raw+ep softefa-gateway' (programs that a command with permissions of its own starts lose LD_LIBRARY_PATH)"
         );
     }
@@ -108,7 +109,7 @@ struct CountersFile {
     results: Receiver<io::Result<()>>,
     /// Texts that the thread has not done with.
     pending: u32,
-    is_said: bool,
+    has_warned: bool,
 }
 
 impl CountersFile {
@@ -126,11 +127,11 @@ impl CountersFile {
         thread::Builder::new()
             .name("softefa-counters".into())
             .spawn(write)
-            .map_err(|error| Failure::own(format!("no thread can be started: {error}")))?;
-        let mut file = Self { name, texts, results, pending: 0, is_said: false };
+            .map_err(|error| Failure::new(format!("no thread can be started: {error}")))?;
+        let mut file = Self { name, texts, results, pending: 0, has_warned: false };
         file.send(server);
         match file.results.recv_timeout(INTERVAL) {
-            Ok(Err(error)) => return Err(Failure::own(file.cannot_be_written(&error))),
+            Ok(Err(error)) => return Err(Failure::new(file.cannot_be_written(&error))),
             Ok(Ok(())) => file.pending -= 1,
             Err(_) => file.warn(&format!("nobody takes the counters for {}", file.name)),
         }
@@ -140,17 +141,17 @@ impl CountersFile {
     /// Writes it anew, unless it is still being written. The programs that are served need no file:
     /// a failure is said once.
     fn write(&mut self, server: &Server) {
-        self.look(Duration::ZERO);
+        self.collect_results(Duration::ZERO);
         self.send(server);
     }
 
     /// Writes it for the last time.
     fn finish(mut self, server: &Server) {
-        self.look(Duration::ZERO);
+        self.collect_results(Duration::ZERO);
         self.send(server);
         let end = Instant::now() + INTERVAL;
         while self.pending > 0 && Instant::now() < end {
-            self.look(end.saturating_duration_since(Instant::now()));
+            self.collect_results(end.saturating_duration_since(Instant::now()));
         }
     }
 
@@ -159,8 +160,8 @@ impl CountersFile {
         self.pending += u32::from(self.texts.try_send(text).is_ok());
     }
 
-    /// Looks for so long how writing went.
-    fn look(&mut self, timeout: Duration) {
+    /// Waits at most `timeout` for the result of a write.
+    fn collect_results(&mut self, timeout: Duration) {
         if let Ok(result) = self.results.recv_timeout(timeout) {
             self.pending -= 1;
             if let Err(error) = result {
@@ -174,8 +175,8 @@ impl CountersFile {
     }
 
     fn warn(&mut self, line: &str) {
-        if !std::mem::replace(&mut self.is_said, true) {
-            say!("softefa: {line}; the gateway goes on");
+        if !std::mem::replace(&mut self.has_warned, true) {
+            eprint_line!("softefa: {line}; the gateway goes on");
         }
     }
 }

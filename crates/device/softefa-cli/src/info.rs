@@ -41,7 +41,7 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8, Failure> {
     };
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::own(format!("standard output: {error}")))
+            Err(Failure::new(format!("standard output: {error}")))
         }
         _ => Ok(0),
     }
@@ -53,7 +53,7 @@ fn open(config: &Config) -> Result<Vec<Arc<Device>>, Failure> {
         .iter()
         .map(|spec| {
             Device::open(spec, config)
-                .map_err(|error| Failure::own(format!("device {}: {error}", spec.name)))
+                .map_err(|error| Failure::new(format!("device {}: {error}", spec.name)))
         })
         .collect()
 }
@@ -166,7 +166,8 @@ fn interface(device: &Device) -> Option<&str> {
     device.netdev().map(|netdev| netdev.name.as_str())
 }
 
-/// Whether datagrams are sealed, and with which key: equal names on two machines are equal keys.
+/// Returns whether datagrams are sealed, and with which key: equal names on two machines mean equal
+/// keys.
 fn sealed(config: &Config) -> String {
     let Some(key) = &config.key else {
         return "no: datagrams are in the clear (--key-file seals them)".to_owned();

@@ -38,7 +38,7 @@ pub(crate) fn command(
     run: &RunDir,
 ) -> Result<Command, Failure> {
     let Some((name, args)) = words.split_first() else {
-        return Err(Failure::own("no program given; usage: softefa run -- PROGRAM"));
+        return Err(Failure::new("no program given; usage: softefa run -- PROGRAM"));
     };
     let mut command = Command::new(program::find(name)?);
     std::os::unix::process::CommandExt::arg0(&mut command, name);
@@ -72,7 +72,7 @@ fn asan_options(existing: Option<OsString>) -> Option<OsString> {
     }
 }
 
-/// Has the loader bring the adapter along, and find `replacements` before the system's libraries.
+/// Makes the loader load the adapter, and find `replacements` before the system's libraries.
 ///
 /// The preload answers programs that are linked with libibverbs, whatever their copy of it is
 /// called; the replacements answer those that open it by name. Those of a run around this one are
@@ -119,7 +119,7 @@ fn is_unknown(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
 }
 
-/// The same program in the same environment, as a script of the shell.
+/// Returns the command in the same environment as a shell script.
 fn as_script(command: &Command) -> Command {
     let mut script = Command::new(SHELL);
     script.arg(command.get_program()).args(command.get_args());
@@ -132,7 +132,7 @@ fn as_script(command: &Command) -> Command {
     script
 }
 
-/// What a user can do when the kernel refuses to execute `program`.
+/// Returns advice for the user when the kernel refuses to execute `program`.
 fn refusal(program: &OsStr, error: &io::Error) -> Failure {
     let program = Path::new(program).display();
     let line = |hint: &str| format!("program {program} cannot be run: {error}; {hint}");
@@ -161,14 +161,14 @@ pub(crate) fn loadable(path: &Path, run_dir: &Path) -> Result<PathBuf, Failure> 
     }
     let link = run_dir.join(path.file_name().unwrap_or_default());
     if !is_plain(&link) {
-        return Err(Failure::own(format!(
+        return Err(Failure::new(format!(
             "neither {} nor {} can be loaded: space, ':', ';' or '$' in the path; set XDG_RUNTIME_DIR",
             path.display(),
             link.display()
         )));
     }
     symlink(path, &link)
-        .map_err(|error| Failure::own(format!("cannot link {}: {error}", link.display())))?;
+        .map_err(|error| Failure::new(format!("cannot link {}: {error}", link.display())))?;
     Ok(link)
 }
 
@@ -204,7 +204,7 @@ fn prepend(path: &Path, existing: Option<&OsStr>) -> OsString {
 mod tests {
     use super::*;
 
-    /// It was asked whether the program is built for this machine.
+    /// The architecture of the program was checked before.
     #[test]
     fn a_limit_of_processes_is_named() {
         let refused =

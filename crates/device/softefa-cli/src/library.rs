@@ -15,7 +15,7 @@ const REPLACEMENTS: &str = "replace-verbs";
 /// Names the library when `--library` does not.
 const ENV_LIBRARY: &str = "SOFTEFA_LIBRARY";
 
-/// Whether a path in a list of the loader is of the adapter.
+/// Returns whether a path in a list of the loader belongs to the adapter.
 pub(crate) fn is_ours(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == NAME || name == REPLACEMENTS)
 }
@@ -30,14 +30,14 @@ pub(crate) fn find(option: Option<&Path>) -> Result<PathBuf, Failure> {
         .or_else(|| env::var_os(ENV_LIBRARY).filter(|value| !value.is_empty()).map(PathBuf::from));
     if let Some(path) = named {
         let library = absolute(&path).ok_or_else(|| {
-            Failure::own(format!(
+            Failure::new(format!(
                 "adapter library {} not found; check --library and {ENV_LIBRARY}",
                 path.display()
             ))
         })?;
         // The loader would pass over it, and the program run without a device.
         if !is_elf(&library) {
-            return Err(Failure::own(format!(
+            return Err(Failure::new(format!(
                 "{} is no shared library; check --library and {ENV_LIBRARY}",
                 path.display()
             )));
@@ -45,7 +45,7 @@ pub(crate) fn find(option: Option<&Path>) -> Result<PathBuf, Failure> {
         return Ok(library);
     }
     let program = env::current_exe().map_err(|error| {
-        Failure::own(format!("cannot find my own path: {error}; use --library"))
+        Failure::new(format!("cannot find my own path: {error}; use --library"))
     })?;
     let places = places_near(&program);
     places.iter().find_map(|dir| absolute(&dir.join(NAME))).ok_or_else(|| {
@@ -60,7 +60,7 @@ pub(crate) fn find(option: Option<&Path>) -> Result<PathBuf, Failure> {
 /// The directory of versioned libraries that belongs to `library`, unless it is not wanted.
 ///
 /// # Errors
-/// It was asked for by name and is not there.
+/// It was requested by name and does not exist.
 pub(crate) fn replacements(
     library: &Path,
     wanted: ReplaceVerbs,
@@ -70,7 +70,7 @@ pub(crate) fn replacements(
         ReplaceVerbs::No => Ok(None),
         _ if dir.join("libibverbs.so.1").is_file() => Ok(Some(dir)),
         ReplaceVerbs::Auto => Ok(None),
-        ReplaceVerbs::Yes => Err(Failure::own(format!(
+        ReplaceVerbs::Yes => Err(Failure::new(format!(
             "no versioned libraries in {}; make them with `make build`, or leave --replace-verbs out",
             dir.display()
         ))),

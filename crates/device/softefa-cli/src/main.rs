@@ -10,6 +10,7 @@ mod background;
 mod counters;
 mod devices;
 mod doctor;
+mod eprint;
 mod failure;
 mod fault;
 mod gateway;
@@ -23,7 +24,6 @@ mod program;
 mod publish;
 mod run;
 mod run_dir;
-mod say;
 mod supervise;
 mod top;
 mod trace;
@@ -32,7 +32,7 @@ mod wake;
 use std::process::ExitCode;
 
 use args::Command;
-use say::say;
+use eprint::eprint_line;
 
 fn main() -> ExitCode {
     let command = supervise::keep_children().and_then(|()| args::parse());
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            say!("softefa: {failure}");
+            eprint_line!("softefa: {failure}");
             ExitCode::from(failure.code())
         }
     }

@@ -7,8 +7,8 @@ use softefa::Config;
 use softefa::trace::{TraceSpec, TraceTarget};
 
 use crate::args::RunArgs;
+use crate::eprint::eprint_line;
 use crate::failure::Failure;
-use crate::say::say;
 
 /// Checks what the options name, and says what is there already.
 ///
@@ -34,7 +34,7 @@ pub(crate) fn check(args: &RunArgs, config: &Config) -> Result<(), Failure> {
 fn note_earlier(path: &Path) {
     if path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > 0) {
         let path = path.display();
-        say!(
+        eprint_line!(
             "softefa: {path} has an earlier trace, and this run adds to it; remove it to begin anew"
         );
     }
@@ -47,7 +47,7 @@ fn check_distinct(all: &[(&str, Option<&PathBuf>)]) -> Result<(), Failure> {
         let Some((path, file)) = path.and_then(|path| Some((path, file(path)?))) else { continue };
         if let Some((other, _)) = seen.iter().find(|(_, known)| *known == file) {
             let path = path.display();
-            return Err(Failure::own(format!(
+            return Err(Failure::new(format!(
                 "{other} and {option} name the same file, {path}; give each its own"
             )));
         }
@@ -71,7 +71,7 @@ fn file(path: &Path) -> Option<PathBuf> {
 /// out before.
 fn check_trace(path: &Path) -> Result<(), Failure> {
     let failed = |why: &dyn std::fmt::Display| {
-        Failure::own(format!("--trace {}: {why}; name a file that can be written", path.display()))
+        Failure::new(format!("--trace {}: {why}; name a file that can be written", path.display()))
     };
     if path.as_os_str().is_empty() {
         return Err(failed(&"no file is named"));
@@ -88,7 +88,7 @@ fn check_trace(path: &Path) -> Result<(), Failure> {
 /// Standard output is the program's.
 fn check_outputs(args: &RunArgs) -> Result<(), Failure> {
     let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-    let refuse = |what| Err(Failure::own(format!("{what}; standard output is the program's")));
+    let refuse = |what| Err(Failure::new(format!("{what}; standard output is the program's")));
     if is_stdout(&args.counters) {
         return refuse("--counters -: name a file, or print them to standard error with --stats");
     }

@@ -69,12 +69,12 @@ fn unusable(path: &Path, why: &str) -> Failure {
     Failure::not_executable(format!("program {} cannot be run: {why}", path.display()))
 }
 
-/// What a path is to us.
+/// The kind of file at a path.
 enum Kind {
     Executable,
     /// The next one of PATH may do.
     Unusable(&'static str),
-    /// It is the one that is meant, and would not find a device.
+    /// The program was meant, but would not find a device.
     Refused(&'static str),
     Missing,
 }
@@ -114,7 +114,7 @@ fn more_rights(path: &Path, meta: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// Of scripts the kernel looks at the interpreter's rights.
+/// For scripts, the kernel checks the rights of the interpreter.
 fn is_script(path: &Path) -> bool {
     let mut head = [0; 2];
     File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *b"#!"

@@ -8,8 +8,8 @@ use softefa::counters;
 use softefa::hw_counters::{HwCounters, LIFESPAN_MS};
 
 use crate::background::Background;
+use crate::eprint::eprint_line;
 use crate::failure::Failure;
-use crate::say::say;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(LIFESPAN_MS);
@@ -22,7 +22,7 @@ impl Publisher {
     /// Starts to publish what the processes of `run_dir` count.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// The system permits no thread.
     pub(crate) fn start(files: HwCounters, run_dir: &Path) -> Result<Self, Failure> {
         Background::start("counters", INTERVAL, tick(files, run_dir.to_path_buf())).map(Self)
     }
@@ -30,7 +30,7 @@ impl Publisher {
     /// Publishes once more, so that the files agree with what the run counted in the end.
     pub(crate) fn finish(self) {
         if let Err(error) = self.0.finish() {
-            say!("softefa: hw_counters are not up to date: {error}");
+            eprint_line!("softefa: hw_counters are not up to date: {error}");
         }
     }
 }
@@ -43,7 +43,7 @@ fn tick(mut files: HwCounters, run_dir: PathBuf) -> impl FnMut(bool) -> io::Resu
         let published = counters::read_dir(&run_dir).and_then(|all| files.publish(&all));
         if let Err(error) = published {
             if !std::mem::replace(&mut is_said, true) {
-                say!("softefa: hw_counters are not up to date: {error}");
+                eprint_line!("softefa: hw_counters are not up to date: {error}");
             }
         }
         Ok(())

@@ -10,12 +10,12 @@ use softefa::{Config, WireChoice, counters as nic_counters, sysfs};
 
 use crate::args::RunArgs;
 use crate::counters::{self, Output};
+use crate::eprint::eprint_line;
 use crate::failure::Failure;
 use crate::fault;
 use crate::pcap::{Recorder, Recording};
 use crate::publish::Publisher;
 use crate::run_dir::{RunDir, programs};
-use crate::say::say;
 use crate::supervise::{self, Supervisor};
 use crate::{devices, launch, library, outputs, program};
 
@@ -74,26 +74,30 @@ fn start_and_wait(args: &RunArgs) -> Result<ExitStatus, Failure> {
     publisher.finish();
     let recorded = recorder.map_or(Ok(()), Recorder::finish);
 
-    if let Some(line) = supervise::obituary(&name, status) {
-        say!("softefa: {line}");
+    if let Some(line) = supervise::death_message(&name, status) {
+        eprint_line!("softefa: {line}");
     }
     for result in [recorded, collect(args, run.path(), output)] {
         match result {
-            Err(failure) if !status.success() => say!("softefa: {failure}"),
+            Err(failure) if !status.success() => eprint_line!("softefa: {failure}"),
             result => result?,
         }
     }
     let going_on = programs::with_devices(run.path());
     if !going_on.is_empty() {
-        say!("softefa: {}; counters and captures end here", programs::go_on(&going_on));
+        eprint_line!(
+            "softefa: {}; counters and captures end here",
+            programs::still_running(&going_on)
+        );
     }
     if args.keep {
-        say!("softefa: run directory kept: {}", run.path().display());
+        eprint_line!("softefa: run directory kept: {}", run.path().display());
     }
     Ok(status)
 }
 
-/// What carries packets on this machine, as the options say; tried before the program relies on it.
+/// Sets the wire for packets on this machine by the options; it is tried before the program relies
+/// on it.
 fn choose_wire(args: &RunArgs, config: &mut Config) -> Result<(), Failure> {
     if let Some(wire) = &args.wire {
         config.wire = wire.parse()?;
@@ -128,7 +132,7 @@ fn note_faults(config: &Config, steps: Option<&[TimedFault]>, run: &RunDir) -> R
     let noted = start.and_then(|()| steps.map_or(Ok(()), |s| nic_fault::set_script(run.path(), s)));
     noted.map_err(|error| {
         let run = run.path().display();
-        Failure::own(format!("cannot write faults in {run}: {error}; is the disk full?"))
+        Failure::new(format!("cannot write faults in {run}: {error}; is the disk full?"))
     })
 }
 
@@ -138,26 +142,26 @@ fn collect(args: &RunArgs, run_dir: &Path, output: Option<Output>) -> Result<(),
         return Ok(());
     }
     let failed =
-        |error| Failure::own(format!("counters in {} cannot be read: {error}", run_dir.display()));
+        |error| Failure::new(format!("counters in {} cannot be read: {error}", run_dir.display()));
     let processes = nic_counters::read_dir(run_dir).map_err(failed)?;
     let foreign = nic_counters::count_foreign(run_dir).map_err(failed)?;
     if foreign > 0 {
-        say!(
+        eprint_line!(
             "softefa: the counters of {foreign} device(s) of this run are missing: the adapter library is of another build than this program; build both, or check --library and SOFTEFA_LIBRARY"
         );
     }
     if args.stats {
         if processes.is_empty() && foreign == 0 {
             match &programs::all(run_dir)[..] {
-                [] => say!("softefa: no process of this run opened a device"),
-                going_on => say!(
+                [] => eprint_line!("softefa: no process of this run opened a device"),
+                going_on => eprint_line!(
                     "softefa: no process of this run opened a device so far; {}",
-                    programs::go_on(going_on)
+                    programs::still_running(going_on)
                 ),
             }
         }
         for line in counters::to_lines(&processes) {
-            say!("softefa: {line}");
+            eprint_line!("softefa: {line}");
         }
     }
     output.map_or(Ok(()), |output| output.write(&counters::to_json(&processes)))

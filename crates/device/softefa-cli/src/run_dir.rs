@@ -15,8 +15,8 @@ use softefa::Adapter;
 use softefa::config::{ENV_RUN_DIR, format_key, parse_key};
 use softefa::local_copy::{UserKey, random_key};
 
+use crate::eprint::eprint_line;
 use crate::failure::Failure;
-use crate::say::say;
 
 const RUN_PREFIX: &str = "run-";
 const KEY_FILE: &str = "local-key";
@@ -36,7 +36,7 @@ pub(crate) struct RunDir {
 /// Another run that is alive now.
 #[derive(Debug)]
 pub(crate) struct LiveRun {
-    /// Its directory.
+    /// The path of the directory.
     pub(crate) path: PathBuf,
     /// The program it runs, without characters that are not printed.
     pub(crate) program: String,
@@ -104,12 +104,12 @@ impl RunDir {
         fs::rename(written, self.path.join(PROGRAM_FILE))
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What all runs of this user on this machine know.
+    /// Returns the key that all runs of this user on this machine share.
     pub(crate) fn local_key(&self) -> UserKey {
         self.local_key
     }
@@ -125,14 +125,14 @@ impl Drop for RunDir {
         if self.keep {
             return;
         }
-        // Who goes on needs it: the next run after their end removes it.
+        // Still needed by processes that outlive the run: the next run after their end removes it.
         if !programs::all(&self.path).is_empty() {
             return;
         }
         // Half removed it looks like what a killed run left, which others would remove, too.
         let _alone = self.path.parent().map(one_at_a_time);
         if let Err(error) = fs::remove_dir_all(&self.path) {
-            say!("softefa: run directory {} left behind: {error}", self.path.display());
+            eprint_line!("softefa: run directory {} left behind: {error}", self.path.display());
         }
     }
 }

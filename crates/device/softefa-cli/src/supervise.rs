@@ -24,7 +24,7 @@ const SIGNAL_CODE_BASE: i32 = 128;
 /// Masks of signals in `/proc/PID/status`.
 const IGNORED: &str = "SigIgn";
 const CAUGHT: &str = "SigCgt";
-/// Whoever signals a process and then its group does so within this time.
+/// A sender that signals a process and then its group does so within this time.
 const GROUP_FOLLOWS: Duration = Duration::from_millis(20);
 
 /// Signals for the program, caught from before it starts until it has ended.
@@ -41,7 +41,7 @@ impl Supervisor {
         let mut caught = not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]);
         caught.push(SIGCHLD);
         let signals = SignalsInfo::new(caught)
-            .map_err(|error| Failure::own(format!("signals cannot be handled: {error}")))?;
+            .map_err(|error| Failure::new(format!("signals cannot be handled: {error}")))?;
         Ok(Self { signals })
     }
 
@@ -51,7 +51,7 @@ impl Supervisor {
     /// # Errors
     /// The child cannot be waited for.
     pub(crate) fn wait(mut self, child: &Child) -> Result<ExitStatus, Failure> {
-        let failed = |error: Errno| Failure::own(format!("cannot wait for the program: {error}"));
+        let failed = |error: Errno| Failure::new(format!("cannot wait for the program: {error}"));
         let program = Pid::from_child(child);
         loop {
             if let Some(status) = reap(program).map_err(failed)? {
@@ -84,11 +84,11 @@ fn reap(program: Pid) -> rustix::io::Result<Option<ExitStatus>> {
 /// A handler cannot be installed.
 pub(crate) fn keep_children() -> Result<(), Failure> {
     signal_hook::flag::register(SIGCHLD, Arc::default())
-        .map_err(|error| Failure::own(format!("SIGCHLD cannot be handled: {error}")))?;
+        .map_err(|error| Failure::new(format!("SIGCHLD cannot be handled: {error}")))?;
     Ok(())
 }
 
-/// From now on signals end this process, as they do without a handler.
+/// Lets signals end this process from now on, as they do without a handler.
 ///
 /// # Errors
 /// Handlers cannot be installed.
@@ -96,7 +96,7 @@ pub(crate) fn end_by_signals() -> Result<(), Failure> {
     for signal in not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT]) {
         let always = Arc::new(AtomicBool::new(true));
         signal_hook::flag::register_conditional_default(signal, always)
-            .map_err(|error| Failure::own(format!("signals cannot be handled: {error}")))?;
+            .map_err(|error| Failure::new(format!("signals cannot be handled: {error}")))?;
     }
     Ok(())
 }
@@ -116,7 +116,7 @@ fn mask(status: &str, name: &str) -> u64 {
 }
 
 /// The terminal sends its signals to the whole foreground group: the program has them already.
-/// What somebody sent to `softefa` alone is meant for the program.
+/// A signal that was sent to `softefa` alone is meant for the program.
 fn is_for_program(origin: &Origin, program: Pid) -> bool {
     let Some(sender) = &origin.process else { return false };
     origin.signal != SIGCHLD && !is_for_group(sender.pid, origin.signal, program)
@@ -127,10 +127,10 @@ fn is_for_program(origin: &Origin, program: Pid) -> bool {
 /// `softefa` alone may be in the group as well, but does not ignore what it sends.
 fn is_for_group(sender: i32, signal: i32, program: Pid) -> bool {
     let group = |pid| getpgid(Some(pid)).ok();
-    let own = Pid::from_raw(sender).and_then(group);
+    let sender_group = Pid::from_raw(sender).and_then(group);
     let status = || fs::read_to_string(format!("/proc/{sender}/status")).unwrap_or_default();
     let has = |mask| mask >> (signal - 1) & 1 != 0;
-    if own.is_none() || own != group(program) {
+    if sender_group.is_none() || sender_group != group(program) {
         return false;
     }
     // `timeout` signals its child first and then the group, and ignores the signal from then on.
@@ -168,9 +168,9 @@ pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
-/// What to tell the user when a signal ended the program: shells stay silent, because they see
-/// only an exit code. `None` for ends somebody asked for.
-pub(crate) fn obituary(name: &str, status: ExitStatus) -> Option<String> {
+/// Returns the message about a signal that ended the program: shells print none, because they see
+/// only an exit code. `None` for signals that the user sent on purpose.
+pub(crate) fn death_message(name: &str, status: ExitStatus) -> Option<String> {
     let signal = status.signal()?;
     if [SIGINT, SIGTERM, SIGHUP, SIGPIPE].contains(&signal) {
         return None;
@@ -200,9 +200,9 @@ mod tests {
 
     #[test]
     fn only_unexpected_signals_are_announced() {
-        let line = obituary("prog", ExitStatus::from_raw(11)).unwrap();
+        let line = death_message("prog", ExitStatus::from_raw(11)).unwrap();
         assert!(line.contains("SIGSEGV"), "{line}");
-        assert_eq!(obituary("prog", ExitStatus::from_raw(15)), None);
-        assert_eq!(obituary("prog", ExitStatus::from_raw(1 << 8)), None);
+        assert_eq!(death_message("prog", ExitStatus::from_raw(15)), None);
+        assert_eq!(death_message("prog", ExitStatus::from_raw(1 << 8)), None);
     }
 }

@@ -41,7 +41,7 @@ impl Waker {
         let signals = not_ignored(signals);
         let signals = UnixStream::pair()
             .and_then(|(read, write)| SignalDelivery::with_pipe(read, write, SignalOnly, signals))
-            .map_err(|error| Failure::own(format!("signals cannot be caught: {error}")))?;
+            .map_err(|error| Failure::new(format!("signals cannot be caught: {error}")))?;
         Ok(Self { signals, reads_keys })
     }
 

@@ -1,4 +1,4 @@
-//! What is said of a command line that cannot be read, and help.
+//! Usage errors in one line, and help.
 
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -12,7 +12,7 @@ pub(super) fn print_help(error: &clap::Error) -> Result<Option<Command>, Failure
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            Err(Failure::own("no command given; write for example: softefa run -- PROGRAM"))
+            Err(Failure::new("no command given; write for example: softefa run -- PROGRAM"))
         }
         _ => Ok(None),
     }

@@ -27,10 +27,10 @@ const BURST: u64 = 32;
 const QKEY: u32 = 0x0000_d0c7;
 /// A stream that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long it may take until some go through memory.
+/// The time limit until some messages go through memory.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What children try, and what that is called.
+/// The trials that children run, and their descriptions.
 const TRIES: [(&str, &str); 3] =
     [("udp", "efa over udp"), ("memory", "efa over memory"), ("roce", "roce")];
 
@@ -62,15 +62,15 @@ fn finding(part: &str, name: &'static str) -> Finding {
     }
 }
 
-/// Has a child try `part`; how it ended.
+/// Lets a child run the trial `part`, and returns how it ended.
 ///
 /// # Errors
-/// It does not start.
+/// The child does not start.
 pub(super) fn start_attempt(part: &str) -> io::Result<Output> {
     Command::new(env::current_exe()?).args(["doctor", "--attempt", part]).output()
 }
 
-/// What may help against the reason that a child gave.
+/// Returns advice for the error that a child reported.
 fn help(why: &str) -> &'static str {
     if why.contains("open files") {
         return "ulimit -n 1024";
@@ -141,13 +141,13 @@ fn directory() -> Finding {
 /// counted.
 ///
 /// # Errors
-/// What does not work.
+/// The step that does not work.
 pub(super) fn attempt(part: &str) -> Result<u8, Failure> {
     let (profile, wire) = match part {
         "udp" => ("efa2", WireChoice::Udp),
         "memory" => ("efa2", WireChoice::Auto),
         "roce" => ("roce", WireChoice::Auto),
-        _ => return Err(Failure::own(format!("there is nothing '{part}' to try"))),
+        _ => return Err(Failure::new(format!("there is nothing '{part}' to try"))),
     };
     let mut spec = DeviceSpec::new("doctor0", Ipv4Addr::LOCALHOST.into());
     spec.profile = Some(profile.parse()?);
@@ -168,7 +168,7 @@ pub(super) fn attempt(part: &str) -> Result<u8, Failure> {
     for counter in [Counter::RxPkts, Counter::RxSyscalls] {
         seen[counter.name()] = json!(to.device.counters().get(counter));
     }
-    writeln!(stdout(), "{seen}").map_err(|error| Failure::own(error.to_string()))?;
+    writeln!(stdout(), "{seen}").map_err(|error| Failure::new(error.to_string()))?;
     Ok(0)
 }
 
@@ -178,14 +178,14 @@ struct End {
     cq: Arc<Cq>,
     qp: Arc<Qp>,
     mr: Arc<Mr>,
-    /// Not touched through this name while it is registered.
+    /// Not accessed through this name while it is registered.
     _memory: Box<[u8]>,
 }
 
 impl End {
     fn open(config: &Config) -> Result<Self, Failure> {
         let device = Device::open(&config.devices[0], config)
-            .map_err(|error| Failure::own(chain(&error)))?;
+            .map_err(|error| Failure::new(chain(&error)))?;
         let pd = device.alloc_pd().map_err(refused("a protection domain"))?;
         let cq = Cq::create(&device, 1024).map_err(refused("a completion queue"))?;
         let kind = if device.adapter() == Adapter::Efa { QpKind::Srd } else { QpKind::Ud };
@@ -204,7 +204,7 @@ impl End {
 }
 
 fn refused<E: Error>(what: &'static str) -> impl Fn(E) -> Failure {
-    move |error| Failure::own(format!("{what} was refused: {}", chain(&error)))
+    move |error| Failure::new(format!("{what} was refused: {}", chain(&error)))
 }
 
 /// An error with its causes.
@@ -296,10 +296,10 @@ fn wait(from: &End, to: &End, burst: u64, begin: Instant) -> Result<(), Failure>
             }
         });
         if let Some(status) = bad {
-            return Err(Failure::own(format!("a message ended with {status:?}")));
+            return Err(Failure::new(format!("a message ended with {status:?}")));
         }
         if begin.elapsed() > LIMIT {
-            return Err(Failure::own(format!(
+            return Err(Failure::new(format!(
                 "messages do not arrive: {received} of {burst} in {} s; does a firewall drop UDP on lo?",
                 LIMIT.as_secs()
             )));

@@ -1,4 +1,4 @@
-//! What the kernel and the box around this process permit.
+//! Checks of what the kernel and the container permit.
 
 use std::fs;
 use std::io;
@@ -15,11 +15,11 @@ use softefa::{SOCKET_BUFFER_BYTES, local_copy};
 use super::{Finding, device};
 use crate::failure::Failure;
 
-/// What children try; an address of this process follows the first.
+/// The names of the trials that children run; an address of this process follows the first.
 const COPY: &str = "copy:";
 const NAMESPACES: &str = "namespaces";
 
-/// What a child copies from this process.
+/// The bytes that a child copies from this process.
 static WORD: [u8; 8] = *b"a word..";
 
 pub(super) fn findings() -> Vec<Finding> {
@@ -51,7 +51,7 @@ pub(super) fn attempt(part: &str) -> Option<Result<u8, Failure>> {
         (_, Some(addr)) => copy_from_parent(addr),
         _ => return None,
     };
-    Some(tried.map(|()| 0).map_err(|error| Failure::own(error.to_string())))
+    Some(tried.map(|()| 0).map_err(|error| Failure::new(error.to_string())))
 }
 
 fn copy_from_parent(addr: &str) -> io::Result<()> {
@@ -66,7 +66,7 @@ fn make_namespaces() -> io::Result<()> {
     Ok(unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET)?)
 }
 
-/// Has a child try `part`.
+/// Lets a child run the trial `part`.
 ///
 /// # Errors
 /// Why it cannot.
@@ -94,7 +94,7 @@ fn ptrace_scope() -> Finding {
     Finding::limited(name, found, help)
 }
 
-/// What a socket gets that asks as those of devices do.
+/// Returns the buffer size that a socket gets with the options of a device.
 fn socket_buffers() -> Finding {
     let name = "socket buffers";
     let wanted = usize::try_from(SOCKET_BUFFER_BYTES).unwrap_or(usize::MAX);
@@ -118,7 +118,7 @@ fn receive_buffer(wanted: usize) -> io::Result<usize> {
     Ok(sockopt::socket_recv_buffer_size(&socket)? / 2)
 }
 
-/// Not for devices, but for tests with several hosts.
+/// Devices do not need them, but tests with several hosts do.
 fn user_namespaces() -> Finding {
     let name = "user namespaces";
     match try_in_child(NAMESPACES) {

@@ -67,10 +67,10 @@ fn preload(path: &Path) -> Result<Output, Failure> {
     };
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "cat /proc/self/maps"]).env("LD_PRELOAD", loadable);
-    command.output().map_err(|error| Failure::own(error.to_string()))
+    command.output().map_err(|error| Failure::new(error.to_string()))
 }
 
-/// Where the loader looks, as far as it matters.
+/// Returns the search path of the loader, as far as it matters.
 fn places() -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = env::var_os("LD_LIBRARY_PATH")
         .map(|list| env::split_paths(&list).collect())

@@ -11,7 +11,7 @@ use super::Finding;
 const DESCRIPTORS: u64 = 1024;
 /// Threads of a program: its own, ours, those of its libraries.
 const PROCESSES: u64 = 256;
-/// What MPI and libfabric map of /dev/shm for some ranks.
+/// The shared memory that MPI and libfabric map in /dev/shm for a few ranks.
 const SHM_BYTES: u64 = 256 << 20;
 const MIB: u64 = 1 << 20;
 /// Anybody may write, and remove what is their own.
@@ -59,7 +59,7 @@ fn processes() -> Finding {
     }
 }
 
-/// Nothing is pinned here, but programs look at it, as they would have to with hardware.
+/// Nothing is pinned here, but programs check the limit, which hardware would need.
 fn memlock() -> Finding {
     let name = "memlock";
     match limits(Resource::Memlock) {
@@ -73,7 +73,7 @@ fn memlock() -> Finding {
     }
 }
 
-/// Not for devices, whose rings have no names, but for the libraries above.
+/// Devices do not need it, because their rings have no names, but the libraries above do.
 fn shared_memory() -> Finding {
     let name = "/dev/shm";
     let (Ok(meta), Ok(space)) = (std::fs::metadata(name), statvfs(name)) else {

@@ -15,10 +15,10 @@ use crate::failure::Failure;
 /// Exit code when no device can be opened.
 const CODE_NO_DEVICE: u8 = 1;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// As it should be.
+    /// As expected.
     Good,
     /// Worth knowing; nothing is slower or missing for it.
     Note,
@@ -39,13 +39,13 @@ impl State {
     }
 }
 
-/// One thing that was looked at.
+/// One finding.
 #[derive(Debug)]
 struct Finding {
-    /// What, in a word; the key in JSON.
+    /// The subject in a word; the key in JSON.
     name: &'static str,
     state: State,
-    /// What was found, in a sentence without its end.
+    /// The finding as a sentence, without a full stop.
     found: String,
     /// The command that helps.
     help: Option<String>,
@@ -107,7 +107,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     };
     match stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::own(format!("standard output: {error}")))
+            Err(Failure::new(format!("standard output: {error}")))
         }
         _ => Ok(if works { 0 } else { CODE_NO_DEVICE }),
     }

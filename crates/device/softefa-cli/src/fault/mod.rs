@@ -40,13 +40,13 @@ pub(crate) fn fault(action: &FaultAction) -> Result<u8, Failure> {
     };
     match stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::own(format!("standard output: {error}")))
+            Err(Failure::new(format!("standard output: {error}")))
         }
         _ => Ok(0),
     }
 }
 
-/// What somebody wants to have dealt.
+/// A request for faults.
 #[derive(Debug, Clone)]
 pub(crate) struct FaultRequest {
     spec: FaultSpec,
@@ -84,7 +84,7 @@ impl FaultRequest {
 fn set(args: &FaultSetArgs) -> Result<String, Failure> {
     let for_ns = args.duration.as_deref().map(TimedFault::parse_time).transpose()?;
     if for_ns == Some(0) {
-        return Err(Failure::own("--for 0: the fault would be over at once; write for example 3s"));
+        return Err(Failure::new("--for 0: the fault would be over at once; write for example 3s"));
     }
     let (device, peer) = (args.device.clone(), args.peer);
     let request = FaultRequest { device, peer, for_ns, ..FaultRequest::new(&args.spec.join(","))? };

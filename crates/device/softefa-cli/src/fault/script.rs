@@ -21,7 +21,7 @@ const STEPS_MAX: usize = 4096;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Of the steps whose faults have none of their own.
+    /// The seed of the steps whose faults have none of their own.
     seed: Option<u64>,
     #[serde(default)]
     step: Vec<Step>,
@@ -39,7 +39,7 @@ struct Step {
     peer: Option<Spanned<String>>,
 }
 
-/// What is wrong, of which key, and where.
+/// An error in a script: what is wrong, with which key, and where.
 struct Wrong {
     at: Range<usize>,
     key: &'static str,
@@ -60,11 +60,11 @@ pub(crate) fn read(path: &Path, config: &Config) -> Result<Vec<TimedFault>, Fail
     let shown = path.display();
     let mut text = String::new();
     let read = fs::File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text));
-    read.map_err(|error| Failure::own(format!("fault script {shown} cannot be read: {error}")))?;
+    read.map_err(|error| Failure::new(format!("fault script {shown} cannot be read: {error}")))?;
     parse(&text, config).map_err(|Wrong { at, key, what }| {
         let line = text[..at.start.min(text.len())].matches('\n').count() + 1;
         let key = if key.is_empty() { String::new() } else { format!("{key}: ") };
-        Failure::own(format!("fault script {shown}, line {line}: {key}{what}"))
+        Failure::new(format!("fault script {shown}, line {line}: {key}{what}"))
     })
 }
 

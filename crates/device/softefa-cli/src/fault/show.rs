@@ -1,4 +1,4 @@
-//! What is in force, where, since when, and what it has done.
+//! The faults in force: where, since when, and their effects.
 
 use serde_json::{Map, Value, json};
 use softefa::counters::{self, Counter, FaultSource, ProcessCounters};
@@ -8,7 +8,7 @@ use super::{device_json, run_json, run_line};
 use crate::process;
 use crate::run_dir::LiveRun;
 
-/// What a device has to deal now, and what it says of it.
+/// The faults of a device, and the counters that it reports.
 pub(crate) struct DeviceFault {
     device: ProcessCounters,
     fault: TimedFault,
@@ -16,7 +16,8 @@ pub(crate) struct DeviceFault {
 }
 
 impl DeviceFault {
-    /// Of each device that is open in a process of `run`; whose files cannot be read says nothing.
+    /// Returns the faults of each device that is open in a process of `run`; devices whose files
+    /// cannot be read are left out.
     fn all(run: &LiveRun) -> Vec<Self> {
         let all = counters::read_dir(&run.path).unwrap_or_default();
         let row = |device: ProcessCounters| {
@@ -90,7 +91,7 @@ impl DeviceFault {
     }
 }
 
-/// What is in force on `device` of `run`, short; empty when nothing is.
+/// Returns a short description of what is in force on `device` of `run`; empty when nothing is.
 pub(crate) fn in_force_text(run: &LiveRun, device: &str) -> String {
     let Ok((fault, _)) = nic_fault::in_force(&run.path, device) else { return String::new() };
     if !fault.spec.is_active() {

@@ -1,4 +1,4 @@
-//! Whose faults are meant, and what must be right before anything changes.
+//! The runs whose faults are to change, and the checks before anything changes.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::run_dir::{self, LiveRun};
 pub(crate) struct Target(Vec<LiveRun>);
 
 impl Target {
-    /// Those that the options name.
+    /// Returns the runs that the options name.
     ///
     /// # Errors
     /// There is none.
@@ -36,7 +36,7 @@ impl Target {
     }
 
     fn some(runs: Vec<LiveRun>, none: impl FnOnce() -> String) -> Result<Self, Failure> {
-        if runs.is_empty() { Err(Failure::own(none())) } else { Ok(Self(runs)) }
+        if runs.is_empty() { Err(Failure::new(none())) } else { Ok(Self(runs)) }
     }
 
     /// The runs.
@@ -44,7 +44,7 @@ impl Target {
         &self.0
     }
 
-    /// Has `request` dealt from now on, or what there was before any; answers whom it reached.
+    /// Applies `request` to the runs and returns those that it reached.
     ///
     /// # Errors
     /// A run cannot deal that: nothing has changed then. Or a file cannot be written.
@@ -59,7 +59,7 @@ impl Target {
         let fault = request.map(FaultRequest::begin);
         let set = |run: LiveRun| {
             let told = nic_fault::set(&run.path, fault.as_ref()).map_err(|error| {
-                Failure::own(format!(
+                Failure::new(format!(
                     "faults cannot be written to {}: {error}; is the disk full?",
                     run.path.display()
                 ))
@@ -84,7 +84,7 @@ fn check(runs: &mut Vec<LiveRun>, request: &FaultRequest) -> Result<(), Failure>
         let known: Vec<String> = runs.iter().flat_map(|run| devices_of(&run.path)).collect();
         runs.retain(|run| devices_of(&run.path).contains(device));
         if runs.is_empty() {
-            return Err(Failure::own(format!(
+            return Err(Failure::new(format!(
                 "no run has a device {device}; there is {}",
                 names(known)
             )));

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use softefa::capture::{Attachment, Qpns, Record};
 use softefa::counters::{self, ProcessCounters};
 
-/// How often new devices are looked for, and those known are asked to go on.
+/// The interval at which new devices are looked for, and known ones are asked to continue.
 const SCAN_INTERVAL: Duration = Duration::from_millis(50);
 /// A record may turn up this long after its time: it is stamped before the system call that
 /// sends it.
 const LATENESS: Duration = Duration::from_millis(5);
 
-/// What to gather.
+/// The packets to collect.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
     /// Names of devices; empty = all.
@@ -48,7 +48,7 @@ impl Source {
         self.attachment.as_ref().map_or(self.lost, Attachment::lost)
     }
 
-    /// Its process has ended, and everything it recorded is read.
+    /// Its process has ended, and everything that it recorded has been read.
     fn let_go(&mut self) {
         self.lost = self.lost();
         self.attachment = None;
@@ -60,7 +60,7 @@ impl Source {
 pub(super) enum Scope {
     /// One, whose devices record from their start.
     Run(PathBuf),
-    /// All of this user.
+    /// Every device of this user.
     All,
 }
 
@@ -97,7 +97,7 @@ impl Collector {
         Self { scope, filter, sources, waiting, next_scan: Instant::now() }
     }
 
-    /// All devices seen so far.
+    /// Returns all devices seen so far.
     pub(super) fn sources(&self) -> &[Source] {
         &self.sources
     }

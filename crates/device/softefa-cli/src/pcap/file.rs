@@ -12,10 +12,10 @@ use super::unseal::{Unsealed, Unsealer};
 use crate::process;
 
 const BUFFER_BYTES: usize = 1 << 20;
-/// What Wireshark shows at a packet that never left.
+/// The comment that Wireshark shows for a packet that was never sent.
 const LOST_COMMENT: &str = "dropped on purpose (--fault), never sent";
 
-/// Where a capture goes.
+/// The destination of a capture.
 pub(super) type Output = Box<dyn Write + Send>;
 
 /// Interfaces of one device in the file: one for what was sent and received, one for what faults
@@ -26,7 +26,7 @@ struct Interfaces {
     faults: Option<InterfaceId>,
 }
 
-/// How a capture went.
+/// The result of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Summary {
     pub(super) packets: u64,
@@ -90,7 +90,7 @@ impl Capture {
         self.file.flush()
     }
 
-    /// As many packets as were asked for are written.
+    /// Returns whether the requested number of packets has been written.
     pub(super) fn is_full(&self) -> bool {
         self.left == 0
     }
@@ -152,7 +152,7 @@ impl Capture {
     }
 }
 
-/// What is said at a packet.
+/// Returns the comment for a packet.
 fn comment(is_lost: bool, unsealed: Unsealed) -> Option<&'static str> {
     match (is_lost, unsealed) {
         (true, _) => Some(LOST_COMMENT),

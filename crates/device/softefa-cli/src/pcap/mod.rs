@@ -21,9 +21,9 @@ use softefa::seal::SealKey;
 use crate::args::PcapArgs;
 use crate::background::Background;
 use crate::devices;
+use crate::eprint::eprint_line;
 use crate::failure::Failure;
 use crate::run_dir;
-use crate::say::say;
 use crate::wake::{Waker, Woken};
 use collector::{Filter, Scope};
 use file::{Capture, Output, Summary};
@@ -45,16 +45,18 @@ fn open(path: &Path) -> Result<Output, Failure> {
 }
 
 fn failure(path: &Path, error: &io::Error) -> Failure {
-    Failure::own(format!("capture cannot be written to {}: {error}", path.display()))
+    Failure::new(format!("capture cannot be written to {}: {error}", path.display()))
 }
 
-/// Tells how it went, on standard error: the file may be standard output.
+/// Prints the result to standard error, because the file may be standard output.
 fn report(path: &Path, summary: &Summary) {
     let Summary { packets, lost, closed, cut } = summary;
     let path = path.display();
-    say!("softefa: {packets} packets captured to {path}, {lost} lost because they came too fast");
+    eprint_line!(
+        "softefa: {packets} packets captured to {path}, {lost} lost because they came too fast"
+    );
     if closed + cut > 0 {
-        say!(
+        eprint_line!(
             "softefa: {} of them are still sealed: {closed} do not open with this key, {cut} were cut by --snaplen",
             closed + cut
         );
@@ -99,13 +101,15 @@ pub(crate) fn pcap(args: &PcapArgs) -> Result<u8, Failure> {
     }
 }
 
-/// Says which of the devices nobody has open: they may come later, or be misspelt.
+/// Warns about devices that no process has open: they may be opened later, or be misspelt.
 fn note_absent(names: &[String]) {
     let runs = run_dir::live_runs();
     let open = runs.iter().flat_map(|run| counters::read_dir(&run.path).unwrap_or_default());
     let open: Vec<String> = open.map(|device| device.device).collect();
     for name in names.iter().filter(|name| !open.contains(name)) {
-        say!("softefa: no program has a device {name} open yet; softefa info shows those that do");
+        eprint_line!(
+            "softefa: no program has a device {name} open yet; softefa info shows those that do"
+        );
     }
 }
 

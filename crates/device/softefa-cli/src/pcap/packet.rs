@@ -10,7 +10,7 @@ const IPV6_LEN: usize = 40;
 const UDP_LEN: usize = 8;
 const UDP: u8 = 17;
 const HOP_LIMIT: u8 = 64;
-/// Where every tool looks for packets of RoCEv2, whichever port they took.
+/// The port at which every tool looks for packets of RoCEv2, whichever port they took.
 const ROCE_PORT: u16 = 4791;
 
 /// Both headers (RFC 791, RFC 8200, RFC 768). What the adapter cannot know is as Linux sends it.

@@ -12,7 +12,7 @@ pub(super) const SECTION: u32 = 0x0a0d_0d0a;
 pub(super) const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
 pub(super) const PACKET: u32 = 6;
-/// Tells the byte order of a section.
+/// The magic number that gives the byte order of a section.
 pub(super) const MAGIC: u32 = 0x1a2b_3c4d;
 
 /// Number of an interface in its file.
@@ -97,7 +97,7 @@ impl<W: Write> Writer<W> {
         self.block(PACKET)
     }
 
-    /// Says how many packets an interface had and how many of them were lost to the capture.
+    /// Writes how many packets an interface had, and how many of them the capture lost.
     pub(super) fn statistics(
         &mut self,
         interface: InterfaceId,

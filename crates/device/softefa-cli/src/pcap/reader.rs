@@ -12,7 +12,7 @@ const LINKTYPE_ETHERNET: u16 = 1;
 const LINKTYPES_RAW: [u16; 2] = [101, 228];
 const ETHERNET_BYTES: usize = 14;
 
-/// Where packets were captured.
+/// The interface at which packets were captured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Interface {
     linktype: u16,

@@ -4,10 +4,10 @@
 use softefa::capture::Record;
 use softefa::seal::{Envelope, Reader, SealKey};
 
-/// What became of a record.
+/// The result of opening a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unsealed {
-    /// Nothing was to be opened, or it is open now.
+    /// The record was not sealed, or is open now.
     Clear,
     /// Altered, or sealed with another key.
     Closed,

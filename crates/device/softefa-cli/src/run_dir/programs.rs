@@ -9,7 +9,7 @@ use std::path::Path;
 use softefa::config::ENV_RUN_DIR;
 use softefa::counters;
 
-/// Those that have opened a device, by process id.
+/// Returns the processes that have opened a device, by id.
 pub(crate) fn with_devices(run: &Path) -> Vec<u32> {
     let all = counters::read_dir(run).unwrap_or_default();
     let mut pids: Vec<u32> =
@@ -19,7 +19,8 @@ pub(crate) fn with_devices(run: &Path) -> Vec<u32> {
     pids
 }
 
-/// Those that have, and those that could: they were started in the environment of the run.
+/// Returns the processes that have opened a device, and those that could: they were started in the
+/// environment of the run.
 pub(crate) fn all(run: &Path) -> Vec<u32> {
     let mut pids = with_devices(run);
     pids.extend(in_environment_of(run));
@@ -41,8 +42,8 @@ fn in_environment_of(run: &Path) -> Vec<u32> {
     .collect()
 }
 
-/// Words for them: `1 program of this run goes on (pid 7)`.
-pub(crate) fn go_on(pids: &[u32]) -> String {
+/// Returns a sentence about them: `1 program of this run goes on (pid 7)`.
+pub(crate) fn still_running(pids: &[u32]) -> String {
     let shown: Vec<String> = pids.iter().map(u32::to_string).collect();
     let shown = shown.join(", ");
     match pids.len() {
@@ -57,7 +58,7 @@ mod tests {
 
     #[test]
     fn they_are_counted_and_named() {
-        assert_eq!(go_on(&[7]), "1 program of this run goes on (pid 7)");
-        assert_eq!(go_on(&[7, 8]), "2 programs of this run go on (pids 7, 8)");
+        assert_eq!(still_running(&[7]), "1 program of this run goes on (pid 7)");
+        assert_eq!(still_running(&[7, 8]), "2 programs of this run go on (pids 7, 8)");
     }
 }

@@ -1,25 +1,25 @@
-//! What devices and queue pairs did in the last minute, for small pictures of it.
+//! The activity of devices and queue pairs in the last minute, for small charts.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What is remembered.
-pub(super) const REMEMBERED: Duration = Duration::from_secs(60);
+/// The length of the history.
+pub(super) const HISTORY_LENGTH: Duration = Duration::from_secs(60);
 /// From nothing to the most that was seen.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Whose looks they are: a process, and what it has.
+/// The owner of samples: a process and its object.
 pub(super) type Key<'a> = (u32, &'a str);
 
-/// Two quantities at each look: bytes that were carried, and packets that were sent again, per
+/// Rates between two samples: bytes that were carried, and packets that were sent again, per
 /// second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Look {
+pub(super) struct Activity {
     pub(super) carried: f64,
     pub(super) repeated: f64,
 }
 
-/// The looks of the last minute.
+/// The activity of the last minute.
 #[derive(Debug, Default)]
 pub(super) struct History {
     tracks: Vec<Track>,
@@ -30,38 +30,40 @@ pub(super) struct History {
 struct Track {
     pid: u32,
     name: String,
-    looks: VecDeque<(Instant, Look)>,
+    activities: VecDeque<(Instant, Activity)>,
 }
 
 impl History {
-    /// Adds a look; what is gone is forgotten.
-    pub(super) fn add<'a>(&mut self, at: Instant, looks: &[(Key<'a>, Look)]) {
+    /// Adds the activity at one time; tracks without any are forgotten.
+    pub(super) fn add<'a>(&mut self, at: Instant, activities: &[(Key<'a>, Activity)]) {
         self.now = Some(at);
-        self.tracks.retain(|track| looks.iter().any(|(key, _)| track.key() == *key));
-        for (key, look) in looks {
+        self.tracks.retain(|track| activities.iter().any(|(key, _)| track.key() == *key));
+        for (key, activity) in activities {
             let known = self.tracks.iter().position(|track| track.key() == *key);
             let place = known.unwrap_or_else(|| {
                 let (pid, name) = *key;
-                self.tracks.push(Track { pid, name: name.to_owned(), looks: VecDeque::new() });
+                self.tracks.push(Track { pid, name: name.to_owned(), activities: VecDeque::new() });
                 self.tracks.len() - 1
             });
-            let own = &mut self.tracks[place].looks;
-            own.push_back((at, *look));
-            while own.front().is_some_and(|(then, _)| at.duration_since(*then) >= REMEMBERED) {
-                own.pop_front();
+            let series = &mut self.tracks[place].activities;
+            series.push_back((at, *activity));
+            while series.front().is_some_and(|(then, _)| at.duration_since(*then) >= HISTORY_LENGTH)
+            {
+                series.pop_front();
             }
         }
     }
 
-    /// The last minute in so many characters, the latest to the right; blank where nobody looked.
-    pub(super) fn picture(&self, key: Key<'_>, width: usize, of: fn(&Look) -> f64) -> String {
+    /// Draws the last minute in `width` characters, the latest to the right; blank where there is no
+    /// sample.
+    pub(super) fn picture(&self, key: Key<'_>, width: usize, of: fn(&Activity) -> f64) -> String {
         let Some((track, now)) = self.tracks.iter().find(|track| track.key() == key).zip(self.now)
         else {
             return String::new();
         };
         let mut cells = vec![(0u32, 0.0); width];
-        for (at, look) in &track.looks {
-            let age = now.duration_since(*at).as_secs_f64() / REMEMBERED.as_secs_f64();
+        for (at, activity) in &track.activities {
+            let age = now.duration_since(*at).as_secs_f64() / HISTORY_LENGTH.as_secs_f64();
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -72,7 +74,7 @@ impl History {
                 (width - 1).checked_sub(back).and_then(|at| cells.get_mut(at))
             {
                 *count += 1;
-                *sum += of(look);
+                *sum += of(activity);
             }
         }
         let mean = |(count, sum): &(u32, f64)| (*count > 0).then(|| sum / f64::from(*count));
@@ -105,8 +107,8 @@ impl Track {
 mod tests {
     use super::*;
 
-    fn look(carried: f64) -> Look {
-        Look { carried, repeated: 0.0 }
+    fn activity(carried: f64) -> Activity {
+        Activity { carried, repeated: 0.0 }
     }
 
     #[test]
@@ -114,27 +116,28 @@ mod tests {
         let (mut history, begin) = (History::default(), Instant::now());
         let at = |seconds| begin + Duration::from_secs(seconds);
         for (seconds, carried) in [(0, 0.0), (6, 50.0), (12, 100.0)] {
-            history.add(at(seconds), &[((7, "a"), look(carried)), ((8, "a"), look(0.0))]);
+            history.add(at(seconds), &[((7, "a"), activity(carried)), ((8, "a"), activity(0.0))]);
         }
-        let picture = |history: &History, pid| history.picture((pid, "a"), 10, |look| look.carried);
+        let picture =
+            |history: &History, pid| history.picture((pid, "a"), 10, |activity| activity.carried);
         assert_eq!(picture(&history, 7), "       ▁▅█");
         assert_eq!(picture(&history, 8), "       ▁▁▁");
-        assert_eq!(history.picture((7, "a"), 10, |look| look.repeated), "       ▁▁▁");
+        assert_eq!(history.picture((7, "a"), 10, |activity| activity.repeated), "       ▁▁▁");
         for seconds in 13..80 {
-            history.add(at(seconds), &[((8, "a"), look(1.0))]);
+            history.add(at(seconds), &[((8, "a"), activity(1.0))]);
         }
         assert_eq!(picture(&history, 7), "");
         assert_eq!(picture(&history, 8), "█".repeat(10));
-        assert_eq!(history.tracks[0].looks.len(), 60, "older looks are forgotten");
+        assert_eq!(history.tracks[0].activities.len(), 60, "older looks are forgotten");
     }
 
     #[test]
     fn rare_looks_leave_no_holes() {
         let (mut history, begin) = (History::default(), Instant::now());
         for seconds in [0, 20, 40] {
-            history.add(begin + Duration::from_secs(seconds), &[((7, "a"), look(2.0))]);
+            history.add(begin + Duration::from_secs(seconds), &[((7, "a"), activity(2.0))]);
         }
-        let picture = history.picture((7, "a"), 12, |look| look.carried);
+        let picture = history.picture((7, "a"), 12, |activity| activity.carried);
         assert_eq!(picture, "   █████████");
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn top(args: &TopArgs) -> Result<u8, Failure> {
         }
         let now = Sample::take();
         view.rates = Rates::between(&before, &now);
-        view.history.add(now.at, &view.rates.looks());
+        view.history.add(now.at, &view.rates.activities());
         before = now;
         let is_written = match &screen {
             Some(screen) => view.show(screen),
@@ -49,14 +49,14 @@ pub(crate) fn top(args: &TopArgs) -> Result<u8, Failure> {
         match is_written {
             // A closed pipe (`softefa top | head`) is the end, not a failure.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
-            Err(error) => return Err(Failure::own(format!("standard output: {error}"))),
+            Err(error) => return Err(Failure::new(format!("standard output: {error}"))),
             Ok(()) if args.once => return Ok(0),
             Ok(()) => {}
         }
     }
 }
 
-/// What is shown.
+/// The state of the screen.
 #[derive(Debug, Default)]
 struct View {
     rates: Rates,

@@ -2,14 +2,14 @@
 
 use crate::fault;
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reaction {
     /// To leave.
     Leave,
     /// To be shown what has changed.
     Show,
-    /// Nothing.
+    /// No action.
     None,
 }
 
@@ -55,7 +55,7 @@ impl Prompt {
         Reaction::Show
     }
 
-    /// What stands below the title.
+    /// Returns the text below the title.
     pub(super) fn text(&self) -> String {
         match &self.line {
             Some(line) => format!("fault set (Enter sets, Esc leaves it): {line}_"),

@@ -5,14 +5,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use softefa::counters::{PathGauge, QueuePairGauge};
 
-use super::history::{History, Look};
+use super::history::{Activity, History};
 use super::table::{columns, figure};
 
 /// Characters of a picture of the last minute.
 const PICTURE: usize = 20;
 const GIGABIT_PER_BYTE: f64 = 8e-9;
 
-/// What a queue pair did between two looks.
+/// The activity of a queue pair between two samples.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct QueuePair {
     pub(super) pid: u32,
@@ -28,14 +28,14 @@ pub(super) struct QueuePair {
 
 #[derive(Debug, Clone, PartialEq)]
 struct Path {
-    /// Of the packets sent between two looks.
+    /// The share of the packets sent between two samples.
     share: f64,
     rtt_ns: u64,
     is_avoided: bool,
 }
 
 impl QueuePair {
-    /// What it did since it said `before`, if it was there.
+    /// Returns its activity since the sample `before`, if it existed then.
     pub(super) fn between(
         pid: u32,
         device: &str,
@@ -71,8 +71,8 @@ impl QueuePair {
     }
 
     /// For the history.
-    pub(super) fn look(&self) -> Look {
-        Look { carried: self.traffic(), repeated: self.repeated_per_s }
+    pub(super) fn activity(&self) -> Activity {
+        Activity { carried: self.traffic(), repeated: self.repeated_per_s }
     }
 
     /// Payload each way in bytes per second.
@@ -80,7 +80,7 @@ impl QueuePair {
         self.sent_bytes_per_s + self.received_bytes_per_s
     }
 
-    /// As `softefa top --json` says it.
+    /// Returns it in the form of `softefa top --json`.
     pub(super) fn to_json(&self) -> Value {
         let path = |(at, path): (usize, &Path)| {
             let Path { share, rtt_ns, is_avoided } = path;
@@ -110,8 +110,8 @@ impl QueuePair {
             gigabits(self.sent_bytes_per_s),
             gigabits(self.received_bytes_per_s),
             figure(self.repeated_per_s),
-            picture(|look| look.carried),
-            picture(|look| look.repeated),
+            picture(|activity| activity.carried),
+            picture(|activity| activity.repeated),
         ]
     }
 
@@ -137,7 +137,7 @@ impl QueuePair {
 }
 
 impl Path {
-    /// Of equal width: number, share, round-trip time; `!` when it is avoided.
+    /// Returns a cell of fixed width: number, share, round-trip time; `!` when the path is avoided.
     fn cell(&self, at: usize) -> String {
         let rtt = if self.rtt_ns == 0 { "-".to_owned() } else { micros(self.rtt_ns) };
         let avoided = if self.is_avoided { '!' } else { ' ' };
@@ -168,7 +168,7 @@ const TITLES: [&str; 9] = [
 ];
 /// Text stands to the left.
 const LEFT: [usize; 4] = [0, 1, 7, 8];
-/// What is left out first where there is no room.
+/// The columns that are left out first where there is no room.
 const DISPENSABLE: [usize; 4] = [2, 3, 1, 8];
 
 /// A heading and, for each queue pair, a line and those of its paths.
@@ -227,7 +227,7 @@ mod tests {
         );
     }
 
-    /// Nothing is wider than the terminal, from the narrowest on that is usual.
+    /// Nothing is wider than the terminal, down to the narrowest usual width.
     #[test]
     fn what_has_no_room_is_left_out_and_paths_take_more_lines() {
         let now = gauge(16_777_215, u64::MAX, &[u64::from(u32::MAX); 16]);
@@ -236,11 +236,11 @@ mod tests {
             .map(|pid| QueuePair::between(pid + 4_000_000, "rdmap0s6", None, &now, interval))
             .collect();
         let mut history = History::default();
-        let looks: Vec<_> = all
+        let activities: Vec<_> = all
             .iter()
-            .map(|queue_pair| ((queue_pair.pid, queue_pair.name.as_str()), queue_pair.look()))
+            .map(|queue_pair| ((queue_pair.pid, queue_pair.name.as_str()), queue_pair.activity()))
             .collect();
-        history.add(Instant::now(), &looks);
+        history.add(Instant::now(), &activities);
         for (width, lines_each) in [(80, 7), (100, 5), (132, 5), (400, 2)] {
             let lines = lines(&all, &history, width);
             assert!(lines.iter().all(|line| line.chars().count() <= width), "{width}: {lines:#?}");

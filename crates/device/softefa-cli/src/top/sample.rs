@@ -6,25 +6,25 @@ use std::time::{Duration, Instant};
 use softefa::Adapter;
 use softefa::counters::{self, Counter, ProcessCounters, QueuePairGauge};
 
-use super::history::{Key, Look};
+use super::history::{Activity, Key};
 use super::queue_pairs::QueuePair;
 use crate::fault;
 use crate::process::name;
 use crate::run_dir;
 
-/// What all devices had counted at one time.
+/// The counters of all devices at one time.
 #[derive(Debug)]
 pub(super) struct Sample {
     pub(super) at: Instant,
     processes: Vec<Seen>,
 }
 
-/// What a device of a process had counted.
+/// The counters of a device in a process.
 #[derive(Debug)]
 struct Seen {
     adapter: Adapter,
     counters: ProcessCounters,
-    /// What is in force; empty when nothing is.
+    /// The faults in force; empty when there are none.
     fault: String,
 }
 
@@ -34,7 +34,7 @@ impl Seen {
         key(self) == key(other) && self.counters.device == other.counters.device
     }
 
-    /// What its queue pairs did since `before`.
+    /// Returns the activity of its queue pairs since `before`.
     fn queue_pairs(&self, before: &Sample, interval: Duration) -> Vec<QueuePair> {
         let old = before.processes.iter().find(|old| old.is_same(self));
         let process = &self.counters;
@@ -66,7 +66,7 @@ impl Sample {
     }
 }
 
-/// What one device of one process did.
+/// The activity of one device in one process.
 #[derive(Debug, Clone)]
 pub(super) struct DeviceRates {
     pub(super) device: String,
@@ -112,7 +112,7 @@ impl DeviceRates {
         self.totals.get(counter as usize).map_or(0, |(_, value)| *value)
     }
 
-    /// What its history is found by.
+    /// Returns the key of its history.
     pub(super) fn key(&self) -> Key<'_> {
         (self.pid, &self.device)
     }
@@ -122,12 +122,12 @@ impl DeviceRates {
     }
 }
 
-/// What happened between two looks; the busiest device first.
+/// Returns the activity between two samples; the busiest device first.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
     pub(super) interval: Duration,
     pub(super) rows: Vec<DeviceRates>,
-    /// Those of all devices, the busiest first.
+    /// Returns the queue pairs of all devices, the busiest first.
     pub(super) queue_pairs: Vec<QueuePair>,
 }
 
@@ -153,15 +153,15 @@ impl Rates {
         Self { interval, rows, queue_pairs }
     }
 
-    /// What is remembered of it.
-    pub(super) fn looks(&self) -> Vec<(Key<'_>, Look)> {
-        let of_device = |row: &DeviceRates| Look {
+    /// Returns its history.
+    pub(super) fn activities(&self) -> Vec<(Key<'_>, Activity)> {
+        let of_device = |row: &DeviceRates| Activity {
             carried: row.traffic(),
             repeated: row.rate(Counter::RetransPkts),
         };
         let devices = self.rows.iter().map(|row| (row.key(), of_device(row)));
         let queue_pairs = self.queue_pairs.iter();
-        let queue_pairs = queue_pairs.map(|own| ((own.pid, own.name.as_str()), own.look()));
+        let queue_pairs = queue_pairs.map(|qp| ((qp.pid, qp.name.as_str()), qp.activity()));
         devices.chain(queue_pairs).collect()
     }
 }

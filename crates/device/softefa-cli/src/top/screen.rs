@@ -28,7 +28,7 @@ impl Screen {
     /// Takes the terminal, with its keys if `has_keys`.
     ///
     /// # Errors
-    /// It cannot be set or written.
+    /// The terminal cannot be set or written.
     pub(super) fn open(has_keys: bool) -> Result<Self, Failure> {
         let settings = has_keys.then(|| tcgetattr(stdin())).transpose();
         let screen = Self { settings: settings.map_err(|error| failure(&error.into()))? };
@@ -39,7 +39,7 @@ impl Screen {
     /// Goes to the alternate screen.
     ///
     /// # Errors
-    /// It cannot be set or written.
+    /// The terminal cannot be set or written.
     pub(super) fn enter(&self) -> Result<(), Failure> {
         if let Some(settings) = &self.settings {
             let mut keys = settings.clone();
@@ -122,7 +122,7 @@ fn write(text: &str) -> io::Result<()> {
 }
 
 fn failure(error: &io::Error) -> Failure {
-    Failure::own(format!("the terminal cannot be used: {error}; try softefa top --once"))
+    Failure::new(format!("the terminal cannot be used: {error}; try softefa top --once"))
 }
 
 #[cfg(test)]

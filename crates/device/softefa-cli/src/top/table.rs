@@ -95,7 +95,7 @@ fn cells(row: &DeviceRates, history: &History) -> Vec<String> {
     let texts = [device.clone(), kind, addr.to_string(), pid.to_string(), program.clone()];
     let figures = COLUMNS.iter().map(|column| figure((column.value)(row)));
     let fault = if row.fault.is_empty() { "-".to_owned() } else { row.fault.clone() };
-    let picture = history.picture(row.key(), PICTURE, |look| look.carried);
+    let picture = history.picture(row.key(), PICTURE, |activity| activity.carried);
     texts.into_iter().chain(figures).chain([picture, fault]).collect()
 }
 

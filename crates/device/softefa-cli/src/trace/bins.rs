@@ -15,7 +15,7 @@ pub(super) struct Bins {
 }
 
 impl Bins {
-    /// As many as fit on a page of so many queue pairs.
+    /// Creates as many bins as fit on a page with this many queue pairs.
     pub(super) fn new([from_ns, last_ns]: [u64; 2], queue_pairs: usize) -> Self {
         let count = (BINS_IN_ALL / queue_pairs.max(1)).clamp(BINS_MIN, BINS_MAX);
         Self { from_ns, to_ns: last_ns.saturating_add(1), count }
@@ -30,7 +30,7 @@ impl Bins {
         usize::try_from(bin).unwrap_or(usize::MAX).min(self.count - 1)
     }
 
-    /// How many of the moments are in each part that has one: part and number by turns.
+    /// Counts the moments in each bin that has any; bin and count alternate.
     pub(super) fn counts(self, moments: impl Iterator<Item = u64>) -> Vec<u64> {
         let mut counts = vec![0; self.count];
         moments.for_each(|at_ns| counts[self.at(at_ns)] += 1);

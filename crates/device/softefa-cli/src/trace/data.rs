@@ -1,4 +1,4 @@
-//! What the script of a page draws, as JSON.
+//! The data of a page's script, as JSON.
 
 use serde_json::{Value, json};
 use softefa::trace::TraceEvent;
@@ -17,17 +17,17 @@ const PATHS_MAX: usize = 16;
 /// Longest words of an event on a page.
 const WORDS_MAX: usize = 300;
 
-/// What is drawn, and how much is not.
+/// The data that is drawn, and how much is left out.
 #[derive(Debug)]
 pub(super) struct Data {
     pub(super) json: Value,
     /// Events drawn one by one, and those that could have been.
     pub(super) events: [u64; 2],
-    /// The same of messages.
+    /// Messages, like `events`.
     pub(super) messages: [u64; 2],
 }
 
-/// Of the queue pairs that are drawn, which come first in `queue_pairs`.
+/// Returns the data of the queue pairs that are drawn, which come first in `queue_pairs`.
 pub(super) fn data(log: &Log, queue_pairs: &[QueuePair]) -> Data {
     let shown = &queue_pairs[..queue_pairs.len().min(QUEUE_PAIRS_MAX)];
     let place_of = |name: &str| shown.iter().position(|shown| shown.name == name);
@@ -50,10 +50,10 @@ pub(super) fn data(log: &Log, queue_pairs: &[QueuePair]) -> Data {
     let parts = shown.iter().zip(marks).zip(counts).zip(&shares);
     let queue_pairs: Vec<Value> = parts
         .map(|(((queue_pair, marks), counts), share)| {
-            let mut own = of_queue_pair(queue_pair, *share, bins);
-            own["marks"] = Value::from(marks);
-            own["bins"] = counts;
-            own
+            let mut data = of_queue_pair(queue_pair, *share, bins);
+            data["marks"] = Value::from(marks);
+            data["bins"] = counts;
+            data
         })
         .collect();
     let kinds: Vec<&str> = TraceEvent::ALL.iter().map(|kind| kind.name()).collect();

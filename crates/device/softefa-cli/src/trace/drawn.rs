@@ -32,7 +32,7 @@ const MARKED: [TraceEvent; 10] = [
 pub(super) struct Drawn {
     /// Places in the log, in the order of time, and whether a receiver was not ready.
     pub(super) events: Vec<(usize, bool)>,
-    /// Those that could have been.
+    /// The number of those that could have been drawn.
     pub(super) candidates: u64,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn messages(all: &[Message], share: usize, log_ends_ns: u64) -> Vec<&
     by_length
 }
 
-/// How many messages of each queue pair are drawn.
+/// Returns how many messages of each queue pair are drawn.
 pub(super) fn message_shares(lens: &[usize]) -> Vec<usize> {
     shares(lens, MESSAGES_MAX)
 }

@@ -11,11 +11,11 @@ use std::net::IpAddr;
 /// Numbers are 24 bits and wrap.
 const PSN_BITS: u32 = 24;
 
-/// Whose packets those to a queue pair of a peer are.
+/// The owner of the packets to a queue pair of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     Known(u32),
-    /// Not yet, at least.
+    /// Not known, at least not yet.
     Unknown,
 }
 
@@ -46,7 +46,7 @@ impl Range {
     }
 }
 
-/// How far `psn` is ahead of `from`.
+/// Returns how far `psn` is ahead of `from`.
 fn ahead(psn: u32, from: u32) -> u32 {
     psn.wrapping_sub(from) & ((1 << PSN_BITS) - 1)
 }
@@ -65,44 +65,45 @@ pub(super) struct Flows {
 impl Flows {
     /// Our queue pair that sends to `qpn` at `ip`.
     pub(super) fn owner(&self, ip: IpAddr, qpn: u32) -> Owner {
-        self.pairs.get(&(ip, qpn)).map_or(Owner::Unknown, |own| Owner::Known(*own))
+        self.pairs.get(&(ip, qpn)).map_or(Owner::Unknown, |our_qpn| Owner::Known(*our_qpn))
     }
 
-    /// The queue pair of a peer that `own` is connected with.
-    pub(super) fn peer(&self, own: u32) -> Option<u32> {
-        self.pairs.iter().find(|(_, known)| **known == own).map(|((_, qpn), _)| *qpn)
+    /// Returns the queue pair of the peer that `our_qpn` is connected to.
+    pub(super) fn peer(&self, our_qpn: u32) -> Option<u32> {
+        self.pairs.iter().find(|(_, known)| **known == our_qpn).map(|((_, qpn), _)| *qpn)
     }
 
     /// A packet left for `qpn` at `ip`: whether it was sent before, and whether its owner is known
     /// since now.
     pub(super) fn sent(&mut self, ip: IpAddr, qpn: u32, psn: u32, is_answer: bool) -> (bool, bool) {
         if is_answer {
-            let own = only(&self.received, ip, psn, |own| !self.is_paired(own));
-            return (false, own.is_some_and(|own| self.pair(ip, qpn, own)));
+            let our_qpn = only(&self.received, ip, psn, |our_qpn| !self.is_paired(our_qpn));
+            return (false, our_qpn.is_some_and(|our_qpn| self.pair(ip, qpn, our_qpn)));
         }
         (!Range::grow(self.sent.entry((ip, qpn)).or_default(), psn), false)
     }
 
-    /// A packet came from `ip` for our queue pair `own`: whether its connection is known since now.
-    pub(super) fn received(&mut self, ip: IpAddr, own: u32, psn: u32, is_answer: bool) -> bool {
+    /// Records a packet from `ip` for our queue pair `our_qpn`; returns whether that identified its
+    /// connection.
+    pub(super) fn received(&mut self, ip: IpAddr, our_qpn: u32, psn: u32, is_answer: bool) -> bool {
         if is_answer {
             let is_free = |qpn| !self.pairs.contains_key(&(ip, qpn));
             let qpn = only(&self.sent, ip, psn, is_free);
-            return qpn.is_some_and(|qpn| !self.is_paired(own) && self.pair(ip, qpn, own));
+            return qpn.is_some_and(|qpn| !self.is_paired(our_qpn) && self.pair(ip, qpn, our_qpn));
         }
-        Range::grow(self.received.entry((ip, own)).or_default(), psn);
+        Range::grow(self.received.entry((ip, our_qpn)).or_default(), psn);
         false
     }
 
-    fn is_paired(&self, own: u32) -> bool {
-        self.pairs.values().any(|known| *known == own)
+    fn is_paired(&self, our_qpn: u32) -> bool {
+        self.pairs.values().any(|known| *known == our_qpn)
     }
 
     /// True when that is new.
-    fn pair(&mut self, ip: IpAddr, qpn: u32, own: u32) -> bool {
+    fn pair(&mut self, ip: IpAddr, qpn: u32, our_qpn: u32) -> bool {
         let is_new = !self.pairs.contains_key(&(ip, qpn));
         if is_new {
-            self.pairs.insert((ip, qpn), own);
+            self.pairs.insert((ip, qpn), our_qpn);
         }
         is_new
     }

@@ -13,7 +13,7 @@ const LINE_MAX: u64 = 64 << 10;
 /// Bytes within which a trace has its first event: standard error may hold what a program said
 /// before.
 const PREFACE_MAX: u64 = 4 << 20;
-/// How captures begin: pcapng, and the formats before it in both byte orders.
+/// The first bytes of captures: pcapng, and the older formats in both byte orders.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const PCAP: [[u8; 4]; 4] = [
     [0xd4, 0xc3, 0xb2, 0xa1],
@@ -22,7 +22,7 @@ const PCAP: [[u8; 4]; 4] = [
     [0xa1, 0xb2, 0x3c, 0x4d],
 ];
 
-/// What a file had besides events.
+/// The other contents of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Rest {
     /// Lines that are no events.
@@ -50,18 +50,18 @@ impl Input {
     /// Opens a trace or a capture and reads its first event.
     ///
     /// # Errors
-    /// It cannot be read, or is neither.
+    /// The file cannot be read, or is neither.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let failed = |error: io::Error| Failure::own(format!("{shown} cannot be read: {error}"));
+        let failed = |error: io::Error| Failure::new(format!("{shown} cannot be read: {error}"));
         let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(failed)?);
         let begin = file.fill_buf().map_err(failed)?;
         let magic: Option<[u8; 4]> = begin.first_chunk().copied();
         if begin.is_empty() {
-            return Err(Failure::own(format!("{shown} is empty: there is no event in it")));
+            return Err(Failure::new(format!("{shown} is empty: there is no event in it")));
         }
         if magic.is_some_and(|magic| PCAP.contains(&magic)) {
-            return Err(Failure::own(format!(
+            return Err(Failure::new(format!(
                 "{shown} is a capture of the format before pcapng; editcap -F pcapng {shown} NEW converts it"
             )));
         }
@@ -72,10 +72,10 @@ impl Input {
         let first = lines.next().map_err(failed)?;
         match (first, &lines) {
             (Some(first), _) => Ok(Self { lines, first: Some(first) }),
-            (None, Lines::Capture(_)) => Err(Failure::own(format!(
+            (None, Lines::Capture(_)) => Err(Failure::new(format!(
                 "{shown} is a capture without a packet of a queue pair that can be read (softefa pcap --key-file opens sealed ones)"
             ))),
-            (None, Lines::Trace(_)) => Err(Failure::own(format!(
+            (None, Lines::Trace(_)) => Err(Failure::new(format!(
                 "{shown} is neither a trace nor a capture: softefa run --trace FILE writes one, --pcap FILE the other"
             ))),
         }
@@ -86,7 +86,7 @@ impl Input {
         self.first.as_deref().and_then(Line::parse).map_or(0, |line| line.time_ns)
     }
 
-    /// It is a capture, which has packets and no work requests.
+    /// The file is a capture, which has packets and no work requests.
     pub(super) fn is_capture(&self) -> bool {
         matches!(self.lines, Lines::Capture(_))
     }
@@ -102,7 +102,7 @@ impl Input {
         }
     }
 
-    /// What was there besides.
+    /// Returns the other contents.
     pub(super) fn rest(&self) -> Rest {
         match &self.lines {
             Lines::Trace(text) => Rest { lines: text.others, packets: 0, is_cut: text.is_cut },

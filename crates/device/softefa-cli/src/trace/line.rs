@@ -35,7 +35,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// What `what` says of `key`.
+/// Returns the value of `key` in the pairs of `what`.
 pub(super) fn value<'a>(what: &'a str, key: &str) -> Option<&'a str> {
     what.split(' ').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
 }

@@ -19,7 +19,7 @@ const EVENTS_MAX: usize = 16_000_000;
 pub(super) struct Event {
     /// Since the first event.
     pub(super) at_ns: u64,
-    /// Where its words are.
+    /// The offset of its text.
     begin: usize,
     len: u32,
     /// Place of its queue pair.
@@ -40,13 +40,13 @@ impl Window {
         self.from.is_none_or(|from| at >= from) && self.to.is_none_or(|to| at < to)
     }
 
-    /// It leaves something out.
+    /// Returns whether it limits the time.
     pub(super) fn is_set(self) -> bool {
         self.from.is_some() || self.to.is_some()
     }
 }
 
-/// What was read.
+/// The events that were read.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     /// When the first event of the files was, since 1970.
@@ -69,7 +69,7 @@ impl Log {
     /// Reads all files.
     ///
     /// # Errors
-    /// One of them cannot be read or has no events, or none is in the window.
+    /// A file cannot be read or has no events, or none is in the window.
     pub(super) fn read(paths: &[PathBuf], window: Window) -> Result<Self, Failure> {
         let inputs = paths.iter().map(|path| Input::open(path));
         let inputs = inputs.collect::<Result<Vec<Input>, Failure>>()?;
@@ -80,7 +80,7 @@ impl Log {
             log.add(&mut input, window, &mut places).map_err(|error| failure(path, &error))?;
         }
         if log.events.is_empty() {
-            return Err(Failure::own(
+            return Err(Failure::new(
                 "no event is in the time between --from and --to, which count in seconds from the first event",
             ));
         }
@@ -143,5 +143,5 @@ impl Log {
 }
 
 fn failure(path: &Path, error: &io::Error) -> Failure {
-    Failure::own(format!("{} cannot be read: {error}", path.display()))
+    Failure::new(format!("{} cannot be read: {error}", path.display()))
 }

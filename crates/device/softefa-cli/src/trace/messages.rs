@@ -14,7 +14,7 @@ pub(super) struct Message {
     pub(super) end_ns: Option<u64>,
     pub(super) op: String,
     pub(super) len: u64,
-    /// How it ended, and what the program calls it.
+    /// How it ended, and the program's id for it.
     pub(super) what: String,
     pub(super) is_failed: bool,
 }
@@ -69,7 +69,7 @@ impl Posted {
         Some(message)
     }
 
-    /// Those that are left, in the order of time.
+    /// Returns the remaining messages in the order of time.
     pub(super) fn into_rest(self) -> Vec<Message> {
         let mut rest: Vec<Message> = self.waiting.into_values().flatten().collect();
         rest.sort_by_key(|message| message.start_ns);

@@ -24,8 +24,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::args::TraceArgs;
+use crate::eprint::eprint_line;
 use crate::failure::Failure;
-use crate::say::say;
 use log::{Log, Window};
 use queue_pair::QueuePair;
 
@@ -46,15 +46,15 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<u8, Failure> {
         return write(&html);
     }
     report::write_atomic(&output, html.as_bytes())
-        .map_err(|error| Failure::own(error.to_string()))?;
+        .map_err(|error| Failure::new(error.to_string()))?;
     for what in page::unread(&log) {
-        say!("softefa: {}", what.replace('`', ""));
+        eprint_line!("softefa: {}", what.replace('`', ""));
     }
-    say!("softefa: {} of {} events", output.display(), log.events.len());
+    eprint_line!("softefa: {} of {} events", output.display(), log.events.len());
     Ok(0)
 }
 
-/// Where the page goes: never where something is read from.
+/// Returns the path of the page, which is never that of an input.
 fn output(args: &TraceArgs) -> Result<PathBuf, Failure> {
     let output = match &args.output {
         Some(output) => output.clone(),
@@ -65,7 +65,7 @@ fn output(args: &TraceArgs) -> Result<PathBuf, Failure> {
         _ => false,
     };
     match args.files.iter().find(same) {
-        Some(file) => Err(Failure::own(format!(
+        Some(file) => Err(Failure::new(format!(
             "the page would take the place of {}; name another file with -o",
             file.display()
         ))),
@@ -80,7 +80,7 @@ fn name(file: &Path) -> &Path {
 
 fn print(log: &Log, queue_pairs: &[QueuePair]) -> Result<u8, Failure> {
     for what in page::unread(log) {
-        say!("softefa: {}", what.replace('`', ""));
+        eprint_line!("softefa: {}", what.replace('`', ""));
     }
     let [_, last_ns] = log.span_ns();
     let mut text = page::summary(log, queue_pairs) + "\n";
@@ -101,7 +101,7 @@ fn write(text: &str) -> Result<u8, Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // Who reads has seen enough (`softefa trace run.trace | head`).
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::own(format!("standard output: {error}")))
+            Err(Failure::new(format!("standard output: {error}")))
         }
         _ => Ok(0),
     }

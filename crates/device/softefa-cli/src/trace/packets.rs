@@ -15,9 +15,9 @@ const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 const UDP_LEN: usize = 8;
 const UDP: u8 = 17;
-/// Where packets of RoCE are found.
+/// The port of RoCE packets.
 const ROCE_PORT: u16 = 4791;
-/// How `softefa pcap` ends the name of an interface whose packets were dropped on purpose.
+/// The suffix that `softefa pcap` gives to the interface of packets that were dropped on purpose.
 const DROPPED: &str = "-dropped";
 /// Lines that wait at most for the name of their queue pair.
 const WAITING_MAX: usize = 100_000;
@@ -38,7 +38,7 @@ pub(super) struct Packets<R> {
     reader: Reader<R>,
     lines: VecDeque<String>,
     waiting: Vec<Waiting>,
-    /// What is known of the connections of each device.
+    /// The connections of each device, as far as they are known.
     flows: BTreeMap<String, Flows>,
     /// Packets that are sealed, or no packets of a queue pair.
     silent: u64,

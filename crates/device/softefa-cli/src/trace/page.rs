@@ -39,7 +39,7 @@ pub(super) fn page(log: &Log, queue_pairs: &[QueuePair], files: &str, window: Wi
     })
 }
 
-/// What happened, in a sentence.
+/// Returns a sentence about what happened.
 pub(super) fn summary(log: &Log, queue_pairs: &[QueuePair]) -> String {
     let count = |kind| queue_pairs.iter().map(|queue_pair| queue_pair.count(kind)).sum::<u64>();
     let [from_ns, last_ns] = log.span_ns();
@@ -63,7 +63,7 @@ pub(super) fn summary(log: &Log, queue_pairs: &[QueuePair]) -> String {
     )
 }
 
-/// What the bars are.
+/// Returns what the bars mean.
 fn bars(queue_pairs: &[QueuePair]) -> &'static str {
     let has_posts = queue_pairs.iter().any(|queue_pair| queue_pair.count(TraceEvent::Post) > 0);
     if has_posts { "messages from post to completion" } else { "packets until acknowledged" }
@@ -94,7 +94,7 @@ fn tables(log: &Log, queue_pairs: &[QueuePair]) -> Vec<Section> {
     std::iter::once(longest).chain(others.map(section)).collect()
 }
 
-/// What the reader does not see, and what could not be read.
+/// Returns warnings about what the page leaves out and what could not be read.
 pub(super) fn warnings(log: &Log, queue_pairs: &[QueuePair], data: &Data) -> Vec<String> {
     let mut warnings = unread(log);
     let shown = queue_pairs.len().min(data::QUEUE_PAIRS_MAX);
@@ -117,7 +117,7 @@ pub(super) fn warnings(log: &Log, queue_pairs: &[QueuePair], data: &Data) -> Vec
     warnings
 }
 
-/// What could not be read.
+/// Returns what could not be read.
 pub(super) fn unread(log: &Log) -> Vec<String> {
     let mut said = Vec::new();
     let rest = log.rest;

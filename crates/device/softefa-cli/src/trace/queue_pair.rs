@@ -1,4 +1,4 @@
-//! What the events of a log say of each queue pair.
+//! The events of a log by queue pair.
 
 use softefa::trace::TraceEvent;
 
@@ -19,7 +19,7 @@ pub(super) struct FaultSpan {
     /// `None` while it still was when the log ended.
     pub(super) to_ns: Option<u64>,
     pub(super) spec: String,
-    /// Who asked for it: `start`, `script` or `command`.
+    /// The origin of the request: `start`, `script` or `command`.
     pub(super) by: String,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct QueuePair {
     pub(super) peers: Vec<String>,
     /// Events, in the order of [`TraceEvent::ALL`].
     pub(super) counts: [u64; TraceEvent::ALL.len()],
-    /// Of them, those that say that a receiver was not ready.
+    /// The number of them that report a receiver that was not ready.
     pub(super) not_ready: u64,
     /// In the order in which they ended; then those that did not.
     pub(super) messages: Vec<Message>,
@@ -47,7 +47,7 @@ impl QueuePair {
         self.counts[event as usize]
     }
 
-    /// How much there is to see of it.
+    /// Returns how much there is to see of it.
     pub(super) fn total(&self) -> u64 {
         self.counts.iter().sum()
     }

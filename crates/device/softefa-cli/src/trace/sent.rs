@@ -22,7 +22,7 @@ struct Packet {
     len: u64,
 }
 
-/// What is on its way to one peer.
+/// Packets in flight to one peer.
 #[derive(Debug, Default)]
 struct Flow {
     /// In the order of their numbers.
@@ -30,18 +30,18 @@ struct Flow {
     packets: HashMap<u32, Packet>,
 }
 
-/// What a path carried.
+/// The traffic of a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Path {
     /// When a datagram with a message left.
     pub(super) sent_ns: Vec<u64>,
-    /// Those that were declared lost.
+    /// Packets that were declared lost.
     pub(super) lost: u64,
     /// When an acknowledgement named a packet that had been sent once, and how long it took.
     pub(super) answers: Vec<(u64, u64)>,
 }
 
-/// All that one queue pair has sent.
+/// All packets that one queue pair has sent.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     flows: HashMap<String, Flow>,
@@ -130,7 +130,7 @@ impl Sent {
         self.finish(at_ns, packet);
     }
 
-    /// All packets were taken whose numbers are `taken`.
+    /// Marks the packets with the numbers `taken` as arrived.
     fn resolve(&mut self, at_ns: u64, what: &str, taken: impl Fn(u32) -> bool) {
         let Some(flow) = self.flows.get_mut(peer(what)) else { return };
         let mut done = Vec::new();

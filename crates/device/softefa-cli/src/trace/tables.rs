@@ -1,4 +1,4 @@
-//! What a log says, as tables.
+//! The contents of a log as tables.
 
 use std::cmp::Reverse;
 
@@ -25,7 +25,7 @@ pub(super) fn longest<'a>(queue_pairs: &'a [QueuePair], ends_ns: u64) -> Vec<(us
     all
 }
 
-/// The same as a table.
+/// Returns it as a table.
 pub(super) fn longest_table(queue_pairs: &[QueuePair], ends_ns: u64) -> Table {
     let titles = ["queue pair", "operation", "which", "bytes", "posted at s", "took ms"];
     let mut table = Table::new("The longest messages", &titles, 3);
@@ -64,7 +64,7 @@ pub(super) fn events(queue_pairs: &[QueuePair]) -> Table {
     table
 }
 
-/// What each path carried.
+/// The traffic of each path.
 pub(super) fn paths(queue_pairs: &[QueuePair]) -> Table {
     let titles = [
         "queue pair",
