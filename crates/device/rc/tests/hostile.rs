@@ -1,7 +1,7 @@
-//! Packets bent at random, answers nobody gave, any bytes: nothing panics, nothing is executed
-//! twice.
+//! Packets changed at random, answers to no request, and random bytes: nothing panics, nothing is
+//! executed twice.
 //!
-//! `RC_ROUNDS=10000000 RC_SEED=5 cargo test -p rc --test hostile` goes on for longer.
+//! `RC_ROUNDS=10000000 RC_SEED=5 cargo test -p rc --test hostile` runs for longer.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn bend(dice: &mut Dice, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Any packet whose number is near what matters.
+/// Creates a random packet with a number near the expected one.
 fn craft(dice: &mut Dice, transport: Transport) -> Craft {
     let kind = dice.pick(&Kind::ALL);
     let near = dice.pick(&[OUR_PSN, THEIR_PSN, 0, 0x80_0000]);
@@ -62,7 +62,7 @@ fn offer(solo: &mut Solo, dice: &mut Dice, id: u64) {
     let len = if matches!(op, Operation::FetchAdd { .. }) { 8 } else { dice.below(900) as u32 };
     let request = SendRequest::new(WrId(id), op, len);
     solo.host.buffers.insert(id, vec![0; len as usize]);
-    // Some services have no such operation: that is no failure.
+    // Some services lack the operation, which is no failure.
     let _ = solo.host.engine.post(solo.now, request);
     if solo.host.receives() < 3 {
         solo.host.post_receive(id, 700);
@@ -112,7 +112,7 @@ fn bent_packets_do_no_harm() {
     assert!(survived > rounds / 50 && failed > rounds / 1000, "{survived} taken, {failed} failed");
 }
 
-/// What the host is asked to execute, it is asked once for each number, and in order.
+/// The host is asked to execute each number once, and in order.
 #[test]
 fn no_number_is_executed_twice() {
     let (rounds, seed) = (number("RC_ROUNDS", 100_000), number("RC_SEED", 1));
@@ -121,7 +121,7 @@ fn no_number_is_executed_twice() {
     let mut solo = connect(Service::Rc);
     let mut executed = 0;
     for round in 0..rounds {
-        // The numbers that were used, the next, and those ahead.
+        // Numbers that were used, the next one, and later ones.
         let behind = dice.below(20) as i64 - 17;
         let n = (i64::from(executed) + behind).max(0) as u32;
         let psn = THEIR_PSN.wrapping_add(n) & 0xFF_FFFF;
@@ -142,7 +142,7 @@ fn no_number_is_executed_twice() {
     assert_eq!(solo.host.atomics, u64::from(executed));
 }
 
-/// Headers alone, without the rest of the packet in hand, are enough.
+/// The headers alone, without the rest of the packet, are enough.
 #[test]
 fn any_bytes_are_taken_or_dropped() {
     let (rounds, seed) = (number("RC_ROUNDS", 200_000), number("RC_SEED", 1));

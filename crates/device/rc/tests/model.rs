@@ -1,4 +1,4 @@
-//! The responder beside a plain model of one: random requests, right and wrong, must be answered
+//! Compares the responder with a plain model: random requests, right and wrong, must be answered
 //! alike.
 //!
 //! `RC_CASES=100000 RC_SEED=7 cargo test -p rc --test model` runs more of them, or others.
@@ -18,9 +18,9 @@ struct Run {
     dice: Dice,
     solo: Solo,
     model: Model,
-    /// Packets given, to give them again.
+    /// Packets that were sent, to send them again.
     given: Vec<Craft>,
-    /// Wrong things happen in so many of 1000 packets.
+    /// Errors occur in this many of 1000 packets.
     wrong: u32,
 }
 
@@ -51,7 +51,7 @@ impl Run {
         self.model.receives.push((id, len, fault));
     }
 
-    /// What a well-behaved requester would send next.
+    /// Returns the next packet of a correct requester.
     fn right(&mut self) -> Craft {
         let dice = &mut self.dice;
         let psn = self.model.expected;
@@ -105,7 +105,7 @@ impl Run {
         }
     }
 
-    /// Something about it is different.
+    /// Changes one property of the packet.
     fn bend(&mut self, packet: &mut Craft) {
         let dice = &mut self.dice;
         let kind = packet.headers.bth.opcode.kind;
@@ -151,7 +151,7 @@ impl Run {
         }
     }
 
-    /// A READ that is repeated may ask for its end only.
+    /// A repeated READ may ask only for its end.
     fn ask_for_the_end(&mut self, packet: &mut Craft) {
         let reth = &mut packet.headers.reth;
         let packets = reth.dma_len.div_ceil(256);
@@ -194,7 +194,7 @@ impl Run {
             (seen.kind, seen.psn, detail, headers.aeth.syndrome)
         });
         let mut sent: Vec<Reply> = sent.collect();
-        // A packet in the middle of an answer says nothing but its bytes.
+        // A packet in the middle of an answer has nothing but its bytes.
         for said in sent.iter_mut().filter(|said| said.0 == Kind::ReadResponseMiddle) {
             said.3 = rc::wire::Syndrome::ACK;
         }

@@ -1,4 +1,4 @@
-//! Packets of a message that travel as one, against a peer played by hand.
+//! Packets of a message that travel as one, against a hand-driven peer.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn ours(n: u32) -> u32 {
     (OUR_PSN + n) & 0xFF_FFFF
 }
 
-/// One that joins up to so many bytes.
+/// An endpoint that joins up to this many bytes.
 fn solo(config: Config, joined_bytes: u32) -> Solo {
     let mut solo = Solo::with(config, Service::Rc, receive_attr(), send_attr());
     solo.host.joined_bytes = [joined_bytes; 2];
@@ -27,7 +27,7 @@ fn post(solo: &mut Solo, id: u64, len: usize) {
     solo.host.post(solo.now, SendRequest::new(WrId(id), op, len as u32), vec![7; len]);
 }
 
-/// Numbers, packets joined, and lengths of all there are to send.
+/// Returns numbers, joined packets and lengths of everything that is to be sent.
 fn sent(solo: &mut Solo) -> Vec<(u32, u8, u32)> {
     let sent = solo.sent();
     sent.iter().map(|it| (it.headers.bth.psn.get(), it.headers.bth.joined, it.len)).collect()
@@ -46,7 +46,7 @@ fn packets_of_one_message_are_joined_up_to_a_length() {
     assert_eq!(solo.host.sends().len(), 2);
 }
 
-/// RC-1.15: what is sent again leaves alone, and no more is joined than the window admits.
+/// RC-1.15: repetitions are sent alone, and no more is joined than the window admits.
 #[test]
 fn what_is_repeated_is_not_joined() {
     let mut solo = solo(Config::hardware(4), 10_000);
@@ -59,7 +59,8 @@ fn what_is_repeated_is_not_joined() {
     assert_eq!(sent(&mut solo), [(ours(5), 0, MTU as u32)]);
 }
 
-/// RC-1.15: who has another size of packets is refused, and a network's reserved bits mean nothing.
+/// RC-1.15: a peer with another packet size is refused, and the reserved bits of a network mean
+/// nothing.
 #[test]
 fn numbers_and_length_must_fit() {
     let whole = 3 * MTU;
@@ -105,7 +106,7 @@ fn responses_are_joined_where_the_requester_may_take_them() {
     }
 }
 
-/// RC-1.15: an answer to a READ that is asked for again leaves packet by packet.
+/// RC-1.15: the answer to a repeated READ is sent packet by packet.
 #[test]
 fn a_repeated_response_is_not_joined() {
     let mut there = solo(Config::hardware(100), 600);
@@ -118,7 +119,7 @@ fn a_repeated_response_is_not_joined() {
     assert_eq!(sent(&mut there), alone);
 }
 
-/// RC-1.15: nothing is joined to the answer of an atomic; a peer that says so is not believed.
+/// RC-1.15: nothing is joined to the answer of an atomic; a peer that claims so is not believed.
 #[test]
 fn an_answer_to_an_atomic_stands_alone() {
     let mut here = solo(Config::hardware(100), 600);

@@ -1,4 +1,4 @@
-//! The rules of a requester, one by one, against a peer played by hand.
+//! The rules of a requester, one by one, against a hand-driven peer.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn answer(kind: Kind, n: u32) -> Craft {
     Craft::new(kind, ours(n)).says(Syndrome::ACK)
 }
 
-/// RC-2.1, RC-3.8: numbers count packets, the last packet asks.
+/// RC-2.1, RC-3.8: numbers count packets, and the last packet requests an acknowledgement.
 #[test]
 fn a_message_is_cut_into_full_packets() {
     let mut solo = Solo::new();
@@ -58,7 +58,7 @@ fn a_message_is_cut_into_full_packets() {
     assert_eq!(sent[2].headers.imm, 7);
 }
 
-/// RC-1.2: what each operation says of memory.
+/// RC-1.2: the memory that each operation names.
 #[test]
 fn requests_name_memory_where_it_is_needed() {
     let mut solo = Solo::new();
@@ -73,7 +73,7 @@ fn requests_name_memory_where_it_is_needed() {
     assert_eq!((sent[3].headers.reth.dma_len, sent[3].len), (8, 8));
 }
 
-/// RC-3.1, RC-3.2: one acknowledgement is for all before it.
+/// RC-3.1, RC-3.2: one acknowledgement covers everything before it.
 #[test]
 fn work_requests_end_in_order() {
     let mut solo = Solo::new();
@@ -122,7 +122,7 @@ fn a_gap_is_repeated_once() {
     assert_eq!(solo.host.engine.stats().tx_repeated, 8);
 }
 
-/// RC-3.3: a NAK of what comes next says that all has come.
+/// RC-3.3: a NAK of the next number says that everything has arrived.
 #[test]
 fn a_nak_of_the_next_number_is_an_acknowledgement() {
     let mut solo = Solo::new();
@@ -268,7 +268,7 @@ fn answers_that_do_not_fit_end_the_connection() {
     assert_eq!(unasked, Err(DropReason::BadResponse));
 }
 
-/// RC-3.1: atomics bring back what was there, FLUSH and ATOMIC WRITE nothing.
+/// RC-3.1: atomics return the previous value, FLUSH and ATOMIC WRITE nothing.
 #[test]
 fn answers_without_bytes_end_their_work_requests() {
     let mut solo = Solo::new();
@@ -302,7 +302,7 @@ fn a_fenced_request_waits_for_answers() {
     assert_eq!(solo.sent_short(), [(Kind::WriteOnly, ours(2)), (Kind::SendOnly, ours(3))]);
 }
 
-/// RC-3.10: what was posted while READs were allowed is not left behind.
+/// RC-3.10: requests that were posted while READs were allowed are not left behind.
 #[test]
 fn queued_reads_leave_though_no_more_are_allowed() {
     let mut solo = Solo::new();
@@ -346,7 +346,7 @@ fn a_refusal_ends_its_work_request_and_flushes_the_rest() {
     }
 }
 
-/// RC-3.11: a work request whose memory is not there ends after those before it.
+/// RC-3.11: a work request without memory ends after earlier ones.
 #[test]
 fn a_local_fault_waits_for_its_turn() {
     let mut solo = Solo::new();
@@ -361,7 +361,7 @@ fn a_local_fault_waits_for_its_turn() {
     assert_eq!(solo.host.sends(), ended);
 }
 
-/// RC-3.11: though nothing times out, and whatever kind of work request is behind it.
+/// RC-3.11: without a timeout, and whatever kind of work request follows.
 #[test]
 fn what_is_before_a_local_fault_asks_and_nothing_behind_it_begins() {
     let patience = SendAttr { timeout: 0, retry_cnt: 0, ..send_attr() };
@@ -383,7 +383,7 @@ fn what_is_before_a_local_fault_asks_and_nothing_behind_it_begins() {
     }
 }
 
-/// RC-3.11: the host was told to invalidate a key, and then that the work request had been flushed.
+/// RC-3.11: the host is not asked to invalidate a key for a work request that is flushed.
 #[test]
 fn what_the_host_was_told_to_do_behind_a_local_fault_is_not_done() {
     for before in [0, 1] {
@@ -405,7 +405,7 @@ fn what_the_host_was_told_to_do_behind_a_local_fault_is_not_done() {
     }
 }
 
-/// RC-3.11: what left behind it before the host noticed is refused, or answered, in vain.
+/// RC-3.11: refusals of, and answers to, later packets that had left already are ignored.
 #[test]
 fn no_answer_to_what_is_behind_a_local_fault_takes_its_place() {
     let impatient = SendAttr { retry_cnt: 0, rnr_retry: 0, ..send_attr() };
@@ -495,7 +495,7 @@ fn a_draining_queue_pair_finishes_what_was_begun() {
     assert_eq!(solo.sent().len(), 12);
 }
 
-/// RC-4.1, RC-4.2: as many tries as were asked for and one, then 12.
+/// RC-4.1, RC-4.2: one more try than requested, then status 12.
 #[test]
 fn silence_exhausts_the_retries() {
     for retry_cnt in [0, 3, 7] {
@@ -514,7 +514,7 @@ fn silence_exhausts_the_retries() {
     }
 }
 
-/// RC-4.2: progress begins a new count.
+/// RC-4.2: progress resets the count.
 #[test]
 fn progress_forgives() {
     let mut solo = Solo::new();
@@ -557,7 +557,7 @@ fn a_host_may_be_more_patient() {
     assert_eq!(solo.host.sends(), [(1, Status::RetryExceeded)], "after 8 s");
 }
 
-/// RC-4.1: code 0 is never.
+/// RC-4.1: code 0 means never.
 #[test]
 fn without_a_timeout_nobody_gives_up() {
     assert_eq!(timeout_ns(0), None);
@@ -592,8 +592,8 @@ fn a_responder_that_is_not_ready_is_waited_for() {
     assert_eq!(solo.host.sends(), [(1, Status::RnrRetryExceeded), (2, Status::Flushed)]);
 }
 
-/// RC-4.4, RC-4.5: each copy that was repeated early is refused by itself, and only the answer to
-/// what was sent since the pause says something new.
+/// RC-4.4, RC-4.5: each early repetition is refused separately, and only the answer to what was
+/// sent since the pause counts.
 #[test]
 fn copies_of_a_packet_use_up_one_rnr_retry() {
     const TRIP_NS: u64 = 2_000_000;
@@ -619,13 +619,13 @@ fn copies_of_a_packet_use_up_one_rnr_retry() {
         if is_early {
             assert_eq!(solo.give(&rnr(ours(20), 1)), Err(DropReason::Stale), "of the first copy");
         }
-        // As soon as that, it is a shorter way: there was one copy only.
+        // An answer this early means a shorter path: there was only one copy.
         solo.give(&rnr(ours(20), 1)).unwrap();
         assert_eq!(solo.host.sends(), [(20, Status::RnrRetryExceeded)]);
     }
 }
 
-/// RC-4.4: seven is for ever, and being told so is progress of a kind.
+/// RC-4.4: seven means for ever, and an RNR NAK counts as progress.
 #[test]
 fn seven_rnr_retries_are_endless() {
     let mut solo = with(Config::strict(), SendAttr { rnr_retry: 7, retry_cnt: 0, ..send_attr() });
@@ -641,7 +641,7 @@ fn seven_rnr_retries_are_endless() {
     assert_eq!(solo.host.sends(), [(1, Status::Ok)]);
 }
 
-/// RC-4.4, RC-4.2: who says that it is not ready is there.
+/// RC-4.4, RC-4.2: a peer that is not ready is alive.
 #[test]
 fn not_ready_is_no_silence() {
     let send = SendAttr { rnr_retry: 7, retry_cnt: 1, ..send_attr() };
@@ -689,7 +689,7 @@ fn what_cannot_be_is_not_posted() {
     assert_eq!(solo.host.engine.poll_event(), None);
 }
 
-/// RC-2.2: 2 GiB at the smallest MTU are 2^23 numbers, and nothing joins them.
+/// RC-2.2: 2 GiB at the smallest MTU are 2^23 numbers, and nothing may join them.
 #[test]
 fn the_longest_message_fits_the_numbers() {
     let config = Config {
@@ -710,7 +710,7 @@ fn the_longest_message_fits_the_numbers() {
     assert_eq!(asked.len(), 1);
 }
 
-/// RC-3.11: a work request that was given up ends as such, though all were done after all.
+/// RC-3.11: a work request that was given up ends as such, even if it was executed.
 #[test]
 fn a_late_acknowledgement_does_not_hand_a_failure_to_another() {
     for acknowledged in [1, 2] {

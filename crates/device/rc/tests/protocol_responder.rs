@@ -1,4 +1,4 @@
-//! The rules of a responder, one by one, against a peer played by hand.
+//! The rules of a responder, one by one, against a hand-driven peer.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn with(receive: ReceiveAttr) -> Solo {
     Solo::with(Config::strict(), Service::Rc, receive, send_attr())
 }
 
-/// Gives what must be the end, and returns what the peer is told.
+/// Delivers a packet that must end the connection, and returns the peer's answer.
 fn refused(solo: &mut Solo, packet: &Craft) -> Syndrome {
     let _ = solo.give(packet);
     assert_eq!(solo.host.engine.state(), State::Error, "{packet:?}");
@@ -36,7 +36,7 @@ fn refused(solo: &mut Solo, packet: &Craft) -> Syndrome {
     said[0].0
 }
 
-/// RC-5.4: only packets that ask are acknowledged, the newest for all.
+/// RC-5.4: only packets that request it are acknowledged, by the newest for all.
 #[test]
 fn packets_that_ask_are_acknowledged() {
     let mut solo = Solo::new();
@@ -67,7 +67,7 @@ fn a_gap_is_told_once() {
     assert_eq!(solo.said(), []);
 }
 
-/// RC-5.2: what has come meanwhile is not asked for again.
+/// RC-5.2: packets that have arrived since are not requested again.
 #[test]
 fn a_nak_names_what_is_expected_when_it_leaves() {
     let mut solo = Solo::new();
@@ -79,7 +79,7 @@ fn a_nak_names_what_is_expected_when_it_leaves() {
     assert_eq!(solo.said(), [], "the peer knows already");
 }
 
-/// RC-5.5, RC-5.2: RNR NAK, then silence until the packet comes again.
+/// RC-5.5, RC-5.2: an RNR NAK, then silence until the packet arrives again.
 #[test]
 fn without_a_receive_the_peer_waits() {
     let mut solo = Solo::new();
@@ -95,7 +95,8 @@ fn without_a_receive_the_peer_waits() {
     assert_eq!(solo.host.receives_done(), [(1, Status::Ok)]);
 }
 
-/// RC-5.3, RC-5.5: a WRITE with immediate needs its receive with the last packet, before its key.
+/// RC-5.3, RC-5.5: a WRITE with immediate data needs its receive at the last packet, before its key
+/// is checked.
 #[test]
 fn a_write_with_immediate_needs_a_receive_at_its_end() {
     let mut solo = Solo::new();
@@ -163,7 +164,7 @@ fn a_key_that_cannot_be_invalidated_fails_here_only() {
     }
 }
 
-/// RC-5.3, RC-5.5: each breach of form ends with "invalid request".
+/// RC-5.3, RC-5.5: each malformed request ends with "invalid request".
 #[test]
 fn what_has_the_wrong_form_is_invalid() {
     let first = |kind: Kind| match kind {
@@ -212,7 +213,7 @@ fn another_path_mtu_is_invalid() {
     assert_eq!(solo.host.receives_done(), [(1, Status::RemoteInvalidRequest)]);
 }
 
-/// RC-5.3: the missing receive is noticed before the wrong length, memory before alignment.
+/// RC-5.3: a missing receive is reported before a wrong length, memory before alignment.
 #[test]
 fn what_fails_first_is_what_the_peer_is_told() {
     let mut solo = Solo::new();
@@ -323,7 +324,7 @@ fn more_reads_than_agreed_are_invalid() {
     assert_eq!(refused(&mut solo, &request(Kind::FetchAdd, 0).atomic(0, 1, 0)), INVALID);
 }
 
-/// RC-5.3: a late copy of an answered READ is none of those that may be outstanding.
+/// RC-5.3: a late copy of an answered READ does not count as outstanding.
 #[test]
 fn a_late_copy_of_a_read_does_not_crowd_out_the_next() {
     let mut solo = with(ReceiveAttr { max_dest_rd_atomic: 1, ..receive_attr() });
@@ -375,7 +376,7 @@ fn a_repeated_read_reads_again() {
     assert_eq!(solo.sent_short(), []);
 }
 
-/// RC-5.6: the stored result, not another execution.
+/// RC-5.6: the stored result is returned, without another execution.
 #[test]
 fn a_repeated_atomic_is_executed_once() {
     let mut solo = Solo::new();
@@ -410,7 +411,7 @@ fn acknowledgements_do_not_overtake_answers() {
     assert_eq!(kinds[3], (Kind::Acknowledge, theirs(4)));
 }
 
-/// RC-6.5: by messages that ask for nothing, too, and by no others.
+/// RC-6.5: also by messages that request nothing, and by no others.
 #[test]
 fn who_requests_has_acknowledged_the_messages_it_has() {
     let mut solo = Solo::new();
@@ -429,7 +430,7 @@ fn who_requests_has_acknowledged_the_messages_it_has() {
     assert_eq!(post(&mut solo, 3), [sent], "of half a message nobody knows");
 }
 
-/// RC-6.3: a requester whose refusal was lost asks again, and learns the same reason.
+/// RC-6.3: a requester whose refusal was lost gets the same reason again.
 #[test]
 fn a_refusal_that_was_lost_is_sent_again() {
     let mut solo = Solo::with(Config::socket(), Service::Rc, receive_attr(), send_attr());
@@ -446,7 +447,7 @@ fn a_refusal_that_was_lost_is_sent_again() {
     assert_eq!(solo.said(), [], "the program has ended the connection");
 }
 
-/// RC-6.3, RC-4.5: a requester that heard nothing asks with its oldest packet alone, which may have
+/// RC-6.3, RC-4.5: a requester without any answer repeats only its oldest packet, which may have
 /// been executed.
 #[test]
 fn what_came_before_a_refusal_is_answered_with_it() {
@@ -467,8 +468,8 @@ fn what_came_before_a_refusal_is_answered_with_it() {
     }
 }
 
-/// RC-6.3, RC-5.5: the message whose key cannot be invalidated was taken, and its requester must
-/// hear of that.
+/// RC-6.3, RC-5.5: the message whose key cannot be invalidated was accepted, and its requester must
+/// learn that.
 #[test]
 fn an_acknowledgement_that_was_the_last_word_is_sent_again() {
     for config in [Config::socket(), Config::strict()] {
@@ -495,7 +496,7 @@ fn an_acknowledgement_that_was_the_last_word_is_sent_again() {
     }
 }
 
-/// RC-5.1: when a work request of this side fails, nothing more is said to the peer.
+/// RC-5.1: when a work request of this side fails, nothing more is sent to the peer.
 #[test]
 fn a_queue_pair_that_fails_itself_is_silent() {
     let mut solo = Solo::new();
@@ -510,8 +511,8 @@ fn a_queue_pair_that_fails_itself_is_silent() {
     assert_eq!(solo.give(&request(Kind::WriteOnly, 4)), Err(DropReason::State));
 }
 
-/// RC-5.4, RC-6.3: the peer of a queue pair that failed by itself heard nothing of messages that
-/// the program has got, and took it for dead.
+/// RC-5.4, RC-6.3: a queue pair that fails by itself acknowledges the messages that its program has
+/// got, so that its peer does not take it for dead.
 #[test]
 fn a_queue_pair_that_fails_itself_acknowledges_what_it_has_executed() {
     for config in [Config::socket(), Config::strict()] {
@@ -526,7 +527,7 @@ fn a_queue_pair_that_fails_itself_acknowledges_what_it_has_executed() {
         assert_eq!(solo.host.engine.state(), State::Error);
         assert_eq!(solo.said(), [(Syndrome::ACK, theirs(0))]);
         assert_eq!(solo.said(), []);
-        // That was lost.
+        // That one is lost.
         assert_eq!(solo.give(&write), Err(DropReason::State));
         let again = [(Syndrome::ACK, theirs(0))];
         assert_eq!(solo.said(), if is_repeated { &again[..] } else { &[] });
@@ -535,8 +536,8 @@ fn a_queue_pair_that_fails_itself_acknowledges_what_it_has_executed() {
     }
 }
 
-/// RC-6.6: a peer that always reads kept this side from sending and from repeating, until its own
-/// requests counted as unanswered.
+/// RC-6.6: a peer that always reads must not keep this side from sending and repeating its own
+/// requests.
 #[test]
 fn requests_have_their_turn_between_answers() {
     let mut solo = Solo::new();
@@ -564,7 +565,8 @@ fn memory_that_goes_away_ends_its_answer() {
     assert_eq!(solo.host.engine.state(), State::Error);
 }
 
-/// RC-6.4, RC-6.3: who has lost an earlier packet of that answer asks for it, and learns as much.
+/// RC-6.4, RC-6.3: a requester that has lost an earlier packet of that answer gets the same
+/// refusal.
 #[test]
 fn an_answer_whose_memory_is_gone_is_refused_from_wherever_it_is_asked_for() {
     let mut solo = Solo::with(Config::socket(), Service::Rc, receive_attr(), send_attr());
@@ -584,7 +586,7 @@ fn an_answer_whose_memory_is_gone_is_refused_from_wherever_it_is_asked_for() {
     assert_eq!(solo.said(), [(ACCESS, theirs(1))], "it was executed");
 }
 
-/// RC-6.4, RC-5.5: what a late copy of a READ is refused does not hide the last acknowledgement.
+/// RC-6.4, RC-5.5: the refusal of a late READ does not replace the last acknowledgement.
 #[test]
 fn a_message_behind_a_refused_copy_is_acknowledged() {
     let mut solo = Solo::new();
@@ -599,7 +601,7 @@ fn a_message_behind_a_refused_copy_is_acknowledged() {
     assert_eq!(solo.said().last(), Some(&(Syndrome::ACK, theirs(1))));
 }
 
-/// RC-6.4: what a late copy of a READ is refused does not hide what a new READ is refused.
+/// RC-6.4: the refusal of a late READ does not replace that of a new READ.
 #[test]
 fn a_read_behind_a_refused_copy_is_refused_itself() {
     let mut solo = Solo::new();
@@ -663,7 +665,7 @@ fn what_is_not_for_here_is_dropped() {
     assert_eq!(solo.give(&packet), Err(DropReason::Service));
 }
 
-/// A host that does not answer has not received.
+/// A packet that the host does not answer counts as not received.
 #[test]
 fn what_is_not_answered_comes_again() {
     let mut solo = Solo::new();

@@ -1,4 +1,4 @@
-//! The rules of unreliable connections, one by one, against a peer played by hand.
+//! The rules of unreliable connections, one by one, against a hand-driven peer.
 
 mod common;
 
@@ -58,13 +58,13 @@ fn post(solo: &mut Solo, id: u64, len: u32) {
     solo.host.post(solo.now, request, vec![0; len as usize]);
 }
 
-/// RC-7.3: before and behind its last packet was handed out.
+/// RC-7.3: before and after its last packet was returned.
 #[test]
 fn a_failed_work_request_stops_the_send_queue_alone() {
     for has_left in [false, true] {
         let mut solo = uc();
         (1..=3).for_each(|id| post(&mut solo, id, 600));
-        // The second one cannot be read from its second or its last packet on.
+        // The second one cannot be read from its second, or its last, packet on.
         let packets = if has_left { 6 } else { 5 };
         let mut header = [0; rc::HEADER_MAX];
         for _ in 0..packets {
@@ -88,7 +88,7 @@ fn a_failed_work_request_stops_the_send_queue_alone() {
     }
 }
 
-/// RC-7.3: nobody is there, and nobody has to be.
+/// RC-7.3: an unreachable peer has no effect.
 #[test]
 fn an_unreliable_connection_does_not_need_its_peer() {
     let mut solo = uc();
@@ -134,7 +134,7 @@ fn a_message_without_its_end_is_lost() {
     assert_eq!(received(&solo), [(0, 3)]);
 }
 
-/// RC-7.2: what would end a reliable connection loses one message.
+/// RC-7.2: an error that would end a reliable connection loses one message.
 #[test]
 fn what_is_not_possible_loses_one_message() {
     let mut solo = uc();
@@ -162,7 +162,7 @@ fn what_is_not_possible_loses_one_message() {
     assert_eq!(solo.host.engine.state(), State::Sending);
 }
 
-/// RC-7.2: a peer that begins anew, each time with a number half of all behind.
+/// RC-7.2: a peer that repeatedly restarts with a number that is half of all behind.
 #[test]
 fn numbers_may_jump_back_and_back() {
     let mut solo = uc();
@@ -172,8 +172,7 @@ fn numbers_may_jump_back_and_back() {
     }
 }
 
-/// RC-7.2, RC-7.4: over a network that loses, messages arrive whole, in order and once, or not at
-/// all.
+/// RC-7.2, RC-7.4: over a lossy network messages arrive whole, in order and once, or not at all.
 #[test]
 fn messages_arrive_whole_or_not_at_all() {
     explore("protocol_unreliable", "messages_arrive", 200, |seed| {

@@ -1,4 +1,4 @@
-//! Work that goes on beside the program.
+//! Periodic work in a thread beside the program.
 
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 
-/// A thread that does something again and again.
+/// A thread that repeats a task.
 #[derive(Debug)]
 pub(crate) struct Background {
     stop: Sender<()>,
@@ -15,8 +15,8 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Calls `tick` every `interval` until it fails; when the work is to end, it is called once
-    /// more with `true`.
+    /// Calls `tick` every `interval` until it fails; when the work is to end, calls it once more
+    /// with `true`.
     ///
     /// # Errors
     /// No thread can be had.
@@ -39,10 +39,10 @@ impl Background {
         Ok(Self { stop, thread })
     }
 
-    /// Ends the work.
+    /// Ends the work after a last call.
     ///
     /// # Errors
-    /// Why it had failed.
+    /// The error with which the work failed before.
     pub(crate) fn finish(self) -> io::Result<()> {
         drop(self.stop);
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")))

@@ -10,8 +10,8 @@ use softefa::counters::{Counter, ProcessCounters};
 
 use crate::failure::Failure;
 
-/// A file the counters will be written to, opened before the program starts so that a mistake in
-/// its name does not cost the figures of a long run.
+/// A file for the counters, opened before the program starts so that a mistake in its name does not
+/// cost the results of a long run.
 #[derive(Debug)]
 pub(crate) struct Output {
     path: PathBuf,
@@ -77,7 +77,7 @@ fn failure(path: &Path, error: &io::Error) -> Failure {
     ))
 }
 
-/// Values of all processes and devices together, in the order of
+/// Returns the sums over all processes and devices, in the order of
 /// [`softefa::counters::Counter::ALL`].
 pub(crate) fn sum(processes: &[ProcessCounters]) -> Vec<(&'static str, u64)> {
     let mut sums: Vec<(&'static str, u64)> = Vec::new();
@@ -124,7 +124,7 @@ pub(crate) fn links(process: &ProcessCounters) -> Value {
     process.links.iter().map(|link| json!({ "qpn": link.qpn, "to": link.to.to_string() })).collect()
 }
 
-/// Which wire a process uses towards whom.
+/// Which wire a process uses to which peers.
 fn wires(process: &ProcessCounters) -> String {
     let to: Vec<_> =
         process.links.iter().map(|link| format!("{} to {}", link.qpn, link.to)).collect();
@@ -134,7 +134,7 @@ fn wires(process: &ProcessCounters) -> String {
     format!("memory from {}; UDP to all others", to.join(", "))
 }
 
-/// A line per running process and device that says which wire it uses towards whom.
+/// Returns a line per running process and device that says which wire it uses to which peers.
 pub(crate) fn to_wire_lines(processes: &[ProcessCounters]) -> Vec<String> {
     let running = processes.iter().filter(|process| process.is_running());
     running

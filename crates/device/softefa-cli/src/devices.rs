@@ -46,7 +46,7 @@ pub(crate) fn config(args: &DeviceArgs, mut config: Config) -> Result<Config, Fa
     Ok(config)
 }
 
-/// A RoCE device beside the devices that somebody chose, or instead of the default one.
+/// Adds a RoCE device to the devices that were chosen, or replaces the default one.
 fn add_roce(config: &mut Config, is_default: bool) -> Result<(), Failure> {
     let Config { devices, profile, .. } = config;
     let mut roce = DeviceSpec::default_roce();
@@ -80,11 +80,11 @@ pub(crate) fn warn_of_exposure(key: Option<&SealKey>) {
     }
 }
 
-/// Goes to the gateways that devices are to be behind; what is wrong would be found out only in the
+/// Connects to the gateways of devices, because an error would otherwise appear only in the
 /// program.
 ///
 /// # Errors
-/// There is none, or it is not to be trusted.
+/// A gateway does not exist or is not to be trusted.
 pub(crate) fn check_gateways(config: &Config) -> Result<(), Failure> {
     for device in &config.devices {
         if let Some(port) = device.port.gateway {
@@ -95,8 +95,8 @@ pub(crate) fn check_gateways(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A queue pair is a UDP socket on the device's address, so an address that cannot be bound here
-/// would only fail later, inside the program, without a word.
+/// Checks that the address can be bound: a queue pair is a UDP socket on it, so that a wrong
+/// address would fail only later, inside the program, without a message.
 fn check_local(device: &DeviceSpec) -> Result<(), Failure> {
     match UdpSocket::bind((device.addr, 0)) {
         Ok(_) => Ok(()),

@@ -1,8 +1,7 @@
 //! Output to standard error.
 
-/// Writes a line to standard error. Perhaps nobody reads it any more
-/// (`softefa run ... 2>&1 | head`): that changes nothing else, where `eprintln` would panic and
-/// take the program's exit code along.
+/// Writes a line to standard error. Ignores errors, because the reader may be gone (`softefa run
+/// ... 2>&1 | head`): `eprintln` would panic, and the program's exit code would be lost.
 macro_rules! eprint_line {
     ($($argument:tt)*) => {{
         use std::io::Write as _;

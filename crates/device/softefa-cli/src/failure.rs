@@ -1,4 +1,4 @@
-//! Why the command could not do its job: one line for the user and the exit code of env(1).
+//! Failures of the command: one line for the user and the exit code of env(1).
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ const CODE_NOT_EXECUTABLE: u8 = 126;
 /// Exit code when the program was not found.
 const CODE_NOT_FOUND: u8 = 127;
 
-/// A failure, already worded: what happened, the value, what to do.
+/// A failure with its message: what happened, the value, what to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     code: u8,
@@ -17,22 +17,22 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure of `softefa` itself.
+    /// Creates a failure of `softefa` itself.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { code: CODE_OWN, message: message.into() }
     }
 
-    /// A failure that the machine is the reason of.
+    /// Creates a failure that the machine causes.
     pub(crate) fn of_machine(message: impl fmt::Display) -> Self {
         Self::new(format!("{message}; softefa doctor checks this machine"))
     }
 
-    /// The program exists and cannot be executed.
+    /// Creates a failure because the program exists but cannot be executed.
     pub(crate) fn not_executable(message: impl Into<String>) -> Self {
         Self { code: CODE_NOT_EXECUTABLE, message: message.into() }
     }
 
-    /// The program does not exist.
+    /// Creates a failure because the program does not exist.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self { code: CODE_NOT_FOUND, message: message.into() }
     }

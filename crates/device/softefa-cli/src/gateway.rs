@@ -31,10 +31,10 @@ impl From<OpenGatewayError> for Failure {
     }
 }
 
-/// Serves until it is told to end.
+/// Serves until it is stopped.
 ///
 /// # Errors
-/// The port cannot be had, or the file of counters not be written.
+/// The port is in use, or the file of counters cannot be written.
 pub(crate) fn gateway(args: &GatewayArgs) -> Result<u8, Failure> {
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
@@ -67,11 +67,11 @@ pub(crate) fn gateway(args: &GatewayArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Each program needs one, for a moment two. Nothing here waits with `select`, whom numbers above
-/// 1,023 would harm.
+/// Each program needs one descriptor, and briefly two. Nothing here uses `select`, which fails for
+/// numbers above 1,023.
 fn take_all_descriptors() {
     let limit = getrlimit(Resource::Nofile);
-    // Refused, it does with what there is.
+    // If that is refused, the limit stays as it is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
@@ -101,13 +101,13 @@ fn to_json(server: &Server) -> Value {
     })
 }
 
-/// The file of counters, which a thread of its own writes: packets do not wait for whoever reads a
-/// pipe, nor for a file system.
+/// The file of counters, which a thread of its own writes: packets must not wait for the reader of
+/// a pipe, nor for a file system.
 struct CountersFile {
     name: String,
     texts: SyncSender<String>,
     results: Receiver<io::Result<()>>,
-    /// Texts that the thread has not done with.
+    /// Texts that the thread has not written yet.
     pending: u32,
     has_warned: bool,
 }
@@ -121,7 +121,7 @@ impl CountersFile {
         let path = file.to_owned();
         let write = move || {
             let written = to_write.into_iter().map(|text| replace(&path, text.as_bytes()));
-            // Nobody asks any more when it is over.
+            // The gateway is ending, and the result no longer matters.
             written.for_each(|result| drop(tell.send(result)));
         };
         thread::Builder::new()
@@ -138,14 +138,14 @@ impl CountersFile {
         Ok(file)
     }
 
-    /// Writes it anew, unless it is still being written. The programs that are served need no file:
-    /// a failure is said once.
+    /// Writes the file again, unless the last write has not finished. The programs do not depend on
+    /// the file, so a failure is reported once.
     fn write(&mut self, server: &Server) {
         self.collect_results(Duration::ZERO);
         self.send(server);
     }
 
-    /// Writes it for the last time.
+    /// Writes the file for the last time.
     fn finish(mut self, server: &Server) {
         self.collect_results(Duration::ZERO);
         self.send(server);
@@ -181,8 +181,8 @@ impl CountersFile {
     }
 }
 
-/// Replaces the file as a whole, so that readers see one moment.
-/// Not flushed to the disk, which may take longer than packets can wait.
+/// Replaces the file as a whole, so that readers see one moment. Not flushed to the disk, which may
+/// take longer than packets can wait.
 fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
     let path = match Destination::of(file) {
         Destination::Stream => return report::open_stream(file)?.write_all(text),
@@ -193,7 +193,7 @@ fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
     let beside = path.with_file_name(name);
     let written = report::create_new(&beside).and_then(|mut new| new.write_all(text));
     written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
-        // It may not even be there.
+        // It may not exist.
         let _ = fs::remove_file(&beside);
     })
 }

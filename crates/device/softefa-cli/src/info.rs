@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::run_dir::{self, LiveRun};
 use crate::{counters, devices};
 
-/// A live run and what its processes count.
+/// A live run and the counters of its processes.
 type Running = (LiveRun, Vec<ProcessCounters>);
 
 /// Prints the devices of the given options and the runs that are alive.
@@ -22,14 +22,14 @@ type Running = (LiveRun, Vec<ProcessCounters>);
 /// A device that cannot be opened.
 pub(crate) fn info(args: &InfoArgs) -> Result<u8, Failure> {
     let mut config = devices::config(&args.device, Config::from_env()?)?;
-    // It is for programs, not for who only looks.
+    // The option is meant for programs, not for this command.
     config.faults.peer_kill_ns = None;
     devices::warn_of_exposure(config.key.as_ref());
     let devices = open(&config)?;
     let running: Vec<Running> = run_dir::live_runs()
         .into_iter()
         .map(|run| {
-            // A run may end and take its directory along while we look.
+            // A run may end and remove its directory meanwhile.
             let processes = nic_counters::read_dir(&run.path).unwrap_or_default();
             (run, processes)
         })
@@ -99,8 +99,8 @@ fn common_limits(attr: &DeviceAttr) -> Vec<Limit> {
     ]
 }
 
-/// Name of each capability and whether the device has it; those that only an EFA can have, of an
-/// EFA only.
+/// Returns the name of each capability and whether the device has it; capabilities that only an EFA
+/// can have, only for an EFA.
 fn capabilities(attr: &DeviceAttr) -> Vec<(&'static str, bool)> {
     let caps = &attr.caps;
     let mut all = vec![
@@ -161,7 +161,7 @@ fn to_text(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> Str
     lines.join("\n") + "\n"
 }
 
-/// The network interface that a device sends through.
+/// Returns the network interface that a device sends through.
 fn interface(device: &Device) -> Option<&str> {
     device.netdev().map(|netdev| netdev.name.as_str())
 }

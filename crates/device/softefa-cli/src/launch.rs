@@ -1,4 +1,4 @@
-//! The environment that puts the adapter under a program.
+//! The environment that loads the adapter into a program.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -20,15 +20,16 @@ const SHELL: &str = "/bin/sh";
 const ENV_PRELOAD: &str = "LD_PRELOAD";
 const ENV_LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 const ENV_SYSFS: &str = "SYSFS_PATH";
-/// Between processes of one host, libfabric sends through shared memory unless told otherwise
-/// (efa-device peers with the same GID): the device would never see a packet.
+/// Makes libfabric use the device: between processes of one host (efa-device peers with the same
+/// GID) it would send through shared memory.
 const ENV_SHM_TRANSFER: &str = "FI_EFA_ENABLE_SHM_TRANSFER";
-/// A program with AddressSanitizer ends at once unless that is the first library, or is told that
-/// it need not be.
+/// The option without which a program with AddressSanitizer exits at once when that is not the
+/// first library.
 const ENV_ASAN: &str = "ASAN_OPTIONS";
 const ASAN_LINK_ORDER: &str = "verify_asan_link_order";
 
-/// The program with its arguments and the device's environment; not started yet.
+/// Returns the command of the program with its arguments and the device's environment; not started
+/// yet.
 ///
 /// # Errors
 /// The program is missing.
@@ -57,8 +58,8 @@ pub(crate) fn command(
     Ok(command)
 }
 
-/// Options of AddressSanitizer under which a program starts behind a preloaded library; `None` when
-/// the user has decided about that.
+/// Returns the options of AddressSanitizer with which a program starts behind a preloaded library;
+/// `None` when the user has set that option.
 fn asan_options(existing: Option<OsString>) -> Option<OsString> {
     let own = format!("{ASAN_LINK_ORDER}=0");
     match existing {
@@ -74,9 +75,9 @@ fn asan_options(existing: Option<OsString>) -> Option<OsString> {
 
 /// Makes the loader load the adapter, and find `replacements` before the system's libraries.
 ///
-/// The preload answers programs that are linked with libibverbs, whatever their copy of it is
-/// called; the replacements answer those that open it by name. Those of a run around this one are
-/// taken out: a process has one adapter.
+/// The preloaded library serves programs that are linked with libibverbs, whatever their copy of it
+/// is called; the replacements serve programs that open it by name. Libraries of an enclosing run
+/// are removed: a process has one adapter.
 ///
 /// # Errors
 /// A path cannot be written in the loader's lists.
@@ -99,8 +100,7 @@ pub(crate) fn preload(
     Ok(())
 }
 
-/// Starts the program. The shell runs a script without a first line that names an interpreter, as
-/// `env` has it.
+/// Starts the program. A script without an interpreter line is run by the shell, as by `env`.
 ///
 /// # Errors
 /// The kernel refused to execute it.
@@ -114,7 +114,7 @@ pub(crate) fn spawn(command: &mut Command) -> Result<Child, Failure> {
     started.map_err(|error| refusal(command.get_program(), &error))
 }
 
-/// The kernel knows no such format.
+/// The kernel does not know the format.
 fn is_unknown(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
 }
@@ -150,11 +150,11 @@ fn refusal(program: &OsStr, error: &io::Error) -> Failure {
     }
 }
 
-/// The loader's lists have no quoting: spaces, colons and semicolons separate, `$` expands. What
-/// lies in such a place is loaded through a link in the run directory.
+/// The loader's lists have no quoting: spaces, colons and semicolons separate, and `$` expands. A
+/// library at such a path is loaded through a link in the run directory.
 ///
 /// # Errors
-/// The run directory lies in such a place, too.
+/// The run directory has such a path, too.
 pub(crate) fn loadable(path: &Path, run_dir: &Path) -> Result<PathBuf, Failure> {
     if is_plain(path) {
         return Ok(path.to_path_buf());
@@ -172,13 +172,13 @@ pub(crate) fn loadable(path: &Path, run_dir: &Path) -> Result<PathBuf, Failure> 
     Ok(link)
 }
 
-/// The loader's lists can name it.
+/// Returns whether the loader's lists can contain the path.
 pub(crate) fn is_plain(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b';' | b'$'))
 }
 
-/// `list` of the loader without what another run put into it. Paths with blanks are possible in
-/// only one of its lists.
+/// Returns a list of the loader without the libraries of another run. Paths with blanks are
+/// possible in only one of the lists.
 fn without_ours(list: &OsStr, separators: &str) -> OsString {
     let is_separator = |byte: &u8| separators.as_bytes().contains(byte);
     let entries: Vec<&[u8]> = list.as_bytes().split(is_separator).collect();
@@ -190,7 +190,7 @@ fn without_ours(list: &OsStr, separators: &str) -> OsString {
     OsString::from_vec(others.join(&b':'))
 }
 
-/// Ours first: the first definition of a symbol, and the first library of a name, wins.
+/// Ours come first: the first definition of a symbol, and the first library of a name, wins.
 fn prepend(path: &Path, existing: Option<&OsStr>) -> OsString {
     let mut list = path.as_os_str().to_owned();
     if let Some(existing) = existing.filter(|list| !list.is_empty()) {

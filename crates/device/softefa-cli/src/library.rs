@@ -12,7 +12,7 @@ use crate::failure::Failure;
 const NAME: &str = "libsoftefa_verbs.so";
 /// Directory of the versioned `libibverbs.so.1` and `libefa.so.1`, beside the adapter library.
 const REPLACEMENTS: &str = "replace-verbs";
-/// Names the library when `--library` does not.
+/// The variable that names the library when `--library` does not.
 const ENV_LIBRARY: &str = "SOFTEFA_LIBRARY";
 
 /// Returns whether a path in a list of the loader belongs to the adapter.
@@ -20,10 +20,11 @@ pub(crate) fn is_ours(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == NAME || name == REPLACEMENTS)
 }
 
-/// The adapter library: `--library`, else `SOFTEFA_LIBRARY`, else near this program.
+/// Returns the adapter library: `--library`, otherwise `SOFTEFA_LIBRARY`, otherwise near this
+/// program.
 ///
 /// # Errors
-/// The named file does not exist, or none was found and where it was looked for.
+/// The named file does not exist; or none was found, with the places that were searched.
 pub(crate) fn find(option: Option<&Path>) -> Result<PathBuf, Failure> {
     let named = option
         .map(Path::to_path_buf)
@@ -35,7 +36,7 @@ pub(crate) fn find(option: Option<&Path>) -> Result<PathBuf, Failure> {
                 path.display()
             ))
         })?;
-        // The loader would pass over it, and the program run without a device.
+        // The loader would ignore it, and the program would run without a device.
         if !is_elf(&library) {
             return Err(Failure::new(format!(
                 "{} is no shared library; check --library and {ENV_LIBRARY}",
@@ -57,7 +58,7 @@ pub(crate) fn find(option: Option<&Path>) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The directory of versioned libraries that belongs to `library`, unless it is not wanted.
+/// Returns the directory of versioned libraries that belongs to `library`, unless it is not wanted.
 ///
 /// # Errors
 /// It was requested by name and does not exist.
@@ -77,7 +78,8 @@ pub(crate) fn replacements(
     }
 }
 
-/// Beside the program (a cargo target directory), or in the `lib` of its prefix (installed).
+/// Searches beside the program (a cargo target directory) and in the `lib` of its prefix
+/// (installed).
 fn places_near(program: &Path) -> Vec<PathBuf> {
     let dir = program.parent().unwrap_or_else(|| Path::new("/"));
     let mut places = vec![dir.to_path_buf()];
@@ -88,15 +90,15 @@ fn places_near(program: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// The file begins as programs and shared libraries do.
+/// Returns whether the file begins like a program or shared library.
 pub(crate) fn is_elf(path: &Path) -> bool {
     const ELF: &[u8; 4] = b"\x7fELF";
     let mut head = [0; ELF.len()];
     File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *ELF
 }
 
-/// The loader resolves a relative preload against the program's directory at that time: make it
-/// independent of that. `None` when there is no such file.
+/// Makes the path absolute, because the loader resolves it against the program's working directory.
+/// `None` when there is no such file.
 fn absolute(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().filter(|path| path.is_file())
 }

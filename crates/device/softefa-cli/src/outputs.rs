@@ -1,4 +1,4 @@
-//! The files that a run writes, checked before the program starts.
+//! The files that a run writes, which are checked before the program starts.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::args::RunArgs;
 use crate::eprint::eprint_line;
 use crate::failure::Failure;
 
-/// Checks what the options name, and says what is there already.
+/// Checks the files that the options name, and warns about existing ones.
 ///
 /// # Errors
 /// A file cannot be written, or two options name the same.
@@ -23,14 +23,14 @@ pub(crate) fn check(args: &RunArgs, config: &Config) -> Result<(), Failure> {
     check_outputs(args)?;
     let all = [("--counters", args.counters.as_ref()), ("--pcap", args.pcap.as_ref())];
     check_distinct(&[all[0], all[1], ("--trace", trace)])?;
-    // The trace of a run around this one is shared with it.
+    // The trace of an enclosing run is shared with it.
     if args.trace.is_some() {
         trace.into_iter().for_each(|path| note_earlier(path));
     }
     Ok(())
 }
 
-/// Two runs in one trace look like one. They may be meant so: the two ends of a connection.
+/// Two runs in one trace look like one. That may be intended, for the two ends of a connection.
 fn note_earlier(path: &Path) {
     if path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > 0) {
         let path = path.display();
@@ -40,7 +40,7 @@ fn note_earlier(path: &Path) {
     }
 }
 
-/// Each of these files is written as if nobody else did.
+/// Each of these files is written by one writer only.
 fn check_distinct(all: &[(&str, Option<&PathBuf>)]) -> Result<(), Failure> {
     let mut seen: Vec<(&str, PathBuf)> = Vec::new();
     for (option, path) in all {
@@ -56,8 +56,8 @@ fn check_distinct(all: &[(&str, Option<&PathBuf>)]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The file that a path leads to, which may not be there yet; `None` for devices and pipes, which
-/// several may write to.
+/// Returns the file that a path leads to, which may not exist yet; `None` for devices and pipes,
+/// which several may write to.
 fn file(path: &Path) -> Option<PathBuf> {
     if path.exists() {
         return path.canonicalize().ok().filter(|path| path.is_file());
@@ -67,8 +67,8 @@ fn file(path: &Path) -> Option<PathBuf> {
     Some(folder.join(path.file_name()?))
 }
 
-/// Each process opens a trace of its own, when it opens its device: whether that can be is found
-/// out before.
+/// Each process opens a trace when it opens its device; this checks beforehand whether that is
+/// possible.
 fn check_trace(path: &Path) -> Result<(), Failure> {
     let failed = |why: &dyn std::fmt::Display| {
         Failure::new(format!("--trace {}: {why}; name a file that can be written", path.display()))

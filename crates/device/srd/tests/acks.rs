@@ -1,4 +1,4 @@
-//! What acknowledgements say, and what they make of hostile ones (SRD-5, SRD-6).
+//! Contents of acknowledgements, and the reaction to hostile ones (SRD-5, SRD-6).
 
 use crate::basics::expect_all;
 use crate::common::Pair;
@@ -29,8 +29,8 @@ fn all_news_is_told_however_many() {
     assert_eq!(receiver.engine.stats().rx_duplicates, 0);
 }
 
-/// SRD-5.2: a host may leave a message unanswered. Its peer is told what arrived before, and is
-/// forgotten like any other.
+/// SRD-5.2: a host may leave a message unanswered. Its peer gets an acknowledgement of what arrived
+/// before, and is forgotten like any other.
 #[test]
 fn a_message_left_unanswered_holds_nothing() {
     let mut scene = Scene::connected(Config::socket());

@@ -1,12 +1,12 @@
-//! What somebody can try who sees nothing of the victims' datagrams, but knows their addresses:
-//! another user of the machine. Each test is an attack that once did harm.
+//! Attacks by somebody who sees none of the victims' datagrams but knows their addresses: another
+//! user of the machine. Each test is an attack that must do no harm.
 
 use crate::common::scene::{
     KEY, Opening, SENDER, Scene, VICTIM, WRONG_KEY, acknowledgement, opening,
 };
 use srd::{Address, Config, Reject, Status};
 
-/// Addresses nobody has.
+/// Addresses that no endpoint has.
 fn invented(i: u32) -> Address {
     Address { host: 1000 + u64::from(i / 50_000), qpn: 1 + (i % 50_000) as u16 }
 }
@@ -37,7 +37,7 @@ fn a_forged_opening_locks_nobody_out() {
     }
 }
 
-/// The number before `z` was mixed, of the mixer that tokens once came from.
+/// Inverts the mixer: returns the number that it maps to `z`. Tokens must not be its bare output.
 fn unmix(mut z: u64) -> u64 {
     z ^= (z >> 31) ^ (z >> 62);
     z = z.wrapping_mul(0x3196_42B2_D24D_8EC3);
@@ -52,7 +52,8 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Who is sent one message reads its token, and computes those of the sender's other connections.
+/// The receiver of one message reads its token, and must not be able to compute those of the
+/// sender's other connections.
 #[test]
 fn a_token_tells_nothing_of_the_next() {
     let reader = Address { host: 102, qpn: 9 };
@@ -60,7 +61,7 @@ fn a_token_tells_nothing_of_the_next() {
     scene.sender.send(scene.now, reader, 1, KEY);
     let seen = scene.sender.sends(scene.now).remove(0).1;
     let token = u64::from_be_bytes(seen[12..20].try_into().expect("eight bytes"));
-    // The message that gets lost; its number is no secret.
+    // The message that is lost; its number is no secret.
     scene.sender.send(scene.now, VICTIM, 2, KEY);
     let lost = scene.sender.sends(scene.now).remove(0).1;
     let psn = u32::from_be_bytes(lost[20..24].try_into().expect("four bytes"));
@@ -90,7 +91,7 @@ fn invented_senders_keep_nobody_out() {
     }
 }
 
-/// Every second number is refused, so that no two refusals make one range.
+/// Every second number is refused, so that no two refusals join to one range.
 #[test]
 fn refusals_are_remembered_within_bounds() {
     let mut scene = Scene::new(Config { peers_max: 256, ..Config::socket() });
@@ -107,8 +108,8 @@ fn refusals_are_remembered_within_bounds() {
     assert!(bytes < 200 * 2048, "{bytes} bytes for 200 senders without the key");
 }
 
-/// SRD-6.8: by those who know the key, on connections they may have, whose messages are refused one
-/// by one.
+/// SRD-6.8: the attackers know the key and open connections, on which their messages are refused
+/// one by one.
 #[test]
 fn refusals_on_connections_are_remembered_within_bounds() {
     let mut scene = Scene::new(Config::socket());
@@ -126,12 +127,12 @@ fn refusals_on_connections_are_remembered_within_bounds() {
     assert!((60_000..70_000).contains(&stats.rx_rejected), "{} refusals", stats.rx_rejected);
     let bytes = scene.victim.engine.memory_bytes();
     assert!(bytes < 66_560 * 8 + 200 * 4096, "{bytes} bytes");
-    // The others are served.
+    // The others are still served.
     scene.assert_served(1);
 }
 
-/// SRD-6.8: who finds no receive, says each time that nothing older is unresolved, and is told
-/// nothing in between.
+/// SRD-6.8: the attacker finds no receive posted, marks each message as its oldest, and ignores the
+/// answers.
 #[test]
 fn each_oldest_number_is_the_only_one() {
     let mut scene = Scene::new(Config::socket());
@@ -149,7 +150,7 @@ fn each_oldest_number_is_the_only_one() {
     assert!(bytes < 10_000, "{bytes} bytes");
 }
 
-/// Each answer costs the machine a datagram, and goes to a port of the forger's choice.
+/// Each answer costs the machine a datagram, and goes to a port of the attacker's choice.
 #[test]
 fn refused_openings_are_answered_within_bounds() {
     for is_one_sender in [true, false] {

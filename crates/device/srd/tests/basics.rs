@@ -1,4 +1,4 @@
-//! What a host sees of the protocol, one rule per test.
+//! The protocol as a host sees it, one rule per test.
 
 use crate::common::{Answer, Faults, KEY, Pair};
 use srd::{Address, Config, Event, Message, MsgId, Reject, SendError, Status};
@@ -53,7 +53,7 @@ fn a_dead_path_is_left() {
     assert!(rtx < 300, "{rtx} repetitions of 5000, a quarter of the paths is dead");
 }
 
-/// SRD-7.3: a slow stream lies on one path, and with it others may have died.
+/// SRD-7.3: a slow stream uses one path, and other paths may have died together with it.
 #[test]
 fn one_silence_is_enough_while_one_path_lives() {
     for (seed, living) in (0..8).flat_map(|seed| (0..4).map(move |path| (seed, path))) {
@@ -63,7 +63,7 @@ fn one_silence_is_enough_while_one_path_lives() {
         pair.faults.dead_paths = 0b1111 & !(1 << living);
         (500..540).for_each(|id| pair.send(0, id, 1000));
         pair.run_ns(2 * pair.config.rto_floor_ns - 1);
-        // What asked over the two others that died is repeated later.
+        // Probes on the two other dead paths are repeated later.
         let missing = 540 - pair.nodes[1].delivered.len();
         assert!(missing <= 2, "seed {seed}, all paths but {living} died: {missing} are missing");
         assert!(pair.run_until_done(SECOND_NS));
@@ -118,8 +118,8 @@ fn thousands_of_mixed_refusals_are_all_reported() {
     assert!(refused > 1000, "{refused}");
 }
 
-/// SRD-6.8: found by random sequences. The oldest message was one of those that no refusal could be
-/// remembered for, and all others waited for it.
+/// SRD-6.8: the oldest message must be refused even if no memory is left for refusals, because all
+/// others wait for it.
 #[test]
 fn a_full_list_of_refusals_stops_nobody() {
     let mut pair = Pair::socket(30);
@@ -142,7 +142,7 @@ fn a_full_list_of_refusals_stops_nobody() {
     }
 }
 
-/// SRD-7.2, SRD-7.3: each repetition has a loss that was reported before, when the host asked.
+/// SRD-7.2, SRD-7.3: if the host requested it, each repetition is preceded by a reported loss.
 #[test]
 fn losses_are_reported_to_who_asks() {
     for report_losses in [true, false] {
@@ -154,7 +154,7 @@ fn losses_are_reported_to_who_asks() {
         let reported = pair.nodes[0].events.iter().filter(is_loss).count() as u64;
         let repeated = pair.nodes[0].engine.stats().retrans_pkts;
         assert!(repeated > 10, "{repeated}");
-        // What was answered after all is not repeated.
+        // A message that was answered late is not repeated.
         let bounds = if report_losses { repeated..=2 * repeated } else { 0..=0 };
         assert!(bounds.contains(&reported), "{reported} of {repeated}");
     }
@@ -180,8 +180,8 @@ fn silence_ends_messages() {
     assert_eq!(pair.nodes[0].engine.stats().unresponsive_remote_events, 2);
 }
 
-/// SRD-7.5: two hosts that were stopped together, as by a shell's job control, find each other
-/// again.
+/// SRD-7.5: two hosts that were stopped together, as by a shell's job control, resume their
+/// connection.
 #[test]
 fn a_host_that_slept_does_not_call_its_peer_silent() {
     for seed in 0..20 {
@@ -282,7 +282,7 @@ fn unreachable_ends_with_bad_destination() {
     assert!(node.is_quiescent());
 }
 
-/// SRD-4.4: the receiver slides past what was given up.
+/// SRD-4.4: the receiver slides past numbers that were given up.
 #[test]
 fn cancelled_messages_are_flushed_and_the_peer_lives_on() {
     let mut pair = Pair::socket(16);
@@ -335,7 +335,7 @@ fn an_idle_connection_starts_afresh() {
     expect_all(&pair, 3);
 }
 
-/// SRD-3.6. What is posted after a long standstill leaves before any timer is looked at.
+/// SRD-3.6: a message that is posted after a long standstill leaves before any timer is handled.
 #[test]
 fn a_sender_that_stood_still_uses_no_forgotten_connection() {
     let mut pair = Pair::socket(18);
@@ -408,7 +408,7 @@ fn a_final_copy_of_an_accepted_message_is_acknowledged() {
     assert_eq!(pair.nodes[1].engine.stats().rx_duplicates, 1);
 }
 
-/// What later messages overtook is counted, by how far it was behind (RFC 4737).
+/// Messages that were overtaken are counted by how far they were behind (RFC 4737).
 #[test]
 fn the_degree_of_disorder_is_counted() {
     let mut pair = Pair::socket(28);
@@ -416,7 +416,7 @@ fn the_degree_of_disorder_is_counted() {
     let sent = pair.tap(0);
     let (now, host) = (pair.now, pair.nodes[0].addr.host);
     let engine = &mut pair.nodes[1].engine;
-    // 6 creates the gap; 1, 3 and 2 come behind it; a repetition is none.
+    // 6 creates the gap; 1, 3 and 2 arrive behind it; a repetition does not count.
     for at in [0, 6, 1, 3, 2, 2, 7, 4, 5] {
         let bytes = &sent[at];
         let received = engine.handle_datagram(now, host, bytes, bytes.len()).unwrap();
@@ -430,7 +430,8 @@ fn the_degree_of_disorder_is_counted() {
     assert_eq!(order.behind[..4], [0, 3, 2, 0]);
 }
 
-/// A host that was stopped for long must not repeat what its receiver has forgotten (SRD-3.6).
+/// A host that was stopped for long must not repeat messages that its receiver has forgotten
+/// (SRD-3.6).
 #[test]
 fn a_stopped_sender_does_not_repeat_itself_to_a_forgetful_receiver() {
     let mut pair = Pair::socket(23);
@@ -454,8 +455,8 @@ fn a_stopped_sender_does_not_repeat_itself_to_a_forgetful_receiver() {
     assert_eq!(pair.nodes[0].statuses(), [Status::UnreachRemote]);
 }
 
-/// A sender that was stopped after its opening message had arrived: the answer got lost, and the
-/// receiver has forgotten the connection.
+/// The same for a sender that was stopped after its opening message had arrived: the answer was
+/// lost, and the receiver has forgotten the connection.
 fn after_a_standstill() -> Pair {
     let mut pair = Pair::socket(23);
     pair.send(0, 0, 64);
@@ -471,7 +472,7 @@ fn after_a_standstill() -> Pair {
     pair
 }
 
-/// The same, stopped before its repetition was due.
+/// The same for a sender that was stopped before its repetition was due.
 #[test]
 fn a_sender_stopped_in_mid_flight_does_not_open_a_connection_again() {
     let mut pair = after_a_standstill();
@@ -480,7 +481,7 @@ fn a_sender_stopped_in_mid_flight_does_not_open_a_connection_again() {
     assert_eq!(pair.nodes[0].statuses(), [Status::UnreachRemote]);
 }
 
-/// SRD-3.6: nor does a message that is posted before anybody has looked at a timer.
+/// SRD-3.6: the same for a message that is posted before any timer is handled.
 #[test]
 fn a_message_posted_after_a_standstill_does_not_open_a_connection_again() {
     let mut pair = after_a_standstill();
@@ -514,7 +515,8 @@ fn an_acknowledgement_outlives_a_standstill() {
     expect_all(&pair, 2);
 }
 
-/// SRD-7.5: nor is the time silence in which a stopped host waited for a receive of its peer.
+/// SRD-7.5: the time in which a stopped host waited for a receive of its peer is not silence,
+/// either.
 #[test]
 fn a_host_that_slept_tries_again_what_found_no_receive() {
     let mut pair = Pair::socket(23);
@@ -529,7 +531,7 @@ fn a_host_that_slept_tries_again_what_found_no_receive() {
     expect_all(&pair, 1);
 }
 
-/// SRD-7.1: an answer that waited for a stopped host says little of the network.
+/// SRD-7.1: an answer that waited for a stopped host does not measure the network.
 #[test]
 fn a_loss_after_a_standstill_is_repeated_soon() {
     let mut pair = Pair::socket(23);
@@ -582,8 +584,8 @@ fn a_descheduled_receiver_costs_probes_not_a_window() {
     assert!(window_bytes >= 256 << 10, "{window_bytes} bytes of window");
 }
 
-/// SRD-3.4: a late opening datagram of a dead incarnation does not replace its successor; nobody
-/// answers its challenge.
+/// SRD-3.4: a late opening datagram of a dead incarnation does not replace its successor, because
+/// its challenge is not answered.
 #[test]
 fn a_stale_opening_is_dropped() {
     let mut pair = Pair::socket(27);
@@ -601,8 +603,7 @@ fn a_stale_opening_is_dropped() {
     assert_eq!(pair.nodes[1].delivered, [1, 2]);
 }
 
-/// Found by random sequences: probes during a long silence did not count against the pacer's
-/// clock, they moved it (SRD-8.7).
+/// SRD-8.7: probes during a long silence do not postpone the packets that the pacer holds.
 #[test]
 fn pacing_starts_afresh_after_a_long_silence() {
     let mut pair = Pair::new(Config::simulated(12_500, 20_000, 4150), 28);

@@ -1,8 +1,8 @@
-//! A million forged datagrams at an endpoint with a live connection, by somebody who sees nothing
-//! of it: nothing is taken without the key, nothing ends wrongly, the transfer goes on, and memory
-//! stays.
+//! A million forged datagrams at an endpoint with a live connection, from somebody who sees nothing
+//! of it: nothing is accepted without the key, nothing ends wrongly, the transfer continues, and
+//! memory stays bounded.
 //!
-//! `SRD_ROUNDS=10000000 SRD_SEED=5 cargo test -p srd --test all flood` goes on for longer.
+//! `SRD_ROUNDS=10000000 SRD_SEED=5 cargo test -p srd --test all flood` runs for longer.
 
 use crate::common::scene::{
     Host, KEY, Opening, SENDER, Scene, VICTIM, WRONG_KEY, acknowledgement, challenge, continuing,
@@ -10,11 +10,11 @@ use crate::common::scene::{
 };
 use srd::{Address, Config, Status};
 
-/// Datagrams between two looks.
+/// Datagrams between two checks.
 const STRIDE: u64 = 10_000;
-/// What the endpoint may take besides its peers: answers that wait, tables.
+/// Memory that the endpoint may use besides its peers: queued answers, tables.
 const OWN_BYTES_MAX: usize = 128 << 10;
-/// What a peer that says nothing true may take.
+/// Memory that a peer may use that sends only forgeries.
 const PEER_BYTES_MAX: usize = 2048;
 const PEERS_MAX: usize = 64;
 
@@ -36,7 +36,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// A datagram to `to`; `qkey` is the key of those that name one.
+/// Returns a datagram to `to`; `qkey` is the key of those that name one.
 fn forge(dice: &mut Dice, from: Address, to: Address, qkey: u32) -> Vec<u8> {
     let conn = if dice.below(50) == 0 { 0 } else { dice.roll() };
     let psn = dice.roll() as u32;
@@ -52,7 +52,7 @@ fn forge(dice: &mut Dice, from: Address, to: Address, qkey: u32) -> Vec<u8> {
     }
 }
 
-/// The peers there are: the other one, and as many strangers as the key brought in.
+/// Returns the number of peers: the other end, and as many strangers as the key admitted.
 fn assert_small(host: &Host, at_start: usize) {
     let bytes = host.engine.memory_bytes();
     let limit = at_start + OWN_BYTES_MAX + PEERS_MAX * PEER_BYTES_MAX;
@@ -98,7 +98,7 @@ fn flood(always_challenge: bool, keys: &[u32]) -> Scene {
         let wrong = host.ended.iter().find(|end| end.1 != Status::Ok);
         assert_eq!(wrong, None, "a forged datagram ended a message");
         assert_eq!(host.ended.len() as u64, id + u64::from(host.addr == SENDER));
-        // Its own first message, when it had to prove its address.
+        // The first message of its own, when it had to prove its address.
         let (stats, asked) = (host.engine.stats(), u64::from(scene.config.always_challenge));
         assert_eq!((host.engine.in_flight(), stats.rx_challenges), (0, asked));
         assert_eq!((stats.retrans_pkts, stats.rx_refused, stats.rx_resets), (asked, 0, 0));
@@ -107,7 +107,7 @@ fn flood(always_challenge: bool, keys: &[u32]) -> Scene {
     scene
 }
 
-/// SRD-3.9: without the key nothing is taken, whatever it claims.
+/// SRD-3.9: without the key nothing is accepted, whatever the datagrams claim.
 #[test]
 fn a_flood_without_the_key_does_nothing() {
     for always_challenge in [false, true] {
@@ -120,7 +120,7 @@ fn a_flood_without_the_key_does_nothing() {
     }
 }
 
-/// SRD-3.10: with the key, others are kept from nothing.
+/// SRD-3.10: an attacker with the key does not keep out others.
 #[test]
 fn a_flood_with_the_key_harms_nobody_else() {
     let scene = flood(false, &[KEY, KEY, WRONG_KEY]);

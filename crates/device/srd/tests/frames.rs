@@ -198,7 +198,7 @@ fn frames_survive_a_bad_network() {
     }
 }
 
-/// SRD-8.5: it was one loss.
+/// SRD-8.5: a lost frame counts as one loss.
 #[test]
 fn a_lost_frame_costs_what_a_lost_datagram_does() {
     let lose_one = |may_share| {
@@ -225,7 +225,7 @@ fn a_lost_frame_costs_what_a_lost_datagram_does() {
     assert_eq!(lose_one(false), (20, 20));
 }
 
-/// SRD-14.3: nobody says so, but nothing that shares a datagram arrives.
+/// SRD-14.3: no ICMP error arrives, but no frame does, either.
 #[test]
 fn a_path_that_swallows_frames_gets_no_more() {
     let mut pair = acquainted(52);
@@ -241,7 +241,7 @@ fn a_path_that_swallows_frames_gets_no_more() {
     assert!((1..=4).contains(&pair.frames), "{} frames", pair.frames);
 }
 
-/// SRD-14.3: that the host gives a message up says nothing of the network.
+/// SRD-14.3: a message that the host gives up says nothing about the network.
 #[test]
 fn a_withdrawn_message_was_not_carried() {
     let mut pair = acquainted(54);
@@ -296,7 +296,7 @@ fn a_host_may_stop_in_the_middle_of_a_frame() {
         pair.check.delivered(1, id);
         pair.nodes[1].delivered.push(id);
         if id == 3 {
-            // One that it does not answer counts as never received.
+            // A message that it does not answer counts as never received.
             assert!(engine.next_framed(now, &frame).is_some());
         }
     }
@@ -304,7 +304,7 @@ fn a_host_may_stop_in_the_middle_of_a_frame() {
     expect_all(&pair, 11);
 }
 
-/// SRD-14.4: whoever knows the token of a connection is believed, but nothing panics.
+/// SRD-14.4: an attacker who knows the token of a connection is believed, but nothing panics.
 #[test]
 fn another_datagram_in_the_place_of_the_frame_is_harmless() {
     let mut pair = acquainted(46);

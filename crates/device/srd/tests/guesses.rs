@@ -1,11 +1,11 @@
-//! How fast somebody who does not know the queue key can guess, and who suffers from it (SRD-3.12).
+//! How fast an attacker without the queue key can guess, and who is affected by it (SRD-3.12).
 
 use crate::common::scene::{KEY, Opening, SENDER, Scene, VICTIM, WRONG_KEY, kind_of, opening};
 use srd::wire::Kind;
 use srd::{Address, Config, DropReason, Status};
 
 const MS_NS: u64 = 1_000_000;
-/// Wrong keys that are looked at in a second: of anybody,
+/// Wrong keys per second that are checked: of all senders,
 const FREE: u64 = 256;
 /// of one machine that answers challenges,
 const OF_A_MACHINE: u64 = 128;
@@ -18,12 +18,12 @@ fn invented(i: u64) -> Address {
     Address { host: 1000 + i / 50_000, qpn: 1 + (i % 50_000) as u16 }
 }
 
-/// A key that nobody has tried, and that is wrong.
+/// A key that was never tried and is wrong.
 fn guess(i: u64) -> u32 {
     0x8000_0000 | i as u32
 }
 
-/// Keys that were looked at and are wrong.
+/// Returns the number of keys that were checked and are wrong.
 fn judged(scene: &Scene) -> u64 {
     scene.victim.engine.stats().dropped[DropReason::Refused as usize]
 }
@@ -39,7 +39,7 @@ fn try_key(scene: &mut Scene, from: Address, qkey: u32, proof: u64) -> Result<()
     Ok(())
 }
 
-/// Tries a key and answers a challenge, if there is one: they are limited, too (SRD-3.11).
+/// Tries a key and answers a challenge, if there is one: challenges are limited, too (SRD-3.11).
 fn try_with_proof(scene: &mut Scene, from: Address, qkey: u32) -> Result<(), DropReason> {
     scene.victim.sends(scene.now);
     match try_key(scene, from, qkey, 0) {
@@ -53,7 +53,7 @@ fn try_with_proof(scene: &mut Scene, from: Address, qkey: u32) -> Result<(), Dro
     try_key(scene, from, qkey, u64::from_be_bytes(cookie))
 }
 
-/// Uses up what anybody may try in this second.
+/// Uses up the free checks of this second.
 fn exhaust(scene: &mut Scene) {
     for i in 0..2 * FREE {
         let _ = try_key(scene, invented(i), guess(i), 1);
@@ -84,7 +84,7 @@ fn a_right_guess_among_too_many_opens_nothing() {
     let got = try_key(&mut scene, invented(7), KEY, 1);
     assert_eq!(got, Err(DropReason::Unproven), "and looks like any wrong one");
     assert_eq!(try_key(&mut scene, invented(8), guess(1 << 20), 1), got);
-    // Nor of a machine that has tried as many as it may.
+    // Nor of a machine that has used up its checks.
     let mut last = Err(DropReason::Crowded);
     for i in 0..4000 {
         let from = Address { host: 77, qpn: 1 + i };
@@ -117,7 +117,7 @@ fn a_machine_that_answers_challenges_tries_few_keys() {
     }
 }
 
-/// A thousand guesses per millisecond, of whoever.
+/// A thousand guesses per millisecond from any sender.
 #[test]
 fn newcomers_get_in_while_somebody_guesses() {
     let mut scene = Scene::new(Config::socket());
@@ -140,8 +140,7 @@ fn newcomers_get_in_while_somebody_guesses() {
     assert!(judged(&scene) <= 7 * FREE);
 }
 
-/// Machines that answer challenges and use up all that strangers may try keep out nobody who is
-/// known.
+/// Machines that answer challenges and use up all checks of strangers do not keep out known peers.
 #[test]
 fn known_peers_get_in_beside_machines_that_guess() {
     let mut scene = Scene::new(Config::socket());
@@ -160,8 +159,8 @@ fn known_peers_get_in_beside_machines_that_guess() {
     assert_eq!(scene.victim.status_of(2), Some(Status::Ok));
 }
 
-/// SRD-3.11: an answer costs a system call, and who asks without end takes little of live traffic's
-/// time.
+/// SRD-3.11: an answer costs a system call, so a flood of requests must take little time from live
+/// traffic.
 #[test]
 fn who_asks_without_end_gets_few_challenges() {
     let mut scene = Scene::new(Config::socket());
@@ -177,7 +176,7 @@ fn who_asks_without_end_gets_few_challenges() {
     assert!((most * 9 / 10..=most).contains(&challenges), "{challenges} challenges, wanted {most}");
 }
 
-/// What goes on is not looked at again.
+/// A key that continues to be wrong is not checked again.
 #[test]
 fn connections_do_not_notice_guesses() {
     let mut scene = Scene::connected(Config::socket());
@@ -197,7 +196,7 @@ fn connections_do_not_notice_guesses() {
     assert_eq!((stats.retrans_pkts, stats.rx_challenges, stats.rx_refused), (0, 0, 0));
 }
 
-/// Thousands that name the key of a program that has ended are no guesses.
+/// Thousands of peers that name the key of a program that has ended do not count as guesses.
 #[test]
 fn the_same_wrong_key_is_one_guess() {
     let mut scene = Scene::new(Config::socket());

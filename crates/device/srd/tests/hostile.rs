@@ -1,6 +1,6 @@
-//! Datagrams bent at random, many of them with the right token: nothing may panic.
+//! Datagrams changed at random, many with the right token: nothing may panic.
 //!
-//! `SRD_ROUNDS=10000000 SRD_SEED=5 cargo test -p srd --test all hostile` goes on for longer.
+//! `SRD_ROUNDS=10000000 SRD_SEED=5 cargo test -p srd --test all hostile` runs for longer.
 
 use crate::common::{Answer, Dice, Faults, Pair};
 use srd::wire::{Datagram, Header, ud::UdRepr};
@@ -56,7 +56,7 @@ fn bent_datagrams_do_no_harm() {
     assert!(drops > rounds / 10, "the test bends too little: {drops} drops");
 }
 
-/// Something for the engines to do.
+/// Gives the engines something to do.
 fn offer(pair: &mut Pair, dice: &mut Dice, id: u64) {
     let from = dice.below(2) as usize;
     let (peer, now) = (pair.peer_of(from), pair.now);

@@ -1,4 +1,5 @@
-//! What counts as lost, as silence, and as needless, and what that costs (SRD-7, SRD-8.5).
+//! Which packets count as lost, silent or repeated needlessly, and the effect on the window (SRD-7,
+//! SRD-8.5).
 
 use crate::basics::expect_all;
 use crate::common::{Faults, Pair};
@@ -7,7 +8,7 @@ use srd::{PathId, Status};
 const SECOND_NS: u64 = 1_000_000_000;
 const BURST: u64 = 20;
 
-/// One message of a burst that left in one turn gets lost. The window before and after, and how
+/// Loses one message of a burst that left in one turn. Returns the window before and after, and how
 /// often the timer found silence.
 fn lose_one_of_a_burst(lost: u64) -> (u64, u64, u64) {
     let mut pair = Pair::socket(60);
@@ -29,8 +30,8 @@ fn lose_one_of_a_burst(lost: u64) -> (u64, u64, u64) {
     (before, after, engine.stats().retrans_timeout_events)
 }
 
-/// SRD-7.2: what left in the same turn and was answered is later, though no time has passed between
-/// the two.
+/// SRD-7.2: a packet of the same turn with a higher number that was answered counts as later,
+/// although both left at the same time.
 #[test]
 fn a_loss_in_a_burst_is_no_silence() {
     for lost in [0, 5, BURST - 2] {
@@ -39,15 +40,15 @@ fn a_loss_in_a_burst_is_no_silence() {
     }
 }
 
-/// SRD-8.5: nothing later tells of the last one, but its burst was answered.
+/// SRD-8.5: no later packet reveals the loss of the last one, but its burst was answered.
 #[test]
 fn the_last_of_a_burst_costs_no_window() {
     let (before, after, silences) = lose_one_of_a_burst(BURST - 1);
     assert_eq!((after, silences), (before, 1));
 }
 
-/// SRD-7.1, SRD-7.3: one late answer made the time-out half a second, and sixteen quick ones make
-/// it short again while something is in flight.
+/// SRD-7.1, SRD-7.3: after one late answer the timeout is half a second, and sixteen quick ones
+/// shorten it again, even while something is in flight.
 #[test]
 fn a_timer_follows_a_shorter_time_out() {
     let mut pair = Pair::socket(61);
@@ -60,7 +61,7 @@ fn a_timer_follows_a_shorter_time_out() {
     assert!(pair.run_until_done(SECOND_NS));
     pair.run_ns(SECOND_NS / 10);
     let sent_at = pair.now;
-    // Each arrives by itself, and is answered by itself; only the last one is lost.
+    // Each arrives and is answered alone; only the last one is lost.
     pair.faults = Faults { reorder: 1000, ..Faults::default() };
     (2..=40).for_each(|id| pair.send(0, id, 64));
     pair.lose_id = Some(40);
@@ -119,7 +120,7 @@ fn a_host_that_slept_before_it_asked_again_asks() {
     expect_all(&pair, 2);
 }
 
-/// SRD-3.5, SRD-7.5: whoever is at the address next is as unknown as anybody.
+/// SRD-3.5, SRD-7.5: the next endpoint at the address starts as unknown as any other.
 #[test]
 fn a_dead_peer_leaves_no_bad_name() {
     let mut pair = Pair::socket(64);

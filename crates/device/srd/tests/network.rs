@@ -1,4 +1,4 @@
-//! Many hosts, one switch with drop-tail queues: what the window and the paths do to a network.
+//! Many hosts and one switch with drop-tail queues: the effect of window and paths on a network.
 
 use crate::common::Dice;
 use srd::{Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, Seed, Status};
@@ -13,7 +13,7 @@ const LATENCY_NS: u64 = 2000;
 const QUEUE_BYTES: u64 = 130 * MTU as u64;
 const BASE_RTT_NS: u64 = 9000;
 
-/// A queue with a rate: when it is free again.
+/// A queue with a rate; the time at which it is free again.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     free_at: Instant,
@@ -26,7 +26,7 @@ impl Link {
         Self { free_at: Instant::ZERO, bytes_per_us, drops: 0 }
     }
 
-    /// When a datagram has passed, `None` when the queue was full.
+    /// Returns when a datagram has passed, `None` when the queue was full.
     fn pass(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
         let queued = self.free_at.ns_since(now) * self.bytes_per_us / 1000;
         if queued > QUEUE_BYTES {
@@ -38,7 +38,7 @@ impl Link {
     }
 }
 
-/// What a datagram still has to pass.
+/// The links that a datagram still has to pass.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Packet {
     hops: Vec<usize>,
@@ -87,7 +87,7 @@ impl Net {
         }
     }
 
-    /// Links from one host to another: up, across when it is the other half, down.
+    /// Returns the links from one host to another: up, across to the other half, down.
     fn hops(&mut self, from: usize, to: usize, path: u16) -> Vec<usize> {
         let n = self.hosts.len();
         let mut hops = vec![from];
@@ -122,7 +122,7 @@ impl Net {
         }
     }
 
-    /// Puts a packet on its next link, or into the host it is for.
+    /// Puts a packet on its next link, or delivers it to its host.
     fn forward(&mut self, mut packet: Packet) {
         let Some(link) = packet.hops.pop() else {
             let (to, from) = (packet.to, packet.from as u64);
@@ -134,7 +134,7 @@ impl Net {
             }
             return self.transmit(to);
         };
-        // A clock that ticks alike everywhere would synchronise the queues.
+        // If all clocks ticked alike, the queues would be synchronised.
         let jitter_ns = self.dice.below(20);
         if let Some(at) = self.links[link].pass(self.now, packet.bytes + 28) {
             self.serial += 1;
@@ -175,7 +175,7 @@ impl Net {
     }
 }
 
-/// Time that `messages` packets need on one link, and a round trip.
+/// Returns the time that `messages` packets need on one link, plus a round trip.
 fn ideal_ns(messages: u64) -> f64 {
     (messages * u64::from(MTU + 28) * 1000 / RATE_BYTES_PER_US + BASE_RTT_NS) as f64
 }

@@ -42,7 +42,7 @@ fn one_sided(id: u64) -> Message {
     Message { id: MsgId(id), len: 8928, op: 1, is_one_sided: true, ..Message::default() }
 }
 
-/// SRD-6.2. They took the window and the pause for themselves.
+/// SRD-6.2: one-sided messages do not take the window and the pause from others.
 #[test]
 fn one_sided_messages_pass_those_that_wait_for_a_receive() {
     let mut pair = Pair::socket(30);
@@ -61,7 +61,7 @@ fn one_sided_messages_pass_those_that_wait_for_a_receive() {
     expect_all(&pair, 6000);
 }
 
-/// SRD-6.2. What passes says nothing of receives.
+/// SRD-6.2: messages that need no receive do not tell whether one is posted.
 #[test]
 fn pauses_stay_long_while_one_sided_messages_pass() {
     let mut pair = Pair::socket(31);
@@ -76,7 +76,7 @@ fn pauses_stay_long_while_one_sided_messages_pass() {
     assert!(refusals < 50 * 120, "{refusals} refusals in a second of pauses of 10 ms");
 }
 
-/// Two copies of a message are refused, one after the other: that is one pause for it.
+/// Two refusals of copies of the same message start only one pause.
 #[test]
 fn what_waits_already_is_not_counted_again() {
     let mut pair = Pair::socket(33);
@@ -88,11 +88,11 @@ fn what_waits_already_is_not_counted_again() {
     assert!(pair.run_until_done(SECOND_NS));
     expect_all(&pair, 50);
     let stats = pair.nodes[0].engine.stats();
-    // Each pause ends with a repetition, but for those in which a late copy is taken.
+    // Each pause ends with a repetition, except where a late copy is accepted.
     assert!(stats.rnr_received <= stats.retrans_pkts + 50, "{stats:?}");
 }
 
-/// All that waits ends once, whether it was transmitted, queued or set aside.
+/// Every waiting message ends once, whether it was transmitted, queued or set aside.
 #[test]
 fn what_waits_for_a_receive_can_be_cancelled() {
     let mut pair = Pair::socket(32);

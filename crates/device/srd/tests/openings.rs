@@ -1,4 +1,4 @@
-//! Who may open a connection, and what it costs (SRD-3.1 to SRD-3.11).
+//! Who may open a connection, and what that costs (SRD-3.1 to SRD-3.11).
 
 use crate::common::Pair;
 use crate::common::scene::{
@@ -13,14 +13,14 @@ fn challenging() -> Config {
     Config { always_challenge: true, ..Config::socket() }
 }
 
-/// SRD-3.10: a sender that forgot its peer opens anew within a round trip and no time-out.
+/// SRD-3.10: a sender that forgot its peer reconnects within a round trip and without a timeout.
 #[test]
 fn a_reconnect_costs_one_round_trip() {
     let mut scene = Scene::connected(Config::socket());
     scene.run_ms(12_000);
     let before = scene.carried;
     (1..=20).for_each(|id| scene.sender.send(scene.now, VICTIM, id, KEY));
-    // Two round trips of 20 us, and what the acknowledgement is held back.
+    // Two round trips of 20 us, and the time for which the acknowledgement is held back.
     scene.run_ms(1);
     assert!((1..=20).all(|id| scene.sender.status_of(id) == Some(Status::Ok)));
     let stats = scene.sender.engine.stats();
@@ -34,12 +34,12 @@ fn a_reconnect_costs_one_round_trip() {
     assert!(scene.carried - before <= 20 + 1 + 20 + 2, "{}", scene.carried - before);
 }
 
-/// SRD-3.4: who still knows the token of its last connection need not be asked.
+/// SRD-3.4: a sender that still knows the token of its last connection is not challenged.
 #[test]
 fn a_peer_that_is_remembered_reconnects_at_once() {
     let mut scene = Scene::connected(Config::socket());
     for id in 1..4 {
-        // Messages the other way keep the peer, and not the connection.
+        // Messages in the other direction keep the peer, but not the connection.
         for round in 0..6 {
             scene.victim.send(scene.now, SENDER, id * 100 + round, KEY);
             scene.run_ms(2_000);
@@ -54,7 +54,7 @@ fn a_peer_that_is_remembered_reconnects_at_once() {
     }
 }
 
-/// SRD-3.10: nothing is made for a stranger that has not answered.
+/// SRD-3.10: no state is created for a stranger that has not answered the challenge.
 #[test]
 fn who_is_always_challenged_takes_no_memory() {
     let mut scene = Scene::new(challenging());
@@ -70,12 +70,12 @@ fn who_is_always_challenged_takes_no_memory() {
     assert!(scene.victim.engine.memory_bytes() < empty + 4096);
     scene.assert_served(1);
     assert_eq!(scene.sender.engine.stats().rx_challenges, 1);
-    // Those who are connected are asked nothing.
+    // Connected peers are not challenged.
     scene.assert_served(2);
     assert_eq!(scene.sender.engine.stats().rx_challenges, 1);
 }
 
-/// SRD-3.4: the cookie of an opening serves once, however late its copy comes.
+/// SRD-3.4: the cookie of an opening is valid once, however late a copy arrives.
 #[test]
 fn a_copy_of_a_proved_opening_opens_nothing() {
     for config in [Config::socket(), challenging()] {
@@ -90,7 +90,7 @@ fn a_copy_of_a_proved_opening_opens_nothing() {
         scene.victim.take(scene.now, SENDER, &proved);
         scene.run_ms(1);
         assert_eq!(scene.sender.status_of(1), Some(Status::Ok));
-        // The sender begins anew; then the copy comes.
+        // The sender is restarted; then the copy arrives.
         scene.sender.restart(&config, 51);
         scene.assert_served(2);
         let (accepted, host) = (scene.victim.accepted, SENDER.host);
@@ -98,7 +98,7 @@ fn a_copy_of_a_proved_opening_opens_nothing() {
         assert_eq!(got, Err(DropReason::Unproven));
         scene.assert_served(3);
         assert_eq!(scene.victim.accepted, accepted + 1);
-        // Nor when the connection is forgotten and everybody has to prove an address.
+        // Nor when the connection is forgotten and every sender has to prove its address.
         if config.always_challenge {
             for _ in 0..33 {
                 scene.now = scene.now.plus_ns(1_000 * MS_NS);
@@ -110,7 +110,7 @@ fn a_copy_of_a_proved_opening_opens_nothing() {
     }
 }
 
-/// SRD-3.9: each message by its own key; what has the right one opens the connection.
+/// SRD-3.9: each message is judged by its own key; one with the right key opens the connection.
 #[test]
 fn a_refusal_ends_exactly_its_messages() {
     let mut scene = Scene::new(Config::socket());
@@ -126,7 +126,7 @@ fn a_refusal_ends_exactly_its_messages() {
     assert_eq!(scene.sender.engine.in_flight(), 0);
 }
 
-/// SRD-3.9: thousands of wrong messages end by a few answers, and nothing is kept of them.
+/// SRD-3.9: thousands of messages with a wrong key end by a few answers, and nothing is stored.
 #[test]
 fn consecutive_refusals_share_their_answer() {
     let mut scene = Scene::new(Config::socket());
@@ -140,7 +140,7 @@ fn consecutive_refusals_share_their_answer() {
     scene.assert_served(20_000);
 }
 
-/// SRD-3.9, SRD-7.5: a peer that refuses some is alive, though others do not get through.
+/// SRD-3.9, SRD-7.5: a peer that refuses some messages is alive, even if others do not get through.
 #[test]
 fn who_refuses_is_not_silent() {
     let mut scene = Scene::new(Config::socket());
@@ -163,7 +163,7 @@ fn who_refuses_is_not_silent() {
     assert_eq!(scene.sender.status_of(1), Some(Status::Ok));
 }
 
-/// SRD-3.4: the cookie of a connection that nobody acknowledged is worth nothing for the next.
+/// SRD-3.4: the cookie of a connection that was never acknowledged is invalid for the next.
 #[test]
 fn a_cookie_goes_with_its_connection() {
     let mut scene = Scene::new(Config::socket());
@@ -184,7 +184,7 @@ fn a_cookie_goes_with_its_connection() {
     assert_eq!(next.cookie, Some(0));
 }
 
-/// SRD-6.6: whoever comes to a closing endpoint.
+/// SRD-6.6: a message to a closing endpoint.
 #[test]
 fn a_closing_endpoint_refuses_strangers_without_a_trace() {
     let mut scene = Scene::connected(Config::socket());
@@ -221,7 +221,7 @@ fn challenges_cannot_make_a_sender_flood() {
     assert!(sent[10..20].iter().all(|(_, datagram)| data_of(datagram).cookie == Some(2)));
 }
 
-/// SRD-3.9, SRD-3.10: what an acknowledged connection is told by those is old, or forged.
+/// SRD-3.9, SRD-3.10: REFUSED and CHALLENGE for an acknowledged connection are old or forged.
 #[test]
 fn an_acknowledged_connection_heeds_no_late_answers() {
     let mut scene = Scene::connected(Config::socket());
@@ -240,7 +240,7 @@ fn an_acknowledged_connection_heeds_no_late_answers() {
     assert_eq!(scene.sender.status_of(1), Some(Status::Ok));
 }
 
-/// SRD-3.7: a host that knows without the quoted datagram.
+/// SRD-3.7: a host that knows it without a quoted datagram.
 #[test]
 fn who_is_known_to_be_gone_is_not_waited_for() {
     let mut scene = Scene::new(Config::socket());
@@ -265,7 +265,8 @@ fn who_is_known_to_be_gone_is_not_waited_for() {
     scene.assert_served(3);
 }
 
-/// SRD-3.11: beyond half of the peers a stranger must have its address, beyond all nobody gets in.
+/// SRD-3.11: beyond half of the peers a stranger must prove its address, beyond all nobody is
+/// admitted.
 #[test]
 fn a_crowd_is_challenged_and_then_turned_away() {
     let mut scene = Scene::new(Config { peers_max: 8, ..Config::socket() });
@@ -292,7 +293,7 @@ fn a_crowd_is_challenged_and_then_turned_away() {
     assert_eq!(scene.victim.engine.stats().dropped[DropReason::Crowded as usize], 1);
 }
 
-/// SRD-3.6: the acknowledgement of an opening got lost, and copies of it waited while their
+/// SRD-3.6: the acknowledgement of an opening was lost, and copies of it waited while their
 /// receiver stood still for longer than it remembers an idle connection.
 #[test]
 fn a_copy_that_waited_for_its_receiver_opens_nothing() {
@@ -310,7 +311,7 @@ fn a_copy_that_waited_for_its_receiver_opens_nothing() {
     assert_eq!(pair.nodes[0].statuses(), [Status::UnreachRemote]);
     assert_eq!(pair.nodes[1].delivered, [0]);
     assert!(pair.nodes[1].engine.stats().rx_duplicates > 0);
-    // In the end it is forgotten.
+    // In the end the connection is forgotten.
     let peer = pair.peer_of(1);
     pair.run_ns(45_000 * MS_NS);
     assert_eq!(pair.nodes[1].engine.peer_memory_bytes(peer), None);

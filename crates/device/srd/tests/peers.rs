@@ -1,9 +1,9 @@
-//! Ten thousand peers of one endpoint: memory in proportion, and none that stays for ever.
+//! Ten thousand peers of one endpoint: memory is in proportion, and is freed again.
 
 use crate::common::hub::Hub;
 
 const PEERS: u32 = 10_000;
-/// What a peer may take that says nothing.
+/// Memory of an idle peer.
 const IDLE_BYTES_MAX: usize = 2048;
 
 #[test]
@@ -17,7 +17,7 @@ fn idle_peers_are_small_and_go() {
     assert!(bytes <= IDLE_BYTES_MAX, "{bytes} bytes per idle peer");
     hub.pass_s(60);
     assert_eq!(hub.live_peers(), 0, "idle peers are collected");
-    // Who comes back is served as if for the first time.
+    // A peer that returns is served as if for the first time.
     hub.round_trip(PEERS / 2);
     assert_eq!(hub.live_peers(), 1);
 }

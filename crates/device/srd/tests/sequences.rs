@@ -12,7 +12,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// None, all, or every second or third with a wrong key.
+    /// The share of messages with a wrong key: none, all, or every second or third.
     Send {
         from: usize,
         count: u16,
@@ -97,8 +97,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A silence of seconds is tens of thousands of time-outs of a simulation, and nothing else in it.
-/// So its seconds are shorter.
+/// A silence of seconds is tens of thousands of timeouts of a simulation, and nothing else. So its
+/// seconds are shorter.
 const SIMULATION_IS_SHORTER: u64 = 20;
 
 fn simulation() -> Config {
@@ -180,7 +180,7 @@ impl Run {
         }
     }
 
-    /// Heals everything, then demands that everything ends.
+    /// Heals the network, then requires that every message ends.
     fn heal(&mut self) {
         let pair = &mut self.pair;
         pair.faults = Faults::default();
@@ -207,7 +207,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 /// Sequences, unless `SRD_CASES` says how many.
 const CASES: u64 = 500;
-/// One of so many runs twice, to show that it runs the same way.
+/// One in this many runs is repeated, to show that it is deterministic.
 const REPEATED: u64 = 16;
 
 /// Runs `test` on random sequences; a failure names the command that repeats it.
@@ -252,8 +252,8 @@ fn the_same_sequence_runs_the_same_way() {
     });
 }
 
-/// SRD-3.9: a sender at its least window, which has measured 5 ms, is refused by a receiver that
-/// closes over a network that is quick again. Each refusal measures it and opens the window.
+/// SRD-3.9: a sender at its smallest window, which has measured 5 ms, is refused by a receiver that
+/// closes, over a network that is quick again. Each refusal is a sample and opens the window.
 #[test]
 fn refusals_free_a_sender_that_paces() {
     let faults = Faults { duplicate: 111, reorder: 139, ..Faults::default() };

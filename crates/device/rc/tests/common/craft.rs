@@ -1,4 +1,4 @@
-//! Packets by hand, and one endpoint that gets them.
+//! Hand-made packets, and one endpoint that receives them.
 
 use rc::wire::{
     Aeth, AtomicEth, Bth, DEFAULT_PKEY, Headers, Kind, NakCode, Opcode, Packet, Reth, Syndrome,
@@ -11,7 +11,7 @@ use super::host::{BASE, Host, KEY};
 /// The queue pair under test, and its peer.
 pub const HERE: u32 = 0x11;
 pub const THERE: u32 = 0x22;
-/// First numbers of either direction: the peer's requests, and ours.
+/// The first numbers of both directions: the peer's requests, and ours.
 pub const THEIR_PSN: u32 = 100;
 pub const OUR_PSN: u32 = 0xFF_FFFE;
 
@@ -49,7 +49,7 @@ impl Craft {
         self
     }
 
-    /// `len` bytes that say where they are.
+    /// `len` bytes that depend on their position.
     pub fn with(mut self, len: usize) -> Self {
         self.payload = (0..len).map(|i| i as u8).collect();
         self
@@ -105,7 +105,7 @@ pub fn rnr(psn: u32, timer: u8) -> Craft {
     Craft::new(Kind::Acknowledge, psn).says(Syndrome::RnrNak(timer))
 }
 
-/// What was sent, in short: kind, number, payload, and what an answer says.
+/// A short form of a packet that was sent: kind, number, payload, and the syndrome of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub kind: Kind,
@@ -167,7 +167,7 @@ impl Solo {
         self.host.poll_events();
     }
 
-    /// Everything there is to send.
+    /// Returns every packet that is to be sent.
     pub fn sent(&mut self) -> Vec<Seen> {
         let mut sent = Vec::new();
         while let Some(packet) = self.host.next_packet(self.now) {
@@ -182,12 +182,12 @@ impl Solo {
         sent
     }
 
-    /// Kinds and numbers of everything there is to send.
+    /// Returns kinds and numbers of every packet that is to be sent.
     pub fn sent_short(&mut self) -> Vec<(Kind, u32)> {
         self.sent().iter().map(|seen| (seen.kind, seen.psn)).collect()
     }
 
-    /// What the acknowledgements say that there are to send, and their numbers.
+    /// Returns the syndromes and numbers of the acknowledgements that are to be sent.
     pub fn said(&mut self) -> Vec<(Syndrome, u32)> {
         let sent = self.sent().into_iter().filter(|seen| seen.kind == Kind::Acknowledge);
         sent.map(|seen| (seen.headers.aeth.syndrome, seen.psn)).collect()

@@ -1,4 +1,4 @@
-//! A device on plain memory: it does what the engine asks for, as a real one would.
+//! A device on plain memory that performs what the engine requests, like a real one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,11 +8,11 @@ use rc::{
     Remote, Right, SendData, SendRequest, Status, Transmit, WrId, WriteReceive,
 };
 
-/// Where the target memory begins.
+/// The address of the target memory.
 pub const BASE: u64 = 0x10_0000;
 /// A key for all of it, with all rights.
 pub const KEY: u32 = 0x100;
-/// A key for all of it, that only reads.
+/// A key for all of it, to read only.
 pub const READ_KEY: u32 = 0x200;
 
 /// A completion, as a program polls it.
@@ -42,7 +42,7 @@ pub enum Done {
 struct Receive {
     id: u64,
     bytes: Vec<u8>,
-    /// What it ends with when its memory is touched.
+    /// The status with which it ends when its memory is touched.
     fault: Option<Status>,
 }
 
@@ -50,28 +50,28 @@ struct Receive {
 #[derive(Debug)]
 pub struct Host {
     pub engine: Endpoint,
-    /// What peers read and write, from `BASE` on.
+    /// The memory that peers read and write, from `BASE` on.
     pub memory: Vec<u8>,
-    /// Keys that are there, beyond `KEY` and `READ_KEY`, until they are invalidated.
+    /// Further keys that are valid until they are invalidated.
     pub keys: Vec<u32>,
     receives: VecDeque<Receive>,
     /// A receive whose message has begun.
     current: Option<Receive>,
-    /// Bytes of work requests.
+    /// The bytes of work requests.
     pub buffers: BTreeMap<u64, Vec<u8>>,
     pub done: Vec<Done>,
     pub events: Vec<Event>,
     /// Atomics executed.
     pub atomics: u64,
-    /// Work requests whose memory is not there.
+    /// Work requests whose memory does not exist.
     pub broken: BTreeMap<u64, Status>,
     /// The memory that peers read is gone.
     pub has_lost_memory: bool,
-    /// Work requests that the host did itself.
+    /// Work requests that the host performed itself.
     pub executed: u64,
-    /// The test says when they are done.
+    /// The test decides when they are done.
     pub is_slow: bool,
-    /// Packets are joined up to so many bytes (RC-1.15), by turns.
+    /// Packets are joined up to this many bytes (RC-1.15), alternately.
     pub joined_bytes: [u32; 2],
 }
 
@@ -113,7 +113,7 @@ impl Host {
         self.engine.post(now, request).expect("a valid work request");
     }
 
-    /// Hands a packet to the engine, and does not answer what it asks for.
+    /// Passes a packet to the engine, and does not answer its arrival.
     pub fn look_at(&mut self, now: Instant, packet: &[u8]) -> Result<Received, DropReason> {
         if self.joined_bytes == [0; 2] {
             self.engine.handle_packet(now, packet, packet.len())
@@ -122,7 +122,7 @@ impl Host {
         }
     }
 
-    /// Takes a packet and does what it says.
+    /// Handles a packet and performs its arrival.
     pub fn take(&mut self, now: Instant, packet: &[u8]) -> Result<(), DropReason> {
         let received = self.look_at(now, packet)?;
         let Some(arrival) = received.arrival else { return Ok(()) };
@@ -135,7 +135,7 @@ impl Host {
         Ok(())
     }
 
-    /// Does what an arrival says; an atomic returns what it found.
+    /// Performs an arrival; an atomic returns the previous value.
     pub fn perform(&mut self, arrival: &Arrival, payload: &[u8]) -> Result<Option<u64>, Reject> {
         match *arrival {
             Arrival::Send(data) => self.receive(&data, payload)?,
@@ -236,7 +236,7 @@ impl Host {
         memory.ok_or(Reject::Access)
     }
 
-    /// The next packet as bytes, with a zero ICRC; `None` when there is nothing to send.
+    /// Returns the next packet as bytes, with a zero ICRC; `None` when there is nothing to send.
     pub fn next_packet(&mut self, now: Instant) -> Option<Vec<u8>> {
         let mut header = [0; HEADER_MAX];
         loop {
@@ -277,7 +277,7 @@ impl Host {
         Some(packet)
     }
 
-    /// Takes what the engine has to say; receives end when it fails.
+    /// Handles the engine's events; receives end when it fails.
     pub fn poll_events(&mut self) {
         while let Some(event) = self.engine.poll_event() {
             match event {

@@ -1,4 +1,5 @@
-//! What the test programs share: dice, a device on plain memory, packets by hand, a faulty network.
+//! Shared parts of the test programs: random numbers, a device on plain memory, hand-made packets,
+//! a faulty network.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part of the harness")]
 
 pub mod craft;

@@ -1,5 +1,5 @@
-//! A responder as plain as can be, written from the rules and not from the engine: 24-bit numbers,
-//! one list of what is to be said, memory at hand. It is slow and has no states but these.
+//! A minimal responder, written from the rules and not from the engine: 24-bit numbers, one list of
+//! replies, memory at hand. It is slow and has no other state.
 
 use rc::wire::{Kind, NakCode, Syndrome};
 use rc::{Access, Status};
@@ -7,7 +7,7 @@ use rc::{Access, Status};
 use super::craft::Craft;
 use super::host::{BASE, KEY, READ_KEY};
 
-/// A reply: kind, number, bytes or result, and what an acknowledgement says.
+/// A reply: kind, number, bytes or result, and syndrome.
 pub type Reply = (Kind, u32, u64, Syndrome);
 
 const INVALID: NakCode = NakCode::InvalidRequest;
@@ -18,7 +18,7 @@ struct Stored {
     count: u32,
     request: Craft,
     original: u64,
-    /// Not said completely yet.
+    /// The reply is not complete yet.
     is_open: bool,
 }
 
@@ -30,9 +30,9 @@ pub struct Model {
     pub access: Access,
     pub limit: usize,
     pub rnr_timer: u8,
-    /// Receives posted: name, length, what they end with when they are touched.
+    /// Receives posted: name, length, and the status when they are touched.
     pub receives: Vec<(u64, usize, Option<Status>)>,
-    /// The receive in use, and bytes it has.
+    /// The receive in use, and the number of bytes in it.
     pub current: Option<(u64, usize, Option<Status>)>,
     pub ended: Vec<(u64, Status)>,
     /// The first packet of the message that is being received, and bytes so far.
@@ -45,10 +45,10 @@ pub struct Model {
     pub is_dead: bool,
 }
 
-/// Why a packet is not executed.
+/// The reason why a packet is not executed.
 enum No {
     Rnr,
-    /// What the peer is told, and what the receive ends with if there is one.
+    /// The code for the peer, and the status of the receive if there is one.
     End(NakCode, Option<Status>),
 }
 
@@ -113,7 +113,7 @@ impl Model {
         }
     }
 
-    /// The memory that is named: its place, or nothing when it may not be touched.
+    /// Returns the position of the named memory, or nothing when it may not be touched.
     fn place(&self, va: u64, key: u32, len: usize, is_read: bool) -> Result<usize, No> {
         let right = key == KEY || (is_read && key == READ_KEY);
         let first = va.checked_sub(BASE).and_then(|at| usize::try_from(at).ok());
@@ -279,7 +279,7 @@ impl Model {
         Ok(count)
     }
 
-    /// Puts the answer from packet `skip` on where it belongs.
+    /// Inserts the answer from packet `skip` on at its position.
     fn answer(&mut self, stored: &Stored, skip: u32) {
         let kind = stored.request.headers.bth.opcode.kind;
         for n in skip..stored.count {
@@ -325,7 +325,7 @@ impl Model {
             }
             _ => matches!(kind, Kind::Flush | Kind::AtomicWrite),
         };
-        // What is still to be said is not said twice.
+        // A reply that is still pending is not added twice.
         let is_waiting = self.say.iter().any(|said| said.1 == psn);
         if is_same && !is_waiting {
             let mut later = std::mem::take(&mut self.say);
@@ -340,7 +340,7 @@ impl Model {
         }
     }
 
-    /// Everything there is to say.
+    /// Returns all pending replies.
     pub fn said(&mut self) -> Vec<Reply> {
         let mut said = std::mem::take(&mut self.say);
         self.stored.iter_mut().for_each(|stored| stored.is_open = false);

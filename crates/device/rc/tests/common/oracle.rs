@@ -1,4 +1,5 @@
-//! Serial execution: what one direction of a connection must have done, whatever the network did.
+//! Serial execution: the required effect of one direction of a connection, whatever the network
+//! did.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ pub struct Oracle {
     planned: Vec<Planned>,
 }
 
-/// Memory of the target, and what its receives and the requester's buffers got.
+/// The memory of the target, and the contents of its receives and the requester's buffers.
 #[derive(Clone, Debug)]
 struct Serial {
     memory: Vec<u8>,
@@ -72,7 +73,7 @@ impl Serial {
         self.results.insert(id, was.to_vec());
     }
 
-    /// The target looks like this, but for what `partial` may have begun to write.
+    /// Asserts the contents of the target, except for what `partial` may have begun to write.
     fn is_like(&self, target: &Host, receives: &[Done], partial: Option<&Planned>) -> bool {
         let mut after = self.clone();
         let is_write = |planned: &&Planned| {
@@ -96,8 +97,8 @@ impl Oracle {
         self.planned.len()
     }
 
-    /// Compares what the two ends of the direction have with a serial execution. Returns the status
-    /// that the connection failed with, if it did.
+    /// Compares both ends of the direction with a serial execution. Returns the status with which
+    /// the connection failed, if it did.
     pub fn check(&self, from: &Host, to: &Host) -> Option<Status> {
         let sends = from.sends();
         let ids = sends.iter().map(|(id, _)| *id);
@@ -113,7 +114,7 @@ impl Oracle {
         failed
     }
 
-    /// The target has executed all that were done, maybe more, and nothing else.
+    /// Asserts that the target has executed all completed requests, maybe more, and nothing else.
     fn check_target(&self, done: usize, has_failed: bool, from: &Host, to: &Host) {
         let received = to.done.iter().filter(|done| match done {
             Done::Receive { status, .. } | Done::WriteImm { status, .. } => *status == Status::Ok,

@@ -1,4 +1,4 @@
-//! Two devices, virtual time, and a network in memory that does its worst.
+//! Two devices, virtual time, and a hostile network in memory.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use rc::{Access, Config, Endpoint, Instant, Mtu, Psn, ReceiveAttr, SendAttr, Ser
 use super::Dice;
 use super::host::Host;
 
-/// What a link does to packets, in parts of a thousand.
+/// The faults of a link, in parts per thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     pub loss: u32,
     pub duplicate: u32,
     /// Delayed by up to twenty latencies more.
     pub reorder: u32,
-    /// What is received is not answered by the host, as if it had been lost there.
+    /// The host does not answer an arrival, as if the packet had been lost there.
     pub ignored: u32,
-    /// A host lets a chance to send pass.
+    /// The host skips a chance to send.
     pub lazy: u32,
 }
 
-/// What two ends agree on.
+/// The attributes that both ends agree on.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub config: Config,
@@ -51,16 +51,16 @@ impl Default for Setup {
     }
 }
 
-/// Two endpoints and what is between them.
+/// Two endpoints and the network between them.
 pub struct Pair {
     pub now: Instant,
     pub hosts: [Host; 2],
     pub faults: Faults,
     pub latency_ns: u64,
     pub dice: Dice,
-    /// Packets a host sends before it does something else.
+    /// Packets that a host sends before it does something else.
     pub slice: u64,
-    /// The first packet like that is lost.
+    /// The first such packet is lost.
     pub lost: Option<fn(&Headers) -> bool>,
     wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     serial: u64,
@@ -102,7 +102,7 @@ impl Pair {
         }
     }
 
-    /// Lets both hosts do what can be done without time passing.
+    /// Lets both hosts do everything that needs no time.
     pub fn turn(&mut self) {
         for i in 0..2 {
             self.hosts[i].engine.handle_timeout(self.now);
@@ -138,10 +138,10 @@ impl Pair {
         }
     }
 
-    /// Lets time pass until the next thing happens, at most until `limit`. False at the limit.
+    /// Advances the time to the next event, at most to `limit`. False at the limit.
     pub fn step(&mut self, limit: Instant) -> bool {
         self.turn();
-        // A host that was interrupted goes on a little later.
+        // A host that was interrupted continues a little later.
         let has_backlog = self.hosts.iter().any(|host| host.engine.has_backlog());
         let backlog = has_backlog.then(|| self.now.plus_ns(5000));
         let timers = self.hosts.iter().filter_map(|host| host.engine.poll_timeout());
@@ -169,7 +169,7 @@ impl Pair {
         while self.step(limit) {}
     }
 
-    /// Runs until every work request ended, at most `ns`. False when some did not.
+    /// Runs until every work request ended, for at most `ns`. False when some did not.
     pub fn run_until_done(&mut self, ns: u64) -> bool {
         let limit = self.now.plus_ns(ns);
         self.turn();
@@ -181,7 +181,7 @@ impl Pair {
         self.hosts.iter().all(|host| host.engine.in_flight() == 0)
     }
 
-    /// Everything observable so far, as one number.
+    /// Returns a hash of everything observable so far.
     pub fn digest(&self) -> u64 {
         let mut digest = Dice(self.now.as_ns() ^ self.packets << 40);
         for host in &self.hosts {

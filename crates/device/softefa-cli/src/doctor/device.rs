@@ -1,4 +1,4 @@
-//! Devices, opened and used in a child: whatever happens there, it is told here.
+//! Devices that are opened and used in a child, so that whatever happens there can be reported.
 
 use std::env;
 use std::error::Error;
@@ -22,10 +22,10 @@ use crate::run_dir;
 /// Messages of the stream between two devices, and bytes of each.
 const MESSAGES: u64 = 2_000;
 const LEN: u32 = 1_024;
-/// Posted before the receiver is looked at.
+/// Receives that are posted before the receiver is polled.
 const BURST: u64 = 32;
 const QKEY: u32 = 0x0000_d0c7;
-/// A stream that takes longer hangs.
+/// A stream that takes longer counts as hung.
 const LIMIT: Duration = Duration::from_secs(10);
 /// The time limit until some messages go through memory.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -84,7 +84,7 @@ fn help(why: &str) -> &'static str {
     "softefa info"
 }
 
-/// The last line that a child said, or how it ended.
+/// Returns the last line of a child's output, or how it ended.
 pub(super) fn why(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().rev().find(|line| !line.trim().is_empty());
@@ -122,7 +122,7 @@ fn judge(part: &str, name: &'static str, seen: &Value) -> Finding {
     }
 }
 
-/// The directory that runs need.
+/// Checks the directory that runs need.
 fn directory() -> Finding {
     match run_dir::RunDir::create(false) {
         Ok(run) => Finding::good(
@@ -154,7 +154,7 @@ pub(super) fn attempt(part: &str) -> Result<u8, Failure> {
     let config = Config { devices: vec![spec], wire, ..Config::default() };
     let [from, to] = [End::open(&config)?, End::open(&config)?];
     stream(&from, &to)?;
-    // A ring is opened after some datagrams, and not while its reader is kept from its processor.
+    // A ring is opened after some datagrams, and only while its reader has a processor.
     let patience_until = Instant::now() + PATIENCE;
     let has_none = || from.device.counters().get(Counter::TxMemoryPkts) == 0;
     while part == "memory" && has_none() && Instant::now() < patience_until {

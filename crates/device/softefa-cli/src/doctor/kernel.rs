@@ -34,7 +34,7 @@ fn number(path: &str) -> Option<u64> {
     read(path)?.parse().ok()
 }
 
-/// The value behind `key:` in /proc/self/status.
+/// Returns the value behind `key:` in /proc/self/status.
 fn status_of(key: &str) -> Option<String> {
     value_of(&read("/proc/self/status")?, key)
 }
@@ -44,7 +44,7 @@ fn value_of(status: &str, key: &str) -> Option<String> {
     found.map(|value| value.trim().to_owned())
 }
 
-/// The child: tries `part`, and says why it cannot; `None` when there is no such part.
+/// Runs the trial `part` in the child, and returns the error; `None` when there is no such trial.
 pub(super) fn attempt(part: &str) -> Option<Result<u8, Failure>> {
     let tried = match (part, part.strip_prefix(COPY)) {
         (NAMESPACES, _) => make_namespaces(),
@@ -60,7 +60,7 @@ fn copy_from_parent(addr: &str) -> io::Result<()> {
     if copied == WORD { Ok(()) } else { Err(io::Error::other("other bytes came")) }
 }
 
-/// A child has one thread, as a user namespace asks for.
+/// The child has one thread, which a user namespace requires.
 #[expect(deprecated, reason = "the other needs unsafe code, for what is not asked for here")]
 fn make_namespaces() -> io::Result<()> {
     Ok(unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET)?)
@@ -69,14 +69,14 @@ fn make_namespaces() -> io::Result<()> {
 /// Lets a child run the trial `part`.
 ///
 /// # Errors
-/// Why it cannot.
+/// The error of the trial.
 fn try_in_child(part: &str) -> Result<(), String> {
     let output = device::start_attempt(part).map_err(|error| error.to_string())?;
     if output.status.success() { Ok(()) } else { Err(device::why(&output)) }
 }
 
-/// Long RDMA between programs is copied with `process_vm_readv`. A child copies from its parent, as
-/// programs do that are not related: Yama lets a parent copy from its child in any case.
+/// Checks `process_vm_readv`, which copies long RDMA between programs. A child copies from its
+/// parent, like unrelated programs: Yama always lets a parent copy from its child.
 fn ptrace_scope() -> Finding {
     let name = "ptrace_scope";
     let scope = number("/proc/sys/kernel/yama/ptrace_scope");
@@ -114,7 +114,7 @@ fn receive_buffer(wanted: usize) -> io::Result<usize> {
     if sockopt::set_socket_recv_buffer_size_force(&socket, wanted).is_err() {
         sockopt::set_socket_recv_buffer_size(&socket, wanted)?;
     }
-    // The kernel doubles what is asked for, for what it keeps beside the bytes.
+    // The kernel doubles the requested size, to account for its own data.
     Ok(sockopt::socket_recv_buffer_size(&socket)? / 2)
 }
 

@@ -1,4 +1,4 @@
-//! The adapter library, and those that programs bring along.
+//! The adapter library, and the libraries that programs use.
 
 use std::env;
 use std::fs;
@@ -12,16 +12,17 @@ use crate::launch;
 use crate::library;
 use crate::run_dir::RunDir;
 
-/// Releases of rdma-core whose interface the adapter has (`crates/device/softefa-verbs/abi`).
+/// The releases of rdma-core whose interface the adapter provides
+/// (`crates/device/softefa-verbs/abi`).
 const RDMA_CORE: std::ops::RangeInclusive<u32> = 44..=65;
-/// Releases of libfabric that `docs/CONSUMERS.md` has programs of, and all between.
+/// The releases of libfabric from the first to the last that `docs/CONSUMERS.md` covers.
 const LIBFABRIC: [(u32, u32); 2] = [(1, 17), (2, 5)];
 
 pub(super) fn findings(option: Option<&Path>) -> Vec<Finding> {
     vec![adapter(option), rdma_core(), libfabric()]
 }
 
-/// The adapter library is found, and the loader takes it into a program.
+/// Checks that the adapter library is found, and that the loader loads it into a program.
 fn adapter(option: Option<&Path>) -> Finding {
     let name = "adapter library";
     let path = match library::find(option) {
@@ -58,7 +59,7 @@ fn adapter(option: Option<&Path>) -> Finding {
     }
 }
 
-/// Maps of a program that has the library at `path` preloaded, as a run does that.
+/// Returns the memory map of a program that has the library at `path` preloaded, as in a run.
 fn preload(path: &Path) -> Result<Output, Failure> {
     let run = if launch::is_plain(path) { None } else { Some(RunDir::create(false)?) };
     let loadable = match &run {
@@ -83,12 +84,12 @@ fn places() -> Vec<PathBuf> {
     places
 }
 
-/// The file that `name` stands for, without links.
+/// Returns the file that `name` leads to, with links resolved.
 fn resolve(name: &str) -> Option<PathBuf> {
     places().iter().find_map(|dir| fs::canonicalize(dir.join(name)).ok())
 }
 
-/// Release of rdma-core in a name like `libibverbs.so.1.14.44.0`.
+/// Returns the release of rdma-core in a name like `libibverbs.so.1.14.44.0`.
 fn release_of(file: &str) -> Option<u32> {
     file.strip_prefix("libibverbs.so.1.")?.split('.').nth(1)?.parse().ok()
 }
@@ -121,7 +122,7 @@ fn rdma_core() -> Finding {
     }
 }
 
-/// The release that `fi_info --version` tells.
+/// Returns the release that `fi_info --version` prints.
 fn version_in(text: &str) -> Option<(u32, u32)> {
     let line = text.lines().find_map(|line| line.strip_prefix("libfabric: "))?;
     let mut parts = line.split('.').map(|part| part.trim().parse().ok());

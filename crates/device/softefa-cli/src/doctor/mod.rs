@@ -1,4 +1,4 @@
-//! `softefa doctor`: what works on this machine, what does not, and the command that helps.
+//! `softefa doctor`: what works on this machine, what does not, and the command that repairs it.
 
 mod device;
 mod kernel;
@@ -20,7 +20,7 @@ const CODE_NO_DEVICE: u8 = 1;
 enum State {
     /// As expected.
     Good,
-    /// Worth knowing; nothing is slower or missing for it.
+    /// Worth knowing, without an effect on speed or features.
     Note,
     /// Something is slower or missing.
     Limited,
@@ -47,7 +47,7 @@ struct Finding {
     state: State,
     /// The finding as a sentence, without a full stop.
     found: String,
-    /// The command that helps.
+    /// The command that repairs it.
     help: Option<String>,
 }
 
@@ -86,7 +86,7 @@ impl Finding {
     }
 }
 
-/// Looks at everything and prints it; 0 when devices can be opened, else 1.
+/// Prints all findings; returns 0 when devices can be opened, otherwise 1.
 ///
 /// # Errors
 /// Standard output cannot be written.

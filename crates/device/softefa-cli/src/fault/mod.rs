@@ -20,10 +20,10 @@ pub(crate) use script::read as read_script;
 pub(crate) use show::in_force_text;
 pub(crate) use target::Target;
 
-/// Does what the command line says.
+/// Runs the command.
 ///
 /// # Errors
-/// See [`Failure`]: one line; then nothing has changed.
+/// See [`Failure`]: one line; nothing has changed then.
 pub(crate) fn fault(action: &FaultAction) -> Result<u8, Failure> {
     let text = match action {
         FaultAction::Set(args) => set(args)?,
@@ -31,7 +31,7 @@ pub(crate) fn fault(action: &FaultAction) -> Result<u8, Failure> {
         FaultAction::Show(args) => {
             let target = Target::find(&args.runs);
             match target {
-                // That none runs is an answer, too, for who reads it.
+                // To a reader of the JSON, no run is a result, too.
                 Err(_) if args.runs.json && args.runs.run.is_none() => show::to_json(&[]),
                 target if args.runs.json => show::to_json(target?.runs()),
                 target => show::to_text(target?.runs()),
@@ -56,16 +56,16 @@ pub(crate) struct FaultRequest {
 }
 
 impl FaultRequest {
-    /// A fault of all devices and peers, without an end.
+    /// Returns a fault of all devices and peers, without an end.
     ///
     /// # Errors
-    /// The specification cannot be read, or not be set now.
+    /// The specification is invalid, or cannot be set now.
     pub(crate) fn new(spec: &str) -> Result<Self, Failure> {
         let spec = TimedFault::parse_spec(spec)?;
         Ok(Self { spec, device: None, peer: None, for_ns: None })
     }
 
-    /// Beginning now.
+    /// Sets the start to now.
     fn begin(&self) -> TimedFault {
         let Self { spec, device, peer, for_ns } = self.clone();
         TimedFault { spec, device, peer, from_ns: nic_fault::now_ns(), for_ns }
@@ -108,13 +108,13 @@ fn clear(args: &FaultRunArgs) -> Result<String, Failure> {
     Ok(told.iter().map(|told| format!("{}: cleared\n", told_line(told))).collect())
 }
 
-/// Sets what the words of a line say, as the command would; one line about what became of it.
+/// Sets the fault in the words of a line, like the command; returns one line about the result.
 pub(crate) fn set_line(line: &str) -> String {
     let done = args::parse_fault_set(line).and_then(|args| set(&args));
     last_line(done)
 }
 
-/// Clears what was set everywhere, as the command would; one line about what became of it.
+/// Clears the set faults everywhere, like the command; returns one line about the result.
 pub(crate) fn clear_line() -> String {
     last_line(clear(&FaultRunArgs::default()))
 }
@@ -126,7 +126,7 @@ fn last_line(done: Result<String, Failure>) -> String {
     }
 }
 
-/// A run and its devices that know by now.
+/// A run and those of its devices that have read the fault.
 pub(crate) type Reached = (LiveRun, Vec<ProcessCounters>);
 
 fn told_json((run, devices): &Reached) -> Value {
@@ -148,7 +148,7 @@ fn device_json(device: &ProcessCounters) -> Value {
     })
 }
 
-/// A run as a line names it.
+/// Returns the description of a run in a line.
 fn run_line(run: &LiveRun) -> String {
     format!("run {} ({})", run.pid(), run.program)
 }

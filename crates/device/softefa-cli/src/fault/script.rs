@@ -1,4 +1,4 @@
-//! `--fault-script`: faults in time, from a file.
+//! `--fault-script`: faults at given times, from a file.
 
 use std::fs;
 use std::io::Read;

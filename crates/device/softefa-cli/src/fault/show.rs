@@ -27,7 +27,7 @@ impl DeviceFault {
         all.into_iter().filter(ProcessCounters::is_running).filter_map(row).collect()
     }
 
-    /// The device deals it already: what is new is taken over by the next send.
+    /// Returns whether the device has applied it: a new fault takes effect with the next send.
     fn is_taken(&self) -> bool {
         let said = &self.device.faults;
         let is_start = self.source == FaultSource::Start;

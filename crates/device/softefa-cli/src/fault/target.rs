@@ -47,10 +47,10 @@ impl Target {
     /// Applies `request` to the runs and returns those that it reached.
     ///
     /// # Errors
-    /// A run cannot deal that: nothing has changed then. Or a file cannot be written.
+    /// A run cannot apply the fault, and nothing has changed. Or a file cannot be written.
     pub(crate) fn set(self, request: Option<&FaultRequest>) -> Result<Vec<Reached>, Failure> {
-        // Runs that end meanwhile must not take their directories along, and of two commands the
-        // later one is to win everywhere.
+        // Runs that end meanwhile must not remove their directories, and of two commands the later
+        // one must win everywhere.
         let _alone = self.0.first().and_then(|run| run_dir::hold(&run.path));
         let Self(mut runs) = self;
         if let Some(request) = request {
@@ -78,7 +78,8 @@ fn has_process(run: &LiveRun, pid: u32) -> bool {
     all.iter().any(|process| process.pid == pid)
 }
 
-/// Keeps the runs that have the device that is meant; nothing of `request` may be beyond them.
+/// Keeps the runs that have the requested device; none of their limits may be exceeded by
+/// `request`.
 fn check(runs: &mut Vec<LiveRun>, request: &FaultRequest) -> Result<(), Failure> {
     if let Some(device) = &request.device {
         let known: Vec<String> = runs.iter().flat_map(|run| devices_of(&run.path)).collect();

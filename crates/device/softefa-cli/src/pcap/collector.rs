@@ -1,4 +1,4 @@
-//! Gathers what devices record and brings it into the order of time.
+//! Collects the records of devices and sorts them by time.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,31 +9,31 @@ use softefa::counters::{self, ProcessCounters};
 
 /// The interval at which new devices are looked for, and known ones are asked to continue.
 const SCAN_INTERVAL: Duration = Duration::from_millis(50);
-/// A record may turn up this long after its time: it is stamped before the system call that
+/// A record may appear this long after its time, because it is stamped before the system call that
 /// sends it.
 const LATENESS: Duration = Duration::from_millis(5);
 
 /// The packets to collect.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
-    /// Names of devices; empty = all.
+    /// The names of devices; empty for all.
     pub(crate) devices: Vec<String>,
-    /// Queue pairs, as sender or receiver; empty = all.
+    /// The queue pairs, as sender or receiver; empty for all.
     pub(crate) qpns: Vec<u32>,
-    /// Bytes of each datagram.
+    /// The number of bytes of each datagram.
     pub(crate) snap_bytes: u32,
 }
 
 impl Filter {
     fn takes(&self, record: &Record) -> bool {
         let wanted = |qpn| self.qpns.contains(&qpn);
-        // What cannot be told is not what was asked for.
+        // A packet without that information does not match.
         let is_wanted = |qpns: Qpns| qpns.src.is_some_and(wanted) || wanted(qpns.dst);
         self.qpns.is_empty() || record.qpns().is_some_and(is_wanted)
     }
 }
 
-/// A device that is, or was, recorded.
+/// A device that is or was recorded.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) device: ProcessCounters,
@@ -55,10 +55,10 @@ impl Source {
     }
 }
 
-/// Which runs are looked at.
+/// The runs in scope.
 #[derive(Debug)]
 pub(super) enum Scope {
-    /// One, whose devices record from their start.
+    /// One run, whose devices record from their start.
     Run(PathBuf),
     /// Every device of this user.
     All,
@@ -86,7 +86,7 @@ pub(super) struct Collector {
     scope: Scope,
     filter: Filter,
     sources: Vec<Source>,
-    /// Records with the places of their sources.
+    /// Records, with the indices of their sources.
     waiting: Vec<(usize, Record)>,
     next_scan: Instant,
 }
@@ -102,14 +102,14 @@ impl Collector {
         &self.sources
     }
 
-    /// Reads what is there and returns, in the order of time, what nothing earlier can follow;
-    /// with `all`, everything.
+    /// Reads what is available and returns, in the order of time, the records that no earlier one
+    /// can follow; with `all`, everything.
     ///
     /// # Errors
-    /// A device's records are there and cannot be read.
+    /// A device's records exist but cannot be read.
     pub(super) fn collect(&mut self, all: bool) -> io::Result<Vec<(usize, Record)>> {
         let now = Instant::now();
-        // Told before they are read: what a process recorded until its end is read below.
+        // Checked before they are read: what a process recorded until its end is read below.
         let ended = if all || now >= self.next_scan {
             self.next_scan = now + SCAN_INTERVAL;
             self.scan()
@@ -121,7 +121,7 @@ impl Collector {
         for (place, source) in self.sources.iter_mut().enumerate() {
             let Some(attachment) = &mut source.attachment else { continue };
             while let Some(record) = attachment.read()? {
-                // Not for ever: a device may record faster than this loop reads.
+                // Bounded, because a device may record faster than this loop reads.
                 let is_later = u128::from(record.time_ns) > began.as_nanos();
                 if self.filter.takes(&record) {
                     self.waiting.push((place, record));
@@ -140,11 +140,11 @@ impl Collector {
         Ok(self.waiting.drain(..count).collect())
     }
 
-    /// Finds new devices and keeps the known ones recording; answers the places of those whose
+    /// Finds new devices and keeps the known ones recording; returns the indices of those whose
     /// process has ended.
     fn scan(&mut self) -> Vec<usize> {
         for dir in self.scope.run_dirs() {
-            // A run may end and take its directory along while we look.
+            // A run may end and remove its directory meanwhile.
             for device in counters::read_dir(&dir).unwrap_or_default() {
                 self.find(&dir, device);
             }
@@ -172,7 +172,7 @@ impl Collector {
         if !is_wanted || is_known {
             return;
         }
-        // One that ended just now has nothing to be read.
+        // A device whose process ended just now has nothing to read.
         if let Ok(attachment) = self.scope.attach(dir, &device, self.filter.snap_bytes) {
             self.sources.push(Source { device, attachment: Some(attachment), lost: 0 });
         }

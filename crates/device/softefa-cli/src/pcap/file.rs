@@ -1,4 +1,4 @@
-//! A capture file on its way: from the records of devices to packets on interfaces.
+//! Writes a capture file: from the records of devices to packets on interfaces.
 
 use std::io::{self, BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,11 +30,11 @@ struct Interfaces {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Summary {
     pub(super) packets: u64,
-    /// Missed: they came too fast.
+    /// The number of records that came too fast and were missed.
     pub(super) lost: u64,
-    /// Written sealed, because they do not open.
+    /// Packets written sealed, because they do not open.
     pub(super) closed: u64,
-    /// Written sealed, because they were captured in part.
+    /// Packets written sealed, because they were captured in part.
     pub(super) cut: u64,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct Summary {
 pub(super) struct Capture {
     collector: Collector,
     file: pcapng::Writer<BufWriter<Output>>,
-    /// In the order of the collector's sources.
+    /// The interfaces, in the order of the collector's sources.
     interfaces: Vec<Interfaces>,
-    /// Sent and received, in the same order.
+    /// Packets sent and received, in the same order.
     packets: Vec<u64>,
     dropped: u64,
     unsealer: Unsealer,
@@ -69,12 +69,12 @@ impl Capture {
         Ok(Self { collector, file, interfaces, packets, dropped: 0, unsealer, left })
     }
 
-    /// Opens what is sealed from now on.
+    /// Opens sealed packets from now on.
     pub(super) fn unseal(&mut self, unsealer: Unsealer) {
         self.unsealer = unsealer;
     }
 
-    /// Writes what came; with `all`, what is left.
+    /// Writes the packets that arrived; with `all`, all that are left.
     pub(super) fn advance(&mut self, all: bool) -> io::Result<()> {
         let records = self.collector.collect(all)?;
         let sources = self.collector.sources().len();
@@ -116,7 +116,7 @@ impl Capture {
         })
     }
 
-    /// Announced when it has its first packet.
+    /// An interface is announced with its first packet.
     fn interface(&mut self, place: usize, is_lost: bool) -> io::Result<InterfaceId> {
         let known = &mut self.interfaces[place];
         let slot = if is_lost { &mut known.faults } else { &mut known.wire };
@@ -132,7 +132,7 @@ impl Capture {
         Ok(interface)
     }
 
-    /// Writes the rest and the figures of each interface.
+    /// Writes the rest and the statistics of each interface.
     pub(super) fn finish(&mut self) -> io::Result<Summary> {
         self.advance(true)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -32,7 +32,7 @@ use unseal::Unsealer;
 pub(crate) use pcapng::Direction;
 pub(crate) use reader::{Packet, Reader};
 
-/// Between two looks at the devices: their rings must not run over meanwhile.
+/// The interval between two readings of the devices, whose rings must not overflow meanwhile.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Opens `path`, or standard output for `-`.
@@ -63,7 +63,7 @@ fn report(path: &Path, summary: &Summary) {
     }
 }
 
-/// The key to open datagrams with: of the option, or else of the environment.
+/// Returns the key to open datagrams with, from the option or else the environment.
 fn key(args: &PcapArgs) -> Result<Option<SealKey>, Failure> {
     let variable = env::var_os(ENV_KEY_FILE).filter(|path| !path.is_empty()).map(PathBuf::from);
     let path = args.key_file.as_ref().or(variable.as_ref());
@@ -72,7 +72,7 @@ fn key(args: &PcapArgs) -> Result<Option<SealKey>, Failure> {
     Ok(key)
 }
 
-/// Captures what runs until it is told to stop.
+/// Captures until it is stopped.
 ///
 /// # Errors
 /// The file cannot be written, or a device cannot be read.
@@ -89,7 +89,7 @@ pub(crate) fn pcap(args: &PcapArgs) -> Result<u8, Failure> {
     let end = args.duration.map(|duration| Instant::now() + duration);
     loop {
         match capture.advance(false) {
-            // Who read has seen enough (Wireshark was closed).
+            // The reader is gone, for example because Wireshark was closed.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
             result => result.map_err(failed)?,
         }
@@ -120,7 +120,7 @@ pub(crate) struct Recorder {
     path: PathBuf,
 }
 
-/// The file of a run that is going to be recorded, opened before the program starts.
+/// Opens the file of a run that is going to be recorded, before the program starts.
 pub(crate) struct Recording<'a> {
     path: &'a Path,
     output: Output,
@@ -136,7 +136,7 @@ impl<'a> Recording<'a> {
     /// Starts to record the devices of `run_dir`.
     ///
     /// # Errors
-    /// The file cannot be written, or no thread can be had.
+    /// The file cannot be written, or the system permits no thread.
     pub(crate) fn start(self, run_dir: &Path, snap_bytes: u32) -> Result<Recorder, Failure> {
         let filter = Filter { snap_bytes, ..Filter::default() };
         let scope = Scope::Run(run_dir.to_path_buf());
@@ -163,7 +163,7 @@ impl Recorder {
     /// The file could not be written.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         match self.work.finish() {
-            // Who read has seen enough.
+            // The reader is gone.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             result => result.map_err(|error| failure(&self.path, &error)),
         }

@@ -1,4 +1,4 @@
-//! The IP and UDP headers a captured datagram had, or would have had.
+//! The IP and UDP headers of a captured datagram, as it had them or would have had them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,9 +13,9 @@ const HOP_LIMIT: u8 = 64;
 /// The port at which every tool looks for packets of RoCEv2, whichever port they took.
 const ROCE_PORT: u16 = 4791;
 
-/// Both headers (RFC 791, RFC 8200, RFC 768). What the adapter cannot know is as Linux sends it.
-/// The UDP checksum is 0, which means that there is none. IPv6 demands one: it is there unless the
-/// datagram was cut.
+/// Returns both headers (RFC 791, RFC 8200, RFC 768). Fields that the adapter cannot know are as
+/// Linux sends them. The UDP checksum is 0, which means none; with IPv6, which requires one, it is
+/// present unless the datagram was cut.
 pub(super) fn headers(record: &Record) -> Vec<u8> {
     let udp_len = record.len.saturating_add(UDP_LEN as u16);
     let mut raw = Vec::with_capacity(IPV6_LEN + UDP_LEN);
@@ -63,12 +63,12 @@ fn ipv6(src: Ipv6Addr, dst: Ipv6Addr, udp_len: u16) -> [u8; IPV6_LEN] {
     ip
 }
 
-/// An address as IPv6 writes it, which is what a RoCE device there is called.
+/// Returns an address in the form of IPv6, which identifies a RoCE device there.
 fn to_v6(ip: IpAddr) -> Ipv6Addr {
     Gid::of_roce(ip).0.into()
 }
 
-/// The sum of the words of `bytes`, of which the last is filled up with zeros.
+/// Returns the sum of the words of `bytes`, the last of which is padded with zeros.
 fn sum(bytes: &[u8]) -> u32 {
     let word = |pair: &[u8]| {
         u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or_default()]))
@@ -76,7 +76,7 @@ fn sum(bytes: &[u8]) -> u32 {
     bytes.chunks(2).map(word).sum()
 }
 
-/// Complement of a sum in one's complement (RFC 1071).
+/// Returns the complement of a sum in one's complement (RFC 1071).
 fn fold(sum: u32) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
     #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]

@@ -15,27 +15,27 @@ pub(super) const PACKET: u32 = 6;
 /// The magic number that gives the byte order of a section.
 pub(super) const MAGIC: u32 = 0x1a2b_3c4d;
 
-/// Number of an interface in its file.
+/// The number of an interface in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InterfaceId(u32);
 
-/// Which way a packet went.
+/// The direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     In = 1,
     Out = 2,
 }
 
-/// A packet and what is known of it.
+/// A packet and its metadata.
 #[derive(Debug)]
 pub(super) struct Packet<'a> {
     pub(super) interface: InterfaceId,
-    /// Since 1970.
+    /// Nanoseconds since 1970.
     pub(super) time_ns: u64,
     pub(super) direction: Direction,
     /// Network headers, then the captured part of the payload.
     pub(super) parts: [&'a [u8]; 2],
-    /// Bytes it had.
+    /// Its original length in bytes.
     pub(super) len: u32,
     pub(super) comment: Option<&'a str>,
 }

@@ -13,9 +13,9 @@ pub(super) struct Sender {
     pub(super) traffic_class: u8,
 }
 
-/// Returns the sender of a datagram to `our_addr`; `None` when there is no intact header of its family,
-/// or the datagram was to another address, such as that of a group, from which members do not
-/// answer.
+/// Returns the sender of a datagram to `our_addr`; `None` when there is no intact header of its
+/// family, or the datagram was to another address, such as that of a group, from which members do
+/// not answer.
 pub(super) fn in_header(bytes: &[u8; 40], our_addr: IpAddr) -> Option<Sender> {
     match our_addr {
         IpAddr::V4(our_addr) => in_ipv4(bytes, our_addr),

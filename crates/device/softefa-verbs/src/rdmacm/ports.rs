@@ -1,9 +1,9 @@
-//! Ports of ids, and the sockets that stand for them.
+//! The ports of ids, and the sockets behind them.
 //!
-//! A port that others may ask for is a UDP port of the same number, at the address it is bound to,
-//! or at that of each adapter and of loopback. So the kernel knows who has it, in all processes,
-//! and says when nobody is there. What a process says itself leaves from one socket per adapter,
-//! which has no number that anybody asks for.
+//! A port that peers may connect to is a UDP port of the same number, at the address that it is
+//! bound to, or at the address of each adapter and of loopback. So the kernel knows its owner
+//! across all processes, and sends an ICMP error when there is none. The messages of this process
+//! leave from one socket per adapter, at a port that no peer connects to.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +21,9 @@ use super::adapters::Adapters;
 use super::socket::Socket;
 use super::watch::Watch;
 
-/// Numbers of ports that nobody asks for begin here.
+/// The first number of ports that no peer connects to.
 const OUTGOING_MIN: u16 = 0x8000;
-/// So many there are.
+/// The number of such ports.
 const OUTGOING_MAX: usize = 0x8000;
 /// How often a port is drawn that must be free at every adapter.
 const DRAWS: usize = 64;
@@ -35,7 +35,7 @@ struct Holder {
     ip: IpAddr,
     is_shared: bool,
     is_family_only: bool,
-    /// Where sockets stand for it.
+    /// The addresses at which sockets are bound for it.
     places: Vec<IpAddr>,
 }
 
@@ -45,20 +45,20 @@ impl Holder {
         Self { id, ip: address.ip(), is_shared, is_family_only, places: Vec::new() }
     }
 
-    /// Whether it is for every address, and `ip` is one of them.
+    /// Returns whether it is bound to every address, and `ip` is one of them.
     fn is_everywhere_like(&self, ip: IpAddr) -> bool {
         let is_of_family = self.ip.is_ipv4() == ip.is_ipv4();
         self.ip.is_unspecified() && (is_of_family || self.ip.is_ipv6() && !self.is_family_only)
     }
 
-    /// Some address is both theirs, were they at the same port.
+    /// Returns whether the two share an address, and so could not have the same port.
     fn meets(&self, other: &Self) -> bool {
         let is_in = |one: &Self, ip: IpAddr| one.ip == ip || one.is_everywhere_like(ip);
         is_in(self, other.ip) || is_in(other, self.ip)
     }
 }
 
-/// A socket, and how many ids have its port.
+/// A socket, and the number of ids that use its port.
 #[derive(Debug)]
 struct Listening {
     socket: Arc<Socket>,
@@ -67,12 +67,12 @@ struct Listening {
 
 pub(super) struct Ports {
     pub(super) adapters: Adapters,
-    /// By port space and port.
+    /// The ports by port space and number.
     holders: BTreeMap<(u16, u16), Vec<Holder>>,
     listening: BTreeMap<SocketAddr, Listening>,
-    /// What this process speaks from.
+    /// The sockets that this process sends from.
     speaking: BTreeMap<IpAddr, Arc<Socket>>,
-    /// Those of adapters behind one that have sockets.
+    /// The gateways of adapters that have sockets.
     gateways: BTreeMap<IpAddr, Arc<Gateway>>,
     outgoing: BTreeSet<u16>,
     next_outgoing: u16,
@@ -80,7 +80,7 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// `first` is drawn at random, so that processes do not have the same numbers.
+    /// Creates the ports; `first` is random, so that processes do not draw the same numbers.
     pub(super) fn new(adapters: Adapters, first: u16) -> Self {
         Self {
             adapters,
@@ -94,7 +94,7 @@ impl Ports {
         }
     }
 
-    /// From now on `watch` is told of every socket.
+    /// Registers every socket with `watch` from now on.
     pub(super) fn set_watch(&mut self, watch: Arc<Watch>) {
         self.watch = Some(watch);
     }
@@ -103,13 +103,13 @@ impl Ports {
         self.watch.as_ref()
     }
 
-    /// The socket with this number.
+    /// Returns the socket with this descriptor.
     pub(super) fn socket(&self, fd: RawFd) -> Option<&Arc<Socket>> {
         let listening = self.listening.values().map(|listening| &listening.socket);
         listening.chain(self.speaking.values()).find(|socket| socket.fd() == fd)
     }
 
-    /// What messages from `local` leave by.
+    /// Returns the socket that messages from `local` leave from.
     pub(super) fn sending_socket(&mut self, local: IpAddr) -> io::Result<Arc<Socket>> {
         if let Some(socket) = self.speaking.get(&local) {
             return Ok(Arc::clone(socket));
@@ -119,15 +119,15 @@ impl Ports {
         Ok(socket)
     }
 
-    /// As [`cm::ids::Host::bind`].
+    /// See [`cm::ids::Host::bind`].
     pub(super) fn bind(&mut self, binding: &Binding) -> Result<u16, Errno> {
         let Binding { space, address, is_outgoing, .. } = *binding;
         if is_outgoing && address.port() == 0 {
             return Ok(self.draw_outgoing());
         }
         let mut holder = Holder::of(binding);
-        // None for every address of a family that no adapter has: then nobody comes, and the kernel
-        // takes it all the same. tgt wants both families.
+        // No address, if no adapter has one of that family: the port receives nothing, but the
+        // kernel accepts it all the same. tgt binds both families.
         let at = self.places(&holder);
         let port = match address.port() {
             0 if at.is_empty() => self.draw_unheld(space, &holder)?,
@@ -147,7 +147,7 @@ impl Ports {
         Ok(port)
     }
 
-    /// As [`cm::ids::Host::release`].
+    /// See [`cm::ids::Host::release`].
     pub(super) fn release(&mut self, binding: &Binding) {
         let port = binding.address.port();
         let key = (binding.space, port);
@@ -168,7 +168,7 @@ impl Ports {
         }
     }
 
-    /// As [`cm::ids::Host::change`]. The sockets stay where they are.
+    /// See [`cm::ids::Host::change`]. The sockets stay bound as they are.
     pub(super) fn change(&mut self, binding: &Binding) {
         let key = (binding.space, binding.address.port());
         let holders = self.holders.get_mut(&key).into_iter().flatten();
@@ -178,7 +178,7 @@ impl Ports {
         }
     }
 
-    /// Where sockets must stand for the address of an id.
+    /// Returns the addresses at which sockets must be bound for an id.
     fn places(&self, holder: &Holder) -> Vec<IpAddr> {
         if !holder.ip.is_unspecified() {
             return vec![holder.ip];
@@ -186,9 +186,9 @@ impl Ports {
         self.adapters.addresses().filter(|addr| holder.is_everywhere_like(*addr)).collect()
     }
 
-    /// Programs ask their own machine at 127.0.0.1, and the kernel leads them to any adapter.
-    /// Several adapters may be as many hosts of one machine: the first who listens at loopback has
-    /// it.
+    /// Binds the port at loopback, too, if it is free: programs connect to their own machine at
+    /// 127.0.0.1, and the kernel accepts that at any adapter. If several adapters act as separate
+    /// hosts, the first that listens gets the port.
     fn take_loopback(&mut self, holder: &mut Holder, port: u16) {
         let wanted = self.adapters.loopback().filter(|local| holder.is_everywhere_like(*local));
         for local in wanted.collect::<Vec<_>>() {
@@ -209,8 +209,8 @@ impl Ports {
         }
     }
 
-    /// A number for an id that connects. Others may have it, too: it only tells the ids of a
-    /// process apart.
+    /// Draws a number for an id that connects. Ids of other processes may have the same: it only
+    /// distinguishes the ids of this process.
     fn draw_outgoing(&mut self) -> u16 {
         loop {
             let port = self.next_number();
@@ -225,7 +225,7 @@ impl Ports {
         self.next_outgoing
     }
 
-    /// A port that no id of this process has, where no adapter is to listen.
+    /// Draws a port that no id of this process has, where no adapter listens.
     fn draw_unheld(&mut self, space: u16, holder: &Holder) -> Result<u16, Errno> {
         for _ in 0..DRAWS {
             let port = self.next_number();
@@ -236,7 +236,7 @@ impl Ports {
         Err(Errno::EADDRINUSE)
     }
 
-    /// A port that is free at all of these addresses, and that no id of this process has.
+    /// Takes a port that is free at all of these addresses, and that no id of this process has.
     fn take_any(&mut self, space: u16, holder: &Holder, at: &[IpAddr]) -> Result<u16, Errno> {
         let Some(first) = at.first() else { return Err(Errno::ENODEV) };
         for _ in 0..DRAWS {
@@ -285,17 +285,18 @@ impl Ports {
             if let Some(watch) = &self.watch {
                 watch.forget(socket.fd());
             }
-            // Now, and not when the thread has done with it: the port may be bound again at once.
+            // Closed here, not when the thread is done with it: the port may be bound again at
+            // once.
             socket.close();
         }
     }
 
-    /// The gateway that the adapter of `local` is behind, once it has a socket.
+    /// Returns the gateway of the adapter of `local`, once that has a socket.
     pub(super) fn gateway(&self, local: IpAddr) -> Option<&Arc<Gateway>> {
         self.gateways.get(&local)
     }
 
-    /// Goes to the gateway of an adapter that has one.
+    /// Joins the gateway of an adapter that has one.
     fn join(&mut self, local: IpAddr) -> io::Result<Option<Arc<Gateway>>> {
         let Some(port) = self.adapters.gateway_of(local) else { return Ok(None) };
         if let Entry::Vacant(place) = self.gateways.entry(local) {
@@ -318,8 +319,8 @@ impl Ports {
     }
 }
 
-/// What the kernel says of a port that somebody has: something else when one of the two asked for
-/// every address. Which address another process asked for is not known.
+/// Returns the kernel's error for a port in use, which differs when one of the two requested every
+/// address. The address that another process requested is not known.
 fn taken(is_any: bool) -> Errno {
     if is_any { Errno::EADDRNOTAVAIL } else { Errno::EADDRINUSE }
 }
@@ -431,7 +432,8 @@ mod tests {
         assert_eq!(ports.bind(&four), Err(Errno::EADDRNOTAVAIL));
     }
 
-    /// This machine's address on another link than loopback; else a loud skip.
+    /// Returns an address of this machine on another link than loopback; without one the test is
+    /// skipped loudly.
     fn outer_address() -> Option<String> {
         let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
         let local = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
@@ -442,7 +444,7 @@ mod tests {
         found.map(|local| local.ip().to_string())
     }
 
-    /// `rping -s` and `rping -c -a 127.0.0.1` did not meet on an adapter at another address.
+    /// `rping -s` and `rping -c -a 127.0.0.1` must connect on an adapter at another address, too.
     #[test]
     fn every_address_includes_loopback_where_it_is_free() {
         let Some(own) = outer_address() else { return };
@@ -472,7 +474,7 @@ mod tests {
         assert_eq!(ports.listening.len(), 1);
     }
 
-    /// Several hosts of one machine do not take each other's addresses.
+    /// Adapters that act as separate hosts do not take each other's addresses.
     #[test]
     fn who_has_an_address_of_loopback_listens_there_only() {
         let [mut one, mut two] = ["127.0.0.2", "127.0.0.1"].map(|own| Ports::new(at(&[own]), 0));
@@ -488,7 +490,7 @@ mod tests {
         assert!((0..DRAWS).any(is_had_by_both), "others may have a few ports, not each");
     }
 
-    /// A program (tgt) listens to both families, and gave up where the second had no adapter.
+    /// A program (tgt) that listens on both families must not fail when only one has an adapter.
     #[test]
     fn every_address_of_a_family_without_adapter_can_be_had() {
         let mut ports = Ports::new(at(&["127.0.0.1"]), 0);
@@ -505,7 +507,7 @@ mod tests {
         assert_eq!((ports.listening.len(), ports.holders.len()), (0, 0));
     }
 
-    /// Where one address is free and another is not, the port is not.
+    /// A port that is in use at one address is not used at the others.
     #[test]
     fn any_port_is_one_that_no_id_has() {
         let mut ports = ports();
@@ -520,7 +522,7 @@ mod tests {
         }
     }
 
-    /// Both ids say so after they were bound, as librdmacm lets them.
+    /// Both ids set the option after they were bound, as librdmacm permits.
     #[test]
     fn who_says_later_that_it_shares_shares() {
         let mut ports = ports();

@@ -1,4 +1,5 @@
-//! Oracles: what must hold whatever the network and the hosts do. They panic when it does not.
+//! Oracles: invariants that hold whatever the network and the hosts do. They panic when one is
+//! violated.
 
 use srd::Status;
 use std::collections::BTreeMap;
@@ -6,10 +7,10 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 struct Record {
     from: usize,
-    /// Whether it is one-sided, and its position among those of its sender that are or are not.
+    /// Whether it is one-sided, and its position among the messages of its sender of the same kind.
     is_one_sided: bool,
     order: u64,
-    /// The receiver was restarted so often before this message was sent.
+    /// The number of restarts of the receiver before this message was sent.
     receiver_restarts: u32,
     deliveries: Vec<u32>,
     status: Option<Status>,
@@ -22,11 +23,11 @@ struct Record {
 pub struct Check {
     records: BTreeMap<u64, Record>,
     restarts: [u32; 2],
-    /// By sender, and whether they are one-sided.
+    /// By sender and kind (one-sided or not).
     sent: [[u64; 2]; 2],
     /// Highest order delivered so far.
     front: [[u64; 2]; 2],
-    /// Most places a message was overtaken by.
+    /// The most positions by which a message was overtaken.
     pub overtaken_max: u64,
 }
 
@@ -96,7 +97,7 @@ impl Check {
         }
     }
 
-    /// Every message of the living has ended.
+    /// Asserts that every message of a live sender has ended.
     pub fn all_ended(&self) -> bool {
         self.records.values().all(|record| record.status.is_some() || record.orphan)
     }

@@ -24,7 +24,7 @@ impl Hub {
         Self { now: Instant::from_ns(1_000_000_000), hub, spokes: BTreeMap::new() }
     }
 
-    /// A message to `spoke` and one back, all acknowledged.
+    /// Sends a message to `spoke` and one back; both are acknowledged.
     pub fn round_trip(&mut self, spoke: u32) {
         let (now, at) = (self.now, spoke_address(spoke));
         let peer = self.hub.peer(now, at);
@@ -59,7 +59,7 @@ impl Hub {
         self.now = self.now.plus_ns(20_000);
     }
 
-    /// Lets time pass for all of them.
+    /// Advances the time for all of them.
     pub fn pass_s(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.pass_at_hub_ms(1000);
@@ -67,7 +67,7 @@ impl Hub {
         }
     }
 
-    /// Lets time pass, with all timers of the hub; it may not send.
+    /// Advances the time with all timers of the hub, which may not send.
     pub fn pass_at_hub_ms(&mut self, milliseconds: u64) {
         let end = self.now.plus_ns(milliseconds * 1_000_000);
         while let Some(at) = self.hub.poll_timeout().filter(|at| *at <= end) {
@@ -87,13 +87,13 @@ impl Hub {
         self.memory().count()
     }
 
-    /// Mean over the living.
+    /// Returns the mean over the live peers.
     pub fn bytes_per_peer(&self) -> usize {
         self.memory().sum::<usize>() / self.live_peers().max(1)
     }
 }
 
-/// Takes all datagrams from one end to the other.
+/// Carries all datagrams from one end to the other.
 fn carry(now: Instant, from: &mut Endpoint, at: Address, to: &mut Endpoint, there: Address) {
     let mut header = [0; HEADER_MAX];
     while let Some(out) = from.poll_transmit(now, &mut header) {

@@ -42,22 +42,22 @@ impl Dice {
     }
 }
 
-/// What a link does to datagrams, in parts of a thousand.
+/// The faults of a link, in parts per thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     pub loss: u32,
     pub duplicate: u32,
     /// Delayed by up to twenty latencies more.
     pub reorder: u32,
-    /// All datagrams on these paths get lost, one bit for each.
+    /// The paths on which all datagrams are lost, one bit for each.
     pub dead_paths: u64,
 }
 
-/// One endpoint with what its host remembers.
+/// An endpoint and the state of its host.
 pub struct Node {
     pub engine: Endpoint,
     pub addr: Address,
-    /// How new messages are answered.
+    /// How the host answers new messages.
     pub answer: Answer,
     /// Accepted messages: identifier -> how often, in order of arrival.
     pub delivered: Vec<u64>,
@@ -70,9 +70,9 @@ pub struct Node {
 pub enum Answer {
     Accept,
     Refuse(Reject),
-    /// There is no receive: not ready for operation 0, ready for others.
+    /// No receive is posted: not ready for operation 0, ready for others.
     NoReceive,
-    /// Each message by the fall of the dice.
+    /// Each message at random.
     Mixed,
 }
 
@@ -85,14 +85,14 @@ struct Flight {
 #[derive(Clone)]
 pub struct Packed {
     pub bytes: Vec<u8>,
-    /// Bytes of the whole.
+    /// Length of the whole datagram in bytes.
     pub len: usize,
-    /// Its messages, which stand for their payloads, and where these begin.
+    /// Its messages, which stand for their payloads, and the offset at which these begin.
     pub messages: Vec<(usize, MsgId)>,
 }
 
 impl Packed {
-    /// What `engine` has just transmitted with this header.
+    /// Creates the datagram that `engine` has just transmitted with this header.
     pub fn new(engine: &Endpoint, out: &Transmit, header: &[u8]) -> Self {
         let mut bytes = header[..out.header_len].to_vec();
         if out.framed == 0 {
@@ -115,7 +115,7 @@ impl Packed {
 /// The queue key of both.
 pub const KEY: u32 = 0;
 
-/// Two endpoints and what is between them.
+/// Two endpoints and the network between them.
 pub struct Pair {
     pub now: Instant,
     pub nodes: [Node; 2],
@@ -125,17 +125,17 @@ pub struct Pair {
     wire: BTreeMap<(Instant, u64), Flight>,
     serial: u64,
     pub datagrams: u64,
-    /// Those with several messages.
+    /// The number of datagrams with several messages.
     pub frames: u64,
-    /// They get lost.
+    /// Whether these are lost.
     pub swallows_frames: bool,
     pub config: Config,
-    /// Hosts make held acknowledgements due at the end of every turn.
+    /// Whether hosts make held acknowledgements due at the end of every turn.
     pub eager_acks: bool,
     pub check: Check,
-    /// Data of this message gets lost, always.
+    /// The message whose data is always lost.
     pub lose_id: Option<u64>,
-    /// Hosts that do nothing at present; what arrives waits for them.
+    /// Hosts that are stopped at present; datagrams to them wait.
     pub asleep: [bool; 2],
 }
 
@@ -166,9 +166,9 @@ impl Pair {
         Self::new(Config::socket(), seed)
     }
 
-    /// Replaces node `i` by a new incarnation that knows nothing.
+    /// Replaces node `i` by a new incarnation without state.
     pub fn restart(&mut self, i: usize, seed: u64) {
-        // A host's entropy never comes twice.
+        // A host's entropy never repeats.
         let seed = Dice(seed ^ self.now.as_ns()).roll();
         let old = std::mem::replace(&mut self.nodes[i], Node::new(&self.config, i as u64, seed));
         self.nodes[i].answer = old.answer;
@@ -190,7 +190,7 @@ impl Pair {
         self.check.sent(i, msg.id.0, msg.is_one_sided);
     }
 
-    /// Lets both hosts do what can be done without time passing.
+    /// Lets both hosts do everything that needs no time.
     pub fn turn(&mut self) {
         for i in (0..2).filter(|&i| !self.asleep[i]).collect::<Vec<_>>() {
             self.nodes[i].engine.handle_timeout(self.now);
@@ -201,7 +201,7 @@ impl Pair {
         }
     }
 
-    /// Takes all that node `i` transmits and tells; no timer of its is looked at.
+    /// Takes all that node `i` transmits and reports, without its timers.
     pub fn drain(&mut self, i: usize) {
         let mut header = [0; HEADER_MAX];
         while let Some(out) = self.nodes[i].engine.poll_transmit(self.now, &mut header) {
@@ -255,7 +255,7 @@ impl Pair {
         }
     }
 
-    /// Lets time pass until the next thing happens, at most until `limit`. False at the limit.
+    /// Advances the time to the next event, at most to `limit`. False at the limit.
     pub fn step(&mut self, limit: Instant) -> bool {
         self.turn();
         let awake = self.nodes.iter().zip(self.asleep).filter(|node| !node.1);
@@ -296,7 +296,7 @@ impl Pair {
         }
     }
 
-    /// The host of node `to` answers a new message as it was told to.
+    /// Answers a new message as the host of node `to` is set up to.
     fn answer(&mut self, to: usize, new: Arrival, id: MsgId) {
         let node = &mut self.nodes[to];
         let answer = match node.answer {
@@ -321,7 +321,7 @@ impl Pair {
         while self.step(limit) {}
     }
 
-    /// Runs until every message ended, at most `ns`. False when some did not.
+    /// Runs until every message ended, for at most `ns`. False when some did not.
     pub fn run_until_done(&mut self, ns: u64) -> bool {
         let limit = self.now.plus_ns(ns);
         loop {
@@ -335,7 +335,7 @@ impl Pair {
         }
     }
 
-    /// Everything observable so far, as one number.
+    /// Returns a hash of everything observable so far.
     pub fn digest(&self) -> u64 {
         let mut digest = Dice(self.now.as_ns() ^ self.datagrams);
         let mut add = |value: u64| digest.0 = digest.roll() ^ value;
@@ -375,7 +375,7 @@ impl Node {
         }
     }
 
-    /// Accepted messages in the order of their identifiers.
+    /// Returns the accepted messages in the order of their identifiers.
     pub fn delivered_sorted(&self) -> Vec<u64> {
         let mut ids = self.delivered.clone();
         ids.sort_unstable();

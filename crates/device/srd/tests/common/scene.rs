@@ -1,4 +1,4 @@
-//! `Scene`: two endpoints whose hosts check the queue key, and datagrams that somebody else forges.
+//! `Scene`: two endpoints whose hosts check the queue key, and forged datagrams.
 
 use srd::wire::{AckRepr, DataRepr, DropRange, EchoRepr, Flags, Header, Kind, ack};
 use srd::{
@@ -11,12 +11,12 @@ pub const WRONG_KEY: u32 = 0x0BAD_0BAD;
 pub const SENDER: Address = Address { host: 100, qpn: 7 };
 pub const VICTIM: Address = Address { host: 101, qpn: 8 };
 
-/// An endpoint and what its host remembers.
+/// An endpoint and the state of its host.
 pub struct Host {
     pub engine: Endpoint,
     pub addr: Address,
     pub accepted: u64,
-    /// Of them, those that the other end did not send.
+    /// The number of accepted messages that the other end did not send.
     pub strange: u64,
     pub ended: Vec<(MsgId, Status)>,
 }
@@ -28,21 +28,21 @@ impl Host {
         Self { engine, addr, accepted: 0, strange: 0, ended: Vec::new() }
     }
 
-    /// Takes a datagram as an adapter does: messages with another key are refused.
+    /// Handles a datagram like an adapter: messages with another key are refused.
     pub fn take(&mut self, now: Instant, from: Address, datagram: &[u8]) {
         let got = self.engine.handle_datagram(now, from.host, datagram, datagram.len());
         let Ok(Some(new)) = got.map(|received| received.data) else { return };
         if new.qkey == KEY {
             self.engine.accept(now, new.peer, new.psn);
             self.accepted += 1;
-            // Those of the other end have 64 bytes, those of forgers none.
+            // Messages of the other end have 64 bytes, forged ones none.
             self.strange += u64::from(new.len == 0);
         } else {
             self.engine.reject(now, new.peer, new.psn, Reject::BadDestQpn);
         }
     }
 
-    /// What it sends now, with zeros for payload.
+    /// Returns the datagrams that it sends now, with zeros for payload.
     pub fn sends(&mut self, now: Instant) -> Vec<(Address, Vec<u8>)> {
         let (mut header, mut sent) = ([0; HEADER_MAX], Vec::new());
         self.engine.handle_timeout(now);
@@ -66,7 +66,7 @@ impl Host {
         self.engine.send(now, peer, msg).expect("there is room");
     }
 
-    /// It begins anew under the same address.
+    /// Restarts the endpoint under the same address.
     pub fn restart(&mut self, config: &Config, seed: u64) {
         *self = Self::new(config, self.addr, seed);
     }
@@ -81,7 +81,7 @@ pub struct Scene {
     pub config: Config,
     pub sender: Host,
     pub victim: Host,
-    /// Datagrams between the two.
+    /// The datagrams between the two.
     pub carried: u64,
 }
 
@@ -92,7 +92,7 @@ impl Scene {
         Self { now: Instant::from_ns(1_000_000_000), config, sender, victim, carried: 0 }
     }
 
-    /// A scene with a connection that has carried a message.
+    /// Creates a scene with a connection that has carried a message.
     pub fn connected(config: Config) -> Self {
         let mut scene = Self::new(config);
         scene.sender.send(scene.now, VICTIM, 0, KEY);
@@ -101,7 +101,7 @@ impl Scene {
         scene
     }
 
-    /// Lets time pass in steps of 10 us, each a way from one to the other.
+    /// Advances the time in steps of 10 us, each of which is a one-way delay.
     pub fn run_ms(&mut self, ms: u64) {
         for _ in 0..ms * 100 {
             self.step();
@@ -124,7 +124,7 @@ impl Scene {
         }
     }
 
-    /// The message ends well within a second.
+    /// Asserts that the message ends well within a second.
     pub fn assert_served(&mut self, id: u64) {
         let before = self.victim.accepted;
         self.sender.send(self.now, VICTIM, id, KEY);
@@ -133,7 +133,7 @@ impl Scene {
         assert_eq!(self.victim.accepted, before + 1);
     }
 
-    /// Somebody else's datagram reaches the victim, said to be from `from`.
+    /// Delivers a forged datagram to the victim, with source `from`.
     pub fn forge(&mut self, from: Address, datagram: &[u8]) {
         self.victim.take(self.now, from, datagram);
     }
@@ -145,7 +145,7 @@ fn common(kind: Kind, flags: Flags, from: Address, to: Address) -> [u8; Header::
     out
 }
 
-/// What a forger may choose of a data block that opens a connection.
+/// The fields that an attacker may choose in a data block that opens a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
     pub conn: u64,
@@ -191,7 +191,7 @@ fn data(what: Opening) -> DataRepr {
     }
 }
 
-/// An acknowledgement of all below `cum`.
+/// An acknowledgement of all numbers below `cum`.
 pub fn acknowledgement(from: Address, to: Address, conn: u64, cum: u32) -> Vec<u8> {
     let range = DropRange { psn: Psn(0), count: 1, status: Status::BadDestQpn, retry: false };
     let repr = AckRepr {
@@ -220,14 +220,14 @@ pub fn acknowledgement(from: Address, to: Address, conn: u64, cum: u32) -> Vec<u
     out
 }
 
-/// "I know nothing of this connection."
+/// A RESET.
 pub fn reset(from: Address, to: Address, conn: u64) -> Vec<u8> {
     let mut out = common(Kind::Reset, Flags::default(), from, to).to_vec();
     out.extend_from_slice(&conn.to_be_bytes());
     out
 }
 
-/// "Prove your address with this cookie."
+/// A CHALLENGE with this cookie.
 pub fn challenge(from: Address, to: Address, conn: u64, cookie: u64) -> Vec<u8> {
     let mut out = common(Kind::Challenge, Flags::default(), from, to).to_vec();
     out.extend_from_slice(&conn.to_be_bytes());
@@ -235,7 +235,7 @@ pub fn challenge(from: Address, to: Address, conn: u64, cookie: u64) -> Vec<u8> 
     out
 }
 
-/// "These messages open no connection here."
+/// A REFUSED for these messages.
 pub fn refused(from: Address, to: Address, conn: u64, psn: u32, count: u16) -> Vec<u8> {
     let mut out = common(Kind::Refused, Flags::default(), from, to).to_vec();
     out.extend_from_slice(&conn.to_be_bytes());
@@ -245,7 +245,7 @@ pub fn refused(from: Address, to: Address, conn: u64, psn: u32, count: u16) -> V
     out
 }
 
-/// The data block of a datagram that has one and no acknowledgement.
+/// Returns the data block of a datagram that has one and no acknowledgement.
 pub fn data_of(datagram: &[u8]) -> DataRepr {
     let header = Header::parse(datagram).expect("a header");
     let init = header.flags.has(Flags::INIT);
