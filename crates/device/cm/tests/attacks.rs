@@ -1,7 +1,7 @@
-//! Peers that lie, guess and flood.
+//! Peers that forge, guess and flood.
 
 use crate::common::net::{MS, Net, SERVICE, address, offer};
-use crate::common::{Dice, number, vectors};
+use crate::common::{Rng, number, vectors};
 use cm::mad::{Dreq, IpHeader, Mad, Message, Rej, Rep, Req, Rtu, reason};
 use cm::{Agent, Config, DropReason, Event, ListenParams, Route, ServiceQp};
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +26,7 @@ fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     padded
 }
 
-/// CM-3.2: who knows everything but sends from another host is not believed.
+/// CM-3.2: messages from another host are not believed, even if all ids are right.
 #[test]
 fn a_third_host_cannot_speak_for_a_peer() {
     let mut net = Net::new(3, 1);
@@ -50,7 +50,7 @@ fn a_third_host_cannot_speak_for_a_peer() {
     net.nothing(1);
 }
 
-/// CM-3.2: an unanswered REQ is answered by who has seen it only.
+/// CM-3.2: only a host that has seen a REQ can answer it.
 #[test]
 fn an_answer_needs_the_transaction_of_the_question() {
     let mut net = Net::new(2, 2);
@@ -93,7 +93,7 @@ fn a_full_backlog_drops_and_has_room_again() {
     assert_eq!(net.forge(0, 1, 4, req(4, 4)), Ok(()));
 }
 
-/// CM-6.1: a requester that gives up leaves its place taken, for its event waits all the same.
+/// CM-6.1: a requester that gives up still occupies its place, because its event is still queued.
 #[test]
 fn who_takes_requests_back_does_not_fill_the_queue_of_events() {
     let mut net = Net::new(2, 3);
@@ -145,7 +145,7 @@ fn an_established_connection_does_not_end_by_one_id() {
     net.nothing(1);
 }
 
-/// IPv4 is not asked for by IPv6.
+/// A request over IPv6 cannot ask for IPv4.
 #[test]
 fn addresses_of_another_family_are_refused() {
     let mut net = Net::new(2, 3);
@@ -182,7 +182,7 @@ fn a_flood_of_requests_is_bounded() {
     assert_eq!(net.agents[1].connections(), 150);
 }
 
-/// CM-6.2: what a listener refuses is remembered only where there is room.
+/// CM-6.2: a rejection is remembered only where there is room.
 #[test]
 fn refusals_do_not_fill_the_table() {
     let config = Config { connections_max: 200, ..Config::default() };
@@ -213,7 +213,7 @@ fn answers_to_strangers_are_bounded() {
     assert_eq!((answers, net.agents[1].connections()), (16, 0));
 }
 
-/// No answer to a stranger makes a stranger answer: two agents that know nothing fall silent.
+/// Answers to strangers do not cause answers: two agents without connections fall silent.
 #[test]
 fn strangers_do_not_talk_for_ever() {
     let mut net = Net::new(2, 7);
@@ -244,20 +244,20 @@ fn ids_are_not_drawn_in_a_row() {
     assert_eq!(ids.len(), 200, "and none comes twice");
 }
 
-/// Random messages, many of which name what is there, from the peer and from others.
+/// Random messages, many of which name existing connections, from the peer and from others.
 #[test]
 fn hostile_messages_never_panic() {
     let (cases, seed) = (number("CM_CASES", 300), number("CM_SEED", 1));
     println!("CM_SEED={seed} CM_CASES={cases} cargo test -p cm --test all attacks");
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let config = Config { connections_max: 64, half_open_max: 32, ..Config::default() };
     let mut net = Net::with(3, seed, &config);
     net.listen(1, 4);
     net.established_again(0);
     let mut seen: Vec<Mad> = vectors::messages().to_vec();
     for round in 0..cases * 20 {
-        if dice.permille(30) {
-            let qpn = dice.below(6) as u32;
+        if rng.permille(30) {
+            let qpn = rng.below(6) as u32;
             let full = net.agents[0].connections() >= 64;
             if !full {
                 net.connect(0, 1, qpn, &[]);
@@ -270,48 +270,48 @@ fn hostile_messages_never_panic() {
         }
         let old = seen.len().saturating_sub(40);
         seen.drain(..old);
-        let mut bytes = seen[dice.below(seen.len() as u64) as usize].emit();
-        bend(&mut dice, &mut bytes);
-        let to = dice.below(2) as usize;
+        let mut bytes = seen[rng.below(seen.len() as u64) as usize].emit();
+        bend(&mut rng, &mut bytes);
+        let to = rng.below(2) as usize;
         let from = Route {
             local: address(to).ip(),
-            peer: if dice.permille(900) {
+            peer: if rng.permille(900) {
                 address(1 - to)
             } else {
-                SocketAddr::new(IpAddr::from([10, 0, 0, 9]), dice.below(65_536) as u16)
+                SocketAddr::new(IpAddr::from([10, 0, 0, 9]), rng.below(65_536) as u16)
             },
         };
         let _ = net.agents[to].handle_mad(net.now, from, &bytes);
-        act(&mut dice, &mut net.agents[to], net.now);
-        net.now += Duration::from_millis(dice.below(1500));
+        act(&mut rng, &mut net.agents[to], net.now);
+        net.now += Duration::from_millis(rng.below(1500));
         net.agents.iter_mut().for_each(|agent| agent.handle_timeout(net.now));
         assert!(net.agents.iter().all(|agent| agent.connections() <= 64), "round {round}");
     }
 }
 
 /// Changes some bytes, often such that the ids remain.
-fn bend(dice: &mut Dice, bytes: &mut [u8; 256]) {
-    for _ in 0..dice.below(4) {
-        let at = dice.below(256) as usize;
-        bytes[at] = dice.roll() as u8;
+fn bend(rng: &mut Rng, bytes: &mut [u8; 256]) {
+    for _ in 0..rng.below(4) {
+        let at = rng.below(256) as usize;
+        bytes[at] = rng.next() as u8;
     }
-    if dice.permille(100) {
-        bytes[17] = 0x10 + dice.below(9) as u8;
+    if rng.permille(100) {
+        bytes[17] = 0x10 + rng.below(9) as u8;
     }
-    if dice.permille(100) {
-        // Both ids change their places, as in an answer.
+    if rng.permille(100) {
+        // The ids are swapped, as in an answer.
         let (mine, theirs) = (bytes[24..28].to_vec(), bytes[28..32].to_vec());
         bytes[24..28].copy_from_slice(&theirs);
         bytes[28..32].copy_from_slice(&mine);
     }
 }
 
-/// A program that answers somehow.
-fn act(dice: &mut Dice, agent: &mut Agent, now: Duration) {
+/// A program that answers at random.
+fn act(rng: &mut Rng, agent: &mut Agent, now: Duration) {
     while let Some(event) = agent.poll_event() {
         let conn = event.conn();
-        let _ = match dice.below(7) {
-            0 => agent.accept(now, conn, offer(dice.below(6) as u32), &[]),
+        let _ = match rng.below(7) {
+            0 => agent.accept(now, conn, offer(rng.below(6) as u32), &[]),
             1 => agent.ready(now, conn),
             2 => agent.reject(now, conn, reason::CONSUMER_DEFINED, &[]),
             3 => agent.disconnect(now, conn),

@@ -2,7 +2,7 @@
 
 use crate::common::net::address;
 use crate::common::process::{World, number as command, param};
-use crate::common::{Dice, number};
+use crate::common::{Rng, number};
 use cm::ids::Host as _;
 use cm::ucma::{
     Bind, CreateId, DestroyId, Errno, JoinMcast, MigrateId, Query, QueryAddrResp, QueryRouteResp,
@@ -52,7 +52,7 @@ fn answers_need_their_room() {
     assert_eq!(world.write(0, command::GET_EVENT, &[0; 8], 324), Err(Errno::EAGAIN));
     assert_eq!(world.write(0, command::INIT_QP_ATTR, &[0; 16], 143), Err(Errno::ENOSPC));
     assert_eq!(world.processes[0].ids.count(), 1);
-    // Older libraries have less room, and get less.
+    // Older libraries have less room, and get a shorter answer.
     let short = world.write(0, command::QUERY, &query(0), 272).unwrap().unwrap();
     assert_eq!(short.bytes.len(), 272);
 }
@@ -72,7 +72,7 @@ fn bind_checks_what_it_is_given() {
     let id = world.create(0, 1, port_space::TCP);
     let mut bind = Bind { id, ..Bind::default() };
     bind.addr_size = write_ib([0; 16], 0xFFFF, 1, &mut bind.addr);
-    // This is how librdmacm asks for InfiniBand's own addresses: it must fail.
+    // librdmacm requests InfiniBand's own addresses in this way, which must fail.
     assert_eq!(world.write(0, command::BIND, &bind.emit(), 0), Err(Errno::EAFNOSUPPORT));
     bind.addr = [0; 128];
     bind.addr_size = write_ip(here(PORT), &mut bind.addr) + 1;
@@ -151,7 +151,7 @@ fn queries_tell_addresses_gids_and_the_path() {
     assert_eq!(resp.ib_route.dgid[12..], [10, 0, 0, 2]);
 }
 
-/// Sockets do the same: `[::]` includes `0.0.0.0` unless it says that it does not.
+/// As for sockets, `[::]` includes `0.0.0.0` unless the program excludes it.
 #[test]
 fn listeners_of_two_families_share_a_port_when_one_says_so() {
     let any = |v6: bool| -> SocketAddr {
@@ -200,7 +200,7 @@ fn options_have_their_lengths() {
     assert_eq!(set(option(0, 0, 100)), Err(Errno::EFAULT));
 }
 
-/// As `rdma_set_reuseaddr` and `rdma_set_afonly` of the kernel have it.
+/// As in the kernel's `rdma_set_reuseaddr` and `rdma_set_afonly`.
 #[test]
 fn what_is_said_of_a_bound_port_counts() {
     let mut world = World::new(1);
@@ -279,7 +279,8 @@ fn a_group_is_joined_and_left() {
     assert_eq!(left, Err(Errno::ENOENT), "a membership ends with its id");
 }
 
-/// Who connects needs no port that others can ask for, and so cannot listen at it either.
+/// An id that connects needs no port that others can connect to, and so cannot listen on it,
+/// either.
 #[test]
 fn the_host_learns_what_a_port_is_for() {
     let mut world = World::new(1);
@@ -294,37 +295,37 @@ fn the_host_learns_what_a_port_is_for() {
     assert_eq!(outgoing[..], [true, false]);
 }
 
-/// Commands of noise, many of them with ids that there are.
+/// Random commands, many with existing ids.
 #[test]
 fn hostile_commands_never_panic() {
     let (cases, seed) = (number("CM_CASES", 300), number("CM_SEED", 1));
     println!("CM_SEED={seed} CM_CASES={cases} cargo test -p cm --test all commands");
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut world = World::new(2);
     let mut succeeded = 0;
     for _ in 0..cases * 100 {
-        let i = dice.below(2) as usize;
-        let mut body = vec![0; dice.below(300) as usize];
-        if dice.permille(500) {
-            dice.fill(&mut body);
+        let i = rng.below(2) as usize;
+        let mut body = vec![0; rng.below(300) as usize];
+        if rng.permille(500) {
+            rng.fill(&mut body);
         }
-        // Ids are small, and stand in one of a few places.
+        // Ids are small, and are at one of a few offsets.
         for place in [0, 8, 32, 36, 44, 56, 272, 280] {
-            if let Some(id) = body.get_mut(place..place + 4).filter(|_| dice.permille(700)) {
-                id.copy_from_slice(&(dice.below(12) as u32).to_ne_bytes());
+            if let Some(id) = body.get_mut(place..place + 4).filter(|_| rng.permille(700)) {
+                id.copy_from_slice(&(rng.below(12) as u32).to_ne_bytes());
             }
         }
         for place in [8, 16, 24, 28, 144] {
-            if body.len() >= place + 28 && dice.permille(300) {
-                write_ip(at([10, 0, 0, 1 + dice.below(2) as u8], PORT), &mut body[place..]);
+            if body.len() >= place + 28 && rng.permille(300) {
+                write_ip(at([10, 0, 0, 1 + rng.below(2) as u8], PORT), &mut body[place..]);
             }
         }
-        let (number, out_len) = (dice.below(25) as u32, dice.below(400) as u16);
+        let (number, out_len) = (rng.below(25) as u32, rng.below(400) as u16);
         succeeded += u64::from(world.write(i, number, &body, out_len).is_ok());
-        if dice.permille(50) {
-            world.run(crate::common::process::MS * dice.below(3000) as u32);
+        if rng.permille(50) {
+            world.run(crate::common::process::MS * rng.below(3000) as u32);
         }
-        if dice.permille(20) && world.processes[i].ids.count() > 12 {
+        if rng.permille(20) && world.processes[i].ids.count() > 12 {
             let (now, process) = (world.now, &mut world.processes[i]);
             process.ids.close(now, &mut process.host, process.channel);
             process.channel = process.ids.open();

@@ -1,4 +1,4 @@
-//! The end of connections, wanted or not.
+//! The end of connections, orderly or not.
 
 use crate::common::net::{MS, NO_LISTENER_WAIT, Net, address, offer};
 use cm::mad::reason;
@@ -189,8 +189,7 @@ fn an_unreachable_peer_ends_everything_at_once() {
     net.nothing(1);
 }
 
-/// CM-5.4: a server whose client had ended with several connections was not told the end of any but
-/// the first that it agreed to.
+/// CM-5.4: a server whose client has ended with several connections is notified of the end of each.
 #[test]
 fn who_has_not_agreed_yet_is_told_the_end_of_an_unreachable_peer() {
     let mut net = Net::new(2, 23);
@@ -204,8 +203,8 @@ fn who_has_not_agreed_yet_is_told_the_end_of_an_unreachable_peer() {
     assert_eq!(net.event(0), Event::TimewaitExit { conn: ours });
 }
 
-/// CM-4.10: an end that only waits hears of the death of the other. The migration of a virtual
-/// machine stood still for ever when its destination was killed.
+/// CM-4.10: an end that only waits is notified of the death of the other, as in the migration of a
+/// virtual machine whose destination is killed.
 #[test]
 fn an_idle_end_learns_that_its_peer_was_killed() {
     for dead in 0..2 {
@@ -217,7 +216,7 @@ fn an_idle_end_learns_that_its_peer_was_killed() {
         assert_eq!(net.sent.len(), 5, "which nobody answers");
         net.nothing(0);
         net.nothing(1);
-        // The network says so when the next one is sent.
+        // The ICMP error arrives when the next message is sent.
         let at = net.agents[alive].poll_timeout().unwrap();
         assert!(at <= net.now + Duration::from_secs(1));
         net.agents[alive].handle_timeout(at);
@@ -228,7 +227,7 @@ fn an_idle_end_learns_that_its_peer_was_killed() {
     }
 }
 
-/// CM-4.10: another process has the place of the one that died.
+/// CM-4.10: another process has replaced the one that died.
 #[test]
 fn an_idle_end_learns_that_another_has_the_place_of_its_peer() {
     for dead in 0..2 {
@@ -242,7 +241,7 @@ fn an_idle_end_learns_that_another_has_the_place_of_its_peer() {
     }
 }
 
-/// CM-4.10: so many connections would say more than they do.
+/// CM-4.10: with many connections, keepalives would outweigh the traffic.
 #[test]
 fn keepalives_have_a_rate() {
     let config = Config { keepalives_per_second_max: 2, ..Config::default() };
@@ -274,13 +273,13 @@ fn a_port_that_nobody_has_yet_is_asked_again_for_a_while() {
         asked += 1;
     }
     assert_eq!(asked, 21, "each 10 ms");
-    // Then it counts as refused; silence is another thing, and takes as long as ever.
+    // After that it counts as refused; silence takes as long as ever.
     net.agents[0].unreachable(net.now, address(1));
     assert!(matches!(net.event(0), Event::Rejected { conn: c, reason: 8, .. } if c == conn));
     net.assert_nothing_is_left();
 }
 
-/// CM-4.1: its host's answers to many questions at once are no reason to ask more often.
+/// CM-4.1: ICMP errors for many requests do not make the requester repeat them faster.
 #[test]
 fn questions_in_parallel_are_repeated_as_often_as_others() {
     let mut net = Net::new(2, 25);
@@ -329,7 +328,7 @@ fn who_asked_a_listener_that_is_gone_repeats_itself_elsewhere() {
     assert!(matches!(net.event(0), Event::Accepted { conn: c, .. } if c == conn));
 }
 
-/// CM-4.9: so is one that has its port and does not listen yet.
+/// CM-4.9: the same for a server that has its port and does not listen yet.
 #[test]
 fn a_server_that_does_not_listen_yet_is_asked_again_for_a_while() {
     for listens in [true, false] {
@@ -350,7 +349,7 @@ fn a_server_that_does_not_listen_yet_is_asked_again_for_a_while() {
     }
 }
 
-/// CM-4.9: a host that does not answer for its address ends a question, and nothing else.
+/// CM-4.9: an address without a route ends a request, and nothing else.
 #[test]
 fn a_question_without_a_way_is_given_up_after_two_seconds() {
     let mut net = Net::new(2, 26);
@@ -365,7 +364,7 @@ fn a_question_without_a_way_is_given_up_after_two_seconds() {
     assert_eq!(net.agents[0].connections(), 1, "the established one");
 }
 
-/// CM-4.9: who cannot read our messages cannot make the host believe that a peer is gone.
+/// CM-4.9: a host that cannot read our messages cannot fake an ICMP error about a peer.
 #[test]
 fn only_what_was_said_can_be_quoted() {
     let mut net = Net::new(2, 24);
@@ -399,7 +398,7 @@ fn a_repeated_dreq_is_agreed_to_again() {
     assert_eq!(net.event(0), Event::Disconnected { conn: ours, timed_out: false });
 }
 
-/// CM-4.8: programs that connect without a queue pair all say 0.
+/// CM-4.8: programs that connect without a queue pair all send 0.
 #[test]
 fn no_queue_pair_is_never_stale() {
     let mut net = Net::new(2, 27);

@@ -1,4 +1,4 @@
-//! Programs that write the commands of librdmacm, and what they are answered.
+//! Programs that write the commands of librdmacm, and the answers.
 
 use crate::common::net::address;
 use crate::common::process::{MS, World, number, param};
@@ -15,8 +15,7 @@ fn server_address() -> SocketAddr {
     SocketAddr::new(address(SERVER).ip(), PORT)
 }
 
-/// A listener and a connection that it was asked for: ids of the listener, of the client, and of
-/// the new one at the server.
+/// Returns the ids of a listener, of a client, and of the new connection at the server.
 fn requested(world: &mut World) -> (u32, u32, u32) {
     let listener = world.listening(SERVER, 0x51, port_space::TCP, PORT);
     let client = world.routed(CLIENT, 0xC1, port_space::TCP, server_address());
@@ -47,7 +46,8 @@ fn established(world: &mut World) -> (u32, u32, u32) {
     (listener, client, server)
 }
 
-/// CM-5.6: programs destroyed queue pairs that had not taken what came before the end.
+/// CM-5.6: programs may destroy a queue pair at the disconnect, so it must have taken its data
+/// before.
 #[test]
 fn the_host_learns_which_queue_pair_has_lost_its_connection() {
     let mut world = World::new(2);
@@ -59,7 +59,7 @@ fn the_host_learns_which_queue_pair_has_lost_its_connection() {
     world.expect(SERVER, event::DISCONNECTED, 0x52);
 }
 
-/// CM-5.6: what was done before the end is polled first, or it is lost with the queue pair.
+/// CM-5.6: completions from before the end are polled first, or they are lost with the queue pair.
 #[test]
 fn a_program_hears_of_the_end_when_its_host_says_so() {
     let mut world = World::new(2);
@@ -79,7 +79,7 @@ fn a_program_hears_of_the_end_when_its_host_says_so() {
     assert!(!is_readable(&mut world), "it was told once");
 }
 
-/// CM-5.4: a process that was stopped for a second heard of the exit first.
+/// CM-5.4: a process that was stopped for a second gets the disconnect before the exit.
 #[test]
 fn the_end_is_told_before_the_exit() {
     let mut world = World::new(2);
@@ -94,7 +94,7 @@ fn the_end_is_told_before_the_exit() {
     world.expect(CLIENT, event::TIMEWAIT_EXIT, 0xC1);
 }
 
-/// The number of an id may soon be another's.
+/// The number of an id may soon be used again.
 #[test]
 fn an_end_that_was_not_told_goes_with_its_id() {
     let mut world = World::new(2);
@@ -234,7 +234,7 @@ fn a_destroyed_listener_refuses_who_waits() {
     assert_eq!(world.get_event(SERVER), Err(Errno::EAGAIN), "its events go with it");
     world.run(MS);
     assert_eq!(world.expect(CLIENT, event::REJECTED, 0xC2).status, 28);
-    // The one that was taken lives on.
+    // The connection that was taken stays.
     world.accept(SERVER, taken, 0x52, param(0x200, &[])).unwrap();
     world.run(MS);
     world.expect(CLIENT, event::CONNECT_RESPONSE, 0xC1);
@@ -260,7 +260,7 @@ fn get_event_makes_room_in_the_backlog() {
     world.expect(SERVER, event::CONNECT_REQUEST, 0x51);
 }
 
-/// A program trusts that its connection has an adapter, whatever address its peer asks at.
+/// A program relies on its connection having an adapter, whatever address its peer requested.
 #[test]
 fn a_request_for_an_address_of_nobody_comes_by_the_adapter_it_came_to() {
     let mut world = World::new(2);
@@ -280,7 +280,7 @@ fn a_request_for_an_address_of_nobody_comes_by_the_adapter_it_came_to() {
     assert_ne!(addresses.node_guid, [0; 8]);
 }
 
-/// CM-8.3: nothing is told of a connection that the program has not named.
+/// CM-8.3: a connection that the program has not named has no events.
 #[test]
 fn a_connection_without_name_has_no_events() {
     let mut world = World::new(2);
@@ -321,7 +321,7 @@ fn a_closed_descriptor_ends_all_that_it_had() {
     world.expect(CLIENT, event::DISCONNECTED, 0xC1);
 }
 
-/// A process that ends: its peers hear so, and what it waits for itself still comes.
+/// A process that ends: its peers are notified, and events that it waits for still arrive.
 #[test]
 fn who_parts_tells_everybody_and_goes_on_listening() {
     let mut world = World::new(2);
@@ -352,7 +352,7 @@ fn who_parts_tells_everybody_and_goes_on_listening() {
     world.expect(0, event::REJECTED, 3);
     world.simple(0, number::DISCONNECT, first).unwrap();
     world.run(MS);
-    // The second request is still told, and cannot be accepted any more.
+    // The second request still arrives, and cannot be accepted any more.
     let late = world.expect(1, event::CONNECT_REQUEST, 9).id;
     assert_eq!(world.accept(1, late, 6, param(0x201, b"")), Err(Errno::EINVAL));
     assert_eq!(world.accept(1, seen, 7, param(0x202, b"")), Err(Errno::EINVAL));

@@ -2,13 +2,13 @@
 //!
 //! `CM_CASES=100000 CM_SEED=5 cargo test -p cm --test all mad` goes on for longer.
 
-use crate::common::{Dice, number, vectors};
+use crate::common::{Rng, number, vectors};
 use cm::mad::{MAD_LEN, Mad, Message, ParseError};
 
 /// A common header with random bytes behind it.
-fn random_mad(dice: &mut Dice, attribute: u16) -> [u8; MAD_LEN] {
+fn random_mad(rng: &mut Rng, attribute: u16) -> [u8; MAD_LEN] {
     let mut bytes = [0; MAD_LEN];
-    dice.fill(&mut bytes);
+    rng.fill(&mut bytes);
     bytes[..8].copy_from_slice(&[1, 7, 2, 3, 0, 0, 0, 0]);
     bytes[16..24].copy_from_slice(&(u64::from(attribute) << 48).to_be_bytes());
     bytes
@@ -18,10 +18,10 @@ fn random_mad(dice: &mut Dice, attribute: u16) -> [u8; MAD_LEN] {
 fn emit_is_the_inverse_of_parse() {
     let (cases, seed) = (number("CM_CASES", 300), number("CM_SEED", 1));
     println!("CM_SEED={seed} CM_CASES={cases} cargo test -p cm --test all mad");
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     for _ in 0..cases {
         for attribute in 0x10..=0x18 {
-            let bytes = random_mad(&mut dice, attribute);
+            let bytes = random_mad(&mut rng, attribute);
             let mad = Mad::parse(&bytes).unwrap();
             let again = mad.emit();
             assert_eq!(Mad::parse(&again), Ok(mad), "overlapping fields");
@@ -107,14 +107,14 @@ fn what_is_no_message_of_ours_is_named() {
 #[test]
 fn random_bytes_never_panic() {
     let (cases, seed) = (number("CM_CASES", 300) * 100, number("CM_SEED", 1));
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     for _ in 0..cases {
-        let mut bytes = vec![0; dice.below(300) as usize];
-        dice.fill(&mut bytes);
-        if bytes.len() >= 24 && dice.permille(800) {
+        let mut bytes = vec![0; rng.below(300) as usize];
+        rng.fill(&mut bytes);
+        if bytes.len() >= 24 && rng.permille(800) {
             bytes[..4].copy_from_slice(&[1, 7, 2, 3]);
             bytes[16] = 0;
-            bytes[17] = 0x10 + dice.below(13) as u8;
+            bytes[17] = 0x10 + rng.below(13) as u8;
         }
         let _ = Mad::parse(&bytes);
         let _ = cm::mad::IpHeader::parse(&bytes);

@@ -1,10 +1,10 @@
-//! Programs that do anything at any time, over a network that loses, doubles and reorders; then the
+//! Programs that make random calls, over a network that loses, duplicates and reorders; then the
 //! network heals, and everything must have ended.
 //!
 //! `CM_CASES=100000 CM_SEED=5 cargo test -p cm --test all random` goes on for longer.
 
 use crate::common::net::{Faults, MS, Net, offer};
-use crate::common::{Dice, number};
+use crate::common::{Rng, number};
 use cm::mad::reason;
 use cm::{ConnId, Event};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const PROGRAMS: usize = 2;
 
-/// Where a program believes its connection to be.
+/// The state of a connection from its program's view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Connecting,
@@ -20,7 +20,7 @@ enum Stage {
     Accepted,
     Answered,
     Established,
-    /// The peer wants the end, and the program has not agreed.
+    /// The peer asked for the end, and the program has not agreed.
     Ending,
     Disconnected,
     Over,
@@ -30,20 +30,20 @@ enum Stage {
 #[derive(Debug)]
 struct Side {
     stage: Stage,
-    /// What the requester's REQ said; the same on both sides.
+    /// The parameters of the requester's REQ; the same on both sides.
     tag: u64,
     history: Vec<String>,
     /// The program refused or left before the connection was established on both sides.
     refused: bool,
     wants_end: bool,
-    /// What it was told at the end.
+    /// The last event.
     was_rejected: bool,
     was_unreachable: bool,
 }
 
 struct World {
     net: Net,
-    dice: Dice,
+    rng: Rng,
     sides: BTreeMap<(usize, ConnId), Side>,
     tags: u64,
 }
@@ -54,21 +54,21 @@ impl World {
         for i in 0..PROGRAMS {
             net.listen(i, 3);
         }
-        let mut dice = Dice::new(seed.wrapping_mul(31));
+        let mut rng = Rng::new(seed.wrapping_mul(31));
         net.faults =
-            Faults { loss: dice.below(400), duplicate: dice.below(300), reorder: dice.below(500) };
-        Self { net, dice, sides: BTreeMap::new(), tags: 0 }
+            Faults { loss: rng.below(400), duplicate: rng.below(300), reorder: rng.below(500) };
+        Self { net, rng, sides: BTreeMap::new(), tags: 0 }
     }
 
     fn connect(&mut self) {
-        let from = self.dice.below(PROGRAMS as u64) as usize;
+        let from = self.rng.below(PROGRAMS as u64) as usize;
         self.tags += 1;
         let (tag, qpn) = (self.tags, 0x100 + self.tags as u32);
         let conn = self.net.connect(from, 1 - from, qpn, &tag.to_be_bytes());
         self.sides.insert((from, conn), Side::new(Stage::Connecting, tag));
     }
 
-    /// One program does something with one of its connections.
+    /// One program performs a random call on one of its connections.
     fn act(&mut self) {
         let alive = |(_, side): &(&(usize, ConnId), &Side)| {
             !matches!(side.stage, Stage::Over | Stage::Destroyed)
@@ -77,8 +77,8 @@ impl World {
         if alive.is_empty() {
             return;
         }
-        let key = alive[self.dice.below(alive.len() as u64) as usize];
-        let choice = self.dice.below(100);
+        let key = alive[self.rng.below(alive.len() as u64) as usize];
+        let choice = self.rng.below(100);
         self.decide(key, choice);
     }
 
@@ -113,13 +113,13 @@ impl World {
                 Stage::Established
             }
             (Stage::Established, 0..30) => {
-                // Refused when it was asked before.
+                // Refused because it was asked before.
                 let _ = agent.disconnect(now, conn);
                 side.wants_end = true;
                 return;
             }
             (Stage::Ending, _) => {
-                // Refused when the peer did not ask but was given up.
+                // Refused because the peer did not ask but was given up.
                 let _ = agent.disconnect(now, conn);
                 Stage::Disconnected
             }
@@ -180,7 +180,7 @@ impl World {
         self.hear();
     }
 
-    /// Every program decides what it has not decided, in favour of the connection.
+    /// Every program accepts the connections that it has not decided on.
     fn settle(&mut self) {
         for _ in 0..4 {
             let keys: Vec<_> = self.sides.keys().copied().collect();
@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    /// Nobody is refused unless a program refused or left, or one side gave the other up.
+    /// A connection is refused only if a program refused or left, or one side gave the other up.
     fn check_refusals(&self) {
         for (key, side) in self.sides.iter().filter(|(_, side)| side.was_rejected) {
             let is_cause = |(other, s): (&(usize, ConnId), &Side)| {
@@ -231,7 +231,7 @@ impl World {
             .map(|(k, _)| *k)
             .collect();
         for (i, conn) in established {
-            // Its peer may have been first.
+            // The peer may have been first.
             let _ = self.net.agents[i].disconnect(self.net.now, conn);
         }
         self.run(Duration::from_secs(120));
@@ -256,11 +256,11 @@ impl Side {
 fn case(seed: u64) {
     let mut world = World::new(seed);
     for _ in 0..30 {
-        match world.dice.below(4) {
+        match world.rng.below(4) {
             0 => world.connect(),
             _ => world.act(),
         }
-        let pause = MS * world.dice.below(3000) as u32;
+        let pause = MS * world.rng.below(3000) as u32;
         world.run(pause);
     }
     world.net.faults = Faults::default();

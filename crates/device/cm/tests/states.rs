@@ -1,4 +1,4 @@
-//! Two agents, one message at a time: what each state does with what arrives.
+//! Two agents and single messages: the reaction of each state to what arrives.
 
 use crate::common::net::{MS, Net, address, offer};
 use cm::mad::{Message, reason};
@@ -110,7 +110,7 @@ fn a_repeated_request_is_asked_for_time() {
     assert_eq!((net.sent(1, REP), net.sent(0, MRA)), (2, 1));
 }
 
-/// CM-4.5: who asks for time again and again does not get it.
+/// CM-4.5: a peer that asks for time repeatedly does not get it.
 #[test]
 fn time_is_asked_for_once_per_repetition() {
     let mut net = Net::new(2, 6);
@@ -150,8 +150,8 @@ fn a_rejection_is_told_with_its_reason_and_repeated() {
     net.assert_nothing_is_left();
 }
 
-/// CM-4.7: the requester that was asked for time repeats its REQ much later, and its program was
-/// asked twice.
+/// CM-4.7: the requester that was asked for time repeats its REQ much later; its program must not
+/// be asked twice.
 #[test]
 fn a_lost_rejection_is_repeated_to_who_was_asked_for_time() {
     let mut net = Net::new(2, 31);
@@ -166,8 +166,7 @@ fn a_lost_rejection_is_repeated_to_who_was_asked_for_time() {
     net.nothing(1);
 }
 
-/// CM-6.2: who asks for much time and says nothing more kept its place among the half-open for more
-/// than an hour.
+/// CM-6.2: a peer that asks for much time and then is silent must not stay half-open for long.
 #[test]
 fn a_stranger_does_not_choose_how_long_it_is_waited_for() {
     let mut net = Net::new(2, 32);
@@ -185,7 +184,7 @@ fn a_stranger_does_not_choose_how_long_it_is_waited_for() {
     assert_eq!(net.event(1), Event::Unreachable { conn });
 }
 
-/// CM-4.7: a copy of the REQ that comes late finds the rejection, not the listener.
+/// CM-4.7: a late copy of the REQ finds the rejection, not the listener.
 #[test]
 fn a_late_copy_of_a_refused_request_is_refused_again() {
     let mut net = Net::new(2, 8);
@@ -202,7 +201,7 @@ fn a_late_copy_of_a_refused_request_is_refused_again() {
     assert_eq!(net.sent(1, REJ), 2);
     let Event::Rejected { conn, reason, private_data } = net.event(0) else { panic!() };
     assert_eq!((conn, reason, &private_data[..2]), (ours, 28, &b"no"[..]));
-    // The same queue pair may ask again at once: nothing of it is stale.
+    // The same queue pair may connect again at once: nothing of it is stale.
     net.connect(0, 1, 0x100, &[]);
     net.run(MS);
     assert!(matches!(net.event(1), Event::Requested { .. }));
@@ -243,7 +242,7 @@ fn a_responder_learns_that_its_requester_gave_up() {
     assert_eq!((conn, reason), (theirs, reason::TIMEOUT));
     let late = net.agents[1].accept(net.now, theirs, offer(1), &[]);
     assert_eq!(late, Err(CallError::Unknown));
-    // Nobody knows whether it heard that it should wait.
+    // It is unknown whether the request for time arrived.
     net.run(LONG);
     net.assert_nothing_is_left();
 }

@@ -8,14 +8,14 @@ mod common;
 use common::craft::{Craft, Solo, THEIR_PSN, receive_attr, send_attr};
 use common::host::{KEY, READ_KEY};
 use common::model::{Model, Reply};
-use common::{Dice, explore};
+use common::{Rng, explore};
 use rc::wire::Kind;
 use rc::{Access, Config, ReceiveAttr, Service, State, Status};
 
 const MEMORY_BYTES: usize = 4096;
 
 struct Run {
-    dice: Dice,
+    rng: Rng,
     solo: Solo,
     model: Model,
     /// Packets that were sent, to send them again.
@@ -26,23 +26,23 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed);
-        let all = dice.permille(800);
-        let mut allow = || all || dice.permille(900);
+        let mut rng = Rng(seed);
+        let all = rng.permille(800);
+        let mut allow = || all || rng.permille(900);
         let access = Access { write: allow(), read: allow(), atomic: allow(), flush: allow() };
-        let limit = if dice.permille(20) { 0 } else { dice.pick(&[1, 2, 2, 3, 16]) };
+        let limit = if rng.permille(20) { 0 } else { rng.pick(&[1, 2, 2, 3, 16]) };
         let attr = ReceiveAttr { access, max_dest_rd_atomic: limit, ..receive_attr() };
         let solo = Solo::with(Config::strict(), Service::Rc, attr, send_attr());
         let mut model = Model::new(THEIR_PSN, MEMORY_BYTES);
         (model.access, model.limit) = (access, usize::from(limit));
-        let wrong = dice.pick(&[0, 5, 20, 100, 400]);
-        Self { dice, solo, model, given: Vec::new(), wrong }
+        let wrong = rng.pick(&[0, 5, 20, 100, 400]);
+        Self { rng, solo, model, given: Vec::new(), wrong }
     }
 
     fn post_receive(&mut self, id: u64) {
-        let is_short = self.dice.permille(self.wrong / 2);
-        let len = if is_short { self.dice.pick(&[0, 8, 256, 600]) } else { 3000 };
-        let is_broken = self.dice.permille(self.wrong / 4);
+        let is_short = self.rng.permille(self.wrong / 2);
+        let len = if is_short { self.rng.pick(&[0, 8, 256, 600]) } else { 3000 };
+        let is_broken = self.rng.permille(self.wrong / 4);
         let fault = is_broken.then_some(Status::LocalProtection);
         match fault {
             Some(status) => self.solo.host.post_broken_receive(id, len, status),
@@ -53,14 +53,14 @@ impl Run {
 
     /// Returns the next packet of a correct requester.
     fn right(&mut self) -> Craft {
-        let dice = &mut self.dice;
+        let rng = &mut self.rng;
         let psn = self.model.expected;
         if let Some((first, done)) = &self.model.message {
             let is_send = first.headers.bth.opcode.kind.is_send();
             let whole = if is_send { done + 300 } else { first.headers.reth.dma_len as usize };
             let is_last =
-                if is_send { *done > 2000 || dice.permille(400) } else { whole - done <= 256 };
-            let has_imm = dice.permille(300);
+                if is_send { *done > 2000 || rng.permille(400) } else { whole - done <= 256 };
+            let has_imm = rng.permille(300);
             let kind = match (is_send, is_last, has_imm) {
                 (true, false, _) => Kind::SendMiddle,
                 (true, true, false) => Kind::SendLast,
@@ -72,7 +72,7 @@ impl Run {
             let len = if !is_last {
                 256
             } else if is_send {
-                1 + dice.below(256) as usize
+                1 + rng.below(256) as usize
             } else {
                 whole - done
             };
@@ -91,14 +91,14 @@ impl Run {
             Kind::Flush,
             Kind::AtomicWrite,
         ];
-        let kind = dice.pick(&kinds);
-        let offset = 8 * dice.below(64);
-        let packet = Craft::new(kind, psn).atomic(offset, dice.below(3), dice.below(3));
-        let len = dice.below(257) as usize;
+        let kind = rng.pick(&kinds);
+        let offset = 8 * rng.below(64);
+        let packet = Craft::new(kind, psn).atomic(offset, rng.below(3), rng.below(3));
+        let len = rng.below(257) as usize;
         match kind {
             Kind::SendFirst => packet.with(256),
-            Kind::WriteFirst => packet.with(256).about(offset, 257 + dice.below(900) as u32),
-            Kind::ReadRequest | Kind::Flush => packet.about(offset, dice.below(900) as u32),
+            Kind::WriteFirst => packet.with(256).about(offset, 257 + rng.below(900) as u32),
+            Kind::ReadRequest | Kind::Flush => packet.about(offset, rng.below(900) as u32),
             Kind::AtomicWrite => packet.with(8).about(offset, 8),
             Kind::CompareSwap | Kind::FetchAdd => packet,
             _ => packet.with(len).about(offset, len as u32),
@@ -107,20 +107,20 @@ impl Run {
 
     /// Changes one property of the packet.
     fn bend(&mut self, packet: &mut Craft) {
-        let dice = &mut self.dice;
+        let rng = &mut self.rng;
         let kind = packet.headers.bth.opcode.kind;
-        match dice.below(9) {
+        match rng.below(9) {
             0 => {
-                let key = dice.pick(&[3, READ_KEY, KEY]);
+                let key = rng.pick(&[3, READ_KEY, KEY]);
                 packet.headers.reth.rkey = key;
                 packet.headers.atomic.rkey = key;
             }
             1 if kind.has_payload() => {
-                let len = dice.pick(&[0, 1, 7, 8, 255, 256, 257, 1024]);
+                let len = rng.pick(&[0, 1, 7, 8, 255, 256, 257, 1024]);
                 *packet = packet.clone().with(len);
             }
             2 => {
-                let other = dice.pick(&Kind::ALL);
+                let other = rng.pick(&Kind::ALL);
                 if other.is_request() && !other.has_ieth() {
                     packet.headers.bth.opcode.kind = other;
                     if !other.has_payload() {
@@ -130,20 +130,20 @@ impl Run {
             }
             3 | 4 => {
                 let psn = packet.headers.bth.psn.get();
-                let step = dice.pick(&[1, 2, 5, 1 << 22, 0xFF_FFFF, 0xFF_FFFB, 0x80_0000]);
+                let step = rng.pick(&[1, 2, 5, 1 << 22, 0xFF_FFFF, 0xFF_FFFB, 0x80_0000]);
                 packet.headers.bth.psn = rc::Psn::new(psn + step);
             }
             5 => {
-                let place = dice.pick(&[4, 1, 4095, 1 << 40]);
+                let place = rng.pick(&[4, 1, 4095, 1 << 40]);
                 packet.headers.reth.va += place;
                 packet.headers.atomic.va += place;
             }
             6 => {
                 packet.headers.reth.dma_len =
-                    dice.pick(&[0, 8, 100, 256, 5000, 1 << 31, (1 << 31) + 1]);
+                    rng.pick(&[0, 8, 100, 256, 5000, 1 << 31, (1 << 31) + 1]);
             }
             _ if !self.given.is_empty() => {
-                let place = dice.below(self.given.len() as u64) as usize;
+                let place = rng.below(self.given.len() as u64) as usize;
                 *packet = self.given[place].clone();
                 self.ask_for_the_end(packet);
             }
@@ -156,7 +156,7 @@ impl Run {
         let reth = &mut packet.headers.reth;
         let packets = reth.dma_len.div_ceil(256);
         if packet.headers.bth.opcode.kind == Kind::ReadRequest && packets > 1 && packets < 99 {
-            let skip = self.dice.below(u64::from(packets)) as u32;
+            let skip = self.rng.below(u64::from(packets)) as u32;
             reth.va += u64::from(skip) * 256;
             reth.dma_len -= skip * 256;
             let psn = packet.headers.bth.psn.get();
@@ -165,14 +165,14 @@ impl Run {
     }
 
     fn step(&mut self, id: u64) {
-        if self.dice.permille(400) {
+        if self.rng.permille(400) {
             self.post_receive(id);
         }
         let mut packet = self.right();
-        if self.dice.permille(500) {
+        if self.rng.permille(500) {
             packet = packet.asks();
         }
-        if self.dice.permille(self.wrong) {
+        if self.rng.permille(self.wrong) {
             self.bend(&mut packet);
         }
         self.given.push(packet.clone());
@@ -182,7 +182,7 @@ impl Run {
         assert_eq!(dead, self.model.is_dead, "{packet:?}");
         // A requester has no more READs outstanding than agreed, so it mostly waits for answers.
         let is_patient = packet.headers.bth.opcode.kind.takes_resource();
-        if self.dice.permille(if is_patient { 950 } else { 600 }) {
+        if self.rng.permille(if is_patient { 950 } else { 600 }) {
             self.compare();
         }
     }

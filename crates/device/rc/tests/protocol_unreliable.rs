@@ -5,7 +5,7 @@ mod common;
 use common::craft::{Craft, OUR_PSN, Solo, THEIR_PSN, receive_attr, send_attr};
 use common::host::{BASE, Done, KEY};
 use common::pair::{Faults, Pair, Setup};
-use common::{Dice, explore};
+use common::{Rng, explore};
 use rc::wire::{Cnp, Kind, Transport};
 use rc::{
     Access, Config, DropReason, Event, Operation, PostError, Remote, SendRequest, Service, State,
@@ -176,19 +176,19 @@ fn numbers_may_jump_back_and_back() {
 #[test]
 fn messages_arrive_whole_or_not_at_all() {
     explore("protocol_unreliable", "messages_arrive", 200, |seed| {
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         let setup = Setup { services: [Service::Uc; 2], ..Setup::default() };
-        let mut pair = Pair::new(&setup, dice.roll());
-        let loss = dice.pick(&[0, 50, 300]);
+        let mut pair = Pair::new(&setup, rng.next());
+        let loss = rng.pick(&[0, 50, 300]);
         pair.faults = Faults { loss, lazy: 200, ..Faults::default() };
-        let messages: Vec<_> = (0..50).map(|_| dice.below(1000) as usize).collect();
+        let messages: Vec<_> = (0..50).map(|_| rng.below(1000) as usize).collect();
         for (id, &len) in messages.iter().enumerate() {
             pair.hosts[1].post_receive(id as u64, 1000);
             let bytes = vec![id as u8; len];
             let op = Operation::SendImm(id as u32);
             let request = SendRequest::new(WrId(id as u64), op, len as u32);
             pair.hosts[0].post(pair.now, request, bytes);
-            pair.run_ns(dice.below(20_000));
+            pair.run_ns(rng.below(20_000));
         }
         pair.run_ns(1_000_000_000);
         assert_eq!(pair.hosts[0].sends().len(), 50);

@@ -5,7 +5,7 @@ mod common;
 use common::craft::{Craft, OUR_PSN, Solo, THEIR_PSN, ack, nak, receive_attr, send_attr};
 use common::host::{BASE, Done, KEY};
 use common::pair::{Faults, Pair, Setup};
-use common::{Dice, explore};
+use common::{Rng, explore};
 use rc::wire::{Kind, NakCode, Syndrome};
 use rc::{Config, DropReason, Operation, Remote, SendAttr, SendRequest, Service, Status, WrId};
 
@@ -399,10 +399,10 @@ fn losses_cost_round_trips_and_not_timeouts() {
 #[test]
 fn a_stream_recovers_without_timeouts() {
     explore("recovery", "a_stream", 5, |seed| {
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         for loss in [10, 50, 100] {
             let setup = Setup { timeout: 14, ..Setup::default() };
-            let mut pair = Pair::new(&setup, dice.roll());
+            let mut pair = Pair::new(&setup, rng.next());
             pair.faults = Faults { loss, ..Faults::default() };
             for id in 0..300 {
                 pair.hosts[1].post_receive(id, 4096);

@@ -8,7 +8,7 @@ mod common;
 use common::host::{BASE, KEY};
 use common::oracle::Oracle;
 use common::pair::{Faults, Pair, Setup};
-use common::{Dice, explore};
+use common::{Rng, explore};
 use rc::wire::Feth;
 use rc::{Config, Mtu, Operation, Remote, SendRequest, Service, Status, WrId};
 
@@ -17,7 +17,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A run of a random sequence.
 struct Run {
     pair: Pair,
-    dice: Dice,
+    rng: Rng,
     oracles: [Oracle; 2],
     /// Messages posted that take a receive, and receives posted.
     needed: [u64; 2],
@@ -33,28 +33,28 @@ struct Run {
     is_one_way: bool,
 }
 
-fn setup(dice: &mut Dice) -> Setup {
-    let is_strict = dice.permille(300);
+fn setup(rng: &mut Rng) -> Setup {
+    let is_strict = rng.permille(300);
     let base = if is_strict { Config::strict() } else { Config::socket() };
     let config = Config {
-        window_initial_packets: dice.pick(&[1, 2, 16]),
-        window_max_packets: dice.pick(&[1, 7, 128]),
-        window_max_bytes: dice.pick(&[1, 2000, 1 << 20]),
-        is_window_fixed: dice.permille(200),
-        ack_every_messages: dice.pick(&[1, 1, 1, 3, 100]),
-        read_packets_max: dice.pick(&[1, 2, 16, 1000]),
-        rto_floor_ns: dice.pick(&[0, 1, 30_000, 1_000_000]),
+        window_initial_packets: rng.pick(&[1, 2, 16]),
+        window_max_packets: rng.pick(&[1, 7, 128]),
+        window_max_bytes: rng.pick(&[1, 2000, 1 << 20]),
+        is_window_fixed: rng.permille(200),
+        ack_every_messages: rng.pick(&[1, 1, 1, 3, 100]),
+        read_packets_max: rng.pick(&[1, 2, 16, 1000]),
+        rto_floor_ns: rng.pick(&[0, 1, 30_000, 1_000_000]),
         ..base
     };
-    let edge = |dice: &mut Dice| dice.pick(&[0, 5, 0x7F_FFFE, 0x80_0001, 0xFF_FFF8, 0xFF_FFFF]);
+    let edge = |rng: &mut Rng| rng.pick(&[0, 5, 0x7F_FFFE, 0x80_0001, 0xFF_FFF8, 0xFF_FFFF]);
     Setup {
         config,
-        mtu: dice.pick(&[Mtu::B256, Mtu::B256, Mtu::B1024]),
-        rd_atomic: dice.pick(&[1, 2, 16]),
-        timeout: dice.pick(&[4, 8, 12]),
-        retry_cnt: dice.pick(&[1, 7, 7]),
-        rnr_retry: dice.pick(&[0, 3, 7, 7, 7, 7]),
-        first: [edge(dice), edge(dice)],
+        mtu: rng.pick(&[Mtu::B256, Mtu::B256, Mtu::B1024]),
+        rd_atomic: rng.pick(&[1, 2, 16]),
+        timeout: rng.pick(&[4, 8, 12]),
+        retry_cnt: rng.pick(&[1, 7, 7]),
+        rnr_retry: rng.pick(&[0, 3, 7, 7, 7, 7]),
+        first: [edge(rng), edge(rng)],
         memory_bytes: 3000,
         ..Setup::default()
     }
@@ -62,22 +62,22 @@ fn setup(dice: &mut Dice) -> Setup {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed);
-        let mut setup = setup(&mut dice);
-        let is_one_way = dice.permille(150);
+        let mut rng = Rng(seed);
+        let mut setup = setup(&mut rng);
+        let is_one_way = rng.permille(150);
         if is_one_way {
             setup.services = [Service::XrcInitiator, Service::XrcTarget];
         }
         let is_strict = setup.config.silence_min_ns == 0;
         let has_faults = seed % 8 == 0;
-        let mut pair = Pair::new(&setup, dice.roll());
-        if dice.permille(400) {
-            let mut bytes = || dice.pick(&[0, 300, 600, 1 << 20]);
+        let mut pair = Pair::new(&setup, rng.next());
+        if rng.permille(400) {
+            let mut bytes = || rng.pick(&[0, 300, 600, 1 << 20]);
             pair.hosts.iter_mut().for_each(|host| host.joined_bytes = [1 << 20, bytes()]);
         }
         Self {
             pair,
-            dice,
+            rng,
             oracles: Default::default(),
             needed: [0; 2],
             posted: [0; 2],
@@ -91,36 +91,36 @@ impl Run {
 
     /// Something random happens.
     fn act(&mut self) {
-        let dice = &mut self.dice;
-        match dice.below(20) {
+        let rng = &mut self.rng;
+        match rng.below(20) {
             0..=6 => {
-                let from = if self.is_one_way { 0 } else { dice.below(2) as usize };
-                let count = dice.pick(&[1, 1, 2, 5, 20]);
+                let from = if self.is_one_way { 0 } else { rng.below(2) as usize };
+                let count = rng.pick(&[1, 1, 2, 5, 20]);
                 (0..count).for_each(|_| self.post(from));
             }
             7..=12 => {
-                let ns = dice.pick(&[1000, 20_000, 300_000, 5_000_000, 700_000_000, 9 * SECOND_NS]);
-                let ns = dice.below(ns);
+                let ns = rng.pick(&[1000, 20_000, 300_000, 5_000_000, 700_000_000, 9 * SECOND_NS]);
+                let ns = rng.below(ns);
                 let is_dead = self.pair.faults.loss == 1000 || self.pair.faults.ignored == 1000;
                 self.may_fail |= is_dead && ns > SECOND_NS;
                 self.pair.run_ns(ns);
             }
             13..=15 => {
-                let is_wild = dice.permille(300);
-                let part = |dice: &mut Dice| {
-                    if is_wild { 450 } else { dice.pick(&[5, 5, 10, 100, 450]) }
+                let is_wild = rng.permille(300);
+                let part = |rng: &mut Rng| {
+                    if is_wild { 450 } else { rng.pick(&[5, 5, 10, 100, 450]) }
                 };
-                let (duplicate, reorder, lazy) = (part(dice), part(dice), 2 * part(dice) - 10);
-                let loss = dice.pick(&[0, 10, 50, 200, 500, 1000]);
+                let (duplicate, reorder, lazy) = (part(rng), part(rng), 2 * part(rng) - 10);
+                let loss = rng.pick(&[0, 10, 50, 200, 500, 1000]);
                 let loss = if is_wild { 10 } else { loss };
-                let ignored = if is_wild { 5 } else { part(dice) / 2 };
+                let ignored = if is_wild { 5 } else { part(rng) / 2 };
                 self.pair.faults = Faults { loss, duplicate, reorder, ignored, lazy };
             }
-            16 => self.pair.latency_ns = dice.pick(&[0, 1000, 50_000, 2_000_000]),
-            17 => self.pair.slice = dice.pick(&[1, 3, 20, u64::MAX]),
+            16 => self.pair.latency_ns = rng.pick(&[0, 1000, 50_000, 2_000_000]),
+            17 => self.pair.slice = rng.pick(&[1, 3, 20, u64::MAX]),
             18 => {
-                let who = dice.below(2) as usize;
-                let more = dice.below(5);
+                let who = rng.below(2) as usize;
+                let more = rng.below(5);
                 self.ready(who, self.posted[who] + more);
             }
             _ => self.disturb(),
@@ -130,10 +130,10 @@ impl Run {
 
     /// What happens rarely.
     fn disturb(&mut self) {
-        let who = self.dice.below(2) as usize;
+        let who = self.rng.below(2) as usize;
         let now = self.pair.now;
         let engine = &mut self.pair.hosts[who].engine;
-        match self.dice.below(8) {
+        match self.rng.below(8) {
             0 => {
                 engine.fail(now);
                 self.may_fail = true;
@@ -152,19 +152,19 @@ impl Run {
     }
 
     fn range(&mut self, len: u64) -> Remote {
-        let va = BASE + self.dice.below(3000 - len + 1);
+        let va = BASE + self.rng.below(3000 - len + 1);
         Remote { va, rkey: KEY }
     }
 
     fn word(&mut self) -> Remote {
         // Few words, so that their operations meet.
-        Remote { va: BASE + 8 * self.dice.below(4), rkey: KEY }
+        Remote { va: BASE + 8 * self.rng.below(4), rkey: KEY }
     }
 
     fn post(&mut self, from: usize) {
         let lens = [0, 1, 3, 8, 255, 256, 257, 700, 1024, 1500, 2900];
-        let (mut len, choice) = (self.dice.pick(&lens), self.dice.below(12));
-        let imm = self.dice.roll() as u32;
+        let (mut len, choice) = (self.rng.pick(&lens), self.rng.below(12));
+        let imm = self.rng.next() as u32;
         let op = match choice {
             0 | 1 => Operation::Send,
             2 => Operation::SendImm(imm),
@@ -175,13 +175,13 @@ impl Run {
             4 => Operation::WriteImm(self.range(len), imm),
             5 => Operation::Write(self.range(len)),
             6 | 7 => Operation::Read(self.range(len)),
-            8 => Operation::FetchAdd { remote: self.word(), add: self.dice.roll() | 1 },
+            8 => Operation::FetchAdd { remote: self.word(), add: self.rng.next() | 1 },
             9 => {
-                let (remote, compare, swap) = (self.word(), self.dice.below(2), self.dice.below(2));
+                let (remote, compare, swap) = (self.word(), self.rng.below(2), self.rng.below(2));
                 Operation::CompareSwap { remote, compare, swap }
             }
             10 => Operation::Local,
-            _ if self.dice.permille(500) => Operation::AtomicWrite(self.word()),
+            _ if self.rng.permille(500) => Operation::AtomicWrite(self.word()),
             _ => {
                 let feth = Feth { is_global: true, ..Feth::default() };
                 Operation::Flush(self.range(len), feth)
@@ -196,7 +196,7 @@ impl Run {
         self.needed[1 - from] += u64::from(choice <= 4);
         let id = WrId(self.oracles[from].len() as u64);
         let mut request = SendRequest::new(id, op, len as u32);
-        request.is_fenced = self.needs_fence(from, op, len) || self.dice.permille(50);
+        request.is_fenced = self.needs_fence(from, op, len) || self.rng.permille(50);
         if request.is_fenced {
             self.reads[from].clear();
         }
@@ -204,8 +204,8 @@ impl Run {
             self.reads[from].push((remote.va, remote.va + len));
         }
         let brings_back = matches!(choice, 6..=9);
-        let bytes = if brings_back { vec![0; len as usize] } else { self.dice.bytes(len as usize) };
-        if self.has_faults && self.dice.permille(30) {
+        let bytes = if brings_back { vec![0; len as usize] } else { self.rng.bytes(len as usize) };
+        if self.has_faults && self.rng.permille(30) {
             self.pair.hosts[from].broken.insert(id.0, Status::LocalProtection);
         }
         self.oracles[from].posted(request, bytes.clone());
@@ -258,7 +258,7 @@ impl Run {
 
 fn run(seed: u64) -> u64 {
     let mut run = Run::new(seed);
-    let actions = 1 + run.dice.below(30);
+    let actions = 1 + run.rng.below(30);
     (0..actions).for_each(|_| run.act());
     run.heal();
     run.pair.digest()

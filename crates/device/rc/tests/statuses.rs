@@ -7,7 +7,7 @@ mod common;
 
 use common::host::{BASE, KEY, READ_KEY};
 use common::pair::{Faults, Pair, Setup};
-use common::{Dice, explore};
+use common::{Rng, explore};
 use rc::wire::{Headers, Kind, Syndrome};
 use rc::{Access, Config, Operation, Remote, SendRequest, Status, WrId};
 
@@ -80,28 +80,28 @@ fn post(pair: &mut Pair, id: u64, op: Operation, len: u32) {
 
 /// A stream of SENDs with one wrong request in it.
 fn run(seed: u64) {
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     let wrongs = wrongs();
-    let wrong = &wrongs[dice.below(wrongs.len() as u64) as usize];
-    let is_clean = dice.permille(500);
-    let is_strict = dice.permille(500);
+    let wrong = &wrongs[rng.below(wrongs.len() as u64) as usize];
+    let is_clean = rng.permille(500);
+    let is_strict = rng.permille(500);
     // Where nothing is lost, nothing has to be repeated.
     let (timeout, retry_cnt) =
-        if is_clean { (dice.pick(&[0, TIMEOUT]), dice.pick(&[0, 7])) } else { (TIMEOUT, 7) };
+        if is_clean { (rng.pick(&[0, TIMEOUT]), rng.pick(&[0, 7])) } else { (TIMEOUT, 7) };
     let setup = Setup {
         config: if is_strict { Config::strict() } else { Config::socket() },
         rnr_retry: 2,
         timeout,
         retry_cnt,
         memory_bytes: 3000,
-        first: [dice.roll() as u32, 5],
+        first: [rng.next() as u32, 5],
         ..Setup::default()
     };
-    let mut pair = Pair::new(&setup, dice.roll());
+    let mut pair = Pair::new(&setup, rng.next());
     if !is_clean {
         pair.faults = Faults { loss: 50, duplicate: 50, reorder: 50, ignored: 20, lazy: 100 };
     }
-    let (before, behind) = (dice.below(20), dice.below(20));
+    let (before, behind) = (rng.below(20), rng.below(20));
     let is_missing = wrong.name == "no receive";
     for id in 0..before {
         pair.hosts[1].post_receive(id, 2000);
@@ -117,7 +117,7 @@ fn run(seed: u64) {
     if wrong.name.starts_with("local key") {
         pair.hosts[0].broken.insert(before, Status::LocalProtection);
     }
-    (0..before).for_each(|id| post(&mut pair, id, Operation::Send, dice.below(900) as u32));
+    (0..before).for_each(|id| post(&mut pair, id, Operation::Send, rng.below(900) as u32));
     post(&mut pair, before, wrong.op, wrong.len);
     (0..behind).for_each(|n| post(&mut pair, before + 1 + n, Operation::Send, 1));
     assert!(pair.run_until_done(100 * SECOND_NS), "{}: work requests do not end", wrong.name);

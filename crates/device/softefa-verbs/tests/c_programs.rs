@@ -1,7 +1,7 @@
 //! C programs against the system's headers and libraries, run on this library by preloading it.
 //!
-//! The programs check what they see and exit with 1 at the first thing that is wrong. Those that
-//! send must also have moved the device's own packet counters.
+//! The programs check what they see and exit with 1 at the first error. Programs that send must
+//! also have moved the device's packet counters.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn run(name: &str, env: &[(&str, &str)]) -> Run {
     common::run(&compile(name), &[], &env.collect::<Vec<_>>())
 }
 
-/// The program must succeed, silently.
+/// Runs a program that must succeed silently.
 fn check(name: &str, env: &[(&str, &str)]) -> Run {
     let run = run(name, env);
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -41,7 +41,7 @@ fn check_with_packets(name: &str) {
     assert!(run.counter("tx_pkts") > 0, "{name} never touched the device");
 }
 
-/// As [`check_with_packets`], of a program whose children use what they inherited.
+/// Like [`check_with_packets`], for a program whose children use what they inherited.
 fn check_telling_children(name: &str) {
     let run = run(name, &[]);
     let said = String::from_utf8_lossy(&run.output.stderr);
@@ -73,7 +73,7 @@ fn sysfs_is_read_by_its_literal_paths() {
 }
 
 /// libdat2 reads its configuration in its constructor, which runs before this library's, and
-/// libnuma the machine's nodes: both found nothing.
+/// libnuma reads the machine's nodes: both must find their files.
 #[test]
 fn libraries_may_open_files_in_their_constructors() {
     let early = common::compile("early", &["-shared", "-fPIC"]).unwrap_or_else(|e| panic!("{e}"));
@@ -84,7 +84,7 @@ fn libraries_may_open_files_in_their_constructors() {
     assert!(output.status.success() && said.is_empty(), "{}\n{said}", output.status);
 }
 
-/// Its handlers of signals stayed behind, in memory that was not there any more.
+/// When the library is unloaded, its signal handlers must not stay behind.
 #[test]
 fn a_library_that_is_closed_leaves_no_handler_behind() {
     let program = compile("unload");
@@ -94,7 +94,7 @@ fn a_library_that_is_closed_leaves_no_handler_behind() {
     assert!(output.status.success() && said.is_empty(), "{}\n{said}", output.status);
 }
 
-/// The service thread span on a processor, for ever.
+/// The service thread must not spin on a processor.
 #[test]
 fn who_closes_all_descriptors_is_told_and_nobody_spins() {
     let run = run("closed", &[]);
@@ -104,13 +104,13 @@ fn who_closes_all_descriptors_is_told_and_nobody_spins() {
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
-/// UCX's unit tests count descriptors, and 2,000 queue pairs, one after the other, ran out of them.
+/// UCX's unit tests count descriptors, and create 2,000 queue pairs one after the other.
 #[test]
 fn destroyed_queue_pairs_and_closed_devices_give_descriptors_back() {
     check_with_packets("descriptors");
 }
 
-/// Memory that is not there crashed the program: a message into it, out of it, RDMA of it.
+/// Unmapped memory must not crash the program: as source or target of a message, or of RDMA.
 #[test]
 fn registered_memory_that_is_not_there_is_refused_or_survived() {
     check_with_packets("holes");
@@ -173,7 +173,7 @@ fn rdma_crosses_processes_while_the_target_sleeps() {
     assert_eq!(run.counter("rdma_local_bytes"), 2 * 900_000, "one READ and one WRITE");
 }
 
-/// `SOFTEFA_SEED` chooses the calls; a failure has printed it.
+/// `SOFTEFA_SEED` chooses the calls; a failure prints it.
 #[test]
 fn random_calls_keep_every_promise() {
     let first = std::env::var("SOFTEFA_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
@@ -209,7 +209,7 @@ fn address_handles_come_and_go_while_three_threads_post_and_poll() {
     check_with_packets("posters");
 }
 
-/// The program is wrong, and says so: `softefa: two threads ...`.
+/// The program has a bug, which is reported: `softefa: two threads ...`.
 #[test]
 fn thread_in_the_session_of_another_one_breaks_nothing() {
     for _ in 0..3 {
@@ -241,7 +241,7 @@ fn contexts_are_strangers_to_each_other() {
     check("contexts", &[]);
 }
 
-/// What peers may do with memory is what the device can do for them.
+/// Peers may do with memory what the device can do for them.
 #[test]
 fn access_that_the_profile_has_not_is_refused() {
     for (profile, rights) in [("efa0", "0"), ("efa1", "r"), ("efa2", "rw")] {
@@ -274,7 +274,7 @@ fn signal_handlers_may_poll() {
     check_with_packets("signals");
 }
 
-/// Eight children, a grandchild and a daemon: each is told once what it inherited.
+/// Eight children, a grandchild and a daemon: each gets one warning about what it inherited.
 #[test]
 fn children_open_the_device_anew() {
     let run = run("anew", &[]);

@@ -1,4 +1,4 @@
-//! The connection manager's device, as C programs and an unmodified librdmacm find it.
+//! The connection manager's device as C programs and an unmodified librdmacm see it.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn run(name: &str, devices: &str, arguments: &[&str]) -> Run {
     run_with(name, devices, arguments, "")
 }
 
-/// With `other` preloaded behind the library.
+/// Runs with `other` preloaded behind the library.
 fn run_with(name: &str, devices: &str, arguments: &[&str], other: &str) -> Run {
     let mut preload = library().as_os_str().to_owned();
     preload.push(other);
@@ -28,7 +28,7 @@ fn run_with(name: &str, devices: &str, arguments: &[&str], other: &str) -> Run {
     common::run(&program, arguments, &env)
 }
 
-/// The program must succeed; what it says on standard error is returned.
+/// Runs a program that must succeed, and returns its standard error.
 fn check(name: &str, devices: &str, arguments: &[&str]) -> String {
     let run = run(name, devices, arguments);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -37,13 +37,13 @@ fn check(name: &str, devices: &str, arguments: &[&str]) -> String {
     errors
 }
 
-/// CM-4.4: the message that says that the requester is ready may be lost.
+/// CM-4.4: the message that the requester is ready may be lost.
 #[test]
 fn the_first_data_establishes_a_connection() {
     assert_eq!(check("rdmacm_rtu", DEVICE, &[]), "");
 }
 
-/// `SOFTEFA_SEED` chooses what is written; a failure has printed it.
+/// `SOFTEFA_SEED` chooses what is written; a failure prints it.
 #[test]
 fn the_device_is_a_file_that_takes_commands() {
     let said = check("rdmacm_file", DEVICE, &[]);
@@ -65,7 +65,7 @@ fn each_roce_device_is_a_host_of_its_own() {
     }
 }
 
-/// The gateway speaks for processes that are gone, and where nobody listens.
+/// The gateway answers for processes that are gone, and where there is no listener.
 #[test]
 fn processes_connect_and_part_behind_a_gateway() {
     let at = IpAddr::from([127, 0, 0, 5]);
@@ -84,7 +84,7 @@ fn processes_connect_and_part_behind_a_gateway() {
     is_over.store(true, Ordering::Relaxed);
     let counts = serving.join().unwrap();
     assert_eq!(said, "", "{counts:?}");
-    // Three processes were killed. The others told their peers themselves.
+    // Three processes were killed. The others notified their peers themselves.
     assert!(counts.farewells >= 3 && counts.answered > 0, "{counts:?}");
 }
 
@@ -98,8 +98,8 @@ fn without_a_roce_device_there_is_no_connection_manager() {
     }
 }
 
-/// Noise, damage and requests of nobody do not keep others from connecting; `SOFTEFA_SEED` chooses
-/// them.
+/// Noise, damaged messages and forged requests do not keep others from connecting; `SOFTEFA_SEED`
+/// chooses them.
 #[test]
 fn connections_are_made_from_threads_and_under_attack() {
     assert_eq!(check("rdmacm_storm", DEVICE, &[]), "");

@@ -81,12 +81,11 @@ fn tables_are_those_of_the_lists() {
     }
 }
 
-/// What the adapter lacks a preloaded program would take from the system's library, which makes a
-/// crash of our objects.
+/// Symbols that the adapter lacks would come from the system's library, and crash with our objects.
 #[test]
 fn every_public_function_is_ours() {
     let adapter = exports(library());
-    // In the public header, yet at the private node.
+    // A private symbol, although it is in the public header.
     let hidden = ["ibv_query_gid_type", "ibv_wr_opcode_str"].map(str::to_owned);
     let names = ["libibverbs", "libefa"].into_iter().flat_map(listed).map(|symbol| symbol.name);
     for name in names.chain(hidden) {
@@ -95,8 +94,8 @@ fn every_public_function_is_ours() {
     }
 }
 
-/// rdma-core's own libraries, the system's or those of the directory `RDMA_CORE_LIBRARIES` (the
-/// `lib` of a build of any release), find all they take from libibverbs.
+/// rdma-core's own libraries, the system's or those in `RDMA_CORE_LIBRARIES` (the `lib` of a build
+/// of any release), find all symbols that they take from libibverbs.
 #[test]
 fn provider_libraries_load() {
     let program = common::compile("providers", &["-ldl"]).unwrap_or_else(|error| panic!("{error}"));
@@ -145,7 +144,7 @@ fn run_by_name(libraries: &[&str], preload: &Path, debug: &str) -> Run {
     common::run(PROGRAM.get_or_init(compile), libraries, &env)
 }
 
-/// With a preload, as under `softefa run`, and without: the libraries bring the adapter along.
+/// With a preload, as under `softefa run`, and without: then the libraries load the adapter.
 #[test]
 fn functions_are_found_by_name() {
     for names in [["libibverbs.so.1", "libefa.so.1"], ["libibverbs.so", "libefa.so"]] {
@@ -158,8 +157,8 @@ fn functions_are_found_by_name() {
     }
 }
 
-/// An adapter of another release may lack functions: they refuse as what they are, functions that
-/// return a pointer with null. Without any adapter one line says so.
+/// An adapter of another release may lack functions: calls fail like unsupported functions, with
+/// null where they return a pointer. Without any adapter a message says so.
 #[test]
 fn what_the_adapter_lacks_is_refused() {
     let program = common::compile("lacking", &["-ldl"]).unwrap_or_else(|error| panic!("{error}"));
@@ -172,7 +171,7 @@ fn what_the_adapter_lacks_is_refused() {
     let empty = ["-shared", "-nostdlib", "-x", "c", "/dev/null", "-Wl,-soname,libsoftefa_verbs.so"];
     let made = Command::new("cc").args(empty).arg("-o").arg(&adapter).status().unwrap();
     assert!(made.success());
-    // Cargo's would lead to the adapter that was built.
+    // Cargo's directory would lead to the adapter that was built.
     let env = [("LD_LIBRARY_PATH", OsStr::new(""))];
     let run = || common::run(&program, &[library.to_str().unwrap()], &env).output;
     let with = run();
@@ -185,7 +184,7 @@ fn what_the_adapter_lacks_is_refused() {
 }
 
 /// A library that is preloaded from elsewhere is the only adapter of the process: two would not
-/// know of each other's queue pairs.
+/// know each other's queue pairs.
 #[test]
 fn a_process_has_one_adapter() {
     let dir = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use std::process::Output;
 
 use common::library;
 
-/// A device whose port is as it comes.
+/// A device with the default attributes of a port.
 const PLAIN: &str = "roce0=127.0.0.3,profile=roce";
 
 /// Runs a program with these devices.
@@ -18,7 +18,7 @@ fn run(program: &Path, args: &[&str], devices: &str, env: &[(&str, &str)]) -> Ou
     common::run(program, args, &theirs.chain(ours).collect::<Vec<_>>()).output
 }
 
-/// What it wrote; it must succeed and complain of nothing.
+/// Returns the output of a program that must succeed without warnings.
 fn text_of(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     let (said, complained) = (text(&output.stdout), text(&output.stderr));
@@ -92,7 +92,7 @@ fn shared_receive_queues_tell_of_their_limit() {
     check("srq", "rdmap0s6=127.0.0.3", &[]);
 }
 
-/// Runs `mistakes` with and without wanting to know, and answers the lines.
+/// Runs `mistakes` with SOFTEFA_LINT set to `lint`, and returns the lines.
 fn mistakes(lint: &str) -> Vec<String> {
     let program =
         common::compile("mistakes", &["-lefa", "-libverbs"]).unwrap_or_else(|e| panic!("{e}"));
@@ -127,8 +127,8 @@ fn mistakes_are_named_once_to_who_wants_to_know() {
     assert_eq!(mistakes("0"), [""; 0], "nobody asked");
 }
 
-/// With `SOFTEFA_FAULT` what goes through the queues is repeated, and the program sees the same:
-/// the reason of a refusal, too (RC-6.3).
+/// With `SOFTEFA_FAULT` packets in the queues are repeated, and the program sees the same results,
+/// including the reason of a refusal (RC-6.3).
 #[test]
 fn xrc_domains_queues_and_targets_are_those_of_the_headers() {
     check("xrc", PLAIN, &[]);
@@ -164,7 +164,7 @@ fn debians_ibv_devinfo_sees_a_roce_device() {
     ] {
         assert!(lines.iter().any(|line| line == expected), "no '{expected}' in\n{text}");
     }
-    // That of rdma-core 44 does not know what an ATOMIC WRITE and a FLUSH are.
+    // The tool of rdma-core 44 does not know ATOMIC WRITE and FLUSH.
     let known: String =
         lines.iter().filter(|line| !line.contains("0x14000000000")).cloned().collect();
     for word in ["Unknown", "invalid"] {

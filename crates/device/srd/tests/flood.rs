@@ -4,6 +4,7 @@
 //!
 //! `SRD_ROUNDS=10000000 SRD_SEED=5 cargo test -p srd --test all flood` runs for longer.
 
+use crate::common::Rng;
 use crate::common::scene::{
     Host, KEY, Opening, SENDER, Scene, VICTIM, WRONG_KEY, acknowledgement, challenge, continuing,
     opening, refused, reset,
@@ -18,37 +19,23 @@ const OWN_BYTES_MAX: usize = 128 << 10;
 const PEER_BYTES_MAX: usize = 2048;
 const PEERS_MAX: usize = 64;
 
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.roll() % bound
-    }
-}
-
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 /// Returns a datagram to `to`; `qkey` is the key of those that name one.
-fn forge(dice: &mut Dice, from: Address, to: Address, qkey: u32) -> Vec<u8> {
-    let conn = if dice.below(50) == 0 { 0 } else { dice.roll() };
-    let psn = dice.roll() as u32;
-    let proof = [0, 1, u64::MAX, dice.roll()][dice.below(4) as usize];
-    let what = Opening { conn, psn, oldest: dice.below(8192) as u16, qkey, proof };
-    match dice.below(8) {
+fn forge(rng: &mut Rng, from: Address, to: Address, qkey: u32) -> Vec<u8> {
+    let conn = if rng.below(50) == 0 { 0 } else { rng.next() };
+    let psn = rng.next() as u32;
+    let proof = [0, 1, u64::MAX, rng.next()][rng.below(4) as usize];
+    let what = Opening { conn, psn, oldest: rng.below(8192) as u16, qkey, proof };
+    match rng.below(8) {
         0..=2 => opening(from, to, what),
         3 => continuing(from, to, what),
         4 => acknowledgement(from, to, conn, psn),
         5 => reset(from, to, conn),
         6 => challenge(from, to, conn, proof),
-        _ => refused(from, to, conn, psn, 1 + dice.below(8192) as u16),
+        _ => refused(from, to, conn, psn, 1 + rng.below(8192) as u16),
     }
 }
 
@@ -62,7 +49,7 @@ fn assert_small(host: &Host, at_start: usize) {
 fn flood(always_challenge: bool, keys: &[u32]) -> Scene {
     let (rounds, seed) = (number("SRD_ROUNDS", 1_000_000), number("SRD_SEED", 1));
     println!("SRD_SEED={seed} SRD_ROUNDS={rounds} cargo test -p srd --test all flood");
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     let mut scene =
         Scene::connected(Config { peers_max: PEERS_MAX, always_challenge, ..Config::socket() });
     let at_start = scene.victim.engine.memory_bytes();
@@ -75,16 +62,16 @@ fn flood(always_challenge: bool, keys: &[u32]) -> Scene {
             scene.step();
             scene.now = scene.now.plus_ns(10_000);
         }
-        let invented = Address { host: dice.below(1 << 24), qpn: dice.roll() as u16 };
-        let is_known = dice.below(2) == 0;
-        let qkey = keys[dice.below(keys.len() as u64) as usize];
-        if dice.below(2) == 0 {
+        let invented = Address { host: rng.below(1 << 24), qpn: rng.next() as u16 };
+        let is_known = rng.below(2) == 0;
+        let qkey = keys[rng.below(keys.len() as u64) as usize];
+        if rng.below(2) == 0 {
             let from = if is_known { SENDER } else { invented };
-            let datagram = forge(&mut dice, from, VICTIM, qkey);
+            let datagram = forge(&mut rng, from, VICTIM, qkey);
             scene.forge(from, &datagram);
         } else {
             let from = if is_known { VICTIM } else { invented };
-            let datagram = forge(&mut dice, from, SENDER, qkey);
+            let datagram = forge(&mut rng, from, SENDER, qkey);
             scene.sender.take(scene.now, from, &datagram);
         }
         if round % STRIDE == 0 {

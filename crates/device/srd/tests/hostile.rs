@@ -2,7 +2,7 @@
 //!
 //! `SRD_ROUNDS=10000000 SRD_SEED=5 cargo test -p srd --test all hostile` runs for longer.
 
-use crate::common::{Answer, Dice, Faults, Pair};
+use crate::common::{Answer, Faults, Pair, Rng};
 use srd::wire::{Datagram, Header, ud::UdRepr};
 use srd::{Config, Instant, Message, MsgId, Reject};
 
@@ -11,15 +11,15 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 /// Changes a few bits or bytes, or the length.
-fn bend(dice: &mut Dice, bytes: &mut Vec<u8>) {
-    for _ in 0..=dice.below(3) {
-        let at = dice.below(bytes.len().max(1) as u64) as usize;
-        match dice.below(6) {
+fn bend(rng: &mut Rng, bytes: &mut Vec<u8>) {
+    for _ in 0..=rng.below(3) {
+        let at = rng.below(bytes.len().max(1) as u64) as usize;
+        match rng.below(6) {
             0 => bytes.truncate(at),
-            1 => bytes.extend_from_slice(&dice.roll().to_be_bytes()),
+            1 => bytes.extend_from_slice(&rng.next().to_be_bytes()),
             2 if at < bytes.len() => bytes[at] = 0xFF,
             3 if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(1),
-            _ if at < bytes.len() => bytes[at] ^= 1 << dice.below(8),
+            _ if at < bytes.len() => bytes[at] ^= 1 << rng.below(8),
             _ => {}
         }
     }
@@ -29,14 +29,14 @@ fn bend(dice: &mut Dice, bytes: &mut Vec<u8>) {
 fn bent_datagrams_do_no_harm() {
     let (rounds, seed) = (number("SRD_ROUNDS", 200_000), number("SRD_SEED", 1));
     println!("SRD_SEED={seed} SRD_ROUNDS={rounds} cargo test -p srd --test all hostile");
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     let mut pair = Pair::new(Config { paths: 4, ..Config::socket() }, seed);
     let mut recent: Vec<(usize, Vec<u8>)> = Vec::new();
     pair.faults = Faults { loss: 100, duplicate: 100, reorder: 300, dead_paths: 0 };
     for round in 0..rounds {
-        if dice.permille(200) || recent.is_empty() {
-            offer(&mut pair, &mut dice, round);
-            pair.now = pair.now.plus_ns(dice.below(3_000_000));
+        if rng.permille(200) || recent.is_empty() {
+            offer(&mut pair, &mut rng, round);
+            pair.now = pair.now.plus_ns(rng.below(3_000_000));
             for i in 0..2 {
                 recent.extend(pair.tap(i).into_iter().map(|bytes| (i, bytes)));
             }
@@ -46,39 +46,39 @@ fn bent_datagrams_do_no_harm() {
         if recent.is_empty() {
             continue;
         }
-        let (from, mut bytes) = recent[dice.below(recent.len() as u64) as usize].clone();
-        if !dice.permille(200) {
-            bend(&mut dice, &mut bytes);
+        let (from, mut bytes) = recent[rng.below(recent.len() as u64) as usize].clone();
+        if !rng.permille(200) {
+            bend(&mut rng, &mut bytes);
         }
-        inject(&mut pair, &mut dice, from, &bytes);
+        inject(&mut pair, &mut rng, from, &bytes);
     }
     let drops: u64 = pair.nodes.iter().map(|n| n.engine.stats().dropped.iter().sum::<u64>()).sum();
     assert!(drops > rounds / 10, "the test bends too little: {drops} drops");
 }
 
 /// Gives the engines something to do.
-fn offer(pair: &mut Pair, dice: &mut Dice, id: u64) {
-    let from = dice.below(2) as usize;
+fn offer(pair: &mut Pair, rng: &mut Rng, id: u64) {
+    let from = rng.below(2) as usize;
     let (peer, now) = (pair.peer_of(from), pair.now);
-    let (len, rnr_retry) = (dice.below(200) as u32, dice.below(8) as u8);
-    let may_share = dice.permille(500);
+    let (len, rnr_retry) = (rng.below(200) as u32, rng.below(8) as u8);
+    let may_share = rng.permille(500);
     let msg = Message { id: MsgId(id), len, rnr_retry, may_share, ..Message::default() };
-    for _ in 0..=dice.below(20) {
+    for _ in 0..=rng.below(20) {
         // A forged "unreachable" or RESET may have ended the context: that is no failure.
         let _ = pair.nodes[from].engine.send(now, peer, msg);
     }
     pair.nodes[1 - from].answer =
-        if dice.permille(100) { Answer::Refuse(Reject::Rnr) } else { Answer::Mixed };
+        if rng.permille(100) { Answer::Refuse(Reject::Rnr) } else { Answer::Mixed };
 }
 
-fn inject(pair: &mut Pair, dice: &mut Dice, from: usize, bytes: &[u8]) {
+fn inject(pair: &mut Pair, rng: &mut Rng, from: usize, bytes: &[u8]) {
     if let Ok(header) = Header::parse(bytes) {
         let _ = Datagram::parse(header, bytes, bytes.len());
     }
     let _ = UdRepr::parse(bytes, bytes.len());
     let (now, host) = (pair.now, pair.nodes[from].addr.host);
     let engine = &mut pair.nodes[1 - from].engine;
-    if dice.permille(5) {
+    if rng.permille(5) {
         pair.nodes[from].engine.handle_unreachable(now, bytes);
         return;
     }
@@ -86,13 +86,13 @@ fn inject(pair: &mut Pair, dice: &mut Dice, from: usize, bytes: &[u8]) {
     let first = received.is_frame.then(|| engine.next_framed(now, bytes)).flatten();
     let mut next = received.data.or_else(|| first.map(|framed| framed.arrival));
     while let Some(new) = next {
-        match dice.below(4) {
+        match rng.below(4) {
             0 => engine.reject(now, new.peer, new.psn, Reject::Rnr),
             1 => engine.reject(now, new.peer, new.psn, Reject::BadLength),
             2 => {}
             _ => engine.accept(now, new.peer, new.psn),
         }
-        if dice.permille(20) {
+        if rng.permille(20) {
             return;
         }
         next = engine.next_framed(now, bytes).map(|framed| framed.arrival);
@@ -102,14 +102,14 @@ fn inject(pair: &mut Pair, dice: &mut Dice, from: usize, bytes: &[u8]) {
 #[test]
 fn endpoints_stay_usable_under_noise() {
     let mut pair = Pair::socket(9);
-    let mut dice = Dice(9);
+    let mut rng = Rng(9);
     for id in 0..500 {
         pair.send(0, id, 64);
-        let noise: Vec<u8> = (0..dice.below(120)).map(|_| dice.roll() as u8).collect();
+        let noise: Vec<u8> = (0..rng.below(120)).map(|_| rng.next() as u8).collect();
         let now = pair.now;
-        let refused = pair.nodes[1].engine.handle_datagram(now, dice.below(3), &noise, noise.len());
+        let refused = pair.nodes[1].engine.handle_datagram(now, rng.below(3), &noise, noise.len());
         assert!(refused.is_err());
-        pair.run_ns(dice.below(100_000));
+        pair.run_ns(rng.below(100_000));
     }
     assert!(pair.run_until_done(1_000_000_000));
     assert_eq!(pair.nodes[1].delivered_sorted(), (0..500).collect::<Vec<_>>());

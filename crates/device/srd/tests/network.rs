@@ -1,6 +1,6 @@
 //! Many hosts and one switch with drop-tail queues: the effect of window and paths on a network.
 
-use crate::common::Dice;
+use crate::common::Rng;
 use srd::{Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, Seed, Status};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -57,7 +57,7 @@ struct Net {
     events: BinaryHeap<Reverse<(Instant, u64, Packet)>>,
     serial: u64,
     finished: BTreeMap<(usize, u64), Instant>,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl Net {
@@ -74,7 +74,7 @@ impl Net {
             events: BinaryHeap::new(),
             serial: 0,
             finished: BTreeMap::new(),
-            dice: Dice(5),
+            rng: Rng(5),
         }
     }
 
@@ -94,7 +94,7 @@ impl Net {
         let (half, other) = (from * 2 / n, to * 2 / n);
         if self.spines > 0 && half != other {
             let hash = (from * 31 + to * 17) as u64 ^ u64::from(path).wrapping_mul(0x9E37_79B9);
-            let spine = Dice(hash).roll() as usize % self.spines;
+            let spine = Rng(hash).next() as usize % self.spines;
             hops.push(2 * n + half * self.spines + spine);
         }
         hops.push(n + to);
@@ -135,7 +135,7 @@ impl Net {
             return self.transmit(to);
         };
         // If all clocks ticked alike, the queues would be synchronised.
-        let jitter_ns = self.dice.below(20);
+        let jitter_ns = self.rng.below(20);
         if let Some(at) = self.links[link].pass(self.now, packet.bytes + 28) {
             self.serial += 1;
             self.events.push(Reverse((at.plus_ns(jitter_ns), self.serial, packet)));

@@ -154,7 +154,7 @@ impl Run {
                 pair.turn();
                 // The host's clock has moved on before the same address is used again.
                 pair.now = pair.now.plus_ns(1_000_000);
-                let seed = pair.dice.roll();
+                let seed = pair.rng.next();
                 pair.restart(who, seed);
             }
             Op::HoldAcks { on } => pair.eager_acks = !on,

@@ -11,14 +11,14 @@ pub fn number(name: &str, default: u64) -> u64 {
 
 /// A small generator, so that tests depend on nothing but their seed.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub fn new(seed: u64) -> Self {
         Self(seed ^ 0x6A09_E667_F3BC_C908)
     }
 
-    pub fn roll(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         // xorshift64*: the state is never 0.
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -27,7 +27,7 @@ impl Dice {
     }
 
     pub fn below(&mut self, bound: u64) -> u64 {
-        (self.roll() >> 11) % bound.max(1)
+        (self.next() >> 11) % bound.max(1)
     }
 
     /// True in `parts` of 1000 cases.
@@ -36,6 +36,6 @@ impl Dice {
     }
 
     pub fn fill(&mut self, bytes: &mut [u8]) {
-        bytes.fill_with(|| self.roll() as u8);
+        bytes.fill_with(|| self.next() as u8);
     }
 }

@@ -1,6 +1,6 @@
-//! `Net`: agents, virtual time, and a network that loses, doubles and reorders.
+//! `Net`: agents, virtual time, and a network that loses, duplicates and reorders.
 
-use super::Dice;
+use super::Rng;
 use cm::mad::{IpHeader, Mad, Message};
 use cm::{
     Agent, Config, ConnId, ConnectParams, Event, ListenParams, ListenerId, Offer, Path, Route,
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 pub const SERVICE: u64 = 0x0106_0000 + 7471;
 pub const MS: Duration = Duration::from_millis(1);
-/// How long is asked again where nobody is.
+/// How long requests are repeated to a port without a listener.
 pub const NO_LISTENER_WAIT: Duration = Duration::from_millis(200);
 
-/// In parts of a thousand.
+/// Faults in parts per thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     pub loss: u64,
@@ -29,14 +29,14 @@ pub struct Net {
     pub faults: Faults,
     /// Kinds of messages (attributes) that are lost on the way, and how many of each.
     pub lose: BTreeMap<u16, usize>,
-    /// Attributes of what was sent, with its sender.
+    /// Attributes of the messages that were sent, with their senders.
     pub sent: Vec<(usize, u16)>,
-    pub dice: Dice,
+    pub rng: Rng,
     flying: BTreeMap<(Duration, u64), Transmit>,
     serial: u64,
 }
 
-/// Where agent `i` receives.
+/// The address of agent `i`.
 pub fn address(i: usize) -> SocketAddr {
     SocketAddr::new(IpAddr::from([10, 0, 0, i as u8 + 1]), 4000 + i as u16)
 }
@@ -63,7 +63,7 @@ impl Net {
         Self::with(agents, seed, &Config::default())
     }
 
-    /// As [`Net::new`], with agents that send no keepalives.
+    /// Like [`Net::new`], with agents that send no keepalives.
     pub fn quiet(agents: usize, seed: u64) -> Self {
         Self::with(agents, seed, &Config { keepalive: Duration::ZERO, ..Config::default() })
     }
@@ -76,7 +76,7 @@ impl Net {
             faults: Faults::default(),
             lose: BTreeMap::new(),
             sent: Vec::new(),
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
             flying: BTreeMap::new(),
             serial: 0,
         }
@@ -108,7 +108,7 @@ impl Net {
             .expect("what a test does is allowed")
     }
 
-    /// Puts what the agents send on the wire.
+    /// Puts the agents' messages on the network.
     pub fn send_all(&mut self) {
         for i in 0..self.agents.len() {
             while let Some(transmit) = self.agents[i].poll_transmit() {
@@ -125,20 +125,19 @@ impl Net {
             *left -= 1;
             return;
         }
-        if self.dice.permille(self.faults.loss) {
+        if self.rng.permille(self.faults.loss) {
             return;
         }
-        let copies = 1 + u64::from(self.dice.permille(self.faults.duplicate));
+        let copies = 1 + u64::from(self.rng.permille(self.faults.duplicate));
         for _ in 0..copies {
-            let late =
-                if self.dice.permille(self.faults.reorder) { self.dice.below(200) } else { 0 };
+            let late = if self.rng.permille(self.faults.reorder) { self.rng.below(200) } else { 0 };
             self.serial += 1;
             let at = self.now + Duration::from_micros(10) + MS * late as u32;
             self.flying.insert((at, self.serial), transmit);
         }
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     pub fn next(&mut self) -> Option<Duration> {
         self.send_all();
         let arrival = self.flying.first_key_value().map(|(&(at, _), _)| at);
@@ -146,7 +145,7 @@ impl Net {
         timers.chain(arrival).min()
     }
 
-    /// Goes on to what happens next, if that is not after `until`.
+    /// Advances to the next event, if it is not after `until`.
     pub fn step(&mut self, until: Duration) -> bool {
         let Some(next) = self.next().filter(|&at| at <= until) else {
             self.now = self.now.max(until);
@@ -183,7 +182,7 @@ impl Net {
         core::iter::from_fn(|| self.agents[i].poll_event()).collect()
     }
 
-    /// The only event of an agent.
+    /// Returns the only event of an agent.
     pub fn event(&mut self, i: usize) -> Event {
         let mut events = self.events(i);
         assert_eq!(events.len(), 1, "{events:?}");
@@ -195,18 +194,18 @@ impl Net {
         assert!(events.is_empty(), "{events:?}");
     }
 
-    /// How many messages of a kind an agent has sent.
+    /// Returns how many messages of a kind an agent has sent.
     pub fn sent(&self, i: usize, attribute: u16) -> usize {
         self.sent.iter().filter(|&&sent| sent == (i, attribute)).count()
     }
 
-    /// The next message of an agent, taken off the wire.
+    /// Takes the next message of an agent off the network.
     pub fn tap(&mut self, i: usize) -> Mad {
         Mad::parse(&self.agents[i].poll_transmit().expect("a message").bytes)
             .expect("what a test does is allowed")
     }
 
-    /// Hands an agent a message as if another had sent it.
+    /// Delivers a message to an agent as if another had sent it.
     pub fn forge(
         &mut self,
         from: usize,
@@ -218,7 +217,7 @@ impl Net {
         self.agents[to].handle_mad(self.now, route(to, from), &bytes)
     }
 
-    /// Agent 0 asks agent 1, which has been told.
+    /// Agent 0 requests a connection from agent 1, which has the event.
     pub fn requested(&mut self) -> (ConnId, ConnId) {
         self.listen(1, 8);
         let ours = self.connect(0, 1, 0x100, b"hello");
@@ -227,7 +226,7 @@ impl Net {
         (ours, conn)
     }
 
-    /// Agent 0 is connected with agent 1, who listens already, by the `nth` queue pair of each.
+    /// Agent 0 is connected to agent 1, which listens already, by the `nth` queue pair of each.
     pub fn established_again(&mut self, nth: u32) {
         let ours = self.connect(0, 1, 0x100 + nth, &[]);
         self.run(MS);
@@ -242,7 +241,7 @@ impl Net {
         self.events(1);
     }
 
-    /// Agent 0 is connected with agent 1.
+    /// Agent 0 is connected to agent 1.
     pub fn established(&mut self) -> (ConnId, ConnId) {
         let (ours, theirs) = self.requested();
         self.agents[1]
@@ -256,7 +255,7 @@ impl Net {
         (ours, theirs)
     }
 
-    /// Every table is empty and no timer runs.
+    /// Asserts that every table is empty and no timer runs.
     pub fn assert_nothing_is_left(&mut self) {
         assert_eq!(self.next(), None, "something is under way");
         for agent in &self.agents {

@@ -1,4 +1,4 @@
-//! Processes that write commands as librdmacm does, on one network without faults.
+//! Processes that write commands like librdmacm, on one network without faults.
 
 use super::net::address;
 use cm::ids::{Binding, ChannelId, Device, Host, Ids, Reply};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub const MS: Duration = Duration::from_millis(1);
 
-/// Numbers of commands.
+/// The numbers of the commands.
 pub mod number {
     pub const CREATE_ID: u32 = 0;
     pub const DESTROY_ID: u32 = 1;
@@ -44,9 +44,9 @@ pub struct FakeHost {
     pub drawn: u16,
     pub value: Vec<u8>,
     pub channels: Vec<ChannelId>,
-    /// Of each port that was taken, whether nobody will ask for it.
+    /// For each port that is taken, whether it is only outgoing.
     pub outgoing: Vec<bool>,
-    /// What was changed of ids with ports: who shares, and who leaves IPv4 to others.
+    /// The changed options of bound ids: sharing, and IPv6 only.
     pub changed: Vec<(u32, bool, bool)>,
 }
 
@@ -114,9 +114,9 @@ pub struct Process {
     pub ids: Ids,
     pub host: FakeHost,
     pub channel: ChannelId,
-    /// Whose connections have ended.
+    /// The queue pairs whose connections have ended.
     pub ended: Vec<(IpAddr, u32)>,
-    /// Programs are not told of it.
+    /// Whether programs are notified of disconnects only on request.
     pub withholds: bool,
 }
 
@@ -131,7 +131,7 @@ impl Process {
     }
 }
 
-/// Some processes and their time.
+/// Several processes and their time.
 pub struct World {
     pub now: Duration,
     pub processes: Vec<Process>,
@@ -184,7 +184,7 @@ impl World {
         process.ids.write(self.now, &mut process.host, channel, &bytes)
     }
 
-    /// Lets messages arrive and time pass.
+    /// Delivers messages and advances the time.
     pub fn run(&mut self, time: Duration) {
         let until = self.now + time;
         loop {
@@ -286,14 +286,14 @@ impl World {
         Ok(EventResp::parse(&reply.bytes).expect("336 bytes"))
     }
 
-    /// The next event, which is of kind `event` and about `uid`.
+    /// Returns the next event, which is of kind `event` and about `uid`.
     pub fn expect(&mut self, i: usize, event: u32, uid: u64) -> EventResp {
         let resp = self.get_event(i).expect("an event");
         assert_eq!((resp.event, resp.uid), (event, uid), "status {}", resp.status as i32);
         resp
     }
 
-    /// An id that has come as far as CONNECT.
+    /// Returns an id that is ready for CONNECT.
     pub fn routed(&mut self, i: usize, uid: u64, ps: u16, to: SocketAddr) -> u32 {
         let id = self.create(i, uid, ps);
         self.resolve_addr(i, id, to).expect("an address");
@@ -303,7 +303,7 @@ impl World {
         id
     }
 
-    /// An id that listens at a port of every address.
+    /// Returns an id that listens on a port of every address.
     pub fn listening(&mut self, i: usize, uid: u64, ps: u16, port: u16) -> u32 {
         let id = self.create(i, uid, ps);
         self.bind(i, id, SocketAddr::new([0, 0, 0, 0].into(), port)).expect("a free port");

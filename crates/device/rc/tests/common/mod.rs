@@ -10,10 +10,10 @@ pub mod pair;
 
 /// A small generator, so that tests depend on nothing but their seed.
 #[derive(Clone, Debug)]
-pub struct Dice(pub u64);
+pub struct Rng(pub u64);
 
-impl Dice {
-    pub fn roll(&mut self) -> u64 {
+impl Rng {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -22,7 +22,7 @@ impl Dice {
     }
 
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.roll() % bound.max(1)
+        self.next() % bound.max(1)
     }
 
     /// True in `parts` of 1000 cases.
@@ -35,7 +35,7 @@ impl Dice {
     }
 
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.roll() as u8).collect()
+        (0..len).map(|_| self.next() as u8).collect()
     }
 }
 

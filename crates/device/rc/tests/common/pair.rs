@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rc::wire::{Headers, Packet};
 use rc::{Access, Config, Endpoint, Instant, Mtu, Psn, ReceiveAttr, SendAttr, Service};
 
-use super::Dice;
+use super::Rng;
 use super::host::Host;
 
 /// The faults of a link, in parts per thousand.
@@ -57,7 +57,7 @@ pub struct Pair {
     pub hosts: [Host; 2],
     pub faults: Faults,
     pub latency_ns: u64,
-    pub dice: Dice,
+    pub rng: Rng,
     /// Packets that a host sends before it does something else.
     pub slice: u64,
     /// The first such packet is lost.
@@ -93,7 +93,7 @@ impl Pair {
             hosts: [host(0), host(1)],
             faults: Faults::default(),
             latency_ns: 10_000,
-            dice: Dice(seed),
+            rng: Rng(seed),
             slice: u64::MAX,
             lost: None,
             wire: BTreeMap::new(),
@@ -106,7 +106,7 @@ impl Pair {
     pub fn turn(&mut self) {
         for i in 0..2 {
             self.hosts[i].engine.handle_timeout(self.now);
-            let mut left = if self.dice.permille(self.faults.lazy) { 0 } else { self.slice };
+            let mut left = if self.rng.permille(self.faults.lazy) { 0 } else { self.slice };
             while left > 0 {
                 let Some(packet) = self.hosts[i].next_packet(self.now) else { break };
                 left -= 1;
@@ -125,13 +125,13 @@ impl Pair {
                 return;
             }
         }
-        let copies = 1 + u32::from(self.dice.permille(self.faults.duplicate));
+        let copies = 1 + u32::from(self.rng.permille(self.faults.duplicate));
         for _ in 0..copies {
-            if self.dice.permille(self.faults.loss) {
+            if self.rng.permille(self.faults.loss) {
                 continue;
             }
-            let is_late = self.dice.permille(self.faults.reorder);
-            let late = if is_late { self.dice.below(20 * self.latency_ns) } else { 0 };
+            let is_late = self.rng.permille(self.faults.reorder);
+            let late = if is_late { self.rng.below(20 * self.latency_ns) } else { 0 };
             self.serial += 1;
             let at = self.now.plus_ns(self.latency_ns + late);
             self.wire.insert((at, self.serial), (to, packet.to_vec()));
@@ -154,7 +154,7 @@ impl Pair {
         self.now = self.now.max(next);
         let later = self.wire.split_off(&(self.now.plus_ns(1), 0));
         for (_, (to, packet)) in std::mem::replace(&mut self.wire, later) {
-            if self.dice.permille(self.faults.ignored) {
+            if self.rng.permille(self.faults.ignored) {
                 let _ = self.hosts[to].look_at(self.now, &packet);
             } else {
                 let _ = self.hosts[to].take(self.now, &packet);
@@ -183,12 +183,12 @@ impl Pair {
 
     /// Returns a hash of everything observable so far.
     pub fn digest(&self) -> u64 {
-        let mut digest = Dice(self.now.as_ns() ^ self.packets << 40);
+        let mut digest = Rng(self.now.as_ns() ^ self.packets << 40);
         for host in &self.hosts {
             for byte in format!("{:?}{:?}", host.done, host.memory).bytes() {
-                digest.0 = digest.roll() ^ u64::from(byte);
+                digest.0 = digest.next() ^ u64::from(byte);
             }
         }
-        digest.roll()
+        digest.next()
     }
 }

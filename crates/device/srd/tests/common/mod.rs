@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// A small generator, so that tests depend on nothing but their seed.
 #[derive(Clone, Debug)]
-pub struct Dice(pub u64);
+pub struct Rng(pub u64);
 
-impl Dice {
-    pub fn roll(&mut self) -> u64 {
+impl Rng {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -25,7 +25,7 @@ impl Dice {
     }
 
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.roll() % bound.max(1)
+        self.next() % bound.max(1)
     }
 
     fn answer(&mut self) -> Answer {
@@ -121,7 +121,7 @@ pub struct Pair {
     pub nodes: [Node; 2],
     pub faults: Faults,
     pub latency_ns: u64,
-    pub dice: Dice,
+    pub rng: Rng,
     wire: BTreeMap<(Instant, u64), Flight>,
     serial: u64,
     pub datagrams: u64,
@@ -148,7 +148,7 @@ impl Pair {
             nodes: [node(0), node(1)],
             faults: Faults::default(),
             latency_ns: 10_000,
-            dice: Dice(seed),
+            rng: Rng(seed),
             wire: BTreeMap::new(),
             serial: 0,
             datagrams: 0,
@@ -169,7 +169,7 @@ impl Pair {
     /// Replaces node `i` by a new incarnation without state.
     pub fn restart(&mut self, i: usize, seed: u64) {
         // A host's entropy never repeats.
-        let seed = Dice(seed ^ self.now.as_ns()).roll();
+        let seed = Rng(seed ^ self.now.as_ns()).next();
         let old = std::mem::replace(&mut self.nodes[i], Node::new(&self.config, i as u64, seed));
         self.nodes[i].answer = old.answer;
         self.check.restarted(i);
@@ -235,16 +235,16 @@ impl Pair {
     fn carry(&mut self, from: usize, path: u16, packed: &Packed) {
         self.datagrams += 1;
         self.frames += u64::from(packed.messages.len() > 1);
-        let copies = 1 + u32::from(self.dice.permille(self.faults.duplicate));
+        let copies = 1 + u32::from(self.rng.permille(self.faults.duplicate));
         for _ in 0..copies {
             let dead = self.swallows_frames && packed.messages.len() > 1
                 || self.faults.dead_paths >> path & 1 == 1
                 || packed.messages.iter().any(|(_, msg)| self.lose_id == Some(msg.0));
-            if dead || self.dice.permille(self.faults.loss) {
+            if dead || self.rng.permille(self.faults.loss) {
                 continue;
             }
-            let late = if self.dice.permille(self.faults.reorder) {
-                self.dice.below(20 * self.latency_ns)
+            let late = if self.rng.permille(self.faults.reorder) {
+                self.rng.below(20 * self.latency_ns)
             } else {
                 0
             };
@@ -301,7 +301,7 @@ impl Pair {
         let node = &mut self.nodes[to];
         let answer = match node.answer {
             _ if new.qkey != KEY => Answer::Refuse(Reject::BadDestQpn),
-            Answer::Mixed => self.dice.answer(),
+            Answer::Mixed => self.rng.answer(),
             Answer::NoReceive if new.op == 0 => Answer::Refuse(Reject::Rnr),
             Answer::NoReceive => Answer::Accept,
             other => other,
@@ -337,8 +337,8 @@ impl Pair {
 
     /// Returns a hash of everything observable so far.
     pub fn digest(&self) -> u64 {
-        let mut digest = Dice(self.now.as_ns() ^ self.datagrams);
-        let mut add = |value: u64| digest.0 = digest.roll() ^ value;
+        let mut digest = Rng(self.now.as_ns() ^ self.datagrams);
+        let mut add = |value: u64| digest.0 = digest.next() ^ value;
         for node in &self.nodes {
             node.delivered.iter().for_each(|&id| add(id));
             node.completed
@@ -346,7 +346,7 @@ impl Pair {
                 .for_each(|(&id, &status)| add(id << 8 | u64::from(status.code())));
             add(node.engine.stats().tx_datagrams);
         }
-        digest.roll()
+        digest.next()
     }
 }
 
