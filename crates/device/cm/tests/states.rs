@@ -94,7 +94,7 @@ fn the_first_data_establishes_when_the_rtu_is_lost() {
 /// CM-4.5.
 #[test]
 fn a_repeated_request_is_asked_for_time() {
-    let mut net = Net::new(2, 5);
+    let mut net = Net::quiet(2, 5);
     let (_, theirs) = net.requested();
     net.run(Duration::from_secs(5));
     assert_eq!((net.sent(0, REQ), net.sent(1, MRA)), (2, 1));
@@ -113,7 +113,7 @@ fn a_repeated_request_is_asked_for_time() {
 /// CM-4.5: a peer that asks for time repeatedly does not get it.
 #[test]
 fn time_is_asked_for_once_per_repetition() {
-    let mut net = Net::new(2, 6);
+    let mut net = Net::quiet(2, 6);
     net.connect(0, 1, 0x100, &[]);
     let req = net.tap(0);
     let Message::Req(body) = req.message else { panic!() };
@@ -129,6 +129,35 @@ fn time_is_asked_for_once_per_repetition() {
     let again = net.forge(1, 0, req.transaction_id, Message::Mra(mra));
     assert_eq!(again, Err(DropReason::Duplicate));
     assert_eq!(net.agents[0].poll_timeout(), Some(deadline));
+}
+
+/// CM-4.5: whoever was asked for time repeats its message as a keepalive, and hears of the death of
+/// the peer's process.
+#[test]
+fn a_peer_that_dies_after_it_asked_for_time_is_noticed() {
+    let mut net = Net::new(2, 5);
+    let (ours, _) = net.requested();
+    net.run(Duration::from_secs(5));
+    let sent = net.sent(0, REQ);
+    net.run(Duration::from_secs(20));
+    assert!((15..=21).contains(&(net.sent(0, REQ) - sent)), "one in a second");
+    net.nothing(0);
+    net.agents[0].unreachable(net.now, address(1));
+    let Event::Rejected { conn, reason, .. } = net.event(0) else { panic!() };
+    assert_eq!((conn, reason), (ours, reason::INVALID_SERVICE_ID));
+}
+
+/// CM-4.5: keepalives are no repetitions, of which there are fifteen.
+#[test]
+fn keepalives_do_not_use_up_repetitions() {
+    let mut net = Net::new(2, 5);
+    let (_, theirs) = net.requested();
+    net.run(Duration::from_secs(200));
+    assert!(net.sent(0, REQ) > 100);
+    net.nothing(0);
+    net.agents[1].accept(net.now, theirs, offer(0x200), &[]).unwrap();
+    net.run(MS);
+    assert!(matches!(net.event(0), Event::Accepted { .. }));
 }
 
 /// CM-4.7.
@@ -154,7 +183,7 @@ fn a_rejection_is_told_with_its_reason_and_repeated() {
 /// be asked twice.
 #[test]
 fn a_lost_rejection_is_repeated_to_who_was_asked_for_time() {
-    let mut net = Net::new(2, 31);
+    let mut net = Net::quiet(2, 31);
     let (ours, theirs) = net.requested();
     net.run(Duration::from_secs(10));
     assert_eq!(net.sent(1, MRA), 1);

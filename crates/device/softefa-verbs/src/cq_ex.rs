@@ -154,6 +154,7 @@ unsafe extern "C" fn end_poll(cq: CqExPtr) {
         // SAFETY: the program passes a live queue.
         if let Ok(cq) = unsafe { borrow(cq) } {
             cq.poll.close();
+            cq.nic.end_poll();
         }
     });
 }

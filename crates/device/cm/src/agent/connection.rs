@@ -73,8 +73,8 @@ pub(super) struct Connection {
     pub(super) retries_left: u8,
     /// The latest time at which the peer repeats its message, after it was asked for time.
     pub(super) repeats_by: Duration,
-    /// The peer has asked for time since the last repetition.
-    pub(super) is_delayed: bool,
+    /// The time until which the peer has asked this side to wait (CM-4.5).
+    pub(super) delayed_until: Option<Duration>,
     pub(super) deadline: Option<Duration>,
     /// The keys under which the table finds it, besides its id.
     pub(super) keys: [Option<Key>; 2],
@@ -99,7 +99,7 @@ impl Connection {
             wait: Duration::ZERO,
             retries_left: 0,
             repeats_by: Duration::ZERO,
-            is_delayed: false,
+            delayed_until: None,
             deadline: None,
             keys: [None; 2],
         }

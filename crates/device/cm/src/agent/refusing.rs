@@ -119,16 +119,16 @@ impl Agent {
         if !is_meant {
             return Err(DropReason::WrongPeer);
         }
-        if connection.is_delayed {
+        if connection.delayed_until.is_some() {
             return Err(DropReason::Duplicate);
         }
-        let at = self.now + connection.wait + self.config.wait(mra.service_timeout);
+        let until = self.now + connection.wait + self.config.wait(mra.service_timeout);
         let conn = ConnId(mra.remote_comm_id);
-        self.table.set_deadline(conn, Some(at));
         if let Some(connection) = self.table.get_mut(conn) {
             // The listener behind the previous route may be gone.
-            (connection.route, connection.is_delayed) = (route, true);
+            (connection.route, connection.delayed_until) = (route, Some(until));
         }
+        self.await_end_of_delay(conn, until);
         Ok(())
     }
 

@@ -15,8 +15,37 @@ impl Agent {
             match self.table.get(conn).map(|connection| connection.state) {
                 Some(State::TimeWait) => self.end(conn, Event::TimewaitExit { conn }),
                 Some(State::Established) => self.keep_alive(conn),
-                _ => self.retransmit(conn),
+                _ => match self.delayed_until(conn) {
+                    Some(until) => self.keep_alive_delayed(conn, until),
+                    None => self.retransmit(conn),
+                },
             }
+        }
+    }
+
+    /// Returns the time until which the peer has asked this side to wait, if that is not over.
+    fn delayed_until(&self, conn: ConnId) -> Option<Duration> {
+        self.table.get(conn)?.delayed_until.filter(|until| *until > self.now)
+    }
+
+    /// Sends the message that the peer has asked time for, as a keepalive: a living peer answers
+    /// that it still needs time, and if its process is gone, an ICMP error says so (CM-4.5).
+    fn keep_alive_delayed(&mut self, conn: ConnId, until: Duration) {
+        self.send_last(conn);
+        self.await_end_of_delay(conn, until);
+    }
+
+    /// Schedules the next keepalive of a connection that waits until `until`.
+    pub(super) fn await_end_of_delay(&mut self, conn: ConnId, until: Duration) {
+        let wait = self.config.keepalive_wait(self.table.len());
+        let at = wait.map_or(until, |wait| until.min(self.now + wait));
+        self.table.set_deadline(conn, Some(at));
+    }
+
+    fn send_last(&mut self, conn: ConnId) {
+        let Some(connection) = self.table.get(conn) else { return };
+        if let Some(bytes) = &connection.last {
+            self.out.push_back(Transmit { route: connection.route, bytes: **bytes });
         }
     }
 
@@ -27,11 +56,9 @@ impl Agent {
             return self.give_up(conn);
         };
         connection.retries_left = retries_left;
-        connection.is_delayed = false;
+        connection.delayed_until = None;
         let at = self.now + connection.wait;
-        if let Some(bytes) = &connection.last {
-            self.out.push_back(Transmit { route: connection.route, bytes: **bytes });
-        }
+        self.send_last(conn);
         self.table.set_deadline(conn, Some(at));
     }
 
