@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{PROGRAM, alone};
+use crate::common::{Ended, alone, command};
 
 /// More than this for thousands of messages more would be some of them. What libraries keep for
 /// messages that wait grows when a machine is busy.
@@ -26,18 +26,12 @@ fn counter(folder: &Path) -> PathBuf {
 }
 
 /// Allocations of both sides of a measurement together.
-fn allocations(library: &Path, arguments: &[&str], iterations: &str) -> i64 {
+fn allocations(library: &Path, line: &str, iterations: &str) -> i64 {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("tempdir");
-    let output = Command::new(PROGRAM)
-        .arg("local")
-        .args(arguments)
-        .args(["-n", iterations, "-q", "--no-host-checks"])
-        .env("LD_PRELOAD", library)
-        .env("ALLOCATIONS", folder.path().join("count"))
-        .output()
-        .expect("efa-bench starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut command = command(format!("local {line} -n {iterations} -q --no-host-checks"));
+    command.env("LD_PRELOAD", library).env("ALLOCATIONS", folder.path().join("count"));
+    Ended::of(&mut command).assert_done();
     let files = std::fs::read_dir(folder.path()).expect("folder");
     let counts: Vec<i64> = files
         .map(|file| std::fs::read_to_string(file.expect("entry").path()).expect("a count"))
@@ -51,67 +45,35 @@ fn allocations(library: &Path, arguments: &[&str], iterations: &str) -> i64 {
 fn timed_loops_do_not_allocate() {
     let folder = tempfile::tempdir().expect("tempdir");
     let library = counter(folder.path());
-    for (arguments, few, many) in [
-        (&["latency", "--fabric", "tcp", "-s", "64"][..], "200", "2000"),
-        (&["latency", "--fabric", "udp", "-s", "64"], "200", "2000"),
-        (&["latency", "-p", "shm", "-s", "64", "--validate"], "200", "2000"),
-        (&["bandwidth", "--fabric", "tcp", "-s", "64", "-d", "64"], "1000", "30000"),
-        (&["bandwidth", "-p", "shm", "-s", "64", "-d", "64", "--order", "kept"], "1000", "30000"),
-        (
-            &["batch", "--fabric", "tcp", "-s", "64", "-d", "64", "--post-list", "8"],
-            "1000",
-            "30000",
-        ),
-        (
-            &["batch_large_buffer", "-p", "shm", "-s", "64", "-d", "64", "--memory", "1M"],
-            "1000",
-            "30000",
-        ),
-        (&["rma_batch", "-p", "shm", "-s", "64", "-d", "64"], "1000", "30000"),
-        (&["atomics", "-p", "shm", "-d", "64"], "1000", "30000"),
-        (&["rpc", "--fabric", "tcp", "-d", "16", "--keys", "100"], "1000", "30000"),
-        (&["index", "-p", "shm", "-d", "16", "--way", "hybrid"], "1000", "30000"),
-        (
-            &["fileget", "--fabric", "tcp", "-s", "100000", "--chunk", "800", "--from", "sendfile"],
-            "10",
-            "100",
-        ),
-        (
-            &["piggyback", "--fabric", "tcp", "-d", "16", "--records", "8", "--validate"],
-            "1000",
-            "30000",
-        ),
-        (
-            &["kv", "-p", "shm", "-d", "16", "--keys", "100", "--zipf", "0.9", "--validate"],
-            "1000",
-            "30000",
-        ),
-        (
-            &["2pc", "--fabric", "tcp", "-d", "8", "-s", "64", "--locks", "--keys", "64"],
-            "1000",
-            "20000",
-        ),
-        (&["allreduce", "--fabric", "tcp", "-s", "10000", "--chunk", "4K"], "100", "3000"),
-        (&["incast", "--fabric", "tcp", "-s", "64K", "-d", "8", "--chunk", "4K"], "40", "2000"),
-        (
-            &["shuffle", "--fabric", "tcp", "-d", "8", "-s", "64", "--buffer", "1K"],
-            "10000",
-            "200000",
-        ),
-        (&["log", "--fabric", "tcp", "-d", "8", "-s", "64", "--group", "4"], "1000", "30000"),
-        (
-            &["log", "-p", "shm", "-d", "8", "-s", "64", "--nodes", "2", "--validate"],
-            "1000",
-            "30000",
-        ),
+    for (line, few, many) in [
+        ("latency --fabric tcp -s 64", "200", "2000"),
+        ("latency --fabric udp -s 64", "200", "2000"),
+        ("latency -p shm -s 64 --validate", "200", "2000"),
+        ("bandwidth --fabric tcp -s 64 -d 64", "1000", "30000"),
+        ("bandwidth -p shm -s 64 -d 64 --order kept", "1000", "30000"),
+        ("batch --fabric tcp -s 64 -d 64 --post-list 8", "1000", "30000"),
+        ("batch_large_buffer -p shm -s 64 -d 64 --memory 1M", "1000", "30000"),
+        ("rma_batch -p shm -s 64 -d 64", "1000", "30000"),
+        ("atomics -p shm -d 64", "1000", "30000"),
+        ("rpc --fabric tcp -d 16 --keys 100", "1000", "30000"),
+        ("index -p shm -d 16 --way hybrid", "1000", "30000"),
+        ("fileget --fabric tcp -s 100000 --chunk 800 --from sendfile", "10", "100"),
+        ("piggyback --fabric tcp -d 16 --records 8 --validate", "1000", "30000"),
+        ("kv -p shm -d 16 --keys 100 --zipf 0.9 --validate", "1000", "30000"),
+        ("2pc --fabric tcp -d 8 -s 64 --locks --keys 64", "1000", "20000"),
+        ("allreduce --fabric tcp -s 10000 --chunk 4K", "100", "3000"),
+        ("incast --fabric tcp -s 64K -d 8 --chunk 4K", "40", "2000"),
+        ("shuffle --fabric tcp -d 8 -s 64 --buffer 1K", "10000", "200000"),
+        ("log --fabric tcp -d 8 -s 64 --group 4", "1000", "30000"),
+        ("log -p shm -d 8 -s 64 --nodes 2 --validate", "1000", "30000"),
     ] {
         let (few_made, many_made) =
-            (allocations(&library, arguments, few), allocations(&library, arguments, many));
-        assert!(few_made > 100, "{arguments:?}: the counter counts nothing");
+            (allocations(&library, line, few), allocations(&library, line, many));
+        assert!(few_made > 100, "{line}: the counter counts nothing");
         let more = many_made - few_made;
         assert!(
             more < TOLERANCE,
-            "{arguments:?}: {few} iterations made {few_made} allocations, {many} made {many_made}"
+            "{line}: {few} iterations made {few_made} allocations, {many} made {many_made}"
         );
     }
 }

@@ -1,12 +1,10 @@
 //! Atomics on the peer's memory, between real processes. That each was done once is what the
 //! benchmark itself finds out, or it ends with code 9.
 
-use std::process::Output;
-
-use crate::common::{Server, assert_fails, efa_bench, on_soft_efa_with, points, points_of};
+use crate::common::{Server, assert_fails, efa_bench, on_soft_efa_with, points_of, read_json};
 use serde_json::Value;
 
-const SHORT: [&str; 7] = ["-d", "1,7", "-t", "0.05", "-w", "0.02", "-q"];
+const SHORT: &str = "-d 1,7 -t 0.05 -w 0.02 -q";
 
 fn checked(point: &Value) -> u64 {
     point["atomics"]["checked"].as_u64().expect("a count")
@@ -26,17 +24,11 @@ fn check(points: &[Value], what: &str) {
     assert!(many["operation_time"].is_null(), "{what}: {many}");
 }
 
-fn assert_done(output: &Output, what: &str) -> Vec<Value> {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{what}: {said}");
-    points(output)
-}
-
 #[test]
 fn every_operation_is_done_once_over_libfabric() {
     for fabric in ["libfabric:tcp", "libfabric:shm"] {
         for op in ["fetch_add", "compare_swap", "add"] {
-            let all = [&["atomics", "--fabric", fabric, "--op", op], &SHORT[..]].concat();
+            let all = format!("atomics --fabric {fabric} --op {op} {SHORT}");
             check(&points_of(&all), &format!("{fabric} {op}"));
         }
     }
@@ -45,14 +37,14 @@ fn every_operation_is_done_once_over_libfabric() {
 #[test]
 fn every_operation_is_done_once_on_soft_efa() {
     for (fabric, options, ops) in [
-        ("verbs:rc", &["--roce"][..], &["fetch_add", "compare_swap"][..]),
-        ("libfabric:efa", &[], &["fetch_add", "compare_swap", "add"]),
+        ("verbs:rc", "--roce", &["fetch_add", "compare_swap"][..]),
+        ("libfabric:efa", "", &["fetch_add", "compare_swap", "add"]),
     ] {
         for op in ops {
-            let all = [&["atomics", "--fabric", fabric, "--op", op], &SHORT[..]].concat();
+            let all = format!("atomics --fabric {fabric} --op {op} {SHORT}");
             let (output, packets) = on_soft_efa_with(options, &all);
             let what = format!("{fabric} {op}");
-            let points = assert_done(&output, &what);
+            let points = output.points();
             check(&points, &what);
             // Both sides' packets. Adds that fetch nothing share theirs, as answers to several do.
             let done = points.iter().map(checked).sum::<u64>();
@@ -66,10 +58,10 @@ fn every_operation_is_done_once_on_soft_efa() {
 #[test]
 fn faults_repeat_no_atomic() {
     for op in ["fetch_add", "compare_swap"] {
-        let all = ["atomics", "--fabric", "verbs:rc", "--op", op, "-d", "16", "-n", "20000", "-q"];
-        let options = ["--roce", "--fault", "loss=2%,dup=2%,reorder=2%,seed=5"];
-        let (output, packets) = on_soft_efa_with(&options, &all);
-        let points = assert_done(&output, op);
+        let all = format!("atomics --fabric verbs:rc --op {op} -d 16 -n 20000 -q");
+        let options = "--roce --fault loss=2%,dup=2%,reorder=2%,seed=5";
+        let (output, packets) = on_soft_efa_with(options, &all);
+        let points = output.points();
         assert_eq!(checked(&points[0]), 22_000, "{op}: a tenth is the warm-up");
         assert!(packets > 22_000, "{op}: {packets} packets");
     }
@@ -78,8 +70,8 @@ fn faults_repeat_no_atomic() {
 #[test]
 fn threads_and_endpoints_have_words_of_their_own() {
     for op in ["fetch_add", "compare_swap"] {
-        let all = ["atomics", "-p", "shm", "--op", op, "--threads", "2", "--endpoints", "2"];
-        let points = points_of(&[&all[..], &["-d", "4", "-n", "500", "--blocks", "2"]].concat());
+        let all = format!("atomics -p shm --op {op} --threads 2 --endpoints 2");
+        let points = points_of(format!("{all} -d 4 -n 500 --blocks 2"));
         // Each thread has a warm-up.
         assert_eq!(checked(&points[0]), 2 * 600, "{op}");
     }
@@ -88,8 +80,7 @@ fn threads_and_endpoints_have_words_of_their_own() {
 #[test]
 fn two_hosts_measure_them_as_one_does() {
     let server = Server::start();
-    let words = ["atomics", "-p", "tcp", "-n", "200", "--json", "-"];
-    let points = assert_done(&server.run(&words), "two processes");
+    let points = server.run("atomics -p tcp -n 200 --json -").points();
     assert_eq!(checked(&points[0]), 300);
 }
 
@@ -97,10 +88,10 @@ fn two_hosts_measure_them_as_one_does() {
 fn the_table_and_the_page_speak_of_operations() {
     let folder = tempfile::tempdir().expect("tempdir");
     let page = folder.path().join("atomics.html").display().to_string();
-    let all = ["atomics", "-p", "shm", "-d", "1,2,4", "-n", "300", "--html", &page];
-    let output = efa_bench(&[&all[..], &["--no-host-checks"]].concat());
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{output:?}");
+    let all = format!("atomics -p shm -d 1,2,4 -n 300 --html {page}");
+    let output = efa_bench(format!("{all} --no-host-checks"));
+    let text = output.text();
+    output.assert_done();
     for word in ["atomics on 8 B of the peer's memory (fetch_add)", "M op/s", "p99 µs", "checked"]
     {
         assert!(text.contains(word), "no {word:?} in: {text}");
@@ -117,10 +108,9 @@ fn a_plan_has_steps_of_them() {
                 'atomics'\nop = ['fetch_add', 'compare_swap']\ndepth = [1, 8]\niterations = 200\n";
     std::fs::write(&plan, step).expect("write");
     let [plan, out] = [plan, folder.path().join("out")].map(|path| path.display().to_string());
-    let output = efa_bench(&["plan", &plan, "--out", &out, "-q"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let results = std::fs::read_to_string(format!("{out}/results.json")).expect("results");
-    let results: Value = serde_json::from_str(&results).expect("JSON");
+    let output = efa_bench(format!("plan {plan} --out {out} -q"));
+    output.assert_done();
+    let results = read_json(format!("{out}/results.json"));
     // Published figures stand beside them.
     let runs = results["runs"].as_array().expect("runs").iter();
     let own = runs.filter(|run| run["benchmark"] == "atomics");
@@ -131,16 +121,16 @@ fn a_plan_has_steps_of_them() {
 #[test]
 fn fabrics_without_atomics_say_which_have_them() {
     for fabric in ["sockets:tcp", "sockets:udp", "verbs:srd", "verbs:ud"] {
-        let output = efa_bench(&["atomics", "--fabric", fabric, "-q"]);
+        let output = efa_bench(format!("atomics --fabric {fabric} -q"));
         assert_fails(&output, 2, &[fabric, "has no atomics", "--fabric verbs:rc"]);
     }
-    let output = efa_bench(&["atomics", "--fabric", "verbs:rc", "--op", "add", "-q"]);
+    let output = efa_bench("atomics --fabric verbs:rc --op add -q");
     assert_fails(&output, 2, &["verbs:rc", "--op fetch_add"]);
     for (words, refusal) in [
-        (&["atomics", "--op", "write"][..], "--op write is not for this"),
-        (&["atomics", "-s", "64"], "--sizes is not for this"),
-        (&["rma", "--op", "fetch_add"], "--op fetch_add is not for this"),
-        (&["latency", "--op", "compare_swap"], "--op compare_swap is not for this"),
+        ("atomics --op write", "--op write is not for this"),
+        ("atomics -s 64", "--sizes is not for this"),
+        ("rma --op fetch_add", "--op fetch_add is not for this"),
+        ("latency --op compare_swap", "--op compare_swap is not for this"),
     ] {
         assert_fails(&efa_bench(words), 2, &[refusal]);
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::{PROGRAM, efa_bench};
+use crate::common::{Ended, PROGRAM, efa_bench, read_json};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/cluster").join(name)
@@ -17,15 +17,12 @@ fn example(name: &str) -> PathBuf {
 fn yaml(name: &str) -> Option<Value> {
     let program =
         "import json, sys, yaml; json.dump(yaml.safe_load(open(sys.argv[1])), sys.stdout)";
-    let output = Command::new("python3").args(["-c", program]).arg(example(name)).output();
-    let output = output.expect("python3 starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("No module named") && std::env::var_os("CI").is_none() {
+    let output = Ended::of(Command::new("python3").args(["-c", program]).arg(example(name)));
+    if output.errors().contains("No module named") && std::env::var_os("CI").is_none() {
         eprintln!("SKIPPED: no PyYAML here (python3-yaml)");
         return None;
     }
-    assert!(output.status.success(), "{name}: {said}");
-    Some(serde_json::from_slice(&output.stdout).expect("JSON"))
+    Some(output.json())
 }
 
 /// Checks that what follows `efa-bench` in a container's command is something it can do: as a rank
@@ -43,8 +40,8 @@ fn assert_is_ours(command: &Value, more: &[&str]) {
     if !words.contains(&"--rendezvous") {
         all.extend(["--rendezvous", folder, "--ranks", "2"]);
     }
-    let output = efa_bench(&[&all[..], &["--rank", "0", "--join-timeout", "0.2"]].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
+    let output = efa_bench([&all[..], &["--rank", "0", "--join-timeout", "0.2"]].concat());
+    let said = output.errors();
     assert_eq!(output.status.code(), Some(4), "{all:?}: {said}");
     assert!(said.contains("no word from rank 1 of 2"), "{said}");
 }
@@ -123,16 +120,8 @@ fn the_loop_over_hosts_measures_between_them() {
         "latency --fabric tcp -n 200 -s 64 --validate --no-host-checks --json {}",
         json.display()
     );
-    let output = Command::new(example("ssh.sh"))
-        .arg(folder.path())
-        .args(["here", "there"])
-        .env("REMOTE", &remote)
-        .env("EFA_BENCH", PROGRAM)
-        .env("BENCHMARK", benchmark)
-        .output()
-        .expect("the script starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let results: Value =
-        serde_json::from_slice(&std::fs::read(&json).expect("results")).expect("JSON");
-    assert_eq!(results["runs"][0]["points"][0]["validated"], 301);
+    let mut script = Command::new(example("ssh.sh"));
+    script.arg(folder.path()).args(["here", "there"]).env("REMOTE", &remote);
+    Ended::of(script.env("EFA_BENCH", PROGRAM).env("BENCHMARK", benchmark)).assert_done();
+    assert_eq!(read_json(&json)["runs"][0]["points"][0]["validated"], 301);
 }

@@ -1,20 +1,18 @@
 //! Operations of all ranks between real processes: every rank gets what it should.
 
-use crate::common::{
-    assert_fails, kill_a_server_of, on_soft_efa, on_soft_efa_with, points, points_of,
-};
+use crate::common::{assert_fails, kill_a_server_of, on_soft_efa, on_soft_efa_with, points_of};
 use serde_json::Value;
 
 /// Every operation by every algorithm, and what its bus bandwidth has for a factor between 5 ranks.
-const OPERATIONS: [(&str, &[&str], f64); 8] = [
-    ("allgather", &[], 4.0),
-    ("allreduce", &[], 1.6),
-    ("allreduce", &["--algorithm", "doubling"], 1.6),
-    ("alltoall", &[], 4.0),
-    ("barrier", &[], 0.0),
-    ("bcast", &[], 1.0),
-    ("gather", &[], 4.0),
-    ("reduce_scatter", &[], 4.0),
+const OPERATIONS: [(&str, &str, f64); 8] = [
+    ("allgather", "", 4.0),
+    ("allreduce", "", 1.6),
+    ("allreduce", "--algorithm doubling", 1.6),
+    ("alltoall", "", 4.0),
+    ("barrier", "", 0.0),
+    ("bcast", "", 1.0),
+    ("gather", "", 4.0),
+    ("reduce_scatter", "", 4.0),
 ];
 
 /// So many operations of so many ranks, all checked.
@@ -30,16 +28,12 @@ fn check(point: &Value, operations: u64, ranks: u64) {
 
 #[test]
 fn every_number_of_ranks_gets_the_right_results() {
-    for (nodes, ranks) in [("2", 2), ("4", 4), ("5", 5), ("7", 7)] {
+    for ranks in [2, 4, 5, 7] {
         for (operation, manner, factor) in OPERATIONS {
             // Fewer integers than ranks, several parts, parts that are not whole.
-            let mut all = vec![operation, "--nodes", nodes, "--fabric", "tcp", "-n", "30"];
-            all.extend(["--validate", "-q"]);
-            all.extend(manner);
-            if operation != "barrier" {
-                all.extend(["-s", "4,20004", "--chunk", "1000"]);
-            }
-            for point in &points_of(&all) {
+            let sizes = if operation == "barrier" { "" } else { "-s 4,20004 --chunk 1000" };
+            let all = format!("{operation} --nodes {ranks} {manner} {sizes} --fabric tcp");
+            for point in &points_of(format!("{all} -n 30 --validate -q")) {
                 check(point, 30, ranks);
                 let bus = point["collective"]["bus_gbit_per_s"].as_f64();
                 assert_eq!(bus.is_some(), operation != "barrier", "{all:?}: {point}");
@@ -55,12 +49,9 @@ fn every_number_of_ranks_gets_the_right_results() {
 /// All ranks sent first: with more parts than anybody had receives for, each waited for the others.
 #[test]
 fn transfers_of_more_parts_than_receives_end() {
-    let all = [
-        &["allreduce", "--algorithm", "doubling", "--nodes", "2", "--fabric", "tcp"][..],
-        &["-s", "18000000", "--chunk", "8000", "-t", "0.05", "--warmup", "0", "--blocks", "1"],
-        &["--validate", "--timeout", "20", "-q"],
-    ];
-    for point in &points_of(&all.concat()) {
+    let all = "allreduce --algorithm doubling --nodes 2 --fabric tcp -s 18000000 --chunk 8000";
+    let manner = "-t 0.05 --warmup 0 --blocks 1 --validate --timeout 20 -q";
+    for point in &points_of(format!("{all} {manner}")) {
         let operations = point["collective"]["operations"].as_u64().expect("a count");
         check(point, operations, 2);
     }
@@ -69,19 +60,14 @@ fn transfers_of_more_parts_than_receives_end() {
 #[test]
 fn operations_run_over_shared_memory_and_soft_efa() {
     for (operation, manner, _) in OPERATIONS {
-        let mut all = vec![operation, "--nodes", "3", "-n", "20", "--validate", "-q"];
-        all.extend(manner);
-        if operation != "barrier" {
-            all.extend(["-s", "4,40000"]);
-        }
-        for point in &points_of(&[&all[..], &["-p", "shm"]].concat()) {
+        let sizes = if operation == "barrier" { "" } else { "-s 4,40000" };
+        let all = format!("{operation} --nodes 3 -n 20 --validate -q {manner} {sizes}");
+        for point in &points_of(format!("{all} -p shm")) {
             check(point, 20, 3);
         }
         for fabric in ["verbs:srd", "libfabric:efa"] {
-            let (output, packets) = on_soft_efa(&[&all[..], &["--fabric", fabric]].concat());
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{all:?} {fabric}: {said}");
-            points(&output).iter().for_each(|point| check(point, 20, 3));
+            let (output, packets) = on_soft_efa(format!("{all} --fabric {fabric}"));
+            output.points().iter().for_each(|point| check(point, 20, 3));
             // Two messages of each operation at least, and those of the barrier before it.
             assert!(packets >= 20 * (2 + 6), "{all:?} {fabric}: {packets} packets");
         }
@@ -90,21 +76,19 @@ fn operations_run_over_shared_memory_and_soft_efa() {
 
 #[test]
 fn what_the_fabric_damages_or_reorders_is_noticed_or_harmless() {
-    let few = ["allreduce", "--fabric", "verbs:srd", "-s", "100000", "-n", "50", "-q"];
-    let (output, _) =
-        on_soft_efa_with(&["--fault", "corrupt=5%,seed=3"], &[&few[..], &["--validate"]].concat());
+    let few = "allreduce --fabric verbs:srd -s 100000 -n 50 -q";
+    let (output, _) = on_soft_efa_with("--fault corrupt=5%,seed=3", format!("{few} --validate"));
     assert_fails(&output, 9, &["damages data"]);
     for algorithm in ["ring", "doubling"] {
         let (output, _) = on_soft_efa_with(
-            &["--fault", "reorder=10%,dup=2%,seed=7"],
-            &[&few[..], &["--validate", "--algorithm", algorithm]].concat(),
+            "--fault reorder=10%,dup=2%,seed=7",
+            format!("{few} --validate --algorithm {algorithm}"),
         );
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        check(&points(&output)[0], 50, 3);
+        check(&output.points()[0], 50, 3);
     }
 }
 
 #[test]
 fn a_rank_that_dies_is_named() {
-    kill_a_server_of(&["allreduce", "-s", "8,4096"]);
+    kill_a_server_of("allreduce -s 8,4096");
 }

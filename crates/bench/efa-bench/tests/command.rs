@@ -6,32 +6,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{PROGRAM, Server, assert_fails, efa_bench};
+use crate::common::{Server, Words, assert_fails, command, efa_bench, names_in, read_json};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Sessions of a busy machine take a while; nothing here waits this long when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn read_json(path: &Path) -> serde_json::Value {
-    let bytes = std::fs::read(path).expect("a result file");
-    serde_json::from_slice(&bytes).expect("JSON")
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).expect("folder");
-    let mut names: Vec<String> =
-        entries.map(|e| e.expect("entry").file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
-}
-
 /// What it says meanwhile went to a full disk: it panicked.
 #[test]
 fn progress_that_cannot_be_written_ends_no_measurement() {
-    let line = ["local", "rpc", "--fabric", "tcp", "--keys", "100", "-d", "4", "--watch", "0.1"];
-    let manner = ["-t", "0.3", "-w", "0", "--blocks", "1", "--no-host-checks"];
-    let mut command = Command::new(PROGRAM);
-    command.args([&line[..], &manner].concat()).stdout(Stdio::null()).stderr(full());
+    let line = "local rpc --fabric tcp --keys 100 -d 4 --watch 0.1";
+    let mut command = command(format!("{line} -t 0.3 -w 0 --blocks 1 --no-host-checks"));
+    command.stdout(Stdio::null()).stderr(full());
     assert!(command.status().expect("efa-bench starts").success());
 }
 
@@ -44,9 +30,9 @@ fn full() -> std::fs::File {
 fn results_are_whole_though_no_table_can_be_printed() {
     let folder = tempfile::tempdir().expect("tempdir");
     let json = folder.path().join("r.json");
-    let mut command = Command::new(PROGRAM);
-    command.args(["local", "latency", "--fabric", "tcp", "-n", "10", "-s", "8"]);
-    command.args(["--no-host-checks", "--json"]).arg(&json).stdout(full()).stderr(Stdio::null());
+    let line = "local latency --fabric tcp -n 10 -s 8 --no-host-checks --json";
+    let mut command = command(line);
+    command.arg(&json).stdout(full()).stderr(Stdio::null());
     assert_eq!(command.status().expect("efa-bench starts").code(), Some(10));
     assert_eq!(read_json(&json)["runs"][0]["complete"], true);
 }
@@ -54,10 +40,8 @@ fn results_are_whole_though_no_table_can_be_printed() {
 /// It panicked, and ended with the code of a panic.
 #[test]
 fn a_limit_is_checked_though_nobody_reads_how_it_was_held() {
-    let mut command = Command::new(PROGRAM);
-    command.args(["local", "latency", "--fabric", "tcp", "-n", "10", "-s", "8", "-q"]);
-    command.args(["--no-host-checks", "--assert", "latency p50 < 1ns"]);
-    command.stdout(Stdio::null()).stderr(full());
+    let mut command = command("local latency --fabric tcp -n 10 -s 8 -q --no-host-checks");
+    command.args(["--assert", "latency p50 < 1ns"]).stdout(Stdio::null()).stderr(full());
     assert_eq!(command.status().expect("efa-bench starts").code(), Some(11));
 }
 
@@ -67,8 +51,8 @@ fn a_server_serves_though_it_cannot_say_that_it_listens() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let port = listener.local_addr().expect("address").port().to_string();
     drop(listener);
-    let mut command = Command::new(PROGRAM);
-    command.args(["server", "--bind", "127.0.0.1", "--port", &port, "--until-stdin-closes"]);
+    let mut command =
+        command(format!("server --bind 127.0.0.1 --port {port} --until-stdin-closes"));
     command.stdin(Stdio::piped()).stdout(full()).stderr(Stdio::piped());
     let child = command.spawn().expect("server starts");
     let mut server = Server { child, port };
@@ -78,27 +62,20 @@ fn a_server_serves_though_it_cannot_say_that_it_listens() {
     let mut errors = BufReader::new(errors);
     errors.read_line(&mut said).expect("a line");
     assert!(said.contains("cannot say that it listens"), "{said}");
-    let output = server.run(&["latency", "--fabric", "tcp", "-n", "10", "-s", "8"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = server.run("latency --fabric tcp -n 10 -s 8");
+    output.assert_done();
 }
 
 #[test]
 fn local_latency_checks_every_message() {
     let folder = tempfile::tempdir().expect("tempdir");
     let json = folder.path().join("l.json");
-    let output = efa_bench(&[
-        "local",
-        "latency",
-        "-n",
-        "200",
-        "--sizes",
-        "1,8,64,4096",
-        "--validate",
-        "--json",
-        json.to_str().expect("utf-8"),
-    ]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    let output = efa_bench(format!(
+        "local latency -n 200 --sizes 1,8,64,4096 --validate --json {}",
+        json.display()
+    ));
+    output.assert_done();
+    let table = output.text();
     assert!(table.contains("p99.9 µs") && table.contains("4096"), "{table}");
     let results = read_json(&json);
     assert_eq!(results["schema"], "efa-bench/2");
@@ -126,25 +103,12 @@ fn local_bandwidth_checks_every_message_and_counts_at_the_receiver() {
     let folder = tempfile::tempdir().expect("tempdir");
     let json = folder.path().join("b.json");
     for operation in ["send", "tagged", "inject"] {
-        let output = efa_bench(&[
-            "local",
-            "bandwidth",
-            "-t",
-            "0.05",
-            "-w",
-            "0.02",
-            "--sizes",
-            "16,64",
-            "--depth",
-            "1,32",
-            "--validate",
-            "--op",
-            operation,
-            "--json",
-            json.to_str().expect("utf-8"),
-            "-q",
-        ]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = efa_bench(format!(
+            "local bandwidth -t 0.05 -w 0.02 --sizes 16,64 --depth 1,32 --validate --op \
+             {operation} --json {} -q",
+            json.display()
+        ));
+        output.assert_done();
         let results = read_json(&json);
         let points = results["runs"][0]["points"].as_array().expect("points").clone();
         assert_eq!(points.len(), 4, "{operation}");
@@ -172,22 +136,11 @@ fn one_server_serves_many_clients_and_other_fabrics() {
         ("tcp", "TCP sockets"),
     ];
     for (fabric, name) in fabrics {
-        let output = server.run(&[
-            "bandwidth",
-            "--fabric",
-            fabric,
-            "-n",
-            "500",
-            "--sizes",
-            "100",
-            "-d",
-            "16",
-            "--validate",
-            "--csv",
-            "-",
-        ]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let csv = String::from_utf8_lossy(&output.stdout).into_owned();
+        let output = server.run(format!(
+            "bandwidth --fabric {fabric} -n 500 --sizes 100 -d 16 --validate --csv -"
+        ));
+        output.assert_done();
+        let csv = output.text();
         assert_eq!(csv.lines().count(), 2, "{csv}");
         assert!(csv.lines().nth(1).is_some_and(|l| l.starts_with(name)), "{csv}");
     }
@@ -195,24 +148,8 @@ fn one_server_serves_many_clients_and_other_fabrics() {
 
 #[test]
 fn datagrams_are_measured_and_losses_counted() {
-    let output = efa_bench(&[
-        "local",
-        "bandwidth",
-        "-p",
-        "udp",
-        "-e",
-        "dgram",
-        "-t",
-        "0.05",
-        "--sizes",
-        "64",
-        "-d",
-        "64",
-        "--json",
-        "-",
-    ]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let output = efa_bench("local bandwidth -p udp -e dgram -t 0.05 --sizes 64 -d 64 --json -");
+    let results = output.json();
     let point = &results["runs"][0]["points"][0];
     assert!(point["lost"].is_u64() && point["bandwidth"]["messages"].as_u64().is_some());
 }
@@ -236,7 +173,7 @@ fn a_server_of_another_version_is_one_clear_line() {
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest);
     });
-    let output = efa_bench(&["run", "latency", "-H", "127.0.0.1", "--port", &port, "-q"]);
+    let output = efa_bench(format!("run latency -H 127.0.0.1 --port {port} -q"));
     assert_fails(&output, 5, &["protocol 99", "9.9.9", "same efa-bench"]);
     server.join().expect("server thread");
 }
@@ -251,8 +188,8 @@ fn a_client_of_another_version_or_a_stranger_does_not_stop_the_server() {
         let mut answer = [0_u8; 64];
         assert!(stream.read(&mut answer).is_ok_and(|n| n > 0), "the server greets");
     }
-    let output = server.run(&["latency", "-n", "10", "--sizes", "8"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = server.run("latency -n 10 --sizes 8");
+    output.assert_done();
 }
 
 /// It told its address in the form of IPv6, which a socket of IPv4 cannot send to.
@@ -265,11 +202,9 @@ fn a_server_of_both_ip_versions_has_clients_of_either() {
     let server = Server::start_at("::");
     for host in ["127.0.0.1", "::1"] {
         for fabric in ["tcp", "udp"] {
-            let line = ["run", "latency", "-H", host, "--port", &server.port, "--fabric", fabric];
-            let manner = ["-n", "10", "-s", "8", "-q", "--no-host-checks"];
-            let output = efa_bench(&[&line[..], &manner].concat());
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success(), "{host}, {fabric}: {said}");
+            let line = format!("run latency -H {host} --port {} --fabric {fabric}", server.port);
+            let output = efa_bench(format!("{line} -n 10 -s 8 -q --no-host-checks"));
+            output.assert_done();
         }
     }
 }
@@ -279,15 +214,15 @@ fn what_is_not_there_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let port = listener.local_addr().expect("address").port().to_string();
     drop(listener);
-    let output = efa_bench(&["run", "latency", "-H", "127.0.0.1", "--port", &port, "-q"]);
+    let output = efa_bench(format!("run latency -H 127.0.0.1 --port {port} -q"));
     assert_fails(&output, 4, &["no server at", "efa-bench server"]);
-    let output = efa_bench(&["local", "jitter"]);
+    let output = efa_bench("local jitter");
     assert_fails(&output, 2, &["jitter", "latency", "bandwidth"]);
-    let output = efa_bench(&["local", "latency", "-p", "warp", "-q"]);
+    let output = efa_bench("local latency -p warp -q");
     assert_fails(&output, 3, &["warp", "fi_info -l"]);
-    let output = efa_bench(&["local", "latency", "--sizes", "8..4", "-q"]);
+    let output = efa_bench("local latency --sizes 8..4 -q");
     assert_fails(&output, 2, &["--sizes", "8..4"]);
-    let output = efa_bench(&["local", "latency", "-t", "-1", "-q"]);
+    let output = efa_bench("local latency -t -1 -q");
     assert_eq!(output.status.code(), Some(2));
 }
 
@@ -295,13 +230,13 @@ fn what_is_not_there_is_named() {
 fn a_port_in_use_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let port = listener.local_addr().expect("address").port().to_string();
-    let output = efa_bench(&["server", "--bind", "127.0.0.1", "--port", &port]);
+    let output = efa_bench(format!("server --bind 127.0.0.1 --port {port}"));
     assert_fails(&output, 6, &[&format!("port {port} is in use"), "--port"]);
 }
 
 #[test]
 fn a_server_is_named_once() {
-    let output = efa_bench(&["run", "matrix", "-H", "db1,db2:7,db1", "--port", "9"]);
+    let output = efa_bench("run matrix -H db1,db2:7,db1 --port 9");
     assert_fails(&output, 2, &["db1:9 is named twice"]);
 }
 
@@ -310,24 +245,22 @@ fn a_silent_server_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let port = listener.local_addr().expect("address").port().to_string();
     let started = Instant::now();
-    let output = efa_bench(&[
-        "run",
-        "latency",
-        "-H",
-        "127.0.0.1",
-        "--port",
-        &port,
-        "--timeout",
-        "0.5",
-        "-q",
-    ]);
+    let output = efa_bench(format!("run latency -H 127.0.0.1 --port {port} --timeout 0.5 -q"));
     assert_fails(&output, 4, &["said nothing for 0.5 s", "another client"]);
     assert!(started.elapsed() < PATIENCE);
 }
 
 /// A ping-pong has none.
-fn depth_of(benchmark: &str) -> &'static [&'static str] {
-    if benchmark == "bandwidth" { &["-d", "4"] } else { &[] }
+fn depth_of(benchmark: &str) -> &'static str {
+    if benchmark == "bandwidth" { "-d 4" } else { "" }
+}
+
+fn run_at(server: &Server, benchmark: &str, manner: &str) -> Command {
+    let (port, depth) = (&server.port, depth_of(benchmark));
+    let line = format!("run {benchmark} -H 127.0.0.1 --port {port} --sizes 8,16 {depth}");
+    let mut command = command(format!("{line} {manner} --no-host-checks"));
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    command
 }
 
 /// Starts a client whose first point is short and whose second one never ends by itself; kills the
@@ -336,16 +269,11 @@ fn measure_until_the_server_dies(benchmark: &str) {
     let folder = tempfile::tempdir().expect("tempdir");
     let json = folder.path().join("partial.json");
     let mut server = Server::start();
-    let client = Command::new(PROGRAM)
-        .args(["run", benchmark, "-H", "127.0.0.1", "--port", &server.port])
-        .args(["--sizes", "8,16", "-t", "0.4", "-w", "0.1", "--timeout", "5"])
-        .args(depth_of(benchmark))
-        .args(["--blocks", "1"])
-        .args(["--no-host-checks", "--json", json.to_str().expect("utf-8")])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut client = client.expect("client starts");
+    let mut client = run_at(&server, benchmark, "-t 0.4 -w 0.1 --timeout 5 --blocks 1")
+        .arg("--json")
+        .arg(&json)
+        .spawn()
+        .expect("client starts");
     let mut lines = BufReader::new(client.stderr.take().expect("piped")).lines();
     let first = lines.next().expect("a progress line").expect("text");
     assert!(first.starts_with("[1/2]"), "{first}");
@@ -372,43 +300,22 @@ fn a_server_that_dies_ends_the_client_which_keeps_what_it_has() {
 fn a_client_that_dies_does_not_end_the_server() {
     let server = Server::start();
     for benchmark in ["latency", "bandwidth"] {
-        let mut client = Command::new(PROGRAM)
-            .args(["run", benchmark, "-H", "127.0.0.1", "--port", &server.port])
-            .args(["--sizes", "8,16", "-t", "0.2", "--timeout", "5", "--no-host-checks"])
-            .args(depth_of(benchmark))
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("client starts");
+        let mut client = run_at(&server, benchmark, "-t 0.2 --timeout 5");
+        let mut client = client.spawn().expect("client starts");
         let mut lines = BufReader::new(client.stderr.take().expect("piped")).lines();
         assert!(lines.next().is_some_and(|l| l.is_ok()), "a progress line");
         client.kill().expect("kill the client");
         client.wait().expect("client ends");
     }
-    let output = server.run(&["latency", "-n", "10", "--sizes", "8", "--timeout", "30"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = server.run("latency -n 10 --sizes 8 --timeout 30");
+    output.assert_done();
 }
 
 #[test]
 fn a_server_ends_with_its_owner_whatever_its_session_waits_for() {
     let mut server = Server::start();
-    let mut client = Command::new(PROGRAM)
-        .args(["run", "latency", "-H", "127.0.0.1", "--port", &server.port])
-        .args([
-            "--sizes",
-            "8,16",
-            "-t",
-            "0.4",
-            "--blocks",
-            "1",
-            "--timeout",
-            "600",
-            "--no-host-checks",
-        ])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("client starts");
+    let mut client = run_at(&server, "latency", "-t 0.4 --blocks 1 --timeout 600");
+    let mut client = client.spawn().expect("client starts");
     let mut lines = BufReader::new(client.stderr.take().expect("piped")).lines();
     assert!(lines.next().is_some_and(|l| l.is_ok()), "a progress line");
     let pid = Pid::from_raw(client.id().try_into().expect("a pid")).expect("not zero");
@@ -428,16 +335,14 @@ fn a_server_ends_with_its_owner_whatever_its_session_waits_for() {
 
 #[test]
 fn a_full_disk_is_one_clear_line_and_nothing_is_left() {
-    let output =
-        efa_bench(&["local", "latency", "-n", "10", "--sizes", "8", "-q", "--json", "/dev/full"]);
+    let output = efa_bench("local latency -n 10 --sizes 8 -q --json /dev/full");
     assert_fails(&output, 10, &["/dev/full", "No space left"]);
     let folder = tempfile::tempdir().expect("tempdir");
     let json = folder.path().join("r.json");
     let json_text = json.to_str().expect("utf-8");
-    let output =
-        efa_bench(&["local", "latency", "-n", "10", "--sizes", "8", "-q", "--json", json_text]);
-    assert!(output.status.success());
-    let output = efa_bench(&["report", json_text, "-o", "/dev/full"]);
+    let output = efa_bench(format!("local latency -n 10 --sizes 8 -q --json {json_text}"));
+    output.assert_done();
+    let output = efa_bench(format!("report {json_text} -o /dev/full"));
     assert_fails(&output, 10, &["/dev/full", "No space left"]);
     assert_eq!(names_in(folder.path()), ["r.json"]);
 }
@@ -447,32 +352,31 @@ fn results_are_compared_and_limits_checked() {
     let folder = tempfile::tempdir().expect("folder");
     let file = |name: &str| folder.path().join(name).display().to_string();
     let measure = |json: &str, limit: &str| {
-        let point = ["-p", "tcp", "-s", "64", "-n", "200", "--json", json];
-        efa_bench(&[&["local", "latency", "-q", "--assert", limit][..], &point].concat())
+        let point = format!("-p tcp -s 64 -n 200 --json {json}");
+        efa_bench([&["local", "latency", "-q", "--assert", limit], &point.words()[..]].concat())
     };
     let json = file("a.json");
     let output = measure(&json, "latency/64B p50 < 1000000ms");
-    assert!(output.status.success(), "{output:?}");
+    output.assert_done();
     assert_eq!(measure(&file("b.json"), "latency/64B p50 < 1ns").status.code(), Some(11));
     assert!(Path::new(&file("b.json")).exists(), "the result is kept");
-    let output = efa_bench(&["compare", &json, &json]);
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let output = efa_bench(format!("compare {json} {json}"));
+    output.assert_done();
+    let text = output.text();
     assert!(text.contains("0 improved, 2 the same, 0 regressed"), "{text}");
     // A digit in front: many times as long.
     let mut worse = std::fs::read_to_string(&json).expect("a result");
     let name = "\"p50_us\": ";
     worse.insert(worse.find(name).expect(name) + name.len(), '9');
     std::fs::write(file("worse.json"), worse).expect("write");
-    let output = efa_bench(&["compare", &json, &file("worse.json")]);
+    let output = efa_bench(format!("compare {json} {}", file("worse.json")));
     assert_fails(&output, 11, &["1 figures regressed"]);
-    let limit = ["--assert", "latency p50 < 1ns"];
-    let output = efa_bench(&[&["compare", &json, &json][..], &limit].concat());
+    let output = efa_bench(["compare", &json, &json, "--assert", "latency p50 < 1ns"]);
     assert_eq!(output.status.code(), Some(11), "{output:?}");
     let perftest =
         format!("{}/../bench-report/tests/samples/ib_send_bw.txt", env!("CARGO_MANIFEST_DIR"));
-    assert_fails(&efa_bench(&["compare", &json, &perftest]), 2, &["no point in common"]);
-    assert_fails(&efa_bench(&["compare", &json, &json, "--assert", "x"]), 2, &["no < or >"]);
+    assert_fails(&efa_bench(format!("compare {json} {perftest}")), 2, &["no point in common"]);
+    assert_fails(&efa_bench(format!("compare {json} {json} --assert x")), 2, &["no < or >"]);
 }
 
 #[test]
@@ -482,19 +386,19 @@ fn what_other_tools_printed_is_imported_and_reported() {
         |name: &str| format!("{}/../bench-report/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"));
     let json = folder.path().join("sockets.json").display().to_string();
     let sockperf = sample("sockperf_pingpong.txt");
-    let to_json = ["--size", "64", "--name", "sockets", "--json", &json];
-    let output = efa_bench(&[&["import", &sockperf][..], &to_json].concat());
-    assert!(output.status.success(), "{output:?}");
+    let to_json = format!("--size 64 --name sockets --json {json}");
+    let output = efa_bench(format!("import {sockperf} {to_json}"));
+    output.assert_done();
     let page = folder.path().join("page.md").display().to_string();
     let perftest = sample("ib_send_lat.json");
-    let output = efa_bench(&["report", &json, &perftest, "--no-paper", "-o", &page]);
-    assert!(output.status.success(), "{output:?}");
+    let output = efa_bench(format!("report {json} {perftest} --no-paper -o {page}"));
+    output.assert_done();
     let text = std::fs::read_to_string(&page).expect("a page");
     for words in ["sockets", "perftest", "2.86", "2.36"] {
         assert!(text.contains(words), "{words} is not in {text}");
     }
-    assert_fails(&efa_bench(&["import", &sockperf]), 10, &["give it with --size"]);
-    assert_fails(&efa_bench(&["import", "/dev/null"]), 10, &["name the tool with --as"]);
+    assert_fails(&efa_bench(format!("import {sockperf}")), 10, &["give it with --size"]);
+    assert_fails(&efa_bench("import /dev/null"), 10, &["name the tool with --as"]);
 }
 
 #[test]
@@ -502,13 +406,11 @@ fn reports_are_made_of_result_files() {
     let folder = tempfile::tempdir().expect("tempdir");
     let file = |name: &str| folder.path().join(name).to_str().expect("utf-8").to_owned();
     let (json, html, markdown) = (file("r.json"), file("out/index.html"), file("out/index.md"));
-    let output = efa_bench(&[
-        "local", "quick", "-n", "50", "--sizes", "8,16,512", "-d", "1..8", "-q", "--json", &json,
-    ]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = efa_bench(format!("local quick -n 50 --sizes 8,16,512 -d 1..8 -q --json {json}"));
+    output.assert_done();
     for out in [&html, &markdown] {
-        let output = efa_bench(&["report", &json, "-o", out]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = efa_bench(format!("report {json} -o {out}"));
+        output.assert_done();
     }
     let html = std::fs::read_to_string(html).expect("html");
     assert!(html.contains("paper:efa-c5n") && html.matches("<svg").count() >= 3);
@@ -527,7 +429,7 @@ fn reports_are_made_of_result_files() {
         assert_eq!(names_in(&out.join(plots)), pictures);
     }
     std::fs::write(file("bad.json"), "{\"schema\":\"other/2\"}").expect("write");
-    let output = efa_bench(&["report", &file("bad.json"), "-o", &file("x.html")]);
+    let output = efa_bench(format!("report {} -o {}", file("bad.json"), file("x.html")));
     assert_fails(&output, 10, &["bad.json", "other/2"]);
     assert!(!folder.path().join("x.html").exists());
 }

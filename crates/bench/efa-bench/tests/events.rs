@@ -1,22 +1,22 @@
 //! Completions that are slept for, between real processes.
 
-use crate::common::{assert_fails, efa_bench, on_soft_efa_with, points, points_of};
+use crate::common::{assert_fails, efa_bench, on_soft_efa_with, points_of};
 use serde_json::Value;
 
 /// Everything that can sleep, with what makes it short; each checks what it moved.
-const BENCHMARKS: [&[&str]; 8] = [
-    &["latency", "-s", "1,4096", "-n", "100", "--validate"],
-    &["bandwidth", "-s", "64,8192", "-d", "16", "-t", "0.05", "-w", "0.02", "--validate"],
-    &["rpc", "-s", "64", "-d", "4", "-t", "0.05", "-w", "0.02", "--validate"],
-    &["rpc", "-s", "64", "-d", "4", "-t", "0.1", "-w", "0.02", "--rate", "2000"],
-    &["kv", "-s", "64", "-d", "4", "-t", "0.05", "-w", "0.02", "--keys", "100", "--validate"],
-    &["index", "-s", "1000", "-d", "4", "-t", "0.05", "-w", "0.02", "--way", "rpc"],
-    &["log", "-s", "64", "-d", "4", "-t", "0.05", "-w", "0.02", "--validate"],
-    &["2pc", "-s", "64", "-d", "4", "-t", "0.05", "-w", "0.02", "--keys", "1000"],
+const BENCHMARKS: [&str; 8] = [
+    "latency -s 1,4096 -n 100 --validate",
+    "bandwidth -s 64,8192 -d 16 -t 0.05 -w 0.02 --validate",
+    "rpc -s 64 -d 4 -t 0.05 -w 0.02 --validate",
+    "rpc -s 64 -d 4 -t 0.1 -w 0.02 --rate 2000",
+    "kv -s 64 -d 4 -t 0.05 -w 0.02 --keys 100 --validate",
+    "index -s 1000 -d 4 -t 0.05 -w 0.02 --way rpc",
+    "log -s 64 -d 4 -t 0.05 -w 0.02 --validate",
+    "2pc -s 64 -d 4 -t 0.05 -w 0.02 --keys 1000",
 ];
 
-fn asleep<'a>(benchmark: &[&'a str], fabric: &'a str) -> Vec<&'a str> {
-    [benchmark, &["--fabric", fabric, "--events", "--blocks", "1", "-q"]].concat()
+fn asleep(benchmark: &str, fabric: &str) -> String {
+    format!("{benchmark} --fabric {fabric} --events --blocks 1 -q")
 }
 
 fn check(points: &[Value], what: &str) {
@@ -37,30 +37,27 @@ fn who_sleeps_is_woken_on_sockets_and_libfabric() {
     {
         for benchmark in benchmarks {
             let all = asleep(benchmark, fabric);
-            check(&points_of(&all), &all.join(" "));
+            check(&points_of(&all), &all);
         }
     }
-    check(&points_of(&asleep(&["latency", "-s", "64", "-n", "100"], "sockets:udp")), "udp");
+    check(&points_of(asleep("latency -s 64 -n 100", "sockets:udp")), "udp");
 }
 
 #[test]
 fn who_sleeps_is_woken_on_soft_efa() {
-    let one_sided: [&[&str]; 3] = [
-        &["index", "--way", "read", "-s", "1000", "-d", "4", "-t", "0.05", "-w", "0.02"],
-        &["rma", "-s", "8,8192", "-d", "1", "-t", "0.05", "-w", "0.02"],
-        &["rma", "--op", "read", "-s", "8,8192", "-d", "8", "-t", "0.05", "-w", "0.02"],
+    let one_sided: [&str; 3] = [
+        "index --way read -s 1000 -d 4 -t 0.05 -w 0.02",
+        "rma -s 8,8192 -d 1 -t 0.05 -w 0.02",
+        "rma --op read -s 8,8192 -d 8 -t 0.05 -w 0.02",
     ];
     // The workloads wait as those over sockets do.
     for (fabric, options, benchmarks) in
-        [("verbs:srd", &[][..], &BENCHMARKS[..3]), ("verbs:rc", &["--roce"], &BENCHMARKS[..1])]
+        [("verbs:srd", "", &BENCHMARKS[..3]), ("verbs:rc", "--roce", &BENCHMARKS[..1])]
     {
         for benchmark in benchmarks.iter().chain(&one_sided) {
-            let all = asleep(benchmark, fabric);
-            let (output, packets) = on_soft_efa_with(options, &all);
-            let what = all.join(" ");
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success(), "{what}: {said}");
-            check(&points(&output), &what);
+            let what = asleep(benchmark, fabric);
+            let (output, packets) = on_soft_efa_with(options, &what);
+            check(&output.points(), &what);
             assert!(packets > 0, "{what}: the device sent nothing");
         }
     }
@@ -68,15 +65,11 @@ fn who_sleeps_is_woken_on_soft_efa() {
 
 #[test]
 fn a_record_says_who_slept_and_what_a_round_trip_cost() {
-    let record = |more: &[&str]| {
-        let all = ["local", "latency", "--fabric", "sockets:tcp", "-s", "64", "-n", "200"];
-        let rest = ["--no-host-checks", "-q", "--json", "-"];
-        let output = efa_bench(&[&all[..], more, &rest].concat());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{said}");
-        serde_json::from_slice::<Value>(&output.stdout).expect("a record")["runs"][0].clone()
+    let record = |more: &str| {
+        let all = "local latency --fabric sockets:tcp -s 64 -n 200";
+        efa_bench(format!("{all} {more} --no-host-checks -q --json -")).json()["runs"][0].clone()
     };
-    let (polled, slept) = (record(&[]), record(&["--events"]));
+    let (polled, slept) = (record(""), record("--events"));
     assert_eq!(slept["method"]["flow"]["events"], true);
     assert!(polled["method"]["flow"]["events"].is_null());
     for run in [&polled, &slept] {
@@ -86,11 +79,11 @@ fn a_record_says_who_slept_and_what_a_round_trip_cost() {
 
 #[test]
 fn what_cannot_sleep_says_so() {
-    let refused = |all: &[&str], words: &[&str]| assert_fails(&efa_bench(all), 2, words);
+    let refused = |all: &str, words: &[&str]| assert_fails(&efa_bench(all), 2, words);
     refused(
-        &["local", "sat_latency", "--fabric", "sockets:tcp", "--events"],
+        "local sat_latency --fabric sockets:tcp --events",
         &["--events", "not for this benchmark"],
     );
-    let (output, _) = on_soft_efa_with(&[], &asleep(&["latency", "-n", "1"], "libfabric:efa"));
+    let (output, _) = on_soft_efa_with([], asleep("latency -n 1", "libfabric:efa"));
     assert_fails(&output, 2, &["efa", "only be polled", "verbs:srd"]);
 }

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::common::{assert_fails, efa_bench, points_of, softefa};
+use crate::common::{Words, assert_fails, efa_bench, points_of, softefa};
 
 const COLUMNS: usize = 100;
 
@@ -13,13 +13,14 @@ fn round(plan: &str, more: &[&str]) -> (Vec<Value>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().to_str().expect("utf-8");
     let softefa = softefa().to_str().expect("utf-8");
-    let fixed = ["plan", plan, "--rounds", "1", "--scale", "0.01", "--quiet"];
-    let output = efa_bench(&[&fixed[..], &["--softefa", softefa, "--out", out], more].concat());
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let fixed = format!("plan {plan} --rounds 1 --scale 0.01 --quiet --softefa {softefa}");
+    let fixed = format!("{fixed} --out {out}");
+    let output = efa_bench([&fixed.words()[..], more].concat());
+    let said = output.errors();
     let text = std::fs::read(folder.path().join("results.json"));
     let text = text.unwrap_or_else(|e| panic!("{plan}: {e}: {said}"));
     let results: Value = serde_json::from_slice(&text).expect("JSON");
-    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    let table = output.text();
     let rows = results["plan"]["comparisons"].as_array().cloned().unwrap_or_default();
     assert!(results["plan"]["failed"].is_null(), "{plan}: {}\n{said}", results["plan"]["failed"]);
     for line in table.lines().take_while(|line| !line.starts_with("warning")) {
@@ -90,24 +91,24 @@ fn a_part_of_a_plan_is_what_is_compared_and_what_stands_beside_it() {
     let (rows, table) = round("floors", &["--only", "udp): rdma read"]);
     assert_eq!(rows.len(), 1, "{table}");
     assert!(has_figure(&rows[0], "ours") && has_figure(&rows[0], "reference"), "{rows:?}");
-    let plan = ["plan", "floors", "--dry-run", "--only", "warp"];
-    let output = efa_bench(&plan);
+    let plan = "plan floors --dry-run --only warp";
+    let output = efa_bench(plan);
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = output.errors();
     assert!(
         said.contains("'warp'") && said.contains("\n  UDP (--wire udp): ib_send_lat"),
         "{said}"
     );
-    assert_fails(&efa_bench(&["plan", "quick", "--dry-run", "--rounds", "2"]), 2, &["--rounds"]);
+    assert_fails(&efa_bench("plan quick --dry-run --rounds 2"), 2, &["--rounds"]);
 }
 
 #[test]
 fn floors_are_measured_by_the_options_of_any_fabric() {
     for floor in ["floor:memory", "floor:udp"] {
-        let common = ["--fabric", floor, "-s", "8,1024", "--blocks", "2", "-t", "0.02"];
-        let points = points_of(&[&["latency"], &common[..]].concat());
+        let common = format!("--fabric {floor} -s 8,1024 --blocks 2 -t 0.02");
+        let points = points_of(format!("latency {common}"));
         assert!(points.iter().all(|point| point["latency"]["mean_us"].as_f64() > Some(0.0)));
-        let points = points_of(&[&["bandwidth"], &common[..]].concat());
+        let points = points_of(format!("bandwidth {common}"));
         assert!(points.iter().all(|point| point["bandwidth"]["mmsg_per_s"].as_f64() > Some(0.0)));
         assert_eq!(points.len(), 2);
         // One of two may have been measured with the processors elsewhere.
@@ -118,13 +119,13 @@ fn floors_are_measured_by_the_options_of_any_fabric() {
 #[test]
 fn what_a_floor_has_not_is_refused() {
     for (arguments, words) in [
-        (&["local", "rpc", "--fabric", "floor:udp"][..], &["latency and bandwidth"][..]),
-        (&["local", "bandwidth", "--fabric", "floor:memory", "-d", "8"], &["--depth"]),
-        (&["local", "latency", "--fabric", "floor:memory", "--events"], &["--events"]),
-        (&["local", "latency", "--fabric", "floor:memory", "-s", "9000"], &["9000 B", "8192 B"]),
-        (&["run", "latency", "--fabric", "floor:udp", "-H", "::1"], &["efa-bench local"]),
-        (&["info", "floor:udp"], &["efa-bench local"]),
-        (&["local", "latency", "--fabric", "floor:tape"], &["floor:memory"]),
+        ("local rpc --fabric floor:udp", &["latency and bandwidth"][..]),
+        ("local bandwidth --fabric floor:memory -d 8", &["--depth"]),
+        ("local latency --fabric floor:memory --events", &["--events"]),
+        ("local latency --fabric floor:memory -s 9000", &["9000 B", "8192 B"]),
+        ("run latency --fabric floor:udp -H ::1", &["efa-bench local"]),
+        ("info floor:udp", &["efa-bench local"]),
+        ("local latency --fabric floor:tape", &["floor:memory"]),
     ] {
         assert_fails(&efa_bench(arguments), 2, words);
     }

@@ -14,18 +14,16 @@ fn sample(name: &str) -> String {
 
 /// The run that a file is read as.
 fn run_of(name: &str) -> Value {
-    let output = efa_bench(&["import", &sample(name), "--json", "-"]);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {errors}");
-    let results: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let output = efa_bench(format!("import {} --json -", sample(name)));
+    let results = output.json();
     results["runs"][0].clone()
 }
 
 /// Its table.
 fn text_of(name: &str) -> String {
-    let output = efa_bench(&["import", &sample(name)]);
-    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let output = efa_bench(format!("import {}", sample(name)));
+    output.assert_done();
+    output.text()
 }
 
 fn kind(run: &Value) -> (&str, &str) {
@@ -177,7 +175,7 @@ fn ucx_tests_are_those_that_the_server_names() {
     // As printed: 455.32 "MB/s", which are MiB/s.
     assert_about(&bandwidth["mb_per_s"], 116_563.0 * 4096.0 / 1e6);
     assert!((bandwidth["mb_per_s"].as_f64().expect("MB/s") / 1.048_576 - 455.32).abs() < 0.01);
-    let client = efa_bench(&["import", &sample("ucx_client_alone.txt")]);
+    let client = efa_bench(format!("import {}", sample("ucx_client_alone.txt")));
     assert_fails(&client, 10, &["does not print the test", "cat server.txt client.txt"]);
 }
 
@@ -217,9 +215,8 @@ fn what_a_tool_does_not_print_is_absent_not_zero() {
     assert!(dashes >= 5, "{row}");
     assert!(run_of("sockperf_throughput.txt")["points"][0]["bandwidth"]["messages"].is_null());
     // A limit on it does not hold, and no limit on it is skipped.
-    let limit = ["--assert", "bandwidth lost <= 0"];
     let file = sample("osu_bw.txt");
-    let output = efa_bench(&[&["compare", &file, &file, "-q"], &limit[..]].concat());
+    let output = efa_bench(["compare", &file, &file, "-q", "--assert", "bandwidth lost <= 0"]);
     assert_eq!(output.status.code(), Some(11), "{output:?}");
 }
 
@@ -254,8 +251,8 @@ fn tests_that_have_no_counterpart_are_refused_by_name() {
         (file("cut.txt", &cut), ["final figures", "interrupted"]),
         (raw, ["Raw Ethernet BW Test", "ib_atomic"]),
     ] {
-        assert_fails(&efa_bench(&["import", &path]), 10, &words);
+        assert_fails(&efa_bench(format!("import {path}")), 10, &words);
     }
-    let sized = efa_bench(&["import", &sample("ib_send_bw.txt"), "--size", "64"]);
+    let sized = efa_bench(format!("import {} --size 64", sample("ib_send_bw.txt")));
     assert_fails(&sized, 10, &["prints the message size", "--size"]);
 }

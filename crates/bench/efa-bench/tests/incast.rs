@@ -1,8 +1,6 @@
 //! Incast between real processes: every byte comes once, times and shares belong together.
 
-use crate::common::{
-    assert_fails, kill_a_server_of, on_soft_efa, on_soft_efa_with, points, points_of,
-};
+use crate::common::{assert_fails, kill_a_server_of, on_soft_efa, on_soft_efa_with, points_of};
 use serde_json::Value;
 
 fn number(value: &Value, path: &str) -> f64 {
@@ -30,18 +28,14 @@ fn check_bursts(point: &Value, flows: u64) {
 #[test]
 fn bursts_are_whole_whatever_their_shape() {
     for (nodes, endpoints, manner) in [
-        (2, 1, &["-s", "1,65536", "-d", "1"][..]),
+        (2, 1, "-s 1,65536 -d 1"),
         // Shorter than a chunk: what one flow moves alone is longer.
-        (2, 3, &["-s", "100", "-d", "4"]),
-        (3, 4, &["-s", "7,100000", "-d", "16", "--chunk", "1000,8K"]),
-        (5, 2, &["-s", "100000", "-d", "8", "--chunk", "64K"]),
+        (2, 3, "-s 100 -d 4"),
+        (3, 4, "-s 7,100000 -d 16 --chunk 1000,8K"),
+        (5, 2, "-s 100000 -d 8 --chunk 64K"),
     ] {
-        let (nodes_text, endpoints_text) = (nodes.to_string(), endpoints.to_string());
-        let mut all = vec!["incast", "--nodes", &nodes_text, "--endpoints", &endpoints_text];
-        all.extend(["--fabric", "tcp", "-n", "40", "--validate", "-q"]);
-        all.extend(manner);
-        let found = points_of(&all);
-        for point in &found {
+        let all = format!("incast --nodes {nodes} --endpoints {endpoints} {manner}");
+        for point in &points_of(format!("{all} --fabric tcp -n 40 --validate -q")) {
             let flows = (nodes - 1) * endpoints;
             check_bursts(point, flows);
             assert!(point["validated"].as_u64() >= Some(40), "{point}");
@@ -54,8 +48,8 @@ fn bursts_are_whole_whatever_their_shape() {
 
 #[test]
 fn the_ideal_time_is_that_of_the_link_where_it_is_known() {
-    let few = ["incast", "--fabric", "tcp", "-s", "125000", "-n", "24", "--endpoints", "5", "-q"];
-    let point = &points_of(&[&few[..], &["--link-gbit", "2.5"]].concat())[0];
+    let few = "incast --fabric tcp -s 125000 -n 24 --endpoints 5 -q";
+    let point = &points_of(format!("{few} --link-gbit 2.5"))[0];
     check_bursts(point, 10);
     assert_eq!(point["incast"]["ideal_from"], "link", "{point}");
     // 10 Mbit at 2.5 Gbit/s.
@@ -85,46 +79,41 @@ fn check_shares(point: &Value, flows: usize) {
 
 #[test]
 fn flows_that_send_all_the_time_share_the_receiver() {
-    let shares = ["incast", "--persistent", "--fabric", "tcp", "-s", "64K", "--interval-ms", "20"];
-    let few = ["-t", "0.1", "-w", "0.02", "--blocks", "1", "--validate", "-q"];
-    check_shares(&points_of(&[&shares[..], &few].concat())[0], 8);
+    let shares = "incast --persistent --fabric tcp -s 64K --interval-ms 20";
+    check_shares(&points_of(format!("{shares} -t 0.1 -w 0.02 --blocks 1 --validate -q"))[0], 8);
 }
 
 #[test]
 fn incast_runs_over_shared_memory_and_soft_efa() {
-    let few = ["incast", "-s", "1000,50000", "-d", "8", "-n", "60", "--validate", "-q"];
-    let shm = points_of(&[&few[..], &["-p", "shm", "--chunk", "4K"]].concat());
+    let few = "incast -s 1000,50000 -d 8 -n 60 --validate -q";
+    let shm = points_of(format!("{few} -p shm --chunk 4K"));
     shm.iter().for_each(|point| check_bursts(point, 8));
     for (fabric, endpoints, flows) in [("verbs:srd", "4", 8), ("libfabric:efa", "1", 2)] {
-        let manner = ["--fabric", fabric, "--endpoints", endpoints];
-        let (output, packets) = on_soft_efa(&[&few[..], &manner].concat());
-        assert!(output.status.success(), "{fabric}: {}", String::from_utf8_lossy(&output.stderr));
-        let found = points(&output);
+        let manner = format!("--fabric {fabric} --endpoints {endpoints}");
+        let (output, packets) = on_soft_efa(format!("{few} {manner}"));
+        let found = output.points();
         assert_eq!(found.len(), 2, "{fabric}");
         found.iter().for_each(|point| check_bursts(point, flows));
         // 7 messages of a transfer, 60 transfers.
         assert!(packets >= 7 * 60, "{fabric}: {packets} packets");
     }
-    let shares = ["incast", "--persistent", "--fabric", "verbs:srd", "-s", "64K", "-q"];
-    let few = ["-t", "0.1", "-w", "0.02", "--blocks", "1", "--interval-ms", "20", "--validate"];
-    let (output, _) = on_soft_efa(&[&shares[..], &few].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    check_shares(&points(&output)[0], 8);
+    let shares = "incast --persistent --fabric verbs:srd -s 64K -q";
+    let few = "-t 0.1 -w 0.02 --blocks 1 --interval-ms 20 --validate";
+    let (output, _) = on_soft_efa(format!("{shares} {few}"));
+    check_shares(&output.points()[0], 8);
 }
 
 #[test]
 fn what_the_fabric_damages_or_reorders_is_noticed() {
-    let few = ["incast", "--fabric", "verbs:srd", "-s", "200000", "-d", "8", "-n", "100", "-q"];
-    let (output, _) =
-        on_soft_efa_with(&["--fault", "corrupt=5%,seed=3"], &[&few[..], &["--validate"]].concat());
+    let few = "incast --fabric verbs:srd -s 200000 -d 8 -n 100 -q";
+    let (output, _) = on_soft_efa_with("--fault corrupt=5%,seed=3", format!("{few} --validate"));
     assert_fails(&output, 9, &["damages data"]);
-    let (output, _) = on_soft_efa_with(&["--fault", "reorder=10%,seed=7"], &few);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let disorder = &points(&output)[0]["disorder"];
+    let (output, _) = on_soft_efa_with("--fault reorder=10%,seed=7", few);
+    let disorder = &output.points()[0]["disorder"];
     assert!(disorder["overtaken"].as_u64() > Some(0), "{disorder}");
 }
 
 #[test]
 fn a_sender_that_dies_is_named() {
-    kill_a_server_of(&["incast", "-s", "8K,64K"]);
+    kill_a_server_of("incast -s 8K,64K");
 }

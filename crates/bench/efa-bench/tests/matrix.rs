@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{
-    assert_fails, efa_bench, kill_a_server_of, on_soft_efa_with, points, points_of,
-};
+use crate::common::{assert_fails, efa_bench, kill_a_server_of, on_soft_efa_with, points_of};
 use serde_json::Value;
 
-const BRIEF: [&str; 6] = ["-n", "200", "--blocks", "1", "-d", "16"];
+const BRIEF: &str = "-n 200 --blocks 1 -d 16";
 
 /// Every two nodes in both directions, each with so many round trips and messages.
 #[track_caller]
@@ -43,8 +41,8 @@ fn check(point: &Value, nodes: u64, count: u64) {
 fn every_pair_is_measured_in_both_directions() {
     for (nodes, fabric) in [(2, "sockets:tcp"), (4, "sockets:tcp"), (3, "libfabric:shm")] {
         let count = nodes.to_string();
-        let all = ["matrix", "--nodes", &count, "--fabric", fabric, "-s", "24,8192", "-q"];
-        let found = points_of(&[&all[..], &BRIEF].concat());
+        let all = format!("matrix --nodes {count} --fabric {fabric} -s 24,8192 -q");
+        let found = points_of(format!("{all} {BRIEF}"));
         assert_eq!(found.len(), 2, "{fabric}");
         found.iter().for_each(|point| check(point, nodes, 200));
     }
@@ -52,15 +50,12 @@ fn every_pair_is_measured_in_both_directions() {
 
 #[test]
 fn pairs_are_measured_on_soft_efa_though_messages_are_lost_and_overtake() {
-    for (fabric, options) in [
-        ("verbs:srd", &["--fault", "loss=2%,reorder=20%"][..]),
-        ("verbs:rc", &["--roce", "--fault", "loss=1%"]),
-    ] {
-        let all = ["matrix", "--nodes", "3", "--fabric", fabric, "-s", "64", "-q"];
-        let (output, packets) = on_soft_efa_with(options, &[&all[..], &BRIEF].concat());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{fabric}: {said}");
-        check(&points(&output)[0], 3, 200);
+    for (fabric, options) in
+        [("verbs:srd", "--fault loss=2%,reorder=20%"), ("verbs:rc", "--roce --fault loss=1%")]
+    {
+        let all = format!("matrix --nodes 3 --fabric {fabric} -s 64 -q");
+        let (output, packets) = on_soft_efa_with(options, format!("{all} {BRIEF}"));
+        check(&output.points()[0], 3, 200);
         // Of each pair 200 round trips and 200 messages.
         assert!(packets > 6 * (400 + 200), "{fabric}: {packets} packets");
     }
@@ -68,18 +63,18 @@ fn pairs_are_measured_on_soft_efa_though_messages_are_lost_and_overtake() {
 
 #[test]
 fn a_server_that_dies_in_a_turn_is_named() {
-    kill_a_server_of(&["matrix", "-s", "64,128"]);
+    kill_a_server_of("matrix -s 64,128");
 }
 
 #[test]
 fn the_table_says_which_pair_is_the_worst() {
-    let all = ["local", "matrix", "--fabric", "sockets:tcp", "-s", "64", "--no-host-checks"];
-    let output = efa_bench(&[&all[..], &BRIEF].concat());
-    let out = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let all = "local matrix --fabric sockets:tcp -s 64 --no-host-checks";
+    let output = efa_bench(format!("{all} {BRIEF}"));
+    let out = output.text();
+    output.assert_done();
     let words = ["to node 0", "to node 2", "half round trip p50 µs", "▼ 64 B: slowest node "];
     assert!(words.iter().all(|word| out.contains(word)), "{out}");
-    assert_fails(&efa_bench(&["local", "matrix", "--fabric", "tcp", "-s", "8"]), 2, &["24 B"]);
-    let datagrams = ["local", "matrix", "--fabric", "sockets:udp", "-s", "64"];
-    assert_fails(&efa_bench(&datagrams), 2, &["reliable"]);
+    assert_fails(&efa_bench("local matrix --fabric tcp -s 8"), 2, &["24 B"]);
+    let datagrams = "local matrix --fabric sockets:udp -s 64";
+    assert_fails(&efa_bench(datagrams), 2, &["reliable"]);
 }

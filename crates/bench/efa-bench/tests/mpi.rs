@@ -1,9 +1,8 @@
 //! `efa-bench mpi` with the MPI of the machine: every test, on MPI's own choice, on sockets and on
 //! the software device.
 
-use std::process::Output;
-
-use crate::common::{alone, assert_fails, efa_bench, softefa};
+use crate::common::{Ended, Words, alone, assert_fails, efa_bench, softefa};
+use serde_json::Value;
 
 /// `false` where Open MPI is missing, which CI does not allow.
 fn has_mpi() -> bool {
@@ -15,20 +14,16 @@ fn has_mpi() -> bool {
     found
 }
 
-fn mpi(arguments: &[&str]) -> Output {
+fn mpi(words: impl Words) -> Ended {
     let _alone = alone();
-    efa_bench(
-        &[&["mpi"], arguments, &["--json", "-", "--no-host-checks", "-q", "--timeout", "120"]]
-            .concat(),
-    )
+    let manner = ["--json", "-", "--no-host-checks", "-q", "--timeout", "120"];
+    efa_bench([&["mpi"], &words.words()[..], &manner].concat())
 }
 
-fn run(output: &Output) -> serde_json::Value {
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(results["runs"][0]["complete"], true, "{errors}");
-    results["runs"][0].clone()
+fn run(output: &Ended) -> Value {
+    let run = output.json()["runs"][0].clone();
+    assert_eq!(run["complete"], true, "{}", output.errors());
+    run
 }
 
 #[test]
@@ -36,7 +31,7 @@ fn messages_are_measured_and_checked() {
     if !has_mpi() {
         return;
     }
-    let latency = run(&mpi(&["latency", "-s", "8,4096", "-n", "200", "--validate"]));
+    let latency = run(&mpi("latency -s 8,4096 -n 200 --validate"));
     assert_eq!((&latency["name"], &latency["benchmark"]), (&"MPI".into(), &"latency".into()));
     assert!(latency["fabric"]["fabric"].as_str().is_some_and(|text| !text.is_empty()));
     for point in latency["points"].as_array().expect("points") {
@@ -46,8 +41,7 @@ fn messages_are_measured_and_checked() {
         let at = |name: &str| point["latency"]["distribution"][name].as_f64().expect("a time");
         assert!(0.0 < at("min_us") && at("min_us") <= at("p50_us") && at("p50_us") <= at("max_us"));
     }
-    let stream =
-        run(&mpi(&["bandwidth", "-s", "64,8192", "-d", "1,16", "-n", "300", "--validate"]));
+    let stream = run(&mpi("bandwidth -s 64,8192 -d 1,16 -n 300 --validate"));
     let points = stream["points"].as_array().expect("points");
     assert_eq!(points.len(), 4);
     for point in points {
@@ -67,12 +61,12 @@ fn collective_operations_are_measured_over_sockets() {
         return;
     }
     for (test, sizes) in [
-        ("allreduce", &["-s", "4,4096"][..]),
-        ("allgather", &["-s", "1,4096"]),
-        ("bcast", &["-s", "1,100000"]),
-        ("barrier", &[]),
+        ("allreduce", "-s 4,4096"),
+        ("allgather", "-s 1,4096"),
+        ("bcast", "-s 1,100000"),
+        ("barrier", ""),
     ] {
-        let words = [&[test, "--fabric", "tcp", "-n", "20", "--validate"], sizes].concat();
+        let words = format!("{test} --fabric tcp -n 20 --validate {sizes}");
         let found = run(&mpi(&words));
         assert_eq!((&found["test"], &found["benchmark"]), (&test.into(), &"collective".into()));
         for point in found["points"].as_array().expect("points") {
@@ -91,18 +85,18 @@ fn pairs_and_both_directions_are_measured() {
     if !has_mpi() {
         return;
     }
-    let four = ["-r", "4", "-s", "64", "-n", "40", "--validate"];
-    let latency = run(&mpi(&[&["latency"], &four[..]].concat()));
+    let four = "-r 4 -s 64 -n 40 --validate";
+    let latency = run(&mpi(format!("latency {four}")));
     assert_eq!(latency["method"]["threads"], 2, "two pairs");
     let point = &latency["points"][0];
     assert_eq!(point["latency"]["round_trips"], 80, "{point}");
     // 40 and a warm-up of 100, at both ends of both pairs.
     assert_eq!(point["validated"], 560, "{point}");
-    let stream = run(&mpi(&[&["bandwidth", "-d", "16"], &four[..]].concat()));
+    let stream = run(&mpi(format!("bandwidth -d 16 {four}")));
     let point = &stream["points"][0];
     assert_eq!(point["bandwidth"]["messages"], 80, "{point}");
-    let both = ["bidirectional", "-s", "64,65536", "-d", "16", "-n", "40", "--validate"];
-    let both = run(&mpi(&both));
+    let both = "bidirectional -s 64,65536 -d 16 -n 40 --validate";
+    let both = run(&mpi(both));
     assert_eq!(
         (&both["benchmark"], &both["method"]["directions"]),
         (&"bidirectional".into(), &2.into())
@@ -112,7 +106,7 @@ fn pairs_and_both_directions_are_measured() {
         assert_eq!(point["bandwidth"]["messages"], 96, "{point}");
         assert_eq!(point["validated"], 128, "{point}");
     }
-    let timed = run(&mpi(&["bidirectional", "-s", "512", "-d", "8", "-t", "0.1", "--blocks", "1"]));
+    let timed = run(&mpi("bidirectional -s 512 -d 8 -t 0.1 --blocks 1"));
     let seconds = timed["points"][0]["bandwidth"]["seconds"].as_f64().expect("a time");
     assert!((0.05..10.0).contains(&seconds), "{timed}");
 }
@@ -129,7 +123,7 @@ fn kernels_of_nas_are_verified() {
         ("nas-ft", "2", "4194304", 7),
     ] {
         let count = iterations.to_string();
-        let found = run(&mpi(&[test, "-r", ranks, "-s", sizes, "-n", &count]));
+        let found = run(&mpi(format!("{test} -r {ranks} -s {sizes} -n {count}")));
         assert_eq!((&found["test"], &found["benchmark"]), (&test.into(), &"collective".into()));
         for point in found["points"].as_array().expect("points") {
             assert_eq!(point["collective"]["operations"], iterations, "{point}");
@@ -148,8 +142,7 @@ fn ranks_have_the_device_that_their_fabric_needs() {
     for (fabric, name) in
         [("ucx:rc_v", "MPI, UCX rc_v, Soft-EFA"), ("libfabric:efa", "MPI, Soft-EFA")]
     {
-        let words =
-            ["latency", &device, "--fabric", fabric, "-s", "64,65536", "-n", "100", "--validate"];
+        let words = format!("latency {device} --fabric {fabric} -s 64,65536 -n 100 --validate");
         let found = run(&mpi(&words));
         assert_eq!((&found["name"], &found["fabric"]["domain"]), (&name.into(), &fabric.into()));
         assert!(found["counters"]["all ranks"]["tx_pkts"].as_u64() > Some(100), "{found}");
@@ -178,27 +171,27 @@ fn mpi_runs_on_soft_efa() {
 
 #[test]
 fn what_cannot_be_measured_is_one_line() {
-    assert_fails(&mpi(&["latency", "--ranks", "3"]), 2, &["--ranks 3", "give 2, 4, 6"]);
-    assert_fails(&mpi(&["nas-ft", "--ranks", "6"]), 2, &["--ranks 6", "give 2, 4, 8"]);
-    assert_fails(&mpi(&["nas-is", "-s", "4096"]), 2, &["--sizes 4096", "262144, 4194304"]);
-    assert_fails(&mpi(&["nas-is", "-d", "4"]), 2, &["--depth", "bandwidth, bidirectional"]);
+    assert_fails(&mpi("latency --ranks 3"), 2, &["--ranks 3", "give 2, 4, 6"]);
+    assert_fails(&mpi("nas-ft --ranks 6"), 2, &["--ranks 6", "give 2, 4, 8"]);
+    assert_fails(&mpi("nas-is -s 4096"), 2, &["--sizes 4096", "262144, 4194304"]);
+    assert_fails(&mpi("nas-is -d 4"), 2, &["--depth", "bandwidth, bidirectional"]);
     for fabric in ["ucx:tcp", "mpi:tcp", "libfabric:shm"] {
-        assert_fails(&mpi(&["bcast", "--softefa", "--fabric", fabric]), 2, &[fabric, "a device"]);
+        assert_fails(&mpi(format!("bcast --softefa --fabric {fabric}")), 2, &[fabric, "a device"]);
     }
-    let direct = efa_bench(&["run", "latency", "-H", "127.0.0.1", "--fabric", "ucx:rc_v"]);
+    let direct = efa_bench("run latency -H 127.0.0.1 --fabric ucx:rc_v");
     assert_fails(&direct, 2, &["ucx:rc_v", "efa-bench mpi"]);
-    assert_fails(&mpi(&["allreduce", "-s", "6"]), 2, &["--sizes 6", "4 bytes"]);
-    assert_fails(&mpi(&["bcast", "--softefa=/nobody"]), 2, &["/nobody", "no such program"]);
-    assert_fails(&mpi(&["bcast", "--wire", "udp"]), 2, &["--softefa"]);
-    assert_fails(&mpi(&["bcast", "--softefa", "--wire", "tcp"]), 2, &["'tcp'", "auto, udp, shm"]);
-    assert_fails(&mpi(&["bcast", "--mpirun", "mpirun-of-nobody"]), 3, &["openmpi-bin"]);
+    assert_fails(&mpi("allreduce -s 6"), 2, &["--sizes 6", "4 bytes"]);
+    assert_fails(&mpi("bcast --softefa=/nobody"), 2, &["/nobody", "no such program"]);
+    assert_fails(&mpi("bcast --wire udp"), 2, &["--softefa"]);
+    assert_fails(&mpi("bcast --softefa --wire tcp"), 2, &["'tcp'", "auto, udp, shm"]);
+    assert_fails(&mpi("bcast --mpirun mpirun-of-nobody"), 3, &["openmpi-bin"]);
     if !has_mpi() {
         return;
     }
-    assert_fails(&mpi(&["bcast", "--mpicc", "mpicc-of-nobody"]), 3, &["libopenmpi-dev"]);
+    assert_fails(&mpi("bcast --mpicc mpicc-of-nobody"), 3, &["libopenmpi-dev"]);
     // A launcher that starts nothing.
-    assert_fails(&mpi(&["bcast", "--mpirun", "false"]), 7, &["`false -n 2", "exit status: 1"]);
-    let no_provider = mpi(&["latency", "-p", "nobody", "-n", "10"]);
+    assert_fails(&mpi("bcast --mpirun false"), 7, &["`false -n 2", "exit status: 1"]);
+    let no_provider = mpi("latency -p nobody -n 10");
     assert_fails(&no_provider, 7, &["starting the ranks", "it said:"]);
 }
 
@@ -218,7 +211,7 @@ fn a_launcher_that_does_not_pass_the_end_of_its_input_on_ends() {
     let may_run = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&script, may_run).expect("permissions");
     let launcher = script.to_str().expect("utf-8");
-    run(&mpi(&["latency", "-s", "8", "-n", "20", "--mpirun", launcher]));
+    run(&mpi(format!("latency -s 8 -n 20 --mpirun {launcher}")));
 }
 
 #[test]
@@ -226,7 +219,7 @@ fn a_bound_on_a_collective_is_kept_or_broken() {
     if !has_mpi() {
         return;
     }
-    let bounded = |limit: &str| mpi(&["barrier", "-n", "10", "--assert", limit]);
+    let bounded = |limit: &str| mpi(["barrier", "-n", "10", "--assert", limit]);
     assert!(bounded("barrier p50 < 1000000ms").status.success());
     assert_eq!(bounded("barrier p50 < 1ns").status.code(), Some(11));
 }
@@ -238,7 +231,7 @@ fn operations_that_do_not_block_say_how_much_computing_hides() {
         return;
     }
     for test in ["iallgather", "iallreduce", "ibcast"] {
-        let found = run(&mpi(&[test, "-s", "4,65536", "-n", "100", "--validate", "--blocks", "2"]));
+        let found = run(&mpi(format!("{test} -s 4,65536 -n 100 --validate --blocks 2")));
         let points = found["points"].as_array().expect("points");
         assert_eq!(points.len(), 2, "{test}");
         for point in points {
@@ -250,5 +243,5 @@ fn operations_that_do_not_block_say_how_much_computing_hides() {
             assert_eq!(point["validated"], 2 * 2 * 2 * 200 * times, "{test}: {point}");
         }
     }
-    assert_fails(&mpi(&["iallreduce", "-s", "6"]), 2, &["--sizes 6", "4 bytes"]);
+    assert_fails(&mpi("iallreduce -s 6"), 2, &["--sizes 6", "4 bytes"]);
 }

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{PROGRAM, Server, alone, assert_fails, efa_bench, softefa};
+use crate::common::{
+    Ended, Server, Words, alone, assert_fails, command, efa_bench, names_in, read_json, softefa,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -42,28 +44,19 @@ depth = 4
 ";
 const STEPS: usize = 6;
 
-fn read_json(path: &Path) -> Value {
-    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).expect("folder");
-    let mut names: Vec<String> =
-        entries.map(|e| e.expect("entry").file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
-}
-
 fn plan_file(folder: &Path, text: &str) -> PathBuf {
     let file = folder.join("plan.toml");
     std::fs::write(&file, text).expect("write");
     file
 }
 
-fn words<'a>(plan: &'a Path, out: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
-    let (plan, out) = (plan.to_str().expect("utf-8"), out.to_str().expect("utf-8"));
-    [&["run", "--plan", plan, "--local", "--quiet", "--out", out], more].concat()
+fn words(plan: &Path, out: &Path) -> String {
+    format!("run --plan {} --local --quiet --out {}", plan.display(), out.display())
+}
+
+/// Goes through the plan.
+fn go(plan: &Path, out: &Path) -> Ended {
+    efa_bench(words(plan, out))
 }
 
 /// Name, benchmark, size and depth of every measured point, and how often it is there.
@@ -96,15 +89,15 @@ fn the_quick_plan_writes_its_files() {
     let folder = tempfile::tempdir().expect("tempdir");
     let out = folder.path().join("report");
     let out_text = out.to_str().expect("utf-8");
-    let words = ["plan", "quick", "--fabric", "libfabric:tcp", "--scale", "0.1", "-q", "--out"];
-    let output = efa_bench(&[&words[..], &[out_text]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = "plan quick --fabric libfabric:tcp --scale 0.1 -q --out";
+    let output = efa_bench(format!("{words} {out_text}"));
+    output.assert_done();
+    let text = output.text();
     for words in ["vs paper:efa-c5n", "latency 64 B", "message rate 16 B", "report: ", "by 0.1"] {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
     assert_eq!(names_in(&out), FILES);
-    let results = read_json(&out.join("results.json"));
+    let results = read_json(out.join("results.json"));
     let runs = results["runs"].as_array().expect("runs");
     let measured = runs.iter().filter(|r| r["source"] == "measured").count();
     assert_eq!((measured, runs.len()), (4, 9));
@@ -118,15 +111,17 @@ fn a_fabric_that_fails_is_reported_once_beside_the_others() {
     let plan = plan_file(folder.path(), PLAN);
     let out = folder.path().join("out");
     let fabrics = ["--fabric", "libfabric:tcp=no-such-command --", "--fabric", "tcp"];
-    let output = efa_bench(&words(&plan, &out, &fabrics));
+    let words = words(&plan, &out);
+    let words = [&words.words()[..], &fabrics].concat();
+    let output = efa_bench(&words);
     assert_fails(&output, 11, &["no-such-command"]);
     assert_eq!(names_in(&out), FILES);
-    let results = read_json(&out.join("results.json"));
+    let results = read_json(out.join("results.json"));
     let count = |what: &str| results["plan"][what].as_array().map_or(0, Vec::len);
     assert_eq!((count("failed"), count("skipped")), (1, 2), "{}", results["plan"]);
     assert_eq!(results["plan"]["steps_done"], 3);
     // The same again: what failed is tried once more, what is done is not.
-    assert_fails(&efa_bench(&words(&plan, &out, &fabrics)), 11, &["no-such-command"]);
+    assert_fails(&efa_bench(&words), 11, &["no-such-command"]);
     let done = events(&out).iter().filter(|event| event["event"] == "step_done").count();
     assert_eq!(done, 3);
 }
@@ -144,19 +139,19 @@ fn tools_are_steps_and_missing_ones_are_left_out_with_a_reason() {
     };
     let plan = plan_file(folder.path(), &tool("cat", &format!("cat {sample}")));
     let out = folder.path().join("cat");
-    let output = efa_bench(&words(&plan, &out, &[]));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let run = &read_json(&out.join("results.json"))["runs"][0];
+    let output = go(&plan, &out);
+    output.assert_done();
+    let run = &read_json(out.join("results.json"))["runs"][0];
     assert_eq!((&run["name"], &run["source"]), (&"Warp".into(), &"imported".into()));
     let plan = plan_file(folder.path(), &tool("warp_lat", "warp_lat -x"));
     let out = folder.path().join("warp");
-    let output = efa_bench(&words(&plan, &out, &[]));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = go(&plan, &out);
+    output.assert_done();
     let page = std::fs::read_to_string(out.join("index.html")).expect("page");
     let text = "warp_lat is not installed: apt-get install warp-utils brings it";
-    assert!(page.contains(text) && String::from_utf8_lossy(&output.stdout).contains(text));
+    assert!(page.contains(text) && output.text().contains(text));
     let plan = plan_file(folder.path(), &tool("false", "false"));
-    let output = efa_bench(&words(&plan, &folder.path().join("false"), &[]));
+    let output = go(&plan, &folder.path().join("false"));
     assert_fails(&output, 11, &["false on TCP sockets", "exit status: 1"]);
 }
 
@@ -179,8 +174,8 @@ fn a_tool_that_prints_its_size_is_a_step_with_sizes() {
             file.display()
         );
         let out = folder.path().join(size.to_string());
-        let output = efa_bench(&words(&plan_file(folder.path(), &plan), &out, &[]));
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let output = go(&plan_file(folder.path(), &plan), &out);
+        let said = output.errors();
         assert_eq!(output.status.code(), Some(code), "{said}");
         assert_eq!(said.contains("prints the message size, 64 B"), code > 0, "{said}");
     }
@@ -191,20 +186,20 @@ fn what_a_plan_would_do_is_shown_and_what_it_cannot_is_told() {
     let folder = tempfile::tempdir().expect("tempdir");
     let plan = plan_file(folder.path(), PLAN);
     let out = folder.path().join("out");
-    let output = efa_bench(&words(&plan, &out, &["--dry-run"]));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let output = efa_bench(format!("{} --dry-run", words(&plan, &out)));
+    let text = output.text();
     assert!(output.status.success() && !out.exists(), "{output:?}");
     assert_eq!(text.matches("efa-bench local").count(), STEPS, "{text}");
     assert!(text.contains("6 steps, about") && text.contains("--fabric libfabric:shm"), "{text}");
-    let output = efa_bench(&["plan", "--list"]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let output = efa_bench("plan --list");
+    let text = output.text();
     assert!(["quick", "paper", "dbms"].iter().all(|name| text.contains(name)), "{text}");
-    assert_fails(&efa_bench(&["plan", "speed"]), 2, &["`speed` is no plan", "quick, paper, dbms"]);
+    assert_fails(&efa_bench("plan speed"), 2, &["`speed` is no plan", "quick, paper, dbms"]);
     let broken = plan_file(folder.path(), "[[step]]\nbenchmark = 'latency'\nsise = 8\n");
-    let output = efa_bench(&words(&broken, &out, &[]));
+    let output = go(&broken, &out);
     assert_fails(&output, 2, &["plan.toml:3", "`sise`", "sizes"]);
-    assert_fails(&efa_bench(&["plan", "quick", "-H", "h"]), 2, &["--fabric"]);
-    assert_fails(&efa_bench(&["plan", "quick", "--scale", "0"]), 2, &["--scale 0"]);
+    assert_fails(&efa_bench("plan quick -H h"), 2, &["--fabric"]);
+    assert_fails(&efa_bench("plan quick --scale 0"), 2, &["--scale 0"]);
 }
 
 #[test]
@@ -217,14 +212,14 @@ fn another_plan_does_not_go_on_in_the_folder_of_an_unfinished_one() {
     wait_for(|| {
         std::fs::read_to_string(out.join("events.ndjson")).is_ok_and(|t| t.contains("step_started"))
     });
-    assert_fails(&efa_bench(&words(&plan, &out, &[])), 2, &["another efa-bench", "--out"]);
+    assert_fails(&go(&plan, &out), 2, &["another efa-bench", "--out"]);
     signal(&child, Signal::INT);
     assert_eq!(end_of(&mut child), Some(130));
-    let output = efa_bench(&words(&plan, &out, &["--fabric", "tcp"]));
+    let output = efa_bench(format!("{} --fabric tcp", words(&plan, &out)));
     assert_fails(&output, 2, &["did not end", "--force", "--out"]);
-    let output = efa_bench(&words(&plan, &out, &["--fabric", "tcp", "--force"]));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(read_json(&out.join("results.json"))["plan"]["steps"], 3);
+    let output = efa_bench(format!("{} --fabric tcp --force", words(&plan, &out)));
+    output.assert_done();
+    assert_eq!(read_json(out.join("results.json"))["plan"]["steps"], 3);
 }
 
 /// What was measured against a server had a command that starts a server of its own.
@@ -235,10 +230,10 @@ fn the_commands_of_a_plan_against_a_server_go_there() {
     let (server, out) = (Server::start(), folder.path().join("out"));
     let host = format!("127.0.0.1:{}", server.port);
     let (plan, out_text) = (plan.to_str().expect("utf-8"), out.to_str().expect("utf-8"));
-    let words = ["plan", plan, "-q", "-o", out_text, "-H", &host, "--fabric", "tcp"];
+    let words = format!("plan {plan} -q -o {out_text} -H {host} --fabric tcp");
     let output = efa_bench(&words);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let results = read_json(&out.join("results.json"));
+    output.assert_done();
+    let results = read_json(out.join("results.json"));
     let runs = results["runs"].as_array().expect("runs");
     let measured: Vec<&Value> = runs.iter().filter(|run| run["source"] == "measured").collect();
     assert_eq!(measured.len(), STEPS / 2);
@@ -252,8 +247,8 @@ fn the_commands_of_a_plan_against_a_server_go_there() {
 }
 
 fn start(plan: &Path, out: &Path) -> Child {
-    let mut command = Command::new(PROGRAM);
-    command.args(words(plan, out, &[])).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut command = command(words(plan, out));
+    command.stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().expect("efa-bench starts")
 }
 
@@ -320,10 +315,10 @@ fn an_interrupted_plan_is_valid_and_goes_on_to_the_same_points() {
     let plan = plan_file(folder.path(), PLAN);
     let whole = folder.path().join("whole");
     let started = Instant::now();
-    let output = efa_bench(&words(&plan, &whole, &[]));
+    let output = go(&plan, &whole);
     let took = started.elapsed();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let expected = points(&read_json(&whole.join("results.json")));
+    output.assert_done();
+    let expected = points(&read_json(whole.join("results.json")));
     assert_eq!(expected.len(), 10, "{expected:?}");
     let (mut round, mut seen) = (0, 0);
     while seen < moments {
@@ -386,10 +381,10 @@ fn finish_and_compare(plan: &Path, out: &Path, expected: &BTreeMap<String, usize
     let was_done = out.join("events.ndjson").exists()
         && events(out).last().is_some_and(|event| event["event"] == "plan_done");
     if !was_done {
-        let output = efa_bench(&words(plan, out, &[]));
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = go(plan, out);
+        output.assert_done();
     }
-    let results = read_json(&out.join("results.json"));
+    let results = read_json(out.join("results.json"));
     assert_eq!(&points(&results), expected);
     assert_eq!(results["plan"]["complete"], true);
     assert_eq!(names_in(out), FILES);
@@ -408,8 +403,8 @@ fn fabrics_take_turns_block_by_block() {
     let folder = tempfile::tempdir().expect("tempdir");
     let plan = plan_file(folder.path(), &PLAN.replace("blocks = 2", "blocks = 3"));
     let out = folder.path().join("out");
-    let output = efa_bench(&words(&plan, &out, &[]));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = go(&plan, &out);
+    output.assert_done();
     let number = |event: &Value, what: &str| event[what].as_u64().expect("a number");
     let events = events(&out);
     let rounds = events.iter().filter(|event| event["event"] == "round_done");
@@ -418,7 +413,7 @@ fn fabrics_take_turns_block_by_block() {
     // More rounds follow where the processors were in other places.
     let first: Vec<_> = turns.iter().filter(|turn| turn.0 < 3 && turn.1 < 2).copied().collect();
     assert_eq!(first, [(0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (2, 1)], "{turns:?}");
-    let results = read_json(&out.join("results.json"));
+    let results = read_json(out.join("results.json"));
     for run in results["runs"].as_array().expect("runs") {
         if run["source"] == "published" {
             continue;
@@ -442,10 +437,10 @@ fn measured(folder: &Path, plan: &str) -> (String, Value) {
     let (plan, out) = (plan_file(folder, plan), folder.join("out"));
     let softefa = softefa().to_str().expect("utf-8");
     let _alone = alone();
-    let output = efa_bench(&words(&plan, &out, &["--softefa", softefa]));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    (text, read_json(&out.join("results.json")))
+    let output = efa_bench(format!("{} --softefa {softefa}", words(&plan, &out)));
+    output.assert_done();
+    let text = output.text();
+    (text, read_json(out.join("results.json")))
 }
 
 /// They were said to have taken another route, because there were fewer packets than messages.

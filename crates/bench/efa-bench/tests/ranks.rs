@@ -2,16 +2,18 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{PROGRAM, alone, assert_fails, efa_bench, softefa};
+use crate::common::{
+    Ended, PROGRAM, Words, alone, assert_fails, command, efa_bench, read_json, softefa,
+};
+use serde_json::Value;
 
 /// Ranks outnumber the processors of a busy machine; nothing here takes this long when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
-const MPIRUN: [&str; 3] = ["mpirun", "--allow-run-as-root", "--oversubscribe"];
-const MEASURE: [&str; 8] =
-    ["-n", "200", "-s", "64,4096", "--validate", "--json", "-", "--no-host-checks"];
+const MPIRUN: &str = "mpirun --allow-run-as-root --oversubscribe";
+const MEASURE: &str = "-n 200 -s 64,4096 --validate --json - --no-host-checks";
 
 /// `false` where Open MPI is missing, which CI does not allow.
 fn has_mpirun() -> bool {
@@ -23,21 +25,19 @@ fn has_mpirun() -> bool {
     found
 }
 
-fn run(words: &[&str]) -> Output {
+fn run(words: impl Words) -> Ended {
     let _alone = alone();
-    Command::new(words[0]).args(&words[1..]).output().expect("it starts")
+    let words = words.words();
+    Ended::of(Command::new(words[0]).args(&words[1..]))
 }
 
 /// The runs that a successful `output` printed.
-fn runs(output: &Output) -> Vec<serde_json::Value> {
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    results["runs"].as_array().expect("runs").clone()
+fn runs(output: &Ended) -> Vec<Value> {
+    output.json()["runs"].as_array().expect("runs").clone()
 }
 
 /// Every message of both points was checked: 200 measured, 100 to warm up, 1 to end.
-fn assert_measured(run: &serde_json::Value) {
+fn assert_measured(run: &Value) {
     assert_eq!(run["complete"], true, "{run}");
     let points = run["points"].as_array().expect("points");
     assert_eq!(points.len(), 2);
@@ -51,12 +51,11 @@ fn two_ranks_of_mpirun_measure_without_knowing_each_other() {
     if !has_mpirun() {
         return;
     }
-    let words = [&MPIRUN[..], &["-np", "2", PROGRAM, "run", "latency", "-p", "tcp"], &MEASURE];
-    let output = run(&words.concat());
+    let output = run(format!("{MPIRUN} -np 2 {PROGRAM} run latency -p tcp {MEASURE}"));
     let runs = runs(&output);
     assert_eq!(runs.len(), 1);
     assert_measured(&runs[0]);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = output.errors();
     assert!(said.contains("rank 0 of 2 by OpenPMIx") && said.contains("servers: rank 1"), "{said}");
     assert!(!said.contains("finalize"), "the launcher complains: {said}");
 }
@@ -69,13 +68,12 @@ fn two_ranks_of_mpirun_measure_soft_efa() {
     let folder = tempfile::tempdir().expect("tempdir");
     let file = folder.path().join("counters.json");
     let (softefa, counters) = (softefa().display().to_string(), file.display().to_string());
-    let device = [softefa.as_str(), "run", "--counters", &counters, "--"];
+    let device = format!("{softefa} run --counters {counters} --");
     for fabric in ["libfabric:efa", "verbs:srd"] {
-        let ranks = ["-np", "2", PROGRAM, "run", "latency", "--fabric", fabric];
-        let runs = runs(&run(&[&device[..], &MPIRUN, &ranks, &MEASURE].concat()));
+        let ranks = format!("-np 2 {PROGRAM} run latency --fabric {fabric}");
+        let runs = runs(&run(format!("{device} {MPIRUN} {ranks} {MEASURE}")));
         assert_measured(&runs[0]);
-        let bytes = std::fs::read(&file).expect("counters");
-        let found: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+        let found = read_json(&file);
         let processes = found["processes"].as_array().expect("processes");
         let sent = processes.iter().filter_map(|one| one["counters"]["tx_pkts"].as_u64());
         // Of each rank a packet for each message; mpirun itself has none.
@@ -89,9 +87,8 @@ fn each_of_several_servers_is_measured() {
     if !has_mpirun() {
         return;
     }
-    let words =
-        [&MPIRUN[..], &["-np", "3", PROGRAM, "run", "latency", "--fabric", "tcp"], &MEASURE];
-    let runs = runs(&run(&words.concat()));
+    let ranks = format!("-np 3 {PROGRAM} run latency --fabric tcp");
+    let runs = runs(&run(format!("{MPIRUN} {ranks} {MEASURE}")));
     assert_eq!(runs.len(), 2);
     for (rank, run) in (1..).zip(&runs) {
         assert_measured(run);
@@ -105,10 +102,10 @@ fn a_rank_that_never_comes_is_named() {
     if !has_mpirun() {
         return;
     }
-    let ours = ["-np", "1", PROGRAM, "run", "latency", "--join-timeout", "2"];
+    let ours = format!("-np 1 {PROGRAM} run latency --join-timeout 2");
     let started = Instant::now();
-    let output = run(&[&MPIRUN[..], &ours, &[":", "-np", "1", "sleep", "1000"]].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
+    let output = run(format!("{MPIRUN} {ours} : -np 1 sleep 1000"));
+    let said = output.errors();
     assert_eq!(output.status.code(), Some(4), "{said}");
     assert!(said.contains("no word from rank 1 of 2"), "{said}");
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
@@ -116,13 +113,9 @@ fn a_rank_that_never_comes_is_named() {
 
 #[test]
 fn a_launcher_that_is_gone_is_one_line() {
-    let output = Command::new(PROGRAM)
-        .args(["run", "latency", "--join-timeout", "5"])
-        .env("PMIX_RANK", "0")
-        .env("PMIX_NAMESPACE", "nobody")
-        .output()
-        .expect("efa-bench starts");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let mut command = command("run latency --join-timeout 5");
+    let output = Ended::of(command.env("PMIX_RANK", "0").env("PMIX_NAMESPACE", "nobody"));
+    let said = output.errors();
     let ours: Vec<&str> = said.lines().filter(|line| line.starts_with("efa-bench")).collect();
     assert_eq!((output.status.code(), ours.len()), (Some(4), 1), "{said}");
     assert!(ours[0].contains("PMIx"), "{said}");
@@ -130,23 +123,20 @@ fn a_launcher_that_is_gone_is_one_line() {
 
 #[test]
 fn a_run_needs_a_host_or_ranks() {
-    assert_fails(&efa_bench(&["run", "latency"]), 2, &["--host", "mpirun", "--rendezvous"]);
-    let alone = ["run", "latency", "--rendezvous", "/tmp", "--rank", "0", "--ranks", "1"];
-    assert_fails(&efa_bench(&alone), 2, &["two or more"]);
-    assert_fails(&efa_bench(&["run", "latency", "--rank", "0"]), 2, &["--rendezvous"]);
+    assert_fails(&efa_bench("run latency"), 2, &["--host", "mpirun", "--rendezvous"]);
+    let alone = "run latency --rendezvous /tmp --rank 0 --ranks 1";
+    assert_fails(&efa_bench(alone), 2, &["two or more"]);
+    assert_fails(&efa_bench("run latency --rank 0"), 2, &["--rendezvous"]);
 }
 
 /// A rank that finds the others by files; ended with the test.
 struct Rank(Child);
 
 impl Rank {
-    fn start(folder: &Path, rank: &str, benchmark: &[&str]) -> Self {
-        let child = Command::new(PROGRAM)
-            .arg("run")
-            .args(benchmark)
+    fn start(folder: &Path, rank: &str, benchmark: &str) -> Self {
+        let child = command(format!("run {benchmark} --rank {rank} --ranks 2 --no-host-checks"))
             .arg("--rendezvous")
             .arg(folder)
-            .args(["--rank", rank, "--ranks", "2", "--no-host-checks"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -180,9 +170,9 @@ fn ranks_find_each_other_by_files_beside_those_of_a_dead_job() {
     let dead =
         r#"{"host":"x","machine":"","addresses":["127.0.0.1"],"port":9,"leash_port":9,"token":1}"#;
     std::fs::write(&left_over, dead).expect("written");
-    let benchmark = ["latency", "--fabric", "tcp", "-n", "200", "-s", "64"];
-    let mut first = Rank::start(folder.path(), "0", &benchmark);
-    let mut second = Rank::start(folder.path(), "1", &benchmark);
+    let benchmark = "latency --fabric tcp -n 200 -s 64";
+    let mut first = Rank::start(folder.path(), "0", benchmark);
+    let mut second = Rank::start(folder.path(), "1", benchmark);
     assert_eq!((first.code(), second.code()), (Some(0), Some(0)));
     assert_eq!(std::fs::read_dir(folder.path()).expect("folder").count(), 0, "nothing is left");
 }
@@ -190,9 +180,9 @@ fn ranks_find_each_other_by_files_beside_those_of_a_dead_job() {
 #[test]
 fn a_server_whose_rank_0_is_killed_ends_with_its_code() {
     let folder = tempfile::tempdir().expect("tempdir");
-    let benchmark = ["latency", "--fabric", "tcp", "-t", "100", "-s", "64"];
-    let mut second = Rank::start(folder.path(), "1", &benchmark);
-    let mut first = Rank::start(folder.path(), "0", &benchmark);
+    let benchmark = "latency --fabric tcp -t 100 -s 64";
+    let mut second = Rank::start(folder.path(), "1", benchmark);
+    let mut first = Rank::start(folder.path(), "0", benchmark);
     let said = BufReader::new(first.0.stderr.take().expect("piped"));
     let mut lines = said.lines().map_while(Result::ok);
     assert!(lines.any(|line| line.starts_with("rank 0 of 2")), "rank 0 never came");

@@ -1,10 +1,10 @@
 //! Sessions that are stopped, as by a shell's job control or with a container.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use crate::common::{PROGRAM, Server};
+use crate::common::{Server, command};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Silence that is tolerated, and more than that.
@@ -21,19 +21,9 @@ fn tell(program: &Child, signal: Signal) {
 #[test]
 fn a_session_that_was_stopped_for_longer_than_its_patience_goes_on() {
     let server = Server::start();
-    let mut client = Command::new(PROGRAM)
-        .args(["run", "latency", "-H", "127.0.0.1", "--port", &server.port, "--fabric", "tcp"])
-        .args([
-            "-s",
-            "8,16",
-            "-t",
-            "1.5",
-            "--blocks",
-            "1",
-            "--timeout",
-            PATIENCE_S,
-            "--no-host-checks",
-        ])
+    let line = format!("run latency -H 127.0.0.1 --port {} --fabric tcp -s 8,16", server.port);
+    let manner = format!("-t 1.5 --blocks 1 --timeout {PATIENCE_S} --no-host-checks");
+    let mut client = command(format!("{line} {manner}"))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()

@@ -1,14 +1,129 @@
 //! Running the real program.
 
 use std::io::{BufRead, BufReader};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use serde_json::Value;
+
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_efa-bench");
 
-pub(crate) fn efa_bench(arguments: &[&str]) -> Output {
-    Command::new(PROGRAM).args(arguments).output().expect("efa-bench starts")
+/// Arguments: a line that is split at blanks, or a list where one of them holds a blank.
+pub(crate) trait Words {
+    fn words(&self) -> Vec<&str>;
+}
+
+impl Words for str {
+    fn words(&self) -> Vec<&str> {
+        self.split_ascii_whitespace().collect()
+    }
+}
+
+impl Words for String {
+    fn words(&self) -> Vec<&str> {
+        self.as_str().words()
+    }
+}
+
+impl<const N: usize> Words for [&str; N] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Words for [&str] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Words for Vec<&str> {
+    fn words(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
+impl<W: Words + ?Sized> Words for &W {
+    fn words(&self) -> Vec<&str> {
+        (*self).words()
+    }
+}
+
+/// A program that has ended, and the command that started it.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    command: String,
+    output: Output,
+}
+
+impl Deref for Ended {
+    type Target = Output;
+
+    fn deref(&self) -> &Output {
+        &self.output
+    }
+}
+
+impl Ended {
+    #[track_caller]
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        Self { command: format!("{command:?}"), output }
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_done(&self) {
+        let how = self.status;
+        assert!(how.success(), "{}: {how}\n{}", self.command, self.errors());
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    pub(crate) fn errors(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// What it printed, for it has succeeded.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        self.assert_done();
+        serde_json::from_slice(&self.stdout).expect("JSON")
+    }
+
+    /// The points of the first run that it printed.
+    #[track_caller]
+    pub(crate) fn points(&self) -> Vec<Value> {
+        self.json()["runs"][0]["points"].as_array().expect("points").clone()
+    }
+}
+
+pub(crate) fn command(words: impl Words) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(words.words());
+    command
+}
+
+pub(crate) fn efa_bench(words: impl Words) -> Ended {
+    Ended::of(&mut command(words))
+}
+
+pub(crate) fn read_json(path: impl AsRef<Path>) -> Value {
+    let path = path.as_ref();
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Names of what is in a folder, in their order.
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("folder");
+    let mut names: Vec<String> =
+        entries.map(|e| e.expect("entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }
 
 /// A server of this program; ended with the test.
@@ -24,8 +139,7 @@ impl Server {
 
     /// A server that listens at this address.
     pub(crate) fn start_at(address: &str) -> Self {
-        let mut child = Command::new(PROGRAM)
-            .args(["server", "--port", "0", "--bind", address, "--until-stdin-closes"])
+        let mut child = command(format!("server --port 0 --bind {address} --until-stdin-closes"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -39,11 +153,12 @@ impl Server {
         Self { child, port }
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        let mut all = vec!["run", arguments[0], "-H", "127.0.0.1", "--port", &self.port];
-        all.extend(&arguments[1..]);
-        all.push("--no-host-checks");
-        efa_bench(&all)
+    /// Measures with it: a benchmark and its options.
+    pub(crate) fn run(&self, words: impl Words) -> Ended {
+        let words = words.words();
+        let (benchmark, options) = words.split_first().expect("a benchmark");
+        let server = ["run", benchmark, "-H", "127.0.0.1", "--port", &self.port];
+        efa_bench([&server, options, &["--no-host-checks"]].concat())
     }
 }
 
@@ -56,15 +171,12 @@ impl Drop for Server {
 
 /// Measures two points with three servers over TCP, kills the second server within the second point
 /// and checks that the client says so; answers the servers and where they are.
-pub(crate) fn kill_a_server_of(benchmark: &[&str]) -> (Vec<Server>, Vec<String>) {
+pub(crate) fn kill_a_server_of(benchmark: &str) -> (Vec<Server>, Vec<String>) {
     let mut servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
     let hosts: Vec<String> =
         servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
-    let mut client = Command::new(PROGRAM)
-        .arg("run")
-        .args(benchmark)
-        .args(["-H", &hosts.join(","), "--fabric", "tcp", "-t", "0.6", "-w", "0.1"])
-        .args(["--blocks", "1", "--timeout", "5", "--no-host-checks"])
+    let manner = "--fabric tcp -t 0.6 -w 0.1 --blocks 1 --timeout 5 --no-host-checks";
+    let mut client = command(format!("run {benchmark} -H {} {manner}", hosts.join(",")))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -93,19 +205,10 @@ pub(crate) fn assert_fails(output: &Output, code: i32, words: &[&str]) {
 }
 
 /// Runs it and answers the points of its first run.
-pub(crate) fn points_of(arguments: &[&str]) -> Vec<serde_json::Value> {
-    let mut all = vec!["local"];
-    all.extend(arguments);
-    all.extend(["--json", "-", "--no-host-checks"]);
-    let output = efa_bench(&all);
-    assert!(output.status.success(), "{all:?}: {}", String::from_utf8_lossy(&output.stderr));
-    points(&output)
-}
-
-/// The points of the first run that it printed as JSON.
-pub(crate) fn points(output: &Output) -> Vec<serde_json::Value> {
-    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    results["runs"][0]["points"].as_array().expect("points").clone()
+#[track_caller]
+pub(crate) fn points_of(words: impl Words) -> Vec<Value> {
+    let all = [&["local"], &words.words()[..], &["--json", "-", "--no-host-checks"]].concat();
+    efa_bench(all).points()
 }
 
 /// The `softefa` command with its library, built from the present sources.
@@ -128,32 +231,26 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 
 /// Runs a measurement on Soft-EFA; answers what it printed and the packets that the device sent, or
 /// the messages if these are more: short ones share a packet.
-pub(crate) fn on_soft_efa(arguments: &[&str]) -> (Output, u64) {
-    on_soft_efa_with(&[], arguments)
+pub(crate) fn on_soft_efa(words: impl Words) -> (Ended, u64) {
+    on_soft_efa_with("", words)
 }
 
 /// The same with options of `softefa run`. What the device counts is shown up to 100 ms late, and
 /// each point would wait for it.
-pub(crate) fn on_soft_efa_with(options: &[&str], arguments: &[&str]) -> (Output, u64) {
-    counted_on_soft_efa(options, &[arguments, &["--no-counters"]].concat())
+pub(crate) fn on_soft_efa_with(options: impl Words, words: impl Words) -> (Ended, u64) {
+    counted_on_soft_efa(options, [&words.words()[..], &["--no-counters"]].concat())
 }
 
 /// The same with what the device counts in the points.
-pub(crate) fn counted_on_soft_efa(options: &[&str], arguments: &[&str]) -> (Output, u64) {
+pub(crate) fn counted_on_soft_efa(options: impl Words, words: impl Words) -> (Ended, u64) {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("tempdir");
     let counters = folder.path().join("counters.json");
-    let output = Command::new(softefa())
-        .args(["run", "--counters"])
-        .arg(&counters)
-        .args(options)
-        .args(["--", PROGRAM, "local"])
-        .args(arguments)
-        .args(["--json", "-", "--no-host-checks"])
-        .output()
-        .expect("softefa starts");
-    let bytes = std::fs::read(counters).expect("counters");
-    let counters: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+    let mut softefa = Command::new(softefa());
+    softefa.args(["run", "--counters"]).arg(&counters).args(options.words());
+    softefa.args(["--", PROGRAM, "local"]).args(words.words());
+    let output = Ended::of(softefa.args(["--json", "-", "--no-host-checks"]));
+    let counters = read_json(counters);
     let counted = ["tx_pkts", "send_wrs"].map(|name| counters["counters"][name].as_u64());
     (output, counted.into_iter().flatten().max().expect("a counter"))
 }
