@@ -22,6 +22,8 @@ pub struct Column {
     pub title: String,
     /// Alignment.
     pub align: Align,
+    /// A narrow table lacks it before those with a higher number, and those without one.
+    pub least: Option<u8>,
 }
 
 /// A table; rows shorter than the columns are filled with empty cells.
@@ -46,6 +48,7 @@ impl Table {
         let columns = titles.iter().enumerate().map(|(index, title)| Column {
             title: (*title).to_owned(),
             align: if index < text_columns { Align::Left } else { Align::Right },
+            least: None,
         });
         Self { caption: caption.to_owned(), columns: columns.collect(), ..Self::default() }
     }
@@ -119,10 +122,9 @@ impl Table {
 
     /// Returns the table no wider than `chars` where that is possible, and the headings of the
     /// columns that it lacks: first those that say nothing (the same for all rows, or nothing at
-    /// all), then those of `least`, the least telling first, then from the right. The first column
-    /// stays.
+    /// all), then those with a number (`least`), then from the right. The first column stays.
     #[must_use]
-    pub fn within(&self, chars: usize, least: &[&str]) -> (Self, Vec<String>) {
+    pub fn within(&self, chars: usize) -> (Self, Vec<String>) {
         let (mut own, mut lacks) = (self.clone(), Vec::new());
         own.links.clear();
         while own.chars() > chars && own.columns.len() > 2 {
@@ -131,11 +133,9 @@ impl Table {
                 own.rows.iter().all(|row| ["", "-", "0"].contains(&cell(row).as_str()))
             };
             let all = || (1..own.columns.len()).rev();
-            let named = || {
-                let place = |title: &&str| all().find(|index| own.columns[*index].title == **title);
-                least.iter().find_map(place)
-            };
-            let index = all().find(says_nothing).or_else(named).unwrap_or(own.columns.len() - 1);
+            let least = || all().filter_map(|index| Some((own.columns[index].least?, index))).min();
+            let least = || least().map(|(_, index)| index);
+            let index = all().find(says_nothing).or_else(least).unwrap_or(own.columns.len() - 1);
             lacks.push(own.columns.remove(index).title);
             for row in own.rows.iter_mut().filter(|row| row.len() > index) {
                 row.remove(index);
@@ -268,8 +268,9 @@ mod tests {
     fn narrow_tables_lack_what_tells_least() {
         let mut table = Table::new("C", &["size", "p50", "p99", "lost", "mean"], 0);
         table.push(["64", "5.651", "9.121", "0", "5.800"].map(str::to_owned).to_vec());
+        table.columns[4].least = Some(1);
         let titles = |chars| {
-            let (own, lacks) = table.within(chars, &["mean"]);
+            let (own, lacks) = table.within(chars);
             let left: Vec<String> = own.columns.into_iter().map(|column| column.title).collect();
             (left.join(" "), lacks.join(" "))
         };
@@ -280,7 +281,7 @@ mod tests {
         assert_eq!(titles(12), of("size p50", "lost mean p99"));
         // The columns that are left are not torn.
         assert_eq!(titles(1), of("size p50", "lost mean p99"));
-        assert_eq!(table.within(20, &["mean"]).0.rows[0], ["64", "5.651", "9.121"]);
+        assert_eq!(table.within(20).0.rows[0], ["64", "5.651", "9.121"]);
     }
 
     #[test]

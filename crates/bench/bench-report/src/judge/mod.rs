@@ -85,8 +85,7 @@ fn judge(args: &CompareArgs, base: &Results, new: &Results) -> Result<Judged, Fa
     let blind: Vec<String> =
         blind.map(|(pair, _)| format!("NO FIGURE: {}\n", pair.label)).collect();
     let rows: Vec<ComparedFigure> = rows.into_iter().flatten().collect();
-    let titles = ["point", "figure", "verdict", "first", "second", "ratio", "95 % of it", "noise"];
-    let mut table = Table::new("Change from the first to the second", &titles, 3);
+    let mut table = head();
     for row in rows.iter().filter(|row| !args.quiet || row.change != Change::Same) {
         table.push(row.cells());
     }
@@ -113,6 +112,16 @@ fn judge(args: &CompareArgs, base: &Results, new: &Results) -> Result<Judged, Fa
     let doubts: String = doubts.map(|text| one_line(&text)).collect();
     let text = format!("{}{doubts}{summary}\n", output::for_terminal(&table));
     Ok(Judged { text, verdict: verdict(&rows, [ambiguous.len(), incomplete.len(), blind.len()]) })
+}
+
+/// The table of a comparison; a narrow one keeps the interval of the ratio.
+pub(crate) fn head() -> Table {
+    let titles = ["point", "figure", "verdict", "first", "second", "ratio", "95 % of it", "noise"];
+    let mut table = Table::new("Change from the first to the second", &titles, 3);
+    for (place, index) in (1..).zip([7, 4, 3, 5]) {
+        table.columns[index].least = Some(place);
+    }
+    table
 }
 
 /// Whether all is well: what regressed or is missing comes before what nobody can tell.

@@ -1,11 +1,14 @@
 //! Atomics on memory of the peer.
 
-use bench_record::{Point, Run};
+use bench_record::Run;
 use report::{Table, significant};
 
 use super::aspect::{Aspect, OPERATION_P99, RATE};
-use super::cells::{count, dash, doubt, spread, unusual, us};
-use super::{Kind, Quantity, counted};
+use super::cells::unusual;
+use super::column::{
+    Column, DOUBT, KNOWN_DEPTH, MAX, MEAN, MIN, P50, P99, P999, SPREAD, has_means,
+};
+use super::{Kind, Quantity, column, counted};
 
 pub(super) const KIND: Kind = Kind {
     table,
@@ -36,48 +39,29 @@ const ATOMIC_TIME: Quantity = Quantity {
 };
 const ATOMICS_PER_S: Aspect = Aspect { unit: "M ops/s", ..RATE };
 
-/// A column: its head, and what it says of a point.
-type Column = (&'static str, fn(&Point) -> String);
+const COLUMNS: [Column; 12] = [
+    KNOWN_DEPTH,
+    Column::new("M op/s", |p| Some(significant(p.bandwidth?.mmsg_per_s))),
+    Column::new("operations", |p| Some(p.bandwidth?.messages?.to_string())),
+    Column::new("checked", |p| Some(p.atomics?.checked.to_string())),
+    MIN.of(has_times),
+    P50.of(has_times),
+    P99.of(has_times),
+    P999.of(has_times),
+    MAX.of(has_times),
+    MEAN.of(has_means),
+    SPREAD,
+    DOUBT,
+];
 
-const WHAT: [Column; 4] = [
-    ("depth", |point| if point.depth == 0 { dash() } else { point.depth.to_string() }),
-    ("M op/s", |point| point.bandwidth.map_or_else(dash, |found| significant(found.mmsg_per_s))),
-    ("operations", |point| count(point.bandwidth.and_then(|found| found.messages))),
-    ("checked", |point| count(point.atomics.map(|own| own.checked))),
-];
-/// Of operations that come one at a time.
-const TIMES: [Column; 6] = [
-    ("min µs", |point| point.operation_time.map_or_else(dash, |times| us(times.min_us))),
-    ("p50 µs", |point| point.operation_time.map_or_else(dash, |times| us(times.p50_us))),
-    ("p99 µs", |point| point.operation_time.map_or_else(dash, |times| us(times.p99_us))),
-    ("p99.9 µs", |point| {
-        point.operation_time.and_then(|times| times.p999_us).map_or_else(dash, us)
-    }),
-    ("max µs", |point| point.operation_time.map_or_else(dash, |times| us(times.max_us))),
-    ("mean µs", |point| point.operation_mean_us.map_or_else(dash, us)),
-];
-const BLOCKS: [Column; 2] = [("spread %", spread), ("± %", doubt)];
+/// Some operations came one at a time.
+fn has_times(run: &Run) -> bool {
+    run.points.iter().any(|point| point.operation_time.is_some()) || has_means(run)
+}
 
 fn table(run: &Run) -> Table {
     let (name, operation) = (&run.name, run.operation.name());
     let mut caption = format!("{name}: atomics on 8 B of the peer's memory ({operation})");
     unusual(run).iter().for_each(|words| caption += &format!(", {words}"));
-    let has_times = |point: &Point| point.operation_time.is_some();
-    let has_means = run.points.iter().any(|point| point.operation_mean_us.is_some());
-    let times = match run.points.iter().any(has_times) || has_means {
-        true => &TIMES[..TIMES.len() - usize::from(!has_means)],
-        false => &[],
-    };
-    let columns: Vec<&Column> = WHAT.iter().chain(times).chain(&BLOCKS).collect();
-    let mut titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
-    let has_counts = counted::titles(run, &mut titles);
-    let mut table = Table::new(&caption, &titles, 0);
-    for point in &run.points {
-        let mut row: Vec<String> = columns.iter().map(|(_, of)| of(point)).collect();
-        if has_counts {
-            row.extend(counted::cells(point));
-        }
-        table.push(row);
-    }
-    table
+    column::of_points(&caption, run, COLUMNS.into_iter().chain(counted::COLUMNS), |_| true)
 }

@@ -6,9 +6,10 @@ use bench_record::{ActionTimes, Point, Run, Work};
 use report::{Table, significant};
 
 use super::aspect::{Aspect, CALL_CPU, GOODPUT, OPERATION, OPERATION_P99};
-use super::cells::{dash, doubt, spread, us};
+use super::cells::{above_0, us};
+use super::column::{Column, DEPTH, DOUBT, PointRow, SIZE, SPREAD};
 use super::quantity::{BYTES, CALLS, TAIL};
-use super::{CsvColumn, Kind};
+use super::{CsvColumn, Kind, column};
 
 pub(super) const KIND: Kind = Kind {
     table,
@@ -86,109 +87,107 @@ const CSV: &[CsvColumn] = &[
     ("put_p50_us", |_, p| Some(action(p, "put")?.distribution.p50_us.to_string())),
 ];
 
-/// What one row is about.
-struct WorkRow<'a> {
-    point: &'a Point,
-    work: &'a Work,
-    action: &'a ActionTimes,
-}
-
-/// A column: its head, and what it says of a row.
-type Column = (&'static str, fn(&WorkRow<'_>) -> String);
-
 /// What was asked for.
-const WHERE: [Column; 3] = [
-    ("size B", |row| row.point.size_bytes.to_string()),
-    ("depth", |row| row.point.depth.to_string()),
-    ("due/s per thread", |row| match row.point.rate_per_s {
-        0 => "-".to_owned(),
-        rate => rate.to_string(),
-    }),
-];
+const ASKED: [Column; 3] =
+    [SIZE, DEPTH, Column::new("due/s per thread", |p| above_0(p.rate_per_s))];
+
 const TIMES: [Column; 4] = [
-    ("p50 µs", |row| us(row.action.distribution.p50_us)),
-    ("p99 µs", |row| us(row.action.distribution.p99_us)),
-    ("p99.9 µs", |row| row.action.distribution.p999_us.map_or_else(dash, us)),
-    ("max µs", |row| us(row.action.distribution.max_us)),
+    Column::new("p50 µs", |p| Some(us(p.action?.distribution.p50_us))),
+    Column::new("p99 µs", |p| Some(us(p.action?.distribution.p99_us))),
+    Column::new("p99.9 µs", |p| Some(us(p.action?.distribution.p999_us?))),
+    Column::new("max µs", |p| Some(us(p.action?.distribution.max_us))),
 ];
+
 /// What is known of calls.
 const OF_CALLS: [Column; 7] = [
-    ("calls", |row| row.action.calls.to_string()),
+    Column::new("calls", |p| Some(p.action?.calls.to_string())),
     UNENDED,
-    ("msg/call", |row| significant(row.work.messages_per_call)),
-    ("B/call", |row| significant(row.work.bytes_per_call)),
-    ("client CPU ns/call", |row| significant(row.work.client_cpu_ns)),
-    ("server CPU ns/call", |row| significant(row.work.server_cpu_ns)),
+    Column::new("msg/call", |p| Some(significant(work_of(p)?.messages_per_call))).least(2),
+    Column::new("B/call", |p| Some(significant(work_of(p)?.bytes_per_call))).least(1),
+    Column::new("client CPU ns/call", |p| Some(significant(work_of(p)?.client_cpu_ns))),
+    Column::new("server CPU ns/call", |p| Some(significant(work_of(p)?.server_cpu_ns))),
     LATE,
 ];
+
 /// What is known of lookups that READ, too.
 const READS: [Column; 3] = [
-    ("READs/call", |row| significant(row.work.reads_per_call)),
-    ("client process CPU ns/call", |row| significant(row.work.client_process_cpu_ns)),
-    ("server process CPU ns/call", |row| significant(row.work.server_process_cpu_ns)),
+    Column::new("READs/call", |p| Some(significant(work_of(p)?.reads_per_call))),
+    Column::new("client process CPU ns/call", |p| {
+        Some(significant(work_of(p)?.client_process_cpu_ns))
+    })
+    .least(11),
+    Column::new("server process CPU ns/call", |p| {
+        Some(significant(work_of(p)?.server_process_cpu_ns))
+    })
+    .least(12),
 ];
+
 /// What is known of records that travel together.
 const OF_RECORDS: [Column; 11] = [
     FARTHEST,
-    ("wait p50 µs", |row| row.work.part("wait").map_or_else(dash, |d| us(d.p50_us))),
-    ("wait p99 µs", |row| row.work.part("wait").map_or_else(dash, |d| us(d.p99_us))),
-    ("wait p99.99 µs", |row| row.work.part("wait").and_then(|d| d.p9999_us).map_or_else(dash, us)),
-    ("records", |row| row.action.calls.to_string()),
+    Column::new("wait p50 µs", |p| Some(us(work_of(p)?.part("wait")?.p50_us))),
+    Column::new("wait p99 µs", |p| Some(us(work_of(p)?.part("wait")?.p99_us))),
+    Column::new("wait p99.99 µs", |p| Some(us(work_of(p)?.part("wait")?.p9999_us?))).least(10),
+    Column::new("records", |p| Some(p.action?.calls.to_string())),
     UNENDED,
     // Each message with records has an answer.
-    ("in a message", |row| significant(2.0 / row.work.messages_per_call.max(f64::MIN_POSITIVE))),
-    ("B/record", |row| significant(row.work.bytes_per_call)),
-    ("sender CPU ns/record", |row| significant(row.work.client_cpu_ns)),
-    ("receiver CPU ns/record", |row| significant(row.work.server_cpu_ns)),
+    Column::new("in a message", |p| {
+        Some(significant(2.0 / work_of(p)?.messages_per_call.max(f64::MIN_POSITIVE)))
+    }),
+    Column::new("B/record", |p| Some(significant(work_of(p)?.bytes_per_call))),
+    Column::new("sender CPU ns/record", |p| Some(significant(work_of(p)?.client_cpu_ns))),
+    Column::new("receiver CPU ns/record", |p| Some(significant(work_of(p)?.server_cpu_ns))),
     LATE,
 ];
+
 /// What is known of files.
 const OF_FILES: [Column; 10] = [
-    ("GB/s", |row| {
-        row.point.bandwidth.map_or_else(dash, |found| significant(found.mb_per_s / 1e3))
-    }),
-    ("p50 ms", |row| significant(row.action.distribution.p50_us / 1e3)),
-    ("p99 ms", |row| significant(row.action.distribution.p99_us / 1e3)),
-    ("max ms", |row| significant(row.action.distribution.max_us / 1e3)),
-    ("files", |row| row.action.calls.to_string()),
+    Column::new("GB/s", |p| Some(significant(p.bandwidth?.mb_per_s / 1e3))),
+    Column::new("p50 ms", |p| Some(significant(p.action?.distribution.p50_us / 1e3))),
+    Column::new("p99 ms", |p| Some(significant(p.action?.distribution.p99_us / 1e3))),
+    Column::new("max ms", |p| Some(significant(p.action?.distribution.max_us / 1e3))),
+    Column::new("files", |p| Some(p.action?.calls.to_string())),
     UNENDED,
-    ("msg/file", |row| significant(row.work.messages_per_call)),
-    ("client CPU s/GB", |row| row.work.client_cpu_s_per_gb.map_or_else(dash, significant)),
-    ("server CPU s/GB", |row| row.work.server_cpu_s_per_gb.map_or_else(dash, significant)),
+    Column::new("msg/file", |p| Some(significant(work_of(p)?.messages_per_call))),
+    Column::new("client CPU s/GB", |p| Some(significant(work_of(p)?.client_cpu_s_per_gb?))),
+    Column::new("server CPU s/GB", |p| Some(significant(work_of(p)?.server_cpu_s_per_gb?))),
     LATE,
 ];
+
 /// The tail of times that a group of nodes makes.
 const FARTHEST: Column =
-    ("p99.99 µs", |row| row.action.distribution.p9999_us.map_or_else(dash, us));
-const UNENDED: Column = ("not done", |row| match row.work.arrivals {
-    Some(_) => row.action.unended.to_string(),
-    None => dash(),
+    Column::new("p99.99 µs", |p| Some(us(p.action?.distribution.p9999_us?))).least(3);
+
+const UNENDED: Column = Column::new("not done", |p| {
+    work_of(p)?.arrivals?;
+    Some(p.action?.unended.to_string())
 });
-const LATE: Column = ("late ms", |row| row.work.behind_ms.map_or_else(dash, significant));
-const DOUBT: [Column; 2] = [("spread %", |row| spread(row.point)), ("± %", |row| doubt(row.point))];
+
+const LATE: Column = Column::new("late ms", |p| Some(significant(work_of(p)?.behind_ms?)));
 
 /// Million operations of one kind a second.
-fn rate(row: &WorkRow<'_>) -> String {
-    let share = row.action.calls as f64 / row.work.calls.max(1) as f64;
-    significant(row.work.mcalls_per_s * share)
+fn rate(row: &PointRow<'_>) -> Option<String> {
+    let work = work_of(row)?;
+    let share = row.action?.calls as f64 / work.calls.max(1) as f64;
+    Some(significant(work.mcalls_per_s * share))
 }
 
 fn columns(benchmark: Benchmark) -> Vec<Column> {
-    let mut columns = WHERE.to_vec();
+    let mut columns = ASKED.to_vec();
     if let Some(name) = benchmark.about().parameter {
-        columns.push((name, |row| row.point.parameter.to_string()));
+        columns.push(Column::new(name, |p| p.action.map(|_| p.parameter.to_string())));
     }
     let figures = benchmark.about().figures;
     match figures {
         Figures::Files => columns.extend(OF_FILES),
         Figures::Records => {
-            columns.push(("M records/s", rate));
+            columns.push(Column::new("M records/s", rate));
             columns.extend(TIMES);
             columns.extend(OF_RECORDS);
         }
         _ => {
-            columns.push(("call", |row| row.action.name.clone()));
-            columns.push(("M calls/s", rate));
+            columns.push(Column::new("call", |p| Some(p.action?.name.clone())));
+            columns.push(Column::new("M calls/s", rate));
             columns.extend(TIMES);
             columns.extend(benchmark.is_for_groups().then_some(FARTHEST));
             columns.extend(OF_CALLS);
@@ -197,34 +196,20 @@ fn columns(benchmark: Benchmark) -> Vec<Column> {
     if figures == Figures::Lookups {
         columns.extend(READS);
     }
-    columns.extend(DOUBT);
+    columns.extend([SPREAD, DOUBT]);
     columns
 }
 
 /// One row for each kind of operation of each point.
 fn table(run: &Run) -> Table {
-    let columns = columns(run.benchmark);
-    let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
-    let mut table = Table::new(&caption(run), &titles, 0);
-    for point in &run.points {
-        let Some(work) = &point.work else { continue };
-        if work.actions.is_empty() {
-            table.push(nothing_ended(point, columns.len()));
-        }
-        for action in &work.actions {
-            let row = WorkRow { point, work, action };
-            table.push(columns.iter().map(|(_, text)| text(&row)).collect());
-        }
-    }
-    table
-}
-
-/// The row of a point of which no operation ended: what was asked for, and no figure.
-fn nothing_ended(point: &Point, columns: usize) -> Vec<String> {
-    let rate = if point.rate_per_s == 0 { dash() } else { point.rate_per_s.to_string() };
-    let mut cells = vec![point.size_bytes.to_string(), point.depth.to_string(), rate];
-    cells.resize(columns, dash());
-    cells
+    let rows = run.points.iter().flat_map(|point| {
+        let actions = point.work.as_ref().map(|work| &work.actions);
+        // None ended: what was asked for, and no figure.
+        let nothing = actions.is_some_and(Vec::is_empty).then(|| PointRow::of(point));
+        let row = move |action| PointRow { action: Some(action), ..PointRow::of(point) };
+        nothing.into_iter().chain(actions.into_iter().flatten().map(row))
+    });
+    column::table(&caption(run), run, columns(run.benchmark), rows)
 }
 
 /// What was asked for, in words.
@@ -269,4 +254,9 @@ fn action<'a>(point: &'a Point, name: &str) -> Option<&'a ActionTimes> {
 
 const fn work(point: &Point) -> Option<&Work> {
     point.work.as_ref()
+}
+
+/// The figures of a row that has some.
+fn work_of<'a>(row: &PointRow<'a>) -> Option<&'a Work> {
+    row.action.and(row.point.work.as_ref())
 }

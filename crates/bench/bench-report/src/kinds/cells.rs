@@ -23,25 +23,14 @@ pub(crate) fn unusual(run: &Run) -> Vec<String> {
 }
 
 /// Half of the 95 % interval.
-pub(crate) fn doubt(point: &Point) -> String {
-    let both = point.interval.zip(point.figure());
-    let half = both.map(|(interval, figure)| interval.half_width_percent(figure));
-    half.map_or_else(|| "-".to_owned(), |p| format!("{p:.1}"))
+pub(super) fn doubt(point: &Point) -> Option<String> {
+    let half = point.interval?.half_width_percent(point.figure()?);
+    Some(format!("{half:.1}"))
 }
 
 /// Distance of the best and the worst block.
-pub(crate) fn spread(point: &Point) -> String {
-    point.spread_percent().map_or_else(|| "-".to_owned(), |p| format!("{p:.0}"))
-}
-
-/// What is not known.
-pub(crate) fn dash() -> String {
-    "-".to_owned()
-}
-
-/// A number, where it is known.
-pub(crate) fn count(number: Option<u64>) -> String {
-    number.map_or_else(dash, |number| number.to_string())
+pub(super) fn spread(point: &Point) -> Option<String> {
+    Some(format!("{:.0}", point.spread_percent()?))
 }
 
 /// Microseconds with two decimals.
@@ -52,4 +41,9 @@ pub(crate) fn us(value: f64) -> String {
 /// A count; 0: it is not known.
 pub(crate) fn above_0(count: u64) -> Option<String> {
     (count > 0).then(|| count.to_string())
+}
+
+/// The same of receives and sends.
+pub(super) fn known(depth: usize) -> Option<String> {
+    above_0(depth as u64)
 }

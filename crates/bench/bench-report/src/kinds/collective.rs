@@ -4,8 +4,9 @@ use bench_record::{Point, Run};
 use report::{Table, significant};
 
 use super::aspect::TIMES;
-use super::cells::{count, dash, doubt, spread, us};
-use super::{CsvColumn, Kind, Quantity};
+use super::cells::{known, us};
+use super::column::{Column, DOUBT, MAX, MEAN_LEAST, MIN, P50, P90, P99, P999, SIZE, SPREAD};
+use super::{CsvColumn, Kind, Quantity, column};
 
 pub(super) const KIND: Kind =
     Kind { table, quantities: &[MEDIAN_TIME], aspects: TIMES, csv: CSV, ..Kind::NOTHING };
@@ -29,6 +30,30 @@ const CSV: &[CsvColumn] = &[
     ("overlap_percent", |_, p| Some(p.collective?.overlap_percent?.to_string())),
 ];
 
+const COLUMNS: [Column; 15] = [
+    SIZE,
+    Column::new("ranks", |p| known(p.collective?.ranks)),
+    MIN,
+    P50,
+    P90,
+    P99,
+    P999,
+    MAX,
+    Column::new("mean µs", |p| Some(us(p.collective?.mean_us))).least(MEAN_LEAST),
+    Column::new("bus Gbit/s", |p| Some(significant(p.collective?.bus_gbit_per_s?))),
+    Column::new("operations", |p| Some(p.collective?.operations?.to_string())),
+    SPREAD,
+    DOUBT,
+    Column::new("alone µs", |p| Some(us(p.collective?.alone_us?))).of(has_overlap),
+    Column::new("overlap %", |p| Some(format!("{:.0}", p.collective?.overlap_percent?)))
+        .of(has_overlap),
+];
+
+fn has_overlap(run: &Run) -> bool {
+    let overlap = |point: &Point| point.collective.and_then(|own| own.overlap_percent);
+    run.points.iter().any(|point| overlap(point).is_some())
+}
+
 /// One row for each point.
 fn table(run: &Run) -> Table {
     let ours = run.method.work.and_then(|work| work.collective());
@@ -36,54 +61,7 @@ fn table(run: &Run) -> Table {
     // Others print the mean of all ranks.
     let whose =
         if run.source == "imported" { "mean of the ranks" } else { "times of the slowest rank" };
-    let has_overlap =
-        |point: &Point| point.collective.and_then(|own| own.overlap_percent).is_some();
-    let has_overlap = run.points.iter().any(has_overlap);
-    let what = if has_overlap { ", as much computing as it lasts alone included" } else { "" };
+    let what = if has_overlap(run) { ", as much computing as it lasts alone included" } else { "" };
     let caption = format!("{}: {}{how}, {whose}{what}", run.name, run.test);
-    let mut titles = vec![
-        "size B",
-        "ranks",
-        "min µs",
-        "p50 µs",
-        "p90 µs",
-        "p99 µs",
-        "p99.9 µs",
-        "max µs",
-        "mean µs",
-        "bus Gbit/s",
-        "operations",
-        "spread %",
-        "± %",
-    ];
-    if has_overlap {
-        titles.extend(["alone µs", "overlap %"]);
-    }
-    let mut table = Table::new(&caption, &titles, 0);
-    for point in &run.points {
-        let Some(found) = point.collective else { continue };
-        let d = point.operation_time;
-        let or_dash = |value: Option<f64>, text: fn(f64) -> String| value.map_or_else(dash, text);
-        let mut row = vec![
-            point.size_bytes.to_string(),
-            if found.ranks == 0 { dash() } else { found.ranks.to_string() },
-            or_dash(d.map(|d| d.min_us), us),
-            or_dash(d.map(|d| d.p50_us), us),
-            or_dash(d.and_then(|d| d.p90_us), us),
-            or_dash(d.map(|d| d.p99_us), us),
-            or_dash(d.and_then(|d| d.p999_us), us),
-            or_dash(d.map(|d| d.max_us), us),
-            us(found.mean_us),
-            or_dash(found.bus_gbit_per_s, significant),
-            count(found.operations),
-            spread(point),
-            doubt(point),
-        ];
-        if has_overlap {
-            let percent = |share: f64| format!("{share:.0}");
-            row.extend([or_dash(found.alone_us, us), or_dash(found.overlap_percent, percent)]);
-        }
-        table.push(row);
-    }
-    table
+    column::of_points(&caption, run, COLUMNS, |point| point.collective.is_some())
 }

@@ -4,8 +4,9 @@ use bench_record::{Connections, Point, Run};
 use report::{Table, significant};
 
 use super::aspect::TIMES;
-use super::cells::{dash, doubt, spread, unusual, us};
-use super::{CsvColumn, Kind, Quantity};
+use super::cells::{unusual, us};
+use super::column::{Column, DOUBT, MAX, P50, P99, SPREAD};
+use super::{CsvColumn, Kind, Quantity, column};
 
 pub(super) const KIND: Kind = Kind {
     table,
@@ -35,27 +36,24 @@ const CONNECTION_TIME: Quantity = Quantity {
     tail: Some(|point| point.operation_time.map(|times| times.p99_us)),
 };
 const CSV: &[CsvColumn] = &[
-    ("connections", |_, p| Some(p.connections.as_ref()?.count.to_string())),
-    ("connections_per_s", |_, p| Some(p.connections.as_ref()?.per_s.to_string())),
+    ("connections", |_, p| Some(own(p)?.count.to_string())),
+    ("connections_per_s", |_, p| Some(own(p)?.per_s.to_string())),
 ];
 
-/// A column: its head, and what it says of a point.
-type Column = (&'static str, fn(&Point) -> String);
-
 const COLUMNS: [Column; 13] = [
-    ("connections/s", |point| of(point, |own| Some(significant(own.per_s)))),
-    ("p50 µs", |point| point.operation_time.map_or_else(dash, |times| us(times.p50_us))),
-    ("p99 µs", |point| point.operation_time.map_or_else(dash, |times| us(times.p99_us))),
-    ("max µs", |point| point.operation_time.map_or_else(dash, |times| us(times.max_us))),
-    ("open p50 µs", |point| part(point, "open")),
-    ("connect p50 µs", |point| part(point, "connect")),
-    ("first message p50 µs", |point| part(point, "first message")),
-    ("close p50 µs", |point| part(point, "close")),
-    ("CPU µs", |point| of(point, |own| own.client_cpu_us.map(us))),
-    ("connections", |point| of(point, |own| Some(own.count.to_string()))),
-    ("late ms", |point| of(point, |own| own.behind_ms.map(|ms| format!("{ms:.1}")))),
-    ("spread %", spread),
-    ("± %", doubt),
+    Column::new("connections/s", |p| Some(significant(own(p)?.per_s))),
+    P50,
+    P99,
+    MAX,
+    Column::new("open p50 µs", |p| part(p, "open")),
+    Column::new("connect p50 µs", |p| part(p, "connect")),
+    Column::new("first message p50 µs", |p| part(p, "first message")),
+    Column::new("close p50 µs", |p| part(p, "close")),
+    Column::new("CPU µs", |p| Some(us(own(p)?.client_cpu_us?))),
+    Column::new("connections", |p| Some(own(p)?.count.to_string())),
+    Column::new("late ms", |p| Some(format!("{:.1}", own(p)?.behind_ms?))),
+    SPREAD,
+    DOUBT,
 ];
 
 fn table(run: &Run) -> Table {
@@ -67,20 +65,15 @@ fn table(run: &Run) -> Table {
     let span = span.unwrap_or("from opening until the first answer is there");
     let mut caption = format!("{}: connections, {span}", run.name);
     unusual(run).iter().for_each(|words| caption += &format!(", {words}"));
-    let mut table = Table::new(&caption, &COLUMNS.map(|(title, _)| title), 0);
-    for point in &run.points {
-        table.push(COLUMNS.map(|(_, of)| of(point)).to_vec());
-    }
-    table
+    column::of_points(&caption, run, COLUMNS, |_| true)
 }
 
-fn of(point: &Point, what: fn(&Connections) -> Option<String>) -> String {
-    point.connections.as_ref().and_then(what).unwrap_or_else(dash)
+const fn own(point: &Point) -> Option<&Connections> {
+    point.connections.as_ref()
 }
 
 /// The median of a part of the time.
-fn part(point: &Point, name: &str) -> String {
-    let parts = point.connections.as_ref().map(|own| own.parts.iter());
-    let found = parts.into_iter().flatten().find(|part| part.name == name);
-    found.map_or_else(dash, |part| us(part.distribution.p50_us))
+fn part(point: &Point, name: &str) -> Option<String> {
+    let found = own(point)?.parts.iter().find(|part| part.name == name)?;
+    Some(us(found.distribution.p50_us))
 }

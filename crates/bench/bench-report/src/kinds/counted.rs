@@ -4,28 +4,22 @@ use bench_record::counted::Counted;
 use bench_record::{Point, Run};
 use report::significant;
 
-/// Adds the columns where there is something for them.
-pub(super) fn titles(run: &Run, titles: &mut Vec<&str>) -> bool {
-    let has_counts = run.points.iter().any(|point| point.counted.is_some());
-    if has_counts {
-        titles.extend(["wire B/msg", "packets/msg", "sent again"]);
-    }
-    has_counts
+use super::column::Column;
+
+pub(super) const COLUMNS: [Column; 3] = [
+    Column::new("wire B/msg", |p| each(p, Counted::wire_bytes)).of(has_counts),
+    Column::new("packets/msg", |p| each(p, Counted::packets)).of(has_counts),
+    Column::new("sent again", |p| Some(p.counted.as_ref()?.retransmitted()?.to_string()))
+        .of(has_counts),
+];
+
+fn has_counts(run: &Run) -> bool {
+    run.points.iter().any(|point| point.counted.is_some())
 }
 
-/// The cells of a point in these columns.
-pub(super) fn cells(point: &Point) -> [String; 3] {
-    let counted = point.counted.as_ref();
-    let each = |of: fn(&Counted) -> Option<u64>| {
-        let share = counted.and_then(|c| c.per_message(of(c)));
-        share.map_or_else(|| "-".to_owned(), significant)
-    };
-    let again = counted.and_then(Counted::retransmitted);
-    [
-        each(Counted::wire_bytes),
-        each(Counted::packets),
-        again.map_or_else(|| "-".to_owned(), |count| count.to_string()),
-    ]
+fn each(point: &Point, of: fn(&Counted) -> Option<u64>) -> Option<String> {
+    let counted = point.counted.as_ref()?;
+    counted.per_message(of(counted)).map(significant)
 }
 
 /// Who counted: a line, or nothing.

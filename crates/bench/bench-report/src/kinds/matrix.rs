@@ -4,7 +4,7 @@ use bench_record::{Matrix, NodePair, Point, Run};
 use report::{Table, significant};
 
 use super::aspect::{Aspect, GOODPUT, MEDIAN};
-use super::cells::{dash, us};
+use super::cells::us;
 use super::{CsvColumn, Kind, Quantity};
 
 pub(super) const KIND: Kind = Kind {
@@ -76,7 +76,7 @@ fn table(run: &Run) -> Table {
 }
 
 fn cell(matrix: &Matrix, from: usize, to: usize) -> String {
-    let Some(pair) = matrix.pair(from, to) else { return dash() };
+    let Some(pair) = matrix.pair(from, to) else { return "-".to_owned() };
     let mark = |worst: Option<&NodePair>| if worst == Some(pair) { WORST } else { "" };
     format!(
         "{}{} | {}{}",

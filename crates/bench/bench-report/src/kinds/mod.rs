@@ -6,6 +6,7 @@ mod atomics;
 pub(crate) mod calls;
 pub(crate) mod cells;
 mod collective;
+mod column;
 mod connections;
 pub(crate) mod counted;
 pub(crate) mod incast;

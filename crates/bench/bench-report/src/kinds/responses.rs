@@ -4,8 +4,9 @@ use bench_record::Run;
 use report::Table;
 
 use super::aspect::{Aspect, MEDIAN, P99};
-use super::cells::{count, dash, doubt, us};
-use super::{CsvColumn, Kind, Quantity};
+use super::cells::us;
+use super::column::{Column, DOUBT, LOST, SIZE};
+use super::{CsvColumn, Kind, Quantity, column};
 
 pub(super) const KIND: Kind = Kind {
     table,
@@ -44,6 +45,21 @@ const CSV: &[CsvColumn] = &[
     ("service_p99_us", |_, p| Some(p.open_loop?.service?.p99_us.to_string())),
 ];
 
+const COLUMNS: [Column; 12] = [
+    SIZE,
+    Column::new("offered/s", |p| Some(format!("{:.0}", p.open_loop?.offered_per_s))),
+    Column::new("answered/s", |p| Some(format!("{:.0}", p.open_loop?.answered_per_s))),
+    Column::new("unposted", |p| Some(p.open_loop?.unposted.to_string())),
+    Column::new("response p50 µs", |p| Some(us(p.open_loop?.response?.p50_us))),
+    Column::new("p99 µs", |p| Some(us(p.open_loop?.response?.p99_us))),
+    Column::new("p99.9 µs", |p| Some(us(p.open_loop?.response?.p999_us?))),
+    Column::new("max µs", |p| Some(us(p.open_loop?.response?.max_us))),
+    Column::new("service p50 µs", |p| Some(us(p.open_loop?.service?.p50_us))),
+    Column::new("p99 µs", |p| Some(us(p.open_loop?.service?.p99_us))),
+    LOST,
+    DOUBT,
+];
+
 /// Response times, and the service times that a closed loop would have shown.
 fn table(run: &Run) -> Table {
     let arrivals = run.points.iter().find_map(|p| p.open_loop).map(|found| found.arrivals);
@@ -53,39 +69,5 @@ fn table(run: &Run) -> Table {
         run.name,
         run.operation.name()
     );
-    let titles = [
-        "size B",
-        "offered/s",
-        "answered/s",
-        "unposted",
-        "response p50 µs",
-        "p99 µs",
-        "p99.9 µs",
-        "max µs",
-        "service p50 µs",
-        "p99 µs",
-        "lost",
-        "± %",
-    ];
-    let mut table = Table::new(&caption, &titles, 0);
-    for point in &run.points {
-        let Some(found) = point.open_loop else { continue };
-        let text = |value: Option<f64>| value.map_or_else(dash, us);
-        let (response, service) = (found.response, found.service);
-        table.push(vec![
-            point.size_bytes.to_string(),
-            format!("{:.0}", found.offered_per_s),
-            format!("{:.0}", found.answered_per_s),
-            found.unposted.to_string(),
-            text(response.map(|times| times.p50_us)),
-            text(response.map(|times| times.p99_us)),
-            text(response.and_then(|times| times.p999_us)),
-            text(response.map(|times| times.max_us)),
-            text(service.map(|times| times.p50_us)),
-            text(service.map(|times| times.p99_us)),
-            count(point.lost),
-            doubt(point),
-        ]);
-    }
-    table
+    column::of_points(&caption, run, COLUMNS, |point| point.open_loop.is_some())
 }

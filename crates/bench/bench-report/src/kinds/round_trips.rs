@@ -1,11 +1,12 @@
 //! Half round trips.
 
-use bench_record::Run;
+use bench_record::{Distribution, Point, Run};
 use report::{Table, significant};
 
 use super::aspect::{MEDIAN, P99};
-use super::cells::{above_0, count, dash, doubt, spread, us};
-use super::{CsvColumn, Kind, Quantity, counted};
+use super::cells::{above_0, us};
+use super::column::{Column, DOUBT, LOST, MEAN_LEAST, SIZE, SPREAD};
+use super::{CsvColumn, Kind, Quantity, column, counted};
 
 pub(super) const KIND: Kind = Kind {
     table,
@@ -28,16 +29,44 @@ const HALF_ROUND_TRIP: Quantity = Quantity {
 const CSV: &[CsvColumn] = &[
     ("round_trips", |_, p| above_0(p.latency?.round_trips?)),
     ("mean_us", |_, p| Some(p.latency?.mean_us.to_string())),
-    ("min_us", |_, p| Some(p.latency?.distribution?.min_us.to_string())),
-    ("p50_us", |_, p| Some(p.latency?.distribution?.p50_us.to_string())),
-    ("p90_us", |_, p| Some(p.latency?.distribution?.p90_us?.to_string())),
-    ("p99_us", |_, p| Some(p.latency?.distribution?.p99_us.to_string())),
-    ("p999_us", |_, p| Some(p.latency?.distribution?.p999_us?.to_string())),
-    ("p9999_us", |_, p| Some(p.latency?.distribution?.p9999_us?.to_string())),
-    ("max_us", |_, p| Some(p.latency?.distribution?.max_us.to_string())),
+    ("min_us", |_, p| Some(times(p)?.min_us.to_string())),
+    ("p50_us", |_, p| Some(times(p)?.p50_us.to_string())),
+    ("p90_us", |_, p| Some(times(p)?.p90_us?.to_string())),
+    ("p99_us", |_, p| Some(times(p)?.p99_us.to_string())),
+    ("p999_us", |_, p| Some(times(p)?.p999_us?.to_string())),
+    ("p9999_us", |_, p| Some(times(p)?.p9999_us?.to_string())),
+    ("max_us", |_, p| Some(times(p)?.max_us.to_string())),
     ("client_cpu_us", |_, p| Some(p.client_cpu_us?.to_string())),
     ("load_gbit_per_s", |_, p| Some(p.load?.gbit_per_s.to_string())),
 ];
+
+const COLUMNS: [Column; 16] = [
+    SIZE,
+    Column::new("min µs", |p| Some(us(times(p)?.min_us))).least(13),
+    Column::new("p50 µs", |p| Some(us(times(p)?.p50_us))),
+    Column::new("p90 µs", |p| Some(us(times(p)?.p90_us?))).least(14),
+    Column::new("p99 µs", |p| Some(us(times(p)?.p99_us))),
+    Column::new("p99.9 µs", |p| Some(us(times(p)?.p999_us?))),
+    Column::new("p99.99 µs", |p| Some(us(times(p)?.p9999_us?))).least(3),
+    Column::new("max µs", |p| Some(us(times(p)?.max_us))),
+    Column::new("mean µs", |p| Some(us(p.latency?.mean_us))).least(MEAN_LEAST),
+    Column::new("round trips", |p| Some(p.latency?.round_trips?.to_string())).least(8),
+    LOST,
+    SPREAD,
+    DOUBT,
+    Column::new("CPU µs", |p| Some(us(p.client_cpu_us?)))
+        .of(|run| run.points.iter().any(|point| point.client_cpu_us.is_some())),
+    Column::new("load Gbit/s", |p| Some(significant(p.load?.gbit_per_s))).of(is_loaded),
+    Column::new("asked msg/s", |p| above_0(p.rate_per_s)).of(is_loaded),
+];
+
+fn times(point: &Point) -> Option<Distribution> {
+    point.latency?.distribution
+}
+
+const fn is_loaded(run: &Run) -> bool {
+    run.method.load_size_bytes > 0
+}
 
 fn table(run: &Run) -> Table {
     let mut caption =
@@ -45,61 +74,9 @@ fn table(run: &Run) -> Table {
     if run.method.flow.events {
         caption += ", completions slept for";
     }
-    let is_loaded = run.method.load_size_bytes > 0;
-    if is_loaded {
+    if is_loaded(run) {
         let (streams, size) = (run.method.threads - 1, run.method.load_size_bytes);
         caption += &format!(" beside {streams} streams of {size} B");
     }
-    let mut titles = vec![
-        "size B",
-        "min µs",
-        "p50 µs",
-        "p90 µs",
-        "p99 µs",
-        "p99.9 µs",
-        "p99.99 µs",
-        "max µs",
-        "mean µs",
-        "round trips",
-        "lost",
-        "spread %",
-        "± %",
-    ];
-    let has_cpu = run.points.iter().any(|point| point.client_cpu_us.is_some());
-    titles.extend(has_cpu.then_some("CPU µs"));
-    if is_loaded {
-        titles.extend(["load Gbit/s", "asked msg/s"]);
-    }
-    let has_counts = counted::titles(run, &mut titles);
-    let mut table = Table::new(&caption, &titles, 0);
-    for point in &run.points {
-        let latency = point.latency;
-        let text = |value: Option<f64>| value.map_or_else(dash, us);
-        let mut row = vec![point.size_bytes.to_string()];
-        match latency.and_then(|latency| latency.distribution) {
-            Some(d) => {
-                let (min, p50, p99, max) = (d.min_us, d.p50_us, d.p99_us, d.max_us);
-                let all =
-                    [Some(min), Some(p50), d.p90_us, Some(p99), d.p999_us, d.p9999_us, Some(max)];
-                row.extend(all.map(text));
-            }
-            None => row.extend(std::iter::repeat_n("-".to_owned(), 7)),
-        }
-        let trips = latency.and_then(|latency| latency.round_trips);
-        row.extend([text(latency.map(|latency| latency.mean_us)), count(trips), count(point.lost)]);
-        row.extend([spread(point), doubt(point)]);
-        row.extend(has_cpu.then(|| text(point.client_cpu_us)));
-        if is_loaded {
-            row.push(point.load.map_or_else(|| "-".to_owned(), |l| significant(l.gbit_per_s)));
-            row.push(match point.rate_per_s {
-                0 => "-".to_owned(),
-                rate => rate.to_string(),
-            });
-        }
-        if has_counts {
-            row.extend(counted::cells(point));
-        }
-        table.push(row);
-    }
-    table
+    column::of_points(&caption, run, COLUMNS.into_iter().chain(counted::COLUMNS), |_| true)
 }

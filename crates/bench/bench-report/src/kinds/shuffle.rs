@@ -1,12 +1,12 @@
 //! Tuples that go to the owners of their partitions.
 
-use bench_record::{Point, Run, Shuffle};
+use bench_record::Run;
 use report::{Table, significant};
 
 use super::aspect::{Aspect, CALL_CPU, GOODPUT};
-use super::cells::{dash, doubt, spread};
+use super::column::{Column, DEPTH, DOUBT, SIZE, SPREAD};
 use super::quantity::BYTES;
-use super::{CsvColumn, Kind, Quantity};
+use super::{CsvColumn, Kind, Quantity, column};
 
 pub(crate) const KIND: Kind = Kind {
     table,
@@ -54,35 +54,27 @@ const CSV: &[CsvColumn] = &[
     ("time_max_to_mean", |_, p| Some(p.shuffle?.time_max_to_mean.to_string())),
 ];
 
-/// A column: its head, and what it says of a point.
-type Column = (&'static str, fn(&Point, &Shuffle) -> String);
-
 const COLUMNS: [Column; 15] = [
-    ("size B", |point, _| point.size_bytes.to_string()),
-    ("depth", |point, _| point.depth.to_string()),
-    ("buffer B", |point, _| point.parameter.to_string()),
-    ("GB/s a node", |_, found| significant(found.gb_per_s)),
-    ("slowest", |_, found| significant(found.gb_per_s_min)),
-    ("busiest", |_, found| significant(found.gb_per_s_max)),
-    ("Gbit/s a node", |_, found| significant(found.gb_per_s * 8.0)),
-    ("busiest of link %", |_, found| found.link_percent.map_or_else(dash, significant)),
-    ("M tuples/s", |_, found| significant(found.mtuples_per_s)),
-    ("CPU ns/tuple", |_, found| significant(found.cpu_ns_per_tuple)),
-    ("fill %", |_, found| significant(found.fill * 100.0)),
-    ("load max/mean", |_, found| format!("{:.3}", found.load_max_to_mean)),
-    ("time max/mean", |_, found| format!("{:.3}", found.time_max_to_mean)),
-    ("spread %", |point, _| spread(point)),
-    ("± %", |point, _| doubt(point)),
+    SIZE,
+    DEPTH,
+    Column::new("buffer B", |p| Some(p.parameter.to_string())),
+    Column::new("GB/s a node", |p| Some(significant(p.shuffle?.gb_per_s))),
+    Column::new("slowest", |p| Some(significant(p.shuffle?.gb_per_s_min))),
+    Column::new("busiest", |p| Some(significant(p.shuffle?.gb_per_s_max))),
+    Column::new("Gbit/s a node", |p| Some(significant(p.shuffle?.gb_per_s * 8.0))),
+    Column::new("busiest of link %", |p| Some(significant(p.shuffle?.link_percent?))),
+    Column::new("M tuples/s", |p| Some(significant(p.shuffle?.mtuples_per_s))),
+    Column::new("CPU ns/tuple", |p| Some(significant(p.shuffle?.cpu_ns_per_tuple))),
+    Column::new("fill %", |p| Some(significant(p.shuffle?.fill * 100.0))),
+    Column::new("load max/mean", |p| Some(format!("{:.3}", p.shuffle?.load_max_to_mean))),
+    Column::new("time max/mean", |p| Some(format!("{:.3}", p.shuffle?.time_max_to_mean))),
+    SPREAD,
+    DOUBT,
 ];
 
 /// One row for each point.
 fn table(run: &Run) -> Table {
-    let titles: Vec<&str> = COLUMNS.iter().map(|(title, _)| *title).collect();
-    let mut table = Table::new(&caption(run), &titles, 0);
-    for (point, found) in run.points.iter().filter_map(|own| Some((own, own.shuffle.as_ref()?))) {
-        table.push(COLUMNS.iter().map(|(_, text)| text(point, found)).collect());
-    }
-    table
+    column::of_points(&caption(run), run, COLUMNS, |point| point.shuffle.is_some())
 }
 
 fn caption(run: &Run) -> String {

@@ -1,11 +1,12 @@
 //! Streams, by their bytes and by their messages.
 
 use bench_record::spec::Window;
-use bench_record::{Bandwidth, CountedAt, Run};
+use bench_record::{CountedAt, Run};
 use report::{Table, significant};
 
-use super::cells::{count, dash, doubt, spread, unusual, us};
-use super::{CsvColumn, Kind, Quantity, aspect, counted};
+use super::cells::{known, unusual};
+use super::column::{Column, DOUBT, KNOWN_DEPTH, LOST, MEAN, P50, P99, SIZE, SPREAD, has_means};
+use super::{CsvColumn, Kind, Quantity, aspect, column, counted};
 use crate::import;
 
 pub(super) const KIND: Kind = Kind {
@@ -43,6 +44,35 @@ const CSV: &[CsvColumn] = &[
     ("to_client_gbit_per_s", |_, p| Some(p.both_ways?.to_client.gbit_per_s.to_string())),
 ];
 
+const COLUMNS: [Column; 16] = [
+    SIZE,
+    KNOWN_DEPTH,
+    Column::new("rx depth", |p| known(p.rx_depth)).least(6),
+    Column::new("MB/s", |p| Some(significant(p.bandwidth?.mb_per_s))),
+    Column::new("Gbit/s", |p| Some(significant(p.bandwidth?.gbit_per_s))),
+    Column::new("M msg/s", |p| Some(significant(p.bandwidth?.mmsg_per_s))),
+    Column::new("messages", |p| Some(p.bandwidth?.messages?.to_string())).least(7),
+    Column::new("seconds", |p| Some(format!("{:.2}", p.bandwidth?.seconds?))).least(9),
+    LOST,
+    SPREAD,
+    DOUBT,
+    P50.of(has_times),
+    P99.of(has_times),
+    MEAN.of(has_means),
+    Column::new("to server Gbit/s", |p| Some(significant(p.both_ways?.to_server.gbit_per_s)))
+        .of(has_ways),
+    Column::new("to client Gbit/s", |p| Some(significant(p.both_ways?.to_client.gbit_per_s)))
+        .of(has_ways),
+];
+
+fn has_times(run: &Run) -> bool {
+    run.points.iter().any(|point| point.operation_time.is_some())
+}
+
+fn has_ways(run: &Run) -> bool {
+    run.points.iter().any(|point| point.both_ways.is_some())
+}
+
 fn table(run: &Run) -> Table {
     let counted = match run.method.counted_at {
         _ if run.source == "imported" => "as the tool counts it",
@@ -51,58 +81,10 @@ fn table(run: &Run) -> Table {
     };
     let manner: String = manner(run).iter().map(|words| format!(", {words}")).collect();
     let caption = format!("{}: {counted}{manner} ({})", run.name, run.operation.name());
-    let has_times = run.points.iter().any(|p| p.operation_time.is_some());
-    let has_means = run.points.iter().any(|p| p.operation_mean_us.is_some());
-    let mut titles = vec![
-        "size B", "depth", "rx depth", "MB/s", "Gbit/s", "M msg/s", "messages", "seconds", "lost",
-        "spread %", "± %",
-    ];
-    if has_times {
-        titles.extend(["p50 µs", "p99 µs"]);
-    }
-    titles.extend(has_means.then_some("mean µs"));
-    let has_ways = run.points.iter().any(|point| point.both_ways.is_some());
-    if has_ways {
-        titles.extend(["to server Gbit/s", "to client Gbit/s"]);
-    }
-    let has_counts = counted::titles(run, &mut titles);
-    let has_order = run.points.iter().any(|point| !point.order.is_any());
-    titles.extend(has_order.then_some("order"));
-    let mut table = Table::new(&caption, &titles, 0);
-    for point in &run.points {
-        let found = point.bandwidth;
-        let rate = |of: fn(Bandwidth) -> f64| found.map_or_else(dash, |b| significant(of(b)));
-        let mut row = vec![
-            point.size_bytes.to_string(),
-            if point.depth == 0 { dash() } else { point.depth.to_string() },
-            if point.rx_depth == 0 { dash() } else { point.rx_depth.to_string() },
-            rate(|b| b.mb_per_s),
-            rate(|b| b.gbit_per_s),
-            rate(|b| b.mmsg_per_s),
-            count(found.and_then(|b| b.messages)),
-            found.and_then(|b| b.seconds).map_or_else(dash, |seconds| format!("{seconds:.2}")),
-            count(point.lost),
-            spread(point),
-            doubt(point),
-        ];
-        if has_times {
-            let time = point.operation_time;
-            let text = |value: Option<f64>| value.map_or_else(dash, us);
-            row.extend([text(time.map(|t| t.p50_us)), text(time.map(|t| t.p99_us))]);
-        }
-        row.extend(has_means.then(|| point.operation_mean_us.map_or_else(dash, us)));
-        if has_ways {
-            let ways = point.both_ways.map(|ways| [ways.to_server, ways.to_client]);
-            let text = |own: Bandwidth| significant(own.gbit_per_s);
-            row.extend(ways.map_or_else(|| [dash(), dash()], |ways| ways.map(text)));
-        }
-        if has_counts {
-            row.extend(counted::cells(point));
-        }
-        row.extend(has_order.then(|| point.order.name().to_owned()));
-        table.push(row);
-    }
-    table
+    let order = Column::new("order", |p| Some(p.order.name().to_owned()))
+        .of(|run| run.points.iter().any(|point| !point.order.is_any()));
+    let columns = COLUMNS.into_iter().chain(counted::COLUMNS).chain([order]);
+    column::of_points(&caption, run, columns, |_| true)
 }
 
 /// How a stream was kept up, in words. Of other tools only perftest's window is known: OSU waits

@@ -12,29 +12,6 @@ use crate::kinds::{self, counted};
 
 /// Characters of a line that every terminal has room for.
 const TERMINAL_CHARS: usize = 100;
-/// What a narrow table lacks first.
-const LEAST: [&str; 18] = [
-    "B/call",
-    "msg/call",
-    "p99.99 µs",
-    "mean µs",
-    "spread %",
-    "rx depth",
-    "messages",
-    "round trips",
-    "seconds",
-    "wait p99.99 µs",
-    "client process CPU ns/call",
-    "server process CPU ns/call",
-    "min µs",
-    "p90 µs",
-    // Of comparisons, whose interval of the ratio stays.
-    "noise",
-    "second",
-    "first",
-    "ratio",
-];
-
 /// A table as standard output shows it: whole, but for terminals as wide as they are, with the
 /// names of what it lacks.
 pub fn for_terminal(table: &Table) -> String {
@@ -46,7 +23,7 @@ pub fn for_terminal(table: &Table) -> String {
 
 /// The table for a terminal.
 fn narrow(table: &Table) -> String {
-    let (own, lacks) = table.within(TERMINAL_CHARS, &LEAST);
+    let (own, lacks) = table.within(TERMINAL_CHARS);
     match lacks.len() {
         0 => own.text(),
         _ => format!(
@@ -98,14 +75,13 @@ pub fn text(run: &Run) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge;
 
     /// It lacked the only column that says how certain a verdict is, and named an option that
     /// `compare` has not.
     #[test]
     fn a_comparison_keeps_how_uncertain_it_is() {
-        let titles =
-            ["point", "figure", "verdict", "first", "second", "ratio", "95 % of it", "noise"];
-        let mut table = Table::new("", &titles, 3);
+        let mut table = judge::head();
         let label = "libfabric efa, wire udp latency 64 B, depth 1, threads 4, endpoints 2";
         let cells = [label, "p50 us", "same", "5.0", "5.1", "1.02", "0.99 to 1.04", "5.0 %"];
         table.push(cells.map(str::to_owned).to_vec());
