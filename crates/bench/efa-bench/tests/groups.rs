@@ -2,11 +2,13 @@
 
 use crate::common::{
     assert_fails, efa_bench, kill_a_server_of, on_soft_efa, on_soft_efa_with, points_of,
+    with_counters,
 };
 
 const RECORDS: u64 = 2_000;
 /// A tenth more, for warming up.
 const RECORDS_MADE: u64 = 2_200;
+const CALLS_MADE: u64 = 2_200;
 
 fn number(point: &serde_json::Value, name: &str) -> f64 {
     point["work"][name].as_f64().unwrap_or_else(|| panic!("no {name} in {point}"))
@@ -206,6 +208,15 @@ fn calls_are_shared_by_all_servers() {
         assert!(number(&points[0], "server_cpu_ns") > 0.0, "{all:?}: {}", points[0]);
     }
     let kv = "kv --nodes 3 --fabric verbs:srd -s 32 -d 4 -q";
-    let (output, packets) = on_soft_efa(format!("{kv} -n 2000 --keys 500 --validate"));
-    assert!(number(&output.points()[0], "calls") > 0.0 && packets > 2 * 2_000, "{packets}");
+    let few = "-n 2000 --keys 500 --validate --no-counters";
+    let (output, counters) = with_counters("", format!("{kv} {few}"));
+    assert!(number(&output.points()[0], "calls") > 0.0);
+    // The client has sent all requests, and each of two servers half of the answers.
+    let processes = counters["processes"].as_array().expect("processes");
+    let sent = processes.iter().filter_map(|one| one["counters"]["send_wrs"].as_u64());
+    let mut sent: Vec<u64> = sent.filter(|messages| *messages > 100).collect();
+    sent.sort_unstable();
+    let [first, second, client] = sent[..] else { panic!("two servers and a client: {sent:?}") };
+    assert!(client >= CALLS_MADE && second - first < CALLS_MADE / 20, "{sent:?}");
+    assert!(first + second >= CALLS_MADE, "{sent:?}");
 }

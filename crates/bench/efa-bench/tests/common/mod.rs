@@ -243,6 +243,13 @@ pub(crate) fn on_soft_efa_with(options: impl Words, words: impl Words) -> (Ended
 
 /// The same with what the device counts in the points.
 pub(crate) fn counted_on_soft_efa(options: impl Words, words: impl Words) -> (Ended, u64) {
+    let (output, counters) = with_counters(options, words);
+    let counted = ["tx_pkts", "send_wrs"].map(|name| counters["counters"][name].as_u64());
+    (output, counted.into_iter().flatten().max().expect("a counter"))
+}
+
+/// The same with all counters, also of each process.
+pub(crate) fn with_counters(options: impl Words, words: impl Words) -> (Ended, Value) {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("tempdir");
     let counters = folder.path().join("counters.json");
@@ -250,7 +257,5 @@ pub(crate) fn counted_on_soft_efa(options: impl Words, words: impl Words) -> (En
     softefa.args(["run", "--counters"]).arg(&counters).args(options.words());
     softefa.args(["--", PROGRAM, "local"]).args(words.words());
     let output = Ended::of(softefa.args(["--json", "-", "--no-host-checks"]));
-    let counters = read_json(counters);
-    let counted = ["tx_pkts", "send_wrs"].map(|name| counters["counters"][name].as_u64());
-    (output, counted.into_iter().flatten().max().expect("a counter"))
+    (output, read_json(counters))
 }
