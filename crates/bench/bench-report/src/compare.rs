@@ -3,7 +3,7 @@
 use bench_record::cores::are_apart;
 use bench_record::spec::Benchmark;
 use bench_record::{Point, Run};
-use report::{Table, significant};
+use report::{Table, distinct, significant};
 
 use crate::kinds::cells::us;
 use crate::settings::{self, DEPTH, ENDPOINT, RX_DEPTH, SIZE};
@@ -173,13 +173,7 @@ pub(crate) fn network(runs: &[Run], name: &str) -> &'static str {
 
 /// Those of all these names, each once: "loopback beside a data centre's network".
 pub(crate) fn networks<'a>(runs: &[Run], names: impl Iterator<Item = &'a str>) -> String {
-    let mut all: Vec<&str> = Vec::new();
-    for own in names.map(|name| network(runs, name)) {
-        if !all.contains(&own) {
-            all.push(own);
-        }
-    }
-    all.join(" beside ")
+    distinct(names.map(|name| network(runs, name))).join(" beside ")
 }
 
 /// What may stand side by side: published adapters not beside what never left the memory of one

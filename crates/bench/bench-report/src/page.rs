@@ -1,7 +1,7 @@
 //! The report of result files: plots, data tables, commands.
 
 use bench_record::{Results, Run};
-use report::{Layout, Page, Section, Series};
+use report::{Layout, Page, Section, Series, distinct};
 
 use crate::compare;
 use crate::comparisons;
@@ -118,13 +118,7 @@ pub fn page(results: &Results, headline: Vec<String>, model: Option<&Model>) -> 
 
 /// Names of the runs of which `is_one` holds, each once.
 fn names_of(runs: &[Run], is_one: impl Fn(&Run) -> bool) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for run in runs.iter().filter(|run| is_one(run)) {
-        if !names.contains(&run.name.as_str()) {
-            names.push(&run.name);
-        }
-    }
-    names
+    distinct(runs.iter().filter(|run| is_one(run)).map(|run| run.name.as_str()))
 }
 
 /// Everything measured beside published hardware, folded where there is more to see.
@@ -138,13 +132,8 @@ fn side_by_side(runs: &[Run], names: &[&str]) -> Option<Section> {
 }
 
 fn warnings(results: &Results, runs: &[Run]) -> Vec<String> {
-    let mut warnings: Vec<String> = Vec::new();
     // Several files may say the same.
-    for warning in &results.warnings {
-        if !warnings.contains(warning) {
-            warnings.push(warning.clone());
-        }
-    }
+    let mut warnings = distinct(results.warnings.iter().cloned());
     warnings.extend(runs.iter().filter_map(|run| {
         let error = run.error.as_ref()?;
         Some(format!("{} {} is incomplete: {error}", run.name, runs::test(run)))

@@ -128,13 +128,7 @@ fn united(mut files: Vec<Results>) -> Option<Results> {
 
 /// The machines on which something in these files was measured, as far as they are known.
 fn machines(files: &[Results]) -> Vec<Machine> {
-    let mut machines = Vec::new();
-    for machine in files.iter().filter_map(Results::measured_on) {
-        if !machines.contains(&machine) {
-            machines.push(machine);
-        }
-    }
-    machines
+    report::distinct(files.iter().filter_map(Results::measured_on))
 }
 
 /// Adds its machine to the names of what a file has measured; of two with one name all of it.

@@ -9,7 +9,9 @@ mod tests;
 
 use bench_record::{Point, Run};
 use published::{Fabric, Measurement, Operation};
-use report::{Axis, Chart, LOOKS, Layout, Scale, Section, Series, Stroke, Table, significant};
+use report::{
+    Axis, Chart, LOOKS, Layout, Scale, Section, Series, Stroke, Table, distinct, significant,
+};
 
 use crate::compare::networks;
 use crate::page::describe;
@@ -21,12 +23,8 @@ use sample::{Origin, Sample};
 /// A section for each plot of each figure.
 pub fn sections(runs: &[Run], model: Option<&Model>) -> Vec<Section> {
     let rows = published::rows();
-    let mut names: Vec<&str> = Vec::new();
-    for run in runs.iter().filter(|run| run.source != "published") {
-        if !names.contains(&run.name.as_str()) {
-            names.push(&run.name);
-        }
-    }
+    let measured = runs.iter().filter(|run| run.source != "published");
+    let names = distinct(measured.map(|run| run.name.as_str()));
     let plots = FIGURES.iter().flat_map(|figure| figure.panels.iter().map(move |p| (figure, *p)));
     plots
         .map(|(figure, panel)| Plot { figure, panel, names: &names }.section(runs, &rows, model))

@@ -241,12 +241,7 @@ const CSI: &str = "\x1b[";
 /// Refuses what several tests printed, because only the first of them would be read: `values` are
 /// those of `what`, of which one test has one.
 fn one_test<T: ToString>(what: &str, values: impl Iterator<Item = T>) -> Result<(), String> {
-    let mut all: Vec<String> = Vec::new();
-    for value in values.map(|value| value.to_string()) {
-        if !all.contains(&value) {
-            all.push(value);
-        }
-    }
+    let all = report::distinct(values.map(|value| value.to_string()));
     match all.len() {
         0 | 1 => Ok(()),
         count => Err(format!("it holds {count} tests ({what}: {}): split it", all.join("; "))),

@@ -12,7 +12,7 @@ mod streams;
 mod tests;
 
 use bench_record::Run;
-use report::{Section, Table};
+use report::{Section, Table, distinct};
 
 use streams::Stream;
 
@@ -54,14 +54,10 @@ type Lesson = (&'static str, Option<Found>, &'static str);
 
 /// A section for each fabric that was measured, and one for the interfaces of one adapter.
 pub fn sections(runs: &[Run]) -> Vec<Section> {
-    let mut names: Vec<&str> = Vec::new();
     // MPI is an interface: what it runs on has a section of its own.
     let is_mpi = |run: &Run| run.fabric.as_ref().is_some_and(|fabric| fabric.provider == "mpi");
-    for run in runs.iter().filter(|run| run.source == "measured" && !is_mpi(run)) {
-        if !names.contains(&run.name.as_str()) {
-            names.push(&run.name);
-        }
-    }
+    let ours = runs.iter().filter(|run| run.source == "measured" && !is_mpi(run));
+    let names = distinct(ours.map(|run| run.name.as_str()));
     let own = names.iter().map(|name| of_fabric(name, runs));
     let found = interface::compare(runs);
     let between = found.map(|found| {

@@ -3,7 +3,7 @@
 use bench_record::cores::Cores;
 use bench_record::spec::{Benchmark, Order, Window};
 use bench_record::{CountedAt, Method, PlanRecord, Point, Results, Run};
-use report::{Section, Table, significant};
+use report::{Section, Table, distinct, significant};
 
 use crate::{kinds, output};
 
@@ -137,12 +137,8 @@ pub(super) fn methods(runs: &[Run]) -> Section {
     for run in runs.iter().filter(|run| run.source != "published") {
         table.push(method_cells(run));
     }
-    let mut commands: Vec<String> = Vec::new();
-    for run in runs.iter().filter(|run| !run.command.is_empty()) {
-        if !commands.contains(&run.command) {
-            commands.push(run.command.clone());
-        }
-    }
+    let commands = runs.iter().map(|run| run.command.clone());
+    let commands = distinct(commands.filter(|command| !command.is_empty()));
     let data = if table.rows.is_empty() { Vec::new() } else { vec![table] };
     Section { title: "Runs".to_owned(), data, commands, ..Section::default() }
 }

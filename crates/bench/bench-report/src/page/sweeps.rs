@@ -7,7 +7,7 @@
 
 use bench_record::cores::Phase;
 use bench_record::{Point, Run};
-use report::{Axis, Chart, LOOKS, Scale, Section, Series, Stroke};
+use report::{Axis, Chart, LOOKS, Scale, Section, Series, Stroke, distinct};
 
 use super::describe;
 use crate::kinds::{self, Quantity};
@@ -23,14 +23,9 @@ const OF_0_BYTES: &str =
 
 /// Plots of all benchmarks; `names` number the colours.
 pub(super) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
-    let mut kinds: Vec<&str> = Vec::new();
-    for run in runs.iter().filter(|run| run.source != "published") {
-        if !kinds.contains(&run.kind()) {
-            kinds.push(run.kind());
-        }
-    }
+    let measured = runs.iter().filter(|run| run.source != "published");
     let mut all = Vec::new();
-    for kind in kinds {
+    for kind in distinct(measured.map(Run::kind)) {
         let samples = samples(runs, kind);
         let mut plots = plots(&samples, POINTS_MIN);
         if plots.is_empty() {
@@ -314,13 +309,8 @@ impl<'a> Plot<'a> {
     }
 
     fn commands(&self) -> Vec<String> {
-        let mut commands: Vec<String> = Vec::new();
-        for sample in self.samples().filter(|sample| !sample.run.command.is_empty()) {
-            if !commands.contains(&sample.run.command) {
-                commands.push(sample.run.command.clone());
-            }
-        }
-        commands
+        let commands = self.samples().map(|sample| sample.run.command.clone());
+        distinct(commands.filter(|command| !command.is_empty()))
     }
 }
 

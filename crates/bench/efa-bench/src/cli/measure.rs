@@ -318,15 +318,7 @@ impl MeasureArgs {
         }
         match sizes.iter().find(|size| **size < SEQUENCE_BYTES) {
             Some(size) => wrong(format!("{size} B have no room for a number of {SEQUENCE_BYTES}")),
-            None => {
-                let mut orders: Vec<Order> = Vec::new();
-                for order in &self.order {
-                    if !orders.contains(order) {
-                        orders.push(*order);
-                    }
-                }
-                Ok(orders)
-            }
+            None => Ok(report::distinct(self.order.iter().copied())),
         }
     }
 

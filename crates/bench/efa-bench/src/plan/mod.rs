@@ -223,21 +223,17 @@ impl Report<'_> {
 
     /// What was measured on the plan's fabrics, in their order, and published hardware.
     fn shown_names<'r>(&self, shown: &'r [Run]) -> Vec<&'r str> {
-        let mut names: Vec<&str> = Vec::new();
-        for fabric in &self.names {
-            let own = shown.iter().map(|run| run.name.as_str());
-            // Runs with special settings have a name that begins with it.
-            let is_own = |name: &str| {
-                name.strip_prefix(fabric.as_str()).is_some_and(|rest| {
-                    rest.is_empty() || rest.starts_with(&format!(", {}", settings::RX_DEPTH))
-                })
-            };
-            for name in own.filter(|name| is_own(name)) {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            }
-        }
+        // Runs with special settings have a name that begins with it.
+        let is_of = |fabric: &str, name: &str| {
+            name.strip_prefix(fabric).is_some_and(|rest| {
+                rest.is_empty() || rest.starts_with(&format!(", {}", settings::RX_DEPTH))
+            })
+        };
+        let names = self.names.iter().flat_map(|fabric| {
+            let names = shown.iter().map(|run| run.name.as_str());
+            names.filter(move |name| is_of(fabric, name))
+        });
+        let mut names = report::distinct(names);
         names.push(paper::EFA);
         names
     }
