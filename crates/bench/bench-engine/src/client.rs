@@ -157,15 +157,13 @@ fn session(
         }
         let (size_bytes, depth, parameter) = place;
         specs.extend(request.ways().into_iter().map(|(rate_per_s, order)| PointSpec {
-            size_bytes,
-            depth,
             rx_depth: request.rx_depth.unwrap_or(depth),
-            limit: request.limit,
             warmup_ms: request.warmup_ms,
             validate: request.validate,
             rate_per_s,
             parameter,
             order,
+            ..PointSpec::new(size_bytes, depth, request.limit)
         }));
     }
     if specs.is_empty() {

@@ -132,7 +132,7 @@ fn step_blocks(
 
 #[cfg(test)]
 mod tests {
-    use bench_record::spec::{Arrivals, Order};
+    use bench_record::spec::Arrivals;
     use bench_record::{Distribution, OpenLoop};
 
     use super::*;
@@ -140,17 +140,7 @@ mod tests {
     const RAMP: Ramp = Ramp { p99_us: 1_000.0 };
 
     fn spec(rate_per_s: u64) -> PointSpec {
-        PointSpec {
-            size_bytes: 64,
-            depth: 8,
-            rx_depth: 8,
-            limit: Limit::DurationMs(200),
-            warmup_ms: 0,
-            validate: false,
-            rate_per_s,
-            parameter: 0,
-            order: Order::Any,
-        }
+        PointSpec { rate_per_s, ..PointSpec::new(64, 8, Limit::DurationMs(200)) }
     }
 
     fn answered(spec: PointSpec, p99_us: Option<f64>) -> Point {

@@ -300,7 +300,7 @@ pub(crate) fn unexpected(wanted: &str, got: &Message) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use bench_record::spec::{Limit, Order};
+    use bench_record::spec::Limit;
 
     use super::*;
     use crate::stream_job::stream_job;
@@ -309,17 +309,7 @@ mod tests {
     #[test]
     fn a_point_beyond_its_job_is_refused() {
         let job = stream_job(16);
-        let point = PointSpec {
-            size_bytes: 64,
-            depth: 16,
-            rx_depth: 16,
-            limit: Limit::Iterations(1),
-            warmup_ms: 0,
-            validate: false,
-            rate_per_s: 0,
-            parameter: 0,
-            order: Order::default(),
-        };
+        let point = PointSpec::new(64, 16, Limit::Iterations(1));
         assert!(check_point(&job, 1, point).is_ok());
         for beyond in [
             PointSpec { size_bytes: 65, ..point },

@@ -173,23 +173,11 @@ pub(crate) fn together(courses: &[Course]) -> Option<Timeline> {
 mod tests {
     use std::sync::mpsc::{Receiver, channel};
 
-    use bench_record::spec::Order;
-
     use super::*;
     use crate::live::watcher;
 
     fn point(limit: Limit) -> PointSpec {
-        PointSpec {
-            size_bytes: 64,
-            depth: 8,
-            rx_depth: 8,
-            limit,
-            warmup_ms: 0,
-            validate: false,
-            rate_per_s: 0,
-            parameter: 0,
-            order: Order::Any,
-        }
+        PointSpec::new(64, 8, limit)
     }
 
     fn recorder(limit: Limit, watcher: Option<Watcher>) -> (Recorder, Receiver<Report>) {

@@ -100,22 +100,12 @@ trait Receiver: Send {
 
 #[cfg(test)]
 mod tests {
-    use bench_record::spec::{Limit, Order};
+    use bench_record::spec::Limit;
 
     use super::*;
 
     fn spec(size_bytes: usize, limit: Limit) -> PointSpec {
-        PointSpec {
-            size_bytes,
-            depth: 1,
-            rx_depth: 1,
-            limit,
-            warmup_ms: 1,
-            validate: false,
-            rate_per_s: 0,
-            parameter: 0,
-            order: Order::Any,
-        }
+        PointSpec { warmup_ms: 1, ..PointSpec::new(size_bytes, 1, limit) }
     }
 
     #[test]

@@ -209,6 +209,21 @@ impl JobSpec {
 }
 
 impl PointSpec {
+    /// The plain one: no warm-up by time, nothing checked, as fast as it can.
+    pub const fn new(size_bytes: usize, depth: usize, limit: Limit) -> Self {
+        Self {
+            size_bytes,
+            depth,
+            rx_depth: depth,
+            limit,
+            warmup_ms: 0,
+            validate: false,
+            rate_per_s: 0,
+            parameter: 0,
+            order: Order::Any,
+        }
+    }
+
     /// Warm-up of a point that counts iterations instead of time: a tenth, at least 100.
     pub const fn warmup_iterations(&self) -> u64 {
         match self.limit {

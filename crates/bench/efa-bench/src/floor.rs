@@ -7,7 +7,7 @@ use bench_engine::{affinity, host};
 use bench_floor::Cpus;
 use bench_record::fabric_name::{FabricName, Floor};
 use bench_record::failure::Failure;
-use bench_record::spec::{Benchmark, Order, PointSpec};
+use bench_record::spec::{Benchmark, PointSpec};
 use bench_record::{FabricRecord, Point, Run};
 use report::Progress;
 
@@ -105,17 +105,7 @@ fn processors(measure: &MeasureArgs, (server, client): (usize, usize)) -> Cpus {
 }
 
 const fn spec(request: &MeasureRequest, size_bytes: usize) -> PointSpec {
-    PointSpec {
-        size_bytes,
-        depth: 0,
-        rx_depth: 0,
-        limit: request.limit,
-        warmup_ms: request.warmup_ms,
-        validate: false,
-        rate_per_s: 0,
-        parameter: 0,
-        order: Order::Any,
-    }
+    PointSpec { warmup_ms: request.warmup_ms, ..PointSpec::new(size_bytes, 0, request.limit) }
 }
 
 fn new_run(name: &str, floor: Floor, request: &MeasureRequest, cpus: Cpus) -> Run {

@@ -386,7 +386,6 @@ impl Receiver {
 
 #[cfg(test)]
 mod tests {
-    use bench_record::spec::Order;
 
     use super::*;
     use crate::backend::null::{Null, Peer};
@@ -395,17 +394,7 @@ mod tests {
     /// It was published as 0 messages a second.
     #[test]
     fn a_window_that_opens_with_the_last_message_begins_a_look_earlier() {
-        let point = PointSpec {
-            size_bytes: 64,
-            depth: 64,
-            rx_depth: 64,
-            limit: Limit::Iterations(12),
-            warmup_ms: 0,
-            validate: false,
-            rate_per_s: 0,
-            parameter: 0,
-            order: Order::Any,
-        };
+        let point = PointSpec::new(64, 64, Limit::Iterations(12));
         let null = Null::new(Peer::Streams, 1, 64, 64);
         let mut links = [Link::new(null, &stream_job(64), Side::Server, 0).expect("a link")];
         let mut receiver = Receiver::new(point).expect("a receiver");

@@ -7,7 +7,7 @@
 use std::slice;
 use std::time::{Duration, Instant};
 
-use bench_record::spec::{EndpointKind, Limit, Order, PING_PONG_RECEIVES};
+use bench_record::spec::{EndpointKind, Limit, PING_PONG_RECEIVES};
 use bench_record::{self as record, TimesOf};
 
 use super::{RoundTrips, echo};
@@ -37,17 +37,7 @@ pub(crate) const TX_DEPTH: usize = 16;
 const LAST_REPETITIONS: u64 = 5;
 /// The time for which a repeated datagram's second echo is waited for.
 const LATE_ECHO: Duration = Duration::from_millis(20);
-const COLD_START: PointSpec = PointSpec {
-    size_bytes: 1,
-    depth: 1,
-    rx_depth: 1,
-    limit: Limit::Iterations(1),
-    warmup_ms: 0,
-    validate: false,
-    rate_per_s: 0,
-    parameter: 0,
-    order: Order::Any,
-};
+const COLD_START: PointSpec = PointSpec::new(1, 1, Limit::Iterations(1));
 
 /// A lane of it.
 pub(crate) struct Latency(Side);

@@ -388,7 +388,6 @@ impl<B: Backend> Generator<'_, B> {
 
 #[cfg(test)]
 mod tests {
-    use bench_record::spec::Order;
 
     use super::*;
     use crate::backend::null::{Null, Peer};
@@ -427,15 +426,8 @@ mod tests {
         depth: usize,
     ) -> Generator<'a, Null> {
         let point = PointSpec {
-            size_bytes: HEADER_BYTES,
-            depth,
-            rx_depth: depth,
-            limit: Limit::DurationMs(1),
-            warmup_ms: 0,
-            validate: false,
             rate_per_s: 1,
-            parameter: 0,
-            order: Order::Any,
+            ..PointSpec::new(HEADER_BYTES, depth, Limit::DurationMs(1))
         };
         let opens = Instant::now() - Duration::from_secs(1);
         Generator {

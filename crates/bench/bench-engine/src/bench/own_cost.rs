@@ -4,7 +4,7 @@
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use bench_record::spec::{Limit, Order, PointSpec};
+use bench_record::spec::{Limit, PointSpec};
 
 use super::{Outcome, bandwidth, echo, latency};
 use crate::backend::null::{Null, Peer};
@@ -80,17 +80,7 @@ fn run(part: &Part, amount: u64) -> u64 {
     let mut links = [Link::new(null, &stream_job(DEPTH), part.side, 0).expect("a link")];
     let limit = (part.limit)(amount);
     let (size_bytes, depth) = (SIZE_BYTES, DEPTH);
-    let point = PointSpec {
-        size_bytes,
-        depth,
-        rx_depth: depth,
-        limit,
-        warmup_ms: 0,
-        validate: false,
-        rate_per_s: 0,
-        parameter: 0,
-        order: Order::Any,
-    };
+    let point = PointSpec::new(size_bytes, depth, limit);
     (part.run)(LanePart { links: &mut links, port: &port, point }).expect("nothing can fail");
     (part.handled)(links[0].backend())
 }

@@ -70,7 +70,6 @@ fn count<B: Backend>(part: Part<'_, B>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use bench_record::spec::Order;
 
     use super::*;
     use crate::backend::null::{Null, Peer};
@@ -86,17 +85,7 @@ mod tests {
         // 100 to warm up: it is one of those that are counted.
         let null = Null::new(Peer::Loses { first: 130, last: 130 }, 32, 8, 1);
         let mut links = [Link::new(null, &job, Side::Client, 0).expect("a link")];
-        let point = PointSpec {
-            size_bytes: 1,
-            depth: 1,
-            rx_depth: 1,
-            limit: Limit::Iterations(40),
-            warmup_ms: 0,
-            validate: false,
-            rate_per_s: 0,
-            parameter: 0,
-            order: Order::Any,
-        };
+        let point = PointSpec::new(1, 1, Limit::Iterations(40));
         let start = Instant::now();
         let trips = match count(Part { links: &mut links, port: &port, point }) {
             Ok(Measured::RoundTrips(trips)) => trips,

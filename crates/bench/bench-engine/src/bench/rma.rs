@@ -187,7 +187,6 @@ pub(super) fn until_told<B: Backend>(links: &mut [Link<B>], port: &Port) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use bench_record::spec::Order;
 
     use super::*;
     use crate::backend::null::{Null, Peer};
@@ -198,17 +197,8 @@ mod tests {
         let (port, job, _peer) = datagrams_alone();
         let null = Null::new(Peer::Takes, depth, 1, 8);
         let mut links = [Link::new(null, &job, Side::Client, 0).expect("a link")];
-        let point = PointSpec {
-            size_bytes: 8,
-            depth,
-            rx_depth: 1,
-            limit: Limit::Iterations(operations),
-            warmup_ms: 0,
-            validate: false,
-            rate_per_s: 0,
-            parameter: 0,
-            order: Order::Any,
-        };
+        let point =
+            PointSpec { rx_depth: 1, ..PointSpec::new(8, depth, Limit::Iterations(operations)) };
         match initiate(Part { links: &mut links, port: &port, point }) {
             Ok(Measured::Initiated(count, _)) => counted(point, &[count]),
             other => panic!("{other:?}"),

@@ -437,7 +437,6 @@ pub(crate) fn gave_up() -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use bench_record::spec::Order;
 
     use super::*;
     use crate::backend::null::{Null, Peer};
@@ -479,17 +478,7 @@ mod tests {
     }
 
     fn point(limit: Limit, rate_per_s: u64) -> PointSpec {
-        PointSpec {
-            size_bytes: 8,
-            depth: 1,
-            rx_depth: 1,
-            limit,
-            warmup_ms: 0,
-            validate: false,
-            rate_per_s,
-            parameter: 0,
-            order: Order::Any,
-        }
+        PointSpec { rate_per_s, ..PointSpec::new(8, 1, limit) }
     }
 
     /// The age of connections that never began was the time of each of their four parts.

@@ -8,7 +8,7 @@ use bench_engine::host;
 use bench_engine::measure::Until;
 use bench_record::fabric_name::FabricName;
 use bench_record::failure::Failure;
-use bench_record::spec::{Limit, Order, PointSpec, parse_list};
+use bench_record::spec::{Limit, PointSpec, parse_list};
 use bench_record::wire::Wire;
 use bench_report::judge::Assertion;
 use bench_report::output::Outputs;
@@ -265,17 +265,7 @@ impl MpiArgs {
         };
         let warmup_ms =
             if self.iterations.is_some() { 0 } else { millis("--warmup", self.warmup, 0.0)? };
-        let spec = PointSpec {
-            size_bytes: 0,
-            depth: 1,
-            rx_depth: 1,
-            limit,
-            warmup_ms,
-            validate: self.validate,
-            rate_per_s: 0,
-            parameter: 0,
-            order: Order::Any,
-        };
+        let spec = PointSpec { warmup_ms, validate: self.validate, ..PointSpec::new(0, 1, limit) };
         let measured_ms = if let Limit::DurationMs(ms) = limit { ms } else { 0 };
         let timeout_ms = millis("--timeout", self.timeout, 0.1)? + warmup_ms + measured_ms;
         Ok(MpiJob {

@@ -254,19 +254,9 @@ fn point(test: Test, spec: PointSpec, ranks: usize, answer: &Answer) -> Result<P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bench_record::spec::Order;
 
-    const SPEC: PointSpec = PointSpec {
-        size_bytes: 1_000_000,
-        depth: 1,
-        rx_depth: 1,
-        limit: Limit::Iterations(2),
-        warmup_ms: 0,
-        validate: true,
-        rate_per_s: 0,
-        parameter: 0,
-        order: Order::Any,
-    };
+    const SPEC: PointSpec =
+        PointSpec { validate: true, ..PointSpec::new(1_000_000, 1, Limit::Iterations(2)) };
     const TIMES: &str = r#"{"count":2,"mean_us":1000.0,"min_us":900.0,"p50_us":1000.0,"p90_us":1100.0,
         "p99_us":1100.0,"p999_us":1100.0,"p9999_us":1100.0,"max_us":1100.0,"validated":8,"wrong":0}"#;
 

@@ -153,7 +153,7 @@ impl Sender<'_> {
 
 #[cfg(test)]
 mod tests {
-    use bench_record::spec::{Limit, Order};
+    use bench_record::spec::Limit;
 
     use super::*;
     use crate::backend::null::{Null, Peer};
@@ -166,17 +166,7 @@ mod tests {
         port.signals = port.signals.yielding();
         let null = Null::new(Peer::Takes, 4, 4, 128);
         let mut links = [Link::new(null, &job, Side::Server, 0).expect("a link")];
-        let point = PointSpec {
-            size_bytes: 64,
-            depth: 4,
-            rx_depth: 4,
-            limit: Limit::Iterations(1),
-            warmup_ms: 0,
-            validate: false,
-            rate_per_s: 0,
-            parameter: 64,
-            order: Order::Any,
-        };
+        let point = PointSpec { parameter: 64, ..PointSpec::new(64, 4, Limit::Iterations(1)) };
         let content = Content::new(Source::Memory, 64).expect("a file");
         let part = Part { links: &mut links, port: &port, point };
         serve(part, &content, Source::Memory).expect("it was told to end");
