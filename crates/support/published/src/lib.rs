@@ -20,6 +20,3 @@ pub use measurement::{Measurement, rows};
 /// The source of every row.
 pub const CITATION: &str = "Dwarakanandan B.M, Elastic Fabric Adapter: A Viable Alternative to RDMA over InfiniBand \
     for DBMS?, master thesis, TU Darmstadt 2022, appendix C";
-/// The hardware that was measured: two instances, two hosts of a cluster.
-pub const HARDWARE: &str = "EFA and TCP: two AWS c5n.18xlarge in one placement group, 100 Gbit/s. InfiniBand: two \
-    hosts with ConnectX-5 EDR, 100 Gbit/s, reliable connections";
