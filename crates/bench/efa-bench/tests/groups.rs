@@ -9,6 +9,7 @@ const RECORDS: u64 = 2_000;
 /// A tenth more, for warming up.
 const RECORDS_MADE: u64 = 2_200;
 const CALLS_MADE: u64 = 2_200;
+const DEPTH: u64 = 4;
 
 fn number(point: &serde_json::Value, name: &str) -> f64 {
     point["work"][name].as_f64().unwrap_or_else(|| panic!("no {name} in {point}"))
@@ -211,12 +212,13 @@ fn calls_are_shared_by_all_servers() {
     let few = "-n 2000 --keys 500 --validate --no-counters";
     let (output, counters) = with_counters("", format!("{kv} {few}"));
     assert!(number(&output.points()[0], "calls") > 0.0);
-    // The client has sent all requests, and each of two servers half of the answers.
+    // The client has sent all requests. How many of them a server answers depends on when it runs,
+    // and each has answered more than it can have in flight.
     let processes = counters["processes"].as_array().expect("processes");
     let sent = processes.iter().filter_map(|one| one["counters"]["send_wrs"].as_u64());
-    let mut sent: Vec<u64> = sent.filter(|messages| *messages > 100).collect();
+    let mut sent: Vec<u64> = sent.filter(|messages| *messages > 0).collect();
     sent.sort_unstable();
     let [first, second, client] = sent[..] else { panic!("two servers and a client: {sent:?}") };
-    assert!(client >= CALLS_MADE && second - first < CALLS_MADE / 20, "{sent:?}");
+    assert!(client >= CALLS_MADE && first > 2 * DEPTH, "{sent:?}");
     assert!(first + second >= CALLS_MADE, "{sent:?}");
 }
