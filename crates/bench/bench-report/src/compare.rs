@@ -8,11 +8,12 @@ use report::{Table, distinct, significant};
 use crate::kinds::cells::us;
 use crate::settings::{self, DEPTH, ENDPOINT, RX_DEPTH, SIZE};
 
-/// What may be special about a point of the comparison: its place, and what the run's name says.
+/// The settings in which a point of the comparison may be unusual: its place, and what the run's
+/// name says.
 const SPECIAL: [&str; 4] = [SIZE, DEPTH, ENDPOINT, RX_DEPTH];
 
-/// All points of one name and benchmark that are of messages sent one by one, by one thread over
-/// one endpoint.
+/// All points of one name and benchmark whose messages were sent one by one, by one thread over one
+/// endpoint.
 #[derive(Debug)]
 struct Group<'a> {
     name: &'a str,
@@ -44,11 +45,11 @@ fn groups(runs: &[Run]) -> Vec<Group<'_>> {
     groups
 }
 
-/// What a row of the comparison shows.
+/// The quantity that a row of the comparison shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ComparedQuantity {
     Median,
-    /// Many tables were published with means only: what stands beside them is a mean, too.
+    /// The mean. Many tables were published with means only, so figures beside them are means, too.
     Mean,
     Goodput,
     Rate,
@@ -62,7 +63,7 @@ struct ComparedPoint {
     depth: usize,
 }
 
-/// The rows: sizes and depths that the published tables have as well.
+/// Returns the rows: sizes and depths that the published tables have as well.
 fn rows() -> Vec<ComparedPoint> {
     let row = |what| move |(size_bytes, depth)| ComparedPoint { what, size_bytes, depth };
     let latency = [16, 64, 512, 1024, 4096, 8192].map(|size_bytes| (size_bytes, 1));
@@ -121,7 +122,8 @@ impl ComparedPoint {
         }
     }
 
-    /// How many times as good the first is: above 1 it is faster.
+    /// Renders how many times as fast the first value is as the other: above 1, the first is
+    /// faster.
     fn ratio(self, first: Option<f64>, other: Option<f64>) -> String {
         let (Some(first), Some(other)) = (first, other) else { return "-".to_owned() };
         let ratio = match self.benchmark() {
@@ -131,8 +133,8 @@ impl ComparedPoint {
         if ratio.is_finite() { format!("{ratio:.2}x") } else { "-".to_owned() }
     }
 
-    /// The ratio of two points, or why there is none: measured near and far, or while the cores
-    /// moved, they are not of one machine.
+    /// Renders the ratio of two points, or the reason why there is none: points measured with the
+    /// cores near and far, or while the cores moved, are not comparable.
     fn ratio_of(self, first: Option<&Point>, other: Option<&Point>) -> String {
         let phase = |point: Option<&Point>| point.and_then(Point::phase);
         match phase(first).zip(phase(other)) {
@@ -146,7 +148,7 @@ impl ComparedPoint {
         }
     }
 
-    /// The point of this row of what has that name.
+    /// Returns the point of this row in the group of that name.
     fn point<'a>(self, groups: &'a [Group<'_>], name: &str) -> Option<&'a Point> {
         let own = |g: &&Group<'_>| g.name == name && g.benchmark == self.benchmark();
         groups.iter().find(own)?.find(self.size_bytes, self.depth)
@@ -156,7 +158,8 @@ impl ComparedPoint {
 const DATA_CENTRE: &str = "a data centre's network";
 const MEMORY: &str = "shared memory";
 
-/// Over what messages went, for people: beside each other these are no race.
+/// Names the network that the messages of a run crossed, for people. Runs over different networks
+/// are no fair race.
 pub(crate) fn network(runs: &[Run], name: &str) -> &'static str {
     let is = |own: fn(&Run) -> bool| runs.iter().filter(|run| run.name == name).any(own);
     // Older records have only their command.
@@ -171,14 +174,14 @@ pub(crate) fn network(runs: &[Run], name: &str) -> &'static str {
     }
 }
 
-/// Those of all these names, each once: "loopback beside a data centre's network".
+/// Lists the networks of all these names, each once: "loopback beside a data centre's network".
 pub(crate) fn networks<'a>(runs: &[Run], names: impl Iterator<Item = &'a str>) -> String {
     distinct(names.map(|name| network(runs, name))).join(" beside ")
 }
 
-/// What may stand side by side: published adapters not beside what never left the memory of one
-/// machine. Where there are both, all that was measured is the first side, and what went over a
-/// network the second.
+/// Divides the names into sides that may be compared: published adapters do not stand beside runs
+/// that never left the memory of one machine. If there are both, the first side is all that was
+/// measured, and the second is all that went over a network.
 fn sides<'a>(runs: &[Run], names: &[&'a str]) -> Vec<Vec<&'a str>> {
     let not_over = |what: &str| -> Vec<&'a str> {
         names.iter().copied().filter(|name| network(runs, name) != what).collect()
@@ -190,13 +193,13 @@ fn sides<'a>(runs: &[Run], names: &[&'a str]) -> Vec<Vec<&'a str>> {
     }
 }
 
-/// The comparisons of the first name among `names` with the others.
+/// Returns the comparisons of the first name among `names` with the others.
 pub fn tables(runs: &[Run], names: &[&str]) -> Vec<Table> {
     let all = sides(runs, names).into_iter().map(|names| table(runs, &names));
     all.filter(|table| !table.rows.is_empty()).collect()
 }
 
-/// The comparison of the first name among `names` with the others.
+/// Returns the comparison of the first name among `names` with the others.
 fn table(runs: &[Run], names: &[&str]) -> Table {
     let groups = groups(runs);
     let value = |row: ComparedPoint, name: &str| {
@@ -252,7 +255,7 @@ mod tests {
         assert_eq!(row[2], "93.49");
     }
 
-    /// A ping-pong whose median is far from its mean, as the slowest make it.
+    /// A ping-pong whose median is far from its mean because of its slowest round trips.
     fn measured() -> Run {
         let spread = Distribution { p50_us: 6.0, ..Distribution::default() };
         let times = Latency { round_trips: Some(9), mean_us: 6.3, distribution: Some(spread) };
@@ -298,7 +301,7 @@ mod tests {
         assert_eq!(here.rows[0].last().map(String::as_str), Some("shared memory beside loopback"));
         let beside = ["UDP", paper::EFA, "vs paper:efa-c5n", "over"];
         assert_eq!(titles(&networks), beside);
-        // One of them alone: nothing is to be kept apart.
+        // One of them alone leaves nothing to be kept apart.
         assert_eq!(tables(&runs, &["memory", "UDP"]).len(), 1);
         assert_eq!(tables(&runs, &["UDP", paper::EFA]).len(), 1);
     }

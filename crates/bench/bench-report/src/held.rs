@@ -1,4 +1,4 @@
-//! The highest rate that a fabric holds: by rates that were measured, from the lowest up.
+//! The highest rate that a fabric holds, found among the measured rates from the lowest up.
 
 use bench_record::cores::are_apart;
 use bench_record::{Point, Run};
@@ -6,10 +6,10 @@ use report::significant;
 
 use crate::settings::{self, ENDPOINT, RATE, RX_DEPTH};
 
-/// What 99 of 100 operations must keep, in µs, where no ramp asked for another bound.
+/// The bound on the 99th percentile in µs, if no ramp asked for another one.
 pub(crate) const P99_BOUND_US: f64 = 1_000.0;
 
-/// A rate that was asked for, and its tail.
+/// A requested rate, and the tail of its times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step<'a> {
     /// Operations a second of all threads.
@@ -18,13 +18,13 @@ pub(crate) struct Step<'a> {
     pub(crate) point: &'a Point,
 }
 
-/// What the rates of a fabric came to at one place.
+/// The results of a fabric's rates at one place.
 #[derive(Debug, Clone)]
 pub(crate) struct KeptRate<'a> {
     pub(crate) name: &'a str,
     /// The highest rate that kept the bound, with all lower ones.
     pub(crate) best: Option<Step<'a>>,
-    /// The lowest rate that did not.
+    /// The lowest rate that did not keep the bound.
     pub(crate) beyond: Option<Step<'a>>,
 }
 
@@ -32,9 +32,9 @@ pub(crate) struct KeptRate<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct Ladder<'a> {
     pub(crate) label: String,
-    /// What p99 had to stay below, in µs.
+    /// The bound on the 99th percentile, in µs.
     pub(crate) bound_us: f64,
-    /// One for each fabric.
+    /// One entry for each fabric.
     pub(crate) entries: Vec<KeptRate<'a>>,
 }
 
@@ -42,7 +42,7 @@ fn step<'a>(run: &Run, point: &'a Point) -> Option<Step<'a>> {
     let is_due = point.work.as_ref().is_some_and(|work| work.arrivals.is_some());
     let is_open = point.open_loop.is_some() || is_due;
     let per_s = point.rate_per_s as f64 * run.method.threads as f64;
-    // Where nothing was answered no time is long enough.
+    // Without an answer, no time is long enough.
     let p99_us = point.p99_from_due_us().unwrap_or(f64::INFINITY);
     (is_open && per_s > 0.0).then_some(Step { per_s, p99_us, point })
 }
@@ -51,7 +51,7 @@ fn bound_us(run: &Run) -> f64 {
     run.method.ramp.map_or(P99_BOUND_US, |ramp| ramp.p99_us)
 }
 
-/// What was measured, but for its rate.
+/// Describes what was measured, except for its rate.
 fn place(run: &Run, point: &Point) -> String {
     let mut settings = settings::of(run, point);
     settings.retain(|own| ![RATE, ENDPOINT, RX_DEPTH].contains(&own.name));
@@ -64,7 +64,7 @@ fn place(run: &Run, point: &Point) -> String {
     format!("{} {}{bound}", run.kind(), settings::words(&settings))
 }
 
-/// The best of these rates, and the first that is too much.
+/// Returns the best of these rates, and the first that is too high.
 fn held<'a>(name: &'a str, bound_us: f64, mut steps: Vec<Step<'a>>) -> KeptRate<'a> {
     steps.sort_by(|a, b| a.per_s.total_cmp(&b.per_s));
     let count = steps.iter().take_while(|step| step.p99_us < bound_us).count();
@@ -72,10 +72,10 @@ fn held<'a>(name: &'a str, bound_us: f64, mut steps: Vec<Step<'a>>) -> KeptRate<
     KeptRate { name, best, beyond: steps.get(count).copied() }
 }
 
-/// A place while it is looked for: its label, its bound, and the steps of each fabric.
+/// A place while ladders are collected: its label, its bound, and the steps of each fabric.
 type Rung<'a> = (String, f64, Vec<(&'a str, Vec<Step<'a>>)>);
 
-/// Every place of `kind` where rates were asked for, those that most fabrics have first.
+/// Returns every place of `kind` with requested rates, those that most fabrics have first.
 pub(crate) fn ladders<'a>(runs: &'a [Run], names: &[&'a str], kind: &str) -> Vec<Ladder<'a>> {
     let mut places: Vec<Rung<'a>> = Vec::new();
     for name in names {
@@ -102,7 +102,7 @@ pub(crate) fn ladders<'a>(runs: &'a [Run], names: &[&'a str], kind: &str) -> Vec
         entries: all.into_iter().map(|(name, steps)| held(name, bound_us, steps)).collect(),
     };
     let mut ladders: Vec<Ladder<'a>> = places.into_iter().map(ladder).collect();
-    // Of equally many fabrics the place that goes highest.
+    // Of places with equally many fabrics, the one with the highest rate comes first.
     let reached = |own: &KeptRate<'_>| own.best.map_or(0.0, |step| step.per_s);
     let highest = |own: &Ladder<'_>| own.entries.iter().map(reached).fold(0.0, f64::max);
     ladders.sort_by(|a, b| {
@@ -111,7 +111,7 @@ pub(crate) fn ladders<'a>(runs: &'a [Run], names: &[&'a str], kind: &str) -> Vec
     ladders
 }
 
-/// What the ramps of a run came to, a line for each; empty where rates were named.
+/// Renders the results of the ramps of a run, a line for each; empty if the rates were named.
 pub(crate) fn lines(run: &Run) -> String {
     if run.method.ramp.is_none() {
         return String::new();
@@ -129,7 +129,7 @@ pub(crate) fn lines(run: &Run) -> String {
     ladders.iter().filter_map(line).collect()
 }
 
-/// A rate for people: "40,000/s".
+/// Renders a rate for people: "40,000/s".
 pub(crate) fn rate(per_s: f64) -> String {
     let digits = format!("{per_s:.0}");
     let mut text = String::new();
@@ -143,7 +143,7 @@ pub(crate) fn rate(per_s: f64) -> String {
 }
 
 impl Step<'_> {
-    /// "40,000/s, p99 31 µs".
+    /// Renders a step: "40,000/s, p99 31 µs".
     fn words(&self) -> String {
         if self.p99_us.is_infinite() {
             return format!("{}, nothing was answered", rate(self.per_s));
@@ -153,7 +153,7 @@ impl Step<'_> {
 }
 
 impl KeptRate<'_> {
-    /// What is known of the highest rate.
+    /// Describes what is known of the highest rate.
     pub(crate) fn words(&self) -> String {
         match (&self.best, &self.beyond) {
             (Some(best), Some(_)) => best.words(),
@@ -165,13 +165,13 @@ impl KeptRate<'_> {
         }
     }
 
-    /// The first rate that is too much.
+    /// Renders the first rate that is too high.
     pub(crate) fn beyond_words(&self) -> String {
         self.beyond.as_ref().map_or_else(|| "not reached".to_owned(), Step::words)
     }
 
-    /// Whether it holds a rate that the other one was shown not to hold, with the cores in the same
-    /// place.
+    /// Returns true if this fabric holds a rate that the other one was shown not to hold, with the
+    /// cores in the same place.
     pub(crate) fn is_above(&self, other: &Self) -> bool {
         let both = self.best.zip(other.beyond);
         both.is_some_and(|(own, theirs)| {

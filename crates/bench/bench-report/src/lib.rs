@@ -1,5 +1,5 @@
-//! What `efa-bench` says of what was measured: tables, pages, verdicts, lessons, and the output of
-//! other tools read in. It measures nothing and needs no fabric.
+//! Reports of measured results: tables, pages, verdicts, lessons, and readers for the output of
+//! other tools. This crate measures nothing and needs no fabric.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::cast_precision_loss,

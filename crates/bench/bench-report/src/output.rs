@@ -24,11 +24,11 @@ pub fn read(path: &Path) -> Result<Results, Failure> {
     parse(&text).map_err(failed)
 }
 
-/// Reads the text of a result file. Runs of a benchmark or with another word that this release
+/// Reads the text of a result file. Runs of a benchmark, or with another word, that this release
 /// does not know are left out, with a warning among those of the file.
 ///
 /// # Errors
-/// Why it is none.
+/// The reason why the text is no result file.
 pub fn parse(text: &str) -> Result<Results, String> {
     let mut value: Value = serde_json::from_str(text).map_err(|e| {
         format!(
@@ -63,7 +63,7 @@ pub fn parse(text: &str) -> Result<Results, String> {
     }
 }
 
-/// Makes all strings of a file such as can be shown.
+/// Makes all strings of a file safe to show.
 fn show(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -80,7 +80,7 @@ fn show(value: &mut Value) {
 /// A run of a file.
 enum Read {
     Known(Box<Run>),
-    /// A word in it is none of this release's: what is to be said of that.
+    /// A run with a word that this release does not know, with the warning about it.
     Newer(String),
 }
 
@@ -91,7 +91,7 @@ fn run(value: Value) -> Result<Read, String> {
         Ok(run) => run,
         Err(error) if error.to_string().starts_with("unknown variant") => {
             let error = error.to_string();
-            // What it might have been is a long list.
+            // The list of expected words is long, so it is left out.
             let what = error.split(", expected").next().unwrap_or_default();
             return Ok(Read::Newer(format!(
                 "{name} {benchmark} is left out: {what}, so a newer efa-bench made it"
@@ -105,7 +105,7 @@ fn run(value: Value) -> Result<Read, String> {
     }
 }
 
-/// Whether a text is a result file, whatever its strings look like.
+/// Returns whether a text is a result file, whatever its strings look like.
 pub fn is_own(text: &str) -> bool {
     #[derive(serde::Deserialize)]
     struct Head {
@@ -127,17 +127,17 @@ pub fn json(results: &Results) -> Result<String, Failure> {
 pub struct Outputs<'a> {
     /// The result file.
     pub json: Option<&'a Path>,
-    /// Its points as a table.
+    /// The file for a table of all points.
     pub csv: Option<&'a Path>,
-    /// A report.
+    /// The file for a report.
     pub html: Option<&'a Path>,
-    /// No tables on the terminal.
+    /// Whether the tables on the terminal are left out.
     pub quiet: bool,
 }
 
-/// Writes the files, then prints the tables, unless standard output is one of the files. Results
-/// may be all there is of a long night: what cannot be written keeps nothing else from it. The
-/// first failure is told.
+/// Writes the files, then prints the tables, unless standard output is one of the files. A file
+/// that cannot be written does not keep the others from being written, because a long measurement
+/// may be lost otherwise. Returns the first failure.
 pub fn deliver(results: &Results, outputs: &Outputs<'_>) -> Result<(), Failure> {
     let to_stdout = |path: Option<&Path>| path == Some(Path::new("-"));
     let mut written = Vec::new();
@@ -180,7 +180,7 @@ pub fn table(run: &Run) -> Table {
     (kinds::of(run.benchmark).table)(run)
 }
 
-/// The first row of each point in the table of its run; `None`: it has none.
+/// Returns the first row of each point in the table of its run; `None` for a point without a row.
 pub(crate) fn first_rows(run: &Run) -> Vec<Option<usize>> {
     let mut alone = Run { points: Vec::new(), ..run.clone() };
     let mut rows = 0;
@@ -193,7 +193,7 @@ pub(crate) fn first_rows(run: &Run) -> Vec<Option<usize>> {
     run.points.iter().map(first).collect()
 }
 
-/// A fabric for the terminal.
+/// Renders a fabric for the terminal.
 pub fn fabric(found: &FabricRecord) -> String {
     let mtu = found.mtu_bytes.map_or_else(|| "not told".to_owned(), |m| format!("{m} B"));
     let longest = match found.max_message_bytes {
@@ -228,7 +228,7 @@ mod tests {
         assert!(json(&again).expect("encode") == json(&results).expect("encode"));
     }
 
-    /// The first that failed kept the others from being written.
+    /// A file that cannot be written does not keep the others from being written.
     #[test]
     fn a_file_that_cannot_be_written_costs_no_other() {
         let folder = tempfile::tempdir().expect("tempdir");
@@ -242,7 +242,7 @@ mod tests {
         assert!(table.exists());
     }
 
-    /// One word of a newer release cost all that was measured.
+    /// A word of a newer release costs no more than the run that it is in.
     #[test]
     fn a_run_of_a_newer_release_is_left_out_alone() {
         let run = |name| Run::new(name, bench_record::spec::Benchmark::Latency, Vec::new());
@@ -259,12 +259,12 @@ mod tests {
         );
         let error = parse(&newer(&both)).expect_err("none is known");
         assert!(error.contains("a newer efa-bench made it"), "{error}");
-        // What is missing is no new word.
+        // A missing field is no new word.
         let damaged = both.replace("\"points\"", "\"punkte\"");
         assert!(parse(&damaged).is_err_and(|error| error.contains("damaged")));
     }
 
-    /// A name coloured the terminal, and an SVG with it was no XML.
+    /// A name could colour the terminal, and an SVG that contains it would be no XML.
     #[test]
     fn names_tell_a_terminal_nothing() {
         let run = Run::new("a\u{1b}[31mb\u{0}", bench_record::spec::Benchmark::Latency, Vec::new());

@@ -20,20 +20,19 @@ mod sweeps;
 use self::facts::facts;
 pub(crate) use self::runs::{row_name, set_up_name};
 
-/// Plans that measure figures of the papers again.
+/// Plans that repeat figures of the papers.
 const PLANS_OF_PAPERS: [&str; 2] = ["paper", "efa-vs-rdma"];
 
-/// The pages that are written of result files: the page itself, and the figures of the papers where
-/// they are asked for.
+/// The pages made from result files: the page itself and, if requested, the figures of the papers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pages {
-    /// The page of what was measured.
+    /// The page of the measurements.
     pub main: Page,
-    /// The figures of the papers, with what was measured of them.
+    /// The figures of the papers, with the measurements that belong to them.
     pub paper: Option<Page>,
 }
 
-/// Builds the pages; `paper_file` is what the second one will be called.
+/// Builds the pages; `paper_file` is the file name of the second one.
 pub fn pages(results: &Results, model: Option<&Model>, paper_file: &str) -> Pages {
     let shown = Shown::of(&results.runs);
     let runs = shown.runs.as_slice();
@@ -60,18 +59,18 @@ pub fn pages(results: &Results, model: Option<&Model>, paper_file: &str) -> Page
     Pages { main, paper: Some(paper) }
 }
 
-/// Builds the page of what was measured; `headline` goes on top of it.
+/// Builds the page of the measurements, with `headline` at its top.
 pub fn page(results: &Results, headline: Vec<String>, model: Option<&Model>) -> Page {
     let shown = Shown::of(&results.runs);
     let runs = shown.runs.as_slice();
     let names = names_of(runs, |_| true);
     let here = names_of(runs, |run| run.source != "published");
     let about = verdicts::about(results, runs, &here);
-    // A plan that compares says itself what stands beside what.
+    // A plan with comparisons says itself which figures stand side by side.
     let compared = comparisons::section_of(results);
     let is_compared = compared.is_some();
     let mut sections = if is_compared { Vec::new() } else { verdicts::sections(runs, &here) };
-    // Who asked for a study's plan wants to know what became of its statements.
+    // A reader of a study's plan wants to know how its statements were judged.
     sections.splice(0..0, statements::section(results, runs));
     sections.splice(0..0, compared);
     let side_by_side = side_by_side(runs, &names);
@@ -81,20 +80,20 @@ pub fn page(results: &Results, headline: Vec<String>, model: Option<&Model>) -> 
     let halves = sweeps::sections(runs, &names).into_iter().chain(tails::sections(runs, &names));
     let folded = |section: Section| Section { layout: Layout::Folded, ..section };
     if is_compared {
-        // Single points of steps that have little to do with each other.
+        // These are single points of steps that have little to do with each other.
         sections.extend(halves.map(folded));
     } else {
         sections.extend(halves.map(|section| Section { layout: Layout::Half, ..section }));
     }
     let course = timelines::sections(runs, &names).into_iter();
     sections.extend(course.map(|own| if is_compared { folded(own) } else { own }));
-    // What could not be learned has no heading.
+    // A lesson that could not be learned has no heading.
     let lessons = lessons::sections(runs).into_iter().filter(|lesson| !lesson.tables.is_empty());
     sections.extend(lessons.map(folded));
     if !here.is_empty() {
         sections.extend(side_by_side);
     }
-    // Without anything measured they are all there is.
+    // Without anything measured, the figures of the papers are all there is.
     if here.is_empty() {
         sections.extend(figures::sections(runs, model));
     }
@@ -116,12 +115,12 @@ pub fn page(results: &Results, headline: Vec<String>, model: Option<&Model>) -> 
     }
 }
 
-/// Names of the runs of which `is_one` holds, each once.
+/// Returns the names of the runs for which `is_one` holds, each once.
 fn names_of(runs: &[Run], is_one: impl Fn(&Run) -> bool) -> Vec<&str> {
     distinct(runs.iter().filter(|run| is_one(run)).map(|run| run.name.as_str()))
 }
 
-/// Everything measured beside published hardware, folded where there is more to see.
+/// Renders everything measured beside published hardware, folded if there is more to see.
 fn side_by_side(runs: &[Run], names: &[&str]) -> Option<Section> {
     let main = main_names(runs, names);
     let tables = if main.len() > 1 { compare::tables(runs, &main) } else { Vec::new() };
@@ -141,7 +140,7 @@ fn warnings(results: &Results, runs: &[Run]) -> Vec<String> {
     warnings
 }
 
-/// What the comparison shows: everything measured, and the published EFA hardware.
+/// Returns the names in the comparison: everything measured, and the published EFA hardware.
 fn main_names<'a>(runs: &[Run], names: &[&'a str]) -> Vec<&'a str> {
     let measured = |n: &&str| runs.iter().any(|r| r.name == **n && r.source == "measured");
     let mut main: Vec<&str> = names.iter().copied().filter(measured).collect();
@@ -152,7 +151,7 @@ fn main_names<'a>(runs: &[Run], names: &[&'a str]) -> Vec<&'a str> {
     main
 }
 
-/// The plot in words: where each line starts and ends.
+/// Describes a plot in words: where each line starts and ends.
 pub(crate) fn describe<'a>(series: impl IntoIterator<Item = &'a Series>, unit: &str) -> String {
     let lines = series.into_iter().filter_map(|s| {
         let (first, last) = (s.points.first()?, s.points.last()?);

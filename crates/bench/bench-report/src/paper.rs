@@ -11,7 +11,7 @@ pub const RC: &str = "paper:cx5-rc";
 /// Name of the published TCP figures.
 pub const TCP: &str = "paper:tcp";
 
-/// What tables and plots call a column of the published tables.
+/// Returns the name that a column of the published tables has in tables and plots.
 pub(crate) const fn name(fabric: Fabric) -> &'static str {
     match fabric {
         Fabric::Efa => EFA,
@@ -20,7 +20,8 @@ pub(crate) const fn name(fabric: Fabric) -> &'static str {
     }
 }
 
-/// Published runs of the plain benchmarks: latency over size, one stream over size and depth.
+/// Returns the published runs of the plain benchmarks: latency over size, one stream over size and
+/// depth.
 pub fn runs() -> Vec<Run> {
     let rows = rows();
     let run = |table: &str, fabric: Fabric, benchmark, point: fn(&Measurement) -> Option<Point>| {
@@ -49,7 +50,8 @@ fn latency(row: &Measurement) -> Option<Point> {
     (row.unit == Unit::MeanUs).then(|| Point { latency: Some(latency), ..point(row) })
 }
 
-/// Message rates follow from the bandwidth: the printed ones have only two decimals.
+/// Returns the point of a published bandwidth. The message rate is computed from it, because the
+/// printed rates have only two decimals.
 fn bandwidth(row: &Measurement) -> Option<Point> {
     let (mmsg_per_s, gbit_per_s) = (row.mmsg_per_s(row.value)?, row.gbit_per_s(row.value)?);
     let mb_per_s = gbit_per_s * 1e3 / 8.0;

@@ -1,9 +1,10 @@
-//! What names a measurement: everything that was asked for, as names and values. Two points with
-//! the same settings measured the same; what differs between points is what plots are about.
+//! The settings that identify a measurement: everything that was requested, as names and values.
+//! Two points with the same settings measured the same; plots show the settings in which points
+//! differ.
 //!
-//! What does not name one: the seed, processors, warm-up and duration. Receives that were posted
-//! do, unless they are as many as the depth, which is what is measured when nothing is asked for; a
-//! record that does not know them (published, of other tools) is taken for such a one.
+//! The seed, processors, warm-up and duration do not identify a measurement. The number of posted
+//! receives does, unless it equals the depth, which is the default; a record without this number
+//! (published, or of another tool) counts as one with the default.
 
 use std::fmt;
 
@@ -15,13 +16,13 @@ use bench_record::workload::{
 };
 use bench_record::{CountedAt, Method, Point, Run};
 
-/// One thing that was asked for.
+/// A requested setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Setting {
-    /// Such that "NAME VALUE" can be read.
+    /// The name, chosen so that "NAME VALUE" can be read.
     pub(crate) name: &'static str,
     pub(crate) value: Value,
-    /// What is measured when nothing is asked for: need not be said.
+    /// Whether this is the default, which need not be mentioned.
     pub(crate) is_usual: bool,
     pub(crate) level: Level,
 }
@@ -32,7 +33,7 @@ pub(crate) enum Value {
     Word(&'static str),
 }
 
-/// Whether the points of one run may differ in it.
+/// Whether the points of one run may differ in a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Point,
@@ -50,7 +51,7 @@ pub(crate) const RATE: &str = "asked/s";
 pub(crate) const LOAD: &str = "load B";
 pub(crate) const ENDPOINT: &str = "endpoint";
 pub(crate) const WAY: &str = "way";
-/// Receives posted, where they are others than the depth of each point.
+/// The number of posted receives, if it differs from the depth of each point.
 pub const RX_DEPTH: &str = "rx depth";
 
 impl fmt::Display for Setting {
@@ -81,7 +82,7 @@ impl Setting {
     }
 }
 
-/// All settings of a point, in the same order for all points of a benchmark.
+/// Returns all settings of a point, in the same order for all points of a benchmark.
 pub(crate) fn of(run: &Run, point: &Point) -> Vec<Setting> {
     let mut all = of_point(run, point);
     all.push(Setting::word(OPERATION, run.operation.name(), run.operation == Operation::Send));
@@ -95,13 +96,13 @@ pub(crate) fn of(run: &Run, point: &Point) -> Vec<Setting> {
     all
 }
 
-/// Whether nothing but these settings is other than usual.
+/// Returns whether all settings but those named `special` have their usual values.
 pub(crate) fn is_usual_but(run: &Run, point: &Point, special: &[&str]) -> bool {
     of(run, point).iter().all(|own| own.is_usual || special.contains(&own.name))
 }
 
-/// The receives of all points of a run, if there were others than each point's depth. A sweep with
-/// so many for all its points is one thing, at its deepest point too.
+/// Returns the number of receives of all points of a run, if it differed from each point's depth. A
+/// sweep with one such number for all its points is one thing, at its deepest point, too.
 pub(crate) fn receives(run: &Run) -> Option<usize> {
     let has_own = match run.benchmark {
         // The ping-pong's, in older records; the streams' are what counts.
@@ -120,7 +121,7 @@ fn of_receives(run: &Run, point: &Point) -> Setting {
     }
 }
 
-/// Those that need to be said, in words.
+/// Renders the settings that need to be mentioned.
 pub(crate) fn words(settings: &[Setting]) -> String {
     let said = settings.iter().filter(|setting| !setting.is_usual);
     said.map(Setting::to_string).collect::<Vec<_>>().join(", ")
@@ -132,7 +133,7 @@ fn of_point(run: &Run, point: &Point) -> Vec<Setting> {
     let connections = point.connections.as_ref().and_then(|own| own.arrivals);
     let arrivals = point.open_loop.map(|found| found.arrivals).or(work).or(connections);
     let ranks = point.collective.map_or(0, |collective| collective.ranks);
-    // Not all tools print it.
+    // Not all tools print the depth.
     let usual_depth = if run.benchmark.has_depth() { 0 } else { point.depth };
     vec![
         number(SIZE, point.size_bytes, usize::MAX),
@@ -162,7 +163,7 @@ fn of_point(run: &Run, point: &Point) -> Vec<Setting> {
 }
 
 fn of_method(benchmark: Benchmark, method: &Method) -> Vec<Setting> {
-    // Whoever adds a field decides here whether it names a measurement.
+    // For a new field, decide here whether it identifies a measurement.
     let Method {
         flow: Flow { window, complete_every, post_list, events },
         nodes,
@@ -177,7 +178,7 @@ fn of_method(benchmark: Benchmark, method: &Method) -> Vec<Setting> {
         // Follows from threads and machine.
         crowded: _,
         work,
-        // It chooses rates, which each point has.
+        // A ramp chooses rates, which each point has.
         ramp: _,
         seed: _,
     } = method;
@@ -229,11 +230,11 @@ fn of_work(benchmark: Benchmark, work: &WorkSpec) -> Vec<Setting> {
         own,
     } = *work;
     let number = |name, number, usual| Setting::number(Level::Run, name, number, usual);
-    // Who asks for nothing, or for no keys, need not say so.
+    // A zero and the default need not be mentioned.
     let usual_or_none = |number: usize, usual| if number == 0 { 0 } else { usual };
     let usual_request = usual_or_none(request_bytes, benchmark.usual_request_bytes());
     let usual_keys = usual_or_none(keys, benchmark.usual_keys());
-    // Who asks for no keys gets none.
+    // Without keys there are no gets.
     let usual_gets = if request_bytes == 0 { gets_percent as usize } else { 100 };
     let mut all = vec![
         number("request B", request_bytes, usual_request),
@@ -319,7 +320,7 @@ mod tests {
         assert_eq!(words(&of(&barrier, &point)), "0 B, chunk B 8192");
     }
 
-    /// Verdicts held requests of 32 B against those of 4 KiB.
+    /// Requests of 32 B are not compared with those of 4 KiB.
     #[test]
     fn requests_and_keys_are_named_where_they_are_not_the_usual_ones() {
         let said = |benchmark, request_bytes, keys| {

@@ -1,14 +1,14 @@
-//! What a report shows of runs: one value for each measurement, wherever it stands.
+//! The runs as a report shows them: one value for each measurement, everywhere in the report.
 //!
 //! Runs of one name may have measured the same (a point of a sweep over sizes and of one over
-//! depths, two files of one report). All their blocks count as blocks of one measurement then, and
-//! the one whose figure lies nearest to the middle of them stands for all: in every table, figure
-//! and lesson, with the interval of all blocks. What else was found is listed beside it. Whoever
-//! shows runs begins here, and chooses nothing himself.
+//! depths, or two files of one report). All their blocks then count as blocks of one measurement,
+//! and the point whose figure lies nearest to their middle stands for all, in every table, figure
+//! and lesson, with the interval of all blocks. The other values are listed beside it. Code that
+//! shows runs takes them from here and chooses nothing itself.
 //!
-//! What names a measurement is in [`settings`]. Runs whose receives are others than each point's
-//! depth measured something else, and have a name of their own; so have those of one name that went
-//! over several wires.
+//! [`settings`] defines what identifies a measurement. Runs whose number of receives differs from
+//! each point's depth measured something else and have a name of their own; so have runs of one
+//! name that went over several wires.
 
 use std::collections::BTreeMap;
 
@@ -29,20 +29,20 @@ pub struct Shown {
 /// A point that was measured more than once.
 #[derive(Debug)]
 struct Repeat {
-    /// The number of the first run that has it.
+    /// The number of the first run that has this point.
     run: usize,
-    /// What that one is called.
+    /// The name of that run.
     name: String,
     what: String,
     figures: Vec<f64>,
     shown: f64,
 }
 
-/// Where a point is: number of its run, and its own in there.
+/// The index of a run, and of a point in it.
 type PointIndex = (usize, usize);
 
 impl Shown {
-    /// Shows runs as they were measured.
+    /// Unites the points that were measured more than once.
     #[must_use]
     pub fn of(runs: &[Run]) -> Self {
         let mut this = Self { runs: runs.to_vec(), repeats: Vec::new() };
@@ -69,7 +69,7 @@ impl Shown {
         this
     }
 
-    /// Gives all these places the same point.
+    /// Puts the same point at all these places.
     fn unite(&mut self, runs: &[Run], places: &[PointIndex]) {
         let found: Vec<&Point> =
             places.iter().map(|&(run, index)| &runs[run].points[index]).collect();
@@ -88,7 +88,7 @@ impl Shown {
         }
     }
 
-    /// What was measured more than once, and what came of it.
+    /// Renders the points that were measured more than once, with their values.
     pub(crate) fn section(&self) -> Option<Section> {
         let titles = ["run", "what", "shown", "measured"];
         let caption = "points measured more than once (µs, Gbit/s or M calls/s)";
@@ -111,7 +111,7 @@ impl Shown {
     }
 }
 
-/// What the reader sees of a run: its name, and what makes all its points special.
+/// Returns the name of a run as the reader sees it, with what makes all its points special.
 fn name(run: &Run, by_wire: &[String]) -> String {
     let mut name = run.name.clone();
     if let Some(count) = settings::receives(run) {
@@ -123,7 +123,7 @@ fn name(run: &Run, by_wire: &[String]) -> String {
     name
 }
 
-/// Names of which some runs went over another wire than others, as far as it is known.
+/// Returns the names whose runs went over several wires, as far as the wires are known.
 pub(crate) fn of_several_wires(runs: &[Run]) -> Vec<String> {
     let mut wires: BTreeMap<&str, Vec<Option<Wire>>> = BTreeMap::new();
     for run in runs {
@@ -133,7 +133,7 @@ pub(crate) fn of_several_wires(runs: &[Run]) -> Vec<String> {
     wires.into_iter().filter(is_several).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Points of the same key are the same measurement.
+/// Returns the key of a point. Points with the same key are the same measurement.
 fn key(run: &Run, point: &Point) -> String {
     let settings = settings::of(run, point);
     let values: Vec<String> = settings.iter().map(ToString::to_string).collect();
@@ -141,7 +141,7 @@ fn key(run: &Run, point: &Point) -> String {
     format!("{}\n{wire}\n{}\n{}\n{}", run.name, run.source, run.kind(), values.join("\n"))
 }
 
-/// The point that stands for all, and its figure; of equally good ones the last. Those that were
+/// Returns the point that stands for all, and its figure; of equally good points, the last. Points
 /// measured with the processors elsewhere do not count.
 fn one_of(points: &[&Point]) -> Option<(Point, f64)> {
     let phase = cores::counting(points.iter().map(|point| &point.cores));
@@ -166,7 +166,8 @@ fn one_of(points: &[&Point]) -> Option<(Point, f64)> {
     Some((point, shown))
 }
 
-/// Figures of its blocks; of a measurement without blocks its own, if it has one.
+/// Returns the figures of a point's blocks; without blocks, the figure of the point itself, if it
+/// has one.
 fn blocks(point: &Point) -> Vec<f64> {
     let own = || point.figure().into_iter().collect();
     if point.blocks.is_empty() { own() } else { point.blocks.clone() }
@@ -203,8 +204,8 @@ mod tests {
         ]
     }
 
-    /// Every number of a page's text, tables and data tables of plots that is one of the
-    /// candidates, to as many digits as people see.
+    /// Returns every candidate that is among the numbers of a page's text, tables and data tables
+    /// of plots, to as many digits as people see.
     fn seen(page: &report::Page, candidates: &[&'static str]) -> Vec<&'static str> {
         let mut words: Vec<String> = page.summary.clone();
         for section in page.sections.iter().filter(|own| own.title != "Measured more than once") {
@@ -232,7 +233,7 @@ mod tests {
             assert!(titles.contains(&title), "{titles:?}");
         }
         assert_eq!(seen(&page, &["9.477", "5.781", "6.268"]), ["6.268"]);
-        // What was measured beside it is still told.
+        // The other values are still listed.
         let own = page.sections.iter().find(|own| own.title == "Measured more than once");
         let row = &own.expect("a section").data[0].rows[0];
         assert_eq!(row[2..], ["6.268", "9.477, 5.781, 6.268"], "{row:?}");
@@ -251,7 +252,7 @@ mod tests {
         assert!((figure - 9.477).abs() < 1e-3);
     }
 
-    /// Shared memory and UDP were one measurement, with the blocks of both.
+    /// Shared memory and UDP are two measurements, each with its own blocks.
     #[test]
     fn another_wire_is_another_measurement_with_a_name_of_its_own() {
         let over = |wire, gbit| Run {
@@ -279,7 +280,7 @@ mod tests {
         assert_eq!(point.blocks.len(), 15);
         let interval = point.interval.expect("an interval");
         assert!(interval.low < 6.0 && interval.high > 8.0, "{interval:?}");
-        // Those with the cores far apart do not count where others had them near.
+        // Points with the cores far apart do not count if others had them near.
         let at = |gbit, ns| Point {
             cores: Some(cores::Cores::between(ns, ns)),
             ..self::point(256, 256, gbit)
@@ -287,7 +288,7 @@ mod tests {
         let (one, figure) =
             one_of(&[&at(5.0, 530.0), &at(9.0, 112.0), &at(9.1, 112.0)]).expect("a point");
         assert!(figure > 8.9 && one.blocks.len() == 10, "{one:?}");
-        // Without blocks the figures themselves are them.
+        // Without blocks, the figures themselves count as blocks.
         let bare = |gbit| Point { blocks: Vec::new(), ..self::point(256, 0, gbit) };
         let (one, figure) = one_of(&[&bare(1.0), &bare(9.0), &bare(2.0)]).expect("a point");
         assert!((figure - 2.0).abs() < 1e-3 && one.blocks.is_empty());

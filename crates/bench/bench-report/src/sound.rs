@@ -1,16 +1,16 @@
-//! Which figures can be ones: of what others wrote, nobody knows that they are.
+//! Checks of figures that others wrote, which may be impossible.
 
 use bench_record::{Bandwidth, Distribution, Point};
 
-/// The most that a figure can be: 30 years have fewer µs. Larger ones are mistakes.
+/// The greatest possible figure: 30 years have fewer µs. Larger figures are mistakes.
 const FIGURE_MAX: f64 = 1e15;
-/// Above this `f64` does not know all whole numbers.
+/// Above this number, `f64` does not represent all whole numbers.
 pub(crate) const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Checks that no figure of a point is below zero, beyond all bounds, or no number.
+/// Checks that no figure of a point is negative, beyond all bounds, or not a number.
 ///
 /// # Errors
-/// The first that is, with its name.
+/// The first such figure, with its name.
 pub(crate) fn check(point: &Point) -> Result<(), String> {
     if point.size_bytes as f64 > WHOLE_MAX {
         return Err(format!("a size of {} bytes", point.size_bytes));
@@ -22,7 +22,7 @@ pub(crate) fn check(point: &Point) -> Result<(), String> {
     }
 }
 
-/// The time of an operation, where it is zero: nothing takes none.
+/// Returns the name of an operation's time that is zero, which is impossible.
 pub(crate) fn zero_time(point: &Point) -> Option<&'static str> {
     let mut times = times(point).into_iter().filter(|(name, _)| matches!(*name, "mean" | "p50"));
     times.find(|(_, value)| *value == 0.0).map(|(name, _)| name)

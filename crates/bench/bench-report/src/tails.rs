@@ -1,18 +1,19 @@
-//! How times are spread, from the histograms in the results: which share of them was longer than
-//! any given time. Percentiles are points of these lines; where the tail begins only a line shows.
+//! The distribution of times, from the histograms in the results: the share of operations that took
+//! longer than any given time. Percentiles are points of these lines; only a line shows where the
+//! tail begins.
 
 use bench_record::{Point, Run, TimesOf};
 use report::{Axis, Chart, LOOKS, Scale, Section, Series, Stroke};
 
 use crate::page::describe;
 
-/// Sizes that are shown where they were measured: one that is mostly overhead, one that is mostly
+/// Sizes that are shown if they were measured: one that is mostly overhead, one that is mostly
 /// bytes.
 const SIZES_BYTES: [usize; 2] = [64, 8192];
-/// Marks of a line between two halvings of the rest.
+/// Marks of a line between two halvings of the remaining share.
 const MARKS: u32 = 2;
 
-/// A plot for each of a few sizes; `names` number the colours.
+/// Returns a plot for each of a few sizes; `names` determines the colours.
 pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
     let mut sizes: Vec<usize> = times(runs).map(|(_, point)| point.size_bytes).collect();
     sizes.sort_unstable();
@@ -26,7 +27,7 @@ pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
     sizes.into_iter().filter_map(|size| section(runs, names, size)).collect()
 }
 
-/// Points whose half round trips are known one by one.
+/// Returns the points whose half round trips are known one by one.
 fn times(runs: &[Run]) -> impl Iterator<Item = (&Run, &Point)> {
     let points = runs.iter().flat_map(|run| run.points.iter().map(move |point| (run, point)));
     points.filter(|(_, point)| point.times.as_ref().is_some_and(|t| t.of == TimesOf::RoundTrips))
@@ -77,8 +78,8 @@ fn line(run: &Run, point: &Point, names: &[&str]) -> Option<Series> {
         .filter(|(time_us, share)| *share > 0.0 && *time_us < slowest_us)
         .collect();
     points.dedup_by(|a, b| a.0 == b.0);
-    // None took longer than the slowest, and nothing has no place on a logarithmic axis: how many
-    // took as long.
+    // No operation took longer than the slowest, and zero has no place on a logarithmic axis, so
+    // the last point is the share of operations that took as long.
     points.push((slowest_us, histogram.count_at(histogram.max()) as f64 / histogram.len() as f64));
     let is_plain = matches!(run.test.as_str(), "" | "latency");
     Some(Series {
@@ -138,7 +139,7 @@ mod tests {
         assert!((share - 1.0 / 100_003.0).abs() < 1e-12, "{share}");
         let falls = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0 && pair[0].1 >= pair[1].1;
         assert!(line.points.windows(2).all(falls), "{:?}", line.points);
-        // Where all took as long there is one place.
+        // If all operations took equally long, there is one place.
         let mut same = Histogram::new_with_bounds(1, 1_000_000_000, 3).expect("bounds");
         same.record_n(20_000, 7).expect("in bounds");
         let times = PackedTimes::pack(TimesOf::RoundTrips, &same);

@@ -1,5 +1,5 @@
-//! What happened in the course of a window: operations and their times over it, where for some time
-//! much less was done than usual, or where somebody watched.
+//! The course of windows: operations and their times over a window in which much less was done than
+//! usual for some time, or which was watched.
 
 use bench_record::{Point, Run, Timeline};
 use report::{Axis, Chart, LOOKS, Layout, Scale, Section, Series, Stroke, Table, significant};
@@ -7,9 +7,9 @@ use report::{Axis, Chart, LOOKS, Layout, Scale, Section, Series, Stroke, Table, 
 use crate::page::{describe, row_name};
 use crate::settings;
 
-/// Windows that are drawn; all others are rows.
+/// The number of windows that are drawn; all others are rows.
 const SHOWN_MAX: usize = 2;
-/// Longer windows are told in seconds.
+/// Windows longer than this are shown in seconds.
 const SECONDS_FROM_MS: f64 = 2_000.0;
 
 /// A window with its course.
@@ -21,7 +21,7 @@ struct Watched<'a> {
     row: String,
 }
 
-/// All of them, those that lost the greatest part of their window first.
+/// Returns all windows, those that lost the greatest part of their window first.
 fn watched(runs: &[Run]) -> Vec<Watched<'_>> {
     let one = |number: usize, run, index, point: &'_ Point| {
         let what = settings::words(&settings::of(run, point));
@@ -44,7 +44,8 @@ fn watched(runs: &[Run]) -> Vec<Watched<'_>> {
     all
 }
 
-/// Charts of the worst windows side by side, and a list of all; `names` number the colours.
+/// Returns charts of the worst windows side by side, and a list of all; `names` determines the
+/// colours.
 pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
     let all = watched(runs);
     let mut sections: Vec<Section> =
@@ -82,14 +83,14 @@ pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
     sections
 }
 
-/// Operations a second in the middle part.
+/// Returns the operations a second of the middle part.
 fn usual_per_s(timeline: &Timeline) -> f64 {
     let mut sorted = timeline.operations.clone();
     sorted.sort_unstable();
     sorted.get(sorted.len() / 2).map_or(0.0, |count| *count as f64 * 1e3 / timeline.part_ms)
 }
 
-/// Operations over the window, and their times where each was timed.
+/// Returns charts of the operations over the window, and of their times if each was timed.
 fn charts(own: &Watched<'_>, names: &[&str]) -> Vec<Section> {
     let Watched { run, timeline, what, .. } = own;
     let window_ms = timeline.part_ms * timeline.operations.len() as f64;
@@ -126,14 +127,14 @@ fn charts(own: &Watched<'_>, names: &[&str]) -> Vec<Section> {
             line("longest", look, Stroke::Dotted, some(&timeline.longest_us)),
             line("mean", look, Stroke::Solid, some(&timeline.mean_us)),
         ];
-        // Where nothing ended there is no time.
+        // A part in which nothing ended has no time.
         times.iter_mut().for_each(|own| own.points.retain(|(_, value)| *value > 0.0));
         sections.push(section("times", "µs", Scale::Log10, times));
     }
     sections
 }
 
-/// What happened, in words.
+/// Describes what happened.
 fn words(timeline: &Timeline) -> String {
     match timeline.slump() {
         Some(slump) => format!(
@@ -188,7 +189,7 @@ mod tests {
         let table = &sections[4].tables[0];
         assert_eq!(table.rows[0], ["c", "latency 64 B", "8.000", "12.00", "0", "25000"]);
         assert_eq!((table.rows.len(), &table.links[0]), (2, &(0, 1, "m2-1".to_owned())));
-        // Of nothing there is no time.
+        // Without operations there is no time.
         let times = sections[1].chart.as_ref().expect("a chart");
         assert_eq!(times.series[1].points.len(), 7);
     }

@@ -1,5 +1,5 @@
-//! Figures beside what a plan compares them with: which rounds may be compared, and what became of
-//! what must be.
+//! The comparisons of a plan: which rounds may be compared, and whether the required bounds are
+//! reached.
 
 mod rounds;
 mod table;
@@ -12,16 +12,18 @@ use self::rounds::Comparable;
 pub(crate) use self::table::section_of;
 pub use self::table::text;
 
-/// Of fewer rounds that count nobody knows the middle: the range of two holds it once in two times.
+/// The least number of rounds that tell where the middle is: the range of two holds it once in two
+/// times.
 const ROUNDS_MIN: usize = 3;
 
-/// Middles of what may be compared, and how far figures are apart.
+/// The middles of comparable figures, and the spread of each side.
 #[derive(Debug, Clone, Copy)]
 struct Found {
-    /// Not a number where there is none.
+    /// Not a number if there is none.
     ours: f64,
     reference: f64,
-    /// From the lowest to the highest, in parts of the middle; `None` of a single one.
+    /// The range from the lowest to the highest, as a share of the middle; `None` for a single
+    /// figure.
     ours_spread: Option<f64>,
     reference_spread: Option<f64>,
 }
@@ -30,7 +32,8 @@ struct Found {
 #[derive(Debug, Clone, Copy)]
 pub struct Judged<'a>(pub &'a Comparison);
 
-/// The middle, or not a number without values: that fails every comparison and shows as such.
+/// Returns the middle, or not a number without values, which fails every comparison and is shown as
+/// such.
 fn median(values: &[f64]) -> f64 {
     middle(values).unwrap_or(f64::NAN)
 }
@@ -49,7 +52,8 @@ fn figures(blocks: &[Block]) -> Vec<f64> {
 }
 
 impl Judged<'_> {
-    /// The ratio of each round in which both were measured with the processors in the same place.
+    /// Returns the ratio of each round in which both were measured with the processors in the same
+    /// place.
     fn ratios(self) -> Vec<f64> {
         let of_round = |ours: &Block| {
             let other = self.0.reference.iter().find(|other| other.round == ours.round)?;
@@ -59,13 +63,14 @@ impl Judged<'_> {
         self.0.ours.iter().filter_map(of_round).collect()
     }
 
-    /// Where the middle of the ratios of rounds is, with 95 % confidence; all of them where there
-    /// are five or fewer.
+    /// Returns the 95 % confidence interval of the middle of the rounds' ratios; the range of all
+    /// ratios if there are five or fewer.
     fn ratio_interval(self) -> Option<Interval> {
         middle_interval(&self.ratios())
     }
 
-    /// Whether the rounds so far do not tell if the ratio is as close to one as it must be.
+    /// Returns true if the rounds so far do not tell whether the ratio is as close to one as it
+    /// must be.
     #[must_use]
     pub fn is_undecided(self) -> bool {
         let Bound::RatioWithin(limit) = self.0.bound else { return false };
@@ -79,7 +84,7 @@ impl Judged<'_> {
         !is_within && !is_outside
     }
 
-    /// What may be compared; without a reference what was measured in one place.
+    /// Returns the figures that may be compared; without a reference, those measured in one place.
     fn comparable(self) -> Option<Comparable> {
         match self.0.reference.is_empty() {
             true => rounds::alone(&self.0.ours),
@@ -87,7 +92,7 @@ impl Judged<'_> {
         }
     }
 
-    /// Middles of what may be compared; where nothing may, of what there is.
+    /// Returns the middles of what may be compared; if nothing may be, those of all figures.
     fn found(self) -> Found {
         let (ours, reference) = match self.comparable() {
             Some(Comparable { ours, reference, .. }) => (ours, reference),
@@ -101,7 +106,7 @@ impl Judged<'_> {
         }
     }
 
-    /// Where the processors were: "near 3", "far 2/3" of that many rounds, "moved".
+    /// Renders the places of the processors: "near 3", "far 2/3" of that many rounds, "moved".
     fn cores(self) -> String {
         let all = self.0.ours.len();
         match self.comparable() {
@@ -115,15 +120,15 @@ impl Judged<'_> {
         }
     }
 
-    /// Whether both sides were measured, but never with the processors in the same place: another
-    /// round may tell more.
+    /// Returns true if both sides were measured, but never with the processors in the same place:
+    /// another round may tell more.
     #[must_use]
     pub fn is_apart(self) -> bool {
         let is_measured = !self.0.ours.is_empty() && !self.0.reference.is_empty();
         is_measured && rounds::comparable(&self.0.ours, &self.0.reference).is_none()
     }
 
-    /// Of what may be compared; not a number where nothing may.
+    /// Returns the ratio of what may be compared; not a number if nothing may be.
     fn ratio(self) -> f64 {
         if matches!(self.0.bound, Bound::RatioWithin(_)) {
             return median(&self.ratios());
@@ -132,7 +137,7 @@ impl Judged<'_> {
         if self.is_apart() { f64::NAN } else { found.ours / found.reference }
     }
 
-    /// Whether what must be is reached; never when a measurement failed.
+    /// Returns true if the bound is reached; never if a measurement failed.
     #[must_use]
     pub fn passes(self) -> bool {
         match self.0.bound {
@@ -155,12 +160,12 @@ impl Judged<'_> {
         })
     }
 
-    /// Whether what it is to be compared with could not be measured.
+    /// Returns true if the reference of a ratio could not be measured.
     fn is_without_reference(self) -> bool {
         self.0.reference.is_empty() && !matches!(self.0.bound, Bound::AtLeast(_) | Bound::Nothing)
     }
 
-    /// The verdict in a word.
+    /// Returns the verdict in a word.
     fn verdict(self) -> &'static str {
         match (self.passes(), self.0.ours.is_empty()) {
             (true, _) if self.0.bound == Bound::Nothing => "info",
@@ -242,7 +247,7 @@ pub(crate) mod tests {
     fn ratios_are_those_of_rounds() {
         let mut own = row(&[1.0, 1.02, 4.0], &[1.0, 1.0, 4.0], Bound::RatioWithin(0.05));
         assert_eq!((Judged(&own).ratio(), Judged(&own).verdict()), (1.0, "pass"));
-        // One that has no other side is left out, wherever it stands.
+        // A round without its other side is left out, wherever it stands.
         own.reference.remove(1);
         assert_eq!(Judged(&own).ratios(), [1.0, 1.0]);
     }

@@ -1,4 +1,5 @@
-//! Which rounds of two sides may be compared: those with the processors in one place.
+//! The selection of rounds of two sides that may be compared: those with the processors in one
+//! place.
 
 use bench_record::comparison::Block;
 use bench_record::cores::Phase;
@@ -6,14 +7,15 @@ use bench_record::cores::Phase;
 /// Figures of two sides that may be compared.
 #[derive(Debug, PartialEq)]
 pub(super) struct Comparable {
-    /// Where the processors were; `None`: it was not measured.
+    /// The place of the processors; `None` if it was not measured.
     pub(super) phase: Option<Phase>,
     pub(super) ours: Vec<f64>,
     pub(super) reference: Vec<f64>,
 }
 
-/// Figures of the place in which both sides have most, of equally many the nearer; none that were
-/// measured while the processors moved. `None`: they have no place in common.
+/// Returns the figures of the place in which both sides have most rounds (of equally many, the
+/// nearer place), without those measured while the processors moved. Returns `None` if the sides
+/// have no place in common.
 pub(super) fn comparable(ours: &[Block], reference: &[Block]) -> Option<Comparable> {
     let both = |phase| Comparable {
         phase,
@@ -23,7 +25,7 @@ pub(super) fn comparable(ours: &[Block], reference: &[Block]) -> Option<Comparab
     best(both, |own| own.ours.len().min(own.reference.len()))
 }
 
-/// Figures of one side in the place in which it has most.
+/// Returns the figures of one side in the place in which it has most.
 pub(super) fn alone(blocks: &[Block]) -> Option<Comparable> {
     let one = |phase| Comparable { phase, ours: figures_of(blocks, phase), reference: Vec::new() };
     best(one, |own| own.ours.len())

@@ -5,7 +5,7 @@ use bench_record::comparison::{Bound, Comparison};
 use report::{Layout, Section, Table};
 
 use super::{Judged, range};
-/// A column: its head, what it says, and whether it is for pages alone, which are wider.
+/// A column: its head, its cell, and whether it is for pages alone, which are wider.
 type Column = (&'static str, fn(Judged<'_>) -> String, bool);
 
 const COLUMNS: [Column; 11] = [
@@ -28,7 +28,7 @@ const MEANING: &str = "Middles of the rounds of one run. The spread is the dista
     is not; APART: two tools differ; unsure: the rounds do not tell; moved: the processors were never in one place \
     for both; none: something could not be measured.";
 
-/// What a reader sees first of a plan that compares; `None`: this one does not.
+/// Returns the first section of a page about a plan with comparisons; `None` for other plans.
 pub(crate) fn section_of(results: &Results) -> Option<Section> {
     let all = &results.plan.as_ref()?.comparisons;
     let tables = sections(all).into_iter().map(|(title, rows)| table(title, &rows, true));
@@ -41,7 +41,7 @@ pub(crate) fn section_of(results: &Results) -> Option<Section> {
     })
 }
 
-/// The same for a terminal.
+/// Renders the comparisons for a terminal.
 #[must_use]
 pub fn text(results: &Results) -> Option<String> {
     let all = &results.plan.as_ref()?.comparisons;
@@ -54,7 +54,7 @@ pub fn text(results: &Results) -> Option<String> {
     (!all.is_empty()).then_some(text)
 }
 
-/// Comparisons below their headings, in the order in which these come first.
+/// Groups comparisons below their headings, in the order in which these first appear.
 fn sections(all: &[Comparison]) -> Vec<(&str, Vec<&Comparison>)> {
     let mut sections: Vec<(&str, Vec<&Comparison>)> = Vec::new();
     for own in all {
@@ -118,7 +118,7 @@ fn percent(ratio: Option<f64>) -> String {
     ratio.map_or_else(String::new, |ratio| format!("{:.0} %", ratio * 100.0))
 }
 
-/// Three digits that mean something.
+/// Renders a value with three significant digits.
 fn significant(value: f64) -> String {
     match value.abs() {
         _ if value.is_nan() => "-".to_owned(),
@@ -165,7 +165,8 @@ mod tests {
         assert!(lines.iter().all(|line| line.chars().count() <= 100), "{text}");
     }
 
-    /// Its title was "bare memory beside 24 others", and a table said by how much memory is faster.
+    /// The title is not "bare memory beside 24 others", and no table says by how much memory is
+    /// faster.
     #[test]
     fn a_page_of_comparisons_has_no_other_verdicts() {
         let own = row(&[1.0, 1.04], &[1.0, 1.0], Bound::RatioAtMost(2.0));

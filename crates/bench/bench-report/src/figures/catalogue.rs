@@ -7,7 +7,7 @@
 use bench_record::spec::Window;
 use published::Operation;
 
-/// What the horizontal axis is.
+/// The quantity on the horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Across {
     /// Bytes of a message.
@@ -22,7 +22,7 @@ pub(crate) enum Across {
     Load,
 }
 
-/// What the vertical axis is.
+/// The quantity on the vertical axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantity {
     /// Half a round trip in µs.
@@ -36,7 +36,8 @@ pub(crate) enum Quantity {
     Rate,
 }
 
-/// What is the same for all points of one plot; `None`: the axis, or without meaning.
+/// The settings that all points of one plot share; `None` for the axis, or for a setting without
+/// meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Panel {
     pub(crate) size_bytes: Option<u32>,
@@ -46,26 +47,27 @@ pub(crate) struct Panel {
 /// A figure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figure {
-    /// Its number in the paper; empty: not there.
+    /// The number of the figure in the paper; empty if it is not there.
     pub(crate) paper: &'static str,
-    /// Its number in the thesis.
+    /// The number of the figure in the thesis.
     pub(crate) thesis: &'static str,
     pub(crate) title: &'static str,
     pub(crate) across: Across,
     pub(crate) quantity: Quantity,
-    /// One plot for each.
+    /// One entry for each plot.
     pub(crate) panels: &'static [Panel],
-    /// Sizes in bytes that it is about, first and last.
+    /// The first and last size in bytes that the figure is about.
     pub(crate) sizes_bytes: (u32, u32),
-    /// One line of each series for each.
+    /// The operations; each series has one line for each.
     pub(crate) operations: &'static [Operation],
-    /// How streams keep their depth.
+    /// The way streams keep their depth.
     pub(crate) window: Window,
-    /// Tables of the thesis; none: the figure's numbers were not printed.
+    /// Tables of the thesis; empty if the figure's numbers were not printed.
     pub(crate) tables: &'static [&'static str],
-    /// Measure it here.
+    /// The commands that measure the figure here.
     pub(crate) commands: &'static [&'static str],
-    /// In what the published figure and ours differ, or what a reader must know of it.
+    /// The differences between the published figure and ours, or what a reader must know of the
+    /// figure.
     pub(crate) differs: &'static str,
 }
 
@@ -83,7 +85,7 @@ const fn at(bytes: u32, depth: u32) -> Panel {
     Panel { size_bytes: Some(bytes), depth: Some(depth) }
 }
 
-/// What most figures have in common.
+/// The fields that most figures have in common.
 const LATENCY: Figure = Figure {
     paper: "",
     thesis: "",
@@ -115,7 +117,7 @@ const THREADS_DIFFER: &str = "The captions say depth 256 (paper) and 128 (thesis
 const DEPTH_DIFFERS: &str = "The thesis' MB/s are MiB/s, converted here. perftest asks for one completion per min(depth, 100) \
     messages on InfiniBand, which makes small windows there stop and wait; on EFA and here each message completes.";
 
-/// All of them, in the order of the thesis.
+/// All figures, in the order of the thesis.
 pub(crate) const FIGURES: &[Figure] = &[
     Figure {
         paper: "2",

@@ -20,7 +20,7 @@ use catalogue::{Across, FIGURES, Figure, Panel, Quantity};
 pub use model::Model;
 use sample::{Origin, Sample};
 
-/// A section for each plot of each figure.
+/// Returns a section for each plot of each figure.
 pub fn sections(runs: &[Run], model: Option<&Model>) -> Vec<Section> {
     let rows = published::rows();
     let measured = runs.iter().filter(|run| run.source != "published");
@@ -31,7 +31,8 @@ pub fn sections(runs: &[Run], model: Option<&Model>) -> Vec<Section> {
         .collect()
 }
 
-/// The same for a page of what was measured: what was not is one section, with the commands.
+/// Returns the sections for a page of measurements: figures that were not measured share one
+/// section, with their commands.
 pub(crate) fn sections_measured(runs: &[Run], model: Option<&Model>) -> Vec<Section> {
     let is_measured =
         |section: &Section| !section.text.iter().any(|text| text.starts_with(NOT_MEASURED));
@@ -52,15 +53,15 @@ pub(crate) fn sections_measured(runs: &[Run], model: Option<&Model>) -> Vec<Sect
     measured
 }
 
-/// How the text of a figure begins of which nothing was measured.
+/// The beginning of the text of a figure without any measurement.
 const NOT_MEASURED: &str = "Not measured: run ";
 
-/// The commands that measure what the figures show.
+/// Returns the commands that measure what the figures show.
 pub fn commands() -> impl Iterator<Item = &'static str> {
     FIGURES.iter().flat_map(|figure| figure.commands.iter().copied())
 }
 
-/// Whether a figure shows this point.
+/// Returns whether a figure shows this point.
 pub(crate) fn has(run: &Run, point: &Point) -> bool {
     let shows = |figure: &Figure| {
         figure.panels.iter().any(|panel| sample::of_point(figure, *panel, run, point).is_some())
@@ -72,7 +73,7 @@ pub(crate) fn has(run: &Run, point: &Point) -> bool {
 struct Plot<'a> {
     figure: &'a Figure,
     panel: Panel,
-    /// What was measured; each has its colour in all plots.
+    /// The names that were measured; each has its colour in all plots.
     names: &'a [&'a str],
 }
 
@@ -140,7 +141,7 @@ impl Plot<'_> {
         }
     }
 
-    /// A line for each series and operation.
+    /// Returns a line for each series and operation.
     fn series(&self, samples: &[Sample]) -> Vec<Series> {
         let mut lines: Vec<(&Sample, Vec<(f64, f64)>)> = Vec::new();
         for sample in samples {
@@ -182,17 +183,17 @@ impl Plot<'_> {
             Origin::Published(fabric) => (of(fabric), 0),
             Origin::Modelled(fabric) => (of(fabric), self.figure.operations.len()),
         };
-        // More things than colours differ in their markers.
+        // More series than colours differ in their markers.
         colour % LOOKS + LOOKS * (self.number_of(sample) + shift + colour / LOOKS)
     }
 
-    /// Which of the figure's operations it is.
+    /// Returns the position of the sample's operation among those of the figure.
     fn number_of(&self, sample: &Sample) -> usize {
         let operations = self.figure.operations;
         operations.iter().position(|operation| *operation == sample.operation).unwrap_or(0)
     }
 
-    /// Measured beside EFA hardware, where there are both.
+    /// Returns the ratios of measured figures to those of EFA hardware, if there are both.
     fn ratios(&self, runs: &[Run], samples: &[Sample]) -> Option<Table> {
         let (_, unit) = quantity(self.figure.quantity);
         let measured = |s: &&Sample| s.origin == Origin::Measured;
@@ -258,7 +259,7 @@ const fn stroke(origin: Origin) -> Stroke {
     }
 }
 
-/// Published points that are not what they seem, a sentence for each reason.
+/// Describes published points that are not what they seem, in a sentence for each reason.
 fn anomalies(samples: &[Sample]) -> Vec<String> {
     let mut reasons: Vec<_> = samples.iter().filter_map(|s| s.anomaly).collect();
     reasons.sort_unstable();

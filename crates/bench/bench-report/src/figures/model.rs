@@ -1,5 +1,5 @@
-//! What a model of a NIC says where a figure was published: the file that `netsim nic --json`
-//! writes.
+//! The figures of a model of a NIC, for comparison with published ones: the file that
+//! `netsim nic --json` writes.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ impl Model {
     /// Reads the file.
     ///
     /// # Errors
-    /// It cannot be read, or is not what `netsim nic --json` of this version writes.
+    /// The file cannot be read, or is not what `netsim nic --json` of this version writes.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let failed = |reason: String| Failure::Input { path: path.display().to_string(), reason };
         let text = std::fs::read_to_string(path).map_err(|error| failed(plain(&error)))?;
@@ -61,7 +61,7 @@ impl Model {
         }
     }
 
-    /// Series and value where `row` was published.
+    /// Returns the series and the modelled value for the published `row`.
     pub(super) fn of(&self, row: &Measurement) -> Option<(&str, f64)> {
         let line = self.lines.iter().find(|line| line.is_of(row))?;
         Some((&line.series, line.modelled))
@@ -69,7 +69,8 @@ impl Model {
 }
 
 impl Line {
-    /// A row has no name; its published figure tells it from those of other fabrics.
+    /// Returns whether this figure belongs to `row`. A row has no name; its published figure tells
+    /// it from those of other fabrics.
     fn is_of(&self, row: &Measurement) -> bool {
         let own = (self.size_bytes, self.depth, self.queue_pairs, self.threads, self.wait_ns);
         self.table == row.table

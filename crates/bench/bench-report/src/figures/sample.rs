@@ -16,9 +16,9 @@ pub(super) struct Sample {
     pub(super) series: String,
     pub(super) operation: Operation,
     pub(super) x: f64,
-    /// In the unit of the figure.
+    /// The value in the unit of the figure.
     pub(super) y: f64,
-    /// Why a published figure is not what it seems.
+    /// The reason why a published figure is not what it seems.
     pub(super) anomaly: Option<Anomaly>,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Origin {
     Modelled(Fabric),
 }
 
-/// How a point was measured.
+/// The settings with which a point was measured.
 struct Settings {
     size_bytes: u32,
     depth: u32,
@@ -38,14 +38,15 @@ struct Settings {
 }
 
 impl Settings {
-    /// The place on the horizontal axis, if this belongs to the plot. Load has no settings.
+    /// Returns the place on the horizontal axis, if the point belongs to the plot. Load has no
+    /// settings.
     fn x(&self, figure: &Figure, panel: Panel) -> Option<f64> {
         let is = |fixed: Option<u32>, own: u32| fixed.is_none_or(|fixed| fixed == own);
         let many = |axis, own: u32| figure.across == axis || own == 1;
         let (first, last) = figure.sizes_bytes;
         let belongs = (first..=last).contains(&self.size_bytes)
             && (is(panel.size_bytes, self.size_bytes)
-            // What the thesis calls 4096 B of InfiniBand in table C.5.
+            // Table C.5 of the thesis calls these 4096 B of InfiniBand.
             || (panel.size_bytes, self.size_bytes) == (Some(4096), 4000))
             && is(panel.depth, self.depth)
             && many(Across::QueuePairs, self.queue_pairs)
@@ -61,7 +62,7 @@ impl Settings {
     }
 }
 
-/// What was published, and what a model says of the same.
+/// Returns the published points, and what a model says of the same.
 pub(super) fn published(
     figure: &Figure,
     panel: Panel,
@@ -124,7 +125,7 @@ fn in_quantity(row: &Measurement, value: f64, figure: &Figure) -> Option<f64> {
     }
 }
 
-/// What was measured, with the command of each run that has a point here.
+/// Returns the measured points, with the command of each run that has a point here.
 pub(super) fn measured(figure: &Figure, panel: Panel, runs: &[Run]) -> (Vec<Sample>, Vec<String>) {
     let (mut samples, mut commands) = (Vec::new(), Vec::new());
     for run in runs.iter().filter(|run| run.source != "published") {
@@ -138,10 +139,10 @@ pub(super) fn measured(figure: &Figure, panel: Panel, runs: &[Run]) -> (Vec<Samp
     (samples, commands)
 }
 
-/// The place of a measured point, if it belongs to the plot.
+/// Returns the sample of a measured point, if it belongs to the plot.
 pub(super) fn of_point(figure: &Figure, panel: Panel, run: &Run, point: &Point) -> Option<Sample> {
     let operation = operation_of(run)?;
-    // What never left the memory of one machine does not stand beside adapters.
+    // Runs that never left the memory of one machine do not stand beside adapters.
     let is_one = !run.is_in_memory()
         && figure.operations.contains(&operation)
         && is_of_kind(run, figure)
@@ -158,9 +159,9 @@ pub(super) fn of_point(figure: &Figure, panel: Panel, run: &Run, point: &Point) 
     place.filter(|_| is_one).map(|(x, y)| sample(x, y))
 }
 
-/// What else may be special about a point of a figure: it is its place, its line, or what the
-/// figure is about. Streams with lists, rare completions or large memory are benchmarks of their
-/// own.
+/// The settings in which a point of a figure may be unusual: those of its place, of its line, or of
+/// the subject of the figure. Streams with lists, rare completions or large memory are benchmarks
+/// of their own.
 const SPECIAL: [&str; 10] = [
     settings::SIZE,
     settings::DEPTH,

@@ -1,19 +1,21 @@
-//! Reads `cmtime` of rdmacm-utils: the time of each step of many connections, each step for all of
-//! them before the next one. Older releases of rdma-core (44 is one) print milliseconds in the
-//! first column, a colon behind each name, and of each step its share of a connection: with the
-//! total it tells how many there were. Later ones print microseconds in the second column, and the
-//! mean of single connections, which wait for each other: their number stands above the table.
+//! Reads `cmtime` of rdmacm-utils, which prints the time of each step of many connections; each
+//! step is done for all of them before the next one. Older releases of rdma-core (such as 44) print
+//! milliseconds in the first column, a colon behind each name, and the share of one connection in
+//! each step; with the total, it gives the number of connections. Later releases print microseconds
+//! in the second column, and the mean of single connections, which wait for each other; the number
+//! of connections stands above the table.
 
 use bench_record::spec::Benchmark;
 use bench_record::{Connections, Point};
 
 use super::Found;
 
-/// Steps that are not of the set-up: what comes behind it, and the sum of all.
+/// Steps that do not belong to the set-up: those behind it, and the sum of all.
 const OTHERS: [&str; 5] = ["disconnect", "destroy", "destroy id", "destroy qp", "full connect"];
-/// Above a late table: how many connections it is of, with and without queue pairs.
+/// The words above a table of a late release that give the number of connections, with and without
+/// queue pairs.
 const COUNTS: [&str; 2] = ["qp_conn", "cm_conn"];
-/// The width of the names of steps, where no colon ends them.
+/// The width of the names of steps, if no colon ends them.
 const NAME_COLUMNS: usize = 13;
 
 pub(super) fn is_here(text: &str) -> bool {
@@ -29,9 +31,9 @@ fn heading(text: &str) -> Option<&str> {
 
 /// A step of the set-up.
 struct Step {
-    /// Of all connections.
+    /// The time of all connections.
     total_us: f64,
-    /// Of one of them, as far as it is printed.
+    /// The time of one connection, as far as it is printed.
     each_us: f64,
 }
 
@@ -75,14 +77,14 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     Ok(Found::new(Benchmark::Connections, what, vec![point]))
 }
 
-/// The number of connections that an early table is of.
+/// Returns the number of connections that a table of an early release is about.
 fn shares(set_up: &[Step]) -> f64 {
-    // The longest has most digits.
+    // The longest step has most digits.
     let longest = set_up.iter().max_by(|a, b| a.each_us.total_cmp(&b.each_us));
     longest.map_or(0.0, |step| (step.total_us / step.each_us).round())
 }
 
-/// The number that stands above the first late table, and its name.
+/// Returns the number above the first table of a late release, and its name.
 fn counted(text: &str, heading: &str) -> Result<(f64, &'static str), String> {
     let above = text.lines().take_while(|line| *line != heading);
     let count = |line: &str| {
@@ -108,7 +110,7 @@ fn step(name: &str, figures: &str, is_late: bool) -> Result<Step, String> {
     Ok(Step { total_us: number(total)? * us, each_us: number(each)? })
 }
 
-/// Behind a name stand figures alone.
+/// Returns true if only figures follow the name.
 fn is_row((_, figures): &(&str, &str)) -> bool {
     let mut figures = figures.split_whitespace().peekable();
     figures.peek().is_some() && figures.all(|figure| figure.parse::<f64>().is_ok())
@@ -134,7 +136,8 @@ mod tests {
         assert_eq!((count, per_s.round()), (500, (500.0 * 1e3 / 21.75_f64).round()));
     }
 
-    /// 2 of 1000 were counted: single ones overlap, so the mean of them is no share of the whole.
+    /// Single connections overlap, so that their mean is no share of the whole: it would give 2
+    /// connections of 1000.
     #[test]
     fn late_tables_say_how_many_they_are_of() {
         for head in ["avg/iter", "avg/conn"] {

@@ -56,25 +56,26 @@ pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, Strin
     Ok(Found::new(Benchmark::Latency, "fi_pingpong", points))
 }
 
-/// Letters behind a number, and what they multiply it by.
+/// Letters behind a number, and their factors.
 type Letters = [(char, u64); 3];
 
 const SIZES: Letters = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];
 const COUNTS: Letters = [('k', 1_000), ('m', 1_000_000), ('b', 1_000_000_000)];
 
-/// `64`, `4k`, `1.2m`.
+/// Parses a number such as `64`, `4k` or `1.2m`.
 fn scaled(word: &str, letters: &Letters) -> Option<f64> {
     let with = |&(letter, factor): &(char, u64)| Some((word.strip_suffix(letter)?, factor));
     let (digits, factor) = letters.iter().find_map(with).unwrap_or((word, 1));
     digits.parse::<f64>().ok().map(|number| number * factor as f64)
 }
 
-/// `10`, `100k`, `2b`: whole numbers.
+/// Parses a whole number such as `10`, `100k` or `2b`.
 fn count(word: &str) -> Option<u64> {
     scaled(word, &COUNTS).and_then(|count| whole(count.round()).ok()).map(|count| count as u64)
 }
 
-/// A size as it prints it: one digit behind the point where one is before it, and never rounded.
+/// Renders a size as the tool prints it: with one digit behind the point if one is before it, and
+/// never rounded.
 fn written(size_bytes: usize) -> String {
     let size = size_bytes as u64;
     let of_unit = SIZES.into_iter().rfind(|(_, factor)| size >= *factor);

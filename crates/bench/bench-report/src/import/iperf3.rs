@@ -1,4 +1,4 @@
-//! Reads iperf3, JSON only: bytes that the receiver counted.
+//! Reads the JSON of iperf3, with the bytes that the receiver counted.
 
 use bench_record::spec::{Benchmark, EndpointKind};
 use bench_record::{Bandwidth, Method, Point};
@@ -45,14 +45,15 @@ fn need(value: &Value, name: &str) -> Result<f64, String> {
     value.as_f64().ok_or_else(|| format!("it has no number `{name}`"))
 }
 
-/// What is said of one direction as a whole.
+/// The summary of one direction.
 struct Summary<'a> {
     name: String,
     value: &'a Value,
 }
 
 impl<'a> Summary<'a> {
-    /// The receiver's. Of UDP releases before 3.10 have one of the sender only.
+    /// Returns the summary of the receiver. For UDP, releases before 3.10 have only one of the
+    /// sender.
     fn of(end: &'a Value, direction: &str, is_udp: bool) -> Option<Self> {
         let one = |name: &str| {
             let name = format!("{name}{direction}");
@@ -76,8 +77,9 @@ impl<'a> Summary<'a> {
         self.value["lost_packets"].as_u64()
     }
 
-    /// What arrived, because what was lost is not goodput. A summary of the sender has the bytes
-    /// that it sent. Its share of losses is of the packets that the receiver knew of.
+    /// Returns the bandwidth of what arrived, because lost bytes are no goodput. A summary of the
+    /// sender has the bytes that were sent; its share of losses refers to the packets that the
+    /// receiver knew of.
     fn received(&self, size_bytes: f64) -> Result<Bandwidth, String> {
         let seconds = self.number("seconds")?;
         let packets = self.value["packets"].as_f64().zip(self.value["lost_packets"].as_f64());

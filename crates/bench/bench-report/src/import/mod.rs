@@ -1,9 +1,9 @@
 //! Results of other tools, so that one report can hold them all.
 //!
-//! Each tool has a file that reads what it printed; the format is found by its own title, and the
-//! test by its header line: one that is not in the file's table is refused by name. What a tool
-//! does not print is left out, never guessed. Units are ours: µs for half a round trip, MB = 10^6
-//! bytes.
+//! Each tool has a module that reads its output. The format is recognised by its title, and the
+//! test by its header line; a test that is not in the module's table is refused by name. What a
+//! tool does not print is left out, never guessed. Units are ours: µs for half a round trip, MB =
+//! 10^6 bytes.
 
 mod cmtime;
 mod fi_pingpong;
@@ -83,22 +83,22 @@ impl Format {
     }
 }
 
-/// What a tool measured.
+/// The results of a tool.
 #[derive(Debug)]
 struct Found {
     benchmark: Benchmark,
     endpoint: EndpointKind,
     operation: Operation,
-    /// What the tool calls it: `Send Latency Test, SRD`.
+    /// The tool's name for the test: `Send Latency Test, SRD`.
     title: String,
-    /// Which operation of all ranks, by our name; empty for all else.
+    /// Our name for an operation of all ranks; empty for other tests.
     test: &'static str,
     method: Method,
     points: Vec<Point>,
 }
 
 impl Found {
-    /// Reliable messages, which most tools send.
+    /// Creates the results of a test with reliable messages, which most tools send.
     fn new(benchmark: Benchmark, title: impl Into<String>, points: Vec<Point>) -> Self {
         Self {
             benchmark,
@@ -112,12 +112,12 @@ impl Found {
     }
 }
 
-/// Reads the output of another tool; of `format`, or of the one whose title it bears.
-/// `size_bytes` is for tools that do not print the message size, or not all digits of it; where
-/// they do it must be the same.
+/// Reads the output of another tool: of `format`, or of the tool whose title it bears. `size_bytes`
+/// is for tools that do not print the message size, or not all its digits; if a tool prints it,
+/// both must agree.
 ///
 /// # Errors
-/// What is missing or cannot be understood, with the line.
+/// Names what is missing or cannot be understood, with the line.
 pub fn read(text: &str, format: Option<Format>, size_bytes: Option<usize>) -> Result<Run, String> {
     if format.is_none() && output::is_own(text) {
         return Err(
@@ -183,13 +183,13 @@ pub fn read_as_any(text: &str) -> Vec<Run> {
     all.filter_map(|(format, size_bytes)| read(text, format, size_bytes).ok()).collect()
 }
 
-/// All its figures are numbers: a result file cannot hold others, as that of a rate in messages of
-/// 0 bytes.
+/// Returns true if all figures of a point are numbers. A result file cannot hold others, such as
+/// the rate in messages of 0 bytes.
 fn is_written_in_full(point: &Point) -> bool {
     serde_json::to_value(point).is_ok_and(|value| serde_json::from_value::<Point>(value).is_ok())
 }
 
-/// What is no figure of a point, in words.
+/// Describes a figure that no point can have.
 fn odd(point: &Point) -> Option<String> {
     if let Err(reason) = sound::check(point) {
         return Some(format!("it has {reason}"));
@@ -199,23 +199,23 @@ fn odd(point: &Point) -> Option<String> {
         .map(|time| format!("it has a {time} of 0 at {bytes} bytes: nothing takes none"))
 }
 
-/// Whether perftest measured it, whatever it is called.
+/// Returns whether perftest measured a run, whatever its name.
 pub(crate) fn is_of_perftest(run: &Run) -> bool {
     run.citation.as_deref().is_some_and(perftest::is_title)
 }
 
-/// Whether a run has the name that it gets when nobody gives it one.
+/// Returns whether a run has the name that it gets if nobody gives it one.
 pub fn is_name_of_tool(name: &str) -> bool {
     Format::ALL.iter().any(|format| format.name() == name)
 }
 
-/// The tool whose title `text` bears.
+/// Returns the tool whose title `text` bears.
 pub fn detect(text: &str) -> Option<Format> {
     let text = without_colours(text);
     Format::ALL.into_iter().find(|format| format.is_of(&text))
 }
 
-/// Takes out the sequences that colour a terminal (ECMA-48: CSI, parameters, one final byte): some
+/// Removes the sequences that colour a terminal (ECMA-48: CSI, parameters, one final byte): some
 /// tools write them into files, too.
 fn without_colours(text: &str) -> Cow<'_, str> {
     if !text.contains(CSI) {
@@ -235,11 +235,11 @@ fn without_colours(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// What a sequence begins with that tells a terminal something.
+/// The beginning of a control sequence of a terminal.
 const CSI: &str = "\x1b[";
 
-/// Refuses what several tests printed, because only the first of them would be read: `values` are
-/// those of `what`, of which one test has one.
+/// Refuses the output of several tests, because only the first would be read: `values` are those of
+/// `what`, of which each test has one.
 fn one_test<T: ToString>(what: &str, values: impl Iterator<Item = T>) -> Result<(), String> {
     let all = report::distinct(values.map(|value| value.to_string()));
     match all.len() {
@@ -258,7 +258,7 @@ fn each_once(points: &[Point]) -> Result<(), String> {
     }
 }
 
-/// The numbers of a row, with its line for the message.
+/// Parses the numbers of a row; `number` is its line, for error messages.
 fn numbers(number: usize, line: &str) -> Result<Vec<f64>, String> {
     line.split_whitespace()
         .map(|word| {
@@ -268,7 +268,7 @@ fn numbers(number: usize, line: &str) -> Result<Vec<f64>, String> {
         .collect()
 }
 
-/// A whole number among the figures of a row: a size or a count.
+/// Parses a whole number among the figures of a row: a size or a count.
 fn whole(value: f64) -> Result<usize, String> {
     let is_whole = value.fract() == 0.0 && (0.0..=WHOLE_MAX).contains(&value);
     is_whole.then_some(value as usize).ok_or_else(|| format!("{value} is no whole number"))
@@ -281,13 +281,13 @@ const MIB: f64 = 1_048_576.0;
 #[derive(Debug, Clone, Copy)]
 struct Printed {
     value: f64,
-    /// What its last digit counts.
+    /// The value of one unit of the last digit.
     step: f64,
 }
 
 impl Printed {
-    /// Whether its digits say more than those of another figure. A rate of 3 messages in a second
-    /// may be one of 2.5.
+    /// Returns whether the digits say more than those of another figure. A rate of 3 messages a
+    /// second may be one of 2.5.
     fn is_finer_than(self, other: Self) -> bool {
         // Products, because a value may be 0.
         self.step * other.value < other.step * self.value

@@ -1,6 +1,7 @@
-//! NCCL tests (and RCCL's, which are the same). The mean time of an operation, out of place; the
-//! bus bandwidth is computed from it, since two decimals of GB/s are nothing for small sizes.
-//! Releases before 2.17 do not print which operation it is, but logs often hold the command.
+//! Reads NCCL tests (and those of RCCL, which are the same). The result is the mean time of an
+//! operation, out of place; the bus bandwidth is computed from it, because two decimals of GB/s are
+//! too few for small sizes. Releases before 2.17 do not print the operation, but logs often hold
+//! the command.
 
 use bench_record::spec::Benchmark;
 use bench_record::workload::Pattern;
@@ -10,7 +11,7 @@ use super::{Found, one_test, unsupported};
 
 const SUPPORTED: &str = "all_reduce_perf, all_gather_perf, alltoall_perf, broadcast_perf, \
                          gather_perf and reduce_scatter_perf";
-/// Titles of what a row is about, beside its size.
+/// Titles of columns that describe a row, beside its size.
 const SETTINGS: [&str; 3] = ["type", "redop", "root"];
 const STARTING: &str = "# Collective test starting:";
 
@@ -22,13 +23,14 @@ fn heads(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().filter_map(|line| head(plain(line)))
 }
 
-/// `#  size  count  type  redop  root  time  algbw  busbw #wrong  time ...`, word by word.
+/// Splits the header `#  size  count  type  redop  root  time  algbw  busbw #wrong  time ...` into
+/// words.
 fn head(line: &str) -> Option<Vec<&str>> {
     let words: Vec<&str> = line.strip_prefix('#')?.split_whitespace().collect();
     (words.starts_with(&["size", "count", "type"]) && words.contains(&"busbw")).then_some(words)
 }
 
-/// A line without what mpirun puts in front of it: `[1,0]<stdout>:`.
+/// Returns a line without what mpirun puts in front of it: `[1,0]<stdout>:`.
 fn plain(line: &str) -> &str {
     match line.split_once("<stdout>:") {
         Some((rank, rest)) if rank.starts_with('[') => rest.trim(),
@@ -62,7 +64,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     Ok(Found { test, ..Found::new(Benchmark::Collective, title, points) })
 }
 
-/// Where its columns are, and what its rows are about.
+/// The columns of a table, and the subject of its rows.
 struct Table {
     columns: usize,
     time: usize,
@@ -127,7 +129,7 @@ impl Table {
 
 fn point(pattern: Pattern, bytes: usize, ranks: usize, mean_us: f64) -> Result<Point, String> {
     let size_bytes = match pattern {
-        // Theirs are the parts of all ranks together, ours that of each.
+        // NCCL counts the parts of all ranks together, this program those of each rank.
         pattern if pattern.is_in_parts() && ranks == 0 => {
             return Err("it does not list its ranks, whose parts a size is made of".to_owned());
         }
@@ -147,8 +149,8 @@ fn point(pattern: Pattern, bytes: usize, ranks: usize, mean_us: f64) -> Result<P
     Ok(Point { collective: Some(collective), ..Point::new(size_bytes, 1) })
 }
 
-/// The test by its own line, or by the first word of the log that ends as one:
-/// `./build/all_reduce_perf`.
+/// Returns the name of the test, from its own line, or from the first word of the log that ends as
+/// one: `./build/all_reduce_perf`.
 fn test_name(text: &str) -> Option<&str> {
     let word = || text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     starting(text).next().or_else(|| word().find(|word| word.ends_with("_perf")))
@@ -158,7 +160,7 @@ fn starting(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| plain(line).strip_prefix(STARTING)).map(str::trim)
 }
 
-/// Ranks that are listed, `#  Rank  0 Group  0 Pid ...`; 0: none.
+/// Returns the number of listed ranks, `#  Rank  0 Group  0 Pid ...`; 0 if there are none.
 fn ranks(text: &str) -> usize {
     let numbers = text.lines().filter_map(|line| {
         let mut words = plain(line).strip_prefix('#')?.split_whitespace();

@@ -1,26 +1,26 @@
-//! OSU micro-benchmarks. The first line says which test it is, MB = 10^6 bytes; the window (64
-//! unless told otherwise) and the number of pairs are printed by the message rate test only, the
-//! number of ranks by none.
+//! Reads OSU micro-benchmarks. The first line names the test, and MB = 10^6 bytes. Only the message
+//! rate test prints the window (64 by default) and the number of pairs; no test prints the number
+//! of ranks.
 
 use bench_record::spec::{Benchmark, Operation};
 use bench_record::{Bandwidth, Collective, Distribution, Latency, Method, Point};
 
 use super::{Found, each_once, numbers, one_test, unsupported, whole};
 
-/// What a test prints.
+/// The quantity that a test prints.
 #[derive(Debug, Clone, Copy)]
 enum Figure {
     /// Half of a round trip.
     HalfRoundTrip,
     /// A whole operation of one rank.
     Operation,
-    /// A whole operation of all ranks, the mean of them: by our name.
+    /// The mean time of a whole operation of all ranks, with our name for it.
     OfRanks(&'static str),
-    /// MB/s, of so many directions.
+    /// MB/s, in this number of directions.
     Stream { directions: usize },
 }
 
-/// Tests by their header lines, without `# OSU ` and the version, in small letters: releases differ
+/// Tests by their header lines in small letters, without `# OSU ` and the version: releases differ
 /// in capitals.
 const TESTS: [(&str, Figure, Operation); 13] = [
     ("mpi latency test", Figure::HalfRoundTrip, Operation::Send),
@@ -53,9 +53,9 @@ fn titles(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter_map(|line| line.strip_prefix("# OSU "))
 }
 
-/// The test of a title: `MPI Latency Test v7.4`.
+/// Returns the test of a title: `MPI Latency Test v7.4`.
 fn test(title: &str) -> Option<(Figure, Operation)> {
-    // Those of GPUs are the same tests with other memory.
+    // Tests of GPUs are the same tests with other memory.
     let title = title.to_lowercase().replace("mpi-cuda", "mpi").replace("mpi-rocm", "mpi");
     let is_it = |name: &str| {
         title.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
@@ -77,7 +77,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
         Table { titles, has_size, figure, depth: setting(text, "window size").unwrap_or(0) };
     let mut points = Vec::new();
     for (number, line) in text.lines().enumerate().skip_while(|(_, line)| !is_head(line)) {
-        // Whoever started the test may have written something, too.
+        // The launcher of the test may have written something, too.
         let is_row = line.trim_start().starts_with(|c: char| c.is_ascii_digit());
         if is_row {
             points.push(table.point(number, line)?);
@@ -104,7 +104,7 @@ struct Table<'a> {
     titles: Vec<&'a str>,
     has_size: bool,
     figure: Figure,
-    /// 0: not printed.
+    /// The depth; 0 if it is not printed.
     depth: usize,
 }
 
@@ -132,7 +132,7 @@ impl Table<'_> {
         };
         let size_bytes = whole(size).map_err(|why| format!("line {}: {why}", number + 1))?;
         let one = Point::new(size_bytes, 1);
-        // It has two decimals: 0.00 says no more than that it is shorter than these.
+        // The figure has two decimals: 0.00 only says that the time is shorter than these.
         let is_too_short = figure == 0.0 && !matches!(self.figure, Figure::Stream { .. });
         Ok(match self.figure {
             _ if is_too_short => one,
@@ -169,7 +169,7 @@ impl Table<'_> {
     }
 }
 
-/// Of `-z`, which prints minimum and maximum for some tests only.
+/// Returns the distribution of `-z`, which prints minimum and maximum for some tests only.
 fn distribution(at: impl Fn(&str) -> Option<f64>) -> Option<Distribution> {
     Some(Distribution {
         min_us: at("Min Lat")?,
@@ -182,17 +182,18 @@ fn distribution(at: impl Fn(&str) -> Option<f64>) -> Option<Distribution> {
     })
 }
 
-/// `# Size      Bandwidth (MB/s)`; of a barrier `# Avg Latency(us)`.
+/// Returns true for a header: `# Size      Bandwidth (MB/s)`, or `# Avg Latency(us)` of a barrier.
 fn is_head(line: &str) -> bool {
     line.starts_with("# Size") || line.starts_with("# Avg Latency")
 }
 
-/// `# Size       Avg Latency(us)  P50 Tail Lat(us)`: titles are two blanks or more apart.
+/// Splits a header such as `# Size       Avg Latency(us)  P50 Tail Lat(us)`: titles are two blanks
+/// or more apart.
 fn split_titles(line: &str) -> Vec<&str> {
     line.trim_start_matches("# ").split("  ").map(str::trim).filter(|t| !t.is_empty()).collect()
 }
 
-/// The line `# [ pairs: 1 ] [ window size: 64 ]`.
+/// Returns a setting of the line `# [ pairs: 1 ] [ window size: 64 ]`.
 fn setting(text: &str, name: &str) -> Option<usize> {
     let rest = text.split_once(&format!("[ {name}:"))?.1;
     rest.split(']').next()?.trim().parse().ok()

@@ -1,13 +1,13 @@
 //! Reads perftest. Its "MB/sec" are MiB/s, or Gbit/s on request, and its JSON does not say which.
-//! The goodput is taken from the message rate, which has one unit only, but of long messages, whose
-//! rate has few digits, from the bandwidth.
+//! The goodput is computed from the message rate, which has one unit only; for long messages, whose
+//! rate has few digits, it is computed from the bandwidth.
 
 use bench_record::spec::{Benchmark, EndpointKind, Flow, Operation};
 use bench_record::{Bandwidth, Distribution, Latency, Method, Point};
 
 use super::{Found, MIB, Printed, numbers, one_test, unsupported, whole};
 
-/// What a test prints.
+/// The quantity that a test prints.
 #[derive(Debug, Clone, Copy)]
 enum Figure {
     /// Half of a round trip: a ping-pong of messages, or of WRITEs that the peer sees in its
@@ -39,15 +39,15 @@ const GBIT: f64 = 1e9 / 8.0;
 const AVERAGE_STEP: f64 = 0.01;
 const RATE_STEP: f64 = 1e-6;
 
-/// What names a measurement beside its title.
+/// Settings that identify a measurement beside its title.
 const SETTINGS: [&str; 5] =
     ["Connection type", "TX depth", "CQ Moderation", "Post List", "Number of qps"];
-/// What names the machine: other adapters are other measurements.
+/// Settings that identify the adapter: another adapter makes another measurement.
 const ADAPTER: [&str; 3] = ["Device", "Mtu", "Link type"];
 
 const SUPPORTED: &str = "latency and bandwidth of ib_send, ib_write, ib_read and ib_atomic";
 
-/// Whether a run is called so in its result file: `Send BW Test, SRD`.
+/// Returns whether a run has the title of perftest in its result file: `Send BW Test, SRD`.
 pub(super) fn is_title(citation: &str) -> bool {
     let test = citation.rsplit_once(", ").map_or(citation, |(test, _)| test);
     let plain = test.replace("Post List ", "").replace("Bidirectional ", "");
@@ -58,7 +58,7 @@ pub(super) fn is_here(text: &str) -> bool {
     test_names(text).next().is_some()
 }
 
-/// `Send Latency Test` in text, `Send_Latency_Test` in JSON.
+/// Returns the names of the tests: `Send Latency Test` in text, `Send_Latency_Test` in JSON.
 fn test_names(text: &str) -> impl Iterator<Item = String> {
     let plain = |line: &'_ str| {
         let (key, value) = line.split_once(':').unwrap_or(("", line));
@@ -121,7 +121,8 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     Ok(Found { endpoint, operation, method, ..Found::new(benchmark, title, points) })
 }
 
-/// `TX depth        : 64` in text, `TX_depth : 64,` in JSON; also the second of two in a line.
+/// Returns the values of a setting: `TX depth        : 64` in text, `TX_depth : 64,` in JSON; also
+/// the second of two in a line.
 fn settings(text: &str, name: &str) -> Vec<String> {
     let text = text.replace('_', " ");
     let is_key = |(at, _): &(usize, &str)| {
@@ -173,7 +174,7 @@ impl TitledFigures {
         })
     }
 
-    /// Half round trips; by duration (`-D`) their mean only.
+    /// Returns the point of half round trips; a test by duration (`-D`) has their mean only.
     fn latency(&self) -> Result<Point, String> {
         let latency = Latency {
             round_trips: Some(self.iterations()?),
@@ -183,7 +184,7 @@ impl TitledFigures {
         Ok(Point { latency: Some(latency), ..Point::new(self.size_bytes()?, 1) })
     }
 
-    /// Whole operations, one at a time.
+    /// Returns the point of whole operations, one at a time.
     fn operation(&self) -> Result<Point, String> {
         Ok(Point {
             operation_time: self.spread(),
@@ -200,7 +201,7 @@ impl TitledFigures {
         Ok(Point { bandwidth: Some(bandwidth), ..Point::new(size_bytes, depth) })
     }
 
-    /// The rate of messages, by that of the two figures which has the finer digits.
+    /// Returns the rate of messages, from the one of two figures that has the finer digits.
     fn mmsg_per_s(&self, size_bytes: usize) -> Result<f64, String> {
         let rate = Printed { value: self.need(&["MsgRate"])?, step: RATE_STEP };
         let Some((title, average)) = self.titled(&["BW average", "BW_average"]) else {
@@ -219,12 +220,12 @@ impl TitledFigures {
     }
 }
 
-/// The rate of messages at a bandwidth.
+/// Returns the rate of messages at a bandwidth.
 fn mmsg_of(bandwidth: f64, unit: f64, size_bytes: usize) -> f64 {
     bandwidth * unit / 1e6 / size_bytes as f64
 }
 
-/// The one unit in which the bandwidth may be what the rate comes to, both as they are rounded.
+/// Returns the only unit in which the bandwidth agrees with the rate, both as they are rounded.
 fn fitting_unit(average: Printed, rate: Printed, size_bytes: usize) -> Option<f64> {
     let is_fitting = |unit: &f64| {
         let [low, high] =
@@ -238,7 +239,7 @@ fn fitting_unit(average: Printed, rate: Printed, size_bytes: usize) -> Option<f6
     }
 }
 
-/// The table: titles of several words, each row below it one size.
+/// Parses the table: titles of several words, and a row for each size below them.
 fn rows(text: &str) -> Result<Vec<TitledFigures>, String> {
     let mut titles: Option<Vec<String>> = None;
     let mut rows = Vec::new();
@@ -262,8 +263,8 @@ fn rows(text: &str) -> Result<Vec<TitledFigures>, String> {
     titles.map(|_| rows).ok_or_else(|| "it has no line that begins with #bytes".to_owned())
 }
 
-/// ` #bytes #iterations    t_min[usec]    99% percentile[usec]`: a title ends with its unit in
-/// brackets, or is one word.
+/// Splits a header such as ` #bytes #iterations    t_min[usec]    99% percentile[usec]`: a title
+/// ends with its unit in brackets, or is one word.
 fn split_titles(line: &str) -> Vec<String> {
     let mut titles: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -281,7 +282,7 @@ fn split_titles(line: &str) -> Vec<String> {
     titles
 }
 
-/// Older versions than 24 write neither quotes nor proper commas, so it is read by lines.
+/// Parses JSON by lines, because versions before 24 write neither quotes nor proper commas.
 fn json_rows(text: &str) -> Result<Vec<TitledFigures>, String> {
     if !text.trim_end().ends_with('}') {
         return Err("it was cut off: its last brace is missing".to_owned());

@@ -1,13 +1,13 @@
 //! Reads sockperf. It prints half round trips, does not print the message size, and calls MiB
-//! "MBps". It does not print its mode either: under load it sends more than comes back, since of a
-//! hundred messages one is answered unless told otherwise.
+//! "MBps". It does not print its mode either: under load, it sends more messages than come back,
+//! because by default one of a hundred is answered.
 
 use bench_record::spec::{Benchmark, EndpointKind};
 use bench_record::{Bandwidth, Distribution, Latency, Point};
 
 use super::{Found, one_test, whole};
 
-/// What a latency and a rate stand behind, once for each test and each server.
+/// The words before a latency and before a rate, once for each test and each server.
 const SUMMARIES: [&str; 2] = ["Summary: Latency is ", "Summary: Message Rate is "];
 
 pub(super) fn is_here(text: &str) -> bool {
@@ -45,25 +45,26 @@ pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, Strin
     Ok(Found { endpoint, ..found })
 }
 
-/// The number behind `words`.
+/// Returns the number behind `words`.
 fn after(text: &str, words: &str) -> Option<f64> {
     let rest = text.split_once(words)?.1.trim_start_matches([' ', '=']);
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     rest[..end].trim_end_matches('.').parse().ok()
 }
 
-/// A count of the part that is measured.
+/// Returns a count of the part that is measured.
 fn valid(text: &str, name: &str) -> Option<u64> {
     let (_, valid) = text.split_once("[Valid Duration]")?;
     after(valid, name).and_then(|count| whole(count).ok()).map(|count| count as u64)
 }
 
-/// A ping-pong waits for each answer. Under load messages come by a clock that sockperf does not
-/// print, and wait behind each other: their times are of no closed loop.
+/// Refuses a test under load. A ping-pong waits for each answer; under load, messages come by a
+/// clock that sockperf does not print, and wait behind each other, so that their times are not
+/// those of a closed loop.
 fn refuse_under_load(text: &str, lost: u64) -> Result<(), String> {
     let counts = valid(text, "SentMessages=").zip(valid(text, "ReceivedMessages="));
     match counts {
-        // One may be under way at the end.
+        // One message may be under way at the end.
         Some((sent, received)) if sent > received.saturating_add(lost).saturating_add(1) => {
             Err(format!(
                 "of {sent} messages {received} came back, so it is under-load, whose rate it does not \

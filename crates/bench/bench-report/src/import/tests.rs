@@ -57,12 +57,13 @@ fn perftest_bandwidth_does_not_depend_on_its_unit() {
     assert!((bandwidth.mb_per_s - 37.59 * 1.048_576).abs() < 0.01, "{bandwidth:?}");
 }
 
-/// Goodput in Gbit/s of the one row of a file.
+/// Returns the goodput in Gbit/s of the one row of a file.
 fn gbit_per_s(text: &str) -> f64 {
     run(text).points[0].bandwidth.expect("a bandwidth").gbit_per_s
 }
 
-/// Such a rate has one digit: 25.8 Gbit/s were published of 25.0, and 0 of messages of 2 s.
+/// The rate of long messages has one digit: it would give 25.8 Gbit/s instead of 25.0, and 0 for
+/// messages of 2 s.
 #[test]
 fn perftest_of_long_messages_is_read_by_its_bandwidth() {
     let text = sample!("ib_send_bw.txt");
@@ -79,7 +80,7 @@ fn perftest_of_long_messages_is_read_by_its_bandwidth() {
     }
 }
 
-/// Its JSON does not name the unit, but the rate tells it.
+/// The JSON does not name the unit, but the rate tells it.
 #[test]
 fn perftest_json_of_long_messages_is_read_by_its_bandwidth() {
     let long = |average: &str, rate: &str| {
@@ -144,7 +145,7 @@ fn sockperf_needs_the_size() {
     assert!((bandwidth.mb_per_s - 1366.821 * 1.048_576).abs() < 0.01, "{bandwidth:?}");
 }
 
-/// Debian's writes colours into files: it was not recognised, and what it lost was not known.
+/// Debian's sockperf writes colours into files, which hide neither its title nor its losses.
 #[test]
 fn sockperf_is_read_with_its_colours() {
     let text = sample!("sockperf_pingpong_colours.txt");
@@ -155,7 +156,7 @@ fn sockperf_is_read_with_its_colours() {
     assert_eq!(run.points[0].lost, Some(0));
 }
 
-/// It was a ping-pong of which nothing was lost.
+/// A test under load is not read as a ping-pong without losses.
 #[test]
 fn sockperf_under_load_is_no_ping_pong() {
     let error = read(sample!("sockperf_under_load.txt"), None, Some(64)).expect_err("no rate");
@@ -170,7 +171,7 @@ fn iperf3_counts_at_the_receiver() {
     assert!((bandwidth.gbit_per_s - 22.124_462).abs() < 1e-5, "{bandwidth:?}");
 }
 
-/// Half of the bytes were left out.
+/// The bytes of both directions count, not only half of them.
 #[test]
 fn iperf3_in_both_directions_is_their_sum() {
     let sum = |gbit: u64, lost: u64| {
@@ -192,7 +193,8 @@ fn iperf3_in_both_directions_is_their_sum() {
     }
 }
 
-/// 0.4 Gbit/s were published of 0.08: a sender's bytes, by a share of what the receiver knew.
+/// The bytes of the sender and the receiver's share of losses would give 0.4 Gbit/s instead of
+/// 0.08.
 #[test]
 fn iperf3_over_udp_in_both_directions_counts_what_arrived() {
     let text = sample!("iperf3_udp_both.json");
@@ -218,7 +220,7 @@ fn fi_pingpong_sizes_have_suffixes() {
     );
 }
 
-/// Rows as it prints them.
+/// Returns rows as `fi_pingpong` prints them.
 fn fi_pingpong(rows: &[(&str, &str)]) -> String {
     let head = "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n";
     let row = |(size, sent): &(&str, &str)| {
@@ -227,7 +229,7 @@ fn fi_pingpong(rows: &[(&str, &str)]) -> String {
     head.to_owned() + &rows.iter().map(row).collect::<String>()
 }
 
-/// 102,400 round trips were published of 100,000.
+/// The count is 100,000 round trips, not 102,400.
 #[test]
 fn fi_pingpong_counts_are_decimal() {
     let text = fi_pingpong(&[("64", "999"), ("1k", "100k"), ("4k", "1m"), ("8k", "2b")]);
@@ -236,7 +238,7 @@ fn fi_pingpong_counts_are_decimal() {
     assert_eq!(found, [999, 100_000, 1_000_000, 2_000_000_000].map(Some));
 }
 
-/// 1433 bytes were published of 1500.
+/// The size is 1500 bytes, not 1433.
 #[test]
 fn fi_pingpong_sizes_whose_digits_are_cut_off_have_to_be_given() {
     let of_size = |printed: &str, given: Option<usize>| {
@@ -278,7 +280,7 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
     }
 }
 
-/// MB/s were read as µs, and what came second was dropped.
+/// Otherwise MB/s would be read as µs, and the second test would be dropped.
 #[test]
 fn several_tests_in_one_file_are_refused() {
     let osu = [sample!("osu_latency.txt"), sample!("osu_bw.txt")].concat();
@@ -309,7 +311,7 @@ fn several_tests_in_one_file_are_refused() {
     assert_eq!(run(&nccl.repeat(2)).points.len(), 6);
 }
 
-/// A file that was cut off had a size less, or a rate by half a figure.
+/// A file that was cut off may lack a size, or end a rate within its digits.
 #[test]
 fn rows_that_are_cut_off_are_refused_with_their_line() {
     let osu = sample!("osu_mbw_mr.txt");
@@ -322,7 +324,7 @@ fn rows_that_are_cut_off_are_refused_with_their_line() {
     assert!(error.contains("line 17: 7 figures for 13 titles"), "{error}");
 }
 
-/// JSON has no such figures: `--json` wrote a file that nobody could read again.
+/// JSON has no such figures: a result file with one could not be read again.
 #[test]
 fn figures_that_are_no_numbers_are_refused() {
     let osu = "# OSU MPI Bandwidth Test v7.4\n# Size      Bandwidth (MB/s)\n1       1.92\n";
@@ -337,7 +339,7 @@ fn figures_that_are_no_numbers_are_refused() {
     assert_eq!(run(osu).points.len(), 1);
 }
 
-/// A mean of -13521.90 was one, 8.7 bytes were 8, and 99999999999999999999999 were 2^64 - 1.
+/// Such figures are a mean of -13521.90, 8.7 bytes, and a count of 99999999999999999999999.
 #[test]
 fn figures_that_cannot_be_are_refused() {
     let osu = |row: &str| format!("# OSU MPI Latency Test v7.4\n# Size      Latency (us)\n{row}\n");
@@ -367,7 +369,7 @@ fn figures_that_cannot_be_are_refused() {
     }
 }
 
-/// It is shorter than its two decimals can say: a latency of nothing was published.
+/// The time is shorter than its two decimals can say, so it is not published as zero.
 #[test]
 fn a_time_that_osu_rounded_to_nothing_is_not_known() {
     let text = "# OSU MPI Latency Test v7.4\n# Size      Latency (us)\n1   0.00\n2   0.01\n";
@@ -376,7 +378,7 @@ fn a_time_that_osu_rounded_to_nothing_is_not_known() {
     assert_eq!(run.points[1].latency.map(|latency| latency.mean_us), Some(0.01));
 }
 
-/// It was said to be no result of efa-bench, which it is.
+/// The error calls the file a result of efa-bench.
 #[test]
 fn a_result_file_is_called_one() {
     let run = Run::new("iperf 3", Benchmark::Latency, Vec::new());
@@ -385,7 +387,7 @@ fn a_result_file_is_called_one() {
     assert!(error.contains("a result file already: `efa-bench report`"), "{error}");
 }
 
-/// Two adapters were one measurement, with the figures of both.
+/// Two adapters are not one measurement with the figures of both.
 #[test]
 fn several_machines_in_one_file_are_refused() {
     let own = sample!("ib_send_bw.txt");
@@ -409,7 +411,7 @@ fn several_machines_in_one_file_are_refused() {
     }
 }
 
-/// Half of a file was a whole one.
+/// Half of a file is not read as a whole one.
 #[test]
 fn perftest_json_that_was_cut_off_is_refused() {
     for text in [sample!("ib_send_bw.json"), sample!("ib_send_lat.json")] {
@@ -426,7 +428,7 @@ fn perftest_json_that_was_cut_off_is_refused() {
     assert!(error.contains("row 2 has other figures"), "{error}");
 }
 
-/// What may lose messages was said to be reliable.
+/// A transport that may lose messages is not called reliable.
 #[test]
 fn perftest_on_uc_and_raw_ethernet_is_unreliable() {
     for (transport, endpoint) in [
@@ -443,7 +445,7 @@ fn perftest_on_uc_and_raw_ethernet_is_unreliable() {
     }
 }
 
-/// OSU's window, of which it waits for the whole, was a sliding one; cmtime had a first answer.
+/// OSU waits for its whole window, which is not a sliding one; cmtime has no first answer.
 #[test]
 fn captions_say_what_tools_do() {
     let caption = |text: &str| output::table(&Run { name: "mine".to_owned(), ..run(text) }).caption;

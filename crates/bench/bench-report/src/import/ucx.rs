@@ -1,15 +1,15 @@
-//! `ucx_perftest`. Its server prints which test it is and how long the messages are, its client the
-//! figures, so that the output of both is needed (one process that does both prints all). Its
-//! "MB/s" are MiB/s. The goodput is taken from that of its two columns which has more digits: of
-//! short messages their rate, of long ones the bandwidth. Its percentiles are those of the last
-//! second, so the mean of all is taken.
+//! Reads `ucx_perftest`. Its server prints the test and the message size, its client the figures,
+//! so that the output of both is needed (one process that does both prints all). Its "MB/s" are
+//! MiB/s. The goodput is computed from the one of two columns that has more digits: the rate for
+//! short messages, the bandwidth for long ones. The percentiles are those of the last second, so
+//! the mean of all is taken.
 
 use bench_record::spec::{Benchmark, Operation};
 use bench_record::{Bandwidth, Latency, Point};
 
 use super::{Found, MIB, Printed, numbers, one_test, unsupported, whole};
 
-/// What a test prints.
+/// The quantity that a test prints.
 #[derive(Debug, Clone, Copy)]
 enum Figure {
     HalfRoundTrip,
@@ -50,7 +50,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let size_bytes: usize = size_bytes.ok_or(missing)?;
     let known = TESTS.iter().find(|(test, ..)| is_it(name, test));
     let (_, figure, operation) = *known.ok_or_else(|| unsupported(name, SUPPORTED))?;
-    // Of the same test twice only the last row would be read.
+    // If the same test were there twice, only the last row would be read.
     let heads = text.lines().enumerate().filter(|(_, line)| is_head(line));
     one_test("table at line", heads.map(|(number, _)| number + 1))?;
     let row = last_row(text)?;
@@ -78,7 +78,8 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     Ok(Found { operation, ..Found::new(benchmark, title, vec![point]) })
 }
 
-/// The rate of messages, by whole ones in a second or by bandwidth with two decimals.
+/// Returns the rate of messages, from whole messages a second or from a bandwidth with two
+/// decimals.
 fn mmsg_per_s(per_second: f64, mib_per_s: f64, size_bytes: usize) -> f64 {
     let rate = Printed { value: per_second, step: 1.0 };
     let bandwidth = Printed { value: mib_per_s, step: 0.01 };
@@ -88,12 +89,14 @@ fn mmsg_per_s(per_second: f64, mib_per_s: f64, size_bytes: usize) -> f64 {
     rate.value / 1e6
 }
 
-/// `put bandwidth / message rate` of one interface is `put bandwidth` of another.
+/// Returns whether `name` is that of `test`: `put bandwidth / message rate` of one interface is
+/// `put bandwidth` of another.
 fn is_it(name: &str, test: &str) -> bool {
     name.strip_prefix(test).is_some_and(|rest| rest.is_empty() || rest.starts_with(" / "))
 }
 
-/// The line `| Test:         tag match latency         |`.
+/// Returns the values of a setting, from lines such as
+/// `| Test:         tag match latency         |`.
 fn settings<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     text.lines().filter_map(move |line| {
         let (key, value) = line.trim().strip_prefix("| ")?.split_once(':')?;
@@ -105,7 +108,7 @@ fn is_head(line: &str) -> bool {
     line.contains("# iterations")
 }
 
-/// The figures of the whole test: the row `Final:`, or the only one (`-f`).
+/// Returns the figures of the whole test: the row `Final:`, or the only one (`-f`).
 fn last_row(text: &str) -> Result<Vec<f64>, String> {
     let after_head = text.lines().enumerate().skip_while(|(_, line)| !is_head(line));
     let is_row = |line: &str| {

@@ -16,7 +16,7 @@ pub struct Assertion {
     depth: Option<usize>,
     figure: Figure,
     limit: Limit,
-    /// In the figure's own unit.
+    /// The limit, in the figure's own unit.
     value: f64,
 }
 
@@ -72,7 +72,7 @@ impl FromStr for Assertion {
     }
 }
 
-/// `64`, `64B`, `8KiB`, `1MiB`.
+/// Parses a size such as `64`, `64B`, `8KiB` or `1MiB`.
 fn bytes(text: &str) -> Option<usize> {
     let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("B", 1), ("", 1)];
     let (digits, factor) =
@@ -92,16 +92,17 @@ fn value(figure: Figure, text: &str) -> Result<f64, String> {
     Ok(number * factor)
 }
 
-/// What became of an assertion.
+/// The result of checking an assertion.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) holds: bool,
-    /// With the figure that was measured.
+    /// The assertion, with the figure that was measured.
     pub(crate) text: String,
 }
 
 impl Assertion {
-    /// Checks every point it is about; an assertion about nothing that was measured does not hold.
+    /// Checks every point that the assertion is about; an assertion about nothing that was measured
+    /// does not hold.
     pub(crate) fn check(&self, runs: &[Run]) -> Vec<Outcome> {
         let of_run = |run: &Run| run.kind() == self.benchmark && run.source != "published";
         let outcomes: Vec<Outcome> = runs
@@ -116,8 +117,8 @@ impl Assertion {
         outcomes
     }
 
-    /// `None` for a point that it is not about. A figure that a point does not have breaks the
-    /// limit, whatever other points have.
+    /// Returns `None` for a point that the assertion is not about. A figure that a point does not
+    /// have breaks the limit, whatever other points have.
     fn check_point(&self, run: &Run, point: &Point) -> Option<Outcome> {
         let is_meant = self.size_bytes.is_none_or(|size| size == point.size_bytes)
             && self.depth.is_none_or(|depth| depth == point.depth);

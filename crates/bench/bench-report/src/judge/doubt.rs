@@ -1,4 +1,4 @@
-//! Why nobody can tell whether a figure changed, whatever it is, and what is said of that.
+//! The reasons why nobody can tell whether a figure changed, and what is said about them.
 
 use bench_record::cores::{Phase, are_apart};
 use bench_record::wire::Wire;
@@ -9,34 +9,35 @@ use super::figure::Figure;
 use super::pairs::Pair;
 use super::rows::ComparedFigure;
 
-/// Loads whose ratio is above this are not the same: what two runs of one program differ by.
+/// The greatest ratio of two loads that count as the same: two runs of one program differ by as
+/// much.
 const LOAD_MAX: f64 = 1.2;
 
-/// What makes two points no measurements of one thing, or a figure none.
+/// The reason why two points do not measure one thing, or why a figure is none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Doubt {
-    /// The processors were elsewhere, or moved: then it is no one machine.
+    /// The processors were elsewhere or moved, so that the machine was not the same.
     Cores(Phase, Phase),
     /// Memory and a network have nothing in common.
     Wires(Wire, Wire),
-    /// The streams beside a latency, in Gbit/s.
+    /// The streams beside a latency carried different loads, in Gbit/s.
     Loads(f64, f64),
-    /// Requests that came in a second, of open loops.
+    /// The requests of open loops came at different rates, per second.
     Offered(f64, f64),
-    /// Nothing takes no time.
+    /// A time is zero, which is impossible.
     NoTime,
-    /// How far tails differ from block to block is not known of both.
+    /// The difference of tails from block to block is not known for both points.
     NoTails,
-    /// So few blocks may all be on one side of the middle.
+    /// The blocks are so few that all of them may be on one side of the middle.
     FewBlocks(usize),
 }
 
 impl Doubt {
-    /// Of a pair of points. Says nothing of what nobody knows.
+    /// Returns the doubt about a pair of points. What is not known raises no doubt.
     pub(super) fn of(pair: &Pair<'_>) -> Option<Self> {
         let wires = pair.wires.0.zip(pair.wires.1).filter(|(first, second)| first != second);
         let (base, new) = (pair.base, pair.new);
-        // Of a file and itself there is nothing to doubt.
+        // A file that is compared with itself raises no doubt.
         let others = new.filter(|new| base.cores != new.cores || !is_one_measurement(base, new));
         let phases = base.phase().zip(others.and_then(Point::phase));
         let phases = phases.filter(|(first, second)| are_apart(Some(*first), Some(*second)));
@@ -53,14 +54,14 @@ impl Doubt {
         of_wires.or(of_cores).or(loads).or(offered)
     }
 
-    /// Of two values of a figure.
+    /// Returns the doubt about two values of a figure.
     pub(super) fn of_values(figure: Figure, base: f64, new: f64) -> Option<Self> {
         (figure.is_time() && (base <= 0.0 || new <= 0.0)).then_some(Self::NoTime)
     }
 
-    /// Of the blocks of a figure: whether they can tell a change.
+    /// Returns the doubt whether the blocks of a figure can show a change.
     pub(super) fn of_blocks(figure: Figure, base: &[f64], new: &[f64]) -> Option<Self> {
-        // A single one has no spread.
+        // A single block has no spread.
         let is_unknown = base.len().min(new.len()) < 2;
         if is_unknown {
             return (figure == Figure::P99).then_some(Self::NoTails);
@@ -84,7 +85,7 @@ impl Doubt {
         }
     }
 
-    /// What it means, and what would help.
+    /// Returns what the doubt means, and what would help.
     const fn advice(self) -> &'static str {
         match self {
             Self::Cores(..) => {
@@ -112,12 +113,12 @@ impl Doubt {
     }
 }
 
-/// The same blocks are the same measurement.
+/// Returns whether two points are one measurement, which those with the same blocks are.
 pub(super) fn is_one_measurement(base: &Point, new: &Point) -> bool {
     !base.blocks.is_empty() && base.blocks == new.blocks
 }
 
-/// Says of which machines the files are, where those are two.
+/// Names the machines of the two files, if they differ.
 pub(super) fn different_machines(base: &Results, new: &Results) -> Option<String> {
     let (first, second) = base.measured_on().zip(new.measured_on())?;
     (first != second).then(|| {
@@ -125,7 +126,7 @@ pub(super) fn different_machines(base: &Results, new: &Results) -> Option<String
     })
 }
 
-/// Says over which wires the files were measured, where those are two.
+/// Names the wires over which the two files were measured, if they differ.
 pub(super) fn different_wires(pairs: &[Pair<'_>]) -> Option<String> {
     let mut own = pairs.iter().filter(|pair| pair.new.is_some()).filter_map(Doubt::of);
     let wires = own.find_map(|doubt| match doubt {
@@ -136,11 +137,11 @@ pub(super) fn different_wires(pairs: &[Pair<'_>]) -> Option<String> {
     Some(format!("OTHER WIRE: the first file went over {first}, the second over {second}\n"))
 }
 
-/// What intervals of few data say.
+/// The advice if intervals of few data are too wide.
 const TOO_WIDE: &str = "their intervals hold both no change and one beyond the noise. Measure both \
     sides again with more data (--runs 10)";
 
-/// Why nobody can tell, and what would help.
+/// Describes why nobody can tell, and what would help.
 pub(super) fn why_inconclusive(rows: &[ComparedFigure]) -> String {
     let own = rows.iter().filter(|row| row.change == Change::Inconclusive);
     let mut reasons: Vec<(&str, usize)> = Vec::new();

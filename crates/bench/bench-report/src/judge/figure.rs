@@ -3,8 +3,8 @@
 use bench_record::Point;
 use report::{Better, middle};
 
-/// One figure of a point. Times are in µs, goodput in Gbit/s, rates in million messages a second;
-/// connections and answers are those of a second.
+/// A figure of a point. Times are in µs, goodput in Gbit/s, rates in million messages a second;
+/// connections and answers are counted per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Figure {
     Min,
@@ -22,7 +22,7 @@ pub(crate) enum Figure {
     Lost,
 }
 
-/// A unit and how many of ours it is.
+/// A unit, and how many of our units it is.
 type Unit = (&'static str, f64);
 
 const TIMES: [Unit; 4] = [("us", 1.0), ("µs", 1.0), ("ns", 1e-3), ("ms", 1e3)];
@@ -32,10 +32,11 @@ const PER_SECOND: [Unit; 1] = [("/s", 1.0)];
 const SHARES: [Unit; 1] = [("%", 1.0)];
 const COUNTS: [Unit; 1] = [("", 1.0)];
 
-/// Changes up to this many percent are noise, whatever the blocks say: what two runs of the same
-/// program differ by on a quiet machine.
+/// The change in percent up to which differences are noise, whatever the blocks say: two runs of
+/// the same program differ by as much on a quiet machine.
 const NOISE_PERCENT: f64 = 5.0;
-/// The same for what differs more: percentiles of the tail, and what one window counted.
+/// The noise in percent of figures that differ more: percentiles of the tail, and counts of one
+/// window.
 const ROUGH_NOISE_PERCENT: f64 = 20.0;
 
 impl Figure {
@@ -63,7 +64,7 @@ impl Figure {
         Self::ALL.iter().find(|(_, figure)| *figure == self).map_or("", |(name, _)| name)
     }
 
-    /// Units it can be given in; the first is ours.
+    /// Returns the units in which the figure can be given; the first is ours.
     pub(crate) const fn units(self) -> &'static [Unit] {
         match self {
             Self::Goodput => &GOODPUTS,
@@ -75,7 +76,7 @@ impl Figure {
         }
     }
 
-    /// Whether it is a time, which is above zero.
+    /// Returns whether the figure is a time, which is above zero.
     pub(crate) fn is_time(self) -> bool {
         self.units() == TIMES
     }
@@ -84,7 +85,7 @@ impl Figure {
         if self.is_time() || self == Self::Lost { Better::Less } else { Better::More }
     }
 
-    /// Changes up to this many percent are noise.
+    /// Returns the change in percent up to which differences are noise.
     pub(crate) const fn noise_percent(self) -> f64 {
         match self {
             Self::P99 | Self::Connections | Self::Answered => ROUGH_NOISE_PERCENT,
@@ -92,20 +93,20 @@ impl Figure {
         }
     }
 
-    /// Returns what a comparison judges of two points. That is the middle and the tail of times,
-    /// what was moved, and what of it arrived or was answered.
+    /// Returns the figures that a comparison judges of two points: the middle and the tail of
+    /// times, what was moved, and what of it arrived or was answered.
     pub(crate) fn judged(base: &Point, new: Option<&Point>) -> Vec<Self> {
         let middle = if Self::P50.of(base).is_some() { Self::P50 } else { Self::Mean };
         let moved = if base.bandwidth.is_some() { Self::Goodput } else { Self::Rate };
         let mut judged = vec![middle, Self::P99, moved, Self::Connections, Self::Answered];
-        // Of a fabric that loses nothing there is nothing to say.
+        // On a fabric that loses nothing, there is nothing to say.
         let lost = |point: &Point| point.lost.filter(|_| Self::Delivered.of(point).is_some());
         let both = lost(base).zip(new.and_then(lost));
         judged.extend(both.filter(|(one, other)| one + other > 0).map(|_| Self::Delivered));
         judged
     }
 
-    /// Which figure a point's blocks are of: see [`Point::figure`].
+    /// Returns the figure that a point's blocks are of: see [`Point::figure`].
     pub(crate) fn of_blocks(point: &Point) -> Self {
         let has_times = point.open_loop.is_some() || point.collective.is_some();
         match point.latency {
@@ -119,7 +120,7 @@ impl Figure {
         }
     }
 
-    /// The values of its blocks; empty where none were kept of it.
+    /// Returns the values of the figure in the blocks of a point; empty if none were kept.
     pub(crate) fn blocks(self, point: &Point) -> &[f64] {
         match self {
             Self::P99 => &point.p99_blocks,
@@ -128,14 +129,15 @@ impl Figure {
         }
     }
 
-    /// What is compared: its value at `point`, or the middle of its blocks, where the point is the
-    /// middle block by another figure.
+    /// Returns the value that is compared: that of `point`, or the middle of its blocks if the
+    /// point is the middle block by another figure.
     pub(crate) fn compared(self, point: &Point) -> Option<f64> {
         let of_tails = middle(&point.p99_blocks).filter(|_| self == Self::P99);
         of_tails.or_else(|| self.of(point))
     }
 
-    /// Its value at `point`, if it was measured there. Times of open loops are those of responses.
+    /// Returns the value at `point`, if it was measured there. Times of open loops are those of
+    /// responses.
     pub(crate) fn of(self, point: &Point) -> Option<f64> {
         let responses = point.open_loop.and_then(|found| found.response);
         let latency = point.latency.and_then(|latency| latency.distribution);
@@ -157,7 +159,7 @@ impl Figure {
                 let calls = point.work.as_ref().map(|work| work.mcalls_per_s);
                 point.bandwidth.map(|b| b.mmsg_per_s).or(calls)
             }
-            // By the clock it is what was asked for.
+            // By the clock, the rate is the requested one.
             Self::Connections => {
                 let closed = point.connections.as_ref().filter(|own| own.arrivals.is_none());
                 closed.map(|own| own.per_s)
@@ -169,8 +171,8 @@ impl Figure {
     }
 }
 
-/// Messages that arrived, in percent of those and the lost ones. Losses are known of all blocks
-/// together, arrivals of the middle one.
+/// Returns the messages that arrived, in percent of those and the lost ones. Losses are known of
+/// all blocks together, arrivals of the middle one.
 fn delivered_percent(point: &Point) -> Option<f64> {
     let lost = point.lost? as f64;
     let streamed = point.bandwidth.and_then(|found| found.messages);

@@ -39,14 +39,14 @@ pub struct CompareArgs {
     quiet: bool,
 }
 
-/// Reads a change in percent: one that is no number, or has no end, would call everything noise.
+/// Parses a change in percent; one that is not a finite number would call everything noise.
 fn percent(text: &str) -> Result<f64, String> {
     let percent = text.parse().ok().filter(|percent| (0.0..=1000.0).contains(percent));
     percent.ok_or_else(|| format!("{text} is not allowed, only 0 to 1000"))
 }
 
-/// Loads both files and prints the verdicts; a failure when something regressed, is missing, or
-/// breaks a limit, and another one when nothing did but the blocks cannot tell.
+/// Loads both files and prints the verdicts. Fails if something regressed, is missing, or breaks a
+/// limit, and fails in another way if only the blocks cannot tell.
 pub fn run(
     args: &CompareArgs,
     load: impl Fn(&Path) -> Result<Results, Failure>,
@@ -58,15 +58,14 @@ pub fn run(
     verdict
 }
 
-/// What a comparison came to.
+/// The outcome of a comparison.
 struct Judged {
-    /// The table, and what is to be known of it.
+    /// The table, and remarks on it.
     text: String,
     verdict: Result<(), Failure>,
 }
 
-/// Judges each point of `base` against the same point of `new`; a failure where they have none in
-/// common.
+/// Judges each point of `base` against the same point of `new`; fails if they have none in common.
 fn judge(args: &CompareArgs, base: &Results, new: &Results) -> Result<Judged, Failure> {
     let Pairs { pairs, ambiguous, only_new } = Pairs::of(base, new);
     if ambiguous.is_empty() && !pairs.iter().any(|pair| pair.new.is_some()) {
@@ -114,7 +113,7 @@ fn judge(args: &CompareArgs, base: &Results, new: &Results) -> Result<Judged, Fa
     Ok(Judged { text, verdict: verdict(&rows, [ambiguous.len(), incomplete.len(), blind.len()]) })
 }
 
-/// The table of a comparison; a narrow one keeps the interval of the ratio.
+/// Returns the head of a comparison's table; a narrow table keeps the interval of the ratio.
 pub(crate) fn head() -> Table {
     let titles = ["point", "figure", "verdict", "first", "second", "ratio", "95 % of it", "noise"];
     let mut table = Table::new("Change from the first to the second", &titles, 3);
@@ -124,7 +123,8 @@ pub(crate) fn head() -> Table {
     table
 }
 
-/// Whether all is well: what regressed or is missing comes before what nobody can tell.
+/// Returns the failure of a comparison, if any: what regressed or is missing comes before what
+/// nobody can tell.
 fn verdict(
     rows: &[ComparedFigure],
     [ambiguous, incomplete, blind]: [usize; 3],
@@ -151,17 +151,17 @@ fn verdict(
     }
 }
 
-/// A line that is one, whatever stands in a file.
+/// Makes a text of a file one line, whatever it contains.
 fn one_line(text: &str) -> String {
     text.trim_end().replace(char::is_control, "\u{fffd}") + "\n"
 }
 
-/// The two files, as a reader calls them.
+/// Returns the two files with the names that a reader knows.
 fn both<'a>(base: &'a Results, new: &'a Results) -> [(&'static str, &'a Results); 2] {
     [("first", base), ("second", new)]
 }
 
-/// Says which runs of a file ended early.
+/// Names the runs of a file that ended early.
 fn incomplete((file, results): (&'static str, &Results)) -> Vec<String> {
     let ended = results.runs.iter().filter(|run| !run.complete && run.source != "published");
     let why = |run: &Run| run.error.clone().unwrap_or_else(|| "it ended early".to_owned());
@@ -172,12 +172,12 @@ fn incomplete((file, results): (&'static str, &Results)) -> Vec<String> {
     ended.map(line).collect()
 }
 
-/// What limits the meaning of a file's figures.
+/// Renders the warnings of a file, which limit the meaning of its figures.
 fn warnings((file, results): (&'static str, &Results)) -> Vec<String> {
     results.warnings.iter().map(|text| format!("warning of the {file} file: {text}\n")).collect()
 }
 
-/// Checks limits and prints each; a failure when one does not hold.
+/// Checks limits and prints each; fails if one does not hold.
 pub fn check(assertions: &[Assertion], runs: &[Run]) -> Result<(), Failure> {
     let outcomes: Vec<_> = assertions.iter().flat_map(|limit| limit.check(runs)).collect();
     for outcome in &outcomes {

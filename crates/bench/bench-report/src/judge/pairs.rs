@@ -1,6 +1,6 @@
-//! Which point of one file is which of another: those with the same settings. What is there more
-//! than once is paired one by one in the order of the files, and said; where one file has it more
-//! often than the other, nobody knows which is which, and that is said, too.
+//! The pairing of points of two files by their settings. Points that are there more than once are
+//! paired one by one in the order of the files, with a remark; if one file has more of them than
+//! the other, nobody knows which is which, and the comparison says so.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use bench_record::{Point, Results, Run};
 use crate::settings;
 use crate::shown::of_several_wires;
 
-/// Two files, point by point.
+/// The points of two files in pairs.
 pub(super) struct Pairs<'a> {
     pub(super) pairs: Vec<Pair<'a>>,
-    /// What cannot be paired, in words.
+    /// Descriptions of the points that cannot be paired.
     pub(super) ambiguous: Vec<String>,
-    /// Points of the second file that the first has not.
+    /// The number of points that only the second file has.
     pub(super) only_new: usize,
 }
 
@@ -23,13 +23,13 @@ pub(super) struct Pairs<'a> {
 pub(super) struct Pair<'a> {
     pub(super) label: String,
     pub(super) base: &'a Point,
-    /// `None`: the second file has none.
+    /// The point of the second file; `None` if it has none.
     pub(super) new: Option<&'a Point>,
-    /// Over what each went, as far as it is known.
+    /// The wires that the two points went over, as far as they are known.
     pub(super) wires: (Option<Wire>, Option<Wire>),
 }
 
-/// A point and everything that names it.
+/// A point and everything that identifies it.
 struct Named<'a> {
     key: String,
     label: String,
@@ -39,9 +39,9 @@ struct Named<'a> {
 
 impl<'a> Pairs<'a> {
     pub(super) fn of(base: &'a Results, new: &'a Results) -> Self {
-        // Two fabrics may be compared as well, when there is no doubt which with which.
+        // Two fabrics may be compared as well, if each file has a single one.
         let is_one_each = has_one_name(base) && has_one_name(new);
-        // Where one file has a name over several wires, each is held against its own.
+        // If one file has a name over several wires, each wire is compared with its own.
         let by_wire = [base, new].map(|file| of_several_wires(&file.runs)).concat();
         let by_wire = NamedBy { is_one_each, by_wire };
         let (base, new) = (by_wire.named(base), by_wire.named(new));
@@ -83,7 +83,7 @@ fn by_key<'a, 'b>(all: &'b [Named<'a>]) -> BTreeMap<&'b str, Vec<&'b Named<'a>>>
     found
 }
 
-/// Published figures are not what is judged.
+/// Returns the runs that are judged; published figures are not.
 fn judged(results: &Results) -> impl Iterator<Item = &Run> {
     results.runs.iter().filter(|run| run.source != "published")
 }
@@ -94,10 +94,10 @@ fn has_one_name(results: &Results) -> bool {
     first.is_some() && names.all(|name| Some(name) == first)
 }
 
-/// What tells points apart beside their settings.
+/// The names that identify points beside their settings.
 struct NamedBy {
     is_one_each: bool,
-    /// Names of which one file has several wires.
+    /// Names that went over several wires in one file.
     by_wire: Vec<String>,
 }
 

@@ -11,18 +11,18 @@ pub(super) struct ComparedFigure {
     pub(super) point: String,
     pub(super) figure: Figure,
     pub(super) base: f64,
-    /// `None`: it is missing.
+    /// The value of the second point; `None` if it is missing.
     pub(super) new: Option<f64>,
-    /// Of the ratio, where both have blocks of this figure.
+    /// The interval of the ratio, if both points have blocks of this figure.
     pub(super) ratio: Option<Interval>,
     pub(super) noise_percent: f64,
     pub(super) change: Change,
-    /// Then whatever the figures are, nobody can tell.
+    /// The reason, if any, why nobody can tell, whatever the figures are.
     pub(super) doubt: Option<Doubt>,
 }
 
 impl ComparedFigure {
-    /// The verdict, with its reason where the figures do not show it.
+    /// Returns the verdict, with its reason if the figures do not show it.
     pub(super) fn verdict(&self) -> String {
         let word = self.change.word();
         self.doubt.map_or_else(|| word.to_owned(), |doubt| format!("{word}: {}", doubt.words()))
@@ -48,7 +48,7 @@ impl ComparedFigure {
     }
 }
 
-/// The figures of a point that are judged; none where it has no figure, or none that can be.
+/// Returns the judged figures of a point; empty if it has none, or none that can be judged.
 pub(super) fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<ComparedFigure> {
     let &Pair { ref label, base, new, .. } = pair;
     let judged = Figure::judged(base, new).into_iter();

@@ -1,4 +1,4 @@
-//! What a comparison makes of two files.
+//! The results of comparing two files.
 
 use super::figure::Figure;
 use super::*;
@@ -64,7 +64,7 @@ fn calls_are_judged_by_their_rate_and_their_times() {
     assert!(alike.iter().all(|row| row.change == Change::Same), "a file and itself");
 }
 
-/// A virtual machine whose cores had moved was a regression of what ran there.
+/// A virtual machine whose cores have moved is no regression of what runs there.
 #[test]
 fn near_cores_are_not_judged_against_far_ones() {
     let at = |gbit: f64, round_trip_ns: f64| {
@@ -100,7 +100,7 @@ fn connections_are_judged_by_the_interval_of_their_median() {
     assert_eq!((noisy[0].figure, noisy[0].change), (Figure::P50, Change::Inconclusive));
 }
 
-/// What another machine does faster was an improvement, without a word.
+/// A faster machine is no improvement without a word.
 #[test]
 fn files_of_two_machines_are_said_to_be() {
     let on = |name: &str, cores| {
@@ -115,7 +115,7 @@ fn files_of_two_machines_are_said_to_be() {
     assert_eq!(different_machines(&on("", 0), &on("db1", 8)), None);
 }
 
-/// Shared memory was judged against UDP as if a change of the program had made it fast.
+/// Shared memory and UDP are not compared as if a change of the program had made the difference.
 #[test]
 fn files_of_two_wires_are_said_to_be_and_not_judged() {
     let over = |wire, gbit: f64| {

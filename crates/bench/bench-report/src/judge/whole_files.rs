@@ -29,7 +29,7 @@ fn run_of(benchmark: &str, point: &Value) -> Value {
         "operation": "send", "command": "", "complete": true, "points": [point]})
 }
 
-/// A point with nothing but its size, and this.
+/// Returns a point with nothing but its size and this value.
 fn point(name: &str, value: Value) -> Value {
     let mut point = json!({"size_bytes": 64, "depth": 1, "validated": 0});
     point[name] = value;
@@ -48,7 +48,7 @@ fn stream(blocks: &[f64]) -> Value {
     point
 }
 
-/// Compares two files of one run each; answers the exit code, the table and the reason.
+/// Compares two files of one run each; returns the exit code, the table and the reason.
 fn compared(base: &Value, new: &Value) -> (u8, String) {
     let [base, new] = [base, new].map(|run| file(&json!([run])));
     let Judged { text, verdict } = compare(&base, &new, &[]).expect("something in common");
@@ -58,7 +58,7 @@ fn compared(base: &Value, new: &Value) -> (u8, String) {
     }
 }
 
-/// With such a noise nothing ever changed.
+/// With a threshold that is not a finite number, nothing would ever change.
 #[test]
 fn a_threshold_is_a_number_with_an_end() {
     let of = |gbit| file(&json!([run_of("bandwidth", &stream(&[gbit]))]));
@@ -71,7 +71,7 @@ fn a_threshold_is_a_number_with_an_end() {
     assert!(compare("1000").expect("judged").verdict.is_ok());
 }
 
-/// One of them was half as fast as the other, which is what the move of a processor does.
+/// The move of a processor may make one of two figures half as good as the other.
 #[test]
 fn what_was_measured_while_the_cores_moved_is_not_judged() {
     let at = |gbit, phase| {
@@ -89,7 +89,7 @@ fn what_was_measured_while_the_cores_moved_is_not_judged() {
     assert_eq!(compared(&moved, &moved).0, 0, "a file and itself");
 }
 
-/// A time below zero was an improvement, and so was none at all.
+/// A time below zero is no improvement, and neither is none at all.
 #[test]
 fn a_time_that_is_none_is_no_improvement() {
     let latency = |p50_us: f64| {
@@ -110,7 +110,7 @@ fn a_time_that_is_none_is_no_improvement() {
     }
 }
 
-/// It was the same as one that had measured everything.
+/// A run that ended early is not the same as one that has measured everything.
 #[test]
 fn a_run_that_ended_early_is_said_to_have_and_not_the_same() {
     let whole = run_of("bandwidth", &stream(&[10.0]));
@@ -135,7 +135,7 @@ fn warnings_of_both_files_are_shown() {
     assert!(judged.text.contains(line) && judged.verdict.is_ok(), "{}", judged.text);
 }
 
-/// Nothing was said of them, with exit code 0.
+/// A figure that collapsed is not passed over with exit code 0.
 #[test]
 fn whatever_collapsed_is_seen() {
     let connections = |per_s: f64| {
@@ -169,7 +169,7 @@ fn whatever_collapsed_is_seen() {
     assert!(!compared(&unreliable(0), &unreliable(0)).1.contains("delivered"));
 }
 
-/// A latency beside a thousandth of the load was the same, and so was nothing.
+/// A latency beside a thousandth of the load is not the same, and neither is no figure.
 #[test]
 fn other_loads_and_no_figures_are_not_judged() {
     let beside = |gbit_per_s: f64| {
@@ -186,7 +186,7 @@ fn other_loads_and_no_figures_are_not_judged() {
     assert!(code == 12 && text.contains("NO FIGURE: x bandwidth 64 B"), "{text}");
 }
 
-/// Seven of nine pairs of the same had regressed, by the p99 of a block each.
+/// By the p99 of one block each, seven of nine pairs of the same would have regressed.
 #[test]
 fn a_tail_is_judged_by_the_tails_of_all_blocks() {
     let latency = |p99_us: f64, tails: &[f64]| {
@@ -211,7 +211,7 @@ fn a_tail_is_judged_by_the_tails_of_all_blocks() {
     assert!(code == 11 && text.contains("p99 us  REGRESSED"), "{text}");
 }
 
-/// Two and two blocks of one thing were a regression once in three times.
+/// Two and two blocks of one thing look like a regression once in three times.
 #[test]
 fn two_blocks_tell_no_change() {
     let stream = |blocks: &[f64]| run_of("bandwidth", &stream(blocks));

@@ -3,23 +3,24 @@
 use bench_record::Point;
 use report::{Better, Change};
 
-/// One figure of a point, and how a verdict speaks of it.
+/// A figure of a point, and the words in which a verdict speaks of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Aspect {
-    /// Such as "at the median"; empty where there is nothing to add.
+    /// For example "at the median"; empty if there is nothing to add.
     pub(crate) at: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) better: Better,
     pub(crate) of: fn(&Point) -> Option<f64>,
     /// Changes up to this many percent are noise.
     pub(crate) noise_percent: f64,
-    /// It is what the operation costs, not how fast it is.
+    /// Whether the figure is the cost of an operation, not its speed.
     pub(crate) is_cost: bool,
-    /// It is the p99 of times, whose blocks are kept apart.
+    /// Whether the figure is the p99 of times, whose blocks are kept apart.
     pub(crate) is_tail: bool,
 }
 
-/// What two runs of one program differ by on a quiet machine, and what their tails do.
+/// The noise of figures and of their tails in percent: two runs of one program differ by as much on
+/// a quiet machine.
 const NOISE_PERCENT: f64 = 5.0;
 const TAIL_NOISE_PERCENT: f64 = 20.0;
 
@@ -79,16 +80,16 @@ pub(super) const CALL_CPU: Aspect = Aspect {
     ..P99
 };
 
-/// What is compared of operations whose times count: how long one takes.
+/// The aspects of operations whose times count: how long one takes.
 pub(crate) const TIMES: &[Aspect] = &[OPERATION, OPERATION_P99];
 
 impl Aspect {
-    /// The figures of the blocks; empty where it is not what blocks were kept of.
+    /// Returns the figures of the blocks; empty if blocks were kept of another figure.
     pub(crate) fn blocks(&self, point: &Point) -> Vec<f64> {
         if self.is_tail {
             return point.p99_blocks.clone();
         }
-        // By the clock they are of the rate that was asked for.
+        // By the clock, blocks are of the requested rate.
         if point.work.as_ref().is_some_and(|work| work.arrivals.is_some()) {
             return Vec::new();
         }
@@ -99,7 +100,7 @@ impl Aspect {
         }
     }
 
-    /// Which of two figures is better; the greater one is.
+    /// Compares two figures; the better one is the greater.
     pub(crate) fn compare(&self, one: f64, other: f64) -> std::cmp::Ordering {
         match self.better {
             Better::More => one.total_cmp(&other),
@@ -107,7 +108,7 @@ impl Aspect {
         }
     }
 
-    /// Whether one point is better than another by more than noise.
+    /// Returns whether one point is better than another by more than noise.
     pub(crate) fn is_clearly_better(&self, one: &Point, other: &Point) -> bool {
         let values = (self.of)(other).zip((self.of)(one));
         values.is_some_and(|(base, new)| {
@@ -115,7 +116,7 @@ impl Aspect {
         })
     }
 
-    /// Such as "lower is better".
+    /// Returns the words for the better direction, such as "lower is better".
     pub(crate) const fn better_word(&self) -> &'static str {
         match self.better {
             Better::Less => "lower is better",

@@ -54,7 +54,7 @@ const COLUMNS: [Column; 12] = [
     DOUBT,
 ];
 
-/// Some operations came one at a time.
+/// Returns whether some operations came one at a time.
 fn has_times(run: &Run) -> bool {
     run.points.iter().any(|point| point.operation_time.is_some()) || has_means(run)
 }

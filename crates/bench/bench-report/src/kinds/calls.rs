@@ -1,4 +1,4 @@
-//! Calls of workloads: also lookups, records and files.
+//! Calls of workloads, including lookups, records and files.
 
 use bench_record::spec::Benchmark;
 use bench_record::workload::Figures;
@@ -30,7 +30,7 @@ pub(crate) const FILES: Kind = Kind {
 
 const CALL_RATE: Aspect = Aspect {
     unit: "M ops/s",
-    // By the clock it is what was asked for.
+    // By the clock, the rate is the requested one.
     of: |point| {
         point.work.as_ref().filter(|own| own.arrivals.is_none()).map(|own| own.mcalls_per_s)
     },
@@ -52,11 +52,12 @@ const FILE_CPU: Aspect = Aspect {
     ..CALL_CPU
 };
 
-/// What workloads are chosen by, each by the first: how many operations, or how long one takes.
+/// The aspects by which workloads are chosen, the first one first: the number of operations, or how
+/// long one takes.
 pub(crate) const BY_RATE: &[Aspect] = &[CALL_RATE, OPERATION_P99, CALL_CPU];
 pub(crate) const ONE_BY_ONE: &[Aspect] = &[CALL_RATE, OPERATION_P99];
 pub(crate) const RATE_ALONE: &[Aspect] = &[CALL_RATE];
-/// What they are compared by where operations come by the clock, at a rate that was asked for.
+/// The aspects if operations come by the clock, at a requested rate.
 const BY_THE_CLOCK: &[Aspect] = &[OPERATION, OPERATION_P99, CALL_CPU];
 
 const CSV: &[CsvColumn] = &[
@@ -87,7 +88,7 @@ const CSV: &[CsvColumn] = &[
     ("put_p50_us", |_, p| Some(action(p, "put")?.distribution.p50_us.to_string())),
 ];
 
-/// What was asked for.
+/// Columns of what was requested.
 const ASKED: [Column; 3] =
     [SIZE, DEPTH, Column::new("due/s per thread", |p| above_0(p.rate_per_s))];
 
@@ -98,7 +99,7 @@ const TIMES: [Column; 4] = [
     Column::new("max µs", |p| Some(us(p.action?.distribution.max_us))),
 ];
 
-/// What is known of calls.
+/// Columns of calls.
 const OF_CALLS: [Column; 7] = [
     Column::new("calls", |p| Some(p.action?.calls.to_string())),
     UNENDED,
@@ -109,7 +110,7 @@ const OF_CALLS: [Column; 7] = [
     LATE,
 ];
 
-/// What is known of lookups that READ, too.
+/// Columns of lookups that also READ.
 const READS: [Column; 3] = [
     Column::new("READs/call", |p| Some(significant(work_of(p)?.reads_per_call))),
     Column::new("client process CPU ns/call", |p| {
@@ -122,7 +123,7 @@ const READS: [Column; 3] = [
     .least(12),
 ];
 
-/// What is known of records that travel together.
+/// Columns of records that travel together.
 const OF_RECORDS: [Column; 11] = [
     FARTHEST,
     Column::new("wait p50 µs", |p| Some(us(work_of(p)?.part("wait")?.p50_us))),
@@ -140,7 +141,7 @@ const OF_RECORDS: [Column; 11] = [
     LATE,
 ];
 
-/// What is known of files.
+/// Columns of files.
 const OF_FILES: [Column; 10] = [
     Column::new("GB/s", |p| Some(significant(p.bandwidth?.mb_per_s / 1e3))),
     Column::new("p50 ms", |p| Some(significant(p.action?.distribution.p50_us / 1e3))),
@@ -154,7 +155,7 @@ const OF_FILES: [Column; 10] = [
     LATE,
 ];
 
-/// The tail of times that a group of nodes makes.
+/// The farthest percentile of the tail of times.
 const FARTHEST: Column =
     Column::new("p99.99 µs", |p| Some(us(p.action?.distribution.p9999_us?))).least(3);
 
@@ -165,7 +166,7 @@ const UNENDED: Column = Column::new("not done", |p| {
 
 const LATE: Column = Column::new("late ms", |p| Some(significant(work_of(p)?.behind_ms?)));
 
-/// Million operations of one kind a second.
+/// Renders the rate of one kind of operation, in millions a second.
 fn rate(row: &PointRow<'_>) -> Option<String> {
     let work = work_of(row)?;
     let share = row.action?.calls as f64 / work.calls.max(1) as f64;
@@ -200,11 +201,11 @@ fn columns(benchmark: Benchmark) -> Vec<Column> {
     columns
 }
 
-/// One row for each kind of operation of each point.
+/// Returns a table with a row for each kind of operation of each point.
 fn table(run: &Run) -> Table {
     let rows = run.points.iter().flat_map(|point| {
         let actions = point.work.as_ref().map(|work| &work.actions);
-        // None ended: what was asked for, and no figure.
+        // If no operation ended, the row shows what was requested, and no figure.
         let nothing = actions.is_some_and(Vec::is_empty).then(|| PointRow::of(point));
         let row = move |action| PointRow { action: Some(action), ..PointRow::of(point) };
         nothing.into_iter().chain(actions.into_iter().flatten().map(row))
@@ -212,7 +213,7 @@ fn table(run: &Run) -> Table {
     column::table(&caption(run), run, columns(run.benchmark), rows)
 }
 
-/// What was asked for, in words.
+/// Describes what was requested.
 fn caption(run: &Run) -> String {
     let method = &run.method;
     let mut words = Vec::new();
@@ -247,7 +248,7 @@ fn caption(run: &Run) -> String {
     format!("{}: {}, {}", run.name, run.benchmark.name(), words.join(", "))
 }
 
-/// One kind of operation.
+/// Returns the times of one kind of operation.
 fn action<'a>(point: &'a Point, name: &str) -> Option<&'a ActionTimes> {
     point.work.as_ref()?.actions.iter().find(|own| own.name == name)
 }
@@ -256,7 +257,7 @@ const fn work(point: &Point) -> Option<&Work> {
     point.work.as_ref()
 }
 
-/// The figures of a row that has some.
+/// Returns the figures of a row that has some.
 fn work_of<'a>(row: &PointRow<'a>) -> Option<&'a Work> {
     row.action.and(row.point.work.as_ref())
 }

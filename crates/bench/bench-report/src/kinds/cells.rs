@@ -1,8 +1,8 @@
-//! Cells and words that tables of several kinds have.
+//! Cells and words that several kinds of tables share.
 
 use bench_record::{Point, Run};
 
-/// What is not as it usually is, in words.
+/// Lists the settings that are not as usual.
 pub(crate) fn unusual(run: &Run) -> Vec<String> {
     let method = &run.method;
     let counts = [
@@ -22,28 +22,28 @@ pub(crate) fn unusual(run: &Run) -> Vec<String> {
     words
 }
 
-/// Half of the 95 % interval.
+/// Renders half of the 95 % interval.
 pub(super) fn doubt(point: &Point) -> Option<String> {
     let half = point.interval?.half_width_percent(point.figure()?);
     Some(format!("{half:.1}"))
 }
 
-/// Distance of the best and the worst block.
+/// Renders the distance of the best and the worst block.
 pub(super) fn spread(point: &Point) -> Option<String> {
     Some(format!("{:.0}", point.spread_percent()?))
 }
 
-/// Microseconds with two decimals.
+/// Renders microseconds with two decimals.
 pub(crate) fn us(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// A count; 0: it is not known.
+/// Renders a count; `None` for 0, which means that it is not known.
 pub(crate) fn above_0(count: u64) -> Option<String> {
     (count > 0).then(|| count.to_string())
 }
 
-/// The same of receives and sends.
+/// Renders a number of receives or sends; `None` for 0, which means that it is not known.
 pub(super) fn known(depth: usize) -> Option<String> {
     above_0(depth as u64)
 }

@@ -54,11 +54,11 @@ fn has_overlap(run: &Run) -> bool {
     run.points.iter().any(|point| overlap(point).is_some())
 }
 
-/// One row for each point.
+/// Returns a table with a row for each point.
 fn table(run: &Run) -> Table {
     let ours = run.method.work.and_then(|work| work.collective());
     let how = ours.map_or_else(String::new, |own| format!(" by {}", own.algorithm_name()));
-    // Others print the mean of all ranks.
+    // Other tools print the mean of all ranks.
     let whose =
         if run.source == "imported" { "mean of the ranks" } else { "times of the slowest rank" };
     let what = if has_overlap(run) { ", as much computing as it lasts alone included" } else { "" };

@@ -1,4 +1,4 @@
-//! Columns of the tables, each with its cells, and those that tables of several kinds have.
+//! Columns of the tables with their cells, and the columns that several kinds of tables share.
 
 use std::ops::Deref;
 
@@ -7,10 +7,10 @@ use report::Table;
 
 use super::cells::{doubt, known, spread, us};
 
-/// What a row is about.
+/// The subject of a row.
 pub(super) struct PointRow<'a> {
     pub(super) point: &'a Point,
-    /// One kind of its operations.
+    /// One kind of the point's operations.
     pub(super) action: Option<&'a ActionTimes>,
 }
 
@@ -28,7 +28,7 @@ impl Deref for PointRow<'_> {
     }
 }
 
-/// The cell of a row; `None`: that is not known.
+/// The cell of a row; `None` if its value is not known.
 pub(super) type Cell = fn(&PointRow<'_>) -> Option<String>;
 
 /// A column of a table.
@@ -45,18 +45,19 @@ impl Column {
         Self { title, cell, is_shown: |_| true, least: None }
     }
 
-    /// The same, of some runs alone.
+    /// Returns the column for only the runs for which `is_shown` holds.
     pub(super) const fn of(self, is_shown: fn(&Run) -> bool) -> Self {
         Self { is_shown, ..self }
     }
 
-    /// The same; a narrow table lacks it before those with a higher number, and those without one.
+    /// Returns the column with a place among those that a narrow table lacks: it is left out before
+    /// columns with a higher place, and before those without one.
     pub(super) const fn least(self, place: u8) -> Self {
         Self { least: Some(place), ..self }
     }
 }
 
-/// A table with those of `columns` that are for this run.
+/// Returns a table with those of `columns` that are for this run.
 pub(super) fn table<'a>(
     caption: &str,
     run: &Run,
@@ -76,7 +77,7 @@ pub(super) fn table<'a>(
     table
 }
 
-/// The same with a row for each point that has these figures.
+/// Returns a table with a row for each point that has these figures.
 pub(super) fn of_points(
     caption: &str,
     run: &Run,
@@ -91,7 +92,7 @@ fn time(point: &Point, of: fn(&Distribution) -> Option<f64>) -> Option<String> {
     point.operation_time.as_ref().and_then(of).map(us)
 }
 
-/// Some operations have a mean alone.
+/// Returns whether some operations have only a mean.
 pub(super) fn has_means(run: &Run) -> bool {
     run.points.iter().any(|point| point.operation_mean_us.is_some())
 }
@@ -99,9 +100,9 @@ pub(super) fn has_means(run: &Run) -> bool {
 pub(super) const MEAN_LEAST: u8 = 4;
 
 pub(super) const SIZE: Column = Column::new("size B", |p| Some(p.size_bytes.to_string()));
-/// For operations of which so many are under way.
+/// The depth of operations of which several are under way.
 pub(super) const DEPTH: Column = Column::new("depth", |p| Some(p.depth.to_string()));
-/// The same, where another tool may not say it.
+/// The depth, if another tool may not print it.
 pub(super) const KNOWN_DEPTH: Column = Column::new("depth", |p| known(p.depth));
 /// Times of operations.
 pub(super) const MIN: Column = Column::new("min µs", |p| time(p, |d| Some(d.min_us))).least(13);
@@ -113,7 +114,7 @@ pub(super) const MAX: Column = Column::new("max µs", |p| time(p, |d| Some(d.max
 pub(super) const MEAN: Column =
     Column::new("mean µs", |p| p.operation_mean_us.map(us)).least(MEAN_LEAST);
 pub(super) const LOST: Column = Column::new("lost", |p| Some(p.lost?.to_string()));
-/// Distance of the best and the worst block.
+/// The distance of the best and the worst block.
 pub(super) const SPREAD: Column = Column::new("spread %", |p| spread(p)).least(5);
 /// Half of the 95 % interval.
 pub(super) const DOUBT: Column = Column::new("± %", |p| doubt(p));

@@ -72,7 +72,7 @@ const fn own(point: &Point) -> Option<&Connections> {
     point.connections.as_ref()
 }
 
-/// The median of a part of the time.
+/// Renders the median of a part of the time.
 fn part(point: &Point, name: &str) -> Option<String> {
     let found = own(point)?.parts.iter().find(|part| part.name == name)?;
     Some(us(found.distribution.p50_us))

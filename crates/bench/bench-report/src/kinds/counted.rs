@@ -1,4 +1,4 @@
-//! What adapters counted, beside what was measured.
+//! The counts of adapters, beside what was measured.
 
 use bench_record::counted::Counted;
 use bench_record::{Point, Run};
@@ -22,7 +22,7 @@ fn each(point: &Point, of: fn(&Counted) -> Option<u64>) -> Option<String> {
     counted.per_message(of(counted)).map(significant)
 }
 
-/// Who counted: a line, or nothing.
+/// Names what counted, in a line; empty if nothing did.
 pub(crate) fn source(run: &Run) -> String {
     let Some(counted) = run.points.iter().find_map(|point| point.counted.as_ref()) else {
         return String::new();

@@ -82,7 +82,7 @@ fn ratio(value: f64) -> Option<String> {
     Some(format!("{value:.3}"))
 }
 
-/// One row for each point.
+/// Returns a table with a row for each point.
 fn table(run: &Run) -> Table {
     column::of_points(&caption(run), run, COLUMNS, |point| point.incast.is_some())
 }

@@ -1,4 +1,4 @@
-//! Every two nodes with each other.
+//! Measurements of every two nodes with each other.
 
 use bench_record::{Matrix, NodePair, Point, Run};
 use report::{Table, significant};
@@ -51,7 +51,7 @@ const CSV: &[CsvColumn] = &[
 /// The sign of the slowest pair, and of the narrowest.
 const WORST: &str = "▼";
 
-/// A row for each node that sent, a column for each that answered.
+/// Returns a table with a row for each node that sent, and a column for each that answered.
 fn table(run: &Run) -> Table {
     let found = || run.points.iter().filter_map(|point| Some((point, point.matrix.as_ref()?)));
     let caption = format!(
@@ -87,7 +87,7 @@ fn cell(matrix: &Matrix, from: usize, to: usize) -> String {
     )
 }
 
-/// How far the worst pairs are from the one in the middle.
+/// Describes how far the worst pairs are from the one in the middle.
 fn worst(point: &Point) -> Option<String> {
     let matrix = point.matrix.as_ref()?;
     let (slow, narrow) = matrix.slowest().zip(matrix.narrowest())?;

@@ -1,5 +1,5 @@
-//! What is said of figures, kind by kind: a room of each has its table, what plots show, what
-//! verdicts compare, and its columns of a CSV file.
+//! The presentation of figures, kind by kind: each kind has its table, the quantities of plots, the
+//! aspects of verdicts, and its columns of a CSV file.
 
 pub(crate) mod aspect;
 mod atomics;
@@ -28,20 +28,20 @@ pub(crate) use self::quantity::Quantity;
 /// Messages up to this many bytes are limited by their number, longer ones by their bytes.
 pub(crate) const SMALL_BYTES: usize = 512;
 
-/// A column of a CSV file: its head, and its cell for a point; `None`: a point does not have it.
+/// A column of a CSV file: its head, and its cell for a point; `None` if a point does not have it.
 pub(crate) type CsvColumn = (&'static str, fn(&Run, &Point) -> Option<String>);
 
 /// A kind of figures, as a report sees it.
 pub(crate) struct Kind {
     /// The table of a run; the unit is in every heading.
     pub(crate) table: fn(&Run) -> Table,
-    /// What plots show.
+    /// The quantities that plots show.
     pub(crate) quantities: &'static [Quantity],
-    /// What verdicts compare, first that by which blocks are compared.
+    /// The aspects that verdicts compare, first the one by which blocks are compared.
     pub(crate) aspects: &'static [Aspect],
-    /// The same where operations come by the clock; empty where that makes no difference.
+    /// The aspects if operations come by the clock; empty if that makes no difference.
     pub(crate) by_the_clock: &'static [Aspect],
-    /// Both of small messages, where they are limited by something else.
+    /// The quantities and aspects of small messages, if these are limited by something else.
     pub(crate) of_small: Option<(&'static [Quantity], &'static [Aspect])>,
     /// Columns of a CSV file that no other kind has.
     pub(crate) csv: &'static [CsvColumn],
@@ -49,7 +49,7 @@ pub(crate) struct Kind {
     pub(crate) notes: fn(&Run) -> Vec<String>,
 }
 
-/// Returns what is said of the figures of a benchmark.
+/// Returns the presentation of the figures of a benchmark.
 pub(crate) const fn of(benchmark: Benchmark) -> &'static Kind {
     match benchmark.about().figures {
         Figures::RoundTrips => &round_trips::KIND,
@@ -69,7 +69,7 @@ pub(crate) const fn of(benchmark: Benchmark) -> &'static Kind {
 }
 
 impl Kind {
-    /// One of which nothing is said.
+    /// A kind without any presentation.
     const NOTHING: Self = Self {
         table: |run| Table::new(&run.name, &[], 0),
         quantities: &[],
@@ -80,7 +80,8 @@ impl Kind {
         notes: |_| Vec::new(),
     };
 
-    /// What plots show of messages of `size_bytes` (`None`: of several).
+    /// Returns the quantities that plots show of messages of `size_bytes` (`None`: of several
+    /// sizes).
     pub(crate) fn quantities_of(&self, size_bytes: Option<usize>) -> &'static [Quantity] {
         match self.of_small {
             Some((small, _)) if size_bytes.is_some_and(|bytes| bytes <= SMALL_BYTES) => small,

@@ -6,13 +6,13 @@ use bench_record::Point;
 pub(crate) struct Quantity {
     pub(crate) label: &'static str,
     pub(crate) unit: &'static str,
-    /// One of "lower" and "higher".
+    /// The better direction, "lower" or "higher".
     pub(crate) better: &'static str,
     pub(crate) meaning: &'static str,
     pub(crate) of: fn(&Point) -> Option<f64>,
-    /// Blocks were kept of it, or of what is proportional to it.
+    /// Whether blocks were kept of the figure, or of what is proportional to it.
     pub(crate) has_blocks: bool,
-    /// Its 99th percentile, which is drawn beside it.
+    /// The 99th percentile, which is drawn beside the figure.
     pub(crate) tail: Option<fn(&Point) -> Option<f64>>,
 }
 
@@ -22,7 +22,7 @@ pub(super) const CALLS: Quantity = Quantity {
     better: "higher",
     meaning: "Operations (calls, records, transactions) that ended within the measured window, of all \
         threads, closed loop.",
-    // Of an open loop the rate is what was asked for.
+    // In an open loop, the rate is the requested one.
     of: |point| {
         let work = point.work.as_ref().filter(|work| work.arrivals.is_none());
         work.map(|work| work.mcalls_per_s)

@@ -60,7 +60,8 @@ const COLUMNS: [Column; 12] = [
     DOUBT,
 ];
 
-/// Response times, and the service times that a closed loop would have shown.
+/// Returns the table of response times, and of the service times that a closed loop would have
+/// shown.
 fn table(run: &Run) -> Table {
     let arrivals = run.points.iter().find_map(|p| p.open_loop).map(|found| found.arrivals);
     let arrivals = arrivals.map_or_else(String::new, |a| format!("{a:?}").to_lowercase());

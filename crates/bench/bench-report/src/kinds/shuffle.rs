@@ -72,7 +72,7 @@ const COLUMNS: [Column; 15] = [
     DOUBT,
 ];
 
-/// One row for each point.
+/// Returns a table with a row for each point.
 fn table(run: &Run) -> Table {
     column::of_points(&caption(run), run, COLUMNS, |point| point.shuffle.is_some())
 }

@@ -87,8 +87,8 @@ fn table(run: &Run) -> Table {
     column::of_points(&caption, run, columns, |_| true)
 }
 
-/// How a stream was kept up, in words. Of other tools only perftest's window is known: OSU waits
-/// for each 64 messages, and a stream of bytes has none.
+/// Describes how a stream was kept up. Of other tools, only perftest's window is known: OSU waits
+/// for each 64 messages, and a stream of bytes has no window.
 fn manner(run: &Run) -> Vec<String> {
     let method = &run.method;
     let is_known = run.source != "imported" || import::is_of_perftest(run);

@@ -1,4 +1,4 @@
-//! What it gains to send small records together.
+//! The gain of sending small records together.
 
 use bench_record::cores::{Phase, are_apart};
 use bench_record::spec::{Benchmark, Operation};
@@ -12,8 +12,8 @@ use crate::settings::{self, ENDPOINT, SIZE};
 const RECORD_BYTES: usize = 64;
 const PACKED_BYTES: usize = 4096;
 
-/// Records in one message instead of one each, by latency and by rate; requests handed over in
-/// lists.
+/// Compares several records in one message with one record each, by latency and by rate, and
+/// requests in lists with single requests.
 pub(super) fn gain(runs: &[&Run], streams: &[Stream]) -> Option<Found> {
     let (ones, packed) = (latencies(runs, RECORD_BYTES), latencies(runs, PACKED_BYTES));
     let is_measured = !ones.is_empty() && !packed.is_empty();
@@ -64,7 +64,7 @@ pub(super) fn gain(runs: &[&Run], streams: &[Stream]) -> Option<Found> {
     Some(Found { measured, advice })
 }
 
-/// Usual latencies of a size in µs, and where the processors were.
+/// Returns the usual latencies of a size in µs, and the places of the processors.
 fn latencies(runs: &[&Run], size_bytes: usize) -> Vec<(f64, Option<Phase>)> {
     let is_one = |r: &&&Run| (r.benchmark, r.operation) == (Benchmark::Latency, Operation::Send);
     let own = runs.iter().filter(is_one);
@@ -79,8 +79,8 @@ fn latencies(runs: &[&Run], size_bytes: usize) -> Vec<(f64, Option<Phase>)> {
     points.filter(is_usual).filter_map(latency).collect()
 }
 
-/// Depth and message rates of single records and of packed ones, in the deepest window that both
-/// were measured with.
+/// Returns the depth and the message rates of single records and of packed ones, in the deepest
+/// window with which both were measured.
 fn rates(streams: &[Stream]) -> Option<(usize, f64, f64)> {
     let at = |size: usize, depth: usize| {
         let own = move |s: &&Stream| {
@@ -97,7 +97,7 @@ fn rates(streams: &[Stream]) -> Option<(usize, f64, f64)> {
     depths.into_iter().rev().find_map(both)
 }
 
-/// Requests of a list, and what they multiply the rate by.
+/// Returns the number of requests in a list, and the factor by which lists raise the rate.
 fn lists(streams: &[Stream]) -> Option<(usize, f64)> {
     streams.iter().filter(|s| s.post_list > 1 && s.is_single()).find_map(|listed| {
         let place = (listed.size_bytes, listed.depth);

@@ -1,4 +1,4 @@
-//! Verbs, libfabric and MPI on the same adapter.
+//! Verbs, libfabric and MPI compared on the same adapter.
 
 use bench_record::Run;
 use report::significant;
@@ -6,22 +6,22 @@ use report::significant;
 use super::streams::{self, Stream};
 use super::{Found, WORTH, times};
 
-/// Which interface a run on an EFA device used; `None`: another fabric.
+/// Returns the interface that a run on an EFA device used; `None` for another fabric.
 fn interface_of(run: &Run) -> Option<&'static str> {
     let provider = run.fabric.as_ref().map(|f| f.provider.to_lowercase());
     match provider.as_deref() {
         Some("verbs srd") => Some("verbs"),
         Some(provider) if provider.starts_with("efa") => Some("libfabric"),
-        // Of those that `efa-bench mpi` made, those on this adapter.
+        // Of the runs of `efa-bench mpi`, only those on this adapter count.
         Some("mpi") => run.fabric.as_ref().filter(|f| f.domain == "libfabric:efa").map(|_| "MPI"),
         _ => run.citation.as_ref().filter(|title| title.contains("MPI")).map(|_| "MPI"),
     }
 }
 
-/// Rates at the smallest size and the deepest window that verbs and libfabric were measured with:
-/// there calls cost most.
+/// Compares rates at the smallest size and the deepest window with which verbs and libfabric were
+/// measured, where calls cost most.
 pub(super) fn compare(runs: &[Run]) -> Option<Found> {
-    // Over the same wire.
+    // Both must have gone over the same wire.
     let over = |in_memory: bool| {
         let own: Vec<&Run> = runs.iter().filter(|run| run.is_in_memory() == in_memory).collect();
         compare_over_one_wire(&own)

@@ -1,7 +1,7 @@
 //! The findings of the EFA paper's section 5, computed again from what was measured on a fabric.
-//! Nothing is said without figures: what is missing is named with the command that measures it.
+//! Nothing is said without figures: a missing measurement is named with the command that makes it.
 //!
-//! Runs in which threads had to share processors measure the scheduler; no finding rests on them.
+//! No finding rests on runs in which threads had to share processors: they measure the scheduler.
 
 mod batching;
 mod interface;
@@ -16,17 +16,17 @@ use report::{Section, Table, distinct};
 
 use streams::Stream;
 
-/// As good as the best.
+/// The share of the best figure from which a figure is as good as the best.
 const NEAR: f64 = 0.95;
-/// What a trouble must gain to be worth it.
+/// The gain from which an effort is worth it.
 const WORTH: f64 = 1.10;
 
-/// A ratio for people.
+/// Renders a ratio for people.
 pub(crate) fn times(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.0}") } else { format!("{ratio:.2}") }
 }
 
-/// A finding: what was measured, and what follows for who builds on this fabric.
+/// A finding: what was measured, and what follows for programs on this fabric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Found {
     measured: String,
@@ -40,7 +40,8 @@ impl Found {
 }
 
 impl Found {
-    /// What nobody can tell, because the processors were elsewhere for one than for the other.
+    /// Returns the finding that nobody can tell, because the processors were elsewhere for one than
+    /// for the other.
     fn apart() -> Self {
         Self::new(
             "Cannot be told: the cores were near for one and far for the other.",
@@ -49,12 +50,12 @@ impl Found {
     }
 }
 
-/// What a finding is about, what was found, and how it is measured.
+/// The subject of a finding, the finding, and the command that measures it.
 type Lesson = (&'static str, Option<Found>, &'static str);
 
-/// A section for each fabric that was measured, and one for the interfaces of one adapter.
+/// Returns a section for each fabric that was measured, and one for the interfaces of one adapter.
 pub fn sections(runs: &[Run]) -> Vec<Section> {
-    // MPI is an interface: what it runs on has a section of its own.
+    // MPI is an interface, and what it runs on has a section of its own.
     let is_mpi = |run: &Run| run.fabric.as_ref().is_some_and(|fabric| fabric.provider == "mpi");
     let ours = runs.iter().filter(|run| run.source == "measured" && !is_mpi(run));
     let names = distinct(ours.map(|run| run.name.as_str()));

@@ -1,4 +1,4 @@
-//! READ against WRITE, and both against a message.
+//! READ compared with WRITE, and both with a message.
 
 use bench_record::cores::{Phase, are_apart};
 use bench_record::spec::{Benchmark, Operation};
@@ -9,7 +9,8 @@ use super::streams::distinct;
 use super::{Found, WORTH};
 use crate::settings::{self, DEPTH, OPERATION, RX_DEPTH, SIZE};
 
-/// Times of one operation at a time, where READ and WRITE were measured at the same sizes.
+/// Compares the times of one operation at a time, if READ and WRITE were measured at the same
+/// sizes.
 pub(super) fn compare(runs: &[&Run]) -> Option<Found> {
     let time_us = |operation: Operation, size: usize| {
         let own = runs.iter().filter(|r| r.benchmark == Benchmark::Rma && r.operation == operation);
@@ -23,7 +24,7 @@ pub(super) fn compare(runs: &[&Run]) -> Option<Found> {
         Some((1.0 / rate, point.phase()))
     };
     let sizes = distinct(runs.iter().flat_map(|r| &r.points).map(|p| p.size_bytes));
-    // A time in µs, and where the processors were.
+    // A time in µs, and the place of the processors.
     type Timed = (f64, Option<Phase>);
     let both = |size: usize| {
         Some((size, time_us(Operation::Read, size)?, time_us(Operation::Write, size)?))

@@ -1,5 +1,5 @@
-//! What it costs a receiver to have messages in the order in which they were posted, where the
-//! fabric lets them overtake each other.
+//! The cost of receiving messages in the order in which they were posted, on a fabric that lets
+//! them overtake each other.
 
 use bench_record::cores::are_apart;
 use bench_record::spec::{Benchmark, Order};
@@ -8,18 +8,18 @@ use report::{Interval, ratio_interval, significant};
 
 use super::{Found, WORTH, times};
 
-/// An interval that reaches from here beyond 1 tells nothing about a cost.
+/// An interval that contains 1 and begins below this tells nothing about a cost.
 const UNCERTAIN: f64 = 0.75;
 
-/// One size, measured without order and with it.
+/// The cost of order at one size, measured without order and with it.
 struct Cost {
     size_bytes: usize,
     depth: usize,
     disorder: Disorder,
-    /// What is moved in order, of what is moved as it comes.
+    /// The rate in order, as a share of the rate without order.
     share: f64,
     interval: Option<Interval>,
-    /// What is moved with a number in each message, of what is moved without.
+    /// The rate with a number in each message, as a share of the rate without numbers.
     numbered_share: Option<f64>,
 }
 
@@ -63,24 +63,25 @@ impl Cost {
         )
     }
 
-    /// Whether the blocks differ by so much that nothing can be said.
+    /// Returns whether the blocks differ so much that nothing can be said.
     fn is_open(&self) -> bool {
         self.interval.is_some_and(|own| own.holds(1.0) && own.low < UNCERTAIN)
     }
 
-    /// Whether order costs more than noise explains.
+    /// Returns whether order costs more than noise explains.
     fn is_dear(&self) -> bool {
         self.share * WORTH < 1.0 && self.interval.is_none_or(|interval| !interval.holds(1.0))
     }
 }
 
-/// What was measured at the same place in another order.
+/// Returns the points that were measured at the same place in another order.
 fn beside<'a>(run: &'a Run, kept: &Point, order: Order) -> impl Iterator<Item = &'a Point> {
     let place = (kept.size_bytes, kept.depth);
     run.points.iter().filter(move |p| p.order == order && (p.size_bytes, p.depth) == place)
 }
 
-/// From streams that were measured as they come, numbered, and in order, in one session.
+/// Computes the cost from streams that were measured as they come, numbered, and in order, in one
+/// session.
 pub(super) fn cost(runs: &[&Run]) -> Option<Found> {
     let streams = runs.iter().filter(|run| run.benchmark == Benchmark::Bandwidth);
     let points = streams.flat_map(|run| run.points.iter().map(move |point| (*run, point)));

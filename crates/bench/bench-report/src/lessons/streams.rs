@@ -1,4 +1,5 @@
-//! What many messages in flight, large ones, several endpoints and several threads gain.
+//! The gain of many messages in flight, of large messages, of several endpoints and of several
+//! threads.
 
 use bench_record::cores::{Phase, are_apart};
 use bench_record::spec::{Benchmark, EndpointKind, Operation, Window};
@@ -7,20 +8,20 @@ use report::significant;
 
 use super::{Found, NEAR, WORTH, times};
 
-/// Depths that make a curve.
+/// The least number of depths that make a curve.
 const DEPTHS_MIN: usize = 4;
 
 /// A point of a stream of reliable messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stream {
-    /// Which run it is of.
+    /// The index of the run.
     run: usize,
     pub(super) size_bytes: usize,
     pub(super) depth: usize,
     endpoints: usize,
     threads: usize,
     pub(super) post_list: usize,
-    /// Threads took turns.
+    /// Whether threads took turns.
     pub(super) is_crowded: bool,
     pub(super) gbit_per_s: f64,
     pub(super) mmsg_per_s: f64,
@@ -28,18 +29,19 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Whether the processors were elsewhere for one than for the other.
+    /// Returns whether the processors were elsewhere for one point than for the other.
     pub(super) fn is_apart(&self, other: &Self) -> bool {
         are_apart(self.phase, other.phase)
     }
 
-    /// One thread with one endpoint.
+    /// Returns whether one thread used one endpoint.
     pub(super) const fn is_single(&self) -> bool {
         self.endpoints == 1 && self.threads == 1
     }
 }
 
-/// Those of these runs, in which each message is posted, completed and taken as it comes.
+/// Returns the streams of these runs in which each message is posted, completed and taken as it
+/// comes.
 pub(super) fn of(runs: &[&Run]) -> Vec<Stream> {
     let is_one = |run: &Run| {
         let flow = run.method.flow;
@@ -72,7 +74,7 @@ fn stream(run_number: usize, run: &Run, point: &Point) -> Option<Stream> {
     })
 }
 
-/// Sorted, each once.
+/// Returns the values sorted, each once.
 pub(super) fn distinct(values: impl Iterator<Item = usize>) -> Vec<usize> {
     let mut values: Vec<usize> = values.collect();
     values.sort_unstable();
@@ -80,12 +82,13 @@ pub(super) fn distinct(values: impl Iterator<Item = usize>) -> Vec<usize> {
     values
 }
 
-/// The best of `streams` by message rate.
+/// Returns the best of `streams` by message rate.
 pub(super) fn best<'a>(streams: impl Iterator<Item = &'a Stream>) -> Option<&'a Stream> {
     streams.max_by(|a, b| a.mmsg_per_s.total_cmp(&b.mmsg_per_s))
 }
 
-/// The best of `ones` that has a partner with the processors in the same place, and the best such.
+/// Returns the best of `ones` that has a partner with the processors in the same place, and the
+/// best such partner.
 fn best_pair<'a>(ones: &[&'a Stream], others: &[&'a Stream]) -> Option<(&'a Stream, &'a Stream)> {
     let mut ones = ones.to_vec();
     ones.sort_by(|a, b| b.mmsg_per_s.total_cmp(&a.mmsg_per_s));
@@ -95,7 +98,8 @@ fn best_pair<'a>(ones: &[&'a Stream], others: &[&'a Stream]) -> Option<(&'a Stre
     })
 }
 
-/// How many must be in flight, for the smallest and the largest size of which that is known.
+/// Finds how many messages must be in flight, for the smallest and the largest size for which that
+/// is known.
 pub(super) fn depth(streams: &[Stream]) -> Option<Found> {
     let single: Vec<Stream> =
         streams.iter().filter(|s| s.is_single() && s.post_list == 1).copied().collect();
@@ -127,20 +131,20 @@ pub(super) fn depth(streams: &[Stream]) -> Option<Found> {
     Some(Found { measured, advice })
 }
 
-/// What one size carries over the depth, in one run.
+/// The rate of one size over the depth, in one run.
 struct Curve {
     size_bytes: usize,
     first: Stream,
     best: Stream,
-    /// The shallowest that is nearly as good, and the one before it that is not.
+    /// The shallowest stream that is nearly as good as the best, and the one before it that is not.
     needed: Stream,
     before: Option<Stream>,
     deepest: usize,
 }
 
 impl Curve {
-    /// Of the run that has most depths of this size, with the processors where they were for most
-    /// of them; that nobody can tell, where these are too few.
+    /// Returns the curve of the run that has most depths of this size, with the processors where
+    /// they were for most of these; the finding that nobody can tell, if they are too few.
     fn of(size_bytes: usize, streams: &[Stream]) -> Option<Result<Self, Found>> {
         let of_size = || streams.iter().filter(|s| s.size_bytes == size_bytes);
         let runs = distinct(of_size().map(|s| s.run));
@@ -194,7 +198,7 @@ impl Curve {
     }
 }
 
-/// At which sizes several endpoints of one thread carry more than one.
+/// Finds the sizes at which several endpoints of one thread carry more than one.
 pub(super) fn size(streams: &[Stream]) -> Option<Found> {
     let of_one_thread = |s: &&Stream| s.post_list == 1 && s.threads == 1;
     let streams: Vec<&Stream> = streams.iter().filter(of_one_thread).collect();
@@ -209,7 +213,7 @@ pub(super) fn size(streams: &[Stream]) -> Option<Found> {
             is_apart |= pair.is_none() && !one.is_empty() && !several.is_empty();
             pair.map(|(one, several)| several.mmsg_per_s / one.mmsg_per_s)
         };
-        // At the deepest window in which both were measured.
+        // Both are taken from the deepest window with which both were measured.
         let gain = depths.into_iter().rev().find_map(at);
         sizes_apart += usize::from(is_apart && gain.is_none());
         Some((size, gain?))
@@ -256,7 +260,7 @@ const SCALINGS: [Scaling; 2] = [
     },
 ];
 
-/// How many queue pairs or threads reach the peak of small messages.
+/// Finds how many queue pairs or threads reach the peak of small messages.
 pub(super) fn parallel(streams: &[Stream]) -> Option<Found> {
     let mut measured = Vec::new();
     let (mut advice, mut apart): (Option<(f64, String)>, Option<Found>) = (None, None);
@@ -291,12 +295,12 @@ pub(super) fn parallel(streams: &[Stream]) -> Option<Found> {
     Some(Found::new(measured.join(" "), advice.map_or(one, |(_, advice)| advice)))
 }
 
-/// Words, what the best gains over one, and how many are nearly as good.
+/// The text, the gain of the best over one, and the number that is nearly as good.
 type Peak = (String, f64, usize);
 
 impl Scaling {
-    /// Of the smallest size at which it was varied; that nobody can tell, where the processors were
-    /// elsewhere for one than for all others.
+    /// Returns the peak at the smallest size at which the number was varied; the finding that
+    /// nobody can tell, if the processors were elsewhere for one than for all others.
     fn peak(&self, streams: &[Stream]) -> Option<Result<Peak, Found>> {
         let own: Vec<&Stream> =
             streams.iter().filter(|s| s.post_list == 1 && (self.is_one)(s)).collect();

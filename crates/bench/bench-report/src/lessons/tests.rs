@@ -9,7 +9,7 @@ fn stream(size: usize, depth: usize, endpoints: usize, threads: usize, mmsg: f64
     curve(size, &[(depth, mmsg)], endpoints, threads)
 }
 
-/// One size at several depths.
+/// Returns a run of one size at several depths.
 fn curve(size: usize, rates: &[(usize, f64)], endpoints: usize, threads: usize) -> Run {
     let point = |&(depth, mmsg): &(usize, f64)| {
         let messages = (mmsg * 1e6) as u64;
@@ -21,7 +21,7 @@ fn curve(size: usize, rates: &[(usize, f64)], endpoints: usize, threads: usize) 
     run
 }
 
-/// What was measured and what follows, of the first fabric.
+/// Returns what was measured and what follows, for the first fabric.
 fn lesson(runs: &[Run], about: &str) -> String {
     let sections = sections(runs);
     let rows = sections.iter().flat_map(|section| &section.tables).flat_map(|table| &table.rows);
@@ -98,7 +98,7 @@ fn parallelism_ends_where_it_gains_nothing() {
     assert!(text.contains("One thread with one queue pair is enough"), "{text}");
 }
 
-/// A stream as it comes, and in order at a rate and with so many overtaken.
+/// Returns a stream as it comes and in order, with these rates and this many overtaken messages.
 fn ordered(any: f64, kept: f64, overtaken: u64) -> Run {
     let mut run = curve(64, &[(256, any), (256, kept)], 1, 1);
     let disorder = Disorder { overtaken, messages: 1000, farthest: 7, held: 9, held_most: 5 };
@@ -145,7 +145,7 @@ fn read_is_held_against_write() {
     assert!(lesson(&runs, "READ and WRITE").contains("neither is faster"));
 }
 
-/// Near cores made READs as many times as fast as they are near.
+/// READs measured with near cores are not compared with figures of far ones.
 #[test]
 fn lessons_leave_out_what_nobody_may_compare() {
     let at = |mut run: Run, ns| {
@@ -189,7 +189,7 @@ fn lessons_leave_out_what_nobody_may_compare() {
     assert!(text.contains("1.25 times as late") && !text.contains("At depth"), "{text}");
 }
 
-/// Curves, gains and costs joined points measured near with points measured far.
+/// Curves, gains and costs do not join points measured near with points measured far.
 #[test]
 fn lessons_of_streams_leave_out_what_nobody_may_compare() {
     let at = |mut run: Run, ns: &[f64]| {
@@ -224,7 +224,7 @@ fn lessons_of_streams_leave_out_what_nobody_may_compare() {
     assert!(text.starts_with("Cannot be told"), "{text}");
 }
 
-/// Four threads were "several endpoints".
+/// Four threads are not "several endpoints".
 #[test]
 fn threads_are_no_endpoints() {
     let one = |size| stream(size, 256, 1, 1, 2.0);
@@ -246,7 +246,7 @@ fn interfaces_are_compared_on_one_adapter() {
         let fabric = FabricRecord { provider: provider.to_owned(), ..FabricRecord::default() };
         Run { fabric: Some(fabric), ..stream(64, 256, 1, 1, rate) }
     };
-    // As the backends call themselves.
+    // The providers as the backends call themselves.
     let fabric: bench_record::fabric_name::FabricName = "verbs:srd".parse().expect("a fabric");
     let verbs = fabric.label();
     let text = lesson(&[on(&verbs, 3.0), on("efa", 2.0)], "Interface");

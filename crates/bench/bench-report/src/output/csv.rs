@@ -9,7 +9,7 @@ use bench_record::{Disorder, Point, Run};
 use crate::kinds::cells::above_0;
 use crate::kinds::{self, CsvColumn};
 
-/// What figures of several kinds have.
+/// The columns that figures of several kinds share.
 const COMMON: [CsvColumn; 48] = [
     ("name", |r, _| Some(r.name.to_string())),
     ("source", |r, _| Some(r.source.to_string())),
@@ -61,7 +61,7 @@ const COMMON: [CsvColumn; 48] = [
     ("operation_max_us", |_, p| Some(p.operation_time?.max_us.to_string())),
 ];
 
-/// Tidy CSV: one row per point, empty cells for what a point does not have.
+/// Renders tidy CSV: one row per point, and empty cells for what a point does not have.
 pub fn csv(runs: &[Run]) -> String {
     let columns = columns();
     let mut out = columns.iter().map(|(head, _)| *head).collect::<Vec<_>>().join(",") + "\n";
@@ -74,7 +74,7 @@ pub fn csv(runs: &[Run]) -> String {
     out
 }
 
-/// Those of each kind follow those that are common.
+/// Returns the common columns, followed by those of each kind.
 fn columns() -> Vec<CsvColumn> {
     let mut columns = COMMON.to_vec();
     for own in Benchmark::ALL.iter().flat_map(|benchmark| kinds::of(*benchmark).csv) {
@@ -85,7 +85,7 @@ fn columns() -> Vec<CsvColumn> {
     columns
 }
 
-/// The name of a variant in small letters.
+/// Returns the name of a variant in small letters.
 fn lower(variant: &impl Debug) -> String {
     format!("{variant:?}").to_lowercase()
 }
@@ -95,7 +95,7 @@ fn counted(point: &Point, what: fn(&Counted) -> Option<u64>) -> Option<f64> {
     counted.per_message(what(counted))
 }
 
-/// Of streams whose order was kept.
+/// Returns the disorder of a stream whose order was kept.
 fn kept(point: &Point) -> Option<Disorder> {
     point.disorder.filter(|_| point.order == Order::Kept)
 }
@@ -104,7 +104,7 @@ fn kept(point: &Point) -> Option<Disorder> {
 mod tests {
     use super::*;
 
-    /// They stood in the tables alone, which said that CSV has all.
+    /// CSV has everything that the tables show.
     #[test]
     fn what_tables_of_calls_show_has_columns() {
         let work = serde_json::json!({"calls": 9, "seconds": 1.0, "mcalls_per_s": 2.0,

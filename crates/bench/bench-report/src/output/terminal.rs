@@ -10,10 +10,10 @@ use super::table;
 use crate::held;
 use crate::kinds::{self, counted};
 
-/// Characters of a line that every terminal has room for.
+/// The number of characters for which every terminal has room in a line.
 const TERMINAL_CHARS: usize = 100;
-/// A table as standard output shows it: whole, but for terminals as wide as they are, with the
-/// names of what it lacks.
+/// Renders a table for standard output: whole if that is no terminal, else as wide as terminals
+/// are, with the names of what is left out.
 pub fn for_terminal(table: &Table) -> String {
     if !std::io::stdout().is_terminal() {
         return table.text();
@@ -21,7 +21,7 @@ pub fn for_terminal(table: &Table) -> String {
     narrow(table)
 }
 
-/// The table for a terminal.
+/// Renders the table for a terminal.
 fn narrow(table: &Table) -> String {
     let (own, lacks) = table.within(TERMINAL_CHARS);
     match lacks.len() {
@@ -34,7 +34,7 @@ fn narrow(table: &Table) -> String {
     }
 }
 
-/// One run for the terminal.
+/// Renders one run for the terminal.
 pub fn text(run: &Run) -> String {
     let table = table(run);
     let mut out = format!("{}\n", table.caption);
@@ -77,8 +77,8 @@ mod tests {
     use super::*;
     use crate::judge;
 
-    /// It lacked the only column that says how certain a verdict is, and named an option that
-    /// `compare` has not.
+    /// A narrow table keeps the only column that says how certain a verdict is, and names no option
+    /// that `compare` does not have.
     #[test]
     fn a_comparison_keeps_how_uncertain_it_is() {
         let mut table = judge::head();

@@ -1,10 +1,11 @@
-//! What stands above a page: when, where and with what its figures were measured.
+//! The facts above a page: when, where and with what its figures were measured.
 
 use bench_record::{Host, Results, cores};
 
 use super::runs;
 
-/// What nobody needs who reads a page: the key that keeps strangers out of a run, and where it is.
+/// Settings that no reader of a page needs: the key that keeps strangers out of a run, and where
+/// the run is.
 const PRIVATE: [&str; 2] = ["SOFTEFA_LOCAL_KEY", "SOFTEFA_RUN_DIR"];
 
 pub(super) fn facts(results: &Results) -> Vec<(String, String)> {
@@ -46,7 +47,7 @@ fn environment(host: &Host) -> String {
     own.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
-/// The tool that made the file, and the libfabric of what it measured.
+/// Names the tool that made the file, and the libfabric of what it measured.
 fn tool(results: &Results, has_measured: bool) -> String {
     let tool = &results.tool;
     match results.libfabric.as_str() {
@@ -75,7 +76,8 @@ mod tests {
         facts(results).into_iter().map(|(name, _)| name).collect()
     }
 
-    /// Kernel and clock of whoever read a file stood above what another machine had measured.
+    /// The kernel and clock of the machine that read a file do not stand above what another one
+    /// measured.
     #[test]
     fn an_imported_file_has_no_machine() {
         assert_eq!(names(&results("imported")), ["Tool", "Command"]);
@@ -87,7 +89,7 @@ mod tests {
         assert_eq!(names(&two).iter().filter(|name| *name == "Machine").count(), 2);
     }
 
-    /// A page is published; who has the key of a run can send to its devices.
+    /// A page is published, and a reader who has the key of a run can send to its devices.
     #[test]
     fn keys_are_not_published() {
         let mut results = results("measured");

@@ -1,4 +1,4 @@
-//! What a report says of runs beside their figures: fabrics, methods, blocks, the plan they are of.
+//! The sections about runs beside their figures: fabrics, methods, blocks, and the plan.
 
 use bench_record::cores::Cores;
 use bench_record::spec::{Benchmark, Order, Window};
@@ -7,18 +7,18 @@ use report::{Section, Table, distinct, significant};
 
 use crate::{kinds, output};
 
-/// What the row of a point is called among all measurements: by the numbers of its run and of the
-/// point in it.
+/// Returns the name of a point's row among all measurements, made of the numbers of its run and of
+/// the point in the run.
 pub(crate) fn row_name(run: usize, point: usize) -> String {
     format!("m{run}-{point}")
 }
 
-/// What the first row of the set-up of a run is called.
+/// Returns the name of the first row of a run's set-up.
 pub(crate) fn set_up_name(run: usize) -> String {
     format!("u{run}")
 }
 
-/// Every run with all its figures.
+/// Renders every run with all its figures.
 pub(super) fn all_measurements(runs: &[Run]) -> Section {
     let data = runs.iter().enumerate().map(|(number, run)| {
         let mut table = output::table(run);
@@ -50,7 +50,7 @@ pub(super) fn all_measurements(runs: &[Run]) -> Section {
     Section { title: "All measurements".to_owned(), data, ..Section::default() }
 }
 
-/// What libfabric says about each fabric, set-up times, device counters.
+/// Renders what libfabric says about each fabric, set-up times, and device counters.
 pub(super) fn fabrics(runs: &[Run]) -> Section {
     let titles = ["run", "benchmark", "provider", "domain", "MTU B", "first round trip µs"];
     let mut table = Table::new("Fabrics measured", &titles, 4);
@@ -85,12 +85,12 @@ pub(super) fn fabrics(runs: &[Run]) -> Section {
     }
 }
 
-/// The name by which a run was asked for.
+/// Returns the name by which a run was asked for.
 pub(super) fn test(run: &Run) -> &str {
     if run.test.is_empty() { run.benchmark.name() } else { &run.test }
 }
 
-/// The plan in a line.
+/// Describes the plan in a line.
 pub(super) fn plan_fact(plan: &PlanRecord) -> String {
     let scale = if plan.scale == 1.0 { String::new() } else { format!(", scale {}", plan.scale) };
     let state = if plan.complete { "complete" } else { "INCOMPLETE" };
@@ -98,7 +98,7 @@ pub(super) fn plan_fact(plan: &PlanRecord) -> String {
     format!("{name}{scale}: {done} of {steps} steps done, {state}")
 }
 
-/// Steps without a result.
+/// Lists the steps without a result.
 pub(super) fn plan(results: &Results) -> Option<Section> {
     let plan = results.plan.as_ref()?;
     let titles = ["step", "what", "why"];
@@ -113,7 +113,7 @@ pub(super) fn plan(results: &Results) -> Option<Section> {
     Some(Section { title: "The plan".to_owned(), text, tables, ..Section::default() })
 }
 
-/// How each run was measured.
+/// Renders how each run was measured.
 pub(super) fn methods(runs: &[Run]) -> Section {
     let titles = [
         "run",
@@ -182,7 +182,7 @@ fn method_cells(run: &Run) -> Vec<String> {
     ]
 }
 
-/// How far messages came out of order, where that was counted.
+/// Renders how far messages came out of order, if that was counted.
 pub(super) fn disorder(runs: &[Run]) -> Option<Section> {
     let titles = [
         "run",
@@ -232,7 +232,7 @@ fn each_point(runs: &[Run]) -> impl Iterator<Item = (&Run, &Point)> {
     runs.iter().flat_map(|run| run.points.iter().map(move |point| (run, point)))
 }
 
-/// Interval, blocks, warm-up and checks of every measured point.
+/// Renders the interval, blocks, warm-up and checks of every measured point.
 fn blocks(runs: &[Run]) -> Table {
     let titles = [
         "run",
@@ -276,7 +276,7 @@ fn blocks(runs: &[Run]) -> Table {
     table
 }
 
-/// Phases of the set-up of each run.
+/// Renders the phases of the set-up of each run.
 fn set_up(runs: &[Run]) -> Table {
     let titles = ["run", "test", "phase", "µs"];
     let mut table = Table::new("set-up of each client (µs)", &titles, 3);
@@ -300,8 +300,8 @@ fn set_up(runs: &[Run]) -> Table {
 mod tests {
     use super::*;
 
-    /// Imported runs had a sliding window, a completion of each request, and were counted at the
-    /// receiver, of which their tools say nothing.
+    /// Imported runs have no window, completions or place of counting that their tools do not
+    /// state.
     #[test]
     fn no_method_is_made_up_for_other_tools() {
         let mut run = Run::new("perftest", Benchmark::Bandwidth, vec![Point::new(64, 1)]);

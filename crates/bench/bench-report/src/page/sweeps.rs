@@ -1,9 +1,10 @@
-//! A plot for each thing that was varied, whatever the benchmark: what it came to over sizes,
-//! depths, threads, records in a message, ranks.
+//! A plot for each setting that was varied, whatever the benchmark: the results over sizes, depths,
+//! threads, records in a message, or ranks.
 //!
-//! Points of one benchmark whose settings differ in one number lie on a line. Other numbers that
-//! points of a run may differ in (size, depth, rate, the workload's own) make plots of their own;
-//! what a whole run is about (threads, who walks a tree, how a log is committed) tells lines apart.
+//! Points of one benchmark whose settings differ in one number lie on a line. Other numbers in
+//! which points of a run may differ (size, depth, rate, the workload's own) make plots of their
+//! own; settings of a whole run (threads, who walks a tree, how a log is committed) tell lines
+//! apart.
 
 use bench_record::cores::Phase;
 use bench_record::{Point, Run};
@@ -13,15 +14,15 @@ use super::describe;
 use crate::kinds::{self, Quantity};
 use crate::settings::{self, DEPTH, Level, RATE, RX_DEPTH, SIZE, Setting};
 
-/// A line of fewer points shows nothing that a table does not, unless there are no others.
+/// A line of fewer points shows no more than a table, and is drawn only if there are no others.
 const POINTS_MIN: usize = 3;
-/// Said where figures were imported.
+/// The text if figures were imported.
 const OF_OTHER_TOOLS: &str = "Figures of other tools are as the tool counts them.";
-/// Said where the axis has no place for a size of 0.
+/// The text if the axis has no place for a size of 0.
 const OF_0_BYTES: &str =
     "The table below has the figures of 0 bytes, too; an axis of equal factors has no 0.";
 
-/// Plots of all benchmarks; `names` number the colours.
+/// Returns the plots of all benchmarks; `names` determines the colours.
 pub(super) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
     let measured = runs.iter().filter(|run| run.source != "published");
     let mut all = Vec::new();
@@ -48,7 +49,7 @@ impl Sample<'_> {
         self.settings.iter().find(|own| own.name == name)?.as_number()
     }
 
-    /// The settings of which `is_one` holds, to be compared.
+    /// Returns the settings for which `is_one` holds, as a text to be compared.
     fn key(&self, is_one: impl Fn(&Setting) -> bool) -> String {
         let own = self.settings.iter().filter(|setting| is_one(setting));
         own.map(ToString::to_string).collect::<Vec<_>>().join("\n")
@@ -76,7 +77,7 @@ struct Plot<'a> {
     lines: Vec<Vec<&'a Sample<'a>>>,
 }
 
-/// The plots in which at least one measured line has so many points.
+/// Returns the plots in which at least one measured line has `points_min` points.
 fn plots<'a>(samples: &'a [Sample<'a>], points_min: usize) -> Vec<Plot<'a>> {
     let mut axes: Vec<&'static str> = Vec::new();
     for setting in samples.iter().flat_map(|sample| &sample.settings) {
@@ -111,8 +112,8 @@ fn plots<'a>(samples: &'a [Sample<'a>], points_min: usize) -> Vec<Plot<'a>> {
     plots
 }
 
-/// A line of points measured with the cores near and others with them far is two lines: what lies
-/// between them is no curve of one machine.
+/// Splits a line of points measured with the cores near and others with the cores far in two: what
+/// lies between them is no curve of one machine.
 fn of_phases<'a>(line: Vec<&'a Sample<'a>>) -> Vec<Vec<&'a Sample<'a>>> {
     let mut known = line.iter().filter_map(|sample| sample.point.phase());
     let first = known.next();
@@ -123,7 +124,7 @@ fn of_phases<'a>(line: Vec<&'a Sample<'a>>) -> Vec<Vec<&'a Sample<'a>>> {
     grouped(line.into_iter(), name)
 }
 
-/// Samples of equal keys together, in the order of the first of each.
+/// Groups samples of equal keys, in the order of the first of each.
 fn grouped<'a>(
     samples: impl Iterator<Item = &'a Sample<'a>>,
     key: impl Fn(&'a Sample<'a>) -> String,
@@ -148,7 +149,7 @@ impl<'a> Plot<'a> {
         self.lines.iter().flatten().copied()
     }
 
-    /// Different places of the measured line that has most.
+    /// Returns the number of different places on the longest measured line.
     fn longest(&self) -> usize {
         let places = |line: &Vec<&Sample<'_>>| {
             let mut places: Vec<f64> =
@@ -215,7 +216,7 @@ impl<'a> Plot<'a> {
         Some(Section { title, text, chart: Some(chart), commands, ..Section::default() })
     }
 
-    /// What was measured at each place, which is the same wherever it was.
+    /// Returns the result at each place, which is the same for all its points.
     fn points(&self, line: &[&Sample<'_>], of: fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for sample in line {
@@ -229,7 +230,7 @@ impl<'a> Plot<'a> {
         points
     }
 
-    /// What each block found at each place, where blocks were kept of this figure.
+    /// Returns the result of each block at each place, if blocks were kept of this figure.
     fn blocks(&self, line: &[&Sample<'_>], quantity: &Quantity) -> Vec<(f64, f64)> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for sample in line.iter().filter(|sample| quantity.has_blocks && !sample.is_published()) {
@@ -244,18 +245,18 @@ impl<'a> Plot<'a> {
         points
     }
 
-    /// Whether all lines have it alike.
+    /// Returns whether all lines share a setting.
     fn is_common(&self, setting: &Setting) -> bool {
         let own = |s: &Sample<'_>| s.settings.iter().find(|own| own.name == setting.name).copied();
         self.lines.iter().all(|line| own(line[0]) == Some(*setting))
     }
 
-    /// Whether neither the axis nor the run's name says it.
+    /// Returns whether neither the axis nor the run's name says a setting.
     fn is_said(&self, setting: &Setting) -> bool {
         setting.name != self.axis && setting.name != RX_DEPTH
     }
 
-    /// What is the same for all lines and need be said.
+    /// Renders the settings that all lines share and that need to be said.
     fn common(&self) -> String {
         let own = self.lines[0][0].settings.iter().copied();
         let common: Vec<Setting> =
@@ -263,7 +264,7 @@ impl<'a> Plot<'a> {
         settings::words(&common)
     }
 
-    /// Who it is, and what tells its line from others of the same name.
+    /// Returns the name of a sample's run, with what tells its line from others of the same name.
     fn name(&self, sample: &Sample<'_>) -> String {
         let name = self.name_of_settings(sample);
         let is_own = |line: &&Vec<&Sample<'_>>| self.name_of_settings(line[0]) == name;
@@ -283,7 +284,7 @@ impl<'a> Plot<'a> {
         if words.is_empty() { name.clone() } else { format!("{name}, {words}") }
     }
 
-    /// What the quantity means, and which of its figures are not in the picture.
+    /// Explains the quantity, and names the figures that are not in the picture.
     fn text(&self, quantity: &Quantity, series: &[Series]) -> Vec<String> {
         let mut points = series.iter().flat_map(|line| &line.points);
         let is_short = self.axis == SIZE && points.any(|point| point.0 == 0.0);

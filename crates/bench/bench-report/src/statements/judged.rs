@@ -1,20 +1,20 @@
-//! Verdicts, and how figures become one.
+//! Verdicts on statements, derived from figures.
 
 use report::significant;
 
 use super::measured::{Figure, Measured, Quantity, Subject};
 use crate::lessons::times;
 
-/// Figures this near to each other are taken for the same: the spread of a busy machine.
+/// Figures that differ by up to this factor count as the same: the spread of a busy machine.
 const NEAR: f64 = 1.25;
 
-/// What became of a statement.
+/// The verdict on a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Holds,
     Partly,
     DoesNotHold,
-    /// The figures are there, and nobody may compare them.
+    /// The figures are there, but may not be compared.
     Unknown,
 }
 
@@ -28,7 +28,7 @@ impl Verdict {
         }
     }
 
-    /// By how many of all places a statement is true at.
+    /// Returns the verdict on a statement that is true at `places` of `all` places.
     pub(super) const fn of(places: usize, all: usize) -> Self {
         match places {
             0 => Self::DoesNotHold,
@@ -46,7 +46,7 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// What nobody can judge whose figures are of processors in different places.
+    /// Returns the verdict on figures that were measured with the processors in different places.
     pub(super) fn apart(quantity: Quantity, subjects: [Subject; 2]) -> Self {
         let [first, second] = subjects.map(Subject::name);
         let quantity = quantity.name();
@@ -57,9 +57,9 @@ impl Judged {
     }
 }
 
-/// Figures of both at the same sizes, as far as they may be compared.
+/// Figures of two subjects at the same sizes, as far as they may be compared.
 pub(super) enum Both {
-    /// No size was measured of both.
+    /// No size was measured for both.
     NotMeasured,
     /// The processors were elsewhere for one than for the other, at each size.
     Apart,
@@ -87,7 +87,7 @@ struct Pair {
     size_bytes: usize,
     first: f64,
     second: f64,
-    /// How many times as good the first is.
+    /// The factor by which the first figure is better than the second.
     advantage: f64,
 }
 
@@ -100,7 +100,7 @@ fn pairs(quantity: Quantity, both: Vec<(Figure, Figure)>) -> Vec<Pair> {
     both.into_iter().map(pair).collect()
 }
 
-/// "64 B 2.1 µs and 8.9 µs (4.2 times)", of the places that tell most.
+/// Renders the pairs that tell most: "64 B 2.1 µs and 8.9 µs (4.2 times)".
 fn evidence(quantity: Quantity, subjects: [Subject; 2], pairs: &[Pair]) -> String {
     let unit = quantity.unit();
     let of = |pair: &Pair| {
@@ -120,7 +120,7 @@ fn evidence(quantity: Quantity, subjects: [Subject; 2], pairs: &[Pair]) -> Strin
     format!("{} of {first} and {second}: {}.", quantity.name(), words.join("; "))
 }
 
-/// A size for people.
+/// Renders a size for people.
 pub(super) fn size(bytes: usize) -> String {
     match bytes {
         0 => "no bytes".to_owned(),
@@ -130,8 +130,8 @@ pub(super) fn size(bytes: usize) -> String {
     }
 }
 
-/// The first is at least `times` as good as the second at all of the sizes at which they may be
-/// compared.
+/// Judges whether the first subject is at least `times` as good as the second at all sizes at which
+/// they may be compared.
 pub(super) fn ahead(
     measured: &Measured<'_>,
     quantity: Quantity,
@@ -153,7 +153,7 @@ pub(super) fn ahead(
     })
 }
 
-/// The first is as good as the second at all of the sizes, or nearly.
+/// Judges whether the first subject is as good as the second at all sizes, or nearly.
 pub(super) fn no_worse(
     measured: &Measured<'_>,
     quantity: Quantity,

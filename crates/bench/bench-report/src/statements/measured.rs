@@ -1,18 +1,18 @@
-//! Figures of runs by what they are of.
+//! Figures of runs, selected by subject and quantity.
 
 use bench_record::cores::{Phase, are_apart};
 use bench_record::spec::Benchmark;
 use bench_record::wire::Wire;
 use bench_record::{Point, Run};
 
-/// Who was measured.
+/// The subject of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// An MPI on the fabric that `efa-bench mpi --fabric` calls so, and what people call it.
+    /// An MPI: the fabric as `efa-bench mpi --fabric` calls it, and the name for people.
     Mpi(&'static str, &'static str),
-    /// A fabric without MPI: its provider as it is recorded, and what people call it.
+    /// A fabric without MPI: its provider as it is recorded, and the name for people.
     Bare(&'static str, &'static str),
-    /// The same with packets of this path MTU.
+    /// A fabric without MPI, with packets of this path MTU.
     BareMtu(&'static str, usize, &'static str),
 }
 
@@ -35,12 +35,12 @@ impl Subject {
     }
 }
 
-/// What was measured of them.
+/// The measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
-    /// The median half round trip of so many pairs at once.
+    /// The median half round trip of this many pairs at once.
     Latency { pairs: usize },
-    /// The goodput of so many pairs at once.
+    /// The goodput of this many pairs at once.
     Goodput { pairs: usize },
     /// The goodput of both directions together.
     BothWays,
@@ -112,23 +112,23 @@ pub(super) struct Figure {
 }
 
 impl Figure {
-    /// Whether the processors were elsewhere for one than for the other.
+    /// Returns whether the processors were elsewhere for one figure than for the other.
     pub(super) fn is_apart(&self, other: &Self) -> bool {
         are_apart(self.phase, other.phase)
     }
 }
 
-/// What was measured here.
+/// The runs that were measured here.
 pub(super) struct Measured<'a>(Vec<&'a Run>);
 
 impl<'a> Measured<'a> {
-    /// What went over `wire`, and what has none.
+    /// Selects the runs that went over `wire`, and those that have no wire.
     pub(super) fn over(wire: Wire, runs: &'a [Run]) -> Self {
         let is_own = |run: &&Run| run.wire.is_none_or(|own| own == wire);
         Self(runs.iter().filter(|run| run.source == "measured").filter(is_own).collect())
     }
 
-    /// The best figure at each size: of several depths the one that suits it.
+    /// Returns the best figure at each size: of several depths, the one that suits the size.
     pub(super) fn all(&self, quantity: Quantity, subject: Subject) -> Vec<Figure> {
         let mut all: Vec<Figure> = Vec::new();
         let own = self.0.iter().filter(|run| quantity.is(run) && subject.is(run));

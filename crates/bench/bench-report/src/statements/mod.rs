@@ -1,9 +1,10 @@
-//! What studies said of their hardware, judged by what was measured here.
+//! The statements of studies about their hardware, judged by what was measured here.
 //!
-//! Each statement holds, holds partly or does not hold. What cannot be judged says why.
+//! Each statement holds, holds partly or does not hold. If it cannot be judged, the report says
+//! why.
 //!
-//! Other machines, other adapters: a statement that holds on two processes of one machine has the
-//! same reason behind it or another one, so the figures stand beside each verdict.
+//! Machines and adapters here are not those of the studies: a statement that holds on two processes
+//! of one machine may hold for another reason, so the figures stand beside each verdict.
 
 mod judged;
 mod measured;
@@ -19,20 +20,20 @@ use report::{Layout, Section, Table};
 use judged::Judged;
 use measured::Measured;
 
-/// What a study said.
+/// A statement of a study.
 struct Statement {
-    /// In our words.
+    /// The statement in our words.
     says: &'static str,
-    /// Where it stands in the study.
+    /// The place of the statement in the study.
     place: &'static str,
     judge: Judge,
 }
 
-/// How a statement is judged.
+/// The way in which a statement is judged.
 enum Judge {
-    /// By figures; `None`: they were not measured.
+    /// By figures; `None` if they were not measured.
     By(fn(&Measured<'_>) -> Option<Judged>),
-    /// No measurement here can tell, and why.
+    /// No measurement here can tell, for this reason.
     Never(&'static str),
 }
 
@@ -47,12 +48,12 @@ struct Study {
 
 const STUDIES: [&Study; 2] = [&ucx::STUDY, &rdmaoe::STUDY];
 
-/// The table of the study whose plan the results are of; `None`: they are of no study.
+/// Returns the table of the study whose plan the results are of; `None` if they are of no study.
 pub fn table(results: &Results) -> Option<Table> {
     study(results).map(|study| judge(study, &results.runs))
 }
 
-/// The same as what a reader sees first.
+/// Returns the table as the first section of a page.
 pub(crate) fn section(results: &Results, runs: &[Run]) -> Option<Section> {
     let study = study(results)?;
     Some(Section {
@@ -87,7 +88,7 @@ fn judge(study: &Study, runs: &[Run]) -> Table {
         });
         let why = match (&statement.judge, &found) {
             (Judge::Never(why), _) => (*why).to_owned(),
-            // It is about neither wire.
+            // The statement is about neither wire.
             (Judge::By(_), [(_, Some(one)), (_, Some(other))]) if one == other => one.clone(),
             (Judge::By(_), _) => named.collect::<Vec<_>>().join(" "),
         };
@@ -98,8 +99,8 @@ fn judge(study: &Study, runs: &[Run]) -> Table {
     table
 }
 
-/// What the software device is asked to use, and what people call it. An adapter does without the
-/// kernel, as memory does; UDP has what a network has.
+/// The wires that the software device is asked to use, and their names for people. An adapter does
+/// without the kernel, as memory does; UDP has what a network has.
 const WIRES: [(Wire, &str); 2] = [(Wire::Udp, "over UDP"), (Wire::Shm, "in memory")];
 
 fn verdict(statement: &Statement, measured: &Measured<'_>) -> (&'static str, Option<String>) {
@@ -117,7 +118,7 @@ fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The same for a terminal: a statement and its verdicts, then the figures.
+/// Renders the table for a terminal: each statement and its verdicts, then the figures.
 pub fn text(results: &Results) -> Option<String> {
     let study = study(results)?;
     let mut lines = vec![format!("What the study says, and here: {}", study.title)];

@@ -13,11 +13,11 @@ const TCP: Subject = Subject::Bare("TCP sockets", "TCP sockets");
 const MPI_RC: Subject = Subject::Mpi("ucx:rc_v", "MPI over RC");
 const MPI_TCP: Subject = Subject::Mpi("mpi:tcp", "MPI over TCP");
 
-/// Small and medium messages of its figures.
+/// The greatest size in bytes of the small and medium messages in the study's figures.
 const MEDIUM_MAX_BYTES: usize = 8192;
-/// "Do not perform well": by half, at least.
+/// The factor from which a subject does "not perform well": half as good again, at least.
 const CLEARLY: f64 = 1.5;
-/// What several pairs gain where they gain anything.
+/// The least factor by which several pairs gain, if they gain anything.
 const GAIN: f64 = 1.1;
 const ANY: std::ops::RangeInclusive<usize> = 0..=usize::MAX;
 
@@ -121,7 +121,7 @@ pub(super) const STUDY: Study = Study {
     ],
 };
 
-/// The processor time of a call for each byte, at the shortest and the longest.
+/// Judges the processor time of a call for each byte, at the shortest and the longest size.
 fn is_amortised(measured: &Measured<'_>) -> Option<Judged> {
     let all = measured.all(Quantity::CallCost, TCP);
     let (first, last) = (*all.first()?, *all.last().filter(|_| all.len() > 1)?);
@@ -142,7 +142,8 @@ fn is_amortised(measured: &Measured<'_>) -> Option<Judged> {
     Some(Judged { verdict: Verdict::of(fell, alike.len()), evidence })
 }
 
-/// The goodput of two pairs in parts of that of one; the verdict where nobody may compare them.
+/// Returns the goodput of two pairs as a multiple of that of one; the verdict if they may not be
+/// compared.
 fn gain(measured: &Measured<'_>, subject: Subject) -> Option<Result<f64, Judged>> {
     let [one, two] = [1, 2].map(|pairs| measured.all(Quantity::Goodput { pairs }, subject));
     match Both::of(&two, &one) {
@@ -155,7 +156,7 @@ fn gain(measured: &Measured<'_>, subject: Subject) -> Option<Result<f64, Judged>
     }
 }
 
-/// The geometric one.
+/// Returns the geometric mean.
 fn mean(ratios: &[f64]) -> Option<f64> {
     let sum: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
     (!ratios.is_empty()).then(|| (sum / ratios.len() as f64).exp())
@@ -176,7 +177,7 @@ fn pairs_help_tcp(measured: &Measured<'_>) -> Option<Judged> {
     Some(Judged { verdict: Verdict::of(true_parts, 2), evidence })
 }
 
-/// Both kernels, all classes.
+/// Judges both kernels, in all classes.
 fn nas(measured: &Measured<'_>) -> Option<Judged> {
     const TIMES: f64 = 3.0;
     let mut ratios = Vec::new();

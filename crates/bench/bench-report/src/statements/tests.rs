@@ -29,7 +29,7 @@ fn run(benchmark: Benchmark, provider: &str, domain: &str, points: Vec<Point>) -
     Run { fabric: Some(fabric), ..Run::new(domain, benchmark, points) }
 }
 
-/// The median at each of the sizes.
+/// Returns a run with the median at each of the sizes.
 fn latency(domain: &str, us: &[(usize, f64)]) -> Run {
     let point = |(size, us): &(usize, f64)| {
         let latency =
@@ -82,7 +82,7 @@ fn of_plan(name: &str, runs: Vec<Run>) -> Results {
     results
 }
 
-/// The row of the statement that has `words` in it.
+/// Returns the row of the statement that has `words` in it.
 fn row(results: &Results, words: &str) -> [String; 2] {
     let table = table(results).expect("a study's table");
     let row = table.rows.into_iter().find(|row| row[0].contains(words)).expect("the statement");
@@ -116,7 +116,7 @@ fn latencies_hold_partly_where_some_sizes_are_behind() {
     assert_eq!(judge(&[(64, 1.0)])[0], "not measured", "no size of both");
 }
 
-/// With the cores near for one, a latency was so many times that of the other.
+/// A latency with the cores near is not compared with one with the cores far.
 #[test]
 fn near_cores_are_no_evidence_against_far_ones() {
     let at = |mut run: Run, places: &[f64]| {

@@ -15,14 +15,14 @@ const VERBS_UD: Subject = Subject::Bare("verbs UD", "verbs UD");
 const LATENCY: Quantity = Quantity::Latency { pairs: 1 };
 const GOODPUT: Quantity = Quantity::Goodput { pairs: 1 };
 
-/// Small and medium messages of the slides.
+/// The greatest size in bytes of the small and medium messages on the slides.
 const MEDIUM_MAX_BYTES: usize = 8192;
 const SMALL_MAX_BYTES: usize = 512;
 const LARGE_MIN_BYTES: usize = 64 << 10;
 
-/// The figure of the last slide.
+/// The factor on the last slide.
 const TIMES_TCP: f64 = 10.0;
-/// A flow of UD could have 10 Gbit/s of the link's 100.
+/// The factor over UD, of which a flow could have 10 Gbit/s of the link's 100.
 const TIMES_UD: f64 = 2.0;
 
 pub(super) const STUDY: Study = Study {
@@ -84,7 +84,8 @@ fn best(measured: &Measured<'_>, subject: Subject) -> Option<Figure> {
     all.max_by(|one, other| one.value.total_cmp(&other.value))
 }
 
-/// There is no link here: what bare verbs get out of the device is what there is to saturate.
+/// Judges saturation. There is no link here, so the goodput that bare verbs get out of the device
+/// is what there is to saturate.
 fn saturates(measured: &Measured<'_>) -> Option<Judged> {
     const SATURATED: f64 = 0.9;
     const HALF: f64 = 0.5;
@@ -110,7 +111,7 @@ fn saturates(measured: &Measured<'_>) -> Option<Judged> {
     Some(Judged { verdict, evidence })
 }
 
-/// Ten times, or at least ahead.
+/// Judges the factor of ten: the statement holds partly if SRD is merely ahead of TCP.
 fn ten_times(measured: &Measured<'_>) -> Option<Judged> {
     let sizes = || LARGE_MIN_BYTES..=usize::MAX;
     let judged = ahead(measured, GOODPUT, [SRD, TCP], sizes(), TIMES_TCP)?;

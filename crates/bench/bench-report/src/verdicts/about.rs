@@ -1,19 +1,19 @@
-//! What was compared, on which machine, in which phase of its processors.
+//! The subject of a page: what was compared, on which machine, in which phase of its processors.
 
 use bench_record::{Results, Run, cores};
 
 use crate::compare::networks;
 
-/// Names of which so many are said in a title.
+/// The greatest number of names that a title says.
 const NAMES_MAX: usize = 3;
 
-/// The title of the page, and what stands below it.
+/// The title of the page, and the text below it.
 pub(crate) struct About {
     pub(crate) title: String,
     pub(crate) text: Vec<String>,
 }
 
-/// What a page about these runs is called.
+/// Returns the title and the text of a page about these runs.
 pub(crate) fn about(results: &Results, runs: &[Run], names: &[&str]) -> About {
     let plan = results.plan.as_ref().map(|plan| plan.name.as_str());
     let is_compared = results.plan.as_ref().is_some_and(|plan| !plan.comparisons.is_empty());
@@ -34,8 +34,8 @@ pub(crate) fn about(results: &Results, runs: &[Run], names: &[&str]) -> About {
     About { title, text }
 }
 
-/// Where and when: "Measured over loopback on vm (AMD EPYC, 2 cores), 2026-11-22 18:05 UTC; cores
-/// near: 112 ns (78 points)".
+/// Describes where and when: "Measured over loopback on vm (AMD EPYC, 2 cores), 2026-11-22 18:05
+/// UTC; cores near: 112 ns (78 points)".
 fn place(results: &Results, runs: &[Run], names: &[&str]) -> String {
     let date = results.date.replace('T', " ");
     let date = date.trim_end_matches('Z').rsplit_once(':').map_or("", |(minutes, _)| minutes);
@@ -54,7 +54,7 @@ fn place(results: &Results, runs: &[Run], names: &[&str]) -> String {
     }
     let what = format!("Over {}", networks(runs, names.iter().copied()));
     let mut text = [vec![what], facts].concat().join(", ");
-    // Of what is shown some points stand for several.
+    // A shown point may stand for several.
     let measured = results.runs.iter().filter(|run| run.source == "measured");
     text += &format!("; {}", cores::words(measured.flat_map(|run| &run.points)));
     if let Some(plan) = results.plan.as_ref().filter(|plan| !plan.complete) {
@@ -99,8 +99,8 @@ mod tests {
         assert_eq!(about(&own, &[], &[]).title, "efa-bench: published figures");
     }
 
-    /// Whoever imported a file was said to have measured it, and the first machine to have measured
-    /// all.
+    /// A machine that imported a file has not measured it, and the first of several machines has
+    /// not measured all.
     #[test]
     fn only_machines_that_measured_are_named() {
         let mut own = results();
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(text, "Over loopback, on 2 machines; cores: not measured.");
     }
 
-    /// The head of a page and its facts counted differently.
+    /// The head of a page and its facts count points alike.
     #[test]
     fn the_cores_are_those_of_all_that_was_measured() {
         let at = |ns| Some(Cores::between(ns, ns));

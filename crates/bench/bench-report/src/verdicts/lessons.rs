@@ -1,5 +1,5 @@
-//! What workloads teach: when batching pays, who should walk a tree, over what to replicate, and
-//! where TCP is enough.
+//! The lessons of workloads: when batching pays, who should walk a tree, over what to replicate,
+//! and where TCP is enough.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,20 @@ use super::race::{Race, race_of};
 use crate::kinds::calls::RATE_ALONE;
 use crate::settings::{self, ENDPOINT, OPERATION, RX_DEPTH, WAY};
 
-/// As good as the best.
+/// The share of the best figure from which a figure is as good as the best.
 const NEAR: f64 = 0.9;
-/// What a trouble must gain to be worth it.
+/// The gain from which an effort is worth it.
 const WORTH: f64 = 1.1;
 
-/// What is said where the cores were near for some and far for others.
+/// The text if the cores were near for some and far for others.
 const APART: &str = "Cannot be told: the cores were near for some and far for others.";
 const ALIKE: &str = "Measure again with the cores in the same places (--cpu, --server-cpu).";
 
-/// What was measured, and what follows.
+/// The subject of a lesson, what was measured, and what follows.
 type Lesson = (&'static str, String, String);
 
-/// The lessons of these runs, of which `races` are those of workloads; nothing where there is none.
+/// Returns the lessons of these runs; `races` are those of workloads. Returns `None` if there is no
+/// lesson.
 pub(super) fn section(runs: &[Run], races: &[Race<'_>], names: &[&str]) -> Option<Section> {
     let titles = ["about", "measured", "recommendation"];
     let caption = "What the workloads mean for who builds on these fabrics";
@@ -39,7 +40,7 @@ pub(super) fn section(runs: &[Run], races: &[Race<'_>], names: &[&str]) -> Optio
     (!is_empty).then(|| Section { title, layout: Layout::Folded, tables, ..Section::default() })
 }
 
-/// Operations a second of closed loops: of others the rate is what was asked for.
+/// Returns the operations a second of a closed loop; in other loops, the rate is the requested one.
 fn rate(point: &Point) -> Option<f64> {
     let work = point.work.as_ref().filter(|work| work.arrivals.is_none())?;
     Some(work.mcalls_per_s).filter(|rate| *rate > 0.0)
@@ -51,14 +52,14 @@ fn points(runs: &[Run], benchmark: Benchmark) -> impl Iterator<Item = (&Run, &Po
     points.filter_map(|(run, point)| Some((run, point, rate(point)?)))
 }
 
-/// What records had that went several to a message.
+/// The result of records that were sent several to a message.
 struct Records {
     in_message: usize,
     rate: f64,
     phase: Option<Phase>,
 }
 
-/// Records several to a message beside one to a message.
+/// Compares records several to a message with records one to a message.
 fn batching(runs: &[Run]) -> Option<Lesson> {
     let mut places: BTreeMap<(&str, usize, usize), Vec<Records>> = BTreeMap::new();
     for (run, point, rate) in points(runs, Benchmark::Piggyback) {
@@ -98,20 +99,20 @@ fn batching(runs: &[Run]) -> Option<Lesson> {
 /// The best lookups of each way, by fabric.
 type Lookups<'a> = BTreeMap<&'a str, Vec<(&'static str, f64, &'a Point)>>;
 
-/// What was looked up, whoever walked the tree.
+/// Describes what was looked up, whoever walked the tree.
 fn lookup_place(run: &Run, point: &Point) -> String {
     let kept = run.benchmark.about().parameter;
     let mut settings = settings::of(run, point);
     settings.retain(|own| {
         let is_of_way = own.name == WAY || Some(own.name) == kept;
-        // Whoever walks the tree READs.
+        // A client that walks the tree itself READs.
         let is_read = own.name == OPERATION && run.operation == Operation::Read;
         !is_of_way && !is_read && own.name != ENDPOINT && own.name != RX_DEPTH
     });
     settings::words(&settings)
 }
 
-/// Calls beside READs of the tree's nodes, at the setting that most fabrics have both of.
+/// Compares calls with READs of the tree's nodes, at the setting at which most fabrics have both.
 fn lookups(runs: &[Run]) -> Option<Lesson> {
     let mut places: BTreeMap<String, Lookups<'_>> = BTreeMap::new();
     for (run, point, rate) in points(runs, Benchmark::Index) {
@@ -154,7 +155,7 @@ fn lookups(runs: &[Run]) -> Option<Lesson> {
     (!words.is_empty()).then_some(("Lookups", measured, advice))
 }
 
-/// The fabrics that shipped a log, at the setting that most of them have.
+/// Compares the fabrics that shipped a log, at the setting that most of them have.
 fn replicas(runs: &[Run], names: &[&str]) -> Option<Lesson> {
     let suits = |run: &Run, point: &Point| run.source == "measured" && rate(point).is_some();
     let race = race_of(runs, names, Benchmark::Log.name(), RATE_ALONE, suits)?;
@@ -172,7 +173,8 @@ fn replicas(runs: &[Run], names: &[&str]) -> Option<Lesson> {
     (race.entries.len() > 1).then_some(("Replicas", measured, advice))
 }
 
-/// What a fabric over TCP does of what the best other one does, with the cores in the same places.
+/// Returns the rate of a fabric over TCP as a share of that of the best other fabric, with the
+/// cores in the same places.
 fn share_of_tcp(rates: &[(bool, f64, Option<Phase>)]) -> Option<f64> {
     let of = |is_tcp: bool| rates.iter().filter(move |own| own.0 == is_tcp);
     let mut others: Vec<_> = of(false).collect();
@@ -183,7 +185,7 @@ fn share_of_tcp(rates: &[(bool, f64, Option<Phase>)]) -> Option<f64> {
     })
 }
 
-/// Workloads for which a fabric over TCP does as much as the best.
+/// Finds the workloads for which a fabric over TCP does as much as the best.
 fn tcp(runs: &[Run], races: &[Race<'_>]) -> Option<Lesson> {
     let is_tcp = |name: &str| {
         let own = runs.iter().filter(|run| run.name == name);

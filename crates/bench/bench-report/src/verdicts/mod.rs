@@ -1,5 +1,5 @@
-//! The first screen of a report: what was held against what, where, and what came of it, in words
-//! and in one picture.
+//! The first screen of a report: what was compared with what, where, and the outcome in words and
+//! in one picture.
 
 mod about;
 mod choice;
@@ -15,18 +15,19 @@ pub(crate) use about::about;
 use race::{Race, races};
 use words::verdict;
 
-/// Plain measurements of the first screen; all are further down.
+/// The number of plain measurements on the first screen; all are further down.
 const RACES_MAX: usize = 3;
-/// The first is compared with so many others on the first screen; with all of them further down.
+/// The number of others with which the first is compared on the first screen; further down, it is
+/// compared with all.
 const OTHERS_MAX: usize = 3;
 
-/// What a reader sees first; nothing where nothing was measured.
+/// Returns what a reader sees first; empty if nothing was measured.
 pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
     let races = races(runs, names);
     let (work, plain): (Vec<Race<'_>>, Vec<Race<'_>>) =
         races.into_iter().partition(|race| race.is_workload);
     let mut sections = Vec::new();
-    // Of a plan of workloads the streams beside them are not the point.
+    // In a plan of workloads, the streams beside them are not the point.
     let is_about_work = work.len() > plain.len();
     let (first, second) = if is_about_work { (&work, &plain) } else { (&plain, &work) };
     for (layout, races) in [(Layout::Lead, first.as_slice()), (Layout::Body, second.as_slice())] {
@@ -73,7 +74,7 @@ const LEGEND: &str = "▲ is better and ▼ worse than the other, ◆ is both, =
     differs is noise), ? is undecided: the blocks do not tell. Marks: the middle block. Bars: its \
     95 % interval. Dots: all blocks. Strokes: p99 and maximum of the middle block.";
 
-/// "5.65 µs, p99 9.10", as far as it is known.
+/// Renders the figures of a point, as far as they are known: "5.65 µs, p99 9.10".
 fn figures(aspects: &[Aspect], point: &Point) -> String {
     let mut words: Vec<String> = Vec::new();
     for (index, aspect) in aspects.iter().enumerate() {
@@ -87,7 +88,7 @@ fn figures(aspects: &[Aspect], point: &Point) -> String {
     words.join(", ")
 }
 
-/// A row for each comparison of the first with so many others.
+/// Returns a table with a row for each comparison of the first with up to `others_max` others.
 fn verdicts(races: &[Race<'_>], names: &[&str], others_max: usize) -> Table {
     let everybody = || races.iter().flat_map(|race| race.entries.iter().map(|(name, _)| *name));
     let first = names.iter().copied().find(|name| everybody().any(|own| own == *name));
@@ -111,7 +112,7 @@ fn verdicts(races: &[Race<'_>], names: &[&str], others_max: usize) -> Table {
     }
 }
 
-/// Who else was measured.
+/// Returns the names of the others that were measured.
 fn others_of<'a>(races: &[Race<'a>], first: &str) -> Vec<&'a str> {
     let mut others: Vec<&str> = Vec::new();
     for (name, _) in races.iter().flat_map(|race| &race.entries) {
@@ -122,7 +123,7 @@ fn others_of<'a>(races: &[Race<'a>], first: &str) -> Vec<&'a str> {
     others
 }
 
-/// The verdict stands where a narrow screen shows it.
+/// Returns the table with one other, whose verdict stands where a narrow screen shows it.
 fn beside_one(races: &[Race<'_>], first: &str, other: &str) -> Table {
     let beside = format!("{first} beside {other}");
     let titles = ["what", beside.as_str(), first, other, "how certain"];
@@ -131,7 +132,7 @@ fn beside_one(races: &[Race<'_>], first: &str, other: &str) -> Table {
     for race in races {
         let figures = |point| figures(race.aspects, point);
         let nothing = || "-".to_owned();
-        // A step of a plan that failed leaves anyone out.
+        // A failed step of a plan may leave anyone out.
         let (words, own, theirs, certainty) = match (race.of(first), race.of(other)) {
             (Some(ours), Some(theirs)) => {
                 let verdict = verdict(race.aspects, ours, theirs);
@@ -146,12 +147,12 @@ fn beside_one(races: &[Race<'_>], first: &str, other: &str) -> Table {
     table
 }
 
-/// What stands instead of a verdict where the first has nothing to compare.
+/// Returns the text instead of a verdict if the first has nothing to compare.
 fn missing(first: &str) -> String {
     format!("{first} was not measured")
 }
 
-/// A row for the first, and one for each of the others.
+/// Returns a table with a row for the first, and one for each of the others.
 fn beside_several(races: &[Race<'_>], first: &str, others: &[&str]) -> Table {
     let beside = format!("{first} beside it");
     let titles = ["what", "fabric", beside.as_str(), "figures", "how certain"];
@@ -176,7 +177,7 @@ fn beside_several(races: &[Race<'_>], first: &str, others: &[&str]) -> Table {
     table
 }
 
-/// A row for each workload and fabric: how many operations, at which p99, at which cost.
+/// Returns a table with a row for each workload and fabric: operations, p99 and cost.
 fn workloads(races: &[Race<'_>]) -> Table {
     let titles = [
         "workload",
@@ -217,7 +218,7 @@ fn workloads(races: &[Race<'_>]) -> Table {
     table
 }
 
-/// How certain a figure is that stands alone.
+/// Describes how certain a figure is that stands alone.
 fn alone(point: &Point) -> String {
     match (point.blocks.len(), point.interval.zip(point.figure())) {
         (blocks, Some((interval, figure))) if blocks > 1 => {
@@ -227,7 +228,7 @@ fn alone(point: &Point) -> String {
     }
 }
 
-/// The picture of a race.
+/// Returns the picture of a race.
 fn panel(race: &Race<'_>, names: &[&str]) -> Dots {
     let Some(first) = race.aspects.first() else {
         return Dots {
@@ -257,7 +258,7 @@ fn panel(race: &Race<'_>, names: &[&str]) -> Dots {
     }
 }
 
-/// The tail of the times of a point, whatever was timed.
+/// Returns the tail of the times of a point, whatever was timed.
 fn tail(point: &Point) -> Vec<(String, f64)> {
     let half = point.latency.and_then(|latency| latency.distribution);
     let response = || point.open_loop.and_then(|found| found.response);

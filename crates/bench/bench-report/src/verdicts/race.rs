@@ -1,4 +1,4 @@
-//! Which measurements are held against each other: of each benchmark the place that most fabrics
+//! The selection of measurements that are compared: for each benchmark the place that most fabrics
 //! have, and of those the most telling one.
 
 use bench_record::cores;
@@ -11,40 +11,40 @@ use crate::kinds::aspect::Aspect;
 use crate::kinds::{self, Kind, SMALL_BYTES};
 use crate::settings::{self, DEPTH, ENDPOINT, RX_DEPTH, SIZE, Setting};
 
-/// What most applications send, and where most tables look.
+/// The usual settings: what most applications send, and where most tables look.
 const LATENCY_BYTES: usize = 64;
 const STREAM_BYTES: usize = 8192;
 const RATE_BYTES: usize = 16;
 const STREAM_DEPTH: usize = 256;
 const RANK_BYTES: usize = 1024;
 
-/// The same measured by several.
+/// A measurement that several fabrics have.
 pub(super) struct Race<'a> {
     /// For example "latency 64 B".
     pub(super) label: String,
     /// For example "latency".
     pub(super) kind: String,
     pub(super) aspects: &'static [Aspect],
-    /// Who, and what came of it; one entry for each name, in their order.
+    /// The names and their points; one entry for each name, in their order.
     pub(super) entries: Vec<(&'a str, &'a Point)>,
     pub(super) is_workload: bool,
 }
 
 impl<'a> Race<'a> {
-    /// What came of it for one of them; `None`: it did not take part.
+    /// Returns the point of one of them; `None` if it did not take part.
     pub(super) fn of(&self, name: &str) -> Option<&'a Point> {
         self.entries.iter().find(|(own, _)| *own == name).map(|(_, point)| *point)
     }
 }
 
-/// A measurement with what it was asked for.
+/// A measurement with its settings.
 struct Candidate<'a> {
     run: &'a Run,
     point: &'a Point,
     settings: Vec<Setting>,
 }
 
-/// The races of all benchmarks, in the order in which they were measured.
+/// Returns the races of all benchmarks, in the order in which they were measured.
 pub(super) fn races<'a>(runs: &'a [Run], names: &[&'a str]) -> Vec<Race<'a>> {
     let measured = || runs.iter().filter(|run| names.contains(&run.name.as_str()));
     let mut kinds: Vec<(&str, Benchmark)> = Vec::new();
@@ -78,20 +78,20 @@ pub(super) fn races<'a>(runs: &'a [Run], names: &[&'a str]) -> Vec<Race<'a>> {
     races
 }
 
-/// The race in which more take part, else the first.
+/// Returns the race in which more take part, else the first.
 fn wider<'a>(first: Option<Race<'a>>, second: Option<Race<'a>>) -> Option<Race<'a>> {
     let count = |race: &Option<Race<'_>>| race.as_ref().map_or(0, |race| race.entries.len());
     if count(&second) > count(&first) { second } else { first }
 }
 
-/// Those whose operations came by the clock.
+/// Returns the candidates whose operations came by the clock.
 fn due<'a>(all: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
     let is_due =
         |one: &&Candidate<'a>| one.point.work.as_ref().is_some_and(|work| work.arrivals.is_some());
     all.iter().filter(is_due).map(Candidate::copy).collect()
 }
 
-/// The race of those points of a kind that suit.
+/// Returns the race of those points of a kind that suit.
 pub(super) fn race_of<'a>(
     runs: &'a [Run],
     names: &[&'a str],
@@ -113,7 +113,7 @@ fn candidates(run: &Run) -> impl Iterator<Item = Candidate<'_>> {
     })
 }
 
-/// Long messages by their bytes, short ones by their number.
+/// Returns the races of streams: long messages by their bytes, short ones by their number.
 fn stream_races<'a>(
     all: &[Candidate<'a>],
     kind: &str,
@@ -129,7 +129,7 @@ fn stream_races<'a>(
     long.into_iter().chain(short)
 }
 
-/// What a stream of short messages is called.
+/// Returns the name of a stream of short messages.
 fn rate_of(kind: &str) -> String {
     match kind {
         "bandwidth" => "message rate".to_owned(),
@@ -137,7 +137,8 @@ fn rate_of(kind: &str) -> String {
     }
 }
 
-/// Whether the cores were near for one and far for another, or moved: then nobody can compare them.
+/// Returns whether the cores were near for one and far for another, or moved, so that nobody can
+/// compare them.
 fn are_apart(own: &[&Candidate<'_>]) -> bool {
     let mut phases = own.iter().map(|one| one.point.phase()).filter(Option::is_some);
     let Some(first) = phases.next() else { return false };
@@ -149,12 +150,12 @@ impl<'a> Candidate<'a> {
         Self { run: self.run, point: self.point, settings: self.settings.clone() }
     }
 
-    /// What was measured, whoever did it.
+    /// Describes what was measured, whoever did it.
     fn place(&self) -> String {
         settings::words(&self.settings)
     }
 
-    /// How far it is from what people look for: less is better.
+    /// Returns how far the measurement is from what people look for: less is better.
     fn oddity(&self) -> f64 {
         let far = |value: usize, wanted: usize| (value.max(1) as f64 / wanted as f64).log2().abs();
         let point = self.point;
@@ -172,8 +173,8 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The place that most have; of equally many the best of the first for a workload, for others and
-/// where times of one operation count the most usual.
+/// Returns the race at the place that most have; of equally many, the best of the first for a
+/// workload, and the most usual for others and where times of one operation count.
 fn race<'a>(
     all: &[Candidate<'a>],
     kind: &str,
@@ -192,7 +193,7 @@ fn race<'a>(
         }
     }
     let is_workload = all.first()?.run.benchmark.is_workload();
-    // A time is least where the least is done.
+    // Times are least where the least is done.
     let is_by_oddity = !is_workload || first.better == Better::Less;
     let value = |one: &Candidate<'a>| (first.of)(one.point).unwrap_or_default();
     let order = |a: &Candidate<'a>, b: &Candidate<'a>| match is_by_oddity {
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(labels(&runs), ["latency 64 B"]);
     }
 
-    /// Matrices of 8 KiB are slower than those of 64 B, and stood for all.
+    /// Matrices of 8 KiB do not stand for those of 64 B, which are faster.
     #[test]
     fn the_worst_time_does_not_stand_for_all() {
         let mut matrix = latency("mine", &[64, 8192]);
@@ -305,7 +306,7 @@ mod tests {
         assert!(!labels(&connections)[0].contains("threads 4"), "{:?}", labels(&connections));
     }
 
-    /// By the clock all were "as fast": the rate was what they were asked for.
+    /// By the clock, rates say nothing, because they are the requested ones.
     #[test]
     fn a_rate_that_was_asked_for_is_compared_by_its_times() {
         let by_the_clock = |name: &str, p50_us, p99_us| {

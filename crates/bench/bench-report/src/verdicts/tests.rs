@@ -84,7 +84,7 @@ fn of_many_fabrics_three_are_compared_at_once_and_all_further_down() {
     assert_eq!(lead.panels[0].rows.len(), 5, "the picture has all");
 }
 
-/// A step of a plan had failed: Beta's figure stood under Alpha, and Gamma's verdict was about it.
+/// A failed step of a plan puts no figure under another name, and no verdict about another.
 #[test]
 fn who_was_not_measured_is_not_stood_in_for() {
     let runs = [latency("Beta", 10.0, 20.0), stream("Alpha", 30.0), stream("Beta", 10.0)];
@@ -131,7 +131,7 @@ fn nothing_measured_is_nothing_shown() {
     assert!(sections(&crate::paper::runs(), &["mine"]).is_empty());
 }
 
-/// What a lesson of the workloads says.
+/// Returns what a lesson of the workloads says.
 fn lesson(runs: &[Run], names: &[&str], about: &str) -> Option<String> {
     let sections = sections(runs, names);
     let own = sections.iter().find(|own| own.title == "Lessons of the workloads")?;
@@ -198,7 +198,7 @@ fn tcp_is_enough_where_nobody_does_more() {
     assert!(text.ends_with("Ship logs over mine where the rate counts."), "{text}");
 }
 
-/// The best of each fabric had other acknowledgements, and a winner was named whatever they were.
+/// If the best of each fabric has other acknowledgements, no winner is named across them.
 #[test]
 fn replicas_are_compared_at_one_setting() {
     let log = |name: &str, ack, rate| {
@@ -219,7 +219,7 @@ fn replicas_are_compared_at_one_setting() {
     assert!(text.is_some_and(|text| text.contains("near tie")));
 }
 
-/// The fastest of each way had other depths.
+/// If the fastest of each way has another depth, they are not compared.
 #[test]
 fn lookups_are_compared_at_one_setting() {
     let index = |way, depth, rate| {
@@ -238,7 +238,7 @@ fn lookups_are_compared_at_one_setting() {
     assert!(text.contains("near tie"), "{text}");
 }
 
-/// Near cores were so many times as fast as far ones.
+/// Figures of near cores are not compared with those of far ones.
 #[test]
 fn lessons_leave_out_what_nobody_may_compare() {
     let at = |mut run: Run, benchmark, ns, records| {

@@ -1,4 +1,4 @@
-//! A comparison in words: how many times as fast, where, and how certain that is.
+//! Comparisons in words: how many times as fast, where, and how certain that is.
 
 use bench_record::Point;
 use bench_record::cores::are_apart;
@@ -6,8 +6,7 @@ use report::{Better, Change, Interval, are_enough, ratio_interval};
 
 use crate::kinds::aspect::Aspect;
 
-/// What a comparison came to, in words, and what stands before them: a reader who sees no colours
-/// sees that.
+/// The outcome of a comparison in words, and a sign before them for readers who see no colours.
 pub(super) struct Verdict {
     pub(super) words: String,
     pub(super) certainty: String,
@@ -19,7 +18,7 @@ const BOTH: &str = "◆";
 const ALIKE: &str = "=";
 const OPEN: &str = "?";
 
-/// How `ours` is beside `theirs`.
+/// Compares `ours` with `theirs`.
 pub(super) fn verdict(aspects: &[Aspect], ours: &Point, theirs: &Point) -> Verdict {
     if let Some(words) = apart(ours, theirs) {
         return Verdict { words, certainty: "-".to_owned() };
@@ -42,7 +41,7 @@ pub(super) fn verdict(aspects: &[Aspect], ours: &Point, theirs: &Point) -> Verdi
         return Verdict { words: "nothing to compare".to_owned(), certainty: "-".to_owned() };
     }
     let has = |change| changes.contains(&change);
-    // Of one block each a tail says little: where what counts is undecided, all is.
+    // The tail of one block each says little: if the main figure is undecided, all is.
     let is_open = changes.first() == Some(&Change::Inconclusive);
     let sign = match (has(Change::Improved), has(Change::Regressed)) {
         _ if is_open => OPEN,
@@ -56,19 +55,19 @@ pub(super) fn verdict(aspects: &[Aspect], ours: &Point, theirs: &Point) -> Verdi
     Verdict { words: format!("{sign} {}", words.join(", ")), certainty }
 }
 
-/// Where a point stands beside the best one.
+/// The standing of a point beside the best one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// What differs is noise.
+    /// The difference is noise.
     Tie,
-    /// Their blocks do not tell them apart: it may be much or nothing.
+    /// The blocks do not tell the points apart: the difference may be great or nothing.
     Open,
     Behind,
-    /// They were not measured on one machine, so to speak.
+    /// The points cannot be compared, because they were not measured under the same conditions.
     Apart,
 }
 
-/// How `other` stands beside `best`.
+/// Returns the standing of `other` beside `best`.
 pub(super) fn standing(aspect: &Aspect, best: &Point, other: &Point) -> Standing {
     if apart(best, other).is_some() {
         return Standing::Apart;
@@ -83,7 +82,7 @@ pub(super) fn standing(aspect: &Aspect, best: &Point, other: &Point) -> Standing
     }
 }
 
-/// The same of figures.
+/// Returns the standing of figures.
 fn standing_of(base: f64, new: f64, aspect: &Aspect, ratio: Option<Interval>) -> Standing {
     match Change::of(base, new, aspect.better, aspect.noise_percent, ratio) {
         Change::Improved => Standing::Behind,
@@ -92,7 +91,7 @@ fn standing_of(base: f64, new: f64, aspect: &Aspect, ratio: Option<Interval>) ->
     }
 }
 
-/// Why two points are not of one machine.
+/// Describes why two points are not of one machine.
 fn apart(ours: &Point, theirs: &Point) -> Option<String> {
     let (one, other) = ours.phase().zip(theirs.phase())?;
     are_apart(Some(one), Some(other)).then(|| {
@@ -100,13 +99,13 @@ fn apart(ours: &Point, theirs: &Point) -> Option<String> {
     })
 }
 
-/// Whether they have blocks, but too few of them to tell a change.
+/// Returns whether both points have blocks, but too few to tell a change.
 fn are_few(aspect: &Aspect, ours: &Point, theirs: &Point) -> bool {
     let (own, other) = (aspect.blocks(ours), aspect.blocks(theirs));
     own.len().min(other.len()) > 1 && !are_enough(&own, &other)
 }
 
-/// What few blocks say of a change.
+/// Returns what few blocks say of a change.
 const fn undecided(change: Change) -> Change {
     match change {
         Change::Improved | Change::Regressed => Change::Inconclusive,
@@ -114,7 +113,7 @@ const fn undecided(change: Change) -> Change {
     }
 }
 
-/// The interval of ours over theirs.
+/// Returns the interval of the ratio of ours to theirs.
 fn ratio(aspect: &Aspect, ours: &Point, theirs: &Point) -> Option<Interval> {
     ratio_interval(&aspect.blocks(theirs), &aspect.blocks(ours))
 }
@@ -141,7 +140,7 @@ fn in_words(aspect: &Aspect, change: Change, new: f64, base: f64) -> String {
     }
 }
 
-/// "1.9 to 2.3 times (95 %, 5 and 5 blocks)", in the direction of the words.
+/// Renders the certainty, in the direction of the words: "1.9 to 2.3 times (95 %, 5 and 5 blocks)".
 fn certainty(aspect: &Aspect, ours: &Point, theirs: &Point) -> String {
     let (own, other) = (ours.blocks.len(), theirs.blocks.len());
     let Some(ratio) = ratio(aspect, ours, theirs) else {
@@ -161,7 +160,7 @@ fn certainty(aspect: &Aspect, ours: &Point, theirs: &Point) -> String {
     format!("{range}{at} (95 %, {own} and {other} blocks)")
 }
 
-/// A ratio for people.
+/// Renders a ratio for people.
 fn times(ratio: f64) -> String {
     match ratio {
         ratio if ratio >= 9.95 => format!("{ratio:.0}"),

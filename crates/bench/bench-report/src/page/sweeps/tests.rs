@@ -65,7 +65,7 @@ fn lines_are_told_apart_by_what_differs() {
     assert_ne!(series[0].look, series[1].look);
 }
 
-/// A step in a line was where the cores had moved.
+/// A move of the cores makes no step in a line.
 #[test]
 fn points_measured_near_and_far_are_no_line() {
     let places: Vec<(usize, usize)> = (4..10).map(|power| (1 << power, 8)).collect();
@@ -133,7 +133,7 @@ fn calls_have_a_rate_and_a_tail_and_collectives_a_time() {
     assert_eq!(titles(&[barrier]), ["barrier: median time over ranks; 64 B"]);
 }
 
-/// The axis was linear, and all sizes below 100 KiB lay on one place.
+/// The axis stays logarithmic: on a linear one, all sizes below 100 KiB lie on one place.
 #[test]
 fn a_size_of_0_leaves_the_axis_of_sizes_as_it_is() {
     let point = |size| Point {

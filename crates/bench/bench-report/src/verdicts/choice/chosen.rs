@@ -1,4 +1,4 @@
-//! Whom to take: by a race, by a cost, or by the rate that is held.
+//! The choice of a fabric: by a race, by a cost, or by the rate that it holds.
 
 use bench_record::Point;
 use bench_record::cores::{Phase, are_apart};
@@ -11,19 +11,19 @@ use crate::verdicts::words::{Standing, standing};
 const BEST: &str = "▲";
 const TIE: &str = "=";
 const OPEN: &str = "?";
-/// Differences of processor time and of connections up to so many percent are noise.
+/// Differences of processor time and of connections up to this many percent are noise.
 const COST_NOISE_PERCENT: f64 = 20.0;
 
-/// Whom to take.
+/// The fabric to take, and how clear the choice is.
 #[derive(Default)]
 pub(in crate::verdicts) struct Chosen<'a> {
     pub(in crate::verdicts) best: &'a str,
-    /// How many were measured.
+    /// The number of fabrics that were measured.
     count: usize,
     ties: Vec<&'a str>,
-    /// Those of which nobody can tell whether they are better.
+    /// The fabrics of which nobody can tell whether they are better.
     open: Vec<&'a str>,
-    /// What is to be said beside.
+    /// Remarks on the choice.
     but: String,
 }
 
@@ -41,12 +41,12 @@ impl Chosen<'_> {
         own + but
     }
 
-    /// Whether the best one is better than all others.
+    /// Returns whether the best fabric is better than all others.
     pub(in crate::verdicts) fn is_clear(&self) -> bool {
         self.count > 1 && self.ties.is_empty() && self.open.is_empty()
     }
 
-    /// A figure of that name, with a sign for how it stands.
+    /// Renders the figure of a fabric, with a sign for its standing.
     pub(super) fn signed(&self, name: &str, figure: &str) -> String {
         let is_best = name == self.best;
         let sign = match (self.ties.is_empty(), self.open.is_empty()) {
@@ -60,7 +60,7 @@ impl Chosen<'_> {
     }
 }
 
-/// What is said of those that nobody may compare with the best.
+/// Names the fabrics that nobody may compare with the best.
 fn elsewhere(apart: &[&str]) -> String {
     match apart {
         [] => String::new(),
@@ -68,7 +68,8 @@ fn elsewhere(apart: &[&str]) -> String {
     }
 }
 
-/// Whom to take of a race, by its first aspect. Those that nobody may compare may be better.
+/// Chooses from a race, by its first aspect. Fabrics that may not be compared with the best may be
+/// better.
 pub(in crate::verdicts) fn choose<'a>(race: &Race<'a>) -> Chosen<'a> {
     let Some(first) = race.aspects.first() else { return Chosen::default() };
     let value = |entry: &&(&'a str, &'a Point)| (first.of)(entry.1).unwrap_or_default();
@@ -98,7 +99,7 @@ pub(in crate::verdicts) fn choose<'a>(race: &Race<'a>) -> Chosen<'a> {
     Chosen { best, count, ties, open, but }
 }
 
-/// What something costs on a fabric, measured once or several times.
+/// The cost of something on a fabric, measured once or several times.
 pub(super) struct KnownCost<'a> {
     pub(super) name: &'a str,
     pub(super) values: Vec<f64>,
@@ -111,7 +112,7 @@ impl KnownCost<'_> {
     }
 }
 
-/// Whom to take by a cost.
+/// Chooses by a cost.
 pub(super) fn choose_by_cost<'a>(costs: &[KnownCost<'a>]) -> Chosen<'a> {
     let least = costs.iter().min_by(|a, b| a.middle().total_cmp(&b.middle()));
     let Some(least) = least else { return Chosen::default() };
@@ -137,7 +138,7 @@ pub(super) fn choose_by_cost<'a>(costs: &[KnownCost<'a>]) -> Chosen<'a> {
     Chosen { best: least.name, count: costs.len(), ties, open, but: elsewhere(&apart) }
 }
 
-/// The one that holds what others were shown not to hold.
+/// Chooses the fabric that holds a rate that others were shown not to hold.
 pub(super) fn choose_by_rate(ladder: &Ladder<'_>) -> String {
     let all = &ladder.entries;
     let leads = all

@@ -1,4 +1,4 @@
-//! What a workload costs on a fabric: its connection, and its processor time by bytes and by
+//! The costs of a workload on a fabric: its connection, and its processor time by bytes and by
 //! messages.
 
 use bench_record::{Point, Run, Work};
@@ -8,20 +8,20 @@ use super::{Cell, push};
 use crate::held::{self, KeptRate};
 use crate::verdicts::race::Race;
 
-/// Set-up of the endpoint and the first round trip, in µs.
+/// Returns the time of the set-up of the endpoint and the first round trip, in µs.
 pub(super) fn connection_us(run: &Run) -> Option<f64> {
     let set_up: f64 = run.setup_us.iter().map(|(_, time_us)| time_us).sum();
     run.cold_start_us.map(|first| set_up + first).filter(|_| !run.setup_us.is_empty())
 }
 
-/// Processor time of both sides for one operation in ns: that of whole processes where it is known,
-/// since a fabric may have threads of its own.
+/// Returns the processor time of both sides for one operation in ns: that of whole processes if it
+/// is known, because a fabric may have threads of its own.
 fn cpu_ns(work: &Work) -> Option<f64> {
     let are_known = work.client_cpu_ns > 0.0 && work.server_cpu_ns > 0.0;
     work.process_cpu_ns().or_else(|| are_known.then(|| work.cpu_ns()))
 }
 
-/// Processor seconds for 10^9 bytes.
+/// Returns the processor seconds for 10^9 bytes.
 pub(super) fn cpu_s_per_gb(point: &Point) -> Option<f64> {
     if let Some(found) = point.shuffle {
         let whole = Some(found.process_cpu_ns_per_tuple).filter(|ns| *ns > 0.0);
@@ -29,20 +29,20 @@ pub(super) fn cpu_s_per_gb(point: &Point) -> Option<f64> {
         return Some(per_byte).filter(|own| own.is_finite() && *own > 0.0);
     }
     let work = point.work.as_ref()?;
-    // Of files the bytes that the client wanted.
+    // For files, the bytes that the client wanted count.
     let is_file = work.client_cpu_s_per_gb.is_some();
     let bytes = if is_file { point.size_bytes as f64 } else { work.bytes_per_call };
     // ns for a byte are s for 10^9.
     cpu_ns(work).map(|ns| ns / bytes).filter(|own| own.is_finite())
 }
 
-/// Processor seconds for a million messages.
+/// Returns the processor seconds for a million messages.
 pub(super) fn cpu_s_per_million(point: &Point) -> Option<f64> {
     let work = point.work.as_ref()?;
     cpu_ns(work).map(|ns| ns / work.messages_per_call / 1e3).filter(|own| own.is_finite())
 }
 
-/// A row for each workload and fabric.
+/// Returns a table with a row for each workload and fabric.
 pub(super) fn table(runs: &[Run], races: &[Race<'_>], names: &[&str]) -> Table {
     let titles = [
         "workload",
@@ -92,8 +92,8 @@ pub(super) fn table(runs: &[Run], races: &[Race<'_>], names: &[&str]) -> Table {
     table
 }
 
-/// The highest rate that was held, and the first that was not; at another place than the rest of
-/// the row where `label` names one.
+/// Renders the highest rate that was held, and the first that was not; `label` names their place if
+/// it is another than that of the rest of the row.
 fn rates(runs: &[Run], own: &KeptRate<'_>, label: &str) -> [Cell; 2] {
     let at = if label.is_empty() { String::new() } else { format!(" ({label})") };
     let cell = |step: Option<held::Step<'_>>, words: String| match step {

@@ -1,7 +1,7 @@
-//! For who chooses a network: the workloads asked the other way round. What suits a system that
-//! does this, how far does it go, and what does it cost? Nothing is said that the run did not show:
-//! each figure leads to its row, what is not certain is a tie, and what was not measured is named
-//! with its command.
+//! Advice on the choice of a network: the workloads asked the other way round. Which network suits
+//! a system that does this, how far does it go, and what does it cost? Nothing is said that the run
+//! did not show: each figure links to its row, an uncertain difference is a tie, and a missing
+//! measurement is named with its command.
 
 mod chosen;
 mod cost;
@@ -17,7 +17,7 @@ use super::race::Race;
 use crate::held::P99_BOUND_US;
 use crate::page::{row_name, set_up_name};
 
-/// What a cell says, and the row that it comes from.
+/// The text of a cell, and the row that it comes from.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Cell {
     text: String,
@@ -33,7 +33,7 @@ impl Cell {
         Self::plain("-".to_owned())
     }
 
-    /// Of a point.
+    /// Creates the cell of a point.
     fn of(runs: &[Run], point: &Point, text: String) -> Self {
         let place = runs.iter().enumerate().find_map(|(run, own)| {
             let index = own.points.iter().position(|other| std::ptr::eq(other, point))?;
@@ -42,14 +42,14 @@ impl Cell {
         Self { text, from: place }
     }
 
-    /// Of the set-up of a run.
+    /// Creates the cell of the set-up of a run.
     fn of_set_up(runs: &[Run], run: &Run, text: String) -> Self {
         let number = runs.iter().position(|own| std::ptr::eq(own, run));
         Self { text, from: number.map(set_up_name) }
     }
 }
 
-/// Adds a row whose cells lead to where they are from.
+/// Adds a row whose cells link to where they are from.
 fn push(table: &mut Table, cells: Vec<Cell>) {
     let row = table.rows.len();
     for (column, cell) in cells.iter().enumerate() {
@@ -58,7 +58,8 @@ fn push(table: &mut Table, cells: Vec<Cell>) {
     table.push(cells.into_iter().map(|cell| cell.text).collect());
 }
 
-/// The section of these runs, of which `races` are those of workloads; nothing where there is none.
+/// Returns the section of these runs; `races` are those of workloads. Returns `None` if there is
+/// none.
 pub(super) fn section(runs: &[Run], races: &[Race<'_>], names: &[&str]) -> Option<Section> {
     // MPI is an interface, not a network.
     let is_mpi = |run: &Run| run.fabric.as_ref().is_some_and(|fabric| fabric.provider == "mpi");

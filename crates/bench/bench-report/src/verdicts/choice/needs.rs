@@ -12,16 +12,16 @@ use crate::kinds::aspect::{self, Aspect};
 use crate::kinds::{calls, incast, shuffle};
 use crate::verdicts::race::{self, Race};
 
-/// One thing that data systems do.
+/// A thing that data systems do.
 struct Need {
-    /// After "if your system".
+    /// The words after "if your system".
     what: &'static str,
-    /// Which workload measures it, and which points of it.
+    /// The workload that measures the need; `suits` selects its points.
     kind: &'static str,
     suits: fn(&Point) -> bool,
     decides: &'static [Aspect],
     says: &'static [Aspect],
-    /// What measures it: the words after `efa-bench local`.
+    /// The command that measures it: the words after `efa-bench local`.
     command: &'static str,
 }
 
@@ -115,7 +115,7 @@ const NEEDS: [Need; 12] = [
     },
 ];
 
-/// Closed loops, by their rate.
+/// Closed loops, judged by their rate.
 const CALLS: Need = Need {
     what: "",
     kind: "",
@@ -129,11 +129,11 @@ const CALLS: Need = Need {
 struct NeedRow {
     what: String,
     advice: String,
-    /// One for each fabric; `None`: not measured.
+    /// One cell for each fabric; `None` if it was not measured.
     cells: Vec<Option<Cell>>,
 }
 
-/// The table, and the commands for what is missing in it.
+/// Returns the table, and the commands for what is missing in it.
 pub(super) fn table(runs: &[Run], names: &[&str]) -> (Table, Vec<String>) {
     let titles = [&["if your system", "use"][..], names].concat();
     let caption = "If your system does this, use that";
@@ -171,10 +171,10 @@ pub(super) fn table(runs: &[Run], names: &[&str]) -> (Table, Vec<String>) {
     (table, missing)
 }
 
-/// What a system may have little of.
+/// A resource of which a system may have little.
 struct Cost {
     what: &'static str,
-    /// The workload that tells it.
+    /// The workload that measures it.
     kind: &'static str,
     unit: &'static str,
     of: fn(&Point) -> Option<f64>,
@@ -194,7 +194,7 @@ const COSTS: [Cost; 2] = [
         of: cost::cpu_s_per_million,
     },
 ];
-/// The place of a race without its kind.
+/// Returns the place of a race without its kind.
 fn at(label: &str, kind: &str) -> String {
     label.strip_prefix(kind).unwrap_or(label).trim_start().to_owned()
 }
@@ -209,7 +209,7 @@ fn of_race(runs: &[Run], names: &[&str], need: &Need, race: &Race<'_>) -> NeedRo
     NeedRow { what, advice: chosen.words(), cells: names.iter().map(cell).collect() }
 }
 
-/// "2.8 µs, p99 31 µs".
+/// Renders the aspects of a point: "2.8 µs, p99 31 µs".
 fn said(aspects: &[Aspect], point: &Point) -> String {
     let figures = aspects.iter().filter(|aspect| !aspect.is_cost).filter_map(|aspect| {
         let tail = if aspect.at == "at p99" { "p99 " } else { "" };
@@ -218,7 +218,7 @@ fn said(aspects: &[Aspect], point: &Point) -> String {
     figures.collect::<Vec<_>>().join(", ")
 }
 
-/// The row of rates that are held.
+/// Returns the row of rates that are held.
 fn of_rates(runs: &[Run], names: &[&str]) -> Option<NeedRow> {
     const KINDS: [&str; 3] = ["rpc", "kv", "open_loop"];
     let known = KINDS.iter().map(|kind| held::ladders(runs, names, kind));
@@ -243,7 +243,8 @@ fn rate_cell(runs: &[Run], ladder: &Ladder<'_>, name: &str) -> Option<Cell> {
     Some(Cell::of(runs, step.point, own.words()))
 }
 
-/// The row of connections: the same workloads on each fabric, with as many threads and endpoints.
+/// Returns the row of connections: the same workloads on each fabric, with as many threads and
+/// endpoints.
 fn of_connections<'a>(runs: &[Run], names: &[&'a str]) -> Option<NeedRow> {
     let is_pair = |run: &&Run| run.benchmark.is_workload() && run.method.nodes == 2;
     let of_fabric = |name: &str| {
@@ -253,7 +254,7 @@ fn of_connections<'a>(runs: &[Run], names: &[&'a str]) -> Option<NeedRow> {
     let kind = |run: &Run| (run.benchmark, run.method.threads, run.method.endpoints);
     let measured: Vec<_> =
         names.iter().map(|name| of_fabric(name)).filter(|own| !own.is_empty()).collect();
-    // What one of them did alone, such as many threads, is compared with nothing.
+    // Runs of one fabric alone, such as those with many threads, have nothing to be compared with.
     let is_common = |run: &Run| {
         measured.iter().all(|own| own.iter().any(|(_, other)| kind(other) == kind(run)))
     };
@@ -287,14 +288,14 @@ fn of_connections<'a>(runs: &[Run], names: &[&'a str]) -> Option<NeedRow> {
     (!costs.is_empty()).then(|| NeedRow { what, advice: chosen.words(), cells })
 }
 
-/// Where the processors were beside all points of these runs; `None`: not in one place, or nobody
-/// knows. Nothing is known of the moment of the set-up itself.
+/// Returns the place of the processors during all points of these runs; `None` if it was not one
+/// place, or is not known. Nothing is known of the moment of the set-up itself.
 fn phase_of<'a>(runs: impl Iterator<Item = &'a Run>) -> Option<Phase> {
     let phases = runs.flat_map(|run| &run.points).filter_map(Point::phase);
     cores::common(phases).filter(|phase| *phase != Phase::Changed)
 }
 
-/// The row of a cost.
+/// Returns the row of a cost.
 fn of_cost(runs: &[Run], names: &[&str], race: &Race<'_>, own: &Cost) -> NeedRow {
     let Cost { what, unit, of, .. } = own;
     let known = race.entries.iter().filter_map(|&(name, point)| {
@@ -310,7 +311,8 @@ fn of_cost(runs: &[Run], names: &[&str], race: &Race<'_>, own: &Cost) -> NeedRow
     NeedRow { what, advice: chosen.words(), cells: names.iter().map(cell).collect() }
 }
 
-/// What measures something on a fabric of these runs, as one of them was started.
+/// Returns the command that measures something on a fabric of these runs, as one of them was
+/// started.
 fn command_on(runs: &[Run], name: &str, words: &str) -> String {
     let command = runs.iter().find(|run| run.name == name && run.command.contains("--fabric"));
     let all: Vec<&str> = command.map(|run| run.command.split(' ').collect()).unwrap_or_default();

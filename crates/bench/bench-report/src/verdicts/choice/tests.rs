@@ -8,7 +8,7 @@ use crate::held;
 
 const NAMES: [&str; 3] = ["mine", "yours", "theirs"];
 
-/// Calls with so many outstanding, at these rates of three fabrics.
+/// Returns calls with this many outstanding, at these rates of three fabrics.
 fn runs(depth: usize, rates: [f64; 3]) -> Vec<Run> {
     let one = |(name, rate): (&str, f64)| {
         let mut run = calls(name, rate, 500.0);
@@ -21,7 +21,7 @@ fn runs(depth: usize, rates: [f64; 3]) -> Vec<Run> {
     NAMES.into_iter().zip(rates).map(one).collect()
 }
 
-/// The same by the clock, with this p99 at each of these rates.
+/// Returns calls by the clock, with this p99 at each of these rates.
 fn by_the_clock(name: &str, steps: &[(u64, f64)]) -> Run {
     let mut run = calls(name, 0.1, 500.0);
     let point = run.points.remove(0);
@@ -80,7 +80,7 @@ fn what_blocks_do_not_tell_apart_is_undecided() {
     assert!(own[4].starts_with("9040 µs (8040 to 9040 in 2 sessions)"), "{own:?}");
 }
 
-/// The fabric with the cores near was recommended before those with the cores far.
+/// A fabric with the cores near is not recommended before those with the cores far.
 #[test]
 fn what_nobody_may_compare_is_undecided() {
     let at = |ns| Some(Cores::between(ns, ns));
@@ -196,7 +196,7 @@ fn costs_are_those_of_both_sides() {
     assert_eq!(own[1..3], ["any: a near tie of all", "= 100.0 µs (one session)"]);
 }
 
-/// Of three replicas the processor time of one was counted.
+/// The processor time of all three replicas counts, not that of one.
 #[test]
 fn costs_are_those_of_all_replicas() {
     let mut run = calls("mine", 1.0, 100.0);
