@@ -1,4 +1,5 @@
-//! Child processes: a server that ends with us, clients whose progress we show, other tools.
+//! Child processes: servers that end with this process, clients whose progress is shown, and other
+//! tools.
 
 mod tool;
 
@@ -14,20 +15,20 @@ use bench_record::failure::Failure;
 
 pub(crate) use self::tool::Tool;
 
-/// How long a server may take to say that it listens.
+/// The time that a server may take to say that it listens.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long a server may take to end after its standard input was closed.
+/// The time that a server may take to end after its standard input was closed.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server child. Dropping it ends it: its standard input closes, and it is killed when that
-/// does not help.
+/// A server child. Dropping it closes its standard input, which ends it; if that does not help, it
+/// is killed.
 pub(crate) struct ServerChild {
     child: Child,
     pub(crate) port: u16,
     lines: mpsc::Receiver<String>,
 }
 
-/// A command line: words before ours, then this program.
+/// Creates a command line: the words of `prefix`, then `program`.
 pub(crate) fn command(prefix: &[String], program: &Path) -> Command {
     match prefix.split_first() {
         None => Command::new(program),
@@ -79,17 +80,17 @@ impl ServerChild {
         Ok(this)
     }
 
-    /// Whether it is gone, though nobody ended it.
+    /// Returns whether the server is gone, though nobody ended it.
     pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Process id, for those who want to end it from outside.
+    /// Returns the process id, for those who want to end the server from outside.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it wrote to standard error, as "; it said: ...", or nothing.
+    /// Returns what the server wrote to standard error, as "; it said: ...", or nothing.
     pub(crate) fn last_words(&self) -> String {
         said(&self.lines)
     }
@@ -105,7 +106,7 @@ impl ServerChild {
             // Waiting for a process, not for a race: try_wait is asked again until the deadline.
             std::thread::sleep(Duration::from_millis(5));
         }
-        // It did not end by itself; it is ours, and what it still does nobody needs.
+        // The server did not end by itself, and nobody needs what it still does.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -118,7 +119,7 @@ impl Drop for ServerChild {
 }
 
 /// Runs a client child to its end; `on_line` gets each line of its standard error as it comes.
-/// Answers the exit code (`None`: ended by a signal).
+/// Returns the exit code (`None` if a signal ended the client).
 pub(crate) fn run_client(
     prefix: &[String],
     arguments: &[String],
@@ -129,7 +130,8 @@ pub(crate) fn run_client(
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = spawn(interrupt::apart(&mut command))?;
     let reached = Reached::new(&child);
-    // Closed when it has ended, or when we die: then it ends, too.
+    // Standard input closes when the client has ended, or when this process dies, which ends the
+    // client.
     let _stdin = child.stdin.take();
     if let Some(stderr) = child.stderr.take() {
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
@@ -141,7 +143,7 @@ pub(crate) fn run_client(
     Ok(status.code())
 }
 
-/// Starts it, or says why not.
+/// Starts a command, or says why it cannot.
 pub(crate) fn spawn(command: &mut Command) -> Result<Child, Failure> {
     command.spawn().map_err(|error| {
         let program = Path::new(command.get_program()).display().to_string();
@@ -150,7 +152,7 @@ pub(crate) fn spawn(command: &mut Command) -> Result<Child, Failure> {
     })
 }
 
-/// What came on a line, as "; it said: ...", or nothing.
+/// Returns what came on the lines, as "; it said: ...", or nothing.
 fn said(lines: &mpsc::Receiver<String>) -> String {
     let said: Vec<String> = lines.try_iter().collect();
     if said.is_empty() { String::new() } else { format!("; it said: {}", said.join("; ")) }

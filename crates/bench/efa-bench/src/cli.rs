@@ -23,7 +23,7 @@ mod options;
 pub(crate) use self::measure::{MeasureArgs, millis};
 pub(crate) use self::options::GivenOptions;
 
-/// Port of a server that was not told another one.
+/// The port of a server that was not given another one.
 pub(crate) const DEFAULT_PORT: u16 = 18590;
 
 /// Measures every fabric in the same way and writes one report.
@@ -34,8 +34,8 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What can be measured, and what exit codes mean; with the meaning of each name where there is
-/// room.
+/// Returns the end of the help: what can be measured, and what exit codes mean; with the meaning of
+/// each name if there is room.
 fn ending(has_meanings: bool) -> String {
     let mut text = "Benchmarks: `efa-bench NAME` measures one on this machine, `efa-bench run NAME -H HOST` against a server\n".to_owned();
     if has_meanings {
@@ -54,7 +54,7 @@ fn ending(has_meanings: bool) -> String {
     format!("{text}\n{EXIT_CODES}")
 }
 
-/// Lines of a text that stand beside names in a terminal of 80 columns.
+/// Folds a text into lines that stand beside names in a terminal of 80 columns.
 fn folded(text: &str) -> Vec<String> {
     const COLUMNS: usize = 58;
     let mut lines = vec![String::new()];
@@ -151,7 +151,7 @@ impl Cli {
     }
 }
 
-/// `efa-bench latency ...` as `efa-bench local latency ...`.
+/// Rewrites `efa-bench latency ...` as `efa-bench local latency ...`.
 fn local_first(mut words: Vec<OsString>) -> Vec<OsString> {
     let first = words.get(1).and_then(|word| word.to_str());
     let is_benchmark = |word: &str| LocalBenchmark::parse(word).is_ok();
@@ -161,8 +161,8 @@ fn local_first(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// `run ... --plan NAME ...` as `plan NAME ...`: the options of plans are others than those of
-/// single benchmarks.
+/// Rewrites `run ... --plan NAME ...` as `plan NAME ...`: plans have other options than single
+/// benchmarks.
 fn plan_first(mut words: Vec<OsString>) -> Vec<OsString> {
     const OPTION: &str = "--plan";
     let given = |word: &OsString| word == OPTION || word.to_string_lossy().starts_with("--plan=");
@@ -179,17 +179,17 @@ fn plan_first(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// What `local` can do.
+/// The benchmarks of `local`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LocalBenchmark(pub(crate) Vec<Name>);
 
 impl LocalBenchmark {
-    /// Threads that it takes where nobody says otherwise.
+    /// Returns the default number of threads.
     pub(crate) fn threads(&self) -> usize {
         self.0.iter().map(|name| name.preset().threads).max().unwrap_or(1)
     }
 
-    /// Nodes that it takes where nobody says otherwise.
+    /// Returns the default number of nodes.
     pub(crate) fn nodes(&self) -> usize {
         self.0.iter().map(|name| name.preset().nodes).max().unwrap_or(2)
     }
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// The second lines of meanings stood among the names.
+    /// The second lines of meanings do not stand among the names.
     #[test]
     fn names_of_benchmarks_stand_alone() {
         let help = Cli::command().render_long_help().to_string();

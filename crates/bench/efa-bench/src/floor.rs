@@ -1,4 +1,5 @@
-//! Floors of this machine, by the options of any fabric: `--fabric floor:memory` and `floor:udp`.
+//! Floors of this machine, selected by the option of any fabric: `--fabric floor:memory` and
+//! `floor:udp`.
 
 use bench_engine::client::{MeasureRequest, Outcome, doubt, measure_blocks};
 use bench_engine::looks::{Looks, Pair};
@@ -13,7 +14,7 @@ use report::Progress;
 
 use crate::cli::{GivenOptions, MeasureArgs};
 
-/// Options that say nothing about two bare threads.
+/// Options that have no meaning for two bare threads.
 const NOT_FOR_FLOORS: [&str; 18] = [
     "domain",
     "endpoint",
@@ -35,7 +36,7 @@ const NOT_FOR_FLOORS: [&str; 18] = [
     "watch",
 ];
 
-/// The floor that is asked for.
+/// Returns the floor that is asked for.
 pub(crate) const fn asked_for(fabric: &FabricName) -> Option<Floor> {
     match fabric {
         FabricName::Floor(floor) => Some(*floor),
@@ -62,7 +63,7 @@ pub(crate) fn check(
     }
 }
 
-/// Measures the points of a request; what was measured before it went wrong is in the run.
+/// Measures the points of a request; if one fails, the run holds those measured before.
 pub(crate) fn run(
     floor: Floor,
     request: &MeasureRequest,
@@ -97,7 +98,7 @@ pub(crate) fn run(
     Ok(Outcome { run, warnings: doubt.into_iter().collect(), failure })
 }
 
-/// Those that were asked for, else two of this machine's.
+/// Returns the requested processors, else two of this machine's.
 fn processors(measure: &MeasureArgs, (server, client): (usize, usize)) -> Cpus {
     let server = measure.server_cpu.first().copied().unwrap_or(server);
     let client = measure.cpu.first().copied().unwrap_or(client);

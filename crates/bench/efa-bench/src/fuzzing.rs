@@ -1,4 +1,4 @@
-//! What the fuzz targets call: everything that reads what others wrote.
+//! The entry points of the fuzz targets: everything that reads what others wrote.
 
 use std::sync::LazyLock;
 
@@ -12,11 +12,11 @@ pub fn plan(text: &str) {
     let _ = plan::understand(text);
 }
 
-/// Reads what another tool has printed, as each of them and as the one whose title it bears, and
-/// result files; then shows what was read.
+/// Reads the output of another tool, as that of each tool and as that of the tool whose title it
+/// bears, and result files; then shows what was read.
 ///
 /// # Panics
-/// A result cannot be read again after it was written.
+/// Panics if a result cannot be read again after it was written.
 pub fn import(text: &str) {
     let imported = import::read_as_any(text);
     let file = output::parse(text).ok();

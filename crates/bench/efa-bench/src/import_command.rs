@@ -1,4 +1,4 @@
-//! `efa-bench import`, and reading a file whoever wrote it.
+//! `efa-bench import`, and reading files of any origin.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ pub(crate) struct ImportArgs {
     json: Option<PathBuf>,
 }
 
-/// Reads, then prints or writes.
+/// Reads the files, then prints or writes the result.
 pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
     let of_file = |file: &PathBuf| import(file, &text_of(file)?, args.format, args.size);
     let mut runs = args.files.iter().map(of_file).collect::<Result<Vec<Run>, Failure>>()?;
@@ -48,18 +48,19 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
     }
 }
 
-/// A result file, or the output of a tool that can be imported.
+/// Loads a result file, or the output of a tool that can be imported.
 pub(crate) fn load(file: &Path) -> Result<Results, Failure> {
     let text = text_of(file)?;
-    // Somebody may call a run "iperf 3".
+    // A run may be called "iperf 3".
     if output::is_own(&text) || detect(&text).is_none() {
         return output::parse(&text).map_err(|reason| failed(file, reason));
     }
     Ok(result_file::imported(vec![import(file, &text, None, None)?]))
 }
 
-/// Adds its file to the name of each run that is called by its tool, where a run of another file
-/// is, too: nobody knows whether one machine measured both. Whoever gave names knows it.
+/// Adds the file to the name of each run that is named after its tool, if a run of another file has
+/// the same name: nobody knows whether one machine measured both. Names that a user gave are left
+/// alone.
 pub(crate) fn tell_apart(runs: Vec<(&Path, &mut Run)>) {
     let named: Vec<(&Path, String)> =
         runs.iter().map(|(file, run)| (*file, run.name.clone())).collect();
@@ -115,7 +116,7 @@ mod tests {
         output::json(&Results::of(vec![run], Vec::new())).expect("JSON")
     }
 
-    /// Its name made it a file of iperf3, which could not be read.
+    /// The name of a run does not make a result file one of iperf3.
     #[test]
     fn a_result_file_is_one_whatever_its_runs_are_called() {
         let folder = tempfile::tempdir().expect("folder");
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(load(&path).expect("a result file").runs[0].name, "mine");
     }
 
-    /// Two adapters were one fabric, with the figures of both.
+    /// Two adapters are two fabrics, each with its own figures.
     #[test]
     fn imported_files_of_one_tool_are_called_by_their_files() {
         let run = |name: &str| {
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(names(&two), ["perftest (nicA)", "perftest (nicB)", "OSU"]);
         let alike = [("a/out.txt", "perftest"), ("b/out.txt", "perftest")];
         assert_eq!(names(&alike), ["perftest (a/out.txt)", "perftest (b/out.txt)"]);
-        // In one file, or so called by somebody.
+        // The runs are in one file, or were given this name.
         assert_eq!(names(&[("a.json", "OSU"), ("a.json", "OSU")]), ["OSU", "OSU"]);
         assert_eq!(names(&[("a.json", "mine"), ("b.json", "mine")]), ["mine", "mine"]);
     }

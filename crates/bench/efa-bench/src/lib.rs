@@ -1,5 +1,5 @@
-//! The program `efa-bench` measures any fabric honestly and writes one report. A library, so that
-//! its fuzz targets can call it; its one user is the command.
+//! The program `efa-bench`, which measures any fabric honestly and writes one report. It is a
+//! library so that its fuzz targets can call it; its only user is the command.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::cast_precision_loss,
@@ -40,7 +40,7 @@ use crate::child::ServerChild;
 use crate::cli::{Cli, Command, LocalBenchmark, MeasureArgs};
 use crate::ranks::Member;
 
-/// Does what the arguments of this process ask for; its exit code.
+/// Does what the arguments of this process ask for, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = match Cli::of_process() {
@@ -56,7 +56,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Help as clap prints it; everything else as one line.
+/// Reports bad arguments: help as clap prints it, everything else as one line.
 fn bad_arguments(error: &clap::Error) -> ExitCode {
     if matches!(
         error.kind(),
@@ -88,7 +88,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         }),
         Command::Run { benchmark, host, ranks, measure, .. } if host.is_empty() => {
             check_run(&measure, benchmark)?;
-            // What is wrong is said before anybody is waited for.
+            // Bad requests are refused before anybody is waited for.
             let request = measure.request(benchmark, 2)?;
             ranks::run(&ranks, measure.quiet, |members| {
                 interrupt::watch()?;
@@ -159,7 +159,7 @@ fn check_run(measure: &MeasureArgs, benchmark: Name) -> Result<(), Failure> {
     measure.given.check(&[benchmark])
 }
 
-/// Gives each side a processor that nobody has named, and that is not the other side's.
+/// Gives each side a processor that nobody has named, and that the other side does not have.
 fn place(measure: &mut MeasureArgs) {
     let is_free = measure.server_cpu.is_empty() && measure.server_numa.is_none();
     let is_client_free = measure.cpu.is_empty() && measure.numa.is_none();
@@ -173,7 +173,7 @@ fn place(measure: &mut MeasureArgs) {
     }
 }
 
-/// Measures on this machine with servers of our own.
+/// Measures on this machine with servers that this process starts.
 fn local(benchmark: &LocalBenchmark, nodes: usize, measure: &MeasureArgs) -> Result<(), Failure> {
     let mut measure = measure.clone();
     let threads = measure.threads.unwrap_or_else(|| benchmark.threads());
@@ -203,7 +203,7 @@ fn local(benchmark: &LocalBenchmark, nodes: usize, measure: &MeasureArgs) -> Res
     outcome.map_err(|failure| failure.with_words(&words))
 }
 
-/// The same with each of several servers, which the names tell apart.
+/// Returns the request for each of several servers, which the names tell apart.
 fn with_each(members: &[Member], request: &MeasureRequest) -> Vec<(Vec<Target>, MeasureRequest)> {
     let jobs = members.iter().map(|member| {
         let mut request = request.clone();
@@ -217,7 +217,7 @@ fn with_each(members: &[Member], request: &MeasureRequest) -> Vec<(Vec<Target>, 
     jobs.collect()
 }
 
-/// Measures all requests, each with its servers; what was measured is written even if a later one
+/// Measures all requests, each with its servers; the results are written even if a later request
 /// failed. `cores` are those that all sides may use.
 fn run(
     jobs: &[(Vec<Target>, MeasureRequest)],
@@ -232,7 +232,7 @@ fn run(
     })
 }
 
-/// Measures all requests by `one`; what was measured is written even if a later one failed.
+/// Measures all requests by `one`; the results are written even if a later request failed.
 fn run_each(
     requests: &[MeasureRequest],
     measure: &MeasureArgs,

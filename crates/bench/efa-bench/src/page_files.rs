@@ -31,7 +31,8 @@ pub(crate) struct ReportArgs {
     model: Option<PathBuf>,
 }
 
-/// Reads and writes. What cannot be read is named after the others were written.
+/// Reads the files and writes the report. Files that cannot be read are named after the report was
+/// written.
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let model = args.model.as_deref().map(Model::read).transpose()?;
     let (mut results, left_out) = load(&args.files)?;
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     }
 }
 
-/// A file that could not be read, and why.
+/// A file that could not be read, and the reason.
 type Unread = (PathBuf, String);
 
 fn files_and_reasons(files: &[Unread]) -> (String, String) {
@@ -70,8 +71,8 @@ fn files_and_reasons(files: &[Unread]) -> (String, String) {
     (first.map_or_else(String::new, |(path, _)| path.display().to_string()), reasons)
 }
 
-/// All runs of the files, with the machines of those that measured, and the files that cannot be
-/// read; a failure when that is all of them.
+/// Loads all runs of the files, with the machines that measured them, and the files that cannot be
+/// read; fails if none can be read.
 fn load(files: &[PathBuf]) -> Result<(Results, Vec<Unread>), Failure> {
     let (mut read, mut unread): (Vec<Results>, Vec<Unread>) = (Vec::new(), Vec::new());
     let mut paths: Vec<&Path> = Vec::new();
@@ -98,14 +99,14 @@ fn load(files: &[PathBuf]) -> Result<(Results, Vec<Unread>), Failure> {
     Ok((all.unwrap_or_else(|| result_file::results(Vec::new(), Vec::new())), unread))
 }
 
-/// All runs of these files; `None`: there are no files. What several machines measured is called
-/// by the machine, too: its figures are no repetitions of one measurement.
+/// Unites all runs of these files; `None` if there are no files. If several machines measured, the
+/// names of runs include the machine, because their figures are no repetitions of one measurement.
 fn united(mut files: Vec<Results>) -> Option<Results> {
     let machines = machines(&files);
     if machines.len() > 1 {
         files.iter_mut().for_each(|file| name_machine(file, &machines));
     }
-    // Whoever imported a file has not measured it.
+    // A machine that imported a file has not measured it.
     let main = files.iter().position(|file| file.measured_on().is_some()).unwrap_or(0);
     let mut all = Results { runs: Vec::new(), warnings: Vec::new(), ..files.get(main)?.clone() };
     for file in files {
@@ -126,12 +127,13 @@ fn united(mut files: Vec<Results>) -> Option<Results> {
     Some(all)
 }
 
-/// The machines on which something in these files was measured, as far as they are known.
+/// Returns the machines on which something in these files was measured, as far as they are known.
 fn machines(files: &[Results]) -> Vec<Machine> {
     report::distinct(files.iter().filter_map(Results::measured_on))
 }
 
-/// Adds its machine to the names of what a file has measured; of two with one name all of it.
+/// Adds the machine of a file to the names of what was measured there; if machines share a name,
+/// their whole description.
 fn name_machine(file: &mut Results, machines: &[Machine]) {
     let Some(own) = file.measured_on() else { return };
     let is_alone = machines.iter().filter(|other| other.name == own.name).count() == 1;
@@ -141,7 +143,8 @@ fn name_machine(file: &mut Results, machines: &[Machine]) {
     }
 }
 
-/// What the page with the figures of the papers is called beside that of what was measured.
+/// Returns the name of the page with the figures of the papers, beside the page of the
+/// measurements.
 fn paper_file(out: &Path) -> String {
     match out.file_stem().map(|stem| stem.to_string_lossy()) {
         Some(stem) if !is_folder(out) && stem != "index" => format!("{stem}-{PAPER}"),
@@ -149,7 +152,7 @@ fn paper_file(out: &Path) -> String {
     }
 }
 
-/// The page with the figures of the papers, in a folder.
+/// The name of the page with the figures of the papers, in a folder.
 pub(crate) const PAPER: &str = "paper.html";
 
 fn is_folder(out: &Path) -> bool {
@@ -177,7 +180,7 @@ fn write(pages: &Pages, out: &Path) -> Result<(), Failure> {
     output::print(&format!("report: {}\n", out.display()))
 }
 
-/// Everything into a folder; answers the page of what was measured.
+/// Writes everything into a folder; returns the path of the page of the measurements.
 pub(crate) fn folder(pages: &Pages, out: &Path) -> Result<PathBuf, Failure> {
     let index = out.join("index.html");
     for (page, file) in
@@ -190,7 +193,7 @@ pub(crate) fn folder(pages: &Pages, out: &Path) -> Result<PathBuf, Failure> {
     Ok(index)
 }
 
-/// The Markdown file, and its plots in a folder beside it.
+/// Writes the Markdown file, and its plots in a folder beside it.
 fn markdown(page: &Page, file: &Path) -> Result<(), Failure> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     for (name, content) in report::markdown_files(page, &stem) {
@@ -229,7 +232,7 @@ mod tests {
         runs.iter().filter(|run| run.source == "measured").map(of).collect()
     }
 
-    /// The blocks of two machines were one measurement, called by neither of them.
+    /// The blocks of two machines are two measurements, each called by its machine.
     #[test]
     fn figures_of_two_machines_have_names_of_their_own() {
         let found = shown(vec![file("db1", 8, 9.0), file("db2", 8, 5.0)]);
@@ -243,7 +246,7 @@ mod tests {
         assert_eq!((all.host.name.as_str(), all.other_hosts[0].name.as_str()), ("db1", "db2"));
     }
 
-    /// The first file was imported, and its machine was said to have measured the second.
+    /// If the first file was imported, its machine has not measured the second.
     #[test]
     fn the_machine_is_that_of_a_file_that_was_measured() {
         let mut imported = file("desk", 4, 9.0);
@@ -256,7 +259,7 @@ mod tests {
     fn figures_of_one_machine_are_one_measurement() {
         let found = shown(vec![file("db1", 8, 9.0), file("db1", 8, 5.0)]);
         assert_eq!(found, [("TCP".to_owned(), 6), ("TCP".to_owned(), 6)]);
-        // Nobody knows where the second was measured.
+        // The second file does not say where it was measured.
         let found = shown(vec![file("db1", 8, 9.0), file("", 0, 5.0)]);
         assert_eq!(found[0].0, "TCP");
     }

@@ -1,9 +1,9 @@
-//! A result file of this program, on this machine.
+//! The result files that this program writes on this machine.
 
 use bench_engine::{backend, host};
 use bench_record::{Results, Run};
 
-/// A result file about `runs` that others measured, nobody knows where.
+/// Returns a result file about `runs` that others measured on an unknown machine.
 pub(crate) fn imported(runs: Vec<Run>) -> Results {
     Results {
         tool: format!("efa-bench {}", env!("CARGO_PKG_VERSION")),
@@ -13,7 +13,7 @@ pub(crate) fn imported(runs: Vec<Run>) -> Results {
     }
 }
 
-/// A result file about `runs`.
+/// Returns a result file about `runs`.
 pub(crate) fn results(runs: Vec<Run>, warnings: Vec<String>) -> Results {
     let libfabric = backend::libfabric_version().map(|(major, minor)| format!("{major}.{minor}"));
     Results {

@@ -9,7 +9,8 @@ use bench_record::failure::{Failure, plain};
 use bench_record::wire::Wire;
 use serde::Deserialize;
 
-/// The `softefa` command: the one that is named, else the one beside this program or in `PATH`.
+/// Finds the `softefa` command: the one that is named, else the one beside this program or in
+/// `PATH`.
 pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let path = match named {
         Some(path) => Some(path.to_owned()).filter(|path| path.is_file()),
@@ -33,7 +34,7 @@ fn beside_or_in_path() -> Option<PathBuf> {
     in_path("softefa")
 }
 
-/// The file of a program by its name or path; `None`: it is not installed.
+/// Finds the file of a program by its name or path; `None` if it is not installed.
 pub(crate) fn in_path(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| path.is_file());
@@ -42,7 +43,7 @@ pub(crate) fn in_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|p| p.is_file())
 }
 
-/// The options that give a program a device on which `fabric` runs: an EFA by default.
+/// Returns the options that give a program a device on which `fabric` runs: an EFA by default.
 ///
 /// libfabric's verbs provider leaves out devices of loopback.
 pub(crate) fn options(fabric: &FabricName) -> &'static [&'static str] {
@@ -53,7 +54,7 @@ pub(crate) fn options(fabric: &FabricName) -> &'static [&'static str] {
     }
 }
 
-/// The words that stand before a command that is to run on the device.
+/// Returns the words that stand before a command that is to run on the device.
 pub(crate) fn prefix(
     softefa: &Path,
     fabric: Option<&FabricName>,
@@ -68,10 +69,10 @@ pub(crate) fn prefix(
     words
 }
 
-/// What `softefa run --counters` wrote.
+/// The counters that `softefa run --counters` wrote.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Counters {
-    /// Of all processes together.
+    /// The sums over all processes.
     #[serde(rename = "counters")]
     pub(crate) values: BTreeMap<String, u64>,
     #[serde(default)]
@@ -90,7 +91,8 @@ impl Counters {
         serde_json::from_slice(&bytes).map_err(|e| failed(e.to_string()))
     }
 
-    /// So many processes must have sent through the device, and together no less than `bytes`.
+    /// Checks that `ranks` processes have sent through the device, and together no less than
+    /// `bytes`.
     pub(crate) fn check_ranks(&self, ranks: usize, bytes: u64) -> Result<(), Failure> {
         let sent = |one: &&Process| one.counters.get("tx_pkts").is_some_and(|&packets| packets > 0);
         let senders = self.processes.iter().filter(sent).count();

@@ -1,4 +1,4 @@
-//! Tests in one program, which takes less to build than one of each file.
+//! All tests in one program, which takes less time to build than one program for each file.
 
 mod allocations;
 mod atomics;

@@ -1,5 +1,5 @@
-//! Atomics on the peer's memory, between real processes. That each was done once is what the
-//! benchmark itself finds out, or it ends with code 9.
+//! Atomics on the peer's memory, between real processes. The benchmark itself checks that each was
+//! done once, or it ends with code 9.
 
 use crate::common::{Server, assert_fails, efa_bench, on_soft_efa_with, points_of, read_json};
 use serde_json::Value;
@@ -10,7 +10,7 @@ fn checked(point: &Value) -> u64 {
     point["atomics"]["checked"].as_u64().expect("a count")
 }
 
-/// One at a time with its times, and several at a time with a rate.
+/// Checks one atomic at a time with its times, and several at a time with a rate.
 fn check(points: &[Value], what: &str) {
     let [one, many] = points else { panic!("{what}: {points:?}") };
     for point in [one, many] {
@@ -111,7 +111,7 @@ fn a_plan_has_steps_of_them() {
     let output = efa_bench(format!("plan {plan} --out {out} -q"));
     output.assert_done();
     let results = read_json(format!("{out}/results.json"));
-    // Published figures stand beside them.
+    // Published figures stand beside the measured ones.
     let runs = results["runs"].as_array().expect("runs").iter();
     let own = runs.filter(|run| run["benchmark"] == "atomics");
     let counts = own.flat_map(|run| run["points"].as_array().expect("points")).map(checked);

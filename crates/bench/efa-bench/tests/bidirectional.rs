@@ -5,7 +5,7 @@ use serde_json::Value;
 
 const SHORT: &str = "-s 1,64,4096 -d 16 -t 0.1 -w 0.02";
 
-/// Both directions carried something, and the point is their sum.
+/// Checks that both directions carried something, and that the point is their sum.
 fn check(point: &Value) {
     let gbit = |place: &Value| place["gbit_per_s"].as_f64().expect("a goodput");
     let [there, back] = ["to_server", "to_client"].map(|way| gbit(&point["both_ways"][way]));
@@ -40,7 +40,7 @@ fn both_directions_are_counted_on_soft_efa() {
     }
 }
 
-/// A sender that never had to wait took no message, so that its peer waited for ever.
+/// A sender that never has to wait takes messages, too, so that its peer does not wait for ever.
 #[test]
 fn deep_streams_over_sockets_do_not_starve_each_other() {
     for fabric in ["sockets:tcp", "sockets:udp"] {

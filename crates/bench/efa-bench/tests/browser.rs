@@ -1,10 +1,10 @@
-//! The report in a browser: headless Chromium loads it and a script of ours looks at it.
+//! The report in a browser: headless Chromium loads it, and a script of this test looks at it.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs after the page has loaded and puts what it found into the title. Any request of the page,
-/// to files too, is a resource entry.
+/// The script that runs after the page has loaded and puts what it found into the title. Any
+/// request of the page, also for a file, is a resource entry.
 const PROBE: &str = "<script>addEventListener('load',()=>{\
     const count=(what)=>document.querySelectorAll(what).length;\
     const plots=[...document.querySelectorAll('section svg')];\
@@ -17,7 +17,7 @@ const PROBE: &str = "<script>addEventListener('load',()=>{\
     links:anchors.length,targets:anchors.filter(a=>document.querySelector(a.hash)).length,\
     ids:new Set([...document.querySelectorAll('[id]')].map(e=>e.id)).size===count('[id]'),wide})})</script>";
 
-/// Looks at what was measured: how far down the verdicts end, how long the page is, texts of
+/// Looks at the measurements: how far down the verdicts end, how long the page is, texts of
 /// pictures that are cut off, and whether a table sorts.
 const MEASURED: &str = "<script>addEventListener('load',()=>{\
     const table=document.querySelector('main table');const rows=()=>[...table.tBodies[0].rows];\
@@ -34,8 +34,8 @@ const MEASURED: &str = "<script>addEventListener('load',()=>{\
     panels:document.querySelectorAll('svg.dots').length,\
     panel:document.querySelector('svg.dots').getBoundingClientRect().width})})</script>";
 
-/// Looks at what is for who chooses a network: where it begins, whether each link leads to one row,
-/// and whether a choice unfolds and shows the row that it leads to.
+/// Looks at the advice on the choice of a network: where it begins, whether each link leads to one
+/// row, and whether a choice unfolds and shows the row that it leads to.
 const CHOICE: &str = "<script>addEventListener('load',()=>{\
     const part=[...document.querySelectorAll('section')].find(s=>s.querySelector('h2')?.textContent==='For who chooses a network');\
     const links=[...part.querySelectorAll('td a')];\
@@ -48,7 +48,7 @@ const CHOICE: &str = "<script>addEventListener('load',()=>{\
     const after=part_of.open&&own.height>0&&own.top>=0&&own.bottom<=innerHeight;\
     document.title=JSON.stringify({links:links.length,rows:rows.length,head,wide,captions,before,after})})</script>";
 
-/// The browser of this machine.
+/// Finds the browser of this machine.
 fn browser() -> Option<&'static str> {
     let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
@@ -62,7 +62,7 @@ fn browser() -> Option<&'static str> {
     browser
 }
 
-/// Measures a little over a kind of sockets.
+/// Measures briefly over a kind of sockets.
 fn measure(folder: &Path, name: &str, benchmark: &str, more: &[&str]) -> String {
     let file = folder.join(format!("{name}-{benchmark}.json")).display().to_string();
     let mut words = vec!["local", benchmark, "--fabric", "tcp", "--name", name, "--json", &file];
@@ -184,7 +184,7 @@ fn the_report_is_whole_in_a_browser() {
     }
 }
 
-/// What the probe found.
+/// Returns what the probe found.
 fn look(browser: &str, file: &Path, width: &str) -> serde_json::Value {
     let profile = tempfile::tempdir().expect("tempdir");
     let output = Command::new("timeout")

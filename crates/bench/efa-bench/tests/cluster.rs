@@ -1,5 +1,5 @@
-//! The files of `examples/cluster`: they parse, they ask for EFA where they say so, their commands
-//! are ours, and the one that needs no service is run.
+//! The files of `examples/cluster`: they parse, they ask for EFA if they say so, their commands are
+//! those of `efa-bench`, and the one that needs no service is run.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/cluster").join(name)
 }
 
-/// A YAML file as JSON; `None` where there is no PyYAML, which CI does not allow.
+/// Reads a YAML file as JSON; `None` without PyYAML, which CI does not allow.
 fn yaml(name: &str) -> Option<Value> {
     let program =
         "import json, sys, yaml; json.dump(yaml.safe_load(open(sys.argv[1])), sys.stdout)";
@@ -25,8 +25,8 @@ fn yaml(name: &str) -> Option<Value> {
     Some(output.json())
 }
 
-/// Checks that what follows `efa-bench` in a container's command is something it can do: as a rank
-/// that finds nobody, it ends with the code for that.
+/// Checks that what follows `efa-bench` in a container's command is a valid command: a rank that
+/// finds no other one ends with the code for that.
 #[track_caller]
 fn assert_is_ours(command: &Value, more: &[&str]) {
     let words: Vec<&str> =
@@ -46,7 +46,7 @@ fn assert_is_ours(command: &Value, more: &[&str]) {
     assert!(said.contains("no word from rank 1 of 2"), "{said}");
 }
 
-/// Each interface is a whole one, and registered memory may be locked.
+/// Checks that each interface is a whole one, and that registered memory may be locked.
 #[track_caller]
 fn assert_has_efa(container: &Value) {
     assert_eq!(container["resources"]["limits"]["vpc.amazonaws.com/efa"], 1, "{container}");
@@ -111,7 +111,7 @@ fn the_shell_scripts_are_sound() {
 #[test]
 fn the_loop_over_hosts_measures_between_them() {
     let folder = tempfile::tempdir().expect("tempdir");
-    // A host that is this one.
+    // The remote host is this one.
     let remote = folder.path().join("remote");
     std::fs::write(&remote, "#!/bin/sh\nshift\nexec \"$@\"\n").expect("written");
     std::fs::set_permissions(&remote, std::fs::Permissions::from_mode(0o755)).expect("executable");

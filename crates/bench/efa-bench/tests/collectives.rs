@@ -3,7 +3,7 @@
 use crate::common::{assert_fails, kill_a_server_of, on_soft_efa, on_soft_efa_with, points_of};
 use serde_json::Value;
 
-/// Every operation by every algorithm, and what its bus bandwidth has for a factor between 5 ranks.
+/// Every operation by every algorithm, and the factor of its bus bandwidth between 5 ranks.
 const OPERATIONS: [(&str, &str, f64); 8] = [
     ("allgather", "", 4.0),
     ("allreduce", "", 1.6),
@@ -15,7 +15,7 @@ const OPERATIONS: [(&str, &str, f64); 8] = [
     ("reduce_scatter", "", 4.0),
 ];
 
-/// So many operations of so many ranks, all checked.
+/// Checks that this number of ranks did this number of operations, all of them checked.
 fn check(point: &Value, operations: u64, ranks: u64) {
     let found = &point["collective"];
     assert_eq!((&found["ranks"], &found["operations"]), (&ranks.into(), &operations.into()));
@@ -46,7 +46,7 @@ fn every_number_of_ranks_gets_the_right_results() {
     }
 }
 
-/// All ranks sent first: with more parts than anybody had receives for, each waited for the others.
+/// Two ranks that both send more parts than the other has receives for do not wait for each other.
 #[test]
 fn transfers_of_more_parts_than_receives_end() {
     let all = "allreduce --algorithm doubling --nodes 2 --fabric tcp -s 18000000 --chunk 8000";

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use crate::common::{Server, Words, assert_fails, command, efa_bench, names_in, read_json};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Sessions of a busy machine take a while; nothing here waits this long when all is well.
+/// Sessions of a busy machine take a while; nothing here waits this long if all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What it says meanwhile went to a full disk: it panicked.
+/// Progress that goes to a full disk makes no panic.
 #[test]
 fn progress_that_cannot_be_written_ends_no_measurement() {
     let line = "local rpc --fabric tcp --keys 100 -d 4 --watch 0.1";
@@ -25,7 +25,7 @@ fn full() -> std::fs::File {
     std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full")
 }
 
-/// The table was printed first, and what was measured was lost with it.
+/// The results are written before the table is printed.
 #[test]
 fn results_are_whole_though_no_table_can_be_printed() {
     let folder = tempfile::tempdir().expect("tempdir");
@@ -37,7 +37,7 @@ fn results_are_whole_though_no_table_can_be_printed() {
     assert_eq!(read_json(&json)["runs"][0]["complete"], true);
 }
 
-/// It panicked, and ended with the code of a panic.
+/// Standard error on a full disk makes no panic.
 #[test]
 fn a_limit_is_checked_though_nobody_reads_how_it_was_held() {
     let mut command = command("local latency --fabric tcp -n 10 -s 8 -q --no-host-checks");
@@ -45,7 +45,7 @@ fn a_limit_is_checked_though_nobody_reads_how_it_was_held() {
     assert_eq!(command.status().expect("efa-bench starts").code(), Some(11));
 }
 
-/// A line that cannot be written ended it before its first client.
+/// A line that cannot be written does not end the server before its first client.
 #[test]
 fn a_server_serves_though_it_cannot_say_that_it_listens() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
@@ -154,7 +154,7 @@ fn datagrams_are_measured_and_losses_counted() {
     assert!(point["lost"].is_u64() && point["bandwidth"]["messages"].as_u64().is_some());
 }
 
-/// A frame of the control protocol.
+/// Returns a frame of the control protocol.
 fn frame(text: &str) -> Vec<u8> {
     let mut bytes = u32::try_from(text.len()).expect("short").to_be_bytes().to_vec();
     bytes.extend_from_slice(text.as_bytes());
@@ -192,7 +192,7 @@ fn a_client_of_another_version_or_a_stranger_does_not_stop_the_server() {
     output.assert_done();
 }
 
-/// It told its address in the form of IPv6, which a socket of IPv4 cannot send to.
+/// A socket of IPv4 cannot send to an address in the form of IPv6.
 #[test]
 fn a_server_of_both_ip_versions_has_clients_of_either() {
     if TcpListener::bind("[::1]:0").is_err() {
@@ -250,7 +250,7 @@ fn a_silent_server_is_given_up() {
     assert!(started.elapsed() < PATIENCE);
 }
 
-/// A ping-pong has none.
+/// Returns the option for the depth, which a ping-pong does not have.
 fn depth_of(benchmark: &str) -> &'static str {
     if benchmark == "bandwidth" { "-d 4" } else { "" }
 }

@@ -4,12 +4,12 @@ use crate::common::{assert_fails, efa_bench, on_soft_efa_with, points_of};
 use serde_json::Value;
 
 const SHORT: &str = "-n 30 --blocks 2";
-/// For libfabric, of which a connection takes a tenth of a second: one at least.
+/// The manner for libfabric, whose connections take a tenth of a second: at least one is opened.
 const BRIEF: &str = "-t 0.2 -w 0.01 --blocks 1";
 const PARTS: [&str; 4] = ["open", "connect", "first message", "close"];
 
-/// As many as were asked for (`None`: a time), each with all its parts, none of which is longer
-/// than the whole.
+/// Checks that as many connections were opened as were requested (`None`: a time was), each with
+/// all its parts, none of which is longer than the whole.
 fn check(points: &[Value], count: Option<u64>, what: &str) {
     let [point] = points else { panic!("{what}: {points:?}") };
     let own = &point["connections"];

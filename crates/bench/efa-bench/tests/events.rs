@@ -3,7 +3,7 @@
 use crate::common::{assert_fails, efa_bench, on_soft_efa_with, points_of};
 use serde_json::Value;
 
-/// Everything that can sleep, with what makes it short; each checks what it moved.
+/// Every benchmark that can sleep, with the options that make it short; each checks what it moved.
 const BENCHMARKS: [&str; 8] = [
     "latency -s 1,4096 -n 100 --validate",
     "bandwidth -s 64,8192 -d 16 -t 0.05 -w 0.02 --validate",
@@ -31,7 +31,7 @@ fn check(points: &[Value], what: &str) {
 
 #[test]
 fn who_sleeps_is_woken_on_sockets_and_libfabric() {
-    // Those of a library differ in what wakes them, not in who sleeps.
+    // The benchmarks over a library differ in what wakes them, not in what sleeps.
     for (fabric, benchmarks) in
         [("sockets:tcp", &BENCHMARKS[..]), ("libfabric:tcp", &BENCHMARKS[..1])]
     {

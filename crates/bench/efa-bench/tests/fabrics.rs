@@ -55,7 +55,8 @@ fn what_a_fabric_does_not_have_is_refused_in_one_line() {
     }
 }
 
-/// Names of the thesis, with options that make them short, and the operations that each must do.
+/// The names of the thesis, with options that make them short, and the operations that each must
+/// do.
 const NAMES: [&str; 14] = [
     "ping_pong",
     "inject",
@@ -73,7 +74,7 @@ const NAMES: [&str; 14] = [
     "rma_large_buffer --memory 1M",
 ];
 
-/// Messages or round trips of a point.
+/// Returns the messages or round trips of a point.
 fn operations(point: &Value) -> u64 {
     let latency = point["latency"]["round_trips"].as_u64();
     latency.or_else(|| point["bandwidth"]["messages"].as_u64()).unwrap_or(0)
@@ -95,7 +96,7 @@ fn every_name_measures_something_on_every_kind_of_fabric() {
     }
 }
 
-/// Checks the points of an open loop that was asked for 2000 requests a second.
+/// Checks the points of an open loop of 2000 requests a second.
 fn assert_by_the_clock(points: &[Value]) {
     let found = &points[0]["open_loop"];
     let number = |value: &Value| value.as_f64().expect("a number");
@@ -194,7 +195,8 @@ fn blocks_give_an_interval_and_until_narrows_it() {
     assert!(blocks(&points[0]) > 5, "{}", points[0]);
 }
 
-/// Blocks of a point, those that do not count among them: the processors may move meanwhile.
+/// Returns the number of blocks of a point, with those that do not count: the processors may move
+/// meanwhile.
 fn blocks(point: &Value) -> usize {
     let count = |list: &Value| list.as_array().map_or(0, Vec::len);
     count(&point["blocks"]) + count(&point["cores"]["left_out"])

@@ -1,6 +1,5 @@
 //! Floors, and the plans that set everything beside them and beside other tools: from the command
-//! line to the table, with little of each. That all of it runs is what is tested, not what it
-//! finds.
+//! line to the table, with little of each. The tests check that all of it runs, not what it finds.
 
 use serde_json::Value;
 
@@ -8,7 +7,7 @@ use crate::common::{Words, assert_fails, efa_bench, points_of, softefa};
 
 const COLUMNS: usize = 100;
 
-/// Runs a round of a built-in plan, as short as can be; answers what it compared and its table.
+/// Runs a round of a built-in plan, as short as can be; returns what it compared, and its table.
 fn round(plan: &str, more: &[&str]) -> (Vec<Value>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().to_str().expect("utf-8");
@@ -38,7 +37,7 @@ fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Says loudly what is not tried for want of a program.
+/// Says loudly what is not tried because a program is missing.
 fn is_missing(what: &str, programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| !is_installed(program));
     assert!(missing.is_none() || std::env::var_os("CI").is_none(), "{what}: no {missing:?}");

@@ -1,4 +1,4 @@
-//! Workloads of several nodes with real processes: nothing is lost, and who fails is named.
+//! Workloads of several nodes with real processes: nothing is lost, and a node that fails is named.
 
 use crate::common::{
     assert_fails, efa_bench, kill_a_server_of, on_soft_efa, on_soft_efa_with, points_of,
@@ -6,7 +6,7 @@ use crate::common::{
 };
 
 const RECORDS: u64 = 2_000;
-/// A tenth more, for warming up.
+/// The number of records that are made: a tenth more, for warming up.
 const RECORDS_MADE: u64 = 2_200;
 const CALLS_MADE: u64 = 2_200;
 const DEPTH: u64 = 4;
@@ -92,7 +92,8 @@ fn transactions_are_committed_everywhere_or_nowhere() {
         let found = points_of(&all);
         assert!(found.len() >= 2, "{all:?}: {found:?}");
         for point in &found {
-            // Without locks nobody votes no, and the server has checked its count of commits.
+            // Without locks no participant votes no, and the server has checked its count of
+            // commits.
             let all_calls = number(point, "calls");
             assert!(
                 all_calls > 0.0 && calls(point, "commit") as f64 == all_calls,
@@ -144,7 +145,7 @@ fn records_that_the_fabric_damages_or_reorders_are_noticed() {
 #[test]
 fn a_node_that_dies_or_never_comes_is_named() {
     let (mut servers, hosts) = kill_a_server_of("log -s 8,16 -d 4");
-    // The others serve on; the dead one is named.
+    // The other servers serve on; the dead one is named.
     servers[1].child.wait().expect("killed");
     let log = "--fabric tcp -s 8 -d 4 -n 100 -q --no-host-checks";
     let all = hosts.join(",");

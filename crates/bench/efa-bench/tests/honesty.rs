@@ -1,11 +1,12 @@
-//! What was not measured is not said: no answer is no percentile, and nobody's word is no verdict.
+//! Nothing is said that was not measured: without an answer there is no percentile, and without
+//! figures there is no verdict.
 
 use std::path::Path;
 
 use crate::common::{Ended, Words, assert_fails, command, efa_bench, points_of, read_json};
 use serde_json::Value;
 
-/// More than any machine does in a second.
+/// A rate that no machine reaches.
 const TOO_FAST: &str = "500000000";
 
 fn local(words: impl Words, json: &Path) -> Ended {
@@ -87,7 +88,7 @@ fn a_window_without_a_call_has_no_times() {
     assert!(text.lines().any(|line| line.trim_start().starts_with("32 ")), "no row: {text}");
 }
 
-/// A result with blocks as given.
+/// Writes a result with blocks as given.
 fn with_blocks(base: &Value, blocks: &[f64], path: &Path) -> String {
     let mut results = base.clone();
     let point = &mut results["runs"][0]["points"][0];
@@ -216,7 +217,7 @@ fn no_command_overwrites_the_result_of_another_by_default() {
     assert!(here("plan p.toml -q --force").status.success());
 }
 
-/// They were silently cut, or written out of bounds.
+/// They are neither cut silently nor written out of bounds.
 #[test]
 fn more_operations_than_a_block_of_mpi_has_room_for_are_refused() {
     let output = efa_bench("mpi bidirectional -n 3000000 -d 1 -s 1");

@@ -1,9 +1,10 @@
-//! What other tools printed, as files: each is read for what it is, or refused by name.
+//! The output of other tools, as files: each is read for what it is, or refused by name.
 //!
-//! perftest's are of releases 4.5 and 26.07 on Soft-EFA (`softefa run --profile efa2`, for atomics
-//! `--roce`), UCX's of 1.13 over TCP, OSU's of 5.3 between two processes. NCCL tests need GPUs,
-//! which nobody here had: theirs are composed in the form of published logs (release 2.17.9, with
-//! and without mpirun's prefixes), and some of their rows and values are made up.
+//! The files of perftest are of releases 4.5 and 26.07 on Soft-EFA (`softefa run --profile efa2`,
+//! for atomics `--roce`), those of UCX of 1.13 over TCP, those of OSU of 5.3 between two processes.
+//! NCCL tests need GPUs, which nobody here had: their files are composed in the form of published
+//! logs (release 2.17.9, with and without mpirun's prefixes), and some of their rows and values are
+//! made up.
 
 use crate::common::{assert_fails, efa_bench};
 use serde_json::Value;
@@ -12,14 +13,14 @@ fn sample(name: &str) -> String {
     format!("{}/../bench-report/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The run that a file is read as.
+/// Returns the run that a file is read as.
 fn run_of(name: &str) -> Value {
     let output = efa_bench(format!("import {} --json -", sample(name)));
     let results = output.json();
     results["runs"][0].clone()
 }
 
-/// Its table.
+/// Returns the table of a file.
 fn text_of(name: &str) -> String {
     let output = efa_bench(format!("import {}", sample(name)));
     output.assert_done();
@@ -135,7 +136,7 @@ fn perftest_atomics_are_atomics() {
         let point = &run["points"][0];
         assert_eq!((&point["size_bytes"], &point["depth"]), (&8.into(), &1.into()), "{name}");
         assert_about(&point["operation_time"]["p50_us"], p50_us);
-        // Nobody has looked whether they are right.
+        // Nobody has checked whether they are right.
         assert!(point["latency"].is_null() && point["atomics"].is_null(), "{point}");
         assert!(text_of(name).contains("mean µs"), "{name}");
     }
@@ -192,7 +193,7 @@ fn nccl_tests_are_operations_of_all_ranks() {
     let bus = found["bus_gbit_per_s"].as_f64().expect("bus bandwidth");
     assert!((bus / 8.0 - 57.77).abs() < 0.01, "{bus}");
     assert!(points[0]["collective"]["bus_gbit_per_s"].as_f64() > Some(0.0), "not 0.00");
-    // mpirun's prefixes, a release that does not name the test, sizes that are those of all ranks.
+    // The log has mpirun's prefixes, a release that does not name the test, and sizes of all ranks.
     let run = run_of("nccl_all_gather_mpirun.txt");
     assert_eq!(run["test"].as_str(), Some("allgather"));
     assert_eq!(run["points"][0]["size_bytes"], 33_554_432 / 2);

@@ -8,7 +8,7 @@ fn number(value: &Value, path: &str) -> f64 {
     found.as_f64().unwrap_or_else(|| panic!("no {path} in {value}"))
 }
 
-/// Bursts of this many flows, as they must be whatever the fabric.
+/// Checks bursts of this many flows, whatever the fabric.
 fn check_bursts(point: &Value, flows: u64) {
     assert_eq!(point["incast"]["flows"], flows, "{point}");
     let bursts = |name: &str| number(point, &format!("incast.bursts.{name}"));
@@ -56,7 +56,7 @@ fn the_ideal_time_is_that_of_the_link_where_it_is_known() {
     assert!((number(point, "incast.bursts.ideal_us") - 4_000.0).abs() < 1e-6, "{point}");
 }
 
-/// Shares of this many flows that send all the time.
+/// Checks the shares of this many flows that send all the time.
 fn check_shares(point: &Value, flows: usize) {
     let shares = &point["incast"]["shares"];
     let rates = shares["flows_gbps"].as_array().expect("flows");

@@ -1,4 +1,4 @@
-//! Every node with each other one, between real processes.
+//! Measurements of every node with each other one, between real processes.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use serde_json::Value;
 
 const BRIEF: &str = "-n 200 --blocks 1 -d 16";
 
-/// Every two nodes in both directions, each with so many round trips and messages.
+/// Checks that every two nodes have both directions, each with this number of round trips and
+/// messages.
 #[track_caller]
 fn check(point: &Value, nodes: u64, count: u64) {
     let matrix = &point["matrix"];

@@ -4,7 +4,7 @@
 use crate::common::{Ended, Words, alone, assert_fails, efa_bench, softefa};
 use serde_json::Value;
 
-/// `false` where Open MPI is missing, which CI does not allow.
+/// Returns `false` without Open MPI, which CI does not allow.
 fn has_mpi() -> bool {
     let found = std::process::Command::new("mpicc").arg("--version").output().is_ok();
     assert!(found || std::env::var_os("CI").is_none(), "no mpicc: apt-get install libopenmpi-dev");
@@ -47,7 +47,7 @@ fn messages_are_measured_and_checked() {
     for point in points {
         let (size, depth) = (point["size_bytes"].as_f64(), point["depth"].as_u64());
         assert_eq!(point["bandwidth"]["messages"], 300);
-        // Those before and after the window, too.
+        // The messages before and after the window are checked, too.
         assert_eq!(point["validated"].as_u64(), depth.map(|depth| 300 + 3 * depth), "{point}");
         let rate = |name: &str| point["bandwidth"][name].as_f64().expect("a rate");
         let bytes = rate("mb_per_s") / rate("mmsg_per_s");
@@ -132,7 +132,7 @@ fn kernels_of_nas_are_verified() {
     }
 }
 
-/// A RoCE device under UCX, and an EFA under libfabric, by the name of the fabric.
+/// UCX on a RoCE device and libfabric on an EFA are measured by the name of the fabric.
 #[test]
 fn ranks_have_the_device_that_their_fabric_needs() {
     if !has_mpi() {
@@ -195,7 +195,7 @@ fn what_cannot_be_measured_is_one_line() {
     assert_fails(&no_provider, 7, &["starting the ranks", "it said:"]);
 }
 
-/// As Open MPI 5's does: each run ended in a time-out.
+/// Open MPI 5's launcher is of this kind.
 #[test]
 fn a_launcher_that_does_not_pass_the_end_of_its_input_on_ends() {
     use std::os::unix::fs::PermissionsExt;
@@ -224,7 +224,7 @@ fn a_bound_on_a_collective_is_kept_or_broken() {
     assert_eq!(bounded("barrier p50 < 1ns").status.code(), Some(11));
 }
 
-/// What goes on while the ranks compute is a part of the operation, and results stay right.
+/// The time of an operation includes what goes on while the ranks compute, and results stay right.
 #[test]
 fn operations_that_do_not_block_say_how_much_computing_hides() {
     if !has_mpi() {

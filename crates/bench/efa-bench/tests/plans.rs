@@ -1,5 +1,5 @@
 //! Plans: what they write, how they refuse, and that an interruption at any moment costs at most
-//! the step it hit.
+//! the step that it hits.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::common::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Nothing here waits this long when all is well.
+/// Nothing here waits this long if all is well.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Short steps on two fabrics.
@@ -54,12 +54,12 @@ fn words(plan: &Path, out: &Path) -> String {
     format!("run --plan {} --local --quiet --out {}", plan.display(), out.display())
 }
 
-/// Goes through the plan.
+/// Runs the plan.
 fn go(plan: &Path, out: &Path) -> Ended {
     efa_bench(words(plan, out))
 }
 
-/// Name, benchmark, size and depth of every measured point, and how often it is there.
+/// Returns name, benchmark, size and depth of every measured point, and how often it is there.
 fn points(results: &Value) -> BTreeMap<String, usize> {
     let mut points = BTreeMap::new();
     for run in results["runs"].as_array().expect("runs") {
@@ -155,7 +155,7 @@ fn tools_are_steps_and_missing_ones_are_left_out_with_a_reason() {
     assert_fails(&output, 11, &["false on TCP sockets", "exit status: 1"]);
 }
 
-/// `make paper` ended with 11, because a plan says the size to every tool.
+/// A plan says the size to every tool.
 #[test]
 fn a_tool_that_prints_its_size_is_a_step_with_sizes() {
     let folder = tempfile::tempdir().expect("tempdir");
@@ -222,7 +222,7 @@ fn another_plan_does_not_go_on_in_the_folder_of_an_unfinished_one() {
     assert_eq!(read_json(out.join("results.json"))["plan"]["steps"], 3);
 }
 
-/// What was measured against a server had a command that starts a server of its own.
+/// A plan against a server does not publish commands that start a server of their own.
 #[test]
 fn the_commands_of_a_plan_against_a_server_go_there() {
     let folder = tempfile::tempdir().expect("tempdir");
@@ -254,11 +254,11 @@ fn start(plan: &Path, out: &Path) -> Child {
 
 fn signal(child: &Child, signal: Signal) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a pid");
-    // It may have ended; it is not reaped.
+    // The process may have ended, but it is not reaped.
     let _ = kill_process(pid, signal);
 }
 
-/// Its exit code; `None`: ended by a signal.
+/// Returns the exit code; `None` if a signal ended the process.
 fn end_of(child: &mut Child) -> Option<i32> {
     let mut code = None;
     wait_for(|| {
@@ -278,7 +278,7 @@ fn wait_for(mut is_there: impl FnMut() -> bool) {
     }
 }
 
-/// Numbers from a seed that is printed and may be given (splitmix64).
+/// Random numbers from a seed that is printed and may be given (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -305,8 +305,8 @@ impl Random {
     }
 }
 
-/// EFA_BENCH_MOMENTS interruptions (6) at random moments: by Ctrl-C, by SIGTERM, and by what nobody
-/// can catch.
+/// EFA_BENCH_MOMENTS (6 by default) interruptions come at random moments: by Ctrl-C, by SIGTERM,
+/// and by a signal that nobody can catch.
 #[test]
 fn an_interrupted_plan_is_valid_and_goes_on_to_the_same_points() {
     let moments = std::env::var("EFA_BENCH_MOMENTS").map_or(6, |n| n.parse().expect("a number"));
@@ -333,14 +333,14 @@ fn an_interrupted_plan_is_valid_and_goes_on_to_the_same_points() {
     }
 }
 
-/// All files of a folder, which may not be there.
+/// Returns all files of a folder, which may not be there.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let files = files.map(|entry| entry.path()).filter(|path| path.is_file());
     files.map(|path| (path.clone(), std::fs::read(&path).expect("a file"))).collect()
 }
 
-/// Starts the plan and interrupts it; true: it was done before.
+/// Starts the plan and interrupts it; returns true if it was done before.
 fn interrupted_once(plan: &Path, out: &Path, random: &mut Random, took: Duration) -> bool {
     let by = [Signal::INT, Signal::TERM, Signal::KILL][(random.next() % 3) as usize];
     let after = random.below(took);
@@ -376,7 +376,7 @@ fn interrupted_once(plan: &Path, out: &Path, random: &mut Random, took: Duration
     false
 }
 
-/// The same command goes on to the end, to what an uninterrupted plan finds.
+/// Continues by the same command to the end, and compares with what an uninterrupted plan finds.
 fn finish_and_compare(plan: &Path, out: &Path, expected: &BTreeMap<String, usize>) {
     let was_done = out.join("events.ndjson").exists()
         && events(out).last().is_some_and(|event| event["event"] == "plan_done");
@@ -427,12 +427,12 @@ fn fabrics_take_turns_block_by_block() {
     }
 }
 
-/// A fabric of a plan: SRD on Soft-EFA over that wire.
+/// Returns the text of a fabric of a plan: SRD on Soft-EFA over that wire.
 fn fabric(name: &str, wire: &str) -> String {
     format!("[[fabric]]\nname = '{name}'\nfabric = 'verbs:srd'\non = 'softefa'\nwire = '{wire}'\n")
 }
 
-/// What a plan on Soft-EFA prints, and its results.
+/// Returns what a plan on Soft-EFA prints, and its results.
 fn measured(folder: &Path, plan: &str) -> (String, Value) {
     let (plan, out) = (plan_file(folder, plan), folder.join("out"));
     let softefa = softefa().to_str().expect("utf-8");
@@ -443,7 +443,7 @@ fn measured(folder: &Path, plan: &str) -> (String, Value) {
     (text, read_json(out.join("results.json")))
 }
 
-/// They were said to have taken another route, because there were fewer packets than messages.
+/// Fewer packets than messages do not mean that the messages took another route.
 #[test]
 fn short_messages_that_share_packets_have_gone_through_the_device() {
     let folder = tempfile::tempdir().expect("tempdir");
@@ -459,7 +459,7 @@ fn short_messages_that_share_packets_have_gone_through_the_device() {
     assert!(own.clone().all(is_shared), "no packet was shared, and nothing was tried: {results}");
 }
 
-/// Each wire by its name, and the figures of none under the name of the other.
+/// Each wire has its name, and no figure stands under the name of the other.
 #[test]
 fn soft_efa_is_measured_on_both_wires() {
     let folder = tempfile::tempdir().expect("tempdir");

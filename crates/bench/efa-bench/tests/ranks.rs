@@ -10,12 +10,12 @@ use crate::common::{
 };
 use serde_json::Value;
 
-/// Ranks outnumber the processors of a busy machine; nothing here takes this long when all is well.
+/// Ranks outnumber the processors of a busy machine; nothing here takes this long if all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MPIRUN: &str = "mpirun --allow-run-as-root --oversubscribe";
 const MEASURE: &str = "-n 200 -s 64,4096 --validate --json - --no-host-checks";
 
-/// `false` where Open MPI is missing, which CI does not allow.
+/// Returns `false` without Open MPI, which CI does not allow.
 fn has_mpirun() -> bool {
     let found = Command::new("mpirun").arg("--version").output().is_ok();
     assert!(found || std::env::var_os("CI").is_none(), "no mpirun: apt-get install openmpi-bin");
@@ -31,12 +31,12 @@ fn run(words: impl Words) -> Ended {
     Ended::of(Command::new(words[0]).args(&words[1..]))
 }
 
-/// The runs that a successful `output` printed.
+/// Returns the runs that a successful `output` printed.
 fn runs(output: &Ended) -> Vec<Value> {
     output.json()["runs"].as_array().expect("runs").clone()
 }
 
-/// Every message of both points was checked: 200 measured, 100 to warm up, 1 to end.
+/// Checks that every message of both points was checked: 200 measured, 100 to warm up, 1 to end.
 fn assert_measured(run: &Value) {
     assert_eq!(run["complete"], true, "{run}");
     let points = run["points"].as_array().expect("points");
@@ -129,7 +129,7 @@ fn a_run_needs_a_host_or_ranks() {
     assert_fails(&efa_bench("run latency --rank 0"), 2, &["--rendezvous"]);
 }
 
-/// A rank that finds the others by files; ended with the test.
+/// A rank that finds the others by files, and ends with the test.
 struct Rank(Child);
 
 impl Rank {

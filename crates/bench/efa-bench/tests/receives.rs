@@ -1,8 +1,9 @@
-//! Receives that are posted: those of a point do not depend on what else its session measures.
+//! The number of posted receives: that of a point does not depend on what else its session
+//! measures.
 
 use crate::common::{assert_fails, efa_bench, points_of};
 
-/// Size, depth and receives of each point.
+/// Returns size, depth and receives of each point.
 fn receives(options: &str) -> Vec<(u64, u64)> {
     let usual = "bandwidth --fabric tcp -s 64 -t 0.02 -w 0.01";
     let points = points_of(format!("{usual} --blocks 1 {options}"));

@@ -5,14 +5,14 @@ use crate::common::{
 };
 use serde_json::Value;
 
-/// Tuples that each thread makes, of `--iterations`.
+/// The tuples that each thread makes, of `--iterations`.
 const MADE: u64 = 5000;
 
 fn number(value: &Value, name: &str) -> f64 {
     value[name].as_f64().unwrap_or_else(|| panic!("no {name} in {value}"))
 }
 
-/// A point as it must be whatever the fabric, with all tuples of so many nodes.
+/// Checks a point with all tuples of this number of nodes, whatever the fabric.
 fn check(point: &Value, nodes: u64, threads: u64) {
     let found = &point["shuffle"];
     assert_eq!(found["partitions"], nodes, "{point}");
@@ -28,7 +28,7 @@ fn check(point: &Value, nodes: u64, threads: u64) {
     assert!(fill > 0.0 && fill <= 1.0, "{point}");
 }
 
-/// What the largest partition has over the mean.
+/// Returns the load of the largest partition over the mean.
 fn load(point: &Value) -> f64 {
     number(&point["shuffle"], "load_max_to_mean")
 }

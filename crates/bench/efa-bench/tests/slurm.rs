@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::PROGRAM;
 
-/// Daemons and jobs of a busy machine take a while; nothing here takes this long when all is well.
+/// Daemons and jobs of a busy machine take a while; nothing here takes this long if all is well.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Milliseconds between two questions whether something has happened.
+/// The time between two questions whether something has happened, in milliseconds.
 const ASK_EVERY_MS: u64 = 50;
 
 /// A cluster of one node with two processors' worth of tasks.
@@ -92,7 +92,7 @@ impl Cluster {
         self.daemons.push((said, child));
     }
 
-    /// A command of Slurm for this cluster.
+    /// Returns a command of Slurm for this cluster.
     fn slurm(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(arguments).env("SLURM_CONF", self.path("slurm.conf"));
@@ -137,7 +137,7 @@ fn hostname() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname").expect("a name").trim().to_owned()
 }
 
-/// Two ports that nobody has.
+/// Returns two ports that nobody has.
 fn free_ports() -> [u16; 2] {
     let listeners = [(); 2].map(|()| TcpListener::bind("0.0.0.0:0").expect("a port"));
     listeners.map(|listener| listener.local_addr().expect("bound").port())

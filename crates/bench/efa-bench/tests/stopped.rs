@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::{Server, command};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Silence that is tolerated, and more than that.
+/// The silence that is tolerated, in seconds.
 const PATIENCE_S: &str = "3";
 const STOPPED: Duration = Duration::from_secs(5);
 /// Longer than a client takes to look whether there is an answer. One that is slower passes, too.
@@ -17,7 +17,7 @@ fn tell(program: &Child, signal: Signal) {
     kill_process(Pid::from_child(program), signal).expect("it is there");
 }
 
-/// Time in which a program does not run is no silence of its peer.
+/// The time in which a program does not run is no silence of its peer.
 #[test]
 fn a_session_that_was_stopped_for_longer_than_its_patience_goes_on() {
     let server = Server::start();

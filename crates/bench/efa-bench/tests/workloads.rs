@@ -3,14 +3,14 @@
 use crate::common::{assert_fails, efa_bench, on_soft_efa, on_soft_efa_with, points_of};
 
 const CALLS: u64 = 1_000;
-/// A tenth more, for warming up.
+/// The number of calls that are made: a tenth more, for warming up.
 const CALLS_MADE: u64 = 1_100;
 
 fn number(point: &serde_json::Value, name: &str) -> f64 {
     point["work"][name].as_f64().unwrap_or_else(|| panic!("no {name} in {point}"))
 }
 
-/// Calls of one kind.
+/// Returns the calls of one kind.
 fn calls(point: &serde_json::Value, action: &str) -> u64 {
     let actions = point["work"]["actions"].as_array().expect("actions");
     let own = actions.iter().filter(|own| own["name"] == action);
@@ -76,7 +76,7 @@ fn calls_go_over_soft_efa_as_packets() {
     }
 }
 
-/// Percentile of the times, or of a part of them, of the records of a point in µs.
+/// Returns a percentile of the times, or of a part of them, of the records of a point in µs.
 fn record_us(point: &serde_json::Value, of: &str, quantile: &str) -> f64 {
     let own = &point["work"][of][0];
     assert_eq!(own["name"], if of == "parts" { "wait" } else { "record" }, "{point}");
@@ -125,7 +125,7 @@ fn records_wait_for_others_as_long_as_said() {
     assert!((number(point, "messages_per_call") * 25.0 - 1.0).abs() < 0.05, "{point}");
 }
 
-/// Checks what each lookup took on the fabric, but for those at the ends of the window.
+/// Checks what each lookup took on the fabric, except for those at the ends of the window.
 fn assert_lookups_took(point: &serde_json::Value, reads: f64, messages: f64) {
     for (name, wanted) in [("reads_per_call", reads), ("messages_per_call", messages)] {
         assert!((number(point, name) - wanted).abs() <= 0.1, "{wanted} {name}: {point}");
@@ -317,7 +317,7 @@ fn who_watches_sees_each_part_of_a_window() {
     assert_eq!((timeline["part_ms"].as_f64(), operations.len()), (Some(100.0), lines.len()));
 }
 
-/// Once the parts of the first thread were told as if they were all.
+/// The parts of the first thread do not stand for all.
 #[test]
 fn who_watches_sees_what_all_threads_do() {
     let watched = "local rpc --fabric tcp --keys 100 -d 4 --threads 2";

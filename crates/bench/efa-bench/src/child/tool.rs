@@ -1,4 +1,4 @@
-//! Another program as a child: what it prints is kept, and it ends when we do.
+//! Another program as a child: its output is kept, and it ends when this process does.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -37,17 +37,17 @@ impl Tool {
         Ok(Self { child, lines, complaints, reached })
     }
 
-    /// Whether it has ended by itself.
+    /// Returns whether the program has ended by itself.
     pub(crate) fn has_ended(&self) -> bool {
         self.reached.as_ref().is_none_or(Reached::has_ended)
     }
 
-    /// What it wrote to standard error, as "; it said: ...", or nothing.
+    /// Returns what the program wrote to standard error, as "; it said: ...", or nothing.
     pub(crate) fn last_words(&mut self) -> String {
         said(&self.complaints)
     }
 
-    /// Waits for its end; answers what it printed.
+    /// Waits for the end of the program, and returns what it printed.
     pub(crate) fn finish(mut self, patience: Duration) -> Result<String, Failure> {
         let deadline = Instant::now() + patience;
         let mut text = String::new();
@@ -69,7 +69,7 @@ impl Tool {
         if status.success() {
             return Ok(text);
         }
-        // Many print their errors where others print results.
+        // Many tools print errors to standard output.
         let shown = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         Err(Failure::Check(format!("ended with {status}{}; {shown}", self.last_words())))
     }
@@ -80,7 +80,7 @@ impl Drop for Tool {
         let Some(reached) = self.reached.take() else { return };
         reached.end_group();
         drop(reached);
-        // It has ended: this cannot wait.
+        // The program has ended, so this cannot wait.
         let _ = self.child.wait();
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use bench_record::failure::{Failure, plain};
 use tempfile::TempDir;
 
-/// The files of the program: a header first, then what is compiled.
+/// The files of the program: first a header, then what is compiled.
 const SOURCES: [(&str, &str); 6] = [
     ("mpi_bench.h", include_str!("../../c/mpi/mpi_bench.h")),
     ("mpi_bench.c", include_str!("../../c/mpi/mpi_bench.c")),
@@ -17,7 +17,7 @@ const SOURCES: [(&str, &str); 6] = [
     ("nas.c", include_str!("../../c/mpi/nas.c")),
 ];
 
-/// The compiled program in a folder of its own, which goes with it.
+/// The compiled program in a folder of its own, which is removed with it.
 pub(super) struct Built {
     folder: TempDir,
     program: PathBuf,
@@ -63,7 +63,7 @@ impl Built {
         &self.program
     }
 
-    /// A file beside the program.
+    /// Returns the path of a file beside the program.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

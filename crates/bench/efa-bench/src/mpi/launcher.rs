@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use bench_record::fabric_name::FabricName;
 use bench_record::failure::{Failure, plain};
 
-/// Whose launcher it is.
+/// The family of a launcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     OpenMpi,
-    /// MPICH and what is built on it.
+    /// MPICH and its derivatives.
     Hydra,
     /// Slurm's srun and others: the MPI library is told by its own variables.
     Other,
@@ -22,14 +22,14 @@ enum Family {
 pub(super) struct Launcher {
     words: Vec<String>,
     family: Family,
-    /// What it says of itself.
+    /// The version, in the words of the launcher.
     pub(super) version: String,
     way: Vec<String>,
     environment: Vec<(&'static str, String)>,
 }
 
 impl Launcher {
-    /// Asks the command for its version, which tells whose it is.
+    /// Asks the command for its version, which tells its family.
     pub(super) fn find(command: &str, fabric: Option<FabricName>) -> Result<Self, Failure> {
         let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
         let Some(first) = words.first() else {
@@ -85,7 +85,7 @@ impl Launcher {
             (Family::Hydra, Some(FabricName::Libfabric(provider))) => {
                 self.environment = vec![
                     ("MPIR_CVAR_CH4_NETMOD", "ofi".to_owned()),
-                    // Otherwise ranks of one machine use its memory.
+                    // Otherwise, ranks of one machine use its memory.
                     ("MPIR_CVAR_NOLOCAL", "1".to_owned()),
                     ("FI_PROVIDER", provider),
                 ];
@@ -119,7 +119,7 @@ impl Launcher {
         &self.environment
     }
 
-    /// The whole command line for `ranks` ranks of `program`.
+    /// Returns the whole command line for `ranks` ranks of `program`.
     pub(super) fn words(&self, ranks: usize, more: &str, program: &Path) -> Vec<String> {
         let mut words = self.words.clone();
         if self.family == Family::OpenMpi {

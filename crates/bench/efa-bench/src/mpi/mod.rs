@@ -30,7 +30,7 @@ use compiler::Built;
 use launcher::Launcher;
 use program::Program;
 
-/// Measures, prints, writes.
+/// Measures, prints the results, and writes them.
 pub(crate) fn run(args: &MpiArgs) -> Result<(), Failure> {
     let wanted = args.wanted()?;
     let softefa =
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &MpiArgs) -> Result<(), Failure> {
     failure.map_or(Ok(()), Err)
 }
 
-/// What to say of blocks that ended before their time was over.
+/// Returns the warning about blocks that ended before their time was over.
 fn cut_short(run: &Run) -> Option<String> {
     let count = |point: &Point| {
         let trips = point.latency.and_then(|latency| latency.round_trips);
@@ -88,7 +88,7 @@ fn cut_short(run: &Run) -> Option<String> {
     ))
 }
 
-/// Ranks of one machine never sleep.
+/// Returns the warning about more ranks than cores: ranks of one machine never sleep.
 fn crowded(ranks: usize) -> Option<String> {
     let cores = host::cores();
     (ranks > cores).then(|| {
@@ -163,7 +163,7 @@ impl Job<'_> {
         Ok((run, warnings, failure))
     }
 
-    /// What an older UCX lacks is the usual reason why ranks do not start on it.
+    /// Adds the usual reason why ranks do not start on UCX: its version is too old.
     fn explained(&self, failure: Failure) -> Failure {
         let needs = match (self.args.fabric(), self.softefa) {
             (Some(FabricName::Ucx(own)), Some(_)) if own == "srd" => "ucx:srd needs UCX 1.20",
@@ -202,8 +202,8 @@ impl Job<'_> {
         if is_said { name } else { format!("{name}, {} ranks", self.ranks) }
     }
 
-    /// Bytes of payload that ranks are known to have sent to each other: those of the middle
-    /// blocks.
+    /// Returns the bytes of payload that ranks are known to have sent to each other: those of the
+    /// middle blocks.
     fn sent_bytes(&self, run: &Run) -> u64 {
         let of_point = |point: &Point| {
             let bytes = point.size_bytes as u64;
@@ -218,7 +218,7 @@ impl Job<'_> {
     }
 }
 
-/// The points that a test has.
+/// Returns the points of a test.
 pub(crate) fn points(
     test: Test,
     sizes: &[usize],

@@ -1,4 +1,4 @@
-//! The started ranks: one line asks rank 0 for a measurement, one line answers.
+//! The started ranks: one line asks rank 0 for a measurement, and one line answers.
 
 use std::io::Write;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -15,12 +15,12 @@ use crate::child;
 
 use super::Test;
 
-/// How long ranks may take to end when nothing is asked any more.
+/// The time that ranks may take to end when nothing is asked any more.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
-/// Lines of a failed launcher that say why.
+/// The number of lines of a failed launcher that are shown as the reason.
 const REASON_LINES_MAX: usize = 3;
 
-/// What rank 0 says first.
+/// The first message of rank 0.
 #[derive(Deserialize)]
 struct Ready {
     ranks: usize,
@@ -56,7 +56,7 @@ struct Checks {
     wrong: u64,
 }
 
-/// Running ranks; dropping it ends them.
+/// The running ranks; dropping the value ends them.
 pub(super) struct Program {
     launcher: String,
     child: Child,
@@ -103,7 +103,7 @@ impl Program {
         Ok(this)
     }
 
-    /// Has one point measured once.
+    /// Measures one point once.
     pub(super) fn measure(&mut self, test: Test, spec: PointSpec) -> Result<Point, Failure> {
         let (iterations, duration_ms) = match spec.limit {
             Limit::Iterations(count) => (count, 0),
@@ -131,7 +131,8 @@ impl Program {
 
     /// Lets the ranks end, as they do when nothing more is asked.
     pub(super) fn end(&mut self) -> Result<(), Failure> {
-        // Not every launcher passes the end of its input on. One that is gone tells why below.
+        // Not every launcher passes on the end of its input. A launcher that is gone tells why
+        // below.
         let _ = self.stdin.take().map(|mut stdin| stdin.write_all(b"end\n"));
         let deadline = Instant::now() + END_TIMEOUT;
         while Instant::now() < deadline {
@@ -145,7 +146,7 @@ impl Program {
         Err(Failure::Timeout { doing: "waiting for the ranks to end".to_owned(), seconds })
     }
 
-    /// The next line of JSON; what else a launcher prints is none.
+    /// Returns the next line of JSON, and skips whatever else a launcher prints.
     fn answer(&mut self, doing: &str) -> Result<String, Failure> {
         let deadline = Instant::now() + self.timeout;
         loop {
@@ -162,7 +163,7 @@ impl Program {
         }
     }
 
-    /// The ranks have ended by themselves.
+    /// Returns the failure of ranks that have ended by themselves.
     fn gone(&mut self, doing: &str) -> Failure {
         self.stdin = None;
         let status = self.child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
@@ -170,7 +171,7 @@ impl Program {
         Failure::PeerGone { doing: doing.to_owned(), reason }
     }
 
-    /// What was written to standard error, without ornaments.
+    /// Returns what was written to standard error, without ornaments.
     fn reason(&self) -> String {
         let is_word = |line: &String| line.chars().any(char::is_alphanumeric);
         let lines: Vec<String> = self.errors.try_iter().filter(is_word).collect();
@@ -203,7 +204,7 @@ fn parsed<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, Failure> {
     })
 }
 
-/// The point that an answer is.
+/// Makes a point of an answer.
 fn point(test: Test, spec: PointSpec, ranks: usize, answer: &Answer) -> Result<Point, Failure> {
     let (Answer::Times { checks, .. } | Answer::Stream { checks, .. }) = answer;
     if checks.wrong > 0 {

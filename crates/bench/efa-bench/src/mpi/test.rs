@@ -1,4 +1,4 @@
-//! What an MPI can be measured by, and what each test takes.
+//! The tests of an MPI, and the settings of each.
 
 use bench_record::spec::Benchmark;
 use bench_record::workload::Pattern;
@@ -65,17 +65,17 @@ impl Test {
         }
     }
 
-    /// Whether ranks work in pairs.
+    /// Returns whether ranks work in pairs.
     pub(super) const fn is_of_pairs(self) -> bool {
         matches!(self, Self::Latency | Self::Bandwidth | Self::Bidirectional)
     }
 
-    /// Whether several messages are in flight.
+    /// Returns whether several messages are in flight.
     pub(super) const fn has_depth(self) -> bool {
         matches!(self, Self::Bandwidth | Self::Bidirectional)
     }
 
-    /// The only sizes there are.
+    /// Returns the only sizes of the test, if it does not take others.
     const fn classes_bytes(self) -> Option<&'static [usize]> {
         match self {
             Self::IntegerSort => Some(&SORT_CLASSES_BYTES),
@@ -84,7 +84,7 @@ impl Test {
         }
     }
 
-    /// Sizes when nobody names any.
+    /// Returns the default sizes.
     pub(super) const fn sizes(self) -> &'static str {
         match self {
             Self::Latency | Self::Bandwidth | Self::Bidirectional => "1..8192",
@@ -99,7 +99,7 @@ impl Test {
         }
     }
 
-    /// Which operation of all ranks it is.
+    /// Returns the operation of all ranks that the test measures, if any.
     pub(crate) const fn pattern(self) -> Option<Pattern> {
         match self {
             Self::Latency
@@ -117,7 +117,7 @@ impl Test {
         }
     }
 
-    /// Whether it can be measured with so many ranks.
+    /// Checks whether the test can be measured with this number of ranks.
     pub(super) fn check_ranks(self, count: usize) -> Result<(), String> {
         let (is_allowed, allowed) = match self.classes_bytes() {
             _ if self.is_of_pairs() => (count % 2 == 0, "2, 4, 6, ..."),
@@ -130,7 +130,7 @@ impl Test {
         }
     }
 
-    /// Whether it has messages of so many bytes.
+    /// Checks whether the test has messages of this many bytes.
     pub(super) fn check_size(self, bytes: usize) -> Result<(), String> {
         if let Some(classes) = self.classes_bytes().filter(|all| !all.contains(&bytes)) {
             let all: Vec<String> = classes.iter().map(ToString::to_string).collect();

@@ -1,18 +1,18 @@
-//! How long a plan takes, said before it begins.
+//! The time that a plan takes, announced before it begins.
 
 use super::task::Task;
 
-/// Of these tasks in seconds.
+/// Returns the estimated time of these tasks in seconds.
 pub(super) fn total_s<'a>(tasks: impl Iterator<Item = &'a Task>) -> f64 {
     tasks.map(|task| task.estimate_s).sum()
 }
 
-/// "40 s", "24 min".
+/// Renders a time: "40 s", "24 min".
 pub(super) fn time(seconds: f64) -> String {
     if seconds < 100.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
 }
 
-/// Every command with its time, for `--dry-run`.
+/// Lists every command with its time, for `--dry-run`.
 pub(super) fn listing(name: &str, tasks: &[Task]) -> String {
     let lines = tasks.iter().map(|task| format!("{:>6.1} s  {}\n", task.estimate_s, task.command));
     let all: String = lines.collect();

@@ -1,5 +1,5 @@
-//! How far a plan is, for people: a bar with the present figure on a terminal, a line for each step
-//! elsewhere.
+//! The progress of a plan, for people: a bar with the present figure on a terminal, a line for each
+//! step elsewhere.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,14 +10,14 @@ use super::budget;
 use super::outcome::Outcome;
 use super::task::Task;
 
-/// Estimated and passed time.
+/// The estimated and the passed time.
 pub(super) struct Clock {
     progress: Progress,
     started: Instant,
     left_s: f64,
-    /// Of what is done, by the estimate.
+    /// The estimated time of what is done.
     passed_s: f64,
-    /// Of each step that has begun, and which of them is the present one.
+    /// The passed time of each step that has begun, and the index of the present step.
     steps_s: BTreeMap<usize, f64>,
     step: usize,
     label: String,
@@ -31,14 +31,14 @@ impl Clock {
         Self { progress, started, left_s, passed_s: 0.0, steps_s, step: 0, label }
     }
 
-    /// A step, or another round of it, begins.
+    /// Notes that a step, or another round of it, begins.
     pub(super) fn begin(&mut self, step: usize, steps: usize, task: &Task) {
         self.step = step;
         self.label = label(step, steps, task);
         self.progress.starting(&self.label);
     }
 
-    /// Another round of the whole plan begins.
+    /// Notes that another round of the whole plan begins.
     pub(super) fn round(&mut self, text: &str) {
         self.progress.line(text);
     }
@@ -62,8 +62,8 @@ impl Clock {
             Outcome::Failed(reason, _) => format!("FAILED: {reason}"),
             Outcome::Part(_) | Outcome::Open => "interrupted".to_owned(),
         };
-        // As much slower as it has been so far.
-        // Of steps that take turns part has passed, too.
+        // The rest is assumed to be as much slower as the plan has been so far. Steps that take
+        // turns have passed in part, too.
         let passed_s = self.passed_s + self.steps_s.values().sum::<f64>();
         let pace = (self.started.elapsed().as_secs_f64() / passed_s.max(1.0)).max(0.1);
         let left_s = (self.left_s - passed_s).max(0.0) * pace;
@@ -75,7 +75,7 @@ impl Clock {
     }
 }
 
-/// "[3/9] latency on Soft-EFA".
+/// Returns the label of a step: "[3/9] latency on Soft-EFA".
 fn label(step: usize, steps: usize, task: &Task) -> String {
     format!("[{}/{steps}] {}", step + 1, task.title)
 }

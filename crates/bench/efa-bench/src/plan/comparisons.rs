@@ -1,4 +1,4 @@
-//! What a plan compares: which of its tasks have the figures, and what their rounds found.
+//! The comparisons of a plan: which of its tasks have the figures, and what their rounds found.
 
 use bench_record::Run;
 use bench_record::comparison::{Block, Bound, Comparison, Figure};
@@ -13,13 +13,13 @@ use super::task::Task;
 /// A comparison, and the tasks that fill it.
 #[derive(Debug)]
 pub(super) struct Planned {
-    /// Without figures.
+    /// The comparison without figures.
     empty: Comparison,
     ours: usize,
     reference: Option<usize>,
 }
 
-/// The comparisons of a plan whose tasks are there.
+/// Returns the comparisons of a plan whose tasks are there.
 pub(super) fn of_plan(
     source: &Source,
     tasks: &[Task],
@@ -70,7 +70,7 @@ fn planned(
 }
 
 impl Planned {
-    /// Its name: "UDP (--wire udp): `ib_send_lat` 64 B, bare UDP".
+    /// Returns the name: "UDP (--wire udp): `ib_send_lat` 64 B, bare UDP".
     fn name(&self) -> String {
         let Comparison { section, what, beside, .. } = &self.empty;
         let section = if section.is_empty() { String::new() } else { format!("{section}: ") };
@@ -82,7 +82,7 @@ impl Planned {
         std::iter::once(self.ours).chain(self.reference)
     }
 
-    /// With what was found so far.
+    /// Returns the comparison with the figures found so far.
     fn filled(&self, findings: &Findings) -> Comparison {
         let of = |task| blocks(findings, task, self.empty.figure);
         let reference = self.reference.map(of).unwrap_or_default();
@@ -90,7 +90,7 @@ impl Planned {
     }
 }
 
-/// The figures of a task's rounds.
+/// Returns the figures of a task's rounds.
 fn blocks(findings: &Findings, task: usize, figure: Figure) -> Vec<Block> {
     let rounds = findings.rounds.get(&task).map_or(&[][..], Vec::as_slice);
     let block = |(round, runs): &(usize, Vec<Run>)| {
@@ -100,13 +100,13 @@ fn blocks(findings: &Findings, task: usize, figure: Figure) -> Vec<Block> {
     rounds.iter().filter_map(block).collect()
 }
 
-/// All comparisons with what was found.
+/// Returns all comparisons with the figures found so far.
 pub(super) fn found(all: &[Planned], findings: &Findings) -> Vec<Comparison> {
     all.iter().map(|own| own.filled(findings)).collect()
 }
 
-/// The tasks whose comparison the rounds so far do not decide, and more may. Where one side has
-/// failed nothing will.
+/// Returns the tasks whose comparison is not decided by the rounds so far, but may be by more. If
+/// one side has failed, no round will decide it.
 pub(super) fn undecided(all: &[Planned], findings: &Findings, active: &[usize]) -> Vec<usize> {
     let is_open = |own: &&Planned| {
         if !own.tasks().all(|task| active.contains(&task)) {
@@ -119,8 +119,8 @@ pub(super) fn undecided(all: &[Planned], findings: &Findings, active: &[usize]) 
     all.iter().filter(is_open).flat_map(Planned::tasks).collect()
 }
 
-/// What became of those that must agree; those that only have a bound to reach are told in the
-/// table.
+/// Fails if comparisons that must agree do not; comparisons that only have a bound to reach are
+/// judged in the table.
 pub(super) fn verdict(found: &[Comparison]) -> Result<(), Failure> {
     let must_agree =
         |own: &&Comparison| matches!(own.bound, Bound::RatioWithin(_)) && !Judged(own).passes();
@@ -141,7 +141,7 @@ pub(super) fn verdict(found: &[Comparison]) -> Result<(), Failure> {
     }
 }
 
-/// Leaves only what has one of these texts in its name: comparisons with their tasks, and tasks.
+/// Keeps only what has one of these texts in its name: comparisons with their tasks, and tasks.
 pub(super) fn only(
     patterns: &[String],
     tasks: Vec<Task>,
@@ -173,7 +173,7 @@ pub(super) fn only(
         )));
     }
     let number = |task: usize| is_kept[..task].iter().filter(|kept| **kept).count();
-    // One whose tasks are there for others may stay, but a half is none.
+    // A comparison whose tasks are there for others may stay, but half a comparison is none.
     let kept = comparisons
         .into_iter()
         .zip(&wanted)

@@ -1,11 +1,11 @@
-//! The counters of Soft-EFA's device: traffic that is said to have gone through it must have.
+//! The counters of Soft-EFA's device, which show whether traffic has gone through it.
 
 use std::path::{Path, PathBuf};
 
 use bench_record::failure::Failure;
 use bench_record::{DeviceCounters, Point, Run};
 
-/// Messages that a run is known to have sent.
+/// Returns the number of messages that a run is known to have sent.
 pub(super) fn messages(run: &Run) -> u64 {
     let of_point = |p: &Point| {
         p.latency.and_then(|l| l.round_trips).unwrap_or(0)
@@ -25,14 +25,14 @@ pub(super) fn read(path: &Path) -> Result<DeviceCounters, Failure> {
     Ok(counters.iter().filter_map(|(name, value)| Some((name.clone(), value.as_u64()?))).collect())
 }
 
-/// The traffic must have gone through the device, not beside it.
+/// Checks that the traffic went through the device, not beside it.
 pub(super) fn check(side: &str, counters: &DeviceCounters, messages: u64) -> Result<(), Failure> {
     let get = |name: &str| counters.get(name).copied().unwrap_or(0);
     let (tx, rx) = (get("tx_pkts"), get("rx_pkts"));
     // Several short messages share a packet, and the target of READs and WRITEs has only packets.
     let posted = get("send_wrs") + get("rdma_read_wrs") + get("rdma_write_wrs");
     let received = get("recv_wrs");
-    // Either way: the client of a file or of an incast receives.
+    // Either direction counts: the client of a file or of an incast receives.
     let carried = tx.max(rx).max(posted).max(received);
     if tx == 0 || rx == 0 || carried < messages {
         return Err(Failure::Check(format!(
@@ -44,8 +44,8 @@ pub(super) fn check(side: &str, counters: &DeviceCounters, messages: u64) -> Res
     Ok(())
 }
 
-/// The same of both sides of a tool, which counts for itself what it sends. A server that goes on
-/// for ever is ended, and then writes nothing.
+/// Checks both sides of a tool, which counts for itself what it sends. A server that goes on for
+/// ever is ended, and then writes nothing.
 pub(super) fn check_both([server, client]: &[PathBuf; 2]) -> Result<(), Failure> {
     if server.exists() {
         check("server", &read(server)?, 0)?;

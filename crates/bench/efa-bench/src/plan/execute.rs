@@ -1,4 +1,4 @@
-//! Runs the tasks of a plan, each in processes of its own, and writes down what they find.
+//! The execution of a plan: runs each task in processes of its own, and writes down the results.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,29 +24,29 @@ use super::task::{BenchmarkWork, Task, Work};
 use super::tool::ToolSource;
 use crate::child::{self, ServerChild};
 
-/// Runs what is left of a plan.
+/// Runs the remaining steps of a plan.
 pub(super) struct Executor<'a> {
     pub(super) fabrics: &'a [Fabric],
     pub(super) tasks: &'a [Task],
     pub(super) findings: Findings,
     journal: Journal,
     scratch: Scratch,
-    /// Where a server runs already.
+    /// The server that runs already, if one was named.
     remote: Option<Target>,
-    /// Of each fabric.
+    /// The servers of each fabric.
     servers: BTreeMap<usize, Vec<Server>>,
-    /// Fabrics that cannot be used, and why: their other steps are left out.
+    /// Fabrics that cannot be used, and the reasons: their other steps are left out.
     unusable: BTreeMap<usize, String>,
     pub(super) clock: Clock,
-    /// What is compared, of a plan whose rounds are those of all steps; these go on until it is
-    /// decided.
+    /// The comparisons of a plan whose rounds are those of all steps; the rounds go on until these
+    /// are decided.
     pub(super) comparisons: &'a [Planned],
     pub(super) rounds: Option<Rounds>,
-    /// The processors of both sides, where there are two.
+    /// The processors of both sides, if there are two.
     pair: Option<Pair>,
 }
 
-/// A server of ours, for all steps on a fabric.
+/// A server that this process started, for all steps on a fabric.
 struct Server {
     child: ServerChild,
     fabric: usize,
@@ -82,7 +82,7 @@ impl<'a> Executor<'a> {
         })
     }
 
-    /// Runs every step that is not done. `after` gets what was found after each.
+    /// Runs every step that is not done. `after` gets the findings after each step.
     pub(super) fn run(
         &mut self,
         mut after: impl FnMut(&Findings) -> Result<(), Failure>,
@@ -116,25 +116,25 @@ impl<'a> Executor<'a> {
         self.note(Event::PlanDone { date: host::date(), failures })
     }
 
-    /// Ends what runs, and writes down that it was for an interruption.
+    /// Ends what runs, and writes down that an interruption was the reason.
     pub(super) fn interrupted(&mut self) -> Result<(), Failure> {
         self.servers.clear();
         self.note(Event::PlanInterrupted { date: host::date() })
     }
 
-    /// Ends everything; answers what was found.
+    /// Ends everything, and returns the findings.
     pub(super) fn close(self) -> Findings {
         self.findings
     }
 
-    /// Into the journal, and to what is known.
+    /// Adds an event to the journal, and to the findings.
     pub(super) fn note(&mut self, event: Event) -> Result<(), Failure> {
         self.journal.add(&event)?;
         self.findings.note(event);
         Ok(())
     }
 
-    /// Why nothing can be measured on a fabric.
+    /// Returns why nothing can be measured on a fabric.
     pub(super) fn why_unusable(&self, fabric: usize) -> Option<String> {
         let reason = self.unusable.get(&fabric)?;
         Some(format!("the fabric cannot be used: {reason}"))
@@ -170,7 +170,8 @@ impl<'a> Executor<'a> {
         })
     }
 
-    /// Where the servers for a task of so many nodes are; starts those that are missing.
+    /// Returns the places of the servers for a task of `nodes` nodes, and starts those that are
+    /// missing.
     fn targets(
         &mut self,
         step: usize,
@@ -200,7 +201,7 @@ impl<'a> Executor<'a> {
         Ok(targets)
     }
 
-    /// Ends all servers, and looks whether their devices have seen anything.
+    /// Ends all servers, and checks whether their devices have seen anything.
     fn end_servers(&mut self) -> Result<(), Failure> {
         let servers = std::mem::take(&mut self.servers);
         servers.into_values().flatten().try_for_each(|server| self.end_server(server))
@@ -224,7 +225,7 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Measures with these options of the step.
+    /// Measures a step with these options.
     pub(super) fn benchmark(
         &mut self,
         step: usize,
@@ -296,7 +297,7 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Measures by `measure`, and says in the points where the processors were meanwhile.
+    /// Measures by `measure`, and records in the points where the processors were meanwhile.
     pub(super) fn looking(
         &mut self,
         measure: impl FnOnce(&mut Self) -> Result<Outcome, Failure>,
@@ -309,7 +310,7 @@ impl<'a> Executor<'a> {
         Ok(outcome)
     }
 
-    /// MPI starts its ranks itself; there is no server.
+    /// Measures MPI, which starts its ranks itself; there is no server.
     pub(super) fn mpi(
         &mut self,
         step: usize,
@@ -322,7 +323,7 @@ impl<'a> Executor<'a> {
         if let Some(reason) = mpi::missing() {
             return Ok(Outcome::Skipped(reason));
         }
-        // They poll, too.
+        // Servers poll, too.
         self.end_servers()?;
         let json = self.scratch.file("run.json");
         self.scratch.forget(&[&json]);
@@ -336,14 +337,14 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// No step on this fabric is possible.
+    /// Notes that no step on this fabric is possible.
     fn give_up(&mut self, task: &Task, reason: String) -> Outcome {
         self.servers.remove(&task.fabric);
         self.unusable.insert(task.fabric, reason.clone());
         Outcome::Failed(reason, Vec::new())
     }
 
-    /// What a client has written.
+    /// Reads what a client has written.
     fn take(
         &mut self,
         task: &Task,
@@ -386,7 +387,7 @@ impl<'a> Executor<'a> {
         if let Some(reason) = tool.missing() {
             return Ok(Outcome::Skipped(reason));
         }
-        // They poll, too.
+        // Servers poll, too.
         self.end_servers()?;
         let counters =
             [self.scratch.file("server-counters.json"), self.scratch.file("client-counters.json")];
@@ -397,7 +398,8 @@ impl<'a> Executor<'a> {
             let fabric = &self.fabrics[task.fabric];
             let run = || tool.run(fabric, size, [&counters[0], &counters[1]]);
             let is_theirs = !fabric.is_softefa() && !interrupt::asked();
-            // That ours failed counts. Without other people's programs nothing is compared at all.
+            // A failure on our device counts. A program of others runs once more, because nothing
+            // is compared without it.
             match run().or_else(|error| if is_theirs { run() } else { Err(error) }) {
                 Ok(run) => {
                     self.note(Event::Point { step, text: format!("{} {size} B", run.name) })?;
@@ -425,7 +427,7 @@ impl<'a> Executor<'a> {
     }
 }
 
-/// How a client ended, and what it said beside its progress.
+/// The end of a client, and what it said beside its progress.
 struct Ended {
     code: Option<i32>,
     said: Vec<String>,
@@ -439,7 +441,7 @@ impl Ended {
     }
 }
 
-/// The command line of a client.
+/// Returns the command line of a client.
 fn arguments(
     work: &BenchmarkWork,
     words: &[String],
@@ -468,7 +470,7 @@ fn arguments(
     all
 }
 
-/// "[3/9] Soft-EFA 64 B: ...": what a client says of a block.
+/// Returns what a client says of a block: "[3/9] Soft-EFA 64 B: ...".
 fn measured(line: &str) -> Option<&str> {
     Some(line.strip_prefix('[')?.split_once("] ")?.1)
 }

@@ -14,18 +14,18 @@ use crate::softefa_device;
 /// One fabric of a plan.
 #[derive(Debug, Clone)]
 pub(super) struct Fabric {
-    /// What the reader of the result sees.
+    /// The name that the reader of the result sees.
     pub(super) name: String,
     pub(super) fabric: FabricName,
     pub(super) start: Start,
-    /// Only steps that name it go with it.
+    /// Whether only steps that name the fabric go with it.
     pub(super) is_by_name: bool,
 }
 
-/// How processes on a fabric are started.
+/// The way in which processes on a fabric are started.
 #[derive(Debug, Clone)]
 pub(super) enum Start {
-    /// Just so.
+    /// Without any prefix.
     Plain,
     /// Behind these words.
     Prefix(Vec<String>),
@@ -44,7 +44,7 @@ pub(super) struct Softefa {
 }
 
 impl Softefa {
-    /// The command line before the program's, with these options more.
+    /// Returns the command line before the program's, with these additional options.
     fn words(&self, options: &[String]) -> Vec<String> {
         let mut words = vec![self.program.display().to_string(), "run".to_owned()];
         words.extend_from_slice(options);
@@ -55,7 +55,7 @@ impl Softefa {
     }
 }
 
-/// Side of a measurement; each is a host of its own for Soft-EFA.
+/// A side of a measurement; for Soft-EFA, each side is a host of its own.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Side {
     Server,
@@ -63,7 +63,7 @@ pub(super) enum Side {
 }
 
 impl Fabric {
-    /// Such as "tcp", "libfabric:shm", "libfabric:efa=softefa run --".
+    /// Parses a fabric such as "tcp", "libfabric:shm" or "libfabric:efa=softefa run --".
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         let (fabric, prefix) = text.split_once('=').unwrap_or((text, ""));
         let fabric: FabricName = fabric.parse().map_err(|reason| {
@@ -74,7 +74,7 @@ impl Fabric {
         Ok(Self { name: fabric.label(), fabric, start, is_by_name: false })
     }
 
-    /// What stands before the command line of one side.
+    /// Returns the words before the command line of one side.
     pub(super) fn prefix(&self, side: Side, counters: &Path) -> Vec<String> {
         match &self.start {
             Start::Plain => Vec::new(),
@@ -99,7 +99,7 @@ impl Fabric {
         }
     }
 
-    /// What stands before a command line for people.
+    /// Returns the words before a command line that is shown to people.
     pub(super) fn short_prefix(&self) -> Vec<String> {
         match &self.start {
             Start::Plain => Vec::new(),
@@ -108,7 +108,7 @@ impl Fabric {
         }
     }
 
-    /// The options of its device where both ends may have the same.
+    /// Returns the options of the device that both ends may share.
     fn short_options(&self) -> Vec<String> {
         match &self.start {
             Start::Softefa(Softefa { mtu: Some(bytes), .. }) => {
@@ -119,7 +119,7 @@ impl Fabric {
         }
     }
 
-    /// Whether two threads of one process are both of its sides.
+    /// Returns whether two threads of one process are both sides of the fabric.
     pub(super) const fn is_floor(&self) -> bool {
         matches!(self.fabric, FabricName::Floor(_))
     }
@@ -128,7 +128,7 @@ impl Fabric {
         matches!(self.start, Start::Softefa(_))
     }
 
-    /// What its messages go over, if it was said.
+    /// Returns the wire of the fabric's messages, if it was given.
     pub(super) const fn wire(&self) -> Option<Wire> {
         match &self.start {
             Start::Softefa(softefa) => softefa.wire,
@@ -136,14 +136,14 @@ impl Fabric {
         }
     }
 
-    /// Whether a step that is for `pattern` ("tcp", "libfabric:*", "*", or its name) is for this
-    /// one. Where things go wrong on purpose only the name will do, and where the plan says so.
+    /// Returns whether a step for `pattern` ("tcp", "libfabric:*", "*", or the name) is for this
+    /// fabric. If things go wrong on purpose, or if the plan says so, only the name matches.
     pub(super) fn fits(&self, pattern: &str) -> bool {
         let is_odd = matches!(&self.start, Start::Softefa(softefa) if softefa.fault.is_some());
         if is_odd || self.is_by_name || self.name == pattern {
             return self.name == pattern;
         }
-        // However it is written.
+        // The same fabric may be written in several ways.
         if pattern.parse::<FabricName>().is_ok_and(|own| own == self.fabric) {
             return true;
         }
@@ -152,8 +152,8 @@ impl Fabric {
     }
 }
 
-/// The fabrics that were asked for, else those of the plan. Each has a name of its own: results
-/// tell fabrics apart by nothing else.
+/// Returns the requested fabrics, else those of the plan. Each has a name of its own, because
+/// results tell fabrics apart by nothing else.
 pub(super) fn all(plan: &[FabricSource], options: &PlanArgs) -> Result<Vec<Fabric>, Failure> {
     let all = named(plan, options)?;
     for (number, fabric) in all.iter().enumerate() {
@@ -169,7 +169,7 @@ pub(super) fn all(plan: &[FabricSource], options: &PlanArgs) -> Result<Vec<Fabri
     Ok(all)
 }
 
-/// The same, whatever their names.
+/// Returns the requested fabrics, else those of the plan, whatever their names.
 fn named(plan: &[FabricSource], options: &PlanArgs) -> Result<Vec<Fabric>, Failure> {
     if !options.fabric.is_empty() {
         return options.fabric.iter().map(|text| Fabric::parse(text)).collect();
@@ -200,10 +200,10 @@ fn named(plan: &[FabricSource], options: &PlanArgs) -> Result<Vec<Fabric>, Failu
     Ok(plan.iter().map(one).collect())
 }
 
-/// The `softefa` command.
+/// Finds the `softefa` command.
 fn softefa(options: &PlanArgs) -> Result<PathBuf, Failure> {
     match &options.softefa {
-        // Nothing is started: the name will do.
+        // Nothing is started, so the name will do.
         None if options.dry_run => {
             Ok(softefa_device::find(None).unwrap_or_else(|_| "softefa".into()))
         }
@@ -225,7 +225,7 @@ mod tests {
         assert!(Fabric::parse("=x").is_err());
     }
 
-    /// Their points were shown as one measurement.
+    /// Their points would be shown as one measurement.
     #[test]
     fn two_fabrics_of_one_name_are_refused() {
         let asked_for = |fabrics: &[&str]| {

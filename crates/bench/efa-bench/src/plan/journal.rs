@@ -1,5 +1,5 @@
-//! What a plan has done so far, on disk: `events.ndjson`, one JSON object per line, only ever
-//! appended to. A plan that was interrupted goes on from it.
+//! The journal of a plan on disk: `events.ndjson`, one JSON object per line, only ever appended to.
+//! An interrupted plan goes on from it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::options::{DEFAULT_OUT, PlanArgs};
 
 pub(super) const FILE: &str = "events.ndjson";
-/// Changes with every incompatible change of [`Event`].
+/// The schema, which changes with every incompatible change of [`Event`].
 const SCHEMA: &str = "efa-bench-events/1";
 
 /// A line of the file.
@@ -43,7 +43,7 @@ pub(super) enum Event {
         step: usize,
         text: String,
     },
-    /// One block of each of its points, in turn with other steps of its group.
+    /// One block of each point of a step was measured, in turn with other steps of its group.
     RoundDone {
         step: usize,
         round: usize,
@@ -53,12 +53,12 @@ pub(super) enum Event {
         step: usize,
         runs: Vec<Run>,
     },
-    /// It cannot be done here.
+    /// The step cannot be done here.
     StepSkipped {
         step: usize,
         reason: String,
     },
-    /// It went wrong; `runs` are what was measured before.
+    /// The step went wrong; `runs` were measured before.
     Failure {
         step: usize,
         reason: String,
@@ -86,28 +86,28 @@ pub(super) enum Event {
     },
 }
 
-/// What a plan is: two of the same identity measure the same.
+/// The identity of a plan: two plans of the same identity measure the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Identity {
     pub(super) plan: String,
     pub(super) scale: f64,
-    /// The server that it is measured against, HOST:PORT; `None`: all is on this machine.
+    /// The server that the plan is measured against, HOST:PORT; `None` if all is on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) target: Option<String>,
-    /// The machine that measures; `None`: an older journal, which does not say.
+    /// The machine that measures; `None` in an older journal, which does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) host: Option<Machine>,
-    /// What each step runs, fabric included.
+    /// The work of each step, fabric included.
     pub(super) steps: Vec<String>,
 }
 
 impl Identity {
-    /// In what the other one differs.
+    /// Describes in what the other identity differs.
     fn difference(&self, other: &Self) -> Option<String> {
         if self.plan != other.plan {
             return Some(format!("it is of plan {}, not {}", other.plan, self.plan));
         }
-        // Numbers come back from JSON to the last digit or nearly so.
+        // Numbers come back from JSON exactly, or nearly so.
         if (self.scale - other.scale).abs() > 1e-9 {
             return Some(format!("it has --scale {}, not {}", other.scale, self.scale));
         }
@@ -127,24 +127,24 @@ impl Identity {
         (ours != theirs).then(|| format!("it has {theirs} steps, not {ours}"))
     }
 
-    /// Where the other side is.
+    /// Describes where the other side is.
     fn place(&self) -> String {
         let target = self.target.as_ref();
         target.map_or_else(|| "on this machine".to_owned(), |target| format!("against {target}"))
     }
 }
 
-/// The file, ours alone until dropped.
+/// The file, which this process has locked until the value is dropped.
 pub(super) struct Journal {
     file: File,
     path: PathBuf,
-    /// Why others might write to it meanwhile, if they might.
+    /// Why other processes might write to the file meanwhile, if they might.
     pub(super) doubt: Option<String>,
 }
 
 impl Journal {
-    /// Opens the file in `--out`; answers the events of the same plan, if it did not come to its
-    /// end, or none.
+    /// Opens the file in `--out`; returns the events of the same plan if it did not come to its
+    /// end, else none.
     pub(super) fn open(
         options: &PlanArgs,
         identity: &Identity,
@@ -173,7 +173,8 @@ impl Journal {
         })?;
         let is_asked_for = options.given.has("out") || options.out != Path::new(DEFAULT_OUT);
         if was_done && events.is_empty() && !is_asked_for {
-            // Nobody has asked for this folder: what is in it may be all there is of a long night.
+            // Nobody has asked for this folder, and it may hold the only results of a long
+            // measurement.
             return Err(Failure::Usage(format!(
                 "{DEFAULT_OUT} holds the result of a plan that is done: name another folder with --out, or \
                  --force to measure it again"
@@ -184,8 +185,8 @@ impl Journal {
         Ok((Self { file, path, doubt }, events))
     }
 
-    /// Appends a line; it is on the disk when this returns. Of a line that cannot be written whole
-    /// nothing stays: those behind it would not be read.
+    /// Appends a line, which is on the disk when this returns. A line that cannot be written whole
+    /// is removed, because the lines behind it would not be read.
     pub(super) fn add(&mut self, event: &Event) -> Result<(), Failure> {
         let mut line = serde_json::to_string(event)
             .map_err(|e| Failure::Check(format!("cannot encode an event: {e}")))?;
@@ -193,7 +194,7 @@ impl Journal {
         let len = self.file.metadata().map_err(|e| output_failure(&self.path, &e))?.len();
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
         written.map_err(|error| {
-            // Cutting needs no room.
+            // Truncating needs no room.
             let _ = self.file.set_len(len);
             output_failure(&self.path, &error)
         })
@@ -209,12 +210,12 @@ impl Journal {
     }
 }
 
-/// What it means that the file cannot be locked.
+/// The reason why the file cannot be locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unlocked {
-    /// Another process has it.
+    /// Another process has locked it.
     Taken,
-    /// Its file system has no locks.
+    /// The file system has no locks.
     Unlockable,
     Broken,
 }
@@ -223,14 +224,14 @@ impl Unlocked {
     fn of(error: Errno) -> Self {
         match error {
             Errno::WOULDBLOCK => Self::Taken,
-            // The last: an NFS mount whose locks nobody keeps.
+            // The last one is that of an NFS mount without a lock service.
             Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK => Self::Unlockable,
             _ => Self::Broken,
         }
     }
 }
 
-/// Makes the file ours alone; answers what is to be said where nobody can.
+/// Locks the file for this process; returns a warning if nobody can lock it.
 fn lock(file: &File, path: &Path, out: &Path) -> Result<Option<String>, Failure> {
     let Err(error) = flock(file, FlockOperation::NonBlockingLockExclusive) else { return Ok(None) };
     let out = out.display();
@@ -271,8 +272,8 @@ fn parse(text: &[u8]) -> Result<Vec<Event>, String> {
     }
 }
 
-/// The events that a plan of this identity goes on from. A plan that came to its end with nothing
-/// left to do is measured again.
+/// Returns the events that a plan of this identity goes on from. A plan that came to its end with
+/// nothing left to do is measured again.
 fn continued(events: Vec<Event>, ours: &Identity) -> Result<Vec<Event>, String> {
     let Some(Event::PlanStarted { identity, .. }) = events.first() else { return Ok(Vec::new()) };
     let is_over = matches!(events.last(), Some(Event::PlanDone { .. }));
@@ -280,7 +281,7 @@ fn continued(events: Vec<Event>, ours: &Identity) -> Result<Vec<Event>, String> 
     match ours.difference(identity) {
         None if is_complete => Ok(Vec::new()),
         None => Ok(events),
-        // A plan of the same name that has changed since: its results are replaced, as ever.
+        // The plan of the same name has changed since: its results are replaced, as ever.
         Some(_) if is_over && identity.plan == ours.plan => Ok(Vec::new()),
         Some(difference) => Err(difference),
     }
@@ -340,7 +341,7 @@ mod tests {
         assert_eq!(continued(Vec::new(), &ours).map(|events| events.len()), Ok(0));
     }
 
-    /// The blocks of two machines were one measurement.
+    /// The blocks of two machines are two measurements.
     #[test]
     fn a_plan_that_another_machine_began_does_not_go_on() {
         let machine = |name: &str, cores| {
@@ -359,7 +360,7 @@ mod tests {
         assert_eq!(found(&on(None)), Ok(1));
     }
 
-    /// All of them were "another efa-bench is writing".
+    /// Other errors do not mean that another efa-bench is writing.
     #[test]
     fn only_a_lock_that_others_have_is_taken() {
         for (error, meaning) in [

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use bench_record::failure::{Failure, plain};
 
-/// A plan's name and text.
+/// The name and the text of a plan.
 pub(super) struct Plan {
     pub(super) name: String,
     pub(super) text: String,
 }
 
-/// The built-in ones.
+/// The built-in plans.
 pub(super) const BUILT_IN: [(&str, &str); 8] = [
     ("quick", include_str!("../../plans/quick.toml")),
     ("paper", include_str!("../../plans/paper.toml")),
@@ -22,7 +22,7 @@ pub(super) const BUILT_IN: [(&str, &str); 8] = [
     ("agree", include_str!("../../plans/agree.toml")),
 ];
 
-/// The plan of that name, or in that file.
+/// Finds the plan of that name, or in that file.
 pub(super) fn find(wanted: &str) -> Result<Plan, Failure> {
     if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == wanted) {
         return Ok(Plan { name: (*name).to_owned(), text: (*text).to_owned() });

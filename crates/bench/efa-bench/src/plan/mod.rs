@@ -1,12 +1,12 @@
 //! Plans: the same measurements on several fabrics, beside published hardware, with one report.
 //!
 //! The text of a plan ([`source`]) becomes a list of tasks ([`task`]), which is checked as a whole
-//! before anything runs. The executor runs each in processes of its own and writes what it finds to
-//! the journal ([`journal`]), from which an interrupted plan goes on and the results ([`outcome`])
-//! are put together. Steps that measure the same on several fabrics take turns ([`rounds`]), each
-//! block in a session of its own: such a round is the unit of going on. Any other step is one,
-//! since its blocks are shuffled over one session, and halves of two sessions would not be one
-//! measurement.
+//! before anything runs. The executor runs each task in processes of its own and writes what it
+//! finds to the journal ([`journal`]), from which an interrupted plan goes on and the results
+//! ([`outcome`]) are put together. Steps that measure the same on several fabrics take turns
+//! ([`rounds`]), each block in a session of its own, so that an interrupted plan goes on with the
+//! next round. Any other step is repeated as a whole: its blocks are shuffled over one session, and
+//! halves of two sessions would not be one measurement.
 
 mod budget;
 mod clock;
@@ -46,7 +46,7 @@ use crate::{page_files, result_file};
 
 const SCALES: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
-/// `efa-bench plan`.
+/// Runs `efa-bench plan`.
 pub(crate) fn run(options: &PlanArgs) -> Result<(), Failure> {
     if options.list {
         return list();
@@ -96,7 +96,7 @@ pub(crate) fn run(options: &PlanArgs) -> Result<(), Failure> {
     }
 }
 
-/// The rounds of the whole plan, as it says or as it was asked for.
+/// Returns the rounds of the whole plan, as the plan or the options say.
 fn rounds(source: &Source, options: &PlanArgs) -> Result<Option<Rounds>, Failure> {
     match (source.rounds, options.rounds.map(|rounds| rounds as usize)) {
         (own, None) => Ok(own),
@@ -107,7 +107,7 @@ fn rounds(source: &Source, options: &PlanArgs) -> Result<Option<Rounds>, Failure
     }
 }
 
-/// Begins the journal, or goes on with it; answers what was found before.
+/// Begins the journal, or goes on with it; returns what was found before.
 fn begin(
     journal: &mut Journal,
     events: Vec<Event>,
@@ -129,7 +129,7 @@ fn begin(
     Ok(findings)
 }
 
-/// What `--dry-run` prints of the plan `text`, for the fuzz target.
+/// Returns what `--dry-run` prints of the plan `text`, for the fuzz target.
 #[cfg(fuzzing)]
 pub(crate) fn understand(text: &str) -> Result<String, Failure> {
     static OPTIONS: std::sync::LazyLock<PlanArgs> = std::sync::LazyLock::new(PlanArgs::for_tests);
@@ -139,7 +139,7 @@ pub(crate) fn understand(text: &str) -> Result<String, Failure> {
     Ok(budget::listing("x.toml", &tasks))
 }
 
-/// Says which plans there are.
+/// Lists the plans.
 fn list() -> Result<(), Failure> {
     for (name, text) in library::BUILT_IN {
         let about = source::read(name, text)?.about;
@@ -148,7 +148,7 @@ fn list() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says how long it will take, before it begins.
+/// Says how long the plan will take, before it begins.
 fn announce(options: &PlanArgs, name: &str, tasks: &[Task], findings: &Findings) {
     if options.quiet {
         return;
@@ -197,7 +197,7 @@ impl Report<'_> {
         let shown = Shown::of(&results.runs).runs;
         let names = self.shown_names(&shown);
         let compared = bench_report::comparisons::text(&results);
-        // What a plan compares says more than a table of all that it measured.
+        // The comparisons of a plan say more than a table of all that it measured.
         let tables = if compared.is_none() { compare::tables(&shown, &names) } else { Vec::new() };
         for table in tables {
             let text = output::for_terminal(&table);
@@ -221,9 +221,10 @@ impl Report<'_> {
         Ok(results)
     }
 
-    /// What was measured on the plan's fabrics, in their order, and published hardware.
+    /// Returns the names of what was measured on the plan's fabrics, in their order, and of
+    /// published hardware.
     fn shown_names<'r>(&self, shown: &'r [Run]) -> Vec<&'r str> {
-        // Runs with special settings have a name that begins with it.
+        // Runs with special settings have a name that begins with that of the fabric.
         let is_of = |fabric: &str, name: &str| {
             name.strip_prefix(fabric).is_some_and(|rest| {
                 rest.is_empty() || rest.starts_with(&format!(", {}", settings::RX_DEPTH))
@@ -246,7 +247,7 @@ impl Report<'_> {
     }
 }
 
-/// What a reader must know of the whole.
+/// Returns what a reader must know of the results as a whole.
 fn warnings(record: &bench_record::PlanRecord, findings: &Findings) -> Vec<String> {
     let mut warnings = findings.warnings.clone();
     if record.scale != 1.0 {

@@ -1,4 +1,4 @@
-//! Steps that measure MPI on a fabric: `efa-bench mpi`, in a process of its own.
+//! Steps that measure MPI on a fabric, by `efa-bench mpi` in a process of its own.
 
 use bench_record::fabric_name::FabricName;
 use bench_record::failure::Failure;
@@ -13,24 +13,24 @@ use crate::cli::{Cli, Command};
 use crate::mpi::{MpiArgs, Test, name_of};
 use crate::softefa_device::in_path;
 
-/// What must be installed, and the Debian packages that bring it.
+/// The programs that must be installed, and the Debian packages that bring them.
 const PROGRAMS: [(&str, &str); 2] = [("mpicc", "libopenmpi-dev"), ("mpirun", "openmpi-bin")];
-/// Compiling the program.
+/// The estimated time to compile the program, in seconds.
 const COMPILE_S: f64 = 2.0;
-/// Starting ranks.
+/// The estimated time to start ranks, in seconds.
 const START_S: f64 = 1.5;
 
 /// A measurement of MPI, for `efa-bench mpi`.
 #[derive(Debug)]
 pub(super) struct MpiWork {
-    /// Everything after `efa-bench`.
+    /// All words after `efa-bench`.
     pub(super) words: Vec<String>,
-    /// Points times blocks.
+    /// The number of points times that of blocks.
     pub(super) measurements: usize,
     pub(super) points: usize,
 }
 
-/// The test that a step names, and what is wrong if it names none.
+/// Returns the test that a step names, or what is wrong if it names none.
 pub(super) fn test(table: &DeTable<'_>) -> Option<Result<Test, String>> {
     let value = table.get("mpi")?.get_ref();
     let found = value.as_str().and_then(|name| Test::from_str(name, true).ok());
@@ -40,7 +40,7 @@ pub(super) fn test(table: &DeTable<'_>) -> Option<Result<Test, String>> {
     }))
 }
 
-/// The task of a step on a fabric.
+/// Returns the task of a step on a fabric.
 pub(super) fn task(
     test: Test,
     options: &Options,
@@ -66,7 +66,7 @@ pub(super) fn task(
     Ok(Task::new(work, estimate_s, format!("efa-bench {}", shown.join(" ")), title))
 }
 
-/// The command line of a test on a fabric.
+/// Returns the command line of a test on a fabric.
 fn words(test: Test, options: &Options, fabric: &Fabric) -> Result<Vec<String>, Failure> {
     let on = match (&fabric.start, &fabric.fabric) {
         (Start::Softefa(softefa), FabricName::Libfabric(_) | FabricName::Ucx(_))
@@ -101,7 +101,7 @@ fn understood(test: Test, options: &Options, fabric: &Fabric) -> Result<MpiArgs,
     }
 }
 
-/// Why MPI cannot be measured here, and what to do.
+/// Returns why MPI cannot be measured here, and what to do.
 pub(super) fn missing() -> Option<String> {
     let (program, package) = PROGRAMS.iter().find(|(program, _)| in_path(program).is_none())?;
     Some(format!("{program} is not installed: apt-get install {package} brings it"))

@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::cli::{DEFAULT_PORT, GivenOptions};
 
-/// The folder of a plan that was given none; its result is not overwritten without --force.
+/// The default folder of a plan; a result in it is not overwritten without --force.
 pub(crate) const DEFAULT_OUT: &str = "report";
 
 /// Which plan, on which fabrics, and where its files go.
@@ -67,7 +67,7 @@ pub(crate) struct PlanArgs {
 }
 
 impl PlanArgs {
-    /// The server that was named; `None`: all is on this machine.
+    /// Returns the server that was named; `None` if all is on this machine.
     pub(super) fn target(&self) -> Result<Option<Target>, Failure> {
         let target = self.host.as_ref().map(|host| Target::parse(host, self.port)).transpose();
         target.map_err(|what| Failure::Usage(format!("--host {what}")))
@@ -76,7 +76,7 @@ impl PlanArgs {
 
 #[cfg(any(test, fuzzing))]
 impl PlanArgs {
-    /// For a plan that is not run.
+    /// Returns the arguments of a plan that is not run.
     pub(super) fn for_tests() -> Self {
         use crate::cli::{Cli, Command};
         use clap::Parser;

@@ -1,4 +1,4 @@
-//! What a plan has found: told by the events of its journal, put together as a result file.
+//! The findings of a plan: read from the events of its journal, and put together as a result file.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use super::comparisons::{self, Planned};
 use super::journal::Event;
 use super::task::Task;
 
-/// How a step ended, or where it is.
+/// The outcome of a step so far.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Outcome {
-    /// Not begun, or nothing came of it yet.
+    /// Not begun, or without any result yet.
     #[default]
     Open,
     /// Part of it was measured before an interruption.
@@ -22,7 +22,8 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// Whether there is nothing left to do. What failed or could not be done may work next time.
+    /// Returns whether there is nothing left to do. A step that failed or could not be done may
+    /// work next time.
     pub(super) const fn is_done(&self) -> bool {
         matches!(self, Self::Done(_))
     }
@@ -35,13 +36,13 @@ impl Outcome {
     }
 }
 
-/// All that a plan has found.
+/// All findings of a plan.
 #[derive(Debug)]
 pub(super) struct Findings {
     pub(super) outcomes: Vec<Outcome>,
-    /// What was found in each round of a step that did not fail, with the number of the round.
+    /// The runs of each round of a step that did not fail, with the number of the round.
     pub(super) rounds: BTreeMap<usize, Vec<(usize, Vec<Run>)>>,
-    /// Counters of servers' devices, by the first step they served.
+    /// The counters of servers' devices, by the first step that they served.
     devices: Vec<(usize, DeviceCounters)>,
     pub(super) warnings: Vec<String>,
 }
@@ -90,13 +91,13 @@ impl Findings {
         self.outcomes.iter().filter(|outcome| outcome.is_done()).count()
     }
 
-    /// Steps that nobody has come to the end of.
+    /// Returns the number of steps that have not come to an end.
     pub(super) fn open(&self) -> usize {
         let is_open = |outcome: &&Outcome| matches!(outcome, Outcome::Open | Outcome::Part(_));
         self.outcomes.iter().filter(is_open).count()
     }
 
-    /// Everything measured, in the order of the plan.
+    /// Returns everything measured, in the order of the plan.
     pub(super) fn runs(&self) -> Vec<Run> {
         let mut all = Vec::new();
         for (step, outcome) in self.outcomes.iter().enumerate() {

@@ -2,11 +2,11 @@
 //! the next, round after round (A B C, B C A, ...). A machine that changes its speed meanwhile
 //! changes it for all of them, instead of making a difference between the first and the last.
 //!
-//! A plan may say that all its steps do so, whatever they run: then each has a block in every
-//! round, and rounds go on until what is compared is decided.
+//! A plan may say that all its steps take turns, whatever they run: then each step has a block in
+//! every round, and rounds go on until what is compared is decided.
 //!
-//! Each block is a session of its own, so that an interrupted group goes on with the round it was
-//! in.
+//! Each block is a session of its own, so that an interrupted group goes on with the round in which
+//! it was interrupted.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,14 @@ use super::journal::Event;
 use super::outcome::Outcome;
 use super::task::Work;
 
-/// Rounds more, at most, when fabrics were measured with the processors in different places.
+/// The greatest number of additional rounds if fabrics were measured with the processors in
+/// different places.
 const EXTRA_ROUNDS: usize = 2;
-/// Points, of a hundred, that are then apart.
+/// The percentage of points that may be apart before additional rounds are measured.
 const APART_PERCENT: usize = 25;
 
 impl Executor<'_> {
-    /// Runs the rounds of these steps that are left.
+    /// Runs the remaining rounds of these steps.
     pub(super) fn take_turns(&mut self, steps: &[usize]) -> Result<(), Failure> {
         let mut active = steps.to_vec();
         for &step in steps {
@@ -49,7 +50,7 @@ impl Executor<'_> {
                 match self.round(step, round)? {
                     Outcome::Done(runs) => self.note(Event::RoundDone { step, round, runs })?,
                     Outcome::Part(_) | Outcome::Open => return self.break_off(&active),
-                    // Its rounds so far are not thrown away.
+                    // The rounds so far are kept.
                     Outcome::Failed(reason, part) => {
                         let whole = self.merged(step);
                         let runs = if whole.is_empty() { part } else { whole };
@@ -84,7 +85,7 @@ impl Executor<'_> {
         });
     }
 
-    /// A block of each point of a step.
+    /// Measures a block of each point of a step.
     fn round(&mut self, step: usize, round: usize) -> Result<Outcome, Failure> {
         let task = &self.tasks[step];
         self.begin_step(step);
@@ -100,7 +101,7 @@ impl Executor<'_> {
         }
     }
 
-    /// The steps of a round, in their order; none: there is no such round.
+    /// Returns the steps of a round, in their order; empty if there is no such round.
     fn due(&self, round: usize, active: &[usize]) -> Vec<usize> {
         let least = active.iter().filter_map(|step| self.tasks[*step].rounds).max().unwrap_or(1);
         let most = self.rounds.map_or(least + EXTRA_ROUNDS, |rounds| rounds.most);
@@ -118,7 +119,7 @@ impl Executor<'_> {
             let first = round % due.len();
             due.rotate_left(first);
         } else if round % 2 == 1 {
-            // Of two that are compared and stand beside each other the first is so in turn.
+            // Of two compared steps that stand beside each other, each comes first in turn.
             due.reverse();
         }
         due
@@ -142,8 +143,8 @@ impl Executor<'_> {
         merge(self.findings.rounds.get(&step).map_or(&[], Vec::as_slice))
     }
 
-    /// Whether these steps, or many of their points, were measured with the processors in different
-    /// places.
+    /// Returns whether these steps, or many of their points, were measured with the processors in
+    /// different places.
     fn are_apart(&self, steps: &[usize]) -> bool {
         let all: Vec<Vec<Run>> = steps.iter().map(|step| self.merged(*step)).collect();
         let Some((first, others)) = all.split_first() else { return false };
@@ -153,7 +154,7 @@ impl Executor<'_> {
     }
 }
 
-/// Of a hundred points that both have, how many were measured with the processors in different
+/// Returns the percentage of the points of both that were measured with the processors in different
 /// places.
 fn apart_percent(first: &[Point], second: &[Point]) -> usize {
     let phase = |point: &Point| point.cores.as_ref().map(|cores| cores.phase);
@@ -165,7 +166,8 @@ fn apart_percent(first: &[Point], second: &[Point]) -> usize {
     (apart * 100).checked_div(all).unwrap_or(0)
 }
 
-/// The options of a step, for one block. What adapters count is read beside the first only.
+/// Returns the options of a step for one block. The counts of adapters are read beside the first
+/// block only.
 fn one_block(words: &[String], round: usize) -> Vec<String> {
     const BLOCKS: &str = "--blocks";
     const NO_COUNTERS: &str = "--no-counters";
@@ -179,7 +181,8 @@ fn one_block(words: &[String], round: usize) -> Vec<String> {
     own
 }
 
-/// The runs of several rounds as those of one: what each round found at a point is a block of it.
+/// Merges the runs of several rounds into those of one: the result of each round at a point is a
+/// block of the point.
 fn merge(rounds: &[(usize, Vec<Run>)]) -> Vec<Run> {
     let Some((_, first)) = rounds.first() else { return Vec::new() };
     let one = |(index, run): (usize, &Run)| {

@@ -1,4 +1,4 @@
-//! Files of the children.
+//! The temporary files of the children.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,8 @@ use bench_record::failure::{Failure, plain};
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// The journal's lock keeps it ours; what a killed process left in it goes.
+    /// Creates the folder, which the journal's lock keeps to this process. Files that a killed
+    /// process left in it are removed.
     pub(super) fn new(out: &Path) -> Result<Self, Failure> {
         let folder = out.join(".efa-bench");
         // Usually there is none.

@@ -1,8 +1,7 @@
 //! The text of a plan: TOML, read and checked as a whole before anything runs.
 //!
-//! A step's keys are the options of `efa-bench run` (`post-list` or `post_list`), so that a new
-//! option is at once one of plans. What is wrong is told with its line, the key, and what is
-//! allowed.
+//! The keys of a step are the options of `efa-bench run` (`post-list` or `post_list`), so that a
+//! new option is at once one of plans. Errors name the line, the key, and what is allowed.
 
 mod comparisons;
 mod fabrics;
@@ -28,9 +27,9 @@ use crate::mpi::Test;
 /// A plan as it is written.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// What it is for, in a line.
+    /// The purpose of the plan, in a line.
     pub(super) about: String,
-    /// Rounds of the whole plan; `None`: only steps on several fabrics take turns.
+    /// The rounds of the whole plan; `None` if only steps on several fabrics take turns.
     pub(super) rounds: Option<Rounds>,
     pub(super) fabrics: Vec<FabricSource>,
     pub(super) steps: Vec<StepSource>,
@@ -41,24 +40,25 @@ pub(super) struct Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rounds {
     pub(super) least: usize,
-    /// With those of steps whose comparison is not decided by then.
+    /// The greatest number of rounds, including those of steps whose comparison is not decided
+    /// before.
     pub(super) most: usize,
 }
 
 /// A step of a plan.
 #[derive(Debug)]
 pub(super) struct StepSource {
-    /// Where it is written: "quick:12".
+    /// The place of the step in the text: "quick:12".
     pub(super) place: String,
-    /// What comparisons call it.
+    /// The name of the step in comparisons.
     pub(super) id: Option<String>,
-    /// Fabrics it goes with; `*` at the end stands for anything.
+    /// The fabrics that the step goes with; `*` at the end stands for anything.
     pub(super) fabrics: Vec<String>,
     pub(super) work: WorkSource,
 }
 
 impl StepSource {
-    /// What it runs on each fabric.
+    /// Returns the number of variants that the step runs on each fabric.
     pub(super) fn variants(&self) -> usize {
         match &self.work {
             WorkSource::Benchmark(_, variants) | WorkSource::Mpi(_, variants) => variants.len(),
@@ -67,7 +67,7 @@ impl StepSource {
     }
 }
 
-/// What a step runs.
+/// The work of a step.
 #[derive(Debug)]
 pub(super) enum WorkSource {
     /// A benchmark, once with each of these options.
@@ -77,7 +77,7 @@ pub(super) enum WorkSource {
     Tool(ToolSource),
 }
 
-/// Options of `efa-bench run` by name; `None`: one without a value.
+/// Options of `efa-bench run` by name; `None` for an option without a value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Options(BTreeMap<String, Option<String>>);
 
@@ -86,21 +86,21 @@ impl Options {
         self.0.insert(name.to_owned(), Some(value));
     }
 
-    /// The same with another one.
+    /// Returns these options with another one.
     pub(super) fn with(&self, name: &str, value: &str) -> Self {
         let mut with = self.clone();
         with.set(name, value.to_owned());
         with
     }
 
-    /// Those that are among `known`.
+    /// Returns the options that are among `known`.
     fn only(&self, known: &[(String, bool)]) -> Self {
         let is_known = |name: &String| known.iter().any(|(own, _)| own == name);
         let own = self.0.iter().filter(|(name, _)| is_known(name));
         Self(own.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// Takes an option out that is not one of `efa-bench run`.
+    /// Removes an option that is not one of `efa-bench run`, and returns its value.
     pub(super) fn take(&mut self, name: &str) -> Option<String> {
         self.0.remove(name).flatten()
     }
@@ -118,7 +118,7 @@ impl Options {
     }
 }
 
-/// How many nodes take part in a step.
+/// The key for the number of nodes that take part in a step.
 pub(super) const NODES: &str = "nodes";
 /// Options that a plan sets itself.
 const OWN_OPTIONS: [&str; 18] = [
@@ -142,13 +142,14 @@ const OWN_OPTIONS: [&str; 18] = [
     "until-stdin-closes",
 ];
 const KEYS: [&str; 7] = ["about", "rounds", "rounds_max", "defaults", "fabric", "step", "compare"];
-/// Options whose value may be a list: an array is one run. An array of another is a run for each.
+/// Options whose value may be a list: an array for one of them is one run. An array for another
+/// option is a run for each element.
 const LISTS: [&str; 7] = ["sizes", "depth", "ranks", "rate", "order", "cpu", "server-cpu"];
-/// Runs that the arrays of a step may make.
+/// The greatest number of runs that the arrays of a step may make.
 const VARIANTS_MAX: usize = 1000;
 const STEP_KEYS: [&str; 4] = ["benchmark", "fabrics", "figures", "id"];
 const MPI_KEYS: [&str; 4] = ["mpi", "fabrics", "figures", "id"];
-/// More rounds take days.
+/// The greatest number of rounds; more would take days.
 const ROUNDS_MAX: usize = 100;
 
 /// Reads the text of the plan `file`.
@@ -188,7 +189,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Source, Failure> {
     Ok(Source { about, rounds, fabrics, steps, comparisons })
 }
 
-/// The options of a command of efa-bench, and whether each takes a value.
+/// Returns the options of a command of efa-bench, and whether each takes a value.
 fn option_list(name: &str) -> Vec<(String, bool)> {
     let command = Cli::command();
     let Some(run) = command.find_subcommand(name) else { return Vec::new() };
@@ -196,11 +197,11 @@ fn option_list(name: &str) -> Vec<(String, bool)> {
         Some((argument.get_long()?.to_owned(), argument.get_action().takes_values()))
     });
     let named = named.filter(|(name, _)| !OWN_OPTIONS.contains(&name.as_str()));
-    // Of `efa-bench local`: as many servers are started.
+    // This option is one of `efa-bench local`, which starts the servers.
     named.chain([(NODES.to_owned(), true)]).collect()
 }
 
-/// Tells what is wrong by its place.
+/// Reads a plan, and reports errors by their place.
 pub(super) struct Reader<'a> {
     file: &'a str,
     text: &'a str,
@@ -218,7 +219,7 @@ impl Reader<'_> {
         Failure::Usage(format!("plan {}: {what}", self.place(span)))
     }
 
-    /// Refuses other keys.
+    /// Refuses all keys that are not among `allowed`.
     pub(super) fn known(&self, table: &Table<'_>, allowed: &[&str]) -> Result<(), Failure> {
         for key in table.keys() {
             let name = key.get_ref().as_ref();
@@ -237,7 +238,7 @@ impl Reader<'_> {
             .ok_or_else(|| self.wrong(&value.span(), &format!("{key}: write a text in quotes")))
     }
 
-    /// A text, or an array of texts and numbers.
+    /// Reads a text, or an array of texts and numbers, as words.
     pub(super) fn words_at(&self, table: &Table<'_>, key: &str) -> Result<Vec<String>, Failure> {
         let Some(value) = table.get(key) else { return Ok(Vec::new()) };
         self.words(key, value)
@@ -263,7 +264,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number, where there is one.
+    /// Reads a number, if there is one.
     fn number_at(&self, table: &Table<'_>, key: &str) -> Result<Option<f64>, Failure> {
         let Some(value) = table.get(key) else { return Ok(None) };
         let number = match value.get_ref() {
@@ -276,7 +277,7 @@ impl Reader<'_> {
         number.map(Some).ok_or_else(wrong)
     }
 
-    /// Rounds of the whole plan.
+    /// Reads the rounds of the whole plan.
     fn rounds(&self, table: &Table<'_>) -> Result<Option<Rounds>, Failure> {
         let count = |key: &str| {
             let number = self.number_at(table, key)?;
@@ -359,7 +360,8 @@ impl Reader<'_> {
         Ok(StepSource { place: self.place(span), id, fabrics, work })
     }
 
-    /// The options that a table sets, on top of `base`: one set for each combination of arrays.
+    /// Returns the options that a table sets, on top of `base`: one set for each combination of
+    /// arrays.
     fn variants(
         &self,
         table: &Table<'_>,
@@ -425,7 +427,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a step says of an option.
+/// The value of an option in a step.
 enum Choice {
     Absent,
     Flag,

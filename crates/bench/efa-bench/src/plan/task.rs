@@ -1,4 +1,5 @@
-//! What a plan runs: each step on each fabric it goes with, checked as a whole before any runs.
+//! The tasks of a plan: each step on each fabric that it goes with, checked as a whole before any
+//! runs.
 
 use bench_engine::client::MeasureRequest;
 use bench_engine::measure::Until;
@@ -17,32 +18,34 @@ use crate::cli::{Cli, Command, MeasureArgs};
 /// One step on one fabric.
 #[derive(Debug)]
 pub(super) struct Task {
-    /// Which fabric of the plan.
+    /// The index of the fabric in the plan.
     pub(super) fabric: usize,
-    /// Tasks of the same number measure the same on several fabrics.
+    /// The number of the group: tasks of one group measure the same on several fabrics.
     pub(super) group: usize,
-    /// What comparisons call its step.
+    /// The name of the step in comparisons.
     pub(super) id: Option<String>,
-    /// Rounds in which it takes turns with others of its group; `None`: it is measured as a whole.
+    /// The rounds in which the task takes turns with others of its group; `None` if it is measured
+    /// as a whole.
     pub(super) rounds: Option<usize>,
-    /// How often its work is done, by the estimate.
+    /// The number of times that the work is done, by the estimate.
     turns: usize,
     pub(super) work: Work,
-    /// How long it is going to take.
+    /// The estimated time in seconds.
     pub(super) estimate_s: f64,
-    /// The command that repeats it by itself.
+    /// The command that repeats the task by itself.
     pub(super) command: String,
     /// For example "latency on Soft-EFA".
     pub(super) title: String,
 }
 
 impl Task {
-    /// How long one of its turns takes where the whole plan goes round; else all of it.
+    /// Returns the time in seconds of one turn if the whole plan goes round; else that of the whole
+    /// task.
     pub(super) fn turn_s(&self) -> f64 {
         self.estimate_s / self.turns as f64
     }
 
-    /// Points that it measures.
+    /// Returns the number of points that the task measures.
     pub(super) fn points(&self) -> usize {
         match &self.work {
             Work::Benchmark(work) => work.points,
@@ -51,14 +54,14 @@ impl Task {
         }
     }
 
-    /// One of some work, which is not of a group yet.
+    /// Creates a task that is not of a group yet.
     pub(super) const fn new(work: Work, estimate_s: f64, command: String, title: String) -> Self {
         let (id, rounds, turns) = (None, None, 1);
         Self { fabric: 0, group: 0, id, rounds, turns, work, estimate_s, command, title }
     }
 }
 
-/// What a task runs.
+/// The work of a task.
 #[derive(Debug)]
 pub(super) enum Work {
     Benchmark(BenchmarkWork),
@@ -70,20 +73,21 @@ pub(super) enum Work {
 #[derive(Debug)]
 pub(super) struct BenchmarkWork {
     pub(super) benchmark: Name,
-    /// Nodes that take part, the client included.
+    /// The number of nodes that take part, the client included.
     pub(super) nodes: usize,
-    /// Its options, fabric included.
+    /// The options, fabric included.
     pub(super) words: Vec<String>,
-    /// Points times blocks.
+    /// The number of points times that of blocks.
     pub(super) measurements: usize,
     pub(super) points: usize,
-    /// Nobody said where its threads run.
+    /// Whether the plan may choose where the threads run, because nobody said it.
     pub(super) may_be_pinned: bool,
     pub(super) threads: usize,
 }
 
 impl BenchmarkWork {
-    /// The command that repeats it by itself: against a server, or else on this machine.
+    /// Returns the command that repeats the work by itself: against a server, or else on this
+    /// machine.
     fn command(&self, fabric: &Fabric, target: Option<&Target>) -> String {
         let mut command = fabric.short_prefix();
         let how = if target.is_some() { "run" } else { "local" };
@@ -99,21 +103,22 @@ impl BenchmarkWork {
     }
 }
 
-/// Starting a client, opening both sides.
+/// The estimated time to start a client and to open both sides, in seconds.
 const START_S: f64 = 0.6;
-/// A block's barrier, draining and counting, and a look at the processors.
+/// The estimated time of a block's barrier, draining and counting, and of a look at the processors,
+/// in seconds.
 pub(super) const BLOCK_S: f64 = 0.02;
-/// A block that counts messages instead of time.
+/// The estimated time of a block that counts messages instead of time, in seconds.
 const COUNTED_BLOCK_S: f64 = 0.2;
-/// Shorter blocks measure nothing.
+/// The shortest time of a block in seconds; shorter blocks measure nothing.
 const DURATION_MIN_S: f64 = 0.01;
 
-/// Tasks of a plan: more take days.
+/// The greatest number of tasks of a plan; more would take days.
 const TASKS_MAX: usize = 2000;
 
-/// All tasks of a plan, step after step. What one step measures on several fabrics is a group: its
-/// blocks take turns, so that a machine that gets slower does not make a difference between
-/// fabrics.
+/// Returns all tasks of a plan, step after step. The tasks of one step on several fabrics are a
+/// group: their blocks take turns, so that a machine that gets slower does not make a difference
+/// between fabrics.
 pub(super) fn all(source: &Source, fabrics: &[Fabric], scale: f64) -> Result<Vec<Task>, Failure> {
     let mut tasks: Vec<Task> = Vec::new();
     for step in &source.steps {
@@ -155,7 +160,7 @@ pub(super) fn all(source: &Source, fabrics: &[Fabric], scale: f64) -> Result<Vec
     Ok(tasks)
 }
 
-/// Names the server in the commands of all that can be measured against one.
+/// Names the server in the commands of all tasks that can be measured against one.
 pub(super) fn run_against(tasks: &mut [Task], fabrics: &[Fabric], target: &Target) {
     for task in tasks {
         let Work::Benchmark(work) = &task.work else { continue };
@@ -210,7 +215,7 @@ fn of_step(
 }
 
 impl Task {
-    /// Makes it one of those that the rounds of the whole plan measure.
+    /// Makes the task one of those that the rounds of the whole plan measure.
     fn take_turns_with_all(&mut self, rounds: Rounds) {
         self.group = 0;
         self.rounds = Some(rounds.least);
@@ -240,7 +245,7 @@ fn of_benchmark(
         if let Some(count) = measure.iterations {
             options.set("iterations", scaled_count(count, scale).to_string());
         } else {
-            // What is watched or searched needs a block that long.
+            // Watching and searching need a block of this length.
             let least_s = measure.ramp.map_or(0.0, Ramp::block_min_s);
             let least_s = least_s.max(measure.watch.unwrap_or(0.0));
             let duration = (measure.duration * scale).max(least_s);
@@ -269,7 +274,7 @@ fn of_benchmark(
     Ok(Task { rounds, ..task })
 }
 
-/// So many iterations, shorter or longer; fewer are no measurement.
+/// Scales a number of iterations; too few are no measurement.
 pub(super) fn scaled_count(count: u64, scale: f64) -> u64 {
     const COUNT_MIN: u64 = 100;
     ((count as f64 * scale) as u64).max(COUNT_MIN.min(count))
@@ -281,12 +286,12 @@ pub(super) fn set_times(options: &mut Options, duration: f64, warmup: f64) {
     options.set("warmup", seconds(warmup));
 }
 
-/// To the millisecond, without digits that say nothing.
+/// Renders seconds to the millisecond, without digits that say nothing.
 fn seconds(value: f64) -> String {
     ((value * 1e3).round() / 1e3).to_string()
 }
 
-/// What the command line makes of these options.
+/// Parses these options as the command line does.
 fn understood(
     benchmark: Name,
     nodes: usize,
@@ -307,7 +312,7 @@ fn understood(
     }
 }
 
-/// Why the command line does not take what a plan says.
+/// Returns why the command line does not take what a plan says.
 pub(super) fn refusal(error: &clap::Error) -> Failure {
     let text = error.to_string();
     let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
@@ -352,7 +357,7 @@ mod tests {
         assert_eq!(titles, [tcp, efa, tcp, efa, "tagged on libfabric efa"]);
         let groups: Vec<usize> = tasks.iter().map(|task| task.group).collect();
         assert_eq!(groups, [0, 0, 1, 1, 2]);
-        // What is measured on one fabric has nobody to take turns with.
+        // A task on one fabric has no other to take turns with.
         let rounds: Vec<Option<usize>> = tasks.iter().map(|task| task.rounds).collect();
         assert_eq!(rounds, [Some(5), Some(5), Some(5), Some(5), None]);
         let last = &tasks[4];
@@ -364,7 +369,7 @@ mod tests {
         assert!((last.estimate_s - (START_S + 2.0 * (0.25 + BLOCK_S))).abs() < 1e-9);
     }
 
-    /// It was published as one of loopback, and its command measured something else.
+    /// Without the server, the command would measure loopback.
     #[test]
     fn a_plan_against_a_server_names_it_in_the_command_of_each_step() {
         let fabrics = [Fabric::parse("tcp").expect("tcp")];

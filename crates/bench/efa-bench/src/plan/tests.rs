@@ -35,7 +35,7 @@ fn a_small_scale_leaves_ramps_long_enough() {
     );
 }
 
-/// The tasks of a text on these fabrics, without anything being started.
+/// Returns the tasks of a text on these fabrics, without starting anything.
 fn tasks_of(text: &str) -> Result<Vec<Task>, Failure> {
     let source = source::read("test", text)?;
     let fabrics = fabric::all(&source.fabrics, &PlanArgs::for_tests())?;
@@ -68,7 +68,7 @@ fn mpi_is_a_step_on_what_it_runs_on() {
     }
 }
 
-/// UCX is for MPI alone, and its reliable connections are of a RoCE device.
+/// UCX is for MPI alone, and its reliable connections need a RoCE device.
 #[test]
 fn ranks_run_on_transports_of_ucx() {
     let fabric = "[[fabric]]\nfabric = 'ucx:rc_v'\nname = 'RC'\non = 'softefa'\nwire = 'udp'\n";
@@ -152,7 +152,7 @@ fn what_goes_wrong_on_purpose_is_for_steps_that_name_it() {
     assert!(error.expect_err("refused").to_string().contains("test:3: fault"));
 }
 
-/// What a task would find, with figures that mean nothing.
+/// Returns what a task would find, with figures that mean nothing.
 fn found(task: &Task) -> Option<Run> {
     let Work::Benchmark(work) = &task.work else { return None };
     let name = work.benchmark.text();
@@ -206,7 +206,7 @@ fn the_paper_plan_has_a_point_for_every_plot_of_every_figure() {
     assert!(missing.iter().any(|section| section.text[0].starts_with("Not measured")));
 }
 
-/// Arrays multiply: a text of one page asked for more memory than there is.
+/// Arrays multiply, so that a short text could ask for more memory than there is.
 #[test]
 fn a_plan_of_too_many_measurements_is_refused() {
     let fabric = "[[fabric]]\nfabric = 'tcp'\n[[step]]\nbenchmark = 'latency'\nsizes = 64\n";

@@ -24,11 +24,11 @@ use crate::softefa_device::in_path;
 /// A tool step as it is written.
 #[derive(Debug, Clone)]
 pub(super) struct ToolSource {
-    /// The program whose presence decides.
+    /// The program that must be installed.
     pub(super) program: String,
-    /// The package that brings it.
+    /// The package that brings the program.
     pub(super) package: String,
-    /// What reports call its figures.
+    /// The name of the figures in reports.
     name: String,
     /// Command lines; the server's may be empty. `{size}`, `{iterations}`, `{host}` and `{port}`
     /// are filled in.
@@ -36,13 +36,13 @@ pub(super) struct ToolSource {
     client: Vec<String>,
     sizes: Vec<String>,
     iterations: u64,
-    /// How long one size takes.
+    /// The time that one size takes, in seconds.
     seconds: f64,
-    /// So many first iterations are taken out of its mean; 0: none.
+    /// The number of first iterations that are taken out of the mean; 0 for none.
     set_up_iterations: u64,
-    /// The server takes datagrams, not connections.
+    /// Whether the server takes datagrams, not connections.
     has_datagrams: bool,
-    /// Each side is kept on a processor of its own.
+    /// Whether each side is kept on a processor of its own.
     is_pinned: bool,
 }
 
@@ -62,11 +62,11 @@ const KEYS: [&str; 14] = [
     "pinned",
     "listens",
 ];
-/// Runs until a program has a figure.
+/// The greatest number of runs until a program has a figure.
 const TRIES: usize = 3;
-/// Start and end of two processes.
+/// The estimated time to start and end two processes, in seconds.
 const START_S: f64 = 1.0;
-/// How long a server may take to listen, and a pair beyond its time to end.
+/// The time that a server may take to listen, and that a pair may take to end beyond its time.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(20);
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 const SERVER_END_TIMEOUT: Duration = Duration::from_secs(5);
@@ -130,7 +130,7 @@ impl ToolSource {
         &self.sizes
     }
 
-    /// Makes it shorter or longer.
+    /// Makes the step shorter or longer.
     pub(super) fn scaled(mut self, scale: f64) -> Self {
         let least = if self.set_up_iterations > 0 { set_up::ITERATIONS_MIN } else { 1 };
         self.iterations = task::scaled_count(self.iterations, scale).max(least);
@@ -142,14 +142,15 @@ impl ToolSource {
         (self.seconds + START_S) * self.sizes.len() as f64
     }
 
-    /// Why it cannot run here, and what to do.
+    /// Returns why the program cannot run here, and what to do.
     pub(super) fn missing(&self) -> Option<String> {
         in_path(&self.program).is_none().then(|| {
             format!("{} is not installed: apt-get install {} brings it", self.program, self.package)
         })
     }
 
-    /// The client's command line as people would type it, without what is known when it runs.
+    /// Returns the client's command line as people would type it, without what is known only when
+    /// it runs.
     pub(super) fn command(&self, fabric: &Fabric) -> String {
         let side = |words: &[String]| {
             let mut all = fabric.short_prefix();
@@ -176,7 +177,7 @@ impl ToolSource {
         words.iter().map(fill).collect()
     }
 
-    /// Runs it with one size.
+    /// Runs the program with one size.
     pub(super) fn run(
         &self,
         fabric: &Fabric,
@@ -193,8 +194,9 @@ impl ToolSource {
         Ok(run)
     }
 
-    /// What it prints. Perftest compares the processor's counter with the time of day before it
-    /// measures, and prints zeros when it was disturbed: then it runs again.
+    /// Returns the figures that the program prints. Perftest compares the processor's counter with
+    /// the time of day before it measures, and prints zeros if it was disturbed: then it runs
+    /// again.
     fn measured(
         &self,
         fabric: &Fabric,
@@ -236,7 +238,7 @@ impl ToolSource {
             let words = server.as_mut().map_or_else(String::new, Tool::last_words);
             Failure::Check(format!("{}: {error}{words}", self.program))
         })?;
-        // It ends by itself where its client did well, and is ended where not.
+        // The server ends by itself if its client did well, and is ended otherwise.
         if let Some(server) = server {
             let _ = server.finish(SERVER_END_TIMEOUT);
         }
@@ -244,7 +246,7 @@ impl ToolSource {
         import::read(&text, None::<Format>, size_bytes).map_err(Failure::Check)
     }
 
-    /// What keeps a side on its processor.
+    /// Returns the words that keep a side on its processor.
     fn place(&self, side: Side) -> Vec<String> {
         let cpus = affinity::pair().filter(|_| self.is_pinned);
         let cpu = cpus.map(|(server, client)| match side {
@@ -262,12 +264,12 @@ struct Once<'a> {
     fabric: &'a Fabric,
     size: &'a str,
     iterations: u64,
-    /// Files for the counters of the server's and of the client's device.
+    /// The files for the counters of the server's and of the client's device.
     counters: [&'a Path; 2],
     port: u16,
 }
 
-/// The libfabric provider of a fabric; empty of others.
+/// Returns the libfabric provider of a fabric; empty for other fabrics.
 fn provider(fabric: &Fabric) -> &str {
     match &fabric.fabric {
         FabricName::Libfabric(provider) => provider,
@@ -275,12 +277,12 @@ fn provider(fabric: &Fabric) -> &str {
     }
 }
 
-/// Braces are for us, not for the shell.
+/// Returns a word as it is shown: braces are placeholders, which are not quoted for the shell.
 fn shown(word: &str) -> String {
     if word.contains('{') { word.to_owned() } else { report::shell_word(word) }
 }
 
-/// A port that nobody listens on now, be it of TCP or of UDP.
+/// Finds a port on which nobody listens now, be it of TCP or of UDP.
 fn free_port() -> Result<u16, Failure> {
     let free = || {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -291,7 +293,8 @@ fn free_port() -> Result<u16, Failure> {
     found.map_err(|e: io::Error| Failure::Check(format!("no free port: {}", plain(&e))))
 }
 
-/// Many tools take one connection: to try one would be to use it.
+/// Waits until a server listens on `port`. Many tools take a single connection, which a trial would
+/// use up.
 fn wait_until_listening(server: &mut Tool, port: u16, has_datagrams: bool) -> Result<(), Failure> {
     let tables = if has_datagrams { UDP_TABLES } else { TCP_TABLES };
     let deadline = Instant::now() + LISTEN_TIMEOUT;
@@ -308,12 +311,12 @@ fn wait_until_listening(server: &mut Tool, port: u16, has_datagrams: bool) -> Re
     }
 }
 
-/// Tables of the kernel's sockets, and the state of one that waits for others (proc(5)).
+/// Tables of the kernel's sockets, and the state of a socket that waits for others (proc(5)).
 type SocketTables = [(&'static str, &'static str); 2];
 const TCP_TABLES: SocketTables = [("/proc/net/tcp", "0A"), ("/proc/net/tcp6", "0A")];
 const UDP_TABLES: SocketTables = [("/proc/net/udp", "07"), ("/proc/net/udp6", "07")];
 
-/// Whether a socket of this table is on `port` and in this state.
+/// Returns whether a socket of this table is on `port` and in this state.
 fn is_in(table: &str, port: u16, state: &str) -> bool {
     let text = std::fs::read_to_string(table).unwrap_or_default();
     let port = format!(":{port:04X}");

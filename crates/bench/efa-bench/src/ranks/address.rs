@@ -1,31 +1,32 @@
-//! Where a server is: what it tells rank 0.
+//! The address of a server, which it tells to rank 0.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 use bench_engine::host;
 use serde::{Deserialize, Serialize};
 
-/// An address for documentation (RFC 5737): asking for the way there sends nothing.
+/// An address for documentation (RFC 5737): asking for the route to it sends nothing.
 const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 
-/// A server's rank_address.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RankAddress {
-    /// What its host calls itself.
+    /// The name that the server's host gives itself.
     pub(super) host: String,
-    /// The same for processes that reach each other by the loopback address.
+    /// A text that is the same for processes that reach each other by the loopback address.
     machine: String,
-    /// Where it may be reached, the likeliest first.
+    /// The addresses by which the server may be reached, the likeliest first.
     addresses: Vec<String>,
-    /// Control port of the server, and the port of its lifeline.
+    /// The control port of the server, and the port of its lifeline.
     pub(super) port: u16,
     pub(super) leash_port: u16,
-    /// Tells this server from another that has its port later.
+    /// A number that tells this server from another one that has its port later.
     pub(super) token: u64,
 }
 
 impl RankAddress {
-    /// Of this process, whose sockets listen on `address` only if that is given.
+    /// Returns the address of this process, whose sockets listen on `address` only if that is
+    /// given.
     pub(super) fn here(address: Option<IpAddr>, port: u16, leash_port: u16) -> Self {
         let host = host::name();
         let addresses = match address {
@@ -36,7 +37,7 @@ impl RankAddress {
         Self { host, machine, addresses, port, leash_port, token: host::seed() }
     }
 
-    /// Where this process may reach it.
+    /// Returns the addresses by which this process may reach the server.
     pub(super) fn addresses(&self) -> Vec<String> {
         if !self.machine.is_empty() && self.machine == machine() {
             return vec![Ipv4Addr::LOCALHOST.to_string()];
@@ -45,14 +46,15 @@ impl RankAddress {
     }
 }
 
-/// This host's address on the way to others.
+/// Returns this host's address on the way to others.
 fn route() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect(ELSEWHERE).ok()?;
     socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_unspecified())
 }
 
-/// The start of this machine and the network it shows to this process; empty when unknown.
+/// Returns the start of this machine and the network that it shows to this process; empty if
+/// unknown.
 fn machine() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();

@@ -1,22 +1,24 @@
-//! What launchers say about this process by environment variables.
+//! The environment variables by which launchers describe this process.
 
 use super::Seat;
 
-/// Rank and number of ranks, by launcher: Open MPI, MPICH and others that speak PMI, Slurm. Within
-/// a Slurm job each rank of another launcher has the variables of the job, too.
+/// The variables with the rank and the number of ranks, by launcher: Open MPI, MPICH and others
+/// that speak PMI, Slurm. Within a Slurm job, each rank of another launcher has the variables of
+/// the job, too.
 const VARIABLES: [(&str, &str); 4] = [
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
 ];
-/// The number of a pod of an indexed Kubernetes job; how many there are it does not say.
+/// The variable with the number of a pod of an indexed Kubernetes job; it does not say how many
+/// pods there are.
 const POD_INDEX: &str = "JOB_COMPLETION_INDEX";
 
-/// The seat that is given, completed by what `variable` answers.
+/// Returns the given seat, completed by what `variable` answers.
 ///
 /// # Errors
-/// What is missing or cannot be.
+/// Names what is missing or impossible.
 pub(super) fn seat(
     rank: Option<usize>,
     ranks: Option<usize>,
@@ -64,7 +66,7 @@ mod tests {
         assert_eq!(with(None, None, &step), Ok(Seat { rank: 1, ranks: 2 }));
     }
 
-    /// Every rank of Hydra was rank 0 of the job.
+    /// The ranks of Hydra are not all rank 0 of the job.
     #[test]
     fn the_launcher_comes_before_the_job_that_it_runs_in() {
         let job = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1"), ("SLURM_STEP_NUM_TASKS", "1")];

@@ -1,5 +1,5 @@
-//! The connection on which rank 0 holds a server: it comes when all have been found, and its end
-//! ends the server.
+//! The connection on which rank 0 holds a server: it is made when all servers have been found, and
+//! its end ends the server.
 
 use std::net::{IpAddr, TcpListener};
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use bench_record::failure::{Failure, plain};
 use super::Member;
 use super::address::RankAddress;
 
-/// How long one address of a server may take to answer.
+/// The time that one address of a server may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two looks whether rank 0 has come.
+/// The time between two looks whether rank 0 has come.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Rank 0's end.
+/// Rank 0's end of a lifeline.
 pub(super) struct Lifeline {
     control: Control,
     pub(super) member: Member,
@@ -59,7 +59,7 @@ impl Lifeline {
 
     /// Lets the server end.
     pub(super) fn release(mut self) {
-        // One that is gone by now has ended already.
+        // A server that is gone by now has ended already.
         let _ = self.control.send(&Message::Bye);
     }
 }

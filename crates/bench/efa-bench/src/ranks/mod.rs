@@ -45,7 +45,7 @@ pub(crate) struct RanksArgs {
     pub(crate) join_timeout: f64,
 }
 
-/// Which rank this is, and of how many.
+/// The rank of this process, and the number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seat {
     rank: usize,
@@ -56,7 +56,7 @@ struct Seat {
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     pub(crate) rank: usize,
-    /// What its host calls itself.
+    /// The name that the server's host gives itself.
     pub(crate) host: String,
     pub(crate) target: Target,
 }
@@ -108,7 +108,7 @@ pub(crate) fn run(
     outcome
 }
 
-/// Rank 0: takes all servers on a lifeline, in the order of their ranks.
+/// Takes, as rank 0, all servers on a lifeline, in the order of their ranks.
 fn gather(rendezvous: &mut Rendezvous, deadline: Instant) -> Result<Vec<Lifeline>, Failure> {
     let ranks = rendezvous.seat().ranks;
     let mut lifelines: Vec<Option<Lifeline>> = (1..ranks).map(|_| None).collect();
@@ -131,7 +131,7 @@ fn gather(rendezvous: &mut Rendezvous, deadline: Instant) -> Result<Vec<Lifeline
     Ok(lifelines.into_iter().flatten().collect())
 }
 
-/// Who did not come, or came and cannot be reached.
+/// Returns the failure about ranks that did not come, or came and cannot be reached.
 fn missing(lifelines: &[Option<Lifeline>], reasons: Vec<Option<Failure>>) -> Failure {
     let absent = |index: &usize| lifelines[*index].is_none();
     let mut known = reasons.into_iter().enumerate().filter(|(index, _)| absent(index));
@@ -151,7 +151,7 @@ fn missing(lifelines: &[Option<Lifeline>], reasons: Vec<Option<Failure>>) -> Fai
     ))
 }
 
-/// Another rank: serves until rank 0 lets go.
+/// Serves, as another rank, until rank 0 lets go.
 fn serve(
     mut rendezvous: Rendezvous,
     address: Option<IpAddr>,

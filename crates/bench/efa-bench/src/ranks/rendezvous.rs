@@ -1,4 +1,5 @@
-//! Where servers pin their places for rank 0: the launcher's PMIx server, or files in a folder.
+//! The place where servers pin their addresses for rank 0: the launcher's PMIx server, or files in
+//! a folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -9,15 +10,15 @@ use bench_record::failure::{Failure, plain};
 use super::address::RankAddress;
 use super::{RanksArgs, Seat, environment};
 
-/// The key of a rank_address.
+/// The key of a server's address.
 const KEY: &str = "efa-bench.rank_address";
-/// How long a look lasts, and how long to wait after one that found nothing.
+/// The time that a look lasts, and the time to wait after a look that found nothing.
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// How long leaving the launcher's server may take.
+/// The time that leaving the launcher's server may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What all ranks of a job can write to and read.
+/// A place that all ranks of a job can write to and read.
 pub(super) struct Rendezvous {
     seat: Seat,
     channel: Channel,
@@ -29,7 +30,7 @@ enum Channel {
 }
 
 impl Rendezvous {
-    /// The rendezvous of this job; `None` when nothing says that it has one.
+    /// Opens the rendezvous of this job; `None` if nothing says that it has one.
     pub(super) fn open(args: &RanksArgs, deadline: Instant) -> Result<Option<Self>, Failure> {
         if let Some(folder) = &args.rendezvous {
             let variable = |name: &str| std::env::var(name).ok();
@@ -55,7 +56,7 @@ impl Rendezvous {
         }
     }
 
-    /// Shows where this rank is.
+    /// Publishes the address of this rank.
     pub(super) fn pin(&mut self, rank_address: &RankAddress) -> Result<(), Failure> {
         let text = serde_json::to_string(rank_address)
             .map_err(|e| Failure::Check(format!("cannot encode this rank's rank_address: {e}")))?;
@@ -71,7 +72,7 @@ impl Rendezvous {
         }
     }
 
-    /// Takes this rank's rank_address off the rendezvous where it would stay, and leaves the
+    /// Removes this rank's address from the rendezvous if it would stay there, and leaves the
     /// launcher's server.
     pub(super) fn leave(self) {
         if let Channel::Folder(folder) = &self.channel {
@@ -80,7 +81,7 @@ impl Rendezvous {
         }
     }
 
-    /// Where `rank` is, if it has said so; takes a while when not.
+    /// Returns the address of `rank`, if it has been published; takes a while if not.
     pub(super) fn look(
         &mut self,
         rank: usize,
@@ -117,7 +118,7 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
 }
 
 /// The launcher's server, asked by a thread of its own: a call may take as long as the launcher
-/// likes, this process waits only until its deadline.
+/// likes, while this process waits only until its deadline.
 struct Pmix {
     asks: Option<mpsc::Sender<Ask>>,
     left: mpsc::Receiver<()>,
@@ -183,7 +184,7 @@ impl Drop for Pmix {
     }
 }
 
-/// Serves the questions of the process until it asks no more, then disconnects.
+/// Answers the questions of the process until it asks no more, then disconnects.
 fn answer(client: pmix::Client, queue: &mpsc::Receiver<Ask>) {
     while let Ok(ask) = queue.recv() {
         // Nobody may wait for the answer any more.
@@ -195,7 +196,7 @@ fn answer(client: pmix::Client, queue: &mpsc::Receiver<Ask>) {
     drop(client);
 }
 
-/// An answer of that thread; `None`: not until the deadline.
+/// Waits for an answer of that thread; `None` if there is none until the deadline.
 fn wait<T>(
     from: &mpsc::Receiver<Result<T, pmix::Error>>,
     deadline: Instant,

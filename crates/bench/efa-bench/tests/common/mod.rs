@@ -1,4 +1,4 @@
-//! Running the real program.
+//! Helpers that run the real program.
 
 use std::io::{BufRead, BufReader};
 use std::ops::Deref;
@@ -87,14 +87,14 @@ impl Ended {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// What it printed, for it has succeeded.
+    /// Returns what the program printed, after checking that it succeeded.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         self.assert_done();
         serde_json::from_slice(&self.stdout).expect("JSON")
     }
 
-    /// The points of the first run that it printed.
+    /// Returns the points of the first run that the program printed.
     #[track_caller]
     pub(crate) fn points(&self) -> Vec<Value> {
         self.json()["runs"][0]["points"].as_array().expect("points").clone()
@@ -117,7 +117,7 @@ pub(crate) fn read_json(path: impl AsRef<Path>) -> Value {
     serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Names of what is in a folder, in their order.
+/// Returns the names of what is in a folder, in their order.
 pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("folder");
     let mut names: Vec<String> =
@@ -126,7 +126,7 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A server of this program; ended with the test.
+/// A server of this program, which ends with the test.
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) port: String,
@@ -137,7 +137,7 @@ impl Server {
         Self::start_at("127.0.0.1")
     }
 
-    /// A server that listens at this address.
+    /// Starts a server that listens at this address.
     pub(crate) fn start_at(address: &str) -> Self {
         let mut child = command(format!("server --port 0 --bind {address} --until-stdin-closes"))
             .stdin(Stdio::piped())
@@ -153,7 +153,7 @@ impl Server {
         Self { child, port }
     }
 
-    /// Measures with it: a benchmark and its options.
+    /// Measures with the server: a benchmark and its options.
     pub(crate) fn run(&self, words: impl Words) -> Ended {
         let words = words.words();
         let (benchmark, options) = words.split_first().expect("a benchmark");
@@ -170,7 +170,7 @@ impl Drop for Server {
 }
 
 /// Measures two points with three servers over TCP, kills the second server within the second point
-/// and checks that the client says so; answers the servers and where they are.
+/// and checks that the client says so; returns the servers and where they are.
 pub(crate) fn kill_a_server_of(benchmark: &str) -> (Vec<Server>, Vec<String>) {
     let mut servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
     let hosts: Vec<String> =
@@ -193,7 +193,7 @@ pub(crate) fn kill_a_server_of(benchmark: &str) -> (Vec<Server>, Vec<String>) {
     (servers, hosts)
 }
 
-/// Checks that it failed with `code` and one line that contains all of `words`.
+/// Checks that a program failed with `code` and one line that contains all of `words`.
 pub(crate) fn assert_fails(output: &Output, code: i32, words: &[&str]) {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{text}");
@@ -204,14 +204,14 @@ pub(crate) fn assert_fails(output: &Output, code: i32, words: &[&str]) {
     }
 }
 
-/// Runs it and answers the points of its first run.
+/// Runs the program and returns the points of its first run.
 #[track_caller]
 pub(crate) fn points_of(words: impl Words) -> Vec<Value> {
     let all = [&["local"], &words.words()[..], &["--json", "-", "--no-host-checks"]].concat();
     efa_bench(all).points()
 }
 
-/// The `softefa` command with its library, built from the present sources.
+/// Returns the `softefa` command with its library, built from the present sources.
 pub(crate) fn softefa() -> &'static Path {
     static COMMAND: OnceLock<PathBuf> = OnceLock::new();
     COMMAND.get_or_init(|| {
@@ -222,33 +222,33 @@ pub(crate) fn softefa() -> &'static Path {
     })
 }
 
-/// Keeps other tests that do so from running two programs that poll. They fill two processors: two
-/// pairs at once would take ten times as long.
+/// Keeps other tests that call this from running two programs that poll. Two such programs fill two
+/// processors, and two pairs at once would take ten times as long.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a measurement on Soft-EFA; answers what it printed and the packets that the device sent, or
-/// the messages if these are more: short ones share a packet.
+/// Runs a measurement on Soft-EFA; returns what it printed and the packets that the device sent, or
+/// the messages if these are more, because short ones share a packet.
 pub(crate) fn on_soft_efa(words: impl Words) -> (Ended, u64) {
     on_soft_efa_with("", words)
 }
 
-/// The same with options of `softefa run`. What the device counts is shown up to 100 ms late, and
-/// each point would wait for it.
+/// Runs a measurement on Soft-EFA with options of `softefa run`, without counters in the points.
+/// What the device counts is shown up to 100 ms late, and each point would wait for it.
 pub(crate) fn on_soft_efa_with(options: impl Words, words: impl Words) -> (Ended, u64) {
     counted_on_soft_efa(options, [&words.words()[..], &["--no-counters"]].concat())
 }
 
-/// The same with what the device counts in the points.
+/// Runs a measurement on Soft-EFA with options of `softefa run`, with counters in the points.
 pub(crate) fn counted_on_soft_efa(options: impl Words, words: impl Words) -> (Ended, u64) {
     let (output, counters) = with_counters(options, words);
     let counted = ["tx_pkts", "send_wrs"].map(|name| counters["counters"][name].as_u64());
     (output, counted.into_iter().flatten().max().expect("a counter"))
 }
 
-/// The same with all counters, also of each process.
+/// Runs a measurement on Soft-EFA; returns what it printed, and all counters, also of each process.
 pub(crate) fn with_counters(options: impl Words, words: impl Words) -> (Ended, Value) {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("tempdir");

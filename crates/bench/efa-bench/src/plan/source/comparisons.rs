@@ -1,4 +1,4 @@
-//! What a plan compares with what.
+//! The comparisons in the text of a plan.
 
 use bench_record::comparison::{Bound, Figure};
 use bench_record::failure::Failure;
@@ -11,7 +11,7 @@ use super::{Reader, Table};
 /// A `[[compare]]` of a plan.
 #[derive(Debug)]
 pub(in crate::plan) struct ComparisonSource {
-    /// Where it is written.
+    /// The place in the text.
     pub(in crate::plan) place: String,
     pub(in crate::plan) section: String,
     pub(in crate::plan) what: String,
@@ -29,7 +29,7 @@ pub(in crate::plan) struct SideSource {
     pub(in crate::plan) step: String,
     /// The fabric's name.
     pub(in crate::plan) on: String,
-    /// What readers see: that of the fabric, or another one.
+    /// The name that readers see: that of the fabric, or another one.
     pub(in crate::plan) name: String,
 }
 
@@ -103,7 +103,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What must be; a ratio needs something to be one to.
+    /// Reads the bound; a bound on a ratio needs a reference.
     fn bound(
         &self,
         span: &Range<usize>,

@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::{Reader, Table};
 
-/// Path MTUs that there are.
+/// The valid path MTUs in bytes.
 const MTUS_BYTES: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
 /// A fabric that a plan names.
@@ -16,17 +16,18 @@ pub(in crate::plan) struct FabricSource {
     pub(in crate::plan) name: String,
     pub(in crate::plan) fabric: FabricName,
     pub(in crate::plan) on: Runner,
-    /// What goes wrong on purpose there; only steps that name the fabric by its name go with it.
+    /// The fault that is injected on the fabric; only steps that name the fabric by its name go
+    /// with it.
     pub(in crate::plan) fault: Option<String>,
-    /// What messages go over there; `None`: what `softefa` chooses.
+    /// The wire that messages go over; `None` for what `softefa` chooses.
     pub(in crate::plan) wire: Option<Wire>,
-    /// Path MTU of a RoCE device in bytes; `None`: what its link allows.
+    /// The path MTU of a RoCE device in bytes; `None` for what its link allows.
     pub(in crate::plan) mtu: Option<u32>,
-    /// Only steps that name it by its name go with it.
+    /// Whether only steps that name the fabric by its name go with it.
     pub(in crate::plan) is_by_name: bool,
 }
 
-/// What processes on a fabric are started by.
+/// The command that starts processes on a fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::plan) enum Runner {
     Nothing,
@@ -63,7 +64,7 @@ impl Reader<'_> {
         Ok(FabricSource { name, fabric, on, fault, wire, mtu, is_by_name })
     }
 
-    /// The path MTU of a RoCE device of the software.
+    /// Reads the path MTU of a RoCE device of the software.
     fn mtu(
         &self,
         table: &Table<'_>,
@@ -83,7 +84,7 @@ impl Reader<'_> {
         Ok(Some(bytes))
     }
 
-    /// What messages of the software device go over.
+    /// Reads the wire that messages of the software device go over.
     fn wire(&self, table: &Table<'_>, on: Runner) -> Result<Option<Wire>, Failure> {
         let Some(text) = self.text_at(table, "wire")? else { return Ok(None) };
         let span = table.get("wire").map_or(0..0, Spanned::span);

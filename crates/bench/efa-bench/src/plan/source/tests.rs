@@ -1,4 +1,4 @@
-//! What plans say, and what is wrong in them.
+//! Tests of reading plans, and of the errors in them.
 
 use super::*;
 

@@ -6,15 +6,16 @@
 use bench_record::failure::Failure;
 use bench_record::{Latency, Point, Run};
 
-/// A busy machine may stop a program while it sets up, for 90 ms where 0.1 are needed: the shortest
-/// of so many runs is taken for what the set-up needs.
+/// The number of runs of which the shortest is taken for what the set-up needs: a busy machine may
+/// stop a program while it sets up, for 90 ms instead of 0.1.
 const RUNS_OF_FIRST: usize = 3;
-/// Fewer seldom outweigh the set-up.
+/// The least number of iterations; fewer seldom outweigh the set-up.
 pub(super) const ITERATIONS_MIN: u64 = 20_000;
-/// As often are the iterations doubled when the set-up outweighs them.
+/// The number of times that the iterations are doubled if the set-up outweighs them.
 const DOUBLINGS: u32 = 6;
 
-/// A run of `iterations` after the `first`, whose time is left out; `run` measures so many.
+/// Measures a run of `iterations` after the `first`, whose time is left out; `run` measures the
+/// number of iterations that it is given.
 pub(super) fn left_out(
     first: u64,
     iterations: u64,
