@@ -1,4 +1,4 @@
-//! Processors: keeps the two polling sides of one machine off each other's.
+//! Placement of the two polling sides of one machine on different processors.
 //!
 //! Two threads that poll without sleeping and share a processor take turns of milliseconds, and a
 //! scheduler puts them together when other programs keep the machine busy. Only the measuring
@@ -9,14 +9,14 @@ use std::fs;
 use bench_record::failure::{Failure, plain};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Processors this thread may use, in order.
+/// The processors that this thread may use, in order.
 pub(crate) fn allowed() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
 
-/// Two processors for the server and the client of one machine: different cores where there are
-/// two. `None` with a single processor.
+/// Chooses two processors for the server and the client of one machine, on different cores where
+/// there are two. Returns `None` if there is only one processor.
 pub fn pair() -> Option<(usize, usize)> {
     let cpus = allowed();
     let first = *cpus.first()?;
@@ -26,8 +26,8 @@ pub fn pair() -> Option<(usize, usize)> {
     Some((first, other_core.or_else(|| cpus.get(1).copied())?))
 }
 
-/// A processor for the other side of one that is on these: of another core where there is one.
-/// `None`: there is no other.
+/// Chooses a processor for the other side of one that runs on the processors `taken`, on another
+/// core where there is one. Returns `None` if no processor is left.
 pub fn beside(taken: &[usize]) -> Option<usize> {
     let siblings = |cpu: &usize| {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
@@ -38,7 +38,7 @@ pub fn beside(taken: &[usize]) -> Option<usize> {
     others.iter().copied().find(|cpu| !near.contains(cpu)).or_else(|| others.first().copied())
 }
 
-/// This thread, kept on some processors until dropped.
+/// A guard that keeps this thread on certain processors until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     before: CpuSet,
@@ -50,7 +50,7 @@ impl Pinned {
         Self::among(&[cpu])
     }
 
-    /// Keeps this thread, and those that it starts, on these processors.
+    /// Keeps this thread, and the threads that it starts, on these processors.
     pub(crate) fn among(cpus: &[usize]) -> Result<Self, Failure> {
         let unpinnable = |reason: String| {
             Failure::Usage(format!(
@@ -71,12 +71,12 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // Should a processor have gone meanwhile, the thread stays where it is.
+        // The thread stays where it is if one of the processors has gone meanwhile.
         let _ = sched_setaffinity(None, &self.before);
     }
 }
 
-/// A kernel list of processors: "0,4" or "0-3,8".
+/// Parses the kernel's notation of a list of processors: "0,4" or "0-3,8".
 pub(crate) fn parse_cpus(text: &str) -> Vec<usize> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {
@@ -88,7 +88,8 @@ pub(crate) fn parse_cpus(text: &str) -> Vec<usize> {
     cpus
 }
 
-/// Says that a test is not made because this machine lacks something, which CI must not.
+/// Says that a test is skipped because this machine lacks something. Fails in CI, where nothing may
+/// be skipped.
 #[cfg(test)]
 pub(crate) fn or_skip<T>(found: Option<T>, what: &str) -> Option<T> {
     assert!(found.is_some() || std::env::var_os("CI").is_none(), "no {what} here");
@@ -111,7 +112,7 @@ mod tests {
         assert!(parse_cpus("").is_empty());
     }
 
-    /// Both sides polled on one processor when the other one was named: 4 ms instead of 3.5 us.
+    /// A named processor of one side must not be given to the other side, which polls, too.
     #[test]
     fn the_other_side_gets_another_processor() {
         let Some((first, second)) = or_skip(pair(), TWO) else { return };

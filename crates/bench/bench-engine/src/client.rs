@@ -1,4 +1,4 @@
-//! The client: measures what was wished for, block after block.
+//! The client, which measures the points of a request, block after block.
 
 use std::time::Duration;
 
@@ -18,67 +18,67 @@ use crate::ramp;
 use crate::session::{BenchSession, Coordinates};
 use crate::target::Target;
 
-/// A benchmark as the user asked for it.
+/// A request for measurements, as the user made it.
 #[derive(Debug, Clone)]
 pub struct MeasureRequest {
-    /// The name that the reader of the result sees; empty: the provider's name.
+    /// The name that the reader of the result sees; empty: that of the provider.
     pub name: String,
-    /// The benchmark's name as it was asked for.
+    /// The name by which the user asked for the benchmark.
     pub test: String,
     /// The job that all sides open.
     pub job: JobSpec,
-    /// Messages in bytes, one size after the other.
+    /// The sizes of messages in bytes, measured one after the other.
     pub sizes: Vec<usize>,
-    /// Operations in flight, one number after the other.
+    /// The numbers of operations in flight, measured one after the other.
     pub depths: Vec<usize>,
-    /// Receives posted at the receiver; `None`: as many as the depth of each point.
+    /// The number of receives posted at the receiver; `None`: as many as the depth of each point.
     pub rx_depth: Option<usize>,
-    /// Values of the workload's own parameter; for others one, 0.
+    /// The values of the workload's parameter; a single 0 for workloads without one.
     pub parameters: Vec<usize>,
-    /// Messages per second of each thread; 0: as fast as it can.
+    /// The numbers of messages per second of each thread; 0: as fast as it can.
     pub rates_per_s: Vec<u64>,
     /// The condition that ends a block.
     pub limit: Limit,
-    /// Time before a block that does not count.
+    /// The time before a block that does not count, in ms.
     pub warmup_ms: u64,
-    /// Check the content of what comes.
+    /// True if the contents of messages are checked.
     pub validate: bool,
-    /// Keep all times, not only their percentiles.
+    /// True if all times are kept, not only their percentiles.
     pub histograms: bool,
-    /// Read what adapters count.
+    /// True if the counters of adapters are read.
     pub counters: bool,
     /// The treatments of the order of messages, one after the other.
     pub orders: Vec<Order>,
-    /// Say this often what happens while a window is open; `None`: nobody watches.
+    /// The interval at which the course of an open window is reported; `None`: it is not reported.
     pub watch: Option<Duration>,
-    /// Raise the rate of each place until this does not hold; `None`: the rates are those that were
-    /// named.
+    /// The condition up to which the rate of each place is raised; `None`: only the given rates are
+    /// measured.
     pub ramp: Option<Ramp>,
     /// The condition that ends the repetitions of a point in a session.
     pub until: Until,
-    /// Sessions, one after the other.
+    /// The number of sessions, one after the other.
     pub runs: usize,
-    /// Processors of the client's measuring threads, in turn; empty: anywhere.
+    /// The processors of the client's measuring threads, in turn; empty: any.
     pub cpus: Vec<usize>,
-    /// NUMA node of the client's measuring threads and their memory; `None`: any.
+    /// The NUMA node of the client's measuring threads and their memory; `None`: any.
     pub numa: Option<usize>,
 }
 
 impl MeasureRequest {
-    /// Number of measurements that are certain: points times blocks times sessions. Of a ramp it is
-    /// a guess.
+    /// Returns the number of measurements that are certain: points times blocks times sessions. For
+    /// a ramp it is an estimate.
     pub fn measurements(&self) -> usize {
         let steps = if self.ramp.is_some() { ramp::STEPS_USUAL } else { 1 };
         self.places().len() * self.ways().len() * self.until.blocks() * self.runs * steps
     }
 
-    /// Returns how each place is measured: rates and orders, each with each.
+    /// Returns all combinations of a rate and an order, in which each place is measured.
     fn ways(&self) -> Vec<(u64, Order)> {
         let orders = |&rate| self.orders.iter().map(move |&order| (rate, order));
         self.rates_per_s.iter().flat_map(orders).collect()
     }
 
-    /// Sizes, depths and parameters, each with each.
+    /// Returns all combinations of a size, a depth and a parameter.
     fn places(&self) -> Vec<Coordinates> {
         let depths = |&size| self.depths.iter().map(move |&depth| (size, depth));
         let parameters = |(size, depth)| self.parameters.iter().map(move |&own| (size, depth, own));
@@ -86,19 +86,19 @@ impl MeasureRequest {
     }
 }
 
-/// A run, and why it ended early if it did.
+/// A run, and the reason why it ended early if it did.
 #[derive(Debug)]
 pub struct Outcome {
     /// The run that was measured.
     pub run: Run,
-    /// The warnings that limit the meaning of its figures.
+    /// The warnings that limit the meaning of the run's figures.
     pub warnings: Vec<String>,
-    /// The reason why it ended early.
+    /// The reason why the run ended early, if it did.
     pub failure: Option<Failure>,
 }
 
 /// Measures all points of a request, in as many sessions as it asks for. An error means that
-/// nothing was measured; what fails later is in the outcome beside the points that were done.
+/// nothing was measured; a later failure is in the outcome, beside the points that were done.
 pub fn run(
     targets: &[Target],
     request: &MeasureRequest,
@@ -208,20 +208,20 @@ fn session(
     Ok(Outcome { run, warnings, failure })
 }
 
-/// The processors of both sides, where both are of this machine: those that were asked for, else
-/// two that the threads will be on.
+/// Returns the processors of both sides if both are on this machine: the two that were asked for,
+/// otherwise the only two that there are.
 fn processors(targets: &[Target], request: &MeasureRequest) -> Option<Pair> {
     if !targets.iter().all(Target::is_here) {
         return None;
     }
     let asked = request.job.server_cpus.first().copied().zip(request.cpus.first().copied());
-    // Of more processors nobody knows which two the threads are on.
+    // Among more than two processors it is unknown which ones the threads run on.
     let (server, client) =
         asked.or_else(|| affinity::pair().filter(|_| host::cores_online() == 2))?;
     Pair::new(server, client)
 }
 
-/// Returns what to say when `--until` was not reached.
+/// Returns the warning that `--until` was not reached, if so.
 pub fn doubt(order: &Blocks, run: &Run, points: usize) -> Option<String> {
     let doubtful = order.doubtful();
     (doubtful > 0).then(|| {
@@ -233,7 +233,7 @@ pub fn doubt(order: &Blocks, run: &Run, points: usize) -> Option<String> {
     })
 }
 
-/// Returns what to say when both sides were kept on one processor.
+/// Returns the warning that both sides were kept on one processor, if so.
 fn shared_processor(targets: &[Target], request: &MeasureRequest) -> Option<String> {
     let cpus = &request.cpus;
     let shared = request.job.server_cpus.iter().find(|cpu| cpus.contains(cpu))?;
@@ -245,10 +245,10 @@ fn shared_processor(targets: &[Target], request: &MeasureRequest) -> Option<Stri
     })
 }
 
-/// Returns what to say when threads that never sleep have to share processors.
+/// Returns the warning that threads which never sleep have to share processors, if so.
 fn crowd(targets: &[Target], job: &JobSpec) -> Option<String> {
     let nodes_here = 1 + targets.iter().filter(|target| target.is_here()).count();
-    // Of one machine's nodes each may have been given processors of its own.
+    // Each of several nodes on one machine may have been given its own processors.
     let cores = if nodes_here > 1 { host::cores_online() } else { host::cores() };
     let threads = job.threads * nodes_here;
     (threads > cores).then(|| {
@@ -259,9 +259,9 @@ fn crowd(targets: &[Target], job: &JobSpec) -> Option<String> {
     })
 }
 
-/// Measures the points in the order of `order`; `measure` is told whether it is a point's first
-/// block, beside which counters are read: that takes as long as they lag behind. Answers the blocks
-/// of each point, and what ended the measurement early.
+/// Measures the points in the order of `order`. `measure` is told whether the block is the first
+/// one of its point: only then counters are read, because that takes as long as they lag behind.
+/// Returns the blocks of each point, and the failure that ended the measurement early.
 pub fn measure_blocks(
     name: &str,
     specs: &[PointSpec],

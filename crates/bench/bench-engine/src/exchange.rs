@@ -20,19 +20,20 @@ use crate::watch::Silence;
 mod deadline;
 mod signals;
 
-/// Changes with every incompatible change of [`Message`], and of what measuring threads say to each
-/// other.
+/// The version of the protocol. It changes with every incompatible change of [`Message`], and of
+/// the messages between measuring threads.
 pub(crate) const PROTOCOL: u32 = 9;
 const MAGIC: &str = "efa-bench";
-/// Longest frame accepted; the longest real one is a fabric description.
+/// The length of the longest frame that is accepted, in bytes; the longest real one is a fabric
+/// description.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
 
-/// The interval at which a silent host is asked whether it lives, and the questions that it may
-/// leave open.
+/// The interval at which a silent host is probed, and the number of probes that it may leave
+/// unanswered.
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBES_MAX: u32 = 3;
 
-/// First frame in both directions; its form never changes.
+/// The first frame in both directions, whose form never changes.
 #[derive(Debug, Serialize, Deserialize)]
 struct Hello {
     magic: String,
@@ -40,50 +41,53 @@ struct Hello {
     tool: String,
 }
 
-/// Everything after the greeting.
+/// The messages after the greeting.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
-    /// Client of a leash: be mine until I say goodbye or am gone; with the server's own token.
+    /// From the client of a leash, with the server's token: serve only me until I say goodbye or am
+    /// gone.
     Join(u64),
-    /// Client: open this.
+    /// From the client: open this job.
     Job(Box<JobSpec>),
-    /// Server: opened.
+    /// From the server: the job is open.
     Fabric(Box<FabricRecord>),
-    /// Either: what each measuring thread tells its counterpart, endpoint after endpoint.
+    /// From either side: what each measuring thread tells its counterpart, endpoint after endpoint.
     Exchange(Vec<Vec<u8>>),
-    /// Either: here.
+    /// From either side: I have reached the barrier.
     Barrier,
-    /// Server: a step of the set-up is done: the next peer is connected, or all are warm.
+    /// From the server: a step of the set-up is done; the next peer is connected, or all endpoints
+    /// are warm.
     Ready,
-    /// Client: measure this next.
+    /// From the client: measure this point next.
     Point(PointSpec),
-    /// Receiver of a bandwidth point: the measured window is over.
+    /// From the receiver of a bandwidth point: the measured window is over.
     WindowDone,
-    /// Receiver of a bandwidth point: still receiving what was sent.
+    /// From the receiver of a bandwidth point: messages that were sent are still arriving.
     Working,
-    /// Sender of a bandwidth point: this many messages each thread has sent in all.
+    /// From the sender of a bandwidth point: the number of messages that each thread has sent in
+    /// all.
     Sent(Vec<u64>),
-    /// Receiver of a bandwidth point: the result of each thread.
+    /// From the receiver of a bandwidth point: the result of each thread.
     Received(Vec<ReceiverCount>),
-    /// Client: what has your adapter counted?
+    /// From the client: send the counts of your adapter.
     ReadCounters,
-    /// Server: this, if it counts.
+    /// From the server: these are the counts, if there are any.
     Counters(Option<Snapshot>),
-    /// Client: no further point.
+    /// From the client: there are no more points.
     Bye,
-    /// Either: it went wrong, with the reason.
+    /// From either side: the measurement failed, with the reason.
     Failed(String),
-    /// Either: received data is wrong.
+    /// From either side: received data is wrong, with the reason.
     Damaged(String),
 }
 
-/// One end of the connection.
+/// One end of the control connection.
 #[derive(Debug)]
 pub struct Control {
     stream: TcpStream,
     timeout: Duration,
-    /// Any silence is tolerated.
+    /// True if any silence is tolerated.
     waits_forever: bool,
 }
 
@@ -152,12 +156,12 @@ impl Control {
         Ok(())
     }
 
-    /// Changes how long silence is tolerated, and how long a message may take to come.
+    /// Changes how long silence is tolerated, and how long a message may take to arrive.
     pub(crate) const fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
     }
 
-    /// Tolerates any silence, but not a host that is gone.
+    /// Tolerates any silence from now on, but not a host that is gone.
     pub fn wait_forever(&mut self) -> Result<(), Failure> {
         self.waits_forever = true;
         let set = sockopt::set_socket_keepalive(&self.stream, true)
@@ -167,8 +171,9 @@ impl Control {
         set.map_err(|e| gone("watching the control connection", &e.into()))
     }
 
-    /// Our own IP address on this connection: that of IPv4 where a socket of both versions has it
-    /// in the form of IPv6, in which no peer of IPv4 can use it.
+    /// Returns this side's IP address on this connection. An IPv4 address in the IPv6 form that a
+    /// socket of both versions has is returned as IPv4, because a peer with IPv4 only could not use
+    /// the other form.
     pub(crate) fn local_ip(&self) -> Option<String> {
         self.stream.local_addr().ok().map(|a| a.ip().to_canonical().to_string())
     }
@@ -178,23 +183,23 @@ impl Control {
         self.write_frame(message, "sending a control message")
     }
 
-    /// Whether the other side has said something that was not received yet.
+    /// Returns true if the other side has sent a message that was not received yet.
     pub(crate) fn has_message(&self) -> bool {
         !matches!(pending(&self.stream), Pending::Nothing | Pending::Closed)
     }
 
-    /// Tells the other side why this one ends.
+    /// Tells the other side why this side ends.
     pub(crate) fn fail(&mut self, failure: &Failure) {
         let reason = failure.to_string();
         let last = match failure {
             Failure::Data(_) => Message::Damaged(reason),
             _ => Message::Failed(reason),
         };
-        // The other side may be the reason and gone: then there is nobody to tell.
+        // The other side may be gone, which may be the reason.
         let _ = self.send(&last);
     }
 
-    /// The next message; a `Failed` or `Damaged` from the other side becomes the error.
+    /// Receives the next message; a `Failed` or `Damaged` from the other side becomes the error.
     pub fn receive(&mut self, doing: &str) -> Result<Message, Failure> {
         let frame = self.read_frame(doing)?;
         match serde_json::from_slice(&frame) {
@@ -208,14 +213,15 @@ impl Control {
         }
     }
 
-    /// The next message; `check` is called as often as this until it is there, and may give up.
+    /// Receives the next message; until it arrives, `check` is called at the interval `every`, and
+    /// may give up.
     pub(crate) fn receive_while(
         &mut self,
         doing: &str,
         every: Duration,
         mut check: impl FnMut() -> Result<(), Failure>,
     ) -> Result<Message, Failure> {
-        // Who comes back from a wait later than this did not run.
+        // If a wait takes longer than this, the process did not run.
         let mut silence = Silence::new(Instant::now(), every * 2);
         while pending(&self.stream) == Pending::Nothing {
             check()?;
@@ -230,12 +236,12 @@ impl Control {
         self.receive(doing)
     }
 
-    /// Whether the other side has gone.
+    /// Returns true if the other side has gone.
     pub(crate) fn is_closed(&self) -> bool {
         pending(&self.stream) == Pending::Closed
     }
 
-    /// Tells the other side's threads what ours say, and answers what they say.
+    /// Tells the other side's threads what this side's threads say, and returns their answers.
     pub(crate) fn exchange(&mut self, ours: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Failure> {
         let doing = "exchanging addresses";
         let threads = ours.len();
@@ -246,13 +252,13 @@ impl Control {
         }
     }
 
-    /// Returns when the other side is here, too.
+    /// Returns when the other side has reached the barrier, too.
     pub(crate) fn barrier(&mut self) -> Result<(), Failure> {
         self.send(&Message::Barrier)?;
         self.expect_barrier("waiting at a barrier")
     }
 
-    /// Waits for the other side to have come as far; `doing` says what for.
+    /// Waits until the other side has reached a barrier; `doing` names the purpose.
     pub fn expect_barrier(&mut self, doing: &str) -> Result<(), Failure> {
         match self.receive(doing)? {
             Message::Barrier => Ok(()),
@@ -345,12 +351,14 @@ mod tests {
         assert_eq!(signals.pending(), Pending::Closed);
     }
 
-    /// Each byte began the time anew: a stranger could hold a server for days.
+    /// The deadline must not start anew with each byte: otherwise a stranger could hold a server
+    /// for days.
     #[test]
     fn a_peer_that_drips_is_dropped() {
         let (mut here, there) = pair();
         here.set_timeout(Duration::from_millis(50));
-        // A frame that would take hours; without anybody to end it, given up after a minute.
+        // The whole frame would take hours. The sender gives up after a minute if nothing ends it
+        // before.
         let bytes = FRAME_BYTES_MAX.to_be_bytes().into_iter().chain(std::iter::repeat(b' '));
         let dripping = std::thread::spawn(move || {
             let mut stream = &there.stream;

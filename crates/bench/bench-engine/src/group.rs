@@ -1,5 +1,6 @@
-//! The servers of a session as the client sees them: a control connection to each. They are nodes
-//! 1, 2, ... in the order in which they were named; the client is node 0 and speaks between them.
+//! The servers of a session as the client sees them, with a control connection to each. Servers are
+//! nodes 1, 2, ... in the order in which they were named. The client is node 0 and carries messages
+//! between them.
 
 use std::time::{Duration, Instant};
 
@@ -12,25 +13,26 @@ use crate::exchange::{Control, Message, Signals, WhenIdle};
 use crate::target::Target;
 use crate::workload::gave_up;
 
-/// The time for which the last words of servers are waited for when a session has failed.
+/// The time for which the last messages of servers are waited for when a session has failed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// The time after one server's last words in which another may turn out to be the one that died.
+/// The time after one server's last message in which another server may turn out to be the one that
+/// died.
 const ROOT_CAUSE: Duration = Duration::from_millis(100);
-/// Between two looks at the connections meanwhile.
+/// The time between two looks at the connections meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// One server.
+/// A server of the session.
 #[derive(Debug)]
 struct Member {
     control: Control,
-    /// The name of the server in messages; empty where it is the only one.
+    /// The name of the server in messages; empty if it is the only one.
     who: String,
-    /// It has said why it ends: its end is no surprise.
+    /// True if the server has said why it ends, so that its end is no surprise.
     has_spoken: bool,
 }
 
 impl Member {
-    /// Names the server in a failure.
+    /// Adds the name of the server to a failure.
     fn named<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
         match self.who.is_empty() {
             true => result,
@@ -83,17 +85,17 @@ impl Group {
         Signals::of(controls, Duration::from_millis(job.timeout_ms), WhenIdle::of(job))
     }
 
-    /// Our own address as each server sees it.
+    /// Returns this side's IP address as each server sees it.
     pub(crate) fn local_ips(&self) -> Vec<Option<String>> {
         self.members.iter().map(|member| member.control.local_ip()).collect()
     }
 
-    /// Sends all the same.
+    /// Sends the same message to all servers.
     pub(crate) fn send(&mut self, message: &Message) -> Result<(), Failure> {
         self.members.iter_mut().try_for_each(|member| member.send(message))
     }
 
-    /// Lets every server open its endpoints; answers the fabric of each.
+    /// Lets every server open its endpoints, and returns their fabrics.
     pub(crate) fn open(&mut self, job: &JobSpec) -> Result<Vec<FabricRecord>, Failure> {
         for (member, node) in self.members.iter_mut().zip(1..) {
             member.send(&Message::Job(Box::new(JobSpec { node, ..job.clone() })))?;
@@ -106,7 +108,8 @@ impl Group {
         self.members.iter_mut().map(fabric).collect()
     }
 
-    /// The connection to a server, to link our threads with its; it has said so by then.
+    /// Links the threads of this side with those of a server over its connection. Returns when the
+    /// server has said that it is linked.
     pub(crate) fn link(
         &mut self,
         node: usize,
@@ -118,7 +121,7 @@ impl Group {
         member.expect(&Message::Ready, "connecting")
     }
 
-    /// Carries what two servers have to tell each other until they are connected.
+    /// Carries messages between two servers until they are connected.
     pub(crate) fn introduce(&mut self, first: usize, second: usize) -> Result<(), Failure> {
         let doing = "waiting for two servers to connect to each other";
         loop {
@@ -135,30 +138,30 @@ impl Group {
         }
     }
 
-    /// Returns when all servers are here; they go on when all others are, too.
+    /// Returns when all servers have reached the barrier, and lets them go on.
     pub(crate) fn barrier(&mut self) -> Result<(), Failure> {
         self.expect(&Message::Barrier, "waiting at a barrier")?;
         self.send(&Message::Barrier)
     }
 
-    /// Returns when every server has something to say (or has gone), or after this long.
+    /// Returns when every server has sent a message (or has gone), at the latest after `at_most`.
     pub(crate) fn settle(&self, at_most: Duration) {
         let deadline = Instant::now() + at_most;
         let is_settled =
             |member: &Member| member.control.has_message() || member.control.is_closed();
         while !self.members.iter().all(is_settled) && Instant::now() < deadline {
-            // Waiting for what comes by the network, looked at again until the deadline.
+            // The loop looks for messages at this interval until the deadline.
             std::thread::sleep(LOOK_EVERY);
         }
     }
 
-    /// Waits for the same word of every server.
+    /// Waits for the same message from every server.
     pub(crate) fn expect(&mut self, wanted: &Message, doing: &str) -> Result<(), Failure> {
         self.members.iter_mut().try_for_each(|member| member.expect(wanted, doing))
     }
 
-    /// Waits for what the threads of each server have counted. Words about what still goes on are
-    /// passed over.
+    /// Waits for the counts of the threads of each server. Messages that only say that work goes on
+    /// are skipped.
     pub(crate) fn counts(&mut self) -> Result<Vec<Vec<ReceiverCount>>, Failure> {
         let one = |member: &mut Member| loop {
             match member.receive("waiting for the receiver's count")? {
@@ -170,7 +173,8 @@ impl Group {
         self.members.iter_mut().map(one).collect()
     }
 
-    /// Waits for what each of so many threads of the server, which sends, too, has sent.
+    /// Waits for the number of messages that each of the server's threads has sent, in a point in
+    /// which the server sends, too.
     pub(crate) fn sent(&mut self, threads: usize) -> Result<Vec<u64>, Failure> {
         let Some(member) = self.members.first_mut() else { return Ok(Vec::new()) };
         match member.receive("waiting for the server's messages")? {
@@ -179,7 +183,7 @@ impl Group {
         }
     }
 
-    /// Reads what all nodes have counted up to now; `ours` is read while the servers read theirs.
+    /// Reads the present counters of all nodes; `ours` is called while the servers read theirs.
     pub(crate) fn read_counters(
         &mut self,
         ours: impl FnOnce() -> Option<Snapshot>,
@@ -195,14 +199,14 @@ impl Group {
         Ok(Reading(nodes))
     }
 
-    /// Tells servers that wait for the end of a point that it goes on; fails if one has gone.
+    /// Tells servers that wait for the end of a point that it goes on. Fails if one has gone.
     pub(crate) fn keep_waiting(&mut self) -> Result<(), Failure> {
         for member in &mut self.members {
             if member.control.is_closed() {
                 return member.named(Err(Failure::closed("measuring")));
             }
-            // Nobody has been asked anything: it says that it failed. `explained` reads it beside
-            // what the others say.
+            // A server that sends a message without being asked says that it failed. `explained`
+            // reads it beside the messages of the others.
             if member.control.has_message() {
                 return member.named(Err(gave_up()));
             }
@@ -211,15 +215,16 @@ impl Group {
         Ok(())
     }
 
-    /// Replaces "another side ended" and fabric errors by the reason that a server gave, and those
-    /// by the death of another server, whom the first may have waited for.
+    /// Replaces "another side ended" and fabric errors by the reason that a server gave, and that
+    /// reason by the death of another server, if the first may have waited for it.
     pub(crate) fn explained<T>(&mut self, result: Result<T, Failure>) -> Result<T, Failure> {
         let Err(error) = result else { return result };
         let is_vague = match error {
             Failure::Remote(_) | Failure::Fabric(_) => true,
-            // With a single server it is that one, and this says what was going on.
+            // The peer that is gone can only be a single server, and this failure says what was
+            // going on.
             Failure::PeerGone { .. } => self.members.len() > 1,
-            // A wait that listened to nobody may have ended because a server gave up.
+            // A wait that ignores messages may have ended because a server gave up.
             Failure::Timeout { .. } => self.members.iter().any(|m| m.control.has_message()),
             _ => false,
         };
@@ -229,13 +234,15 @@ impl Group {
         Err(self.last_words().unwrap_or(error))
     }
 
-    /// The first server that has gone without a word, or else what one of them said last.
+    /// Returns the failure of the first server that has gone without a message, or else the last
+    /// message of a server.
     fn last_words(&mut self) -> Option<Failure> {
         let was_heard = self.members.iter().any(|member| member.has_spoken);
         let mut deadline = Instant::now() + if was_heard { ROOT_CAUSE } else { LAST_WORDS };
         let mut words = None;
         loop {
-            // Words first: who found damage says so before its end, which others take for a death.
+            // Messages come first: a server that found damage says so before it ends, and others
+            // take its end for a death.
             if let Some(node) = self.members.iter().position(|member| member.control.has_message())
             {
                 match self.members[node].receive("waiting for the server's reason") {
@@ -252,11 +259,12 @@ impl Group {
             if let Some(dead) = self.members.iter().find(is_dead) {
                 return dead.named::<()>(Err(Failure::closed("measuring"))).err();
             }
-            // Only after a look: on a busy machine this thread may have slept until now.
+            // The deadline counts only after a look: on a busy machine this thread may have slept
+            // until now.
             if Instant::now() >= deadline {
                 return words;
             }
-            // Waiting for what comes by the network, looked at again until the deadline.
+            // The loop looks for messages at this interval until the deadline.
             std::thread::sleep(LOOK_EVERY);
         }
     }
@@ -272,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    /// A session with so many servers, and their ends of it.
+    /// Makes a session with this many servers, and returns their ends of the connections.
     fn session(servers: usize) -> (Group, Vec<Control>) {
         let timeout = Duration::from_secs(60);
         let listeners: Vec<_> =
@@ -293,8 +301,8 @@ mod tests {
         (group, accepting.join().expect("accepted"))
     }
 
-    /// The client hears of the first one's end before it has noticed the death of the second one,
-    /// which was the reason.
+    /// The client hears of the end of the first server before it has noticed the death of the
+    /// second one, which was the reason.
     #[test]
     fn who_died_is_named_though_another_was_heard_before() {
         let (mut group, mut servers) = session(3);

@@ -8,7 +8,7 @@ use bench_record::fabric_name::FabricName;
 use bench_record::wire::Wire;
 use bench_record::{Host, Machine};
 
-/// Reads the facts; whatever cannot be read is empty.
+/// Reads the facts. A fact that cannot be read is empty.
 pub fn describe() -> Host {
     Host {
         name: name(),
@@ -25,36 +25,37 @@ pub fn describe() -> Host {
     }
 }
 
-/// The wire that the software device of this process was told to use; `None`: there is none, or it
-/// was told nothing.
+/// Returns the wire that the software device of this process was told to use; `None` if there is no
+/// such device, or it was told nothing.
 pub(crate) fn wire(fabric: &FabricName) -> Option<Wire> {
     let named = std::env::var("SOFTEFA_WIRE").ok().filter(|_| fabric.is_rdma())?;
     Wire::ALL.into_iter().find(|wire| wire.name() == named)
 }
 
-/// Whether a variable says something of what was measured. A result file goes to others: what lets
-/// a process talk to those of one run is not for them.
+/// Returns true if the value of a variable belongs in the record. A result file goes to other
+/// people: the variables that let a process talk to the other processes of a run must stay secret.
 fn is_told(name: &str) -> bool {
     const SECRET: [&str; 2] = ["SOFTEFA_LOCAL_KEY", "SOFTEFA_RUN_DIR"];
     (name.starts_with("FI_") || name.starts_with("SOFTEFA_")) && !SECRET.contains(&name)
 }
 
-/// Returns what tells this machine from others.
+/// Returns the facts that tell this machine from others.
 pub fn machine() -> Machine {
     Machine { name: name(), cpu: cpu_model(), cores: cores() }
 }
 
-/// Returns the name that this host has for itself.
+/// Returns the name of this host.
 pub fn name() -> String {
     line("/proc/sys/kernel/hostname")
 }
 
-/// Processors this process may use.
+/// Returns the number of processors that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Processors of this machine, whatever part of them a launcher gave to this process.
+/// Returns the number of processors of this machine, also those that a launcher keeps from this
+/// process.
 pub fn cores_online() -> usize {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     text.lines().filter(|line| line.starts_with("processor")).count().max(cores())
@@ -75,7 +76,7 @@ fn cpu_model() -> String {
     field("model name").or_else(|| field("CPU implementer")).unwrap_or_default()
 }
 
-/// Mean cost of reading the clock, over enough reads for two digits.
+/// Returns the mean cost of reading the clock in ns, over enough reads for two digits.
 fn clock_read_ns() -> f64 {
     const READS: u32 = 20_000;
     let start = Instant::now();
@@ -85,8 +86,8 @@ fn clock_read_ns() -> f64 {
     (start.elapsed().as_nanos() as f64 / f64::from(READS) * 10.0).round() / 10.0
 }
 
-/// Finds what makes figures worse on this machine or of this program than they could be, where both
-/// sides have so many processors; takes a fifth of a second. Call it before measuring.
+/// Finds what makes figures of this machine or this program worse than they could be, if both sides
+/// have `cores` processors; takes a fifth of a second. Must be called before measuring.
 pub fn doubts(cores: usize) -> Vec<String> {
     let mut doubts = Vec::new();
     if cfg!(debug_assertions) {
@@ -106,11 +107,11 @@ pub fn doubts(cores: usize) -> Vec<String> {
     doubts
 }
 
-/// Share of processor time above which a machine is not quiet.
+/// The share of processor time above which a machine is not quiet, in percent.
 const BUSY_PERCENT_MAX: f64 = 15.0;
 const BUSY_SAMPLE: Duration = Duration::from_millis(200);
 
-/// Share of all processor time that was used over a while, in percent.
+/// Returns the share of all processor time that was used within `sample`, in percent.
 fn busy_percent(sample: Duration) -> Option<f64> {
     let before = processor_ticks()?;
     std::thread::sleep(sample);
@@ -119,7 +120,7 @@ fn busy_percent(sample: Duration) -> Option<f64> {
     (all > 0).then(|| busy as f64 * 100.0 / all as f64)
 }
 
-/// Busy and total ticks of all processors since the start of the machine.
+/// Returns the busy and the total ticks of all processors since the start of the machine.
 fn processor_ticks() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let numbers: Vec<u64> = text
@@ -136,20 +137,20 @@ fn processor_ticks() -> Option<(u64, u64)> {
     Some((all - idle, all))
 }
 
-/// A seed that nobody chose.
+/// Returns a seed that was not chosen.
 pub fn seed() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
-    // Short enough to be typed again.
+    // The seed is short enough to be typed again.
     RandomState::new().build_hasher().finish() >> 32
 }
 
-/// Now, in UTC, as ISO 8601.
+/// Returns the present time in UTC, as ISO 8601.
 pub fn date() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     iso_date(seconds)
 }
 
-/// Seconds since 1970 as a date (proleptic Gregorian calendar).
+/// Formats seconds since 1970 as a date (proleptic Gregorian calendar).
 fn iso_date(seconds: u64) -> String {
     let (mut days, rest) = (seconds / 86_400, seconds % 86_400);
     let leap = |y: u64| y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
@@ -175,7 +176,7 @@ fn iso_date(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", days + 1)
 }
 
-/// This process's command line, quoted for a shell.
+/// Returns this process's command line, quoted for a shell.
 pub fn command_line() -> String {
     std::env::args().map(|a| report::shell_word(&a)).collect::<Vec<_>>().join(" ")
 }
@@ -184,7 +185,7 @@ pub fn command_line() -> String {
 mod tests {
     use super::*;
 
-    /// Every report of `--wire shm` published the key of its run.
+    /// The key of a run must not be published.
     #[test]
     fn secrets_are_not_in_a_result_file() {
         let told = ["FI_EFA_IFACE", "SOFTEFA_WIRE"].map(is_told);

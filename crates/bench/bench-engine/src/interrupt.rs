@@ -1,9 +1,9 @@
-//! Ctrl-C and requests to end (SIGINT, SIGTERM): what was measured by then is kept.
+//! Ctrl-C and requests to end (SIGINT, SIGTERM), after which the results so far are kept.
 //!
-//! The first one is noted, and passed on to the children that measure for this process; whoever
-//! measures looks between two blocks. The second one ends everything at once. Children are in
-//! process groups of their own, so that a terminal's Ctrl-C reaches this process alone and the
-//! order is always the same: clients end and write what they have, then servers.
+//! The first signal is noted, and passed on to the child processes that measure for this process;
+//! measuring code looks for it between two blocks. The second signal ends everything at once.
+//! Children are in their own process groups, so that a terminal's Ctrl-C reaches this process alone
+//! and the order is always the same: clients end and write what they have, then servers.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -25,10 +25,11 @@ static CHILDREN: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 /// The time that children may take to write what they have, and servers to end a session.
 pub const GRACE: Duration = Duration::from_secs(8);
 
-/// Notes an interruption from now on instead of ending the process.
+/// Notes interruptions from now on instead of ending the process.
 pub fn watch() -> Result<(), Failure> {
-    // Opened now: while they are loaded, libraries below it hold these signals and would end this
-    // process. A machine without it is told so when somebody asks for one of its fabrics.
+    // The library is opened now: while libraries below it are loaded, they handle these signals and
+    // would end this process. If the machine lacks the library, the user is told when a fabric of
+    // it is asked for.
     let _ = fabric::library_version();
     let failed = |e: &std::io::Error| Failure::Check(format!("no signals: {}", plain(e)));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|e| failed(&e))?;
@@ -41,8 +42,8 @@ pub fn watch() -> Result<(), Failure> {
     thread.map(|_| ()).map_err(|e| failed(&e))
 }
 
-/// Ends this process when standard input is closed, so that no client outlives the plan it belongs
-/// to; what it has nobody waits for.
+/// Ends this process when standard input is closed, so that no client outlives the plan that
+/// started it. Its results are lost, because the plan does not wait for them.
 pub fn end_with_stdin() {
     let body = || {
         let mut byte = [0_u8; 64];
@@ -50,26 +51,27 @@ pub fn end_with_stdin() {
         while stdin.read(&mut byte).is_ok_and(|n| n > 0) {}
         end_now();
     };
-    // Without this thread it ends after its last point.
+    // Without this thread the process ends after its last point.
     let _ = std::thread::Builder::new().name("stdin".to_owned()).spawn(body);
 }
 
-/// Measuring threads may be anywhere in a C library: runs no destructors under their feet.
+/// Ends this process at once. Runs no destructors, because measuring threads may be within a C
+/// library.
 pub fn end_now() {
     signal_hook::low_level::exit(i32::from(EXIT_INTERRUPTED));
 }
 
-/// Whether somebody asked this process to end.
+/// Returns true if this process was asked to end.
 pub fn asked() -> bool {
     ASKED.load(Ordering::Acquire)
 }
 
-/// The failure of whoever stops because of it.
+/// Fails if this process was asked to end.
 pub fn check() -> Result<(), Failure> {
     if asked() { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
-/// Lets `command` run in a process group of its own.
+/// Makes `command` run in a new process group.
 pub fn apart(command: &mut Command) -> &mut Command {
     command.process_group(0)
 }
@@ -96,30 +98,31 @@ fn children() -> MutexGuard<'static, Vec<Pid>> {
     CHILDREN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks only the first process of the group: `softefa run` passes it on to its program, which would
-/// otherwise get two.
+/// Asks only the first process of the group to end: `softefa run` passes the signal on to its
+/// program, which would otherwise get it twice.
 fn ask_to_end(child: Pid) {
-    // It may have ended by itself.
+    // The child may have ended by itself.
     let _ = kill_process(child, Signal::TERM);
 }
 
 fn end_groups() {
     for child in children().iter() {
-        // It may have ended by itself.
+        // The child may have ended by itself.
         let _ = kill_process_group(*child, Signal::KILL);
     }
 }
 
-/// A child that an interruption reaches, until this is dropped, which waits for the child's end.
+/// A child that an interruption reaches until this is dropped. Dropping it waits for the child's
+/// end.
 pub struct Reached(Option<Pid>);
 
 impl Reached {
-    /// `child` was started by a command that runs [`apart`].
+    /// Registers `child`, which was started by a command that runs [`apart`].
     pub fn new(child: &Child) -> Self {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
             children().push(pid);
-            // The signal may have come before the child.
+            // The signal may have come before the child was started.
             if asked() {
                 ask_to_end(pid);
             }
@@ -127,16 +130,16 @@ impl Reached {
         Self(pid)
     }
 
-    /// Whether it has ended; it stays for its owner to reap.
+    /// Returns true if the child has ended; its owner still reaps it.
     pub fn has_ended(&self) -> bool {
         let now = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         self.0.is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), now), Ok(None)))
     }
 
-    /// Ends it and all that it started.
+    /// Ends the child and all processes that it started.
     pub fn end_group(&self) {
         if let Some(pid) = self.0 {
-            // It may have ended by itself.
+            // The child may have ended by itself.
             let _ = kill_process_group(pid, Signal::KILL);
         }
     }
@@ -145,7 +148,8 @@ impl Reached {
 impl Drop for Reached {
     fn drop(&mut self) {
         let Some(pid) = self.0 else { return };
-        // It is left for its owner to reap: until it is off the list, its number is not another's.
+        // The child is left for its owner to reap, so that its process ID stays taken until it is
+        // off the list.
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(WaitId::Pid(pid), ended), Err(rustix::io::Errno::INTR)) {}
         children().retain(|child| *child != pid);

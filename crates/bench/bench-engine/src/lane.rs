@@ -1,8 +1,8 @@
-//! Measuring threads.
+//! The measuring threads.
 //!
-//! Each opens its own endpoints, since those of libfabric belong to one thread, and does what its
-//! counterpart on the other side does at the same time. The thread that owns the control connection
-//! only speaks for them: it sleeps while they measure.
+//! Each thread opens its endpoints itself, since an endpoint of libfabric belongs to one thread,
+//! and does what its counterpart on the other side does at the same time. The thread that owns the
+//! control connection only carries messages for the others: it sleeps while they measure.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -30,57 +30,58 @@ use crate::refusal::Refusal;
 use crate::timeline::{Course, Recorder};
 use crate::workload::{Functions, Workload, process_cpu_ns};
 
-/// Between two polls of a thread that has nothing to measure: its peer may need its progress.
+/// The time between two polls of a thread that has nothing to measure: its peer may need its
+/// progress.
 const IDLE_PAUSE: Duration = Duration::from_micros(50);
-/// Slots are whole cache lines.
+/// The length of a cache line in bytes; slots are whole cache lines.
 const LINE_BYTES: usize = 64;
-/// More memory for one endpoint is a mistake.
+/// The most memory for one endpoint in bytes; more is a mistake.
 const MEMORY_BYTES_MAX: usize = 1 << 44;
 
 /// The side of a measurement that this process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Starts and reports.
+    /// The side that starts points and reports them.
     Client,
-    /// Answers and receives.
+    /// The side that answers and receives.
     Server,
 }
 
 /// A command to a lane.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// The bytes that the counterpart said in the exchange.
+    /// The bytes that the counterpart sent in the exchange.
     Answer(Vec<u8>),
     /// The counterpart has reached the barrier.
     Go,
-    /// Measure this.
+    /// Measure this point.
     Measure(PointSpec),
-    /// The counterpart has sent this many messages in all.
+    /// The number of messages that the counterpart has sent in all.
     Sent(u64),
 }
 
 /// A report of a lane.
 #[derive(Debug)]
 pub(crate) enum Report {
-    /// Opened; nothing said to the peer yet.
+    /// The endpoints are opened; nothing was sent to the peer yet.
     Prepared(Box<FabricRecord>),
     /// The bytes that the counterpart is to be told.
     Exchange(Vec<u8>),
-    /// Waits for the counterpart.
+    /// The lane waits for its counterpart at a barrier.
     Barrier,
-    /// Connected to the next peer.
+    /// The lane is connected to the next peer.
     Linked,
-    /// Connected to all and warm.
+    /// The lane is connected to all peers and warm.
     Ready(Opened),
-    /// Messages of the point may come.
+    /// The lane is ready for messages of the point.
     Begun,
     /// The measured window of a receiver is over.
     WindowClosed,
     /// The course of the window.
     Course(Course),
-    /// A point is done.
+    /// The point is done, with the result.
     Measured(Measured),
-    /// No further report comes.
+    /// The lane has failed and reports nothing more.
     Failed(Failure),
 }
 
@@ -88,40 +89,42 @@ pub(crate) enum Report {
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) tx_depth: usize,
-    /// Phases of the set-up of the first endpoint in µs.
+    /// The duration of each phase of the set-up of the first endpoint in µs.
     pub(crate) setup_us: Vec<(String, f64)>,
-    /// First round trip of the first endpoint in µs.
+    /// The time of the first round trip of the first endpoint in µs.
     pub(crate) cold_start_us: f64,
 }
 
-/// A lane's line to the thread that owns the control connection.
+/// A lane's connection to the thread that owns the control connection.
 pub(crate) struct Port {
     pub(crate) signals: Signals,
     pub(crate) endpoint: EndpointKind,
     pub(crate) flow: Flow,
     pub(crate) arrivals: Arrivals,
-    /// Gets each part of a window when it is over; `None`: nobody watches.
+    /// The watcher, which gets each part of a window when it is over; `None`: the window is not
+    /// watched.
     watcher: Option<Watcher>,
-    /// What happens here belongs to the course of a point.
+    /// True if events of this lane belong to the course of a point.
     has_course: bool,
-    /// The processor time of the process can be read: not under valgrind, which counts loops.
+    /// True if the processor time of the process can be read: not under valgrind, which counts the
+    /// instructions of loops.
     reads_cpu: bool,
     commands: Receiver<Command>,
     reports: Sender<Report>,
 }
 
 impl Port {
-    /// Nobody may listen any more; then the next look for a command says so.
+    /// Sends a report. If the receiver is gone, the next look for a command says so.
     pub(crate) fn report(&self, report: Report) {
         let _ = self.reports.send(report);
     }
 
-    /// Processor time of the process in ns; 0 where it cannot be read.
+    /// Returns the processor time of the process in ns; 0 if it cannot be read.
     pub(crate) fn process_cpu_ns(&self) -> u64 {
         if self.reads_cpu { process_cpu_ns() } else { 0 }
     }
 
-    /// Counts what happens in the course of a point.
+    /// Returns the recorder of the course of a point.
     pub(crate) fn recorder(&self, point: PointSpec) -> Recorder {
         if self.has_course {
             Recorder::new(point, self.watcher.clone(), self.reports.clone())
@@ -130,7 +133,7 @@ impl Port {
         }
     }
 
-    /// The counterpart's number of messages, if it is known by now.
+    /// Returns the number of messages that the counterpart has sent, if it is known by now.
     pub(crate) fn sent(&self) -> Result<Option<u64>, Failure> {
         match self.commands.try_recv() {
             Ok(Command::Sent(count)) => Ok(Some(count)),
@@ -140,7 +143,7 @@ impl Port {
         }
     }
 
-    /// Whether the windows of both sides are over, where both send.
+    /// Returns true if the windows of both sides are over, in a point in which both send.
     pub(crate) fn may_end(&self) -> Result<bool, Failure> {
         match self.commands.try_recv() {
             Ok(Command::Go) => Ok(true),
@@ -150,12 +153,13 @@ impl Port {
         }
     }
 
-    /// Without a session: told one thing in advance, and nobody hears its reports.
+    /// Makes a port without a session, which is told one command in advance and whose reports go
+    /// nowhere.
     #[cfg(test)]
     pub(crate) fn alone(signals: Signals, job: &JobSpec, command: Command) -> Self {
         let (to_self, commands) = channel();
         let (reports, _) = channel();
-        // There is room, and the other end is here.
+        // The channel has room, and its other end is here.
         let _ = to_self.send(command);
         let (endpoint, flow, arrivals) = (job.endpoint, job.flow, job.arrivals);
         let (watcher, has_course, reads_cpu) = (None, true, false);
@@ -195,39 +199,41 @@ impl OutOfBand for Port {
     }
 }
 
-/// A lane's part of a point: its endpoints, its line to the thread that speaks for it, and what is
-/// to be measured.
+/// A lane's part of a point: the lane's endpoints, its port, and the point to measure.
 pub(crate) struct Part<'a, B> {
     pub(crate) links: &'a mut [Link<B>],
     pub(crate) port: &'a Port,
     pub(crate) point: PointSpec,
 }
 
-/// A job as one thread sees it.
+/// The job of one thread.
 pub(crate) struct Task {
     pub(crate) job: Arc<JobSpec>,
     pub(crate) side: Side,
     pub(crate) wants: Wants,
-    /// The nodes that it has endpoints to, and our own IP address as each of them sees it.
+    /// The nodes to which the thread has endpoints, and this side's IP address as each of them sees
+    /// it.
     pub(crate) peers: Vec<(usize, Option<String>)>,
     pub(crate) cpu: Option<usize>,
-    /// Processors of the NUMA node whose memory is to be used; empty: any.
+    /// The processors of the NUMA node whose memory is to be used; empty: any.
     pub(crate) near: Vec<usize>,
-    /// Number of the first endpoint among those of all threads.
+    /// The number of the first endpoint among those of all threads.
     pub(crate) first_endpoint: u64,
     pub(crate) thread: usize,
-    /// Gets each part of a window when it is over; `None`: nobody watches.
+    /// The watcher, which gets each part of a window when it is over; `None`: the window is not
+    /// watched.
     pub(crate) watcher: Option<Watcher>,
 }
 
 impl Task {
-    /// The source of what it draws by chance: each lane of each node has its own.
+    /// Returns the source of random numbers for this lane, which differs from lane to lane and from
+    /// node to node.
     pub(crate) fn random(&self) -> Random {
         Random::new(self.job.seed ^ self.first_endpoint ^ (self.job.node as u64) << 32)
     }
 }
 
-/// Returns what a side of a workload has to open.
+/// Returns the requirements of a side of a workload.
 pub(crate) fn wants<W: Workload>(job: &JobSpec, side: Side, thread: usize) -> Wants {
     let is_client = side == Side::Client;
     let (tx_depth, rx_depth) = W::depths(job, side, thread);
@@ -257,7 +263,7 @@ pub(crate) fn wants<W: Workload>(job: &JobSpec, side: Side, thread: usize) -> Wa
     }
 }
 
-/// Refuses to open what no machine has the memory for: a client may ask for anything.
+/// Refuses requirements for which no machine has the memory: a client may ask for anything.
 pub(crate) fn affordable(wants: &Wants) -> Result<(), Refusal> {
     let slots = wants.tx_slots.saturating_add(wants.rx_depth);
     let slot_bytes = wants.payload_bytes.max(LINE_BYTES);
@@ -269,8 +275,8 @@ pub(crate) fn affordable(wants: &Wants) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Receives that a point has on each endpoint: those that a session for it alone would have, so
-/// that it does not matter what else a sweep measures.
+/// Returns the number of receives that a point has on each endpoint: as many as in a session for
+/// this point alone, so that the other points of a sweep do not matter.
 fn receives<W: Workload>(task: &Task, point: PointSpec) -> usize {
     let PointSpec { depth: tx_depth, rx_depth, .. } = point;
     let job = JobSpec { tx_depth, rx_depth, ..(*task.job).clone() };
@@ -300,8 +306,8 @@ fn connect<B: Backend>(task: &Task, port: &mut Port) -> Result<Vec<Link<B>>, Fai
     Ok(links)
 }
 
-/// The first message over each endpoint, in the order of the peers; answers the time of the very
-/// first.
+/// Sends the first message over each endpoint, in the order of the peers. Returns the time of the
+/// very first round trip in µs.
 fn warm_up<B: Backend>(task: &Task, links: &mut [Link<B>], port: &Port) -> Result<f64, Failure> {
     let mut first_us = None;
     for ((peer, _), links) in task.peers.iter().zip(links.chunks_mut(task.job.endpoints)) {
@@ -313,11 +319,11 @@ fn warm_up<B: Backend>(task: &Task, links: &mut [Link<B>], port: &Port) -> Resul
 }
 
 fn run<B: Backend, W: Workload>(task: &Task, port: &mut Port) -> Result<(), Failure> {
-    // Memory comes from the node of the thread that first writes it, which is this one; threads
-    // that the fabric starts stay there, too.
+    // Memory comes from the node of the thread that first writes to it, which is this one. Threads
+    // that the fabric starts stay on this node, too.
     let _near = (!task.near.is_empty()).then(|| Pinned::among(&task.near)).transpose()?;
     let mut links = connect::<B>(task, port)?;
-    // Only after the fabric has started threads of its own, which stay free.
+    // This thread is pinned only after the fabric has started its threads, which stay free.
     let _pinned = task.cpu.map(Pinned::to).transpose()?;
     let mut lane = W::new(task)?;
     port.barrier().map_err(Failure::Fabric)?;
@@ -348,7 +354,7 @@ fn run<B: Backend, W: Workload>(task: &Task, port: &mut Port) -> Result<(), Fail
     Ok(())
 }
 
-/// The same on the fabric that is asked for.
+/// Runs a lane on the fabric that is asked for.
 pub(crate) fn run_on_fabric<W: Workload>(task: &Task, port: &mut Port) -> Result<(), Failure> {
     match &task.wants.fabric {
         FabricName::Libfabric(_) => run::<Libfabric, W>(task, port),
@@ -360,7 +366,7 @@ pub(crate) fn run_on_fabric<W: Workload>(task: &Task, port: &mut Port) -> Result
     }
 }
 
-/// Keeps the endpoints moving until there is a command; `None` at the end of the session.
+/// Polls the endpoints until there is a command; `None` at the end of the session.
 fn next_command<B: Backend>(
     links: &mut [Link<B>],
     port: &Port,
@@ -377,7 +383,7 @@ fn next_command<B: Backend>(
     }
 }
 
-/// A thread and our end of its line.
+/// A measuring thread, and this end of its channels.
 pub(crate) struct Lane {
     commands: Option<Sender<Command>>,
     reports: Receiver<Report>,
@@ -413,7 +419,7 @@ impl Lane {
         Ok(Self { commands: Some(commands), reports, courses, thread: Some(thread) })
     }
 
-    /// The next report.
+    /// Waits for the next report.
     pub(crate) fn report(&self) -> Result<Report, Failure> {
         loop {
             match self.reports.recv() {
@@ -428,7 +434,7 @@ impl Lane {
         }
     }
 
-    /// Keeps what a window's course is told by; answers any other report.
+    /// Keeps a report about the course of a window; returns any other report.
     fn keep(&self, report: Report) -> Option<Report> {
         match report {
             Report::Course(course) => {
@@ -439,12 +445,12 @@ impl Lane {
         }
     }
 
-    /// Returns what happened in the course of the last window.
+    /// Returns the course of the last window.
     pub(crate) fn course(&self) -> Option<Course> {
         self.courses.take().pop()
     }
 
-    /// The next report, if it comes within this time.
+    /// Waits for the next report for at most `time`.
     pub(crate) fn report_within(&self, time: Duration) -> Result<Option<Report>, Failure> {
         match self.reports.recv_timeout(time) {
             Ok(Report::Failed(failure)) => Err(failure),
@@ -461,7 +467,7 @@ impl Lane {
         }
     }
 
-    /// No further command comes.
+    /// Lets the thread end: no more commands follow.
     pub(crate) fn end(&mut self) {
         self.commands = None;
     }
@@ -469,7 +475,7 @@ impl Lane {
     /// Waits for the thread to end.
     pub(crate) fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so on standard error.
+            // A thread that panicked has reported it on standard error.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! All measuring threads of one side of a session, and the steps they take together.
+//! All measuring threads of one side of a session, and the steps that they take together.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ use crate::refusal::Refusal;
 use crate::timeline;
 use crate::workload::Functions;
 
-/// All measuring threads of one side of a session. Dropping them ends them and waits for it, so
-/// that no library is unloaded under their feet.
+/// All measuring threads of one side of a session. Dropping it ends the threads and waits for them,
+/// so that no library is unloaded while they use it.
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
     signals: Signals,
@@ -25,9 +25,10 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Starts the threads and lets them open their endpoints; answers the fabric they found.
-    /// `sources`: our IP address as each peer sees it; `cpus`: where they run, in turn; empty:
-    /// anywhere; `node`: of which NUMA node their processors and memory are; `live`: who watches.
+    /// Starts the threads and lets them open their endpoints. Returns the fabric that they found.
+    /// `sources`: this side's IP address as each peer sees it; `cpus`: the processors of the
+    /// threads, in turn; empty: any; `node`: the NUMA node of the processors and the memory;
+    /// `live`: the watcher of the course.
     pub(crate) fn open(
         job: &Arc<JobSpec>,
         side: Side,
@@ -44,7 +45,7 @@ impl Lanes {
         let (watched, watcher) = live.map(|live| Watched::new(live, tell)).unzip();
         let mut this = Self { lanes: Vec::new(), signals, watched };
         let peers: Vec<_> = job.peers().into_iter().zip(sources.iter().cloned()).collect();
-        // Servers of one machine take other processors than the one before.
+        // Each server on a machine takes other processors than the server before.
         let first_cpu = job.node.saturating_sub(1) * job.threads;
         for index in 0..job.threads {
             let cpu = |cpus: &[usize]| cpus[(first_cpu + index) % cpus.len()];
@@ -75,8 +76,8 @@ impl Lanes {
         Ok((this, FabricRecord { numa_node, ..*fabric }))
     }
 
-    /// Speaks for the threads, over the connection to their next peer (or to the client, who passes
-    /// it on), until all are connected to it.
+    /// Carries the threads' messages over the connection to their next peer (or to the client, who
+    /// passes them on), until all threads are connected to that peer.
     pub(crate) fn link(&self, control: &mut Control) -> Result<(), Failure> {
         loop {
             let mut words = Vec::new();
@@ -106,8 +107,8 @@ impl Lanes {
         }
     }
 
-    /// Lets the threads, which are connected to all peers by now, meet at `barrier` and warm up;
-    /// answers what the first one says.
+    /// Lets the threads, which are connected to all peers by now, meet at `barrier` and warm up.
+    /// Returns the set-up of the first thread.
     pub(crate) fn warm_up(
         &self,
         barrier: impl FnOnce() -> Result<(), Failure>,
@@ -129,20 +130,20 @@ impl Lanes {
         self.lanes.len()
     }
 
-    /// Tells each lane from `first` on, by its number.
+    /// Sends a command to each lane from `first` on; `command` makes it from the lane's number.
     pub(crate) fn tell_from(&self, first: usize, mut command: impl FnMut(usize) -> Command) {
         for (index, lane) in self.lanes.iter().enumerate().skip(first) {
             lane.tell(command(index));
         }
     }
 
-    /// Starts a point; returns when every lane is ready for its messages.
+    /// Starts a point. Returns when every lane is ready for its messages.
     pub(crate) fn begin(&self, point: PointSpec) -> Result<(), Failure> {
         self.tell_from(0, |_| Command::Measure(point));
         self.expect("beginning", 0, |report| matches!(report, Report::Begun))
     }
 
-    /// Returns when the window of every lane is over, of those from `first` on.
+    /// Returns when the windows of all lanes from `first` on are over.
     pub(crate) fn windows_closed(&self, first: usize) -> Result<(), Failure> {
         self.expect("measuring", first, |report| matches!(report, Report::WindowClosed))
     }
@@ -157,7 +158,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// The next report of a lane. Whoever watches is told what happens meanwhile.
+    /// Waits for the next report of a lane. Meanwhile the watcher is told what happens.
     fn report(&self, lane: &Lane) -> Result<Report, Failure> {
         let Some(watched) = &self.watched else { return lane.report() };
         loop {
@@ -169,7 +170,7 @@ impl Lanes {
         }
     }
 
-    /// As [`Lanes::report`], if it comes within this time.
+    /// Waits for the next report of a lane like [`Lanes::report`], but for at most `time`.
     fn report_within(&self, lane: &Lane, time: Duration) -> Result<Option<Report>, Failure> {
         let Some(watched) = &self.watched else { return lane.report_within(time) };
         let until = Instant::now() + time;
@@ -183,14 +184,14 @@ impl Lanes {
         }
     }
 
-    /// Returns what happened in the course of the last point, in all lanes that tell.
+    /// Returns the course of the last point, of all lanes that tell it.
     pub(crate) fn timeline(&self) -> Option<Timeline> {
         self.watched.iter().for_each(Watched::close);
         let courses: Vec<_> = self.lanes.iter().filter_map(Lane::course).collect();
         timeline::together(&courses)
     }
 
-    /// Fails if a thread has failed that has nothing to report now.
+    /// Fails if a thread has failed, while none has anything to report.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         for lane in &self.lanes {
             if let Some(report) = lane.report_within(Duration::ZERO)? {
@@ -200,7 +201,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// The result of each of the first `count` lanes.
+    /// Waits for the result of each of the first `count` lanes.
     pub(crate) fn first_results(&self, count: usize) -> Result<Vec<Measured>, Failure> {
         let result = |lane: &Lane| match self.report(lane)? {
             Report::Measured(measured) => Ok(measured),
@@ -209,12 +210,13 @@ impl Lanes {
         self.lanes.iter().take(count).map(result).collect()
     }
 
-    /// The result of each lane.
+    /// Waits for the result of each lane.
     pub(crate) fn results(&self) -> Result<Vec<Measured>, Failure> {
         self.first_results(self.lanes.len())
     }
 
-    /// The result of each lane from `first` on; `waiting` is called now and then meanwhile.
+    /// Waits for the result of each lane from `first` on; `waiting` is called at the interval
+    /// `every` meanwhile.
     pub(crate) fn results_with(
         &self,
         first: usize,

@@ -1,5 +1,5 @@
-//! What measures: backends for each kind of fabric, lanes of threads, the sessions of a client and
-//! its servers, benchmarks and workloads. Who wants a measurement hands [`client::run`] a
+//! The measuring engine: backends for each kind of fabric, lanes of threads, the sessions of a
+//! client and its servers, benchmarks and workloads. A caller hands [`client::run`] a
 //! [`client::MeasureRequest`], and gets a run of points.
 #![forbid(unsafe_code)]
 #![allow(

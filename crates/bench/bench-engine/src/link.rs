@@ -1,4 +1,4 @@
-//! One endpoint with its slots managed, as the benchmarks use it.
+//! One endpoint whose slots are managed, as the benchmarks use it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,43 +22,46 @@ pub(crate) struct Arrival {
     pub(crate) len_bytes: usize,
 }
 
-/// The receives that are posted. A point has as many as it asks for, whatever others of its session
-/// do: what an earlier one has posted beyond that is used up first, and stays away.
+/// The posted receives. A point has as many as it asks for, whatever other points of its session
+/// do: receives that an earlier point has posted beyond that are used up first, and not posted
+/// again.
 #[derive(Debug, Default)]
 struct Receives {
     wanted: usize,
     posted: usize,
-    /// Slots that are not posted; room for all.
+    /// The slots that are not posted, with room for all.
     idle: Vec<usize>,
 }
 
-/// One side of an endpoint pair.
+/// One side of a pair of endpoints.
 pub(crate) struct Link<B> {
     backend: B,
     operation: Operation,
     tx_free: Vec<usize>,
     receives: Receives,
-    /// Draws slots and remote places, where memory is used at random.
+    /// The source of slots and remote places, if memory is used at random.
     random: Option<Random>,
-    /// One of so many operations completes.
+    /// The number of operations of which one completes.
     complete_every: usize,
-    /// Operations since the last that asked for a completion, and all that are not known to be
-    /// complete; only where not every operation completes.
+    /// The number of operations since the last one that asked for a completion, and the number of
+    /// those that are not known to be complete; only used if not every operation completes.
     quiet_posts: usize,
     quiet_in_flight: usize,
-    /// Operations of ours that have completed, or were done at once.
+    /// The number of this side's operations that have completed, or were done at once.
     pub(crate) completed: u64,
-    /// Messages that arrived and were not handled, oldest first; room for every posted receive, so
-    /// that it never grows.
+    /// The messages that arrived and were not handled, oldest first. It has room for every posted
+    /// receive, so that it never grows.
     pub(crate) arrived: VecDeque<Arrival>,
-    /// Slots with bytes that were READ, oldest first, where they are kept; and those of atomics.
+    /// The slots that were READ into, oldest first, if they are kept, and the slots of completed
+    /// atomic operations.
     pub(crate) fetched: VecDeque<usize>,
-    /// The slots that are READ into, where that is kept; else empty.
+    /// True for each slot that is being READ into, if these are kept; else empty.
     is_reading: Vec<bool>,
 }
 
 impl<B: Backend> Link<B> {
-    /// Takes a connected endpoint and posts all its receives. `number` tells endpoints apart.
+    /// Takes a connected endpoint and posts all its receives. `number` differs from endpoint to
+    /// endpoint.
     pub(crate) fn new(
         mut backend: B,
         job: &JobSpec,
@@ -66,7 +69,7 @@ impl<B: Backend> Link<B> {
         number: u64,
     ) -> Result<Self, Failure> {
         let (tx, rx) = (backend.tx_slots(), backend.rx_slots());
-        // Only the client posts by the job's rules.
+        // Only the client posts by the rules of the job.
         let complete_every = if side == Side::Client { job.flow.complete_every } else { 1 };
         let mut tx_free: Vec<usize> = (0..tx).rev().collect();
         if complete_every > 1 {
@@ -97,12 +100,12 @@ impl<B: Backend> Link<B> {
         &self.backend
     }
 
-    /// A point with messages of these lengths begins.
+    /// Begins a point with messages of these lengths.
     pub(crate) fn begin(&mut self, lengths: Lengths) {
         self.backend.begin(lengths);
     }
 
-    /// Keeps so many receives posted from now on, if there are as many.
+    /// Keeps this many receives posted from now on, or all if there are fewer.
     pub(crate) fn keep_posted(&mut self, wanted: usize) -> Result<(), Failure> {
         self.receives.wanted = wanted;
         while self.receives.posted < wanted {
@@ -112,10 +115,10 @@ impl<B: Backend> Link<B> {
         Ok(())
     }
 
-    /// Throws away what has arrived and nobody has taken, as datagrams of an earlier point that
-    /// came late, and posts their receives again.
+    /// Discards messages that have arrived and were not taken, such as late datagrams of an earlier
+    /// point, and posts their receives again.
     pub(crate) fn forget_arrived(&mut self) -> Result<(), Failure> {
-        // What comes while receives are posted again belongs to nobody either, but is not waited
+        // Messages that come while receives are posted again are left over, too, but are not waited
         // for.
         while self.poll()? > 0 {}
         for _ in 0..self.arrived.len() {
@@ -125,39 +128,41 @@ impl<B: Backend> Link<B> {
         Ok(())
     }
 
-    /// Slots that are free for sends.
+    /// The number of slots that are free for sends.
     #[inline]
     pub(crate) fn free_tx(&self) -> usize {
         self.tx_free.len()
     }
 
-    /// Slots of sends that have completed since so many were free, if nothing was posted meanwhile.
+    /// Returns the slots of sends that have completed since `free` slots were free, if nothing was
+    /// posted meanwhile.
     #[inline]
     pub(crate) fn freed_since(&self, free: usize) -> &[usize] {
         self.tx_free.get(free..).unwrap_or_default()
     }
 
-    /// Operations in flight now. Those that do not complete count until a later one has.
+    /// The number of operations in flight. Operations without a completion count until a later one
+    /// has completed.
     #[inline]
     pub(crate) fn in_flight(&self) -> usize {
         let constant = usize::from(self.complete_every > 1);
         self.backend.tx_slots() - constant - self.tx_free.len() + self.quiet_in_flight
     }
 
-    /// Whether all that will complete has.
+    /// Returns true if all operations have completed that will complete.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight() < self.complete_every
     }
 
-    /// Makes progress: completed operations free their slots, arrivals go to `arrived`. Answers how
-    /// many completions there were.
+    /// Makes progress: completed operations free their slots, and arrivals go to `arrived`. Returns
+    /// the number of completions.
     #[inline]
     pub(crate) fn poll(&mut self) -> Result<usize, Failure> {
         let Self { backend, is_reading, fetched, completed, tx_free, arrived, .. } = self;
         let posted = &mut self.receives.posted;
         let (complete_every, quiet_in_flight) = (self.complete_every, &mut self.quiet_in_flight);
         backend.poll(|done| match done.kind {
-            // The adapter of EFA says of a READ that something was sent: the slot knows better.
+            // The adapter of EFA reports a READ as a send; the slot tells which it was.
             Kind::Sent | Kind::Read if is_reading.get(done.slot) == Some(&true) => {
                 is_reading[done.slot] = false;
                 fetched.push_back(done.slot);
@@ -189,24 +194,24 @@ impl<B: Backend> Link<B> {
         self.backend.arm()
     }
 
-    /// The event to sleep for; see [`Backend::event`].
+    /// Returns the event to sleep for; see [`Backend::event`].
     pub(crate) fn event(&self) -> Result<Option<PollFd<'_>>, Failure> {
         self.backend.event()
     }
 
-    /// A slot to fill for the next send, if one is free.
+    /// Returns the slot to fill for the next send, if one is free.
     #[inline]
     pub(crate) fn next_tx(&self) -> Option<usize> {
         self.tx_free.last().copied()
     }
 
-    /// The payload of a free slot, to fill it.
+    /// Returns the payload of a free slot, to fill it.
     #[inline]
     pub(crate) fn payload_mut(&mut self, slot: usize) -> Result<&mut [u8], Failure> {
         self.backend.payload_mut(slot)
     }
 
-    /// The bytes of a message that arrived.
+    /// Returns the bytes of a message that arrived.
     #[inline]
     pub(crate) fn message(&self, arrival: Arrival) -> Result<&[u8], Failure> {
         let payload = self.backend.payload(arrival.slot)?;
@@ -226,14 +231,14 @@ impl<B: Backend> Link<B> {
         Ok(())
     }
 
-    /// The payload of a free slot.
+    /// Returns the payload of a free slot.
     #[inline]
     pub(crate) fn payload(&self, slot: usize) -> Result<&[u8], Failure> {
         self.backend.payload(slot)
     }
 
-    /// Tries to send the slot that `next_tx` answered as a message of its own; false when the
-    /// fabric is full.
+    /// Tries to send the slot from `next_tx` as a separate message. Returns false if the fabric is
+    /// full.
     #[inline]
     pub(crate) fn try_send(&mut self, len_bytes: usize) -> Result<bool, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(false) };
@@ -241,28 +246,28 @@ impl<B: Backend> Link<B> {
         self.try_slot(work, slot, len_bytes, false)
     }
 
-    /// Tries to send the slot that `next_tx` answered as a message, whatever the job moves bytes
-    /// by; `more` follows at once.
+    /// Tries to send the slot from `next_tx` as a message, by whichever operation the job moves
+    /// bytes. `more`: another one follows at once.
     #[inline]
     pub(crate) fn try_message(&mut self, len_bytes: usize, more: bool) -> Result<bool, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(false) };
         self.try_slot(Work::Send, slot, len_bytes, more)
     }
 
-    /// Takes a free slot out, to be filled bit by bit; `try_taken` or `put_back` end that.
+    /// Takes out a free slot, to be filled in parts, until `try_taken` or `put_back`.
     #[inline]
     pub(crate) fn take_tx(&mut self) -> Option<usize> {
         self.tx_free.pop()
     }
 
-    /// Gives back what `take_tx` took.
+    /// Gives back a slot from `take_tx`.
     #[inline]
     pub(crate) fn put_back(&mut self, slot: usize) {
         self.tx_free.push(slot);
     }
 
-    /// Tries to send a slot that `take_tx` took; false when the fabric is full. `more` follows at
-    /// once.
+    /// Tries to send a slot from `take_tx`. Returns false if the fabric is full. `more`: another
+    /// one follows at once.
     #[inline]
     pub(crate) fn try_taken(
         &mut self,
@@ -286,14 +291,14 @@ impl<B: Backend> Link<B> {
         Ok(true)
     }
 
-    /// Keeps slots with bytes that were READ in `fetched` from now on, until `put_back`.
+    /// Keeps the slots with bytes that were READ in `fetched` from now on, until `put_back`.
     pub(crate) fn keep_reads(&mut self) {
         self.is_reading.resize(self.backend.tx_slots(), false);
         self.fetched.reserve(self.backend.tx_slots());
     }
 
-    /// Tries to READ bytes of the peer's memory; answers the slot that they will be in, `None` when
-    /// the fabric is full. `more` follows at once.
+    /// Tries to READ bytes of the peer's memory. Returns the slot that will hold the bytes; `None`
+    /// if the fabric is full. `more`: another one follows at once.
     #[inline]
     pub(crate) fn try_read(
         &mut self,
@@ -317,8 +322,8 @@ impl<B: Backend> Link<B> {
         self.backend.attach_file(file)
     }
 
-    /// Tries to send the front of the slot that `next_tx` answered, and a part of the file behind
-    /// it, as one message; false when the fabric is full.
+    /// Tries to send the front of the slot from `next_tx`, followed by a part of the file, as one
+    /// message. Returns false if the fabric is full.
     #[inline]
     pub(crate) fn try_file(
         &mut self,
@@ -333,12 +338,13 @@ impl<B: Backend> Link<B> {
         Ok(true)
     }
 
-    /// Copies bytes into the memory that the peer reads; nothing is in flight.
+    /// Copies bytes into the memory that the peer reads, while nothing is in flight.
     pub(crate) fn write_window(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.backend.write_window(bytes)
     }
 
-    /// Tries to send or move bytes as the job says; `more` follows at once.
+    /// Tries to send or move bytes by the operation of the job. `more`: another one follows at
+    /// once.
     #[inline]
     pub(crate) fn try_post(&mut self, len_bytes: usize, more: bool) -> Result<bool, Failure> {
         if self.complete_every > 1 {
@@ -375,7 +381,7 @@ impl<B: Backend> Link<B> {
         Ok(true)
     }
 
-    /// Posts from the constant slot, and asks for a completion now and then.
+    /// Posts from the constant slot, and asks for a completion only now and then.
     #[inline]
     fn try_quiet(&mut self, len_bytes: usize, more: bool) -> Result<bool, Failure> {
         let quiet = self.quiet_posts + 1 < self.complete_every;
@@ -397,7 +403,7 @@ impl<B: Backend> Link<B> {
             Operation::Inject => Work::Inject,
             Operation::Read => Work::Read { offset: self.remote_place(slot, len_bytes) },
             Operation::Write => Work::Write { offset: self.remote_place(slot, len_bytes) },
-            // Atomics have posts of their own (`atomic`).
+            // Atomics are posted elsewhere (`atomic`).
             Operation::InjectWrite
             | Operation::FetchAdd
             | Operation::CompareSwap
@@ -405,8 +411,8 @@ impl<B: Backend> Link<B> {
         }
     }
 
-    /// Chooses a place in the peer's memory: anywhere, in whole messages, or always the same for a
-    /// slot.
+    /// Chooses a place in the peer's memory, in whole messages: at random, or always the same one
+    /// for a slot.
     #[inline]
     fn remote_place(&mut self, slot: usize, len_bytes: usize) -> u64 {
         let places = self.backend.remote_bytes() as usize / len_bytes.max(1);
@@ -430,7 +436,7 @@ impl<B: Backend> Link<B> {
             self.receives.idle.push(slot);
             return Ok(());
         }
-        // Counted before: it may complete while another one is waited for.
+        // The receive is counted before: it may complete while the loop polls for room.
         self.receives.posted += 1;
         loop {
             if self.backend.receive(slot)? == Posted::Done {

@@ -1,7 +1,8 @@
-//! Lines about a window that is open, for somebody who watches.
+//! Lines about an open window, for a user who watches.
 //!
-//! Every measuring thread tells its part of the window when it is over. Another thread adds the
-//! parts of all and says so: a slow terminal must not hold up who measures.
+//! Every measuring thread reports each part of the window when it is over. Another thread adds the
+//! parts of all threads and prints the lines, so that a slow terminal cannot delay a measuring
+//! thread.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,14 +13,14 @@ use report::Voice;
 
 use crate::timeline::Part;
 
-/// The voice of who watches, and how often there is something to see.
+/// The output for a user who watches, and the interval between two lines.
 #[derive(Debug, Clone)]
 pub(crate) struct Live {
     pub(crate) every: Duration,
     pub(crate) voice: Voice,
 }
 
-/// Tells the parts of one thread, by their number in the window.
+/// A sender of the parts of one thread, with their numbers in the window.
 #[derive(Debug, Clone)]
 pub(crate) struct Watcher {
     pub(crate) every: Duration,
@@ -27,48 +28,48 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Nobody may listen any more.
+    /// Sends a part; the receiver may be gone.
     pub(crate) fn tell(&self, number: u32, part: Part) {
         let _ = self.parts.send((number, part));
     }
 }
 
-/// A watcher, and what it tells.
+/// Makes a watcher, and the receiver of the parts that it sends.
 pub(crate) fn watcher(every: Duration) -> (Watcher, Receiver<(u32, Part)>) {
     let (parts, told) = channel();
     (Watcher { every, parts }, told)
 }
 
-/// Adds the parts of all threads.
+/// The sum of the parts of all threads.
 pub(crate) struct Watched {
     live: Live,
     told: Receiver<(u32, Part)>,
-    /// Threads that tell.
+    /// The number of threads that report.
     threads: usize,
-    /// Parts that some threads have told, and how many.
+    /// The parts that some threads have reported, and the number of these threads.
     open: RefCell<BTreeMap<u32, (usize, Part)>>,
 }
 
 impl Watched {
-    /// Watches so many threads, each of which gets the watcher.
+    /// Makes the sum of this many threads, and the watcher for each of them.
     pub(crate) fn new(live: &Live, threads: usize) -> (Self, Watcher) {
         let (watcher, told) = watcher(live.every);
         (Self { live: live.clone(), told, threads, open: RefCell::default() }, watcher)
     }
 
-    /// How soon to look again.
+    /// The time between two looks for parts.
     pub(crate) fn pause(&self) -> Duration {
         self.live.every / 2
     }
 
-    /// Says what all threads have told.
+    /// Prints the parts that all threads have reported.
     pub(crate) fn say(&self) {
         for (number, part) in self.sums() {
             self.live.say(number, part);
         }
     }
 
-    /// The window is over.
+    /// Ends the window.
     pub(crate) fn close(&self) {
         self.say();
         self.open.borrow_mut().clear();
@@ -88,7 +89,7 @@ impl Watched {
 }
 
 impl Live {
-    /// Says the part of that number:
+    /// Prints the part with this number:
     /// "[  2.00-  3.00 s]    103,422/s  mean 9.52 µs  longest 412 µs".
     fn say(&self, number: u32, part: Part) {
         let (from, every) =
@@ -109,7 +110,7 @@ impl Live {
 mod tests {
     use super::*;
 
-    /// Once the parts of the first thread alone were told, as if they were all.
+    /// The parts of one thread must not be printed as the sum of all.
     #[test]
     fn a_part_is_the_sum_of_all_threads() {
         let voice = report::Progress::new(0, true).voice();
@@ -122,7 +123,7 @@ mod tests {
         watcher.tell(0, part(5));
         let sum = Part { operations: 8, sum_ns: 20, longest_ns: 5 };
         assert_eq!(watched.sums(), [(0, sum)]);
-        // What the other thread did not tell belongs to no later window.
+        // A part that the other thread did not report belongs to no later window.
         watched.close();
         watcher.tell(1, part(1));
         assert_eq!(watched.sums(), []);

@@ -1,5 +1,5 @@
-//! How far apart two processors are right now: the round trip of one cache line between two threads
-//! that are kept on them.
+//! Measurement of the distance of two processors at this moment: the round trip of one cache line
+//! between two threads that are kept on them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,17 +10,18 @@ use bench_record::failure::Failure;
 
 use crate::affinity::Pinned;
 
-/// The time that a look takes.
+/// The time that one look takes.
 const LOOK: Duration = Duration::from_millis(10);
-/// Where processors are so busy with others that not even this many batches come about, nothing is
-/// said.
+/// The least number of batches in a look. If processors are so busy that there are fewer, the look
+/// has no result.
 const BATCHES_MIN: usize = 8;
-/// Round trips between two clock reads: short beside what disturbs them.
+/// The number of round trips between two clock reads: their time is short beside that of a
+/// disturbance.
 const BATCH: u64 = 32;
-/// A word that is never a round trip's.
+/// The word that ends the round trips, and is never part of one.
 const END: u64 = u64::MAX;
 
-/// Looks before and after each block.
+/// The looks before and after each block.
 #[derive(Debug)]
 pub struct Looks {
     pair: Option<Pair>,
@@ -28,12 +29,13 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// At the processors of both sides; `None`: they are not those of one machine, or there is one.
+    /// Makes looks at the processors of both sides; `None`: they are not on one machine, or they
+    /// are the same processor.
     pub const fn at(pair: Option<Pair>) -> Self {
         Self { pair, last_ns: None }
     }
 
-    /// Measures a block, and says in its point where the processors were.
+    /// Measures a block, and notes the distance of the processors in its point.
     pub fn beside(
         &mut self,
         measure: impl FnOnce() -> Result<Point, Failure>,
@@ -42,13 +44,13 @@ impl Looks {
         Ok(Point { cores, ..point })
     }
 
-    /// Does what takes a while, and says where the processors were meanwhile.
+    /// Runs `measure`, and returns its result with the distance of the processors meanwhile.
     pub fn around<T>(
         &mut self,
         measure: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<(T, Option<Cores>), Failure> {
         let Some(pair) = self.pair else { return Ok((measure()?, None)) };
-        // What was seen after the last block was seen before this one.
+        // The look after the last block is also the look before this one.
         let before_ns = self.last_ns.take().or_else(|| pair.look());
         let found = measure()?;
         self.last_ns = pair.look();
@@ -57,20 +59,20 @@ impl Looks {
     }
 }
 
-/// Two processors to look at.
+/// Two processors whose distance is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair(usize, usize);
 
 impl Pair {
-    /// `None` of one and the same.
+    /// Makes a pair; `None` if both are the same processor.
     #[must_use]
     pub fn new(first: usize, second: usize) -> Option<Self> {
         (first != second).then_some(Self(first, second))
     }
 
-    /// The round trip between them now in ns: what one of ten batches is faster than, so that
-    /// threads that look up now and then do not count. `None`: it cannot be measured (a processor
-    /// is not ours, or is not given to us).
+    /// Measures the present round trip between the processors in ns: the time that only one of ten
+    /// batches stays below, so that threads that are interrupted now and then do not count. `None`
+    /// if it cannot be measured (this process may not use a processor, or does not get it).
     pub(crate) fn look(self) -> Option<f64> {
         let line = Line::default();
         std::thread::scope(|scope| {
@@ -86,7 +88,7 @@ impl Pair {
             let pinned = Pinned::to(self.0);
             let times = if pinned.is_ok() { ping(&line) } else { Vec::new() };
             line.word.store(END, Ordering::Release);
-            // It returns nothing that could be missed.
+            // The thread returns no result.
             let _ = echo.join();
             tenth(times)
         })
@@ -121,10 +123,11 @@ fn echo(line: &Line) {
     }
 }
 
-/// Times of batches in ns; fewer than wanted when the other thread does not get its processor.
+/// Returns the times of batches in ns; fewer than wanted if the other thread does not get its
+/// processor.
 fn ping(line: &Line) -> Vec<u64> {
     let started = Instant::now();
-    // Ten times as long as it should take: then somebody else has a processor.
+    // After ten times the expected time, another program must be using a processor.
     let is_late = || started.elapsed() > LOOK * 10;
     while !line.ready.load(Ordering::Acquire) {
         if is_late() {
@@ -174,7 +177,7 @@ mod tests {
         let pair = affinity::or_skip(affinity::pair(), "second processor");
         let Some((first, second)) = pair else { return };
         let pair = Pair::new(first, second).expect("two");
-        // Others may have the processors: then nothing is said, and nothing hangs.
+        // If others use the processors there is no result, but the look ends.
         if let Some(round_trip_ns) = pair.look() {
             assert!((5.0..1e6).contains(&round_trip_ns), "{round_trip_ns}");
         }

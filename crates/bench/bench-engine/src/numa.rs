@@ -1,4 +1,4 @@
-//! NUMA nodes: which processors belong to one, and which one an adapter is at.
+//! NUMA nodes: the processors of each, and the node that an adapter belongs to.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use crate::affinity::{allowed, parse_cpus};
 
 const NODES: &str = "/sys/devices/system/node";
 
-/// Numbers of the nodes of this machine that have processors or memory.
+/// Returns the numbers of this machine's nodes that have processors or memory.
 pub(crate) fn nodes() -> Vec<usize> {
     parse_cpus(&fs::read_to_string(Path::new(NODES).join("online")).unwrap_or_default())
 }
 
-/// Processors of a node that this process may use.
+/// Returns the processors of a node that this process may use.
 ///
 /// # Errors
-/// There is no such node, or none of its processors is allowed.
+/// The call fails if there is no such node, or none of its processors is allowed.
 pub(crate) fn cpus(node: usize) -> Result<Vec<usize>, Failure> {
     let path = Path::new(NODES).join(format!("node{node}/cpulist"));
     let Ok(text) = fs::read_to_string(path) else {
@@ -38,11 +38,11 @@ pub(crate) fn cpus(node: usize) -> Result<Vec<usize>, Failure> {
     Ok(usable)
 }
 
-/// The processors for measuring threads: those that were named, which must be of the node, else all
-/// of the node.
+/// Returns the processors for measuring threads: the named ones, which must belong to the node,
+/// otherwise all of the node.
 ///
 /// # Errors
-/// As [`cpus`], and a processor that is elsewhere.
+/// Fails like [`cpus`], and if a named processor belongs to another node.
 pub(crate) fn choose(node: Option<usize>, named: &[usize]) -> Result<Vec<usize>, Failure> {
     let Some(node) = node else { return Ok(named.to_vec()) };
     let own = cpus(node)?;
@@ -54,13 +54,13 @@ pub(crate) fn choose(node: Option<usize>, named: &[usize]) -> Result<Vec<usize>,
     Ok(if named.is_empty() { own } else { named.to_vec() })
 }
 
-/// The node that an adapter is at: the RDMA device or network interface that a domain belongs to.
-/// `None` where it is at none, or is no hardware.
+/// Returns the node of an adapter: the RDMA device or network interface that a domain belongs to.
+/// `None` if it has no node, or is no hardware.
 pub(crate) fn node_of(domain: &str) -> Option<usize> {
     let rdma = crate::counters::device_folder(domain);
     let interface = || Some(PathBuf::from("/sys/class/net").join(domain));
     let folder = rdma.or_else(interface).filter(|_| !domain.is_empty())?;
-    // -1 says that there is none.
+    // -1 means that there is no node.
     fs::read_to_string(folder.join("device/numa_node")).ok()?.trim().parse().ok()
 }
 

@@ -1,13 +1,13 @@
-//! A point in one line, while others are still being measured.
+//! The figures of a point in one line, printed while other points are still being measured.
 
 use bench_record::{Distribution, Point};
 
-/// The kinds of figures, the first that a point has first: each answers what comes behind the
-/// point's name, `None` where the point is of another kind.
+/// The kinds of figures, in the order in which they are tried. Each returns the text behind the
+/// point's name; `None` if the point is of another kind.
 const KINDS: [fn(&Point) -> Option<String>; 9] =
     [incast, shuffle, calls, connections, matrix, atomics, latency, stream, open_loop];
 
-/// What was measured, in the fabric of this name.
+/// Returns the line for a point; `name` is the name of the fabric.
 pub(crate) fn of(name: &str, point: &Point) -> String {
     let mut what = name.to_owned();
     if point.connections.is_none() {
@@ -92,7 +92,7 @@ fn open_loop(point: &Point) -> Option<String> {
     Some(format!(", {:.0} requests/s: {times}", found.offered_per_s))
 }
 
-/// What was timed as a whole and is of no kind above.
+/// Returns the text for a point that was timed as a whole and is of no kind above.
 fn operation(point: &Point) -> Option<String> {
     let of_all = point.collective.map(|own| own.mean_us).or(point.operation_mean_us);
     let found = point.operation_time.map(median).or_else(|| of_all.map(mean))?;

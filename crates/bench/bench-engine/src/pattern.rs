@@ -1,11 +1,12 @@
-//! Message contents that can be checked: every byte follows from the sequence number.
+//! Message contents that can be checked, because every byte follows from the sequence number.
 
 use crate::measure::Random;
 
-/// Bytes at the front that carry the sequence number, when the message has room for them.
+/// The number of bytes at the front that carry the sequence number, if the message has room for
+/// them.
 pub const SEQUENCE_BYTES: usize = 8;
 
-/// Fills `payload` for message number `sequence`.
+/// Fills `payload` with the contents of message number `sequence`.
 pub(crate) fn fill(payload: &mut [u8], sequence: u64) {
     if payload.len() < SEQUENCE_BYTES {
         let first = sequence.to_le_bytes()[0];
@@ -23,7 +24,7 @@ pub(crate) fn fill(payload: &mut [u8], sequence: u64) {
     }
 }
 
-/// Checks a message and answers its sequence number, or `None` when it is too short to carry one.
+/// Checks a message and returns its sequence number; `None` if it is too short to carry one.
 pub(crate) fn check(payload: &[u8]) -> Result<Option<u64>, ()> {
     if payload.len() < SEQUENCE_BYTES {
         let Some(first) = payload.first() else { return Ok(None) };
@@ -39,8 +40,8 @@ pub(crate) fn check(payload: &[u8]) -> Result<Option<u64>, ()> {
     if good { Ok(Some(sequence)) } else { Err(()) }
 }
 
-/// Writes the number of a message where `number` and `check` look for it; nothing where there is no
-/// room for it.
+/// Writes the number of a message to where `number` and `check` read it; writes nothing if there is
+/// no room for it.
 #[inline]
 pub(crate) fn write_number(payload: &mut [u8], sequence: u64) {
     if let Some(head) = payload.first_chunk_mut() {
@@ -48,19 +49,19 @@ pub(crate) fn write_number(payload: &mut [u8], sequence: u64) {
     }
 }
 
-/// The number that a message carries.
+/// Reads the number of a message.
 #[inline]
 pub(crate) fn number(payload: &[u8]) -> Option<u64> {
     payload.first_chunk().map(|head| u64::from_le_bytes(*head))
 }
 
-/// Counts messages that a later one has overtaken.
+/// A count of the messages that a later one has overtaken.
 #[derive(Debug, Default)]
 pub(crate) struct Overtaken {
     /// The highest number so far.
     highest: u64,
     pub(crate) count: u64,
-    /// The most numbers by which one was overtaken.
+    /// The greatest distance of an overtaken message from the highest number.
     pub(crate) farthest: u64,
 }
 
@@ -76,23 +77,24 @@ impl Overtaken {
     }
 }
 
-/// A number of which these are the low bits, the nearest to `about`.
+/// Returns the number nearest to `about` whose low bits are `low`.
 #[inline]
 pub(crate) fn widened(low: u32, about: u64) -> u64 {
     let distance = i64::from(low.wrapping_sub(about as u32) as i32);
     about.saturating_add_signed(distance)
 }
 
-/// Notices messages that come twice, in any order, within a window.
+/// The messages seen within a window, which shows messages that come twice, in any order.
 #[derive(Debug)]
 pub(crate) struct Seen {
     bits: Vec<u64>,
-    /// Everything below was seen or given up.
+    /// The number below which every message was seen or given up.
     base: u64,
     pub(crate) duplicates: u64,
 }
 
-/// Numbers remembered; far more than any provider lets messages overtake each other.
+/// The number of messages that are remembered: far more than the messages that overtake each other
+/// on any provider.
 const WINDOW: u64 = 1 << 17;
 
 impl Seen {
@@ -100,8 +102,8 @@ impl Seen {
         Self { bits: vec![0; (WINDOW / 64) as usize], base: 0, duplicates: 0 }
     }
 
-    /// Notes one number. One that is older than the window can only be a duplicate or was lost
-    /// for so long that it counts as one.
+    /// Notes a message. A number that is older than the window is a duplicate, or was lost for so
+    /// long that it counts as one.
     pub(crate) fn note(&mut self, sequence: u64) {
         if sequence < self.base {
             self.duplicates += 1;
@@ -109,12 +111,12 @@ impl Seen {
         }
         while sequence - self.base >= WINDOW {
             if sequence - self.base >= 2 * WINDOW {
-                // Nothing that was seen stays in the window: a damaged number may be any.
+                // No number that was seen stays in the window: a damaged number may have any value.
                 self.bits.fill(0);
                 self.base = sequence / 64 * 64 - (WINDOW - 64);
                 break;
             }
-            // Slide by one word: forget the oldest 64 numbers.
+            // The window slides by one word and forgets the oldest 64 numbers.
             let word = (self.base / 64 % (WINDOW / 64)) as usize;
             self.bits[word] = 0;
             self.base += 64;
@@ -139,7 +141,7 @@ mod tests {
             fill(&mut payload, 0x0123_4567_89ab);
             let number = (len >= 8).then_some(0x0123_4567_89ab);
             assert_eq!(check(&payload), Ok(number), "length {len}");
-            // A single byte carries nothing to check against; neither does a bare number.
+            // A single byte and a bare number carry nothing to check.
             for bit in 0..if len > 1 && len != 8 { len * 8 } else { 0 } {
                 payload[bit / 8] ^= 1 << (bit % 8);
                 assert_ne!(check(&payload), Ok(number), "length {len}, bit {bit}");
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!(seen.duplicates, 3);
     }
 
-    /// The window slid there 64 numbers at a time, for hours.
+    /// A large number must not make the window slide there 64 numbers at a time.
     #[test]
     fn a_damaged_number_moves_the_window_at_once() {
         let mut seen = Seen::new();

@@ -1,10 +1,10 @@
-//! A ramp of rates: the rate of an open loop doubles until its tail is beyond a bound, and what
-//! lies between the last rate that kept it and the first that did not is halved until they are near
-//! each other.
+//! A ramp of rates: the rate of an open loop doubles until its tail is beyond a bound. Then the
+//! interval between the last rate within the bound and the first one beyond is halved until both
+//! are close to each other.
 //!
-//! Each step is a point of its own, in the record with all its blocks. Its tail counts from the
-//! moments for which operations were due, those included that were not done when the window closed:
-//! a fabric that falls behind cannot hide it by being asked less.
+//! Each step is a separate point, in the record with all its blocks. Its tail counts from the
+//! moments at which operations were due, and includes operations that were not done when the window
+//! closed: a fabric that falls behind cannot hide it by being asked less.
 
 use bench_record::failure::Failure;
 use bench_record::spec::{Limit, PointSpec};
@@ -13,23 +13,23 @@ use report::Progress;
 
 use crate::interrupt;
 
-/// Operations that the first step should have in a block: 10 of them lie beyond p99.
+/// The number of operations that the first step should have in a block: 10 of them lie beyond p99.
 const FIRST_OPERATIONS: f64 = 1_000.0;
-/// The ratio to which the rate that was kept and the one that was not need to come near each other.
+/// The ratio of the rate beyond the bound to the rate within it at which the ramp ends.
 const NEAR: f64 = 1.1;
-/// Fewer operations in a block have no p99.
+/// The least number of operations in a block that has a p99.
 const OPERATIONS_MIN: f64 = 100.0;
 const RATE_MAX: u64 = 1_000_000_000;
-/// Doublings from the lowest rate to the highest, and halvings between two.
+/// The most steps: doublings from the lowest rate to the highest, and halvings between two rates.
 const STEPS_MAX: usize = 40;
-/// Steps that a ramp usually takes.
+/// The number of steps that a ramp usually takes.
 pub(crate) const STEPS_USUAL: usize = 12;
 
-/// The search for the next rate.
+/// The search for the highest rate within the bound.
 #[derive(Debug, Clone, Copy)]
 struct Search {
     first: u64,
-    /// Lower rates have too few operations to tell a tail.
+    /// The lowest rate that is measured: lower ones have too few operations for a tail.
     least: u64,
     held: Option<u64>,
     beyond: Option<u64>,
@@ -41,7 +41,7 @@ impl Search {
         Self { first, least, held: None, beyond: None, steps: 0 }
     }
 
-    /// The rate to measure now; `None`: it is found, or cannot be.
+    /// Returns the rate to measure now; `None` if the search is over.
     fn next(&self) -> Option<u64> {
         if self.steps >= STEPS_MAX {
             return None;
@@ -67,15 +67,15 @@ impl Search {
     }
 }
 
-/// The rate that makes so many operations in a block.
+/// Returns the rate that makes this many operations in a block.
 fn rate_of(operations: f64, spec: PointSpec) -> u64 {
     let Limit::DurationMs(ms) = spec.limit else { return 1 };
     let seconds = ms.max(1) as f64 / 1e3;
     ((operations / seconds).ceil() as u64).clamp(1, RATE_MAX)
 }
 
-/// Climbs from each of these points; `measure` is told whether it is a step's first block. Answers
-/// a point for each step, and what ended it early.
+/// Climbs from each of these points; `measure` is told whether the block is the first one of its
+/// step. Returns a point for each step, and the failure that ended the climb early.
 pub(crate) fn climb(
     specs: &[PointSpec],
     ramp: Ramp,
@@ -108,7 +108,8 @@ pub(crate) fn climb(
     (found, None)
 }
 
-/// The blocks of a step; none more once so many are beyond the bound that their middle is.
+/// Measures the blocks of a step. Stops when so many are beyond the bound that the middle one is,
+/// too.
 fn step_blocks(
     step: PointSpec,
     ramp: Ramp,
@@ -157,8 +158,8 @@ mod tests {
         Point { rate_per_s, open_loop: Some(found), ..Point::new(spec.size_bytes, spec.depth) }
     }
 
-    /// Climbs where `p99_us` tells the tail of each rate; answers rate and number of blocks of each
-    /// step.
+    /// Climbs with the tail that `p99_us` returns for each rate. Returns the rate and the number of
+    /// blocks of each step.
     fn climbed(first: u64, mut p99_us: impl FnMut(u64) -> Option<f64>) -> Vec<(u64, usize)> {
         let mut progress = Progress::new(0, true);
         let mut measured = Vec::new();
@@ -183,14 +184,14 @@ mod tests {
             let beyond = steps.iter().map(|(rate, _)| *rate).filter(|rate| *rate > knee).min();
             let (held, beyond) = (held.expect("held") as f64, beyond.expect("beyond") as f64);
             assert!(beyond / held <= NEAR && steps.len() <= 20, "{first}, {knee}: {steps:?}");
-            // Two of three blocks decide what is too much.
+            // Two of three blocks decide that a rate is beyond the bound.
             for (rate, blocks) in steps {
                 assert_eq!(blocks, if rate <= knee { 3 } else { 2 }, "{rate}");
             }
         }
     }
 
-    /// A block in which no operation was due was taken for one that nobody answered.
+    /// A block in which no operation was due must not be taken for one without answers.
     #[test]
     fn a_ramp_begins_where_there_is_a_tail() {
         let steps = climbed(1, |rate| (rate >= 500).then_some(1.0));
@@ -202,9 +203,9 @@ mod tests {
     fn ramps_end_where_there_is_no_knee() {
         let steps = climbed(1_000, |_| Some(1.0));
         assert!(steps.len() < STEPS_MAX && steps.iter().all(|(rate, _)| *rate <= RATE_MAX));
-        // Nobody answers: the lowest rate is too much, too.
+        // Without answers even the lowest rate is beyond the bound.
         let steps = climbed(1_000, |_| None);
-        // Of 200 ms, 100 operations at least.
+        // A block of 200 ms needs at least 100 operations.
         assert!(steps.iter().all(|(rate, _)| *rate >= 500), "{steps:?}");
         assert!(steps.len() < STEPS_MAX, "{steps:?}");
     }

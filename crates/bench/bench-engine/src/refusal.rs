@@ -1,8 +1,9 @@
-//! What a session is refused for: a client may ask for anything.
+//! The reasons for which a session is refused: a client may ask for anything.
 
 use bench_record::failure::Failure;
 
-/// A session was asked for that the two sides have not agreed on, or that has no room.
+/// The error that a session was asked for on which the two sides have not agreed, or for which
+/// there is no room.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("node {node} of {nodes}: there are {most} at most")]

@@ -1,4 +1,5 @@
-//! The server: waits for clients, serves one session after the other, survives their failures.
+//! The server, which waits for clients, serves one session after the other, and survives failures
+//! of sessions.
 
 use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -23,9 +24,9 @@ use crate::workload::Functions;
 const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time that a client which has introduced itself may take to open its fabric.
 const JOB_TIMEOUT: Duration = Duration::from_secs(30);
-/// Between two words to a client that waits for what is still under way.
+/// The time between two messages to a client that waits for work that is still under way.
 pub(crate) const WORD_EVERY: Duration = Duration::from_millis(200);
-/// More threads or endpoints than this are a mistake, not a measurement.
+/// The most threads or endpoints of a session; more are a mistake, not a measurement.
 const ENDPOINTS_MAX: usize = 4096;
 
 /// The options of a server.
@@ -35,21 +36,22 @@ pub struct ServerOptions {
     pub bind: IpAddr,
     /// The port; 0: any.
     pub port: u16,
-    /// End after this many sessions; 0: never.
+    /// The number of sessions after which the server ends; 0: it never ends.
     pub sessions: u64,
-    /// End when standard input is closed, so that no server outlives the command it belongs to.
+    /// True if the server ends when standard input is closed, so that it does not outlive the
+    /// command that started it.
     pub until_stdin_closes: bool,
-    /// Say nothing of sessions.
+    /// True if the server prints nothing about sessions.
     pub quiet: bool,
 }
 
 /// The start of the first line on standard output; the port follows at its end.
 pub const READY: &str = "efa-bench server: listening on ";
 
-/// Serves until told to end.
+/// Serves clients until it is told to end.
 pub fn run(options: &ServerOptions) -> Result<(), Failure> {
     let server = Server::bind(SocketAddr::new(options.bind, options.port))?;
-    // It serves whoever knows its port, told or not.
+    // A server whose address cannot be printed still serves clients that know its port.
     if let Err(error) = report::print(&format!("{READY}{}\n", server.address)) {
         let reason = plain(&error);
         report::say(format_args!("efa-bench server: cannot say that it listens: {reason}"));
@@ -69,19 +71,19 @@ pub struct Server {
     ended: Arc<AtomicBool>,
 }
 
-/// Ends a server from another thread. Ending the process from there would run the C libraries'
-/// destructors under the feet of the serving thread.
+/// A handle that ends a server from another thread. If that thread ended the process, the
+/// destructors of C libraries would run while the serving thread uses them.
 pub struct Stopper {
     ended: Arc<AtomicBool>,
     address: SocketAddr,
 }
 
 impl Stopper {
-    /// Lets the server end when it is done with the session it may be in.
+    /// Makes the server end after the session that it may be in.
     pub fn stop(&self) {
         self.ended.store(true, Ordering::Release);
-        // A connection is what the server waits for. If it cannot be made, the server is gone or
-        // busy with a session, after which it accepts the next one anyway.
+        // The server waits for a connection. If none can be made, the server is gone or busy with a
+        // session, after which it sees that it should end.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -97,20 +99,20 @@ impl Server {
         Ok(Self { listener, address, ended: Arc::new(AtomicBool::new(false)) })
     }
 
-    /// The port it listens at.
+    /// The port that the server listens at.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// Returns what ends the server from another thread.
+    /// Returns the handle that ends the server from another thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper { ended: Arc::clone(&self.ended), address: self.address }
     }
 
-    /// Serves one client after the other until it is stopped or has served `sessions_max` (0: any
-    /// number); says each session unless `quiet`.
+    /// Serves one client after the other until the server is stopped or has served `sessions_max`
+    /// (0: any number). Prints a line for each session unless `quiet`.
     pub fn serve(&self, sessions_max: u64, quiet: bool) {
         let mut sessions = 0_u64;
         loop {
@@ -150,24 +152,25 @@ impl Server {
     }
 }
 
-/// Waits for the end of standard input, then stops the server; ends it if its session does not end.
+/// Waits for the end of standard input, then stops the server; ends the process if the session does
+/// not end.
 fn end_with_stdin(stopper: &Stopper) {
     let mut byte = [0_u8; 64];
     let mut stdin = std::io::stdin();
     while stdin.read(&mut byte).is_ok_and(|n| n > 0) {}
     stopper.stop();
-    // A peer that was killed in a lock that it shared with us (libfabric's shm) never gives it
-    // back.
+    // A peer that was killed while it held a lock that it shared with this process (libfabric's
+    // shm) never releases it.
     std::thread::sleep(interrupt::GRACE);
     interrupt::end_now();
 }
 
-/// Serves one client; a failure is told to it.
+/// Serves one client; tells it if the session fails.
 fn session(mut control: Control) -> Result<String, Failure> {
     let mut lanes = None;
     let outcome = serve(&mut control, &mut lanes);
     if let Err(error) = &outcome {
-        // Before our endpoints go, which the others notice.
+        // The client is told before the endpoints are closed, which the others notice.
         control.fail(error);
     }
     outcome
@@ -197,7 +200,7 @@ fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Fai
     let lanes = place.insert(lanes);
     let source = Source::of(&job.fabric, &fabric.domain);
     control.send(&Message::Fabric(Box::new(fabric)))?;
-    // Others may be connected before it is this one's turn.
+    // Other pairs of nodes may be connected before it is this one's turn.
     let pairs = job.benchmark.topology().pairs(job.nodes).len();
     control.set_timeout(timeout.saturating_mul(u32::try_from(pairs).unwrap_or(u32::MAX)));
     for _ in 0..peers {
@@ -220,14 +223,14 @@ fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Fai
             Message::ReadCounters => {
                 control.send(&Message::Counters(source.as_ref().map(Source::snapshot)))?;
             }
-            // Our threads have seen it: the client is warm.
+            // The threads have seen the message: the client is warm.
             Message::Working => {}
             other => return Err(unexpected("a point", &other)),
         }
     }
 }
 
-/// Refuses what no client of ours asks for.
+/// Refuses jobs that no client of this program asks for.
 fn check(job: &JobSpec) -> Result<(), Failure> {
     let JobSpec { nodes, node, threads, endpoints, .. } = *job;
     if node == 0 || node >= nodes || nodes > NODES_MAX {
@@ -253,7 +256,8 @@ fn serve_point(
     (functions.serve)(lanes, control)
 }
 
-/// Refuses a point that needs more than the job has opened: memory is made for what it asks for.
+/// Refuses a point that needs more than the job has opened: memory is allocated for the numbers in
+/// the point.
 fn check_point(job: &JobSpec, least_bytes: usize, point: PointSpec) -> Result<(), Refusal> {
     let PointSpec { size_bytes, depth, rx_depth, parameter, .. } = point;
     if size_bytes < least_bytes || size_bytes > job.max_size_bytes {
@@ -268,15 +272,15 @@ fn check_point(job: &JobSpec, least_bytes: usize, point: PointSpec) -> Result<()
     Ok(())
 }
 
-/// Tells the threads from `first` on what their counterparts have sent, and the client what has
-/// arrived.
+/// Tells the threads from `first` on how much their counterparts have sent, and the client how much
+/// has arrived.
 pub(crate) fn count_stream(
     lanes: &Lanes,
     control: &mut Control,
     first: usize,
 ) -> Result<(), Failure> {
     let sent = loop {
-        // A thread that has failed has more to say than a client that waits for it.
+        // A failed thread is noticed here, whose failure says more than that of a waiting client.
         let doing = "waiting for the sender's count";
         match control.receive_while(doing, WORD_EVERY, || lanes.check())? {
             Message::Sent(sent) if sent.len() == lanes.len() => break sent,
@@ -285,7 +289,7 @@ pub(crate) fn count_stream(
         }
     };
     lanes.tell_from(first, |index| Command::Sent(sent[index]));
-    // A lot may be buffered: the waiting client is told that this goes on.
+    // Much may be buffered, so that the waiting client is told that work goes on.
     let results = lanes.results_with(first, WORD_EVERY, || control.send(&Message::Working))?;
     let counts = results.into_iter().filter_map(|measured| match measured {
         Measured::Received(count) => Some(count),
@@ -305,7 +309,7 @@ mod tests {
     use super::*;
     use crate::stream_job::stream_job;
 
-    /// A depth of 2^40 made the server allocate as many slots, which ended it.
+    /// A depth of 2^40 must not make the server allocate as many slots.
     #[test]
     fn a_point_beyond_its_job_is_refused() {
         let job = stream_job(16);

@@ -1,4 +1,4 @@
-//! The client's side of a session: opens it, and measures points with the server.
+//! The client's side of a session, which opens the session and measures points with the servers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use crate::workload::{Calls, Functions, Workload};
 
 pub(crate) mod work;
 
-/// Between two words to a server that waits for the end of a point.
+/// The time between two messages to a server that waits for the end of a point.
 const WORD_EVERY: Duration = Duration::from_millis(200);
 
-/// Size, depth and parameter of a point.
+/// The size, the depth and the parameter of a point.
 pub(crate) type Coordinates = (usize, usize, usize);
 
 /// A session with servers: the endpoints of all sides, ready for one point after the other.
@@ -48,7 +48,7 @@ pub(crate) struct BenchSession {
 }
 
 impl BenchSession {
-    /// Opens all sides; `live`: who watches.
+    /// Opens all sides; `live`: the output for a user who watches.
     pub(crate) fn open(
         targets: &[Target],
         request: &MeasureRequest,
@@ -77,7 +77,7 @@ impl BenchSession {
         let opened = connect(&lanes, &mut group, &job);
         let opened = group.explained(opened)?;
         let rx_depth = theirs.iter().map(|theirs| theirs.rx_depth).fold(job.rx_depth, usize::min);
-        // What one side cannot take, nobody can send.
+        // A message that one side cannot take cannot be sent.
         let longest = theirs.iter().map(|theirs| theirs.max_message_bytes);
         fabric.max_message_bytes = longest.fold(fabric.max_message_bytes, usize::min);
         let histograms = request.histograms;
@@ -140,12 +140,12 @@ impl BenchSession {
         }
     }
 
-    /// Returns why a point is not possible on this fabric.
+    /// Returns the reason why a point is not possible on this fabric, if there is one.
     pub(crate) fn refusal(&self, operation: Operation, place: Coordinates) -> Option<String> {
         (Functions::of(self.job.benchmark).refusal)(self, operation, place)
     }
 
-    /// The same, of a workload.
+    /// Returns the reason why a point of this workload is not possible, if there is one.
     pub(crate) fn refusal_of<W: Workload>(
         &self,
         operation: Operation,
@@ -176,7 +176,8 @@ impl BenchSession {
             .then(|| format!("depth {depth} is more than the {tx} sends the provider takes"))
     }
 
-    /// Measures one block of a point; `is_counted`: reads before and after what adapters count.
+    /// Measures one block of a point; `is_counted`: the counters of adapters are read before and
+    /// after.
     pub(crate) fn measure(&mut self, point: PointSpec, is_counted: bool) -> Result<Point, Failure> {
         let before = self.counter_reader.before(&mut self.group, is_counted)?;
         let measured = self.measure_alone(point);
@@ -194,14 +195,14 @@ impl BenchSession {
         self.group.explained(measured)
     }
 
-    /// Returns when every server is ready for the messages of a point, and so are we.
+    /// Returns when every server and this side are ready for the messages of a point.
     fn begin(&mut self, point: PointSpec) -> Result<(), Failure> {
         self.group.send(&Message::Point(point))?;
         self.group.expect(&Message::Barrier, "waiting for the server")?;
         self.lanes.begin(point)
     }
 
-    /// A point without figures.
+    /// Makes a point without figures.
     pub(crate) fn new_point(&self, point: PointSpec) -> Point {
         let PointSpec { size_bytes, depth, warmup_ms, rate_per_s, parameter, order, .. } = point;
         let rx_depth = point.rx_depth.min(self.rx_depth);
@@ -217,7 +218,7 @@ impl BenchSession {
         }
     }
 
-    /// All times, if they are to be kept.
+    /// Packs all times, if they are to be kept.
     pub(crate) fn packed(&self, of: TimesOf, times_ns: &Histogram<u64>) -> Option<PackedTimes> {
         if self.histograms { PackedTimes::pack(of, times_ns) } else { None }
     }
@@ -227,33 +228,33 @@ impl BenchSession {
         &self.job
     }
 
-    /// Names of all nodes, the client first.
+    /// Returns the names of all nodes, the client first.
     pub(crate) fn node_names(&self) -> Vec<String> {
         self.node_names.clone()
     }
 
-    /// The results of all threads.
+    /// Waits for the results of all threads.
     pub(crate) fn results(&self) -> Result<Vec<Measured>, Failure> {
         self.lanes.results()
     }
 
-    /// The results of all threads, of points whose end only this side sees: the servers, which wait
-    /// for it, are told that they go on.
+    /// Waits for the results of all threads, in a point whose end only this side sees: the servers,
+    /// which wait for it, are told that the point goes on.
     pub(crate) fn slow_results(&mut self) -> Result<Vec<Measured>, Failure> {
         let Self { lanes, group, .. } = self;
         lanes.results_with(0, WORD_EVERY, || group.keep_waiting())
     }
 
-    /// Tells the servers what each thread has sent; answers what their threads have counted, server
-    /// by server.
+    /// Tells the servers the number of messages that each thread has sent. Returns the counts of
+    /// their threads, server by server.
     pub(crate) fn counts(&mut self, sent: Vec<u64>) -> Result<Vec<Vec<ReceiverCount>>, Failure> {
         self.group.send(&Message::Sent(sent))?;
         self.group.counts()
     }
 
-    /// Ends a point in which both sides send: lets both end once the windows of both are over.
-    /// Answers how many messages the client and the server have sent, and what each side has
-    /// received.
+    /// Ends a point in which both sides send, as soon as the windows of both are over. Returns how
+    /// many messages the client and the server have sent, and the counts of the receivers at the
+    /// server and at the client.
     pub(crate) fn both_ways(&mut self) -> Result<([u64; 2], [Vec<ReceiverCount>; 2]), Failure> {
         self.lanes.windows_closed(0)?;
         self.group.expect(&Message::WindowDone, "waiting for the end of the server's window")?;
@@ -282,7 +283,7 @@ impl BenchSession {
         Ok(calls.collect())
     }
 
-    /// Waits until all threads have had their replies, and for what they cost the servers, each of
+    /// Waits until all threads have had their replies, and for the cost at the servers, each of
     /// which has served all calls.
     pub(crate) fn calls(&mut self, point: PointSpec) -> Result<Point, Failure> {
         let (calls, served) = self.served_calls()?;
@@ -294,13 +295,14 @@ impl BenchSession {
         self.point_of_calls(point, &calls, &served)
     }
 
-    /// The same of servers that have served each call once together.
+    /// Waits like `calls`, but for servers that have together served each call once.
     pub(crate) fn shared_calls(&mut self, point: PointSpec) -> Result<Point, Failure> {
         let (calls, served) = self.shared_counts()?;
         self.point_of_calls(point, &calls, &served)
     }
 
-    /// The calls of each thread, and what each server's threads have served of them, all together.
+    /// Waits for the calls of each thread, and for the counts of the calls that the threads of the
+    /// servers have together served.
     pub(crate) fn shared_counts(
         &mut self,
     ) -> Result<(Vec<Calls>, Vec<Vec<ReceiverCount>>), Failure> {
@@ -312,10 +314,11 @@ impl BenchSession {
         Ok((calls, served))
     }
 
-    /// The calls of each thread, and what each server's threads have served of them.
+    /// Waits for the calls of each thread, and for the counts of the calls that the threads of each
+    /// server have served.
     fn served_calls(&mut self) -> Result<(Vec<Calls>, Vec<Vec<ReceiverCount>>), Failure> {
         let calls = self.own_calls()?;
-        // Their number only tells a server that no more come: it counts by itself.
+        // The number only tells a server that no more calls come: the server has its own count.
         let served = self.counts(calls.iter().map(|thread| thread.total).collect())?;
         Ok((calls, served))
     }
@@ -356,12 +359,12 @@ impl BenchSession {
     }
 
     pub(crate) fn close(mut self) {
-        // The results are in hand: a server that is gone by now does no harm.
+        // The results are in hand: a server that has gone by now does no harm.
         let _ = self.group.send(&Message::Bye);
     }
 }
 
-/// Nodes by their hosts; by their numbers where several are on one.
+/// Names nodes by their hosts, or by their numbers if several are on one host.
 fn node_names(targets: &[Target]) -> Vec<String> {
     let ours = crate::host::name();
     let hosts = std::iter::once(&*ours).chain(targets.iter().map(|target| &*target.host));
@@ -374,7 +377,7 @@ fn node_names(targets: &[Target]) -> Vec<String> {
     hosts.enumerate().map(name).collect()
 }
 
-/// Refuses other calls than those that were made.
+/// Fails if the number of calls that were served is not the number that were made.
 fn are_served(made: u64, served: u64) -> Result<(), Failure> {
     match made == served {
         true => Ok(()),
@@ -395,8 +398,8 @@ fn connect(lanes: &Lanes, group: &mut Group, job: &JobSpec) -> Result<Opened, Fa
         // Servers may still be busy with each other.
         group.settle(Duration::from_millis(job.timeout_ms / 2));
     }
-    // Who still waits for a message of the warm-up that was lost or damaged learns that none will
-    // come.
+    // A thread that still waits for a lost or damaged message of the warm-up learns that it will
+    // not come.
     group.send(&Message::Working)?;
     group.expect(&Message::Ready, "warming up")?;
     Ok(opened)

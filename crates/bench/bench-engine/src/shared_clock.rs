@@ -1,9 +1,9 @@
-//! A clock that all threads of this process share, for windows that are compared with each other.
+//! A clock that all threads of this process share, so that their windows can be compared.
 
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// Returns a moment in s, counted from one that is the same for all threads.
+/// Returns a moment in s since an origin that is the same for all threads.
 pub(crate) fn shared_s(moment: Instant) -> f64 {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     let origin = *ORIGIN.get_or_init(Instant::now);

@@ -1,4 +1,4 @@
-//! Sleeping until a completion comes, for those who asked for that instead of polling.
+//! Sleeping until a completion comes, for jobs that ask for that instead of polling.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use crate::backend::Backend;
 use crate::exchange::Signals;
 use crate::link::Link;
 
-/// The longest sleep. Whoever waits for a completion looks for other things, too.
+/// The longest sleep: a thread that waits for a completion also has to look for other events.
 const LONGEST: Duration = Duration::from_millis(2);
 
-/// The sleep of one loop over its links.
+/// The sleep of a loop over its links.
 ///
-/// A completion that came before the links were asked to wake this thread wakes nobody. So the
+/// A completion that came before the links were asked to wake this thread does not wake it. So the
 /// first idle turn of a loop only asks, the loop looks at its links once more, and its second idle
 /// turn in a row sleeps.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
-    /// The links were asked.
+    /// True if the links were asked to wake this thread.
     is_armed: bool,
 }
 
@@ -28,8 +28,8 @@ impl Sleeper {
         Self { is_armed: false }
     }
 
-    /// Nothing happened on these links in this turn: sleeps for `longest` at most, if it may.
-    /// Answers whether it looked for events.
+    /// Sleeps for at most `longest`, if the links were asked before; else asks them. The caller
+    /// found nothing on these links in this turn. Returns true if it looked for events.
     pub(crate) fn idle<B: Backend>(
         &mut self,
         links: &mut [Link<B>],
@@ -48,13 +48,13 @@ impl Sleeper {
         }
         let longest = longest.min(LONGEST);
         let wait = Timespec { tv_sec: 0, tv_nsec: longest.subsec_nanos().into() };
-        // An interrupted sleep is just a shorter one.
+        // An interrupted sleep is only a shorter one.
         let _ = poll(&mut events, Some(&wait));
         Ok(true)
     }
 
-    /// Nothing happened on these links in this turn: sleeps where that is asked for, and else gives
-    /// the processor away where others wait for it.
+    /// Sleeps if the job asks for that, and otherwise gives the processor away if threads outnumber
+    /// processors. The caller found nothing on these links in this turn.
     #[inline]
     pub(crate) fn pause<B: Backend>(
         &mut self,

@@ -1,4 +1,4 @@
-//! A session for unit tests.
+//! Jobs and ports for unit tests.
 
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
@@ -10,19 +10,19 @@ use bench_record::workload::WorkSpec;
 use crate::exchange::Signals;
 use crate::lane::{Command, Port};
 
-/// Returns a job of datagrams and the line of a lane that does it alone, with the other end of the
-/// control connection, which has to stay.
+/// Returns a port that works alone, a job of datagrams, and the other end of the control
+/// connection, which must stay open.
 pub(crate) fn datagrams_alone() -> (Port, JobSpec, TcpStream) {
     alone(Command::Sent(0))
 }
 
-/// Returns a job of datagrams and the line of a lane that was told one thing in advance, with the
-/// other end of the control connection, which has to stay.
+/// Returns a port that works alone and was told one command in advance, a job of datagrams, and the
+/// other end of the control connection, which must stay open.
 pub(crate) fn alone(command: Command) -> (Port, JobSpec, TcpStream) {
     patient_for(Duration::from_secs(10), command)
 }
 
-/// The same, giving up after this long.
+/// Returns the same as `alone`, with this timeout.
 pub(crate) fn patient_for(timeout: Duration, command: Command) -> (Port, JobSpec, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let ours = TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");

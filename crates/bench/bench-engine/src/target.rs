@@ -1,19 +1,19 @@
-//! Where servers are.
+//! The addresses of servers.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// One server.
+/// A server, by the address of its control connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Name or address.
+    /// The name or the address of the host.
     pub host: String,
     /// The port of its control connection.
     pub port: u16,
 }
 
 impl Target {
-    /// A server on this machine.
+    /// Makes the target of a server on this machine.
     pub fn local(port: u16) -> Self {
         Self { host: Ipv4Addr::LOCALHOST.to_string(), port }
     }
@@ -23,7 +23,7 @@ impl Target {
         let wrong = || format!("`{text}`: write HOST, HOST:PORT or [IPv6]:PORT");
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => rest.split_once("]:").ok_or_else(wrong)?,
-            // Several colons without brackets are an IPv6 address.
+            // A text with several colons and without brackets is an IPv6 address.
             None if text.matches(':').count() > 1 => (text, ""),
             None => text.split_once(':').unwrap_or((text, "")),
         };
@@ -36,7 +36,7 @@ impl Target {
         Ok(Self { host: host.to_owned(), port })
     }
 
-    /// Parses several. A server has one client at a time, so none may be named twice.
+    /// Parses several targets. A server has one client at a time, so none may be named twice.
     pub fn parse_all(texts: &[String], usual_port: u16) -> Result<Vec<Self>, String> {
         let mut all = Vec::new();
         for text in texts {
@@ -51,7 +51,7 @@ impl Target {
         Ok(all)
     }
 
-    /// Whether it is on this machine, as far as its address tells.
+    /// Returns true if the server is on this machine, as far as the address tells.
     pub fn is_here(&self) -> bool {
         self.host == "localhost"
             || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())

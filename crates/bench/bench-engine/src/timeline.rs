@@ -1,5 +1,5 @@
-//! What happens in the course of a window: each measuring thread counts in parts of equal length,
-//! and tells the thread that waits for it when the window is over, and part by part where somebody
+//! The course of a window: each measuring thread counts in parts of equal length, and sends the
+//! parts to the thread that waits for it when the window is over, and each part at once if a user
 //! watches ([`crate::live`]).
 
 use std::sync::mpsc::{Sender, channel};
@@ -11,16 +11,16 @@ use bench_record::spec::{Limit, PointSpec};
 use crate::lane::Report;
 use crate::live::Watcher;
 
-/// Parts of a window that nobody watches.
+/// The number of parts of a window that is not watched.
 const PARTS: u64 = 50;
-/// Shorter parts show chance.
+/// The shortest part: shorter ones only show chance.
 const PART_MIN: Duration = Duration::from_millis(1);
-/// A watched window of more parts is told, not kept.
+/// The most parts that are kept of a watched window; longer windows are only printed.
 const KEPT_MAX: usize = 10_000;
-/// Longer than any window.
+/// A time longer than any window.
 const NEVER: Duration = Duration::from_secs(1 << 32);
 
-/// A part of a window at one thread.
+/// The operations of one thread in a part of a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) operations: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The same part of two threads.
+    /// Adds the same part of another thread.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             operations: self.operations + other.operations,
@@ -46,7 +46,7 @@ pub(crate) struct Course {
     pub(crate) parts: Vec<Part>,
 }
 
-/// Counts at one thread.
+/// The recorder of one thread's course.
 pub(crate) struct Recorder {
     part: Duration,
     /// The time at which the current part is over; `None`: the window is not open.
@@ -56,13 +56,13 @@ pub(crate) struct Recorder {
     parts: Vec<Part>,
     watcher: Option<Watcher>,
     reports: Sender<Report>,
-    /// Parts of the window that are over, and those that are not.
+    /// The number of parts of the window that are over, and the number of those that are not.
     over: u32,
     left: u128,
 }
 
 impl Recorder {
-    /// Begins the timeline of a point, which `watcher` looks at.
+    /// Begins the course of a point, whose parts `watcher` gets.
     pub(crate) fn new(point: PointSpec, watcher: Option<Watcher>, reports: Sender<Report>) -> Self {
         let every = watcher.as_ref().map(|watcher| watcher.every);
         let (part, kept) = match (every, point.limit) {
@@ -75,7 +75,7 @@ impl Recorder {
                 let part = (Duration::from_millis(ms) / PARTS as u32).max(PART_MIN);
                 (part, PARTS as usize)
             }
-            // Nobody knows how long they take.
+            // The length of such a window is not known.
             (None, Limit::Iterations(_)) => (NEVER, 0),
         };
         let left = match point.limit {
@@ -87,19 +87,19 @@ impl Recorder {
         Self { part, until, current, parts, watcher, reports, over, left }
     }
 
-    /// Counts nothing.
+    /// Makes a recorder that counts nothing.
     pub(crate) fn idle() -> Self {
         let (reports, _) = channel();
         let (until, current, parts) = (None, Part::default(), Vec::new());
         Self { part: NEVER, until, current, parts, watcher: None, reports, over: 0, left: 0 }
     }
 
-    /// The window is open.
+    /// Opens the window.
     pub(crate) fn open(&mut self, now: Instant) {
         self.until = now.checked_add(self.part);
     }
 
-    /// Notes so many operations that have ended, which took this long each.
+    /// Notes operations that have ended, which took this long each.
     #[inline]
     pub(crate) fn note(&mut self, now: Instant, took: Duration, count: u64) {
         let Some(until) = self.until else { return };
@@ -112,7 +112,7 @@ impl Recorder {
         self.current.longest_ns = self.current.longest_ns.max(took_ns);
     }
 
-    /// The window is over: what is not a whole part does not count.
+    /// Closes the window. A part that is not complete does not count.
     pub(crate) fn close(&mut self, now: Instant) {
         if self.until.is_some_and(|until| now >= until) {
             self.advance(now);
@@ -120,7 +120,7 @@ impl Recorder {
         self.until = None;
         let parts = std::mem::take(&mut self.parts);
         if !parts.is_empty() {
-            // Nobody may listen any more.
+            // The receiver may be gone.
             let _ = self.reports.send(Report::Course(Course { part: self.part, parts }));
         }
     }
@@ -129,7 +129,7 @@ impl Recorder {
     fn advance(&mut self, now: Instant) {
         while let Some(until) = self.until.filter(|until| now >= *until) {
             if self.left == 0 {
-                // What comes behind the window belongs to none of its parts.
+                // Operations after the window belong to none of its parts.
                 self.until = None;
                 return;
             }
@@ -147,7 +147,7 @@ impl Recorder {
     }
 }
 
-/// The courses of all threads as one; `None` where there is none.
+/// Adds the courses of all threads; `None` if there are none.
 pub(crate) fn together(courses: &[Course]) -> Option<Timeline> {
     let part = courses.first()?.part;
     let count = courses.iter().map(|own| own.parts.len()).min()?;
@@ -209,7 +209,7 @@ mod tests {
         recorder.open(start);
         recorder.note(start + ms(1), ms(1), 2);
         recorder.note(start + ms(9), ms(3), 1);
-        // Nothing for two parts.
+        // Two parts have no operations.
         recorder.note(start + ms(35), ms(26), 1);
         recorder.close(start + ms(40));
         let Ok(Report::Course(course)) = reports.try_recv() else { panic!("no course") };

@@ -1,4 +1,4 @@
-//! Notices, at almost no cost, that nothing happens any more.
+//! Detection, at almost no cost, that nothing happens any more.
 
 use std::time::{Duration, Instant};
 
@@ -9,22 +9,22 @@ use crate::exchange::{Pending, Signals};
 use crate::link::Link;
 use crate::sleeper::Sleeper;
 
-/// The advice for a loop that found nothing.
+/// The advice for a loop that found nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// Go on polling.
+    /// The loop should go on polling.
     Spin,
     /// The receiver of a stream says that its window is over.
     WindowDone,
     /// Another control message is waiting.
     Message,
-    /// Nothing for so long that a datagram counts as lost.
+    /// Nothing has happened for so long that a datagram counts as lost.
     Quiet,
 }
 
-/// The time for which nothing has happened while somebody looked. A process that did not run,
-/// because it was stopped or others had the processors, has not looked, and what it waits for may
-/// be there.
+/// The time for which nothing has happened while this process looked. A process that did not run,
+/// because it was stopped or others had the processors, has not looked, and the awaited event may
+/// have come.
 #[derive(Debug)]
 pub(crate) struct Silence {
     last_look: Instant,
@@ -33,12 +33,13 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    /// Begins now; `step_max`: who looks later than this after the last time did not run meanwhile.
+    /// Begins a silence at `now`. If the time between two looks exceeds `step_max`, the process did
+    /// not run meanwhile, and only `step_max` counts.
     pub(crate) const fn new(now: Instant, step_max: Duration) -> Self {
         Self { last_look: now, lasted: Duration::ZERO, step_max }
     }
 
-    /// Nothing has happened up to now; answers how long it has been silent.
+    /// Notes that nothing has happened up to now. Returns the length of the silence.
     pub(crate) fn goes_on(&mut self, now: Instant) -> Duration {
         self.lasted += now.saturating_duration_since(self.last_look).min(self.step_max);
         self.last_look = now;
@@ -46,27 +47,28 @@ impl Silence {
     }
 }
 
-/// Watches one loop.
+/// A watch over one loop.
 pub(crate) struct Watch<'a> {
     signals: &'a Signals,
     doing: &'static str,
-    /// What the other side says meanwhile changes nothing.
+    /// True if messages of the other side are ignored.
     is_deaf: bool,
     spins: u32,
     sleeper: Sleeper,
-    /// The silence since the last progress, as soon as it was looked for in vain.
+    /// The silence since the last progress; `None` until the first look.
     silence: Option<Silence>,
     last_look: Option<Instant>,
 }
 
-/// Empty polls between two clock reads. Few: some providers yield the processor in each, which on
-/// a busy machine costs milliseconds.
+/// The number of empty polls between two clock reads. It is small because some providers yield the
+/// processor in each poll, which costs milliseconds on a busy machine.
 const SPINS_PER_LOOK: u32 = 16;
-/// Silence before the control connection is looked at, and between two looks.
+/// The length of a silence before the control connection is looked at, and the time between two
+/// looks.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Two clock reads of a loop that runs are not farther apart.
+/// The longest time between two clock reads of a loop that runs.
 const STEP_MAX: Duration = Duration::from_millis(50);
-/// Silence after which a datagram counts as lost.
+/// The length of a silence after which a datagram counts as lost.
 const QUIET_AFTER: Duration = Duration::from_millis(100);
 
 impl<'a> Watch<'a> {
@@ -82,19 +84,19 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Watches what goes on until it is done, whatever the other side says meanwhile.
+    /// Watches a loop that goes on until it is done, whatever the other side says meanwhile.
     pub(crate) const fn deaf(signals: &'a Signals, doing: &'static str) -> Self {
         Self { is_deaf: true, ..Self::new(signals, doing) }
     }
 
-    /// The moment since when nothing has happened, as far as that was looked for.
+    /// The moment since when nothing has happened, as far as this process has looked.
     pub(crate) fn silent_since(&self) -> Instant {
         let now = Instant::now();
         let lasted = self.silence.as_ref().map_or(Duration::ZERO, |silence| silence.lasted);
         now.checked_sub(lasted).unwrap_or(now)
     }
 
-    /// Something happened.
+    /// Notes that something happened.
     #[inline]
     pub(crate) fn progress(&mut self) {
         self.spins = 0;
@@ -102,13 +104,13 @@ impl<'a> Watch<'a> {
         self.last_look = None;
     }
 
-    /// Nothing has to happen yet: that nothing does is no silence.
+    /// Ends the silence, because nothing has to happen yet.
     #[inline]
     pub(crate) fn excuse(&mut self) {
         self.silence = None;
     }
 
-    /// Nothing happened in this turn.
+    /// Notes that nothing happened in this turn.
     #[inline]
     pub(crate) fn idle(&mut self) -> Result<Idle, Failure> {
         self.signals.pause();
@@ -120,13 +122,13 @@ impl<'a> Watch<'a> {
         self.look()
     }
 
-    /// Nothing happened on these links in this turn; sleeps where that is asked for.
+    /// Notes that nothing happened on these links in this turn. Sleeps if the job asks for that.
     #[inline]
     pub(crate) fn idle_on<B: Backend>(&mut self, links: &mut [Link<B>]) -> Result<Idle, Failure> {
         if self.signals.sleeps() { self.sleep(links, LOOK_EVERY) } else { self.idle() }
     }
 
-    /// The same with something to do when it is `due`.
+    /// Notes that nothing happened on these links in this turn. A sleep lasts at most until `due`.
     #[inline]
     pub(crate) fn idle_until<B: Backend>(
         &mut self,
@@ -190,7 +192,7 @@ mod tests {
         for look in 1..=10 {
             assert_eq!(silence.goes_on(start + ms(10 * look)), ms(10 * look));
         }
-        // Stopped for a minute.
+        // The process was stopped for a minute.
         assert_eq!(silence.goes_on(start + ms(60_100)), ms(150));
         assert_eq!(silence.goes_on(start + ms(60_101)), ms(151));
     }

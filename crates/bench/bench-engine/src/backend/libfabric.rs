@@ -1,4 +1,4 @@
-//! Any libfabric provider, by the `fabric` crate.
+//! A backend for any libfabric provider, through the `fabric` crate.
 
 use bench_record::FabricRecord;
 use bench_record::fabric_name::FabricName;
@@ -19,14 +19,14 @@ use crate::backend::unable::Unable;
 /// The tag of every message; one flow needs only one.
 const TAG: u64 = 0x0efa;
 
-/// One endpoint of a provider.
+/// An endpoint of a provider.
 pub(crate) struct Libfabric {
     node: Node,
-    /// Ours, which lives as long as the peer may use it.
+    /// The memory of this side, which lives as long as the peer may use it.
     window: Option<Window>,
-    /// The peer's.
+    /// The memory of the peer.
     remote: Option<RemoteMemory>,
-    /// Only the calls with flags say which operations complete.
+    /// True if only the calls with flags say which operations complete.
     with_flags: bool,
     found: [fabric::Completion; BURST],
 }
@@ -40,7 +40,7 @@ impl From<Post> for Posted {
     }
 }
 
-/// An endpoint without a peer, and what of the request comes later.
+/// An endpoint without a peer, and the parts of the request that are needed later.
 pub(crate) struct PreparedLibfabric {
     prepared: Prepared,
     window_bytes: usize,
@@ -61,15 +61,16 @@ fn features(wants: &Wants) -> Features {
     features
 }
 
-/// What hands messages to an EFA as they are: a fabric of libfabric's provider efa beside its own.
+/// The fabric of libfabric's provider efa that hands messages to an EFA unchanged.
 const EFA_DIRECT: &str = "efa-direct";
 
-/// Splits the name that users have for a provider: that of libfabric, and of one of its fabrics.
+/// Splits the name that users have for a provider into the name of the libfabric provider and the
+/// name of one of its fabrics.
 fn names(provider: &str) -> (&str, Option<&str>) {
     if provider == EFA_DIRECT { ("efa", Some(EFA_DIRECT)) } else { (provider, None) }
 }
 
-/// Says why nothing could be opened, and where a device comes from that this machine lacks.
+/// Says why nothing could be opened, and how to get a device that this machine lacks.
 fn unprepared(provider: &str, error: &fabric::Error) -> Failure {
     let wanted = match names(provider).0.split(';').next() {
         Some("efa") => "an EFA adapter: `softefa run --` before the command brings one",
@@ -85,7 +86,7 @@ fn unprepared(provider: &str, error: &fabric::Error) -> Failure {
     }
 }
 
-/// Refuses an atomic that the provider does not do, though it has others.
+/// Refuses an atomic operation that the provider does not support, although it supports others.
 fn can_do(operation: Operation, prepared: &Prepared) -> Result<(), Failure> {
     let (endpoint, word) = (prepared.endpoint(), AtomicType::U64);
     let count = match operation {
@@ -135,7 +136,7 @@ impl Backend for Libfabric {
         };
         let &Wants { window_bytes, quiet, .. } = wants;
         let prepared = match Node::prepare(&config) {
-            // Sizes above that are left out, once this side has said what it takes.
+            // Longer messages are left out once this side has said what it takes.
             Err(fabric::Error::TooLong { max: payload_bytes @ 1.., .. }) => {
                 Node::prepare(&NodeConfig { payload_bytes, ..config })
                     .map_err(|error| unprepared(provider, &error))?
@@ -149,7 +150,7 @@ impl Backend for Libfabric {
     fn describe(prepared: &PreparedLibfabric) -> FabricRecord {
         let info = prepared.prepared.info();
         let fabric = info.fabric_name();
-        // Its figures are not those of the provider's own fabric, and the two do not talk.
+        // The figures differ from those of the provider's usual fabric, and the two cannot talk.
         let provider = if fabric == EFA_DIRECT { fabric.clone() } else { info.provider() };
         FabricRecord {
             provider,
@@ -291,7 +292,7 @@ impl Backend for Libfabric {
     #[inline]
     fn post_atomic(&mut self, atomic: Atomic, offset: u64, slot: usize) -> Result<Posted, Failure> {
         let (remote, peer) = (self.part(offset, WORD_BYTES)?, self.node.peer());
-        // Operands first, then what to compare with; what is fetched comes behind both.
+        // The operands come first, then the values to compare with, then room for fetched values.
         let operands = match atomic {
             Atomic::FetchAdd | Atomic::Add => [1, 0],
             Atomic::CompareSwap { compare, swap } => [swap, compare],
@@ -334,7 +335,7 @@ impl Backend for Libfabric {
         Ok(count)
     }
 
-    /// The library arms its events in [`Backend::event`].
+    /// Does nothing: the library arms its events in [`Backend::event`].
     fn arm(&mut self) -> Result<(), Failure> {
         Ok(())
     }
@@ -353,7 +354,7 @@ impl Libfabric {
     }
 }
 
-/// Answers for a call that copied the bytes.
+/// Translates the result of a call that copied the bytes.
 fn copied(post: Post) -> Posted {
     match post {
         Post::Done => Posted::Free,

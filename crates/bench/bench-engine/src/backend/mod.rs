@@ -1,4 +1,4 @@
-//! What benchmarks need of a fabric.
+//! The interface between benchmarks and fabrics.
 //!
 //! Benchmarks are generic over `Backend`, so that a timed loop is compiled once for each fabric
 //! and calls it directly. Memory is cut into slots, as the [`fabric`] crate does it: operations
@@ -24,26 +24,26 @@ use rustix::event::PollFd;
 
 use self::unable::Unable;
 
-/// Fails with what a library of the fabric says went wrong.
+/// Makes a failure of the error that a library of the fabric reports.
 #[cold]
 fn failed(error: impl fmt::Display) -> Failure {
     Failure::Fabric(error.to_string())
 }
 
-/// The version of this machine's libfabric, major and minor; `None`: it cannot be used.
+/// Returns the version of this machine's libfabric, major and minor; `None` if it cannot be used.
 #[must_use]
 pub fn libfabric_version() -> Option<(u32, u32)> {
     fabric::library_version().ok()
 }
 
-/// The side that opens a connection, on fabrics that have such.
+/// The side that opens a connection, on fabrics with connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opener {
-    /// Both can; they agree when they know each other's address.
+    /// Either side may open it; the two agree when they know each other's address.
     Either,
-    /// This side, which also closes it first.
+    /// This side opens the connection, and also closes it first.
     Us,
-    /// The peer, which also closes it first.
+    /// The peer opens the connection, and also closes it first.
     Peer,
 }
 
@@ -52,31 +52,32 @@ pub enum Opener {
 pub struct Wants {
     /// The way to the peer.
     pub fabric: FabricName,
-    /// Device; `None`: the fabric's first.
+    /// The device; `None`: the first one of the fabric.
     pub domain: Option<String>,
-    /// Reliable or not.
+    /// The kind of endpoint: reliable or not.
     pub endpoint: EndpointKind,
     /// The operation that moves bytes.
     pub operation: Operation,
-    /// Operations of ours that may be in flight.
+    /// The number of this side's operations that may be in flight.
     pub tx_depth: usize,
-    /// Slots for them, at least as many.
+    /// The number of slots for those operations, at least `tx_depth`.
     pub tx_slots: usize,
-    /// Memory that the peer may read and write in bytes; 0: none, and neither do we.
+    /// The length of the memory that the peer may read and write, in bytes; 0: none, and this side
+    /// uses none of the peer's either.
     pub window_bytes: usize,
-    /// Some operations will not complete.
+    /// True if some operations will not complete.
     pub quiet: bool,
-    /// Operations are posted in lists.
+    /// True if operations are posted in lists.
     pub lists: bool,
-    /// Completions are slept for.
+    /// True if the program sleeps until a completion comes.
     pub events: bool,
-    /// Receives that may be posted.
+    /// The number of receives that may be posted.
     pub rx_depth: usize,
-    /// Longest message in bytes.
+    /// The length of the longest message in bytes.
     pub payload_bytes: usize,
-    /// Our IP address on the control connection.
+    /// This side's IP address on the control connection.
     pub source: Option<String>,
-    /// Who opens the connection.
+    /// The side that opens the connection.
     pub opener: Opener,
 }
 
@@ -102,15 +103,15 @@ impl Wants {
     }
 }
 
-/// Whether an operation was taken.
+/// The result of posting an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Posted {
-    /// It is in flight: the slot is busy until its completion.
+    /// The operation is in flight: the slot is busy until its completion.
     Done,
-    /// It is done for this side: the slot is free, no completion follows.
+    /// The operation is done for this side: the slot is free, and no completion follows.
     Free,
-    /// The fabric is full: poll, then try again.
+    /// The fabric is full: the caller polls, then tries again.
     Full,
 }
 
@@ -119,7 +120,7 @@ pub(crate) enum Posted {
 pub(crate) enum Work {
     Send,
     Inject,
-    /// The offset is that in the peer's memory in bytes.
+    /// The offset is a position in the peer's memory in bytes.
     Read {
         offset: u64,
     },
@@ -131,38 +132,38 @@ pub(crate) enum Work {
     },
 }
 
-/// The operation of an atomic on a word, 8 bytes, of the peer's memory.
+/// An atomic operation on a word (8 bytes) of the peer's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Atomic {
-    /// Adds 1, and fetches what it was.
+    /// Adds 1 and fetches the value before.
     FetchAdd,
-    /// Replaces it if it is what it is compared with, and fetches what it was.
+    /// Replaces the word if it equals `compare`, and fetches the value before.
     CompareSwap { compare: u64, swap: u64 },
-    /// Adds 1, and fetches nothing.
+    /// Adds 1 and fetches nothing.
     Add,
 }
 
-/// Bytes of a word.
+/// The length of a word in bytes.
 pub(crate) const WORD_BYTES: usize = 8;
 
-/// The options with which to post it.
+/// The options with which an operation is posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PostFlags {
-    /// More is posted at once.
+    /// True if another operation is posted right after this one.
     pub(crate) more: bool,
-    /// No completion follows: the slot must be frozen.
+    /// True if no completion follows: the slot must be frozen.
     pub(crate) quiet: bool,
 }
 
 impl PostFlags {
-    /// The options that most posts have.
+    /// The options of most posts.
     pub(crate) const PLAIN: Self = Self { more: false, quiet: false };
 }
 
 /// The kind of operation that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A message left: the slot is free.
+    /// A message has left: the slot is free.
     Sent,
     /// A message arrived and is in the slot.
     Received,
@@ -170,18 +171,18 @@ pub(crate) enum Kind {
     Read,
     /// A WRITE is done.
     Written,
-    /// An atomic is done: what the peer's memory held can be read from the slot.
+    /// An atomic operation is done: the fetched value can be read from the slot.
     Atomic,
-    /// Something no benchmark asked for.
+    /// An operation that no benchmark asked for.
     Other,
 }
 
-/// One completed operation.
+/// A completed operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Completion {
     pub(crate) kind: Kind,
     pub(crate) slot: usize,
-    /// Bytes received; else 0.
+    /// The number of bytes received; 0 for other operations.
     pub(crate) len_bytes: usize,
 }
 
@@ -203,57 +204,57 @@ pub fn describe(wants: &Wants) -> Result<FabricRecord, Failure> {
 /// The lengths of a point's messages in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lengths {
-    /// All have this length in bytes.
+    /// All messages have this length in bytes.
     Equal(usize),
-    /// Each begins with its own length in bytes: 4 bytes, little-endian, themselves included.
+    /// Each message begins with its length: 4 bytes, little-endian, themselves included.
     Leading,
 }
 
-/// The word at byte `offset` of a slot.
+/// Reads the word at byte `offset` of a slot.
 fn word_at(payload: &[u8], offset: usize) -> Result<u64, Failure> {
     let bytes = payload.get(offset..).and_then(|rest| rest.first_chunk());
     let bytes = bytes.ok_or_else(|| failed("a slot has no room for a word"))?;
     Ok(u64::from_ne_bytes(*bytes))
 }
 
-/// Completions that are collected at once, at most.
+/// The most completions that one poll collects.
 pub(crate) const BURST: usize = 64;
 
-/// One endpoint, connected to one peer's.
+/// An endpoint that is connected to an endpoint of one peer.
 pub(crate) trait Backend: Sized {
-    /// An endpoint that has not met its peer's yet.
+    /// An endpoint that is not connected yet.
     type Prepared;
 
-    /// Does all that needs no peer, so that what this machine does not have is refused before a
-    /// peer waits for it.
+    /// Does all that needs no peer, so that a session that this machine cannot support is refused
+    /// before a peer waits for it.
     fn prepare(wants: &Wants) -> Result<Self::Prepared, Failure>;
 
-    /// The fabric that was found.
+    /// Describes the fabric that was found.
     fn describe(prepared: &Self::Prepared) -> FabricRecord;
 
     /// Exchanges addresses and connects.
     fn connect(prepared: Self::Prepared, oob: &mut dyn OutOfBand) -> Result<Self, Failure>;
 
-    /// Duration of each phase of the set-up in µs.
+    /// The duration of each phase of the set-up in µs.
     fn setup_us(&self) -> Vec<(String, f64)>;
 
-    /// Operations of ours that may be in flight.
+    /// The number of this side's operations that may be in flight.
     fn tx_depth(&self) -> usize;
 
-    /// Slots for them: `0..tx_slots()`, at least as many.
+    /// The number of slots for those operations, at least `tx_depth()`: `0..tx_slots()`.
     fn tx_slots(&self) -> usize;
 
-    /// Receives that may be posted; their slots follow.
+    /// The number of receives that may be posted; their slots follow the others.
     fn rx_slots(&self) -> usize;
 
-    /// Messages are as long as this from now on; nothing is in flight. For fabrics that carry bytes
-    /// instead of messages.
+    /// Sets the lengths of messages from now on, while nothing is in flight. Only fabrics that
+    /// carry bytes instead of messages need to know.
     fn begin(&mut self, lengths: Lengths);
 
-    /// The memory of a free slot.
+    /// Returns the memory of a free slot.
     fn payload(&self, slot: usize) -> Result<&[u8], Failure>;
 
-    /// The memory of a free slot, to fill it.
+    /// Returns the memory of a free slot, to fill it.
     fn payload_mut(&mut self, slot: usize) -> Result<&mut [u8], Failure>;
 
     /// Copies the front of a free slot into another.
@@ -262,22 +263,22 @@ pub(crate) trait Backend: Sized {
     /// Offers a slot to the next message.
     fn receive(&mut self, slot: usize) -> Result<Posted, Failure>;
 
-    /// Keeps everybody from writing this slot from now on, so that it can be posted any number of
+    /// Protects this slot from being written from now on, so that it can be posted any number of
     /// times at once.
     fn freeze(&mut self, slot: usize) -> Result<(), Failure>;
 
-    /// Copies bytes to the front of the memory that the peer may use; it does not use it now.
+    /// Copies bytes to the front of the memory that the peer may use, but does not use now.
     fn write_window(&mut self, bytes: &[u8]) -> Result<(), Failure>;
 
-    /// Copies the front of that memory; what the peer has done is in it.
+    /// Copies the front of the memory that the peer may use, with all that the peer has done there.
     fn read_window(&self, _bytes: &mut [u8]) -> Result<(), Failure> {
         Err(Failure::Fabric("there is no window to read from".to_owned()))
     }
 
-    /// Bytes of the peer's memory that this side may use.
+    /// The length of the peer's memory that this side may use, in bytes.
     fn remote_bytes(&self) -> u64;
 
-    /// Does `work` with the front of a slot.
+    /// Posts `work` with the front of a slot.
     fn post(
         &mut self,
         work: Work,
@@ -286,7 +287,7 @@ pub(crate) trait Backend: Sized {
         how: PostFlags,
     ) -> Result<Posted, Failure>;
 
-    /// Does an atomic on the word of the peer's memory that begins there.
+    /// Posts an atomic operation on the word of the peer's memory at this offset.
     fn post_atomic(
         &mut self,
         _atomic: Atomic,
@@ -296,7 +297,7 @@ pub(crate) trait Backend: Sized {
         Err(Unable::AnyAtomics.into())
     }
 
-    /// Returns what an atomic of this operation has fetched, which had this slot and is done.
+    /// Returns the value that a completed atomic operation with this slot has fetched.
     fn fetched(&self, _operation: Operation, _slot: usize) -> Result<u64, Failure> {
         Err(Unable::AnyAtomics.into())
     }
@@ -306,7 +307,7 @@ pub(crate) trait Backend: Sized {
         Err(Unable::PageCache.into())
     }
 
-    /// Sends the front of a slot and a part of the file behind it as one message.
+    /// Sends the front of a slot, followed by a part of the file, as one message.
     fn post_file(
         &mut self,
         _slot: usize,
@@ -316,14 +317,14 @@ pub(crate) trait Backend: Sized {
         Err(Unable::PageCache.into())
     }
 
-    /// Makes progress and gives `each` completion of those found, [`BURST`] at most; answers how
-    /// many.
+    /// Makes progress and hands `each` the completions that were found, at most [`BURST`]. Returns
+    /// their number.
     fn poll(&mut self, each: impl FnMut(Completion)) -> Result<usize, Failure>;
 
-    /// Asks to be woken by the next completion. Poll once more before sleeping: a completion that
-    /// is already there wakes nobody.
+    /// Asks to be woken by the next completion. The caller polls once more before it sleeps: a
+    /// completion that is already there does not wake it.
     fn arm(&mut self) -> Result<(), Failure>;
 
-    /// The event to sleep for; `None`: something may have come, so poll first.
+    /// Returns the event to sleep for; `None`: something may have come, so the caller polls first.
     fn event(&self) -> Result<Option<PollFd<'_>>, Failure>;
 }

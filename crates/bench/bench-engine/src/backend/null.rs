@@ -1,5 +1,5 @@
-//! No fabric at all: what is left of a benchmark is what the benchmark costs. For counting
-//! (`bench::own_cost`), not for measuring.
+//! A backend without a fabric, so that only the cost of the benchmark is left. It serves to count
+//! instructions (`bench::own_cost`), not to measure.
 
 use std::collections::VecDeque;
 
@@ -11,29 +11,29 @@ use rustix::event::PollFd;
 use super::{Backend, Completion, Kind, Lengths, PostFlags, Posted, Wants, Work};
 use crate::backend::unable::Unable;
 
-/// Completions that one poll finds at most: what perftest asks a queue for.
+/// The most completions that one poll finds: as many as perftest asks a queue for.
 const FOUND: usize = 16;
 
 /// The behaviour of the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// Takes what comes.
+    /// Receives messages, and sends nothing.
     Takes,
     /// Sends each message back.
     Echoes,
-    /// Sends each message back, but loses the echoes of those with these numbers, from 1.
+    /// Sends each message back, but loses the echoes of messages `first` to `last`, counted from 1.
     Loses { first: u64, last: u64 },
-    /// Sends each message back with its content, but loses so many first ones.
+    /// Sends each message back with its content, but loses the first `lost` messages.
     #[cfg(test)]
     Repeats { lost: u64 },
-    /// Sends the next of so many messages when the one before has come back; the last one has 1 in
-    /// its first byte.
+    /// Sends this many messages, each when the one before has come back; the last one has 1 in its
+    /// first byte.
     Pings(u64),
-    /// Sends as much as there are receives for.
+    /// Sends as many messages as there are receives.
     Streams,
 }
 
-/// One endpoint, alone.
+/// An endpoint without a fabric.
 pub(crate) struct Null {
     peer: Peer,
     memory: Vec<u8>,
@@ -42,7 +42,7 @@ pub(crate) struct Null {
     rx: usize,
     offered: VecDeque<usize>,
     done: VecDeque<Completion>,
-    /// Messages that it took, and messages that came.
+    /// The number of messages that were sent, and the number that arrived.
     pub(crate) taken: u64,
     pub(crate) delivered: u64,
 }
@@ -74,7 +74,7 @@ impl Null {
         true
     }
 
-    /// Delivers what is in this slot.
+    /// Delivers the content of this slot.
     #[cfg(test)]
     fn repeat(&mut self, slot: usize) {
         let Some(to) = self.offered.front() else { return };
@@ -83,7 +83,7 @@ impl Null {
         self.deliver();
     }
 
-    /// The next ping, if there is one left.
+    /// Delivers the next ping, if there is one left.
     #[inline]
     fn ping(&mut self) {
         let Peer::Pings(left) = self.peer else { return };
@@ -168,7 +168,7 @@ impl Backend for Null {
         Ok(())
     }
 
-    /// Nobody writes it.
+    /// Returns zeros: no peer writes the memory.
     fn read_window(&self, bytes: &mut [u8]) -> Result<(), Failure> {
         bytes.fill(0);
         Ok(())

@@ -1,9 +1,9 @@
-//! What a fabric cannot do, and what can instead.
+//! Features that a fabric lacks, and the alternatives.
 
 use bench_record::fabric_name::FabricName;
 use bench_record::failure::Failure;
 
-/// A fabric was asked for what it does not have.
+/// The error that a fabric lacks a feature that was asked for.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unable {
     #[error("{0} is no verbs fabric")]

@@ -1,4 +1,4 @@
-//! Queue pairs of an RDMA device, without libfabric in between.
+//! A backend for queue pairs of an RDMA device, without libfabric.
 
 use std::time::Instant;
 
@@ -16,15 +16,15 @@ use super::{
 };
 use crate::backend::unable::Unable;
 
-/// One queue pair.
+/// A queue pair.
 pub(crate) struct Verbs {
     endpoint: Endpoint,
-    /// The peer's window.
+    /// The memory of the peer.
     remote: Option<Remote>,
     setup_us: Vec<(String, f64)>,
 }
 
-/// One without a peer.
+/// A queue pair without a peer.
 pub(crate) struct PreparedVerbs {
     prepared: Prepared,
     transport: fabric_name::Transport,
@@ -40,7 +40,7 @@ impl From<Post> for Posted {
     }
 }
 
-/// Refuses what verbs do not have.
+/// Refuses requirements that verbs cannot meet.
 fn check(wants: &Wants) -> Result<fabric_name::Transport, Failure> {
     let FabricName::Verbs(transport) = wants.fabric else {
         return Err(Unable::NotVerbs(wants.fabric.clone()).into());
@@ -68,7 +68,7 @@ fn check(wants: &Wants) -> Result<fabric_name::Transport, Failure> {
     Ok(transport)
 }
 
-/// Returns the kind as the library names it.
+/// Returns the kind of queue pair as the library names it.
 const fn queue_pair(transport: fabric_name::Transport) -> Transport {
     match transport {
         fabric_name::Transport::Srd => Transport::Srd,
@@ -99,7 +99,7 @@ impl Backend for Verbs {
             events: wants.events,
         };
         let prepared = match Prepared::open(&config) {
-            // Sizes above that are left out, once this side has said what it takes.
+            // Longer messages are left out once this side has said what it takes.
             Err(verbs::Error::TooLong { max: payload_bytes @ 1.., .. }) => {
                 Prepared::open(&Config { payload_bytes, ..config }).map_err(failed)?
             }
@@ -241,7 +241,7 @@ impl Backend for Verbs {
     #[inline]
     fn post_atomic(&mut self, atomic: Atomic, offset: u64, slot: usize) -> Result<Posted, Failure> {
         let atomic = match atomic {
-            // `check` has refused the other one.
+            // `check` has refused additions that fetch nothing (`Atomic::Add`).
             Atomic::FetchAdd | Atomic::Add => verbs::Atomic::FetchAdd { add: 1 },
             Atomic::CompareSwap { compare, swap } => verbs::Atomic::CompareSwap { compare, swap },
         };

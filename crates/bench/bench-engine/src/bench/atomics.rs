@@ -1,9 +1,9 @@
 //! Atomics on the peer's memory, counted by the initiator and checked by both sides.
 //!
-//! FETCH_ADDs of an endpoint all add 1 to one word: each of the values before must be fetched once,
-//! and the word ends as their number. Of COMPARE_SWAPs each slot has a word of its own, which goes
-//! from one number to the next: a swap that finds another number than the one before has left has
-//! lost one. So no order between operations in flight is needed.
+//! All FETCH_ADDs of an endpoint add 1 to the same word: each value must be fetched exactly once,
+//! and the final value must be the number of operations. COMPARE_SWAPs have a word for each slot,
+//! which counts up by one: a swap that finds another number than the last swap left has lost or
+//! repeated one. So operations in flight need no order.
 
 use std::time::Instant;
 
@@ -18,16 +18,16 @@ use crate::shared_clock::shared_s;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
-/// The distance from one word to the next, so that each has a cache line of its own.
+/// The distance from one word to the next in bytes, so that each word has a cache line to itself.
 const STRIDE_BYTES: usize = 64;
-/// An operand, what to compare with, and what is fetched.
+/// The number of words of each slot: an operand, a value to compare with, and the fetched value.
 const WORDS_PER_SLOT: usize = 3;
 
-/// A lane of it.
+/// A lane of the benchmark.
 pub(crate) struct Atomics {
     side: Side,
     operation: Operation,
-    /// Bytes of the memory that the peer changes, on each endpoint.
+    /// The length of the memory that the peer changes, in bytes, on each endpoint.
     window_bytes: usize,
 }
 
@@ -61,7 +61,7 @@ impl Workload for Atomics {
         Ok(Self { side, operation, window_bytes: task.wants.window_bytes })
     }
 
-    /// All words begin at 0.
+    /// Sets all words to 0.
     fn begin<B: Backend>(
         &mut self,
         links: &mut [Link<B>],
@@ -84,8 +84,8 @@ impl Workload for Atomics {
         }
     }
 
-    /// Waits until all threads have done their operations, then looks what the server's memory
-    /// says.
+    /// Waits until all threads have done their operations, then compares their number with the
+    /// server's memory.
     fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         let (mut counts, mut times) = (Vec::new(), Vec::new());
         for measured in session.slow_results()? {
@@ -113,7 +113,8 @@ impl Workload for Atomics {
     }
 }
 
-/// Refuses memory that shows, thread by thread, other operations than those that were done.
+/// Compares, thread by thread, the operations that were done with the operations that the memory
+/// shows. Fails if they differ.
 fn compare(done: &[u64], found: &[u64]) -> Result<(), Failure> {
     if done == found {
         return Ok(());
@@ -127,12 +128,13 @@ fn compare(done: &[u64], found: &[u64]) -> Result<(), Failure> {
 }
 
 impl Atomics {
-    /// The server's side of a point: progress until the client has ended, then what its words say.
+    /// Runs the server's side of a point: makes progress until the client has ended, then counts
+    /// the operations that the words show.
     fn count<B: Backend>(&self, links: &mut [Link<B>], port: &Port) -> Outcome {
         let done = until_told(links, port)?;
         let mut words = vec![0; self.window_bytes];
         let mut total = sum_of_words(links, &mut words)?;
-        // Those that fetch nothing may be complete before they are done.
+        // Operations that fetch nothing may complete before the peer's memory shows them.
         let mut watch = Watch::deaf(&port.signals, "waiting for the last operations");
         while self.operation == Operation::Add && total < done {
             for link in links.iter_mut() {
@@ -146,7 +148,7 @@ impl Atomics {
             }
             match watch.idle_on(links) {
                 Ok(_) => {}
-                // What never came is missing from the sum, which says so.
+                // A missing operation shows in the sum.
                 Err(Failure::Timeout { .. }) => break,
                 Err(failure) => return Err(failure),
             }
@@ -155,7 +157,8 @@ impl Atomics {
     }
 }
 
-/// Counts the operations that the memory of all endpoints shows; `words` has room for that of one.
+/// Returns the number of operations that the memory of all endpoints shows. `words` has room for
+/// the memory of one endpoint.
 fn sum_of_words<B: Backend>(links: &[Link<B>], words: &mut [u8]) -> Result<u64, Failure> {
     let mut sum = 0_u64;
     for link in links {
@@ -169,15 +172,15 @@ fn sum_of_words<B: Backend>(links: &[Link<B>], words: &mut [u8]) -> Result<u64, 
     Ok(sum)
 }
 
-/// The words of an endpoint as the initiator knows them.
+/// The words of an endpoint as the initiator expects them.
 #[derive(Debug)]
 struct Words {
     operation: Operation,
     done: u64,
-    /// Number in the word of each slot.
+    /// The expected number in the word of each slot.
     numbers: Vec<u64>,
-    /// Sum of the values that were fetched, and of their squares, each less those of the values
-    /// that had to be: both are 0 when each of them was fetched once.
+    /// The sum of the fetched values less that of the expected values, and the same for their
+    /// squares: both are 0 if each value was fetched once.
     balance: [u64; 2],
 }
 
@@ -186,7 +189,7 @@ impl Words {
         Self { operation, done: 0, numbers: vec![0; slots], balance: [0; 2] }
     }
 
-    /// Returns what to do next with a slot, and where.
+    /// Returns the next operation of a slot, and the offset of its word in bytes.
     #[inline]
     fn next(&self, slot: usize) -> (Atomic, u64) {
         match self.operation {
@@ -200,7 +203,7 @@ impl Words {
         }
     }
 
-    /// The operation of a slot is done, and has fetched this.
+    /// Notes that the operation of a slot is done, and checks the value that it has fetched.
     #[inline]
     fn take(&mut self, slot: usize, fetched: u64) -> Result<(), Failure> {
         if self.operation == Operation::CompareSwap {
@@ -223,12 +226,12 @@ impl Words {
         Ok(())
     }
 
-    /// Takes what is done, on the endpoint that has these words.
+    /// Notes all operations that are done on the endpoint of these words.
     #[inline]
     fn take_all<B: Backend>(&mut self, link: &mut Link<B>) -> Result<(), Failure> {
         while let Some(slot) = link.fetched.pop_front() {
             let fetched = match self.operation {
-                // Nothing: what it would have to be.
+                // A plain addition fetches nothing: the expected value stands in for it.
                 Operation::Add => self.done,
                 _ => link.fetched_word(slot)?,
             };
@@ -238,7 +241,7 @@ impl Words {
         Ok(())
     }
 
-    /// Refuses values that were fetched twice, or never.
+    /// Fails if a value was fetched twice, or never.
     fn check(&self) -> Result<(), Failure> {
         match self.balance {
             [0, 0] => Ok(()),
@@ -254,7 +257,7 @@ impl Words {
 /// The client's side of a point.
 struct Initiator {
     depth: usize,
-    /// Operations to post; `u64::MAX`: until the window is over.
+    /// The number of operations to post; `u64::MAX`: until the window is over.
     total: u64,
     posted: u64,
     /// The words of each endpoint.
@@ -271,8 +274,8 @@ impl Initiator {
         Self { depth: point.depth, total, posted: 0, words: words.collect() }
     }
 
-    /// Posts what there is room for and takes what is done; answers how many operations were
-    /// either.
+    /// Posts as many operations as there is room for and notes those that are done. Returns how
+    /// many operations were posted or done.
     #[inline]
     fn turn<B: Backend>(&mut self, links: &mut [Link<B>]) -> Result<usize, Failure> {
         let mut moved = 0;
@@ -297,7 +300,7 @@ impl Initiator {
         self.words.iter().map(|words| words.done).sum()
     }
 
-    /// Waits until all that was posted is done, and looks what it fetched.
+    /// Waits until all posted operations are done, and checks the fetched values.
     fn finish<B: Backend>(mut self, links: &mut [Link<B>], port: &Port) -> Result<u64, Failure> {
         self.total = self.posted;
         let mut watch = Watch::new(&port.signals, "waiting for the last operations to complete");
@@ -322,7 +325,7 @@ fn initiate<B: Backend>(part: Part<'_, B>, operation: Operation) -> Outcome {
         started: Instant::now(),
         opened: None,
     };
-    // One at a time: each can be timed.
+    // Operations that come one at a time can be timed.
     let mut trips = RoundTrips::new()?;
     let is_timed = point.depth == 1 && links.len() == 1;
     let (mut last, mut seen) = (window.started, 0);

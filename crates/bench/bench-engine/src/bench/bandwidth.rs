@@ -1,8 +1,9 @@
-//! A stream in one direction, client to server; the receiver counts.
+//! A stream in one direction, from the client to the server; the receiver counts.
 //!
-//! The measured window lies within the stream: it opens at the receiver after the warm-up, it
-//! closes while messages are still arriving, and the sender stops only when the receiver has said
-//! that it closed. So neither ramp is in the figures.
+//! The measured window lies within the stream: the receiver opens the window after the warm-up and
+//! closes it while messages are still arriving, and the sender stops only when the receiver has
+//! said that the window is closed. So the figures contain neither the start nor the end of the
+//! stream.
 
 use std::time::{Duration, Instant};
 
@@ -21,14 +22,14 @@ use crate::shared_clock::shared_s;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
-/// Rounds of the sender between two clock reads.
+/// The number of the sender's rounds between two clock reads.
 const ROUNDS_PER_LOOK: u32 = 16;
-/// Rounds of a busy receiver between two looks for the sender's count.
+/// The number of a busy receiver's rounds between two looks for the sender's count.
 pub(super) const ROUNDS_PER_WORD: u32 = 64;
-/// Between two looks for the receiver's word once the window should be over.
+/// The time between two looks for the receiver's message once the window should be over.
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
-/// A lane of it.
+/// A lane of the benchmark.
 pub(crate) struct Bandwidth(Side);
 
 impl Workload for Bandwidth {
@@ -67,7 +68,8 @@ impl Workload for Bandwidth {
     }
 }
 
-/// Returns what has arrived of what each thread has sent.
+/// Returns the figures of the messages that have arrived; `sent` has the number that each thread
+/// has sent.
 pub(super) fn arrived(
     session: &mut BenchSession,
     point: PointSpec,
@@ -79,7 +81,7 @@ pub(super) fn arrived(
     Ok(Point { sent: in_all, ..measured })
 }
 
-/// Checks what receivers have counted of `in_all` messages, which have all arrived or may have been
+/// Checks the counts of the receivers, whose `in_all` messages have all arrived or may have been
 /// lost.
 pub(super) fn checked(
     session: &BenchSession,
@@ -100,7 +102,7 @@ pub(super) fn checked(
     if lost > 0 && session.job().endpoint == EndpointKind::Rdm {
         return Err(Failure::Data(format!("{lost} of {in_all} messages never arrived")));
     }
-    // Where datagrams were lost, that nothing came is what was found.
+    // If datagrams were lost, it is a result that none arrived.
     if lost == 0 {
         counted(point, counts)?;
     }
@@ -110,7 +112,7 @@ pub(super) fn checked(
     Ok(Point { lost, validated, bandwidth, disorder, ..session.new_point(point) })
 }
 
-/// The client's side of a point.
+/// Sends the client's messages of a point.
 pub(super) fn send<B: Backend>(part: Part<'_, B>) -> Outcome {
     let Part { links, port, point } = part;
     let mut sender = Sender::new(port.flow, point);
@@ -133,7 +135,7 @@ pub(super) fn send<B: Backend>(part: Part<'_, B>) -> Outcome {
                 end.opens = None;
                 recorder.open(now);
             }
-            // What is posted is soon sent: the window is full.
+            // Posted messages are soon sent, because the window is full.
             recorder.note(now, Duration::ZERO, sender.sent - noted);
             noted = sender.sent;
             if end.reached(now, &port.signals)? {
@@ -146,9 +148,9 @@ pub(super) fn send<B: Backend>(part: Part<'_, B>) -> Outcome {
     Ok(Measured::Sent(sender.sent))
 }
 
-/// Finds out, without disturbing the window, that the receiver has closed it.
+/// A watch that finds out, without disturbing the window, when the receiver has closed it.
 struct WindowEnd {
-    /// The time at which the warm-up is over; `None`: it is.
+    /// The time at which the warm-up is over; `None`: it is over already.
     opens: Option<Instant>,
     expected: Option<Instant>,
     last_look: Instant,
@@ -183,12 +185,12 @@ impl WindowEnd {
     }
 }
 
-/// What came between two looks at the clock, before the window opened.
+/// The messages that arrived between two looks at the clock, before the window opened.
 #[derive(Debug, Clone, Copy, Default)]
 struct Early {
     messages: u64,
     bytes: u64,
-    /// The first of the looks; `None`: there was none before.
+    /// The time of the first look; `None`: there was no look before.
     since: Option<Instant>,
 }
 
@@ -200,12 +202,12 @@ pub(super) struct Receiver {
     first: Option<Instant>,
     opened: Option<Instant>,
     pub(super) closed: bool,
-    /// The inspector, where messages are more than counted.
+    /// The inspector, if messages are more than counted.
     inspector: Option<Inspector>,
 }
 
-/// The server's side of a point. It reports once that its window is over, and keeps receiving until
-/// it has what the sender sent.
+/// Runs the server's side of a point. Reports once when the window is over, and keeps receiving
+/// until it has all that the sender sent.
 pub(super) fn receive<B: Backend>(part: Part<'_, B>) -> Outcome {
     let Part { links, port, point } = part;
     let mut receiver = Receiver::new(point)?;
@@ -227,7 +229,7 @@ impl Receiver {
         })
     }
 
-    /// Keeps receiving until all is there that was sent.
+    /// Keeps receiving until all messages are there that were sent.
     pub(super) fn finish<B: Backend>(mut self, links: &mut [Link<B>], port: &Port) -> Outcome {
         let sent = self.until_told(links, port)?;
         self.drain(links, port, sent)?;
@@ -238,7 +240,7 @@ impl Receiver {
         Ok(Measured::Received(count))
     }
 
-    /// Lets a window that opened with the last message begin with the look before: where few
+    /// Lets a window that opened with the last message begin at the look before that. If few
     /// messages are asked for, all of them may come at once after the warm-up.
     fn open_earlier(&mut self) {
         let Early { messages, bytes, since } = self.early;
@@ -272,7 +274,7 @@ impl Receiver {
         }
     }
 
-    /// Polls all endpoints; answers whether anything completed.
+    /// Polls all endpoints. Returns true if anything completed.
     #[inline]
     pub(super) fn turn<B: Backend>(&mut self, links: &mut [Link<B>]) -> Result<bool, Failure> {
         let mut moved = 0;
@@ -302,7 +304,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Looks at a message; answers how many may be handed on now.
+    /// Inspects a message. Returns how many messages may be handed on now.
     #[inline]
     fn inspect<B: Backend>(&mut self, link: &Link<B>, arrival: Arrival) -> Result<u64, Failure> {
         let Some(inspector) = &mut self.inspector else { return Ok(1) };
@@ -310,7 +312,7 @@ impl Receiver {
         inspector.take(&payload[..arrival.len_bytes.min(payload.len())])
     }
 
-    /// Opens and closes the window at batch boundaries; answers whether it has just closed.
+    /// Opens and closes the window at batch boundaries. Returns true if the window has just closed.
     #[inline]
     pub(super) fn advance(&mut self, now: Instant) -> bool {
         let first = *self.first.get_or_insert(now);
@@ -349,7 +351,7 @@ impl Receiver {
                 }
             } else {
                 watch.idle_on(links)?;
-                // A round is long for who sleeps.
+                // A round takes long on a side that sleeps.
                 rounds |= if port.signals.sleeps() { ROUNDS_PER_WORD - 1 } else { 0 };
             }
             rounds = rounds.wrapping_add(1);
@@ -361,8 +363,8 @@ impl Receiver {
         }
     }
 
-    /// Receives what is still under way: a provider may have buffered a lot (tcp completes a send
-    /// when the kernel has it).
+    /// Receives the messages that are still under way. A provider may have buffered a lot of them
+    /// (tcp completes a send when the kernel has it).
     fn drain<B: Backend>(
         &mut self,
         links: &mut [Link<B>],
@@ -391,7 +393,7 @@ mod tests {
     use crate::backend::null::{Null, Peer};
     use crate::stream_job::stream_job;
 
-    /// It was published as 0 messages a second.
+    /// Without a message in the window the rate would be 0 messages a second.
     #[test]
     fn a_window_that_opens_with_the_last_message_begins_a_look_earlier() {
         let point = PointSpec::new(64, 64, Limit::Iterations(12));
@@ -404,7 +406,7 @@ mod tests {
             now += Duration::from_millis(1);
             receiver.advance(now);
         }
-        // All of them, in batches of 16: 100 to warm up, and those that were asked for.
+        // All messages come in batches of 16: 100 to warm up, and the 12 that were asked for.
         assert_eq!((receiver.count.total, receiver.count.messages), (112, 0));
         receiver.open_earlier();
         assert_eq!((receiver.count.messages, receiver.count.bytes), (16, 16 * 64));

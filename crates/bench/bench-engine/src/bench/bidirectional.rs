@@ -1,9 +1,10 @@
 //! Streams in both directions at once, on the same endpoints: each side posts and receives in one
 //! loop.
 //!
-//! Each receiver has a window of its own. No side stops sending before both windows are over, which
-//! the client finds out and says, so that each direction is measured while the other one is busy.
-//! Then each side tells the other how much it has sent, and receives until it has all of it.
+//! Each receiver has its own window. Neither side stops sending before both windows are over, so
+//! that each direction is measured while the other one is busy; the client finds out when that is
+//! and says so. Then each side tells the other how much it has sent, and receives until it has all
+//! of it.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ use crate::server::{self, WORD_EVERY};
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
-/// A lane of it.
+/// A lane of the benchmark.
 pub(crate) struct Bidirectional(Side);
 
 impl Workload for Bidirectional {
@@ -62,7 +63,7 @@ impl Workload for Bidirectional {
             to_server: record::Bandwidth::of(&at_server, point.limit),
             to_client: record::Bandwidth::of(&at_client, point.limit),
         };
-        // Each side has a clock of its own.
+        // Each side has its own clock.
         let sum = both_ways.to_server.and(both_ways.to_client);
         let counts = [at_server, at_client].concat();
         let point = bandwidth::checked(session, point, in_all, &counts)?;
@@ -93,11 +94,11 @@ impl Stream {
         })
     }
 
-    /// Either side of a point.
+    /// Runs either side of a point.
     fn run<B: Backend>(mut self, part: Part<'_, B>, side: Side) -> Outcome {
         let Part { links, port, .. } = part;
         self.until_both_windows_are_over(links, port, side)?;
-        // What comes meanwhile is taken: the other side may wait for receives of ours.
+        // Arrivals are still taken: the other side may wait for receives of this side.
         let mut watch = Watch::deaf(&port.signals, "waiting for the last operations to complete");
         while !links.iter().all(Link::is_idle) {
             match self.receiver.turn(links)? {
@@ -120,7 +121,7 @@ impl Stream {
         let mut rounds = 0_u32;
         loop {
             let before = receiver.count.total;
-            // The client, which begins later, has begun when something of it comes.
+            // The client begins later: it has begun when its first message comes.
             let moved = match side == Side::Client || before > 0 {
                 true => sender.turn(links)?,
                 false => poll(links)?,
@@ -157,7 +158,7 @@ fn poll<B: Backend>(links: &mut [Link<B>]) -> Result<usize, Failure> {
     Ok(moved)
 }
 
-/// Fails when only this side goes on: what it sends is no sign that the other one does.
+/// Fails if only this side goes on: its own sends do not show that the other side does.
 fn late(expected: Instant, port: &Port) -> Result<(), Failure> {
     let timeout = port.signals.timeout();
     match Instant::now().saturating_duration_since(expected) > timeout {

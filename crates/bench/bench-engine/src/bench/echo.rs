@@ -1,4 +1,4 @@
-//! The server's side of a ping-pong, and of whatever else is sent back.
+//! The server's side of a ping-pong, and of everything else that is sent back.
 
 use std::slice;
 
@@ -10,7 +10,7 @@ use crate::pattern;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
-/// The server's side of a point.
+/// Runs the server's side of a point.
 pub(super) fn serve<B: Backend>(part: Part<'_, B>) -> Outcome {
     echo_all(part, KEPT_BYTES)
 }
@@ -23,7 +23,7 @@ pub(super) fn echo_all<B: Backend>(part: Part<'_, B>, kept: usize) -> Outcome {
     Ok(Measured::Answered)
 }
 
-/// Echoes until the last message; `is_alone`: that is the first one.
+/// Sends messages back until the last one; `is_alone`: the first message is the last one.
 pub(super) fn answer<B: Backend>(
     link: &mut Link<B>,
     port: &Port,
@@ -43,13 +43,13 @@ pub(super) fn answer<B: Backend>(
             continue;
         }
         if link.poll()? == 0 && watch.idle_on(slice::from_mut(link))? == Idle::Message {
-            // The client went on without us: its last message was lost (datagrams).
+            // The client has gone on: its last message was lost (datagrams).
             return Ok(());
         }
     }
     let mut watch = Watch::new(&port.signals, "sending the last echo");
-    // Until the peer has it: whoever looks after the next endpoint now does not move this one, and
-    // a provider that was told "receiver not ready" repeats a message only when it is polled.
+    // Waits until the peer has the echo: whoever polls the next endpoint does not move this one,
+    // and a provider that was told "receiver not ready" repeats a message only when it is polled.
     let is_datagram = port.endpoint == EndpointKind::Dgram;
     while link.in_flight() > 0 {
         if link.poll()? > 0 {
@@ -58,14 +58,14 @@ pub(super) fn answer<B: Backend>(
         match watch.idle_on(slice::from_mut(link))? {
             Idle::Quiet if is_datagram => break,
             Idle::Spin | Idle::Quiet => {}
-            // The client goes on: it has the echo.
+            // The client goes on, so that it has the echo.
             Idle::WindowDone | Idle::Message => break,
         }
     }
     Ok(())
 }
 
-/// Sends a message back; answers whether it was the last one.
+/// Sends a message back. Returns true if it was the last one.
 #[inline]
 fn echo<B: Backend>(
     link: &mut Link<B>,

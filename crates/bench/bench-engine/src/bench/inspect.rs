@@ -1,5 +1,5 @@
-//! What the receiver of a stream does with a message beside counting it: checks its content, reads
-//! its number, or hands messages on in the order in which they were posted.
+//! Inspection of a stream's messages at the receiver, beside counting them: checks their contents,
+//! reads their numbers, or hands them on in the order in which they were posted.
 
 use bench_record::ReceiverCount;
 use bench_record::failure::Failure;
@@ -9,19 +9,19 @@ use bench_record::spec::PointSpec;
 use super::reorder::Reorder;
 use crate::pattern::{self, Overtaken, Seen};
 
-/// Looks at each message of a point.
+/// The inspector of each message of a point.
 pub(super) struct Inspector {
     size_bytes: usize,
-    /// The messages seen, where contents are checked.
+    /// The messages seen, if contents are checked.
     seen: Option<Seen>,
-    /// The order of messages, where they are handed on in it.
+    /// The order of messages, if they are handed on in order.
     reorder: Option<Reorder>,
     overtaken: Overtaken,
     found: ReceiverCount,
 }
 
 impl Inspector {
-    /// `None` where messages are counted only.
+    /// Makes an inspector; `None` if messages are only counted.
     pub(super) fn new(point: PointSpec) -> Result<Option<Self>, Failure> {
         if !point.validate && point.order == Order::Any {
             return Ok(None);
@@ -36,8 +36,8 @@ impl Inspector {
         }))
     }
 
-    /// Takes a message; answers how many may be handed on now: this one, or those that waited for
-    /// it, too, or none.
+    /// Inspects a message. Returns how many messages may be handed on now: none, or this one and
+    /// those that waited for it.
     #[inline]
     pub(super) fn take(&mut self, payload: &[u8]) -> Result<u64, Failure> {
         let number = match &mut self.seen {
@@ -64,11 +64,11 @@ impl Inspector {
         }
     }
 
-    /// Adds what was found to what was counted.
+    /// Adds the findings to the count.
     pub(super) fn add_to(self, count: ReceiverCount) -> Result<ReceiverCount, Failure> {
         let Self { seen, reorder, overtaken, found, .. } = self;
         let twice = reorder.as_ref().map_or(0, |reorder| reorder.duplicates);
-        // One that is wrong has no turn.
+        // A damaged message has no place in the order.
         if let Some(reorder) = reorder.as_ref().filter(|_| found.wrong == 0) {
             reorder.check_end()?;
         }

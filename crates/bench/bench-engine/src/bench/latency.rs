@@ -1,8 +1,8 @@
 //! Ping-pong: the client sends, the server echoes, half the round trip is the latency.
 //!
-//! Closed loop with one message in flight. One clock read per round trip; samples go into a
-//! histogram that was allocated before. Byte 0 of every message is 1 in the last round, which
-//! tells the server (`echo`) to end; the other bytes are free for checking.
+//! The loop is closed, with one message in flight. The clock is read once per round trip; samples
+//! go into a histogram that was allocated before. Byte 0 of every message is 1 in the last round,
+//! which tells the server (`echo`) to end; the other bytes are free for checking.
 
 use std::slice;
 use std::time::{Duration, Instant};
@@ -20,26 +20,27 @@ use crate::refusal::Refusal;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
-/// The byte in which a message says which it is, so that late datagrams are known; sent back with
-/// the flag.
+/// The position of the byte that tells which message this is, so that late datagrams are
+/// recognized; sent back with the flag.
 const MARK: usize = 1;
-/// Bytes of a message that the server sends back.
+/// The number of bytes of a message that the server sends back.
 pub(super) const KEPT_BYTES: usize = MARK + 1;
 pub(super) const GOES_ON: u8 = 0;
 pub(super) const LAST: u8 = 1;
-/// Receives posted on both sides.
+/// The number of receives posted on both sides.
 pub(crate) const RX_DEPTH: usize = PING_PONG_RECEIVES;
-/// Sends in flight: more than one because a completion may come after the echo.
+/// The most sends in flight: more than one because a completion may come after the echo.
 pub(crate) const TX_DEPTH: usize = 16;
 
-/// Repetitions of a datagram that tells the server to end. A server that has ended, and whose echo
-/// was lost, answers none of them. One that has not ended learns of it by the control connection.
+/// The number of repetitions of a datagram that tells the server to end. A server that has ended,
+/// and whose echo was lost, answers none of them. A server that has not ended learns it over the
+/// control connection.
 const LAST_REPETITIONS: u64 = 5;
-/// The time for which a repeated datagram's second echo is waited for.
+/// The time after a repetition for which a second echo is waited for.
 const LATE_ECHO: Duration = Duration::from_millis(20);
 const COLD_START: PointSpec = PointSpec::new(1, 1, Limit::Iterations(1));
 
-/// A lane of it.
+/// A lane of the benchmark.
 pub(crate) struct Latency(Side);
 
 impl Workload for Latency {
@@ -71,7 +72,7 @@ impl Workload for Latency {
     }
 }
 
-/// The round trips of all threads.
+/// Makes a point of the round trips of all threads.
 pub(super) fn of_all(
     session: &BenchSession,
     all: Vec<Measured>,
@@ -104,18 +105,19 @@ pub(super) struct Pinger<'a, B> {
     datagrams: bool,
     sequence: u64,
     lost: u64,
-    /// Messages that were sent once more, and those whose answer nobody waits for any longer.
+    /// The number of messages that were sent again, and the number whose answer is no longer waited
+    /// for.
     repeated: u64,
     given_up: u64,
-    /// The moment since when the present round trip waits for a datagram that was lost.
+    /// The time since when the present round trip waits for a lost datagram.
     lost_since: Option<Instant>,
-    /// The time of the round trips on which datagrams were lost.
+    /// The total time of the round trips on which datagrams were lost.
     pub(super) wasted: Duration,
-    /// The bytes that the echo must have; room for one message.
+    /// The expected bytes of the echo, with room for one message.
     expected: Vec<u8>,
 }
 
-/// The client's side of a point.
+/// Runs the client's side of a point.
 pub(crate) fn measure<B: Backend>(part: Part<'_, B>) -> Outcome {
     let Part { links, port, point } = part;
     let [link] = links else { return Err(one_endpoint(links.len())) };
@@ -173,7 +175,7 @@ impl<'a, B: Backend> Pinger<'a, B> {
         }
     }
 
-    /// Tells the server to end, and what was found.
+    /// Tells the server to end, and returns the findings.
     pub(super) fn finish(mut self, mut trips: RoundTrips) -> Outcome {
         self.round(LAST)?;
         trips.sent = self.sequence + self.repeated;
@@ -193,8 +195,8 @@ impl<'a, B: Backend> Pinger<'a, B> {
         Ok(())
     }
 
-    /// One round trip; false when a datagram was lost on the way, so that its time means nothing.
-    /// That of the last datagram may have no end.
+    /// Makes one round trip. Returns false if a datagram was lost on the way, so that the time
+    /// means nothing. The round trip of the last datagram may never end.
     #[inline]
     pub(super) fn round(&mut self, flag: u8) -> Result<bool, Failure> {
         self.sequence += 1;
@@ -219,14 +221,14 @@ impl<'a, B: Backend> Pinger<'a, B> {
                 continue;
             }
             match watch.idle_on(slice::from_mut(self.link))? {
-                // A reliable endpoint that is quiet is only slow.
+                // A reliable endpoint may be quiet because it is slow.
                 Idle::Quiet if self.datagrams => {
                     if !self.repeat(flag, lost_before, watch.silent_since())? {
                         return Ok(false);
                     }
                     watch.progress();
                 }
-                // The server is done, so that it has the last message, whose echo does not come.
+                // The server is done, so that it has the last message, but its echo does not come.
                 Idle::WindowDone
                     if self.datagrams
                         && flag == LAST
@@ -235,16 +237,16 @@ impl<'a, B: Backend> Pinger<'a, B> {
                     self.give_up(lost_before);
                     return Ok(false);
                 }
-                // A window that is over is that of streams beside us.
+                // The window of streams beside this ping-pong is over.
                 Idle::Spin | Idle::Quiet | Idle::WindowDone => {}
-                // The server's reason for giving up, which the caller reads.
+                // The caller reads why the server gave up.
                 Idle::Message => return Err(server_gave_up()),
             }
         }
     }
 
-    /// Sends a datagram once more that was lost, or whose echo was; false when it was the last one
-    /// and was sent often enough. Nothing has come for it since `since`.
+    /// Repeats a datagram that was lost, or whose echo was lost; nothing has come since `since`.
+    /// Returns false if the datagram is the last one and was sent often enough.
     #[cold]
     fn repeat(&mut self, flag: u8, lost_before: u64, since: Instant) -> Result<bool, Failure> {
         if self.lost_since.is_none() {
@@ -260,15 +262,15 @@ impl<'a, B: Backend> Pinger<'a, B> {
         Ok(true)
     }
 
-    /// Waits no longer for an answer to the last message. One datagram was lost for certain: to
-    /// repetitions there is no answer once the server has ended.
+    /// Stops waiting for an answer to the last message. Only one datagram was certainly lost: a
+    /// server that has ended does not answer repetitions.
     #[cold]
     fn give_up(&mut self, lost_before: u64) {
         self.lost = lost_before + 1;
         self.given_up += 1;
     }
 
-    /// After a repetition two echoes may come: takes the second one out of the way.
+    /// Discards the second echo that may come after a repetition.
     #[cold]
     fn discard_late_echoes(&mut self) -> Result<(), Failure> {
         let start = Instant::now();
@@ -309,14 +311,14 @@ impl<'a, B: Backend> Pinger<'a, B> {
         }
     }
 
-    /// Whether a datagram is the echo of an earlier message, that was given up for lost.
+    /// Returns true if the datagram is the echo of an earlier message that was taken for lost.
     fn is_late(&self, echo: Arrival) -> Result<bool, Failure> {
         let size = self.point.size_bytes;
         let payload = self.link.payload(echo.slot)?;
         if echo.len_bytes != size {
             return Ok(true);
         }
-        // Contents that can be checked start with their number's last byte, too.
+        // Contents that can be checked also start with the last byte of their number.
         let is_other = payload[..size].get(MARK).is_some_and(|mark| *mark != self.sequence as u8);
         Ok(is_other && (!self.point.validate || pattern::check(&payload[1..size]).is_ok()))
     }
@@ -339,8 +341,8 @@ impl<'a, B: Backend> Pinger<'a, B> {
     }
 }
 
-/// The first round trip of each endpoint. A client answers that of the first, whole, in µs:
-/// connection set-up of the provider included.
+/// Makes the first round trip of each endpoint. A client returns the time of the very first one in
+/// µs, the connection set-up of the provider included.
 pub(crate) fn cold_start<B: Backend>(
     side: Side,
     links: &mut [Link<B>],
@@ -354,7 +356,7 @@ pub(crate) fn cold_start<B: Backend>(
             Side::Client => {
                 Pinger::new(link, port, COLD_START).round(LAST)?;
             }
-            // What a reliable endpoint brings is the one message, whatever became of its flag.
+            // A reliable endpoint brings just this message, whatever became of its flag.
             Side::Server => {
                 let is_alone = port.endpoint == EndpointKind::Rdm;
                 echo::answer(link, port, COLD_START, KEPT_BYTES, is_alone)?;
@@ -385,7 +387,7 @@ mod tests {
     use crate::backend::null::{Null, Peer};
     use crate::stream_job::datagrams_alone;
 
-    /// It was repeated for ever to a server that had ended.
+    /// The last message must not be repeated for ever to a server that has ended.
     #[test]
     fn a_point_of_datagrams_ends_though_the_last_echo_is_lost() {
         let (port, job, _peer) = datagrams_alone();
@@ -396,7 +398,7 @@ mod tests {
             Ok(Measured::RoundTrips(trips)) => trips,
             other => panic!("{other:?}"),
         };
-        // 100 to warm up, and nothing comes back of what is sent again.
+        // 100 round trips warm up, and repeated messages are not answered.
         assert_eq!((trips.count, trips.lost), (20, 1));
         assert_eq!(trips.sent, 121 + LAST_REPETITIONS);
         assert_eq!(links[0].backend().taken, trips.sent);

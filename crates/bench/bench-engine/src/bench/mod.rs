@@ -1,5 +1,5 @@
-//! The benchmarks: what both sides do within a point. One file each, with the client's and the
-//! server's loop beside each other.
+//! The benchmarks: the loops of both sides within a point. Each benchmark has one file, with the
+//! client's and the server's loop beside each other.
 
 pub(crate) mod atomics;
 pub(crate) mod bandwidth;
@@ -29,27 +29,27 @@ use crate::workload::Calls;
 /// The findings of one thread in one point.
 #[derive(Debug)]
 pub(crate) enum Measured {
-    /// A client's round trips.
+    /// The round trips of a client.
     RoundTrips(Box<RoundTrips>),
-    /// A sender has sent this many messages in all.
+    /// The number of messages that a sender has sent in all.
     Sent(u64),
-    /// A receiver's count.
+    /// The count of a receiver.
     Received(ReceiverCount),
-    /// The count of what an initiator has seen complete; with the times of each if they came one by
-    /// one.
+    /// The count of the operations that an initiator has seen complete, and their times if they
+    /// came one by one.
     Initiated(ReceiverCount, Option<Box<RoundTrips>>),
-    /// A client's requests.
+    /// The requests of a client.
     Loaded(Box<Loaded>),
-    /// A caller's calls.
+    /// The calls of a caller.
     Calls(Box<Calls>),
-    /// What each two nodes had with each other.
+    /// The figures of each pair of nodes.
     Pairs(Vec<NodePair>),
     /// A server that only answers.
     Answered,
 }
 
 impl Measured {
-    /// Messages that a sender has sent.
+    /// The number of messages that a sender has sent.
     pub(crate) const fn sent(&self) -> u64 {
         match self {
             Self::Sent(count) => *count,
@@ -61,8 +61,8 @@ impl Measured {
 /// The outcome of a lane's part of a point.
 pub(crate) type Outcome = Result<Measured, Failure>;
 
-/// Refuses counts of which one is of an empty window: a rate of 0 would be that of a fabric that
-/// stands still. A number of operations that all end at once leaves nothing after the warm-up.
+/// Refuses counts if one of them is of an empty window: a rate of 0 would be that of a fabric that
+/// stands still. If all operations end at once, none is left after the warm-up.
 fn counted(point: PointSpec, counts: &[ReceiverCount]) -> Result<(), Failure> {
     let is_empty = |count: &ReceiverCount| count.messages == 0 || count.seconds <= 0.0;
     match point.limit {
@@ -71,7 +71,7 @@ fn counted(point: PointSpec, counts: &[ReceiverCount]) -> Result<(), Failure> {
     }
 }
 
-/// No operation ended within the window.
+/// Makes the failure that no operation ended within the window.
 #[cold]
 pub(crate) fn nothing_counted(point: PointSpec) -> Failure {
     Failure::Check(format!(
@@ -80,39 +80,40 @@ pub(crate) fn nothing_counted(point: PointSpec) -> Failure {
     ))
 }
 
-/// Round trips of one thread.
+/// The round trips of one thread.
 #[derive(Debug)]
 pub(crate) struct RoundTrips {
-    /// Whole round trips in ns; empty when they were only counted.
+    /// The times of whole round trips in ns; empty if they were only counted.
     pub(crate) histogram: Histogram<u64>,
     pub(crate) sum_ns: u64,
     pub(crate) count: u64,
-    /// Processor time of the process meanwhile in ns; 0: not read.
+    /// The processor time that the process took meanwhile in ns; 0: not read.
     pub(crate) cpu_ns: u64,
-    /// Messages that were sent for them, warm-up and repetitions included; 0: not known.
+    /// The number of messages that were sent for the round trips, warm-up and repetitions included;
+    /// 0: not known.
     pub(crate) sent: u64,
     pub(crate) lost: u64,
     pub(crate) validated: u64,
 }
 
-/// Longest round trip that is told apart, in ns.
+/// The longest round trip that is recorded exactly, in ns.
 const ROUND_TRIP_MAX_NS: u64 = 100_000_000_000;
 
 impl RoundTrips {
-    /// None yet, with room for all that may come.
+    /// Makes an empty record with room for all round trips that may come.
     pub(crate) fn new() -> Result<Self, Failure> {
         let histogram = Histogram::new_with_bounds(1, ROUND_TRIP_MAX_NS, 3)
             .map_err(|e| Failure::Check(format!("histogram: {e}")))?;
         Ok(Self { histogram, sum_ns: 0, count: 0, cpu_ns: 0, sent: 0, lost: 0, validated: 0 })
     }
 
-    /// One more.
+    /// Notes one round trip.
     #[inline]
     pub(crate) fn note(&mut self, took: Duration) {
         self.note_many(took, 1);
     }
 
-    /// Several that took the same time.
+    /// Notes several round trips that took the same time.
     #[inline]
     pub(crate) fn note_many(&mut self, took: Duration, count: u64) {
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
@@ -121,8 +122,8 @@ impl RoundTrips {
         self.count += count;
     }
 
-    /// Notes so many operations that had no end: they had this age when they were given up. A
-    /// schedule may ask for more than a sum has room for.
+    /// Notes operations that did not end and had this age when they were given up. The sum
+    /// saturates, because a schedule may ask for any number.
     pub(crate) fn note_age(&mut self, age: Duration, count: u64) {
         let age_ns = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
         self.histogram.saturating_record_n(age_ns, count);
@@ -130,19 +131,19 @@ impl RoundTrips {
         self.count = self.count.saturating_add(count);
     }
 
-    /// Processor time of the process for each in µs; `None` where it was not read.
+    /// The processor time of the process for each round trip in µs; `None` if it was not read.
     pub(crate) fn cpu_us(&self) -> Option<f64> {
         (self.cpu_ns > 0 && self.count > 0).then(|| self.cpu_ns as f64 / self.count as f64 / 1e3)
     }
 
-    /// Together with those of another thread.
+    /// Adds the round trips of another thread.
     pub(crate) fn and(mut self, other: &Self) -> Self {
         // Both histograms have the same bounds, so that adding cannot fail.
         let added = self.histogram.add(&other.histogram);
         debug_assert!(added.is_ok(), "{added:?}");
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.count = self.count.saturating_add(other.count);
-        // Each has read the time of all.
+        // Each thread has read the time of the whole process.
         self.cpu_ns = self.cpu_ns.max(other.cpu_ns);
         self.sent += other.sent;
         self.lost += other.lost;

@@ -1,8 +1,8 @@
-//! Requests that come when they come, not when the last answer has come (an open loop), and are
-//! echoed by the server. A request's response time runs from the moment for which it was intended,
-//! so that what a slow answer holds up is not left out; its service time runs from the moment it
-//! was posted. A request that was never posted, or whose answer was lost, counts with the age at
-//! which it was given up: leaving it out would make the fabric look the better the slower it is.
+//! Requests at moments that do not depend on answers (an open loop), echoed by the server. The
+//! response time of a request runs from the moment for which it was intended, so that it includes
+//! the delay behind a slow answer; the service time runs from the moment at which the request was
+//! posted. A request that was never posted, or whose answer was lost, counts with its age when it
+//! was given up: otherwise a fabric would look better the slower it is.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -20,19 +20,20 @@ use crate::watch::{Idle, Watch};
 use crate::workload::Outstanding;
 use crate::workload::prelude::*;
 
-/// Bytes of a request that the server sends back: a flag, three bytes of its serial, and its
-/// number.
+/// The length of the part of a request that the server sends back, in bytes: a flag, three bytes of
+/// the serial, and the number.
 const HEADER_BYTES: usize = 8;
 const SERIAL_MASK: u32 = 0x00ff_ffff;
-/// A datagram that has not been answered when one that was posted so much later has is lost.
+/// The time after which an unanswered datagram counts as lost, if one that was posted this much
+/// later has been answered.
 const OVERTAKEN: Duration = Duration::from_millis(10);
-/// A schedule that cannot be kept is given up after so many times its length.
+/// The multiple of the window after which a schedule that cannot be kept is given up.
 const PATIENCE: u32 = 4;
 
-/// A lane of it.
+/// A lane of the benchmark.
 pub(crate) struct OpenLoop {
     side: Side,
-    /// Each block draws its moments anew.
+    /// The source of the moments, which are drawn anew for each block.
     random: Random,
 }
 
@@ -40,7 +41,7 @@ impl Workload for OpenLoop {
     const LEAST_BYTES: usize = HEADER_BYTES;
 
     fn depths(job: &JobSpec, _side: Side, _thread: usize) -> (usize, usize) {
-        // Both sides send and receive; one more for the last message.
+        // Both sides send and receive; one more place is for the last message.
         let depth = job.tx_depth.saturating_add(1);
         (depth, depth)
     }
@@ -70,7 +71,7 @@ impl Workload for OpenLoop {
         let first = first.ok_or_else(|| Failure::Check("no thread had answers".to_owned()));
         let loaded = all.fold(first?, |sum, loaded| sum.and(&loaded));
         let seconds = loaded.seconds.max(f64::MIN_POSITIVE);
-        // Without answers ages say how long the window was, and nothing of the fabric.
+        // Without answers, ages only show how long the window was, and nothing of the fabric.
         let service = Distribution::of(&loaded.service.histogram, 1);
         let response = service.and_then(|_| Distribution::of(&loaded.response.histogram, 1));
         let times = session.packed(TimesOf::Responses, &loaded.response.histogram);
@@ -96,23 +97,23 @@ pub(crate) struct Loaded {
     /// The times of all requests intended for the window, and of those that were answered.
     pub(crate) response: RoundTrips,
     pub(crate) service: RoundTrips,
-    /// Requests intended for the measured window, and those answered in it, whatever they were
-    /// intended for.
+    /// The number of requests intended for the measured window, and the number answered within it,
+    /// whenever they were intended.
     pub(crate) intended: u64,
     pub(crate) answered: u64,
     pub(crate) seconds: f64,
-    /// Requests that were never posted, because the fabric was too far behind.
+    /// The number of requests that were never posted, because the fabric was too far behind.
     pub(crate) unposted: u64,
 }
 
-/// More moments than this are not drawn one by one: their mean number stands for them, from which
-/// the true one differs by less than 0.1 %.
+/// The most moments that are drawn one by one. Beyond that their mean number is taken, from which
+/// the true number differs by less than 0.1 %.
 const DRAWN_MAX: f64 = 1_048_576.0;
-/// Parts of the time in which so many lie.
+/// The number of parts into which the time of so many moments is divided.
 const PARTS: u32 = 4096;
 
 impl Loaded {
-    /// Together with those of another thread.
+    /// Adds the findings of another thread.
     pub(crate) fn and(self, other: &Self) -> Self {
         Self {
             response: self.response.and(&other.response),
@@ -125,7 +126,7 @@ impl Loaded {
     }
 }
 
-/// Moments for which requests are intended.
+/// The moments for which requests are intended.
 pub(crate) struct Schedule {
     pub(crate) next: Instant,
     interval_s: f64,
@@ -149,7 +150,8 @@ impl Schedule {
         self.next += Duration::from_secs_f64(step_s);
     }
 
-    /// Tells the moments that are left before `end`, each with how many lie there.
+    /// Calls `tell` with the moments that are left before `end`, and the number of requests at
+    /// each.
     pub(crate) fn rest(&mut self, end: Instant, mut tell: impl FnMut(Instant, u64)) {
         let left = end.saturating_duration_since(self.next);
         let count = left.as_secs_f64() / self.interval_s;
@@ -169,12 +171,12 @@ impl Schedule {
     }
 }
 
-/// A request that is on its way.
+/// A request that was posted and not answered yet.
 #[derive(Debug, Clone, Copy)]
 struct Request {
     intended: Instant,
     posted: Instant,
-    /// How many were posted before it: numbers are used again.
+    /// The number of requests that were posted before, because request numbers are used again.
     serial: u32,
 }
 
@@ -186,14 +188,14 @@ struct Generator<'a, B> {
     closes: Instant,
     requests: Outstanding<Request>,
     serial: u32,
-    /// Numbers and serials of datagrams in the order in which they were posted, some of them
-    /// answered by now.
+    /// The numbers and serials of datagrams in the order in which they were posted; some of them
+    /// may be answered by now.
     unanswered: VecDeque<(u32, u32)>,
     found: Loaded,
     recorder: Recorder,
 }
 
-/// The client's side of a point.
+/// Runs the client's side of a point.
 fn generate<B: Backend>(part: Part<'_, B>, seed: u64) -> Outcome {
     let Part { links, port, point } = part;
     let [link] = links else { return Err(latency::one_endpoint(links.len())) };
@@ -233,8 +235,8 @@ fn generate<B: Backend>(part: Part<'_, B>, seed: u64) -> Outcome {
 }
 
 impl<B: Backend> Generator<'_, B> {
-    /// Posts every request that is intended before the window closes, as soon as it is due and can
-    /// be.
+    /// Posts every request that is intended before the window closes, as soon as it is due and
+    /// there is room.
     fn run(&mut self, schedule: &mut Schedule, patience: Duration) -> Result<(), Failure> {
         let mut watch = Watch::new(&self.port.signals, "waiting for answers");
         let give_up = self.closes + patience;
@@ -259,7 +261,7 @@ impl<B: Backend> Generator<'_, B> {
         Ok(())
     }
 
-    /// Counts what was never posted with the age that it has by now.
+    /// Counts the requests that were never posted, with their present age.
     fn give_up(&mut self, schedule: &mut Schedule) {
         let (now, opens, found) = (Instant::now(), self.opens, &mut self.found);
         schedule.rest(self.closes, |intended, count| {
@@ -287,7 +289,7 @@ impl<B: Backend> Generator<'_, B> {
     fn idle(&mut self, watch: &mut Watch<'_>) -> Result<(), Failure> {
         match watch.idle()? {
             Idle::Quiet if self.port.endpoint == EndpointKind::Dgram => {
-                // Whatever is still on its way is lost.
+                // All requests that are still on their way are lost.
                 self.lose_until(None);
                 watch.progress();
             }
@@ -297,8 +299,9 @@ impl<B: Backend> Generator<'_, B> {
         Ok(())
     }
 
-    /// Gives up the datagrams that were posted before this moment; `None`: all. They have the age
-    /// by now. Kept for longer, each of them would take a place that others wait for.
+    /// Gives up the datagrams that were posted before `moment`; `None`: all of them. They count
+    /// with their present age. If they were kept for longer, each would take the place of a request
+    /// that is due.
     fn lose_until(&mut self, moment: Option<Instant>) {
         while let Some((number, serial)) = self.unanswered.front().copied() {
             match self.requests.get(number) {
@@ -313,14 +316,14 @@ impl<B: Backend> Generator<'_, B> {
                         self.found.response.note_age(intended.elapsed(), 1);
                     }
                 }
-                // It was answered.
+                // The datagram was answered.
                 _ => {}
             }
             self.unanswered.pop_front();
         }
     }
 
-    /// Posts a request; false when as many are on their way as may be.
+    /// Posts a request. Returns false if the most requests possible are on their way.
     #[inline]
     fn post(&mut self, intended: Instant) -> Result<bool, Failure> {
         let (Some(number), Some(slot)) = (self.requests.next(), self.link.next_tx()) else {
@@ -344,7 +347,7 @@ impl<B: Backend> Generator<'_, B> {
         Ok(true)
     }
 
-    /// Takes answers; false when there was nothing.
+    /// Handles answers. Returns false if there were none.
     #[inline]
     fn collect(&mut self) -> Result<bool, Failure> {
         if self.link.poll()? == 0 {
@@ -361,7 +364,7 @@ impl<B: Backend> Generator<'_, B> {
             if number as usize >= self.point.depth {
                 return Err(Failure::Data(format!("an answer to request {number}, never sent")));
             }
-            // An answer that was given up for lost may come after all, and its number be another's.
+            // An answer may come after it was given up, when another request has its number.
             if self.requests.get(number).is_none_or(|own| own.serial != serial) {
                 continue;
             }
@@ -373,8 +376,8 @@ impl<B: Backend> Generator<'_, B> {
                     self.lose_until(Some(moment));
                 }
             }
-            // What was due before the window and comes within it is answered in its time, as others
-            // of the window are after it.
+            // A request that was due before the window and is answered within it counts, because
+            // some requests of the window are answered after it.
             self.found.answered += u64::from((self.opens..self.closes).contains(&now));
             if intended >= self.opens {
                 self.found.response.note(now - intended);
@@ -419,7 +422,7 @@ mod tests {
         Link::new(null, job, Side::Client, 0).expect("a link")
     }
 
-    /// With an open window and room for so many requests.
+    /// Makes a generator with an open window and room for `depth` requests.
     fn generator<'a>(
         link: &'a mut Link<Null>,
         port: &'a Port,
@@ -451,8 +454,7 @@ mod tests {
         }
     }
 
-    /// Each of them kept its place until nothing at all had come for 100 ms: with 2 % lost and 16
-    /// places, requests waited for 400 ms of which the fabric took 7 us.
+    /// A lost datagram must not keep its place for long, while requests wait for places.
     #[test]
     fn a_lost_datagram_makes_room_for_others() {
         let (port, job, _peer) = datagrams_alone();
@@ -464,14 +466,14 @@ mod tests {
         assert_eq!((generator.requests.room(), generator.found.response.lost), (1, 0));
         let first = generator.unanswered[0].0;
         generator.requests.get(first).expect("on its way").posted = now - 2 * OVERTAKEN;
-        // One that comes at once says that the first never will.
+        // An answer that comes much later shows that the first one is lost.
         assert!(generator.post(now).expect("posted") && generator.collect().expect("an answer"));
         assert_eq!((generator.requests.room(), generator.found.response.lost), (2, 1));
         let found = &generator.found;
         assert_eq!((found.answered, found.response.count), (1, 2), "with its age");
     }
 
-    /// In a loop that is behind, nothing of what came was counted.
+    /// Answers must count also in a loop that is behind.
     #[test]
     fn whatever_is_answered_within_the_window_counts_as_answered() {
         let (port, job, _peer) = datagrams_alone();
@@ -486,7 +488,8 @@ mod tests {
             generator.found.answered
         };
         assert_eq!(one(&mut generator), 0, "before the window");
-        // It opens after the moment for which the request was intended, and before the answer.
+        // The window opens after the moment for which the request was intended, and before the
+        // answer.
         generator.opens = now;
         assert_eq!(one(&mut generator), 1, "within it");
         generator.closes = generator.opens;

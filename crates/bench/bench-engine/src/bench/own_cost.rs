@@ -1,5 +1,6 @@
-//! What the timed loops cost beyond the fabric's calls: each runs here without a fabric, so that
-//! its instructions can be counted (`cargo xtask own-cost`, which runs this test under callgrind).
+//! The cost of the timed loops beyond the fabric's calls: each loop runs here without a fabric, so
+//! that its instructions can be counted (`cargo xtask own-cost`, which runs this test under
+//! callgrind).
 
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
@@ -13,23 +14,23 @@ use crate::lane::{Command, Part as LanePart, Port, Side};
 use crate::link::Link;
 use crate::stream_job::stream_job;
 
-/// The variable that says which loop, and how many messages (ms, of a receiver): "latency-client
-/// 1000".
+/// The environment variable that names the loop and the number of messages (for a receiver, the
+/// time in ms): "latency-client 1000".
 const ENV: &str = "EFA_BENCH_OWN_COST";
 const SIZE_BYTES: usize = 64;
 const DEPTH: usize = 256;
 
-/// One side of a benchmark.
+/// A function that runs one side of a benchmark.
 type Loop = fn(LanePart<'_, Null>) -> Outcome;
 
-/// A loop that is counted.
+/// A loop whose instructions are counted.
 struct Part {
     name: &'static str,
     peer: fn(u64) -> Peer,
     side: Side,
     run: Loop,
     limit: fn(u64) -> Limit,
-    /// Messages that it handled.
+    /// Returns the number of messages that the loop handled.
     handled: fn(&Null) -> u64,
 }
 
@@ -68,13 +69,13 @@ const PARTS: [Part; 4] = [
     },
 ];
 
-/// Runs a loop; answers how many messages it handled.
+/// Runs a loop. Returns the number of messages that it handled.
 fn run(part: &Part, amount: u64) -> u64 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let ours = TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");
     let (_theirs, _) = listener.accept().expect("accept");
     let signals = Signals::over(ours, Duration::from_secs(10));
-    // A receiver is told at once that nothing more comes.
+    // A receiver is told at once that no more messages come.
     let port = Port::alone(signals, &stream_job(DEPTH), Command::Sent(0));
     let null = Null::new((part.peer)(amount), DEPTH, DEPTH, SIZE_BYTES);
     let mut links = [Link::new(null, &stream_job(DEPTH), part.side, 0).expect("a link")];

@@ -1,4 +1,4 @@
-//! Ping-pong whose round trips are counted, not timed one by one.
+//! Ping-pong whose round trips are counted, but not timed one by one.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use crate::exchange::Control;
 use crate::lanes::Lanes;
 use crate::workload::prelude::*;
 
-/// Round trips between two clock reads.
+/// The number of round trips between two clock reads.
 const ROUNDS_PER_CLOCK: u64 = 64;
 
-/// A lane of it.
+/// A lane of the benchmark.
 pub(crate) struct PingPong(Side);
 
 impl Workload for PingPong {
@@ -43,7 +43,7 @@ impl Workload for PingPong {
     }
 }
 
-/// The client's side of a point.
+/// Runs the client's side of a point.
 fn count<B: Backend>(part: Part<'_, B>) -> Outcome {
     let Part { links, port, point } = part;
     let [link] = links else { return Err(one_endpoint(links.len())) };
@@ -62,7 +62,7 @@ fn count<B: Backend>(part: Part<'_, B>) -> Outcome {
         }
         took = start.elapsed();
     }
-    // Round trips on which a datagram was lost do not count, nor does what they took.
+    // Round trips on which a datagram was lost do not count, nor does their time.
     let counted = took.saturating_sub(pinger.wasted - wasted_before);
     trips.sum_ns = u64::try_from(counted.as_nanos()).unwrap_or(u64::MAX);
     pinger.finish(trips)
@@ -75,14 +75,14 @@ mod tests {
     use crate::backend::null::{Null, Peer};
     use crate::stream_job::datagrams_alone;
 
-    /// A datagram counts as lost after this silence, at the earliest.
+    /// The shortest silence after which a datagram counts as lost.
     const SILENCE: Duration = Duration::from_millis(100);
 
-    /// Its time was there, and the round trip was not.
+    /// The time of such a round trip must not count, because the round trip does not count either.
     #[test]
     fn the_time_of_a_lost_round_trip_is_left_out_with_it() {
         let (port, job, _peer) = datagrams_alone();
-        // 100 to warm up: it is one of those that are counted.
+        // After 100 messages to warm up, the lost message is one that is counted.
         let null = Null::new(Peer::Loses { first: 130, last: 130 }, 32, 8, 1);
         let mut links = [Link::new(null, &job, Side::Client, 0).expect("a link")];
         let point = PointSpec::new(1, 1, Limit::Iterations(40));

@@ -1,32 +1,32 @@
-//! Messages in the order in which they were posted, whatever the order in which they come: what a
-//! system must do on a fabric that lets them overtake each other when it needs their order.
+//! Delivery of messages in the order in which they were posted, as a system must do that needs
+//! their order on a fabric that lets them overtake each other.
 //!
-//! A message that comes early is copied aside, so that its buffer can be posted again at once: one
-//! that kept its buffer could keep the very message away that everybody waits for. Room for the
-//! copies is reserved before anything is measured; what was used last is used first, so that as
-//! much memory is touched as messages wait.
+//! A message that comes early is copied aside, so that its buffer can be posted again at once: a
+//! message that kept its buffer could keep the very message away that all others wait for. Room for
+//! the copies is reserved before anything is measured. The room that was used last is used first,
+//! so that only as much memory is touched as messages wait.
 
 use bench_record::failure::Failure;
 
 use crate::refusal::Refusal;
 
-/// The distance that a message may be ahead of the next one. SRD's engine lets none be overtaken by
-/// more than 8192 later ones, and libfabric gives up at 16384.
+/// The most numbers by which a message may be ahead of the next one. SRD's engine lets no message
+/// be overtaken by more than 8192 later ones, and libfabric gives up at 16384.
 const AHEAD_MAX: usize = 1 << 14;
-/// No message waits here.
+/// The mark of a place where no message waits.
 const NOBODY: u32 = u32::MAX;
 
-/// Messages that wait for their turn.
+/// The messages that wait for their turn.
 pub(super) struct Reorder {
     size_bytes: usize,
-    /// The number of the message whose turn it is.
+    /// The number of the next message in order.
     next: u64,
-    /// The slots in which messages wait, that of a number at that number modulo its length.
+    /// The room of each message that waits, at its number modulo the length of this table.
     waiting: Vec<u32>,
-    /// Room for messages, as long as it was ever used, and which of it is free.
+    /// The copies of messages, as far as room was ever used, and the numbers of free rooms.
     room: Vec<u8>,
     free: Vec<u32>,
-    /// Messages that had to wait, and how many did at the same time at most.
+    /// The number of messages that had to wait, and the most that waited at the same time.
     pub(super) held: u64,
     pub(super) held_most: u64,
     pub(super) duplicates: u64,
@@ -35,7 +35,7 @@ pub(super) struct Reorder {
 impl Reorder {
     /// Makes room for as many messages of this size as may wait.
     pub(super) fn new(size_bytes: usize) -> Result<Self, Refusal> {
-        // Reserved memory is the kernel's until it is written.
+        // Reserved memory costs nothing until it is written.
         let mut room = Vec::new();
         room.try_reserve_exact(AHEAD_MAX.saturating_mul(size_bytes)).map_err(|_| {
             let what = "messages that wait for earlier ones: use --sizes below that, or no --order";
@@ -53,7 +53,7 @@ impl Reorder {
         })
     }
 
-    /// Takes message `number`; answers how many are in order now that were not before.
+    /// Takes message `number`. Returns how many more messages are in order now.
     #[inline]
     pub(super) fn take(&mut self, number: u64, payload: &[u8]) -> Result<u64, Failure> {
         if number != self.next {
@@ -85,7 +85,7 @@ impl Reorder {
             self.duplicates += 1;
             return Ok(());
         }
-        // As many places as numbers that may wait: one is free.
+        // There are as many rooms as numbers that may wait, so that one is free.
         let free = if ahead < AHEAD_MAX as u64 { self.free.pop() } else { None };
         let Some(room) = free else {
             return Err(Failure::Data(format!(
@@ -98,7 +98,7 @@ impl Reorder {
         let start = room as usize * self.size_bytes;
         let len = payload.len().min(self.size_bytes);
         if start == self.room.len() {
-            // Never used before: it grows within what is reserved.
+            // The room was never used before: the memory grows within its reservation.
             self.room.extend_from_slice(&payload[..len]);
             self.room.resize(start + self.size_bytes, 0);
         } else {
@@ -109,7 +109,7 @@ impl Reorder {
         Ok(())
     }
 
-    /// Checks that nothing waits when everything has come.
+    /// Checks that no message waits when all have come.
     pub(super) fn check_end(&self) -> Result<(), Failure> {
         let waiting = AHEAD_MAX - self.free.len();
         if waiting == 0 {
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(reorder.room[room..room + 8], payload(3));
     }
 
-    /// The server was ended by what it could not allocate.
+    /// A lack of memory must not end the server.
     #[test]
     fn messages_that_no_memory_can_hold_are_refused() {
         for size_bytes in [1 << 48, usize::MAX] {

@@ -1,5 +1,6 @@
-//! READs or WRITEs of the peer's memory. The initiator counts what has completed, since nobody else
-//! sees it; the peer only makes progress, which providers need that emulate such operations.
+//! READs or WRITEs of the peer's memory. The initiator counts completions, since the peer does not
+//! see the operations; the peer only makes progress, which providers need that emulate such
+//! operations.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +14,10 @@ use crate::sleeper::Sleeper;
 use crate::watch::Watch;
 use crate::workload::prelude::*;
 
-/// Rounds of the peer between two looks for the end.
+/// The number of rounds of the peer between two looks for the end.
 const ROUNDS_PER_LOOK: u32 = 64;
 
-/// A lane of it.
+/// A lane of the benchmark.
 pub(crate) struct Rma(Side);
 
 impl Workload for Rma {
@@ -46,7 +47,7 @@ impl Workload for Rma {
         }
     }
 
-    /// Waits until all threads have done their operations, then ends the server's.
+    /// Waits until all threads have done their operations, then ends the threads of the server.
     fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         let (mut counts, mut all_times) = (Vec::new(), None);
         for measured in session.slow_results()? {
@@ -57,7 +58,7 @@ impl Workload for Rma {
         }
         session.counts(counts.iter().map(|count| count.total).collect())?;
         counted(point, &counts)?;
-        // Of several threads each has times of its own: then there is no one distribution.
+        // Several threads have no common distribution of times.
         let times = all_times.filter(|_| session.job().threads == 1);
         let times = times.as_ref().map(|trips| &trips.histogram);
         Ok(Point {
@@ -74,15 +75,17 @@ impl Workload for Rma {
 /// The measured window of an initiator.
 pub(crate) struct Window {
     pub(crate) point: PointSpec,
-    /// Operations before it, where their number is asked for, not a time.
+    /// The number of operations before the window, if a number of operations is asked for instead
+    /// of a time.
     pub(crate) warmup_iterations: u64,
     pub(crate) started: Instant,
-    /// The time at which it opened, and how many operations had completed by then.
+    /// The time at which the window opened, and the number of operations that had completed by
+    /// then.
     pub(crate) opened: Option<(Instant, u64)>,
 }
 
 impl Window {
-    /// Opens and closes it; answers whether it is over.
+    /// Opens and closes the window. Returns true if it is over.
     #[inline]
     pub(crate) fn advance(&mut self, now: Instant, completed: u64) -> bool {
         let Some((opened, _)) = self.opened else {
@@ -104,7 +107,7 @@ impl Window {
     }
 }
 
-/// The client's side of a point.
+/// Runs the client's side of a point.
 fn initiate<B: Backend>(part: Part<'_, B>) -> Outcome {
     let Part { links, port, point } = part;
     let mut sender = Sender::new(port.flow, point);
@@ -116,7 +119,7 @@ fn initiate<B: Backend>(part: Part<'_, B>) -> Outcome {
         started: Instant::now(),
         opened: None,
     };
-    // One at a time: each can be timed.
+    // Operations that come one at a time can be timed.
     let mut trips = RoundTrips::new()?;
     let is_timed = point.depth == 1 && links.len() == 1;
     let (mut last, mut seen) = (Instant::now(), 0);
@@ -157,12 +160,12 @@ fn initiate<B: Backend>(part: Part<'_, B>) -> Outcome {
     Ok(Measured::Initiated(count, is_timed.then(|| Box::new(trips))))
 }
 
-/// The server's side of a point: progress until the client has ended.
+/// Runs the server's side of a point: makes progress until the client has ended.
 pub(crate) fn serve<B: Backend>(links: &mut [Link<B>], port: &Port) -> Outcome {
     until_told(links, port).map(|_| Measured::Answered)
 }
 
-/// Makes progress until the client has ended; answers how many operations it has done.
+/// Makes progress until the client has ended. Returns how many operations the client has done.
 pub(super) fn until_told<B: Backend>(links: &mut [Link<B>], port: &Port) -> Result<u64, Failure> {
     let mut rounds = 0_u32;
     let mut sleeper = Sleeper::new();
@@ -173,7 +176,7 @@ pub(super) fn until_told<B: Backend>(links: &mut [Link<B>], port: &Port) -> Resu
         }
         if moved == 0 {
             sleeper.pause(links, &port.signals)?;
-            // A round is long for who sleeps.
+            // A round takes long on a side that sleeps.
             rounds |= if port.signals.sleeps() { ROUNDS_PER_LOOK - 1 } else { 0 };
         }
         rounds = rounds.wrapping_add(1);
@@ -192,7 +195,7 @@ mod tests {
     use crate::backend::null::{Null, Peer};
     use crate::stream_job::datagrams_alone;
 
-    /// What initiating so many operations comes to, of which so many end at once.
+    /// Measures this many operations, `depth` of which end at once.
     fn initiated(operations: u64, depth: usize) -> Result<(), Failure> {
         let (port, job, _peer) = datagrams_alone();
         let null = Null::new(Peer::Takes, depth, 1, 8);
@@ -205,7 +208,7 @@ mod tests {
         }
     }
 
-    /// The client needs the processor that this side took.
+    /// The client needs the processor that this side would take.
     #[test]
     fn an_idle_peer_gives_the_processor_away_where_threads_are_crowded() {
         let (mut port, job, _peer) = datagrams_alone();
@@ -216,7 +219,7 @@ mod tests {
         assert!(port.signals.yields() > 0);
     }
 
-    /// It was published as 0 operations a second.
+    /// Without an operation in the window the rate would be 0 operations a second.
     #[test]
     fn a_window_that_opens_with_the_last_operation_is_no_measurement() {
         let failure = initiated(1, 128).expect_err("100 to warm up end with the last");

@@ -7,16 +7,16 @@ use crate::lanes::Lanes;
 use crate::server;
 use crate::workload::prelude::*;
 
-/// A lane of it.
+/// A lane of the benchmark.
 pub(crate) enum SatLatency {
-    /// The first.
+    /// The lane of the first thread.
     Timed(Latency),
-    /// The others.
+    /// The lanes of the other threads.
     Load(Bandwidth),
 }
 
 impl Workload for SatLatency {
-    // It is that of the load.
+    // The depth is that of the load.
     const SENDS_DEPTH: bool = false;
 
     fn depths(job: &JobSpec, side: Side, thread: usize) -> (usize, usize) {
@@ -26,7 +26,7 @@ impl Workload for SatLatency {
         }
     }
 
-    /// The load would be mixed with the ping-pong.
+    /// Returns true for the ping-pong only: its course would be mixed with that of the load.
     fn has_course(thread: usize) -> bool {
         thread == 0
     }
@@ -70,7 +70,7 @@ impl Workload for SatLatency {
         sent.extend(streams.iter().map(Measured::sent));
         let load = bandwidth::arrived(session, point, sent)?.bandwidth;
         let (depth, rx_depth) = (point.depth, session.new_point(point).rx_depth);
-        // That of the process is the load's, too.
+        // The processor time of the process includes that of the load.
         Ok(Point { load, depth, rx_depth, client_cpu_us: None, ..trips })
     }
 }

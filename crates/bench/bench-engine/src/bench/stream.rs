@@ -1,4 +1,4 @@
-//! Keeping a number of operations in flight: what every stream does on the side that posts.
+//! The sender of a stream, which keeps a number of operations in flight.
 
 use std::slice;
 use std::time::Instant;
@@ -15,7 +15,8 @@ pub(super) struct Sender {
     point: PointSpec,
     stamp: Stamp,
     flow: Flow,
-    /// Operations to post; `u64::MAX`: until somebody else says stop.
+    /// The number of operations to post; `u64::MAX`: until another thread or the peer ends the
+    /// stream.
     total: u64,
     pub(super) sent: u64,
     started: Instant,
@@ -35,8 +36,8 @@ impl Sender {
         self.sent >= self.total
     }
 
-    /// Posts what there is room for and collects completions, on all endpoints; answers how many
-    /// operations were posted or completed.
+    /// Posts as many operations as there is room for and collects completions, on all endpoints.
+    /// Returns how many operations were posted or completed.
     #[inline]
     pub(super) fn turn<B: Backend>(&mut self, links: &mut [Link<B>]) -> Result<usize, Failure> {
         let mut moved = 0;
@@ -47,7 +48,7 @@ impl Sender {
         Ok(moved)
     }
 
-    /// Operations that should have been posted by now.
+    /// The number of operations that should have been posted by now.
     #[inline]
     fn due(&self) -> u64 {
         if self.point.rate_per_s == 0 {
@@ -82,7 +83,7 @@ impl Sender {
     }
 }
 
-/// Returns how many operations an endpoint should take now, of `rest` that are left.
+/// Returns how many of the `rest` operations that are left an endpoint should take now.
 #[inline]
 fn room(flow: Flow, depth: usize, in_flight: usize, rest: usize) -> usize {
     let room = depth.saturating_sub(in_flight);
@@ -93,7 +94,7 @@ fn room(flow: Flow, depth: usize, in_flight: usize, rest: usize) -> usize {
     if room < at_once.min(rest) { 0 } else { room.min(rest) }
 }
 
-/// Waits until all that will complete has.
+/// Waits until all operations are complete that will complete.
 pub(crate) fn finish<B: Backend>(links: &mut [Link<B>], signals: &Signals) -> Result<(), Failure> {
     for link in links {
         let mut watch = Watch::new(signals, "waiting for the last operations to complete");
@@ -131,7 +132,7 @@ mod tests {
         assert_eq!(room(flow, 10, 0, 99), 10);
         assert_eq!(room(flow, 10, 3, 99), 0);
         assert_eq!(room(flow, 10, 2, 99), 8);
-        // The end does not wait for more than there is.
+        // The last operations do not wait for room for more than are left.
         assert_eq!(room(flow, 10, 8, 2), 2);
         assert_eq!(room(flow, 1, 0, 99), 1);
     }

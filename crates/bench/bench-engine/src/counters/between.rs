@@ -1,4 +1,4 @@
-//! Reading counters before and after a block.
+//! Readings of counters before and after a block.
 
 use bench_record::counted::{Counted, Reading};
 use bench_record::fabric_name::FabricName;
@@ -7,12 +7,12 @@ use bench_record::failure::Failure;
 use super::Source;
 use crate::group::Group;
 
-/// The client's view of what all nodes count beside points.
+/// The client's view of the counters of all nodes.
 pub(crate) struct CounterReader {
     is_wanted: bool,
-    /// The source of the counters here.
+    /// The source of the client's counters.
     source: Option<Source>,
-    /// The reading after the block before, if there was one.
+    /// The reading after the last block, if there was one.
     last: Option<Reading>,
 }
 
@@ -26,13 +26,13 @@ impl CounterReader {
         group.read_counters(|| self.source.as_ref().map(Source::snapshot))
     }
 
-    /// Returns what has been counted before a block, if it is to be counted.
+    /// Returns the counts before a block, if it is to be counted.
     pub(crate) fn before(
         &mut self,
         group: &mut Group,
         is_counted: bool,
     ) -> Result<Option<Reading>, Failure> {
-        // What was read after a block holds before the next one, not later.
+        // A reading after one block also serves before the next one, but not later.
         let last = self.last.take();
         if !(self.is_wanted && is_counted) {
             return Ok(None);
@@ -40,7 +40,7 @@ impl CounterReader {
         last.map_or_else(|| self.read(group), Ok).map(Some)
     }
 
-    /// Returns what was counted since, beside that many messages.
+    /// Returns what was counted since `before`, beside that many messages.
     pub(crate) fn after(
         &mut self,
         group: &mut Group,

@@ -1,6 +1,5 @@
-//! Counters of an RDMA device, where the kernel shows them: `hw_counters` of the device and of its
-//! ports, and the ports' `counters`
-//! (`Documentation/ABI/stable/sysfs-class-infiniband`).
+//! Counters of an RDMA device, if the kernel shows them: `hw_counters` of the device and of its
+//! ports, and the ports' `counters` (`Documentation/ABI/stable/sysfs-class-infiniband`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +7,11 @@ use std::time::Duration;
 
 use bench_record::counted::Counts;
 
-/// The file beside the counters that says how old they may be in ms, and what it says where there
-/// is none (`struct rdma_hw_stats`).
+/// The file beside the counters that says how old they may be in ms, and the age if there is no
+/// such file (`struct rdma_hw_stats`).
 const LIFESPAN: &str = "lifespan";
 const LIFESPAN_MS: u64 = 10;
-/// Readings until two are alike; a device that others use never stops.
+/// The most readings until two are alike. The counters of a device that others use never rest.
 const READINGS_MAX: u32 = 8;
 
 /// A device of this machine.
@@ -22,12 +21,12 @@ pub(crate) struct Device {
     folders: Vec<PathBuf>,
 }
 
-/// The root of the tree, where the verbs libraries look for it.
+/// The root of the sysfs tree, where the verbs libraries look for it.
 pub(super) fn sysfs() -> PathBuf {
     std::env::var_os("SYSFS_PATH").map_or_else(|| PathBuf::from("/sys"), PathBuf::from)
 }
 
-/// Names in a folder; none where it cannot be read.
+/// Returns the names in a folder; none if it cannot be read.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -40,7 +39,8 @@ fn number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The folder of the device that a domain belongs to: libfabric appends a word to its name.
+/// Returns the folder of the device that a domain belongs to; libfabric's name of a domain is the
+/// name of the device and a suffix.
 pub(super) fn folder(sysfs: &Path, domain: &str) -> Option<PathBuf> {
     let class = sysfs.join("class/infiniband");
     let is_it = |name: &String| domain.starts_with(name.as_str());
@@ -49,7 +49,7 @@ pub(super) fn folder(sysfs: &Path, domain: &str) -> Option<PathBuf> {
 }
 
 impl Device {
-    /// The one that a domain belongs to; `None` where it is none or counts nothing.
+    /// Finds the device that a domain belongs to; `None` if there is none or it has no counters.
     pub(super) fn find(sysfs: &Path, domain: &str) -> Option<Self> {
         let device = folder(sysfs, domain)?;
         let name = device.file_name()?.to_str()?.to_owned();
@@ -66,7 +66,7 @@ impl Device {
         &self.name
     }
 
-    /// All counters; those of several ports added.
+    /// Reads all counters; those of several ports are added.
     fn read(&self) -> Counts {
         let mut counts = Counts::new();
         for folder in &self.folders {
@@ -79,13 +79,13 @@ impl Device {
         counts
     }
 
-    /// Returns how long a count may be kept back.
+    /// Returns how old a shown count may be.
     fn lifespan(&self) -> Duration {
         let told = self.folders.iter().filter_map(|folder| number(&folder.join(LIFESPAN)));
         Duration::from_millis(told.max().unwrap_or(LIFESPAN_MS))
     }
 
-    /// All counters once they have come to rest: what is shown may be as old as the tree says.
+    /// Reads all counters when they have come to rest: shown counts may be as old as the tree says.
     pub(super) fn settled(&self) -> Counts {
         let lifespan = self.lifespan();
         let mut counts = self.read();

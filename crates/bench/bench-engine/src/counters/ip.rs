@@ -1,9 +1,9 @@
-//! What the kernel's IP, TCP and UDP have counted in this network namespace (RFC 4293, RFC 4022,
-//! RFC 4113; `/proc/net/snmp` and `/proc/net/netstat`).
+//! Counters of the kernel's IP, TCP and UDP in this network namespace (RFC 4293, RFC 4022, RFC
+//! 4113; `/proc/net/snmp` and `/proc/net/netstat`).
 
 use bench_record::counted::Counts;
 
-/// Counters that say something of a measurement.
+/// The counters that tell something about a measurement.
 const NAMES: [&str; 11] = [
     "Ip.InReceives",
     "Ip.OutRequests",
@@ -18,7 +18,7 @@ const NAMES: [&str; 11] = [
     "Udp.RcvbufErrors",
 ];
 
-/// All of [`NAMES`] that this kernel has.
+/// Reads all counters in [`NAMES`] that this kernel has.
 pub(super) fn read() -> Counts {
     let mut counts = Counts::new();
     for table in ["/proc/self/net/snmp", "/proc/self/net/netstat"] {
@@ -27,7 +27,8 @@ pub(super) fn read() -> Counts {
     counts
 }
 
-/// A table: each group is a line of names and a line of values, both behind its title.
+/// Parses a table: each group is a line of names and a line of values, both behind the title of the
+/// group.
 fn parse(table: &str) -> Counts {
     let mut counts = Counts::new();
     let lines: Vec<&str> = table.lines().collect();

@@ -1,4 +1,4 @@
-//! What the adapter, or the system's IP, counts meanwhile. Read beside a measurement, never in it;
+//! Counters of the adapter, or of the system's IP. They are read beside a measurement, never in it;
 //! reported beside goodput, never instead of it; and never required.
 
 mod between;
@@ -16,17 +16,17 @@ use self::device::Device;
 pub(crate) enum Source {
     /// An RDMA device.
     Device(Device),
-    /// The IP of this network namespace, whoever uses it.
+    /// The IP of this network namespace, with the traffic of all programs.
     Ip,
 }
 
-/// The folder of the RDMA device that a domain belongs to.
+/// Returns the folder of the RDMA device that a domain belongs to.
 pub(crate) fn device_folder(domain: &str) -> Option<std::path::PathBuf> {
     device::folder(&device::sysfs(), domain)
 }
 
 impl Source {
-    /// Returns the source that counts what a fabric does in `domain`.
+    /// Returns the source of counters for a fabric in `domain`.
     pub(crate) fn of(fabric: &FabricName, domain: &str) -> Option<Self> {
         if let Some(device) = Device::find(&device::sysfs(), domain) {
             return Some(Self::Device(device));
@@ -41,7 +41,8 @@ impl Source {
         is_ip.then_some(Self::Ip)
     }
 
-    /// Everything that happened before the call; takes as long as counters may lag behind.
+    /// Reads the counts of all that happened before the call; takes as long as counters may lag
+    /// behind.
     pub(crate) fn snapshot(&self) -> Snapshot {
         match self {
             Self::Device(device) => {

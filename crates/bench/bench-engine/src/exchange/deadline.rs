@@ -4,12 +4,12 @@ use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// The moment by which a frame must be whole; `None`: any.
+/// The moment by which a frame must be complete; `None`: it may take any time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Begins now; `None`: never ends.
+    /// Starts a deadline now; `None`: it never ends.
     pub(super) fn after(timeout: Option<Duration>) -> Self {
         Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
     }
@@ -17,7 +17,7 @@ impl Deadline {
     /// Reads all of `bytes`.
     pub(super) fn read(self, mut stream: &TcpStream, mut bytes: &mut [u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            // A socket's timeout begins anew with each read.
+            // The timeout of a socket starts anew with each read.
             stream.set_read_timeout(self.left()?)?;
             match stream.read(bytes) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -29,7 +29,7 @@ impl Deadline {
         Ok(())
     }
 
-    /// The time that is left; `None`: as long as it takes.
+    /// Returns the time that is left; `None`: any.
     fn left(self) -> io::Result<Option<Duration>> {
         let left = self.0.map(|end| end.saturating_duration_since(Instant::now()));
         match left {

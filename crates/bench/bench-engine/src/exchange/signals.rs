@@ -1,4 +1,4 @@
-//! What measuring threads see of the connections of their session.
+//! Signals that measuring threads get from the connections of their session.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -11,46 +11,47 @@ use rustix::net::RecvFlags;
 
 use super::{Control, gone};
 
-/// The event that waits on a connection; of several the last of these counts.
+/// The event that waits on a connection. Among several connections the last variant here counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pending {
     Nothing,
-    /// [`Message::Ready`](super::Message::Ready), which others may say first.
+    /// The message [`Message::Ready`](super::Message::Ready), which one connection may get before
+    /// others.
     Ready,
-    /// [`Message::WindowDone`](super::Message::WindowDone).
+    /// The message [`Message::WindowDone`](super::Message::WindowDone).
     WindowDone,
-    /// Any other.
+    /// Any other message.
     Message,
     Closed,
 }
 
-/// The signals that measuring threads get from the connections of a session: whether another side
-/// has something to say or has gone, and whether this side wants them to end.
+/// The signals that measuring threads get from the connections of a session: another side has sent
+/// a message or has gone, or this side wants its threads to end.
 #[derive(Debug, Clone)]
 pub(crate) struct Signals {
     streams: Arc<[TcpStream]>,
     timeout: Duration,
     end: Arc<AtomicBool>,
     when_idle: WhenIdle,
-    /// How often the processor was given away.
+    /// The number of times the processor was given away.
     #[cfg(test)]
     yields: Arc<std::sync::atomic::AtomicU64>,
 }
 
-/// What a measuring thread does that finds nothing to do.
+/// The behaviour of a measuring thread that finds nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhenIdle {
-    /// Looks again.
+    /// The thread looks again.
     Spin,
-    /// Looks again after others had the processor, because threads that never sleep outnumber the
-    /// processors.
+    /// The thread looks again after others had the processor, because threads that never sleep
+    /// outnumber the processors.
     Yield,
-    /// Sleeps until a completion wakes it.
+    /// The thread sleeps until a completion wakes it.
     Sleep,
 }
 
 impl WhenIdle {
-    /// What the threads of a job do.
+    /// Returns the behaviour of the threads of a job.
     pub(crate) const fn of(job: &JobSpec) -> Self {
         match (job.flow.events, job.crowded) {
             (true, _) => Self::Sleep,
@@ -61,7 +62,7 @@ impl WhenIdle {
 }
 
 impl Signals {
-    /// Makes the signals for the measuring threads of a session that has these connections.
+    /// Makes the signals of a session with these connections.
     pub(crate) fn of<'a>(
         controls: impl IntoIterator<Item = &'a Control>,
         timeout: Duration,
@@ -80,7 +81,7 @@ impl Signals {
         })
     }
 
-    /// Looks, without waiting, whether a message or the end of a connection is there.
+    /// Returns, without waiting, the event that waits on any of the connections.
     pub(crate) fn pending(&self) -> Pending {
         if self.end.load(Ordering::Relaxed) {
             return Pending::Closed;
@@ -92,7 +93,7 @@ impl Signals {
         }
     }
 
-    /// Found nothing to do: gives the processor away where others wait for it.
+    /// Gives the processor away, if threads outnumber processors. The caller found nothing to do.
     #[inline]
     pub(crate) fn pause(&self) {
         if self.when_idle == WhenIdle::Yield {
@@ -102,7 +103,7 @@ impl Signals {
         }
     }
 
-    /// Whether who has nothing to do sleeps until a completion wakes it.
+    /// Returns true if a thread that finds nothing to do sleeps until a completion wakes it.
     pub(crate) fn sleeps(&self) -> bool {
         self.when_idle == WhenIdle::Sleep
     }
@@ -119,24 +120,24 @@ impl Signals {
         }
     }
 
-    /// The same for threads that outnumber the processors.
+    /// Returns the same signals, for threads that outnumber the processors.
     #[cfg(test)]
     pub(crate) fn yielding(&self) -> Self {
         Self { when_idle: WhenIdle::Yield, ..self.clone() }
     }
 
-    /// Tells how often the processor was given away.
+    /// Returns the number of times the processor was given away.
     #[cfg(test)]
     pub(crate) fn yields(&self) -> u64 {
         self.yields.load(Ordering::Relaxed)
     }
 
-    /// Returns how long silence is tolerated.
+    /// Returns the length of silence that is tolerated.
     pub(crate) const fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Ends whoever watches.
+    /// Makes the threads that watch these signals end.
     pub(crate) fn end(&self) {
         self.end.store(true, Ordering::Relaxed);
     }
@@ -147,7 +148,8 @@ impl Signals {
 const WINDOW_DONE: &[u8; 17] = b"\0\0\0\x0d\"window_done\"";
 const READY: &[u8] = b"\0\0\0\x07\"ready\"";
 
-/// Looks without taking anything and without changing the socket, which other threads use.
+/// Looks for an event without taking anything from the socket and without changing the socket,
+/// which other threads use.
 pub(super) fn pending(stream: &TcpStream) -> Pending {
     let mut start = [0_u8; WINDOW_DONE.len()];
     match rustix::net::recv(stream, &mut start, RecvFlags::PEEK | RecvFlags::DONTWAIT) {

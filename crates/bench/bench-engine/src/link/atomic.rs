@@ -1,4 +1,4 @@
-//! Atomics of an endpoint. Their slots wait in `fetched` when they are done.
+//! Atomic operations of an endpoint. Their slots wait in `fetched` when they are done.
 
 use bench_record::failure::Failure;
 
@@ -6,13 +6,13 @@ use super::Link;
 use crate::backend::{Atomic, Backend, Posted};
 
 impl<B: Backend> Link<B> {
-    /// Makes room for all that may be fetched at a time.
+    /// Makes room for all slots that may wait in `fetched`.
     pub(crate) fn keep_atomics(&mut self) {
         self.fetched.reserve(self.backend.tx_slots());
     }
 
-    /// Tries an atomic with the slot that `next_tx` answered, on the word of the peer's memory that
-    /// begins there; false when the fabric is full.
+    /// Tries an atomic operation with the slot from `next_tx` on the word of the peer's memory at
+    /// `offset`. Returns false if the fabric is full.
     #[inline]
     pub(crate) fn try_atomic(&mut self, atomic: Atomic, offset: u64) -> Result<bool, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(false) };
@@ -23,7 +23,7 @@ impl<B: Backend> Link<B> {
         Ok(true)
     }
 
-    /// Returns what the atomic has fetched that had this slot of `fetched`.
+    /// Returns the value that the atomic operation with this slot of `fetched` has fetched.
     #[inline]
     pub(crate) fn fetched_word(&self, slot: usize) -> Result<u64, Failure> {
         self.backend.fetched(self.operation, slot)

@@ -2,14 +2,14 @@ use super::*;
 use crate::backend::null::{Null, Peer};
 use crate::stream_job::stream_job;
 
-/// Messages that come at once: as many as there are receives for.
+/// Returns the number of messages that come at once: as many as there are receives.
 fn arrivals(link: &mut Link<Null>) -> usize {
     let found = link.poll().expect("nothing can fail");
     link.take_arrived(|_| Ok(())).expect("nothing can fail");
     found
 }
 
-/// A message that had ended the point before ended the next one, too.
+/// A late message of one point must not end the next one, too.
 #[test]
 fn what_came_before_a_point_is_forgotten_and_its_receives_are_posted_again() {
     let null = Null::new(Peer::Streams, 1, 8, 64);

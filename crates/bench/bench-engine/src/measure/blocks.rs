@@ -1,5 +1,6 @@
-//! The order of measurements: every point once per pass, each pass shuffled anew, so that a
-//! disturbance of the machine hits one block of some points and not all blocks of one.
+//! The order of measurements: every point once per pass, in an order that is shuffled for each
+//! pass, so that a disturbance of the machine hits one block of some points and not all blocks of
+//! one.
 
 use std::time::{Duration, Instant};
 
@@ -8,22 +9,22 @@ use report::{middle, middle_interval};
 
 use super::Random;
 
-/// The condition that ends the repetitions.
+/// The condition that ends the repetitions of a point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Until {
-    /// It ends after so many blocks of each point.
+    /// The repetitions end after this many blocks of each point.
     Blocks(usize),
-    /// It ends when the interval of each point is as narrow as this, in percent of its middle to
-    /// either side, but no later than this.
+    /// The repetitions end when the interval of each point is narrow enough, or after a time.
     Interval {
-        /// Half of the width.
+        /// The greatest distance of either end of the interval from its middle, in percent of the
+        /// middle.
         percent: f64,
-        /// No later than after so long.
+        /// The time after which the repetitions end in any case.
         at_most: Duration,
     },
 }
 
-/// Blocks before an interval is believed.
+/// The number of blocks before an interval is believed.
 const BLOCKS_MIN: usize = 5;
 
 impl Until {
@@ -46,8 +47,9 @@ impl Until {
         percent.map(|percent| Self::Interval { percent, at_most }).ok_or_else(wrong)
     }
 
-    /// Returns what the options ask for: an interval, so many blocks, or neither: a number of
-    /// iterations is for one block, a time for as many as an interval takes.
+    /// Returns the condition that the options ask for: an interval or a number of blocks. By
+    /// default a number of iterations means one block, and a time as many blocks as an interval
+    /// takes.
     pub fn of<N>(
         until: Option<Self>,
         blocks: Option<usize>,
@@ -62,7 +64,7 @@ impl Until {
         }
     }
 
-    /// Blocks of each point that are certain.
+    /// The number of blocks of each point that are certain.
     pub const fn blocks(self) -> usize {
         match self {
             Self::Blocks(count) => count,
@@ -71,13 +73,13 @@ impl Until {
     }
 }
 
-/// The order of blocks: which point comes next.
+/// The order of blocks, which tells the next point to measure.
 #[derive(Debug)]
 pub struct Blocks {
     until: Until,
     random: Random,
     started: Instant,
-    /// Figures of each point so far.
+    /// The figures of each point so far.
     figures: Vec<Vec<f64>>,
     /// The points that are left of this pass, last first.
     pass: Vec<usize>,
@@ -85,7 +87,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Orders the blocks of so many points; `seed` is that of their order.
+    /// Orders the blocks of this many points; `seed` determines the order.
     #[must_use]
     pub fn new(points: usize, until: Until, seed: u64) -> Self {
         Self {
@@ -98,7 +100,7 @@ impl Blocks {
         }
     }
 
-    /// The point to measure now; `None` when all is done.
+    /// Returns the point to measure now; `None` if all is done.
     pub(crate) fn next(&mut self) -> Option<usize> {
         if self.pass.is_empty() {
             self.pass = self.unfinished();
@@ -108,12 +110,12 @@ impl Blocks {
         self.pass.pop()
     }
 
-    /// Notes what a measurement of the point found.
+    /// Notes the figure of a measurement of the point.
     pub fn note(&mut self, point: usize, figure: f64) {
         self.figures[point].push(figure);
     }
 
-    /// Measurements that were not certain when the number of blocks was told.
+    /// Returns true if the present measurement exceeds the number of blocks that was certain.
     pub fn extra(&self) -> bool {
         self.passes > self.until.blocks()
     }
@@ -130,7 +132,7 @@ impl Blocks {
         }
     }
 
-    /// Returns how far the middle may be off, in percent.
+    /// Returns the greatest possible error of the middle, in percent.
     fn doubt_percent(&self, point: usize) -> f64 {
         let figures = &self.figures[point];
         let (middle, interval) = (middle(figures), middle_interval(figures));
@@ -138,7 +140,7 @@ impl Blocks {
         doubt.unwrap_or(f64::INFINITY)
     }
 
-    /// Points whose interval is still wider than was asked for.
+    /// Returns the number of points whose interval is wider than was asked for.
     pub fn doubtful(&self) -> usize {
         match self.until {
             Until::Blocks(_) => 0,
@@ -174,7 +176,7 @@ mod tests {
         let mut counts = [0_usize; 2];
         while let Some(point) = blocks.next() {
             counts[point] += 1;
-            // The first is steady, the second calms down after thirty blocks.
+            // The first point is steady, the second one calms down after thirty blocks.
             let noisy = point == 1 && counts[1] < 30 && counts[1] % 2 == 0;
             blocks.note(point, if noisy { 200.0 } else { 100.0 });
             assert!(counts[1] < 10_000, "never ends");

@@ -1,4 +1,4 @@
-//! How often a point is measured, in which order, and what the repetitions say.
+//! The number and the order of repetitions of a point, and their random numbers.
 
 mod blocks;
 mod random;

@@ -1,6 +1,6 @@
 //! Pseudo-random numbers: splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
 
-/// A stream of numbers that follows from its seed.
+/// A stream of numbers that is determined by its seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -18,20 +18,20 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A number below `end`; 0 when that is 0.
+    /// Returns a number below `end`; 0 if `end` is 0.
     #[inline]
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        // The product's upper half (Lemire 2019); its bias is below 2^-32 for any use here.
+        // The upper half of the product (Lemire 2019); its bias is below 2^-32 for any use here.
         ((u128::from(self.next()) * end as u128) >> 64) as usize
     }
 
-    /// A number from 0 to below 1.
+    /// Returns a number from 0 to below 1.
     #[inline]
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Fisher and Yates' shuffle.
+    /// Shuffles by Fisher and Yates' method.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));

@@ -1,4 +1,4 @@
-//! What the operations of a data system came to, of all threads of the client.
+//! The figures of a data system's operations, over all threads of the client.
 
 use bench_record::failure::Failure;
 use bench_record::spec::{Arrivals, Limit};
@@ -7,8 +7,8 @@ use bench_record::{ActionTimes, Distribution, ReceiverCount, Span, Work};
 use crate::bench::RoundTrips;
 use crate::workload::{Calls, Times};
 
-/// Joins the operations of several threads, and what they cost their servers; answers the times of
-/// all operations, too; `None` where none has ended.
+/// Joins the operations of several threads, and their cost at the servers. Returns the times of all
+/// operations, too; `None` if none has ended.
 pub(crate) fn of(
     threads: &[Calls],
     served: &[Vec<ReceiverCount>],
@@ -46,9 +46,9 @@ pub(crate) fn of(
         bytes_per_call: of_all(|thread| thread.traffic.bytes),
         client_cpu_ns: of_all(|thread| thread.cpu_ns),
         server_cpu_ns: per_call(sum(|count| count.cpu_ns), sum(|count| count.messages)),
-        // Whoever knows that several did each says so.
+        // The caller changes this if several servers did each operation.
         servers_per_call: 1,
-        // ns for a byte are s for 10^9.
+        // A figure in ns per byte is the same in s per 10^9 bytes.
         client_cpu_s_per_gb: per_byte(
             threads.iter().map(|thread| thread.cpu_ns).sum(),
             threads.iter().map(|thread| thread.traffic.content_bytes).sum(),
@@ -62,7 +62,7 @@ pub(crate) fn of(
     Ok((work, (calls > 0).then_some(all)))
 }
 
-/// The times of all threads, by name.
+/// Adds the times of all threads, by name.
 fn together(threads: &[Calls], of: fn(&Calls) -> &Times) -> Result<Times, Failure> {
     let names = threads.first().map_or(&[][..], |thread| of(thread).as_slice());
     let mut sums = Vec::with_capacity(names.len());
@@ -73,8 +73,8 @@ fn together(threads: &[Calls], of: fn(&Calls) -> &Times) -> Result<Times, Failur
     Ok(sums)
 }
 
-/// Returns the times by name: of those that ended, and of those that had not. Where none ended
-/// there is no figure.
+/// Returns the times by name, of operations that ended and of those that had not. Names without an
+/// ended operation are left out.
 fn action_times(times: &Times, unended: &Times) -> Result<Vec<ActionTimes>, Failure> {
     let mut all = Vec::new();
     for ((name, times), (_, unended)) in times.iter().zip(unended) {

@@ -1,4 +1,4 @@
-//! The client's side of calls: keeps them outstanding, or starts them when they are due.
+//! The client's side of calls, which keeps them outstanding, or starts them when they are due.
 
 use std::time::Instant;
 
@@ -12,17 +12,17 @@ use super::store;
 use crate::pattern;
 use crate::workload::prelude::*;
 
-/// The names of what can be asked for.
+/// The names of the operations that a call may ask for.
 const ACTIONS: [&str; 2] = ["get", "put"];
 const GET: usize = 0;
 const PUT: usize = 1;
 
 /// The meaning of the numbers of keys.
 pub(super) trait Naming {
-    /// The number of the key that is asked for as often as `rank` says.
+    /// Returns the number of the key with this rank of popularity.
     fn index(&self, rank: u64, value_bytes: usize) -> u64;
 
-    /// The key with a number, on the wire.
+    /// Returns the key with this number, on the wire.
     fn key(&self, index: u64) -> [u8; KEY_BYTES];
 }
 
@@ -30,22 +30,22 @@ pub(super) trait Naming {
 #[derive(Debug, Clone, Copy)]
 struct Call {
     action: usize,
-    /// The key whose value it is about.
+    /// The number of the key whose value the call is about.
     index: u64,
     since: Instant,
 }
 
-/// One thread's side of a point.
+/// The state of one thread of the client within a point.
 struct Caller<'a, N> {
     demand: &'a mut Demand,
     naming: N,
-    /// Calls of each endpoint.
+    /// The outstanding calls of each endpoint.
     sessions: Vec<Outstanding<Call>>,
-    /// Versions of values written so far.
+    /// The number of versions of values that were written so far.
     version: u64,
 }
 
-/// The client's side of a point.
+/// Runs the client's side of a point.
 pub(super) fn call<B: Backend>(
     part: Part<'_, B>,
     demand: &mut Demand,
@@ -109,7 +109,7 @@ impl<B: Backend, N: Naming> Activity<B> for Caller<'_, N> {
     }
 }
 
-/// Takes a reply.
+/// Handles a reply.
 #[inline]
 fn take(calls: &mut Outstanding<Call>, pace: &mut Pace, reply: &[u8]) -> Result<(), Failure> {
     let (header, value) = Header::of_reply(reply)?;
@@ -125,14 +125,14 @@ fn take(calls: &mut Outstanding<Call>, pace: &mut Pace, reply: &[u8]) -> Result<
 }
 
 impl<N: Naming> Caller<'_, N> {
-    /// Whether the next call is a get.
+    /// Returns true if the next call is a get.
     #[inline]
     fn draw_get(&mut self) -> bool {
         let gets = self.demand.work.gets_percent as usize;
         gets == 100 || self.demand.random.below(100) < gets
     }
 
-    /// Writes a call; answers its length, too.
+    /// Writes a call into a message. Returns the length of the message, too.
     #[inline]
     fn write(
         &mut self,
@@ -161,7 +161,7 @@ impl<N: Naming> Caller<'_, N> {
     }
 }
 
-/// A reply that cannot be right.
+/// Makes the failure of a reply that cannot be right.
 pub(super) fn wrong(what: &str) -> Failure {
     Failure::Data(format!("a reply {what}: the fabric damages data"))
 }

@@ -1,23 +1,24 @@
-//! What a workload's operations came to, at one thread of the client.
+//! The results of a workload's operations at one thread of the client.
 
 use bench_record::{ReceiverCount, Span};
 
 use super::incast;
 use crate::bench::RoundTrips;
 
-/// Times by name.
+/// The times of operations or parts, by name.
 pub(crate) type Times = Vec<(&'static str, RoundTrips)>;
 
 /// The bytes and messages that crossed the fabric, headers included.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traffic {
-    /// Messages of both directions.
+    /// The number of messages in both directions.
     pub(crate) messages: u64,
-    /// READs of the peer's memory.
+    /// The number of READs of the peer's memory.
     pub(crate) reads: u64,
-    /// Bytes of all of them.
+    /// The bytes of all messages and READs.
     pub(crate) bytes: u64,
-    /// Parts of files or flows among those messages, and their bytes without headers.
+    /// The number of parts of files or flows among these messages, and the number of their bytes
+    /// without headers.
     pub(crate) chunks: u64,
     pub(crate) content_bytes: u64,
 }
@@ -25,33 +26,33 @@ pub(crate) struct Traffic {
 /// The outcome of one thread's operations within the window.
 #[derive(Debug)]
 pub(crate) struct Calls {
-    /// Times of the operations of each kind, from start (or when due) to end.
+    /// The times of the operations of each kind, from start (or when due) to end.
     pub(crate) times: Times,
-    /// Times of a part of each operation.
+    /// The times of the parts of operations.
     pub(crate) parts: Times,
-    /// Ages of those that were due and not done when the window closed, and of such parts (open
-    /// loop).
+    /// The ages of operations that were due and not done when the window closed, and of their parts
+    /// (open loop).
     pub(crate) unended: Times,
     pub(crate) unended_parts: Times,
     /// The window, by a clock that all threads share.
     pub(crate) span: Span,
-    /// Processor time of this thread, and of the process.
+    /// The processor time of this thread in ns, and that of the process.
     pub(crate) cpu_ns: u64,
     pub(crate) process_cpu_ns: u64,
     pub(crate) traffic: Traffic,
     /// The time by which the schedule was behind at the end, in ns (open loop).
     pub(crate) behind_ns: u64,
-    /// Operations of the whole point that were asked for, warm-up and end included.
+    /// The number of operations of the whole point that were asked for, warm-up and end included.
     pub(crate) total: u64,
-    /// Transactions of the whole point that were committed.
+    /// The number of transactions of the whole point that were committed.
     pub(crate) committed: u64,
     pub(crate) validated: u64,
-    /// The findings on flows that met here.
+    /// The findings on the flows into this thread.
     pub(crate) incast: Option<incast::Found>,
 }
 
 impl Calls {
-    /// Returns what files or flows came to; `None`: there were none.
+    /// Returns the count of parts of files or flows; `None` if there were none.
     pub(crate) fn stream(&self) -> Option<ReceiverCount> {
         let Traffic { chunks, content_bytes, .. } = self.traffic;
         (chunks > 0).then(|| ReceiverCount {

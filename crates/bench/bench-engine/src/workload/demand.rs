@@ -1,4 +1,4 @@
-//! What a lane asks for: by what rules, and by chance.
+//! The operations that a lane asks for, drawn at random by certain rules.
 
 use bench_record::workload::WorkSpec;
 
@@ -20,14 +20,14 @@ impl Demand {
         Self { work, random: task.random(), keys }
     }
 
-    /// The number of a key.
+    /// Draws the number of a key.
     #[inline]
     pub(super) fn draw(&mut self) -> u64 {
         self.keys.draw(&mut self.random)
     }
 }
 
-/// Keys that belong to a lane.
+/// Returns the number of keys that belong to a lane.
 pub(super) fn keys(task: &Task) -> usize {
     (task.job.work.keys / task.job.threads.max(1)).max(1)
 }

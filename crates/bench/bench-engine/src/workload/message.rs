@@ -1,59 +1,60 @@
-//! The header of calls and replies: their length, the number of the call within its session, and
-//! what is asked or answered. The body follows: a key and what belongs to it, or a value.
+//! The header of calls and replies: the length of the message, the number of the call within its
+//! session, and what is asked or answered. The body follows: a key and its data, or a value.
 
 use super::caller::wrong;
 use crate::workload::prelude::*;
 
-/// Bytes of a header.
+/// The length of a header in bytes.
 pub(super) const HEADER_BYTES: usize = 12;
 
 /// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Code {
-    /// Call: the value of this key.
+    /// Call: return the value of this key.
     Get = 1,
-    /// Call: this is the value of this key from now on.
+    /// Call: set the value of this key.
     Put = 2,
-    /// Call: these records.
+    /// Call: take these records.
     Records = 3,
-    /// Call: which leaf of the index has this key.
+    /// Call: return the leaf of the index that has this key.
     Find = 4,
-    /// Call: this file.
+    /// Call: send this file.
     File = 5,
-    /// It grants chunks of the file, or buffers of a partition: how many may be sent in all.
+    /// Grant: the total number of chunks of the file, or of buffers of a partition, that may be
+    /// sent.
     Grant = 6,
-    /// These records follow the log.
+    /// Call: append these records to the log.
     Append = 7,
-    /// Be ready to put this record into this row.
+    /// Call: be ready to put this record into this row.
     Prepare = 8,
-    /// Put it there.
+    /// Call: put the prepared record into its row.
     Commit = 9,
-    /// Forget it.
+    /// Call: forget the prepared record.
     Abort = 10,
-    /// Send so many bytes.
+    /// Call: send this many bytes.
     Go = 11,
-    /// Send no more.
+    /// Call: send no more.
     Stop = 12,
-    /// A part of what one rank has for another; the number is the operation.
+    /// A part of the data that one rank has for another one; the number is that of the operation.
     Part = 13,
-    /// Nothing more comes than so many buffers of a partition, with so many tuples.
+    /// The end of a partition: the numbers of all its buffers and tuples.
     Last = 14,
-    /// Reply: it is done; what was asked for follows.
+    /// Reply: the call is done; its result follows.
     Done = 16,
     /// Reply: there is no such key.
     Missing = 17,
     /// Reply: the call arrived damaged.
     Damaged = 18,
-    /// A part of a file or of a flow, or a buffer of tuples; the number is its place.
+    /// A part of a file or of a flow, or a buffer of tuples; the number is that of its place.
     Chunk = 19,
     /// Reply: the records are in the log.
     Appended = 20,
-    /// Reply: prepared.
+    /// Reply: the record is prepared.
     Yes = 21,
-    /// Reply: another transaction holds the row; nothing is prepared.
+    /// Reply: another transaction holds the row, and nothing is prepared.
     No = 22,
-    /// Reply: committed, or forgotten.
+    /// Reply: the record is committed, or forgotten.
     Ended = 23,
 }
 
@@ -84,7 +85,7 @@ impl Code {
     ];
 }
 
-/// The header that a message begins with.
+/// The header of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) len_bytes: usize,
@@ -93,7 +94,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Writes it to the front of `message`, which is longer.
+    /// Writes the header to the front of `message`, which is longer.
     #[inline]
     pub(super) fn write(self, message: &mut [u8]) {
         let len_bytes = u32::try_from(self.len_bytes).unwrap_or(u32::MAX);
@@ -102,7 +103,7 @@ impl Header {
         message[8..HEADER_BYTES].copy_from_slice(&u32::from(self.code as u8).to_le_bytes());
     }
 
-    /// Reads that of a message; `None` if it is damaged, or not as long as it says.
+    /// Reads the header of a message; `None` if it is damaged, or the message has another length.
     #[inline]
     pub(super) fn read(message: &[u8]) -> Option<Self> {
         let word =
@@ -112,7 +113,7 @@ impl Header {
         (len_bytes == message.len()).then_some(Self { len_bytes, call, code })
     }
 
-    /// Reads that of a reply that says that all is well; answers the body, too.
+    /// Reads the header of a reply that reports success. Returns the body, too.
     #[inline]
     pub(super) fn of_reply(message: &[u8]) -> Result<(Self, &[u8]), Failure> {
         let header = Self::read(message).ok_or_else(|| wrong("is damaged"))?;
@@ -125,7 +126,7 @@ impl Header {
     }
 }
 
-/// Sends a short message; answers its length, or `None` when the fabric is full.
+/// Sends a short message. Returns its length; `None` if the fabric is full.
 pub(super) fn post<B: Backend>(
     link: &mut Link<B>,
     call: u32,

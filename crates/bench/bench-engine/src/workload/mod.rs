@@ -1,5 +1,6 @@
-//! What data systems do with a fabric. Each workload is a room: [`room::Workload`] is what the rest
-//! of the engine knows of it. What several of them are made of stands beside the rooms:
+//! The workloads, which use a fabric as data systems do. Each has a module with its
+//! [`room::Workload`], which is the interface to the rest of the engine. The modules beside these
+//! are used by several workloads:
 //!
 //! ```text
 //! client lane                                    server lane
@@ -12,7 +13,7 @@
 //!             message: the header of both
 //! ```
 //!
-//! Each endpoint pair is a session with calls outstanding of its own. Each server lane owns the
+//! Each pair of endpoints is a session with its own outstanding calls. Each server lane owns the
 //! keys that its counterpart asks for (as in MICA, Lim et al., NSDI 2014), so that no lock is
 //! measured.
 
@@ -65,13 +66,13 @@ pub(crate) use self::calls::{Calls, Times};
 pub(crate) use self::outstanding::Outstanding;
 pub(crate) use self::pace::gave_up;
 pub(crate) use self::room::{Functions, Workload};
-// Rooms, too.
+// The benchmarks are workloads, too.
 use crate::bench::{
     atomics, bandwidth, bidirectional, latency, open_loop, ping_pong, rma, sat_latency,
 };
 use crate::refusal::Refusal;
 
-/// Makes so many values of one kind; a failure says what there is no memory for.
+/// Makes this many copies of a value; a failure says what there is no memory for.
 fn filled<T: Clone>(count: usize, value: T, what: impl fmt::Display) -> Result<Vec<T>, Failure> {
     let mut all = Vec::new();
     let reserved = all.try_reserve_exact(count);
@@ -80,12 +81,12 @@ fn filled<T: Clone>(count: usize, value: T, what: impl fmt::Display) -> Result<V
     Ok(all)
 }
 
-/// Processor time of this thread in ns.
+/// Returns the processor time of this thread in ns.
 fn cpu_ns() -> u64 {
     clock_ns(ClockId::ThreadCPUTime)
 }
 
-/// Processor time of the whole process, threads of the fabric included, in ns.
+/// Returns the processor time of the whole process, threads of the fabric included, in ns.
 pub(crate) fn process_cpu_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
 }

@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use super::message::Code;
 use crate::workload::prelude::*;
 
-/// The messages that are to be sent: which operation each is about, and what it says.
+/// The messages that are to be sent: the operation of each, and its kind.
 pub(super) struct Outbox {
     waiting: VecDeque<(u32, Code)>,
     list: usize,
 }
 
 impl Outbox {
-    /// Room for `capacity` messages, handed to the fabric `list` at once.
+    /// Makes room for `capacity` messages, of which `list` are handed to the fabric at once.
     pub(super) fn new(capacity: usize, list: usize) -> Self {
         Self { waiting: VecDeque::with_capacity(capacity), list }
     }
@@ -22,9 +22,9 @@ impl Outbox {
         self.waiting.push_back((operation, code));
     }
 
-    /// Sends what there is room for, and answers how many messages; `sent` learns the length of
-    /// each message. `write` fills one in and answers its length; it may be asked again for one
-    /// that the fabric did not take.
+    /// Sends as many messages as there is room for, and returns their number. `write` fills in a
+    /// message and returns its length; it may be called again for a message that the fabric did not
+    /// take. `sent` gets the length of each message that was sent.
     #[inline]
     pub(super) fn flush<B: Backend>(
         &mut self,

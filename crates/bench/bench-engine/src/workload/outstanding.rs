@@ -1,38 +1,38 @@
-//! Operations that are on their way, by number.
+//! Operations that are on their way, identified by number.
 
-/// A table of operations. The number of one is its place; it is free again when the operation has
-/// ended.
+/// A table of operations. The number of an operation is its place, which is free again when the
+/// operation has ended.
 pub(crate) struct Outstanding<T> {
     places: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
 impl<T: Copy> Outstanding<T> {
-    /// Room for `depth` of them.
+    /// Makes room for `depth` operations.
     pub(crate) fn new(depth: usize) -> Self {
         let numbers = 0..u32::try_from(depth).unwrap_or(u32::MAX);
         Self { places: vec![None; depth], free: numbers.rev().collect() }
     }
 
-    /// Returns how many more there is room for.
+    /// Returns how many more operations there is room for.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         self.free.len()
     }
 
-    /// Whether none is on its way.
+    /// Returns true if no operation is on its way.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.places.len()
     }
 
-    /// The number that the next one will have; `None`: there is no room.
+    /// Returns the number that the next operation will have; `None` if there is no room.
     #[inline]
     pub(crate) fn next(&self) -> Option<u32> {
         self.free.last().copied()
     }
 
-    /// One begins, with the number that `next` has told.
+    /// Begins an operation with the number from `next`.
     #[inline]
     pub(crate) fn begin(&mut self, operation: T) {
         if let Some(number) = self.free.pop() {
@@ -40,13 +40,13 @@ impl<T: Copy> Outstanding<T> {
         }
     }
 
-    /// The one with a number; `None`: it is not on its way.
+    /// Returns the operation with this number; `None` if it is not on its way.
     #[inline]
     pub(crate) fn get(&mut self, number: u32) -> Option<&mut T> {
         self.places.get_mut(number as usize)?.as_mut()
     }
 
-    /// The one with a number has ended; `None`: it was not on its way.
+    /// Ends the operation with this number; `None` if it was not on its way.
     #[inline]
     pub(crate) fn end(&mut self, number: u32) -> Option<T> {
         let ended = self.places.get_mut(number as usize)?.take();

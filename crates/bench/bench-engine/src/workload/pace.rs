@@ -1,10 +1,11 @@
-//! The time of a point at the client: when operations start, when the window is open, what counts.
+//! The times of a point at the client: when operations start, when the window is open, and which
+//! operations count.
 //!
 //! Closed loop: an operation starts when there is room for it. Open loop: operations start by a
-//! schedule; one that finds no room starts late and is timed from when it was due. What is on its
-//! way when the window closes is waited for and counts with its time, what never started with the
-//! age that it has then. One clock read per
-//! round with completions (open loop: per round), not per operation.
+//! schedule; an operation that finds no room starts late and is timed from when it was due. An
+//! operation that is on its way when the window closes is waited for and counts with its time; one
+//! that never started counts with its age at that moment. The clock is read once per round with
+//! completions (open loop: once per round), not once per operation.
 
 use std::time::{Duration, Instant};
 
@@ -22,9 +23,9 @@ use crate::timeline::Recorder;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
-/// The activity of a workload's client with each of its endpoints, which have numbers.
+/// The activity of a workload's client on each of its endpoints, which have numbers.
 pub(super) trait Activity<B: Backend> {
-    /// Polls, and takes what has come; answers how many completions there were.
+    /// Polls, and handles the messages that have come. Returns the number of completions.
     fn collect(
         &mut self,
         pace: &mut Pace,
@@ -32,7 +33,7 @@ pub(super) trait Activity<B: Backend> {
         number: usize,
     ) -> Result<usize, Failure>;
 
-    /// Starts what there is room for and what is due; answers how much was posted.
+    /// Starts as many operations as there is room for and are due. Returns how much was posted.
     fn issue(
         &mut self,
         pace: &mut Pace,
@@ -40,20 +41,20 @@ pub(super) trait Activity<B: Backend> {
         number: usize,
     ) -> Result<usize, Failure>;
 
-    /// Whether the window may end by now.
+    /// Returns true if the window may end by now.
     fn may_close(&self, _pace: &Pace) -> bool {
         true
     }
 
-    /// The window is over: what was not posted never will be.
+    /// Gives up, at the end of the window, the work that was not posted.
     fn abandon(&mut self, _pace: &mut Pace, _link: &mut Link<B>, _number: usize) {}
 
-    /// Returns of which kind the next operation would have been.
+    /// Returns the kind that the next operation would have had.
     fn next_kind(&mut self) -> usize {
         0
     }
 
-    /// Whether nothing is on its way.
+    /// Returns true if nothing is on its way.
     fn is_idle(&self, number: usize) -> bool;
 }
 
@@ -62,51 +63,52 @@ pub(super) struct Pace {
     pub(super) point: PointSpec,
     /// The last clock read.
     pub(super) now: Instant,
-    /// Operations that are handed to the fabric at once.
+    /// The number of operations that are handed to the fabric at once.
     pub(super) list: usize,
     pub(super) traffic: Traffic,
     schedule: Option<Schedule>,
-    /// Operations to start; `u64::MAX`: until the window is over.
+    /// The number of operations to start; `u64::MAX`: until the window is over.
     total: u64,
     started: u64,
     ended: u64,
     window: Window,
-    /// The window is open.
+    /// True if the window is open.
     is_counting: bool,
-    /// The time at which it was closed.
+    /// The time at which the window was closed.
     closed: Option<Instant>,
     cpu_ns: u64,
     process_cpu_ns: u64,
     recorder: Recorder,
-    /// Parts of operations begin when those are due.
+    /// True if the parts of operations begin when the operations are due.
     are_parts_due: bool,
     found: Calls,
 }
 
-/// What operations are called in the record.
+/// The names of operations in the record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Names<'a> {
     pub(super) kinds: &'a [&'static str],
-    /// Parts that are timed by themselves.
+    /// The parts that are timed separately.
     pub(super) parts: &'a [&'static str],
-    /// A part begins when its operation is due, as a wait does: of what never began it has the age.
+    /// True if a part begins when its operation is due, as a wait does: then the part of an
+    /// operation that never began counts with the age of the operation.
     pub(super) are_parts_due: bool,
 }
 
 impl<'a> Names<'a> {
-    /// Of operations that are timed as a whole.
+    /// Makes the names of operations that are timed as a whole.
     pub(super) const fn of(kinds: &'a [&'static str]) -> Self {
         Self { kinds, parts: &[], are_parts_due: false }
     }
 }
 
-/// Room for times of these names.
+/// Makes room for times with these names.
 fn room(names: &[&'static str]) -> Result<Times, Failure> {
     names.iter().map(|name| Ok((*name, RoundTrips::new()?))).collect()
 }
 
 impl Pace {
-    /// Paces operations of these kinds, which have these parts.
+    /// Makes the clock for operations of these kinds, which have these parts.
     pub(super) fn new(
         point: PointSpec,
         port: &Port,
@@ -157,7 +159,8 @@ impl Pace {
         })
     }
 
-    /// Makes so few operations before the window, where their number is asked for, not a time.
+    /// Starts this many operations before the window, if a number of operations is asked for
+    /// instead of a time.
     pub(super) fn with_warmup(mut self, operations: u64) -> Self {
         if let Limit::Iterations(n) = self.point.limit {
             self.total = n + operations;
@@ -166,30 +169,30 @@ impl Pace {
         self
     }
 
-    /// Whether the window is open.
+    /// Returns true if the window is open.
     pub(super) const fn is_counting(&self) -> bool {
         self.is_counting
     }
 
-    /// Operations of a kind that have ended within the window.
+    /// Returns the number of operations of a kind that have ended within the window.
     pub(super) fn counted(&self, kind: usize) -> u64 {
         self.found.times[kind].1.count
     }
 
-    /// Operations that may still start.
+    /// Returns the number of operations that may still start.
     #[inline]
     pub(super) fn rest(&self) -> usize {
         usize::try_from(self.total.saturating_sub(self.started)).unwrap_or(usize::MAX)
     }
 
-    /// The moment from which the next operation is timed; `None` as long as none is to start.
+    /// Returns the moment from which the next operation is timed; `None` if none is to start now.
     #[inline]
     pub(super) fn due(&self) -> Option<Instant> {
         let due = self.schedule.as_ref().map_or(self.now, |schedule| schedule.next);
         (due <= self.now && self.started < self.total).then_some(due)
     }
 
-    /// The operation that was due has started.
+    /// Notes that the operation that was due has started.
     #[inline]
     pub(super) fn start(&mut self) {
         self.started += 1;
@@ -198,21 +201,21 @@ impl Pace {
         }
     }
 
-    /// The server has to do so many operations.
+    /// Notes that the server is asked for this many operations.
     #[inline]
     pub(super) const fn ask(&mut self, operations: u64) {
         self.found.total += operations;
     }
 
-    /// A message of this length was posted or has come.
+    /// Notes that a message of this length was posted or has come.
     #[inline]
     pub(super) const fn message(&mut self, len_bytes: usize) {
         self.traffic.messages += 1;
         self.traffic.bytes += len_bytes as u64;
     }
 
-    /// Polls an endpoint; what has come is handed to `take`, message by message, after one clock
-    /// read for all. Answers how many completions there were.
+    /// Polls an endpoint. Messages that have come are handed to `take` one by one, after one clock
+    /// read for all. Returns the number of completions.
     #[inline]
     pub(super) fn collect<B: Backend>(
         &mut self,
@@ -230,7 +233,7 @@ impl Pace {
         Ok(moved)
     }
 
-    /// Sends a short message; false when the fabric is full.
+    /// Sends a short message. Returns false if the fabric is full.
     pub(super) fn post<B: Backend>(
         &mut self,
         link: &mut Link<B>,
@@ -245,23 +248,24 @@ impl Pace {
         Ok(len_bytes.is_some())
     }
 
-    /// Notes that so many operations of a kind, all timed from `since`, have ended.
+    /// Notes that operations of a kind, all timed from `since`, have ended.
     #[inline]
     pub(super) fn end(&mut self, kind: usize, since: Instant, count: u64) {
         if self.is_counting {
-            // One may have been due after the clock was read for this round.
+            // An operation may have been due after the clock was read for this round.
             let took = self.now.saturating_duration_since(since);
             self.found.times[kind].1.note_many(took, count);
             self.recorder.note(self.now, took, count);
         } else if self.closed.is_some() {
-            // It was on its way when the window closed: how long it took is known by now.
+            // The operation was on its way when the window closed, so that its time is known by
+            // now.
             let took = self.now.saturating_duration_since(since);
             self.found.unended[kind].1.note_age(took, count);
         }
         self.ended += count;
     }
 
-    /// An operation whose first part was not over when the window closed is given up.
+    /// Gives up an operation whose first part was not over when the window closed.
     pub(super) fn give_up(&mut self, kind: usize, part: usize, since: Instant) {
         if let Some(closed) = self.closed {
             let age = closed.saturating_duration_since(since);
@@ -270,18 +274,18 @@ impl Pace {
         }
     }
 
-    /// A transaction was committed.
+    /// Notes that a transaction was committed.
     #[inline]
     pub(super) const fn commit(&mut self) {
         self.found.committed += 1;
     }
 
-    /// Whether operations start by a schedule.
+    /// Returns true if operations start by a schedule.
     pub(super) const fn is_open_loop(&self) -> bool {
         self.schedule.is_some()
     }
 
-    /// A part of an operation took this long.
+    /// Notes that a part of an operation took this long.
     #[inline]
     pub(super) fn part(&mut self, part: usize, took: Duration) {
         if self.is_counting {
@@ -289,7 +293,7 @@ impl Pace {
         }
     }
 
-    /// Measures until the window is over, or all that was asked for has ended.
+    /// Measures until the window is over, or all operations that were asked for have ended.
     pub(super) fn run<B: Backend>(
         self,
         links: &mut [Link<B>],
@@ -299,7 +303,7 @@ impl Pace {
         Ok(Measured::Calls(Box::new(self.calls(links, port, activity)?)))
     }
 
-    /// The same for an activity that has something to add.
+    /// Measures like `run`, for an activity that adds to the result.
     pub(super) fn calls<B: Backend>(
         mut self,
         links: &mut [Link<B>],
@@ -322,8 +326,8 @@ impl Pace {
         Ok(self.found)
     }
 
-    /// The time at which the next operation is due; `None` in a closed loop, when no more are to
-    /// start, and when it found no room by then.
+    /// Returns the time at which the next operation is due; `None` in a closed loop, if no more are
+    /// to start, and if the operation is due already.
     fn next_due(&self) -> Option<Instant> {
         let next = self.schedule.as_ref().map(|schedule| schedule.next);
         next.filter(|next| *next > self.now && self.started < self.total)
@@ -340,7 +344,8 @@ impl Pace {
         loop {
             if self.schedule.is_some() {
                 self.now = Instant::now();
-                // Whoever is looked at first gets what is due: each in its turn.
+                // The first link gets the operations that are due, so that each link is first in
+                // turn.
                 first = (first + 1) % links.len().max(1);
             }
             let mut moved = 0;
@@ -356,7 +361,8 @@ impl Pace {
             } else if self.schedule.is_none() {
                 continue;
             } else if (0..links.len()).all(|number| activity.is_idle(number)) {
-                // Nothing is on its way: that the next one is due much later is no peer's fault.
+                // Nothing is on its way: it is not the peer's fault that the next operation is due
+                // much later.
                 watch.excuse();
             }
             let is_over = self.window.advance(self.now, self.ended) && activity.may_close(self);
@@ -372,7 +378,8 @@ impl Pace {
         }
     }
 
-    /// The window is over: what still comes counts no more, and what was due counts with its age.
+    /// Closes the window. Later operations do not count, and operations that were due count with
+    /// their age.
     fn close(&mut self, mut next_kind: impl FnMut() -> usize) {
         let (opened, _) = self.window.opened.unwrap_or((self.window.started, 0));
         let seconds = (self.now - opened).as_secs_f64();
@@ -382,7 +389,7 @@ impl Pace {
         self.found.process_cpu_ns = process_cpu_ns() - self.process_cpu_ns;
         self.found.traffic = self.traffic;
         let are_parts_due = self.are_parts_due;
-        // As many as were asked for have all been done.
+        // If a number of operations was asked for, all of them have been done.
         let is_cut_off = matches!(self.point.limit, Limit::DurationMs(_));
         if let Some(schedule) = &mut self.schedule {
             let behind = self.now.saturating_duration_since(schedule.next);
@@ -403,7 +410,7 @@ impl Pace {
         self.total = 0;
     }
 
-    /// Waits for what is still to come.
+    /// Waits for the operations that are still on their way.
     fn drain<B: Backend>(
         &mut self,
         links: &mut [Link<B>],
@@ -413,10 +420,10 @@ impl Pace {
         let mut watch = Watch::new(&port.signals, "waiting for the last replies");
         loop {
             let (mut moved, mut is_left) = (0, false);
-            // In turn: what one link waits for may have to come by another.
+            // The links take turns: a message for one link may depend on another link.
             for (number, link) in links.iter_mut().enumerate() {
                 moved += activity.collect(self, link, number)?;
-                // No new operation, but what else those need that have started.
+                // No new operation starts here, but those that have started may need more messages.
                 moved += activity.issue(self, link, number)?;
                 is_left |= !activity.is_idle(number) || !link.is_idle();
             }
@@ -443,7 +450,7 @@ mod tests {
     use crate::lane::Command;
     use crate::stream_job::{datagrams_alone, patient_for};
 
-    /// Operations that all end in the round in which they start, so many at once.
+    /// An activity whose operations end in the round in which they start, this many at once.
     struct AtOnce(usize);
 
     impl Activity<Null> for AtOnce {
@@ -481,7 +488,7 @@ mod tests {
         PointSpec { rate_per_s, ..PointSpec::new(8, 1, limit) }
     }
 
-    /// The age of connections that never began was the time of each of their four parts.
+    /// The age of an operation that never began must not count as the time of each of its parts.
     #[test]
     fn what_never_began_has_no_parts_but_a_wait() {
         let (port, job, _peer) = datagrams_alone();
@@ -501,7 +508,7 @@ mod tests {
         assert!(calls > 0 && parts == [calls, calls], "{calls} {parts:?}");
     }
 
-    /// Half a second in which nothing was due was taken for a dead server.
+    /// A time in which nothing is due must not be taken for a dead server.
     #[test]
     fn a_sparse_schedule_is_no_dead_peer() {
         let timeout = Duration::from_millis(20);
@@ -513,7 +520,7 @@ mod tests {
         pace.calls(&mut links, &port, &mut AtOnce(0)).expect("nothing was due");
     }
 
-    /// It was published as 0 calls a second.
+    /// Without a call in the window the rate would be 0 calls a second.
     #[test]
     fn calls_that_all_end_with_the_warm_up_are_no_measurement() {
         let point = point(Limit::Iterations(20), 0);
@@ -527,7 +534,7 @@ mod tests {
         let failure = measured(120).expect_err("nothing is left after the warm-up");
         assert_eq!(failure.exit_code(), 11);
         assert!(failure.to_string().contains("--iterations"), "{failure}");
-        // 100 to warm up, 10 at a time.
+        // 100 calls warm up, 10 at a time.
         let calls = measured(10).expect("calls");
         assert_eq!(calls.times[0].1.count, 20);
     }

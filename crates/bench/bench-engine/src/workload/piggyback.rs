@@ -1,11 +1,11 @@
-//! Records that travel together: they come one by one, as a schedule says or as fast as they are
-//! taken, and leave several to a message, when it is full or its first record has waited long
+//! Records that travel together: they come one by one, by a schedule or as fast as they are taken,
+//! and several of them leave in one message, when it is full or its first record has waited long
 //! enough.
 //!
 //! The clocks of two hosts differ, and half of a round trip is no measurement of one way. So each
-//! message is answered at once, and two times are kept, both of the sender's clock: from the moment
-//! for which a record was intended to the answer, and the part of it until its message was posted,
-//! which is what travelling together adds.
+//! message is answered at once, and two times are kept, both by the sender's clock: from the moment
+//! for which a record was intended to the answer, and the part of it until the record's message was
+//! posted, which is the delay of travelling together.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -19,17 +19,17 @@ use crate::measure::Random;
 use crate::pattern;
 use crate::workload::prelude::*;
 
-/// The name of what each record does.
+/// The name of the operation of each record.
 const KINDS: [&str; 1] = ["record"];
 const PARTS: [&str; 1] = ["wait"];
 const RECORD: usize = 0;
 const WAIT: usize = 0;
 
-/// A lane of it.
+/// A lane of the workload.
 pub(super) enum Piggyback {
-    /// Sends records.
+    /// The client, which sends records.
     Client { random: Random, flush_after: Duration },
-    /// Takes them.
+    /// The server, which takes records.
     Server,
 }
 
@@ -64,7 +64,7 @@ impl Workload for Piggyback {
     }
 }
 
-/// A message that is being filled, in a slot of its own.
+/// A message that is being filled, in a separate slot.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     number: u32,
@@ -74,19 +74,20 @@ struct Open {
 
 /// The messages of one endpoint.
 struct EndpointMessages {
-    /// Records of each message that waits for its answer; 0: it is still being filled.
+    /// The number of records of each message that waits for its answer; 0: it is still being
+    /// filled.
     messages: Outstanding<usize>,
-    /// The time at which each of them was due: `per_message` places for each message.
+    /// The time at which each record was due: `per_message` places for each message.
     due: Vec<Instant>,
     open: Option<Open>,
 }
 
-/// One thread's side of a point.
+/// The state of one thread of the client within a point.
 struct Gatherer {
     per_message: usize,
     flush_after: Duration,
     endpoints: Vec<EndpointMessages>,
-    /// The bytes that records are copied from; with a content of its own each where it is checked.
+    /// The bytes that records are copied from; checked records have different contents.
     record: Vec<u8>,
     sequence: u64,
 }
@@ -136,7 +137,7 @@ impl<B: Backend> Activity<B> for Gatherer {
 }
 
 impl EndpointMessages {
-    /// Takes an answer: the records of a message have arrived.
+    /// Handles an answer: the records of a message have arrived.
     #[inline]
     fn take(&mut self, pace: &mut Pace, answer: &[u8], per_message: usize) -> Result<(), Failure> {
         let (header, _) = Header::of_reply(answer)?;
@@ -167,7 +168,8 @@ impl Gatherer {
         }
     }
 
-    /// Puts what is due into the open message; answers whether it is to leave.
+    /// Puts the records that are due into the open message. Returns true if the message is to
+    /// leave.
     #[inline]
     fn fill<B: Backend>(
         &mut self,
@@ -208,7 +210,7 @@ impl Gatherer {
         Ok(is_full || pace.rest() == 0 || waited >= self.flush_after)
     }
 
-    /// Posts the open message; false when the fabric is full.
+    /// Posts the open message. Returns false if the fabric is full.
     #[inline]
     fn flush<B: Backend>(
         &mut self,
@@ -224,7 +226,7 @@ impl Gatherer {
         if !link.try_taken(slot, len_bytes, false)? {
             return Ok(false);
         }
-        // A moment of its own: filling a message takes time, too.
+        // The clock is read again, because filling a message takes time, too.
         let posted = Instant::now();
         let first = number as usize * self.per_message;
         for due in &endpoint.due[first..first + records] {
@@ -240,7 +242,7 @@ impl Gatherer {
     }
 }
 
-/// The server's side: counts records, and checks them.
+/// The server's side, which counts records, and checks them.
 struct Records {
     size_bytes: usize,
     validate: bool,

@@ -1,17 +1,19 @@
-//! Which key is asked for.
+//! The popularity of keys.
 
 use crate::measure::Random;
 
-/// The distribution by which each of some keys is asked for.
+/// The distribution by which keys are asked for.
 pub(super) enum Popularity {
-    /// All alike.
+    /// All keys are equally popular.
     Uniform { keys: usize },
-    /// Key number k as often as 1 / (k + 1)^theta, drawn as Gray et al. (SIGMOD 1994) and YCSB do.
+    /// Key number k is asked for in proportion to 1 / (k + 1)^theta, drawn as Gray et al. (SIGMOD
+    /// 1994) and YCSB do.
     Zipf { keys: f64, theta: f64, zeta: f64, eta: f64 },
 }
 
 impl Popularity {
-    /// `zipf_hundredths`: theta times 100, 1 to 99; 0: all alike.
+    /// Makes a distribution; `zipf_hundredths`: theta times 100, 1 to 99; 0: all keys are equally
+    /// popular.
     pub(super) fn new(keys: usize, zipf_hundredths: u32) -> Self {
         if zipf_hundredths == 0 || keys < 3 {
             return Self::Uniform { keys };
@@ -24,7 +26,7 @@ impl Popularity {
         Self::Zipf { keys, theta, zeta, eta }
     }
 
-    /// The number of a key.
+    /// Draws the number of a key.
     #[inline]
     pub(super) fn draw(&self, random: &mut Random) -> u64 {
         let (keys, theta, zeta, eta) = match *self {
@@ -70,7 +72,7 @@ mod tests {
         let keys = 1000;
         let shares = counts(99, keys);
         let zeta: f64 = (1..=keys).map(|rank| (rank as f64).powf(-0.99)).sum();
-        // The first two are exact, the others approximated by the method.
+        // The first two keys are exact, the others are approximated by the method.
         for rank in [1, 2] {
             let exact = (rank as f64).powf(-0.99) / zeta;
             assert!((shares[rank - 1] / exact - 1.0).abs() < 0.05, "{rank}: {}", shares[rank - 1]);

@@ -1,5 +1,5 @@
-//! What a workload is to the rest of the engine: one type that has both sides of it, what they
-//! open, and what a point comes to.
+//! The interface between a workload and the rest of the engine: one type for both sides of the
+//! workload, the endpoints that they open, and the figures of a point.
 
 use bench_record::Point;
 use bench_record::failure::Failure;
@@ -14,54 +14,56 @@ use crate::link::Link;
 use crate::server;
 use crate::session::{BenchSession, Coordinates};
 
-/// One lane of a workload, on either side, with what it keeps between the points of a session.
+/// One lane of a workload, on either side, with its state between the points of a session.
 ///
-/// Everything is called by its type, so that the loops in `run` are compiled once for each fabric.
+/// All methods are called on a known type, so that the loops in `run` are compiled once for each
+/// fabric.
 pub(crate) trait Workload: Sized {
-    /// Bytes of the shortest message, or of the shortest value in one.
+    /// The length of the shortest message, or of the shortest value in one, in bytes.
     const LEAST_BYTES: usize = 1;
-    /// Whether the depth of a point is that of the client's sends.
+    /// True if the depth of a point is that of the client's sends.
     const SENDS_DEPTH: bool = true;
 
-    /// Sends and receives that may be in flight on each endpoint.
+    /// Returns the numbers of sends and of receives that may be in flight on each endpoint.
     fn depths(job: &JobSpec, _side: Side, _thread: usize) -> (usize, usize) {
         // A reply may come before the request is known to have left, and a request before the
-        // reply's receive is posted again: twice the calls that are outstanding.
+        // reply's receive is posted again: twice as many slots as outstanding calls are needed.
         let depth = twice(job);
         (depth, job.rx_depth.max(depth))
     }
 
-    /// The longest message of a point, or part of memory that is READ, in bytes.
+    /// Returns the length of the longest message of a point, or of the longest part of memory that
+    /// is READ, in bytes.
     fn message_bytes(_job: &JobSpec, size_bytes: usize, _parameter: usize) -> usize {
         size_bytes
     }
 
-    /// Memory that one-sided operations of the peer go to, in bytes. Both sides ask for some,
-    /// though nobody uses the client's.
+    /// Returns the length of the memory for one-sided operations of the peer in bytes. Both sides
+    /// ask for some, though the client's is not used.
     fn window_bytes(_job: &JobSpec, _side: Side) -> usize {
         0
     }
 
-    /// Returns why a point is not possible, beyond what holds for all; `rx_depth`: receives that
-    /// servers have.
+    /// Returns the reason why a point is not possible, beyond the reasons that hold for all
+    /// workloads; `rx_depth`: the number of receives that servers have.
     fn refusal(_size_bytes: usize, _parameter: usize, _rx_depth: usize) -> Option<String> {
         None
     }
 
-    /// Answers whether what this client's thread does belongs to the course of a point.
+    /// Returns true if the operations of this client's thread belong to the course of a point.
     fn has_course(_thread: usize) -> bool {
         true
     }
 
-    /// A lane's own view of a point.
+    /// Returns a lane's view of a point.
     fn own(_task: &Task, point: PointSpec) -> PointSpec {
         point
     }
 
-    /// A lane that has measured nothing yet.
+    /// Makes a lane that has measured nothing yet.
     fn new(task: &Task) -> Result<Self, Failure>;
 
-    /// A point begins.
+    /// Begins a point.
     fn begin<B: Backend>(
         &mut self,
         _links: &mut [Link<B>],
@@ -70,10 +72,10 @@ pub(crate) trait Workload: Sized {
         Ok(())
     }
 
-    /// A lane's part of a point.
+    /// Runs a lane's part of a point.
     fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome;
 
-    /// The server's part of a point, beside its lanes.
+    /// Runs the server's part of a point, beside its lanes.
     fn serve(lanes: &Lanes, control: &mut Control) -> Result<(), Failure> {
         server::count_stream(lanes, control, 0)
     }
@@ -84,12 +86,12 @@ pub(crate) trait Workload: Sized {
     }
 }
 
-/// Twice the operations that may be outstanding.
+/// Returns twice the number of operations that may be outstanding.
 pub(super) fn twice(job: &JobSpec) -> usize {
     job.tx_depth.max(1).saturating_mul(2)
 }
 
-/// The functions of a workload that are called where only its name is known, which is never while
+/// The functions of a workload, for callers that only know its name. None of them is called while
 /// something is measured.
 pub(crate) struct Functions {
     pub(crate) wants: fn(&JobSpec, Side, usize) -> Wants,
@@ -118,7 +120,7 @@ impl Functions {
 macro_rules! dispatch {
     ($($(#[$about:meta])* $folder:ident::$name:ident,)*) => {
         impl Functions {
-            /// Returns those of a benchmark.
+            /// Returns the functions of a benchmark.
             pub(crate) const fn of(benchmark: Benchmark) -> &'static Self {
                 match benchmark {
                     $(Benchmark::$name => &const { Self::of_type::<super::$folder::$name>() },)*
@@ -146,14 +148,14 @@ mod tests {
 
     macro_rules! folders {
         ($($(#[$about:meta])* $folder:ident::$name:ident,)*) => {
-            /// Rooms, as the list has them.
+            /// The rooms in the list.
             const LISTED: &[&str] = &[$(stringify!($folder)),*];
         };
     }
 
     bench_record::workloads!(folders);
 
-    /// Files and folders of a crate that hold a room.
+    /// Returns the names of the files and folders of a crate that hold a room.
     fn rooms(crates: &Path, place: &str, sign: &str) -> BTreeSet<String> {
         let entries = fs::read_dir(crates.join(place)).expect("a folder").map(Result::unwrap);
         let paths = entries.map(|entry| entry.path()).filter(|path| {
@@ -173,7 +175,7 @@ mod tests {
         );
         let mut engine = rooms(&crates, "bench-engine/src/workload", "\nimpl Workload for ");
         engine.extend(rooms(&crates, "bench-engine/src/bench", "\nimpl Workload for "));
-        // Calls, as those of rpc.
+        // The workload kv has the engine of rpc.
         assert!(engine.insert("kv".to_owned()));
         assert_eq!(engine, listed);
     }

@@ -1,4 +1,4 @@
-//! The server's side of calls: does what is asked for, answers, and counts what that cost.
+//! The server's side of calls, which does what is asked for, answers, and counts the cost.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use crate::bench::stream;
 use crate::sleeper::Sleeper;
 use crate::workload::prelude::*;
 
-/// Rounds between two looks for the end.
+/// The number of rounds between two looks for the end.
 const ROUNDS_PER_LOOK: u32 = 64;
-/// Calls between two readings of the processor's time, two system calls.
+/// The number of calls between two readings of the processor time, which are two system calls each.
 const CALLS_PER_READING: u64 = 256;
 
 /// The answer to a call.
@@ -20,15 +20,15 @@ pub(super) struct Answer {
     /// The number of the call.
     pub(super) call: u32,
     pub(super) code: Code,
-    /// The place of the reply's body, as [`Service::body`] knows it; empty: there is none.
+    /// The place of the reply's body, as [`Service::body`] knows it; empty: there is no body.
     pub(super) body: Range<usize>,
-    /// Operations that the call asked for.
+    /// The number of operations that the call asked for.
     pub(super) operations: u64,
 }
 
 impl Answer {
-    /// Answers a call that arrived damaged. Its number may be right: then its caller learns at
-    /// once.
+    /// Makes the answer to a call that arrived damaged. The number of the call may be right: then
+    /// its caller learns of the damage at once.
     pub(super) fn damaged(call: &[u8]) -> Self {
         let number = call.get(4..).and_then(|rest| rest.first_chunk());
         let call = number.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes));
@@ -38,14 +38,14 @@ impl Answer {
 
 /// A service that answers calls.
 pub(super) trait Service {
-    /// Does what a call asks for. May be asked again when the reply did not find room.
+    /// Does what a call asks for. May be called again if there was no room for the reply.
     fn handle(&mut self, call: &[u8]) -> Answer;
 
-    /// The body of a reply.
+    /// Returns the body of a reply.
     fn body(&self, place: Range<usize>) -> &[u8];
 }
 
-/// Processor time of this thread and of its process.
+/// The processor time of this thread and of its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Clocks {
     thread_ns: u64,
@@ -58,22 +58,22 @@ impl Clocks {
     }
 }
 
-/// The cost of answering: processor time from the first call to the last reading.
+/// The cost of answers: the processor time from the first call to the last reading.
 #[derive(Default)]
 pub(super) struct Cost {
     calls: u64,
     served: u64,
-    /// Operations of the first call, and the clocks when it had come.
+    /// The number of operations of the first call, and the clocks when it had come.
     first: u64,
     start: Clocks,
-    /// Operations and times since then at the last reading.
+    /// The number of operations since then at the last reading, and the times.
     operations: u64,
     cpu_ns: u64,
     process_cpu_ns: u64,
 }
 
 impl Cost {
-    /// A call with so many operations was answered.
+    /// Notes that a call with this many operations was answered.
     #[inline]
     pub(super) fn note(&mut self, operations: u64) {
         self.calls += 1;
@@ -86,14 +86,14 @@ impl Cost {
         }
     }
 
-    /// An operation begins that is long enough for a reading of its own; `end` follows.
+    /// Notes that an operation begins which is long enough for a separate reading; `end` follows.
     pub(super) fn start(&mut self) {
         if self.start == Clocks::default() {
             self.start = Clocks::now();
         }
     }
 
-    /// It has ended.
+    /// Notes that the operation has ended.
     pub(super) fn end(&mut self) {
         self.calls += 1;
         self.served += 1;
@@ -106,12 +106,12 @@ impl Cost {
         self.operations = self.served - self.first;
     }
 
-    /// Operations so far.
+    /// Returns the number of operations so far.
     pub(super) const fn served(&self) -> u64 {
         self.served
     }
 
-    /// Returns the count in the end; `validate`: all was checked.
+    /// Returns the final count; `validate`: all operations were checked.
     pub(super) fn count(mut self, validate: bool) -> ReceiverCount {
         if self.operations == 0 && self.calls > 1 {
             self.read();
@@ -127,8 +127,8 @@ impl Cost {
     }
 }
 
-/// Goes on with `round`, which answers whether anything moved, until the client has had all that it
-/// asked for; answers how much that was.
+/// Calls `round`, which returns true if anything moved, until the client has had all that it asked
+/// for. Returns how much that was.
 pub(super) fn until_told<B: Backend>(
     links: &mut [Link<B>],
     port: &Port,
@@ -139,7 +139,7 @@ pub(super) fn until_told<B: Backend>(
     loop {
         if !round(links)? {
             sleeper.pause(links, &port.signals)?;
-            // A round is long for who sleeps.
+            // A round takes long on a side that sleeps.
             rounds |= if port.signals.sleeps() { ROUNDS_PER_LOOK - 1 } else { 0 };
         }
         rounds = rounds.wrapping_add(1);
@@ -167,7 +167,7 @@ pub(super) fn answer<B: Backend>(part: Part<'_, B>, service: &mut impl Service) 
     Ok(Measured::Received(cost.count(point.validate)))
 }
 
-/// Answers what has arrived, as far as there is room for replies.
+/// Answers the calls that have arrived, as far as there is room for replies.
 #[inline]
 fn serve<B: Backend>(
     link: &mut Link<B>,
@@ -187,7 +187,7 @@ fn serve<B: Backend>(
         reply[HEADER_BYTES..len_bytes].copy_from_slice(body);
         Header { len_bytes, call: answer.call, code: answer.code }.write(reply);
         let more = list > 1 && index + 1 < room && (index + 1) % list != 0;
-        // What the fabric does not take now is answered again in the next round.
+        // A call whose reply the fabric does not take now is answered again in the next round.
         if !link.try_message(len_bytes, more)? {
             break;
         }

@@ -11,10 +11,11 @@ use crate::pattern;
 use crate::refusal::Refusal;
 use crate::workload::prelude::*;
 
-/// Low bits of the number a value is made of that say whose it is; those above count its versions.
+/// The number of low bits of the number behind a value that tell its key; the bits above count its
+/// versions.
 const INDEX_BITS: u32 = 40;
 
-/// Keys are asked for by their numbers.
+/// Names for keys that are their numbers.
 pub(super) struct Names;
 
 impl Naming for Names {
@@ -29,7 +30,7 @@ impl Naming for Names {
     }
 }
 
-/// The key with number `index`: spread bytes, then the number.
+/// Returns the key with number `index`: spread bytes, then the number.
 #[inline]
 pub(super) fn key(index: u64) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
@@ -38,7 +39,7 @@ pub(super) fn key(index: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// The number in a key.
+/// Returns the number in a key.
 #[inline]
 pub(super) const fn index(key: &[u8; KEY_BYTES]) -> u64 {
     u64::from_le_bytes([key[8], key[9], key[10], key[11], key[12], key[13], key[14], key[15]])
@@ -50,23 +51,23 @@ pub(super) fn fill(value: &mut [u8], index: u64, version: u64) {
     pattern::fill(value, index | version << INDEX_BITS);
 }
 
-/// Whether this is any version of the value of key `index`, and whole.
+/// Returns true if this is any version of the value of key `index`, and undamaged.
 pub(super) fn is_value(value: &[u8], index: u64) -> bool {
     let mask = (1 << INDEX_BITS) - 1;
     matches!(pattern::check(value), Ok(Some(number)) if number & mask == index)
 }
 
-/// Keys and values of one lane.
+/// The keys and values of one lane.
 pub(super) struct Store {
     /// The places of values by their keys.
     places: HashMap<[u8; KEY_BYTES], usize>,
     values: Vec<u8>,
-    /// Length of all values; 0: not filled yet.
+    /// The length of all values in bytes; 0: the store is not filled yet.
     value_bytes: usize,
 }
 
 impl Store {
-    /// Room for `keys` values of at most `value_bytes`.
+    /// Makes room for `keys` values of at most `value_bytes`.
     pub(super) fn new(keys: usize, value_bytes: usize) -> Result<Self, Failure> {
         let what = format!("{keys} values of {value_bytes} bytes: give fewer --keys");
         let values = filled(keys.saturating_mul(value_bytes), 0, &what)?;
@@ -77,7 +78,7 @@ impl Store {
         Ok(Self { places, values, value_bytes: 0 })
     }
 
-    /// Makes all values this long.
+    /// Fills the store with values of this length.
     pub(super) fn begin(&mut self, value_bytes: usize) {
         if self.value_bytes == value_bytes {
             return;
@@ -96,13 +97,13 @@ impl Store {
         Some(start..start + self.value_bytes)
     }
 
-    /// A value that `find` has found; nothing where there is none.
+    /// Returns a value that `find` has found; nothing if there is none.
     #[inline]
     pub(super) fn value(&self, place: Range<usize>) -> &[u8] {
         self.values.get(place).unwrap_or_default()
     }
 
-    /// Replaces a value; false if there is no such key or the value has another length.
+    /// Replaces a value. Returns false if there is no such key or the value has another length.
     #[inline]
     pub(super) fn put(&mut self, key: &[u8; KEY_BYTES], value: &[u8]) -> bool {
         let Some(place) = self.find(key) else { return false };

@@ -1,4 +1,4 @@
-//! Gets and puts, answered from a store.
+//! A service that answers gets and puts from a store.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::pattern;
 /// A store that answers calls.
 pub(super) struct Table<'a> {
     pub(super) store: &'a mut Store,
-    /// Check the contents of all calls.
+    /// True if the contents of all calls are checked.
     pub(super) validate: bool,
 }
 

@@ -19,11 +19,11 @@ pub(crate) use self::udp::Udp;
 use super::Wants;
 use super::unable::Unable;
 
-/// Sends and receives that may be outstanding: the slots are our own memory, so that this is only
-/// to refuse a typing error.
+/// The most sends and receives that may be outstanding. The slots are memory of this process, so
+/// that the limit only refuses typing errors.
 const DEPTH_MAX: usize = 1 << 20;
 
-/// Refuses what sockets do not have.
+/// Refuses requirements that sockets cannot meet.
 fn check(wants: &Wants) -> Result<(), Failure> {
     let fabric = || wants.fabric.clone();
     match wants.operation {
@@ -49,7 +49,7 @@ fn check(wants: &Wants) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Any free port of the address that the control connection uses.
+/// Returns any free port of the address that the control connection uses.
 fn local(wants: &Wants) -> Result<SocketAddr, Failure> {
     let address = wants.source.as_deref().unwrap_or("127.0.0.1");
     let address: IpAddr = address
@@ -58,7 +58,7 @@ fn local(wants: &Wants) -> Result<SocketAddr, Failure> {
     Ok(SocketAddr::new(address, 0))
 }
 
-/// Returns what a table says of sockets.
+/// Returns the description of sockets for the record.
 fn record(wants: &Wants, address: SocketAddr, max_message_bytes: usize) -> FabricRecord {
     FabricRecord {
         provider: wants.fabric.label(),
@@ -77,7 +77,7 @@ fn record(wants: &Wants, address: SocketAddr, max_message_bytes: usize) -> Fabri
     }
 }
 
-/// Tells our address and answers the peer's.
+/// Tells the peer this side's address and returns the address of the peer.
 fn exchange(address: SocketAddr, oob: &mut dyn OutOfBand) -> Result<SocketAddr, Failure> {
     let theirs = oob.exchange(address.to_string().as_bytes()).map_err(Failure::Fabric)?;
     let theirs = String::from_utf8_lossy(&theirs);
@@ -88,13 +88,13 @@ fn failed(what: &str, error: &std::io::Error) -> Failure {
     Failure::Fabric(format!("{what} failed: {}", plain(error)))
 }
 
-/// The peer is the likely reason.
+/// Makes a failure of an error for which the peer is the likely reason.
 #[cold]
 fn gone(doing: &'static str, error: &std::io::Error) -> Failure {
     Failure::PeerGone { doing: doing.to_owned(), reason: plain(error) }
 }
 
-/// Durations of the steps of the set-up.
+/// The durations of the steps of the set-up.
 struct Phases {
     before: Instant,
     setup_us: Vec<(String, f64)>,

@@ -9,7 +9,7 @@ use crate::backend::{BURST, Completion, Kind, Wants};
 
 const LINE_BYTES: usize = 64;
 
-/// Slots and what waits in them.
+/// The slots, and the operations that wait in them.
 pub(super) struct Slots {
     memory: Vec<u8>,
     stride_bytes: usize,
@@ -17,11 +17,11 @@ pub(super) struct Slots {
     pub(super) tx_depth: usize,
     pub(super) tx: usize,
     pub(super) rx: usize,
-    /// Receives offered, oldest first.
+    /// The slots of posted receives, oldest first.
     pub(super) offered: VecDeque<usize>,
-    /// Sends that are done and not yet reported.
+    /// The slots of sends that are done and not yet reported.
     pub(super) sent: VecDeque<usize>,
-    /// There was no room for anything else in the last report of them.
+    /// True if the last report of sends left no room for anything else.
     sent_alone: bool,
 }
 
@@ -67,9 +67,9 @@ impl Slots {
         self.memory.copy_within(from..from + len_bytes.min(self.payload_bytes), to);
     }
 
-    /// Reports sends that are done; answers how many. After a report that they filled, the next one
-    /// leaves room for arrivals: a sender that never has to wait would take no message otherwise,
-    /// and two such sides would wait for each other for ever.
+    /// Reports sends that are done, and returns their number. After a report that consisted of
+    /// sends only, the next one leaves room for arrivals: otherwise a sender that never has to wait
+    /// would receive no message, and two such sides would wait for each other for ever.
     #[inline]
     pub(super) fn report_sent(&mut self, mut each: impl FnMut(Completion)) -> usize {
         let room = if self.sent_alone { BURST / 2 } else { BURST };
@@ -82,7 +82,8 @@ impl Slots {
     }
 }
 
-/// Methods of a [`Backend`](crate::backend::Backend) that its field `slots` has an answer for.
+/// Implements those methods of a [`Backend`](crate::backend::Backend) that only need its field
+/// `slots`.
 macro_rules! slot_methods {
     () => {
         fn setup_us(&self) -> Vec<(String, f64)> {
@@ -123,12 +124,12 @@ macro_rules! slot_methods {
         }
 
         fn freeze(&mut self, _slot: usize) -> Result<(), Failure> {
-            // `check` has refused what this is for.
+            // `check` has refused requirements that need this.
             Err(Unable::Freezing.into())
         }
 
         fn write_window(&mut self, _bytes: &[u8]) -> Result<(), Failure> {
-            // `check` has refused what this is for.
+            // `check` has refused requirements that need this.
             Err(Unable::Window.into())
         }
 

@@ -1,4 +1,5 @@
-//! A TCP connection. Messages of one length need no header; others begin with their length.
+//! A backend for a TCP connection. Messages of one length need no header; others begin with their
+//! length.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -22,16 +23,18 @@ use crate::backend::{
     BURST, Backend, Completion, Kind, Lengths, Opener, PostFlags, Posted, Wants, Work,
 };
 
-/// Bytes taken from the kernel at once; longer messages are read where they belong.
+/// The number of bytes that one call takes from the kernel. Longer messages are read directly into
+/// their slot.
 const STAGE_BYTES: usize = 256 * 1024;
-/// Messages from this length on are read where they belong.
+/// The length from which on messages are read directly into their slot.
 const DIRECT_BYTES: usize = 32 * 1024;
-/// Messages given to the kernel at once, at most.
+/// The most messages that are given to the kernel at once.
 const LIST: usize = 64;
-/// Time that a peer which closes first has for it.
+/// The time after which a peer that should close first is not waited for any longer.
 const CLOSE_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// A listening socket, except on a side that only connects. If both could, the addresses decide.
+/// A listening socket, except on a side that only connects. If both sides can listen, the addresses
+/// decide which one connects.
 pub(crate) struct PreparedTcp {
     wants: Wants,
     listener: Option<TcpListener>,
@@ -44,38 +47,40 @@ pub(crate) struct Tcp {
     stream: TcpStream,
     slots: Slots,
     lengths: Lengths,
-    /// Sends that the kernel has not taken whole, oldest first, and how much of the first it has.
+    /// Sends that the kernel has not taken completely, oldest first, and the number of bytes that
+    /// it has taken of the first one.
     unsent: VecDeque<Unsent>,
     written_bytes: usize,
-    /// The kernel took nothing the last time; the next poll asks again.
+    /// True if the kernel took nothing the last time; the next poll asks again.
     is_blocked: bool,
-    /// The bytes that have arrived of the message that the oldest receive is for.
+    /// The number of bytes that have arrived for the oldest receive.
     filled_bytes: usize,
     stage: Box<[u8]>,
     staged: Range<usize>,
-    /// The file that parts are sent from.
+    /// The file whose parts are sent.
     file: Option<OwnedFd>,
     setup_us: Vec<(String, f64)>,
-    /// The peer closes first.
+    /// True if the peer closes first.
     is_closed_by_peer: bool,
 }
 
-/// Whoever closes first keeps the connection's port for a minute (TIME-WAIT, RFC 9293, 3.6.1). A
-/// server would lose one to listen on with each.
+/// Waits for a peer that closes first. The side that closes first keeps the connection's port for a
+/// minute (TIME-WAIT, RFC 9293, 3.6.1), so that a server would lose a port to listen on with each
+/// connection.
 impl Drop for Tcp {
     fn drop(&mut self) {
         if self.is_closed_by_peer {
             let mut waiting = [PollFd::new(&self.stream, PollFlags::RDHUP)];
-            // A peer that takes longer costs us a port, no more.
+            // A peer that takes longer costs this side a port, but nothing else.
             let _ = rustix::event::poll(&mut waiting, Some(&CLOSE_TIMEOUT));
         }
     }
 }
 
-/// A message on its way to the kernel.
+/// A message that the kernel has not taken completely.
 struct Unsent {
     slot: usize,
-    /// Bytes of the file that follow those of the slot.
+    /// The bytes of the file that follow the bytes of the slot.
     file: Range<usize>,
 }
 
@@ -178,7 +183,7 @@ impl Backend for Tcp {
             let (slot, len_bytes) = match self.arrived() {
                 Ok(Some(found)) => found,
                 Ok(None) => break,
-                // The next poll meets it again: what came before is taken first.
+                // The next poll finds the error again: the messages before it are taken first.
                 Err(_) if count > 0 => break,
                 Err(failure) => return Err(failure),
             };
@@ -188,7 +193,7 @@ impl Backend for Tcp {
         Ok(count)
     }
 
-    /// What has arrived wakes at once.
+    /// Does nothing: bytes that have arrived wake a sleeper at once.
     fn arm(&mut self) -> Result<(), Failure> {
         Ok(())
     }
@@ -200,7 +205,7 @@ impl Backend for Tcp {
 }
 
 impl PreparedTcp {
-    /// Our address; one that only connects has no port yet.
+    /// Returns this side's address; the port is 0 on a side that only connects.
     fn address(&self) -> Result<SocketAddr, Failure> {
         match &self.listener {
             Some(listener) => listener.local_addr().map_err(|e| failed("a TCP address", &e)),
@@ -210,7 +215,7 @@ impl PreparedTcp {
 }
 
 impl Tcp {
-    /// Gives the kernel what it takes.
+    /// Gives the kernel as many bytes as it takes.
     #[inline]
     fn flush(&mut self) -> Result<(), Failure> {
         self.is_blocked = false;
@@ -248,7 +253,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// Gives the kernel the front of the oldest message, or what follows of the file.
+    /// Gives the kernel the front of the oldest message, or the part of the file that follows.
     fn send_file(&self) -> io::Result<usize> {
         let (Some(Unsent { slot, file: part }), Some(file)) = (self.unsent.front(), &self.file)
         else {
@@ -267,7 +272,7 @@ impl Tcp {
         }
     }
 
-    /// Length of a message of ours.
+    /// The length of a message of this side.
     #[inline]
     fn sent_bytes(&self, slot: usize) -> usize {
         match self.lengths {
@@ -276,7 +281,8 @@ impl Tcp {
         }
     }
 
-    /// Length of the message that arrives in `slot`, as far as it is known: at least what says it.
+    /// The length of the message that arrives in `slot`, as far as it is known: at least that of
+    /// the length field.
     #[inline]
     fn wanted_bytes(&self, slot: usize) -> Result<usize, Failure> {
         match self.lengths {
@@ -296,7 +302,7 @@ impl Tcp {
         }
     }
 
-    /// Returns what is unsent of a message.
+    /// Returns the bytes of a message that are not sent yet.
     #[inline]
     fn rest(&self, index: usize) -> &[u8] {
         let start = if index == 0 { self.written_bytes } else { 0 };
@@ -304,7 +310,7 @@ impl Tcp {
         &self.slots.payload(slot)[start..self.sent_bytes(slot)]
     }
 
-    /// The slot and length of the next whole message, if one is there.
+    /// Returns the slot and the length of the next complete message, if there is one.
     #[inline]
     fn arrived(&mut self) -> Result<Option<(usize, usize)>, Failure> {
         let Some(slot) = self.slots.offered.front().copied() else { return Ok(None) };
@@ -342,10 +348,10 @@ impl Tcp {
     }
 }
 
-/// Bytes that tell the length of a message.
+/// The length of the length field of a message in bytes.
 const LEADING_BYTES: usize = 4;
 
-/// The length that a message begins with.
+/// Reads the length field of a message.
 #[inline]
 fn leading(message: &[u8]) -> usize {
     message.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)

@@ -1,4 +1,4 @@
-//! A pair of connected UDP sockets: one datagram per message, losses and all.
+//! A backend for a pair of connected UDP sockets: one datagram per message, which may be lost.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -14,7 +14,7 @@ use super::{Phases, check, exchange, failed, gone, local, record};
 use crate::backend::unable::Unable;
 use crate::backend::{BURST, Backend, Completion, Kind, Lengths, PostFlags, Posted, Wants, Work};
 
-/// The longest UDP payload over IPv4.
+/// The length of the longest UDP payload over IPv4 in bytes.
 const MESSAGE_BYTES_MAX: usize = 65_507;
 
 /// A bound socket.
@@ -28,7 +28,7 @@ pub(crate) struct PreparedUdp {
 /// A connected socket.
 pub(crate) struct Udp {
     socket: UdpSocket,
-    /// It took nothing the last time.
+    /// True if the kernel took nothing the last time.
     is_blocked: bool,
     slots: Slots,
     setup_us: Vec<(String, f64)>,
@@ -48,7 +48,7 @@ impl Backend for Udp {
         let mut phases = Phases::start();
         let socket = UdpSocket::bind(local(wants)?);
         let socket = socket.map_err(|e| failed("opening a UDP port", &e))?;
-        // Sizes above that are left out, once this side has said what it takes.
+        // Longer messages are left out once this side has said what it takes.
         let payload_bytes = wants.payload_bytes.min(MESSAGE_BYTES_MAX);
         let wants = Wants { payload_bytes, ..wants.clone() };
         let slots = Slots::new(&wants)?;
@@ -118,7 +118,7 @@ impl Backend for Udp {
         Ok(count)
     }
 
-    /// What has arrived wakes at once.
+    /// Does nothing: a datagram that has arrived wakes a sleeper at once.
     fn arm(&mut self) -> Result<(), Failure> {
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! Values that are fetched, and clients that go.
+//! Tests of fetched values, and of clients that end early.
 
 use super::*;
 use crate::backend::null::{Null, Peer};
 use crate::lane::Command;
 use crate::stream_job::alone;
 
-/// The server went on looking at its memory for ever.
+/// The server must not watch its memory for ever.
 #[test]
 fn a_client_that_goes_ends_the_wait_for_its_last_operations() {
     let (port, job, client) = alone(Command::Sent(5));
@@ -17,7 +17,7 @@ fn a_client_that_goes_ends_the_wait_for_its_last_operations() {
     assert_eq!(failure.exit_code(), 7, "{failure}");
 }
 
-/// The client needs the processor that this side took.
+/// The client needs the processor that this side would take.
 #[test]
 fn an_idle_server_gives_the_processor_away_where_threads_are_crowded() {
     let (mut port, job, _client) = alone(Command::Sent(0));

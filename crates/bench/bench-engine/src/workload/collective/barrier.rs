@@ -1,15 +1,15 @@
-//! A barrier by dissemination (Hensgen, Finkel, Manber, 1988): in round k each rank tells the one
-//! 2^k after it; after log2 n rounds each has heard of all.
+//! A barrier by dissemination (Hensgen, Finkel, Manber, 1988): in round k each rank sends a message
+//! to the rank 2^k after it; after log2 n rounds each has heard of all.
 
 use bench_record::failure::Failure;
 
 use super::mesh::Mesh;
 use crate::backend::Backend;
 
-/// Steps of barriers, apart from those of the operations that follow.
+/// The steps of barriers, apart from those of the operations that follow.
 const STEPS: u32 = 1 << 31;
 
-/// Returns when all ranks are here.
+/// Returns when all ranks have reached the barrier.
 pub(super) fn barrier<B: Backend>(mesh: &mut Mesh<'_, B>) -> Result<(), Failure> {
     let (rank, ranks) = (mesh.rank, mesh.ranks);
     let (mut distance, mut step) = (1, STEPS);

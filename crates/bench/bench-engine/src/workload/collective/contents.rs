@@ -1,4 +1,4 @@
-//! What ranks have before an operation, and what they must have after it.
+//! The data of ranks before an operation, and the expected data after it.
 
 use bench_record::failure::Failure;
 use bench_record::workload::{CollectiveSpec, Pattern};
@@ -21,9 +21,9 @@ pub(super) struct Contents {
     spec: CollectiveSpec,
     rank: usize,
     ranks: usize,
-    /// The bytes that this rank has.
+    /// The bytes that this rank has before an operation.
     pub(super) mine: Vec<u8>,
-    /// The bytes that it gets.
+    /// The bytes that this rank gets.
     pub(super) all: Vec<u8>,
     wanted: Vec<u8>,
 }
@@ -48,7 +48,7 @@ impl Contents {
         Ok(Self { spec, rank, ranks, mine, all, wanted })
     }
 
-    /// Fills in what this rank has, other bytes for each operation.
+    /// Fills in the data of this rank before an operation, which differs for each operation.
     pub(super) fn prepare(&mut self, operation: u64) {
         match self.spec.pattern {
             Pattern::Allgather | Pattern::Gather => fill(&mut self.mine, self.rank, operation),
@@ -66,10 +66,10 @@ impl Contents {
         }
     }
 
-    /// Whether this rank has got what it should.
+    /// Returns true if this rank has got the expected data.
     pub(super) fn verify(&mut self, operation: u64) -> bool {
         match self.spec.pattern {
-            // The others only pass parts on.
+            // The other ranks only pass parts on.
             Pattern::Gather if self.rank > 0 => true,
             pattern if pattern.is_in_parts() && self.wanted.is_empty() => true,
             Pattern::Allgather | Pattern::Gather => {
@@ -98,7 +98,7 @@ impl Contents {
         }
     }
 
-    /// Whether each part is what `write` writes for the rank that it comes from, and this one.
+    /// Returns true if each part has the bytes that `write` writes for its sender and this rank.
     fn all_parts_are(&mut self, write: impl Fn(&mut [u8], usize, usize)) -> bool {
         let Self { all, wanted, rank, .. } = self;
         all.chunks(wanted.len()).enumerate().all(|(from, part)| {
@@ -108,17 +108,17 @@ impl Contents {
     }
 }
 
-/// Bytes of a rank that are for another one.
+/// Writes the bytes of one rank that are for another one.
 fn for_one(bytes: &mut [u8], from: usize, to: usize, operation: u64) {
     pattern::fill(bytes, operation << 16 | (from << 8 | to) as u64);
 }
 
-/// Bytes of a rank.
+/// Writes the bytes of a rank.
 fn fill(bytes: &mut [u8], rank: usize, operation: u64) {
     pattern::fill(bytes, operation << 8 | rank as u64);
 }
 
-/// Integers that are multiples of `factor`.
+/// Writes integers that are multiples of `factor`.
 fn addends(bytes: &mut [u8], factor: u32, operation: u64) {
     for (integer, index) in bytes.chunks_exact_mut(4).zip(operation as u32..) {
         integer.copy_from_slice(&factor.wrapping_mul(index).to_le_bytes());
@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// The server was ended by what it could not allocate.
+    /// A lack of memory must not end the server.
     #[test]
     fn contents_that_no_memory_can_hold_are_refused() {
         let spec = CollectiveSpec { pattern: Pattern::Allgather, algorithm: Algorithm::Ring };

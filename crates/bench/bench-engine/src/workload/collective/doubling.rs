@@ -1,5 +1,5 @@
-//! Recursive doubling: in step k each rank adds up with the one whose number differs in bit k.
-//! Where there are more ranks than a power of two, the first ones pair up before, and their
+//! Recursive doubling: in step k each rank adds up with the rank whose number differs in bit k. If
+//! the number of ranks is not a power of two, the first ranks pair up before that, and their
 //! partners tell them the result.
 
 use bench_record::failure::Failure;
@@ -13,13 +13,14 @@ const FOLD: u32 = 0;
 const UNFOLD: u32 = 1;
 const FIRST: u32 = 2;
 
-/// Every rank gets the sum of all; its own addend is in `sums`.
+/// Adds the data of all ranks, so that every rank gets the sum; the addend of this rank is in
+/// `sums`.
 pub(super) fn allreduce<B: Backend>(
     mesh: &mut Mesh<'_, B>,
     sums: &mut [u8],
 ) -> Result<(), Failure> {
     let (rank, power) = (mesh.rank, 1 << mesh.ranks.ilog2());
-    // The first of these ranks work in pairs, as one.
+    // This many of the first ranks work in pairs, each as one.
     let pairs = mesh.ranks - power;
     let number = match rank {
         _ if rank >= 2 * pairs => rank - pairs,
@@ -56,7 +57,7 @@ pub(super) fn allreduce<B: Backend>(
     Ok(())
 }
 
-/// Adds what another rank has.
+/// Receives the data of another rank and adds it.
 fn take<B: Backend>(
     mesh: &mut Mesh<'_, B>,
     from: usize,

@@ -1,6 +1,6 @@
-//! Whole transfers between two ranks, cut into messages that may come in any order. A transfer is
-//! known by the number of the operation and its step in it. What comes before its turn stays in its
-//! receive slot.
+//! Complete transfers between two ranks, cut into messages that may come in any order. A transfer
+//! is identified by the number of the operation and the step in it. A part that comes before its
+//! turn stays in its receive slot.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,14 +13,15 @@ use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::pace::gave_up;
 use crate::workload::prelude::*;
 
-/// The header of a part: that of all messages (the call is the operation), step, place, and a check
-/// of these three. A part of another operation or step is kept for later, so that a damaged one
-/// that looked like it would be waited for in vain.
+/// The length of the header of a part: the header of all messages (whose call is the operation),
+/// the step, the place, and a check of all three. A part of another operation or step is kept for
+/// later, so that without the check a damaged part that looked like one would be waited for in
+/// vain.
 pub(super) const PART_HEADER_BYTES: usize = HEADER_BYTES + 12;
-/// A rank may be so many operations ahead of another.
+/// The number of operations that a rank may be ahead of another.
 const AHEAD: u32 = 1;
 
-/// The place that a part belongs to.
+/// The operation, the step and the place that a part belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
     operation: u32,
@@ -29,7 +30,7 @@ struct Part {
 }
 
 impl Part {
-    /// Reads that of a message; answers the bytes, too.
+    /// Reads the header of a message. Returns the bytes behind it, too.
     #[inline]
     fn read(message: &[u8]) -> Option<(Self, &[u8])> {
         let Header { call: operation, code: Code::Part, .. } = Header::read(message)? else {
@@ -42,7 +43,7 @@ impl Part {
         (part.check() == u32::from_le_bytes(*check)).then_some((part, bytes))
     }
 
-    /// Writes it to the front of a message of this length.
+    /// Writes the header to the front of a message of this length.
     #[inline]
     fn write(self, message: &mut [u8], len_bytes: usize) {
         Header { len_bytes, call: self.operation, code: Code::Part }.write(message);
@@ -51,13 +52,13 @@ impl Part {
         check.copy_from_slice(&self.check().to_le_bytes());
     }
 
-    /// Step and place in one word.
+    /// Returns the step and the place in one word.
     #[inline]
     fn place(self) -> u64 {
         (self.offset as u64) << 32 | u64::from(self.step)
     }
 
-    /// Follows from all of it.
+    /// Returns the check of the operation, the step and the place.
     #[inline]
     fn check(self) -> u32 {
         let place = Random::new(self.place()).next();
@@ -71,11 +72,11 @@ struct Incoming {
     endpoint: usize,
     step: u32,
     len_bytes: usize,
-    /// Parts from this one on stay where they are.
+    /// The number of the first part that may not be taken yet and stays in its slot.
     parts_end: usize,
 }
 
-/// A transfer to one rank and another from one, in the same step.
+/// A transfer to one rank and another one from a rank, in the same step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Exchange {
     pub(super) step: u32,
@@ -95,7 +96,7 @@ pub(super) struct Mesh<'a, B> {
     operation: u32,
     /// The messages that came before their turn, by endpoint.
     early: Vec<VecDeque<Arrival>>,
-    /// Parts of the present transfer that have come.
+    /// True for each part of the present transfer that has come.
     seen: Vec<bool>,
 }
 
@@ -121,24 +122,24 @@ impl<'a, B: Backend> Mesh<'a, B> {
         }
     }
 
-    /// All ranks go on to the next operation.
+    /// Goes on to the next operation, as all ranks do.
     #[inline]
     pub(super) const fn next_operation(&mut self) {
         self.operation = self.operation.wrapping_add(1);
     }
 
-    /// The endpoint to a rank.
+    /// Returns the endpoint to a rank.
     #[inline]
     const fn endpoint(&self, rank: usize) -> usize {
         if rank < self.rank { rank } else { rank - 1 }
     }
 
-    /// Sends a transfer; returns when its last message is posted.
+    /// Sends a transfer. Returns when its last message is posted.
     pub(super) fn send(&mut self, to: usize, step: u32, bytes: &[u8]) -> Result<(), Failure> {
         let endpoint = self.endpoint(to);
         let mut offset = 0;
         let mut watch = Watch::new(self.signals, "waiting for room for a message");
-        // One without bytes is a message, too.
+        // A transfer without bytes is a message, too.
         loop {
             let end = bytes.len().min(offset + self.part_bytes);
             let part = Part { operation: self.operation, step, offset };
@@ -156,7 +157,7 @@ impl<'a, B: Backend> Mesh<'a, B> {
         }
     }
 
-    /// Posts a part; false when there is no room.
+    /// Posts a part. Returns false if there is no room.
     #[inline]
     fn try_part(&mut self, endpoint: usize, part: Part, bytes: &[u8]) -> Result<bool, Failure> {
         let link = &mut self.links[endpoint];
@@ -168,7 +169,7 @@ impl<'a, B: Backend> Mesh<'a, B> {
         link.try_message(len_bytes, false)
     }
 
-    /// Receives a transfer of so many bytes; `take` gets each part of it and its place.
+    /// Receives a transfer of this many bytes; `take` gets each part with its place.
     pub(super) fn receive(
         &mut self,
         from: usize,
@@ -180,9 +181,10 @@ impl<'a, B: Backend> Mesh<'a, B> {
         self.receive_rest(incoming, missing, &mut take)
     }
 
-    /// Sends a transfer while another one comes. Ranks that all send first would wait for each
-    /// other's receives once those are full. `out` gives bytes of the first, and `take` gets each
-    /// part of the second and its place, which has been sent before if both are the same memory.
+    /// Sends a transfer while another one comes. If all ranks sent first, they would wait for each
+    /// other's receives once these are full. `out` returns bytes of the first transfer, and `take`
+    /// gets each part of the second one with its place. If both are the same memory, a place is
+    /// sent before it is received.
     pub(super) fn exchange<D: ?Sized>(
         &mut self,
         exchange: Exchange,
@@ -196,7 +198,7 @@ impl<'a, B: Backend> Mesh<'a, B> {
         let endpoint = self.endpoint(to);
         let (mut offset, mut looked_at) = (0, usize::MAX);
         let mut watch = Watch::new(self.signals, "waiting for room for a message");
-        // One without bytes is a message, too.
+        // A transfer without bytes is a message, too.
         loop {
             let end = sent_bytes.min(offset + self.part_bytes);
             let part = Part { operation: self.operation, step, offset };
@@ -210,7 +212,7 @@ impl<'a, B: Backend> Mesh<'a, B> {
             }
             let mut take = |at: usize, bytes: &[u8]| take(data, at, bytes);
             let mut came = self.take_arrived(incoming, &mut take)?;
-            // What has waited can only be taken when more has been sent.
+            // A part that waits may only be taken when more has been sent.
             if looked_at != incoming.parts_end {
                 looked_at = incoming.parts_end;
                 came += self.take_early(incoming, &mut take)?;
@@ -226,7 +228,8 @@ impl<'a, B: Backend> Mesh<'a, B> {
         self.receive_rest(incoming, missing, &mut |at, bytes| take(data, at, bytes))
     }
 
-    /// Nothing of a transfer has come; it, and how many parts are missing.
+    /// Begins a transfer of which nothing has come. Returns the transfer and the number of parts
+    /// that are missing.
     fn begin_receiving(&mut self, from: usize, step: u32, len_bytes: usize) -> (Incoming, usize) {
         let missing = len_bytes.div_ceil(self.part_bytes).max(1);
         self.seen[..missing].fill(false);
@@ -234,7 +237,8 @@ impl<'a, B: Backend> Mesh<'a, B> {
         (Incoming { endpoint, step, len_bytes, parts_end: usize::MAX }, missing)
     }
 
-    /// Takes the parts of a transfer that came before their turn and may be taken now; how many.
+    /// Takes the parts of a transfer that came before their turn and may be taken now. Returns
+    /// their number.
     fn take_early(
         &mut self,
         incoming: Incoming,
@@ -248,7 +252,7 @@ impl<'a, B: Backend> Mesh<'a, B> {
         Ok(taken)
     }
 
-    /// Takes the parts of a transfer that have just come and may be taken; how many.
+    /// Takes the parts of a transfer that have just come and may be taken. Returns their number.
     fn take_arrived(
         &mut self,
         incoming: Incoming,
@@ -281,8 +285,8 @@ impl<'a, B: Backend> Mesh<'a, B> {
         Ok(())
     }
 
-    /// Takes a message if it is a part of this transfer, else keeps it; answers how many parts it
-    /// was.
+    /// Takes a message if it is a part of this transfer, otherwise keeps it for later. Returns the
+    /// number of parts that were taken.
     #[inline]
     fn take_part(
         &mut self,
@@ -316,7 +320,7 @@ impl<'a, B: Backend> Mesh<'a, B> {
         Ok(1)
     }
 
-    /// Lets all endpoints make progress; answers how many completions there were.
+    /// Lets all endpoints make progress. Returns the number of completions.
     #[inline]
     fn poll(&mut self) -> Result<usize, Failure> {
         let mut moved = 0;
@@ -326,10 +330,10 @@ impl<'a, B: Backend> Mesh<'a, B> {
         Ok(moved)
     }
 
-    /// Nothing happens; fails when that is for good.
+    /// Notes that nothing happened. Fails when that has lasted too long.
     #[inline]
     fn wait(&self, watch: &mut Watch<'_>) -> Result<(), Failure> {
-        // Servers only hear that the client goes on.
+        // Messages to servers only say that the client goes on.
         match watch.idle()? {
             Idle::Message if self.rank == 0 => Err(gave_up()),
             _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Operations of all ranks between the nodes of a session, by the textbook's algorithms: allgather,
+//! Operations of all ranks between the nodes of a session, by textbook algorithms: allgather,
 //! allreduce, alltoall, barrier, bcast, gather and reduce_scatter. Each node is a rank and has an
 //! endpoint to every other one.
 //!
@@ -25,21 +25,21 @@ use self::mesh::PART_HEADER_BYTES;
 use crate::refusal::Refusal;
 use crate::workload::prelude::*;
 
-/// Messages of ours to each rank that may be on their way.
+/// The most messages of this rank to each other rank that may be on their way.
 const SENDS: usize = 64;
-/// Receives posted for each rank beside those of its data.
+/// The number of receives posted for each rank beside those of its data.
 const RECEIVES: usize = 128;
-/// More of them help nobody.
+/// The most receives for each rank; more are no faster.
 const RECEIVES_MAX: usize = 1024;
 
-/// A lane of it, which is one rank.
+/// A lane of the workload, which is one rank.
 pub(super) struct Collective {
     spec: CollectiveSpec,
     rank: usize,
 }
 
 impl Workload for Collective {
-    // A barrier has none.
+    // A barrier has no bytes.
     const LEAST_BYTES: usize = 0;
     const SENDS_DEPTH: bool = false;
 
@@ -68,17 +68,18 @@ impl Workload for Collective {
     }
 }
 
-/// Receives that are posted for each rank: for all that it may send before it has to wait.
+/// Returns the number of receives that are posted for each rank: enough for all that it may send
+/// before it has to wait.
 fn receives(spec: CollectiveSpec, ranks: usize, bytes: usize, part: usize) -> usize {
     let blocks = if spec.pattern.is_in_parts() { ranks } else { 1 };
     let parts = bytes.div_ceil(part.max(1)).saturating_mul(blocks);
     parts.saturating_add(ranks + RECEIVES).min(RECEIVES_MAX)
 }
 
-/// Times of a round are sent in parts of so many bytes at least.
+/// The least length of the parts in which the times of a round are sent, in bytes.
 const PART_LEAST_BYTES: usize = 512;
 
-/// Bytes of a part at most. No integer is cut.
+/// Returns the greatest length of a part in bytes, such that no integer is cut.
 fn longest_part(bytes: usize, part_bytes: usize) -> usize {
     (part_bytes.min(bytes.max(PART_LEAST_BYTES)) & !7).max(8)
 }

@@ -1,13 +1,13 @@
-//! An exchange in pairs: in step k each rank gives the one k after it the part that is for it, and
-//! takes its own part from the one k before it, so that no two send to the same rank.
+//! An exchange in pairs: in step k each rank sends the k-th rank after it the part for that rank,
+//! and receives its part from the k-th rank before it, so that no two ranks send to the same one.
 
 use bench_record::failure::Failure;
 
 use super::mesh::{Exchange, Mesh};
 use crate::backend::Backend;
 
-/// Every rank gets another part of `part_bytes` from each: part r of `mine` is for rank r, and part
-/// r of `all` comes from it.
+/// Exchanges parts of `part_bytes` between all ranks: part r of `mine` is for rank r, and part r of
+/// `all` comes from it.
 pub(super) fn alltoall<B: Backend>(
     mesh: &mut Mesh<'_, B>,
     mine: &[u8],

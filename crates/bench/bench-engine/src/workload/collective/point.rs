@@ -1,4 +1,4 @@
-//! A point of an operation of all ranks, as the client, which is rank 0, puts it together.
+//! The point of an operation of all ranks, which the client (rank 0) puts together.
 
 use bench_record::{Collective, Distribution, TimesOf};
 

@@ -1,4 +1,4 @@
-//! Rings: every rank only ever sends to the next one, what the one before has sent it.
+//! Rings: every rank only sends to the next rank, and passes on what it gets from the rank before.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::contents::add;
 use super::mesh::{Exchange, Mesh};
 use crate::backend::Backend;
 
-/// Every rank gets all blocks of `block_bytes`; its own is in its place.
+/// Gives every rank all blocks of `block_bytes`; the block of this rank is in its place.
 pub(super) fn allgather<B: Backend>(
     mesh: &mut Mesh<'_, B>,
     all: &mut [u8],
@@ -19,8 +19,8 @@ pub(super) fn allgather<B: Backend>(
     pass_on(mesh, all, 0, first, &block, |mine, theirs| mine.copy_from_slice(theirs))
 }
 
-/// Every rank gets the sum of all; its own addend is in `sums`. First each block is summed up on
-/// its way round, then the sums go round.
+/// Adds the data of all ranks, so that every rank gets the sum; the addend of this rank is in
+/// `sums`. First each block is summed up on its way round, then the sums go round.
 pub(super) fn allreduce<B: Backend>(
     mesh: &mut Mesh<'_, B>,
     sums: &mut [u8],
@@ -36,21 +36,21 @@ pub(super) fn allreduce<B: Backend>(
     pass_on(mesh, sums, steps, first, &block, |mine, theirs| mine.copy_from_slice(theirs))
 }
 
-/// Every rank gets its block of `block_bytes` of the sum of all, in its place; all addends of its
-/// own are in `sums`, which is used up.
+/// Adds the data of all ranks, so that every rank gets its block of `block_bytes` of the sum, in
+/// its place. All addends of this rank are in `sums`, which is used up.
 pub(super) fn reduce_scatter<B: Backend>(
     mesh: &mut Mesh<'_, B>,
     sums: &mut [u8],
     block_bytes: usize,
 ) -> Result<(), Failure> {
     let block = |number: usize| number * block_bytes..(number + 1) * block_bytes;
-    // The last that comes is its own.
+    // The last block that comes is the one of this rank.
     let first = (mesh.rank + mesh.ranks - 1) % mesh.ranks;
     pass_on(mesh, sums, 0, first, &block, add)
 }
 
-/// Sends a block to the next rank and takes the one before from the rank before, until each has
-/// been everywhere; `first` is sent first. Steps count from `step`.
+/// Sends a block to the next rank and takes the one before it from the rank before, until each
+/// block has been everywhere; `first` is sent first. Steps count from `step`.
 fn pass_on<B: Backend>(
     mesh: &mut Mesh<'_, B>,
     data: &mut [u8],

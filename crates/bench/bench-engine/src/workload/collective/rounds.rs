@@ -1,6 +1,6 @@
-//! Rounds of operations: rank 0 says how many, all do them one after the other with barriers
-//! between, and rank 0 hears how long each took on each rank. An operation lasts as long as on its
-//! slowest rank.
+//! Rounds of operations: rank 0 announces their number, all ranks do them one after the other with
+//! barriers between, and rank 0 hears how long each took on each rank. An operation lasts as long
+//! as on its slowest rank.
 
 use std::time::{Duration, Instant};
 
@@ -15,17 +15,18 @@ use crate::bench::{RoundTrips, rma};
 use crate::measure::Random;
 use crate::workload::prelude::*;
 
-/// Operations of the first round; more while a round lasts no longer than `ROUND`.
+/// The number of operations of the first round; later ones have more while a round lasts no longer
+/// than `ROUND`.
 const ROUND_FROM: usize = 16;
 const ROUND: Duration = Duration::from_millis(2);
-/// Operations of a round at most.
+/// The most operations of a round.
 const ROUND_MAX: usize = 4096;
-/// Bytes of a time, of a check, and of the number of operations of a round.
+/// The length of a time, of a check, and of the number of operations of a round, in bytes.
 const WORD_BYTES: usize = 8;
-/// Words of a round at most: the times and their check.
+/// The most words of a round: the times and their check.
 const WORDS_MAX: usize = ROUND_MAX + 1;
 
-/// Operations of one rank within a point.
+/// The operations of one rank within a point.
 struct Rounds<'a, B> {
     mesh: Mesh<'a, B>,
     spec: CollectiveSpec,
@@ -33,13 +34,13 @@ struct Rounds<'a, B> {
     validate: bool,
     operation: u64,
     validated: u64,
-    /// The times that each operation of a round took in ns, and their check: on this rank, then on
-    /// another.
+    /// The times of each operation of a round in ns, and their check: of this rank, then of another
+    /// one.
     times_ns: Vec<u8>,
     theirs_ns: Vec<u8>,
 }
 
-/// One rank's part of a point; rank 0 answers times.
+/// Runs one rank's part of a point; rank 0 returns the times.
 pub(super) fn take_part<B: Backend>(part: Part<'_, B>, own: &Collective) -> Outcome {
     let Part { links, port, point } = part;
     let Collective { spec, rank } = *own;
@@ -66,7 +67,7 @@ pub(super) fn take_part<B: Backend>(part: Part<'_, B>, own: &Collective) -> Outc
 }
 
 impl<B: Backend> Rounds<'_, B> {
-    /// Rank 0: warms up, measures, ends.
+    /// Warms up, measures and ends; for rank 0.
     fn lead(&mut self, point: PointSpec) -> Outcome {
         let mut round = ROUND_FROM;
         let (warmup, window) = match point.limit {
@@ -83,7 +84,7 @@ impl<B: Backend> Rounds<'_, B> {
         Ok(Measured::RoundTrips(Box::new(times)))
     }
 
-    /// Rank 0: rounds until the limit is reached.
+    /// Runs rounds until the limit is reached; for rank 0.
     fn rounds(
         &mut self,
         limit: Limit,
@@ -104,14 +105,14 @@ impl<B: Backend> Rounds<'_, B> {
             self.announce(count)?;
             self.operate(count)?;
             self.gather(count, times)?;
-            // Long enough that what is between rounds costs little.
+            // Rounds should be so long that the time between them costs little.
             if since.elapsed() < ROUND {
                 *round = ROUND_MAX.min(*round * 2);
             }
         }
     }
 
-    /// Rank 0: so many operations come; 0: no more.
+    /// Announces this many operations; 0: no more; for rank 0.
     fn announce(&mut self, count: usize) -> Result<(), Failure> {
         self.mesh.next_operation();
         for rank in 1..self.mesh.ranks {
@@ -120,7 +121,7 @@ impl<B: Backend> Rounds<'_, B> {
         Ok(())
     }
 
-    /// Rank 0: hears the times of all.
+    /// Collects the times of all ranks; for rank 0.
     fn gather(&mut self, count: usize, times: &mut RoundTrips) -> Result<(), Failure> {
         let Self { mesh, times_ns, theirs_ns, .. } = self;
         let own = &mut times_ns[..count * WORD_BYTES];
@@ -144,7 +145,7 @@ impl<B: Backend> Rounds<'_, B> {
         Ok(())
     }
 
-    /// Any other rank: one round; false when there is none any more.
+    /// Runs one round; for the other ranks. Returns false if there are no more rounds.
     fn follow(&mut self) -> Result<bool, Failure> {
         self.mesh.next_operation();
         let mut count = [0; WORD_BYTES];
@@ -161,7 +162,8 @@ impl<B: Backend> Rounds<'_, B> {
         Ok(true)
     }
 
-    /// The operations of a round. The first and the last are checked always.
+    /// Runs the operations of a round. The results of the first and the last one are always
+    /// checked.
     fn operate(&mut self, count: usize) -> Result<(), Failure> {
         for number in 0..count {
             let is_checked = self.validate || number == 0 || number + 1 == count;
@@ -194,7 +196,7 @@ impl<B: Backend> Rounds<'_, B> {
         let Self { mesh, contents, spec, .. } = self;
         match (spec.pattern, spec.algorithm) {
             (Pattern::Barrier, _) => {
-                // Other steps than those of the barrier before it.
+                // The steps must differ from those of the barrier before the operation.
                 mesh.next_operation();
                 barrier(mesh)
             }
@@ -233,21 +235,21 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The word that asks for so many operations. It says the number twice, so that a damaged one is
-/// noticed: a rank that does more than the others would wait for them.
+/// Returns the word that announces operations. It holds the number twice, so that damage is
+/// noticed: otherwise the other ranks would wait for a rank that does more operations.
 fn announced(count: usize) -> [u8; WORD_BYTES] {
     let count = count as u32;
     (u64::from(!count) << 32 | u64::from(count)).to_le_bytes()
 }
 
-/// The operations that a word asks for; `None`: it is damaged.
+/// Returns the number of operations that a word announces; `None` if it is damaged.
 fn operations(announced: [u8; WORD_BYTES]) -> Option<usize> {
     let both = u64::from_le_bytes(announced);
     let count = both as u32;
     ((both >> 32) as u32 == !count && count as usize <= ROUND_MAX).then_some(count as usize)
 }
 
-/// Follows from all times.
+/// Returns the check of all times.
 fn check_of(times_ns: &[u8]) -> u64 {
     let times = times_ns.chunks(WORD_BYTES);
     times.fold(0, |check, ns| Random::new(check ^ word(ns)).next())

@@ -1,16 +1,16 @@
-//! Binomial trees. Down from rank 0: who has the data tells the rank 2^k after it, the farthest
-//! first. Up to it: who has the parts of the 2^k ranks from itself on hands them to the rank 2^k
-//! before it.
+//! Binomial trees. Down from rank 0: a rank that has the data sends it to the ranks 2^k after it,
+//! the farthest first. Up to rank 0: a rank that has the parts of 2^k ranks, itself the first,
+//! sends them to the rank 2^k before it.
 
 use bench_record::failure::Failure;
 
 use super::mesh::Mesh;
 use crate::backend::Backend;
 
-/// Every rank gets what rank 0 has.
+/// Gives every rank the data of rank 0.
 pub(super) fn bcast<B: Backend>(mesh: &mut Mesh<'_, B>, data: &mut [u8]) -> Result<(), Failure> {
     let (rank, ranks) = (mesh.rank, mesh.ranks);
-    // The lowest bit of the number says from whom it comes; rank 0 has it.
+    // The lowest bit of the number tells the rank from which the data comes; rank 0 has it.
     let lowest = if rank == 0 { ranks.next_power_of_two() } else { rank & rank.wrapping_neg() };
     if rank > 0 {
         mesh.receive(rank - lowest, 0, data.len(), |offset, bytes| {
@@ -27,8 +27,8 @@ pub(super) fn bcast<B: Backend>(mesh: &mut Mesh<'_, B>, data: &mut [u8]) -> Resu
     Ok(())
 }
 
-/// Rank 0 gets the parts of all, of `part_bytes` each; that of each rank is in its place. The
-/// others need the rest of `all` for what passes through them.
+/// Gives rank 0 the parts of all ranks, of `part_bytes` each; the part of each rank is in its
+/// place. The other ranks need the rest of `all` for the parts that they pass on.
 pub(super) fn gather<B: Backend>(
     mesh: &mut Mesh<'_, B>,
     all: &mut [u8],
@@ -36,7 +36,7 @@ pub(super) fn gather<B: Backend>(
 ) -> Result<(), Failure> {
     let (rank, ranks) = (mesh.rank, mesh.ranks);
     let lowest = if rank == 0 { ranks.next_power_of_two() } else { rank & rank.wrapping_neg() };
-    // Parts of `count` ranks from `first` on.
+    // The range of the parts of `count` ranks from `first` on.
     let parts =
         |first: usize, count: usize| first * part_bytes..ranks.min(first + count) * part_bytes;
     let mut distance = 1;

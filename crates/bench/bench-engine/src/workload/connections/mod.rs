@@ -1,7 +1,7 @@
 //! Connections that are opened, used for one round trip and closed, one after the other.
 //!
-//! A thread has one endpoint that lasts. Over it both sides tell each other the addresses of those
-//! that come and go, so that no control connection is in what is timed:
+//! A thread has one endpoint that lasts. Over it both sides tell each other the addresses of the
+//! endpoints that come and go, so that the times include no control connection:
 //!
 //! ```text
 //! client   open ──► say "open" ──► exchange addresses, connect ──► one round trip ──► close
@@ -26,24 +26,25 @@ use crate::measure::Random;
 use crate::session::work;
 use crate::workload::prelude::*;
 
-/// Sends and receives of the endpoint that lasts, and of each other one: few.
+/// The number of sends and receives of the endpoint that lasts, and of each other one: few.
 const DEPTH: usize = 16;
-/// Longest address that is exchanged, with what says how long it is.
+/// The length of the longest address that is exchanged, with its length field, in bytes.
 const MESSAGE_BYTES: usize = 1024;
-/// The client's word that a connection comes, and what goes over it and back.
+/// The client's message that a connection comes, and the byte that goes over the connection and
+/// back.
 const OPEN: &[u8] = b"open";
 const BYTE: &[u8] = b"x";
 
 const KINDS: [&str; 1] = ["connection"];
 const PARTS: [&str; 4] = ["open", "connect", "first message", "close"];
 
-/// A lane of it.
+/// A lane of the workload.
 pub(super) struct Connections {
     job: Arc<JobSpec>,
     side: Side,
-    /// What each endpoint that comes and goes is opened with.
+    /// The requirements with which each endpoint that comes and goes is opened.
     wants: Wants,
-    /// Each block draws its moments anew.
+    /// The source of the moments, which are drawn anew for each block.
     random: Random,
 }
 
@@ -60,8 +61,9 @@ impl Workload for Connections {
 
     fn new(task: &Task) -> Result<Self, Failure> {
         let source = task.peers.first().and_then(|(_, source)| source.clone());
-        // As elsewhere the client does: ports of connections that ended stay taken for a minute at
-        // the side that closes first, and there must be none to listen on among them.
+        // The client opens and closes connections, as elsewhere: the ports of connections that
+        // ended stay taken for a minute at the side that closes first, and the server needs ports
+        // to listen on.
         let opener = if task.side == Side::Client { Opener::Us } else { Opener::Peer };
         let wants = Wants { source, opener, ..task.wants.clone() };
         let random = task.random();
@@ -102,7 +104,7 @@ impl Workload for Connections {
 impl Connections {
     fn call<B: Backend>(&self, part: Part<'_, B>, seed: u64) -> Outcome {
         let Part { links, port, point } = part;
-        // They begin one after the other, the first when the connection does.
+        // The parts begin one after the other, the first one with the connection.
         let names = Names { kinds: &KINDS, parts: &PARTS, are_parts_due: false };
         let pace = Pace::new(point, port, seed, names)?;
         pace.run(links, port, &mut Caller { room: self, port })
@@ -135,11 +137,11 @@ impl Connections {
         talk: &mut Talk<'_, B>,
     ) -> Result<Link<B>, Failure> {
         let connected = B::connect(prepared, talk);
-        // What ended it says more than that the exchange did.
+        // The reason why it ended says more than the failure of the exchange.
         let connected = talk.explained(connected)?;
         let mut link = Link::new(connected, &self.job, self.side, 0)?;
         link.begin(Lengths::Leading);
-        // The first message is to meet a receive.
+        // The first message must find a receive.
         let met = talk.barrier().map_err(Failure::Fabric);
         talk.explained(met)?;
         Ok(link)
@@ -153,7 +155,7 @@ struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Makes one connection; tells the moments in which its parts ended, but the last.
+    /// Makes one connection. Returns the moments at which its parts ended, except the last part.
     fn make<B: Backend>(&self, lasting: &mut Link<B>) -> Result<[Instant; 4], Failure> {
         let mut talk = Talk::new(lasting, self.port, Side::Client);
         talk.say(OPEN)?;

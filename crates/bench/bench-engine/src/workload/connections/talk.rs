@@ -1,4 +1,4 @@
-//! What both sides say to each other over an endpoint.
+//! The messages of both sides over an endpoint.
 
 use std::slice;
 
@@ -9,10 +9,10 @@ use crate::bench::latency::server_gave_up;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
-/// Bytes that tell the length of a message, themselves included.
+/// The length of the length field of a message in bytes.
 const LENGTH_BYTES: usize = 4;
 
-/// Messages to the peer and from it; over the endpoint that lasts also the way for addresses.
+/// A sender and receiver of messages; over the endpoint that lasts it also exchanges addresses.
 pub(super) struct Talk<'a, B> {
     link: &'a mut Link<B>,
     port: &'a Port,
@@ -26,7 +26,7 @@ impl<'a, B: Backend> Talk<'a, B> {
         Self { link, port, side, failure: None }
     }
 
-    /// A server only hears meanwhile that its client goes on.
+    /// Makes a watch. A server ignores messages meanwhile, which only say that its client goes on.
     fn watch(&self, doing: &'static str) -> Watch<'a> {
         match self.side {
             Side::Client => Watch::new(&self.port.signals, doing),
@@ -34,8 +34,8 @@ impl<'a, B: Backend> Talk<'a, B> {
         }
     }
 
-    /// Says something, and sees it off: nobody looks after this endpoint while the other one is
-    /// used.
+    /// Sends a message, and waits until it has left: nobody polls this endpoint while the other one
+    /// is used.
     pub(super) fn say(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let len_bytes = LENGTH_BYTES + bytes.len();
         let mut watch = self.watch("telling the peer something");
@@ -62,7 +62,7 @@ impl<'a, B: Backend> Talk<'a, B> {
         Ok(())
     }
 
-    /// What the peer has said, if it has.
+    /// Returns the peer's message, if one has come.
     pub(super) fn hear(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         if self.link.arrived.is_empty() {
             self.link.poll()?;
@@ -74,7 +74,7 @@ impl<'a, B: Backend> Talk<'a, B> {
         message.map(Some).ok_or_else(cut)
     }
 
-    /// Waits for what the peer says.
+    /// Waits for a message of the peer.
     pub(super) fn listen(&mut self) -> Result<Vec<u8>, Failure> {
         let mut watch = self.watch("waiting for the peer's word");
         loop {
@@ -85,7 +85,7 @@ impl<'a, B: Backend> Talk<'a, B> {
         }
     }
 
-    /// Nothing has happened in this turn.
+    /// Notes that nothing has happened in this turn.
     fn wait(&mut self, watch: &mut Watch<'_>) -> Result<(), Failure> {
         match watch.idle_on(slice::from_mut(self.link))? {
             Idle::Message => Err(server_gave_up()),
@@ -93,7 +93,7 @@ impl<'a, B: Backend> Talk<'a, B> {
         }
     }
 
-    /// Names the reason of a failed exchange where it is known.
+    /// Replaces a failed exchange by its reason, if that is known.
     pub(super) fn explained<T>(&mut self, result: Result<T, Failure>) -> Result<T, Failure> {
         result.map_err(|failure| self.failure.take().unwrap_or(failure))
     }

@@ -1,5 +1,5 @@
-//! The client's side: asks for the file, puts its chunks where they belong in whatever order they
-//! come, allows the server more of them, and compares the checksum.
+//! The client's side: asks for the file, puts its chunks in their places in whatever order they
+//! come, allows the server to send more, and compares the checksum.
 
 use std::time::Instant;
 
@@ -13,25 +13,25 @@ use crate::workload::prelude::*;
 
 const KINDS: [&str; 1] = ["get"];
 const GET: usize = 0;
-/// Files before the window, where a number of them is asked for.
+/// The number of files before the window, if a number of files is asked for.
 const WARMUP_FILES: u64 = 1;
 
-/// A file that is coming.
+/// A file whose chunks are arriving.
 #[derive(Debug, Clone, Copy)]
 struct Get {
     since: Instant,
-    /// Chunks that have come, and how many of them the server knows of.
+    /// The number of chunks that have come, and the number of those of which the server knows.
     come: usize,
     granted: usize,
-    /// The checksum of those that have come.
+    /// The checksum of the chunks that have come.
     checksum: u64,
-    /// The checksum that the server says the whole file has; `None`: not yet.
+    /// The checksum of the whole file by the server's word; `None`: not known yet.
     promised: Option<u64>,
 }
 
-/// The download of an endpoint: one file after the other.
+/// The download of an endpoint, one file after the other.
 struct Download {
-    /// The number of the last file it has asked for.
+    /// The number of the last file that was asked for.
     number: u32,
     get: Option<Get>,
     /// The file, as far as it has come.
@@ -39,15 +39,15 @@ struct Download {
     seen: Vec<bool>,
 }
 
-/// One thread's side of a point.
+/// The state of one thread of the client within a point.
 struct Getter {
     chunks: Chunks,
-    /// Chunks that the server may send before it hears of those that have come.
+    /// The number of chunks that the server may send before it hears of those that have come.
     window: usize,
     downloads: Vec<Download>,
 }
 
-/// The client's side of a point.
+/// Runs the client's side of a point.
 pub(super) fn get<B: Backend>(part: Part<'_, B>, random: &mut Random) -> Outcome {
     let Part { links, port, point } = part;
     let chunks = Chunks::of(point);
@@ -55,7 +55,8 @@ pub(super) fn get<B: Backend>(part: Part<'_, B>, random: &mut Random) -> Outcome
     for _ in &mut *links {
         let size_bytes = point.size_bytes;
         let file = filled(size_bytes, 0, format_args!("a file of {size_bytes} bytes"))?;
-        // Of a point of its own, so that a grant for one before it cannot be meant.
+        // Numbers start at random in each point, so that a grant for a file of an earlier point
+        // cannot be meant.
         let number = random.next() as u32;
         downloads.push(Download { number, get: None, file, seen: vec![false; chunks.count()] });
     }
@@ -74,7 +75,8 @@ impl<B: Backend> Activity<B> for Getter {
         let (download, chunks) = (&mut self.downloads[number], self.chunks);
         let moved = pace.collect(link, |pace, reply| download.take(pace, chunks, reply))?;
         if moved > 0 {
-            // After the bytes were put where they belong: that is when the file is there.
+            // The clock is read after the bytes were put in their places: only then the file is
+            // there.
             pace.now = Instant::now();
             download.end_if_whole(pace, chunks)?;
         }
@@ -90,7 +92,7 @@ impl<B: Backend> Activity<B> for Getter {
         let download = &mut self.downloads[number];
         match download.get {
             Some(get) => {
-                // What the server may send by now may be all.
+                // The server may already be allowed to send all chunks.
                 let is_needed = get.granted + self.window < self.chunks.count();
                 if !is_needed || get.come - get.granted < (self.window / 4).max(1) {
                     return Ok(0);
@@ -123,14 +125,14 @@ impl<B: Backend> Activity<B> for Getter {
         self.downloads[number].get.is_none()
     }
 
-    /// A window without a whole file tells nothing.
+    /// Keeps the window open until a whole file has come; before that it has no figure.
     fn may_close(&self, pace: &Pace) -> bool {
         pace.counted(GET) > 0
     }
 }
 
 impl Download {
-    /// Takes a chunk, or what the server says of the whole file.
+    /// Takes a chunk, or the server's word about the whole file.
     fn take(&mut self, pace: &mut Pace, chunks: Chunks, reply: &[u8]) -> Result<(), Failure> {
         let Some(get) = &mut self.get else { return Err(wrong("comes without being asked for")) };
         if let Some(Header { call, code: Code::Chunk, .. }) = Header::read(reply) {

@@ -1,4 +1,4 @@
-//! The file that is asked for: where it is, what is in it, and its checksum.
+//! The file that is asked for: its place, its contents, and its checksum.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,18 +13,19 @@ use crate::refusal::Refusal;
 use crate::workload::prelude::*;
 
 const WORD_BYTES: usize = 8;
-/// Bytes that are made at once.
+/// The number of bytes that are made at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Word number `index` of every file.
+/// Returns word number `index` of every file.
 #[inline]
 const fn word(index: u64) -> u64 {
     Random::new(index).next()
 }
 
-/// The checksum of the part of a file that begins at byte `offset`, a multiple of 8. Those of all
-/// parts, added up in any order, are that of the file: each word counts as often as an odd number
-/// that is its own, so that no single damaged word, and no word in another's place, goes unnoticed.
+/// Returns the checksum of the part of a file that begins at byte `offset`, a multiple of 8. The
+/// sum of the checksums of all parts, in any order, is that of the file. Each word counts as often
+/// as an odd number that differs from word to word, so that every single damaged word, and every
+/// word in another's place, is noticed.
 #[inline]
 pub(super) fn checksum(part: &[u8], offset: usize) -> u64 {
     let weigh = |sum: u64, word: [u8; WORD_BYTES], at: u64| {
@@ -40,7 +41,7 @@ pub(super) fn checksum(part: &[u8], offset: usize) -> u64 {
     weigh(sum, last, at)
 }
 
-/// Whether this is the part of the file that begins at byte `offset`.
+/// Returns true if this is the part of the file that begins at byte `offset`.
 pub(super) fn is_part(part: &[u8], offset: usize) -> bool {
     let first = (offset / WORD_BYTES) as u64;
     part.chunks(WORD_BYTES)
@@ -67,7 +68,7 @@ pub(in crate::workload) struct Content {
 }
 
 impl Content {
-    /// A file with room for `max_bytes`, none of which belong to it yet.
+    /// Makes a file with room for `max_bytes`, none of which belong to it yet.
     pub(super) fn new(source: Source, max_bytes: usize) -> Result<Self, Failure> {
         let place = match source {
             Source::Memory => {
@@ -80,7 +81,7 @@ impl Content {
         Ok(Self { place, len_bytes: 0, checksum: 0 })
     }
 
-    /// The file has this length from now on; false if it had it already.
+    /// Sets the length of the file from now on. Returns false if it had this length already.
     pub(super) fn begin(&mut self, len_bytes: usize) -> Result<bool, Failure> {
         if self.len_bytes == len_bytes {
             return Ok(false);
@@ -105,7 +106,7 @@ impl Content {
         self.checksum
     }
 
-    /// Copies a part of it.
+    /// Copies a part of the file.
     #[inline]
     pub(super) fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Failure> {
         match &self.place {
@@ -122,7 +123,7 @@ impl Content {
         }
     }
 
-    /// A descriptor for the kernel to send from.
+    /// Returns a descriptor for the kernel to send from.
     pub(super) fn descriptor(&self) -> Result<OwnedFd, Failure> {
         let failed = |reason: String| Failure::Check(format!("the file cannot be sent: {reason}"));
         match &self.place {
@@ -139,7 +140,7 @@ fn whole(bytes: usize) -> String {
     format!("a file of {bytes} bytes per thread: give smaller --sizes")
 }
 
-/// A file without a name, in the page cache only.
+/// Makes a file without a name, in the page cache only.
 fn in_cache(len_bytes: usize) -> Result<File, Failure> {
     let file = memfd_create("efa-bench-file", MemfdFlags::CLOEXEC)
         .map_err(|error| Failure::Check(format!("no file in the page cache: {error}")))?;
@@ -193,7 +194,7 @@ mod tests {
             assert!(!is_part(&bytes, 0), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        // A word in another's place.
+        // A word is in another's place.
         let (low, high) = bytes.split_at_mut(8);
         low.swap_with_slice(&mut high[..8]);
         assert_ne!(checksum(&bytes, 0), whole);

@@ -15,24 +15,24 @@ use super::room::{self};
 use crate::measure::Random;
 use crate::workload::prelude::*;
 
-/// Requests (and grants) that may be on their way.
+/// The most requests (and grants) that may be on their way.
 const REQUESTS: usize = 16;
-/// Longest body of one.
+/// The length of the longest body of a request in bytes.
 const REQUEST_BYTES: usize = NAME.len();
 
 /// The name that is asked for.
 const NAME: [u8; 16] = *b"file-0000000.dat";
 
-/// A lane of it.
+/// A lane of the workload.
 pub(super) enum FileGet {
-    /// Asks for files.
+    /// The client, which asks for files.
     Client(Random),
-    /// Has one, and where.
+    /// The server, which has a file in a certain place.
     Server(Content, Source),
 }
 
 impl Workload for FileGet {
-    // It is that of the chunks.
+    // The depth is that of the chunks.
     const SENDS_DEPTH: bool = false;
 
     fn depths(job: &JobSpec, side: Side, _thread: usize) -> (usize, usize) {
@@ -92,7 +92,7 @@ impl Chunks {
         self.file_bytes.div_ceil(self.chunk_bytes)
     }
 
-    /// The bytes of a chunk; `None` if the file has none of that number.
+    /// Returns the bytes of a chunk; `None` if the file has no chunk with this number.
     fn place(self, number: usize) -> Option<Range<usize>> {
         let start =
             number.checked_mul(self.chunk_bytes).filter(|start| *start < self.file_bytes)?;
@@ -100,7 +100,7 @@ impl Chunks {
     }
 }
 
-/// The number of chunks that may be sent in all of the file with a number.
+/// The total number of chunks of a file that may be sent, and the number of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Grant {
     file: u32,
@@ -108,13 +108,14 @@ struct Grant {
 }
 
 impl Grant {
-    /// Twice, so that a damaged one is noticed instead of waited for.
+    /// Returns the bytes of a grant: its numbers, and the same inverted, so that damage is noticed.
+    /// A damaged grant would otherwise be waited for in vain.
     fn bytes(self) -> [u8; 16] {
         let word = u64::from(self.file) << 32 | u64::from(self.limit);
         (u128::from(word) << 64 | u128::from(!word)).to_le_bytes()
     }
 
-    /// `None`: it is damaged.
+    /// Reads a grant; `None` if it is damaged.
     fn read(body: &[u8]) -> Option<Self> {
         let both = u128::from_le_bytes(body.try_into().ok()?);
         let word = (both >> 64) as u64;

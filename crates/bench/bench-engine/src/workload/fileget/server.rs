@@ -14,21 +14,21 @@ use crate::workload::server::{Answer, Cost, until_told};
 /// A file that is being sent.
 #[derive(Debug, Clone, Copy)]
 struct Sending {
-    /// The client's number of it.
+    /// The client's number of the file.
     number: u32,
-    /// Chunks that were sent, and how many may be.
+    /// The number of chunks that were sent, and the number that may be sent.
     sent: usize,
     limit: usize,
-    /// The reason why it is not sent: that is said instead.
+    /// The reason why the file is not sent, which is sent instead.
     error: Option<Code>,
 }
 
 /// The contents of a request.
 enum Request {
-    /// This file, from now on known by a number.
+    /// The file is asked for, and is known by this number from now on.
     File(u32),
     More(Grant),
-    /// Nothing that can be understood; the number may be right.
+    /// The request cannot be understood; its number may be right.
     Nothing(u32),
 }
 
@@ -75,7 +75,7 @@ pub(super) fn serve<B: Backend>(part: Part<'_, B>, content: &Content, source: So
 }
 
 impl Sender<'_> {
-    /// Takes what the client says.
+    /// Handles a message of the client.
     fn hear<B: Backend>(
         &mut self,
         link: &mut Link<B>,
@@ -90,7 +90,7 @@ impl Sender<'_> {
                 (Request::More(grant), Some(own)) if own.number == grant.file => {
                     own.limit = own.limit.max(grant.limit as usize);
                 }
-                // For a file that is done: overtaken by what came after it.
+                // The grant is for a file that is done: later messages have overtaken it.
                 (Request::More(_), _) => {}
                 (Request::File(number), Some(_)) | (Request::Nothing(number), _) => {
                     let error = Some(Code::Damaged);
@@ -101,7 +101,7 @@ impl Sender<'_> {
         })
     }
 
-    /// Sends what may be sent; answers whether that was anything.
+    /// Sends as many chunks as may be sent. Returns true if anything was sent.
     fn send<B: Backend>(
         &mut self,
         link: &mut Link<B>,
@@ -134,7 +134,7 @@ impl Sender<'_> {
         Ok(has_sent || is_last_sent)
     }
 
-    /// Sends one chunk; false when the fabric is full.
+    /// Sends one chunk. Returns false if the fabric is full.
     fn send_chunk<B: Backend>(&self, link: &mut Link<B>, number: usize) -> Result<bool, Failure> {
         let (Some(slot), Some(place)) = (link.next_tx(), self.chunks.place(number)) else {
             return Ok(false);
@@ -159,7 +159,7 @@ mod tests {
     use crate::backend::null::{Null, Peer};
     use crate::stream_job::datagrams_alone;
 
-    /// The client needs the processor that this side took.
+    /// The client needs the processor that this side would take.
     #[test]
     fn an_idle_server_gives_the_processor_away_where_threads_are_crowded() {
         let (mut port, job, _peer) = datagrams_alone();

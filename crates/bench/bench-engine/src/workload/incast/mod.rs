@@ -1,6 +1,6 @@
-//! Incast: flows of several servers, each over an endpoint of its own, meet at one receiver, which
-//! is the client. It lets all of them send at once and again when the last has ended (bursts), or
-//! all the time.
+//! Incast: the flows of several servers, each over a separate endpoint, meet at one receiver, which
+//! is the client. The client lets all flows send at once and again when the last one has ended
+//! (bursts), or all the time.
 //!
 //! ```text
 //! client lane                                   server lane
@@ -9,8 +9,9 @@
 //!     shares: bytes of each flow by interval
 //! ```
 //!
-//! Clocks of two hosts differ, so that all times are the receiver's: from the moment in which it
-//! lets the flows go to the last byte of each. The word that does so is in them.
+//! The clocks of two hosts differ, so that all times are by the receiver's clock: from the moment
+//! at which it starts the flows to the last byte of each. They include the message that starts a
+//! flow.
 
 mod point;
 mod receiver;
@@ -27,10 +28,10 @@ use crate::measure::Random;
 use crate::refusal::Refusal;
 use crate::workload::prelude::*;
 
-/// Requests of a flow that may be on their way.
+/// The most requests of a flow that may be on their way.
 const REQUESTS: usize = 8;
-/// The body of a request behind its header: bytes, and the same inverted, so that damage is
-/// noticed.
+/// The length of the body of a request behind its header: the number of bytes, and the same
+/// inverted, so that damage is noticed.
 const REQUEST_BYTES: usize = 16;
 
 /// The findings of the receiver besides the times of transfers.
@@ -40,11 +41,11 @@ pub(crate) struct Found {
     disorder: Disorder,
 }
 
-/// A lane of it.
+/// A lane of the workload.
 pub(super) enum Incast {
-    /// Takes what comes.
+    /// The receiver of all flows.
     Receiver(IncastRequest, Random),
-    /// Sends it.
+    /// A sender of flows.
     Sender,
 }
 
@@ -52,12 +53,12 @@ pub(super) enum Incast {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IncastRequest {
     spec: IncastSpec,
-    /// 0: not told.
+    /// The rate that the link takes; 0: not told.
     link_mbit_per_s: u64,
 }
 
 impl Workload for Incast {
-    // It is that of the messages of a flow.
+    // The depth is that of the messages of a flow.
     const SENDS_DEPTH: bool = false;
 
     fn depths(job: &JobSpec, side: Side, _thread: usize) -> (usize, usize) {
@@ -94,22 +95,22 @@ impl Workload for Incast {
     }
 }
 
-/// Bytes that a flow is asked for without an end.
+/// The number of bytes that asks for a flow without an end.
 const ENDLESS: u64 = u64::MAX;
 
-/// The body of a request for so many bytes.
+/// Returns the body of a request for this many bytes.
 fn request(bytes: u64) -> [u8; REQUEST_BYTES] {
     (u128::from(!bytes) << 64 | u128::from(bytes)).to_le_bytes()
 }
 
-/// The bytes that a request asks for; `None`: it is damaged.
+/// Returns the number of bytes that a request asks for; `None` if it is damaged.
 fn requested(body: &[u8]) -> Option<u64> {
     let both = u128::from_le_bytes(body.try_into().ok()?);
     let bytes = both as u64;
     ((both >> 64) as u64 == !bytes).then_some(bytes)
 }
 
-/// Bytes of a flow in each message but the last.
+/// Returns the number of bytes of a flow in each message but the last.
 fn part_bytes(point: PointSpec) -> u64 {
     point.parameter.min(point.size_bytes).max(1) as u64
 }

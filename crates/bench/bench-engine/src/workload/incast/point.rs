@@ -1,4 +1,4 @@
-//! A point of an incast, as the client puts it together.
+//! The point of an incast, which the client puts together.
 
 use bench_record::{Bandwidth, Distribution, ReceiverCount, TimesOf};
 
@@ -6,12 +6,12 @@ use crate::session::work;
 use crate::workload::Calls;
 use crate::workload::prelude::*;
 
-/// Waits until the flows have ended, and for what they cost their senders.
+/// Waits until the flows have ended, and for their cost at the senders.
 pub(super) fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
     let mut calls = session.own_calls()?;
     let made: Vec<u64> = calls.iter().map(|thread| thread.total).collect();
     let served = session.counts(made.clone())?;
-    // Each server has flows of its own.
+    // Each server has other flows.
     let asked = made.iter().sum::<u64>();
     let sent = served.iter().flatten().map(|count: &ReceiverCount| count.total).sum::<u64>();
     if asked != sent {

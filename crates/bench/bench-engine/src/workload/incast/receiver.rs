@@ -1,4 +1,5 @@
-//! The receiver: lets the flows go, takes what comes, and times each transfer to its last byte.
+//! The receiver, which lets the flows go, takes their messages, and times each transfer to its last
+//! byte.
 
 use std::time::{Duration, Instant};
 
@@ -19,15 +20,15 @@ use crate::workload::prelude::*;
 
 const KINDS: [&str; 1] = ["transfer"];
 const TRANSFER: usize = 0;
-/// Transfers of one flow alone before each block; the middle one counts.
+/// The number of transfers of one flow alone before each block; the middle one counts.
 const ALONE: usize = 5;
-/// Bytes of one of them at most, unless a transfer is longer.
+/// The most bytes of such a transfer, unless a transfer is longer.
 const ALONE_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Idle,
-    /// It is to be let go, or to be stopped, as soon as there is room for the word.
+    /// The flow is to be started, as soon as there is room for the message.
     ToAsk,
     ToStop,
     Running,
@@ -37,13 +38,13 @@ enum State {
 /// The flow that comes over one endpoint.
 struct Flow {
     state: State,
-    /// Bytes that are still to come.
+    /// The number of bytes that are still to come.
     left_bytes: u64,
-    /// Messages of the point so far.
+    /// The number of messages of the point so far.
     messages: u64,
     seen: Seen,
     overtaken: Overtaken,
-    /// The number that the sender says there are, its low bits.
+    /// The low bits of the number of messages that the sender has announced.
     promised: Option<u32>,
 }
 
@@ -59,7 +60,7 @@ impl Flow {
         }
     }
 
-    /// Takes a message; answers how many bytes of the transfer it held.
+    /// Takes a message. Returns how many bytes of the transfer it held.
     #[inline]
     fn take(&mut self, message: &[u8], validate: bool) -> Result<u64, Failure> {
         let header = Header::read(message).ok_or_else(|| wrong("is damaged"))?;
@@ -96,11 +97,11 @@ impl Flow {
     }
 }
 
-/// One thread's side of a point.
+/// The state of one thread of the receiver within a point.
 struct Receiver {
     point: PointSpec,
     flows: Vec<Flow>,
-    /// Flows that have not ended, and since when they run.
+    /// The number of flows that have not ended, and the time since when they run.
     running: usize,
     since: Instant,
     times: Times,
@@ -108,7 +109,7 @@ struct Receiver {
     meter: Option<Meter>,
 }
 
-/// The client's side of a point.
+/// Runs the client's side of a point.
 pub(super) fn receive<B: Backend>(
     part: Part<'_, B>,
     asked: IncastRequest,
@@ -163,7 +164,7 @@ impl Receiver {
         })
     }
 
-    /// Measures what one flow moves while the others are silent, in bytes a second.
+    /// Measures the rate of one flow while the others are silent, in bytes a second.
     fn alone<B: Backend>(
         &mut self,
         links: &mut [Link<B>],
@@ -180,7 +181,7 @@ impl Receiver {
         Ok(bytes_per_s[ALONE / 2])
     }
 
-    /// A transfer of one flow; answers how long it took.
+    /// Runs a transfer of one flow. Returns how long it took.
     fn transfer<B: Backend>(
         &mut self,
         link: &mut Link<B>,
@@ -209,7 +210,7 @@ impl Receiver {
         Ok(since.elapsed())
     }
 
-    /// All flows are to go.
+    /// Starts all flows.
     fn begin(&mut self) {
         let bytes = if self.meter.is_some() { ENDLESS } else { self.point.size_bytes as u64 };
         for flow in &mut self.flows {
@@ -219,7 +220,7 @@ impl Receiver {
         self.since = Instant::now();
     }
 
-    /// A flow has ended.
+    /// Notes that a flow has ended.
     fn end(&mut self, pace: &mut Pace, number: usize) {
         self.flows[number].state = State::Idle;
         self.running -= 1;
@@ -230,8 +231,7 @@ impl Receiver {
         }
     }
 
-    /// Returns how far messages came out of the order of their flows; a failure when some came
-    /// twice.
+    /// Returns how far messages came out of the order of their flows. Fails if some came twice.
     fn disorder(&self) -> Result<Disorder, Failure> {
         let sum = |of: fn(&Flow) -> u64| self.flows.iter().map(of).sum::<u64>();
         let duplicates = sum(|flow| flow.seen.duplicates);
@@ -257,7 +257,7 @@ impl<B: Backend> Activity<B> for Receiver {
     ) -> Result<usize, Failure> {
         let Self { flows, meter, point, .. } = self;
         let flow = &mut flows[number];
-        // It sends nothing yet, and others wait for their word, too.
+        // The flow sends nothing yet, and others wait to be started, too.
         if flow.state == State::ToAsk && link.next_tx().is_some() {
             return Ok(0);
         }
@@ -305,7 +305,7 @@ impl<B: Backend> Activity<B> for Receiver {
         }
     }
 
-    /// A window without a whole burst or interval tells nothing.
+    /// Keeps the window open until a whole burst or interval is over; before that it has no figure.
     fn may_close(&self, _pace: &Pace) -> bool {
         match &self.meter {
             Some(meter) => meter.intervals() > 0,

@@ -1,4 +1,4 @@
-//! A server's flows: each keeps the depth in flight while it has something to send.
+//! A server's flows, each of which keeps the depth in flight while it has something to send.
 
 use bench_record::ReceiverCount;
 
@@ -9,27 +9,27 @@ use crate::workload::message::{self, Code, HEADER_BYTES, Header};
 use crate::workload::prelude::*;
 use crate::workload::server::{Cost, until_told};
 
-/// Messages that a flow posts before the next one's turn.
+/// The number of messages that a flow posts before the next one's turn.
 const MESSAGES_PER_TURN: usize = 8;
 
 /// The flow that is sent over one endpoint.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flow {
     left_bytes: u64,
-    /// Messages of the point so far.
+    /// The number of messages of the point so far.
     messages: u64,
-    /// The word to be said as soon as there is room.
+    /// The short message to be sent as soon as there is room.
     word: Option<Code>,
 }
 
-/// One thread's side of a point.
+/// The state of one thread of a sender within a point.
 struct Sender {
     point: PointSpec,
     cost: Cost,
     bytes: u64,
 }
 
-/// A server's side of a point.
+/// Runs a server's side of a point.
 pub(super) fn serve<B: Backend>(part: Part<'_, B>) -> Outcome {
     let Part { links, port, point } = part;
     let mut sender = Sender { point, cost: Cost::default(), bytes: 0 };
@@ -50,7 +50,7 @@ pub(super) fn serve<B: Backend>(part: Part<'_, B>) -> Outcome {
 }
 
 impl Sender {
-    /// Takes the receiver's words.
+    /// Handles the receiver's messages.
     #[inline]
     fn hear<B: Backend>(&mut self, link: &mut Link<B>, flow: &mut Flow) -> Result<(), Failure> {
         link.take_arrived(|word| {
@@ -71,7 +71,7 @@ impl Sender {
         })
     }
 
-    /// Sends what is due and has room; answers whether that was anything.
+    /// Sends the messages that are due and have room. Returns true if anything was sent.
     #[inline]
     fn send<B: Backend>(&mut self, link: &mut Link<B>, flow: &mut Flow) -> Result<bool, Failure> {
         for turn in 0..MESSAGES_PER_TURN {
@@ -83,7 +83,7 @@ impl Sender {
         Ok(true)
     }
 
-    /// Sends the next part; false when the fabric is full.
+    /// Sends the next part. Returns false if the fabric is full.
     #[inline]
     fn send_part<B: Backend>(
         &mut self,
@@ -112,7 +112,7 @@ impl Sender {
         Ok(true)
     }
 
-    /// Says what is to be said.
+    /// Sends the short message that is due.
     #[inline]
     fn say<B: Backend>(&self, link: &mut Link<B>, flow: &mut Flow) -> Result<bool, Failure> {
         let Some(code) = flow.word else { return Ok(false) };

@@ -1,24 +1,24 @@
-//! How flows that send all the time share the receiver: bytes of each, interval by interval.
+//! The shares of flows that send all the time: the bytes of each, interval by interval.
 
 use std::time::{Duration, Instant};
 
 use bench_record::Shares as Summary;
 use report::jain;
 
-/// Bytes of each flow in each interval of the window.
+/// The bytes of each flow in each interval of the window.
 pub(super) struct Meter {
     interval: Duration,
     /// The time at which the interval began; `None`: the window is not open yet.
     since: Option<Instant>,
-    /// Bytes of each flow in it.
+    /// The bytes of each flow in the present interval.
     bytes: Vec<u64>,
-    /// The bytes of whole intervals, flow by flow, and how long each lasted.
+    /// The bytes of whole intervals, flow by flow, and the length of each interval.
     rows: Vec<u64>,
     seconds: Vec<f64>,
 }
 
 impl Meter {
-    /// Makes shares with room for all intervals of a window.
+    /// Makes a meter with room for all intervals of a window.
     pub(super) fn new(flows: usize, interval: Duration, window: Duration) -> Self {
         let interval = interval.min(window);
         let intervals = (window.as_nanos() / interval.as_nanos().max(1)) as usize + 1;
@@ -31,13 +31,13 @@ impl Meter {
         }
     }
 
-    /// Bytes of a flow have come.
+    /// Notes that bytes of a flow have come.
     #[inline]
     pub(super) fn note(&mut self, flow: usize, bytes: u64) {
         self.bytes[flow] += bytes;
     }
 
-    /// Ends an interval when it is time; the window is open.
+    /// Ends an interval if it is time; the window must be open.
     #[inline]
     pub(super) fn advance(&mut self, now: Instant) {
         let Some(since) = self.since else {
@@ -54,12 +54,12 @@ impl Meter {
         }
     }
 
-    /// Whole intervals.
+    /// Returns the number of whole intervals.
     pub(super) fn intervals(&self) -> usize {
         self.seconds.len()
     }
 
-    /// `None`: no interval has ended, or nothing has come.
+    /// Returns the figures; `None` if no interval has ended, or nothing has come.
     pub(super) fn summary(&self) -> Option<Summary> {
         let flows = self.bytes.len();
         let gbps = |flow: usize| -> Vec<f64> {
@@ -97,7 +97,7 @@ mod tests {
     fn shares_are_those_of_whole_intervals() {
         let (start, ms) = (Instant::now(), Duration::from_millis);
         let mut meter = Meter::new(2, ms(10), ms(25));
-        // Before the window nothing counts.
+        // Bytes before the window do not count.
         meter.note(0, 999);
         meter.advance(start);
         for (at_ms, bytes) in [(10, [12_500, 12_500]), (20, [25_000, 0]), (25, [7, 7])] {
@@ -108,7 +108,7 @@ mod tests {
         let found = meter.summary().expect("two intervals");
         // 12.5 kB in 10 ms are 10 Mbit/s.
         assert!((found.fair_gbps - 0.01).abs() < 1e-12 && (found.interval_ms - 10.0).abs() < 1e-9);
-        // Rates of 15 and 5: 400 / (2 x 250); in the second interval one has all.
+        // The rates are 15 and 5: 400 / (2 x 250); in the second interval one flow has all.
         assert!((found.jain - 0.8).abs() < 1e-9 && (found.jain_worst - 0.5).abs() < 1e-9);
         assert!((found.flow_min_to_fair - 0.5).abs() < 1e-9);
         assert!(found.min_to_fair.abs() < 1e-12 && (found.max_to_fair - 2.0).abs() < 1e-9);

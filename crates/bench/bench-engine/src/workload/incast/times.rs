@@ -1,4 +1,4 @@
-//! Completion times of bursts over the best possible one.
+//! The completion times of bursts over the best possible time.
 
 use std::time::Duration;
 
@@ -7,12 +7,13 @@ use report::jain;
 
 /// The times of a point's bursts.
 pub(super) struct Times {
-    /// The times of the burst that is on its way.
+    /// The times of the burst that is on its way, in µs.
     us: Vec<f64>,
     bursts: u64,
     transfers: u64,
     sum_us: f64,
-    /// Sums over bursts of their shortest, their longest and the fairness of their rates.
+    /// The sums over bursts of their shortest time, their longest time and the fairness of their
+    /// rates.
     min_us: f64,
     max_us: f64,
     jain: f64,
@@ -34,13 +35,13 @@ impl Times {
         }
     }
 
-    /// A transfer of the burst has ended.
+    /// Notes that a transfer of the burst has ended.
     #[inline]
     pub(super) fn note(&mut self, took: Duration) {
         self.us.push(took.as_nanos() as f64 / 1e3);
     }
 
-    /// The last one has; bursts of the warm-up do not count.
+    /// Notes that the last transfer of a burst has ended; bursts of the warm-up do not count.
     pub(super) fn end_burst(&mut self, counts: bool) {
         if counts && !self.us.is_empty() {
             let max_us = self.us.iter().copied().fold(0.0, f64::max);
@@ -50,18 +51,20 @@ impl Times {
             self.min_us += self.us.iter().copied().fold(f64::INFINITY, f64::min);
             self.max_us += max_us;
             self.worst_us = self.worst_us.max(max_us);
-            // All move the same bytes: their mean rates are as their inverse times.
+            // All transfers have the same length: their mean rates are in proportion to their
+            // inverse times.
             self.jain += jain(self.us.iter().map(|us| 1.0 / us.max(f64::MIN_POSITIVE)));
         }
         self.us.clear();
     }
 
-    /// Bursts that count.
+    /// Returns the number of bursts that count.
     pub(super) const fn bursts(&self) -> u64 {
         self.bursts
     }
 
-    /// Over a burst's best possible time; `None`: no burst has ended within the window.
+    /// Returns the times over the best possible time of a burst; `None` if no burst has ended
+    /// within the window.
     pub(super) fn summary(&self, ideal_us: f64) -> Option<Bursts> {
         let per_burst = |sum: f64| sum / self.bursts as f64;
         let mean_us = self.sum_us / self.transfers as f64;
@@ -96,7 +99,7 @@ mod tests {
         assert_eq!((found.bursts, found.mean_us), (2, 175.0));
         assert_eq!((found.min_to_ideal, found.mean_to_ideal), (1.5, 1.75));
         assert_eq!((found.max_to_ideal, found.worst_to_ideal), (2.0, 2.0));
-        // Rates of 2 and 1: 9 / (2 x 5); then equal ones.
+        // The rates of one burst are 2 and 1: 9 / (2 x 5); those of the next are equal.
         assert!((found.jain - 0.95).abs() < 1e-9);
         assert!(Times::new(1).summary(1.0).is_none());
     }

@@ -1,5 +1,5 @@
-//! An index that its owner holds and others look up: the owner walks the tree when it is called,
-//! the client READs its nodes, or both do a part.
+//! An index that its owner holds and others look up: the owner walks the tree for each call, or the
+//! client READs its nodes, or each does a part.
 
 mod owner;
 mod tree;
@@ -18,7 +18,7 @@ use super::server;
 use crate::pattern::SEQUENCE_BYTES;
 use crate::workload::prelude::*;
 
-/// A lane of it, with the upper levels of the tree (client) or the whole one.
+/// A lane of the workload, with the upper levels of the tree (client) or the whole tree.
 pub(super) struct Index {
     side: Side,
     tree: Tree,
@@ -26,7 +26,7 @@ pub(super) struct Index {
 }
 
 impl Workload for Index {
-    // A value says whose it is.
+    // A value tells its key.
     const LEAST_BYTES: usize = SEQUENCE_BYTES;
 
     fn message_bytes(job: &JobSpec, size_bytes: usize, _parameter: usize) -> usize {

@@ -1,4 +1,5 @@
-//! The owner's side of an index: walks the tree for callers, or stands by while they READ it.
+//! The owner's side of an index, which walks the tree for callers, or makes progress while they
+//! READ it.
 
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use crate::workload::prelude::*;
 use crate::workload::server::{Answer, Service, until_told};
 use crate::workload::{cpu_ns, process_cpu_ns};
 
-/// Keys are asked for in all leaves.
+/// Names for which popular keys are spread over all leaves.
 pub(super) struct Names;
 
 impl Naming for Names {
@@ -27,7 +28,7 @@ impl Naming for Names {
     }
 }
 
-/// The key with number `index`, on the wire.
+/// Returns the key with number `index`, on the wire.
 pub(super) fn wire_key(index: u64) -> [u8; KEY_BYTES] {
     let mut bytes = [0; KEY_BYTES];
     bytes[..8].copy_from_slice(&tree::key(index).to_le_bytes());
@@ -62,7 +63,7 @@ impl Service for Owner<'_> {
     }
 }
 
-/// Lets the client READ until it has ended. It polls, because providers that emulate READs need it.
+/// Lets the client READ until it has ended. Polls, because providers that emulate READs need that.
 pub(super) fn stand_by<B: Backend>(part: Part<'_, B>) -> Outcome {
     let Part { links, port, .. } = part;
     let (cpu_before_ns, process_before_ns) = (cpu_ns(), process_cpu_ns());

@@ -1,9 +1,9 @@
-//! A B+-tree of three levels of 1 KiB nodes, full: an inner node holds 64 pairs of a key and a
-//! child, a leaf pairs of a key and a value. Nodes have numbers, in the order of their levels; a
-//! node lies at its number times its size.
+//! A full B+-tree of three levels of 1 KiB nodes: an inner node holds 64 pairs of a key and a
+//! child, a leaf holds pairs of a key and a value. Nodes have numbers in the order of their levels;
+//! the offset of a node is its number times its size.
 //!
-//! Everything follows from the length of the values, so that a client that keeps upper levels has
-//! the same as the owner.
+//! The whole tree follows from the length of the values, so that the upper levels at a client are
+//! the same as at the owner.
 
 use std::ops::Range;
 
@@ -15,40 +15,40 @@ use crate::workload::store;
 
 pub(super) const NODE_BYTES: usize = 1024;
 pub(super) const LEVELS: usize = INDEX_LEVELS;
-/// Nodes of the whole tree.
+/// The number of nodes of the whole tree.
 const NODES: usize = 1 + FAN_OUT + LEAVES;
-/// Bytes of the whole tree.
+/// The length of the whole tree in bytes.
 pub(super) const TREE_BYTES: usize = NODES * NODE_BYTES;
-/// Longest value that a leaf has room for.
+/// The length of the longest value that a leaf has room for, in bytes.
 pub(super) const VALUE_BYTES_MAX: usize = NODE_BYTES - WORD_BYTES;
 
 const FAN_OUT: usize = 64;
 const LEAVES: usize = FAN_OUT * FAN_OUT;
 const FIRST_LEAF: usize = 1 + FAN_OUT;
 const WORD_BYTES: usize = 8;
-/// A key and a child.
+/// The length of a key and a child in bytes.
 const PAIR_BYTES: usize = 2 * WORD_BYTES;
-/// Low bits of a key that its number does not say.
+/// The number of low bits of a key that do not follow from its number.
 const SPREAD_BITS: u32 = 16;
 
-/// The key with number `index`. Keys ascend with their numbers, with gaps that nobody can guess.
+/// Returns the key with number `index`. Keys ascend with their numbers, with irregular gaps.
 #[inline]
 pub(super) const fn key(index: u64) -> u64 {
     index << SPREAD_BITS | Random::new(index).next() >> (64 - SPREAD_BITS)
 }
 
-/// Pairs of a leaf with values of this length.
+/// Returns the number of pairs of a leaf with values of this length.
 const fn pairs(value_bytes: usize) -> usize {
     NODE_BYTES / (WORD_BYTES + value_bytes)
 }
 
-/// Keys of a tree with values of this length.
+/// Returns the number of keys of a tree with values of this length.
 pub(super) const fn keys(value_bytes: usize) -> usize {
     LEAVES * pairs(value_bytes)
 }
 
-/// The number of the key that is asked for as often as `rank` says: neighbours of a popular key
-/// are in other leaves.
+/// Returns the number of the key with this rank of popularity: keys of neighbouring ranks are in
+/// different leaves.
 #[inline]
 pub(super) const fn scattered(rank: u64, value_bytes: usize) -> u64 {
     rank % LEAVES as u64 * pairs(value_bytes) as u64 + rank / LEAVES as u64
@@ -75,7 +75,8 @@ fn up_to(node: &[u8], count: usize, stride_bytes: usize, wanted: u64) -> usize {
     low
 }
 
-/// Finds where an inner node says which child leads to `wanted`; `None` if none does.
+/// Finds the place in an inner node with the number of the child that leads to `wanted`; `None` if
+/// there is none.
 #[inline]
 fn child_place(node: &[u8], wanted: u64) -> Option<Range<usize>> {
     let place = up_to(node, FAN_OUT, PAIR_BYTES, wanted).checked_sub(1)?;
@@ -83,8 +84,8 @@ fn child_place(node: &[u8], wanted: u64) -> Option<Range<usize>> {
     Some(start..start + WORD_BYTES)
 }
 
-/// The child of an inner node of `level` that leads to `wanted`; `None` if it is none of the next
-/// level.
+/// Returns the child of an inner node of `level` that leads to `wanted`; `None` if that is no node
+/// of the next level.
 #[inline]
 pub(super) fn child(node: &[u8], level: usize, wanted: u64) -> Option<usize> {
     let child = word(node, child_place(node, wanted)?.start) as usize;
@@ -101,7 +102,7 @@ pub(super) fn value(leaf: &[u8], value_bytes: usize, wanted: u64) -> Option<Rang
     (word(leaf, start) == wanted).then(|| start + WORD_BYTES..start + stride_bytes)
 }
 
-/// The number of a leaf in a message that says it.
+/// Reads the number of a leaf in a message.
 pub(super) fn leaf_number(body: &[u8]) -> Option<usize> {
     let number = usize::try_from(u64::from_le_bytes(body.try_into().ok()?)).ok()?;
     (FIRST_LEAF..NODES).contains(&number).then_some(number)
@@ -110,19 +111,20 @@ pub(super) fn leaf_number(body: &[u8]) -> Option<usize> {
 /// The part of a tree that a lane holds.
 pub(super) struct Tree {
     bytes: Vec<u8>,
-    /// 0: not built yet.
+    /// The length of values; 0: the tree is not built yet.
     value_bytes: usize,
 }
 
 impl Tree {
-    /// Room for the upper levels, or for the whole tree.
+    /// Makes room for the upper levels, or for the whole tree.
     pub(super) fn new(is_whole: bool) -> Result<Self, Failure> {
         let len_bytes = if is_whole { TREE_BYTES } else { FIRST_LEAF * NODE_BYTES };
         let what = format!("a tree of {len_bytes} bytes per thread");
         Ok(Self { bytes: filled(len_bytes, 0, what)?, value_bytes: 0 })
     }
 
-    /// Builds what there is room for, with values of this length; false if it is built so already.
+    /// Builds as much as there is room for, with values of this length. Returns false if that is
+    /// built already.
     pub(super) fn begin(&mut self, value_bytes: usize) -> bool {
         if self.value_bytes == value_bytes {
             return false;
@@ -134,7 +136,8 @@ impl Tree {
                 fill_leaf(node, leaf * per_leaf, value_bytes);
                 continue;
             }
-            // The first child, the leaf that its keys begin with, and leaves from child to child.
+            // The first child, the first leaf of its keys, and the distance of leaves from child to
+            // child.
             let (child, leaf, step) = match number {
                 0 => (1, 0, FAN_OUT),
                 _ => {
@@ -160,13 +163,13 @@ impl Tree {
         self.bytes.get(number * NODE_BYTES..(number + 1) * NODE_BYTES).unwrap_or_default()
     }
 
-    /// The node of `level` that leads to `wanted`.
+    /// Returns the node of `level` that leads to `wanted`.
     #[inline]
     pub(super) fn descend(&self, level: usize, wanted: u64) -> Option<usize> {
         (0..level).try_fold(0, |node, level| child(self.node(node), level, wanted))
     }
 
-    /// Finds the place of the number of the leaf that `wanted` would be in.
+    /// Finds the place with the number of the leaf that `wanted` would be in.
     #[inline]
     pub(super) fn leaf_place(&self, wanted: u64) -> Option<Range<usize>> {
         let node = self.descend(LEVELS - 2, wanted)?;

@@ -24,7 +24,7 @@ const LOOKUP: usize = 0;
 pub(super) enum Inner {
     /// The client, which keeps this many levels.
     Client { kept: usize },
-    /// The owner, when it is called.
+    /// The owner, for each call.
     Owner,
 }
 
@@ -42,13 +42,13 @@ struct Lookup {
 /// The lookups of one endpoint.
 struct EndpointLookups {
     lookups: Outstanding<Lookup>,
-    /// The lookups that know which node comes next.
+    /// The lookups whose next node is known.
     ready: Vec<u32>,
     /// The lookup whose node is READ into each slot.
     in_slot: Vec<u32>,
 }
 
-/// One thread's side of a point.
+/// The state of one thread of the client within a point.
 struct Walker<'a> {
     tree: &'a Tree,
     inner: Inner,
@@ -56,7 +56,7 @@ struct Walker<'a> {
     endpoints: Vec<EndpointLookups>,
 }
 
-/// The client's side of a point.
+/// Runs the client's side of a point.
 pub(super) fn look_up<B: Backend>(
     part: Part<'_, B>,
     inner: Inner,
@@ -129,7 +129,7 @@ impl<B: Backend> Activity<B> for Walker<'_> {
 }
 
 impl EndpointLookups {
-    /// The owner has named the leaf.
+    /// Notes that the owner has named the leaf.
     #[inline]
     fn descend(&mut self, reply: &[u8]) -> Result<(), Failure> {
         let (header, body) = Header::of_reply(reply)?;
@@ -141,7 +141,7 @@ impl EndpointLookups {
         Ok(())
     }
 
-    /// A node has come: goes one level down, or ends at the leaf.
+    /// Handles a node that has come: goes one level down, or ends at the leaf.
     #[inline]
     fn step(&mut self, pace: &mut Pace, number: u32, node: &[u8]) -> Result<(), Failure> {
         let lookup = self.lookups.get(number);
@@ -165,7 +165,8 @@ impl EndpointLookups {
 }
 
 impl Walker<'_> {
-    /// READs the next node of a lookup, the last that is ready; false when the fabric is full.
+    /// READs the next node of the lookup that became ready last. Returns false if the fabric is
+    /// full.
     #[inline]
     fn read<B: Backend>(
         &mut self,
@@ -186,7 +187,7 @@ impl Walker<'_> {
         Ok(true)
     }
 
-    /// Starts a lookup; false when none is due or the fabric is full.
+    /// Starts a lookup. Returns false if none is due or the fabric is full.
     #[inline]
     fn start<B: Backend>(
         &mut self,
@@ -220,12 +221,12 @@ impl Walker<'_> {
             return Ok(true);
         }
         self.endpoints[number].ready.push(place);
-        // What the fabric does not take now stays ready.
+        // A READ that the fabric does not take now stays ready.
         self.read(pace, link, number, place, more)?;
         Ok(true)
     }
 
-    /// Asks the owner which leaf it is; false when the fabric is full.
+    /// Asks the owner for the leaf. Returns false if the fabric is full.
     #[inline]
     fn call<B: Backend>(
         &self,

@@ -1,3 +1,3 @@
-//! Gets and puts of a key-value store: calls as those of `rpc`, of which some put.
+//! Gets and puts of a key-value store: calls like those of `rpc`, some of which put.
 
 pub(super) use super::rpc::Rpc as Kv;

@@ -2,10 +2,11 @@
 
 use crate::workload::prelude::*;
 
-/// Bytes that are kept; far more than any cache near a core, as a log has it.
+/// The number of bytes that are kept: far more than any cache near a core, like those of a real
+/// log.
 const KEPT_BYTES: usize = 16 << 20;
 
-/// Records that were appended, in the order of their numbers, the oldest overwritten.
+/// The records that were appended, in the order of their numbers; the oldest are overwritten.
 pub(in crate::workload) struct Memory {
     bytes: Vec<u8>,
 }
@@ -16,8 +17,8 @@ impl Memory {
         Ok(Self { bytes })
     }
 
-    /// Puts records of one length, of which the first has this number, in their places; those that
-    /// alone are longer than the memory are kept in part.
+    /// Puts records of one length, the first of which has this number, in their places. A record
+    /// that alone is longer than the memory is kept in part.
     #[inline]
     pub(super) fn put(&mut self, number: u64, records: &[u8], record_bytes: usize) {
         let places = (KEPT_BYTES / record_bytes.max(1)).max(1) as u64;
@@ -25,7 +26,7 @@ impl Memory {
         let end = places as usize * record_bytes.min(KEPT_BYTES);
         let (head, tail) = records.split_at(records.len().min(end.saturating_sub(start)));
         self.bytes[start..start + head.len()].copy_from_slice(head);
-        // What does not fit before the end is continued at the beginning.
+        // The rest that does not fit before the end continues at the beginning.
         let tail = &tail[..tail.len().min(end)];
         self.bytes[..tail.len()].copy_from_slice(tail);
     }

@@ -3,11 +3,11 @@
 //! ```text
 //! client lane = one log                          lane of each server = a replica of it
 //!   primary: appends, ships, commits               replica: puts groups in their places, answers
-//!     ring: groups that somebody lacks               memory
+//!     ring: groups that a replica lacks              memory
 //! ```
 //!
 //! The fabric need not keep an order: a group carries the number of its first record, the replica
-//! puts it where it belongs, and the primary commits groups in the order of their numbers.
+//! puts the group in its place, and the primary commits groups in the order of their numbers.
 
 mod memory;
 mod primary;
@@ -23,19 +23,19 @@ use crate::pattern::SEQUENCE_BYTES;
 use crate::refusal::Refusal;
 use crate::workload::prelude::*;
 
-/// After the header of a group: the number of its first record.
+/// The number of bytes after the header of a group that hold the number of its first record.
 const NUMBER_BYTES: usize = 8;
 
-/// A lane of it.
+/// A lane of the workload.
 pub(super) enum Log {
-    /// Ships records.
+    /// The primary, which ships records.
     Primary(LogSpec, Random),
-    /// Keeps them.
+    /// A replica, which keeps records.
     Replica(LogSpec, Memory),
 }
 
 impl Workload for Log {
-    // A value says whose it is.
+    // A value tells its key.
     const LEAST_BYTES: usize = SEQUENCE_BYTES;
 
     fn message_bytes(job: &JobSpec, size_bytes: usize, _parameter: usize) -> usize {
@@ -58,7 +58,7 @@ impl Workload for Log {
     }
 }
 
-/// Longest message with records of `record_bytes`.
+/// Returns the length of the longest message with records of `record_bytes`.
 const fn message_bytes(spec: LogSpec, record_bytes: usize) -> usize {
     (HEADER_BYTES + NUMBER_BYTES).saturating_add(spec.group.saturating_mul(record_bytes))
 }

@@ -1,8 +1,8 @@
-//! The primary: appends records, ships groups to each replica, and commits in order.
+//! The primary, which appends records, ships groups to each replica, and commits them in order.
 //!
-//! Closed loop: a full group follows as soon as fewer than the depth are uncommitted. Open loop:
-//! records come by a schedule, and what has come is shipped when there is room, as a group commit
-//! does. A record is timed from its append (or when it was due) to its commit.
+//! Closed loop: a full group follows as soon as fewer groups than the depth are uncommitted. Open
+//! loop: records come by a schedule, and those that have come are shipped when there is room, as a
+//! group commit does. A record is timed from its append (or when it was due) to its commit.
 
 use std::time::Instant;
 
@@ -15,10 +15,10 @@ use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::pace::{Activity, Names, Pace};
 use crate::workload::prelude::*;
 
-/// The depths by which the slowest replica may be behind, where a majority commits.
+/// The number of depths by which the slowest replica may be behind, if a majority commits.
 const LAG_DEPTHS: usize = 8;
 
-/// One thread's log.
+/// The log of one thread.
 struct Primary {
     spec: LogSpec,
     point: PointSpec,
@@ -29,12 +29,12 @@ struct Primary {
     next: Vec<u64>,
     /// The low bits of the group in each transmit slot, by replica.
     in_slot: Vec<Vec<u32>>,
-    /// Transmit slots that were free when they were last looked at, by replica.
+    /// The number of transmit slots that were free at the last look, by replica.
     free: Vec<usize>,
     list: usize,
 }
 
-/// The client's side of a point.
+/// Runs the client's side of a point.
 pub(super) fn lead<B: Backend>(part: Part<'_, B>, spec: LogSpec, random: &mut Random) -> Outcome {
     let Part { links, port, point } = part;
     let mut primary = Primary::new(links, port, point, spec)?;
@@ -114,7 +114,7 @@ impl Primary {
         })
     }
 
-    /// Appends groups, as long as there is room and something to append; answers how many.
+    /// Appends groups, as long as there is room and something to append. Returns their number.
     #[inline]
     fn append(&mut self, pace: &mut Pace) -> usize {
         let mut appended = 0;
@@ -136,7 +136,8 @@ impl Primary {
         appended
     }
 
-    /// Ships what a replica has not been sent, as far as there is room; answers how many groups.
+    /// Ships the groups that a replica has not been sent, as far as there is room. Returns their
+    /// number.
     #[inline]
     fn ship<B: Backend>(
         &mut self,
@@ -170,12 +171,12 @@ impl Primary {
         Ok(shipped)
     }
 
-    /// Commits what enough replicas have.
+    /// Commits the groups that enough replicas have.
     #[inline]
     fn commit(&mut self, pace: &mut Pace) {
         while let Some(due) = self.ring.commit(self.needed) {
             match due {
-                // All of a group were appended at once.
+                // All records of a group were appended at once.
                 [first, ..] if !pace.is_open_loop() => pace.end(0, *first, due.len() as u64),
                 due => due.iter().for_each(|due| pace.end(0, *due, 1)),
             }

@@ -1,4 +1,4 @@
-//! A replica: puts groups where they belong in its log, and answers each.
+//! A replica, which puts groups in their places in its log and answers each.
 
 use bench_record::ReceiverCount;
 use bench_record::workload::{Ack, LogSpec};
@@ -14,22 +14,22 @@ use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::prelude::*;
 use crate::workload::server::Cost;
 
-/// Rounds between two looks for the end.
+/// The number of rounds between two looks for the end.
 const ROUNDS_PER_LOOK: u32 = 64;
 
-/// One thread's replica within a point.
+/// The replica of one thread within a point.
 struct Replica<'a> {
     memory: &'a mut Memory,
     point: PointSpec,
     answers: bool,
     cost: Cost,
-    /// Numbers of groups, by their low bits.
+    /// The numbers of groups, by their low bits.
     seen: Seen,
     overtaken: Overtaken,
     groups: u64,
 }
 
-/// A server's side of a point.
+/// Runs a server's side of a point.
 pub(super) fn replicate<B: Backend>(
     part: Part<'_, B>,
     spec: LogSpec,
@@ -67,7 +67,7 @@ pub(super) fn replicate<B: Backend>(
 }
 
 impl Replica<'_> {
-    /// Appends what has arrived, as far as there is room for answers.
+    /// Appends the groups that have arrived, as far as there is room for answers.
     #[inline]
     fn take<B: Backend>(&mut self, link: &mut Link<B>) -> Result<bool, Failure> {
         let mut moved = false;
@@ -81,7 +81,8 @@ impl Replica<'_> {
                 let len_bytes = HEADER_BYTES;
                 Header { len_bytes, call: number, code: Code::Appended }
                     .write(link.payload_mut(slot)?);
-                // What the fabric does not take now is appended again, to the same place.
+                // A group whose answer the fabric does not take now is appended again, to the same
+                // place.
                 if !link.try_post(len_bytes, false)? {
                     break;
                 }
@@ -94,7 +95,7 @@ impl Replica<'_> {
         Ok(moved)
     }
 
-    /// Puts a group in its place; answers its number.
+    /// Puts a group in its place. Returns its number.
     #[inline]
     fn append<B: Backend>(&mut self, link: &Link<B>, group: Arrival) -> Result<u32, Failure> {
         let size_bytes = self.point.size_bytes;
@@ -120,7 +121,7 @@ impl Replica<'_> {
 
     #[inline]
     fn note(&mut self, number: u32, group: Arrival) {
-        // Numbers are remembered within a window that is far smaller than 32 bits.
+        // The window of remembered numbers is far smaller than 32 bits.
         let number = pattern::widened(number, self.groups);
         self.seen.note(number);
         self.overtaken.note(number);

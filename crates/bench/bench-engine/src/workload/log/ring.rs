@@ -1,4 +1,4 @@
-//! The end of the primary's log: groups that are not committed, or that a replica still lacks.
+//! The end of the primary's log: the groups that are not committed, or that a replica still lacks.
 
 use std::time::Instant;
 
@@ -10,32 +10,33 @@ use crate::workload::filled;
 /// A group of records.
 #[derive(Debug, Clone, Copy)]
 struct Group {
-    /// Number of its first record.
+    /// The number of the group's first record.
     first: u64,
     records: usize,
-    /// Replicas that have it, a bit each.
+    /// The replicas that have the group, a bit each.
     acks: u64,
 }
 
-/// Groups by number: `begin <= committed <= end`.
+/// The groups by number: `begin <= committed <= end`.
 pub(super) struct Ring {
     groups: Vec<Group>,
-    /// Records of all places, and when each was due.
+    /// The records of all places, and the time at which each record was due.
     memory: Vec<u8>,
     due: Vec<Instant>,
     group: usize,
     record_bytes: usize,
-    /// The oldest group that a replica may lack, the first that is not committed, the next to come.
+    /// The oldest group that a replica may lack, the first group that is not committed, and the
+    /// next group.
     begin: u64,
     committed: u64,
     end: u64,
-    /// Records of the next one so far, and of all.
+    /// The number of records in the next group so far, and in all groups.
     making: usize,
     records: u64,
 }
 
 impl Ring {
-    /// Room for `places` groups of at most `group` records.
+    /// Makes room for `places` groups of at most `group` records.
     pub(super) fn new(places: usize, group: usize, record_bytes: usize) -> Result<Self, Failure> {
         let total_bytes = places.saturating_mul(group).saturating_mul(record_bytes);
         let what = format!(
@@ -62,13 +63,14 @@ impl Ring {
         (number % self.groups.len() as u64) as usize
     }
 
-    /// Whether a group more finds room, with `depth` uncommitted ones at most.
+    /// Returns true if there is room for one more group, with at most `depth` uncommitted ones.
     #[inline]
     pub(super) fn has_room(&self, depth: usize) -> bool {
         self.end - self.committed < depth as u64 && self.end - self.begin < self.groups.len() as u64
     }
 
-    /// Adds a record, due at that moment, to the group that is being made; there is room for both.
+    /// Adds a record that was due at that moment to the group that is being made; there must be
+    /// room for both.
     #[inline]
     pub(super) fn append(&mut self, due: Instant, fill: bool) {
         let place = self.place(self.end);
@@ -87,24 +89,24 @@ impl Ring {
         self.records += 1;
     }
 
-    /// The group that was being made is complete.
+    /// Completes the group that is being made.
     #[inline]
     pub(super) fn complete(&mut self) {
         self.making = 0;
         self.end += 1;
     }
 
-    /// Number of the next group.
+    /// Returns the number of the next group.
     pub(super) const fn end(&self) -> u64 {
         self.end
     }
 
-    /// Whether every replica has everything.
+    /// Returns true if every replica has every group.
     pub(super) const fn is_empty(&self) -> bool {
         self.begin == self.end
     }
 
-    /// The number of the first record of a group, and its records.
+    /// Returns the number of the first record of a group, and the group's records.
     #[inline]
     pub(super) fn content(&self, number: u64) -> (u64, &[u8]) {
         let place = self.place(number);
@@ -113,8 +115,8 @@ impl Ring {
         (first, &self.memory[start..start + records * self.record_bytes])
     }
 
-    /// A replica has a group, of whose number these are the low bits; false if there is no such
-    /// group.
+    /// Notes that a replica has the group whose number has these low bits. Returns false if there
+    /// is no such group, or the replica had it before.
     #[inline]
     pub(super) fn acknowledge(&mut self, low: u32, replica: usize) -> bool {
         let number = self.begin + u64::from(low.wrapping_sub(self.begin as u32));
@@ -128,7 +130,8 @@ impl Ring {
         is_new
     }
 
-    /// Commits the oldest group if `needed` replicas have it; answers when its records were due.
+    /// Commits the oldest uncommitted group if `needed` replicas have it. Returns the times at
+    /// which its records were due.
     #[inline]
     pub(super) fn commit(&mut self, needed: u32) -> Option<&[Instant]> {
         if self.committed == self.end {
@@ -144,7 +147,7 @@ impl Ring {
         Some(&self.due[start..start + records])
     }
 
-    /// Forgets committed groups that all of so many replicas have.
+    /// Forgets committed groups that all replicas have.
     #[inline]
     pub(super) fn forget(&mut self, replicas: usize) {
         while self.begin < self.committed

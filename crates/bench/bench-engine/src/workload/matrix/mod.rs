@@ -1,12 +1,12 @@
-//! Every node with each other one, a pair at a time, while all others are quiet.
+//! Measurement of every node with each other one, a pair at a time, while all others are quiet.
 //!
 //! ```text
 //! client        lead(1) ... ──► "lead, with 2" to node 1 ◄── figures ──► ... ──► "end" to all
 //! node 1                        round trips, a stream ──► node 2, which answers
 //! ```
 //!
-//! All of it goes over the endpoints that are measured. A node that has nothing to do naps, so that
-//! it does not take a processor from a pair on its machine.
+//! All messages go over the endpoints that are measured. A node that has nothing to do naps, so
+//! that it does not take a processor from a pair on its machine.
 
 mod node;
 mod turn;
@@ -21,7 +21,7 @@ use self::word::{FIGURES_BYTES, Kind, WORD_BYTES, Word};
 use crate::bench::{rma, stream};
 use crate::workload::prelude::*;
 
-/// A lane of it, which is one node.
+/// A lane of the workload, which is one node.
 pub(super) struct Matrix {
     rank: usize,
 }
@@ -74,7 +74,7 @@ impl Workload for Matrix {
         let nodes = session.node_names();
         let matrix = record::Matrix { nodes, pairs };
         Ok(Point {
-            // A cluster is as fast as these.
+            // A cluster is as fast as its slowest pairs.
             latency: matrix.slowest().map(|pair| pair.latency),
             bandwidth: matrix.narrowest().map(|pair| pair.bandwidth),
             matrix: Some(matrix),
@@ -84,7 +84,7 @@ impl Workload for Matrix {
 }
 
 impl<B: Backend> Node<'_, B> {
-    /// The client: lets one pair after the other have its turn.
+    /// Lets one pair after the other have its turn; for the client.
     fn all_turns(&mut self) -> Result<Vec<NodePair>, Failure> {
         let nodes = self.links.len() + 1;
         let mut pairs = Vec::with_capacity(nodes * (nodes - 1));
@@ -102,7 +102,8 @@ impl<B: Backend> Node<'_, B> {
         Ok(pairs)
     }
 
-    /// Lets a node have its turn with another one, and answers meanwhile, which may be us.
+    /// Lets a node have its turn with another one, which may be this one, and answers meanwhile.
+    /// Returns the figures.
     fn delegate(&mut self, from: usize, to: usize) -> Result<turn::Found, Failure> {
         self.say(self.endpoint(from), Word { kind: Kind::Lead, number: to as u64 }, WORD_BYTES)?;
         loop {

@@ -1,5 +1,5 @@
-//! One node: it leads its turns, answers in those of others, and is quiet in the rest, so that it
-//! takes no processor from a pair that shares its machine.
+//! One node, which leads its turns, answers in those of others, and is quiet otherwise, so that it
+//! takes no processor from a pair on its machine.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,31 +11,31 @@ use crate::watch::{Idle, Silence, Watch};
 use crate::workload::gave_up;
 use crate::workload::prelude::*;
 
-/// Silence after which a node looks for messages only now and then.
+/// The length of a silence after which a node looks for messages only now and then.
 const QUIET_AFTER: Duration = Duration::from_millis(5);
-/// Between two of these looks.
+/// The time between two of these looks.
 const NAP: Duration = Duration::from_micros(100);
-/// Two looks are not farther apart, unless the process was stopped.
+/// The longest time between two looks, unless the process was stopped.
 const STEP_MAX: Duration = Duration::from_millis(50);
-/// Looks at the peer that spoke last between two at all others.
+/// The number of looks at the peer that spoke last between two looks at all others.
 const LOOKS_PER_ROUND: u32 = 64;
 
 /// A stream that comes from another node.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stream {
     came: u64,
-    /// Its messages in all, once its sender has said it.
+    /// The number of messages of the stream, once its sender has said it.
     of: Option<u64>,
 }
 
-/// What a node has to do with a message beside answering it.
+/// The work that a message causes at a node, beside the answer.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// A round trip or a stream of ours has ended; its number.
+    /// A round trip or a stream of this node has ended; the number of its answer.
     Answered(Kind, u64),
-    /// Our turn, with this node.
+    /// It is this node's turn, with that node.
     Lead(usize),
-    /// What a turn of another node came to, or that it goes on.
+    /// The figures of another node's turn.
     Figures(usize, Box<Found>),
     GoesOn,
     End,
@@ -59,7 +59,7 @@ impl<'a, B: Backend> Node<'a, B> {
         Self { links, port, rank, point, streams, active: 0 }
     }
 
-    /// The endpoint to a node, and the node at an endpoint.
+    /// Returns the endpoint to a node; `node` is the inverse.
     #[inline]
     pub(super) const fn endpoint(&self, node: usize) -> usize {
         if node < self.rank { node } else { node - 1 }
@@ -69,7 +69,7 @@ impl<'a, B: Backend> Node<'a, B> {
         if endpoint < self.rank { endpoint } else { endpoint + 1 }
     }
 
-    /// Posts a message of this length; false when there is no room.
+    /// Posts a message of this length. Returns false if there is no room.
     #[inline]
     pub(super) fn try_say(
         &mut self,
@@ -102,7 +102,7 @@ impl<'a, B: Backend> Node<'a, B> {
         Ok(())
     }
 
-    /// Tells the client what our turn came to.
+    /// Sends the client the figures of this node's turn.
     pub(super) fn report(&mut self, found: &Found) -> Result<(), Failure> {
         let figures = found.to_words();
         let number = Found::check(&figures);
@@ -126,7 +126,8 @@ impl<'a, B: Backend> Node<'a, B> {
         }
     }
 
-    /// Nothing happens; fails when that is for good. Servers only hear that the client goes on.
+    /// Notes that nothing happened. Fails when that has lasted too long. Messages to servers only
+    /// say that the client goes on.
     #[inline]
     pub(super) fn wait(&self, watch: &mut Watch<'_>) -> Result<(), Failure> {
         match watch.idle()? {
@@ -135,8 +136,7 @@ impl<'a, B: Backend> Node<'a, B> {
         }
     }
 
-    /// Looks for messages of one endpoint and answers them; the first that is more than a question
-    /// ends that.
+    /// Receives messages of one endpoint and answers them, until one needs more than an answer.
     #[inline]
     pub(super) fn attend(&mut self, endpoint: usize) -> Result<(usize, Option<Event>), Failure> {
         let moved = self.links[endpoint].poll()?;
@@ -200,8 +200,8 @@ impl<'a, B: Backend> Node<'a, B> {
         Ok(None)
     }
 
-    /// Answers what comes until there is more to do. After `at_most` of silence it fails; `None`:
-    /// it waits for as long as the client goes on.
+    /// Answers messages until one needs more than an answer. Fails after a silence of `at_most`;
+    /// `None`: waits for as long as the client goes on.
     pub(super) fn serve(&mut self, at_most: Option<Duration>) -> Result<Event, Failure> {
         let mut silence = Silence::new(Instant::now(), STEP_MAX);
         loop {
@@ -236,7 +236,7 @@ impl<'a, B: Backend> Node<'a, B> {
         }
     }
 
-    /// Nobody has spoken for a while, or for `too_long`.
+    /// Checks the connections after a silence. Fails if the silence was `too_long`.
     fn look_around(&self, too_long: Option<Duration>) -> Result<(), Failure> {
         let doing = "waiting for the figures of another node";
         match self.port.signals.pending() {

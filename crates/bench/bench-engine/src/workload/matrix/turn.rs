@@ -12,10 +12,10 @@ use crate::measure::Random;
 use crate::watch::Watch;
 use crate::workload::prelude::*;
 
-/// Posts of a stream between two looks at the clock.
+/// The number of posts of a stream between two looks at the clock.
 const POSTS_PER_LOOK: u64 = 64;
 
-/// What a turn came to.
+/// The figures of a turn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Found {
     pub(super) latency: Latency,
@@ -24,7 +24,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// The rate of its messages of so many bytes.
+    /// Returns the bandwidth of the stream, whose messages have this length.
     pub(super) fn bandwidth(&self, size_bytes: usize) -> Bandwidth {
         let bytes = self.messages.saturating_mul(size_bytes as u64);
         Bandwidth::new(self.messages, bytes, self.took.as_secs_f64())
@@ -48,12 +48,12 @@ impl Found {
         ]
     }
 
-    /// Follows from all of them.
+    /// Returns the check of all figures.
     pub(super) fn check(words: &[u64; FIGURES]) -> u64 {
         words.iter().fold(0, |check, word| Random::new(check ^ word).next())
     }
 
-    /// Reads what `to_words` wrote.
+    /// Reads the words that `to_words` wrote.
     ///
     /// # Errors
     /// It is damaged.
@@ -80,7 +80,8 @@ impl Found {
     }
 }
 
-/// Half of the window is for round trips, half for the stream.
+/// Returns true if the round trips, or the stream, have taken their half of the window or have
+/// reached their number.
 fn is_over(limit: Limit, took: Duration, count: u64) -> bool {
     match limit {
         Limit::DurationMs(ms) => count > 0 && took >= Duration::from_millis(ms) / 2,
@@ -89,7 +90,7 @@ fn is_over(limit: Limit, took: Duration, count: u64) -> bool {
 }
 
 impl<B: Backend> Node<'_, B> {
-    /// Our turn with another node.
+    /// Leads this node's turn with another node.
     pub(super) fn lead(&mut self, to: usize) -> Result<Found, Failure> {
         let endpoint = self.endpoint(to);
         let mut sign = Sign { every: self.port.signals.timeout() / 4, last: Instant::now() };
@@ -126,7 +127,7 @@ impl<B: Backend> Node<'_, B> {
         Ok(trips)
     }
 
-    /// Answers how many messages there were, and how long it took until all were there.
+    /// Sends a stream. Returns the number of its messages, and the time until all were there.
     fn stream(&mut self, endpoint: usize, sign: &mut Sign) -> Result<(u64, Duration), Failure> {
         let (size_bytes, depth) = (self.point.size_bytes, self.point.depth);
         let start = Instant::now();
@@ -152,7 +153,7 @@ impl<B: Backend> Node<'_, B> {
         Ok((sent, start.elapsed()))
     }
 
-    /// Waits for the answer of this number.
+    /// Waits for the answer with this number.
     #[inline]
     fn answered(&mut self, endpoint: usize, kind: Kind, number: u64) -> Result<(), Failure> {
         let mut watch = Watch::new(&self.port.signals, "waiting for the answer of another node");
@@ -168,7 +169,7 @@ impl<B: Backend> Node<'_, B> {
         }
     }
 
-    /// Says now and then that the turn goes on, so that nobody takes a long one for a dead node.
+    /// Says now and then that the turn goes on, so that a long turn is not taken for a dead node.
     #[inline]
     fn give(&mut self, sign: &mut Sign, now: Instant) -> Result<(), Failure> {
         if self.rank == 0 || now - sign.last < sign.every {
@@ -179,7 +180,7 @@ impl<B: Backend> Node<'_, B> {
     }
 }
 
-/// When the last sign of life was given.
+/// The time of the last sign of life.
 struct Sign {
     every: Duration,
     last: Instant,

@@ -1,31 +1,31 @@
-//! What two nodes say to each other: a kind, and what it needs to be known.
+//! The messages between two nodes: each has a kind, and the numbers that the kind needs.
 
 use crate::measure::Random;
 use crate::workload::prelude::*;
 
-/// Bytes of a word without anything behind it.
+/// The length of a message without figures in bytes.
 pub(super) const WORD_BYTES: usize = 24;
-/// Bytes of the longest one.
+/// The length of the longest message in bytes.
 pub(super) const FIGURES_BYTES: usize = WORD_BYTES + 8 * FIGURES;
-/// Numbers behind the head of `Figures`.
+/// The number of figures behind the head of `Figures`.
 pub(super) const FIGURES: usize = 11;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Kind {
-    /// Send this back.
+    /// Send this message back.
     Ping = 1,
-    /// It comes back.
+    /// A message comes back.
     Echo = 2,
-    /// A message of a stream.
+    /// This is a message of a stream.
     Data = 3,
-    /// A stream has so many messages, which were sent before.
+    /// The stream has this many messages, all sent before.
     Last = 4,
-    /// All messages of a stream are there.
+    /// All messages of the stream have arrived.
     Done = 5,
     /// From the client: it is your turn, with this node.
     Lead = 6,
-    /// To the client: what the turn came to.
+    /// To the client: the figures of the turn.
     Figures = 7,
     /// To the client: the turn goes on.
     GoesOn = 8,
@@ -51,12 +51,12 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) kind: Kind,
-    /// The number of a round trip, of messages or of a node.
+    /// The number of a round trip, of a stream's messages, or of a node.
     pub(super) number: u64,
 }
 
 impl Word {
-    /// Writes it to the front of a message of this length.
+    /// Writes the head to the front of a message of this length.
     #[inline]
     pub(super) fn write(self, message: &mut [u8], len_bytes: usize) {
         let kind = u64::from(self.kind as u32) << 32 | len_bytes as u64;
@@ -65,7 +65,7 @@ impl Word {
         }
     }
 
-    /// Reads that of a message.
+    /// Reads the head of a message.
     ///
     /// # Errors
     /// It is damaged.
@@ -81,7 +81,7 @@ impl Word {
     }
 }
 
-/// The words that a message begins with.
+/// Returns the words at the front of a message.
 #[inline]
 pub(super) fn words<const N: usize>(message: &[u8]) -> Option<[u64; N]> {
     let mut words = [0; N];
@@ -91,7 +91,7 @@ pub(super) fn words<const N: usize>(message: &[u8]) -> Option<[u64; N]> {
     Some(words)
 }
 
-/// Follows from what the head says.
+/// Returns the check of the head.
 #[inline]
 fn check(kind: u64, number: u64) -> u64 {
     Random::new(kind ^ number.rotate_left(17)).next()

@@ -11,16 +11,16 @@ use super::table::Table;
 use crate::pattern::SEQUENCE_BYTES;
 use crate::workload::prelude::*;
 
-/// A lane of it.
+/// A lane of the workload.
 pub(super) enum Rpc {
-    /// Calls.
+    /// The client, which calls.
     Client(Demand),
-    /// Answers.
+    /// The server, which answers.
     Server(Store),
 }
 
 impl Workload for Rpc {
-    // A value says whose it is.
+    // A value tells its key.
     const LEAST_BYTES: usize = SEQUENCE_BYTES;
 
     fn message_bytes(job: &JobSpec, size_bytes: usize, _parameter: usize) -> usize {
@@ -54,7 +54,7 @@ impl Workload for Rpc {
         }
     }
 
-    /// Each server has keys of its own.
+    /// Concludes a point; each server has other keys.
     fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         session.shared_calls(point)
     }

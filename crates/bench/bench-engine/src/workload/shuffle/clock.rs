@@ -1,5 +1,5 @@
-//! When a node's window is open, and what counts within it. Clocks of two hosts differ: each node
-//! has its own, from the moment in which it may begin.
+//! The window of a node, and the totals within it. Clocks of two hosts differ, so that each node
+//! uses its own clock, from the moment at which it may begin.
 
 use std::time::Instant;
 
@@ -9,24 +9,26 @@ use bench_record::spec::PointSpec;
 use crate::bench::rma::Window;
 use crate::workload::{cpu_ns, process_cpu_ns};
 
-/// Tuples that are made between two looks at what has come.
+/// The number of tuples that are made between two looks for messages.
 const BATCH: u64 = 128;
 
 /// The totals so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Totals {
     pub(super) tuples_made: u64,
-    /// Buffers that were sent to others, and bytes of tuples in them.
+    /// The number of buffers that were sent to other nodes, and the number of bytes of tuples in
+    /// them.
     pub(super) buffers_sent: u64,
     pub(super) bytes_sent: u64,
-    /// The same of those that came from others.
+    /// The same numbers for the buffers that came from other nodes.
     pub(super) buffers_taken: u64,
     pub(super) bytes_taken: u64,
-    /// Tuples of the own partition, from others and own ones.
+    /// The number of tuples of this node's partition, from other nodes and from itself.
     pub(super) tuples_taken: u64,
 }
 
-/// Totals and processor times at one moment; the difference of two is what happened between them.
+/// The totals and processor times at one moment; the difference of two readings is what happened
+/// between them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
     pub(super) at: Instant,
@@ -50,7 +52,8 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// It may begin now. Where a number of tuples is asked for, all of them count.
+    /// Starts the clock at the moment at which the node may begin. If a number of tuples is asked
+    /// for, all of them count.
     pub(super) fn start(point: PointSpec) -> Self {
         let now = Instant::now();
         let is_open = matches!(point.limit, Limit::Iterations(_));
@@ -62,18 +65,18 @@ impl Clock {
                 opened: is_open.then_some((now, 0)),
             },
             limit: point.limit,
-            // Those that came before this node began count, too.
+            // Tuples that came before this node began count, too.
             opened: is_open.then(|| Reading::new(now, Totals::default())),
             closed: None,
         }
     }
 
-    /// Returns when it began.
+    /// Returns the time at which the clock started.
     pub(super) const fn started(&self) -> Instant {
         self.window.started
     }
 
-    /// Tuples to be made before the next look.
+    /// Returns the number of tuples to make before the next look.
     #[inline]
     pub(super) fn batch(&self, made: u64) -> u64 {
         match self.limit {
@@ -82,7 +85,8 @@ impl Clock {
         }
     }
 
-    /// Opens the window, and closes one of a certain time; answers whether all tuples are made.
+    /// Opens the window, and closes a window of a certain time. Returns true if all tuples are
+    /// made.
     #[inline]
     pub(super) fn advance(&mut self, now: Instant, totals: Totals) -> bool {
         let is_over = self.window.advance(now, totals.tuples_made);
@@ -98,12 +102,12 @@ impl Clock {
         is_over || self.batch(totals.tuples_made) == 0
     }
 
-    /// Closes the window: what comes from now on counts no more.
+    /// Closes the window: later tuples do not count.
     pub(super) fn close(&mut self, now: Instant, totals: Totals) {
         self.closed.get_or_insert_with(|| Reading::new(now, totals));
     }
 
-    /// Both ends of the window, once it is over.
+    /// Returns both ends of the window, once it is over.
     pub(super) fn window(&self) -> Option<(Reading, Reading)> {
         self.opened.zip(self.closed)
     }

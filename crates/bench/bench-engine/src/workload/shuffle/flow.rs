@@ -1,4 +1,4 @@
-//! One endpoint: the ways to another node and back, and the words about both.
+//! One endpoint: the flow to another node, the flow back, and the messages about both.
 
 use super::clock::Totals;
 use super::incoming::Incoming;
@@ -8,18 +8,18 @@ use super::word::Word;
 use crate::workload::message::{Code, Header};
 use crate::workload::prelude::*;
 
-/// Both ways of one endpoint.
+/// Both directions of one endpoint.
 pub(super) struct Flow {
     pub(super) outgoing: Outgoing,
     pub(super) incoming: Incoming,
-    /// The other node waits for our word to begin.
+    /// True if the other node waits for this node's message to begin.
     pub(super) is_to_go: bool,
-    /// It has told us to begin.
+    /// True if the other node has told this one to begin.
     pub(super) may_go: bool,
 }
 
 impl Flow {
-    /// Takes a message.
+    /// Handles a message.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -43,8 +43,8 @@ impl Flow {
         Ok(())
     }
 
-    /// Says and sends what is due and has room; answers how much that was. `is_last`: no more
-    /// tuples are made.
+    /// Sends the messages and buffers that are due and have room. Returns their number. `is_last`:
+    /// no more tuples are made.
     #[inline]
     pub(super) fn send<B: Backend>(
         &mut self,
@@ -65,7 +65,7 @@ impl Flow {
         Ok(sent)
     }
 
-    /// Whether nothing comes or goes any more.
+    /// Returns true if nothing comes or goes any more.
     pub(super) fn is_closed(&self) -> bool {
         self.outgoing.is_closed() && self.incoming.is_closed()
     }

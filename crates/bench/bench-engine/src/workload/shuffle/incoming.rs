@@ -1,4 +1,4 @@
-//! The way from one other node: buffers are taken as they come, and credit is given for them.
+//! The flow from one other node: buffers are taken as they come, and credit is given for them.
 
 use bench_record::ReceiverCount;
 
@@ -10,20 +10,20 @@ use crate::pattern::{self, Overtaken, Seen};
 use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::prelude::*;
 
-/// Buffers of one sender.
+/// The buffers of one sender.
 pub(super) struct Incoming {
     depth: u64,
     step: u64,
     taken: u64,
-    /// The number of them that the sender knows of, and how often it was told.
+    /// The number of buffers of which the sender knows, and the number of messages that told it.
     told: u64,
     grants: u64,
     sum: Sum,
     seen: Seen,
     overtaken: Overtaken,
-    /// Buffers there are in all and their tuples, by the sender's word.
+    /// The number of all buffers and the sum of their tuples, by the sender's word.
     promised: Option<(u64, Sum)>,
-    /// The sender was told that all was taken.
+    /// True if the sender was told that all buffers were taken.
     is_confirmed: bool,
 }
 
@@ -67,12 +67,12 @@ impl Incoming {
         Ok(())
     }
 
-    /// Nothing more comes than so many buffers with these tuples.
+    /// Notes the sender's word that it sends this many buffers in all, with these tuples.
     pub(super) const fn promise(&mut self, buffers: u64, sum: Sum) {
         self.promised = Some((buffers, sum));
     }
 
-    /// Whether all has come; a failure when it is something else than was sent.
+    /// Returns true if all buffers have come. Fails if their tuples are not those that were sent.
     #[inline]
     pub(super) fn is_whole(&self) -> Result<bool, Failure> {
         let Some((buffers, sum)) = self.promised else { return Ok(false) };
@@ -91,7 +91,7 @@ impl Incoming {
         Ok(true)
     }
 
-    /// Says what there is to say; answers whether that was anything.
+    /// Sends the messages that are due. Returns true if anything was sent.
     #[inline]
     pub(super) fn say<B: Backend>(&mut self, link: &mut Link<B>) -> Result<bool, Failure> {
         if self.is_confirmed {
@@ -114,12 +114,12 @@ impl Incoming {
         Ok(is_said)
     }
 
-    /// Whether all has come and its sender knows.
+    /// Returns true if all buffers have come and the sender knows.
     pub(super) const fn is_closed(&self) -> bool {
         self.is_confirmed
     }
 
-    /// Adds how far buffers came out of order.
+    /// Adds to the count how far buffers came out of order.
     pub(super) fn count(&self, count: &mut ReceiverCount) {
         count.numbered += self.taken;
         count.overtaken += self.overtaken.count;

@@ -12,10 +12,10 @@
 //!     word: credits and ends
 //! ```
 //!
-//! Node p owns partition p. Thread t of a node talks to thread t of the others only, as if each
-//! thread were a shuffle of its own, so that no lock is measured. A tuple whose buffer can neither
-//! be filled nor sent holds up its thread, as it does a query's operator; what comes is taken all
-//! the same.
+//! Node p owns partition p. Thread t of a node talks only to thread t of the other nodes, as if
+//! each thread were a separate shuffle, so that no lock is measured. A tuple whose buffer can
+//! neither be filled nor sent holds up its thread, as it holds up a query's operator; the thread
+//! still takes the buffers that come.
 
 mod clock;
 mod flow;
@@ -34,11 +34,11 @@ use super::demand::Demand;
 use super::message::HEADER_BYTES;
 use crate::workload::prelude::*;
 
-/// Words to each node (credits, ends) that may be on their way: credits are given for a quarter of
-/// the depth at once, or for each buffer where that is less than one.
+/// The number of short messages to each node (credits, ends) that may be on their way: credits are
+/// given for a quarter of the depth at once, or for each buffer if the depth is less than four.
 const WORDS: usize = 16;
 
-/// A lane of it; all nodes do the same.
+/// A lane of the workload; all nodes do the same.
 pub(super) struct Shuffle {
     node: usize,
     demand: Demand,
@@ -47,7 +47,7 @@ pub(super) struct Shuffle {
 impl Workload for Shuffle {
     const LEAST_BYTES: usize = TUPLE_BYTES_MIN;
 
-    /// The depths of those to each node with buffers of tuples, and words.
+    /// Returns the depths for each node, with buffers of tuples and short messages.
     fn depths(job: &JobSpec, _side: Side, _thread: usize) -> (usize, usize) {
         // The end of a send may be known later than the credit that it brought.
         let sends = job.tx_depth.saturating_mul(2).saturating_add(WORDS);
@@ -76,7 +76,7 @@ impl Workload for Shuffle {
     }
 }
 
-/// Buffers after which their sender is told that they were taken.
+/// Returns the number of buffers after which their sender is told that they were taken.
 fn credit_step(depth: usize) -> u64 {
     (depth / 4).max(1) as u64
 }

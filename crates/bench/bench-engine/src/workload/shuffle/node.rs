@@ -1,5 +1,5 @@
-//! One thread's part of a point: makes tuples until it is told that it is enough, and takes those
-//! of its partition until all have come.
+//! One thread's part of a point: it makes tuples until it is told that it is enough, and takes the
+//! tuples of its partition until all have come.
 
 use std::time::Instant;
 
@@ -19,10 +19,11 @@ use crate::watch::{Idle, Watch};
 use crate::workload::pace::gave_up;
 use crate::workload::prelude::*;
 
-/// The node that says when to begin, and whose part is the client's.
+/// The node that tells the others when to begin, and whose threads are the client's.
 const LEADER: usize = 0;
 
-/// Tuples of the own partition: they go through a buffer, too, but stay.
+/// The tuples of this node's partition that it made itself: they go through a buffer, too, but
+/// stay.
 struct Local {
     buffer: Vec<u8>,
     filled_bytes: usize,
@@ -34,19 +35,19 @@ struct Local {
 struct Node<'a> {
     source: Source<'a>,
     partition: Partition,
-    /// The flows by endpoint, which is by node without this one.
+    /// The flows by endpoint: by node, without this one.
     flows: Vec<Flow>,
     local: Local,
-    /// Drawn, and without room up to now.
+    /// A tuple that was drawn and has no room yet.
     waiting: Option<Drawn>,
     totals: Totals,
-    /// `None`: it must not begin yet.
+    /// The clock; `None`: the node must not begin yet.
     clock: Option<Clock>,
-    /// All tuples are made.
+    /// True if all tuples are made.
     is_last: bool,
 }
 
-/// One thread's part of a point; servers stay until the client has had what it needs.
+/// Runs one thread's part of a point; servers stay until the client has had what it needs.
 pub(super) fn take_part<B: Backend>(part: Part<'_, B>, own: &mut Shuffle) -> Outcome {
     let Part { links, port, point } = part;
     let number = own.node;
@@ -89,8 +90,8 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Runs from the first tuple to the last; answers how long it took until the partition was
-    /// whole.
+    /// Runs from the first tuple to the last. Returns how long it took until the partition was
+    /// complete.
     fn run<B: Backend>(
         &mut self,
         links: &mut [Link<B>],
@@ -108,7 +109,7 @@ impl<'a> Node<'a> {
             if moved > 0 {
                 watch.progress();
             } else if watch.idle()? == Idle::Message && self.partition.number == LEADER {
-                // Servers only hear that the client goes on.
+                // Messages to servers only say that the client goes on.
                 return Err(gave_up());
             }
             let now = Instant::now();
@@ -125,7 +126,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Takes what has come over an endpoint, and sends what is due.
+    /// Handles the messages that have come over an endpoint, and sends those that are due.
     #[inline]
     fn exchange<B: Backend>(
         &mut self,
@@ -139,7 +140,7 @@ impl<'a> Node<'a> {
         Ok(moved + flow.send(link, *is_last, totals)?)
     }
 
-    /// Makes some tuples, as far as there is room; answers how many.
+    /// Makes some tuples, as far as there is room. Returns their number.
     #[inline]
     fn make<B: Backend>(&mut self, links: &mut [Link<B>]) -> Result<usize, Failure> {
         let Some(clock) = self.clock.as_ref().filter(|_| !self.is_last) else { return Ok(0) };
@@ -155,7 +156,7 @@ impl<'a> Node<'a> {
         Ok(batch as usize)
     }
 
-    /// Puts a tuple into the buffer of its partition; false when there is no room for it.
+    /// Puts a tuple into the buffer of its partition. Returns false if there is no room for it.
     #[inline]
     fn add<B: Backend>(&mut self, links: &mut [Link<B>], drawn: Drawn) -> Result<bool, Failure> {
         let own = self.partition.number;
@@ -168,7 +169,7 @@ impl<'a> Node<'a> {
         outgoing.add(&mut links[endpoint], &self.source, drawn, &mut self.totals)
     }
 
-    /// Copies a tuple that stays.
+    /// Copies a tuple that stays at this node.
     #[inline]
     fn keep(&mut self, drawn: Drawn) -> Result<(), Failure> {
         let (Local { buffer, filled_bytes, made, .. }, tuple_bytes) =
@@ -189,7 +190,7 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// Begins when that was said, and ends when enough was made.
+    /// Begins when the node is told to, and ends when enough tuples are made.
     #[inline]
     fn advance(&mut self, now: Instant, point: PointSpec) -> Result<(), Failure> {
         let Some(clock) = &mut self.clock else {
@@ -211,7 +212,7 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// Returns what it came to.
+    /// Returns the count of this thread.
     fn count(&self, partition_ns: u64) -> ReceiverCount {
         let Some((from, to)) = self.clock.as_ref().and_then(Clock::window) else {
             return ReceiverCount::default();

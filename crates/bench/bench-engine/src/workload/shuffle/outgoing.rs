@@ -1,4 +1,4 @@
-//! The way to one other node: a buffer is filled, and leaves when it is full and there is credit
+//! The flow to one other node: a buffer is filled, and leaves when it is full and there is credit
 //! for it.
 
 use super::clock::Totals;
@@ -8,23 +8,23 @@ use super::word::Word;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::prelude::*;
 
-/// Buffers of one partition.
+/// The buffers of one partition.
 pub(super) struct Outgoing {
     tuple_bytes: usize,
     buffer_bytes: usize,
-    /// The buffer that is being filled, and how far.
+    /// The buffer that is being filled, and the number of its bytes that are filled.
     slot: Option<usize>,
     filled_bytes: usize,
-    /// It is to leave.
+    /// True if the buffer is to leave.
     is_due: bool,
     sent: u64,
-    /// Buffers that may be sent in all, and how often that was raised.
+    /// The number of buffers that may be sent in all, and how often it was raised.
     granted: u64,
     grants: u64,
     sum: Sum,
-    /// The end was said.
+    /// True if the end was announced.
     has_ended: bool,
-    /// Grants there are in all, by the word of their giver.
+    /// The total number of grants, by the word of their giver.
     promised: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ impl Outgoing {
         }
     }
 
-    /// Puts a tuple into the buffer; false when there is no room for it.
+    /// Puts a tuple into the buffer. Returns false if there is no room for it.
     #[inline]
     pub(super) fn add<B: Backend>(
         &mut self,
@@ -75,12 +75,12 @@ impl Outgoing {
         Ok(true)
     }
 
-    /// No tuple follows: what there is is to leave.
+    /// Makes the last buffer leave, because no more tuples follow.
     pub(super) const fn close(&mut self) {
         self.is_due = self.slot.is_some();
     }
 
-    /// Sends the buffer if it is to leave and may; answers whether it did.
+    /// Sends the buffer if it is to leave and there is credit. Returns true if it was sent.
     #[inline]
     pub(super) fn flush<B: Backend>(
         &mut self,
@@ -103,7 +103,8 @@ impl Outgoing {
         Ok(true)
     }
 
-    /// Says that nothing more comes, once all has been sent; answers whether it did.
+    /// Announces the end, once all buffers have been sent. Returns true if the end was announced
+    /// now.
     pub(super) fn end<B: Backend>(&mut self, link: &mut Link<B>) -> Result<bool, Failure> {
         if self.has_ended || self.slot.is_some() {
             return Ok(false);
@@ -113,19 +114,20 @@ impl Outgoing {
         Ok(self.has_ended)
     }
 
-    /// Grants so many buffers in all; an older word may come after a newer one.
+    /// Raises the total number of buffers that may be sent; an older message may come after a newer
+    /// one.
     #[inline]
     pub(super) fn grant(&mut self, granted: u64) {
         self.granted = self.granted.max(granted);
         self.grants += 1;
     }
 
-    /// All was taken, and so many grants were given.
+    /// Notes that all buffers were taken, and how many grants were given.
     pub(super) const fn confirm(&mut self, grants: u64) {
         self.promised = Some(grants);
     }
 
-    /// Whether nothing more goes this way, and no word about it comes back.
+    /// Returns true if nothing more goes this way, and no message about it comes back.
     pub(super) fn is_closed(&self) -> bool {
         self.has_ended && self.promised == Some(self.grants)
     }

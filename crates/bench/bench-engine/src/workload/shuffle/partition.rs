@@ -1,27 +1,27 @@
-//! Which partition a tuple belongs to, and what tells that all tuples of one have come.
+//! The partition of a tuple, and the sum that shows that all tuples of a partition have come.
 
 use bench_record::failure::Failure;
 
 use crate::measure::Random;
 use crate::pattern;
 
-/// The hash of a key.
+/// Returns the hash of a key.
 #[inline]
 pub(super) const fn hash(key: u64) -> u64 {
     Random::new(key).next()
 }
 
-/// Returns the owner of tuples of this hash.
+/// Returns the owner of tuples with this hash.
 #[inline]
 pub(super) fn owner(hash: u64, partitions: usize) -> usize {
     ((u128::from(hash) * partitions as u128) >> 64) as usize
 }
 
-/// Tuples, in any order.
+/// A sum of tuples, in any order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sum {
     pub(super) tuples: u64,
-    /// Sum of their hashes.
+    /// The sum of the hashes of the tuples.
     pub(super) hashes: u64,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Partition {
     /// The number of partitions.
     pub(super) partitions: usize,
     pub(super) tuple_bytes: usize,
-    /// Look at all bytes of each tuple, not only at its key.
+    /// True if all bytes of each tuple are checked, not only its key.
     pub(super) validate: bool,
 }
 
@@ -77,7 +77,7 @@ mod tests {
 
     const PARTITIONS: usize = 5;
 
-    /// A buffer of tuples of one partition.
+    /// Makes a buffer of tuples of one partition.
     fn buffer(tuple_bytes: usize) -> Vec<u8> {
         let keys = (0..1000).filter(|key| owner(hash(*key), PARTITIONS) == 3);
         let mut buffer = Vec::new();

@@ -1,9 +1,9 @@
-//! A point of a shuffle, as the client, which is one of its nodes, puts it together.
+//! The point of a shuffle, which the client (one of the nodes) puts together.
 
 use crate::workload::prelude::*;
 use bench_record::{Disorder, ReceiverCount, Shuffle, ShuffleOf};
 
-/// Waits until all tuples have come to all nodes, and for what each has counted.
+/// Waits until all tuples have come to all nodes, and for the counts of each node.
 pub(super) fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
     let own = session.slow_results()?.into_iter().filter_map(|measured| match measured {
         Measured::Received(count) => Some(count),

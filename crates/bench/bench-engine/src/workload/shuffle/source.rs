@@ -1,4 +1,4 @@
-//! Where tuples come from.
+//! The source of tuples.
 
 use super::partition::{hash, owner};
 use crate::pattern;
@@ -12,13 +12,13 @@ pub(super) struct Drawn {
     pub(super) partition: usize,
 }
 
-/// Makes tuples: a key, and what comes with it.
+/// A source of tuples, each with a key and a payload.
 pub(super) struct Source<'a> {
     demand: &'a mut Demand,
     partitions: usize,
     /// The bytes that tuples are copied from: a relation that stays in a cache.
     row: Vec<u8>,
-    /// Bytes follow from the key, instead.
+    /// True if the bytes of a tuple follow from its key instead.
     validate: bool,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Source<'a> {
         Drawn { key, hash, partition: owner(hash, self.partitions) }
     }
 
-    /// Writes it to where there is room for one tuple.
+    /// Writes a drawn tuple to a place with room for one tuple.
     #[inline]
     pub(super) fn write(&self, drawn: Drawn, tuple: &mut [u8]) {
         if self.validate {

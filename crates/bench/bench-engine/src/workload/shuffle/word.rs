@@ -1,21 +1,21 @@
-//! Short messages beside the buffers. Each carries a sum of itself, so that a damaged one is
-//! noticed: a wrong credit could hold a shuffle up for good.
+//! Short messages beside the buffers. Each carries a checksum, so that damage is noticed: a wrong
+//! credit could hold a shuffle up for good.
 
 use crate::measure::Random;
 use crate::workload::message::{self, Code, HEADER_BYTES, Header};
 use crate::workload::prelude::*;
 
-/// Numbers of a word.
+/// The number of numbers in a word.
 const NUMBERS: usize = 3;
-/// The bytes that follow the header: its numbers and their sum.
+/// The length behind the header in bytes: the numbers and their sum.
 pub(super) const WORD_BYTES: usize = (NUMBERS + 1) * 8;
 
-/// A word: what it says, and the numbers that belong to it.
+/// A word: its kind, and the numbers of that kind.
 ///
 /// * `Go`: tuples may be sent.
-/// * `Grant`: so many buffers may be sent in all.
-/// * `Last`: nothing more comes than so many buffers, with so many tuples of this sum.
-/// * `Done`: all of them were taken, and so many grants were given.
+/// * `Grant`: the total number of buffers that may be sent.
+/// * `Last`: the number of all buffers, and the number and the sum of their tuples.
+/// * `Done`: all buffers were taken; the number of grants that were given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) code: Code,
@@ -23,7 +23,7 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// Reads the word of a message with this header; `None`: it is damaged.
+    /// Reads the word of a message with this header; `None` if it is damaged.
     #[inline]
     pub(super) fn read(header: Header, message: &[u8]) -> Option<Self> {
         let mut numbers = [0; NUMBERS];
@@ -39,7 +39,7 @@ impl Word {
         (word.sum() == u64::from_le_bytes(*sum) && header.call == 0).then_some(word)
     }
 
-    /// Says it; false when the fabric is full.
+    /// Sends the word. Returns false if the fabric is full.
     #[inline]
     pub(super) fn post<B: Backend>(self, link: &mut Link<B>) -> Result<bool, Failure> {
         Ok(message::post(link, 0, self.code, &self.body())?.is_some())
@@ -54,7 +54,7 @@ impl Word {
         body
     }
 
-    /// Follows from all of it.
+    /// Returns the sum of the word.
     fn sum(self) -> u64 {
         let start = self.code as u64;
         self.numbers.into_iter().fold(start, |sum, number| Random::new(sum ^ number).next())

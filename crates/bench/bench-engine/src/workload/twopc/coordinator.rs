@@ -1,5 +1,6 @@
-//! The coordinator: keeps transactions outstanding, counts votes, decides, and times each from its
-//! start (or when it was due) to the last participant's word that it has ended.
+//! The coordinator, which keeps transactions outstanding, counts votes, decides, and times each
+//! transaction from its start (or when it was due) to the last participant's message that it has
+//! ended.
 
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ use crate::workload::outstanding::Outstanding;
 use crate::workload::pace::{Activity, Names, Pace};
 use crate::workload::prelude::*;
 
-/// The names of the ends of transactions.
+/// The names of the outcomes of transactions.
 const KINDS: [&str; 2] = ["commit", "abort"];
 const COMMIT: usize = 0;
 const ABORT: usize = 1;
@@ -28,15 +29,15 @@ enum Phase {
 #[derive(Debug, Clone, Copy)]
 struct Transaction {
     phase: Phase,
-    /// Participants whose word is waited for, and those that voted yes, a bit each.
+    /// The participants whose message is waited for, and those that voted yes, a bit each.
     waiting: u64,
     yes: u64,
     since: Instant,
-    /// Its number among all.
+    /// The number of the transaction among all.
     number: u64,
 }
 
-/// One thread's side of a point.
+/// The state of one thread of the client within a point.
 struct Coordinator<'a> {
     point: PointSpec,
     demand: &'a mut Demand,
@@ -48,7 +49,7 @@ struct Coordinator<'a> {
     begun: u64,
 }
 
-/// The client's side of a point.
+/// Runs the client's side of a point.
 pub(super) fn coordinate<B: Backend>(part: Part<'_, B>, demand: &mut Demand) -> Outcome {
     let Part { links, port, point } = part;
     let pace = Pace::new(point, port, demand.random.next(), Names::of(&KINDS))?;
@@ -95,7 +96,7 @@ impl<B: Backend> Activity<B> for Coordinator<'_> {
 }
 
 impl Coordinator<'_> {
-    /// Begins the transactions there is room for, or those that are due; answers how many.
+    /// Begins as many transactions as there is room for or are due. Returns their number.
     #[inline]
     fn begin(&mut self, pace: &mut Pace) -> usize {
         let mut begun = 0;
@@ -111,7 +112,7 @@ impl Coordinator<'_> {
         begun
     }
 
-    /// Sends a participant what there is room for; answers how many messages.
+    /// Sends a participant as many messages as there is room for. Returns their number.
     #[inline]
     fn tell<B: Backend>(
         &mut self,
@@ -138,7 +139,7 @@ impl Coordinator<'_> {
         out[participant].flush(link, write, |len_bytes| pace.message(len_bytes))
     }
 
-    /// Notes a participant's word.
+    /// Notes a participant's message.
     #[inline]
     fn note(&mut self, header: Header, participant: usize) -> Result<(), Failure> {
         let bit = 1 << participant;
@@ -154,7 +155,7 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    /// Decides or ends a transaction once all have spoken.
+    /// Decides or ends a transaction once all participants have answered.
     #[inline]
     fn proceed(&mut self, pace: &mut Pace, place: u32) {
         let Some(transaction) = self.transactions.get(place).filter(|own| own.waiting == 0) else {
@@ -162,7 +163,7 @@ impl Coordinator<'_> {
         };
         if transaction.phase == Phase::Voting {
             let is_commit = transaction.yes == self.all;
-            // Who voted no has nothing prepared.
+            // A participant that voted no has nothing prepared.
             transaction.waiting = transaction.yes;
             transaction.phase = if is_commit { Phase::Committing } else { Phase::Aborting };
             let code = if is_commit { Code::Commit } else { Code::Abort };

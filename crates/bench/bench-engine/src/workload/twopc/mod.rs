@@ -1,5 +1,5 @@
 //! Two-phase commit: a coordinator asks participants to prepare, decides by their votes, and tells
-//! them.
+//! them the decision.
 //!
 //! ```text
 //! client lane                                 lane of each server
@@ -21,18 +21,18 @@ use super::message::HEADER_BYTES;
 use crate::pattern::SEQUENCE_BYTES;
 use crate::workload::prelude::*;
 
-/// After the header of a prepare: the number of the row.
+/// The number of bytes after the header of a prepare that hold the number of the row.
 const ROW_BYTES: usize = 8;
 
-/// A lane of it.
+/// A lane of the workload.
 pub(super) enum TwoPhase {
     Coordinator(Demand),
-    /// A participant with its rows; whether they are locked.
+    /// A participant with its rows; true if they are locked.
     Participant(Rows, bool),
 }
 
 impl Workload for TwoPhase {
-    // A value says whose it is.
+    // A value tells its key.
     const LEAST_BYTES: usize = SEQUENCE_BYTES;
 
     fn message_bytes(_job: &JobSpec, size_bytes: usize, _parameter: usize) -> usize {
@@ -68,7 +68,7 @@ impl Workload for TwoPhase {
     }
 }
 
-/// Longest message with records of `record_bytes`.
+/// Returns the length of the longest message with records of `record_bytes`.
 const fn message_bytes(record_bytes: usize) -> usize {
     (HEADER_BYTES + ROW_BYTES).saturating_add(record_bytes)
 }

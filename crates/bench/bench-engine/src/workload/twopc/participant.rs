@@ -1,4 +1,4 @@
-//! A participant: prepares, votes, and does what was decided.
+//! A participant, which prepares, votes, and carries out the decision.
 
 use bench_record::ReceiverCount;
 
@@ -12,12 +12,12 @@ use crate::workload::outbox::Outbox;
 use crate::workload::prelude::*;
 use crate::workload::server::{Cost, until_told};
 
-/// One thread's side of a point.
+/// The state of one thread of a server within a point.
 struct Participant<'a> {
     rows: &'a mut Rows,
     has_locks: bool,
     point: PointSpec,
-    /// The row of each transaction that is prepared, and its record, by the transaction's place.
+    /// The row of each transaction that is prepared, by the transaction's place, and its record.
     prepared: Vec<Option<usize>>,
     records: Vec<u8>,
     out: Outbox,
@@ -25,7 +25,7 @@ struct Participant<'a> {
     committed: u64,
 }
 
-/// A server's side of a point.
+/// Runs a server's side of a point.
 pub(super) fn take_part<B: Backend>(
     part: Part<'_, B>,
     rows: &mut Rows,
@@ -61,7 +61,7 @@ pub(super) fn take_part<B: Backend>(
 }
 
 impl Participant<'_> {
-    /// Does what has arrived, and answers as far as there is room.
+    /// Handles the messages that have arrived, and answers as far as there is room.
     #[inline]
     fn take<B: Backend>(&mut self, link: &mut Link<B>) -> Result<bool, Failure> {
         let mut moved = false;
@@ -88,7 +88,7 @@ impl Participant<'_> {
         Ok(moved)
     }
 
-    /// Prepares a transaction; answers the vote.
+    /// Prepares a transaction. Returns the vote.
     #[inline]
     fn prepare(&mut self, place: usize, body: &[u8]) -> Result<Code, Failure> {
         let size_bytes = self.point.size_bytes;
@@ -113,7 +113,7 @@ impl Participant<'_> {
         Ok(Code::Yes)
     }
 
-    /// Ends a transaction as it was decided.
+    /// Ends a transaction as decided.
     #[inline]
     fn end(&mut self, place: usize, is_commit: bool) -> Result<Code, Failure> {
         let row = self.prepared[place].take();

@@ -1,28 +1,28 @@
-//! What a participant holds: rows, each locked by one transaction at most.
+//! The rows of a participant, each locked by at most one transaction.
 
 use crate::workload::prelude::*;
 
-/// Nobody holds it.
+/// The mark of a row that is not locked.
 const FREE: u32 = u32::MAX;
 
-/// Rows of one length.
+/// The rows of a participant, all of one length.
 pub(in crate::workload) struct Rows {
     count: usize,
     bytes: Vec<u8>,
-    /// The transaction that holds a row.
+    /// The transaction that locks each row.
     holders: Vec<u32>,
     row_bytes: usize,
 }
 
 impl Rows {
-    /// `count` rows of at most `row_bytes`.
+    /// Makes `count` rows of at most `row_bytes`.
     pub(super) fn new(count: usize, row_bytes: usize) -> Result<Self, Failure> {
         let what = format!("{count} rows of {row_bytes} bytes: give fewer --keys");
         let bytes = filled(count.saturating_mul(row_bytes), 0, &what)?;
         Ok(Self { count, bytes, holders: filled(count, FREE, &what)?, row_bytes })
     }
 
-    /// All rows have this length from now on, and nobody holds any.
+    /// Sets the length of all rows from now on, and unlocks them.
     pub(super) fn begin(&mut self, row_bytes: usize) {
         self.row_bytes = row_bytes;
         self.holders.fill(FREE);
@@ -32,7 +32,7 @@ impl Rows {
         self.count
     }
 
-    /// Locks a row for a transaction; false if another holds it.
+    /// Locks a row for a transaction. Returns false if another transaction holds it.
     #[inline]
     pub(super) fn lock(&mut self, row: usize, transaction: u32) -> bool {
         let is_free = self.holders[row] == FREE;

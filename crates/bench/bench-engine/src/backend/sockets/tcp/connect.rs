@@ -1,4 +1,4 @@
-//! How the two sides of a TCP connection find each other.
+//! Set-up of a TCP connection between the two sides.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -15,10 +15,10 @@ use crate::backend::Opener;
 use crate::backend::sockets::{exchange, failed};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The same for who waits for a socket.
+/// The same time, for waiting on a socket.
 const CONNECT_WAIT: Timespec = Timespec { tv_sec: CONNECT_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
 
-/// Exactly one side connects, and both find out which from what they both know.
+/// Connects or accepts, so that exactly one side connects. Both sides decide from the same facts.
 pub(super) fn connect_or_accept(
     prepared: &PreparedTcp,
     oob: &mut dyn OutOfBand,
@@ -30,8 +30,9 @@ pub(super) fn connect_or_accept(
     let Some(listener) = listener else {
         let stream = match prepared.wants.opener {
             Opener::Either => connect_from(ours.ip(), theirs),
-            // One that connects again and again leaves the port to the kernel, which chooses from
-            // more of them then, and the address as for the control connection.
+            // A side that connects again and again leaves the port to the kernel, which then has
+            // more of them to choose from, and the address, which is chosen as for the control
+            // connection.
             Opener::Us | Opener::Peer => TcpStream::connect_timeout(&theirs, CONNECT_TIMEOUT),
         };
         return stream.map_err(|e| failed("connecting over TCP", &e));
@@ -53,8 +54,8 @@ pub(super) fn connect_or_accept(
     }
 }
 
-/// Connects from the address that the peer was told, which accepts no other: of several the kernel
-/// might choose another one.
+/// Connects from the address that the peer was told and that it accepts only. The kernel might
+/// choose another one if there are several.
 fn connect_from(ours: IpAddr, theirs: SocketAddr) -> io::Result<TcpStream> {
     let family = if theirs.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -1,4 +1,4 @@
-//! Who opens and who closes.
+//! Tests of which side opens a connection and which one closes it.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -7,7 +7,7 @@ use bench_record::fabric_name::FabricName;
 
 use super::*;
 
-/// How two threads tell each other their addresses.
+/// A channel over which two threads tell each other their addresses.
 struct Channel(Sender<Vec<u8>>, Receiver<Vec<u8>>);
 
 impl OutOfBand for Channel {
@@ -36,15 +36,14 @@ fn open_at(opener: Opener, source: Option<&str>, to_peer: &mut Channel) -> Tcp {
     Tcp::connect(Tcp::prepare(&wants).expect("prepared"), to_peer).expect("connected")
 }
 
-/// Each connection cost the server a port to listen on for a minute: after ten thousand of them
-/// opening the next took a hundred times as long.
+/// A server that closed first would lose a port to listen on for a minute with each connection.
 #[test]
 fn who_opened_a_connection_closes_it_first() {
     let (mut near, mut far) = channels();
     let server = thread::spawn(move || drop(open(Opener::Peer, &mut far)));
     let client = open(Opener::Us, &mut near);
     let mut ended = [PollFd::new(&client.stream, PollFlags::RDHUP)];
-    // The server ends its side now, and may not be the first for as long as we wait.
+    // The server ends its side now, but must not close before the client within this time.
     let wait = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     assert_eq!(rustix::event::poll(&mut ended, Some(&wait)), Ok(0), "the server closed");
     drop(client);
@@ -61,7 +60,7 @@ fn either_side_may_open_a_connection() {
     }
 }
 
-/// The kernel chose another address for it, and the peer refused it as a stranger.
+/// The peer refuses a connection from an address other than the one that it was told.
 #[test]
 fn who_connects_does_so_from_the_address_that_it_told() {
     let (mut near, mut far) = channels();
