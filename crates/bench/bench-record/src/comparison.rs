@@ -1,38 +1,38 @@
-//! Figures beside what they are compared with, both as a plan measured them in every round.
+//! Figures and the references that they are compared with, both measured by a plan in every round.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Point;
 use crate::cores::Phase;
 
-/// A figure beside its reference.
+/// A figure and its reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The heading it stands below; may be empty.
+    /// The heading above the comparison; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub section: String,
-    /// The name of what is compared: "`ib_send_lat` 64 B".
+    /// The name of the figure: "`ib_send_lat` 64 B".
     pub what: String,
     pub figure: Figure,
     pub ours: Vec<Block>,
-    /// The name of what stands beside it; empty: nothing does.
+    /// The name of the reference; empty: there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub beside: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference: Vec<Block>,
     pub bound: Bound,
-    /// The aim beyond the bound: likewise a limit of the ratio, or of the figure.
+    /// The aim beyond the bound: a limit of the same quantity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aim: Option<f64>,
 }
 
-/// What one round found.
+/// The figure of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Block {
     /// The number of the round, from 0.
     pub round: usize,
     pub figure: f64,
-    /// Where the processors were; `None`: it was not measured.
+    /// The distance of the processors; `None`: it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
 }
@@ -41,7 +41,7 @@ pub struct Block {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// The median of half round trips in µs; the mean, where that is all there is.
+    /// The median of half round trips in µs; the mean, if there is no median.
     Median,
     /// The mean of half round trips in µs.
     Mean,
@@ -54,11 +54,11 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// All of them.
+    /// All figures.
     pub const ALL: [Self; 5] =
         [Self::Median, Self::Mean, Self::Goodput, Self::Rate, Self::Connections];
 
-    /// Its name in plans.
+    /// Returns the name of the figure in plans.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl Figure {
         }
     }
 
-    /// Its unit.
+    /// Returns the unit of the figure.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl Figure {
         }
     }
 
-    /// That of a point; `None` where it has none.
+    /// Returns this figure of a point; `None` if the point has none.
     #[must_use]
     pub fn of(self, point: &Point) -> Option<f64> {
         match self {
@@ -94,7 +94,7 @@ impl Figure {
     }
 }
 
-/// What must be.
+/// The bound that a figure must keep.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -104,10 +104,10 @@ pub enum Bound {
     RatioAtLeast(f64),
     /// The figure itself must not be below this.
     AtLeast(f64),
-    /// The ratio must not be farther from one than this. It is that of the rounds, which measure
-    /// both figures one right after the other.
+    /// The ratio to the reference must not be farther from one than this. It is the ratio within a
+    /// round, in which both figures are measured one right after the other.
     RatioWithin(f64),
-    /// It is there to be known.
+    /// There is no bound: the figure is only for information.
     Nothing,
 }
 

@@ -1,27 +1,28 @@
-//! How far apart the two processors of a measurement were.
+//! The distance of the two processors of a measurement.
 //!
 //! A virtual machine's processors are moved between physical ones while programs run. When both are
-//! on one complex of cores a line comes back within some 110 ns, when they are on two within some
-//! 530, and whatever two processes say to each other costs in step with it (docs/PERF.md). So the
-//! figures of blocks measured near and far are not of one machine.
+//! on one complex of cores, a cache line comes back within some 110 ns; when they are on two,
+//! within some 530 ns; and the time of every exchange between two processes changes with it
+//! (docs/PERF.md). So the figures of blocks measured near and far are not comparable.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Point;
 
-/// Below this the processors are near, in ns: between what is near (110) and far (530).
+/// The round trip below which the processors are near, in ns: between that of near processors (110)
+/// and that of far ones (530).
 const NEAR_NS: f64 = 250.0;
-/// Round trips whose ratio is below this are alike.
+/// The ratio below which two round trips are alike.
 const ALIKE: f64 = 1.6;
 
 /// The distance of two processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Close to each other.
+    /// The processors are close to each other.
     Near,
     Far,
-    /// They moved while something was measured.
+    /// The processors were moved while something was measured.
     Changed,
 }
 
@@ -34,7 +35,7 @@ impl Phase {
         }
     }
 
-    /// Judges by the times of two looks, in ns.
+    /// Returns the distance by the times of two looks, in ns.
     pub fn between(before_ns: f64, after_ns: f64) -> Self {
         let (low, high) = (before_ns.min(after_ns), before_ns.max(after_ns));
         match (low < NEAR_NS, high < NEAR_NS) {
@@ -55,9 +56,10 @@ impl Phase {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cores {
     pub phase: Phase,
-    /// The shortest round trip that was seen beside them, in ns.
+    /// The shortest round trip between the processors beside the block, in ns.
     pub round_trip_ns: f64,
-    /// Figures of blocks that do not count, because the processors were elsewhere or moved.
+    /// The figures of blocks that do not count, because the processors were elsewhere or were
+    /// moved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<f64>,
 }
@@ -68,14 +70,15 @@ impl Cores {
         Self { phase, round_trip_ns: before_ns.min(after_ns), left_out: Vec::new() }
     }
 
-    /// Returns it in words: "near 112 ns".
+    /// Returns the distance in words: "near 112 ns".
     pub fn words(&self) -> String {
         format!("{} {:.0} ns", self.phase.name(), self.round_trip_ns)
     }
 }
 
-/// The phase whose blocks count: near, when a third of those with the processors in one place were,
-/// else far. `None`: all count, because for most of them no such place is known.
+/// Returns the distance of the processors in the blocks that count: near, if a third of the blocks
+/// with one known distance were near, otherwise far. `None`: all blocks count, because the distance
+/// was not known, or changed, in most of them.
 pub fn counting<'a>(blocks: impl Iterator<Item = &'a Option<Cores>>) -> Option<Phase> {
     let (mut near, mut far, mut others) = (0, 0, 0);
     for cores in blocks {
@@ -87,25 +90,25 @@ pub fn counting<'a>(blocks: impl Iterator<Item = &'a Option<Cores>>) -> Option<P
     }
     match near + far {
         known if known < others || known == 0 => None,
-        // One alone has no interval: where there are two of the others, those say more.
+        // A single block has no interval: two or more of the other blocks say more.
         known if near * 3 >= known && (near > 1 || far <= 1) => Some(Phase::Near),
         _ => Some(Phase::Far),
     }
 }
 
-/// The phase of blocks that count together.
+/// Returns the distance that the blocks have in common.
 pub fn common(blocks: impl Iterator<Item = Phase>) -> Option<Phase> {
     blocks.reduce(|one, other| if one == other { one } else { Phase::Changed })
 }
 
-/// Whether the processors were known to be in different places, or to have moved on either side:
-/// then nobody can compare figures.
+/// Returns true if the processors were known to have different distances, or to have been moved on
+/// either side: then the figures cannot be compared.
 pub fn are_apart(one: Option<Phase>, other: Option<Phase>) -> bool {
     one.zip(other).is_some_and(|(one, other)| one != other || one == Phase::Changed)
 }
 
-/// Returns in words where all these points were measured: "cores near: 112 ns (12 points); far: 530
-/// ns (2 points); ...".
+/// Returns in words the distances of the processors at all these points: "cores near: 112 ns (12
+/// points); far: 530 ns (2 points); ...".
 pub fn words<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> String {
     let known = points.filter_map(|point| point.cores.as_ref());
     let mut words = Vec::new();
@@ -146,7 +149,7 @@ mod tests {
             let blocks = blocks.iter().map(|&(figure, (a, b))| block(figure, a, b)).collect();
             Point::middle(blocks).expect("a point")
         };
-        // Two of five near: those count.
+        // Two of five blocks are near: those count.
         let point = of(&[(40.0, near), (14.0, far), (39.0, near), (13.0, far), (25.0, moved)]);
         assert_eq!(point.blocks, [40.0, 39.0]);
         let cores = point.cores.clone().expect("known");
@@ -157,21 +160,22 @@ mod tests {
         );
         let point = of(&[(40.0, near), (14.0, far), (15.0, far), (20.0, moved)]);
         assert_eq!(point.blocks, [14.0, 15.0], "one near block alone has no interval");
-        // One of five: far is what this machine was.
+        // One of five blocks is near: this machine was far.
         let point = of(&[(40.0, near), (14.0, far), (15.0, far), (13.0, far), (25.0, moved)]);
         assert_eq!((point.blocks.len(), point.figure()), (3, Some(14.0)));
-        // Always on the move: all count, and it is said.
+        // The processors were always moved: all blocks count, and the words say so.
         let point = of(&[(40.0, moved), (20.0, moved)]);
         assert_eq!(
             (point.blocks.len(), point.cores.map(|own| own.phase)),
             (2, Some(Phase::Changed))
         );
-        // A busy machine, on which most looks find nothing: all count, and no place is claimed.
+        // On a busy machine most looks have no result: all blocks count, and no distance is
+        // claimed.
         let unknown = |figure| Point { cores: None, ..block(figure, 1.0, 1.0) };
         let blocks = vec![block(40.0, 112.0, 113.0), block(14.0, 530.0, 530.0)];
         let blocks = [blocks, vec![unknown(20.0), unknown(21.0), unknown(22.0)]].concat();
         assert_eq!(Point::middle(blocks).expect("a point").blocks.len(), 5);
-        // Nobody looked.
+        // The distance was not measured.
         let bare = Point { cores: None, ..block(5.0, 1.0, 1.0) };
         let point = Point::middle(vec![bare.clone(), bare]).expect("a point");
         assert_eq!((point.blocks.len(), point.cores.is_none()), (2, true));
@@ -205,7 +209,7 @@ mod tests {
             (530.0, 540.0, Phase::Far),
             (112.0, 530.0, Phase::Changed),
             (530.0, 112.0, Phase::Changed),
-            // A machine whose one distance lies at the border.
+            // The machine has only one distance, which lies at the border.
             (240.0, 260.0, Phase::Near),
             (260.0, 240.0, Phase::Near),
         ] {

@@ -1,22 +1,22 @@
-//! What was counted beside a measurement, by whoever counts.
+//! Counts beside a measurement, from whichever device or system has counters.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Counts by the names of whoever counts.
+/// Counts by name.
 pub type Counts = BTreeMap<String, u64>;
 
-/// All that one side has counted up to now.
+/// The counts of one side up to now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The source that counts: "device rdmap0s6", "IP of the network namespace".
+    /// The source of the counts: "device rdmap0s6", "IP of the network namespace".
     pub of: String,
     pub counts: Counts,
 }
 
-/// Counters of what was sent, of whoever has one of them, and how many bytes or packets each counts
-/// (InfiniBand's port counters count words of four bytes).
+/// Counters of sent bytes or packets, of all sources, and the number of bytes or packets that each
+/// counts (InfiniBand's port counters count words of four bytes).
 const WIRE_BYTES: [(&str, u64); 3] =
     [("tx_bytes", 1), ("port_xmit_data", 4), ("IpExt.OutOctets", 1)];
 const PACKETS: [(&str, u64); 3] = [("tx_pkts", 1), ("port_xmit_packets", 1), ("Ip.OutRequests", 1)];
@@ -26,11 +26,12 @@ const RETRANSMITTED: [(&str, u64); 3] =
 /// The counts beside one block of a point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Messages that the client sent in the block, warm-up and tail included; 0: not known.
+    /// The number of messages that the client sent in the block, warm-up and tail included; 0: not
+    /// known.
     pub messages: u64,
-    /// A server has the client's source: its counts are those of both directions.
+    /// True if a server has the client's source, whose counts are then those of both directions.
     pub is_shared: bool,
-    /// The counters of each node, the client first; `None` where nobody counts.
+    /// The counts of each node, the client first; `None` if a node has no counters.
     pub nodes: Vec<Option<Snapshot>>,
 }
 
@@ -39,7 +40,7 @@ pub struct Counted {
 pub struct Reading(pub Vec<Option<Snapshot>>);
 
 impl Counted {
-    /// Returns what was counted between two readings; `None` when nobody counts.
+    /// Returns the counts between two readings; `None` if no node has counters.
     pub fn between(before: &Reading, after: &Reading, messages: u64) -> Option<Self> {
         let pairs = before.0.iter().zip(&after.0);
         let nodes: Vec<_> =
@@ -50,7 +51,7 @@ impl Counted {
         nodes.iter().any(Option::is_some).then_some(Self { messages, is_shared, nodes })
     }
 
-    /// Returns what the client's side counted.
+    /// Returns the counts of the client's side.
     pub fn client(&self) -> Option<&Snapshot> {
         self.nodes.first()?.as_ref()
     }
@@ -60,28 +61,29 @@ impl Counted {
         names.iter().find_map(|(name, unit)| Some(counts.get(*name)? * unit))
     }
 
-    /// Bytes that the client's side sent, headers and repetitions included.
+    /// Returns the number of bytes that the client's side sent, headers and repetitions included.
     pub fn wire_bytes(&self) -> Option<u64> {
         self.sent(&WIRE_BYTES)
     }
 
-    /// Packets that it sent.
+    /// Returns the number of packets that the client's side sent.
     pub fn packets(&self) -> Option<u64> {
         self.sent(&PACKETS)
     }
 
-    /// Packets that it sent again.
+    /// Returns the number of packets that the client's side sent again.
     pub fn retransmitted(&self) -> Option<u64> {
         self.sent(&RETRANSMITTED)
     }
 
-    /// `of` for each message.
+    /// Returns `of` divided by the number of messages.
     pub fn per_message(&self, of: Option<u64>) -> Option<f64> {
         of.filter(|_| self.messages > 0).map(|count| count as f64 / self.messages as f64)
     }
 }
 
-/// What has grown, and zeros that say something; `None` when the source is not the same.
+/// Returns the counts that have grown, and zeros of counters that are reported; `None` if the
+/// source is not the same.
 fn difference(before: Option<&Snapshot>, after: Option<&Snapshot>) -> Option<Snapshot> {
     let (before, after) = (before?, after?);
     if before.of != after.of {

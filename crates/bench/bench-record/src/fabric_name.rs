@@ -1,4 +1,4 @@
-//! Names of fabrics: what `--fabric` takes.
+//! The names of fabrics, as `--fabric` takes them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::spec::EndpointKind;
 
-/// Kind of queue pair of an RDMA device.
+/// The kind of queue pair of an RDMA device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// EFA's scalable reliable datagrams.
@@ -20,7 +20,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Its name in capital letters.
+    /// Returns the name of the kind in capital letters.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -31,17 +31,17 @@ impl Transport {
     }
 }
 
-/// What two threads of one machine reach without any protocol.
+/// A wire between two threads of one machine without any protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Floor {
-    /// A ring in memory that both have.
+    /// A ring in memory that both threads have.
     Memory,
-    /// Datagrams over loopback, streams with the kernel's segmentation and receive offload.
+    /// Datagrams over loopback, and streams with the kernel's segmentation and receive offload.
     Udp,
 }
 
 impl Floor {
-    /// Its name in tables.
+    /// Returns the name of the wire in tables.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -63,16 +63,16 @@ pub enum FabricName {
     Tcp,
     /// A pair of UDP sockets.
     Udp,
-    /// What no fabric of this machine can exceed.
+    /// A wire that no fabric of this machine can exceed.
     Floor(Floor),
-    /// A transport of UCX, as `UCX_TLS` names it: what an MPI may run on, and nothing else here.
+    /// A transport of UCX by its name in `UCX_TLS`, which only MPIs run on.
     Ucx(String),
 }
 
 const EXPECTED: &str = "libfabric:PROVIDER (libfabric:efa, libfabric:tcp, ...), verbs:srd, verbs:ud, verbs:rc, sockets:tcp, sockets:udp, floor:memory or floor:udp, for MPI ucx:TRANSPORT (ucx:srd, ucx:rc_v, ...)";
 
 impl FabricName {
-    /// The kind of endpoint it has, or has by default.
+    /// Returns the kind of endpoint that the fabric has, or has by default.
     pub const fn endpoint(&self) -> EndpointKind {
         match self {
             Self::Verbs(Transport::Ud) | Self::Udp => EndpointKind::Dgram,
@@ -94,7 +94,7 @@ impl FabricName {
         }
     }
 
-    /// Whether it may be an RDMA device, as far as the name tells.
+    /// Returns true if the fabric may be an RDMA device, by its name.
     #[must_use]
     pub fn is_rdma(&self) -> bool {
         match self {
@@ -107,7 +107,8 @@ impl FabricName {
         }
     }
 
-    /// Whether an EFA has nothing for it: reliable connections, and who asks for them.
+    /// Returns true if the fabric needs more than an EFA has: reliable connections, and providers
+    /// that ask for them.
     #[must_use]
     pub fn needs_roce(&self) -> bool {
         match self {
@@ -118,7 +119,7 @@ impl FabricName {
         }
     }
 
-    /// What is said where a floor stands for a fabric with two processes.
+    /// Makes the failure that a floor was given for a fabric with two processes.
     #[must_use]
     pub fn is_a_floor(&self) -> Failure {
         Failure::Usage(format!(
@@ -127,7 +128,7 @@ impl FabricName {
         ))
     }
 
-    /// What is said where no MPI stands between it and what is measured.
+    /// Makes the failure that a fabric for MPIs was given for a benchmark without MPI.
     #[must_use]
     pub fn is_for_mpi(&self) -> Failure {
         Failure::Usage(format!("only an MPI runs on {self}: efa-bench mpi latency --fabric {self}"))
@@ -152,7 +153,7 @@ impl FromStr for FabricName {
             Some(("floor", "udp")) => Ok(Self::Floor(Floor::Udp)),
             Some(("sockets", "tcp")) => Ok(Self::Tcp),
             Some(("sockets", "udp")) => Ok(Self::Udp),
-            // Their names before libfabric's and MPI's TCP stood beside them.
+            // These were the names before libfabric's and MPI's TCP had names, too.
             None if text == "tcp" => Ok(Self::Tcp),
             None if text == "udp" => Ok(Self::Udp),
             None if !text.is_empty() => Err(format!(
@@ -187,7 +188,7 @@ impl TryFrom<String> for FabricName {
 }
 
 impl From<FabricName> for String {
-    /// As every version reads it.
+    /// Returns the text that every version reads.
     fn from(name: FabricName) -> Self {
         match name {
             FabricName::Tcp => "tcp".to_owned(),

@@ -1,10 +1,10 @@
-//! How a command ends badly: one line for people, one exit code per kind for scripts.
+//! The failures of a command: one line for people, and one exit code per kind for scripts.
 
 use std::net::SocketAddr;
 
 use thiserror::Error;
 
-/// Every way a command can fail. The text says what happened and how to mend it.
+/// All failures of a command. The text says what happened and how to mend it.
 #[derive(Debug, Error)]
 pub enum Failure {
     #[error("{0}")]
@@ -52,10 +52,10 @@ pub enum Failure {
     Interrupted,
 }
 
-/// Exit code after Ctrl-C or SIGTERM: what shells say of a program that ended by Ctrl-C.
+/// The exit code after Ctrl-C or SIGTERM: that of a program that Ctrl-C ended, as shells report it.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
-/// Exit codes, for `--help`.
+/// The exit codes, for `--help`.
 pub const EXIT_CODES: &str = "\
 Exit codes: 0 done; 2 bad arguments; 3 fabric or provider not usable; 4 no server, or a rank that did not come; 5 server of \
 another version; 6 port in use; 7 the other side went away or failed; 8 timeout; 9 received data \
@@ -64,7 +64,7 @@ wrong; 10 a file cannot be written or read; 11 a check failed: of a plan, a limi
 is kept).";
 
 impl Failure {
-    /// The process's exit code.
+    /// Returns the process's exit code.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
@@ -87,19 +87,20 @@ impl Failure {
 }
 
 impl Failure {
-    /// The other side said something else than the protocol has at this place.
+    /// Makes the failure that the other side sent another message than the protocol has at this
+    /// place.
     pub fn unexpected(doing: &str, wanted: &str, got: &impl std::fmt::Debug) -> Self {
         let reason = format!("expected {wanted}, got {got:?}");
         Self::PeerGone { doing: doing.to_owned(), reason }
     }
 
-    /// The control connection was closed.
+    /// Makes the failure that the control connection was closed.
     pub fn closed(doing: &str) -> Self {
         let reason = "it closed the control connection".to_owned();
         Self::PeerGone { doing: doing.to_owned(), reason }
     }
 
-    /// Says at which of several other nodes it went wrong.
+    /// Adds the name of the node at which the failure occurred.
     pub fn at(self, node: &str) -> Self {
         match self {
             Self::Usage(reason) => Self::Usage(format!("{node}: {reason}")),
@@ -116,7 +117,7 @@ impl Failure {
         }
     }
 
-    /// Adds what the other side wrote to its standard error.
+    /// Adds the text that the other side wrote to its standard error.
     pub fn with_words(self, words: &str) -> Self {
         match self {
             Self::Remote(reason) => Self::Remote(format!("{reason}{words}")),
@@ -131,7 +132,7 @@ impl Failure {
     }
 }
 
-/// The text of an I/O error without the " (os error N)" tail.
+/// Returns the text of an I/O error without the " (os error N)" tail.
 #[must_use]
 pub fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();

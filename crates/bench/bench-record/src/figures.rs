@@ -7,20 +7,21 @@ use super::ShuffleCount;
 use crate::span::Span;
 use crate::spec::{Arrivals, Limit};
 
-/// Requests that came by the clock, whole round trips in µs.
+/// The figures of requests that came by the clock; times are whole round trips in µs.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct OpenLoop {
     pub arrivals: Arrivals,
-    /// Requests per second that were intended, and those whose answer came within the window.
+    /// The number of requests per second that were intended, and of those whose answer came within
+    /// the window.
     pub offered_per_s: f64,
     pub answered_per_s: f64,
-    /// Requests that were given up, because the fabric was too far behind.
+    /// The number of requests that were given up, because the fabric was too far behind.
     pub unposted: u64,
-    /// Times from the moment for which a request was intended. A request without an answer counts
-    /// with the age at which it was given up. Absent where no request was answered.
+    /// The times from the moment for which a request was intended. A request without an answer
+    /// counts with its age when it was given up. Absent if no request was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Distribution>,
-    /// Times from the moment in which a request was posted, of those that were answered.
+    /// The times from the moment at which a request was posted, of those that were answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Distribution>,
 }
@@ -28,14 +29,14 @@ pub struct OpenLoop {
 /// The distance of a stream's messages from the order in which they were posted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disorder {
-    /// Messages that came after a later one of their thread.
+    /// The number of messages that came after a later one of their thread.
     pub overtaken: u64,
-    /// The number of messages that were looked at.
+    /// The number of messages whose order was checked.
     pub messages: u64,
-    /// The largest distance of a message to a later one that came before, in messages.
+    /// The largest distance of a message from a later one that came before, in messages.
     pub farthest: u64,
-    /// Messages that waited until all earlier ones had come, and how many did at the same time at
-    /// most; where they were handed on in order.
+    /// The number of messages that waited until all earlier ones had come, and the most that waited
+    /// at the same time, if messages were handed on in order.
     #[serde(default)]
     pub held: u64,
     #[serde(default)]
@@ -43,7 +44,7 @@ pub struct Disorder {
 }
 
 impl Disorder {
-    /// Joins the counts of receivers; `None` where no number was read.
+    /// Joins the counts of receivers; `None` if no number was read.
     pub fn of<'a>(counts: impl IntoIterator<Item = &'a ReceiverCount>) -> Option<Self> {
         let all = counts.into_iter().fold(Self::default(), |sum, one| Self {
             overtaken: sum.overtaken + one.overtaken,
@@ -55,31 +56,31 @@ impl Disorder {
         (all.messages > 0).then_some(all)
     }
 
-    /// Messages that came after a later one, in percent.
+    /// Returns the share of messages that came after a later one, in percent.
     pub fn overtaken_percent(&self) -> f64 {
         self.overtaken as f64 * 100.0 / self.messages.max(1) as f64
     }
 }
 
-/// Half round trips in µs; closed loop, one message in flight.
+/// The times of half round trips in µs; closed loop, one message in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Absent where a tool does not print it.
+    /// The number of round trips; absent if a tool does not print it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips: Option<u64>,
     pub mean_us: f64,
-    /// Published figures have a mean only: then the other fields are absent.
+    /// The distribution; absent for published figures with only a mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distribution: Option<Distribution>,
 }
 
 impl Latency {
-    /// The median where it is known, else the mean.
+    /// Returns the median if it is known, otherwise the mean.
     pub fn middle_us(&self) -> f64 {
         self.distribution.map_or(self.mean_us, |found| found.p50_us)
     }
 
-    /// Half of each of these round trips; `None` where there were none.
+    /// Returns the figures of half of each round trip; `None` if there were none.
     pub fn half(round_ns: &Histogram<u64>, sum_ns: u64, count: u64) -> Option<Self> {
         (count > 0).then(|| Self {
             round_trips: Some(count),
@@ -89,30 +90,30 @@ impl Latency {
     }
 }
 
-/// Percentiles in µs.
+/// The percentiles of times in µs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     pub min_us: f64,
     pub p50_us: f64,
-    /// It is not known of perftest, which does not print it.
+    /// The 90th percentile; absent for perftest, which does not print it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90_us: Option<f64>,
     pub p99_us: f64,
-    /// Absent of fewer than 1,000 times, and of OSU, which does not print it.
+    /// The p99.9; absent for fewer than 1,000 times, and for OSU, which does not print it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p999_us: Option<f64>,
-    /// Absent of fewer than 10,000 times.
+    /// The p99.99; absent for fewer than 10,000 times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p9999_us: Option<f64>,
     pub max_us: f64,
 }
 
 impl Distribution {
-    /// Summarizes times in ns, each divided by `ways`; `None` where there are none.
+    /// Summarizes times in ns, each divided by `ways`; `None` if there are none.
     pub fn of(times_ns: &Histogram<u64>, ways: u32) -> Option<Self> {
         let us = |time_ns: u64| time_ns as f64 / 1_000.0 / f64::from(ways);
         let at = |quantile: f64| us(times_ns.value_at_quantile(quantile));
-        // Of fewer times it would be the longest one under another name.
+        // With fewer times the percentile would be the longest time under another name.
         let is_known = |quantile: f64| times_ns.len() as f64 * (1.0 - quantile) >= 0.999;
         let tail = |quantile: f64| is_known(quantile).then(|| at(quantile));
         (!times_ns.is_empty()).then(|| Self {
@@ -126,7 +127,7 @@ impl Distribution {
         })
     }
 
-    /// One of so many equal parts of each time.
+    /// Returns the distribution of each time divided by `parts`.
     pub fn divided(self, parts: f64) -> Self {
         let part = |us: Option<f64>| us.map(|us| us / parts);
         Self {
@@ -141,10 +142,10 @@ impl Distribution {
     }
 }
 
-/// Goodput at the receiver within the measured window; MB = 10^6 bytes.
+/// The goodput at the receiver within the measured window; MB = 10^6 bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bandwidth {
-    /// Messages, and the length of the window; absent where a tool does not print them.
+    /// The number of messages, and the length of the window; absent if a tool does not print them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,7 +156,7 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// Joins what several threads of one side counted: the sum, by the time of
+    /// Joins the counts of the threads of one side: their sum, over the time of
     /// [`Span::seconds_of`].
     pub fn of(threads: &[ReceiverCount], limit: Limit) -> Self {
         let sum = |of: fn(&ReceiverCount) -> u64| threads.iter().map(of).sum::<u64>();
@@ -164,7 +165,7 @@ impl Bandwidth {
         Self::new(sum(|c| c.messages), sum(|c| c.bytes), seconds)
     }
 
-    /// Together with what came elsewhere at the same time.
+    /// Adds the bandwidth of another stream at the same time.
     pub fn and(self, other: Self) -> Self {
         Self {
             messages: together(self.messages, other.messages, u64::saturating_add),
@@ -175,7 +176,7 @@ impl Bandwidth {
         }
     }
 
-    /// The mean of so many parts.
+    /// Returns the mean over this many parts.
     pub fn divided(self, parts: u64) -> Self {
         let of_one = |rate: f64| rate / parts as f64;
         Self {
@@ -198,7 +199,7 @@ impl Bandwidth {
         }
     }
 
-    /// Makes a bandwidth of which only the rate of its messages is known.
+    /// Makes a bandwidth of which only the rate of messages is known.
     pub fn of_rate(mmsg_per_s: f64, size_bytes: usize) -> Self {
         let mb_per_s = mmsg_per_s * size_bytes as f64;
         let gbit_per_s = mb_per_s * 8.0 / 1e3;
@@ -206,7 +207,7 @@ impl Bandwidth {
     }
 }
 
-/// What is known of either, or of both together.
+/// Returns the value that is known, or both together.
 fn together<T>(one: Option<T>, other: Option<T>, both: impl FnOnce(T, T) -> T) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(both(one, other)),
@@ -217,35 +218,36 @@ fn together<T>(one: Option<T>, other: Option<T>, both: impl FnOnce(T, T) -> T) -
 /// The counts of the receiver of a bandwidth point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReceiverCount {
-    /// Messages and bytes within the window, and its length.
+    /// The number of messages and bytes within the window, and its length.
     pub messages: u64,
     pub bytes: u64,
     pub seconds: f64,
-    /// The moment in which it opened, in s by a clock that all threads of this side share.
+    /// The moment at which the window opened, in s by a clock that all threads of this side share.
     #[serde(default)]
     pub opened_s: f64,
-    /// Messages of the whole point, warm-up and tail included.
+    /// The number of messages of the whole point, warm-up and tail included.
     pub total: u64,
-    /// Messages whose content was checked, and how many of them were wrong or came twice.
+    /// The number of messages whose content was checked, and how many of them were wrong or came
+    /// twice.
     pub validated: u64,
     pub wrong: u64,
     pub duplicates: u64,
-    /// Messages whose sequence number was read.
+    /// The number of messages whose sequence number was read.
     pub numbered: u64,
-    /// Messages with a sequence number that came after a later one of their thread, and by how many
-    /// numbers at most.
+    /// The number of messages with a sequence number that came after a later one of their thread,
+    /// and the largest distance in numbers.
     pub overtaken: u64,
     pub farthest: u64,
-    /// Messages that waited for earlier ones, where they are handed on in order, and how many did
-    /// at the same time at most.
+    /// The number of messages that waited for earlier ones, if they are handed on in order, and the
+    /// most that waited at the same time.
     #[serde(default)]
     pub held: u64,
     #[serde(default)]
     pub held_most: u64,
-    /// Transactions that were committed.
+    /// The number of transactions that were committed.
     pub committed: u64,
-    /// Processor time of the thread for `messages` in ns, where it was read (workloads), and of the
-    /// whole process.
+    /// The processor time of the thread for `messages` in ns, if it was read (workloads), and that
+    /// of the whole process.
     pub cpu_ns: u64,
     pub process_cpu_ns: u64,
     /// The counts of a shuffle.
@@ -254,7 +256,7 @@ pub struct ReceiverCount {
 }
 
 impl ReceiverCount {
-    /// Returns its window.
+    /// Returns the window of the receiver.
     pub const fn span(&self) -> Span {
         Span { opened_s: self.opened_s, seconds: self.seconds }
     }
@@ -264,7 +266,7 @@ impl ReceiverCount {
 mod tests {
     use super::*;
 
-    /// It was 4000 messages a second, of which nobody has seen more than 2000.
+    /// The rate must not be 4000 messages a second, since only 2000 arrived in any second.
     #[test]
     fn threads_that_take_turns_have_no_rate_of_both() {
         let thread = |opened_s| ReceiverCount {
@@ -285,7 +287,7 @@ mod tests {
         assert!((together.mmsg_per_s - 0.004).abs() < 1e-12, "{together:?}");
     }
 
-    /// Thirteen round trips had a p99.99, which was the longest of them.
+    /// Thirteen round trips must have no p99.99, which would be the longest of them.
     #[test]
     fn a_tail_needs_times_beyond_it() {
         let mut times = Histogram::new_with_bounds(1, 1_000_000, 3).expect("bounds");
@@ -306,7 +308,7 @@ mod tests {
         let nothing = Histogram::new_with_bounds(1, 1_000_000, 3).expect("bounds");
         assert!(Distribution::of(&nothing, 1).is_none());
         assert!(Latency::half(&nothing, 0, 0).is_none());
-        // Round trips that were counted, not timed one by one.
+        // These round trips were counted, not timed one by one.
         let counted = Latency::half(&nothing, 8_000, 2).expect("a mean");
         assert!(counted.mean_us == 2.0 && counted.distribution.is_none());
     }

@@ -1,4 +1,4 @@
-//! Whole distributions inside a result file, as HdrHistogram's own tools read them.
+//! Whole distributions inside a result file, in the format of HdrHistogram's tools.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +19,7 @@ pub enum TimesOf {
 }
 
 impl TimesOf {
-    /// Returns by how much a time is divided for the figures of its point.
+    /// Returns the divisor of a time for the figures of its point.
     pub const fn ways(self) -> u32 {
         match self {
             Self::RoundTrips => 2,
@@ -32,12 +32,12 @@ impl TimesOf {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackedTimes {
     pub of: TimesOf,
-    /// HdrHistogram V2, deflated, in base64.
+    /// The histogram in HdrHistogram V2, deflated, in base64.
     hdr_v2_deflate: String,
 }
 
 impl PackedTimes {
-    /// `None` of an empty histogram.
+    /// Packs a histogram; `None` if it is empty.
     pub fn pack(of: TimesOf, times_ns: &Histogram<u64>) -> Option<Self> {
         if times_ns.is_empty() {
             return None;
@@ -48,7 +48,7 @@ impl PackedTimes {
         Some(Self { of, hdr_v2_deflate: STANDARD.encode(bytes) })
     }
 
-    /// The histogram; `None` when the text is none, as a file that was edited may have it.
+    /// Returns the histogram; `None` if the text is no histogram, as in a file that was edited.
     pub fn unpack(&self) -> Option<Histogram<u64>> {
         let bytes = STANDARD.decode(&self.hdr_v2_deflate).ok()?;
         Deserializer::new().deserialize(&mut bytes.as_slice()).ok()

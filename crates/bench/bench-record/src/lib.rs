@@ -1,5 +1,5 @@
-//! What `efa-bench` measures and what it finds: specs and names on one side, the result schema on
-//! the other. Nothing here opens a fabric.
+//! The measurements of `efa-bench` and their results: specs and names on one side, the result
+//! schema on the other. Nothing here opens a fabric.
 //!
 //! The schema is `efa-bench/2`. Fields are only ever added; files of `efa-bench/1` can be read.
 #![forbid(unsafe_code)]
@@ -61,19 +61,19 @@ pub use self::workload::{
     Shares, Shuffle, ShuffleCount, ShuffleOf,
 };
 
-/// Schema name and version in every JSON file.
+/// The name and the version of the schema in every JSON file.
 pub const SCHEMA: &str = "efa-bench/2";
-/// An older one, whose files lack fields but hold nothing else.
+/// The older version, whose files lack fields but hold nothing else.
 pub const SCHEMA_BEFORE: &str = "efa-bench/1";
 
-/// A whole result file.
+/// A complete result file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Results {
     pub schema: String,
     pub tool: String,
-    /// Its version; empty where the machine had none.
+    /// The version of libfabric; empty if the machine had none.
     pub libfabric: String,
-    /// UTC, ISO 8601.
+    /// The date and time in UTC, as ISO 8601.
     pub date: String,
     /// The command that made this file.
     pub command: String,
@@ -90,7 +90,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// About `runs`, made by nobody knows whom.
+    /// Makes results from `runs`, without facts about their origin.
     #[must_use]
     pub fn of(runs: Vec<Run>, warnings: Vec<String>) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Results {
     }
 }
 
-/// The machine.
+/// The facts about a machine.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Host {
     pub name: String,
@@ -117,9 +117,9 @@ pub struct Host {
     pub cores: usize,
     #[serde(default)]
     pub numa_nodes: usize,
-    /// Cost of one clock read in ns, measured.
+    /// The measured cost of one clock read in ns.
     pub clock_read_ns: f64,
-    /// FI_* and SOFTEFA_* variables.
+    /// The variables FI_* and SOFTEFA_*.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -134,7 +134,7 @@ pub struct FabricRecord {
     pub inject_bytes: usize,
     pub tx_depth: usize,
     pub rx_depth: usize,
-    /// NUMA node of the adapter, where it is at one.
+    /// The NUMA node of the adapter, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<usize>,
     /// The text of `fi_info -v`.
@@ -155,36 +155,38 @@ pub struct Run {
     pub benchmark: Benchmark,
     pub endpoint: EndpointKind,
     pub operation: Operation,
-    /// The name by which it was asked for; empty in older files and for published figures.
+    /// The name by which the user asked for the benchmark; empty in older files and for published
+    /// figures.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub test: String,
     #[serde(default)]
     pub method: Method,
-    /// The command to measure it again.
+    /// The command that measures the run again.
     pub command: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fabric: Option<FabricRecord>,
-    /// All nodes were processes of one machine that met on its loopback address.
+    /// True if all nodes were processes of one machine that met on its loopback address.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_loopback: bool,
     /// The wire that the software device was told to send messages over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<Wire>,
-    /// Set-up phases of the client in µs.
+    /// The set-up phases of the client in µs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup_us: Vec<(String, f64)>,
-    /// First round trip of the session in µs, whole, connection set-up of the provider included.
+    /// The first round trip of the session in µs, whole, connection set-up of the provider
+    /// included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cold_start_us: Option<f64>,
-    /// Processors the measuring threads were kept on.
+    /// The processors that the measuring threads were kept on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpu: Option<usize>,
-    /// The software device's counters after the run, by side, where there is such a device.
+    /// The software device's counters after the run, by side, if there is such a device.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, DeviceCounters>,
-    /// False when the run ended early; then `error` says why and `points` are those that were done.
+    /// False if the run ended early; then `error` says why and `points` are those that were done.
     pub complete: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -195,10 +197,10 @@ pub struct Run {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedAt {
-    /// Messages that arrived, at their receiver.
+    /// Messages are counted that arrived, at their receiver.
     #[default]
     Receiver,
-    /// Operations that completed, at their initiator.
+    /// Operations are counted that completed, at their initiator.
     Initiator,
 }
 
@@ -207,30 +209,32 @@ pub enum CountedAt {
 #[serde(default)]
 pub struct Method {
     pub flow: Flow,
-    /// Nodes that took part, the client included.
+    /// The number of nodes that took part, the client included.
     pub nodes: usize,
-    /// Measuring threads of each node, and endpoints of each to each peer.
+    /// The number of measuring threads of each node, and of endpoints of each thread to each peer.
     pub threads: usize,
     pub endpoints: usize,
-    /// 2: both sides sent at the same time, and figures are of both directions together.
+    /// The number of directions: if it is 2, both sides sent at the same time, and figures are of
+    /// both directions together.
     pub directions: usize,
-    /// Sessions that were measured one after the other. Of several the blocks of a point are the
-    /// figures of its sessions.
+    /// The number of sessions that were measured one after the other. With several sessions the
+    /// blocks of a point are the figures of its sessions.
     pub runs: usize,
-    /// Memory in use at random offsets; 0: as much as the depth needs.
+    /// The length of memory that is used at random offsets, in bytes; 0: as much as the depth
+    /// needs.
     pub memory_bytes: usize,
-    /// Messages of the streams beside a latency in bytes; 0: there were none.
+    /// The length of messages of the streams beside a latency in bytes; 0: there were no streams.
     pub load_size_bytes: usize,
     pub counted_at: CountedAt,
-    /// Threads outnumbered processors and took turns.
+    /// True if threads outnumbered processors and took turns.
     pub crowded: bool,
     /// The specification of a workload's calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub work: Option<WorkSpec>,
-    /// Rates were raised until a tail was beyond this.
+    /// The bound for the tail up to which rates were raised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ramp: Option<Ramp>,
-    /// The seed of the order of blocks and of everything else random.
+    /// The seed of the order of blocks and of all other random numbers.
     pub seed: u64,
 }
 
@@ -255,7 +259,7 @@ impl Default for Method {
 }
 
 impl Run {
-    /// A complete run of reliable messages, of which nothing but its points is known.
+    /// Makes a complete run of reliable messages, of which nothing but its points is known.
     pub fn new(name: &str, benchmark: Benchmark, points: Vec<Point>) -> Self {
         Self {
             name: name.to_owned(),
@@ -281,13 +285,13 @@ impl Run {
         }
     }
 
-    /// Whether its messages went through memory that both ends share, by the software device.
+    /// Returns true if messages went through memory that both ends share, by the software device.
     pub fn is_in_memory(&self) -> bool {
         self.wire == Some(Wire::Shm)
     }
 
-    /// The same measured in several sessions, one after the other: each is one value of a point,
-    /// and the middle one counts. `None` without sessions.
+    /// Joins the same run of several sessions, one after the other: each session is one value of a
+    /// point, and the middle one counts. `None` without sessions.
     pub fn of_sessions(sessions: Vec<Self>) -> Option<Self> {
         let runs = sessions.len();
         let mut sessions = sessions.into_iter();
@@ -302,7 +306,7 @@ impl Run {
         for session in sessions {
             whole.complete &= session.complete;
             whole.error = whole.error.or(session.error);
-            // One that was interrupted has fewer.
+            // A session that was interrupted has fewer points.
             for point in session.points {
                 match values.iter_mut().find(|own| place(&own[0]) == place(&point)) {
                     Some(own) => own.push(point),
@@ -315,7 +319,7 @@ impl Run {
         Some(whole)
     }
 
-    /// Returns what was measured, in one word: the benchmark, or which operation of all ranks.
+    /// Returns the kind of measurement in one word: the benchmark, or the operation of all ranks.
     pub fn kind(&self) -> &str {
         match self.benchmark {
             Benchmark::Collective if !self.test.is_empty() => &self.test,
@@ -333,7 +337,7 @@ mod tests {
         let point = |size_bytes, p50_us: f64| {
             let distribution = Some(Distribution { p50_us, ..Distribution::default() });
             let latency = Latency { round_trips: Some(1), mean_us: p50_us, distribution };
-            // Its blocks are not its value.
+            // The blocks of a session are not its value.
             let blocks = vec![p50_us, p50_us * 9.0];
             Point { blocks, latency: Some(latency), ..Point::new(size_bytes, 1) }
         };

@@ -1,4 +1,4 @@
-//! What tells one machine from another.
+//! The facts that tell one machine from another.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Host, Results};
 
-/// A machine, by what its figures depend on.
+/// A machine, by the facts that its figures depend on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     pub name: String,
@@ -15,7 +15,7 @@ pub struct Machine {
 }
 
 impl Host {
-    /// Returns the machine; `None`: nobody knows it.
+    /// Returns the machine; `None` if it is not known.
     pub fn machine(&self) -> Option<Machine> {
         let Self { name, cpu, cores, .. } = self;
         (!name.is_empty()).then(|| Machine { name: name.clone(), cpu: cpu.clone(), cores: *cores })
@@ -23,15 +23,15 @@ impl Host {
 }
 
 impl Results {
-    /// Returns the machine on which the runs were measured; `None`: nobody knows it, or none of
+    /// Returns the machine on which the runs were measured; `None` if it is not known, or none of
     /// them was measured by this tool.
     pub fn measured_on(&self) -> Option<Machine> {
         let has_measured = self.runs.iter().any(|run| run.source == "measured");
         self.host.machine().filter(|_| has_measured)
     }
 
-    /// Returns the hosts on which something was measured, as far as they are known. Whoever imports
-    /// figures has not measured them; a plan has, also with other tools.
+    /// Returns the hosts on which something was measured, as far as they are known. A host that
+    /// only imports figures has not measured them; the host of a plan has, also with other tools.
     pub fn hosts(&self) -> Vec<&Host> {
         let is_here = self.measured_on().is_some() || self.plan.is_some();
         if is_here {

@@ -1,4 +1,4 @@
-//! The benchmarks by name: those of the thesis that introduced this suite, and what each means.
+//! The benchmarks by name: the names in the thesis that introduced this suite, and their meanings.
 
 use std::sync::LazyLock;
 
@@ -12,41 +12,41 @@ use crate::workload::Pattern;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Name(&'static Preset);
 
-/// A name, and what it means where nothing else is said.
+/// A name, and the values of options that are not given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preset {
     pub name: &'static str,
     pub aliases: &'static [&'static str],
-    /// A line for people.
+    /// A line of help.
     pub help: &'static str,
     pub benchmark: Benchmark,
     pub operation: Operation,
-    /// "": its messages have no bytes.
+    /// The sizes of messages; "": messages have no bytes.
     pub sizes: &'static str,
     pub depth: &'static str,
     pub complete_every: usize,
     pub memory_bytes: usize,
-    /// Messages per second of a thread; "": as fast as it can.
+    /// The numbers of messages per second of a thread; "": as fast as it can.
     pub rates: &'static str,
     pub threads: usize,
     pub endpoints: usize,
-    /// Nodes of `local`.
+    /// The number of nodes in the command `local`.
     pub nodes: usize,
-    /// The operation of all ranks that it stands for.
+    /// The operation of all ranks that the name stands for.
     pub pattern: Option<Pattern>,
-    /// Options that other names of the benchmark read.
+    /// The options that other names of the benchmark read, but not this one.
     pub ignores: &'static [&'static str],
 }
 
 /// The depth of streams.
 pub(crate) const STREAM_DEPTH: &str = "256";
-/// Where the size is not what is looked at.
+/// The size of messages in benchmarks that do not look at the size.
 pub(crate) const ONE_SIZE: &str = "64";
 pub(crate) const COMPLETE_EVERY: usize = 16;
 pub(crate) const MEMORY_BYTES: usize = 256 << 20;
 
 impl Preset {
-    /// Messages, one at a time.
+    /// Makes the preset of a benchmark that sends messages one at a time.
     pub(crate) const fn of(benchmark: Benchmark, name: &'static str, help: &'static str) -> Self {
         Self {
             name,
@@ -67,7 +67,7 @@ impl Preset {
         }
     }
 
-    /// The same by another name.
+    /// Returns the same preset with another name.
     pub(crate) const fn named(self, name: &'static str, help: &'static str) -> Self {
         Self { name, help, ..self }
     }
@@ -88,7 +88,7 @@ impl ValueEnum for Name {
 }
 
 impl Name {
-    /// The first name of a benchmark.
+    /// Returns the first name of a benchmark.
     pub fn of(benchmark: Benchmark) -> Self {
         Self(&benchmark.about().names[0])
     }
@@ -101,8 +101,8 @@ impl Name {
         *self.0
     }
 
-    /// Whether an option changes what is measured. One that no benchmark's room names is read by
-    /// all.
+    /// Returns true if an option changes what is measured. An option that no benchmark's room names
+    /// is read by all.
     pub fn reads(self, option: &str) -> bool {
         let is_of_some = Benchmark::ALL.iter().any(|own| own.about().reads(option));
         let is_read = !is_of_some || self.0.benchmark.about().reads(option);
@@ -116,7 +116,8 @@ mod tests {
 
     use super::*;
 
-    /// In the record's room, in a result and on the command line.
+    /// The rooms are those of the record, and the names are those in results and on the command
+    /// line.
     #[test]
     fn every_benchmark_has_a_room_and_names_of_its_own() {
         let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Of which plan a result file is, and how much of it.
+//! The plan that made a result file, and how much of it was done.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::comparison::Comparison;
 
-/// Counters of a device by name.
+/// The counters of a device by name.
 pub type DeviceCounters = BTreeMap<String, u64>;
 
 /// The plan that made a result file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanRecord {
     pub name: String,
-    /// Its durations were multiplied by this.
+    /// The factor of the plan's durations.
     pub scale: f64,
     pub steps: usize,
     pub steps_done: usize,
-    /// Steps that were not possible here, each with the reason.
+    /// The steps that were not possible here, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<LeftOut>,
-    /// Steps that went wrong.
+    /// The steps that went wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<LeftOut>,
-    /// Figures beside what the plan compares them with.
+    /// The figures and the references that the plan compares them with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
-    /// False while steps are left, after an interruption too.
+    /// False while steps are left, also after an interruption.
     pub complete: bool,
 }
 

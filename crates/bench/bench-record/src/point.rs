@@ -1,4 +1,4 @@
-//! One measurement: where it was taken, and all that was found there.
+//! One measurement: its parameters, and all its figures.
 
 use report::{Interval, middle_interval};
 use serde::{Deserialize, Serialize};
@@ -15,32 +15,32 @@ use crate::spec::Order;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Point {
     pub size_bytes: usize,
-    /// Sends in flight at most; 1 for latency; 0: unknown.
+    /// The most sends in flight; 1 for latency; 0: unknown.
     #[serde(default, skip_serializing_if = "is_none")]
     pub depth: usize,
-    /// Receives posted at the receiver; 0: unknown.
+    /// The number of receives posted at the receiver; 0: unknown.
     #[serde(default, skip_serializing_if = "is_none")]
     pub rx_depth: usize,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warmup_ms: u64,
-    /// Messages lost (datagram endpoints); absent where a tool does not print it.
+    /// The number of messages lost (datagram endpoints); absent if a tool does not print it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
-    /// Messages whose content was checked; 0: not asked for.
+    /// The number of messages whose content was checked; 0: contents were not checked.
     pub validated: u64,
-    /// 95 % interval of the middle of the blocks, in their unit.
+    /// The 95 % interval of the middle of the blocks, in their unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
     /// The figure of each block in the order measured: median half round trip in µs, or goodput
     /// in Gbit/s. The point itself is the middle block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<f64>,
-    /// The p99 of each block in µs, where each has one: how far tails differ.
+    /// The p99 of each block in µs, if each has one: shows how far tails differ.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub p99_blocks: Vec<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// Processor time of the client's process for each round trip in µs, threads of the fabric
+    /// The processor time of the client's process for each round trip in µs, threads of the fabric
     /// included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu_us: Option<f64>,
@@ -49,16 +49,16 @@ pub struct Point {
     /// The figures of streams in both directions; then `bandwidth` is their sum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub both_ways: Option<BothWays>,
-    /// Times from posting to completion, of one-sided operations that come one at a time.
+    /// The times from posting to completion of one-sided operations that come one at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_time: Option<Distribution>,
     /// The figures of atomics that this tool did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub atomics: Option<Atomics>,
-    /// The mean of the same times, where that is what a tool prints.
+    /// The mean of the same times, if a tool prints the mean only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_mean_us: Option<f64>,
-    /// Messages per second that each thread was asked for; 0: as fast as it can.
+    /// The number of messages per second that each thread was asked for; 0: as fast as it can.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rate_per_s: u64,
     /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
@@ -71,7 +71,7 @@ pub struct Point {
     /// The treatment of the order of messages.
     #[serde(default, skip_serializing_if = "Order::is_any")]
     pub order: Order,
-    /// The distance by which messages came out of order; known where numbers are read.
+    /// The distance by which messages came out of order; known if numbers are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disorder: Option<Disorder>,
     /// The bandwidth of the streams beside a latency, measured at their receivers.
@@ -80,30 +80,32 @@ pub struct Point {
     /// The counts of adapters beside the first block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
-    /// Messages that the client sent in the block, warm-up and tail included; 0: not known.
+    /// The number of messages that the client sent in the block, warm-up and tail included; 0: not
+    /// known.
     #[serde(skip)]
     pub sent: u64,
     /// The distance of the processors beside the blocks; absent: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<Cores>,
-    /// All times of the block that counts, for those who want more than percentiles.
+    /// All times of the block that counts, for readers who need more than percentiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<PackedTimes>,
-    /// The course of a block: of the one with the longest slump, if there was any or somebody
-    /// watched.
+    /// The course of a block: that of the block with the longest slump, if there was a slump or the
+    /// window was watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// The figures of a data system's calls; then `operation_time` is that of all of them.
+    /// The figures of a data system's calls; then `operation_time` is that of all calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
-    /// The figures of connections; then `operation_time` is that of one until its first answer.
+    /// The figures of connections; then `operation_time` is that of a connection until its first
+    /// answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
     /// The figures of an operation of all ranks; then `operation_time` is that of its slowest rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<Collective>,
-    /// The figures of each two nodes; then `latency` is that of the slowest pair, and `bandwidth`
-    /// that of the narrowest.
+    /// The figures of each pair of nodes; then `latency` is that of the slowest pair, and
+    /// `bandwidth` that of the narrowest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix: Option<Matrix>,
     /// The figures of flows that meet at one node.
@@ -125,7 +127,7 @@ const fn is_none(number: &usize) -> bool {
 }
 
 impl Point {
-    /// A point without figures.
+    /// Makes a point without figures.
     pub const fn new(size_bytes: usize, depth: usize) -> Self {
         Self {
             size_bytes,
@@ -164,13 +166,13 @@ impl Point {
         }
     }
 
-    /// Where the processors were beside it; `None`: not measured.
+    /// Returns the distance of the processors beside the point; `None`: it was not measured.
     pub fn phase(&self) -> Option<Phase> {
         self.cores.as_ref().map(|cores| cores.phase)
     }
 
-    /// The figure by which blocks are compared: µs, Gbit/s or million calls a second. `None` where
-    /// nothing was measured.
+    /// Returns the figure by which blocks are compared, in µs, Gbit/s or million calls a second.
+    /// `None` if nothing was measured.
     pub fn figure(&self) -> Option<f64> {
         if let Some(found) = self.open_loop {
             return found.response.map(|times| times.p50_us);
@@ -184,15 +186,16 @@ impl Point {
         found.or_else(median).or(self.operation_mean_us)
     }
 
-    /// The p99 of its times in µs: of open loops from the moment for which a request was due.
+    /// Returns the p99 of the point's times in µs; for open loops the times run from the moment for
+    /// which a request was due.
     pub fn p99_us(&self) -> Option<f64> {
         let latency = self.latency.and_then(|latency| latency.distribution);
         let responses = self.open_loop.and_then(|found| found.response);
         latency.or(responses).or(self.operation_time).map(|times| times.p99_us)
     }
 
-    /// The tail of what came by the clock, each operation from the moment for which it was due, in
-    /// µs; `None` in a closed loop, and where nothing was answered.
+    /// Returns the tail of operations that came by the clock, each timed from the moment for which
+    /// it was due, in µs; `None` in a closed loop, and if nothing was answered.
     pub fn p99_from_due_us(&self) -> Option<f64> {
         if let Some(found) = self.open_loop {
             return found.response.map(|times| times.p99_us);
@@ -202,7 +205,7 @@ impl Point {
         self.operation_time.map(|times| times.p99_us)
     }
 
-    /// Distance of the best and the worst block, in percent of the middle one.
+    /// Returns the distance of the best block from the worst one, in percent of the middle one.
     pub fn spread_percent(&self) -> Option<f64> {
         let low = self.blocks.iter().copied().reduce(f64::min)?;
         let high = self.blocks.iter().copied().reduce(f64::max)?;
@@ -210,17 +213,17 @@ impl Point {
         (self.blocks.len() > 1 && middle > 0.0).then(|| (high - low) * 100.0 / middle)
     }
 
-    /// Makes one point of the blocks of the same point: the middle one, with losses and checks of
-    /// all of them. Where operations come by the clock their rate is given, and the block in the
-    /// middle is that by their tail. Blocks that were measured with the processors elsewhere do not
-    /// count. A block without a figure is worse than any that has one, and leaves open where the
-    /// middle is. `None` without blocks.
+    /// Makes one point of the blocks of the same point: the middle block, with the losses and
+    /// checks of all blocks. If operations come by the clock, their rate is given, and the middle
+    /// block is the middle one by its tail. Blocks whose processors had another distance do not
+    /// count. A block without a figure is worse than any that has one, and leaves the middle
+    /// uncertain. `None` without blocks.
     pub fn middle(blocks: Vec<Self>) -> Option<Self> {
         let has_tails = blocks.iter().any(|block| block.p99_from_due_us().is_some());
         Self::middle_by(blocks, if has_tails { Self::p99_from_due_us } else { Self::figure })
     }
 
-    /// The same, with the block that is in the middle of them by another figure.
+    /// Makes one point like `middle`, with the block that is the middle one by another figure.
     pub fn middle_by(mut blocks: Vec<Self>, by: fn(&Self) -> Option<f64>) -> Option<Self> {
         let lost = blocks.iter().map(|b| b.lost).sum();
         let validated = blocks.iter().map(|b| b.validated).sum();
@@ -248,7 +251,7 @@ impl Point {
         Some(Self { blocks, p99_blocks, interval, lost, validated, counted, timeline, ..point })
     }
 
-    /// Takes out the blocks that do not count; answers their figures.
+    /// Takes out the blocks that do not count. Returns their figures.
     fn leave_out(blocks: &mut Vec<Self>) -> Vec<f64> {
         let Some(phase) = cores::counting(blocks.iter().map(|block| &block.cores)) else {
             return Vec::new();
@@ -287,7 +290,7 @@ mod tests {
         assert_eq!(alone.spread_percent(), None);
     }
 
-    /// Whether a rate is held is judged by the tail of the middle block.
+    /// The tail of the middle block decides whether a rate is held.
     #[test]
     fn the_middle_of_a_named_rate_is_that_of_its_tails() {
         let block = |p50_us: f64, p99_us: f64| {

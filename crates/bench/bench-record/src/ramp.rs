@@ -1,4 +1,4 @@
-//! What a ramp of rates looks for.
+//! The goal of a ramp of rates.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 /// was due.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ramp {
-    /// 99 of 100 operations take less than this in µs.
+    /// The time that 99 of 100 operations must stay below, in µs.
     pub p99_us: f64,
 }
 
-/// Bounds in µs that a tail can have.
+/// The bounds that a tail can have, in µs.
 const BOUNDS_US: std::ops::RangeInclusive<f64> = 1.0..=10_000_000.0;
 
-/// A fabric that falls behind is beyond a bound after this many times its length.
+/// The multiple of a bound's length after which a fabric that falls behind is beyond the bound.
 const BOUNDS_IN_BLOCK: f64 = 20.0;
 
 impl Ramp {
-    /// Shorter blocks do not show what it looks for, in seconds.
+    /// Returns the least length of a block that shows whether the bound is kept, in s.
     #[must_use]
     pub fn block_min_s(self) -> f64 {
         self.p99_us / 1e6 * BOUNDS_IN_BLOCK

@@ -1,4 +1,4 @@
-//! What is to be measured: sent from the client to the server.
+//! The specification of a measurement, which the client sends to the server.
 
 mod numbers;
 mod order;
@@ -12,7 +12,7 @@ pub use crate::workload::Benchmark;
 use crate::fabric_name::FabricName;
 use crate::workload::WorkSpec;
 
-/// Receives that both sides of a ping-pong post.
+/// The number of receives that both sides of a ping-pong post.
 pub const PING_PONG_RECEIVES: usize = 16;
 
 /// Kind of endpoint.
@@ -67,17 +67,17 @@ impl Operation {
         }
     }
 
-    /// Whether it uses the peer's memory without asking.
+    /// Returns true if the operation uses the peer's memory without asking.
     pub const fn is_one_sided(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::InjectWrite) || self.is_atomic()
     }
 
-    /// Whether it changes memory of the peer in one step.
+    /// Returns true if the operation changes memory of the peer in one step.
     pub const fn is_atomic(self) -> bool {
         matches!(self, Self::FetchAdd | Self::CompareSwap | Self::Add)
     }
 
-    /// Whether the call itself copies the bytes.
+    /// Returns true if the call itself copies the bytes.
     pub const fn is_injected(self) -> bool {
         matches!(self, Self::Inject | Self::InjectWrite)
     }
@@ -109,11 +109,11 @@ pub enum Arrivals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     pub window: Window,
-    /// One of so many operations completes (selective completion); 1: each.
+    /// The number of operations of which one completes (selective completion); 1: each completes.
     pub complete_every: usize,
-    /// Operations that are handed to the fabric at once.
+    /// The number of operations that are handed to the fabric at once.
     pub post_list: usize,
-    /// Completions are slept for, not polled for.
+    /// True if the program sleeps until a completion comes, instead of polling.
     #[serde(default, skip_serializing_if = "is_false")]
     pub events: bool,
 }
@@ -129,15 +129,15 @@ impl Default for Flow {
     }
 }
 
-/// One session: who takes part, with which endpoints, and what for.
+/// One session: its nodes, their endpoints, and the benchmark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
     pub benchmark: Benchmark,
-    /// Nodes that take part: the client, which is node 0, and its servers.
+    /// The number of nodes that take part: the client, which is node 0, and its servers.
     pub nodes: usize,
-    /// The number of the node that is told.
+    /// The number of the node that gets this specification.
     pub node: usize,
-    /// More threads that never sleep than processors: idle ones give theirs away.
+    /// True if threads that never sleep outnumber the processors: idle ones give theirs away.
     pub crowded: bool,
     pub fabric: FabricName,
     pub domain: Option<String>,
@@ -145,30 +145,31 @@ pub struct JobSpec {
     pub operation: Operation,
     pub flow: Flow,
     pub arrivals: Arrivals,
-    /// Messages of the streams that load the fabric in bytes; 0: there are none.
+    /// The length of messages of the streams that load the fabric, in bytes; 0: there are no such
+    /// streams.
     pub load_size_bytes: usize,
     /// The specification of a workload's calls.
     pub work: WorkSpec,
-    /// Longest message of the session in bytes.
+    /// The length of the longest message of the session in bytes.
     pub max_size_bytes: usize,
-    /// Memory that messages come from, at random offsets, and that one-sided operations go to;
-    /// 0: as much as the depth needs.
+    /// The length of the memory that messages come from, at random offsets, and that one-sided
+    /// operations go to, in bytes; 0: as much as the depth needs.
     pub memory_bytes: usize,
-    /// The seed of everything random.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// Measuring threads of each node.
+    /// The number of measuring threads of each node.
     pub threads: usize,
-    /// Endpoints of each thread to each peer.
+    /// The number of endpoints of each thread to each peer.
     pub endpoints: usize,
-    /// Sends that may be in flight at the client, for each endpoint.
+    /// The number of sends that may be in flight at the client, for each endpoint.
     pub tx_depth: usize,
-    /// Receives that points may have posted at the server, for each endpoint.
+    /// The number of receives that points may have posted at the server, for each endpoint.
     pub rx_depth: usize,
-    /// Give up after this long without any progress.
+    /// The time without any progress after which a side gives up, in ms.
     pub timeout_ms: u64,
-    /// Processors of the server's measuring threads, in turn; empty: wherever they run.
+    /// The processors of the server's measuring threads, in turn; empty: any.
     pub server_cpus: Vec<usize>,
-    /// NUMA node of the server's measuring threads and their memory; `None`: any.
+    /// The NUMA node of the server's measuring threads and their memory; `None`: any.
     pub server_numa: Option<usize>,
 }
 
@@ -185,16 +186,18 @@ pub enum Limit {
 pub struct PointSpec {
     pub size_bytes: usize,
     pub depth: usize,
-    /// Receives posted at the receiver: as many as the depth, unless others were asked for.
+    /// The number of receives posted at the receiver: as many as the depth, unless others were
+    /// asked for.
     pub rx_depth: usize,
     pub limit: Limit,
     pub warmup_ms: u64,
     pub validate: bool,
-    /// Messages per second of each thread that sends by the clock; 0: as fast as it can.
+    /// The number of messages per second of each thread that sends by the clock; 0: as fast as it
+    /// can.
     pub rate_per_s: u64,
-    /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
+    /// The workload's parameter: records in a message (piggyback), levels of the tree that the
     /// client keeps (index), bytes of a chunk (fileget, incast, collective) or of a buffer
-    /// (shuffle); 0 elsewhere.
+    /// (shuffle); 0 for other workloads.
     pub parameter: usize,
     /// The treatment of the order of a stream's messages.
     #[serde(default)]
@@ -202,14 +205,14 @@ pub struct PointSpec {
 }
 
 impl JobSpec {
-    /// Nodes that this one has endpoints to, in the order in which it connects them.
+    /// Returns the nodes that this one has endpoints to, in the order in which it connects them.
     pub fn peers(&self) -> Vec<usize> {
         self.benchmark.topology().peers(self.nodes, self.node)
     }
 }
 
 impl PointSpec {
-    /// The plain one: no warm-up by time, nothing checked, as fast as it can.
+    /// Makes a plain point: no warm-up by time, nothing checked, as fast as it can.
     pub const fn new(size_bytes: usize, depth: usize, limit: Limit) -> Self {
         Self {
             size_bytes,
@@ -224,7 +227,8 @@ impl PointSpec {
         }
     }
 
-    /// Warm-up of a point that counts iterations instead of time: a tenth, at least 100.
+    /// Returns the warm-up of a point that counts iterations instead of time: a tenth, at least
+    /// 100.
     pub const fn warmup_iterations(&self) -> u64 {
         match self.limit {
             Limit::DurationMs(_) => 0,

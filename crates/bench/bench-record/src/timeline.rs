@@ -1,16 +1,16 @@
-//! What happened in the course of a window.
+//! The course of a window.
 
 use serde::{Deserialize, Serialize};
 
 /// The window of a point in parts of equal length, of all threads together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// Length of a part.
+    /// The length of a part in ms.
     pub part_ms: f64,
-    /// Operations that ended in each part.
+    /// The number of operations that ended in each part.
     pub operations: Vec<u64>,
-    /// Their times, mean and longest; 0 where none ended. Empty where operations are not timed one
-    /// by one.
+    /// The mean and the longest time of the operations in each part in µs; 0 if none ended. Empty
+    /// if operations are not timed one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mean_us: Vec<f64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -20,23 +20,22 @@ pub struct Timeline {
 /// A time in which much less was done than usual.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slump {
-    /// Its beginning, counted from the opening of the window.
+    /// The beginning of the slump in ms, counted from the opening of the window.
     pub from_ms: f64,
     pub lasts_ms: f64,
-    /// The rate of its slowest part, in percent of the middle part's.
+    /// The rate of the slowest part of the slump, in percent of that of the middle part.
     pub least_percent: f64,
 }
 
-/// Less than this share of the middle part is a slump.
+/// The share of the middle part below which a part belongs to a slump.
 const SLUMP: f64 = 0.5;
-/// Parts with fewer operations differ by chance.
+/// The least number of operations in the middle part: parts with fewer differ by chance.
 const OPERATIONS_MIN: u64 = 50;
-/// With fewer parts nobody knows what is usual.
+/// The least number of parts that shows what is usual.
 const PARTS_MIN: usize = 8;
 
 impl Timeline {
-    /// The longest time in which much less was done than usual; `None`: there is none, or the parts
-    /// are too short to tell.
+    /// Returns the longest slump; `None` if there is none, or the parts are too short to tell.
     #[must_use]
     pub fn slump(&self) -> Option<Slump> {
         let mut sorted = self.operations.clone();
@@ -62,7 +61,7 @@ impl Timeline {
         })
     }
 
-    /// Returns how much of the window was lost in a slump, for choosing the worst of several
+    /// Returns how much of the window was lost in a slump in ms, for choosing the worst of several
     /// blocks.
     #[must_use]
     pub fn lost_ms(&self) -> f64 {

@@ -1,20 +1,21 @@
-//! Which nodes of a session talk to each other. Node 0 is the client, the others are servers.
+//! The pairs of a session's nodes that talk to each other. Node 0 is the client, the others are
+//! servers.
 
-/// Nodes of one session at most: a set of them fits into one word.
+/// The most nodes of one session: a set of them fits into one word.
 pub const NODES_MAX: usize = 64;
 
 /// The nodes that have endpoints to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topology {
-    /// Every server with the client.
+    /// Every server has endpoints to the client.
     Star,
-    /// Everyone with everyone.
+    /// Every node has endpoints to every other one.
     Mesh,
 }
 
 impl Topology {
-    /// All pairs, the lower number first. Every node connects its own in this order: the first pair
-    /// that is not connected always has both of its nodes waiting for each other, so that nobody
+    /// Returns all pairs, the lower number first. Every node connects its pairs in this order: both
+    /// nodes of the first pair that is not connected always wait for each other, so that no node
     /// waits for ever.
     pub fn pairs(self, nodes: usize) -> Vec<(usize, usize)> {
         let firsts = match self {
@@ -62,7 +63,7 @@ mod tests {
             let nodes = 7;
             let mut waiting: Vec<_> = (0..nodes).map(|node| topology.peers(nodes, node)).collect();
             for (first, second) in topology.pairs(nodes) {
-                // Both have nobody else before each other.
+                // Both nodes have no other peer before each other.
                 assert_eq!((waiting[first].remove(0), waiting[second].remove(0)), (second, first));
             }
             assert!(waiting.iter().all(Vec::is_empty));

@@ -1,4 +1,4 @@
-//! What messages of the software device go over.
+//! The wire that messages of the software device go over.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ impl Wire {
         }
     }
 
-    /// The options of `softefa run` for it; none where nobody asked for a wire.
+    /// Returns the options of `softefa run` for a wire; none if no wire is asked for.
     pub fn words(wire: Option<Self>) -> Vec<String> {
         wire.map_or_else(Vec::new, |wire| vec!["--wire".to_owned(), wire.name().to_owned()])
     }

@@ -1,67 +1,68 @@
-//! What a data system's operations came to.
+//! The figures of a data system's operations.
 
 use serde::{Deserialize, Serialize};
 
 use super::Distribution;
 use crate::spec::Arrivals;
 
-/// Operations (calls, records) done within the measured window, at the client. What belongs to one
-/// operation is a mean.
+/// The operations (calls, records) done within the measured window, at the client. Figures per
+/// operation are means.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Work {
     pub calls: u64,
     pub seconds: f64,
-    /// Million operations a second.
+    /// The number of operations a second, in millions.
     pub mcalls_per_s: f64,
     /// The distribution by which operations followed each other (open loop); absent: closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
-    /// The delay of the next operation at the end of the window (open loop): what grows with the
-    /// window is more than the fabric can do.
+    /// The delay of the next operation at the end of the window (open loop): a delay that grows
+    /// with the window means that the rate is more than the fabric can do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind_ms: Option<f64>,
-    /// Times from start (closed loop) or when due (open loop) to end, by kind of operation.
+    /// The times from start (closed loop) or when due (open loop) to end, by kind of operation.
     pub actions: Vec<ActionTimes>,
-    /// Parts of those times: "wait", until the message with a record was posted.
+    /// The parts of these times: "wait" is the time until the message with a record was posted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<ActionTimes>,
-    /// READs of the peer's memory (index); 0 in files of workloads without.
+    /// The number of READs of the peer's memory (index); 0 in files of workloads without READs.
     #[serde(default)]
     pub reads_per_call: f64,
-    /// Messages of both directions, and bytes of all that crossed the fabric with the headers of
-    /// the calls.
+    /// The number of messages in both directions, and the number of bytes of all that crossed the
+    /// fabric, with the headers of the calls.
     pub messages_per_call: f64,
     pub bytes_per_call: f64,
-    /// Processor time of the measuring threads on each side, polling included; 0: not enough calls.
+    /// The processor time of the measuring threads on each side in ns, polling included; 0: not
+    /// enough calls.
     pub client_cpu_ns: f64,
     pub server_cpu_ns: f64,
-    /// Servers that each operation is done at (log, 2pc: all of them); `server_cpu_ns` and
-    /// `server_process_cpu_ns` are those of one.
+    /// The number of servers at which each operation is done (log, 2pc: all of them);
+    /// `server_cpu_ns` and `server_process_cpu_ns` are those of one server.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub servers_per_call: usize,
-    /// Processor time of whole processes, threads of the fabric included.
+    /// The processor time of whole processes in ns, threads of the fabric included.
     #[serde(default)]
     pub client_process_cpu_ns: f64,
     #[serde(default)]
     pub server_process_cpu_ns: f64,
-    /// Processor time of the measuring threads for 10^9 bytes of files.
+    /// The processor time of the measuring threads for 10^9 bytes of files, in s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu_s_per_gb: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpu_s_per_gb: Option<f64>,
 }
 
-/// Times of one kind of operation.
+/// The times of one kind of operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ActionTimes {
     /// The kind of operation: "get", "put", "record", "lookup", "commit", "abort".
     pub name: String,
-    /// Operations that ended within the window.
+    /// The number of operations that ended within the window.
     pub calls: u64,
-    /// Operations that were due and not done at its end (open loop).
+    /// The number of operations that were due and not done at the end of the window (open loop).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unended: u64,
-    /// The times of both: what was not done counts with the age that it had at the end.
+    /// The times of both: an operation that was not done counts with its age at the end.
     pub distribution: Distribution,
 }
 
@@ -80,24 +81,25 @@ const fn is_one(count: &usize) -> bool {
 }
 
 impl Work {
-    /// Processor time of the measuring threads of all nodes for an operation, in ns.
+    /// Returns the processor time of the measuring threads of all nodes for an operation, in ns.
     pub fn cpu_ns(&self) -> f64 {
         self.client_cpu_ns + self.servers_per_call as f64 * self.server_cpu_ns
     }
 
-    /// The same of whole processes; `None`: that of a side is not known.
+    /// Returns the processor time of whole processes for an operation in ns; `None` if that of a
+    /// side is not known.
     pub fn process_cpu_ns(&self) -> Option<f64> {
         let (client, server) = (self.client_process_cpu_ns, self.server_process_cpu_ns);
         let is_known = client > 0.0 && server > 0.0;
         is_known.then_some(client + self.servers_per_call as f64 * server)
     }
 
-    /// Times of one kind of operation.
+    /// Returns the times of one kind of operation.
     pub fn times(&self, action: &str) -> Option<&Distribution> {
         find(&self.actions, action)
     }
 
-    /// Times of one part of the operations.
+    /// Returns the times of one part of the operations.
     pub fn part(&self, part: &str) -> Option<&Distribution> {
         find(&self.parts, part)
     }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// More values than this are a mistake.
+/// The most values of a list; more are a mistake.
 const STEPS_MAX: usize = 10_000;
 
 /// Parses a number of bytes: "4096", "64K", "256M", "20G" (powers of two).
@@ -21,7 +21,7 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
     })
 }
 
-/// A number of an option, in the range that makes sense.
+/// Checks that the value of an option is in a sensible range, and returns it.
 pub fn within<T: PartialOrd + Display>(
     option: &str,
     value: T,
@@ -34,7 +34,8 @@ pub fn within<T: PartialOrd + Display>(
     Err(format!("{option} {value}: give {least} to {most}"))
 }
 
-/// How a number with another unit is written: `64KB` and `64KiB` are `64K`, `64B` is `64`.
+/// Returns the right spelling of a number with another unit: `64K` for `64KB` and `64KiB`, `64` for
+/// `64B`.
 fn meant(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     let unit =
@@ -46,8 +47,8 @@ fn meant(text: &str) -> Option<String> {
     is_number.then(|| format!("{digits}{factor}{note}"))
 }
 
-/// Parses "64", "1,2,1000", "8K,1M", "1..8192" (powers of two within), "7000..9000+100" (steps) and
-/// mixtures.
+/// Parses a list of numbers: "64", "1,2,1000", "8K,1M", "1..8192" (powers of two within),
+/// "7000..9000+100" (steps) and mixtures.
 pub fn parse_list(text: &str) -> Result<Vec<usize>, String> {
     let number = |t: &str| {
         let t = t.trim();

@@ -1,5 +1,5 @@
-//! The order of a stream's messages: whether anybody asks for it, and what messages carry
-//! therefore.
+//! The order of a stream's messages: its treatment, and the marks in messages that the treatment
+//! needs.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,7 @@ impl Order {
 pub enum Stamp {
     Nothing,
     Number,
-    /// Its number, and bytes that follow from it.
+    /// The number of the message, and bytes that follow from the number.
     Content,
 }
 

@@ -1,40 +1,41 @@
-//! What a workload is to those who do not run it: command line, plans and reports.
+//! The facts about a workload that the command line, plans and reports need.
 
 use super::{WorkArgs, WorkSpec};
 use crate::names::Preset;
 use crate::spec::{EndpointKind, Flow, JobSpec, Operation};
 use crate::topology::Topology;
 
-/// A room of the record: everything about a workload that needs no fabric.
+/// The facts about a workload that need no fabric.
 #[derive(Debug)]
 pub struct About {
-    /// The name that tables and pages have for it.
+    /// The name of the workload in tables and on pages.
     pub name: &'static str,
-    /// The names by which it is asked for, and what each of them means.
+    /// The names by which the user asks for the workload, and their meanings.
     pub names: &'static [Preset],
-    /// Whether it is a data system's: calls that a server answers.
+    /// True if the workload is a data system's: calls that a server answers.
     pub is_workload: bool,
-    /// The nodes that talk to each other in it.
+    /// The nodes that talk to each other.
     pub topology: Topology,
-    /// Whether more than two nodes can take part.
+    /// True if more than two nodes can take part.
     pub is_for_groups: bool,
-    /// Directions in which messages go at the same time: 1 or 2.
+    /// The number of directions in which messages go at the same time: 1 or 2.
     pub directions: usize,
-    /// The kind of figures that its points hold, by which tables and verdicts are chosen.
+    /// The kind of figures that the points hold, which decides on tables and verdicts.
     pub figures: Figures,
-    /// Says in words what was asked for; `None`: a group of nodes.
+    /// Returns the specification in words; `None`: a group of nodes.
     pub words: fn(&WorkSpec) -> Option<String>,
-    /// The name of the workload's own parameter, for the head of a column; `None`: it has none.
+    /// The name of the workload's parameter, for the head of a column; `None`: it has none.
     pub parameter: Option<&'static str>,
-    /// Options that it reads, beside those that all read.
+    /// The options that the workload reads, beside those that all workloads read.
     pub reads: &'static [&'static [&'static str]],
-    /// Returns the values of its own parameter, one after the other.
+    /// Returns the values of the workload's parameter, one after the other.
     pub parameters: fn(&WorkArgs) -> Result<Vec<usize>, String>,
-    /// Returns the operation that moves bytes where an option of its own says so.
+    /// Returns the operation that moves bytes, if an option of the workload decides that.
     pub operation: fn(&WorkArgs) -> Option<Operation>,
-    /// Returns the specification that its options ask for.
+    /// Returns the specification that the options ask for.
     pub spec: fn(&WorkArgs, &Preset) -> Result<WorkSpec, String>,
-    /// Refuses what contradicts itself or cannot be done, beyond what holds for all.
+    /// Refuses requests that contradict themselves or cannot be done, beyond the rules for all
+    /// workloads.
     pub check: fn(&JobRequest<'_>) -> Result<(), String>,
 }
 
@@ -47,15 +48,15 @@ pub enum Figures {
     Responses,
     /// A goodput.
     Stream,
-    /// Operations of 8 bytes, and their times where they come one at a time.
+    /// Operations on 8 bytes, and their times if they come one at a time.
     Atomics,
-    /// Operations, their times and what they cost.
+    /// Operations, their times and their cost.
     Calls,
     /// Connections, and the parts of their times.
     Connections,
-    /// The same, and READs.
+    /// Operations, their times, their cost, and READs.
     Lookups,
-    /// The same, several to a message.
+    /// Operations, their times and their cost, with several operations to a message.
     Records,
     /// Operations that move many bytes each.
     Files,
@@ -65,11 +66,11 @@ pub enum Figures {
     Shuffle,
     /// Times of operations of all ranks.
     Collective,
-    /// Round trips and goodput of each two nodes.
+    /// Round trips and goodput of each pair of nodes.
     Matrix,
 }
 
-/// A job that is asked for, to be checked for sense.
+/// A job that is asked for, to be checked.
 #[derive(Debug)]
 pub struct JobRequest<'a> {
     pub job: &'a JobSpec,
@@ -79,7 +80,7 @@ pub struct JobRequest<'a> {
     pub validate: bool,
 }
 
-/// Options that all streams read.
+/// The options that all streams read.
 pub(super) const STREAM: &[&str] = &[
     "threads",
     "endpoints",
@@ -90,14 +91,14 @@ pub(super) const STREAM: &[&str] = &[
     "post_list",
     "iterations",
 ];
-/// The option of those whose two sides can sleep while they wait.
+/// The option of workloads whose two sides can sleep while they wait.
 pub(super) const SLEEPS: &[&str] = &["events"];
-/// Options that all workloads read whose operations may come by the clock.
+/// The options that all workloads read whose operations may come by the clock.
 pub(super) const CALLS: &[&str] =
     &["threads", "depth", "rate", "ramp", "arrivals", "validate", "iterations", "watch"];
 
 impl About {
-    /// A benchmark between two nodes, which sends messages.
+    /// The defaults of a benchmark between two nodes, which sends messages.
     pub(super) const MESSAGES: Self = Self {
         name: "",
         names: &[],
@@ -114,18 +115,19 @@ impl About {
         spec: |_, _| Ok(WorkSpec::NONE),
         check: two_sided,
     };
-    /// A workload of one server and a client.
+    /// The defaults of a workload of one server and a client.
     pub(super) const CALLS: Self =
         Self { is_workload: true, figures: Figures::Calls, check: |_| Ok(()), ..Self::MESSAGES };
-    /// A workload of several nodes.
+    /// The defaults of a workload of several nodes.
     pub(super) const GROUP: Self = Self { is_for_groups: true, ..Self::CALLS };
 
-    /// Whether an option changes what is measured.
+    /// Returns true if an option changes what is measured.
     pub fn reads(&self, option: &str) -> bool {
         self.reads.iter().any(|group| group.contains(&option))
     }
 
-    /// Refuses what contradicts itself or cannot be done; the words belong after the name.
+    /// Refuses requests that contradict themselves or cannot be done; the text of the error belongs
+    /// after the name.
     pub fn check(&self, asked: &JobRequest<'_>) -> Result<(), String> {
         let Flow { complete_every, post_list, .. } = asked.job.flow;
         for (option, value) in [("--complete-every", complete_every), ("--post-list", post_list)] {
@@ -150,7 +152,7 @@ pub(super) fn two_sided(asked: &JobRequest<'_>) -> Result<(), String> {
     }
 }
 
-/// Refuses a stream whose messages cannot be told apart as they would have to be.
+/// Refuses a stream whose messages cannot be told apart as the options require.
 pub(super) fn stream(asked: &JobRequest<'_>) -> Result<(), String> {
     let JobRequest { job, validate, .. } = *asked;
     let (Flow { complete_every, post_list, .. }, operation) = (job.flow, job.operation);
@@ -172,7 +174,7 @@ pub(super) fn stream(asked: &JobRequest<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses what no server could answer.
+/// Refuses jobs that no server could answer.
 fn answerable(job: &JobSpec) -> Result<(), String> {
     if job.endpoint == EndpointKind::Dgram {
         return Err("calls need a reliable fabric: datagrams are not asked for again".to_owned());

@@ -5,11 +5,11 @@ use crate::failure::Failure;
 use crate::names::Preset;
 use crate::spec::{Benchmark, Operation, parse_bytes, within};
 
-/// Keys where nothing else is said: their values do not fit into any cache near a core.
+/// The usual number of keys, whose values do not fit into any cache near a core.
 pub(super) const KEYS: usize = 1 << 20;
-/// More keys than this are a mistake; their numbers have 40 bits.
+/// The most keys, whose numbers have 40 bits; more are a mistake.
 const KEYS_MAX: usize = 1 << 32;
-/// Faster links are a mistake.
+/// The rate of the fastest link in Gbit/s; faster ones are a mistake.
 const LINK_GBIT_MAX: f64 = 100_000.0;
 
 macro_rules! args {
@@ -55,17 +55,17 @@ pub(super) struct Shared {
 }
 
 impl WorkArgs {
-    /// Returns the values of the workload's own parameter, one after the other.
+    /// Returns the values of the workload's parameter, one after the other.
     pub fn parameters(&self, preset: &Preset) -> Result<Vec<usize>, Failure> {
         (preset.benchmark.about().parameters)(self).map_err(|text| wrong(preset, &text))
     }
 
-    /// Returns the operation that moves bytes, where that is the workload's own matter.
+    /// Returns the operation that moves bytes, if the workload decides that.
     pub fn operation(&self, benchmark: Benchmark) -> Option<Operation> {
         (benchmark.about().operation)(self)
     }
 
-    /// Returns what the options mean for a test that was asked for by its name.
+    /// Returns the specification of a test with this name that the options ask for.
     pub fn spec(&self, preset: &Preset) -> Result<WorkSpec, Failure> {
         let spec = (preset.benchmark.about().spec)(self, preset);
         let spec = spec.map_err(|text| wrong(preset, &text))?;
@@ -79,12 +79,12 @@ fn wrong(preset: &Preset, text: &str) -> Failure {
 }
 
 impl Shared {
-    /// Gets by key, of as many keys as usual.
+    /// Returns the specification of gets by key, of the usual number of keys.
     pub(super) fn by_key(&self) -> Result<WorkSpec, String> {
         self.by_key_of(KEYS)
     }
 
-    /// Gets by key, of `usual` keys where nothing else is said.
+    /// Returns the specification of gets by key, of `usual` keys by default.
     pub(super) fn by_key_of(&self, usual: usize) -> Result<WorkSpec, String> {
         let keys = self.keys.unwrap_or(usual);
         if keys > KEYS_MAX {
@@ -97,7 +97,8 @@ impl Shared {
         Ok(WorkSpec { request_bytes, keys, gets_percent, zipf_hundredths, ..WorkSpec::NONE })
     }
 
-    /// Bytes of chunks, multiples of `unit`; `what` they are, for whoever gives others.
+    /// Returns the lengths of chunks, which must be multiples of `unit`; an error names `what` is
+    /// allowed.
     pub(super) fn chunks(
         &self,
         usual: &str,
@@ -109,7 +110,7 @@ impl Shared {
         numbers("--chunk", text, is_right, &format!("{what}{CHUNK_MAX} at most"))
     }
 
-    /// What the link takes; 0: nobody said it.
+    /// Returns the rate that the link takes; 0: it was not given.
     pub(super) fn link_mbit_per_s(&self) -> Result<u64, String> {
         let Some(gbit) = self.link_gbit else { return Ok(0) };
         let gbit = within("--link-gbit", gbit, 0.001..=LINK_GBIT_MAX)?;

@@ -10,7 +10,7 @@ use crate::spec::{Benchmark, Operation};
 const ATOMICS: Preset = Preset {
     aliases: &["atomic"],
     operation: Operation::FetchAdd,
-    // As every device has them.
+    // Every device has atomics of this length.
     sizes: "8",
     ignores: &["sizes"],
     ..Preset::of(
@@ -32,10 +32,10 @@ pub(super) const ABOUT: About = About {
     ..About::MESSAGES
 };
 
-/// The results of atomics, beside how fast they were.
+/// The results of atomics, apart from their rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Atomics {
-    /// Operations of the block, warm-up included, that the peer's memory shows, neither more nor
-    /// fewer. What each of them fetched was right, too.
+    /// The number of operations of the block, warm-up included, that the peer's memory shows,
+    /// neither more nor fewer. The values that they fetched were right, too.
     pub checked: u64,
 }

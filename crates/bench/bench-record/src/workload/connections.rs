@@ -10,7 +10,7 @@ use crate::work::ActionTimes;
 
 const CONNECTIONS: Preset = Preset {
     aliases: &["connection_rate", "connection-rate"],
-    // The first message over each.
+    // This is the size of the first message over each connection.
     sizes: "1",
     ignores: &["sizes"],
     ..Preset::of(
@@ -31,18 +31,19 @@ pub(super) const ABOUT: About = About {
 /// The figures of connections that were made one after the other by each thread.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Connections {
-    /// Connections that were made within the window, and their rate, of all threads.
+    /// The number of connections of all threads that were made within the window, and their rate.
     pub count: u64,
     pub per_s: f64,
     /// The times of "open", "connect", "first message" and "close".
     pub parts: Vec<ActionTimes>,
-    /// Processor time of the client's process for each, threads of the fabric included, in µs.
+    /// The processor time of the client's process for each connection, threads of the fabric
+    /// included, in µs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu_us: Option<f64>,
-    /// The distribution by which they followed each other (open loop); absent: closed loop.
+    /// The distribution by which connections followed each other (open loop); absent: closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
-    /// The delay of the next one at the end of the window (open loop).
+    /// The delay of the next connection at the end of the window (open loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind_ms: Option<f64>,
 }

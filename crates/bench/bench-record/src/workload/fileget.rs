@@ -8,7 +8,7 @@ use crate::fabric_name::FabricName;
 use crate::names::Preset;
 use crate::spec::Benchmark;
 
-/// Bytes of a chunk where nothing else is said.
+/// The usual length of a chunk.
 const CHUNK: &str = "64K";
 
 /// The place where the server has the file.

@@ -7,9 +7,9 @@ use super::{About, Figures, WorkSpec};
 use crate::names::Preset;
 use crate::spec::{Benchmark, Operation};
 
-/// Levels of the tree of an index, its leaves included.
+/// The number of levels of the tree of an index, its leaves included.
 pub const INDEX_LEVELS: usize = 3;
-/// Levels that a client of an index may keep: all inner ones.
+/// The most levels that a client of an index may keep: all inner ones.
 pub const KEPT_MAX: usize = INDEX_LEVELS - 1;
 
 /// The side that walks the tree.
@@ -67,7 +67,7 @@ pub(super) const ABOUT: About = About {
         if kept.iter().any(|kept| *kept > KEPT_MAX) {
             return Err(format!("--kept: give 0 to {KEPT_MAX}, the tree has one more level"));
         }
-        // Its keys follow from the length of its values.
+        // The keys follow from the length of the values.
         Ok(WorkSpec { keys: 0, way: way.unwrap_or_default(), ..args.shared.by_key()? })
     },
     ..About::CALLS

@@ -1,4 +1,4 @@
-//! The one list of what can be measured.
+//! The list of all benchmarks.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,8 +7,8 @@ use crate::topology::Topology;
 
 /// Hands every benchmark to the macro `then`, each as `folder::Name`.
 ///
-/// The record makes its enum of them, the engine its dispatch: a new one is a line here and a
-/// folder of this name in each.
+/// The record makes its enum of the list, and the engine its dispatch: a new benchmark is a line
+/// here and a folder with its name in each crate.
 #[macro_export]
 macro_rules! workloads {
     ($then:ident) => {
@@ -61,7 +61,7 @@ macro_rules! workloads {
 
 macro_rules! benchmarks {
     ($($(#[$about:meta])* $folder:ident::$name:ident,)*) => {
-        /// A benchmark: what is measured, and how the two sides talk meanwhile.
+        /// A benchmark, which decides on the measurement and on how the two sides talk.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Benchmark {
@@ -69,10 +69,10 @@ macro_rules! benchmarks {
         }
 
         impl Benchmark {
-            /// Every one there is.
+            /// All benchmarks.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// Returns what is known of the benchmark.
+            /// Returns the facts about the benchmark.
             pub const fn about(self) -> &'static About {
                 match self {
                     $(Self::$name => &super::$folder::ABOUT,)*
@@ -89,17 +89,17 @@ impl Benchmark {
         self.about().name
     }
 
-    /// Whether several operations may be in flight.
+    /// Returns true if several operations may be in flight.
     pub fn has_depth(self) -> bool {
         self.about().reads("depth")
     }
 
-    /// Whether it is a data system's: calls that a server answers.
+    /// Returns true if the benchmark is a data system's: calls that a server answers.
     pub const fn is_workload(self) -> bool {
         self.about().is_workload
     }
 
-    /// Returns the bytes of a request where nothing else is said.
+    /// Returns the usual length of a request in bytes.
     pub const fn usual_request_bytes(self) -> usize {
         match self {
             Self::Rpc => super::rpc::REQUEST_BYTES,
@@ -107,7 +107,7 @@ impl Benchmark {
         }
     }
 
-    /// Returns how many keys (2pc: rows of each participant) there are where nothing else is said.
+    /// Returns the usual number of keys (2pc: rows of each participant).
     pub const fn usual_keys(self) -> usize {
         match self {
             Self::TwoPhase => super::twopc::ROWS,
@@ -115,7 +115,7 @@ impl Benchmark {
         }
     }
 
-    /// Returns at how many of the servers each operation is done: at all of them or at one.
+    /// Returns the number of servers at which each operation is done: all of them or one.
     pub const fn servers_per_call(self, servers: usize) -> usize {
         match self {
             Self::Log | Self::TwoPhase => servers,
@@ -123,12 +123,12 @@ impl Benchmark {
         }
     }
 
-    /// Returns which nodes talk to each other.
+    /// Returns the pairs of nodes that talk to each other.
     pub const fn topology(self) -> Topology {
         self.about().topology
     }
 
-    /// Whether more than two nodes can take part.
+    /// Returns true if more than two nodes can take part.
     pub const fn is_for_groups(self) -> bool {
         self.about().is_for_groups
     }

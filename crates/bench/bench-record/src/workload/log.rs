@@ -11,7 +11,7 @@ use crate::fabric_name::FabricName;
 use crate::names::Preset;
 use crate::spec::{Benchmark, within};
 
-/// Records of a group at most; more are a mistake.
+/// The most records of a group; more are a mistake.
 const GROUP_MAX: usize = 1 << 16;
 
 pub(super) const ABOUT: About = About {
@@ -58,14 +58,14 @@ pub enum Ack {
 /// The specification of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogSpec {
-    /// Records of a group, at most (open loop: those that are due).
+    /// The most records of a group (open loop: those that are due).
     pub group: usize,
     pub commit: Commit,
     pub ack: Ack,
 }
 
 impl LogSpec {
-    /// Replicas that must have a group, of `replicas`.
+    /// Returns the number of replicas that must have a group, of `replicas`.
     pub const fn needed(self, replicas: usize) -> u32 {
         let count = match self.commit {
             Commit::All => replicas,
@@ -113,7 +113,7 @@ impl Args {
     }
 }
 
-/// Refuses what a log cannot do.
+/// Refuses requests that a log cannot do.
 fn check(asked: &JobRequest<'_>) -> Result<(), String> {
     let job = asked.job;
     if job.endpoints > 1 {

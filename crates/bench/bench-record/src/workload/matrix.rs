@@ -1,4 +1,4 @@
-//! Every node with each other one, a pair at a time.
+//! Measurement of every node with each other one, a pair at a time.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,27 +28,28 @@ pub(super) const ABOUT: About = About {
     ..About::GROUP
 };
 
-/// What each node had with each other one while all others were quiet.
+/// The figures of each pair of nodes while all others were quiet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Matrix {
-    /// Names of the nodes, the client first.
+    /// The names of the nodes, the client first.
     pub nodes: Vec<String>,
-    /// One for each two nodes in each direction.
+    /// The figures of each two nodes in each direction.
     pub pairs: Vec<NodePair>,
 }
 
-/// What one node had with another one: it began the round trips, and it sent the stream.
+/// The figures of a pair of nodes: the first one began the round trips, and sent the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NodePair {
     pub from: usize,
     pub to: usize,
     pub latency: Latency,
-    /// Of the stream, from its first message until the peer said that the last one was there.
+    /// The bandwidth of the stream, from its first message until the peer said that the last one
+    /// was there.
     pub bandwidth: Bandwidth,
 }
 
 impl NodePair {
-    /// The median of half round trips in µs.
+    /// Returns the median of half round trips in µs.
     pub fn p50_us(&self) -> f64 {
         self.latency.middle_us()
     }
@@ -63,19 +64,19 @@ impl Matrix {
         self.pairs.iter().find(|pair| (pair.from, pair.to) == (from, to))
     }
 
-    /// The figure of the pair in the middle; `None` without pairs.
+    /// Returns the figure of the pair in the middle; `None` without pairs.
     pub fn median(&self, of: fn(&NodePair) -> f64) -> Option<f64> {
         let mut all: Vec<f64> = self.pairs.iter().map(of).collect();
         all.sort_by(f64::total_cmp);
         all.get(all.len() / 2).copied()
     }
 
-    /// The pair with the longest round trips.
+    /// Returns the pair with the longest round trips.
     pub fn slowest(&self) -> Option<&NodePair> {
         self.pairs.iter().max_by(|a, b| a.p50_us().total_cmp(&b.p50_us()))
     }
 
-    /// The pair with the least goodput.
+    /// Returns the pair with the least goodput.
     pub fn narrowest(&self) -> Option<&NodePair> {
         self.pairs.iter().min_by(|a, b| a.gbit_per_s().total_cmp(&b.gbit_per_s()))
     }

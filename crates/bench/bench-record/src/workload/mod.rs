@@ -1,5 +1,5 @@
-//! What is measured, room by room: by which names and options it is asked for, what they mean, and
-//! what they come to. `list` names all rooms, and [`About`] is what is known of each.
+//! The benchmarks: the names and options by which the user asks for each, their meanings, and the
+//! figures. `list` names all benchmarks, and [`About`] has the facts about each.
 
 #[macro_use]
 mod list;
@@ -47,24 +47,23 @@ use crate::spec::parse_list;
 
 use self::args::NoArgs;
 
-/// Bytes of a key, as HERD and FaSST have it.
+/// The length of a key in bytes, as in HERD and FaSST.
 pub const KEY_BYTES: usize = 16;
-/// Bytes of a message of a flow where nothing else is said: with its header within the MTU of an
-/// EFA.
+/// The usual length of a flow's message: with its header within the MTU of an EFA.
 const PART: &str = "8K";
-/// Longer chunks are a mistake.
+/// The length of the longest chunk in bytes; longer ones are a mistake.
 const CHUNK_MAX: usize = 1 << 28;
 
 /// The specification of a workload, as its client asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkSpec {
-    /// Body of a get in bytes: the key and what comes with it.
+    /// The length of the body of a get in bytes: the key and the data that comes with it.
     pub request_bytes: usize,
-    /// Keys of all server threads together.
+    /// The number of keys of all server threads together.
     pub keys: usize,
-    /// Gets of 100 calls; the others are puts.
+    /// The number of gets among 100 calls; the others are puts.
     pub gets_percent: u32,
-    /// Exponent of Zipf's law times 100; 0: all keys alike.
+    /// The exponent of Zipf's law times 100; 0: all keys are equally popular.
     pub zipf_hundredths: u32,
     /// The largest [`PointSpec::parameter`](crate::spec::PointSpec) of the session.
     #[serde(default)]
@@ -78,15 +77,15 @@ pub struct WorkSpec {
     /// The place where the server has its file.
     #[serde(default)]
     pub source: Source,
-    /// Transactions, whose rows are locked from prepare to end or not at all.
+    /// True for transactions, whose rows are locked from prepare to end if `locks` is true.
     #[serde(default)]
     pub transactions: bool,
     #[serde(default)]
     pub locks: bool,
-    /// The rate that the client's link takes in Mbit/s; 0: not told.
+    /// The rate that the client's link takes in Mbit/s; 0: it was not given.
     #[serde(default)]
     pub link_mbit_per_s: u64,
-    /// The part that one workload alone has.
+    /// The part that only one workload has.
     #[serde(flatten, with = "own")]
     pub own: OwnSpec,
 }
@@ -109,7 +108,7 @@ impl WorkSpec {
     };
 }
 
-/// Numbers of an option, of which none is wrong.
+/// Parses the numbers of an option. Fails if one of them is not right.
 fn numbers(
     option: &str,
     text: &str,

@@ -1,11 +1,11 @@
-//! What one workload asks for and no other, in the field of a record that has its name.
+//! The part of a specification that only one workload has, in the field of a record with its name.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::{Deserialize as DeriveDeserialize, Serialize, Serializer};
 
 use super::{CollectiveSpec, IncastSpec, LogSpec, WorkSpec};
 
-/// The part of a [`WorkSpec`] that one workload alone has.
+/// The part of a [`WorkSpec`] that only one workload has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnSpec {
     Nothing,
@@ -16,23 +16,23 @@ pub enum OwnSpec {
 }
 
 impl WorkSpec {
-    /// The specification of a log.
+    /// Returns the specification of a log.
     pub const fn log(&self) -> Option<LogSpec> {
         if let OwnSpec::Log(spec) = self.own { Some(spec) } else { None }
     }
 
-    /// The specification of an operation of all ranks.
+    /// Returns the specification of an operation of all ranks.
     pub const fn collective(&self) -> Option<CollectiveSpec> {
         if let OwnSpec::Collective(spec) = self.own { Some(spec) } else { None }
     }
 
-    /// The specification of an incast.
+    /// Returns the specification of an incast.
     pub const fn incast(&self) -> Option<IncastSpec> {
         if let OwnSpec::Incast(spec) = self.own { Some(spec) } else { None }
     }
 }
 
-/// How records hold it.
+/// The form of the part in records.
 #[derive(Default, Serialize, DeriveDeserialize)]
 #[serde(default)]
 struct Fields {
@@ -55,7 +55,8 @@ pub(super) fn serialize<S: Serializer>(own: &OwnSpec, to: S) -> Result<S::Ok, S:
     fields.serialize(to)
 }
 
-/// Unlike an enum that serde flattens by itself, a damaged part is refused and not left out.
+/// Reads the part. Unlike with an enum that serde flattens, a damaged part is refused and not left
+/// out.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<OwnSpec, D::Error> {
     let Fields { log, collective, incast } = Fields::deserialize(from)?;
     match (log, collective, incast) {

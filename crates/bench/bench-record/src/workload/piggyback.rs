@@ -5,18 +5,18 @@ use super::{About, Figures, WorkSpec, numbers};
 use crate::names::{ONE_SIZE, Preset};
 use crate::spec::Benchmark;
 
-/// Records of a message where nothing else is said.
+/// The usual numbers of records of a message.
 const RECORDS: &str = "1..128";
-/// More records than this in a message are a mistake.
+/// The most records of a message; more are a mistake.
 const RECORDS_MAX: usize = 1 << 16;
-/// A record waits no longer than this in µs.
+/// The longest time that a record waits, in µs.
 const FLUSH_US_MAX: u64 = 1_000_000;
 
 pub(super) const ABOUT: About = About {
     name: "piggyback",
     names: &[Preset {
         sizes: ONE_SIZE,
-        // Messages of records that wait for their answer.
+        // The depth is that of messages that wait for their answer.
         depth: "16",
         ..Preset::of(
             Benchmark::Piggyback,

@@ -5,10 +5,10 @@ use super::{About, KEY_BYTES, WorkSpec};
 use crate::names::Preset;
 use crate::spec::{Benchmark, parse_bytes};
 
-/// Request of an RPC in bytes, as in the measurements of HERD, FaSST and eRPC.
+/// The length of a request of an RPC in bytes, as in the measurements of HERD, FaSST and eRPC.
 pub(super) const REQUEST_BYTES: usize = 32;
 
-/// Calls, several numbers of which are outstanding.
+/// The preset of calls, with several numbers of outstanding calls.
 pub(super) const RPC: Preset = Preset {
     sizes: "32",
     depth: "1,8,32,128",

@@ -10,7 +10,7 @@ pub(super) const ABOUT: About = About {
     names: &[Preset {
         aliases: &["sat-latency"],
         sizes: ONE_SIZE,
-        // As the first suite's generators had.
+        // The first suite's generators had this depth.
         depth: "10",
         threads: 2,
         ..Preset::of(
@@ -20,7 +20,8 @@ pub(super) const ABOUT: About = About {
         )
     }],
     figures: Figures::RoundTrips,
-    // No number of messages: each stream would end with its own, before the ping-pong beside it.
+    // The number of messages cannot be given: each stream would end with its own number, before the
+    // ping-pong.
     reads: &[
         &["threads", "depth", "rx_depth", "rate", "load_size"],
         &["validate", "no_histogram", "watch"],

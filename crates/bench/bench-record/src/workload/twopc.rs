@@ -5,7 +5,7 @@ use super::{About, WorkSpec};
 use crate::names::{ONE_SIZE, Preset};
 use crate::spec::Benchmark;
 
-/// Rows of a participant where nothing else is said.
+/// The usual number of rows of a participant.
 pub(super) const ROWS: usize = 1 << 16;
 
 pub(super) const ABOUT: About = About {

@@ -1,13 +1,13 @@
-//! What an operation of all ranks came to.
+//! The figures of an operation of all ranks.
 
 use serde::{Deserialize, Serialize};
 
-/// Operations of all ranks of an MPI program, one after the other, barriers between them. One lasts
-/// as long as on the rank where it lasted longest; the distribution is the point's
+/// The operations of all ranks of a program, one after the other, with barriers between them. An
+/// operation lasts as long as on its slowest rank; the distribution is the point's
 /// `operation_time`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Collective {
-    /// 0: unknown.
+    /// The number of ranks; 0: unknown.
     #[serde(default, skip_serializing_if = "is_unknown")]
     pub ranks: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -17,11 +17,11 @@ pub struct Collective {
     /// nccl-tests; absent for barriers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bus_gbit_per_s: Option<f64>,
-    /// The share of the operation's time that computing hides, where it does not block. Then all
-    /// other times contain as much computing as the operation lasts alone.
+    /// The share of the operation's time that computing hides, if the operation does not block.
+    /// Then all other times contain as much computing as the operation lasts alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap_percent: Option<f64>,
-    /// The mean time of the operation alone, where others contain computing.
+    /// The mean time of the operation alone, if other times contain computing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone_us: Option<f64>,
 }

@@ -43,7 +43,7 @@ pub(super) const ABOUT: About = About {
         },
         Preset {
             pattern: Some(Pattern::Barrier),
-            // It has no bytes.
+            // A barrier has no bytes.
             sizes: "",
             ignores: &["algorithm", "chunk", "sizes"],
             ..ALLREDUCE.named("barrier", "Every node waits for all, by dissemination")
@@ -103,33 +103,34 @@ pub(super) struct Args {
     algorithm: Option<Algorithm>,
 }
 
-/// An operation of all ranks, whoever does it.
+/// An operation of all ranks, of a session's nodes or of an MPI program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// Every rank gets what each has.
+    /// Every rank gets the data of all ranks.
     Allgather,
-    /// Every rank gets the sum of what all have (32-bit integers).
+    /// Every rank gets the sum of the data of all ranks (32-bit integers).
     Allreduce,
-    /// Every rank gets another part of each.
+    /// Every rank gets another part from each rank.
     Alltoall,
     /// Every rank waits for all.
     Barrier,
-    /// Every rank gets what rank 0 has.
+    /// Every rank gets the data of rank 0.
     Bcast,
-    /// Rank 0 gets what each has.
+    /// Rank 0 gets the data of all ranks.
     Gather,
-    /// Every rank gets its part of the sum of what all have (32-bit integers).
+    /// Every rank gets its part of the sum of the data of all ranks (32-bit integers).
     ReduceScatter,
 }
 
 impl Pattern {
-    /// Whether integers are added up.
+    /// Returns true if integers are added up.
     pub const fn is_sum(self) -> bool {
         matches!(self, Self::Allreduce | Self::ReduceScatter)
     }
 
-    /// Whether data has as many parts as there are ranks, of which a size is that of one.
+    /// Returns true if the data has as many parts as there are ranks, so that a size is that of one
+    /// part.
     pub const fn is_in_parts(self) -> bool {
         match self {
             Self::Allgather | Self::Alltoall | Self::Gather | Self::ReduceScatter => true,
@@ -137,9 +138,9 @@ impl Pattern {
         }
     }
 
-    /// Gbit/s that every link carries at least when `ranks` ranks with `bytes` each need
-    /// `seconds`: the bus bandwidth of nccl-tests (doc/PERFORMANCE.md), where the size of what
-    /// has parts is that of all of them. `None` for barriers.
+    /// Returns the rate in Gbit/s that every link carries at least when `ranks` ranks with `bytes`
+    /// each need `seconds`: the bus bandwidth of nccl-tests (doc/PERFORMANCE.md), where the size of
+    /// data in parts is that of all parts. `None` for barriers.
     pub fn bus_gbit_per_s(self, bytes: usize, ranks: usize, seconds: f64) -> Option<f64> {
         let share = (ranks as f64 - 1.0) / ranks as f64;
         let factor = match self {
@@ -174,7 +175,7 @@ pub struct CollectiveSpec {
 }
 
 impl CollectiveSpec {
-    /// The algorithm in words.
+    /// Returns the name of the algorithm.
     pub const fn algorithm_name(self) -> &'static str {
         match (self.pattern, self.algorithm) {
             (Pattern::Allgather | Pattern::ReduceScatter, _)

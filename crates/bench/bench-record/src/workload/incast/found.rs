@@ -1,5 +1,5 @@
-//! What an incast came to. Names and meanings are those of netsim's results (docs/SIMULATOR.md), so
-//! that both can be laid side by side.
+//! The figures of an incast. Names and meanings are those of netsim's results (docs/SIMULATOR.md),
+//! so that both can be compared.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Incast {
     pub flows: usize,
-    /// The rate that the receiver can take in Gbit/s, and how that is known.
+    /// The rate that the receiver can take in Gbit/s, and the source of this number.
     pub ideal_gbps: f64,
     pub ideal_from: IdealFrom,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -16,13 +16,13 @@ pub struct Incast {
     pub shares: Option<Shares>,
 }
 
-/// The source of what the receiver can take.
+/// The source of the rate that the receiver can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdealFrom {
-    /// It was told (`--link-gbit`).
+    /// The rate was given (`--link-gbit`).
     Link,
-    /// Measured before each block: one flow alone.
+    /// The rate was measured before each block, with one flow alone.
     SingleFlow,
 }
 
@@ -33,30 +33,30 @@ pub struct Bursts {
     pub bursts: u64,
     pub ideal_us: f64,
     pub mean_us: f64,
-    /// Means over bursts of the fastest, of all and of the slowest flow.
+    /// The means over bursts of the fastest flow, of all flows and of the slowest flow.
     pub min_to_ideal: f64,
     pub mean_to_ideal: f64,
     pub max_to_ideal: f64,
-    /// The slowest flow of all bursts.
+    /// The time of the slowest flow of all bursts.
     pub worst_to_ideal: f64,
-    /// Jain's index of the flows' mean rates, mean over bursts.
+    /// Jain's index of the flows' mean rates, as a mean over bursts.
     pub jain: f64,
 }
 
 /// Flows that send all the time. "To fair" is over the mean throughput of a flow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shares {
-    /// Mean length of an interval.
+    /// The mean length of an interval.
     pub interval_ms: f64,
     pub fair_gbps: f64,
     /// Jain's index of the flows' throughput over all intervals, and the lowest of one interval.
     pub jain: f64,
     pub jain_worst: f64,
-    /// The flow with the lowest mean throughput.
+    /// The mean throughput of the flow in which it is lowest.
     pub flow_min_to_fair: f64,
     /// The lowest and the highest throughput of any flow in any interval.
     pub min_to_fair: f64,
     pub max_to_fair: f64,
-    /// Throughput of each flow in each interval in Gbit/s.
+    /// The throughput of each flow in each interval in Gbit/s.
     pub flows_gbps: Vec<Vec<f64>>,
 }

@@ -9,9 +9,9 @@ use super::{About, Figures, OwnSpec, PART, WorkSpec};
 use crate::names::Preset;
 use crate::spec::{Benchmark, within};
 
-/// An interval where nothing else is said, in ms.
+/// The usual length of an interval in ms.
 const INTERVAL_MS: u64 = 100;
-/// Longer intervals are a mistake, as in netsim.
+/// The longest interval in ms; longer ones are a mistake, as in netsim.
 const INTERVAL_MS_MAX: u64 = 60_000;
 
 pub(super) const ABOUT: About = About {
@@ -49,8 +49,8 @@ pub(super) const ABOUT: About = About {
 /// The specification of an incast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IncastSpec {
-    /// Flows send all the time, and their throughput is told for each interval of so many ms;
-    /// `None`: they send in bursts.
+    /// The length of the intervals in ms, if flows send all the time and their throughput is
+    /// measured in each interval; `None`: they send in bursts.
     pub interval_ms: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What a shuffle came to.
+//! The figures of a shuffle.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,40 +8,43 @@ use crate::{Bandwidth, ReceiverCount, Span};
 /// The counts of one thread of a node within its window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShuffleCount {
-    /// Tuples that it made, and those of its partition that it took.
+    /// The number of tuples that the thread made, and the number of those of its partition that it
+    /// took.
     pub made: u64,
     pub taken: u64,
-    /// Buffers that it sent, and bytes of tuples in them.
+    /// The number of buffers that the thread sent, and the number of bytes of tuples in them.
     pub buffers_sent: u64,
     pub bytes_sent: u64,
-    /// The time from the beginning of the block until all tuples of its partition had come, in ns.
+    /// The time from the beginning of the block until all tuples of the thread's partition had
+    /// come, in ns.
     pub partition_ns: u64,
 }
 
-/// Tuples of all nodes, each to the node that owns its key's partition; 10^9 bytes to a GB. The
-/// point's `bandwidth` is what a node gets from others, a mean.
+/// The tuples of all nodes, each sent to the node that owns its key's partition; a GB has 10^9
+/// bytes. The point's `bandwidth` is the mean of what a node gets from others.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Shuffle {
     pub partitions: usize,
-    /// Tuples that were made within the window, those that stayed at their node included.
+    /// The number of tuples that were made within the window, those that stayed at their node
+    /// included.
     pub tuples: u64,
-    /// Millions of them a second, of all nodes.
+    /// The rate of tuples of all nodes, in millions a second.
     pub mtuples_per_s: f64,
-    /// Bytes of tuples that a node gets from others: a mean, of the slowest node and of the
-    /// busiest.
+    /// The rate of tuples that a node gets from others: the mean, that of the slowest node and that
+    /// of the busiest.
     pub gb_per_s: f64,
     pub gb_per_s_min: f64,
     pub gb_per_s_max: f64,
-    /// The rate of the busiest node, in percent of what its link takes (`--link-gbit`).
+    /// The rate of the busiest node, in percent of the rate that its link takes (`--link-gbit`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_percent: Option<f64>,
-    /// Processor time of the measuring threads of all nodes for a tuple, to make it and to take it,
-    /// polling included; and of whole processes, threads of the fabric included.
+    /// The processor time of the measuring threads of all nodes for a tuple, to make it and to take
+    /// it, polling included; and that of whole processes, threads of the fabric included.
     pub cpu_ns_per_tuple: f64,
     pub process_cpu_ns_per_tuple: f64,
-    /// Tuples in the buffers that were sent, of what they have room for.
+    /// The share of the room in the sent buffers that tuples filled.
     pub fill: f64,
-    /// The largest partition over the mean: in tuples, and in the time until it was whole.
+    /// The largest partition over the mean: in tuples, and in the time until it was complete.
     pub load_max_to_mean: f64,
     pub time_max_to_mean: f64,
 }
@@ -50,15 +53,15 @@ pub struct Shuffle {
 #[derive(Debug, Clone, Copy)]
 pub struct ShuffleOf {
     pub buffer_bytes: usize,
-    /// 0: not told.
+    /// The rate that a node's link takes; 0: it was not given.
     pub link_mbit_per_s: u64,
-    /// What ended the windows.
+    /// The condition that ended the windows.
     pub limit: Limit,
 }
 
 impl Shuffle {
-    /// Joins the counts of all nodes, thread by thread; answers the mean of what a node gets, too.
-    /// `None`: a node has counted nothing.
+    /// Joins the counts of all nodes, thread by thread. Returns the mean of what a node gets, too;
+    /// `None` if a node has counted nothing.
     pub fn of(nodes: &[Vec<ReceiverCount>], asked: ShuffleOf) -> Option<(Self, Bandwidth)> {
         let threads: Vec<&ReceiverCount> = nodes.iter().flatten().collect();
         let own: Vec<ShuffleCount> =
@@ -69,7 +72,7 @@ impl Shuffle {
         let gb_per_s_max = gb_per_s.iter().copied().fold(0.0, f64::max);
         let tuples: u64 = own.iter().map(|count| count.made).sum();
         let per_tuple = |ns: u64| ns as f64 / tuples.max(1) as f64;
-        // Each node has a clock of its own.
+        // Each node has its own clock.
         let made_per_s = |node: &Vec<ReceiverCount>| {
             let made = |count: &ReceiverCount| count.shuffle.map_or(0, |own| own.made) as f64;
             let threads: Vec<_> = node.iter().map(|count| (made(count), count.span())).collect();
@@ -81,7 +84,7 @@ impl Shuffle {
         let buffers: u64 = own.iter().map(|count| count.buffers_sent).sum();
         let bytes: u64 = own.iter().map(|count| count.bytes_sent).sum();
         let of_nodes = |of: fn(&[ShuffleCount]) -> u64| {
-            // All nodes have as many threads.
+            // All nodes have the same number of threads.
             let threads = own.len() / nodes.len().max(1);
             max_to_mean(own.chunks(threads.max(1)).map(of))
         };
@@ -107,7 +110,7 @@ impl Shuffle {
     }
 }
 
-/// The largest over the mean; 1 where there is nothing.
+/// Returns the largest value over the mean; 1 if there is nothing.
 fn max_to_mean(values: impl Iterator<Item = u64> + Clone) -> f64 {
     let (count, sum) = (values.clone().count() as f64, values.clone().sum::<u64>() as f64);
     let most = values.max().unwrap_or(0) as f64;
@@ -134,7 +137,7 @@ mod tests {
 
     #[test]
     fn nodes_are_the_sums_of_their_threads() {
-        // The first node gets 3 GB/s with its two threads, the other 1 GB/s.
+        // The first node gets 3 GB/s with its two threads, the other one 1 GB/s.
         let first = vec![thread(1_000_000_000, 200, 8), thread(500_000_000, 100, 9)];
         let second = vec![thread(250_000_000, 50, 1), thread(250_000_000, 50, 3)];
         let limit = Limit::DurationMs(500);

@@ -8,10 +8,9 @@ use crate::names::Preset;
 use crate::spec::Benchmark;
 use crate::topology::Topology;
 
-/// The shortest tuple of a shuffle: its key.
+/// The length of the shortest tuple of a shuffle in bytes: its key.
 pub const TUPLE_BYTES_MIN: usize = 8;
-/// Bytes of a buffer of tuples where nothing else is said: with its header within the MTU of an
-/// EFA.
+/// The usual length of a buffer of tuples: with its header within the MTU of an EFA.
 const BUFFER: &str = "8K";
 
 pub(super) const ABOUT: About = About {
