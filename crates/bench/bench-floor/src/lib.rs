@@ -1,8 +1,8 @@
-//! Floors: what two threads reach over bare memory and over bare UDP on loopback, without any
+//! The floors: what two threads reach over bare memory and over bare UDP on loopback, without any
 //! protocol.
 //!
-//! Both poll busily on processors of their own, like the programs they are compared with. Messages
-//! are counted where they arrive.
+//! Both threads poll busily on separate processors, like the programs that are compared with them.
+//! Messages are counted where they arrive.
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_precision_loss,
@@ -37,11 +37,12 @@ pub const fn message_bytes(floor: Floor) -> usize {
 
 /// Measures half round trips of one message at a time.
 ///
-/// Of memory it has the middle of means of 16 round trips, each of which costs no more than reading
-/// the clock; of UDP the time of each.
+/// For memory the result is the middle of means over 16 round trips, because a single round trip
+/// costs no more than reading the clock; for UDP it has the time of each round trip.
 ///
 /// # Errors
-/// The size does not fit, a processor cannot be had, there are no sockets, or a datagram was lost.
+/// The call fails if the size does not fit, a processor is not available, there are no sockets, or
+/// a datagram was lost.
 pub fn latency(floor: Floor, spec: PointSpec, cpus: Cpus) -> Result<Point, Failure> {
     check(floor, spec)?;
     match floor {
@@ -61,8 +62,8 @@ pub fn latency(floor: Floor, spec: PointSpec, cpus: Cpus) -> Result<Point, Failu
 /// Measures messages that one thread sends as fast as another one takes them.
 ///
 /// # Errors
-/// The size does not fit, a processor cannot be had, there are no sockets, or the kernel has no
-/// segmentation or receive offload.
+/// The call fails if the size does not fit, a processor is not available, there are no sockets, or
+/// the kernel has no segmentation or receive offload.
 pub fn bandwidth(floor: Floor, spec: PointSpec, cpus: Cpus) -> Result<Point, Failure> {
     check(floor, spec)?;
     match floor {
@@ -86,15 +87,16 @@ fn check(floor: Floor, spec: PointSpec) -> Result<(), Failure> {
     Err(Failure::Usage(what))
 }
 
-/// A way out: copies a message away.
+/// The sending end of a wire, which copies messages away.
 trait Sender: Send {
-    /// Sends a message, or several of that size at once; `false`: there is no room now.
+    /// Sends a message, or several of that size at once. Returns false if there is no room now.
     fn send(&mut self, message: &[u8]) -> Result<bool, Failure>;
 }
 
-/// A way in: copies messages out.
+/// The receiving end of a wire, which copies messages out.
 trait Receiver: Send {
-    /// Bytes of the next message, or of several at once; `None`: there is none.
+    /// Receives the next message, or several at once. Returns the number of bytes; `None` if there
+    /// is none.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Failure>;
 }
 

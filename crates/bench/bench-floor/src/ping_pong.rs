@@ -1,4 +1,4 @@
-//! One message to and fro.
+//! Round trips of one message at a time.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -12,15 +12,17 @@ use crate::sides::{self, Cpus, spin};
 use crate::window::Window;
 use crate::{Receiver, Sender};
 
-/// Round trips between two clock reads, where one costs no more than such a read.
+/// The number of round trips between two clock reads, on a wire where one costs no more than such a
+/// read.
 const BATCH: u32 = 16;
-/// A message that is not back by then is lost.
+/// The time after which a message that is not back counts as lost.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOST_NS: u64 = PATIENCE.as_nanos() as u64;
-/// Turns between two looks at the clock for that: it must not cost what is measured.
+/// The number of turns between two looks at the clock for `PATIENCE`, so that the looks do not
+/// affect the figures.
 const PATIENT_TURNS: u32 = 1 << 20;
 
-/// The time of each round trip.
+/// Measures the time of each round trip.
 pub(crate) fn of_each<S: Sender, R: Receiver>(
     spec: PointSpec,
     cpus: Cpus,
@@ -37,7 +39,7 @@ pub(crate) fn of_each<S: Sender, R: Receiver>(
     Ok(Point { latency: Latency::half(&all, sum_ns, all.len()), ..point(spec) })
 }
 
-/// The middle of the means of batches.
+/// Measures the middle of the means of batches.
 pub(crate) fn of_batches<S: Sender, R: Receiver>(
     spec: PointSpec,
     cpus: Cpus,
@@ -59,7 +61,7 @@ fn point(spec: PointSpec) -> Point {
     Point { warmup_ms: spec.warmup_ms, ..Point::new(spec.size_bytes, 1) }
 }
 
-/// Times of batches of round trips; one or more.
+/// Measures the times of batches of `batch` round trips in ns.
 fn times_ns<S: Sender, R: Receiver>(
     spec: PointSpec,
     cpus: Cpus,
@@ -120,7 +122,7 @@ fn ping<S: Sender, R: Receiver>(
     }
 }
 
-/// Hands the next message back; `None`: all is to stop.
+/// Sends the next message back; `None` if the thread is to stop.
 fn pass<S: Sender, R: Receiver>(
     (to, from): &mut (S, R),
     message: &mut [u8],

@@ -1,5 +1,5 @@
-//! A ring in shared memory between two threads that copies every message twice, in and out: what a
-//! wire of memory that does the same cannot exceed.
+//! A ring in shared memory between two threads that copies every message twice, in and out. A wire
+//! of memory that also copies twice cannot exceed its figures.
 
 use std::cell::UnsafeCell;
 use std::hint::black_box;
@@ -10,17 +10,18 @@ use bench_record::failure::Failure;
 
 use crate::{Receiver, Sender};
 
-/// Slots of a ring.
+/// The number of slots of a ring.
 const SLOTS: usize = 64;
-/// Largest message.
+/// The length of the largest message in bytes.
 pub(crate) const SLOT_BYTES: usize = 8192;
-/// Slots are given back so many at a time: a divisor of [`SLOTS`], or the last ones would never be.
+/// The number of slots that are given back at once: a divisor of [`SLOTS`], otherwise the last ones
+/// would never be given back.
 const GIVEN_BACK: u64 = 8;
 
-/// One message, with a header on a cache line of its own.
+/// A message, with a header on a separate cache line.
 #[repr(C, align(64))]
 struct Slot {
-    /// Number of the message that is complete here; the first is 1.
+    /// The number of the message that is complete in this slot; the first one is 1.
     number: AtomicU64,
     bytes: AtomicU64,
     payload: Payload,
@@ -29,7 +30,7 @@ struct Slot {
 #[repr(align(64))]
 struct Payload(UnsafeCell<[u8; SLOT_BYTES]>);
 
-/// A counter alone on its cache lines.
+/// A counter that is alone on its cache lines.
 #[derive(Default)]
 #[repr(align(128))]
 struct Taken(AtomicU64);
@@ -37,7 +38,7 @@ struct Taken(AtomicU64);
 /// Memory that one producer and one consumer share.
 pub(crate) struct Ring {
     slots: Box<[Slot]>,
-    /// Messages whose slots are free again.
+    /// The number of messages whose slots are free again.
     taken: Taken,
 }
 
@@ -58,7 +59,7 @@ impl Ring {
         Self { slots: (0..SLOTS).map(slot).collect(), taken: Taken::default() }
     }
 
-    /// Both ends of an empty ring: it is theirs as long as one of them lives.
+    /// Returns both ends of an empty ring, which use it as long as one of them lives.
     pub(crate) fn ends(&mut self) -> (Producer<'_>, Consumer<'_>) {
         for slot in &mut self.slots {
             *slot.number.get_mut() = 0;
@@ -67,17 +68,17 @@ impl Ring {
         (Producer { ring: self, sent: 0, taken: 0 }, Consumer { ring: self, received: 0 })
     }
 
-    /// The slot of the message with this number, which is 1 or more.
+    /// Returns the slot of the message with this number, which is 1 or more.
     fn slot(&self, number: u64) -> &Slot {
         &self.slots[(number - 1) as usize % SLOTS]
     }
 }
 
-/// The end that sends.
+/// The sending end.
 pub(crate) struct Producer<'a> {
     ring: &'a Ring,
     sent: u64,
-    /// As last seen.
+    /// The number of messages taken by the consumer, as last seen.
     taken: u64,
 }
 
@@ -94,7 +95,8 @@ impl Receiver for Consumer<'_> {
 }
 
 impl Producer<'_> {
-    /// Copies a message in; `false`: the ring is full. What is longer than a slot is cut off.
+    /// Copies a message in. Returns false if the ring is full. A message longer than a slot is cut
+    /// off.
     fn put(&mut self, message: &[u8]) -> bool {
         if self.sent - self.taken >= SLOTS as u64 {
             self.taken = self.ring.taken.0.load(Ordering::Acquire);
@@ -119,15 +121,15 @@ impl Producer<'_> {
     }
 }
 
-/// The end that receives.
+/// The receiving end.
 pub(crate) struct Consumer<'a> {
     ring: &'a Ring,
     received: u64,
 }
 
 impl Consumer<'_> {
-    /// Copies the next message out and says how long it is; `None`: there is none. What is longer
-    /// than `buffer` is cut off.
+    /// Copies the next message out and returns its length; `None` if there is none. A message
+    /// longer than `buffer` is cut off.
     fn take(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let number = self.received + 1;
         let slot = self.ring.slot(number);
@@ -139,7 +141,8 @@ impl Consumer<'_> {
         // is given back.
         #[expect(unsafe_code, reason = "the producer's thread wrote what is read here")]
         unsafe {
-            // Not seen through: otherwise only what is looked at is copied.
+            // The compiler must not see where the bytes go: otherwise it copies only those that are
+            // used.
             let to = black_box(buffer.as_mut_ptr());
             ptr::copy_nonoverlapping(slot.payload.0.get().cast::<u8>(), to, bytes);
         }

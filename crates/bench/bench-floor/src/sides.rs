@@ -1,4 +1,4 @@
-//! Two threads, each on a processor of its own, that end together.
+//! Two threads, each on its own processor, that end together.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -6,11 +6,11 @@ use std::thread;
 use bench_record::failure::{Failure, plain};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// The processors of the sending and of the receiving side; `None`: wherever there is room.
+/// The processors of the sending and of the receiving side; `None`: any.
 pub type Cpus = Option<(usize, usize)>;
 
-/// Runs both sides until the measuring one has its figure; each gets what says that it is to stop.
-/// A side that fails stops the other one, and its reason is told.
+/// Runs both sides until the measuring one has its figure; each gets the flag that tells it to
+/// stop. A side that fails stops the other one, and its failure is returned.
 pub(crate) fn run<T: Send>(
     cpus: Cpus,
     measuring: (usize, impl FnOnce(&AtomicBool) -> Result<Option<T>, Failure> + Send),
@@ -36,7 +36,7 @@ pub(crate) fn run<T: Send>(
     found.map_err(panicked)??.ok_or_else(early)
 }
 
-/// Stops both sides when it is dropped, however its own ends.
+/// A guard that stops both sides when it is dropped, however its side ends.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -58,7 +58,7 @@ fn pin(cpu: Option<usize>) -> Result<(), Failure> {
     sched_setaffinity(None, &set).map_err(|e| refused(plain(&e.into())))
 }
 
-/// Tries until something comes of it; `None`: all is to stop.
+/// Repeats `attempt` until it has a result; `None` if the thread is to stop.
 pub(crate) fn spin<T>(
     stop: &AtomicBool,
     mut attempt: impl FnMut() -> Result<Option<T>, Failure>,

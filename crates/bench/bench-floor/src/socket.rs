@@ -11,18 +11,18 @@ use bench_record::failure::{Failure, plain};
 
 use crate::{Receiver, Sender};
 
-/// The largest payload of a send: what fits an IPv4 datagram.
+/// The largest payload of a send in bytes: the most that fits an IPv4 datagram.
 pub(crate) const DATAGRAM_BYTES: usize = 65_507;
-/// Segments that the kernel cuts out of one send, at most.
+/// The most segments that the kernel cuts out of one send.
 const SEGMENTS_MAX: usize = 64;
-/// Bytes under way: more than a receiver that is scheduled away for a moment can miss, less than
-/// its socket buffer holds with the kernel's own overhead.
+/// The number of bytes under way: more than a receiver can miss that is scheduled away for a
+/// moment, less than its socket buffer holds with the kernel's overhead.
 const WINDOW_BYTES: u64 = 1 << 19;
 const ROOM_BYTES: usize = 8 << 20;
-/// What has not arrived by then never will.
+/// The time after which bytes that have not arrived count as lost.
 const LOST_AFTER: Duration = Duration::from_millis(10);
 
-/// Two connected sockets that never wait.
+/// Opens two connected sockets whose calls never wait.
 pub(crate) fn pair() -> Result<[UdpSocket; 2], Failure> {
     let opened = || {
         let open = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
@@ -64,16 +64,16 @@ fn sent(socket: &UdpSocket, message: &[u8]) -> Result<Option<usize>, Failure> {
     }
 }
 
-/// Whether a call only found nothing to do. A full receive buffer on loopback and an interrupted
-/// call count as that, too.
+/// Returns true if a call only found nothing to do. A full receive buffer on loopback and an
+/// interrupted call count, too.
 fn is_idle(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted) || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-/// Measures between two sockets, of which one sends several messages at once that the kernel cuts
-/// (generic segmentation offload) and the other one takes what the kernel joined (generic receive
-/// offload).
+/// Measures between two sockets: one sends several messages at once, which the kernel cuts apart
+/// (generic segmentation offload), and the other one receives messages that the kernel joined
+/// (generic receive offload).
 pub(crate) fn with_offloads(
     size_bytes: usize,
     measure: impl FnOnce(Bursts<'_>, Joined<'_>) -> Result<Point, Failure>,
@@ -96,12 +96,12 @@ pub(crate) fn with_offloads(
     measure(bursts, Joined { socket: &far, total_bytes: 0, arrived_bytes: &arrived_bytes })
 }
 
-/// The end that sends several messages at once, no more than a window.
+/// The end that sends several messages at once, up to a window.
 pub(crate) struct Bursts<'a> {
     socket: &'a UdpSocket,
     burst: Vec<u8>,
     sent_bytes: u64,
-    /// Both ends see it.
+    /// The number of bytes that have arrived, which both ends see.
     arrived_bytes: &'a AtomicU64,
     waits_since: Option<Instant>,
 }
@@ -114,8 +114,8 @@ impl Sender for Bursts<'_> {
         }
         let arrived_bytes = self.arrived_bytes.load(Ordering::Relaxed);
         if self.sent_bytes.saturating_sub(arrived_bytes) > WINDOW_BYTES {
-            // What the socket buffer refused never arrives: count afresh after a while. (What was
-            // only late makes the receiver overtake the count.)
+            // Bytes that the socket buffer refused never arrive: the count starts afresh after a
+            // while. (If bytes were only late, the receiver overtakes the count.)
             if self.waits_since.get_or_insert_with(Instant::now).elapsed() > LOST_AFTER {
                 self.sent_bytes = arrived_bytes;
             }
@@ -128,7 +128,7 @@ impl Sender for Bursts<'_> {
     }
 }
 
-/// The end that receives what the kernel joined.
+/// The end that receives messages that the kernel joined.
 pub(crate) struct Joined<'a> {
     socket: &'a UdpSocket,
     total_bytes: u64,
@@ -139,7 +139,8 @@ impl Receiver for Joined<'_> {
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
         let mut socket = self.socket;
         let bytes = socket.receive(buffer)?;
-        // The other end reads it: what is not written again costs it nothing.
+        // The other end reads the number, which costs it nothing as long as it is not written
+        // again.
         if let Some(bytes) = bytes {
             self.total_bytes += bytes as u64;
             self.arrived_bytes.store(self.total_bytes, Ordering::Relaxed);

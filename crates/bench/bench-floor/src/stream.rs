@@ -1,4 +1,4 @@
-//! Messages one way, as fast as they are taken.
+//! Messages in one direction, as fast as they are taken.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -11,12 +11,13 @@ use crate::sides::{self, Cpus};
 use crate::window::Window;
 use crate::{Receiver, Sender};
 
-/// Turns of the receiver between two clock reads.
+/// The number of the receiver's turns between two clock reads.
 const TURNS: u32 = 64;
-/// The largest that is received at once: what the kernel joins.
+/// The length of the largest buffer that one call receives, in bytes: the most that the kernel
+/// joins.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Streams messages; what arrived counts.
+/// Streams messages, and counts those that arrive.
 pub(crate) fn run(
     spec: PointSpec,
     cpus: Cpus,

@@ -1,4 +1,4 @@
-//! When a measurement begins and ends.
+//! The window of a measurement.
 
 use std::time::Duration;
 
@@ -21,12 +21,13 @@ impl Window {
         }
     }
 
-    /// Whether the warm-up is over, so long after the start and after so many messages.
+    /// Returns true if the warm-up is over, `after` the start and after `count` messages.
     pub(crate) fn begins(&self, after: Duration, count: u64) -> bool {
         after >= self.warmup && count >= self.warmup_count
     }
 
-    /// Whether all is measured, so long after the warm-up and after so many messages since.
+    /// Returns true if the measurement is over, `after` the warm-up and `count` messages since
+    /// then.
     pub(crate) fn ends(&self, after: Duration, count: u64) -> bool {
         // A side that was scheduled away all the time lengthens the measurement.
         match self.limit {
