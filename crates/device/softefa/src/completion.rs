@@ -1,4 +1,5 @@
-//! Finished work requests, and how many of them a queue pair waits for its program to poll.
+//! Completions of work requests, and how many of them each queue pair still waits for its program
+//! to poll.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -18,9 +19,9 @@ pub enum CompletionOp {
     /// An RDMA WRITE finished (work request of the send queue). A READ of an EFA completes as
     /// [`CompletionOp::Send`], because the device says so and libfabric 1.17 hangs otherwise.
     Write,
-    /// 8 bytes were written in one step.
+    /// An ATOMIC WRITE finished: 8 bytes were written in one step.
     AtomicWrite,
-    /// What a FLUSH asked for is so.
+    /// A FLUSH finished: what was written is visible or persistent, as it asked.
     Flush,
     /// An RDMA READ of a RoCE device finished (work request of the send queue).
     Read,
@@ -42,7 +43,7 @@ pub enum CompletionOp {
 }
 
 impl CompletionOp {
-    /// It is a work request of the send queue.
+    /// Returns true if the work request is one of the send queue.
     #[must_use]
     pub const fn is_send_queue(self) -> bool {
         !matches!(self, Self::Recv | Self::RecvWrite | Self::UnsolicitedWrite)
@@ -54,43 +55,43 @@ impl CompletionOp {
 pub struct Completion {
     /// The number that the program gave when it posted the work request.
     pub wr_id: u64,
-    /// Outcome; [`Status::Ok`] or an EFA error code.
+    /// The outcome: [`Status::Ok`] or an EFA error code.
     pub status: Status,
-    /// The queue that it is from.
+    /// The operation that completed.
     pub op: CompletionOp,
-    /// Queue pair that completed it.
+    /// The number of the queue pair that completed it.
     pub qpn: u32,
-    /// Sender's queue pair; receives only.
+    /// The number of the sender's queue pair; receives only.
     pub src_qpn: u32,
-    /// Number of our address handle for the sender, [`crate::AHN_UNKNOWN`] without one; receives
-    /// only.
+    /// The number of our address handle for the sender, or [`crate::AHN_UNKNOWN`] if there is none;
+    /// receives only.
     pub ahn: u16,
-    /// Sender's device; receives only.
+    /// The address of the sender's device; receives only.
     pub src_addr: IpAddr,
-    /// Bytes in the receive buffer (with the GRH area on UD); of sends only those that a READ or an
-    /// atomic of a RoCE device has brought.
+    /// Number of bytes in the receive buffer, with the GRH area on UD. Of sends, only a READ or an
+    /// atomic of a RoCE device sets it.
     pub byte_len: u32,
     /// Immediate data of the message.
     pub imm: Option<u32>,
-    /// Key of this side that the message has invalidated; receives of RC only.
+    /// The key of this side that the message has invalidated; receives of RC only.
     pub invalidated: Option<u32>,
     /// The buffer starts with a GRH area (UD receives).
     pub has_grh: bool,
-    /// Service level (UD receives). RoCE has none: mlx5 tells there what the routing header is of,
-    /// and UCX reads it.
+    /// Service level (UD receives). RoCE has none, and mlx5 reports the kind of the routing header
+    /// in this field, which UCX reads.
     pub sl: u8,
-    /// The sender wants it to wake programs that wait for such completions only.
+    /// The sender asks to wake programs that wait for solicited completions only.
     pub is_solicited: bool,
     /// The sender is a RoCE device, whose GID has another form than an EFA's.
     pub(crate) is_of_roce: bool,
-    /// Place of the owner in the completion queue's list.
+    /// The index of the owner in the completion queue's list.
     pub(crate) owner: u16,
 }
 
 /// The time at which a work request completed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CompletionTime {
-    /// Nanoseconds of the device's clock, which is `CLOCK_BOOTTIME` of the system.
+    /// Nanoseconds of the device's clock, which is the system's `CLOCK_BOOTTIME`.
     pub device_ns: u64,
     /// Nanoseconds since 1970.
     pub wall_ns: u64,
@@ -102,7 +103,7 @@ impl CompletionTime {
     }
 }
 
-/// A queue pair of some device.
+/// A queue pair of any device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sender {
     pub(crate) addr: IpAddr,
@@ -116,7 +117,7 @@ impl fmt::Display for Sender {
 }
 
 impl From<SocketAddr> for Sender {
-    /// On an EFA the number of a queue pair is its port.
+    /// Returns the address of an EFA's queue pair, whose number is its port.
     #[inline]
     fn from(at: SocketAddr) -> Self {
         Self { addr: at.ip(), qpn: u32::from(at.port()) }
@@ -124,7 +125,7 @@ impl From<SocketAddr> for Sender {
 }
 
 impl Completion {
-    /// Stands in the place of a completion.
+    /// A value that takes the place of a completion.
     pub(crate) const VACANT: Self = Self {
         wr_id: 0,
         status: Status::Ok,
@@ -143,17 +144,17 @@ impl Completion {
         owner: 0,
     };
 
-    /// What all sends of a queue pair have in common.
+    /// Returns what all sends of a queue pair have in common.
     pub(crate) const fn of_sends(qpn: u32, owner: u16) -> Self {
         Self { qpn, owner, ahn: AHN_UNKNOWN, ..Self::VACANT }
     }
 
-    /// What all receives of a queue pair have in common.
+    /// Returns what all receives of a queue pair have in common.
     pub(crate) const fn of_receives(qpn: u32, owner: u16, is_of_roce: bool) -> Self {
         Self { qpn, owner, op: CompletionOp::Recv, is_of_roce, ..Self::VACANT }
     }
 
-    /// GID of the sender; receives only.
+    /// Returns the GID of the sender; receives only.
     #[must_use]
     pub fn sgid(&self) -> Gid {
         if self.is_of_roce { Gid::of_roce(self.src_addr) } else { Gid::of_efa(self.src_addr) }
@@ -164,13 +165,14 @@ impl Completion {
 /// the queue pair takes.
 #[derive(Debug, Default)]
 pub(crate) struct Unpolled {
-    /// Sends posted that have completions, changed under the lock of the queue pair; wraps.
+    /// Number of posted sends that have completions, changed under the lock of the queue pair;
+    /// wraps.
     posted: AtomicU32,
     /// The number of these sends whose completions the program has polled; wraps.
     ended: AtomicU32,
-    /// Unsolicited completions that have not been polled.
+    /// Number of unsolicited completions that have not been polled.
     pub(crate) unsolicited: AtomicU32,
-    /// Completions the program has taken, of either queue; wraps.
+    /// Number of completions of both queues that the program has taken; wraps.
     taken: AtomicU32,
 }
 
@@ -183,7 +185,7 @@ pub(crate) struct Polled {
 }
 
 impl Polled {
-    /// One more, of `op`.
+    /// Adds a completion of `op`.
     #[inline]
     pub(crate) fn add(&mut self, op: CompletionOp) {
         self.all += 1;
@@ -196,15 +198,15 @@ impl Polled {
 }
 
 impl Unpolled {
-    /// Forgets what was posted. Under the lock of the queue pair.
+    /// Forgets what was posted. Requires the lock of the queue pair.
     pub(crate) fn clear(&self) {
         self.posted.store(self.ended.load(Ordering::Acquire), Ordering::Release);
         self.unsolicited.store(0, Ordering::Release);
     }
 
-    /// Sends posted, completed or not. Of two numbers that belong together: whoever asks without
-    /// the lock of the queue pair may be stopped between them, and meanwhile sends are posted and
-    /// end.
+    /// Returns the number of sends that were posted and whose completions have not been polled. It
+    /// is the difference of two numbers: a caller without the lock of the queue pair may be stopped
+    /// between reading them, while sends are posted and end.
     #[inline]
     pub(crate) fn sends(&self) -> u32 {
         let mut ended = self.ended.load(Ordering::Acquire);
@@ -218,25 +220,26 @@ impl Unpolled {
         }
     }
 
-    /// A send is posted. Under the lock of the queue pair, so that it need not be one step.
+    /// Notes that a send is posted. Requires the lock of the queue pair, so that it need not be one
+    /// step.
     #[inline]
     pub(crate) fn note_posted(&self) {
         self.posted.store(self.posted.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
-    /// A send that was posted has no completion. Under the lock of the queue pair.
+    /// Notes that a posted send has no completion after all. Requires the lock of the queue pair.
     #[inline]
     pub(crate) fn take_back(&self) {
         self.posted.store(self.posted.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
     }
 
-    /// Completions the program has taken until now; wraps.
+    /// Returns the number of completions that the program has taken until now; wraps.
     #[inline]
     pub(crate) fn taken(&self) -> u32 {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// The program has polled these completions.
+    /// Notes that the program has polled these completions.
     #[inline]
     pub(crate) fn forget(&self, polled: Polled) {
         self.taken.fetch_add(polled.all, Ordering::Relaxed);

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use crate::say::say;
 
-/// Forks between the process that loaded the adapter and this one.
+/// The number of forks between the process that loaded the adapter and this one.
 static NOW: AtomicU32 = AtomicU32::new(0);
 
-/// The work that is done around a fork, by the thread that forks. The last two must neither wait
+/// The work around a fork, done by the thread that forks. The last two functions must neither wait
 /// nor allocate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AroundFork {
@@ -22,25 +22,25 @@ pub(crate) struct AroundFork {
     pub(crate) prepare: fn(),
     /// Runs in the parent, after the fork.
     pub(crate) in_parent: fn(),
-    /// Runs in the child, to which everything that it inherits is its parent's by now.
+    /// Runs in the child, in which all inherited objects count as its parent's by then.
     pub(crate) in_child: fn(),
 }
 
 static AROUND: OnceLock<AroundFork> = OnceLock::new();
 static UNLOCK: OnceLock<fn()> = OnceLock::new();
 
-/// Has `around` done at each fork; the first caller decides.
+/// Runs `around` at each fork. Only the first call has an effect.
 pub(crate) fn around_fork(around: AroundFork) {
     let _ = AROUND.set(around);
 }
 
-/// Has `unlock` called in each child, last. It must neither wait nor allocate. The first caller
-/// decides.
+/// Calls `unlock` in each child, after everything else. It must neither wait nor allocate. Only the
+/// first call has an effect.
 pub(crate) fn in_child_last(unlock: fn()) {
     let _ = UNLOCK.set(unlock);
 }
 
-/// A process, told from those it was forked from.
+/// The identity of a process, which differs from those of the processes that it was forked from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generation(u32);
 
@@ -52,16 +52,16 @@ impl Generation {
         Self(NOW.load(Ordering::Relaxed))
     }
 
-    /// This process made what has it. What a parent made must not be touched: its locks may be
-    /// taken for ever, and what they guard is the parent's.
+    /// Returns true if this process made the object. An object that a parent made must not be
+    /// touched: its locks may be taken for ever, and what they guard is the parent's.
     #[inline]
     #[must_use]
     pub fn is_current(self) -> bool {
         self.0 == NOW.load(Ordering::Relaxed)
     }
 
-    /// Answers as [`Generation::is_current`] does, for a program that wants to use the object. A
-    /// child is told in one line, the first time, why nothing happens.
+    /// Returns as [`Generation::is_current`] does, for a program that wants to use the object. The
+    /// first time, a child is told in one line why nothing happens.
     #[inline]
     #[must_use]
     pub fn is_usable(self) -> bool {
@@ -82,7 +82,7 @@ impl Default for Generation {
 #[cold]
 fn warn() {
     static SAID_IN: AtomicU32 = AtomicU32::new(0);
-    // Nothing is inherited in generation 0, so that it never needs to be said there.
+    // Nothing is inherited in generation 0, so that this process never needs the line.
     let now = NOW.load(Ordering::Relaxed);
     if SAID_IN.swap(now, Ordering::Relaxed) != now {
         say(&format!(
@@ -106,7 +106,8 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
-    // First: from here on whatever runs in the child leaves the locks of the parent alone.
+    // This comes first: from here on, everything that runs in the child leaves the locks of the
+    // parent alone.
     NOW.fetch_add(1, Ordering::Relaxed);
     if let Some(around) = AROUND.get() {
         (around.in_child)();
@@ -117,14 +118,15 @@ extern "C" fn in_child() {
 }
 
 /// Counts generations from the loading of the library on, before its program can have handlers of
-/// its own. Handlers of that kind run last before a fork and first after it, so those of the
-/// program may use the adapter: they find no lock taken, and in a child no generation but its own.
+/// its own. Handlers that are registered first run last before a fork and first after it, so that
+/// those of the program may use the adapter: they find no lock taken, and in a child no generation
+/// but its own.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static INSTALL: extern "C" fn() = install;
 
-/// Counts generations from now on, if that has not begun. Without a lock, which a thread of the
-/// parent may hold at a fork: of two threads that come first both may install the handler, and a
+/// Counts generations from now on, if that has not begun. It takes no lock, which a thread of the
+/// parent might hold at a fork: of two threads that come first, both may install the handler, and a
 /// child counts by two.
 extern "C" fn install() {
     static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
@@ -136,8 +138,8 @@ extern "C" fn install() {
     }
 }
 
-/// A value that every process makes for itself, when it first needs it. A child forgets that of its
-/// parent without touching it.
+/// A value that every process makes for itself, when it first needs it. A child forgets the value
+/// of its parent without touching it.
 #[derive(Debug)]
 pub struct PerProcess<T>(AtomicPtr<Slot<T>>);
 
@@ -154,7 +156,7 @@ impl<T> Default for PerProcess<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// Without a value.
+    /// Makes an empty cell.
     #[must_use]
     pub const fn new() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
@@ -162,14 +164,14 @@ impl<T> PerProcess<T> {
 }
 
 impl<T: Send + Sync + 'static> PerProcess<T> {
-    /// The value of this process, if there is one.
+    /// Returns the value of this process, if there is one.
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<&'static T> {
         self.latest().filter(|slot| slot.of.is_current())?.value.get()
     }
 
-    /// The value of this process.
+    /// Returns the value of this process, and makes it first if there is none.
     #[inline]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &'static T {
         match self.get() {
@@ -178,21 +180,21 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
         }
     }
 
-    /// The value that this process or one before it has made; makes one where there is none. For
-    /// what a child may share with its parent.
+    /// Returns the value that this process or one before it has made, and makes it first if there
+    /// is none. It is for values that a child may share with its parent.
     pub fn inherit_or_init(&self, make: impl FnOnce() -> T) -> &'static T {
         let inherited = self.latest().and_then(|slot| slot.value.get());
         inherited.unwrap_or_else(|| self.get_or_init(make))
     }
 
-    /// The slot made last, by this process or one before.
+    /// Returns the slot that was made last, by this process or one before it.
     #[inline]
     fn latest(&self) -> Option<&'static Slot<T>> {
         // SAFETY: null, or a leaked box of `slot`.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The slot of this process. A thread of the parent may have been at work in that of the
+    /// Returns the slot of this process. A thread of the parent may have been using the slot of the
     /// parent.
     #[cold]
     fn slot(&self) -> &'static Slot<T> {
@@ -217,7 +219,7 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
 mod tests {
     use super::*;
 
-    /// What `body` returns in a child, 0 to 255.
+    /// Returns the result of `body` in a child, 0 to 255.
     fn in_child(body: impl FnOnce() -> u8) -> u8 {
         // SAFETY: the child runs `body` and ends.
         let child = unsafe { libc::fork() };

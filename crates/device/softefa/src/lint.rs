@@ -1,8 +1,8 @@
 //! Lines about what programs get wrong, on request (`softefa run --lint`).
 //!
-//! A verb answers `EINVAL`, a completion has a number: both are right, and neither says why.
-//! Whoever debugs gets one line for each mistake that the adapter saw, with the value and what to
-//! do. Nothing else changes: what is refused is refused with and without these lines.
+//! A verb answers `EINVAL`, a completion has a number: both are correct, and neither gives the
+//! reason. On request, the adapter prints one line for each mistake that it saw, with the value and
+//! what to do. Nothing else changes: the same work is refused with and without these lines.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -13,13 +13,13 @@ use crate::generation::PerProcess;
 use crate::say::say;
 use crate::status::Status;
 
-/// Lines of one process at most.
+/// The most lines of one process.
 const LINES_MAX: usize = 200;
 
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 static PRINTED: PerProcess<Mutex<HashSet<String>>> = PerProcess::new();
 
-/// A mistake of a program, or what it will wonder about.
+/// A mistake of a program, or an effect that its author may not expect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Pitfall {
@@ -31,7 +31,7 @@ pub enum Pitfall {
         /// The reason.
         why: String,
     },
-    /// More sends in a row without the signaled flag than the send queue holds.
+    /// The program posted more sends in a row without the signaled flag than the send queue holds.
     #[error(
         "queue pair {qpn:#x}: more sends in a row without IBV_SEND_SIGNALED than the {depth} that its queue holds; on hardware \
          only a completion gives places back, and posting fails with ENOMEM: signal one of each {} at least, and poll it",
@@ -40,18 +40,18 @@ pub enum Pitfall {
     Unsignaled {
         /// Number of the queue pair.
         qpn: u32,
-        /// Places of its send queue.
+        /// The depth of its send queue.
         depth: u32,
     },
-    /// The adapter's queue grows where hardware's overruns.
+    /// A completion queue grew where that of hardware would overrun.
     #[error(
         "a completion queue of {depth} entries holds {held} that were not polled; on hardware it overruns and its queue pairs \
          fail: make it as deep as all their send and receive queues together, or poll it sooner"
     )]
     Overrun {
-        /// Entries of the queue.
+        /// The number of entries of the queue.
         depth: u32,
-        /// Completions in it.
+        /// The number of completions in it.
         held: usize,
     },
     /// A message found no receive.
@@ -89,16 +89,16 @@ pub enum Pitfall {
         /// The reason.
         why: &'static str,
     },
-    /// Both ends of a connection have another path MTU.
+    /// The ends of a connection have different path MTUs.
     #[error(
         "queue pair {qpn:#x}: the peer fills packets with {theirs} bytes, and path_mtu here is {ours}; give both the same"
     )]
     PathMtu {
         /// Number of the queue pair.
         qpn: u32,
-        /// Bytes of a full packet here.
+        /// The payload bytes of a full packet of this side.
         ours: u32,
-        /// Bytes of the packet that came.
+        /// The payload bytes of the packet that came.
         theirs: u32,
     },
     /// A peer named memory that it may not use.
@@ -111,14 +111,14 @@ pub enum Pitfall {
         qpn: u32,
         /// `read`, `write` or `change`.
         what: &'static str,
-        /// First byte.
+        /// The address of the first byte.
         addr: u64,
-        /// Bytes.
+        /// The number of bytes.
         len: u32,
-        /// The key.
+        /// The key that the peer used.
         rkey: u32,
     },
-    /// A peer asked for something that the queue pair does not let it do.
+    /// A peer asked for an operation that the queue pair does not permit.
     #[error(
         "queue pair {qpn:#x}: the peer asked for something that its access flags do not permit; set IBV_ACCESS_REMOTE_READ, \
          _WRITE or _ATOMIC in qp_access_flags, too: those of the region are not enough"
@@ -127,16 +127,16 @@ pub enum Pitfall {
         /// Number of the queue pair.
         qpn: u32,
     },
-    /// An attribute that means something else than it seems to.
+    /// An attribute does not mean what it seems to mean.
     #[error("queue pair {qpn:#x}: {attribute} = {value} {meaning}")]
     Attribute {
         /// Number of the queue pair.
         qpn: u32,
-        /// Its name.
+        /// The name of the attribute.
         attribute: &'static str,
-        /// Its value.
+        /// The value of the attribute.
         value: u8,
-        /// The meaning of that, and what to do.
+        /// The meaning of the value, and what to do.
         meaning: &'static str,
     },
     /// A work request failed.
@@ -154,18 +154,18 @@ pub enum Pitfall {
     },
 }
 
-/// Wants the lines, for the rest of the process.
+/// Turns the lines on for the rest of the process.
 pub(crate) fn enable() {
     IS_WANTED.store(true, Ordering::Relaxed);
 }
 
-/// Whether somebody wants the lines.
+/// Returns true if the lines are turned on.
 #[inline]
 pub(crate) fn is_wanted() -> bool {
     IS_WANTED.load(Ordering::Relaxed)
 }
 
-/// Says what `pitfall` finds, once, if somebody wants to know.
+/// Prints what `pitfall` returns, once, if the lines are turned on.
 #[inline]
 pub fn lint(pitfall: impl FnOnce() -> Pitfall) {
     if is_wanted() {
@@ -179,7 +179,7 @@ fn print_once(pitfall: &Pitfall) {
     let mut printed = match PRINTED.get_or_init(Mutex::default).try_lock() {
         Ok(printed) => printed,
         Err(TryLockError::Poisoned(printed)) => printed.into_inner(),
-        // Another thread tells something: waiting for it is worth less than this line.
+        // Another thread is printing, and this line is not worth waiting for it.
         Err(TryLockError::WouldBlock) => return,
     };
     if printed.len() >= LINES_MAX || !printed.insert(line.clone()) {
@@ -193,7 +193,7 @@ fn print_once(pitfall: &Pitfall) {
     }
 }
 
-/// Says what most often leads to a completion with `status`.
+/// Returns the most frequent cause of a completion with `status`.
 fn advice(status: Status) -> &'static str {
     match status {
         Status::Ok => "all is well",

@@ -1,5 +1,5 @@
-//! Messages of the connection manager, which are not of any queue pair of a program. They are
-//! counted and shown to captures like all packets of their device.
+//! Messages of the connection manager, which do not belong to a queue pair of a program. They are
+//! counted and captured like all packets of their device.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::OnceLock;
@@ -15,64 +15,66 @@ static ON_FIRST_DATA: OnceLock<fn(IpAddr, u32)> = OnceLock::new();
 
 /// Calls `report` from now on with the address of a device and the number of its queue pair when
 /// the first packet of a connection has come: its requester is ready, though the message that says
-/// so may be lost. It is called with locks held, and must not wait for others. Only the first call
-/// counts.
+/// so may be lost. `report` is called with locks held, and must not wait for others. Only the first
+/// call has an effect.
 pub fn on_first_data(report: fn(IpAddr, u32)) {
     let _ = ON_FIRST_DATA.set(report);
 }
 
-/// Has queue pair `qpn` of the device at `device` take what has come for it, before its program
-/// hears that the connection is over: an adapter had taken it when it came, and the program may
-/// destroy the queue pair at once. Does nothing when this process has no such queue pair.
+/// Makes queue pair `qpn` of the device at `device` take in what has come for it, before its
+/// program learns that the connection is over: an adapter would have taken it in when it came, and
+/// the program may destroy the queue pair at once. Does nothing if this process has no such queue
+/// pair.
 pub fn take_what_has_come(device: IpAddr, qpn: u32) {
     live::all().iter().filter(|qp| qp.is_at(device, qpn)).for_each(|qp| qp.take_in());
 }
 
-/// Whether something that queue pair `qpn` of the device at `device` has done is still to be
-/// polled: it is lost when the program destroys the queue pair first.
+/// Returns true if queue pair `qpn` of the device at `device` has successes that have not been
+/// polled yet, which are lost if the program destroys the queue pair first.
 #[must_use]
 pub fn has_unseen_success(device: IpAddr, qpn: u32) -> bool {
     live::all().iter().any(|qp| qp.is_at(device, qpn) && qp.has_unseen_success())
 }
 
-/// The first packet of a connection of queue pair `qpn` has come.
+/// Reports that the first packet of a connection of queue pair `qpn` has come.
 pub(crate) fn report_first_data(device: IpAddr, qpn: u32) {
     if let Some(report) = ON_FIRST_DATA.get() {
         report(device, qpn);
     }
 }
 
-/// A datagram that holds a message, or was to hold one.
+/// A datagram that holds a message, or should hold one.
 #[derive(Debug, Clone, Copy)]
 pub struct ManagementPacket<'a> {
     /// The address that it came from.
     pub src: SocketAddr,
     /// The address that it was sent to.
     pub dst: SocketAddr,
-    /// Its UDP payload.
+    /// The UDP payload of the datagram.
     pub bytes: &'a [u8],
 }
 
 /// The verdict on a datagram that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It held a message.
+    /// The datagram held a message.
     Message,
-    /// It held none.
+    /// The datagram held no message.
     Unfit,
-    /// Its check was wrong.
+    /// The check of the datagram was wrong.
     Damaged,
-    /// It did not open, or it was sealed and there is no key (RC-1.14).
+    /// The datagram could not be opened, or it was sealed and there is no key (RC-1.14).
     Sealed {
         /// The reason why.
         refusal: Refusal,
-        /// Something was opened of that host before: it has the key, and this one may be damaged.
+        /// A datagram of that host was opened before: it has the key, and this datagram may be
+        /// damaged.
         is_known: bool,
     },
 }
 
 impl Device {
-    /// The operating system took this one.
+    /// Notes that the operating system took this packet to be sent.
     pub fn sent_management(&self, packet: ManagementPacket<'_>) {
         let counters = self.counters();
         counters.add(Counter::TxPkts, 1);
@@ -81,7 +83,7 @@ impl Device {
         self.show_management(Fate::Sent, packet);
     }
 
-    /// This one came.
+    /// Notes that this packet was received.
     pub fn received_management(&self, packet: ManagementPacket<'_>, verdict: Verdict) {
         let counters = self.counters();
         counters.add(Counter::RxPkts, 1);
@@ -104,17 +106,18 @@ impl Device {
         self.show_management(Fate::Received, packet);
     }
 
-    /// Somebody whose message did not open was told so.
+    /// Notes that a peer was told that its message could not be opened.
     pub fn sent_notice(&self) {
         self.counters().add(Counter::TxNotices, 1);
     }
 
-    /// A notice came about a message of ours.
+    /// Notes that a notice came about a message of ours.
     pub fn received_notice(&self) {
         self.counters().add(Counter::RxNotices, 1);
     }
 
-    /// A message that was received changed nothing: repeated, late, of nobody, or too many.
+    /// Notes that a received message changed nothing: repeated, late, of no connection, or too
+    /// many.
     pub fn ignored_management(&self) {
         self.counters().add(Counter::CmRxIgnored, 1);
     }

@@ -1,4 +1,4 @@
-//! The reading side: a device of another process.
+//! The reading side of a capture, which follows a device of another process.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,7 +11,7 @@ use crate::counters::{self, ProcessCounters};
 use crate::host;
 use crate::mapped::Mapped;
 
-/// The time for which a device goes on recording when its reader has gone.
+/// The time for which a device goes on recording after its reader has gone.
 const LEASE_NS: u64 = 2_000_000_000;
 
 /// A device that is being read.
@@ -28,7 +28,7 @@ impl Attachment {
     /// [`Attachment::renew`] at least once per second to go on.
     ///
     /// # Errors
-    /// The files of the device cannot be opened: its run has ended.
+    /// The files of the device cannot be opened, because its run has ended.
     pub fn new(run_dir: &Path, device: &ProcessCounters, snap_bytes: u32) -> io::Result<Self> {
         let mut attachment = Self::from_start(run_dir, device, snap_bytes)?;
         if let Some(ring) = &mut attachment.ring {
@@ -42,7 +42,7 @@ impl Attachment {
     /// datagram.
     ///
     /// # Errors
-    /// As [`Attachment::new`].
+    /// The errors of [`Attachment::new`].
     pub fn from_start(
         run_dir: &Path,
         device: &ProcessCounters,
@@ -55,33 +55,33 @@ impl Attachment {
         Ok(attachment)
     }
 
-    /// Asks for two more seconds.
+    /// Asks the device to record for two more seconds.
     pub fn renew(&self) {
         let until = host::now().plus_ns(LEASE_NS);
         counters::ask(counters::request_words(&self.counters_file), until, self.snap_bytes);
     }
 
-    /// The next datagram; `None` when there is none yet.
+    /// Returns the next datagram, or `None` if there is none yet.
     ///
     /// # Errors
-    /// The ring is there and cannot be opened.
+    /// The ring exists but cannot be opened.
     pub fn read(&mut self) -> io::Result<Option<Record>> {
         self.open_ring()?;
         let mut record = self.ring.as_mut().and_then(Reader::next);
         if let Some(record) = &mut record {
-            // Somebody else may have asked for more.
+            // Another reader may have asked for more.
             record.bytes.truncate(self.snap_bytes as usize);
         }
         Ok(record)
     }
 
-    /// Datagrams that were overwritten before they were read.
+    /// Returns the number of datagrams that were overwritten before they were read.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.ring.as_ref().map_or(0, Reader::lost)
     }
 
-    /// The device makes its ring when it has something to record.
+    /// Opens the ring, which the device makes when it has something to record.
     fn open_ring(&mut self) -> io::Result<()> {
         if self.ring.is_some() {
             return Ok(());
@@ -97,7 +97,7 @@ impl Attachment {
     }
 }
 
-/// `None` while the device is still making it.
+/// Opens a ring; `None` while the device is still making it.
 fn open_finished(file: &File) -> io::Result<Option<Reader>> {
     match Reader::open(file) {
         Ok(reader) => Ok(Some(reader)),

@@ -1,12 +1,12 @@
-//! What a device's wire carried, for those who ask while it runs.
+//! Captures: the datagrams that a device sends and receives, for readers that ask while it runs.
 //!
 //! ```text
 //! reader: extends a deadline in the counters file --> process: is it set? (one load per burst)
 //! reader: copies records out of the ring          <-- process: copies datagrams into a ring in a file
 //! ```
-//! The process never waits and makes no system call for it: the newest records overwrite the
-//! oldest, and readers count what they missed. A reader that dies lets the deadline pass. Records
-//! of all queue pairs go through one lock, which is taken only while somebody reads.
+//! The process never waits for a reader and makes no system call for one: the newest records
+//! overwrite the oldest, and readers count what they missed. If a reader dies, its deadline passes.
+//! Records of all queue pairs go through one lock, which is taken only while there is a reader.
 
 mod attachment;
 mod record;
@@ -30,19 +30,19 @@ pub use record::{Fate, Protocol, Qpns, Record};
 
 use ring::Writer;
 
-/// Bytes of the ring file of a device. It is sparse, and is made when somebody asks.
+/// Bytes of the ring file of a device. The file is sparse, and is made when a reader asks.
 const RING_BYTES: usize = 16 << 20;
 
-/// Returns where the ring of a device lies.
+/// Returns the path of a device's ring.
 fn ring_path(run_dir: &Path, device: &str, pid: u32) -> PathBuf {
     run_dir.join("capture").join(format!("{device}.{pid}"))
 }
 
-/// The writing side: what a device gives to captures.
+/// The writing side of a capture, to which a device gives its datagrams.
 #[derive(Debug)]
 pub(crate) struct Capture {
     request: Request,
-    /// `None` when nobody could find the ring.
+    /// The path of the ring; `None` if no reader could find it.
     path: Option<PathBuf>,
     state: Mutex<State>,
     made: Generation,
@@ -52,7 +52,7 @@ pub(crate) struct Capture {
 enum State {
     Closed,
     Open(Writer),
-    /// It could not be made; nothing is captured.
+    /// The ring could not be made, and nothing is captured.
     Failed,
 }
 
@@ -64,7 +64,7 @@ impl State {
 }
 
 impl Capture {
-    /// Makes a capture for a device nobody can look at.
+    /// Makes a capture for a device that no reader can find.
     pub(crate) fn never() -> Self {
         Self::new(Request::never(), None)
     }
@@ -79,21 +79,21 @@ impl Capture {
         Self { request, path, state: Mutex::new(State::Closed), made: Generation::current() }
     }
 
-    /// Somebody reads, or did a moment ago.
+    /// Returns true if a reader asks for records, or did a moment ago.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.request.is_set()
     }
 
-    /// Records a datagram. `copy` appends its bytes to the vector it is given, at most as many as
-    /// it is told.
+    /// Records a datagram. `copy` appends the bytes of the datagram to the vector that it is given,
+    /// at most as many as its second argument says.
     #[cold]
     pub(crate) fn record(&self, head: &Record, copy: impl FnOnce(usize, &mut Vec<u8>)) {
         // The ring of a child is its parent's, too.
         if !self.made.is_current() || !self.request.is_current(host::now()) {
             return;
         }
-        // Files are opened with calls that a cancelled thread would end in.
+        // Opening a file is a cancellation point, at which a cancelled thread would end.
         let _uncancelled = Uncancelled::begin();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*state, State::Closed) {
@@ -113,10 +113,10 @@ impl Capture {
         }
         let start_ticks = process::start_ticks(std::process::id()).unwrap_or_default();
         let mut options = OpenOptions::new();
-        // What it records are other programs' secrets: keys, tokens, payload.
+        // The records hold secrets of other programs: keys, tokens, payload.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let ring = Writer::open(&options.open(path)?, RING_BYTES, start_ticks);
-        // Of an earlier process with this id: its readers keep the file they have open.
+        // The file is of an earlier process with this id, whose readers keep it open.
         ring.or_else(|_| {
             fs::remove_file(path)?;
             Writer::open(&options.open(path)?, RING_BYTES, start_ticks)

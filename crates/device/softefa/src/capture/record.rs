@@ -11,11 +11,11 @@ use crate::seal::Envelope;
 /// The fate of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// Handed to the operating system.
+    /// It was handed to the operating system.
     Sent,
-    /// Received from it.
+    /// It was received from the operating system.
     Received,
-    /// Dropped on purpose before it was sent (`--fault`).
+    /// It was dropped on purpose before it was sent (`--fault`).
     LostOnPurpose,
 }
 
@@ -28,12 +28,12 @@ pub enum Protocol {
     Roce,
 }
 
-/// Queue pair numbers of a datagram, as far as it tells them.
+/// The queue pair numbers of a datagram, as far as it contains them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Qpns {
-    /// Sender; packets of a connection do not name it.
+    /// The number of the sender, which packets of a connection do not contain.
     pub src: Option<u32>,
-    /// Receiver.
+    /// The number of the receiver.
     pub dst: u32,
 }
 
@@ -44,26 +44,27 @@ pub struct Record {
     pub time_ns: u64,
     /// The fate of the datagram.
     pub fate: Fate,
-    /// The protocol that it carries, in the clear or sealed.
+    /// The protocol that the datagram carries, in the clear or sealed.
     pub protocol: Protocol,
-    /// Sender: the device's address and the UDP port of the path.
+    /// The sender: the device's address and the UDP port of the path.
     pub src: SocketAddr,
-    /// Receiver: its port is the queue pair number of an EFA, and a part of it on a RoCE device.
+    /// The receiver, whose port is the queue pair number on an EFA, and a part of that number on a
+    /// RoCE device.
     pub dst: SocketAddr,
-    /// Bytes it had; more than were captured when it was cut.
+    /// Length of the datagram in bytes, which exceeds that of `bytes` if the datagram was cut.
     pub len: u16,
-    /// Its UDP payload, from the start.
+    /// The first bytes of the UDP payload.
     pub bytes: Vec<u8>,
 }
 
-/// Where in the last word of a head the protocol is, above the fate.
+/// The position of the protocol in the last word of a head, above the fate.
 const PROTOCOL_SHIFT: u32 = 8;
-/// Words of a record without its bytes.
+/// The number of words of a record without its bytes.
 pub(super) const HEAD_WORDS: usize = 2 + 2 * address::WORDS;
 
 impl Record {
-    /// Queue pair numbers, when they were captured. Those of a RoCE device cannot be told while it
-    /// is sealed.
+    /// Returns the queue pair numbers, if they were captured. Those of a sealed datagram of a RoCE
+    /// device are not visible.
     #[must_use]
     pub fn qpns(&self) -> Option<Qpns> {
         let of_ports = |src: u16, dst: u16| Qpns { src: Some(src.into()), dst: dst.into() };
@@ -83,14 +84,14 @@ impl Record {
         }
     }
 
-    /// It is a packet of RoCEv2 in the clear: then every tool reads it behind RoCE's own port,
-    /// whatever port it took.
+    /// Returns true if the datagram is a packet of RoCEv2 in the clear, which every tool can read
+    /// if it is shown on RoCE's own port, whatever port it was sent to.
     #[must_use]
     pub fn is_roce_packet(&self) -> bool {
         self.protocol == Protocol::Roce && Envelope::parse(&self.bytes).is_none()
     }
 
-    /// Everything but the bytes.
+    /// Returns everything but the bytes as words.
     pub(super) fn head(&self) -> [u64; HEAD_WORDS] {
         let fate = match self.fate {
             Fate::Sent => 0,

@@ -1,4 +1,4 @@
-//! A ring of records in a file: one process writes, any number read, none waits.
+//! A ring of records in a file, with one writer and any number of readers, none of which waits.
 //!
 //! ```text
 //! header: magic | words of the ring | start of the writer | head | tail | next serial number
@@ -7,8 +7,8 @@
 //! `head` and `tail` count words since the beginning; a record lies at its count modulo the size.
 //! The writer moves `tail` past what it is going to overwrite *before* it does, and readers look at
 //! `tail` again *after* they have copied: a copy that was overwritten meanwhile is thrown away.
-//! Neither side believes what it reads: others may write to the file by mistake. Records that make
-//! no sense are given up, with all behind them, and readers miss their serial numbers.
+//! Neither side trusts the file, because another process may write to it by mistake. A record that
+//! makes no sense is given up with all behind it, and readers miss their serial numbers.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +18,7 @@ use super::record::{HEAD_WORDS, Record};
 use crate::mapped::{self, Mapped};
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACAP2");
-/// Places of the words of the header.
+/// Positions of the words of the header.
 mod place {
     pub(super) const MAGIC: usize = 0;
     pub(super) const SIZE: usize = 1;
@@ -28,15 +28,17 @@ mod place {
     pub(super) const SERIAL: usize = 5;
     pub(super) const RECORDS: usize = 8;
 }
-/// Length and serial number.
+/// The number of words in front of a head: the lengths and the serial number.
 const PREFIX_WORDS: usize = 2;
 const WORD_BYTES: usize = size_of::<u64>();
-/// The room on its disk grows by so much: most rings stay short.
+/// The number of bytes by which the allocated part of the file grows, because most rings stay
+/// short.
 const RESERVED_BYTES: u64 = 256 << 10;
-/// No ring comes that far, so that adding to a count never overflows.
+/// The largest valid count of words. No ring gets that far, so that adding to a count never
+/// overflows.
 const COUNT_MAX: u64 = u64::MAX / 2;
 
-/// Checks the header of a ring that somebody made.
+/// Checks the header of an existing ring.
 fn check(words: &[AtomicU64]) -> io::Result<()> {
     let load = |at: usize| words[at].load(Ordering::Acquire);
     let size = words.len() - place::RECORDS;
@@ -47,12 +49,12 @@ fn check(words: &[AtomicU64]) -> io::Result<()> {
     }
 }
 
-/// The writing end.
+/// The writing end of a ring.
 #[derive(Debug)]
 pub(super) struct Writer {
     words: Mapped,
     file: File,
-    /// Bytes of the file that have room on its disk.
+    /// The number of bytes of the file that are allocated on the disk.
     reserved_bytes: u64,
     head: u64,
     tail: u64,
@@ -61,10 +63,10 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Makes a ring of `bytes` in a new file, or goes on with that of the same process.
+    /// Makes a ring of `bytes` in a new file, or continues that of the same process.
     ///
     /// # Errors
-    /// The file cannot be mapped, or is another process's ring.
+    /// The file cannot be mapped, or is the ring of another process.
     pub(super) fn open(file: &File, bytes: usize, start_ticks: u64) -> io::Result<Self> {
         let is_new = file.metadata()?.len() == 0;
         if is_new {
@@ -94,10 +96,10 @@ impl Writer {
         Ok(if is_whole { ring } else { Self { tail: head, ..ring } })
     }
 
-    /// Adds a record with at most `max_bytes` of what `copy` appends.
+    /// Adds a record with at most `max_bytes` of the bytes that `copy` appends.
     ///
     /// # Errors
-    /// The file has no room for it.
+    /// The disk has no room for the record.
     pub(super) fn push(
         &mut self,
         head: &Record,
@@ -135,7 +137,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes room in the file for the next `needed` words, and some more.
+    /// Allocates room in the file for the next `needed` words, and some more.
     fn reserve(&mut self, needed: usize) -> io::Result<()> {
         let all_bytes = (self.words.len() * WORD_BYTES) as u64;
         let end = (place::RECORDS + needed) as u64 + self.head.min(all_bytes);
@@ -154,11 +156,11 @@ impl Writer {
         while end - self.tail > self.size() as u64 {
             let oldest = lengths(self.at(self.tail).load(Ordering::Relaxed));
             let next = oldest.map(|(words, _)| self.tail + words).filter(|next| *next <= self.head);
-            // Where the next one begins is not known, if this is none.
+            // If this is no record, the beginning of the next one is unknown.
             self.tail = next.unwrap_or(self.head);
         }
         self.words[place::TAIL].store(self.tail, Ordering::Relaxed);
-        // The words that follow are not seen before the tail.
+        // No reader sees the words that follow before it sees the tail.
         fence(Ordering::Release);
     }
 
@@ -171,7 +173,8 @@ impl Writer {
     }
 }
 
-/// Words of a record and bytes in it, from its first word; `None` when they contradict each other.
+/// Returns the number of words of a record and of bytes in it, from its first word; `None` if they
+/// contradict each other.
 fn lengths(prefix: u64) -> Option<(u64, u64)> {
     let (words, bytes) = (prefix & 0xffff_ffff, prefix >> 32);
     let data_words = words.checked_sub((PREFIX_WORDS + HEAD_WORDS) as u64)?;
@@ -185,7 +188,7 @@ fn at(words: &[AtomicU64], count: u64) -> &AtomicU64 {
     &words[place::RECORDS + (count % size as u64) as usize]
 }
 
-/// A reading end.
+/// The reading end of a ring.
 #[derive(Debug)]
 pub(super) struct Reader {
     words: Mapped,
@@ -195,7 +198,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Reads from the oldest record that is still there, and counts those before it as lost.
+    /// Opens a ring at the oldest record that is still there, and counts those before it as lost.
     ///
     /// # Errors
     /// The file cannot be mapped, or holds no ring of this version.
@@ -209,23 +212,23 @@ impl Reader {
         Ok(Self { words, next: 0, serial: 0, lost: 0 })
     }
 
-    /// Goes past everything that is there now.
+    /// Skips all records that are there now.
     pub(super) fn skip(&mut self) {
         self.next = self.words[place::HEAD].load(Ordering::Acquire);
         self.serial = self.words[place::SERIAL].load(Ordering::Relaxed);
     }
 
-    /// Records that were overwritten before they were read.
+    /// Returns the number of records that were overwritten before they were read.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The next record; `None` when there is none yet.
+    /// Returns the next record, or `None` if there is none yet.
     pub(super) fn next(&mut self) -> Option<Record> {
         loop {
             let head = self.words[place::HEAD].load(Ordering::Acquire).min(COUNT_MAX);
             let tail = self.tail().min(head);
-            // The writer sets both right with its next record.
+            // The writer corrects both with its next record.
             if head - tail > self.size() {
                 return None;
             }
@@ -234,13 +237,14 @@ impl Reader {
                 return None;
             }
             let copy = self.copy(head);
-            // Whoever saw an overwriting word sees the tail that went before it.
+            // A reader that saw an overwriting word sees the tail that was stored before it.
             fence(Ordering::Acquire);
             if self.tail() > self.next {
                 continue;
             }
             let Some((words, serial, record)) = copy else {
-                // Nobody overwrote it and it makes no sense: somebody else writes here.
+                // The record was not overwritten and makes no sense: another process writes to the
+                // file.
                 self.next = head;
                 return None;
             };
@@ -251,8 +255,8 @@ impl Reader {
         }
     }
 
-    /// Length in words, serial number and contents of the record at `next`; `None` when it
-    /// contradicts itself, as half-overwritten ones do.
+    /// Returns the length in words, the serial number and the contents of the record at `next`;
+    /// `None` if it contradicts itself, as half-overwritten records do.
     fn copy(&self, head: u64) -> Option<(u64, u64, Record)> {
         let word = |at: u64| self.at(self.next + at).load(Ordering::Relaxed);
         let (words, bytes) = lengths(word(0))?;
@@ -363,8 +367,8 @@ mod tests {
         assert_eq!(seen + reader.lost(), RECORDS);
     }
 
-    /// Words that nobody but the writer should write may hold anything: the writer goes on with
-    /// what it knows itself, and readers see whole records or none.
+    /// Words that only the writer should write may hold anything: the writer continues with its own
+    /// copy of its state, and readers see whole records or none.
     #[test]
     fn words_that_others_wrote_neither_stop_nor_mislead() {
         const ROUNDS: u64 = 300;
@@ -380,7 +384,7 @@ mod tests {
             let words = Mapped::new(&file, BYTES / WORD_BYTES).unwrap();
             for number in 0..200 {
                 push(&mut writer, &record(number, 1 + random() as usize % 90));
-                // Not the magic and the size: with these gone it is no ring.
+                // The magic and the size stay, because a file without them is no ring.
                 let at = place::START + 1 + random() as usize % (words.len() - place::HEAD);
                 let nonsense = [0, 1, u64::MAX, random(), random() << 32 | random()];
                 words[at].store(nonsense[random() as usize % 5], Ordering::Relaxed);
@@ -395,7 +399,7 @@ mod tests {
                     }
                 }
             }
-            // Left alone, it is a ring again.
+            // Once it is left alone, the file is a ring again.
             for number in 0..100 {
                 push(&mut writer, &record(number, 60));
             }
@@ -412,7 +416,7 @@ mod tests {
             push(&mut writer, &record(number, 1000));
         }
         let words = Mapped::new(&file, BYTES / WORD_BYTES).unwrap();
-        // The length of the first record, which the next one overwrites.
+        // This is the length of the first record, which the next one overwrites.
         words[place::RECORDS].store(0, Ordering::Relaxed);
         push(&mut writer, &record(3, 1000));
         push(&mut writer, &record(4, 1000));
@@ -426,7 +430,7 @@ mod tests {
         drop(Writer::open(&file, BYTES, 1).unwrap());
         let mut reader = Reader::open(&file).unwrap();
         for number in 0..2 {
-            // Closed and opened again: it goes on where it was.
+            // The ring is closed and opened again, and continues.
             push(&mut Writer::open(&file, BYTES, 1).unwrap(), &record(number, 9));
         }
         let read: Vec<u64> = std::iter::from_fn(|| reader.next()).map(|r| r.time_ns).collect();

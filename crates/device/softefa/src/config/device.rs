@@ -8,22 +8,23 @@ use super::{ConfigError, PortSpec, Profile};
 use crate::address::is_of_a_link;
 use crate::interface;
 
-/// One device: the name programs see and the local address it lives at. As text `NAME=IP`, and
-/// behind it settings: `,profile=PROFILE`, and of a RoCE device `,mtu=BYTES`, `,rate=GBIT_PER_S`
-/// and `,gateway=PORT`.
+/// A device: the name that programs see, and its local address. Its text is `NAME=IP`, followed by
+/// settings: `,profile=PROFILE`, and for a RoCE device `,mtu=BYTES`, `,rate=GBIT_PER_S` and
+/// `,gateway=PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceSpec {
-    /// Device name, e.g. `rdmap0s6`; letters, digits, `_` and `-`, at most 63 bytes.
+    /// Device name, e.g. `rdmap0s6`: letters, digits, `_` and `-`, at most 63 bytes.
     pub name: String,
-    /// A local address: of IPv4, or for a RoCE device also one of IPv6 that other links know.
+    /// The local address: one of IPv4, or for a RoCE device also one of IPv6 that other links know.
     pub addr: IpAddr,
-    /// The adapter that it plays; `None`: that of all devices of the configuration.
+    /// The adapter that the device plays; `None` = the one that the configuration has for all
+    /// devices.
     pub profile: Option<Profile>,
-    /// Its port, if it is a RoCE device.
+    /// The settings of the port, if it is a RoCE device.
     pub port: PortSpec,
 }
 
-/// Begin the settings of a device.
+/// The beginnings of the settings of a device.
 const SETTINGS: [&str; 4] = [PROFILE, MTU, RATE, GATEWAY];
 const PROFILE: &str = "profile=";
 const MTU: &str = "mtu=";
@@ -31,26 +32,27 @@ const RATE: &str = "rate=";
 const GATEWAY: &str = "gateway=";
 
 impl DeviceSpec {
-    /// A device with the settings of all.
+    /// Makes a device with the settings that the configuration has for all devices.
     #[must_use]
     pub fn new(name: &str, addr: IpAddr) -> Self {
         Self { name: name.to_owned(), addr, profile: None, port: PortSpec::default() }
     }
 
-    /// The RoCE device of those who name none: `roce0` at the address that other machines know.
+    /// Returns the RoCE device of a user who names none: `roce0` at the address that other machines
+    /// know.
     #[must_use]
     pub fn default_roce() -> Self {
         Self { profile: Some(Profile::Roce), ..Self::new("roce0", interface::default_addr()) }
     }
 
-    /// Reads devices that are separated by commas.
+    /// Parses devices that are separated by commas.
     ///
     /// # Errors
-    /// As of a single one.
+    /// The errors of parsing a single device.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, ConfigError> {
         let mut specs: Vec<String> = Vec::new();
         for part in text.split(',') {
-            // Commas stand between the settings of a device, too.
+            // The settings of a device are separated by commas, too.
             let is_setting = SETTINGS.iter().any(|setting| part.starts_with(setting));
             match specs.last_mut().filter(|_| is_setting) {
                 Some(spec) => *spec = format!("{spec},{part}"),
@@ -60,7 +62,7 @@ impl DeviceSpec {
         specs.iter().map(|spec| spec.parse()).collect()
     }
 
-    /// Reads one setting.
+    /// Parses one setting.
     fn set(&mut self, setting: &str) -> Result<(), SettingError> {
         if let Some(value) = setting.strip_prefix(PROFILE) {
             set_once(&mut self.profile, value)
@@ -78,7 +80,7 @@ impl DeviceSpec {
     }
 }
 
-/// The fault of a setting: of the device, or of the value.
+/// The reason why a setting is wrong: the device, or the value.
 enum SettingError {
     Reason(&'static str),
     Value(ConfigError),
@@ -143,7 +145,7 @@ impl FromStr for DeviceSpec {
     }
 }
 
-/// An address of IPv6 without the brackets that some write around it.
+/// Strips the brackets that some users write around an address of IPv6.
 fn unbracketed(addr: &str) -> &str {
     addr.strip_prefix('[').and_then(|addr| addr.strip_suffix(']')).unwrap_or(addr)
 }
@@ -192,7 +194,7 @@ mod tests {
         {
             assert!(DeviceSpec::parse_list(bad).is_err(), "{bad} was accepted");
         }
-        // Twice for one device.
+        // A setting given twice for one device is refused.
         assert!("a=127.0.0.1,profile=efa0,profile=efa1".parse::<DeviceSpec>().is_err());
     }
 

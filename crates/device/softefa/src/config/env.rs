@@ -1,5 +1,5 @@
-//! A configuration in environment variables: from `softefa run` to the preloaded library, and from
-//! the user to both.
+//! The configuration in environment variables, which `softefa run` hands to the preloaded library,
+//! and the user to both.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,21 +19,21 @@ pub const ENV_FAULT: &str = "SOFTEFA_FAULT";
 pub const ENV_INTEGRITY: &str = "SOFTEFA_INTEGRITY";
 /// Chooses what carries datagrams on this machine.
 pub const ENV_WIRE: &str = "SOFTEFA_WIRE";
-/// Paths per device.
+/// Number of paths per device.
 pub const ENV_PATHS: &str = "SOFTEFA_PATHS";
-/// Key of the user's programs, 32 hexadecimal digits; without it no memory is copied directly.
+/// Key of the user's programs, 32 hexadecimal digits. Without it no memory is copied directly.
 pub const ENV_LOCAL_KEY: &str = "SOFTEFA_LOCAL_KEY";
-/// File with the key that seals all datagrams; without it they are in the clear.
+/// File with the key that seals all datagrams. Without it they are sent in the clear.
 pub const ENV_KEY_FILE: &str = "SOFTEFA_KEY_FILE";
 /// The target of a trace: `1` for standard error, or a file name in which `%p` is the process id.
 pub const ENV_TRACE: &str = "SOFTEFA_TRACE";
 /// Kinds of events in the trace, separated by commas.
 pub const ENV_TRACE_EVENTS: &str = "SOFTEFA_TRACE_EVENTS";
-/// Bytes of each datagram to keep for captures, from the first one on.
+/// Number of bytes of each datagram to keep for captures, from the first datagram on.
 pub const ENV_CAPTURE: &str = "SOFTEFA_CAPTURE";
-/// `1` to refuse what hardware refuses, `0` (or nothing) to be kinder.
+/// `1` to refuse what hardware refuses, `0` (or nothing) to permit more.
 pub const ENV_STRICT: &str = "SOFTEFA_STRICT";
-/// `1` to say what programs get wrong, `0` (or nothing) not to.
+/// `1` to report mistakes of programs, `0` (or nothing) not to.
 pub const ENV_LINT: &str = "SOFTEFA_LINT";
 /// `1` to send each post at once, `0` (or nothing) to let some wait for the next poll.
 pub const ENV_SEND_AT_ONCE: &str = "SOFTEFA_SEND_AT_ONCE";
@@ -42,7 +42,7 @@ pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
 /// The variables for users that the run has set, as `NAME=VALUE` with spaces between.
 pub const ENV_OF_RUN: &str = "SOFTEFA_OF_RUN";
 
-/// All of them: what a run does not set must not be left from another one.
+/// All variables: what a run does not set must not be left from another run.
 pub const ENV_ALL: [&str; 16] = [
     ENV_DEVICES,
     ENV_PROFILE,
@@ -62,9 +62,10 @@ pub const ENV_ALL: [&str; 16] = [
     ENV_OF_RUN,
 ];
 
-/// Those that may be set for a run inside a run; their values have no spaces. What the run keeps
-/// for itself is not among them. The trace is for everything below (docs/TRACE.md), and so is the
-/// key: a run that is started inside a sealed one must not send in the clear unless it is told to.
+/// The variables that may be set for a run inside a run; their values have no spaces. Variables
+/// that the run keeps for itself are not among them. The trace is for everything below
+/// (docs/TRACE.md), and so is the key: a run that is started inside a sealed run must not send in
+/// the clear unless the user asks for that.
 const FOR_USERS: [&str; 9] = [
     ENV_DEVICES,
     ENV_PROFILE,
@@ -77,14 +78,14 @@ const FOR_USERS: [&str; 9] = [
     ENV_SEND_AT_ONCE,
 ];
 
-/// What [`Config::remember_env`] has found.
+/// The variables that [`Config::remember_env`] has found.
 static REMEMBERED: OnceLock<Vec<(&'static str, OsString)>> = OnceLock::new();
 
 fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some()
 }
 
-/// The value of variable `name` as text, which all but the names of files are.
+/// Returns the value of variable `name` as text, which all values but file names are.
 fn utf8(name: &'static str, value: OsString) -> Result<String, ConfigError> {
     value.into_string().map_err(|value| {
         let value = Path::new(&value).display().to_string();
@@ -93,7 +94,7 @@ fn utf8(name: &'static str, value: OsString) -> Result<String, ConfigError> {
 }
 
 impl Config {
-    /// Reads the `SOFTEFA_*` variables; what is not set has its default.
+    /// Reads the `SOFTEFA_*` variables. A variable that is not set has its default.
     ///
     /// # Errors
     /// The first variable that cannot be read.
@@ -106,8 +107,8 @@ impl Config {
         })
     }
 
-    /// Remembers the `SOFTEFA_*` variables as they are now: [`Config::from_env`] takes those if the
-    /// program has removed all of them meanwhile, as daemons do.
+    /// Remembers the present values of the `SOFTEFA_*` variables: [`Config::from_env`] uses them if
+    /// the program has removed all of the variables meanwhile, as daemons do.
     pub fn remember_env() {
         REMEMBERED.get_or_init(|| {
             let values = ENV_ALL.iter().map(|name| (*name, std::env::var_os(name)));
@@ -150,19 +151,19 @@ impl Config {
         if let Some(target) = text(ENV_TRACE)? {
             config.trace = Some(TraceSpec::new(&target, text(ENV_TRACE_EVENTS)?.as_deref())?);
         }
-        // Set by `softefa run` only; what is no number is as good as not set.
+        // Only `softefa run` sets it, and a value that is not a number counts as not set.
         config.capture_bytes = text(ENV_CAPTURE)?.and_then(|value| value.parse().ok());
         config.run_dir = value(ENV_RUN_DIR).map(PathBuf::from);
         config.check()?;
         Ok(config)
     }
 
-    /// Reads what the user asks for in the environment: as [`Config::from_env`], but in a run only
-    /// the trace and the key, which are meant for everything below, and what has another value than
-    /// the run has set.
+    /// Reads what the user asks for in the environment, as [`Config::from_env`] does. In a run it
+    /// reads only the trace and the key, which are meant for everything below, and variables whose
+    /// value is not the one that the run has set.
     ///
     /// # Errors
-    /// As [`Config::from_env`].
+    /// The errors of [`Config::from_env`].
     pub fn from_user() -> Result<Self, ConfigError> {
         Self::from_user_values(|name| std::env::var_os(name))
     }
@@ -183,7 +184,7 @@ impl Config {
         })
     }
 
-    /// The variables that make [`Config::from_env`] return this configuration in a child.
+    /// Returns the variables that make [`Config::from_env`] return this configuration in a child.
     #[must_use]
     pub fn to_env(&self) -> Vec<(&'static str, OsString)> {
         let devices: Vec<String> = self.devices.iter().map(ToString::to_string).collect();
@@ -236,7 +237,7 @@ mod tests {
     use super::super::{Integrity, WireChoice};
     use super::*;
 
-    /// A directory with a key file.
+    /// Makes a directory with a key file.
     fn key_file() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a key");
@@ -244,7 +245,7 @@ mod tests {
         (dir, path)
     }
 
-    /// A configuration that sets all there is.
+    /// Returns a configuration that sets all there is.
     fn full(key: &Path) -> Config {
         Config {
             faults: "loss=1%,seed=7".parse().unwrap(),
@@ -328,7 +329,7 @@ mod tests {
         }
     }
 
-    /// What is meant to be sealed is never sent in the clear because of a mistake.
+    /// Datagrams that are meant to be sealed are never sent in the clear because of a mistake.
     #[test]
     fn a_key_file_that_cannot_be_used_is_an_error() {
         let config = Config::from_values(|name| (name == ENV_KEY_FILE).then(|| "/missing".into()));

@@ -1,4 +1,4 @@
-//! How much of a datagram its check covers.
+//! The part of a datagram that its check covers.
 
 use std::str::FromStr;
 
@@ -11,16 +11,16 @@ pub enum Integrity {
     /// Headers: nothing is delivered to the wrong place, and nothing twice.
     #[default]
     Headers,
-    /// Headers and payload, by CRC32C, or by the ICRC of a RoCE device. Costs a copy of each
+    /// Headers and payload, by CRC32C, or by the ICRC of a RoCE device. It costs a copy of each
     /// payload.
     Crc32c,
 }
 
 impl Integrity {
-    /// Names a user may write.
+    /// The names that a user may write.
     pub const NAMES: [&'static str; 3] = ["headers", "crc32c", "icrc"];
 
-    /// Name as given to `--integrity`.
+    /// Returns the name as given to `--integrity`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]

@@ -3,7 +3,7 @@
 use super::ConfigError;
 use crate::local_copy::UserKey;
 
-/// Reads a key: 32 hexadecimal digits.
+/// Parses a key: 32 hexadecimal digits.
 ///
 /// # Errors
 /// [`ConfigError::LocalKey`].
@@ -14,7 +14,7 @@ pub fn parse_key(text: &str) -> Result<UserKey, ConfigError> {
     if text.len() == 32 && is_hex { Ok(number.to_be_bytes()) } else { Err(error()) }
 }
 
-/// Writes a key as [`parse_key`] reads it.
+/// Formats a key for [`parse_key`] to parse.
 #[must_use]
 pub fn format_key(key: &UserKey) -> String {
     format!("{:032x}", u128::from_be_bytes(*key))

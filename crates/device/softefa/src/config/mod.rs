@@ -1,4 +1,4 @@
-//! What a user may choose: devices, profile, faults, paths, keys.
+//! The configuration that a user may choose: devices, profile, faults, paths, keys.
 
 mod device;
 mod env;
@@ -32,47 +32,47 @@ pub use port::{Mtu, PortSpec, Rate};
 pub use profile::{Adapter, Profile};
 pub use wire::WireChoice;
 
-/// Upper bound of `--paths`.
+/// The upper bound of `--paths`.
 pub const MAX_PATHS: u16 = 256;
 
-/// Paths of a device on loopback: batching per path matters more there than diversity.
+/// Number of paths of a device on loopback, where batching per path matters more than diversity.
 const PATHS_LOOPBACK: u16 = 4;
-/// Paths of a device elsewhere.
+/// Number of paths of any other device.
 const PATHS_NETWORK: u16 = 16;
 
-/// Everything a process needs to know to bring its devices up.
+/// Everything that a process needs to know to open its devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Devices in the order programs list them; never empty.
     pub devices: Vec<DeviceSpec>,
-    /// Generation that devices without a profile of their own play.
+    /// The profile of devices that have none of their own.
     pub profile: Profile,
-    /// Faults on purpose.
+    /// The faults that the run starts with.
     pub faults: FaultSpec,
     /// The part of a sent datagram that its check covers.
     pub integrity: Integrity,
     /// The carrier of datagrams between programs of this user on this machine.
     pub wire: WireChoice,
-    /// Paths per device, 0 = chosen by the kind of link.
+    /// Number of paths per device; 0 = chosen by the kind of link.
     pub paths: u16,
-    /// Refuse what hardware refuses although this adapter could do it (docs/ARCHITECTURE.md,
-    /// "Laxer than the device").
+    /// Refuse what hardware refuses although this adapter could do it (docs/ARCHITECTURE.md, "Laxer
+    /// than the device").
     pub strict: bool,
-    /// Say on standard error what programs get wrong (`Pitfall`).
+    /// Report mistakes of programs on standard error (`Pitfall`).
     pub lint: bool,
-    /// Send each post at once, instead of letting those of a program that polls wait for its next
-    /// poll.
+    /// Send each post at once, instead of letting the posts of a program that polls wait for its
+    /// next poll.
     pub send_at_once: bool,
-    /// Shared by the programs of this user on this machine: with it, RDMA between them copies
-    /// memory directly where that is faster; `None` = everything goes over the wire.
+    /// The key that the programs of this user on this machine share, with which RDMA between them
+    /// copies memory directly where that is faster; `None` = everything goes over the wire.
     pub local_key: Option<UserKey>,
-    /// Seals all datagrams, and lets nothing in that is not sealed with it; `None` = all are in the
-    /// clear.
+    /// The key that seals all datagrams, and without which nothing is accepted; `None` = all
+    /// datagrams are in the clear.
     pub key: Option<SealKey>,
-    /// Lines about what happens and why.
+    /// The trace: lines about what happens and why.
     pub trace: Option<TraceSpec>,
-    /// Devices keep this many bytes of each datagram for captures all their life; `None` = only
-    /// while somebody reads.
+    /// The number of bytes of each datagram that devices always keep for captures; `None` = only
+    /// while there is a reader.
     pub capture_bytes: Option<u32>,
     /// The directory of the sysfs tree and of the counters; `None` = no counters on disk.
     pub run_dir: Option<PathBuf>,
@@ -106,7 +106,7 @@ impl Config {
         device.profile.unwrap_or(self.profile)
     }
 
-    /// Paths of a device at `addr`.
+    /// Returns the number of paths of a device at `addr`.
     pub(crate) fn paths_at(&self, addr: IpAddr) -> u16 {
         match (self.paths, addr.is_loopback()) {
             (0, true) => PATHS_LOOPBACK,
@@ -115,13 +115,13 @@ impl Config {
         }
     }
 
-    /// The kind of adapter a device is.
+    /// Returns the kind of adapter that a device is.
     #[must_use]
     pub fn adapter_of(&self, device: &DeviceSpec) -> Adapter {
         self.profile_of(device).adapter()
     }
 
-    /// Replaces the default device, which is an EFA by its name, where the user chose no device and
+    /// Replaces the default device, whose name is that of an EFA, if the user chose no device and
     /// devices are RoCE devices.
     pub fn settle_default_device(&mut self) {
         if self.profile.adapter() == Adapter::Roce {
@@ -130,14 +130,15 @@ impl Config {
         }
     }
 
-    /// Nobody chose devices.
+    /// Returns true if the user chose no devices.
     #[must_use]
     pub fn has_default_devices(&self) -> bool {
         self.devices == Self::default().devices
     }
 
-    /// Checks what single values cannot show: two devices must not share a name, two of one kind no
-    /// address; each must have the paths that faults name, and be able to do what is asked of it.
+    /// Checks the values against each other: two devices must not share a name, two of one kind
+    /// must not share an address, and each must have the paths that faults name and be able to do
+    /// what is asked of it.
     ///
     /// # Errors
     /// [`ConfigError::DuplicateDevice`], [`ConfigError::FaultPath`], [`ConfigError::VendorName`],
@@ -171,7 +172,7 @@ impl Config {
         if let Some(prefix) = prefixes.find(|prefix| device.name.starts_with(**prefix)) {
             return Err(ConfigError::VendorName { value: name(), prefix });
         }
-        // What is meant to be sealed is never sent in the clear.
+        // Datagrams that are meant to be sealed are never sent in the clear.
         if self.key.is_some() && device.port.gateway.is_some() {
             return Err(ConfigError::Unsealable { device: name() });
         }
@@ -179,8 +180,8 @@ impl Config {
     }
 }
 
-/// The prefixes of other adapters' names. libfabric, UCX and PSM3 take a device for what its name
-/// says.
+/// The prefixes of the names of other adapters. libfabric, UCX and PSM3 tell the kind of a device
+/// by its name.
 const VENDOR_PREFIXES: [&str; 10] =
     ["mlx", "mthca", "bnxt", "efa", "rdmap", "hfi1", "irdma", "hns", "qedr", "cxgb"];
 
@@ -194,7 +195,7 @@ fn check_efa(device: &DeviceSpec) -> Result<(), ConfigError> {
     Err(ConfigError::EfaPort { device: device.name.clone() })
 }
 
-/// Reads a path count: 1 to [`MAX_PATHS`].
+/// Parses a path count: 1 to [`MAX_PATHS`].
 ///
 /// # Errors
 /// [`ConfigError::Paths`].

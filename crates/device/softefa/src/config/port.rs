@@ -1,11 +1,11 @@
-//! What a user may choose of the port of a RoCE device.
+//! The settings of the port of a RoCE device that a user may choose.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::ConfigError;
 
-/// Path MTU: payload bytes of a packet. Its number is that of `enum ibv_mtu`.
+/// Path MTU: the payload bytes of a packet. Its value is that of `enum ibv_mtu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Mtu {
@@ -22,25 +22,25 @@ pub enum Mtu {
 }
 
 impl Mtu {
-    /// All of them, the shortest first.
+    /// All MTUs, the shortest first.
     pub const ALL: [Self; 5] = [Self::B256, Self::B512, Self::B1024, Self::B2048, Self::B4096];
 
-    /// All headers that a packet may have around its payload, as rxe counts them.
+    /// Length of all headers that a packet may have around its payload, as rxe counts them.
     const HEADER_MAX_BYTES: u32 = 80;
 
-    /// Payload bytes of a packet.
+    /// Returns the payload bytes of a packet.
     #[must_use]
     pub fn bytes(self) -> u32 {
         128 << self.code()
     }
 
-    /// Number of verbs, 1 to 5.
+    /// Returns the number that verbs has for it, 1 to 5.
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// The longest that a link carries; the shortest where it carries none.
+    /// Returns the longest MTU that a link carries, or the shortest if it carries none.
     #[must_use]
     pub fn of_link(link_mtu_bytes: u32) -> Self {
         let room = link_mtu_bytes.saturating_sub(Self::HEADER_MAX_BYTES);
@@ -58,23 +58,24 @@ impl FromStr for Mtu {
     }
 }
 
-/// Rate of a port, as so many lanes of a speed.
+/// The rate of a port, as a number of lanes of one speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Gb/s of all lanes.
+    /// The rate of all lanes together in Gb/s.
     pub gbit_per_s: u32,
-    /// Lanes.
+    /// Number of lanes.
     pub lanes: u8,
-    /// The code that verbs has for so many lanes (`active_width`).
+    /// The code of the number of lanes in verbs (`active_width`).
     pub width_code: u8,
-    /// Name of the speed of a lane.
+    /// The name of the speed of a lane.
     pub speed: &'static str,
-    /// The code that verbs has for it (`active_speed`).
+    /// The code of the speed in verbs (`active_speed`).
     pub speed_code: u8,
 }
 
 impl Rate {
-    /// Lanes and speeds that the kernel gives Ethernet of these rates (`ib_get_eth_speed`).
+    /// The lanes and speeds that the kernel reports for Ethernet of these rates
+    /// (`ib_get_eth_speed`).
     pub const ALL: [Self; 7] = [
         Self::new(10, Width::X1, Speed::FDR10),
         Self::new(25, Width::X1, Speed::EDR),
@@ -95,7 +96,7 @@ impl Rate {
         }
     }
 
-    /// Rates a user may write, for messages.
+    /// Returns the rates that a user may write, for messages.
     pub(super) fn names() -> String {
         Self::ALL.map(|rate| rate.gbit_per_s.to_string()).join(", ")
     }
@@ -114,7 +115,7 @@ impl Width {
     const X4: Self = Self { lanes: 4, code: 2 };
 }
 
-/// The speed of a lane, and what verbs calls it.
+/// The speed of a lane, and its code in verbs.
 #[derive(Clone, Copy)]
 struct Speed {
     name: &'static str,
@@ -128,14 +129,14 @@ impl Speed {
     const NDR: Self = Self { name: "NDR", code: 128 };
 }
 
-/// 25 Gb/s on each of four lanes, as an EFA says of itself.
+/// 25 Gb/s on each of four lanes, as an EFA reports.
 impl Default for Rate {
     fn default() -> Self {
         Self::ALL[4]
     }
 }
 
-/// As `ports/1/rate` in sysfs.
+/// Writes the rate in the form of `ports/1/rate` in sysfs.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} Gb/sec ({}X {})", self.gbit_per_s, self.lanes, self.speed)
@@ -151,14 +152,14 @@ impl FromStr for Rate {
     }
 }
 
-/// Settings of a port; what is `None` follows from the link.
+/// The settings of a port; a setting that is `None` follows from the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PortSpec {
-    /// Longest path MTU.
+    /// The longest path MTU.
     pub mtu: Option<Mtu>,
-    /// Rate it says it has.
+    /// The rate that the port reports.
     pub rate: Option<Rate>,
-    /// UDP port of the network, whose gateway it is behind; `None` = each queue pair has a port of
+    /// The UDP port of the gateway in front of the device; `None` = each queue pair has a port of
     /// its own.
     pub gateway: Option<u16>,
 }

@@ -1,4 +1,4 @@
-//! Which adapter a device plays, and which generation of it.
+//! Profiles: the kind of adapter that a device plays, and its generation.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::ConfigError;
 use crate::gid::Gid;
 
-/// Kind of adapter.
+/// The kind of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Adapter {
     /// An EFA: SRD and UD queue pairs.
@@ -17,7 +17,7 @@ pub enum Adapter {
 }
 
 impl Adapter {
-    /// Name in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Adapter {
 }
 
 impl Adapter {
-    /// The identifier of such a device at `addr`.
+    /// Returns the identifier of a device of this kind at `addr`.
     #[must_use]
     pub fn gid(self, addr: IpAddr) -> Gid {
         match self {
@@ -37,7 +37,7 @@ impl Adapter {
         }
     }
 
-    /// The address of the device of this kind that has `gid`; `None` when none can have it.
+    /// Returns the address of the device of this kind that has `gid`; `None` if no address has it.
     #[must_use]
     pub fn addr_of(self, gid: Gid) -> Option<IpAddr> {
         match self {
@@ -47,14 +47,14 @@ impl Adapter {
     }
 }
 
-/// The adapter that a device plays. An EFA has generations, told apart by their PCI part ids.
+/// The adapter that a device plays. An EFA has generations, which differ in their PCI part ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Profile {
-    /// The c5n of the thesis: SEND and RECV only (part 0xefa0).
+    /// The EFA of the c5n, which the thesis describes: SEND and RECV only (part 0xefa0).
     Efa0,
-    /// The p4d adds RDMA READ (part 0xefa1).
+    /// The EFA of the p4d, which adds RDMA READ (part 0xefa1).
     Efa1,
-    /// The p5 adds RDMA WRITE and unsolicited write receive (part 0xefa2).
+    /// The EFA of the p5, which adds RDMA WRITE and unsolicited write receive (part 0xefa2).
     #[default]
     Efa2,
     /// A RoCEv2 adapter under a vendor id of its own.
@@ -64,11 +64,11 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Names a user may write.
+    /// The names that a user may write.
     pub const NAMES: [&'static str; 5] = ["efa0", "efa1", "efa2", "roce", "rxe"];
     const ALL: [Self; 5] = [Self::Efa0, Self::Efa1, Self::Efa2, Self::Roce, Self::Rxe];
 
-    /// The kind of adapter it is of.
+    /// Returns the kind of adapter.
     #[must_use]
     pub fn adapter(self) -> Adapter {
         match self {
@@ -77,9 +77,9 @@ impl Profile {
         }
     }
 
-    /// Vendor id: Amazon's as PCI has it, otherwise 24 bits as IEEE assigns them. No vendor can
-    /// have been given that of `roce`: it is locally administered. Programs take 0 and rxe's for
-    /// less than an adapter, and look for quirks of the vendors they know.
+    /// Returns the vendor id: Amazon's PCI vendor id for an EFA, otherwise 24 bits as IEEE assigns
+    /// them. The id of `roce` is locally administered, so that no vendor has it. Programs do not
+    /// treat 0 and rxe's as a full adapter, and apply quirks to the vendors they know.
     #[must_use]
     pub fn vendor_id(self) -> u32 {
         match self {
@@ -89,7 +89,7 @@ impl Profile {
         }
     }
 
-    /// Part id; that of PCI for an EFA.
+    /// Returns the part id, which is the PCI device id for an EFA.
     #[must_use]
     pub fn part_id(self) -> u32 {
         match self {
@@ -101,7 +101,7 @@ impl Profile {
         }
     }
 
-    /// Version of the firmware: of a RoCE device this program is it.
+    /// Returns the version of the firmware, which is that of this program for a RoCE device.
     #[must_use]
     pub fn fw_ver(self) -> &'static str {
         match self.adapter() {
@@ -110,7 +110,7 @@ impl Profile {
         }
     }
 
-    /// Name as given to `--profile`.
+    /// Returns the name as given to `--profile`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]

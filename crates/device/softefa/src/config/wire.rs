@@ -1,27 +1,27 @@
-//! What carries datagrams.
+//! The carriers of datagrams.
 
 use std::str::FromStr;
 
 use super::ConfigError;
 
-/// The carrier of datagrams between programs of one user on one machine. Those of other users,
+/// The carrier of datagrams between programs of one user on one machine. Programs of other users,
 /// machines and network namespaces are always reached over UDP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WireChoice {
-    /// Shared memory where it is possible.
+    /// Shared memory where possible, UDP otherwise.
     #[default]
     Auto,
     /// UDP, also for the bytes of RDMA.
     Udp,
-    /// As `Auto`, but programs do not start where memory cannot be shared.
+    /// Shared memory as in `Auto`, but programs do not start if memory cannot be shared.
     Shm,
 }
 
 impl WireChoice {
-    /// Names a user may write.
+    /// The names that a user may write.
     pub const NAMES: [&'static str; 3] = ["auto", "udp", "shm"];
 
-    /// Name as given to `--wire`.
+    /// Returns the name as given to `--wire`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]

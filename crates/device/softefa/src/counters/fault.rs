@@ -1,6 +1,6 @@
-//! Faults as seen from outside: words of the counters file. Commands count in the first how often
-//! they have changed what is asked for; the process says in the others what is in force, and what
-//! it had dealt by then.
+//! The faults of a device as other processes see them: words of the counters file. In the first
+//! word commands count how often they have changed the requested faults. In the others the process
+//! publishes the faults in force, and the number that it had dealt before them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +24,7 @@ pub const DEALT: [Counter; 11] = [
     Counter::FaultPsnGap,
 ];
 
-/// Places of the words.
+/// Positions of the words.
 mod place {
     pub(super) const CHANGES: usize = 0;
     pub(super) const PATHS: usize = 1;
@@ -34,13 +34,13 @@ mod place {
     pub(super) const DEALT: usize = 5;
 }
 
-/// Words it takes.
+/// The number of words of a device.
 pub(super) const WORDS: usize = place::DEALT + DEALT.len();
 
 /// The origin of a fault: who asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FaultSource {
-    /// `--fault`, when the run was started, or nobody.
+    /// `--fault`, when the run was started, or no request at all.
     #[default]
     Start,
     /// A step of `--fault-script`.
@@ -66,20 +66,21 @@ impl FaultSource {
 /// The faults of a device as its process publishes them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FaultStatus {
-    /// The origin of those in force.
+    /// The origin of the faults in force.
     pub source: FaultSource,
-    /// The time at which they were to begin: tells them from others of the same source.
+    /// The time at which they were to begin, which distinguishes them from others of the same
+    /// source.
     pub from_ns: u64,
     /// The time at which the device took them over, in nanoseconds since 1970.
     pub since_epoch_ns: u64,
-    /// Paths it sends over.
+    /// The number of paths that the device sends over.
     pub paths: u16,
-    /// The faults that the device has dealt before, in the order of [`DEALT`].
+    /// The number of faults that the device had dealt before, in the order of [`DEALT`].
     before: [u64; DEALT.len()],
 }
 
 impl FaultStatus {
-    /// Reads the status that is in these words.
+    /// Reads the status from these words.
     pub(super) fn of_words(words: &[u64]) -> Self {
         let source = usize::try_from(words[place::SOURCE]).ok();
         let source = source.and_then(|source| FaultSource::ALL.get(source).copied());
@@ -94,8 +95,8 @@ impl FaultStatus {
         }
     }
 
-    /// Names of the counters of faults, and how much they have grown since the faults in force
-    /// began; `now` are the values of the process.
+    /// Returns the names of the counters of faults, and by how much each has grown since the faults
+    /// in force began. `now` returns the present values of the process.
     #[must_use]
     pub fn dealt(&self, now: impl Fn(Counter) -> u64) -> Vec<(&'static str, u64)> {
         let grown = |(counter, before): (&Counter, &u64)| {
@@ -113,31 +114,32 @@ pub(crate) struct FaultWords {
 }
 
 impl FaultWords {
-    /// Words that nobody else sees.
+    /// Makes words that no other process sees.
     pub(crate) fn private() -> Self {
         Self::at(Words::own(WORDS))
     }
 
-    /// The faults in these [`WORDS`].
+    /// Uses these [`WORDS`].
     pub(super) fn at(words: Words) -> Self {
         Self { words, made: Generation::current() }
     }
 
-    /// Returns how often somebody has changed what is asked for.
+    /// Returns how often a command has changed the requested faults.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
-        // What was changed is read through system calls, which nothing passes.
+        // The changes themselves are read through system calls, which no load passes.
         self.words[place::CHANGES].load(Ordering::Relaxed)
     }
 
-    /// Says how many paths there are.
+    /// Publishes the number of paths.
     pub(crate) fn set_paths(&self, paths: u16) {
         self.words[place::PATHS].store(paths.into(), Ordering::Relaxed);
     }
 
-    /// Says what is in force from now on; `dealt` was dealt before, in the order of [`DEALT`].
+    /// Publishes the faults in force from now on; `dealt` is the number dealt before, in the order
+    /// of [`DEALT`].
     pub(crate) fn set(&self, source: FaultSource, from_ns: u64, dealt: [u64; DEALT.len()]) {
-        // The file of a child is the parent's, too.
+        // A child shares the file with its parent.
         if !self.made.is_current() {
             return;
         }
@@ -149,7 +151,7 @@ impl FaultWords {
     }
 }
 
-/// Tells the process whose words these are that what is asked for has changed.
+/// Tells the process to which the words belong that the requested faults have changed.
 pub(super) fn announce(words: &[AtomicU64]) {
     words[place::CHANGES].fetch_add(1, Ordering::Release);
 }

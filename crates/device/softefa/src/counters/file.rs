@@ -1,13 +1,13 @@
-//! The file behind the counters: `RUN_DIR/counters/DEVICE.PID`, 64-bit words in the byte order of
-//! the machine.
+//! The file with the counters: `RUN_DIR/counters/DEVICE.PID`, 64-bit words in the byte order of the
+//! machine.
 //!
 //! ```text
 //! magic | number of values | address (2 words) | start of the process in ticks |
 //! 2 words of captures | 16 words of faults | 64 links through memory (3 words each) |
 //! slots of 32 queue pairs | values ...
 //! ```
-//! The values are plain memory of the process that counts, so counting costs the same whether
-//! anybody looks or not, and what was counted outlives the process.
+//! The values are plain memory of the process that counts, so that counting costs the same with and
+//! without a reader, and the values outlive the process.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -26,7 +26,7 @@ use crate::mapped::{self, Mapped, Words};
 use crate::{address, process};
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT7");
-/// Places of the words in front of the values.
+/// Positions of the words in front of the values.
 mod place {
     pub(super) const MAGIC: usize = 0;
     pub(super) const COUNT: usize = 1;
@@ -45,7 +45,7 @@ fn path(run_dir: &Path, device: &str, pid: u32) -> PathBuf {
     run_dir.join("counters").join(format!("{device}.{pid}"))
 }
 
-/// The contents of a process's file.
+/// The contents of the file of a process.
 pub(super) struct Opened {
     pub(super) values: Words,
     pub(super) links: Links,
@@ -54,11 +54,11 @@ pub(super) struct Opened {
     pub(super) request: Request,
 }
 
-/// Makes the file of this process, or finds it again.
+/// Makes the file of this process, or opens it again.
 pub(super) fn create(run_dir: &Path, device: &str, addr: IpAddr) -> io::Result<Opened> {
     fs::create_dir_all(run_dir.join("counters"))?;
     let pid = std::process::id();
-    // A device that is opened again in the same process counts on.
+    // A device that is opened again in the same process continues counting.
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -69,7 +69,7 @@ pub(super) fn create(run_dir: &Path, device: &str, addr: IpAddr) -> io::Result<O
     let words = Arc::new(Mapped::new(&file, WORDS)?);
     let start = process::start_ticks(pid).unwrap_or_default();
     if words[place::START].load(Ordering::Relaxed) != start {
-        // Left by an earlier process with this id, whose peers and queue pairs are no more.
+        // The file is of an earlier process with this id, whose peers and queue pairs are gone.
         for word in &words[place::LINKS..place::VALUES] {
             word.store(0, Ordering::Relaxed);
         }
@@ -79,7 +79,7 @@ pub(super) fn create(run_dir: &Path, device: &str, addr: IpAddr) -> io::Result<O
         word.store(value, Ordering::Relaxed);
     }
     words[place::START].store(start, Ordering::Relaxed);
-    // Last: it says that the rest is there.
+    // The magic is stored last, because it says that the rest is there.
     words[place::MAGIC].store(MAGIC, Ordering::Release);
     Ok(Opened {
         values: Words::shared(&words, place::VALUES..WORDS),
@@ -93,11 +93,11 @@ pub(super) fn create(run_dir: &Path, device: &str, addr: IpAddr) -> io::Result<O
 /// Maps the file of a device of another process.
 ///
 /// # Errors
-/// It is gone, or another process has its name now.
+/// The file is gone, or another process has its name now.
 pub(crate) fn map(run_dir: &Path, device: &ProcessCounters) -> io::Result<Mapped> {
     let path = path(run_dir, &device.device, device.pid);
     let mut options = OpenOptions::new();
-    // What is written to must not be another file.
+    // The file is written to, so it must not be another one.
     options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let words = Mapped::new(&options.open(path)?, WORDS)?;
     let word = |at: usize| words[at].load(Ordering::Relaxed);
@@ -107,15 +107,15 @@ pub(crate) fn map(run_dir: &Path, device: &ProcessCounters) -> io::Result<Mapped
     Ok(words)
 }
 
-/// The words of captures in such a file.
+/// Returns the words of captures in such a file.
 pub(crate) fn request_words(file: &Mapped) -> &[AtomicU64] {
     &file[place::REQUEST..place::FAULTS]
 }
 
-/// Tells a device of another process that what is asked for of its faults has changed.
+/// Tells a device of another process that its requested faults have changed.
 ///
 /// # Errors
-/// As of [`map`].
+/// The errors of [`map`].
 pub(crate) fn announce_faults(run_dir: &Path, device: &ProcessCounters) -> io::Result<()> {
     let words = map(run_dir, device)?;
     fault::announce(&words[place::FAULTS..place::LINKS]);
@@ -127,30 +127,31 @@ pub(crate) fn announce_faults(run_dir: &Path, device: &ProcessCounters) -> io::R
 pub struct ProcessCounters {
     /// Device name.
     pub device: String,
-    /// Local address of the device.
+    /// The local address of the device.
     pub addr: IpAddr,
-    /// Process that counted.
+    /// The id of the process that counted.
     pub pid: u32,
     /// The time at which that process started, in clock ticks since boot.
     pub start_ticks: u64,
-    /// Queue pairs that it reaches through memory, the first 64.
+    /// The queue pairs that the process reaches through memory, at most the first 64.
     pub links: Vec<Link>,
-    /// The gauges of its queue pairs, of 32 at most.
+    /// The gauges of its queue pairs, at most 32.
     pub queue_pairs: Vec<QueuePairGauge>,
-    /// Faults in force.
+    /// The faults in force.
     pub faults: FaultStatus,
-    /// Name and value, in the order of [`Counter::ALL`].
+    /// Names and values, in the order of [`Counter::ALL`].
     pub values: Vec<(&'static str, u64)>,
 }
 
 impl ProcessCounters {
-    /// One value.
+    /// Returns one value.
     #[must_use]
     pub fn get(&self, counter: Counter) -> u64 {
         self.values.get(counter as usize).map_or(0, |(_, value)| *value)
     }
 
-    /// The process that counted is still there. A later one with its id does not count as it.
+    /// Returns true if the process that counted still runs, which a later process with its id does
+    /// not.
     #[must_use]
     pub fn is_running(&self) -> bool {
         process::start_ticks(self.pid) == Some(self.start_ticks)
@@ -184,10 +185,11 @@ pub fn read_dir(run_dir: &Path) -> io::Result<Vec<ProcessCounters>> {
     Ok(all)
 }
 
-/// Files that [`read_dir`] skips: those of processes that ran with an adapter of another build.
+/// Returns the number of files that [`read_dir`] skips: those of processes that ran with an adapter
+/// of another build.
 ///
 /// # Errors
-/// As [`read_dir`].
+/// The errors of [`read_dir`].
 pub fn count_foreign(run_dir: &Path) -> io::Result<usize> {
     let mut count = 0;
     for (_, _, path) in files(run_dir)? {
@@ -196,7 +198,7 @@ pub fn count_foreign(run_dir: &Path) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Device, process id and path of every file that could be one of counters.
+/// Returns device, process id and path of every file whose name is that of a counters file.
 fn files(run_dir: &Path) -> io::Result<Vec<(String, u32, PathBuf)>> {
     let entries = match fs::read_dir(run_dir.join("counters")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -208,7 +210,7 @@ fn files(run_dir: &Path) -> io::Result<Vec<(String, u32, PathBuf)>> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some((device, pid)) = name.rsplit_once('.') else { continue };
         let Ok(pid) = pid.parse() else { continue };
-        // No device of ours is called so, and a terminal would obey it.
+        // None of our devices has such a name, and a terminal would obey it.
         if device.contains(char::is_control) {
             continue;
         }

@@ -1,5 +1,5 @@
-//! What each queue pair says of itself, for those who look from outside: words of the counters
-//! file, which it writes anew ten times a second while something arrives.
+//! The state that each queue pair publishes for readers in other processes: words of the counters
+//! file, which it updates ten times a second while something arrives.
 
 use std::sync::atomic::Ordering;
 
@@ -8,16 +8,16 @@ use srd::Instant;
 use crate::generation::Generation;
 use crate::mapped::Words;
 
-/// Paths of a queue pair that are told.
+/// The most paths of a queue pair that are published.
 pub const GAUGE_PATHS_MAX: usize = 16;
-/// Queue pairs of a device that are told.
+/// The most queue pairs of a device that are published.
 const SLOTS: usize = 32;
-/// Between two tellings.
+/// The time between two updates.
 const INTERVAL_NS: u64 = 100_000_000;
 
-/// Places of the words of a queue pair.
+/// Positions of the words of a queue pair.
 mod place {
-    /// Number, kind, and that somebody has the slot.
+    /// The number, the kind, and a mark that the slot is taken.
     pub(super) const NAME: usize = 0;
     pub(super) const PEERS: usize = 1;
     pub(super) const SENT_BYTES: usize = 2;
@@ -28,25 +28,25 @@ mod place {
 }
 
 const SLOT_WORDS: usize = place::PATHS + 2 * GAUGE_PATHS_MAX;
-/// Words it takes.
+/// The number of words of a device.
 pub(super) const WORDS: usize = SLOTS * SLOT_WORDS;
 
 const TAKEN: u64 = 1 << 63;
 const KIND_SHIFT: u32 = 32;
 const AVOIDED: u64 = 1 << 63;
-/// Transports by their numbers in a word.
+/// Names of transports by their numbers in a word.
 const KINDS: [&str; 6] = ["SRD", "UD", "RC", "UC", "XRC", "XRC target"];
 
 /// The gauges that a queue pair publishes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Gauge {
-    /// Peers it talks to.
+    /// Number of peers.
     pub peers: u64,
-    /// Payload sent, each byte once.
+    /// Number of payload bytes sent, each counted once.
     pub sent_bytes: u64,
-    /// Payload received and taken.
+    /// Number of payload bytes received and accepted.
     pub received_bytes: u64,
-    /// Packets sent again.
+    /// Number of packets sent again.
     pub repeated_pkts: u64,
     /// The first [`GAUGE_PATHS_MAX`] paths, by their numbers.
     pub paths: Vec<PathGauge>,
@@ -55,18 +55,18 @@ pub struct Gauge {
 /// The gauges that a queue pair publishes of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PathGauge {
-    /// Packets with payload sent over it; less than before when a peer was forgotten.
+    /// Number of packets with payload sent over the path. It decreases when a peer is forgotten.
     pub sent_pkts: u64,
-    /// Latest round-trip time, 0 before the first.
+    /// The latest round-trip time; 0 before the first.
     pub rtt_ns: u64,
-    /// It is avoided at present because it lost packets.
+    /// The path is avoided at present because it lost packets.
     pub is_avoided: bool,
 }
 
-/// A queue pair as seen from outside.
+/// A queue pair as other processes see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuePairGauge {
-    /// Its number.
+    /// The number of the queue pair.
     pub qpn: u32,
     /// Its transport, `SRD` for example.
     pub kind: &'static str,
@@ -75,7 +75,7 @@ pub struct QueuePairGauge {
 }
 
 impl QueuePairGauge {
-    /// Reads the words of one slot; `None` when nobody has it.
+    /// Reads the words of one slot; `None` if it is not taken.
     #[expect(clippy::cast_possible_truncation, reason = "the parts of a word")]
     fn of_words(words: &[u64]) -> Option<Self> {
         let name = words[place::NAME];
@@ -97,7 +97,7 @@ impl QueuePairGauge {
         (name & TAKEN != 0).then_some(Self { qpn: name as u32, kind, gauge })
     }
 
-    /// All that is in the words of a device.
+    /// Returns the queue pairs in the words of a device.
     pub(super) fn all(words: &[u64]) -> Vec<Self> {
         words.chunks_exact(SLOT_WORDS).filter_map(Self::of_words).collect()
     }
@@ -107,10 +107,10 @@ impl QueuePairGauge {
 #[derive(Debug, Clone)]
 pub(crate) struct Gauges(Words);
 
-/// The slot of a queue pair; given back when this is dropped.
+/// The slot of a queue pair, which is given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// `None` when there were too many.
+    /// `None` if there were too many queue pairs.
     words: Option<Words>,
     begin: usize,
     next: Instant,
@@ -118,17 +118,17 @@ pub(crate) struct Slot {
 }
 
 impl Gauges {
-    /// Slots that nobody sees.
+    /// Makes slots that no other process sees.
     pub(crate) fn private() -> Self {
         Self(Words::own(WORDS))
     }
 
-    /// The slots in these [`WORDS`].
+    /// Uses these [`WORDS`] as slots.
     pub(super) fn at(words: Words) -> Self {
         Self(words)
     }
 
-    /// A slot for a queue pair whose transport has this number in the list of all.
+    /// Takes a slot for a queue pair whose transport has the number `kind` in the list of all.
     pub(crate) fn take(&self, qpn: u32, kind: u8) -> Slot {
         let name = TAKEN | u64::from(kind) << KIND_SHIFT | u64::from(qpn);
         let order = (Ordering::Relaxed, Ordering::Relaxed);
@@ -138,27 +138,27 @@ impl Gauges {
         let made = Generation::current();
         let words = begin.map(|_| self.0.clone());
         let slot = Slot { words, begin: begin.unwrap_or_default(), next: Instant::ZERO, made };
-        // What another one said there.
+        // This overwrites what another queue pair published there.
         slot.write(&Gauge::default());
         slot
     }
 }
 
 impl Slot {
-    /// It is time to say something.
+    /// Returns true if it is time for an update.
     #[inline]
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         now >= self.next && self.words.is_some()
     }
 
-    /// Says something.
+    /// Publishes a gauge.
     pub(crate) fn set(&mut self, now: Instant, gauge: &Gauge) {
         self.next = now.plus_ns(INTERVAL_NS);
         self.write(gauge);
     }
 
     fn write(&self, gauge: &Gauge) {
-        // The file of a child is the parent's, too.
+        // A child shares the file with its parent.
         let Some(words) = self.words.as_ref().filter(|_| self.made.is_current()) else { return };
         let store = |at: usize, value| words[self.begin + at].store(value, Ordering::Relaxed);
         let paths = &gauge.paths[..gauge.paths.len().min(GAUGE_PATHS_MAX)];

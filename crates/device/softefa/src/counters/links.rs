@@ -1,5 +1,5 @@
-//! Whom a process reaches through memory, for those who look from outside: words of the counters
-//! file.
+//! The peers that a process reaches through memory, as other processes see them: words of the
+//! counters file.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -8,11 +8,11 @@ use crate::address;
 use crate::generation::Generation;
 use crate::mapped::Words;
 
-/// More links are not shown.
+/// The most links that are shown.
 const MAX: usize = 64;
-/// Words of a link: both numbers, and the address of the peer.
+/// The number of words of a link: both queue pair numbers, and the address of the peer.
 const LINK_WORDS: usize = 1 + address::WORDS;
-/// Words they take.
+/// The number of words of a device.
 pub(super) const WORDS: usize = MAX * LINK_WORDS;
 /// The first word of a link whose address is being written.
 const BEGUN: u64 = 1;
@@ -20,19 +20,19 @@ const BEGUN: u64 = 1;
 /// A link of a queue pair to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// Number of the queue pair that sends.
+    /// The number of the queue pair that sends.
     pub qpn: u16,
-    /// The queue pair it sends to.
+    /// The queue pair that it sends to.
     pub to: SocketAddr,
 }
 
 impl Link {
-    /// Never 0, because no queue pair has that number.
+    /// Returns the word of both numbers, which is never 0, because no queue pair has that number.
     fn numbers(self) -> u64 {
         u64::from(self.qpn) << 16 | u64::from(self.to.port())
     }
 
-    /// The link in the words of one; `None` where there is none.
+    /// Reads the words of one link; `None` if there is none.
     #[expect(clippy::cast_possible_truncation, reason = "the parts of a word")]
     fn of_words(words: &[u64]) -> Option<Self> {
         let &[numbers, high, low] = words else { return None };
@@ -41,7 +41,7 @@ impl Link {
         (qpn != 0).then_some(Self { qpn, to })
     }
 
-    /// All links in these [`WORDS`].
+    /// Returns all links in these [`WORDS`].
     pub(super) fn all(words: &[u64]) -> Vec<Self> {
         words.chunks_exact(LINK_WORDS).filter_map(Self::of_words).collect()
     }
@@ -60,17 +60,17 @@ pub(crate) struct Shown {
 }
 
 impl Links {
-    /// Links that nobody sees.
+    /// Makes links that no other process sees.
     pub(crate) fn private() -> Self {
         Self(Words::own(WORDS))
     }
 
-    /// The links in these [`WORDS`].
+    /// Uses these [`WORDS`] for links.
     pub(super) fn at(words: Words) -> Self {
         Self(words)
     }
 
-    /// Shows a link; `None` when there are too many.
+    /// Shows a link; returns `None` if there are too many.
     pub(crate) fn show(&self, link: Link) -> Option<Shown> {
         let order = (Ordering::Relaxed, Ordering::Relaxed);
         let is_taken =
@@ -86,7 +86,7 @@ impl Links {
 
 impl Drop for Shown {
     fn drop(&mut self) {
-        // The file of a child is the parent's, too.
+        // A child shares the file with its parent.
         if self.made.is_current() {
             self.words[self.at].store(0, Ordering::Relaxed);
         }

@@ -1,4 +1,5 @@
-//! Counters of a device, readable by others while the process runs and after it ended.
+//! Counters of a device, which other processes can read while its process runs and after it has
+//! ended.
 
 mod fault;
 mod file;
@@ -30,21 +31,22 @@ use crate::seal::Refusal;
 
 macro_rules! counters {
     ($($variant:ident $name:literal $doc:literal;)*) => {
-        /// The counters of a device. Names are the kernel driver's `hw_counters` where it has one.
+        /// The counters of a device. Their names are those of the kernel driver's `hw_counters`
+        /// where it has the same.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Counter { $(#[doc = $doc] $variant,)* }
 
         impl Counter {
-            /// Every counter, in file order.
+            /// All counters, in file order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Name in files and reports.
+            /// Returns the name in files and reports.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }
 
-            /// What it counts.
+            /// Returns what the counter counts.
             #[must_use]
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => $doc),* }
@@ -157,8 +159,8 @@ impl Counter {
         }
     }
 
-    /// Histogram of how far messages were behind, from 1 on, each class twice as wide as the one
-    /// before.
+    /// Histogram of the distance by which messages were behind, from 1 on. Each class is twice as
+    /// wide as the one before.
     pub const OUT_OF_SEQUENCE: [Self; srd::OrderStats::CLASSES] = [
         Self::OutOfSequence1,
         Self::OutOfSequence2,
@@ -175,7 +177,7 @@ impl Counter {
         Self::OutOfSequence4096,
     ];
 
-    /// Values of several queue pairs, devices or processes taken together.
+    /// Combines the values of several queue pairs, devices or processes.
     #[must_use]
     pub fn combine(self, one: u64, other: u64) -> u64 {
         if self == Self::OutOfSequenceMax { one.max(other) } else { one.wrapping_add(other) }
@@ -220,15 +222,15 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counters that only this process sees.
+    /// Makes counters that only this process sees.
     pub(crate) fn private() -> Self {
         let values = Words::own(Counter::ALL.len());
         let (links, gauges) = (Links::private(), Gauges::private());
         Self { values, links, gauges, faults: FaultWords::private(), made: Generation::current() }
     }
 
-    /// Counters of the device at `addr` in `run_dir`, readable by others, and what others ask of
-    /// it.
+    /// Makes the counters of the device at `addr` in `run_dir`, which other processes can read, and
+    /// through which they make requests.
     pub(crate) fn in_dir(
         run_dir: &Path,
         device: &str,
@@ -239,22 +241,23 @@ impl Counters {
         Ok((Self { values, links, gauges, faults, made: Generation::current() }, request))
     }
 
-    /// Returns the peers that its queue pairs reach through memory.
+    /// Returns the peers that the device's queue pairs reach through memory.
     pub(crate) fn links(&self) -> &Links {
         &self.links
     }
 
-    /// Returns the gauges of its queue pairs.
+    /// Returns the gauges of the device's queue pairs.
     pub(crate) fn gauges(&self) -> &Gauges {
         &self.gauges
     }
 
-    /// Returns the words in which it publishes its faults, and is told of them.
+    /// Returns the words in which the device publishes its faults, and is told of requests for
+    /// others.
     pub(crate) fn faults(&self) -> &FaultWords {
         &self.faults
     }
 
-    /// Returns how many faults it has dealt.
+    /// Returns how many faults the device has dealt.
     pub(crate) fn dealt(&self) -> [u64; DEALT.len()] {
         DEALT.map(|counter| self.get(counter))
     }
@@ -264,7 +267,7 @@ impl Counters {
         self.values[counter as usize].fetch_max(value, Ordering::Relaxed);
     }
 
-    /// Adds `n`; relaxed, so cheap enough for once per turn.
+    /// Adds `n` with relaxed order, which is cheap enough for once per turn.
     #[inline]
     pub(crate) fn add(&self, counter: Counter, n: u64) {
         if n > 0 {
@@ -278,7 +281,7 @@ impl Counters {
         result: Result<T, E>,
         refused: Option<Counter>,
     ) -> Result<T, E> {
-        // The file is the parent's, too, and no child's commands reach the device.
+        // A child shares the file with its parent, and none of its commands reach the device.
         if !self.made.is_current() {
             return result;
         }
@@ -292,7 +295,7 @@ impl Counters {
         result
     }
 
-    /// Present value.
+    /// Returns the present value.
     #[must_use]
     pub fn get(&self, counter: Counter) -> u64 {
         self.values[counter as usize].load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! How readers ask for records: two words in the counters file of a device.
+//! Requests of readers for records: two words in the counters file of a device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,21 +6,22 @@ use srd::Instant;
 
 use crate::mapped::Words;
 
-/// Words it takes.
+/// The number of words of a device.
 pub(crate) const WORDS: usize = 2;
 
-/// The words, all zero while nobody asks: the monotonic time in nanoseconds until which records are
-/// wanted, and the most bytes of a datagram anybody wants (0 = nobody said).
+/// The words of a request, all zero while there is no reader: the monotonic time in nanoseconds
+/// until which records are wanted, and the most bytes of a datagram that any reader wants (0 = not
+/// stated).
 #[derive(Debug)]
 pub(crate) struct Request(Words);
 
 impl Request {
-    /// A request nobody can make.
+    /// Makes a request that no reader can make.
     pub(crate) fn never() -> Self {
         Self::at(Words::own(WORDS))
     }
 
-    /// The request in these [`WORDS`].
+    /// Uses these [`WORDS`] for the request.
     pub(crate) fn at(words: Words) -> Self {
         Self(words)
     }
@@ -34,26 +35,27 @@ impl Request {
         &self.0[1]
     }
 
-    /// Asks from the start of a process to its end, or clears what was asked of a predecessor.
+    /// Asks for records from the start of a process to its end, or clears the request to a
+    /// predecessor.
     pub(crate) fn reset(&self, snap_bytes: Option<u32>) {
         self.snap().store(snap_bytes.unwrap_or_default().into(), Ordering::Relaxed);
         let until = if snap_bytes.is_some() { u64::MAX } else { 0 };
         self.until().store(until, Ordering::Relaxed);
     }
 
-    /// Somebody asked and nobody has looked at the time since.
+    /// Returns true if there was a request, and its time has not been checked since.
     #[inline]
     pub(crate) fn is_set(&self) -> bool {
         self.until().load(Ordering::Relaxed) != 0
     }
 
-    /// The time is not over; if it is, the request is cleared.
+    /// Returns true if the time of the request is not over; if it is over, clears the request.
     pub(crate) fn is_current(&self, now: Instant) -> bool {
         let until = self.until().load(Ordering::Relaxed);
         if until >= now.as_ns() {
             return until != 0;
         }
-        // Unless a reader has just asked for more.
+        // The request stays if a reader has just asked for more.
         let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
         if self.until().compare_exchange(until, 0, order, failed).is_ok() {
             self.snap().store(0, Ordering::Relaxed);
@@ -61,8 +63,9 @@ impl Request {
         false
     }
 
-    /// Bytes wanted of a datagram. All of it if nobody said: a reader that asked in the moment in
-    /// which the request was cleared gets too much until it renews, not too little.
+    /// Returns the number of bytes of a datagram that are wanted, or no limit if it is not stated:
+    /// a reader that asked at the moment in which the request was cleared gets too much until it
+    /// renews its request, not too little.
     pub(crate) fn snap_bytes(&self) -> usize {
         match self.snap().load(Ordering::Relaxed) {
             0 => usize::MAX,
@@ -71,7 +74,7 @@ impl Request {
     }
 }
 
-/// Asks for `snap_bytes` of each datagram until `until`, or for more if somebody else did.
+/// Asks for `snap_bytes` of each datagram until `until`, or for more if another reader did.
 pub(crate) fn ask(words: &[AtomicU64], until: Instant, snap_bytes: u32) {
     words[1].fetch_max(snap_bytes.into(), Ordering::Relaxed);
     words[0].fetch_max(until.as_ns(), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Paths that swallow what is sent over them.
+//! Blackholes: paths that lose everything that is sent over them.
 
 use srd::Instant;
 
@@ -16,7 +16,7 @@ impl Blackholes {
         Self { holes, opened }
     }
 
-    /// Answers whether what is sent over `path` now does not arrive.
+    /// Returns true if a datagram that is sent over `path` now is lost.
     pub(crate) fn swallow(&self, now: Instant, path: u16) -> bool {
         let since_open_ns = now.ns_since(self.opened);
         self.holes.iter().any(|hole| hole.swallows(path, since_open_ns))

@@ -1,5 +1,5 @@
-//! Which fault is in force: of those that the run was started with, a script, and a command. The
-//! last of them that has one takes the place of the others, whole.
+//! Chooses the fault in force: one of a command, of a script, or of the start of the run. The last
+//! of these sources that has one replaces the others completely.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,7 +15,8 @@ use crate::host;
 use crate::say::say;
 use crate::uncancelled::Uncancelled;
 
-/// A command that could not be read is looked at again so much later: descriptors may have run out.
+/// The time after which a command that could not be read is read again, because descriptors may
+/// have run out.
 const RETRY_NS: u64 = 100_000_000;
 
 /// A fault in force.
@@ -29,12 +30,12 @@ pub(crate) struct InForce {
     pub(crate) from: Instant,
 }
 
-/// Returns the fault that `device` of the run in `run_dir` has to deal now, and who asked for it.
-/// The device itself may still publish another one: it takes a fault over when it next sends. Times
-/// are on the clock of [`now_ns`](super::now_ns).
+/// Returns the fault that `device` of the run in `run_dir` has to deal now, and its origin. The
+/// device itself may still publish another one, because it takes over a fault when it next sends.
+/// Times are on the clock of [`now_ns`](super::now_ns).
 ///
 /// # Errors
-/// A file is there and cannot be used.
+/// A file exists and cannot be used.
 pub fn in_force(run_dir: &Path, device: &str) -> io::Result<(TimedFault, FaultSource)> {
     let now = host::now();
     let is_for = |fault: &TimedFault| fault.is_for(device);
@@ -55,7 +56,7 @@ pub fn in_force(run_dir: &Path, device: &str) -> io::Result<(TimedFault, FaultSo
     Ok((start, FaultSource::Start))
 }
 
-/// The steps of `script` that are for `device`, in absolute times.
+/// Returns the steps of `script` that are for `device`, in absolute times.
 fn steps_of(mut script: Vec<TimedFault>, device: &str, begin: Instant) -> Vec<TimedFault> {
     script.retain(|step| step.is_for(device));
     for step in &mut script {
@@ -64,32 +65,32 @@ fn steps_of(mut script: Vec<TimedFault>, device: &str, begin: Instant) -> Vec<Ti
     script
 }
 
-/// The memory that a queue pair has of its last look at [`FaultControl`].
+/// The result of a queue pair's last look at [`FaultControl`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     changes: u64,
-    /// Something begins or ends then.
+    /// The time at which a fault begins or ends next.
     next: Instant,
 }
 
 /// The faults of a device of this process.
 #[derive(Debug)]
 pub(crate) struct FaultControl {
-    /// `None` when nobody can ask for any.
+    /// `None` if no fault can be requested.
     run_dir: Option<PathBuf>,
     device: String,
     start: InForce,
     plan: Mutex<Plan>,
 }
 
-/// The faults that are asked for of this device, in absolute times.
+/// The faults that are requested for this device, in absolute times.
 #[derive(Debug, Default)]
 struct Plan {
-    /// The number of changes told of when the command was read last; `None` before that.
+    /// The number of changes when the command was read last; `None` before that.
     read_at: Option<u64>,
     command: Option<TimedFault>,
     script: Vec<TimedFault>,
-    /// The time at which somebody looked last: clocks of queue pairs are read one after the other.
+    /// The latest time of a look, because queue pairs read their clocks one after the other.
     latest: Instant,
     /// The fault that was found in force last, by source and time.
     told: Option<(FaultSource, Instant)>,
@@ -97,7 +98,8 @@ struct Plan {
 }
 
 impl FaultControl {
-    /// Controls the faults of `device`, opened now with `spec`. `counters` are its own.
+    /// Controls the faults of `device`, which is opened now with `spec`. `counters` are those of
+    /// the device.
     pub(crate) fn new(
         run_dir: Option<&Path>,
         device: &str,
@@ -106,7 +108,7 @@ impl FaultControl {
         counters: &Counters,
     ) -> Self {
         let start = InForce { spec, peer: None, source: FaultSource::Start, from: opened };
-        // Before the files are read: what is changed later is told of once more.
+        // The number is read before the files, so that a later change is noticed once more.
         let changes = counters.faults().changes();
         let mut plan = Plan::default();
         if let Some(run_dir) = run_dir {
@@ -117,16 +119,17 @@ impl FaultControl {
         Self { run_dir, device, start, plan: Mutex::new(plan) }
     }
 
-    /// A queue pair that has `seen` that must look again. One load, and two comparisons.
+    /// Returns true if a queue pair that has `seen` that must look again. It takes one load and two
+    /// comparisons.
     #[inline]
     pub(crate) fn is_due(seen: Seen, now: Instant, counters: &Counters) -> bool {
         counters.faults().changes() != seen.changes || now >= seen.next
     }
 
-    /// Returns what is in force at `now`, and until when that need not be asked again.
+    /// Returns the fault in force at `now`, and until when it need not be asked for again.
     #[cold]
     pub(crate) fn poll(&self, now: Instant, counters: &Counters) -> (InForce, Seen) {
-        // Files are opened with calls that a cancelled thread would end in.
+        // Opening a file is a cancellation point, at which a cancelled thread would end.
         let _uncancelled = Uncancelled::begin();
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = counters.faults().changes();
@@ -149,7 +152,7 @@ impl FaultControl {
 }
 
 impl Plan {
-    /// Reads the command after so many `changes`; whether that was possible.
+    /// Reads the command after so many `changes`; returns true if that was possible.
     fn read_command(&mut self, run_dir: &Path, device: &str, changes: u64) -> bool {
         match files::asked(run_dir) {
             Ok(asked) => {
@@ -175,7 +178,7 @@ impl Plan {
         }
     }
 
-    /// Once, because whoever can write such files can do so again and again.
+    /// Complains once only, because a user who can write such files can do so again and again.
     fn complain(&mut self, device: &str, whose: &str, error: &io::Error) {
         if !std::mem::replace(&mut self.has_complained, true) {
             say(&format!(
@@ -184,7 +187,7 @@ impl Plan {
         }
     }
 
-    /// Returns what is in force at `now`, and when that may change by itself.
+    /// Returns the fault in force at `now`, and when it may change by itself.
     fn at(&self, now: Instant, start: &InForce) -> (InForce, Instant) {
         let mut next = Instant::FAR;
         let (command, change) = at(self.command.as_slice(), now);
@@ -203,8 +206,8 @@ impl Plan {
     }
 }
 
-/// The last of `faults`, which are in the order of time, that has begun, unless it is over; and
-/// when that changes.
+/// Returns the last of `faults`, which are in the order of time, that has begun, unless it is over;
+/// and when that changes.
 fn at(faults: &[TimedFault], now: Instant) -> (Option<&TimedFault>, Instant) {
     let begun = faults.partition_point(|fault| fault.from_ns <= now.as_ns());
     let far = Instant::FAR.as_ns();
@@ -236,7 +239,7 @@ mod tests {
         )
     }
 
-    /// Returns what is in force at times, and when it changes next.
+    /// Returns the fault in force at each of `times`, and when it changes next.
     fn course(live: &FaultControl, counters: &Counters, times: &[u64]) -> Vec<(String, u64)> {
         let at = |ns: &u64| {
             let (found, seen) = live.poll(Instant::from_ns(*ns), counters);

@@ -1,11 +1,11 @@
-//! Bytes altered on the way.
+//! Damage: bytes altered on the way.
 
 use super::random::Random;
 
-/// Longest run of altered bytes: what CRC32C finds for certain (SRD-2.10).
+/// The longest run of altered bytes, which CRC32C is certain to detect (SRD-2.10).
 const BURST_BYTES_MAX: u64 = 4;
 
-/// Alters one to four neighbouring bytes, each for certain.
+/// Alters one to four adjacent bytes. Every one of them gets another value.
 pub(super) fn burst(bytes: &mut [u8], random: &mut Random) {
     assert!(!bytes.is_empty(), "there is something to alter");
     let start = random.below(bytes.len() as u64) as usize;

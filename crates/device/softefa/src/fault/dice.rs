@@ -1,29 +1,29 @@
-//! The dice that decide each sent datagram's fate.
+//! The dice: random decisions on the fate of each sent datagram.
 
 use super::FaultSpec;
 use super::damage;
 use super::random::{Die, Random, Use};
 
-/// Longest time a reordered datagram is held back.
+/// The longest time for which a reordered datagram is held back.
 const REORDER_MAX_NS: u64 = 300_000;
 
 /// The fate of one datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Fate {
-    /// Copies sent: 0 = lost, 2 = doubled.
+    /// Number of copies sent: 0 = lost, 2 = duplicated.
     pub(crate) copies: u8,
-    /// Extra time before it leaves.
+    /// The additional time before the datagram leaves.
     pub(crate) delay_ns: u64,
-    /// It was held back to come after later ones.
+    /// The datagram was held back to come after later ones.
     pub(crate) reordered: bool,
-    /// Its headers are altered.
+    /// The headers of the datagram are altered.
     pub(crate) mangled: bool,
-    /// Its payload is altered.
+    /// The payload of the datagram is altered.
     pub(crate) corrupted: bool,
 }
 
 impl Fate {
-    /// It leaves as it is, at once.
+    /// The datagram leaves unaltered, at once.
     pub(crate) const UNHARMED: Self =
         Self { copies: 1, delay_ns: 0, reordered: false, mangled: false, corrupted: false };
 }
@@ -43,7 +43,8 @@ pub(crate) struct Dice {
 }
 
 impl Dice {
-    /// `stream` tells queue pairs apart; equal specification and stream give equal fates.
+    /// Makes the dice. `stream` tells queue pairs apart; equal specification and stream give equal
+    /// fates.
     pub(crate) fn new(spec: &FaultSpec, stream: u64) -> Self {
         let random = |purpose| Random::new(spec.seed, stream, purpose);
         let die = |share_ppm, purpose| Die::new(share_ppm, random(purpose));
@@ -56,7 +57,8 @@ impl Dice {
             delay_min_ns: spec.delay_min_ns,
             spread_ns: spec.delay_max_ns - spec.delay_min_ns,
             delay: random(Use::Delay),
-            // Apart from the die of either damage, which must not move when something is hit.
+            // It is separate from the dice of both kinds of damage, whose sequences must not depend
+            // on hits.
             damage: Random::new(spec.seed, !stream, Use::Mangling),
         }
     }

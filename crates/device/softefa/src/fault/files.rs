@@ -1,4 +1,4 @@
-//! What is asked for while programs run: files in the directory of their run.
+//! The faults that are requested while programs run: files in the directory of their run.
 //!
 //! ```text
 //! RUN_DIR/fault/command   what `softefa fault set` asks for, or nothing
@@ -6,8 +6,9 @@
 //! RUN_DIR/fault/start     what `--fault` asks for
 //! RUN_DIR/fault/begin     when the first device of the run was opened, from which the steps count
 //! ```
-//! Each is put in its place whole, by a rename or a link, so that whoever reads finds one or the
-//! other and never a mixture. What is not whole, not ours, or not a file is not used.
+//! Each file is put in its place whole, by a rename or a link, so that a reader finds the old or
+//! the new one and never a mixture. A file that is incomplete, of another user, or not a regular
+//! file is not used.
 
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
@@ -23,11 +24,11 @@ use crate::counters::{self, ProcessCounters};
 use crate::host;
 
 const HEAD: &str = "softefa-fault 1";
-/// What is cut off does not end with it.
+/// The last line. A file that was cut off does not end with it.
 const TAIL: &str = "end";
-/// Longest file that is read.
+/// Length of the longest file that is read.
 const BYTES_MAX: u64 = 1 << 20;
-/// Bits of a file's mode by which others may write to it.
+/// The bits of a file's mode by which others may write to it.
 const MODE_OTHERS_WRITE: u32 = 0o022;
 
 const COMMAND: &str = "command";
@@ -39,29 +40,29 @@ fn place(run_dir: &Path, name: &str) -> PathBuf {
     run_dir.join("fault").join(name)
 }
 
-/// Has `fault` dealt by the programs of the run in `run_dir`, or `None`; those that run are told.
-/// Answers the devices that were told.
+/// Makes the programs of the run in `run_dir` deal `fault`, or end with `None` the one that was
+/// requested. Tells the programs that run, and returns the devices that were told.
 ///
 /// # Errors
 /// The file cannot be written; then nothing has changed.
 pub fn set(run_dir: &Path, fault: Option<&TimedFault>) -> io::Result<Vec<ProcessCounters>> {
     write(run_dir, COMMAND, fault.iter())?;
-    // Who opens a device from now on reads the file; everybody else is on this list.
+    // A device that is opened from now on reads the file; all others are on this list.
     let running = counters::read_dir(run_dir)?.into_iter().filter(ProcessCounters::is_running);
-    // One that ends meanwhile need not be told.
+    // A device whose process ends meanwhile need not be told.
     Ok(running.filter(|device| counters::announce_faults(run_dir, device).is_ok()).collect())
 }
 
-/// Reads the fault that a command has asked for in the run in `run_dir`, whether or not it is over.
+/// Reads the fault that a command has requested in the run in `run_dir`, whether or not it is over.
 ///
 /// # Errors
-/// The file is there and cannot be used.
+/// The file exists and cannot be used.
 pub fn asked(run_dir: &Path) -> io::Result<Option<TimedFault>> {
     Ok(read(run_dir, COMMAND)?.into_iter().next())
 }
 
-/// Has `steps` dealt by the programs of the run in `run_dir`, each from its time after the first
-/// device was opened. For a run without programs yet.
+/// Makes the programs of the run in `run_dir` deal `steps`, each from its time after the first
+/// device was opened. It is for a run without programs yet.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -69,7 +70,7 @@ pub fn set_script(run_dir: &Path, steps: &[TimedFault]) -> io::Result<()> {
     write(run_dir, SCRIPT, steps.iter())
 }
 
-/// Notes for others what the programs of the run in `run_dir` are told to deal when they start.
+/// Records for readers the faults with which the programs of the run in `run_dir` start.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -84,28 +85,28 @@ pub(super) fn start(run_dir: &Path) -> io::Result<FaultSpec> {
     Ok(noted.map(|fault| fault.spec).unwrap_or_default())
 }
 
-/// The steps of the run in `run_dir`, as they were set.
+/// Returns the steps of the run in `run_dir`, as they were set.
 ///
 /// # Errors
-/// The file is there and cannot be used.
+/// The file exists and cannot be used.
 pub fn script(run_dir: &Path) -> io::Result<Vec<TimedFault>> {
     read(run_dir, SCRIPT)
 }
 
-/// The time on the clock of [`TimedFault::from_ns`].
+/// Returns the time on the clock of [`TimedFault::from_ns`].
 #[must_use]
 pub fn now_ns() -> u64 {
     host::now().as_ns()
 }
 
-/// Returns when the steps of a script began. They begin now, if nobody has opened a device before.
+/// Returns when the steps of a script began. They begin now, if no device was opened before.
 pub(super) fn begin(run_dir: &Path, now: Instant) -> io::Result<Instant> {
     let path = place(run_dir, BEGIN);
     if let Some(begin) = begun(run_dir)? {
         return Ok(begin);
     }
     let draft = draft(&path, [now.as_ns()].iter())?;
-    // Somebody else may have been the first.
+    // Another process may have been the first.
     let linked = fs::hard_link(&draft, &path);
     fs::remove_file(&draft)?;
     match linked {
@@ -114,7 +115,7 @@ pub(super) fn begin(run_dir: &Path, now: Instant) -> io::Result<Instant> {
     }
 }
 
-/// Returns when the steps began; `None` before that, and without any.
+/// Returns when the steps began; `None` before that, and without any steps.
 pub(super) fn begun(run_dir: &Path) -> io::Result<Option<Instant>> {
     let Some(text) = read_text(&place(run_dir, BEGIN))? else { return Ok(None) };
     let ns = lines(&text)?.first().and_then(|line| line.parse().ok());
@@ -129,7 +130,7 @@ fn write(run_dir: &Path, name: &str, faults: impl Iterator<Item = impl Display>)
     })
 }
 
-/// A file beside `path` with everything that is to be in it.
+/// Writes a complete file beside `path`, which is to take its place.
 fn draft(path: &Path, lines: impl Iterator<Item = impl Display>) -> io::Result<PathBuf> {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let mut text = format!("{HEAD}\n");
@@ -146,7 +147,7 @@ fn draft(path: &Path, lines: impl Iterator<Item = impl Display>) -> io::Result<P
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let draft = path.with_extension(format!("{}-{serial}", std::process::id()));
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft) {
-            // Of a killed process that had the same id.
+            // The draft is of a killed process that had the same id.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
             Ok(mut file) => {
@@ -163,7 +164,7 @@ fn read(run_dir: &Path, name: &str) -> io::Result<Vec<TimedFault>> {
     lines(&text)?.into_iter().map(|line| line.parse().map_err(|_| unusable())).collect()
 }
 
-/// The lines between head and tail.
+/// Returns the lines between head and tail.
 fn lines(text: &str) -> io::Result<Vec<&str>> {
     let inside = text.strip_prefix(HEAD).and_then(|rest| rest.strip_prefix('\n'));
     let inside = inside.and_then(|rest| rest.strip_suffix('\n')?.strip_suffix(TAIL));
@@ -171,10 +172,10 @@ fn lines(text: &str) -> io::Result<Vec<&str>> {
     Ok(inside.ok_or_else(unusable)?.lines().collect())
 }
 
-/// The text of a file that only this user can have written; `None` when there is none.
+/// Returns the text of a file that only this user can have written; `None` if there is none.
 fn read_text(path: &Path) -> io::Result<Option<String>> {
     let mut options = OpenOptions::new();
-    // Nobody is to lead us elsewhere, or to have us wait for the other end of a pipe.
+    // Another user must not redirect us with a link, or make us wait for the other end of a pipe.
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let file = match options.open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -1,24 +1,23 @@
-//! What an adapter of a connection says wrongly, or not at all.
+//! Lapses: wrong or missing answers of an adapter on a connection.
 
 use std::net::IpAddr;
 
 use super::InForce;
 use super::random::{Die, Random, Use};
 
-/// Decides for one queue pair of a RoCE device what becomes of its acknowledgements and packet
-/// numbers.
+/// Decides for one queue pair of a RoCE device which acknowledgements and packet numbers are wrong.
 #[derive(Debug)]
 pub(crate) struct Lapses {
     silence: Die,
     complaint: Die,
     jump: Die,
     is_active: bool,
-    /// The only peer that is hit.
+    /// The only peer that is affected; `None` = all peers.
     peer: Option<IpAddr>,
 }
 
 impl Lapses {
-    /// Arguments as for [`Dice::new`](super::Dice::new).
+    /// Makes the lapses from the arguments of [`Dice::new`](super::Dice::new).
     pub(crate) fn new(fault: &InForce, stream: u64) -> Self {
         let spec = &fault.spec;
         let die = |share_ppm, purpose| Die::new(share_ppm, Random::new(spec.seed, stream, purpose));
@@ -32,28 +31,28 @@ impl Lapses {
         }
     }
 
-    /// Some of it was asked for.
+    /// Returns true if any of the lapses was requested.
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
         self.is_active
     }
 
-    /// It is for connections with `peer`.
+    /// Returns true if the lapses are for connections with `peer`.
     pub(crate) fn is_for(&self, peer: Option<IpAddr>) -> bool {
         self.peer.is_none_or(|only| peer == Some(only))
     }
 
-    /// This acknowledgement or NAK is not to be sent.
+    /// Returns true if this acknowledgement or NAK must not be sent.
     pub(crate) fn is_silent(&mut self) -> bool {
         self.silence.hits()
     }
 
-    /// This acknowledgement is to say that the packet behind it is missing.
+    /// Returns true if this acknowledgement must report the packet behind it as missing.
     pub(crate) fn is_complaining(&mut self) -> bool {
         self.complaint.hits()
     }
 
-    /// This request is to have a number far ahead of its own.
+    /// Returns true if this request must have a number far ahead of its own.
     pub(crate) fn is_jumping(&mut self) -> bool {
         self.jump.hits()
     }

@@ -1,4 +1,4 @@
-//! Faults on purpose: what a user asks for, and who decides what it hits.
+//! Faults on purpose: the faults that a user asks for, and the decisions on what they affect.
 //!
 //! ```text
 //! FaultSpec --> dice       loss, reordering, duplicates, delay    of each datagram sent
@@ -10,10 +10,10 @@
 //!
 //! files of the run --> control   what is in force now: a command's, a script's, or what the run was started with
 //! ```
-//! What dice decide is deterministic: the same seed and the same sequence of datagrams give the
-//! same fates, and asking for another fault does not change them. What is told by a time happens at
-//! that time after the device was opened, or after the command that asked for it, whatever is on
-//! its way then.
+//! The decisions of the dice are deterministic: the same seed and the same sequence of datagrams
+//! give the same fates, and asking for another fault does not change them. A fault with a time
+//! happens at that time after the device was opened, or after the command that asked for it,
+//! whatever is on its way then.
 
 mod blackhole;
 mod control;

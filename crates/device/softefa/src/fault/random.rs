@@ -1,9 +1,9 @@
-//! Randomness that can be repeated.
+//! Repeatable random numbers.
 
-/// Step of SplitMix64: 2^64 over the golden ratio.
+/// The step of SplitMix64: 2^64 over the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The purpose of a sequence: each use has its own, so that one does not shift another.
+/// The purpose of a sequence. Each use has its own sequence, so that one does not shift another.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Use {
     Loss,
@@ -19,25 +19,27 @@ pub(super) enum Use {
     Jumps,
 }
 
-/// SplitMix64 (Steele et al., 2014).
+/// The generator SplitMix64 (Steele et al., 2014).
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
 
 impl Random {
-    /// `stream` tells queue pairs apart; equal arguments give equal sequences.
+    /// Makes a sequence. `stream` tells queue pairs apart; equal arguments give equal sequences.
     pub(super) fn new(seed: u64, stream: u64, purpose: Use) -> Self {
-        // Mixed, because plain sums would give shifted copies of one sequence.
+        // The seed and the stream are mixed, because plain sums would give shifted copies of one
+        // sequence.
         Self(mix(mix(mix(seed) ^ stream).wrapping_add(purpose as u64)))
     }
 
-    /// A number below `bound`; the bias of the high product is below 2^-32 for what is asked here.
+    /// Returns a number below `bound`. The bias of the high product is below 2^-32 for the bounds
+    /// that are used here.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         ((u128::from(mix(self.0)) * u128::from(bound)) >> 64) as u64
     }
 }
 
-/// Says yes for a share of what it is asked.
+/// A die that hits a share of its throws.
 #[derive(Debug, Clone)]
 pub(super) struct Die {
     share_ppm: u32,
@@ -49,13 +51,13 @@ impl Die {
         Self { share_ppm, random }
     }
 
-    /// It says yes now and then.
+    /// Returns true if the die may hit at all.
     #[inline]
     pub(super) fn is_thrown(&self) -> bool {
         self.share_ppm > 0
     }
 
-    /// One branch when the share is 0.
+    /// Throws the die. It costs one branch if the share is 0.
     #[inline]
     pub(super) fn hits(&mut self) -> bool {
         self.is_thrown() && self.random.below(1_000_000) < u64::from(self.share_ppm)
@@ -68,9 +70,9 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Number of a queue pair's stream of fates: the how-many-th of which process. Processes are told
-/// apart by their command lines, so that the two ends of a test do not lose in step and a
-/// repeated test has the same fates.
+/// Returns the number of a queue pair's stream of fates, from its ordinal number in its process.
+/// Processes are distinguished by their command lines, so that the two ends of a test do not lose
+/// datagrams in step, and a repeated test has the same fates.
 pub(crate) fn stream_of(ordinal: u64) -> u64 {
     let mut hash = ordinal;
     for byte in std::env::args_os().flat_map(|arg| arg.into_encoded_bytes()) {

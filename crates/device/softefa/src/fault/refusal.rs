@@ -1,4 +1,4 @@
-//! Work requests that fail although nothing is wrong with them.
+//! Refusals: work requests that fail although nothing is wrong with them.
 
 use std::net::IpAddr;
 
@@ -10,12 +10,12 @@ use super::random::{Die, Random, Use};
 pub(crate) struct Refusals {
     not_ready: Die,
     internal_error: Die,
-    /// The only peer that is hit.
+    /// The only peer that is affected; `None` = all peers.
     peer: Option<IpAddr>,
 }
 
 impl Refusals {
-    /// Arguments as for [`Dice::new`](super::Dice::new).
+    /// Makes the refusals from the arguments of [`Dice::new`](super::Dice::new).
     pub(crate) fn new(fault: &InForce, stream: u64) -> Self {
         let spec = &fault.spec;
         let die = |share_ppm, purpose| Die::new(share_ppm, Random::new(spec.seed, stream, purpose));
@@ -26,7 +26,7 @@ impl Refusals {
         }
     }
 
-    /// This message of `from` is to be treated as if no receive were posted.
+    /// Returns true if this message of `from` must be treated as if no receive were posted.
     #[inline]
     pub(crate) fn is_not_ready(&mut self, from: IpAddr) -> bool {
         self.not_ready.is_thrown()
@@ -34,13 +34,13 @@ impl Refusals {
             && self.not_ready.hits()
     }
 
-    /// Sends may be to end with an internal error.
+    /// Returns true if sends may have to end with an internal error.
     #[inline]
     pub(crate) fn may_fail(&self) -> bool {
         self.internal_error.is_thrown()
     }
 
-    /// This send to `to` is to.
+    /// Returns true if this send to `to` must end with an internal error.
     pub(crate) fn is_internal_error(&mut self, to: Option<IpAddr>) -> bool {
         self.peer.is_none_or(|peer| to == Some(peer)) && self.internal_error.hits()
     }

@@ -1,15 +1,16 @@
 //! The check of a datagram (SRD-2.10): CRC32C of its headers, or of all of it when it is sealed.
 //!
-//! UDP's checksum lets one damaged datagram in 65,536 pass. A damaged payload is the program's, who
-//! may check it; a damaged header would write to another address or end a send that never arrived.
+//! UDP's checksum lets one damaged datagram in 65,536 pass. A damaged payload is left to the
+//! program, which may check it; a damaged header would write to another address, or end a send that
+//! never arrived.
 
 use srd::wire::{Extent, Flags, Header};
 
 use super::RDMA_BLOCK_BYTES;
 use super::crc32c::{self, as_chunks};
 
-/// Bytes of all headers, the adapter's own included; `None` when they cannot be read or there are
-/// fewer bytes than they should have.
+/// Returns the length of all headers, the adapter's own included; `None` if they cannot be parsed
+/// or are truncated.
 #[inline]
 pub(super) fn headers_len(datagram: &[u8]) -> Option<usize> {
     let extent = Extent::of(datagram)?;
@@ -68,7 +69,7 @@ mod tests {
         bytes
     }
 
-    /// Which bytes may be altered unseen.
+    /// Returns the positions of the bytes that may be altered undetected.
     fn blind_spots(bytes: &[u8]) -> Vec<usize> {
         let is_blind = |at: &usize| {
             let mut bent = bytes.to_vec();

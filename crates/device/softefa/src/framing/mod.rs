@@ -1,7 +1,7 @@
-//! What makes datagrams fit for a network, and what judges those that come from one.
+//! Framings: the protection of datagrams on a network, and the verification of those that arrive.
 //!
-//! Sockets carry bytes; a framing knows where a train of coalesced datagrams is cut, what is added
-//! to a datagram before it leaves, and whether one that came is as its sender made it.
+//! Sockets carry bytes. A framing knows where a train of coalesced datagrams is split, what is
+//! added to a datagram before it is sent, and whether a received datagram is as its sender made it.
 
 mod crc;
 mod crc32c;
@@ -17,25 +17,25 @@ use crate::seal::{ENVELOPE_BYTES, OVERHEAD_BYTES, Refusal};
 pub(crate) use packets::Packets;
 pub(crate) use sealed::{Sealed, is_enveloped};
 
-/// What stands in front of the bytes of an RDMA message.
+/// Length of the block in front of the payload of an RDMA message.
 pub(crate) const RDMA_BLOCK_BYTES: usize = 24;
 
-/// How the datagrams of a queue pair are laid out.
+/// The layout of the datagrams of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// SRD's and UD's, which tell their own length.
+    /// Datagrams of SRD and UD, which contain their own length.
     Srd,
-    /// SRD's and UD's inside of envelopes, which tell it.
+    /// Datagrams of SRD and UD inside of envelopes, which contain the length.
     Sealed,
-    /// RoCE's packets inside of envelopes.
+    /// Packets of RoCE inside of envelopes.
     SealedRoce,
-    /// RoCE's packets, of which only the network knows where they end.
+    /// Packets of RoCE, whose end only the network knows.
     Roce,
 }
 
 impl Layout {
-    /// Bytes of the first datagram of `train`, at least 1; the others are as long, but for a
-    /// shorter last one.
+    /// Returns the length of the first datagram of `train`, at least 1. The others have the same
+    /// length, except that the last may be shorter.
     #[inline]
     pub(crate) fn datagram_len(self, train: &[u8]) -> usize {
         let len = match self {
@@ -48,14 +48,14 @@ impl Layout {
         len.map_or(train.len(), |len| len.min(train.len())).max(1)
     }
 
-    /// The network must tell where the datagrams of a train end.
+    /// Returns true if the network must tell where the datagrams of a train end.
     pub(crate) fn needs_segment(self) -> bool {
         self == Self::Roce
     }
 
-    /// Bytes of all headers of the datagram that begins with `head`, when nothing behind them has
-    /// to be looked at or opened. `is_proven` if it came from a ring whose writer has the key,
-    /// which carries datagrams that are not sealed, too.
+    /// Returns the length of all headers of the datagram that begins with `head`, if nothing behind
+    /// them has to be read or opened. `is_proven` says that the datagram came from a ring whose
+    /// writer has the key, which also carries datagrams that are not sealed.
     #[inline]
     pub(crate) fn lent_from(self, head: &[u8], is_proven: bool) -> Option<usize> {
         let is_clear = is_proven && !is_enveloped(head);
@@ -68,7 +68,8 @@ impl Layout {
         }
     }
 
-    /// Bytes of all headers of `datagram`, or all of it when they cannot be read.
+    /// Returns the length of all headers of `datagram`, or its whole length if they cannot be
+    /// parsed.
     pub(crate) fn headers_len(self, datagram: &[u8]) -> usize {
         match self {
             Self::Srd => crc::headers_len(datagram).unwrap_or(datagram.len()),
@@ -83,37 +84,37 @@ fn plain_len(train: &[u8]) -> Option<usize> {
     srd::wire::Extent::of(train).map(|first| first.datagram_len())
 }
 
-/// Why a datagram is not used.
+/// The reason why a datagram is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unfit {
-    /// It is damaged, or none that this queue pair can read.
+    /// The datagram is damaged, or not one that this queue pair can read.
     #[error("its check does not fit")]
     Check,
-    /// It does not open.
+    /// The datagram cannot be opened.
     #[error(transparent)]
     Seal(#[from] Refusal),
 }
 
-/// What is done to datagrams before they leave, and undone when they come.
+/// The processing of datagrams before they are sent, and its inverse when they arrive.
 #[derive(Debug)]
 pub(crate) enum Framing {
-    /// Nothing is left to do: they are passed on.
+    /// No processing: datagrams are passed on.
     Done,
     /// The check covers headers.
     Headers,
     /// The check covers headers and payload.
     All,
-    /// Packets of RoCE: behind the payload come pad and check.
+    /// Packets of RoCE, which have pad and check behind the payload.
     Packets(Packets),
-    /// Nothing can be read or altered without the key.
+    /// Envelopes: nothing can be read or altered without the key.
     Sealed(Box<Sealed>),
 }
 
 impl Framing {
-    /// Bytes of the longest trailer.
+    /// Length of the longest trailer.
     pub(crate) const TRAILER_MAX: usize = packets::TRAILER_MAX;
 
-    /// How its datagrams are laid out.
+    /// Returns the layout of the datagrams.
     pub(crate) fn layout(&self) -> Layout {
         match self {
             Self::Sealed(sealed) if sealed.has_packets => Layout::SealedRoce,
@@ -123,17 +124,18 @@ impl Framing {
         }
     }
 
-    /// What knows the key, if there is one.
+    /// Returns the state of sealing, if there is a key.
     pub(crate) fn sealed(&self) -> Option<&Sealed> {
         if let Self::Sealed(sealed) = self { Some(sealed) } else { None }
     }
 
-    /// As [`Framing::sealed`], to be changed.
+    /// Returns the state of sealing to be changed, if there is a key.
     pub(crate) fn sealed_mut(&mut self) -> Option<&mut Sealed> {
         if let Self::Sealed(sealed) = self { Some(sealed) } else { None }
     }
 
-    /// Payload must lie beside its header, so that what is covered is what is sent.
+    /// Returns true if the payload must lie next to its header, so that the bytes that are covered
+    /// are the bytes that are sent.
     #[inline]
     pub(crate) fn covers_payload(&self) -> bool {
         match self {
@@ -143,7 +145,8 @@ impl Framing {
         }
     }
 
-    /// Bytes behind a payload of `payload_len`, which are zero until the datagram is finished.
+    /// Returns the length of the trailer of a payload of `payload_len` bytes. The trailer is zero
+    /// until the datagram is finished.
     #[inline]
     pub(crate) fn trailer_len(&self, payload_len: usize) -> usize {
         match self {
@@ -153,7 +156,7 @@ impl Framing {
         }
     }
 
-    /// Bytes that it adds to a datagram, less the trailer.
+    /// Returns the number of bytes that are added to a datagram, without the trailer.
     pub(crate) fn overhead_bytes(&self) -> usize {
         if self.sealed().is_some() { OVERHEAD_BYTES } else { 0 }
     }
@@ -166,7 +169,7 @@ impl Framing {
         }
     }
 
-    /// Finishes a datagram before its payload is there, of which only `headers` are covered.
+    /// Finishes a datagram whose payload is not there yet, and of which only `headers` are covered.
     #[inline]
     pub(crate) fn finish_headers(&mut self, headers: &mut [u8]) {
         match self {
@@ -187,7 +190,7 @@ impl Framing {
         }
     }
 
-    /// Finishes the datagram for `to` that was begun at `start` and is all there.
+    /// Finishes the datagram for `to` that was begun at `start` and is complete.
     #[inline]
     pub(crate) fn finish_whole(&mut self, to: SocketAddr, bytes: &mut Vec<u8>, start: usize) {
         match self {
@@ -201,8 +204,8 @@ impl Framing {
         }
     }
 
-    /// What came from `from`, with the bytes at `rest` behind it, is a datagram as its sender made
-    /// it, and nothing around it. What is not may still be one to be opened.
+    /// Returns true if the bytes received from `from`, continued at `rest`, are a datagram as its
+    /// sender made it, and nothing else. Other bytes may be a datagram that must be opened.
     #[inline]
     pub(crate) fn is_plain(&self, from: IpAddr, received: &[u8], rest: Piece) -> bool {
         match self {
@@ -212,14 +215,14 @@ impl Framing {
         }
     }
 
-    /// What came from `from` through a ring whose writer has the key is a datagram that was not
-    /// sealed (SRD-12.9).
+    /// Returns true if the bytes that came from `from`, through a ring whose writer has the key,
+    /// are a datagram that was not sealed (SRD-12.9).
     pub(crate) fn is_clear(&self, from: SocketAddr, received: &[u8]) -> bool {
         self.sealed().is_some_and(|sealed| sealed.is_clear(from, received))
     }
 
-    /// Where the datagram is inside what came to `group` from the socket `from`; it is opened where
-    /// it lies.
+    /// Opens in place a datagram that the socket `from` sent to `group`, and returns where in it
+    /// the inner datagram lies.
     pub(crate) fn open_in_group(
         &mut self,
         from: SocketAddr,
@@ -235,8 +238,8 @@ impl Framing {
         }
     }
 
-    /// Where the datagram is inside what came from `from` and is not plain; it is opened where it
-    /// lies.
+    /// Opens in place a datagram from `from` that is not plain, and returns where in it the inner
+    /// datagram lies.
     pub(crate) fn open(
         &mut self,
         from: IpAddr,

@@ -9,54 +9,54 @@ use rc::wire::{Bth, Headers, UDP_PORT, pad_of};
 use super::crc32c;
 use crate::memory::{self, Piece};
 
-/// Bytes behind a payload at most.
+/// The greatest number of bytes behind a payload.
 pub(super) const TRAILER_MAX: usize = 3 + icrc::LEN;
 
-/// The bit of the base transport header, reserved, that says that the last four bytes are a check
-/// of the headers, not the ICRC.
+/// The reserved bit of the base transport header that says that the last four bytes are a check of
+/// the headers, not the ICRC.
 const SHORT: u8 = 1;
 const SHORT_AT: usize = 8;
 
-/// The source port that an ICRC between queue pairs of our own covers. Which one a packet leaves by
-/// is not known when it is finished, and one that goes through memory has none.
+/// The source port that the ICRC covers between queue pairs of our own. The real source port is not
+/// known when a packet is finished, and a packet through memory has none.
 const SRC_PORT: u16 = 0xC000;
-/// Bytes of the shortest packet.
+/// Length of the shortest packet.
 const PACKET_MIN: usize = Bth::LEN + icrc::LEN;
 
-/// Checks the packets of one queue pair.
+/// The check of the packets of one queue pair.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packets {
-    /// Its address.
+    /// The address of the queue pair.
     local: IpAddr,
-    /// What it sends has an ICRC.
+    /// Packets are sent with an ICRC.
     pub(super) has_icrc: bool,
-    /// The ports that it covers.
+    /// The source and destination port that the ICRC covers.
     ports: (u16, u16),
-    /// What comes was checked by the gateway, who knows what the check covers.
+    /// Received packets have been checked by the gateway, which knows what the check covers.
     is_checked: bool,
 }
 
 impl Packets {
-    /// For a queue pair at `local` whose packets have an ICRC, or else a check of their headers.
+    /// Makes the check of a queue pair at `local`, whose packets have an ICRC, or else a check of
+    /// their headers.
     pub(crate) fn new(local: IpAddr, has_icrc: bool) -> Self {
         Self { local, has_icrc, ports: (SRC_PORT, UDP_PORT), is_checked: false }
     }
 
-    /// For a queue pair behind the gateway of `port`, which sends from `src_port` to that port of
-    /// everybody.
+    /// Makes the check of a queue pair behind the gateway of `port`, which sends from `src_port` to
+    /// that port of every peer.
     pub(crate) fn behind_gateway(local: IpAddr, src_port: u16, port: u16) -> Self {
         Self { local, has_icrc: true, ports: (src_port, port), is_checked: true }
     }
 
-    /// Writes the ICRC of a packet to `to`, which is there but for it.
+    /// Writes the ICRC of a packet to `to` that is complete but for the ICRC.
     pub(super) fn fill_in(self, to: IpAddr, packet: &mut [u8]) {
         if let Some((covered, last)) = packet.split_last_chunk_mut() {
             *last = icrc::of(&self.route(self.local, to), covered);
         }
     }
 
-    /// The packet of `head` and the bytes at `rest` is as its sender made it, as far as its check
-    /// tells.
+    /// Returns true if the check of the packet of `head` and the bytes at `rest` is right.
     #[inline]
     pub(super) fn is_intact(self, from: IpAddr, head: &[u8], rest: Piece) -> bool {
         if self.is_checked {
@@ -85,7 +85,7 @@ impl Packets {
     fn route(self, src: IpAddr, dst: IpAddr) -> Route {
         let addresses = Addresses::of_datagram(src, dst);
         let (src_port, dst_port) = self.ports;
-        // Groups have one port, whichever that of the gateway is.
+        // Groups have one port, whatever the port of the gateway is.
         let dst_port = if dst.is_multicast() { UDP_PORT } else { dst_port };
         Route { addresses, src_port, dst_port }
     }
@@ -105,16 +105,16 @@ pub(super) fn covered_len(head: &[u8]) -> Option<usize> {
     headers_len(head).filter(|_| is_short(head))
 }
 
-/// Pad and check.
+/// Returns the pad and the check behind a payload.
 #[inline]
 pub(super) fn trailer_len(payload_len: usize) -> usize {
-    // Packets are short.
+    // A packet is short.
     #[expect(clippy::cast_possible_truncation, reason = "only the last two bits count")]
     let pad = pad_of(payload_len as u32);
     pad as usize + icrc::LEN
 }
 
-/// Says in the headers that the check covers nothing else.
+/// Marks in the headers that the check covers nothing else.
 #[inline]
 pub(super) fn set_short(headers: &mut [u8]) {
     headers[SHORT_AT] |= SHORT;
@@ -125,14 +125,14 @@ fn is_short(head: &[u8]) -> bool {
     head.get(SHORT_AT).is_some_and(|byte| byte & SHORT != 0)
 }
 
-/// The check of the headers of a packet of `len` bytes.
+/// Computes the check of the headers of a packet of `len` bytes.
 #[inline]
 pub(super) fn check(headers: &[u8], len: usize) -> [u8; icrc::LEN] {
     // No header tells the length of the packet.
     crc32c::of(&[(len as u64).to_be_bytes()], headers).to_be_bytes()
 }
 
-/// The last four bytes of what is behind the headers.
+/// Returns the last four bytes of what is behind the headers.
 #[inline]
 fn last_bytes(behind: &[u8], rest: Piece) -> Option<[u8; icrc::LEN]> {
     if rest.len == 0 {
@@ -157,7 +157,7 @@ mod tests {
     const A: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1));
     const B: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-    /// A WRITE of 30 bytes from A to B, and the length of its headers.
+    /// Returns a WRITE of 30 bytes from A to B, and the length of its headers.
     fn packet(has_icrc: bool) -> (Vec<u8>, usize) {
         let headers = Headers::new(Bth {
             opcode: Opcode { transport: Transport::Rc, kind: Kind::WriteOnly },
@@ -190,7 +190,7 @@ mod tests {
         Packets::new(B, false).is_intact(from, bytes, Piece::default())
     }
 
-    /// Which bytes may be altered unseen.
+    /// Returns the positions of the bytes that may be altered undetected.
     fn blind_spots(bytes: &[u8]) -> Vec<usize> {
         let is_blind = |at: &usize| {
             let mut bent = bytes.to_vec();

@@ -9,11 +9,11 @@ use crate::seal::{
     ENVELOPE_BYTES, Envelope, Notice, Opener, Refusal, SealKey, Sealer, TAG_BYTES, datagram_len,
 };
 
-/// The most queue pairs with a quoted counter. Anybody who reads our datagrams can name any queue
-/// pair in a notice.
+/// The most queue pairs with a quoted counter. An attacker who reads our datagrams can name any
+/// queue pair in a notice.
 const DOUBTS_MAX: usize = 1024;
 
-/// Seals and opens what one queue pair sends and receives.
+/// The sealing and opening of the datagrams of one queue pair.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     key: SealKey,
@@ -21,9 +21,10 @@ pub(crate) struct Sealed {
     opener: Opener,
     /// The openers of multicast groups from which something arrived.
     of_groups: HashMap<IpAddr, Opener>,
-    /// Queue pairs that could not open a datagram of ours, with the counter that was quoted first.
+    /// The queue pairs that could not open a datagram of ours, with the counter that each quoted
+    /// first.
     doubts: HashMap<SocketAddr, u64>,
-    /// The only queue pair whose datagrams are opened, if this one is connected (RC-1.13).
+    /// The only queue pair whose datagrams are opened, if this queue pair is connected (RC-1.13).
     only: Option<SocketAddr>,
     /// The sealed datagrams contain RoCE packets.
     pub(super) has_packets: bool,
@@ -38,29 +39,29 @@ impl Sealed {
         Self { key, sealer, opener, of_groups, doubts, only, has_packets: false }
     }
 
-    /// Makes it seal and open RoCE packets.
+    /// Makes the queue pair seal and open RoCE packets.
     pub(crate) fn of_packets(self) -> Self {
         Self { opener: self.opener.of_packets(), has_packets: true, ..self }
     }
 
-    /// From now on only what comes from the queue pair at `peer` is opened; from any when there is
-    /// none.
+    /// Sets the only queue pair whose datagrams are opened from now on; `None` for all.
     pub(crate) fn listen_to(&mut self, peer: Option<SocketAddr>) {
         self.only = peer;
     }
 
-    /// Seals the datagram for `to` that lies behind room for its envelope from `start` on to the
-    /// end of `bytes`.
+    /// Seals the datagram for `to` that lies from `start` to the end of `bytes`, behind room for
+    /// its envelope.
     #[inline(never)]
     pub(super) fn seal(&mut self, to: SocketAddr, bytes: &mut Vec<u8>, start: usize) {
         bytes.extend_from_slice(&[0; TAG_BYTES]);
         let sealed = self.sealer.seal(to, &mut bytes[start..]);
-        // It must not leave in the clear, and nothing the adapter makes has an impossible length.
+        // A failure must not send it in the clear, and the adapter makes no datagram of an invalid
+        // length.
         sealed.expect("every datagram can be sealed");
     }
 
-    /// Whether `received`, from the ring of the queue pair `from`, is a datagram without envelope
-    /// that this queue pair may take.
+    /// Returns true if `received`, from the ring of the queue pair `from`, is a datagram without
+    /// envelope that this queue pair may take.
     pub(super) fn is_clear(&self, from: SocketAddr, received: &[u8]) -> bool {
         let is_peer = self.only.is_none_or(|only| only == from);
         is_peer && !is_enveloped(received) && self.opener.is_between(from, received)
@@ -81,8 +82,8 @@ impl Sealed {
         self.opener.open(from, received)
     }
 
-    /// As [`Sealed::open`], of a datagram from the socket `from` to a group of which this queue
-    /// pair is a member.
+    /// Opens, as [`Sealed::open`] does, a datagram from the socket `from` to a group of which this
+    /// queue pair is a member.
     #[inline(never)]
     pub(super) fn open_in_group(
         &mut self,
@@ -98,25 +99,26 @@ impl Sealed {
         opener.open(from.ip(), received)
     }
 
-    /// Whom the datagram of ours was for that `quote` is the start of, see
+    /// Returns the destination of our datagram that begins with `quote`; see
     /// [`Sealer::destination_of`].
     pub(crate) fn destination_of(&self, quote: &[u8], host: IpAddr) -> Option<SocketAddr> {
         self.sealer.destination_of(quote, host)
     }
 
-    /// Something was opened of the queue pair that `datagram`, from `from`, says it comes from.
+    /// Returns true if a datagram was opened of the queue pair that `datagram`, from `from`, names
+    /// as its sender.
     pub(crate) fn has_opened_from(&self, from: IpAddr, datagram: &[u8]) -> bool {
         Envelope::parse(datagram)
             .is_some_and(|of| self.opener.has_opened_from(SocketAddr::new(from, of.src_qpn)))
     }
 
-    /// Something was opened of somebody at `host`.
+    /// Returns true if a datagram was opened of any queue pair at `host`.
     pub(crate) fn has_opened_from_host(&self, host: IpAddr) -> bool {
         self.opener.has_opened_from_host(host)
     }
 
-    /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to
-    /// be believed (SRD-11.10). One datagram may have been damaged on the way; two are a reason.
+    /// Returns the queue pair that cannot open our datagrams, if `notice`, which came from `from`,
+    /// is credible (SRD-11.10). One datagram may have been damaged on the way; two are a reason.
     pub(crate) fn refused_by(&mut self, notice: &Notice, from: IpAddr) -> Option<SocketAddr> {
         let to = self.sealer.refused_by(notice, from, &self.opener)?;
         let counter = Envelope::parse(&notice.quote)?.counter;
@@ -128,18 +130,19 @@ impl Sealed {
     }
 }
 
-/// The datagram is sealed.
+/// Returns true if the datagram is sealed.
 pub(crate) fn is_enveloped(head: &[u8]) -> bool {
     Envelope::parse(head).is_some()
 }
 
-/// Length of what a train begins with, when that is sealed or a notice.
+/// Returns the length of the datagram at the front of a train, if it is sealed or a notice.
 #[inline(never)]
 pub(super) fn first_len(train: &[u8]) -> Option<usize> {
     datagram_len(train)
 }
 
-/// Bytes of `datagram` that are not payload as far as can be seen without the key.
+/// Returns the number of bytes of `datagram` that are not payload, as far as this is visible
+/// without the key.
 pub(super) fn headers_len(datagram: &[u8]) -> usize {
     ENVELOPE_BYTES.min(datagram.len())
 }

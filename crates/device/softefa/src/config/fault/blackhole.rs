@@ -1,22 +1,22 @@
-//! Paths that are to swallow what is sent over them.
+//! Blackholes: paths that lose everything that is sent over them.
 
 use std::fmt;
 
 use super::value::{self, format_time};
 
-/// A path, or all, that swallows everything sent over it for a while.
+/// A path, or all paths, that loses everything sent over it for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blackhole {
-    /// Path index; `None` = every path.
+    /// Path index; `None` = all paths.
     pub path: Option<u16>,
-    /// Begins so long after the device was opened.
+    /// Start, in nanoseconds after the device was opened.
     pub from_ns: u64,
-    /// Lasts so long; `None`: for ever.
+    /// Duration in nanoseconds; `None` = without end.
     pub for_ns: Option<u64>,
 }
 
 impl Blackhole {
-    /// Reads `path:3`, `all`, `path:3@1s` or `path:3@1s+500ms`.
+    /// Parses `path:3`, `all`, `path:3@1s` or `path:3@1s+500ms`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (what, when) = text.split_once('@').unwrap_or((text, "0s"));
         let path = match what.strip_prefix("path:") {
@@ -31,7 +31,8 @@ impl Blackhole {
         Some(Self { path, from_ns: value::time(from)?, for_ns: duration })
     }
 
-    /// Something sent over `path` so long after the device was opened does not arrive.
+    /// Returns true if a datagram is lost that is sent over `path` at this time after the device
+    /// was opened.
     pub(crate) fn swallows(&self, path: u16, since_open_ns: u64) -> bool {
         let in_time = since_open_ns
             .checked_sub(self.from_ns)

@@ -1,13 +1,14 @@
-//! What may be asked for: the one list behind the parser's messages, the help and docs/FAULTS.md.
+//! The faults that a user may ask for: the one list behind the parser's messages, the help and
+//! docs/FAULTS.md.
 
 /// The side that a fault acts on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// It acts on what this process sends.
+    /// The fault acts on what this process sends.
     Sent,
-    /// It acts on what arrives at this process.
+    /// The fault acts on what arrives at this process.
     Arriving,
-    /// The device itself, or its process.
+    /// The fault acts on the device itself, or its process.
     Device,
 }
 
@@ -23,10 +24,10 @@ impl Side {
     }
 }
 
-/// One fault a user may name.
+/// A fault that a user may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultKey {
-    /// Its name.
+    /// The name of the fault.
     pub name: &'static str,
     /// An example of how it is written.
     pub example: &'static str,
@@ -34,7 +35,7 @@ pub struct FaultKey {
     pub side: Side,
     /// Its effect in words.
     pub meaning: &'static str,
-    /// It may begin while a device is in use; others are decided when the device is opened.
+    /// The fault may begin while a device is in use; others are decided when the device is opened.
     pub is_live: bool,
 }
 
@@ -47,7 +48,7 @@ const fn key(
     FaultKey { name, example, side, meaning, is_live: true }
 }
 
-/// One that is decided when a device is opened.
+/// Makes a fault that is decided when a device is opened.
 const fn early_key(name: &'static str, example: &'static str, meaning: &'static str) -> FaultKey {
     FaultKey { name, example, side: Side::Device, meaning, is_live: false }
 }
@@ -136,7 +137,7 @@ impl FaultKey {
         ),
     ];
 
-    /// All names, for messages.
+    /// Returns all names, for messages.
     #[must_use]
     pub fn names() -> String {
         Self::ALL.map(|key| key.name).join(", ")

@@ -1,4 +1,4 @@
-//! What a user asks for.
+//! The specification of faults by a user.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,61 +7,63 @@ use super::Blackhole;
 use super::value::{self, format_share, format_time};
 use crate::config::ConfigError;
 
-/// Narrowest and widest link that can be asked for: one whose messages hold verbs' smallest MTU of
-/// 256 bytes behind the longest headers, and the longest packet.
+/// The narrowest and the widest link that can be asked for. The messages of the narrowest have room
+/// for verbs' smallest MTU of 256 bytes behind the longest headers; the widest has the longest
+/// packet.
 const MTU_BYTES: std::ops::RangeInclusive<u32> = 640..=65_535;
 
-/// Faults on purpose. Write `loss=1%,reorder=20%,dup=1%,delay=50us,seed=1`; [`FaultKey`] has all.
+/// A specification of faults, like `loss=1%,reorder=20%,dup=1%,delay=50us,seed=1`; [`FaultKey`] has
+/// all.
 ///
 /// [`FaultKey`]: super::FaultKey
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FaultSpec {
-    /// Share of sent datagrams dropped, per million.
+    /// Share of sent datagrams that are dropped, per million.
     pub loss_ppm: u32,
-    /// Share held back behind later datagrams, per million.
+    /// Share of sent datagrams held back behind later ones, per million.
     pub reorder_ppm: u32,
-    /// Share sent twice, per million.
+    /// Share of sent datagrams that are sent twice, per million.
     pub dup_ppm: u32,
-    /// Share sent with altered headers, per million.
+    /// Share of sent datagrams with altered headers, per million.
     pub mangle_ppm: u32,
-    /// Share sent with altered payload, per million.
+    /// Share of sent datagrams with altered payload, per million.
     pub corrupt_ppm: u32,
     /// Shortest delay added to each datagram.
     pub delay_min_ns: u64,
     /// Longest delay added to each datagram.
     pub delay_max_ns: u64,
-    /// Paths that swallow what is sent over them.
+    /// Paths that lose everything that is sent over them.
     pub blackholes: Vec<Blackhole>,
     /// Share of arriving messages refused as if no receive were posted, per million.
     pub rnr_ppm: u32,
     /// Share of posted sends that end with an internal error, per million.
     pub internal_ppm: u32,
-    /// Share of a connection's acknowledgements and NAKs not sent, per million.
+    /// Share of a connection's acknowledgements and NAKs that are not sent, per million.
     pub ack_loss_ppm: u32,
-    /// Share of its acknowledgements that say that something is missing, per million.
+    /// Share of a connection's acknowledgements that report a missing packet, per million.
     pub nak_ppm: u32,
-    /// Share of its requests whose packet number jumps ahead, per million.
+    /// Share of a connection's requests whose packet number jumps ahead, per million.
     pub psn_gap_ppm: u32,
     /// The device behaves as on a link of this MTU.
     pub mtu_bytes: Option<u32>,
     /// New queue pairs take the number of the one destroyed last.
     pub qpn_reuse: bool,
-    /// The time at which the process ends, after it first opened a device.
+    /// The time at which the process ends, in nanoseconds after it first opened a device.
     pub peer_kill_ns: Option<u64>,
-    /// Seed of the dice.
+    /// Seed of the random decisions.
     pub seed: u64,
 }
 
 /// The only fault that may be given several times, because each time adds one.
 const SEVERAL: &str = "blackhole";
-/// No fault at all, as it is written.
+/// The text of a specification without faults.
 pub(super) const NONE: &str = "none";
 
 impl FaultSpec {
-    /// Reads what a user gives to begin with; `none` breaks nothing.
+    /// Parses the specification that a run begins with; `none` is one without faults.
     ///
     /// # Errors
-    /// As of [`FromStr`], and [`ConfigError::FaultEmpty`].
+    /// The errors of [`FromStr`], and [`ConfigError::FaultEmpty`].
     pub fn parse_option(text: &str) -> Result<Self, ConfigError> {
         if text.trim() == NONE {
             return Ok(Self::default());
@@ -72,13 +74,13 @@ impl FaultSpec {
         text.parse()
     }
 
-    /// Whether any fault was asked for.
+    /// Returns true if any fault was asked for.
     #[must_use]
     pub fn is_active(&self) -> bool {
         *self != Self { seed: self.seed, ..Self::default() }
     }
 
-    /// Whether anything is to be done to datagrams.
+    /// Returns true if any fault acts on datagrams.
     pub(crate) fn is_on_the_wire(&self) -> bool {
         let shares =
             [self.loss_ppm, self.reorder_ppm, self.dup_ppm, self.mangle_ppm, self.corrupt_ppm];

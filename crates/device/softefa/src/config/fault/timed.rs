@@ -1,4 +1,4 @@
-//! A fault that begins at a time and may end at one.
+//! Faults that begin at a time and may end at one.
 
 use std::fmt::{self, Write};
 use std::net::IpAddr;
@@ -9,28 +9,29 @@ use super::spec::NONE;
 use super::value;
 use crate::config::ConfigError;
 
-/// A fault, when it is in force, and whom it hits.
+/// A fault, with the time for which it is in force, and the device and the peer that it is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedFault {
-    /// The faults that are dealt; a specification without faults breaks nothing, whatever the run
+    /// The faults that are in force. A specification without faults turns off those that the run
     /// was started with.
     pub spec: FaultSpec,
-    /// The device it is for; `None` = all.
+    /// The device that it is for; `None` = all devices.
     pub device: Option<String>,
-    /// The address of the only peer it is for; `None` = all.
+    /// The address of the only peer that it is for; `None` = all peers.
     pub peer: Option<IpAddr>,
-    /// The time at which it begins, on the clock of whoever keeps it.
+    /// The time at which it begins, on the clock of its owner.
     pub from_ns: u64,
-    /// The time for which it is in force; `None` = until another takes its place.
+    /// The time for which it is in force; `None` = until another one replaces it.
     pub for_ns: Option<u64>,
 }
 
 impl TimedFault {
-    /// Reads a specification that may change while a device is in use; `none` breaks nothing.
+    /// Parses a specification that may change while a device is in use; `none` is one without
+    /// faults.
     ///
     /// # Errors
-    /// As of [`FaultSpec`], and [`ConfigError::FaultOpening`] for what is decided when a device is
-    /// opened.
+    /// The errors of [`FaultSpec`], and [`ConfigError::FaultOpening`] for a fault that is decided
+    /// when a device is opened.
     pub fn parse_spec(text: &str) -> Result<FaultSpec, ConfigError> {
         if text.trim() == NONE {
             return Ok(FaultSpec::default());
@@ -51,13 +52,13 @@ impl TimedFault {
         }
     }
 
-    /// A specification as it is written, or `none`.
+    /// Returns the text of a specification, or `none`.
     #[must_use]
     pub fn format_spec(spec: &FaultSpec) -> String {
         if spec.is_active() { spec.to_string() } else { NONE.to_owned() }
     }
 
-    /// Reads a time like `2s` or `1.5ms`, at most an hour.
+    /// Parses a time like `2s` or `1.5ms`, at most an hour.
     ///
     /// # Errors
     /// [`ConfigError::FaultTime`].
@@ -65,20 +66,20 @@ impl TimedFault {
         value::time(text).ok_or_else(|| ConfigError::FaultTime { value: text.to_owned() })
     }
 
-    /// Returns when the fault ends; `None`: not by itself.
+    /// Returns when the fault ends; `None` if it does not end by itself.
     #[must_use]
     pub fn until_ns(&self) -> Option<u64> {
         self.for_ns.map(|for_ns| self.from_ns.saturating_add(for_ns))
     }
 
-    /// It is for the device of this name.
+    /// Returns true if the fault is for the device of this name.
     #[must_use]
     pub fn is_for(&self, device: &str) -> bool {
         self.device.as_deref().is_none_or(|wanted| wanted == device)
     }
 }
 
-/// One line, as [`FromStr`] reads it.
+/// Writes one line that [`FromStr`] can parse.
 impl fmt::Display for TimedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "from={}", self.from_ns)?;
@@ -90,7 +91,7 @@ impl fmt::Display for TimedFault {
     }
 }
 
-/// A line that is not one of a [`TimedFault`].
+/// The error for a line that is not a [`TimedFault`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAFault;
 

@@ -2,13 +2,13 @@
 
 /// Shares are per million, so that a specification compares and prints exactly.
 const MILLION: u32 = 1_000_000;
-/// Longest time that can be asked for: an hour.
+/// The longest time that can be asked for: an hour.
 const TIME_MAX_NS: u64 = 3_600_000_000_000;
 
 const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 
-/// Reads `1%` or `0.01` as 10,000 per million. What would be rounded to nothing is no share, nor is
-/// `1`, which is more often meant as 1 % than as 100 %.
+/// Parses `1%` or `0.01` as 10,000 per million. A value that would be rounded to zero is no share,
+/// nor is `1`, which more often means 1 % than 100 %.
 pub(super) fn share(text: &str) -> Option<u32> {
     if text.trim() == "1" {
         return None;
@@ -20,12 +20,12 @@ pub(super) fn share(text: &str) -> Option<u32> {
     ppm.filter(|ppm| *ppm > 0 || share == 0.0)
 }
 
-/// A share as [`share`] reads it.
+/// Formats a share for [`share`] to parse.
 pub(super) fn format_share(ppm: u32) -> String {
     format!("{}%", f64::from(ppm) / 10_000.0)
 }
 
-/// Reads `50us` or `1.5s` as nanoseconds.
+/// Parses `50us` or `1.5s` as nanoseconds.
 pub(super) fn time(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -37,14 +37,14 @@ pub(super) fn time(text: &str) -> Option<u64> {
     (ns <= TIME_MAX_NS).then_some(ns)
 }
 
-/// A time as [`time`] reads it, in the largest unit that shows it exactly.
+/// Formats a time for [`time`] to parse, in the largest unit that shows it exactly.
 pub(super) fn format_time(ns: u64) -> String {
     let fits = |(_, scale): &&(&str, u64)| ns % scale == 0 && ns >= *scale;
     let (unit, scale) = UNITS.iter().rev().find(fits).unwrap_or(&UNITS[0]);
     format!("{}{unit}", ns / scale)
 }
 
-/// Reads `50us`, `10us..2ms`, `50us±20us` or `50us+-20us` as shortest and longest time.
+/// Parses `50us`, `10us..2ms`, `50us±20us` or `50us+-20us` as shortest and longest time.
 pub(super) fn range(text: &str) -> Option<(u64, u64)> {
     if let Some((min, max)) = text.split_once("..") {
         return Some((time(min)?, time(max)?)).filter(|(min, max)| min <= max);
@@ -53,7 +53,7 @@ pub(super) fn range(text: &str) -> Option<(u64, u64)> {
         return time(text).map(|time| (time, time));
     };
     let (middle, around) = (time(middle)?, time(around)?);
-    // What is longer could not be read again where this is handed on.
+    // A longer time could not be parsed again where this is handed on.
     Some((middle.checked_sub(around)?, middle + around)).filter(|(_, max)| *max <= TIME_MAX_NS)
 }
 

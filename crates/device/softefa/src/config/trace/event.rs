@@ -14,10 +14,10 @@ macro_rules! events {
             /// Every kind.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Names of all kinds.
+            /// The names of all kinds.
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// Name in the trace and in the list of those wanted.
+            /// Returns the name in the trace and in the list of wanted kinds.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
@@ -54,7 +54,7 @@ impl Events {
         self.0 & 1 << event as u16 != 0
     }
 
-    /// Names separated by commas.
+    /// Returns the names of the kinds, separated by commas.
     pub(crate) fn names(self) -> String {
         let wanted = TraceEvent::ALL.iter().filter(|event| self.has(**event));
         wanted.map(|event| event.name()).collect::<Vec<_>>().join(",")

@@ -1,4 +1,4 @@
-//! What a user asks for.
+//! The specification of a trace by a user.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub enum TraceTarget {
     File(PathBuf),
 }
 
-/// A trace and what is in it.
+/// A trace and the events in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceSpec {
     /// The target of the trace.
@@ -23,8 +23,8 @@ pub struct TraceSpec {
 }
 
 impl TraceSpec {
-    /// `1`, `-` and `stderr` are standard error, everything else is a file; all kinds of events,
-    /// or those in the list `events`, separated by commas.
+    /// Makes a trace. The target `1`, `-` or `stderr` is standard error, everything else is a file.
+    /// The trace has all kinds of events, or those in the list `events`, separated by commas.
     ///
     /// # Errors
     /// [`ConfigError::TraceEvent`] for a kind that does not exist.
@@ -36,7 +36,7 @@ impl TraceSpec {
         Ok(Self { target, events: events.map_or(Ok(Events::ALL), str::parse)? })
     }
 
-    /// Target and events such that [`TraceSpec::new`] understands them.
+    /// Returns target and events in the form that [`TraceSpec::new`] parses.
     #[must_use]
     pub fn to_texts(&self) -> (String, String) {
         let target = match &self.target {
