@@ -1,7 +1,7 @@
-//! Memory regions: what a program allowed the adapter to touch.
+//! Memory regions: the memory that a program permits the adapter to use.
 //!
 //! Registering touches no page (libfabric registers about 110 MB per endpoint), and asks the kernel
-//! whether the memory is there. What touches it is in `memory`.
+//! whether the memory is there. Reads and writes of the memory are in `memory`.
 
 mod binds;
 mod cache;
@@ -24,7 +24,7 @@ pub(crate) use table::MrTable;
 #[allow(unused_imports, reason = "the queue pairs of RoCE devices name them")]
 pub(crate) use window::{Grant, WindowUser};
 
-/// Bytes that a peer names.
+/// A range of bytes that a peer names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RemoteRange {
     pub(crate) key: u32,
@@ -32,7 +32,7 @@ pub(crate) struct RemoteRange {
     pub(crate) len: u32,
 }
 
-/// The operations that a region permits. Receiving needs `local_write`.
+/// The operations that a region permits. Receiving requires `local_write`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Access {
     /// The adapter may write (receive, RDMA READ into it).
@@ -43,29 +43,30 @@ pub struct Access {
     pub remote_write: bool,
     /// A peer may do atomics; RoCE devices only.
     pub remote_atomic: bool,
-    /// A peer may ask that what it wrote is visible to everyone (FLUSH); RoCE devices only.
+    /// A peer may ask that the bytes it wrote become visible to everyone (FLUSH); RoCE devices
+    /// only.
     pub remote_flush: bool,
 }
 
-/// Options that a program has for a region of a RoCE device.
+/// The options of a region of a RoCE device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MrOptions {
-    /// Windows may be bound to it.
+    /// Windows may be bound to the region.
     pub mw_bind: bool,
-    /// The memory may come later: what is not there when it is touched fails then.
+    /// The memory may be mapped later: an access to memory that is not there fails then.
     pub on_demand: bool,
-    /// The address by which work requests and peers name the first byte; `None`: its own.
+    /// The address by which work requests and peers name the first byte; `None` = its own address.
     pub iova: Option<u64>,
 }
 
-/// One scatter-gather entry.
+/// A scatter-gather entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sge {
     /// Virtual address.
     pub addr: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub len: u32,
-    /// [`Mr::lkey`] of the region that holds it.
+    /// The [`Mr::lkey`] of the region that holds the memory.
     pub lkey: u32,
 }
 
@@ -73,35 +74,36 @@ pub struct Sge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegMrError {
-    /// Empty, wraps around the address space, or longer than the device takes.
+    /// The range is empty, wraps around the address space, or is longer than the device permits.
     #[error("a memory region of {len} bytes at {addr:#x} is not possible")]
     BadRange {
-        /// Start.
+        /// The address of the first byte.
         addr: u64,
-        /// Bytes.
+        /// Number of bytes.
         len: u64,
     },
-    /// The last name wraps around.
+    /// The names of the bytes wrap around the address space.
     #[error("the {len} bytes of a memory region cannot be named {iova:#x} and up")]
     BadName {
         /// The name of the first byte.
         iova: u64,
-        /// Bytes.
+        /// Number of bytes.
         len: u64,
     },
-    /// Peers may write where the adapter may not; the kernel's `ib_check_mr_access` refuses it.
+    /// Peers may write where the adapter may not, which the kernel's `ib_check_mr_access` refuses.
     #[error("remote write access needs local write access; ask for both")]
     RemoteWriteOnly,
-    /// A part of it is not mapped, or not for the access asked for; the kernel could not pin it.
+    /// A part of the range is not mapped, or not for the requested access; the kernel could not pin
+    /// it.
     #[error("a memory region of {len} bytes at {addr:#x}: {hole:#x} is {why}")]
     NotThere {
-        /// Start.
+        /// The address of the first byte.
         addr: u64,
-        /// Bytes.
+        /// Number of bytes.
         len: u64,
         /// The first address that cannot be used.
         hole: u64,
-        /// The reason why it is wrong.
+        /// The reason why the hole cannot be used.
         why: &'static str,
     },
     /// All regions of the device are in use.
@@ -122,17 +124,17 @@ pub enum LocalError {
     /// The region is of another domain, or may not be written.
     #[error("the memory region of key {0:#x} does not permit it")]
     NotPermitted(u32),
-    /// It does not lie in the region.
+    /// The memory does not lie in the region.
     #[error("{len} bytes at {addr:#x} do not lie in the memory region")]
     OutOfRegion {
-        /// Start.
+        /// The address of the first byte.
         addr: u64,
-        /// Bytes.
+        /// Number of bytes.
         len: u32,
     },
 }
 
-/// Windows are bound to the region.
+/// The error of a change of a region to which windows are bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("memory windows are bound to the region; invalidate or deallocate them first")]
 pub struct StillBound;
@@ -141,46 +143,46 @@ pub struct StillBound;
 #[derive(Debug)]
 pub struct Mr {
     key: u32,
-    /// Another one after each change of the registration.
+    /// The present registration, which is replaced by each change.
     region: RwLock<Arc<Region>>,
     table: Arc<MrTable>,
 }
 
 impl Mr {
-    /// Key for local entries.
+    /// Returns the key for local entries.
     #[must_use]
     pub fn lkey(&self) -> u32 {
         self.key
     }
 
-    /// Key for peers; unique among the live regions of the device.
+    /// Returns the key for peers, which is unique among the live regions of the device.
     #[must_use]
     pub fn rkey(&self) -> u32 {
         self.key
     }
 
-    /// Start address.
+    /// Returns the address of the first byte.
     #[must_use]
     pub fn addr(&self) -> u64 {
         self.region().addr
     }
 
-    /// Bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.region().len
     }
 
-    /// A region is never empty.
+    /// Returns false, because a region is never empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.region().len == 0
     }
 
-    /// Ends the registration: later work requests that name it fail, and when this returns the
+    /// Ends the registration. Later work requests that name it fail, and when this returns, the
     /// adapter has stopped reading and writing its bytes. Idempotent.
     pub fn deregister(&self) {
-        // In a child its locks may be taken for ever, and the memory is a copy.
+        // In a child the locks of the region may be taken for ever, and the memory is a copy.
         if self.table.made.is_current() && self.region().lease.end() {
             self.table.remove(self.key);
             live::retire(self.table.device, self.key);
@@ -199,14 +201,14 @@ impl Mr {
         Ok(())
     }
 
-    /// Its present registration.
+    /// Returns the present registration.
     pub(crate) fn terms(&self) -> Terms {
         let Region { pd, addr, len, access, options, .. } = **self.region();
         Terms { pd, addr, len, access, options }
     }
 
-    /// Changes the registration to `terms`, which [`MrTable::check`] took; the keys stay. When this
-    /// returns, every turn has ended that did not know it.
+    /// Changes the registration to `terms`, which [`MrTable::check`] permitted. The keys stay. When
+    /// this returns, every turn has ended that used the old registration.
     pub(crate) fn change(&self, terms: Terms) -> Result<(), StillBound> {
         let old = Arc::clone(&self.region());
         if !old.binds.close() {
@@ -231,7 +233,7 @@ impl Drop for Mr {
     }
 }
 
-/// The right that a peer needs for what it wants to do.
+/// The right that a peer needs for an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Right {
     /// RDMA READ.
@@ -265,19 +267,19 @@ pub(crate) struct Terms {
     pub(crate) options: MrOptions,
 }
 
-/// A registration as queue pairs remember it; may outlive it.
+/// A registration as queue pairs remember it. It may outlive the registration.
 #[derive(Debug)]
 pub(crate) struct Region {
     pd: PdId,
     key: u32,
-    /// Where its bytes lie.
+    /// The address of the first byte.
     addr: u64,
-    /// What its bytes are called, from the first on.
+    /// The name of the first byte in work requests.
     iova: u64,
     len: u64,
     access: Access,
     options: MrOptions,
-    /// Lives as long as the registration.
+    /// The lease, which ends with the registration.
     lease: Lease,
     binds: Binds,
 }
@@ -295,12 +297,13 @@ impl Region {
         self.lease.is_live()
     }
 
-    /// Returns for how long peers may copy what [`Right::Read`] lets them.
+    /// Returns the lease, during which peers may copy the bytes that [`Right::Read`] permits.
     pub(crate) fn lease(&self) -> &Lease {
         &self.lease
     }
 
-    /// Whether the adapter may read (or write) an entry, which says where the bytes lie.
+    /// Returns true if the adapter may read (or write) an entry, which contains the address of the
+    /// bytes.
     fn covers(&self, sge: &Sge, write: bool) -> bool {
         self.is_live()
             && (!write || self.access.local_write)
@@ -311,12 +314,12 @@ impl Region {
         self.is_live() && right.is_in(self.access) && self.names(named, len.into())
     }
 
-    /// The region has bytes of these names.
+    /// Returns true if the region has bytes of these names.
     fn names(&self, named: u64, len: u64) -> bool {
         is_within(named, len, self.iova, self.len)
     }
 
-    /// Where the byte of a name lies that the region has.
+    /// Returns the address of the byte with this name, which the region must have.
     fn place_of(&self, named: u64) -> u64 {
         self.addr.wrapping_add(named.wrapping_sub(self.iova))
     }
@@ -360,7 +363,7 @@ mod tests {
         }
     }
 
-    /// Entries say where bytes lie once they are placed; peers say their names.
+    /// Entries contain the addresses of bytes once they are placed; peers use the names of bytes.
     #[test]
     fn a_region_may_have_other_names_for_its_bytes() {
         let (table, pd) = (table(), PdId::next());

@@ -1,7 +1,7 @@
-//! Shared receive queues: receives that many queue pairs take, each when it needs one.
+//! Shared receive queues: receives for many queue pairs, each of which takes one when it needs it.
 //!
 //! The queue has a lock of its own, held for a push or a pop, so that a queue pair takes a receive
-//! under its own lock and a program posts without one.
+//! under its own lock, and a program posts without the lock of a queue pair.
 
 mod xrc;
 
@@ -20,27 +20,27 @@ use xrc::InDomain;
 
 pub(crate) use xrc::{Outlet, XrcQueues};
 
-/// Numbers of shared receive queues have so many bits, as on the wire.
+/// Number of bits of the number of a shared receive queue, as on the wire.
 const NUMBER_BITS: u32 = 24;
 
-/// The attributes that a program asks of a queue, or that it has.
+/// The attributes of a queue, requested or actual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SrqAttr {
-    /// Receives it holds.
+    /// The number of receives that the queue holds.
     pub max_wr: u32,
-    /// Scatter-gather entries of a receive.
+    /// The number of scatter-gather entries of a receive.
     pub max_sge: u32,
-    /// With fewer receives than this there is one event, [`AsyncEventKind::SrqLimitReached`], and
-    /// the limit is 0 again; 0 = none.
+    /// The number of receives below which there is one event, [`AsyncEventKind::SrqLimitReached`],
+    /// after which the limit is 0 again; 0 = no limit.
     pub limit: u32,
 }
 
-/// A change of a queue; what is `None` stays.
+/// A change of a queue; an attribute that is `None` stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModifySrq {
-    /// Receives it holds.
+    /// The number of receives that the queue holds.
     pub max_wr: Option<u32>,
-    /// The number of receives below which to tell.
+    /// The number of receives below which there is an event.
     pub limit: Option<u32>,
 }
 
@@ -48,10 +48,10 @@ pub struct ModifySrq {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SrqError {
-    /// An EFA has none.
+    /// An EFA has no shared receive queues.
     #[error("the device has no shared receive queues")]
     Unsupported,
-    /// No receives, or more than the device has.
+    /// The queue would hold no receives, or more than the device permits.
     #[error("a shared receive queue of {max_wr} receives is not possible: 1 to {max}")]
     BadDepth {
         /// The value that was asked for.
@@ -59,7 +59,7 @@ pub enum SrqError {
         /// The device's limit.
         max: u32,
     },
-    /// More entries than the device takes.
+    /// There are more entries than the device permits.
     #[error("{max_sge} scatter-gather entries are more than the {max} of a shared receive")]
     TooManySges {
         /// The value that was asked for.
@@ -73,18 +73,18 @@ pub enum SrqError {
         /// The device's limit.
         max: u32,
     },
-    /// A limit that it is always below.
+    /// The limit is higher than the number of receives that the queue holds.
     #[error("limit {limit} of a shared receive queue of {max_wr} receives")]
     BadLimit {
-        /// The limit that was asked for, or the one that there is.
+        /// The requested limit, or the present one.
         limit: u32,
-        /// Receives it would hold.
+        /// The number of receives that the queue would hold.
         max_wr: u32,
     },
     /// Protection domain, XRC domain and completion queue are not of one device.
     #[error("the protection domain or completion queue is that of another device")]
     OtherDevice,
-    /// There are more receives in it.
+    /// The queue has more receives than it would hold.
     #[error("a shared receive queue of {max_wr} receives has no room for {posted}")]
     Occupied {
         /// The value that was asked for.
@@ -92,7 +92,7 @@ pub enum SrqError {
         /// The number of receives in it.
         posted: usize,
     },
-    /// It is destroyed, or that of another process.
+    /// The queue is destroyed, or belongs to another process.
     #[error("the shared receive queue is destroyed")]
     Destroyed,
 }
@@ -101,18 +101,18 @@ pub enum SrqError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostSrqError {
-    /// It holds as many receives as it can.
+    /// The queue holds as many receives as it can.
     #[error("the shared receive queue is full")]
     Full,
-    /// More entries than the queue takes.
+    /// There are more entries than the queue permits.
     #[error("{0} scatter-gather entries are more than the queue takes")]
     TooManySges(usize),
-    /// It is destroyed, or that of another process.
+    /// The queue is destroyed, or belongs to another process.
     #[error("the shared receive queue is destroyed")]
     Destroyed,
 }
 
-/// Shared receive queue.
+/// A shared receive queue.
 #[derive(Debug)]
 pub struct Srq {
     pd: Arc<Pd>,
@@ -134,7 +134,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Whether it has just fallen below its limit, of which it tells once.
+    /// Returns true, once, if the queue has just fallen below its limit.
     fn is_low(&mut self) -> bool {
         let is_low = self.posted.len() < self.limit as usize;
         if is_low {
@@ -145,8 +145,8 @@ impl Queue {
 }
 
 impl Srq {
-    /// A queue for the queue pairs of `pd`; the limit in `attr` does not count. What happens to it
-    /// is reported to `events`.
+    /// Makes a queue for the queue pairs of `pd`; the limit in `attr` is ignored. Its events are
+    /// reported to `events`.
     ///
     /// # Errors
     /// [`SrqError`].
@@ -155,7 +155,7 @@ impl Srq {
         attr: &SrqAttr,
         events: Option<Arc<EventSource>>,
     ) -> Result<Arc<Self>, SrqError> {
-        // An EFA has no such command, and so counts none.
+        // An EFA has no such command, and so does not count it.
         let roce = limits(pd)?;
         pd.device().counters().command(Self::try_create(pd, &roce, attr, events, None), None)
     }
@@ -189,19 +189,19 @@ impl Srq {
         }))
     }
 
-    /// Its number.
+    /// Returns the number of the queue.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Its protection domain.
+    /// Returns the protection domain of the queue.
     #[must_use]
     pub fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
-    /// Changes size and limit, all or nothing. A limit above the number of receives is told of at
+    /// Changes size and limit, both or neither. A limit above the number of receives is reported at
     /// once.
     ///
     /// # Errors
@@ -236,7 +236,7 @@ impl Srq {
         SrqAttr { max_wr, max_sge: self.max_sge, limit }
     }
 
-    /// Posts a receive for whichever queue pair needs one.
+    /// Posts a receive for the next queue pair that needs one.
     ///
     /// # Errors
     /// [`PostSrqError`]; nothing was posted.
@@ -258,7 +258,7 @@ impl Srq {
         Ok(())
     }
 
-    /// The next receive, for a queue pair; none when there is none, or no more.
+    /// Takes the next receive for a queue pair; `None` if there is none, or the queue is destroyed.
     pub(crate) fn take(&self) -> Option<RecvWqe> {
         let mut queue = self.usable()?;
         let wqe = queue.posted.pop_front()?;
@@ -268,8 +268,9 @@ impl Srq {
         Some(wqe)
     }
 
-    /// As [`Srq::take`], for a message of `len` bytes. One that is too short stays the next, for
-    /// whichever queue pair can use it, and nobody is told of a limit.
+    /// Takes a receive as [`Srq::take`] does, for a message of `len` bytes. A receive that is too
+    /// short remains the next one, for another queue pair that can use it, and no limit is
+    /// reported.
     pub(crate) fn take_for(&self, len: usize) -> Result<RecvWqe, NoReceive> {
         let mut queue = self.usable().ok_or(NoReceive::NotPosted)?;
         NoReceive::check(queue.posted.front(), len)?;
@@ -280,18 +281,18 @@ impl Srq {
         Ok(wqe)
     }
 
-    /// It is not destroyed.
+    /// Returns true if the queue is not destroyed.
     pub(crate) fn is_live(&self) -> bool {
         !self.destroyed.load(Ordering::Acquire)
     }
 
-    /// Returns how many receives a queue pair could take.
+    /// Returns the number of receives that a queue pair could take.
     pub(crate) fn len(&self) -> usize {
         self.usable().map_or(0, |queue| queue.posted.len())
     }
 
-    /// Ends it: its receives are forgotten, and it has no more events; waits until those the
-    /// program took are acknowledged. Idempotent.
+    /// Ends the queue: its receives are forgotten, and it has no more events. Waits until the
+    /// events that the program took are acknowledged. Idempotent.
     pub fn destroy(&self) {
         if !self.made.is_current() || self.destroyed.swap(true, Ordering::AcqRel) {
             return;
@@ -312,10 +313,12 @@ impl Srq {
         }
     }
 
-    /// In a child the lock may be taken for ever, and what is behind it is the parent's.
+    /// Locks the queue unless it is destroyed or belongs to a parent: in a child the lock may be
+    /// taken for ever, and the queue behind it is the parent's.
     fn usable(&self) -> Option<MutexGuard<'_, Queue>> {
         let queue = self.made.is_usable().then(|| self.lock());
-        // Asked under the lock: who destroys it takes that, too, and nothing comes afterwards.
+        // The flag is read under the lock, which `destroy` takes after setting it, so that nothing
+        // is posted afterwards.
         queue.filter(|_| !self.destroyed.load(Ordering::Acquire))
     }
 
@@ -339,7 +342,7 @@ fn check_depth(max_wr: u32, roce: &RoceAttr) -> Result<(), SrqError> {
     if (1..=max).contains(&max_wr) { Ok(()) } else { Err(SrqError::BadDepth { max_wr, max }) }
 }
 
-/// A number that no living queue has, unless there were 16 million since.
+/// Returns a number that no living queue has, unless 16 million were made since.
 fn next_number() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
     const MAX: u32 = (1 << NUMBER_BITS) - 1;

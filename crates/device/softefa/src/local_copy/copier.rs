@@ -1,13 +1,14 @@
-//! The copier: a thread that helps when one queue pair has much to copy.
+//! The copier: a thread that helps a queue pair that has much to copy.
 //!
-//! One core cannot copy faster than it reads and writes memory; two can. The thread is started by
-//! the first READ that is worth it, and only where there is a second processor to run on. It takes
-//! pieces as the queue pair's own turn does ([`super::pull`]) and never holds more than one. It
-//! stays with a queue pair until that has nothing more; others do without it meanwhile.
+//! Two cores copy faster than one, which is limited by its reads and writes of memory. The first
+//! READ that is large enough starts the thread, and only if there is a second processor to run on.
+//! The copier takes pieces as the queue pair's own turn does ([`super::pull`]), and never holds
+//! more than one. It stays with a queue pair until that has nothing more to copy; other queue pairs
+//! copy without it meanwhile.
 //!
-//! Whoever needs all pieces back waits for it, so it must not lose its processor while it has one.
-//! It cannot prevent that, but it notices and stays away in proportion: a busy machine has no use
-//! for it.
+//! A caller that needs all pieces back waits for the copier, so that the copier must not lose its
+//! processor while it holds one. It cannot prevent that, but it measures the interruption and rests
+//! in proportion: on a busy machine it does not help.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -18,12 +19,12 @@ use crate::generation::PerProcess;
 use crate::host;
 use crate::lifecycle;
 
-/// The time for which it looks for more before it sleeps: waking it costs the caller several
-/// microseconds.
+/// The time for which the copier looks for more pieces before it sleeps, because waking it costs
+/// the caller several microseconds.
 const SPIN_NS: u64 = 50_000;
-/// A piece that took longer was interrupted by somebody who wanted the processor.
+/// A piece that took longer was interrupted by another thread that needed the processor.
 const LATE_NS: u64 = 1_000_000;
-/// Rests for this many times the length of the interruption, which leaves the others 95 %.
+/// The rest as a multiple of the interruption, which leaves 95 % of the time to others.
 const REST_FACTOR: u32 = 20;
 const REST_MAX: Duration = Duration::from_millis(100);
 
@@ -33,7 +34,7 @@ struct Copier {
     bell: Condvar,
 }
 
-/// Sends the copier to `pulls`, which must have asked for it ([`Pulls::wants_help`]).
+/// Sends the copier to `pulls`, which must have asked for help ([`Pulls::wants_help`]).
 pub(crate) fn call(pulls: &Arc<Pulls>) {
     if let Some(copier) = copier() {
         let mut called = copier.called.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,11 +44,11 @@ pub(crate) fn call(pulls: &Arc<Pulls>) {
     }
 }
 
-/// The running copier; `None` where it would only compete with who calls it.
+/// Returns the running copier; `None` if it would only compete with its callers.
 fn copier() -> Option<&'static Copier> {
     static COPIER: PerProcess<Option<&'static Copier>> = PerProcess::new();
     *COPIER.get_or_init(|| {
-        // Of those this thread may use, which the new one inherits.
+        // The number of processors that this thread may use, which the new thread inherits.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         if processors < 2 {
             return None;
@@ -73,7 +74,7 @@ impl Copier {
     }
 }
 
-/// Copies until there is nothing more.
+/// Copies until there is nothing more to copy.
 fn attend(pulls: &Pulls) {
     let mut now = host::now();
     let mut idle_since = now;

@@ -1,15 +1,15 @@
 //! Copies from the memory of another process of this machine (`process_vm_readv(2)`).
 //!
-//! RDMA between processes of one machine need not carry its bytes through sockets: whoever owns
-//! the memory that is written reads the other's memory itself (SRD-10.7). It is told where by a
-//! `Source`, which must prove two things before a byte counts:
+//! RDMA between processes of one machine need not carry its bytes through sockets: the owner of the
+//! memory that is written reads the other's memory itself (SRD-10.7). A `Source` says where the
+//! bytes are, and must prove two things before a byte counts:
 //!
-//! * by its seal, that whoever made it knows the **user key**, and made it for this receiver.
-//!   `softefa run` hands the key to programs of one user only. They may read each other's memory
-//!   anyway, unless a security module forbids that; nobody may name memory of the receiver itself;
-//! * by the **lease**, a word of that process's memory, that the bytes were free to be read. It is
-//!   read behind them by the same system call; no other process has the same, so a successor with
-//!   the same id is told apart, too.
+//! * by its seal, that its author knows the **user key**, and made it for this receiver. `softefa
+//!   run` hands the key to programs of one user only. They may read each other's memory anyway,
+//!   unless a security module forbids that; a source may not name memory of the receiver itself;
+//! * by the **lease**, a word of the other process's memory, that the bytes could be read. The same
+//!   system call reads it behind the bytes. No other process has the same word, so that a successor
+//!   with the same process id is detected, too.
 
 pub(crate) mod copier;
 pub(crate) mod pull;
@@ -24,13 +24,13 @@ use crate::process;
 
 use crate::lease::{self, Lease};
 
-/// Shared by the programs of one user on one machine.
+/// The key that the programs of one user on one machine share.
 pub type UserKey = [u8; 16];
 
 const LEASE_LEN: usize = 8;
 const SEAL_LEN: usize = 16;
 
-/// A key nobody can guess.
+/// Returns a key that cannot be guessed.
 #[must_use]
 pub fn random_key() -> UserKey {
     let mut key = [0; 16];
@@ -39,8 +39,8 @@ pub fn random_key() -> UserKey {
     key
 }
 
-/// Reads eight bytes at `addr` of another process, as copies do: tells whether the kernel lets
-/// programs of this user.
+/// Reads eight bytes at `addr` of another process, as copies do, to find out whether the kernel
+/// permits that to programs of this user.
 ///
 /// # Errors
 /// The kernel's reason; there is nothing at `addr` ([`Unsupported`](io::ErrorKind::Unsupported) for
@@ -70,13 +70,13 @@ pub(crate) struct Sealer {
 }
 
 impl Sealer {
-    /// The other direction.
+    /// Returns the sealer of the other direction.
     pub(crate) fn reversed(self) -> Self {
         Self { from: self.to, to: self.from, ..self }
     }
 }
 
-/// The place of bytes, and for how long they lie there.
+/// The place of bytes in a process, and the lease that says how long they lie there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pid: u32,
@@ -86,28 +86,28 @@ pub(crate) struct Stretch {
     lease: u64,
 }
 
-/// A stretch as it travels: nothing in it counts before [`Source::open`].
+/// A stretch as it is sent to a peer. Nothing in it counts before [`Source::open`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Source {
     stretch: Stretch,
     seal: [u8; SEAL_LEN],
 }
 
-/// The reason why bytes could not be copied; the caller takes the wire instead.
+/// The reason why bytes could not be copied; the caller sends them over the wire instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CopyError {
-    /// Another user, another machine, or somebody who only says so.
+    /// The other side is of another user or machine, or only claims not to be.
     Stranger,
-    /// The owner has taken the bytes back, or is no more.
+    /// The owner has taken the bytes back, or has ended.
     LeaseEnded,
-    /// The kernel does not let us (other process namespace, ptrace restrictions, process ended).
+    /// The kernel refuses the copy (other process namespace, ptrace restrictions, process ended).
     NotPermitted,
     /// One of the two programs has unmapped some of its bytes.
     Unmapped,
 }
 
 impl CopyError {
-    /// Other bytes of the same process could not be copied either.
+    /// Returns true if other bytes of the same process could not be copied either.
     pub(crate) fn is_lasting(self) -> bool {
         matches!(self, Self::Stranger | Self::NotPermitted)
     }
@@ -128,14 +128,14 @@ impl std::fmt::Debug for Stretch {
 impl Source {
     pub(crate) const LEN: usize = Stretch::LEN + SEAL_LEN;
 
-    /// `len` bytes at `addr` of this process, for as long as `lease` has the value it has now.
+    /// Names `len` bytes at `addr` of this process, for as long as `lease` has its present value.
     pub(crate) fn own(sealer: &Sealer, lease: &Lease, addr: u64, len: u32) -> Self {
         let (pid, lease_addr, lease) = (process::own_id(), lease.addr(), lease.value());
         let stretch = Stretch { pid, len, addr, lease_addr, lease };
         Self { stretch, seal: stretch.seal(sealer) }
     }
 
-    /// Returns what may be copied, if it was named by whom and to whom `sealer` says.
+    /// Returns the bytes that may be copied, if the seal is right for the two ends of `sealer`.
     ///
     /// # Errors
     /// [`CopyError::Stranger`].
@@ -177,7 +177,7 @@ impl Stretch {
         raw
     }
 
-    /// Proves that the user key was known, without telling it.
+    /// Computes the seal, which proves knowledge of the user key without showing it.
     fn seal(&self, sealer: &Sealer) -> [u8; SEAL_LEN] {
         const END_LEN: usize = 10;
         let mut raw = [0; Self::LEN + 2 * END_LEN];
@@ -190,12 +190,12 @@ impl Stretch {
         SipHasher24::new_with_key(&sealer.key).hash(&raw).as_bytes()
     }
 
-    /// It names memory of the process that asks.
+    /// Returns true if the stretch names memory of this process.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.pid == process::own_id()
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -215,14 +215,14 @@ impl Stretch {
         if is_held { Ok(()) } else { Err(CopyError::LeaseEnded) }
     }
 
-    /// Copies; the lease after that.
+    /// Copies the bytes, and returns the lease after that.
     #[allow(unsafe_code)]
     fn read_vm(&self, from: u64, to: u64, len: usize) -> Result<u64, CopyError> {
         let entry =
             |addr: u64, len| libc::iovec { iov_base: addr as usize as *mut _, iov_len: len };
         let mut lease = [0u8; LEASE_LEN];
-        // The lease comes last: if it held then, it held when the bytes were read. The kernel takes
-        // the entries in order.
+        // The lease comes last: if it held then, it held when the bytes were read. The kernel
+        // processes the entries in order.
         let local = [entry(to, len), entry(lease.as_mut_ptr() as usize as u64, LEASE_LEN)];
         let remote = [entry(from, len), entry(self.lease_addr, LEASE_LEN)];
         let pid = libc::pid_t::try_from(self.pid).map_err(|_| CopyError::Stranger)?;

@@ -1,9 +1,9 @@
 //! READs whose bytes are being copied out of another process, piece by piece.
 //!
-//! Pieces are taken by the turn of the queue pair, from the oldest READ on, and when there are many
-//! by the copier thread ([`super::copier`]), from the newest: neighbours in memory have the locks
-//! of their page tables in common. Before memory goes back to the program nobody has a piece of it
-//! any more: [`Pulls::cancel`], [`Pulls::clear`] and [`Pulls::wait`] see to that.
+//! The turn of the queue pair takes pieces from the oldest READ on. If there are many, the copier
+//! thread ([`super::copier`]) takes pieces from the newest on, because adjacent pages share the
+//! locks of their page tables. Before memory goes back to the program, no thread holds a piece of
+//! it any more: [`Pulls::cancel`], [`Pulls::clear`] and [`Pulls::wait`] ensure that.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use super::{CopyError, Stretch};
 use crate::mr::Region;
 
-/// Bytes copied between two looks around: long enough that the system call does not show, short
-/// enough to stay in a core's second cache and to end soon (25 us at 10 GB/s).
+/// Bytes copied between two checks for other work: long enough that the cost of the system call is
+/// negligible, short enough to stay in a core's second cache and to end soon (25 us at 10 GB/s).
 pub(crate) const PIECE_BYTES: u32 = 1 << 18;
-/// Bytes that are worth a second pair of hands.
+/// The number of bytes from which on the copier's help is worthwhile.
 const SPARE_BYTES: u32 = 2 * PIECE_BYTES;
 
-/// The id of a READ: its slot, and a number that a successor there does not have.
+/// The id of a READ: its slot, and a number that differs from those of its successors there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PullId {
     pub(crate) index: u32,
@@ -27,9 +27,9 @@ pub(crate) struct PullId {
 /// The reason why a READ cannot be copied (to the end).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PullError {
-    /// Not from there.
+    /// The bytes cannot be copied from there.
     Copy(CopyError),
-    /// The memory it goes to was deregistered.
+    /// The memory that the READ goes to was deregistered.
     Deregistered,
 }
 
@@ -39,12 +39,12 @@ struct Pull {
     id: PullId,
     from: Stretch,
     to: u64,
-    /// Holds `to`.
+    /// The region that holds `to`.
     region: Arc<Region>,
-    /// Bytes that were given to somebody.
+    /// Number of bytes whose pieces were taken by a thread.
     taken: u32,
     copied: u32,
-    /// Pieces that are being copied.
+    /// Number of pieces that are being copied.
     in_hand: u32,
     failed: Option<PullError>,
 }
@@ -59,7 +59,7 @@ impl Pull {
     }
 }
 
-/// Part of a READ, for who took it.
+/// A part of a READ, held by the thread that took it.
 #[derive(Debug)]
 pub(crate) struct Piece {
     id: PullId,
@@ -83,17 +83,17 @@ impl Piece {
 struct State {
     queue: VecDeque<Pull>,
     in_hand: u32,
-    /// Pieces put back so far.
+    /// Number of pieces put back so far.
     returned: u64,
-    /// Somebody waits for the next one.
+    /// A thread waits for the next piece to be put back.
     is_awaited: bool,
-    /// READs that are over.
+    /// Number of READs that are over.
     over: u32,
     /// The copier was called and has not left.
     is_attended: bool,
-    /// The READ that the copier is at.
+    /// The READ of which the copier took its last piece.
     attended: Option<PullId>,
-    /// Bytes copied since somebody asked.
+    /// Number of bytes copied since the last question.
     uncounted_bytes: u64,
 }
 
@@ -128,7 +128,7 @@ impl State {
         Some(Piece { id, from, offset, len, to, region })
     }
 
-    /// Whether somebody waited for it.
+    /// Puts a piece back, and returns true if a thread waited for that.
     fn put_back(&mut self, piece: &Piece, copied: Result<(), PullError>) -> bool {
         self.in_hand -= 1;
         self.returned += 1;
@@ -149,7 +149,7 @@ impl State {
     }
 }
 
-/// READs of a queue pair.
+/// The READs of a queue pair.
 #[derive(Debug, Default)]
 pub(crate) struct Pulls {
     state: Mutex<State>,
@@ -161,14 +161,15 @@ impl Pulls {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A READ of all of `from` into `to`, which `region` holds.
+    /// Adds a READ of all of `from` into `to`, which `region` holds.
     pub(crate) fn push(&self, id: PullId, from: Stretch, to: u64, region: Arc<Region>) {
         let (taken, copied, in_hand, failed) = (0, 0, 0, None);
         let pull = Pull { id, from, to, region, taken, copied, in_hand, failed };
         self.lock().queue.push_back(pull);
     }
 
-    /// Copies pieces until that makes at least `enough_bytes` or all are taken; how many bytes.
+    /// Copies pieces until `enough_bytes` are copied or none is left to take, and returns how many
+    /// bytes were in them.
     pub(crate) fn copy(&self, driver: PullDriver, enough_bytes: u32) -> u32 {
         let mut bytes = 0;
         let mut state = self.lock();
@@ -185,7 +186,7 @@ impl Pulls {
         bytes
     }
 
-    /// Takes out a READ of which nothing is left to copy.
+    /// Removes a READ of which nothing is left to copy, and returns its result.
     pub(crate) fn pop_over(&self) -> Option<(PullId, Result<(), PullError>)> {
         let mut state = self.lock();
         if state.over == 0 {
@@ -197,17 +198,17 @@ impl Pulls {
         Some((pull.id, pull.failed.map_or(Ok(()), Err)))
     }
 
-    /// Bytes copied since the last call.
+    /// Returns the number of bytes copied since the last call.
     pub(crate) fn take_uncounted(&self) -> u64 {
         std::mem::take(&mut self.lock().uncounted_bytes)
     }
 
-    /// Whether there is work for the copier, who is then counted as called.
+    /// Returns true if there is work for the copier, which then counts as called.
     pub(crate) fn wants_help(&self) -> bool {
         let mut state = self.lock();
         let wants = !state.is_attended && {
             let mut spare: u32 = 0;
-            // A few tell enough.
+            // A few of them are enough to tell.
             for pull in state.queue.iter().take(4) {
                 spare = spare.saturating_add(pull.remaining());
             }
@@ -217,14 +218,14 @@ impl Pulls {
         wants
     }
 
-    /// The copier leaves, unless there is something left to take; whether it does.
+    /// Lets the copier leave, and returns true, unless there is something left to take.
     pub(crate) fn leave(&self) -> bool {
         let mut state = self.lock();
         state.is_attended = state.queue.iter().any(|pull| pull.remaining() > 0);
         !state.is_attended
     }
 
-    /// Forgets a READ, if it is here. Nobody writes to its memory any more.
+    /// Forgets a READ, if it is here. Afterwards no thread writes to its memory.
     pub(crate) fn cancel(&self, id: PullId) -> bool {
         let mut state = self.lock();
         let place = state.queue.iter().position(|pull| pull.id == id);
@@ -234,7 +235,7 @@ impl Pulls {
         gone.is_some()
     }
 
-    /// Forgets all. Nobody writes to their memory any more.
+    /// Forgets all READs. Afterwards no thread writes to their memory.
     pub(crate) fn clear(&self) {
         let mut state = self.lock();
         state.queue.clear();
@@ -247,8 +248,9 @@ impl Pulls {
         self.wait_for_all(self.lock());
     }
 
-    /// The caller holds the queue pair, so the only piece there can be is the copier's, who has
-    /// one at a time: after the next return it is another one.
+    /// Waits until the pieces that are being copied have been put back. The caller holds the queue
+    /// pair, so that the only piece can be the copier's, which has one at a time: after the next
+    /// return it is another one.
     fn wait_for_all(&self, mut state: MutexGuard<'_, State>) {
         let before = state.returned;
         while state.in_hand > 0 && state.returned == before {

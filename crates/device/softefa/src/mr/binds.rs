@@ -1,31 +1,31 @@
-//! How many windows are bound to a region, which must not go before them.
+//! The number of windows that are bound to a region, which must not end before them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Region;
 
-/// Instead of a number: nothing is bound, and nothing will be.
+/// The value in place of a number when nothing is bound, and nothing can be.
 const CLOSED: u32 = u32::MAX;
 
-/// The windows that are bound to a region.
+/// The number of windows that are bound to a region.
 #[derive(Debug, Default)]
 pub(super) struct Binds(AtomicU32);
 
 impl Binds {
-    /// Lets nothing be bound from now on; `false` when something is.
+    /// Permits no more binds; returns false, and changes nothing, if a window is bound.
     pub(super) fn close(&self) -> bool {
         let closed = self.0.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire);
         closed.is_ok_and(|_| true) || closed == Err(CLOSED)
     }
 }
 
-/// A region to which something is bound, as long as this lives.
+/// A region to which a window is bound, as long as this lives.
 #[derive(Debug)]
 pub(super) struct Bound(Arc<Region>);
 
 impl Bound {
-    /// `None` for a region that goes.
+    /// Counts a window that is bound to `region`; `None` if the region is ending.
     pub(super) fn to(region: Arc<Region>) -> Option<Self> {
         let more = |count: u32| (count < CLOSED - 1).then_some(count + 1);
         let counted = region.binds.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);

@@ -1,4 +1,4 @@
-//! What a queue pair remembers of regions.
+//! The cache of the regions that a queue pair used last.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use super::window::Grant;
 use super::{MrTable, Region, RemoteRange, Right, Sge, WindowUser};
 use crate::ids::{PdId, QpId};
 
-/// Checks entries of one protection domain's queue pairs against the table. It remembers two
+/// Checks entries of the queue pairs of one protection domain against the table. It remembers two
 /// regions, because a message of libfabric has its header in the provider's memory and its payload
 /// in the program's.
 #[derive(Debug)]
 pub(crate) struct MrCache {
     table: Arc<MrTable>,
     pd: PdId,
-    /// The region that was looked up last, and the one before.
+    /// The region that was looked up last, followed by the one before.
     last: Option<Arc<Region>>,
     before: Option<Arc<Region>>,
 }
@@ -23,7 +23,7 @@ impl MrCache {
         Self { table, pd, last: None, before: None }
     }
 
-    /// Whether the adapter may read (or write) `sge` now.
+    /// Returns true if the adapter may read (or write) `sge` now.
     #[inline]
     pub(crate) fn allows(&mut self, sge: &Sge, write: bool) -> bool {
         let is_in = |region: &Arc<Region>| region.key == sge.lkey && region.covers(sge, write);
@@ -37,12 +37,12 @@ impl MrCache {
         self.find(sge.lkey).is_some_and(|region| region.covers(sge, write))
     }
 
-    /// The region that `sge` lies in, if the adapter may write there now.
+    /// Returns the region that `sge` lies in, if the adapter may write there now.
     pub(crate) fn writable(&mut self, sge: &Sge) -> Option<Arc<Region>> {
         self.find(sge.lkey).filter(|region| region.covers(sge, true)).cloned()
     }
 
-    /// The region of a range that a peer may use now.
+    /// Returns the region of a range, if a peer may use it now.
     fn remote(&mut self, range: RemoteRange, right: Right) -> Option<Arc<Region>> {
         let RemoteRange { key, addr, len } = range;
         self.find(key).filter(|region| region.grants(addr, len, right)).cloned()
@@ -57,7 +57,7 @@ impl MrCache {
         }
     }
 
-    /// Whether a peer has the right to all of the region that has the key.
+    /// Returns true if a peer has the right to all of the region that has the key.
     pub(crate) fn grants_whole(&mut self, key: u32, right: Right) -> bool {
         self.find(key).is_some_and(|region| region.is_live() && right.is_in(region.access))
     }
@@ -75,7 +75,7 @@ impl MrCache {
         self.last.as_ref()
     }
 
-    /// The keys of the regions that are remembered, the newest first.
+    /// Returns the keys of the regions that are remembered, the newest first.
     #[cfg(test)]
     pub(crate) fn remembered(&self) -> [u32; 2] {
         [&self.last, &self.before].map(|region| region.as_ref().map_or(0, |region| region.key))

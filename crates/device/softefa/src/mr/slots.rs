@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Low bits of what a key stands for are the place, the bits above tell successors in a place
-/// apart.
+/// The number of low bits of a key's number that are the place. The bits above distinguish the
+/// successive owners of a place.
 const PLACE_BITS: u32 = 18;
-/// The most places of a table.
+/// The largest number of places in a table.
 pub(super) const PLACES_MAX: u32 = 1 << PLACE_BITS;
-/// The number of places that rest while others are fresh, so that a stale key stays invalid for
-/// long.
+/// The number of free places that are kept unused as long as there are fresh ones, so that a stale
+/// key stays invalid for long.
 const RESTING: usize = 64;
 
 /// The numbers that the keys of a table stand for.
@@ -17,13 +17,13 @@ const RESTING: usize = 64;
 pub(super) struct Numbers {
     /// The bits that the table may use.
     pub(super) mask: u32,
-    /// Set in all of them, outside of the mask.
+    /// The bits that are set in all numbers, outside of the mask.
     pub(super) mark: u32,
 }
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// The number that the key of its last owner stands for.
+    /// The number of the key of the last owner.
     plain: u32,
     owner: Option<Arc<T>>,
 }
@@ -43,12 +43,12 @@ impl<T> Slots<T> {
         Self { all: Vec::new(), free: VecDeque::new(), max, numbers }
     }
 
-    /// The most objects.
+    /// Returns the largest number of objects.
     pub(super) fn max(&self) -> u32 {
         self.max
     }
 
-    /// Gives an object a place and a number that its key stands for; `None` when all are in use.
+    /// Gives an object a place and the number of its key; `None` if all places are in use.
     pub(super) fn add(&mut self, owner: impl FnOnce(u32) -> Arc<T>) -> Option<Arc<T>> {
         let fresh = self.all.len();
         let place = if fresh < self.max as usize && self.free.len() < RESTING {
@@ -66,7 +66,7 @@ impl<T> Slots<T> {
         Some(owner)
     }
 
-    /// The object whose key stands for `plain`.
+    /// Returns the object whose key stands for `plain`.
     pub(super) fn get(&self, plain: u32) -> Option<&Arc<T>> {
         let slot = self.all.get(place_of(plain))?;
         slot.owner.as_ref().filter(|_| slot.plain == plain)

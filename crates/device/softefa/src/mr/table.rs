@@ -1,4 +1,4 @@
-//! All regions of a device, and all windows.
+//! The table of all regions of a device, and of all its windows.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
@@ -10,14 +10,14 @@ use crate::generation::Generation;
 use crate::ids::{DeviceId, PdId};
 use crate::keys::{KEY_BITS, KeySpace};
 
-/// Set in what the key of a window stands for, where there are windows.
+/// The bit that is set in the numbers of windows' keys, if there are windows.
 const WINDOW_MARK: u32 = 1 << (KEY_BITS - 1);
-/// The numbers of regions' keys, where there are windows and where there are none.
+/// The numbers of regions' keys, with and without windows beside them.
 const BESIDE_WINDOWS: Numbers = Numbers { mask: WINDOW_MARK - 1, mark: 0 };
 const ALONE: Numbers = Numbers { mask: (1 << KEY_BITS) - 1, mark: 0 };
 const WINDOWS: Numbers = Numbers { mask: WINDOW_MARK - 1, mark: WINDOW_MARK };
 
-/// All regions of a device, and all windows.
+/// The table of all regions of a device, and of all its windows.
 #[derive(Debug)]
 pub(crate) struct MrTable {
     regions: RwLock<Slots<Region>>,
@@ -26,12 +26,12 @@ pub(crate) struct MrTable {
     pub(super) device: DeviceId,
     pub(super) keys: KeySpace,
     pub(super) made: Generation,
-    /// Some region has or had other names for its bytes than their addresses.
+    /// A region has or had other names for its bytes than their addresses.
     has_other_names: AtomicBool,
 }
 
 impl MrTable {
-    /// Without windows, as an EFA has it.
+    /// Makes a table without windows, as an EFA has it.
     pub(crate) fn new(device: DeviceId, max: u32, max_bytes: u64) -> Arc<Self> {
         let (regions, windows) = (Slots::new(max, ALONE), Slots::new(0, WINDOWS));
         Self::of(device, regions, windows, max_bytes, KeySpace::plain())
@@ -60,7 +60,7 @@ impl MrTable {
         Arc::new(Self { regions, windows, max_bytes, device, keys, made, has_other_names })
     }
 
-    /// Whether the device takes such a region; not whether there is memory.
+    /// Checks whether the device permits such a region, but not whether the memory is there.
     pub(crate) fn check(&self, addr: u64, len: u64, access: Access) -> Result<(), RegMrError> {
         if len == 0 || len > self.max_bytes || addr.checked_add(len).is_none() {
             return Err(RegMrError::BadRange { addr, len });
@@ -84,7 +84,7 @@ impl MrTable {
         self.register_as(Terms { pd, addr, len, access, options })
     }
 
-    /// Gives a region that [`MrTable::check`] took its keys.
+    /// Registers a region that [`MrTable::check`] permitted, and gives it its keys.
     pub(crate) fn register_as(self: &Arc<Self>, terms: Terms) -> Result<Arc<Mr>, RegMrError> {
         if terms.options.iova.is_some_and(|iova| iova != terms.addr) {
             self.has_other_names.store(true, Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl MrTable {
         Ok(Arc::new(Mr { key, region, table: Arc::clone(self) }))
     }
 
-    /// Whether queue pairs of domain `pd` may read (or write) `sge`.
+    /// Checks whether queue pairs of domain `pd` may read (or write) `sge`.
     pub(crate) fn check_local(&self, pd: PdId, sge: &Sge, write: bool) -> Result<(), LocalError> {
         let region = self.find(sge.lkey).ok_or(LocalError::NoRegion(sge.lkey))?;
         if region.pd != pd || write && !region.access.local_write {
@@ -110,14 +110,16 @@ impl MrTable {
         }
     }
 
-    /// Entries of work requests are to be [placed](Self::placed): not all names are addresses.
+    /// Returns true if entries of work requests must be [placed](Self::placed), because not all
+    /// names are addresses.
     #[inline]
     pub(crate) fn has_other_names(&self) -> bool {
         self.has_other_names.load(Ordering::Relaxed)
     }
 
-    /// Entries of a work request with the addresses of their bytes in place of the names that the
-    /// program has for them. What no region names is out of every region.
+    /// Returns entries of a work request with the addresses of their bytes in place of the names
+    /// that the program uses. An entry that its region has no bytes for is placed outside of every
+    /// region.
     #[cold]
     pub(crate) fn placed(&self, sges: &[Sge]) -> Vec<Sge> {
         sges.iter().map(|sge| self.place(*sge)).collect()
@@ -133,7 +135,7 @@ impl MrTable {
         }
     }
 
-    /// Keeps others from the table.
+    /// Locks the table against all other threads.
     #[cfg(test)]
     pub(crate) fn hold(&self) -> impl Drop + '_ {
         self.regions.write().unwrap()

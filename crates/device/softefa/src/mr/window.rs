@@ -1,11 +1,11 @@
-//! Memory windows: a part of a region under a key of its own, which a program gives and takes by
-//! work requests, and so in order with its messages. Type 1 is bound by a call of its own and may
-//! be bound again at any time; type 2 (2B) belongs to the queue pair that bound it, until it is
-//! invalidated.
+//! Memory windows: a part of a region under a key of its own, which a program gives to peers and
+//! takes away by work requests, and so in order with its messages. Type 1 is bound by a call of its
+//! own and may be bound again at any time. Type 2 (2B) belongs to the queue pair that bound it,
+//! until it is invalidated.
 //!
-//! A key is 24 bits that the adapter chooses and a tag of 8 bits that the program does. All that
-//! can be wrong with a bind or an invalidation completes its work request with status 6 (MW_BIND)
-//! of verbs.
+//! A key consists of 24 bits that the adapter chooses and a tag of 8 bits that the program chooses.
+//! All errors of a bind or an invalidation complete its work request with status 6 (MW_BIND) of
+//! verbs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,29 +15,29 @@ use crate::ids::{PdId, QpId};
 use crate::keys::TAG_BITS;
 use crate::progress::live;
 
-/// Kind of a window.
+/// The kind of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MwKind {
-    /// Bound by `ibv_bind_mw`, used through every queue pair of its domain.
+    /// A window that is bound by `ibv_bind_mw`, and used through every queue pair of its domain.
     Type1,
-    /// Bound by a work request, used through the queue pair that did so.
+    /// A window that is bound by a work request, and used through the queue pair that posted it.
     Type2,
 }
 
 /// A request to bind a window to a part of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MwBind {
-    /// Key of the window; its tag does not count.
+    /// The key of the window; its tag does not count.
     pub window: u32,
-    /// The tag of its key from now on.
+    /// The tag of the window's key from now on.
     pub tag: u8,
-    /// [`super::Mr::lkey`] of the region; `None` to take the window away from peers (type 1).
+    /// The [`super::Mr::lkey`] of the region; `None` to take the window away from peers (type 1).
     pub region: Option<u32>,
     /// The address in the region at which it begins.
     pub addr: u64,
-    /// Bytes; 0 to take the window away from peers (type 1).
+    /// Number of bytes; 0 to take the window away from peers (type 1).
     pub len: u64,
-    /// The operations that peers may do. Local access is the region's.
+    /// The operations that peers may do. Local access is that of the region.
     pub access: Access,
     /// Peers count from the beginning of the window instead of naming addresses (type 2).
     pub is_zero_based: bool,
@@ -62,24 +62,24 @@ pub enum MwError {
     /// The region does not permit windows.
     #[error("the memory region was registered without IBV_ACCESS_MW_BIND")]
     NotBindable,
-    /// Peers may write through it where the adapter may not.
+    /// Peers may write through the window where the adapter may not.
     #[error("a memory window for writes and atomics needs a region with local write access")]
     NeedsLocalWrite,
-    /// It does not lie in the region.
+    /// The range does not lie in the region.
     #[error("{len} bytes at {addr:#x} do not lie in the memory region")]
     OutOfRegion {
-        /// Start.
+        /// The address of the first byte.
         addr: u64,
-        /// Bytes.
+        /// Number of bytes.
         len: u64,
     },
-    /// Only type 2 is zero-based.
+    /// Only a window of type 2 is zero-based.
     #[error("a memory window of type 1 cannot be zero-based")]
     ZeroBased,
     /// A window of type 1 is taken away by binding it to nothing.
     #[error("a memory window of type 1 cannot be invalidated; bind it to nothing")]
     NotInvalidatable,
-    /// Only the queue pair that bound it may take it away.
+    /// Only the queue pair that bound the window may take it away.
     #[error("the memory window is bound to another queue pair")]
     OtherQueuePair,
 }
@@ -88,7 +88,7 @@ pub enum MwError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllocMwError {
-    /// An EFA has none.
+    /// An EFA has no windows.
     #[error("the device has no memory windows")]
     Unsupported,
     /// All windows of the device are in use.
@@ -99,7 +99,7 @@ pub enum AllocMwError {
     },
 }
 
-/// A window of a program. Dropping it takes it away from peers: afterwards nobody uses its bytes.
+/// A window of a program. Dropping it takes it away from peers: afterwards no peer uses its bytes.
 #[derive(Debug)]
 pub struct Mw {
     window: Arc<Window>,
@@ -107,13 +107,13 @@ pub struct Mw {
 }
 
 impl Mw {
-    /// Its present key.
+    /// Returns the present key.
     #[must_use]
     pub fn rkey(&self) -> u32 {
         self.window.key(&self.window.state())
     }
 
-    /// Its kind.
+    /// Returns the kind.
     #[must_use]
     pub fn kind(&self) -> MwKind {
         self.window.kind
@@ -126,7 +126,7 @@ impl Drop for Mw {
         if self.table.made.is_current() {
             self.window.state().bound = None;
             self.table.remove_window(self.window.plain);
-            // A turn may have looked it up before.
+            // A turn may have looked the window up before.
             live::retire(self.table.device, self.rkey());
         }
     }
@@ -139,19 +139,19 @@ pub(crate) struct WindowUser {
     pub(crate) qp: QpId,
 }
 
-/// The memory that a peer may use: the region, and where in this process its bytes lie.
+/// The memory that a peer may use: the region, and the address of the bytes in this process.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) region: Arc<Region>,
     pub(crate) addr: u64,
 }
 
-/// A window, as tables know it.
+/// A window in the tables.
 #[derive(Debug)]
 pub(super) struct Window {
     kind: MwKind,
     pd: PdId,
-    /// The number that its key stands for, and the part of it that stays.
+    /// The number of its key, followed by the part of the key that never changes.
     plain: u32,
     index: u32,
     state: Mutex<State>,
@@ -169,7 +169,7 @@ struct Binding {
     addr: u64,
     len: u64,
     access: Access,
-    /// Counted from here by peers.
+    /// The address from which peers count.
     base: u64,
     qp: QpId,
 }
@@ -207,7 +207,7 @@ fn check_region(region: &Region, bind: &MwBind) -> Result<(), MwError> {
 }
 
 impl MrTable {
-    /// Does what a bind asks for, for a queue pair; the window's key from now on.
+    /// Binds a window for a queue pair, and returns its key from now on.
     pub(crate) fn bind(&self, bind: &MwBind, user: WindowUser) -> Result<u32, MwError> {
         let WindowUser { pd, qp } = user;
         let window = self.window_of(bind.window, pd)?;
@@ -216,7 +216,7 @@ impl MrTable {
         let mut addr = bind.addr;
         let bound = match bind.region {
             None => None,
-            // Taken away, wherever that was.
+            // The window is taken away, whatever the region is.
             Some(_) if bind.len == 0 && window.kind == MwKind::Type1 => None,
             Some(key) => {
                 let region = self.find(key).filter(|region| region.pd == pd && region.is_live());
@@ -252,7 +252,7 @@ impl MrTable {
         Ok(())
     }
 
-    /// Returns what a peer of a queue pair may use of a range through a window.
+    /// Returns the memory of a range that a peer of a queue pair may use through a window.
     pub(crate) fn grant(
         &self,
         range: RemoteRange,
@@ -280,7 +280,7 @@ impl MrTable {
 }
 
 impl MrTable {
-    /// A window that stands for nothing.
+    /// Allocates a window that is not bound.
     pub(crate) fn alloc_mw(
         self: &Arc<Self>,
         pd: PdId,

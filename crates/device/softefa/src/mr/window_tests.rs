@@ -1,4 +1,4 @@
-//! One test per rule of binding, invalidating and using windows.
+//! Tests of binding, invalidating and using windows, one per rule.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl World {
         self.table.alloc_mw(self.pd, kind).unwrap()
     }
 
-    /// All of the region for everything.
+    /// Returns a bind to all of the region with all rights.
     fn wish(&self, window: &Mw) -> MwBind {
         MwBind {
             window: window.rkey(),
@@ -56,7 +56,7 @@ impl World {
         self.table.bind(bind, self.me())
     }
 
-    /// A window of type 2 that is bound as `change` says.
+    /// Returns a window of type 2 that is bound as `change` says.
     fn bound(&self, change: impl FnOnce(&mut MwBind)) -> Arc<Mw> {
         let window = self.window(MwKind::Type2);
         let mut wish = self.wish(&window);
@@ -75,7 +75,7 @@ impl World {
     }
 }
 
-/// The first byte behind a key.
+/// Returns the range of the first byte of a key.
 fn byte(key: u32) -> RemoteRange {
     RemoteRange { key, addr: ADDR, len: 1 }
 }
@@ -206,7 +206,7 @@ fn a_bind_needs_a_region_that_permits_it() {
     }
 }
 
-/// C10-72 of the specification, for all three.
+/// C10-72 of the specification, for window, region and queue pair.
 #[test]
 fn window_region_and_queue_pair_are_of_one_domain() {
     let world = World::new();
@@ -292,7 +292,7 @@ fn a_region_stays_as_long_as_a_window_is_bound_to_it() {
     assert_eq!(world.bind(&gone), Err(MwError::NoRegion(world.mr.lkey())));
 }
 
-/// Dropped by somebody who did not ask.
+/// The region is dropped by a caller that did not ask whether a window is bound.
 #[test]
 fn a_window_shows_nothing_of_a_region_that_is_gone() {
     let world = World::new();

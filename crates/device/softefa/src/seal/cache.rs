@@ -1,4 +1,4 @@
-//! A bounded map that lets go of what was not used lately.
+//! A bounded map that evicts entries that were not used recently.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,8 +10,8 @@ struct Slot<K, V> {
     was_used: bool,
 }
 
-/// At most `max` entries. The entry that makes room is one that was not looked up since the hand
-/// last passed it (second chance), which costs a look-up nothing but a flag.
+/// A map of at most `max` entries. The entry that is evicted is one that was not looked up since
+/// the hand last passed it (second chance), which costs a look-up no more than setting a flag.
 #[derive(Debug)]
 pub(super) struct Cache<K, V> {
     index: HashMap<K, usize>,
@@ -24,7 +24,7 @@ pub(super) struct Cache<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Cache<K, V> {
-    /// `max` is at least 1.
+    /// Makes an empty map; `max` is at least 1.
     pub(super) fn new(max: usize) -> Self {
         Self { index: HashMap::new(), slots: Vec::new(), max, hand: 0, last: 0 }
     }
@@ -38,7 +38,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         self.slots.clear();
     }
 
-    /// Looks without counting it as a use.
+    /// Looks an entry up without counting it as a use.
     pub(super) fn peek(&self, key: &K) -> Option<&V> {
         self.index.get(key).map(|place| &self.slots[*place].value)
     }
@@ -52,7 +52,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         Some(&mut slot.value)
     }
 
-    /// Adds an entry that is not there, and returns the one that had to go for it.
+    /// Adds an entry whose key is not in the map, and returns the entry that was evicted for it.
     pub(super) fn insert(&mut self, key: K, value: V) -> Option<(K, V)> {
         let slot = Slot { key, value, was_used: true };
         if self.slots.len() < self.max {
@@ -83,7 +83,7 @@ mod tests {
         for key in 0..3 {
             assert_eq!(cache.insert(key, key * 10), None);
         }
-        // All were used: the first round takes that away, the second finds the oldest.
+        // All entries were used: the first round clears their flags, the second finds the oldest.
         assert_eq!(cache.insert(3, 30), Some((0, 0)));
         assert_eq!(cache.get(&1), Some(&mut 10));
         assert_eq!(cache.insert(4, 40), Some((2, 20)));

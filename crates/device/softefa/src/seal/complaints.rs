@@ -1,19 +1,19 @@
-//! What is said on standard error when datagrams cannot be opened.
+//! Messages on standard error about datagrams that cannot be opened.
 
 use std::net::IpAddr;
 
-/// Lines of one device: more peers than that have one reason.
+/// The most lines of one device: more peers than that have one cause.
 const LINES_MAX: usize = 4;
 
-/// Remembers about whom one device has complained.
+/// The peers about which one device has complained.
 #[derive(Debug, Default)]
 pub struct Complaints {
     peers: Vec<IpAddr>,
 }
 
 impl Complaints {
-    /// The line to write because a datagram from `peer` cannot be opened; `None` when there was one
-    /// for it, or enough for others.
+    /// Returns the line to write because a datagram from `peer` cannot be opened; `None` if the
+    /// peer had one, or other peers had enough.
     pub fn line(&mut self, device: &str, peer: IpAddr) -> Option<String> {
         if self.peers.len() == LINES_MAX || self.peers.contains(&peer) {
             return None;

@@ -1,4 +1,4 @@
-//! What stands in front of a sealed datagram (SRD-11.2).
+//! The envelope: the header of a sealed datagram (SRD-11.2).
 
 use super::{ENVELOPE_BYTES, INNER_MIN_BYTES, NOTICE_BYTES, TAG_BYTES};
 
@@ -12,21 +12,21 @@ pub(super) const KIND_NOTICE: u8 = 9;
 /// The envelope, all of which is authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Envelope {
-    /// Length of the sealed datagram, envelope and tag included.
+    /// Length of the sealed datagram in bytes, envelope and tag included.
     pub len: u16,
-    /// Queue pair it comes from.
+    /// Number of the queue pair that sent it.
     pub src_qpn: u16,
-    /// Queue pair it goes to.
+    /// Number of the queue pair that receives it.
     pub dst_qpn: u16,
-    /// Names the sender's keys.
+    /// The session, which selects the sender's keys.
     pub session: u64,
     /// Number of the datagram in its session, from 1.
     pub counter: u64,
 }
 
 impl Envelope {
-    /// Reads the envelope that `bytes` begin with; they may be cut off behind it. `None` when
-    /// they begin with something else or its length cannot be right.
+    /// Parses the envelope at the front of `bytes`, which may be truncated behind it. Returns
+    /// `None` if there is no envelope or its length is invalid.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let raw = bytes.first_chunk::<ENVELOPE_BYTES>()?;
@@ -43,7 +43,7 @@ impl Envelope {
         (is_sealed && is_long_enough).then_some(envelope)
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the envelope.
     #[must_use]
     pub fn emit(&self) -> [u8; ENVELOPE_BYTES] {
         let mut raw = [0; ENVELOPE_BYTES];
@@ -57,8 +57,8 @@ impl Envelope {
     }
 }
 
-/// Length of the sealed datagram or notice that `bytes` begin with, as it says itself (SRD-11.2);
-/// `None` when they begin with neither.
+/// Returns the length that the sealed datagram or notice at the front of `bytes` claims (SRD-11.2);
+/// `None` if there is neither.
 #[must_use]
 pub fn datagram_len(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? ^ (VERSION << 4) {
@@ -68,8 +68,8 @@ pub fn datagram_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Queue pair numbers of source and destination: every kind of datagram has them in the same
-/// place.
+/// Returns the queue pair numbers of source and destination, which every kind of datagram has in
+/// the same place.
 pub(super) fn qpns(bytes: &[u8]) -> Option<(u16, u16)> {
     (bytes.len() >= 8).then(|| (half(bytes, 4), half(bytes, 6)))
 }

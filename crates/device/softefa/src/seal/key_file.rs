@@ -1,4 +1,4 @@
-//! The file with the key.
+//! The file that holds the key.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -8,47 +8,48 @@ use std::path::{self, Path, PathBuf};
 use super::KEY_BYTES;
 use super::keys::{SealKey, wipe};
 
-/// Rights that others must not have.
+/// The permissions that others must not have.
 const OTHERS: u32 = 0o077;
 
-/// How to make a key. The file is not named: what is there under that name may be something else.
+/// Advice on making a key. It does not name the file, because a file with that name may be
+/// something else.
 const ADVICE: &str = "make a key: head -c 32 /dev/urandom > FILE && chmod 600 FILE";
 
-/// Why a key file cannot be used.
+/// The reason why a key file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
-    /// There is none.
+    /// The file does not exist.
     #[error("key file '{}' does not exist; {}", shown(path), ADVICE)]
     Missing {
-        /// As given.
+        /// The path as given.
         path: PathBuf,
     },
-    /// A directory, a pipe or a device: every process of a run opens the file again.
+    /// It is a directory, a pipe or a device, but every process of a run opens the file again.
     #[error("key file '{}' is not a regular file; {}", shown(path), ADVICE)]
     NotAFile {
-        /// As given.
+        /// The path as given.
         path: PathBuf,
     },
-    /// Shorter or longer than a key.
+    /// The file is shorter or longer than a key.
     #[error("key file '{}' has {len} bytes instead of {KEY_BYTES}; {}", shown(path), ADVICE)]
     Length {
-        /// As given.
+        /// The path as given.
         path: PathBuf,
-        /// Its length in bytes.
+        /// The length of the file in bytes.
         len: u64,
     },
-    /// It is there and cannot be read.
+    /// The file exists and cannot be read.
     #[error("key file '{}' cannot be read: {reason}", shown(path))]
     Unreadable {
-        /// As given.
+        /// The path as given.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         reason: String,
     },
 }
 
-/// The name as part of one line, whatever is in it.
+/// Formats the path as part of one line, whatever bytes are in it.
 fn shown(path: &Path) -> String {
     path.display().to_string().escape_debug().to_string()
 }
@@ -63,13 +64,13 @@ impl SealKey {
             io::ErrorKind::NotFound => KeyFileError::Missing { path: path.to_path_buf() },
             _ => KeyFileError::Unreadable { path: path.to_path_buf(), reason: error.to_string() },
         };
-        // An empty name is no file; `absolute` refuses it, too.
+        // An empty name is no file, and `absolute` refuses it, too.
         let at =
             path::absolute(path).map_err(|_| KeyFileError::Missing { path: path.to_path_buf() })?;
         if !fs::metadata(&at).map_err(failed)?.is_file() {
             return Err(KeyFileError::NotAFile { path: path.to_path_buf() });
         }
-        // Should it have become a pipe since, nobody waits for it.
+        // If the file has become a pipe since, opening it does not block.
         let mut file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
@@ -90,7 +91,7 @@ impl SealKey {
         Ok(key)
     }
 
-    /// What is wrong with the rights of the file, when others can read or change it.
+    /// Returns a warning about the permissions of the file, if others can read or change it.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let (mode, file) = (self.exposed_mode?, shown(self.path()));
@@ -100,7 +101,7 @@ impl SealKey {
     }
 }
 
-/// Fills `raw` as far as the file goes.
+/// Fills `raw` as far as the file goes, and returns the number of bytes.
 fn read_up_to(file: &mut File, raw: &mut [u8]) -> io::Result<usize> {
     let mut len = 0;
     while len < raw.len() {

@@ -1,4 +1,4 @@
-//! From the key of a file to the keys of single directions (SRD-11.3).
+//! Derives the keys of single directions from the key of a file (SRD-11.3).
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -20,20 +20,20 @@ const LABEL_ID: &[u8] = b"id";
 #[derive(Clone)]
 pub struct SealKey {
     path: PathBuf,
-    /// Zeroed when the last copy goes.
+    /// The key itself, which is overwritten with zeros when the last copy is dropped.
     master: Arc<Prk>,
     id: [u8; 8],
     pub(super) exposed_mode: Option<u32>,
 }
 
-/// From and to whom the datagrams of a key go.
+/// The source and destination of the datagrams of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Direction {
     pub(super) src: SocketAddr,
     pub(super) dst: SocketAddr,
 }
 
-/// Lengths of keys, in the form `Prk::expand` wants them.
+/// A key length in the form that `Prk::expand` requires.
 #[derive(Debug, Clone, Copy)]
 struct Length(usize);
 
@@ -51,24 +51,25 @@ impl SealKey {
         Self { path: path.to_path_buf(), master: Arc::new(master), id, exposed_mode: None }
     }
 
-    /// Where it was read from, as an absolute path.
+    /// Returns the absolute path of the file that the key was read from.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Tells keys apart without telling them: equal on two machines if their files are.
+    /// Returns an identifier that does not reveal the key: it is equal on two machines if their
+    /// files are.
     #[must_use]
     pub fn id(&self) -> String {
         format!("{:016x}", u64::from_be_bytes(self.id))
     }
 
-    /// Fills `out`, of at most 8,160 bytes, with what follows from the key and `info`.
+    /// Fills `out`, of at most 8,160 bytes, with bytes derived from the key and `info`.
     pub(super) fn expand(&self, info: &[&[u8]], out: &mut [u8]) {
         expand(&self.master, info, out);
     }
 
-    /// The key of one session in one direction.
+    /// Derives the key of one session in one direction.
     pub(super) fn derive(&self, session: u64, direction: &Direction) -> DirectionKey {
         let mut raw = [0; KEY_BYTES];
         let Direction { src, dst } = direction;
@@ -92,7 +93,7 @@ fn expand(master: &Prk, info: &[&[u8]], out: &mut [u8]) {
     okm.and_then(|okm| okm.fill(out)).expect("HKDF gives up to 8,160 bytes");
 }
 
-/// Overwrites a secret that is not needed any more; the compiler may not leave that out.
+/// Overwrites a secret that is no longer needed, in a way that the compiler cannot remove.
 pub(super) fn wipe(secret: &mut [u8]) {
     secret.fill(0);
     std::hint::black_box(secret);
@@ -112,8 +113,8 @@ impl fmt::Debug for SealKey {
     }
 }
 
-/// Seals or opens the datagrams of one session in one direction. Neither it nor a nonce can be
-/// copied: who seals counts (SRD-11.5).
+/// Seals or opens the datagrams of one session in one direction. Neither the key nor a nonce can be
+/// copied: the side that seals must count (SRD-11.5).
 pub(super) struct DirectionKey(LessSafeKey);
 
 impl fmt::Debug for DirectionKey {
@@ -123,8 +124,8 @@ impl fmt::Debug for DirectionKey {
 }
 
 impl DirectionKey {
-    /// Writes `envelope` at the front of `datagram`, encrypts what is behind it, and writes the tag
-    /// at the end.
+    /// Writes `envelope` at the front of `datagram`, encrypts the bytes behind it, and writes the
+    /// tag at the end. Returns false if the cipher refused.
     pub(super) fn seal(&self, envelope: &Envelope, datagram: &mut [u8]) -> bool {
         let raw = envelope.emit();
         datagram[..ENVELOPE_BYTES].copy_from_slice(&raw);
@@ -136,8 +137,8 @@ impl DirectionKey {
         true
     }
 
-    /// Verifies and decrypts; where the inner datagram lies. What cannot be verified is overwritten
-    /// behind its envelope.
+    /// Verifies and decrypts a datagram, and returns where the inner datagram lies. If it cannot be
+    /// verified, everything behind the envelope is overwritten.
     pub(super) fn open(&self, envelope: &Envelope, datagram: &mut [u8]) -> Option<Range<usize>> {
         let (raw, sealed) = datagram.split_at_mut(ENVELOPE_BYTES);
         let aad = Aad::from(&*raw);
@@ -164,8 +165,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// What another implementation must derive: computed with Python's hmac and hashlib
-    /// (`docs/PROTOCOL.md` SRD-11.3), sealed with the `cryptography` package.
+    /// The expected bytes were computed with Python's hmac and hashlib (`docs/PROTOCOL.md`
+    /// SRD-11.3), and sealed with the `cryptography` package.
     #[test]
     fn bytes_are_those_of_another_implementation() {
         let mut raw = [0; KEY_BYTES];

@@ -1,5 +1,6 @@
 //! Sealed datagrams (docs/PROTOCOL.md, chapter 11): with a key, every datagram is encrypted and
-//! authenticated, and what others send is dropped before anything else looks at it.
+//! authenticated, and datagrams of senders without the key are dropped before any other code reads
+//! them.
 //!
 //! ```text
 //! file -> SealKey -> Sealer  envelope | datagram, encrypted where it lies | tag
@@ -8,7 +9,8 @@
 //!                 -> RingName proofs that both ends of shared memory have the key
 //! ```
 //!
-//! The room knows addresses and bytes; sockets, queue pairs and clocks are its caller's.
+//! The module knows addresses and bytes only. Sockets, queue pairs and clocks are those of its
+//! caller.
 
 mod cache;
 mod complaints;
@@ -32,17 +34,17 @@ pub use reader::Reader;
 pub use ring::{PROOF_BYTES, RingEnd, RingName};
 pub use sealer::{SealError, Sealer};
 
-/// Bytes of the envelope, in front of the datagram it holds.
+/// Length of the envelope, which lies in front of the inner datagram.
 pub const ENVELOPE_BYTES: usize = 24;
-/// Bytes of the tag, behind it.
+/// Length of the tag, which lies behind the inner datagram.
 pub const TAG_BYTES: usize = 16;
-/// What sealing adds to a datagram.
+/// Number of bytes that sealing adds to a datagram.
 pub const OVERHEAD_BYTES: usize = ENVELOPE_BYTES + TAG_BYTES;
-/// Bytes of a key file.
+/// Length of a key file.
 pub const KEY_BYTES: usize = 32;
-/// Datagrams of one session (SRD-11.5): 2^36 of 9,000 bytes keep the advantage of who tells AES
-/// from a random function below 2^-37.
+/// The most datagrams of one session (SRD-11.5): with 2^36 datagrams of 9,000 bytes, the advantage
+/// in distinguishing AES from a random function stays below 2^-37.
 pub const COUNTER_MAX: u64 = 1 << 36;
 
-/// Shortest datagram there is: a common header.
+/// Length of the shortest datagram: a common header.
 const INNER_MIN_BYTES: usize = 12;

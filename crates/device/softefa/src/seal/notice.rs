@@ -1,5 +1,5 @@
-//! "I cannot open this" (SRD-11.9): the only datagram that a sealed device sends and takes in the
-//! clear.
+//! Notices, which say "I cannot open this" (SRD-11.9): the only datagrams that a sealed device
+//! sends and accepts in the clear.
 
 use super::ENVELOPE_BYTES;
 use super::envelope::{self, KIND_NOTICE, KIND_SEALED, VERSION};
@@ -7,19 +7,20 @@ use super::envelope::{self, KIND_NOTICE, KIND_SEALED, VERSION};
 /// Length of a notice.
 pub const NOTICE_BYTES: usize = HEAD_BYTES + ENVELOPE_BYTES;
 const HEAD_BYTES: usize = 8;
-/// Kinds that open a conversation and may be answered; the others are answers themselves.
+/// The kinds that open a conversation and may be answered; others are answers themselves.
 const ANSWERED: [u8; 3] = [0, 2, KIND_SEALED];
 
-/// What somebody who cannot open a datagram says about it.
+/// The notice of a receiver that cannot open a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Notice {
-    /// The first bytes of the datagram: its envelope, or what stood in its place.
+    /// The first bytes of the datagram: its envelope, or the bytes in its place.
     pub quote: [u8; ENVELOPE_BYTES],
 }
 
 impl Notice {
-    /// The answer to `datagram`, which could not be opened; `None` when it is none that is
-    /// answered, or not longer than the answer, so that nobody can be flooded by a detour over us.
+    /// Returns the answer to `datagram`, which could not be opened; `None` if its kind is not
+    /// answered, or it is not longer than the answer, so that nobody can use this device to amplify
+    /// a flood.
     #[must_use]
     pub fn about(datagram: &[u8]) -> Option<Self> {
         let quote = *datagram.first_chunk()?;
@@ -27,20 +28,20 @@ impl Notice {
         (is_answered && datagram.len() > NOTICE_BYTES).then_some(Self { quote })
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the notice.
     #[must_use]
     pub fn emit(&self) -> [u8; NOTICE_BYTES] {
         let mut raw = [0; NOTICE_BYTES];
         raw[0] = VERSION << 4 | KIND_NOTICE;
         raw[3] = NOTICE_BYTES as u8;
-        // It goes the other way.
+        // The notice goes in the opposite direction.
         raw[4..6].copy_from_slice(&self.quote[6..8]);
         raw[6..8].copy_from_slice(&self.quote[4..6]);
         raw[HEAD_BYTES..].copy_from_slice(&self.quote);
         raw
     }
 
-    /// Reads a datagram that is a notice, and nothing but a notice.
+    /// Parses a datagram that consists of a notice and nothing else.
     #[must_use]
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         let raw: &[u8; NOTICE_BYTES] = datagram.try_into().ok()?;
@@ -48,13 +49,13 @@ impl Notice {
         (notice.emit() == *raw).then_some(notice)
     }
 
-    /// Queue pair that what is quoted was for: whom the notice is from.
+    /// Returns the number of the queue pair that received the quoted datagram, and sent the notice.
     #[must_use]
     pub fn src_qpn(&self) -> u16 {
         envelope::qpns(&self.quote).map_or(0, |(_, dst)| dst)
     }
 
-    /// Queue pair that sent what is quoted: whom the notice is for.
+    /// Returns the number of the queue pair that sent the quoted datagram, and receives the notice.
     #[must_use]
     pub fn dst_qpn(&self) -> u16 {
         envelope::qpns(&self.quote).map_or(0, |(src, _)| src)
@@ -64,7 +65,7 @@ impl Notice {
 /// Lets at most 1,000 notices a second pass, 100 of them at once (SRD-11.9).
 #[derive(Debug, Default)]
 pub struct Throttle {
-    /// When all that has passed would have passed evenly, in nanoseconds.
+    /// The time in nanoseconds at which the notices so far would have passed at an even rate.
     busy_until_ns: u64,
 }
 
@@ -72,7 +73,7 @@ impl Throttle {
     const INTERVAL_NS: u64 = 1_000_000;
     const BURST: u64 = 100;
 
-    /// Whether one more may be sent at `now_ns`, by a clock that does not go back.
+    /// Returns true if one more notice may be sent at `now_ns`, on a monotonic clock.
     pub fn allows(&mut self, now_ns: u64) -> bool {
         let from = self.busy_until_ns.max(now_ns);
         let is_free = from - now_ns < Self::BURST * Self::INTERVAL_NS;
@@ -120,7 +121,8 @@ mod tests {
         for at in 0..raw.len() {
             let mut bent = raw;
             bent[at] ^= 1;
-            // The quote is the sender's business, except for the numbers that stand twice.
+            // The quote is chosen by the sender, except for the numbers, which are in the notice
+            // twice.
             let is_quote = at >= 8 && !(12..16).contains(&at);
             assert_eq!(Notice::parse(&bent).is_some(), is_quote, "byte {at}");
         }

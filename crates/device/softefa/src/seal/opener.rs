@@ -1,4 +1,4 @@
-//! What a queue pair receives.
+//! Opens the datagrams that a queue pair receives.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -9,44 +9,44 @@ use super::keys::{Direction, DirectionKey};
 use super::replay::Taken;
 use super::{COUNTER_MAX, Envelope, SealKey, envelope};
 
-/// Senders with a key and a window at hand, about 2 KiB each.
+/// The most senders whose key and window are kept, about 2 KiB each.
 const SENDERS_MAX: usize = 16_384;
-/// Senders remembered in the life of a queue pair, about 40 bytes each.
+/// The most senders that are remembered in the life of a queue pair, about 40 bytes each.
 const SENDERS_EVER_MAX: usize = 1 << 20;
 
-/// Why a datagram was not opened.
+/// The reason why a datagram was not opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
-    /// It has no envelope: its sender has no key, or it is damaged.
+    /// The datagram has no envelope: its sender has no key, or it is damaged.
     #[error("it is not sealed")]
     NotSealed,
-    /// Its length is not the one it says.
+    /// The length of the datagram is not the one in its envelope.
     #[error("its length is not the one it says")]
     Length,
-    /// It is for another queue pair.
+    /// The datagram is for another queue pair.
     #[error("it is for another queue pair")]
     OtherQueuePair,
-    /// Its counter is 0 or above [`COUNTER_MAX`].
+    /// The counter of the datagram is 0 or above [`COUNTER_MAX`].
     #[error("its counter is out of range")]
     Counter,
-    /// It has been taken before.
+    /// The datagram has been taken before.
     #[error("it has been taken before")]
     Replayed,
-    /// It is too far behind to tell whether it has been taken.
+    /// The datagram is too far behind to tell whether it has been taken.
     #[error("it is too far behind to tell whether it has been taken")]
     Late,
-    /// Another key, another sender or receiver, or altered on the way.
+    /// The key, the sender or the receiver is another one, or the datagram was altered on the way.
     #[error("its tag does not fit")]
     Tag,
-    /// What was inside contradicts the envelope.
+    /// The inner datagram contradicts the envelope.
     #[error("what is inside contradicts the envelope")]
     Contradiction,
-    /// More senders than can be remembered.
+    /// There are more senders than can be remembered.
     #[error("there were too many senders")]
     TooManySenders,
 }
 
-/// One sending queue pair in one session.
+/// A sending queue pair in one of its sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Sender {
     at: SocketAddr,
@@ -59,24 +59,24 @@ struct Receiving {
     taken: Taken,
 }
 
-/// Opens what one queue pair receives, each datagram once.
+/// Opens the datagrams that one queue pair receives, each of them once.
 #[derive(Debug)]
 pub struct Opener {
     key: SealKey,
     local: SocketAddr,
     senders: Cache<Sender, Receiving>,
-    /// The highest counter of those that were not heard for long: should one come back, all up to
-    /// it are taken, and none can be replayed (SRD-11.7).
+    /// The highest counter of each sender that has been silent for long. If one returns, all
+    /// counters up to that one count as taken, so that no datagram can be replayed (SRD-11.7).
     parked: HashMap<Sender, u64>,
     heard: HashSet<SocketAddr>,
     heard_hosts: HashSet<IpAddr>,
     senders_ever_max: usize,
-    /// See [`Opener::of_packets`].
+    /// The inner datagrams are packets of RoCE; see [`Opener::of_packets`].
     has_packets: bool,
 }
 
 impl Opener {
-    /// For the queue pair whose address and number are `local`.
+    /// Makes the opener of the queue pair whose address and number are `local`.
     #[must_use]
     pub fn new(key: &SealKey, local: SocketAddr) -> Self {
         Self::bounded(key, local, SENDERS_MAX, SENDERS_EVER_MAX)
@@ -95,17 +95,17 @@ impl Opener {
         }
     }
 
-    /// Inside are packets of RoCE, which do not name their sender.
+    /// Makes it accept packets of RoCE, which do not name their sender, as inner datagrams.
     #[must_use]
     pub fn of_packets(self) -> Self {
         Self { has_packets: true, ..self }
     }
 
-    /// Verifies and decrypts, where it lies, a datagram that came from `from`; where in it the
-    /// inner datagram is. Nothing is remembered of what fails (SRD-11.7).
+    /// Verifies and decrypts in place a datagram that came from `from`, and returns where in it the
+    /// inner datagram lies. A datagram that fails leaves no state behind (SRD-11.7).
     ///
     /// # Errors
-    /// [`Refusal`]; behind [`Refusal::Tag`] only the envelope is still as it came.
+    /// [`Refusal`]. After [`Refusal::Tag`] only the envelope is unchanged.
     pub fn open(&mut self, from: IpAddr, datagram: &mut [u8]) -> Result<Range<usize>, Refusal> {
         let envelope = Envelope::parse(datagram).ok_or(Refusal::NotSealed)?;
         if datagram.len() != usize::from(envelope.len) {
@@ -127,15 +127,15 @@ impl Opener {
         is_one.then_some(inner).ok_or(Refusal::Contradiction)
     }
 
-    /// Whether the datagram `inner`, from the queue pair `from`, names that and this queue pair, as
-    /// far as it names any.
+    /// Returns true if the datagram `inner`, from the queue pair `from`, names that queue pair and
+    /// this one, as far as it names any.
     #[must_use]
     pub fn is_between(&self, from: SocketAddr, inner: &[u8]) -> bool {
         let qpns = (from.port(), self.local.port());
         self.has_packets || envelope::qpns(inner) == Some(qpns)
     }
 
-    /// Opens a datagram of somebody who has no key at hand, and keeps one if it is genuine.
+    /// Opens a datagram of a sender whose key is not at hand, and keeps the key if it is genuine.
     #[cold]
     fn open_first(
         &mut self,
@@ -162,13 +162,13 @@ impl Opener {
         Ok(inner)
     }
 
-    /// Whether a datagram of the queue pair at `peer` was ever opened.
+    /// Returns true if a datagram of the queue pair at `peer` was ever opened.
     #[must_use]
     pub fn has_opened_from(&self, peer: SocketAddr) -> bool {
         self.heard.contains(&peer)
     }
 
-    /// Whether a datagram of any queue pair at `host` was ever opened.
+    /// Returns true if a datagram of any queue pair at `host` was ever opened.
     #[must_use]
     pub fn has_opened_from_host(&self, host: IpAddr) -> bool {
         self.heard_hosts.contains(&host)
@@ -176,7 +176,8 @@ impl Opener {
 }
 
 impl Receiving {
-    /// The window is looked at first, because that is cheap, and changed last (SRD-11.6).
+    /// Opens a datagram. The window is checked first, because that is cheap, and changed last
+    /// (SRD-11.6).
     fn open(&mut self, envelope: &Envelope, datagram: &mut [u8]) -> Result<Range<usize>, Refusal> {
         self.taken.check(envelope.counter)?;
         let inner = self.key.open(envelope, datagram).ok_or(Refusal::Tag)?;

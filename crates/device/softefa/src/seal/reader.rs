@@ -7,10 +7,10 @@ use super::cache::Cache;
 use super::keys::{Direction, DirectionKey};
 use super::{Envelope, Refusal, SealKey};
 
-/// Keys kept; others are derived anew.
+/// The most keys that are kept; others are derived again.
 const KEYS_MAX: usize = 4096;
 
-/// Opens datagrams between any two queue pairs, as often as they are shown to it.
+/// Opens datagrams between any two queue pairs, as often as they are presented.
 #[derive(Debug)]
 pub struct Reader {
     key: SealKey,
@@ -18,18 +18,18 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens what was sealed with `key`.
+    /// Makes a reader of datagrams that were sealed with `key`.
     #[must_use]
     pub fn new(key: &SealKey) -> Self {
         Self { key: key.clone(), keys: Cache::new(KEYS_MAX) }
     }
 
-    /// Verifies and decrypts, where it lies, a datagram that went from `src` to `dst`; where in it
-    /// the inner datagram is.
+    /// Verifies and decrypts in place a datagram that went from `src` to `dst`, and returns where
+    /// in it the inner datagram lies.
     ///
     /// # Errors
-    /// [`Refusal`]: not sealed, cut short, or sealed with another key. Behind [`Refusal::Tag`] only
-    /// the envelope is still as it was.
+    /// [`Refusal`]: the datagram is not sealed, cut short, or sealed with another key. After
+    /// [`Refusal::Tag`] only the envelope is unchanged.
     pub fn open(
         &mut self,
         src: IpAddr,

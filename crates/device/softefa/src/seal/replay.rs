@@ -1,23 +1,25 @@
-//! Which datagrams of a session have been taken (SRD-11.6).
+//! The record of the datagrams of a session that have been taken (SRD-11.6).
 
 use super::opener::Refusal;
 
-/// Counters a datagram may be behind the highest. Sixteen paths of unequal length and datagrams
-/// held back on purpose stay within.
+/// The distance by which a counter may be behind the highest. Sixteen paths of different length and
+/// datagrams held back on purpose stay within it.
 pub(super) const WINDOW: u64 = 8192;
 const WORD_BITS: u64 = 64;
 const WORDS: usize = (WINDOW / WORD_BITS) as usize;
 
-/// The counters from `highest - WINDOW` on, a bit each; all below count as taken.
+/// The counters that have been taken, from `highest - WINDOW` on, with one bit each. All below
+/// count as taken.
 #[derive(Debug)]
 pub(super) struct Taken {
     highest: u64,
-    /// Counter c has bit c modulo [`WINDOW`].
+    /// The bits: counter c has bit c modulo [`WINDOW`].
     bits: Box<[u64; WORDS]>,
 }
 
 impl Taken {
-    /// All up to `highest` are taken; 0 for a new session, whose first counter is 1.
+    /// Makes the record of a session in which all counters up to `highest` are taken; 0 for a new
+    /// session, whose first counter is 1.
     pub(super) fn up_to(highest: u64) -> Self {
         Self { highest, bits: Box::new([u64::MAX; WORDS]) }
     }
@@ -26,7 +28,7 @@ impl Taken {
         self.highest
     }
 
-    /// Whether `counter` may still be taken.
+    /// Checks whether `counter` may still be taken.
     pub(super) fn check(&self, counter: u64) -> Result<(), Refusal> {
         if counter > self.highest {
             return Ok(());
@@ -47,7 +49,7 @@ impl Taken {
         self.bits[word] |= bit;
     }
 
-    /// Makes room for what is between the highest counter and a higher one.
+    /// Makes room for the counters between the highest and a higher one.
     fn advance(&mut self, to: u64) {
         if to - self.highest >= WINDOW {
             self.bits.fill(0);
@@ -83,7 +85,7 @@ mod tests {
         taken.check(counter).inspect(|()| taken.take(counter))
     }
 
-    /// SRD-11.6: as old as the window is wide is the last that is taken.
+    /// SRD-11.6: the last counter that is taken is as far behind as the window is wide.
     #[test]
     fn the_window_has_an_end() {
         let mut taken = Taken::up_to(0);
@@ -109,7 +111,8 @@ mod tests {
     }
 
     proptest! {
-        /// Steps ahead and back of all sizes: taken exactly when it is new and within the window.
+        /// For steps ahead and back of all sizes, a counter is taken exactly when it is new and
+        /// within the window.
         #[test]
         fn each_counter_is_taken_once(steps in prop::collection::vec(
             prop_oneof![1i64..4, -70i64..70, -9000i64..9000, -20_000i64..20_000], 1..400))

@@ -1,14 +1,14 @@
-//! How the two ends of a ring show each other that they have the key (SRD-12.9).
+//! The proofs by which the two ends of a ring show each other that they have the key (SRD-12.9).
 
 use std::net::SocketAddr;
 
 use super::SealKey;
 use crate::address::octets;
 
-/// Bytes of a proof, and of the number that its writer draws for a ring.
+/// Length of a proof, and of the number that the writer draws for a ring.
 pub const PROOF_BYTES: usize = 16;
 
-/// The two ends of a ring.
+/// One of the two ends of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RingEnd {
     /// The queue pair that puts datagrams in.
@@ -17,21 +17,22 @@ pub enum RingEnd {
     Reader,
 }
 
-/// What makes a ring different from all others.
+/// The properties that distinguish a ring from all others.
 #[derive(Debug, Clone, Copy)]
 pub struct RingName {
-    /// Address and number of the queue pair that writes it.
+    /// Address and number of the queue pair that writes the ring.
     pub writer: SocketAddr,
-    /// Address and number of the queue pair that reads it.
+    /// Address and number of the queue pair that reads the ring.
     pub reader: SocketAddr,
-    /// The inode of its memory, which the kernel tells both ends.
+    /// The inode of the ring's memory, which the kernel reports to both ends.
     pub inode: u64,
-    /// Random bytes of its writer.
+    /// Random bytes drawn by the writer.
     pub nonce: [u8; PROOF_BYTES],
 }
 
 impl SealKey {
-    /// What only a holder of the key can say as the `end` of the ring `name`.
+    /// Returns the proof of the `end` of the ring `name`, which only a holder of the key can
+    /// compute.
     #[must_use]
     pub fn ring_proof(&self, end: RingEnd, name: &RingName) -> [u8; PROOF_BYTES] {
         let label: &[u8] = match end {
@@ -69,7 +70,8 @@ mod tests {
         RingName { writer, reader, inode: 0x0102_0304_0506_0708, nonce: *b"sixteen bytes..." }
     }
 
-    /// Computed with Python's hmac and hashlib (docs/PROTOCOL.md, SRD-12.9).
+    /// The expected bytes were computed with Python's hmac and hashlib (docs/PROTOCOL.md,
+    /// SRD-12.9).
     #[test]
     fn bytes_are_those_of_another_implementation() {
         let said = [RingEnd::Writer, RingEnd::Reader].map(|end| {

@@ -1,4 +1,4 @@
-//! What a queue pair sends.
+//! Seals the datagrams that a queue pair sends.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,31 +6,32 @@ use super::cache::Cache;
 use super::keys::{Direction, DirectionKey};
 use super::{COUNTER_MAX, Envelope, INNER_MIN_BYTES, Notice, OVERHEAD_BYTES, Opener, SealKey};
 
-/// Destinations whose keys are kept. Others' are derived anew, which costs time and nothing else:
-/// the counter is the session's.
+/// The most destinations whose keys are kept. The keys of others are derived again, which costs
+/// time and nothing else, because the counter belongs to the session.
 const DESTINATIONS_MAX: usize = 16_384;
 
-/// Why a datagram cannot be sealed.
+/// The reason why a datagram cannot be sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
-    /// It has no room for envelope, common header and tag, or is longer than 65,535 bytes.
+    /// The datagram has no room for envelope, common header and tag, or is longer than 65,535
+    /// bytes.
     #[error("{len} bytes cannot be a sealed datagram")]
     Length {
-        /// Bytes of envelope, datagram and tag.
+        /// Length of envelope, datagram and tag.
         len: usize,
     },
-    /// The cipher refused.
+    /// The cipher refused the datagram.
     #[error("the cipher refused")]
     Cipher,
 }
 
-/// Seals what one queue pair sends.
+/// Seals the datagrams that one queue pair sends.
 #[derive(Debug)]
 pub struct Sealer {
     key: SealKey,
     local: SocketAddr,
     session: u64,
-    /// The counter of the datagram that was sealed last, for any destination.
+    /// The counter of the datagram that was sealed last, to any destination.
     counter: u64,
     destinations: Cache<SocketAddr, Destination>,
 }
@@ -38,22 +39,22 @@ pub struct Sealer {
 #[derive(Debug)]
 struct Destination {
     key: DirectionKey,
-    /// Counter of the last datagram for it.
+    /// The counter of the last datagram to this destination.
     last: u64,
 }
 
 impl Sealer {
-    /// For the queue pair whose address and number are `local`. `session` is drawn at random by the
-    /// operating system for this queue pair and nobody else (SRD-11.4).
+    /// Makes the sealer of the queue pair whose address and number are `local`. The caller draws
+    /// `session` at random from the operating system for this queue pair alone (SRD-11.4).
     #[must_use]
     pub fn new(key: &SealKey, local: SocketAddr, session: u64) -> Self {
         let destinations = Cache::new(DESTINATIONS_MAX);
         Self { key: key.clone(), local, session, counter: 0, destinations }
     }
 
-    /// Seals where it lies a datagram for the queue pair `to.port()` at `to.ip()`. `datagram` has
-    /// [`ENVELOPE_BYTES`](super::ENVELOPE_BYTES) in front of it and
-    /// [`TAG_BYTES`](super::TAG_BYTES) behind it, which are written here.
+    /// Seals in place a datagram for the queue pair `to.port()` at `to.ip()`. `datagram` has
+    /// [`ENVELOPE_BYTES`](super::ENVELOPE_BYTES) in front and [`TAG_BYTES`](super::TAG_BYTES)
+    /// behind, which are written here.
     ///
     /// # Errors
     /// [`SealError`]; the bytes must not be sent.
@@ -76,10 +77,10 @@ impl Sealer {
         destination.key.seal(&envelope, datagram).then_some(()).ok_or(SealError::Cipher)
     }
 
-    /// A counter that was never used under this session (SRD-11.5).
+    /// Returns a counter that was never used in this session (SRD-11.5).
     fn count(&mut self) -> u64 {
         if self.counter == COUNTER_MAX {
-            // The next one: nobody else has drawn a number so near.
+            // The next session follows, because no other queue pair has drawn a number so near.
             self.session = self.session.wrapping_add(1);
             self.counter = 0;
             self.destinations.clear();
@@ -88,9 +89,9 @@ impl Sealer {
         self.counter
     }
 
-    /// Whom the datagram was for that `quote` is the start of, sent to `host`, when we sent it: its
-    /// session is ours and its counter one we used for that destination (SRD-11.8). Whoever saw
-    /// none of our datagrams cannot know that.
+    /// Returns the destination at `host` of the datagram that begins with `quote`, if this queue
+    /// pair sent it: the session is this one's, and the counter one used for that destination
+    /// (SRD-11.8). A peer that saw none of our datagrams cannot know these.
     #[must_use]
     pub fn destination_of(&self, quote: &[u8], host: IpAddr) -> Option<SocketAddr> {
         let envelope = Envelope::parse(quote)?;
@@ -100,8 +101,8 @@ impl Sealer {
         (is_ours && (1..=last).contains(&envelope.counter)).then_some(to)
     }
 
-    /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to
-    /// be believed (SRD-11.10).
+    /// Returns the queue pair that cannot open our datagrams, if `notice`, which came from `from`,
+    /// is credible (SRD-11.10).
     #[must_use]
     pub fn refused_by(&self, notice: &Notice, from: IpAddr, opener: &Opener) -> Option<SocketAddr> {
         let to = self.destination_of(&notice.quote, from)?;

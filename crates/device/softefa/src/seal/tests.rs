@@ -1,4 +1,4 @@
-//! Sealer and opener together, and what must not get in.
+//! Tests of sealer and opener together, and of datagrams that must be refused.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -26,7 +26,8 @@ fn opener() -> Opener {
     Opener::new(&key(1), B)
 }
 
-/// A datagram from `src` to `dst` with `payload` behind its common header, and room around it.
+/// Returns a datagram from `src` to `dst` with `payload` behind its common header, and room around
+/// it.
 fn plain((src, dst): (SocketAddr, SocketAddr), payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; ENVELOPE_BYTES];
     bytes.extend([0x10, 0x10, 0, 3]);
@@ -104,7 +105,8 @@ fn a_datagram_is_taken_once() {
     assert_eq!(open(&mut opener, &held_back), Err(Refusal::Late));
 }
 
-/// SRD-11.3: what goes back to its sender, or to a third, is as good as forged.
+/// SRD-11.3: a datagram that is sent back to its sender, or to a third queue pair, counts as
+/// forged.
 #[test]
 fn a_datagram_is_for_one_receiver() {
     let sealed = seal(&mut sealer(), b"payload");
@@ -158,7 +160,7 @@ fn cut_or_prolonged_datagrams_are_refused() {
     }
     let longer = [&sealed[..], &[0]].concat();
     assert_eq!(open(&mut opener(), &longer), Err(Refusal::Length));
-    // The length the datagram says is altered along with it.
+    // The length in the envelope is altered along with that of the datagram.
     for len in 52..sealed.len() {
         let mut shorter = sealed[..len].to_vec();
         shorter[2..4].copy_from_slice(&(len as u16).to_be_bytes());
@@ -173,7 +175,7 @@ fn what_is_no_datagram_is_not_sealed() {
     }
 }
 
-/// A holder of the key whose inner datagram names other queue pairs than its envelope.
+/// A holder of the key sends an inner datagram that names other queue pairs than its envelope.
 #[test]
 fn inside_and_outside_must_agree() {
     let mut bytes = plain((B, A), b"payload");
@@ -209,7 +211,7 @@ fn counters_out_of_range_are_refused() {
     }
 }
 
-/// SRD-11.7: who had to make room is remembered by its counter.
+/// SRD-11.7: the counter of a sender whose entry was evicted is remembered.
 #[test]
 fn an_entry_that_made_room_cannot_be_replayed_into() {
     let mut opener = Opener::bounded(&key(1), B, 2, 5);
@@ -253,7 +255,7 @@ fn a_quote_is_ours_when_we_sent_it() {
     assert_eq!(of(&bent(23), B), None, "counter 0");
     let unknown = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 4)), B.port());
     assert_eq!(of(&first, unknown), None);
-    // The session has used 2, but for somebody else.
+    // The session has used counter 2, but for another destination.
     let mut of_other = first[..24].to_vec();
     of_other[23] = 2;
     assert_eq!((of(&of_other, B), of(&of_other, other)), (None, Some(other)));
@@ -291,7 +293,7 @@ fn captures_are_read_in_any_order_and_again() {
 }
 
 proptest! {
-    /// What strangers send: any bytes, also behind an envelope that is right.
+    /// Strangers may send any bytes, also behind a valid envelope.
     #[test]
     fn any_bytes_are_refused_and_nothing_is_kept(
         mut bytes in prop::collection::vec(any::<u8>(), 0..200), is_plausible: bool, counter: u64)
@@ -309,8 +311,8 @@ proptest! {
         prop_assert!(Reader::new(&key(1)).open(A.ip(), B.ip(), &mut bytes).is_err());
     }
 
-    /// Two senders, datagrams lost, doubled, altered and out of order: what is opened was sealed,
-    /// once, and nothing genuine within the window is refused the first time.
+    /// Two senders' datagrams are lost, duplicated, altered and reordered: only sealed datagrams
+    /// are opened, each once, and no genuine one within the window is refused the first time.
     #[test]
     fn each_is_opened_once_in_any_order(
         picks in prop::collection::vec((0usize..2, 0usize..120, any::<bool>(), 0usize..56), 1..300))

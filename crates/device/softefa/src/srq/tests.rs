@@ -26,14 +26,14 @@ impl World {
         Srq::create(&self.pd, &attr, Some(EventSource::new(&self.events)))
     }
 
-    /// A queue with receives 0 to `posted` - 1.
+    /// Returns a queue with receives 0 to `posted` - 1.
     fn filled(&self, max_wr: u32, posted: u64) -> Arc<Srq> {
         let srq = self.create(max_wr, 1).unwrap();
         (0..posted).for_each(|wr_id| srq.post_recv(wr_id, &[]).unwrap());
         srq
     }
 
-    /// How many limit events wait; all are acknowledged.
+    /// Returns how many limit events wait, and acknowledges all of them.
     fn told(&self) -> usize {
         let all = std::iter::from_fn(|| self.events.take().ok().flatten());
         all.map(|event| {
@@ -197,7 +197,7 @@ fn each_receive_is_taken_once_and_each_limit_told_once() {
             while srq.post_recv(wr_id, &[]) == Err(PostSrqError::Full) {
                 std::thread::yield_now();
             }
-            // Only one that was told of is armed again: so each is told of, in the end.
+            // Only a limit that was reported is set again, so that each is reported in the end.
             if wr_id % 50 == 0 && srq.query().limit == 0 {
                 srq.modify(&limit(8)).unwrap();
                 armed.fetch_add(1, Ordering::Relaxed);

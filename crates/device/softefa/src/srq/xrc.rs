@@ -1,5 +1,5 @@
-//! Shared receive queues of XRC: they belong to a domain, whose targets take their receives as
-//! peers name them, and have a completion queue of their own.
+//! Shared receive queues of XRC. They belong to a domain, whose targets take receives from the
+//! queue that the peer names, and have a completion queue of their own.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -12,16 +12,17 @@ use crate::pd::Pd;
 
 /// The completion queue in which the receives of a queue complete.
 pub(crate) trait Outlet: Debug + Send + Sync {
-    /// Returns the mark of its completions there.
+    /// Returns the mark of the queue's completions there.
     fn owner(&self) -> u16;
 
-    /// Appends and empties `done`; whether the program sleeps and must be told.
+    /// Appends the completions in `done` and empties it; returns true if the program sleeps and
+    /// must be woken.
     fn complete(&self, done: &mut Vec<Completion>) -> bool;
 
-    /// Wakes the program that sleeps.
+    /// Wakes the program if it sleeps.
     fn notify_channel(&self);
 
-    /// The queue goes: its completions are forgotten.
+    /// Forgets the completions of a queue that ends.
     fn leave(&self);
 }
 
@@ -30,7 +31,7 @@ pub(crate) trait Outlet: Debug + Send + Sync {
 pub(crate) struct XrcQueues(Mutex<BTreeMap<u32, Weak<Srq>>>);
 
 impl XrcQueues {
-    /// The queue with this number; dead when there is none.
+    /// Returns the queue with this number; the reference is dead if there is none.
     pub(crate) fn find(&self, number: u32) -> Weak<Srq> {
         self.lock().get(&number).cloned().unwrap_or_default()
     }
@@ -40,7 +41,7 @@ impl XrcQueues {
     }
 }
 
-/// The part that only a queue of XRC has.
+/// The state that only a queue of XRC has.
 #[derive(Debug)]
 pub(super) struct InDomain {
     queues: Arc<XrcQueues>,
@@ -48,7 +49,7 @@ pub(super) struct InDomain {
 }
 
 impl InDomain {
-    /// The queue with this number goes.
+    /// Removes the queue with this number.
     pub(super) fn leave(&self, number: u32) {
         self.queues.lock().remove(&number);
         self.outlet.leave();
@@ -56,7 +57,7 @@ impl InDomain {
 }
 
 impl Srq {
-    /// A queue of XRC for the targets that know `queues`; its receives complete in `outlet`.
+    /// Makes a queue of XRC for the targets that know `queues`; its receives complete in `outlet`.
     pub(crate) fn create_in(
         queues: &Arc<XrcQueues>,
         pd: &Arc<Pd>,
@@ -70,20 +71,22 @@ impl Srq {
         Ok(srq)
     }
 
-    /// It can be named by peers, and no queue pair is made with it.
+    /// Returns true if the queue is one of XRC: peers can name it, and no queue pair is made with
+    /// it.
     #[must_use]
     pub fn is_xrc(&self) -> bool {
         self.domain.is_some()
     }
 
-    /// Returns the mark of its completions; only of a queue of XRC.
+    /// Returns the mark of the queue's completions, which only a queue of XRC has.
     pub(crate) fn owner(&self) -> u16 {
         self.domain.as_ref().map_or(u16::MAX, |domain| domain.outlet.owner())
     }
 
-    /// Completes receives of it, and empties `done`; whether the program sleeps and must be told.
+    /// Completes receives of the queue, and empties `done`; returns true if the program sleeps and
+    /// must be woken.
     pub(crate) fn complete(&self, done: &mut Vec<Completion>) -> bool {
-        // Held, so that who destroys the queue leaves none behind.
+        // The lock is held so that a thread that destroys the queue leaves no completions behind.
         let usable = self.usable();
         let is_awaited = match (&usable, &self.domain) {
             (Some(_), Some(domain)) => domain.outlet.complete(done),
@@ -94,7 +97,7 @@ impl Srq {
         is_awaited
     }
 
-    /// Wakes the program that sleeps.
+    /// Wakes the program if it sleeps.
     pub(crate) fn notify_sleepers(&self) {
         if let Some(domain) = &self.domain {
             domain.outlet.notify_channel();

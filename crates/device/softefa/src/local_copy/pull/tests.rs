@@ -8,7 +8,7 @@ use crate::mr::{Access, Mr, MrCache, MrTable, Sge};
 
 const LEN: u32 = 5 * PIECE_BYTES + 7;
 
-/// What is read, where it goes, and the registration of that.
+/// The source of a READ, its destination, and the registration of the destination.
 struct Memory {
     from: Vec<u8>,
     to: Vec<u8>,
@@ -136,7 +136,7 @@ fn memory_comes_back_only_when_nobody_has_a_piece_of_it() {
                 }
                 assert!(is_back.load(Ordering::Acquire), "way {how} did not wait");
             });
-            // Until it waits: or it might come too late to show anything.
+            // The thread must wait by then, or it might come too late to show anything.
             while !pulls.lock().is_awaited {
                 assert!(!waiter.is_finished(), "way {how} did not wait");
                 std::thread::yield_now();
