@@ -1,9 +1,10 @@
-//! Any bytes as what a hostile writer does to its rings, before, between and behind the looks of
-//! their reader, who also has a ring of somebody honest (SRD-12.3, SRD-12.4).
+//! A fuzz target whose input is what a hostile writer does to its rings, before, between and after
+//! the accesses of their reader, which also reads the ring of an honest writer (SRD-12.3,
+//! SRD-12.4).
 //!
-//! What the reader takes is held against what lies in the ring, read here by the document; then it
-//! goes the way that datagrams go: check, engine, copy. The honest writer's datagrams all arrive,
-//! once and in order.
+//! The records that the reader takes are compared with those in the ring, which a model of the
+//! document reads here. Then they are processed like all datagrams: check, engine, copy. The
+//! datagrams of the honest writer all arrive, once and in order.
 
 mod far;
 mod model;
@@ -25,26 +26,26 @@ use crate::wire::Sleep;
 use far::FarEngine;
 use model::{HEAD_WORDS, LINES, PUBLISHED, Ring, SKIP};
 
-/// Operations of an input.
+/// The most operations of an input.
 const OPS_MAX: usize = 400;
-/// Rings that the enemy hands in, all of one memory.
+/// The most rings that the enemy hands in, all of one memory.
 const ENEMIES_MAX: usize = 3;
 const FRIEND_PORT: u16 = 1;
 const FIRST_ENEMY_PORT: u16 = 2;
-/// Datagrams of the friend that may lie in its ring: it does not fill it.
+/// The most datagrams of the friend that may lie in its ring, which they do not fill.
 const FRIEND_MAX: u64 = 400;
 /// The number of consecutive datagrams of the friend with the same length.
 const SAME: u64 = 4;
 
 thread_local! {
-    /// Both memories, which are as new between inputs.
+    /// The memories of the enemy and the friend, which are cleared between inputs.
     static MEMORIES: [Ring; 2] = [Ring::new(), Ring::new()];
 }
 
-/// Plays `input`.
+/// Runs one input.
 ///
 /// # Panics
-/// The reader was led astray.
+/// The reader behaved wrongly.
 pub(crate) fn ring(input: &[u8]) {
     crate::memory::signals::install();
     MEMORIES.with(|[enemy, friend]| {
@@ -64,7 +65,7 @@ pub(crate) fn ring(input: &[u8]) {
     });
 }
 
-/// What is left of the input; zeros behind it.
+/// The rest of the input, followed by zeros.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -84,7 +85,7 @@ impl<'a> Bytes<'a> {
         usize::from(u16::from_le_bytes(self.array()))
     }
 
-    /// At most `len` bytes.
+    /// Returns at most `len` bytes.
     fn some(&mut self, len: usize) -> &'a [u8] {
         let (own, rest) = self.0.split_at(len.min(self.0.len()));
         self.0 = rest;
@@ -98,20 +99,21 @@ struct Play<'a> {
     inbox: Inbox,
     buffer: Vec<u8>,
     far: FarEngine,
-    /// The enemy's rings by their ports, and where it writes next.
+    /// The ports of the enemy's rings. Beside them, the next port, and the line where it writes
+    /// next.
     admitted: Vec<u16>,
     next_port: u16,
     write_line: u64,
     lent: Option<Lent>,
     friend_writer: Writer,
-    /// Datagrams of the friend that were put in, and taken out.
+    /// Number of datagrams of the friend that were put in, and that were taken out.
     put: u64,
     taken: u64,
     /// A ring whose reader is the enemy.
     victim: (Writer, Vec<AtomicU64>),
 }
 
-/// What was lent last, and still is.
+/// The datagram that was lent last, and still is.
 struct Lent {
     headers: Vec<u8>,
     rest: Piece,
@@ -166,7 +168,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Any word near where the enemy writes.
+    /// Stores any word near the place where the enemy writes.
     fn store(&mut self, bytes: &mut Bytes<'_>) {
         let line = self.write_line + u64::from(bytes.byte());
         let word = model::word_of(line) + usize::from(bytes.byte() % 8);
@@ -180,14 +182,14 @@ impl<'a> Play<'a> {
         self.enemy.store(word, value);
     }
 
-    /// A record whose lengths are not those of its bytes.
+    /// Writes a record whose lengths are not those of its bytes.
     fn record(&mut self, bytes: &mut Bytes<'_>) {
         let (len, own_len, segment) = (bytes.short(), bytes.byte(), bytes.short());
         let own = bytes.some(usize::from(own_len));
         self.publish(own, len, segment % 512);
     }
 
-    /// A record with a datagram whose check fits, if its headers can be read.
+    /// Writes a record with a datagram whose check is right, if its headers can be parsed.
     fn datagram(&mut self, bytes: &mut Bytes<'_>) {
         let (kind, headers_len, len) = (bytes.byte(), bytes.byte(), bytes.short() % 12_000);
         let mut own = bytes.some(usize::from(headers_len)).to_vec();
@@ -202,7 +204,8 @@ impl<'a> Play<'a> {
         self.publish(&own, len, 0);
     }
 
-    /// As an honest writer does, but for the lengths, and for what is there already.
+    /// Publishes a record like an honest writer, except for the lengths, and for the words that are
+    /// there already.
     fn publish(&mut self, own: &[u8], len: usize, segment: usize) {
         let lines = (8 + len as u64).div_ceil(LINE_BYTES as u64);
         if self.write_line % LINES + lines > LINES {
@@ -215,7 +218,7 @@ impl<'a> Play<'a> {
         self.write_line += lines;
     }
 
-    /// Changes what is lent, of which the headers are the reader's own, and goes on with it.
+    /// Changes the lent bytes, of which the headers are the reader's copy, and continues with them.
     fn tamper(&mut self, bytes: &mut Bytes<'_>) {
         let (skipped, len) = (bytes.short(), bytes.byte());
         let own = bytes.some(usize::from(len));
@@ -231,7 +234,7 @@ impl<'a> Play<'a> {
             if self.put - self.taken >= FRIEND_MAX {
                 return;
             }
-            // All that are left of one length, as one record.
+            // All remaining datagrams of one length become one record.
             let count = if count & 8 == 0 { 1 } else { SAME - self.put % SAME };
             let segment = friendly(self.put).len();
             let bytes: Vec<u8> = (0..count).flat_map(|i| friendly(self.put + i)).collect();
@@ -299,7 +302,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// What the friend has put in arrives, whatever else there is.
+    /// Checks that all datagrams of the friend arrive, whatever else there is.
     fn end(&mut self) {
         for _ in 0..10_000 {
             if self.put == self.taken {
@@ -310,7 +313,8 @@ impl<'a> Play<'a> {
         panic!("{} of {} honest datagrams wait for others", self.put - self.taken, self.put);
     }
 
-    /// A reader that writes what it likes into its words: the writer stays in the ring.
+    /// Plays a reader that stores any value in its words, and checks that the writer stays in the
+    /// ring.
     fn lead_astray(&mut self, bytes: &mut Bytes<'_>) {
         let (writer, words) = &mut self.victim;
         let (len, is_freed) = (bytes.short() % 4096, bytes.byte() % 2 == 0);
@@ -331,8 +335,8 @@ fn victim_words() -> Vec<AtomicU64> {
     (0..words_for(32 * LINE_BYTES)).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// What the friend sends: any length, some of the same behind each other, and its number in each
-/// word. Its first byte is 0: no headers, so that it is never lent.
+/// Returns a datagram of the friend: any length, some of the same length in a row, and its number
+/// in each word. The first byte is 0, which is no header, so that it is never lent.
 fn friendly(number: u64) -> Vec<u8> {
     let len = 1 + (number / SAME * 389 % 2500) as usize;
     number.to_be_bytes().iter().copied().cycle().take(len).collect()
@@ -340,7 +344,7 @@ fn friendly(number: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    /// The seeds of the fuzz target, on every run of the tests.
+    /// The seeds of the fuzz target are run with every run of the tests.
     #[test]
     fn seeds_of_the_fuzz_target_pass() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/corpus/ring");

@@ -201,7 +201,7 @@ impl Inbox {
                 return true;
             }
             ring.close();
-            // Its writer may have put something there before it could know.
+            // The writer may have published something before it could see the change.
             let stays = !ring.is_over && ring.has_some();
             if stays {
                 Reader::store_state(ring.segment.words(), state);
@@ -209,7 +209,7 @@ impl Inbox {
             }
             stays
         });
-        // There may be fewer than its turn counts to.
+        // There may be fewer rings than the turn counts to.
         (self.next, self.turn_runs) = (0, 0);
     }
 
@@ -231,7 +231,7 @@ impl Inbox {
         }
     }
 
-    /// Looks again at once.
+    /// Makes the next check happen at once.
     #[cfg(any(test, fuzzing))]
     pub(super) fn hurry(&mut self) {
         self.next_look = Instant::ZERO;
@@ -324,7 +324,7 @@ impl In {
             return None;
         }
         self.reader.find(self.segment.words()).unwrap_or_else(|_| {
-            // Nothing behind it can be found, and its writer must know.
+            // Nothing can be found behind a corrupt record, and its writer must learn that.
             self.is_over = true;
             self.close();
             None

@@ -1,4 +1,4 @@
-//! Rings between two devices that have a key, or not the same (SRD-12.9).
+//! Tests of rings between two devices that have the same key, or different keys (SRD-12.9).
 
 use super::tests::{NOW, linked_with, send, take};
 use super::*;
@@ -12,8 +12,8 @@ fn key(byte: u8) -> SealKey {
     SealKey::read(file.path()).unwrap()
 }
 
-/// Sends one datagram that must not leave this machine; what came of it, and whether its receiver
-/// takes it for that of a peer with the same key.
+/// Sends one datagram that must not leave this machine. Returns its outcome, and whether its
+/// receiver takes it for that of a peer with the same key.
 fn send_in_clear(a: &mut MemoryWire, b: &mut MemoryWire, to: SocketAddr) -> (Sent, Option<bool>) {
     let sent = send(a, to, Via::Memory(0), 1, 64);
     b.runs_left = RUNS_MAX;
@@ -41,7 +41,7 @@ fn a_ring_between_different_keys_is_as_a_network() {
     }
 }
 
-/// What is not sealed is lost rather than given to the kernel.
+/// A datagram that is not sealed is lost rather than given to the kernel.
 #[test]
 fn what_is_not_sealed_never_leaves_memory() {
     let key = key(1);
@@ -53,7 +53,8 @@ fn what_is_not_sealed_never_leaves_memory() {
     assert_eq!(take(&mut b), []);
 }
 
-/// SRD-12.5: the kernel wakes a reader that waits on its socket, with what is sealed.
+/// SRD-12.5: the kernel wakes a reader that waits on its socket, and the datagram that does so is
+/// sealed.
 #[test]
 fn what_wakes_a_sleeper_is_sealed() {
     let key = key(1);

@@ -1,4 +1,4 @@
-//! Datagrams through shared memory, between programs of one user on one machine.
+//! Datagrams through shared memory between programs of one user on one machine.
 //!
 //! ```text
 //! send --> outbox: a ring to that peer that is read? --yes--> copied into it
@@ -49,8 +49,8 @@ pub(crate) use ring_listener::RING_LISTENERS;
 pub use ring_listener::ring_socket_name;
 pub use segment::check;
 
-/// How long the socket may stay unread while rings are read. What arrives there is rare and not
-/// urgent.
+/// The time for which the socket may stay unread while rings are read. Datagrams there are rare and
+/// not urgent.
 const SOCKET_NS: u64 = 20_000;
 /// The most runs that are read from rings before the socket has its turn; a full ring has no more.
 const RUNS_MAX: u32 = 256;
@@ -59,9 +59,9 @@ const TRAINS_MAX: u32 = 64;
 /// The most empty datagrams that are skipped at once.
 const NUDGES_MAX: usize = 16;
 
-/// When a sleeper is called again after the kernel refused a call.
+/// The time after which a sleeper is called again if the kernel refused a call.
 const CALL_AGAIN_NS: u64 = 1_000_000;
-/// When opening the listener is tried again after a failure.
+/// The time after which opening the listener is tried again after a failure.
 const REFUSED_NS: u64 = 1_000_000_000;
 
 /// Whether peers can hand over rings.
@@ -150,7 +150,7 @@ impl MemoryWire {
         }
     }
 
-    /// Sends what does not wait.
+    /// Sends the datagrams that do not have to wait.
     fn pass(&mut self, now: Instant, batch: &Batch) -> Sent {
         let mut sent = Sent::default();
         self.put(now, batch, &mut sent);
@@ -159,7 +159,7 @@ impl MemoryWire {
         sent
     }
 
-    /// Sends a datagram to those who do not see what they have got.
+    /// Sends a datagram to each reader that may not have seen what was published.
     #[inline]
     fn call(&mut self, now: Instant) {
         for (nudge, out) in self.outbox.unannounced() {
@@ -178,8 +178,8 @@ impl MemoryWire {
         }
     }
 
-    /// Calls those again who could not be called, and those who have slept on for so long that the
-    /// call may be lost: a kernel without room drops datagrams that it has taken.
+    /// Calls again the readers that could not be called, and those that have slept on for so long
+    /// that the call may be lost: a kernel without room drops datagrams that it has accepted.
     #[cold]
     fn call_again(&mut self, now: Instant) {
         self.next_call = None;
@@ -191,8 +191,8 @@ impl MemoryWire {
         self.next_call = self.next_call.into_iter().chain(self.outbox.next_call()).min();
     }
 
-    /// Tries again what waits. A ring that nobody reads is given up (SRD-12.6), and what waited for
-    /// it goes through the kernel.
+    /// Tries again to send the datagrams that wait. A ring that is not read is given up (SRD-12.6),
+    /// and the datagrams that waited for it go through the kernel.
     #[cold]
     fn retry(&mut self, now: Instant) -> Sent {
         let waiting = std::mem::take(&mut self.waiting);
@@ -202,14 +202,14 @@ impl MemoryWire {
         }
         let sent = waiting.take(|batch| self.pass(now, batch));
         self.waiting.keep_times(&queues);
-        // Nobody waits for what became of these, and the next batch has other packets there.
+        // No caller waits for the outcome of these, and the next batch has other packets there.
         self.impossible.clear();
         self.udp.forget_impossible();
         sent
     }
 
-    /// Takes what came in the order in which it was sent, as far as can be told (SRD-12.7): the
-    /// rings until they are empty, then the socket until it is, then the rings again.
+    /// Takes arrivals in the order in which they were sent, as far as it can be known (SRD-12.7):
+    /// the rings until they are empty, then the socket until it is empty, then the rings again.
     #[inline]
     fn next(&mut self, now: Instant) -> Option<Arrival> {
         if self.runs_left > 0 {
@@ -249,7 +249,7 @@ impl MemoryWire {
 
     #[inline]
     fn take(&mut self, now: Instant) -> Option<Taken> {
-        // A capture records them whole.
+        // A capture records datagrams whole.
         let is_captured = self.tap.is_on();
         self.inbox.set_captured(is_captured);
         let headers = (!is_captured).then(|| self.udp.layout());
@@ -267,7 +267,8 @@ impl MemoryWire {
             let train = self.udp.fetch()?;
             self.greet(now, train.from, train.len);
             self.was_called |= train.len == 0;
-            // An empty one, too, when there may be more behind it: the socket is not empty.
+            // An empty datagram is returned, too, if there may be more behind it: the socket is not
+            // empty.
             if train.len > 0 || nudges == NUDGES_MAX {
                 return Some(train);
             }
@@ -275,7 +276,8 @@ impl MemoryWire {
         }
     }
 
-    /// A datagram of `len` bytes came from `from`: its sender may want to hand in a ring.
+    /// Handles the arrival of a datagram of `len` bytes from `from`, whose sender may want to hand
+    /// in a ring.
     #[inline]
     fn greet(&mut self, now: Instant, from: SocketAddr, len: usize) {
         match &self.acceptance {
@@ -301,7 +303,7 @@ impl MemoryWire {
         let _uncancelled = Uncancelled::begin();
         self.acceptance = match RingListener::open(self.local) {
             Ok(ring_listener) => Acceptance::Open(ring_listener),
-            // Descriptors may be short for a while, or the name another's.
+            // Descriptors may be short for a while, or another process may have the name.
             Err(_) => Acceptance::Refused(now.plus_ns(REFUSED_NS)),
         };
     }

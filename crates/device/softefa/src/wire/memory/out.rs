@@ -12,8 +12,8 @@ use crate::counters::Shown;
 use crate::memory::{Gone, Piece};
 use crate::wire::batch::Via;
 
-/// How long a ring counts as open after the first datagram to its peer, and after it was handed
-/// over: a reader that polls its socket accepts it within that time.
+/// The time for which a ring counts as open after the first datagram to its peer, and after it was
+/// handed over: a reader that polls its socket accepts it within that time.
 pub(super) const ACCEPT_NS: u64 = 20_000_000;
 /// A ring that is not accepted within this time is given up.
 const UNANSWERED_NS: u64 = 1_000_000_000;
@@ -21,7 +21,7 @@ const UNANSWERED_NS: u64 = 1_000_000_000;
 /// reader may have died, and another process may have its address.
 pub(super) const UNREAD_NS: u64 = 100_000_000;
 
-/// How long after a call a sleeper is called again if it still sleeps: at first, and at most.
+/// The time after a call until a sleeper is called again if it still sleeps: at first, and at most.
 const CALL_AGAIN_MIN_NS: u64 = 10_000_000;
 const CALL_AGAIN_MAX_NS: u64 = 1_000_000_000;
 
@@ -39,13 +39,13 @@ pub(super) struct Out {
     pub(super) segment: Segment,
     pub(super) writer: Writer,
     pub(super) opened_at: Instant,
-    /// It is set when the first datagram is written.
+    /// The entry for other processes, which is made when the first datagram is written.
     pub(super) shown: Option<Shown>,
-    /// What was published since the reader was last checked.
+    /// The kind of records published since the reader was last checked.
     pub(super) unannounced: Option<Published>,
     /// The call that may not have reached the sleeper.
     pub(super) call: Option<Call>,
-    /// Whether the reader has proved that it has the key.
+    /// The state of the reader's proof that it has the key.
     pub(super) proof: ReaderProof,
     /// The time since which nothing has been read, and the position at that time.
     pub(super) unread: Option<(Instant, u64)>,
@@ -60,20 +60,20 @@ pub(super) enum Nudge {
     HandedIn(SocketAddr),
 }
 
-/// What is to be written.
+/// The description of a record that is to be written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record {
     pub(super) len: usize,
-    /// Bytes of each of its datagrams, of which the last may be shorter; `len` of a single one.
+    /// The length of each datagram, of which the last may be shorter; `len` for a single datagram.
     pub(super) segment: usize,
     pub(super) via: Via,
 }
 
-/// The ring is of no use any more.
+/// The error of a ring that cannot be used any more.
 pub(super) struct End;
 
 impl Out {
-    /// Writes the datagram that `pieces` are, or a train of them of `segment` bytes each.
+    /// Writes `pieces` as one datagram, or as a train of datagrams of `segment` bytes each.
     #[inline]
     pub(super) fn put(
         &mut self,
@@ -112,8 +112,9 @@ impl Out {
         Ok(Put::Done)
     }
 
-    /// Bytes of records that it takes now of what would leave by `via` and must not leave by
-    /// another way; 0 when nobody reads it, or it is not known that the reader has the key.
+    /// Returns the number of bytes of records for which the ring has room now, of datagrams that
+    /// would leave by `via` and must not leave another way; 0 if the ring is not read, or the
+    /// reader is not known to have the key.
     #[inline]
     pub(super) fn room_bytes(&mut self, via: Via) -> usize {
         let words = self.segment.words();
@@ -131,7 +132,8 @@ impl Out {
         if is_possible { self.writer.room_bytes(words) } else { 0 }
     }
 
-    /// Returns the datagram that tells the reader, `to`, of what was published, if it needs one.
+    /// Returns the empty datagram that tells the reader, `to`, of the published records, if it
+    /// needs one.
     #[inline]
     pub(super) fn take_announcement(&mut self, to: SocketAddr) -> Option<Nudge> {
         let (published, words) = (self.unannounced.take()?, self.segment.words());
@@ -176,7 +178,7 @@ impl Out {
         needs_another_call
     }
 
-    /// Nobody has read for too long what is there.
+    /// Returns true if there are records that the reader has not read for too long.
     pub(super) fn is_unread(&mut self, now: Instant) -> bool {
         let Err(freed) = self.writer.is_drained(self.segment.words()) else {
             self.unread = None;

@@ -1,4 +1,4 @@
-//! The rings that a queue pair writes, one for each peer of this machine that it sends enough to.
+//! The rings that a queue pair writes, one for each peer of this machine to which it sends enough.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,16 +16,16 @@ use crate::memory::Piece;
 use crate::uncancelled::Uncancelled;
 use crate::wire::batch::Via;
 
-/// Peers that may have a ring; others are reached over UDP.
+/// The most peers that may have a ring; others are reached over UDP.
 const LINKS_MAX: usize = 64;
 /// The number of datagrams to a peer from which on a ring is worth making.
 const WORTH_DATAGRAMS: u32 = 4;
-/// How long a peer without a ring listener is not tried again, at first and at most.
+/// The time for which a peer without a ring listener is not tried again, at first and at most.
 const RETRY_MIN_NS: u64 = 1_000_000;
 const RETRY_MAX_NS: u64 = 4_000_000_000;
 /// A ring that is not written for this long is given up.
 const IDLE_NS: u64 = 10_000_000_000;
-/// How long after an unread ring another one is tried, because its reader may only have been
+/// The time after an unread ring until another one is tried, because its reader may only have been
 /// stopped or not scheduled. The time is multiplied by four after each further one, up to
 /// [`RETRY_MAX_NS`].
 const UNREAD_RETRY_NS: u64 = 100_000_000;
@@ -49,7 +49,7 @@ struct Link {
     made_at: Instant,
     used_at: Instant,
     state: State,
-    /// How long to wait after the next ring that is not read.
+    /// The time to wait after the next ring that is not read.
     unread_retry_ns: u64,
 }
 
@@ -98,21 +98,21 @@ impl Outbox {
         }
     }
 
-    /// Gives all rings up and opens no more.
+    /// Gives up all rings and opens no more.
     pub(super) fn retire(&mut self) {
         self.links.iter().for_each(Link::close);
         self.links.clear();
         self.is_retired = true;
     }
 
-    /// The address belongs to this machine, as far as can be known: another network namespace may
-    /// have the same, and there is no ring listener there.
+    /// Returns true if the address belongs to this machine, as far as can be known: another network
+    /// namespace may have the same address, but there is no ring listener there.
     pub(super) fn is_here(&self, addr: IpAddr) -> bool {
         addr.is_loopback() || addr == self.local.ip() || self.own_addrs.contains(&addr)
     }
 
-    /// Writes the record that `pieces` are into the ring of `to`; opens one when it is worth it.
-    /// A patient one and one of a stream go into the ring of a sleeper as well, so that they
+    /// Writes `pieces` as a record into the ring of `to`, and opens a ring if it is worthwhile. A
+    /// patient record and one of a stream go into the ring of a sleeper as well, so that they
     /// overtake nothing there.
     #[inline]
     pub(super) fn put(
@@ -146,34 +146,35 @@ impl Outbox {
         }
     }
 
-    /// Opens a ring to `to` when it is worth it, for what will be sent later.
+    /// Opens a ring to `to` if it is worthwhile, for later datagrams.
     pub(super) fn prepare(&mut self, now: Instant, to: SocketAddr) {
         if let Some(index) = self.find_or_make(now, &to) {
             self.links[index].try_to_open(now, self.local, self.key.as_ref());
         }
     }
 
-    /// A ring to `to` is open, as far as this side knows.
+    /// Returns true if a ring to `to` is open, as far as this side knows.
     pub(super) fn has_ring_to(&self, to: SocketAddr) -> bool {
         let mut links = self.links.iter();
         links.any(|link| link.to == to && matches!(link.state, State::Open(_)))
     }
 
-    /// A ring to `to` is open, and its reader takes trains.
+    /// Returns true if a ring to `to` is open, and its reader accepts trains.
     #[inline]
     pub(super) fn takes_trains(&self, to: &SocketAddr) -> bool {
         let link = self.find(to).map(|index| &self.links[index].state);
         matches!(link, Some(State::Open(out)) if Writer::takes_trains(out.segment.words()))
     }
 
-    /// Bytes of records that the ring of `to` takes now, see [`Out::room_bytes`]; 0 without one.
+    /// Returns the number of bytes of records for which the ring of `to` has room now, see
+    /// [`Out::room_bytes`]; 0 without a ring.
     pub(super) fn room_to(&mut self, to: SocketAddr, via: Via) -> usize {
         let Some(index) = self.find(&to) else { return 0 };
         let State::Open(out) = &mut self.links[index].state else { return 0 };
         out.room_bytes(via)
     }
 
-    /// Something has to be repeated or probed: does `to` read its ring?
+    /// Gives up the ring to `to` if it is not read, because a datagram must be repeated or probed.
     #[cold]
     pub(super) fn doubt(&mut self, now: Instant, to: SocketAddr) {
         let Some(link) = self.links.iter_mut().find(|link| link.to == to) else { return };
@@ -183,8 +184,8 @@ impl Outbox {
         }
     }
 
-    /// What is to go into the ring of `to` has waited for room since `since`: if that is long, the
-    /// ring is given up, however little is read of it meanwhile.
+    /// Gives up the ring to `to` if a datagram has waited for room since `since` for too long,
+    /// however little of the ring is read meanwhile, or if it is not read.
     #[cold]
     pub(super) fn doubt_room(&mut self, now: Instant, to: SocketAddr, since: Instant) {
         if now.ns_since(since) < UNREAD_NS {
@@ -194,8 +195,8 @@ impl Outbox {
         }
     }
 
-    /// Peers that may have fallen asleep before they could see what was put into their rings, and
-    /// those that should let a ring in: each needs a datagram.
+    /// Returns the peers that may have fallen asleep before they could see the records in their
+    /// rings, and those that should accept a ring: each needs an empty datagram.
     pub(super) fn unannounced(&mut self) -> impl Iterator<Item = (Nudge, &mut Out)> {
         self.links.iter_mut().filter_map(|link| match &mut link.state {
             State::Open(out) => out.take_announcement(link.to).map(|nudge| (nudge, &mut **out)),
@@ -203,7 +204,7 @@ impl Outbox {
         })
     }
 
-    /// Peers that were called long ago and sleep on.
+    /// Returns the peers that were called long ago and still sleep.
     pub(super) fn deaf(&mut self, now: Instant) -> impl Iterator<Item = (SocketAddr, &mut Out)> {
         self.links.iter_mut().filter_map(move |link| match &mut link.state {
             State::Open(out) => out.needs_another_call(now).then_some((link.to, &mut **out)),
@@ -211,7 +212,7 @@ impl Outbox {
         })
     }
 
-    /// When one of those that were called is to be called again.
+    /// Returns the time at which the next peer must be called again.
     pub(super) fn next_call(&self) -> Option<Instant> {
         let call = |link: &Link| match &link.state {
             State::Open(out) => Some(out.call?.again_at),
@@ -220,7 +221,8 @@ impl Outbox {
         self.links.iter().filter_map(call).min()
     }
 
-    /// By reference: a copy of an address that was just written stalls the processor.
+    /// Finds a link. The address is passed by reference, because copying an address that was just
+    /// written stalls the processor.
     #[inline]
     fn find(&self, to: &SocketAddr) -> Option<usize> {
         if self.links.get(self.last).is_some_and(|link| link.to == *to) {
@@ -256,7 +258,8 @@ impl Outbox {
         self.links.len() < LINKS_MAX && !self.is_retired && self.is_here(to)
     }
 
-    /// Gives up what nobody uses any more; cheap, and often enough once in a second.
+    /// Gives up the rings that are not used any more. It is cheap, and needed only once in a
+    /// second.
     pub(super) fn tidy(&mut self, now: Instant) {
         if now < self.next_look {
             return;
@@ -271,7 +274,7 @@ impl Outbox {
         });
     }
 
-    /// Tries again at once.
+    /// Makes the next attempt happen at once.
     #[cfg(test)]
     pub(super) fn hurry(&mut self) {
         for link in &mut self.links {
@@ -281,7 +284,7 @@ impl Outbox {
         }
     }
 
-    /// Peers with a ring that is read.
+    /// Returns the peers with a ring that is read.
     #[cfg(test)]
     pub(super) fn read_by(&self) -> impl Iterator<Item = SocketAddr> {
         self.links.iter().filter(|link| link.is_read()).map(|link| link.to)
@@ -295,7 +298,7 @@ impl Drop for Outbox {
 }
 
 impl Link {
-    /// Opens a ring if this peer is sent enough and was not tried lately.
+    /// Opens a ring if this peer is sent enough and was not tried recently.
     #[cold]
     fn try_to_open(&mut self, now: Instant, local: SocketAddr, key: Option<&RingKey>) {
         let State::None { datagrams, retry_at, backoff_ns } = &mut self.state else { return };
@@ -306,7 +309,7 @@ impl Link {
         }
         match open(local, self.to, key) {
             Ok((segment, proof)) => {
-                // Not read yet, so that a datagram goes out to say that it is there.
+                // The ring counts as not read yet, so that a datagram is sent to announce it.
                 self.state = State::Open(Box::new(Out {
                     segment,
                     writer: Writer::default(),
@@ -325,7 +328,7 @@ impl Link {
         }
     }
 
-    /// It is worth a ring, and may soon have one.
+    /// Returns true if the peer is worth a ring, and may soon have one.
     fn is_young(&self, now: Instant) -> bool {
         let is_worth = match self.state {
             State::None { datagrams, .. } => datagrams >= WORTH_DATAGRAMS,
@@ -334,18 +337,18 @@ impl Link {
         is_worth && now.ns_since(self.made_at) < ACCEPT_NS
     }
 
-    /// The peer has given up the ring, or broke it.
+    /// Closes a ring that the peer has given up or corrupted.
     #[cold]
     fn forget(&mut self, now: Instant) {
         self.close();
         self.pause(now, RETRY_MAX_NS);
     }
 
-    /// The peer does not read.
+    /// Closes a ring that the peer does not read.
     fn give_up_unread(&mut self, now: Instant) {
         if let State::Open(out) = &self.state {
             if now.ns_since(out.opened_at) >= RETRY_MAX_NS {
-                // It read for long.
+                // The peer had read the ring for long.
                 self.unread_retry_ns = UNREAD_RETRY_NS;
             }
         }
@@ -362,7 +365,7 @@ impl Link {
     fn close(&self) {
         if let State::Open(out) = &self.state {
             let words = out.segment.words();
-            // Its file may wait for long at a listener that does not accept.
+            // The file of the ring may wait for long at a listener that does not accept.
             if Writer::reader(words) == ReaderState::Absent {
                 out.segment.discard();
             }
@@ -384,7 +387,7 @@ fn open(
 ) -> io::Result<(Segment, ReaderProof)> {
     // Closing a descriptor is a cancellation point.
     let _uncancelled = Uncancelled::begin();
-    // A ring is only made where the peer has a listener. A connection without a ring is closed, so
+    // A ring is made only if the peer has a listener. A connection without a ring is closed, so
     // nothing slow may come between the connection and the ring.
     drop(RingConnection::of(to)?);
     let (segment, file) = Segment::create()?;

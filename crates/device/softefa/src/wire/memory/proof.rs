@@ -1,4 +1,4 @@
-//! Decides which rings carry datagrams that are not sealed: those whose two ends have the key
+//! Decides which rings carry datagrams that are not sealed: rings whose two ends have the key
 //! (SRD-12.9).
 //!
 //! The writer puts a random number and its own proof into the head of the ring before it hands the
@@ -24,7 +24,7 @@ pub(super) struct RingKey {
     pub(super) local: SocketAddr,
 }
 
-/// What a writer knows of the reader of its ring.
+/// The knowledge of a writer about the reader of its ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReaderProof {
     /// This end has no key, so no proof is asked for.

@@ -50,7 +50,8 @@ impl MemoryWire {
         let pieces = &pieces[packet.iov_start..packet.iov_end];
         let record = Record { len: packet.len, segment: packet.len, via: packet.via };
         match packet.via {
-            // What was not sealed may overtake: the kernel must not get it.
+            // A datagram that was not sealed may overtake others, because it must not go through
+            // the kernel.
             Via::Memory(_) if self.has_key => self.outbox.put(now, &packet.to, record, pieces),
             Via::Path(_)
             | Via::Stream(_)
@@ -93,7 +94,7 @@ impl MemoryWire {
         (put == Put::Done).then_some(count)
     }
 
-    /// Returns true if the datagram before it to the same peer goes through the kernel: if this one
+    /// Returns true if the preceding datagram to the same peer goes through the kernel. If this one
     /// overtook it, a connection would have to repeat all of them.
     #[inline]
     fn is_behind(&self, packet: &Packet) -> bool {
@@ -114,16 +115,16 @@ impl MemoryWire {
         sent.memory_pkts += count;
         sent.unsealed_pkts += if is_unsealed { count } else { 0 };
         sent.bytes += packets.iter().map(|packet| packet.len as u64).sum::<u64>();
-        // Only what is sealed is shown: a capture may have just begun.
+        // Only sealed datagrams are shown, because a capture may have just begun.
         if let Some(time_ns) = captured_at.filter(|_| !is_unsealed) {
             self.tap.sent(time_ns, packets, pieces);
         }
     }
 }
 
-/// Finds the first of `packets` that can be one record: to one peer in one way, of one length
-/// except the last, which may be shorter, and contiguous in the arena of the batch. Returns how
-/// many there are, if there are several, and where.
+/// Finds the longest prefix of `packets` that can be one record: packets to one peer by one way, of
+/// one length except the last, which may be shorter, and contiguous in the arena of the batch.
+/// Returns how many there are, if there are several, and where.
 #[inline]
 fn train_of(packets: &[Packet], pieces: &[Piece]) -> Option<(usize, Piece)> {
     let (first, later) = packets.split_first()?;
@@ -151,7 +152,7 @@ fn train_of(packets: &[Packet], pieces: &[Piece]) -> Option<(usize, Piece)> {
     (count > 1).then_some((count, train))
 }
 
-/// The memory of a datagram is gone.
+/// Returns the failure of a packet whose memory is gone.
 fn gone(packet: &Packet) -> Impossible {
     Impossible { place: packet.place, status: Status::LocalInvalidLkey }
 }

@@ -5,57 +5,56 @@
 //! words:  head of the ring (see below) | line 0 | line 1 | ... | line L-1
 //! record: a word (0, or PUBLISHED and the lengths), then the bytes, rounded up to lines of 64 bytes
 //! ```
-//! The reader looks at one word, the one where the next record will begin, so that an idle look
-//! touches nothing that changes and a short record costs one transfer of a line for the word and
-//! its first bytes together. The writer clears the word behind a record before it publishes the
-//! record.
+//! The reader checks one word, the one where the next record will begin. An idle check thus touches
+//! nothing that changes, and a short record costs one transfer of a cache line for the word and its
+//! first bytes together. The writer clears the word behind a record before it publishes the record.
 //!
-//! Neither side believes the other: what cannot be is [`Corrupt`], and the ring is given up
+//! Neither side trusts the other: an impossible value is [`Corrupt`], and the ring is given up
 //! (SRD-12.4). `loom/` tries all orders of the accesses below.
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Words of a line, of what processors hand over at once.
+/// Number of words of a line, the unit that processors exchange.
 const LINE_WORDS: usize = 8;
 pub(super) const LINE_BYTES: usize = LINE_WORDS * 8;
-/// Where the words are that are no records, each in a line of its own.
+/// Positions of the words that are not records, each in a line of its own.
 pub(super) const FREED_AT: usize = 0;
 const READER_AT: usize = LINE_WORDS;
 const WRITER_AT: usize = 2 * LINE_WORDS;
-/// Beside what the reader says of itself.
+/// The position beside the state of the reader.
 const TRAINS_AT: usize = READER_AT + 1;
-/// Beside the proofs of both ends (SRD-12.9).
+/// The position beside the proofs of both ends (SRD-12.9).
 const CAPTURED_AT: usize = 4 * LINE_WORDS - 2;
-/// Words before the first line.
+/// Number of words before the first line.
 const HEAD_WORDS: usize = 4 * LINE_WORDS;
 
-/// A record begins here. Its length is in the low half, that of each datagram of a train in the 16
-/// bits above.
+/// The mark of the first word of a record. The length is in the low half, the length of each
+/// datagram of a train in the 16 bits above.
 pub(super) const PUBLISHED: u64 = 1 << 63;
 const SEGMENT_SHIFT: u32 = 32;
 const SEGMENT_MAX: usize = 0xFFFF;
-/// The rest of the ring is not used in this round.
+/// The mark that the rest of the ring is not used in this round.
 pub(super) const SKIP: u64 = 1 << 62;
 
-/// A train is no longer than this, and has no more datagrams.
+/// The most bytes of a train, followed by the most datagrams.
 pub(super) const TRAIN_BYTES_MAX: usize = 16 << 10;
 pub(super) const TRAIN_DATAGRAMS_MAX: usize = 64;
 
-/// What the reader says of itself.
+/// The state that the reader publishes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum ReaderState {
-    /// It has not mapped the ring yet.
+    /// The reader has not mapped the ring yet.
     Absent,
-    /// It looks at the ring.
+    /// The reader polls the ring.
     #[default]
     Awake,
-    /// It waits on its socket.
+    /// The reader waits on its socket.
     Asleep,
-    /// It will not look again.
+    /// The reader will not look at the ring again.
     Gone,
-    /// It waits on its socket, where the writer has sent something to wake it.
+    /// The reader waits on its socket, to which the writer has sent a datagram to wake it.
     Called,
-    /// As [`ReaderState::Asleep`], but acknowledgements need no call.
+    /// The reader waits as in [`ReaderState::Asleep`], but acknowledgements need no call.
     LightlyAsleep,
 }
 
@@ -72,20 +71,20 @@ impl ReaderState {
     }
 }
 
-/// What the reader may not have seen yet.
+/// The kinds of records that the reader may not have seen yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Published {
-    /// Acknowledgements, and nothing else.
+    /// Acknowledgements only.
     Acknowledgements,
-    /// Anything.
+    /// Any records.
     Anything,
 }
 
-/// The other side has written what cannot be.
+/// The error of a ring in which the other side has stored an impossible value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Corrupt;
 
-/// Words of a ring with `bytes` for records.
+/// Returns the number of words of a ring with `bytes` for records.
 pub(super) const fn words_for(bytes: usize) -> usize {
     HEAD_WORDS + bytes / LINE_BYTES * LINE_WORDS
 }
@@ -94,7 +93,7 @@ fn line_count(words: &[AtomicU64]) -> u64 {
     ((words.len() - HEAD_WORDS) / LINE_WORDS) as u64
 }
 
-/// Lines that a record of `len` bytes takes.
+/// Returns the number of lines that a record of `len` bytes takes.
 fn lines_of(len: usize) -> u64 {
     (size_of::<u64>() + len).div_ceil(LINE_BYTES) as u64
 }
@@ -123,8 +122,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Room for a record of `len` bytes: the first word of its bytes. `None` when there is none
-    /// now.
+    /// Makes room for a record of `len` bytes, and returns the first word for its bytes; `None` if
+    /// there is no room now.
     ///
     /// # Errors
     /// [`Corrupt`].
@@ -137,7 +136,7 @@ impl Writer {
         let (lines, needed) = (line_count(words), lines_of(len));
         let to_end = lines - self.at % lines;
         let skipped = if needed > to_end { to_end } else { 0 };
-        // And the line behind it, whose word is cleared.
+        // The line behind the record is needed, too, because its word is cleared.
         let end = self.at + skipped + needed + 1;
         if end > self.freed + lines {
             self.read_freed(words)?;
@@ -154,8 +153,9 @@ impl Writer {
         Ok(Some(word_at(words, self.at) + 1))
     }
 
-    /// The record of `len` bytes that was claimed last is there. They are datagrams of `segment`
-    /// bytes each, of which the last may be shorter, or one datagram that is no longer than that.
+    /// Publishes the record of `len` bytes that was claimed last. It consists of datagrams of
+    /// `segment` bytes each, of which the last may be shorter, or of one datagram that is not
+    /// longer than `segment`.
     #[inline]
     pub(super) fn publish(&mut self, words: &[AtomicU64], len: usize, segment: usize) {
         let next = self.at + lines_of(len);
@@ -167,18 +167,18 @@ impl Writer {
         self.at = next;
     }
 
-    /// The reader takes trains.
+    /// Returns true if the reader accepts trains.
     #[inline]
     pub(super) fn takes_trains(words: &[AtomicU64]) -> bool {
         words[TRAINS_AT].load(Ordering::Relaxed) != 0
     }
 
-    /// Bytes that are free, as far as is known where that is half of them, else as the reader says
-    /// now.
+    /// Returns the number of free bytes, as far as is known if that is half of the ring, otherwise
+    /// as the reader says now.
     #[inline]
     pub(super) fn room_bytes(&mut self, words: &[AtomicU64]) -> usize {
         let lines = line_count(words);
-        // What is wrong is found when something is put there.
+        // A corrupt value is reported when a record is written.
         if self.at - self.freed > lines / 2 && self.read_freed(words).is_err() {
             return 0;
         }
@@ -194,15 +194,15 @@ impl Writer {
         Ok(())
     }
 
-    /// What the reader says of itself, before something is written.
+    /// Returns the state that the reader has published, before something is written.
     #[inline]
     pub(super) fn reader(words: &[AtomicU64]) -> ReaderState {
         ReaderState::of(words[READER_AT].load(Ordering::Acquire))
     }
 
-    /// After something was published: whether the reader needs a datagram to see it. Who gets
-    /// `true` sends one. Otherwise the reader sees the record before it sleeps, or need not see it
-    /// soon (SRD-12.5).
+    /// Returns true if the reader needs a datagram to see what was just published, which the caller
+    /// must send. Otherwise the reader sees the record before it sleeps, or need not see it soon
+    /// (SRD-12.5).
     #[inline]
     pub(super) fn must_call(words: &[AtomicU64], published: Published) -> bool {
         fence(Ordering::SeqCst);
@@ -214,35 +214,35 @@ impl Writer {
             ReaderState::Asleep | ReaderState::LightlyAsleep => {
                 let (asleep, called) = (state as u64, ReaderState::Called as u64);
                 let order = Ordering::SeqCst;
-                // It fails when the reader wakes up or leaves; then one datagram more does no harm.
+                // This fails if the reader wakes up or leaves; then one datagram more does no harm.
                 let _ = words[READER_AT].compare_exchange(asleep, called, order, order);
                 true
             }
         }
     }
 
-    /// The datagram that [`Writer::must_call`] asked for did not leave: whoever publishes next asks
-    /// for one again.
+    /// Notes that the datagram for which [`Writer::must_call`] asked was not sent, so that the next
+    /// record asks for one again.
     pub(super) fn take_back_call(words: &[AtomicU64]) {
         let (called, asleep) = (ReaderState::Called as u64, ReaderState::Asleep as u64);
         let order = Ordering::SeqCst;
-        // It fails when the reader has woken up by itself.
+        // This fails if the reader has woken up by itself.
         let _ = words[READER_AT].compare_exchange(called, asleep, order, order);
     }
 
-    /// Somebody captures what the reader gets.
+    /// Returns true if a capture reads what the reader receives.
     #[inline]
     pub(super) fn is_captured(words: &[AtomicU64]) -> bool {
         words[CAPTURED_AT].load(Ordering::Relaxed) != 0
     }
 
-    /// The reader has taken all; if not, how much it has.
+    /// Checks that the reader has taken all records; otherwise returns how far it has got.
     pub(super) fn is_drained(&self, words: &[AtomicU64]) -> Result<(), u64> {
         let freed = words[FREED_AT].load(Ordering::Acquire);
         if freed == self.at { Ok(()) } else { Err(freed) }
     }
 
-    /// Nothing more will come.
+    /// Publishes that the writer will not publish anything more.
     pub(super) fn close(words: &[AtomicU64]) {
         words[WRITER_AT].store(1, Ordering::Release);
     }
@@ -251,31 +251,32 @@ impl Writer {
 /// A record that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The first word of its bytes.
+    /// The first word of the record's bytes.
     pub(super) word: usize,
     pub(super) len: usize,
-    /// Bytes of each of its datagrams, of which the last may be shorter; `len` of a single one.
+    /// The length of each datagram, of which the last may be shorter; the whole length for a single
+    /// datagram.
     pub(super) segment: usize,
 }
 
 #[cfg(any(test, fuzzing))]
 impl Found {
-    /// Lines of the record.
+    /// Returns the number of lines of the record.
     pub(super) fn lines(self) -> u64 {
         lines_of(self.len)
     }
 }
 
-/// The side that takes records out.
+/// The reading side of a ring.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     pub(super) at: u64,
-    /// What the writer was told.
+    /// The number of freed lines that the writer was told of.
     pub(super) freed: u64,
 }
 
 impl Reader {
-    /// The next record, which is the reader's until [`Reader::pass`].
+    /// Returns the next record, which belongs to the reader until [`Reader::pass`].
     ///
     /// # Errors
     /// [`Corrupt`].
@@ -288,7 +289,7 @@ impl Reader {
             word = words[word_at(words, self.at)].load(Ordering::Acquire);
         }
         if word == 0 {
-            // A writer that doubts whether anybody reads looks at it.
+            // A writer that doubts whether the ring is read checks this value.
             if self.freed != self.at {
                 self.free(words);
             }
@@ -311,8 +312,8 @@ impl Reader {
     #[inline]
     pub(super) fn pass(&mut self, words: &[AtomicU64], found: Found) {
         self.at += lines_of(found.len);
-        // It is not called each time, because the writer would have to fetch the cache line each
-        // time.
+        // The lines are not published each time, because the writer would have to fetch the cache
+        // line each time.
         if self.at - self.freed >= line_count(words) / 8 {
             self.free(words);
         }

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn addr(port: u16) -> SocketAddr {
-        // Of this process alone: other tests run beside this one.
+        // The address is of this process alone, because other tests run beside this one.
         let addr = Ipv4Addr::from_bits(0x7F60_0000 | (std::process::id() & 0xF_FFFF));
         SocketAddr::new(addr.into(), port)
     }

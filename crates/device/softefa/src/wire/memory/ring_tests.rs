@@ -1,4 +1,5 @@
-//! The ring alone. Not beside it, because `loom/` compiles that file with other atomics.
+//! Tests of the ring alone. They are in a file of their own, because `loom/` compiles the ring with
+//! other atomics.
 
 use super::ring::{Corrupt, FREED_AT, LINE_BYTES, PUBLISHED, Reader, SKIP, Writer, words_for};
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -85,8 +86,8 @@ fn the_word_of_a_train_tells_its_parts() {
     }
 }
 
-/// Whatever another process writes into any word, the reader finds only what lies in the ring, and
-/// ends.
+/// Whatever another process stores in any word, the reader finds only records that lie in the ring,
+/// and terminates.
 #[test]
 fn a_hostile_writer_leads_nowhere() {
     let seed = std::env::var("SOFTEFA_SEED").ok().and_then(|seed| seed.parse().ok());

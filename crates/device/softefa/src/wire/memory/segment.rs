@@ -71,7 +71,8 @@ impl Segment {
         let share = Share::take(WRITTEN.get_or_init(AtomicUsize::default))?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = with_descriptor(|| Ok(rustix::fs::memfd_create("softefa-ring", flags)?))?;
-        // All of it now: a page that the system cannot give later ends the program with SIGBUS.
+        // All memory is allocated now, because a page that the system cannot provide later ends the
+        // program with SIGBUS.
         let file = File::from(file);
         mapped::reserve(&file, 0, BYTES)?;
         rustix::fs::fcntl_add_seals(&file, SEALS)?;
@@ -92,8 +93,8 @@ impl Segment {
         if u64::try_from(stat.st_size) != Ok(BYTES) {
             return refuse("a ring of another length");
         }
-        // A page of another kind, of the pool of huge ones for example, may be one that the system
-        // cannot give back after somebody has punched a hole.
+        // A page of another kind, for example of the pool of huge pages, may be one that the system
+        // cannot provide again after another process has punched a hole.
         if rustix::fs::fstatfs(&file)?.f_type != TMPFS_MAGIC {
             return refuse("a ring that is no file in memory");
         }
@@ -168,7 +169,7 @@ fn is_sealed(file: BorrowedFd<'_>) -> io::Result<bool> {
 pub fn check() -> io::Result<()> {
     let (_, file) = Segment::create()?;
     Segment::open(file)?;
-    // A name that no queue pair has.
+    // No queue pair has this name.
     let nobody = SocketAddr::new(NOWHERE, 0);
     match RingListener::open(nobody) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(()),
@@ -240,7 +241,8 @@ mod tests {
 
     #[test]
     fn a_process_has_rings_up_to_a_bound() {
-        // That of the process would leave nothing for the tests beside this one.
+        // Using up the limit of the process would leave nothing for the tests that run beside this
+        // one.
         static TAKEN: AtomicUsize = AtomicUsize::new(0);
         let mut all: Vec<Share> = std::iter::from_fn(|| Share::take(&TAKEN).ok()).collect();
         assert_eq!(all.len(), ALL_BYTES_MAX / RING_BYTES);

@@ -1,4 +1,4 @@
-//! Two queue pairs' wires, and what strangers and enemies do to them.
+//! Tests of the wires of two queue pairs, and of hostile processes.
 
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
@@ -24,7 +24,7 @@ fn wire() -> (MemoryWire, SocketAddr) {
     wire_with(None)
 }
 
-/// That of a queue pair whose device may have a key.
+/// Makes the wire of a queue pair whose device may have a key.
 pub(super) fn wire_with(key: Option<&SealKey>) -> (MemoryWire, SocketAddr) {
     let sockets = PathSockets::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), 1).unwrap();
     loop {
@@ -32,7 +32,7 @@ pub(super) fn wire_with(key: Option<&SealKey>) -> (MemoryWire, SocketAddr) {
         let at =
             SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), probe.local_addr().unwrap().port());
         drop(probe);
-        // Another test may have taken it.
+        // Another test may have taken the port.
         let capture = Arc::new(Capture::never());
         if let Ok(udp) =
             UdpWire::bind(at, Arc::clone(&sockets), &capture, Protocol::Srd, Layout::Srd)
@@ -81,11 +81,11 @@ fn send_at(
     from.send(now, &mut batch)
 }
 
-/// Numbers of what has arrived, its contents checked.
+/// Returns the numbers of the datagrams that have arrived, and checks their contents.
 pub(super) fn take(at: &mut MemoryWire) -> Vec<u32> {
     let mut numbers = Vec::new();
     let mut in_vain = 0;
-    // The first look at the socket may find a nudge only.
+    // The first read of the socket may find nothing but a nudge.
     while in_vain < 2 {
         let Some(run) = at.receive(NOW) else {
             in_vain += 1;
@@ -104,12 +104,12 @@ pub(super) fn take(at: &mut MemoryWire) -> Vec<u32> {
     numbers
 }
 
-/// Empty datagrams in its socket.
+/// Returns the number of empty datagrams in the socket.
 fn calls(at: &mut MemoryWire) -> usize {
     std::iter::from_fn(|| at.udp.fetch()).filter(|train| train.len == 0).count()
 }
 
-/// What a program gets of a datagram.
+/// Returns the bytes that a program receives of a datagram.
 fn copied(datagram: &Datagram<'_>) -> Vec<u8> {
     let payload = datagram.payload(UdRepr::LEN.min(datagram.head.len()));
     let mut to = vec![0; payload.len()];
@@ -117,12 +117,12 @@ fn copied(datagram: &Datagram<'_>) -> Vec<u8> {
     to
 }
 
-/// Two wires with a ring from the first to the second.
+/// Makes two wires with a ring from the first to the second.
 fn linked() -> (MemoryWire, MemoryWire, SocketAddr) {
     linked_with([None; 2])
 }
 
-/// Links two devices with these keys.
+/// Makes two wires with a ring, of devices with these keys.
 pub(super) fn linked_with(keys: [Option<&SealKey>; 2]) -> (MemoryWire, MemoryWire, SocketAddr) {
     let [(mut a, _), (mut b, to)] = keys.map(wire_with);
     for number in 0..100 {
@@ -131,7 +131,7 @@ pub(super) fn linked_with(keys: [Option<&SealKey>; 2]) -> (MemoryWire, MemoryWir
             return (a, b, to);
         }
         take(&mut b);
-        // What was refused once may be tried again.
+        // A ring that was refused once may be tried again.
         std::thread::sleep(std::time::Duration::from_micros(100));
         a.outbox.hurry();
     }
@@ -156,14 +156,14 @@ fn batch_of(to: SocketAddr, via: Via, lens: &[usize]) -> Batch {
     let mut batch = Batch::new(&Framing::Done, 1000, 0);
     for (number, len) in (0..).zip(lens) {
         let (header, body) = (header(number, *len), payload(number, *len));
-        // Short ones are copied, long ones stay where they are.
+        // Short datagrams are copied, long ones stay where they are.
         let body = body.leak();
         batch.push(&mut Framing::Done, to, via, &header, [piece(body)].into_iter()).unwrap();
     }
     batch
 }
 
-/// Lengths of the runs that have arrived, and of their datagrams.
+/// Returns the lengths of the runs that have arrived, and of their datagrams.
 fn runs(at: &mut MemoryWire) -> Vec<(usize, usize)> {
     std::iter::from_fn(|| at.receive(NOW).map(|run| (run.len(), run.segment))).collect()
 }
@@ -184,8 +184,8 @@ fn equal_datagrams_are_one_record() {
     assert_eq!(take(&mut b), (0..60).collect::<Vec<_>>());
 }
 
-/// A shorter one ends a train, a longer one begins another; nothing that lies elsewhere, or leaves
-/// otherwise, is a part of one.
+/// A shorter datagram ends a train, and a longer one begins another. A datagram that lies
+/// elsewhere, or leaves another way, is part of no train.
 #[test]
 fn only_what_is_alike_is_one_record() {
     let (mut a, mut b, to) = linked();
@@ -196,7 +196,7 @@ fn only_what_is_alike_is_one_record() {
         a.send(NOW, &mut batch_of(to, via, &[64; 10]));
         assert_eq!(take(&mut b), (0..10).collect::<Vec<_>>(), "{via:?}");
     }
-    // More than a train holds, in bytes and in datagrams.
+    // There is more than a train holds, in bytes and in datagrams.
     for lens in [&[500; 64][..], &[0; 64]] {
         a.send(NOW, &mut batch_of(to, Via::Path(0), lens));
         assert_eq!(take(&mut b).len(), lens.len());
@@ -300,8 +300,8 @@ fn what_nobody_sends_again_keeps_to_the_ring_of_a_sleeper() {
     assert_eq!(take(&mut b), (0..40).collect::<Vec<_>>());
 }
 
-/// SRD-12.5: each packet of a stream of WRITEs to a program that computes cost a system call of
-/// both.
+/// SRD-12.5: otherwise each packet of a stream of WRITEs to a program that computes would cost both
+/// sides a system call.
 #[test]
 fn a_sleeper_is_called_once_for_many() {
     let (mut a, mut b, to) = linked();
@@ -315,7 +315,8 @@ fn a_sleeper_is_called_once_for_many() {
     }
 }
 
-/// SRD-12.5: each acknowledgement woke a service thread beside the program that polled for it.
+/// SRD-12.5: otherwise each acknowledgement would wake a service thread beside the program that
+/// polls for it.
 #[test]
 fn a_light_sleeper_is_not_called_for_acknowledgements() {
     let (mut a, mut b, to) = linked();
@@ -358,7 +359,7 @@ fn a_sleeper_whose_call_the_kernel_refused_is_called_again() {
     b.sleep(Sleep::Sound);
     // SAFETY: lent to this call.
     let socket = unsafe { std::os::fd::BorrowedFd::borrow_raw(a.udp.receive_fd()) };
-    // Fails on a socket without a peer, and nothing leaves it all the same.
+    // The call fails on a socket without a peer, and nothing is sent all the same.
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
     assert!(!a.udp.call(to), "nothing leaves");
     let mut due = NOW;
@@ -399,7 +400,8 @@ fn a_sleeper_whose_call_was_lost_is_called_again() {
     assert_eq!((a.next_release(), calls(&mut b)), (None, 0), "all is read");
 }
 
-/// SRD-12.8: who reads a line of its ring now and then held up all that a queue pair sends.
+/// SRD-12.8: a reader that reads a line of its ring now and then must not delay everything that a
+/// queue pair sends.
 #[test]
 fn a_reader_that_hardly_reads_holds_nobody_up() {
     let (mut a, b, to) = linked();
@@ -468,7 +470,7 @@ fn rings_that_nobody_lets_in_take_no_memory() {
     assert!(bytes < 4 << 20, "{rings} rings of {bytes} bytes");
 }
 
-/// SRD-12.8, SRD-12.6: not for ever, where nobody reads.
+/// SRD-12.8, SRD-12.6: if a ring is not read, datagrams do not wait for it for ever.
 #[test]
 fn a_ring_that_nobody_reads_holds_nothing_up() {
     let (mut a, _b, to) = linked();
@@ -508,7 +510,7 @@ fn what_came_before_a_sleeper_wakes_is_taken_first() {
     assert_eq!(send(&mut a, to, via, 21, 64).memory_pkts, 1);
 }
 
-/// What never ends in one of both does not keep the other from its turn.
+/// An endless stream in the rings or in the socket does not keep the other from its turn.
 #[test]
 fn rings_and_socket_take_turns() {
     let (mut a, mut b, to) = linked();
@@ -541,7 +543,7 @@ fn sleepers_are_reached_through_the_kernel() {
     assert_eq!(take(&mut b), [3]);
 }
 
-/// Memory that was unmapped behind our back ends its message, and nothing else.
+/// Memory that was unmapped behind our back ends its message, and no other.
 #[test]
 fn memory_that_is_gone_ends_its_message_alone() {
     crate::memory::signals::install();
@@ -596,7 +598,7 @@ fn a_reader_that_was_stopped_has_a_ring_again_soon() {
         assert_eq!(a.outbox.read_by().count(), 0, "given up");
     };
     let mut is_open = |a: &mut MemoryWire, at_ms| {
-        // Datagrams that make it worth a ring; who is told of one lets it in.
+        // The datagrams make the peer worth a ring, and a peer that is told of a ring accepts it.
         for _ in 0..5 {
             send_at(ms(at_ms), a, to, Via::Path(0), (2, 64));
             take(&mut b);
@@ -609,7 +611,7 @@ fn a_reader_that_was_stopped_has_a_ring_again_soon() {
         now_ms += 100 + pause_ms;
         assert!(!is_open(&mut a, now_ms - 1) && is_open(&mut a, now_ms), "{pause_ms} ms");
     }
-    // One that was read for long begins anew.
+    // A ring that was read for long resets the delay.
     now_ms += 5000;
     stop(&mut a, now_ms);
     assert!(is_open(&mut a, now_ms + 200));
@@ -659,7 +661,7 @@ fn a_hostile_writer_harms_nobody() {
             }
         });
         let begin = std::time::Instant::now();
-        // However slow: until all of it was tried.
+        // The loop runs until everything was tried, however slow the machine is.
         let is_tried = |lent, rings| lent > 0 && rings > 1;
         while begin.elapsed().as_millis() < 300
             || !is_tried(lent, rings) && begin.elapsed().as_secs() < 60
@@ -672,7 +674,7 @@ fn a_hostile_writer_harms_nobody() {
                     lent += 1;
                 }
             }
-            // Given up: the enemy comes again.
+            // The ring was given up, and the enemy returns.
             b.inbox.tidy(Instant::from_ns(u64::MAX >> 1));
             b.inbox.hurry();
             if b.inbox.is_empty() {
@@ -689,14 +691,14 @@ fn a_hostile_writer_harms_nobody() {
     assert_eq!(take(&mut b), [2]);
 }
 
-/// What a reader can write leads a writer nowhere but to the kernel.
+/// Whatever a reader stores, it can only make the writer use the kernel.
 #[test]
 fn a_hostile_reader_harms_nobody() {
     let ((mut a, _), (mut b, to)) = (wire(), wire());
     send(&mut a, to, Via::Path(0), 1, 64);
     assert_eq!(take(&mut b), [1]);
     let Acceptance::Open(ring_listener) = &b.acceptance else { panic!("{:?}", b.acceptance) };
-    // Not let in by the wire, but by somebody who reads it otherwise.
+    // The ring is not accepted by the wire, but by a reader that reads it in another way.
     let file = std::iter::from_fn(|| {
         a.outbox.hurry();
         send(&mut a, to, Via::Path(0), 9, 64);

@@ -1,4 +1,4 @@
-//! Where datagrams go from a ring: check, engine, and what a program gets of them.
+//! The processing of datagrams from a ring: check, engine, and the copy for a program.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -10,7 +10,7 @@ use crate::datagram::Datagram;
 use crate::framing::{Framing, RDMA_BLOCK_BYTES};
 use crate::memory::Piece;
 
-/// Time between datagrams, so that timers expire now and then.
+/// The time between datagrams, so that timers expire now and then.
 const STEP_NS: u64 = 3_000_000;
 const HOST: u64 = 1;
 const QPN: u16 = 2;
@@ -28,7 +28,7 @@ impl FarEngine {
         Self { engine, now: Instant::from_ns(1_000_000_000), memory: Vec::new() }
     }
 
-    /// A datagram whose first bytes are ours and whose others lie at `rest`.
+    /// Takes a datagram whose first bytes are in our memory and whose others lie at `rest`.
     pub(super) fn take(&mut self, headers: &[u8], rest: Piece) {
         if !Framing::Headers.is_plain(IpAddr::V4(Ipv4Addr::LOCALHOST), headers, Piece::default()) {
             return;
@@ -50,7 +50,7 @@ impl FarEngine {
         self.turn();
     }
 
-    /// What a program gets, whole and in pieces.
+    /// Copies the datagram for a program, whole and in pieces.
     fn copy(&mut self, datagram: &Datagram<'_>, header_len: usize) {
         let payload = datagram.payload(header_len);
         let own_len = datagram.head.len() - header_len;

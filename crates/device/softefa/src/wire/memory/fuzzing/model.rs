@@ -1,5 +1,5 @@
-//! The memory of a ring as its enemy sees it, and what lies in it by the document (SRD-12.2,
-//! SRD-12.3).
+//! A model of the memory of a ring: what its enemy sees, and which records lie in it according to
+//! the document (SRD-12.2, SRD-12.3).
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -7,33 +7,33 @@ use std::os::fd::OwnedFd;
 
 use super::*;
 
-/// Words before the first line.
+/// Number of words before the first line.
 pub(super) const HEAD_WORDS: usize = 32;
 pub(super) const LINES: u64 = 32_768;
 pub(super) const PUBLISHED: u64 = 1 << 63;
 pub(super) const SKIP: u64 = 1 << 62;
 const LINE_WORDS: usize = 8;
 
-/// The memory, which somebody else reads, too.
+/// The memory of a ring, which another thread reads, too.
 pub(super) struct Ring {
     segment: Segment,
     file: File,
-    /// Runs of words that are not 0 any more.
+    /// The runs of words that may differ from 0.
     touched: RefCell<Vec<(usize, usize)>>,
 }
 
-/// A record as the document has it.
+/// A record according to the document.
 struct Record {
-    /// The first of its bytes.
+    /// The position of the first of its bytes.
     byte: usize,
     len: usize,
-    /// The length of each datagram of a train; 0 of a single one.
+    /// The length of each datagram of a train; 0 for a single datagram.
     segment: usize,
-    /// The line behind it.
+    /// The line behind the record.
     behind: u64,
 }
 
-/// The word where a line begins.
+/// Returns the first word of a line.
 pub(super) fn word_of(line: u64) -> usize {
     HEAD_WORDS + (line % LINES) as usize * LINE_WORDS
 }
@@ -44,7 +44,7 @@ impl Ring {
         Self { segment, file: file.into(), touched: RefCell::default() }
     }
 
-    /// Hands the memory in, as of the queue pair `port`.
+    /// Hands the memory in, as a ring of the queue pair `port`.
     pub(super) fn offered(&self, port: u16) -> OfferedRing {
         let file: OwnedFd = self.file.try_clone().expect("one descriptor more").into();
         OfferedRing { from: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), file }
@@ -77,7 +77,7 @@ impl Ring {
         self.segment.write(word, &[piece]).expect("the memory is there");
     }
 
-    /// The `len` bytes of records from `byte` on may have been written.
+    /// Notes that the `len` bytes of records from `byte` on may have been written.
     pub(super) fn touch(&self, byte: usize, len: usize) {
         let (first, last) = (HEAD_WORDS + byte / 8, HEAD_WORDS + (byte + len) / 8 + LINE_WORDS);
         self.touched.borrow_mut().push((first, last.min(self.words().len())));
@@ -91,14 +91,14 @@ impl Ring {
         }
     }
 
-    /// The byte of the ring that some reader has at `addr`: readers have it elsewhere, and only
-    /// where a page begins is the same.
+    /// Returns the position in the ring of the byte that the reader has at `addr`. Each reader maps
+    /// the memory elsewhere, so that only offsets in a page are the same.
     pub(super) fn byte_of(&self, addr: u64) -> Option<usize> {
         let at = LAST_BASE.get().and_then(|base| addr.checked_sub(base))? as usize;
         (at < self.words().len() * 8).then_some(at)
     }
 
-    /// The `len` bytes from `byte` of the memory on.
+    /// Returns the `len` bytes from `byte` of the memory on.
     fn bytes(&self, byte: usize, len: usize) -> Vec<u8> {
         let words = &self.words()[byte / 8..(byte + len).div_ceil(8)];
         let mut bytes: Vec<u8> =
@@ -108,7 +108,7 @@ impl Ring {
         bytes
     }
 
-    /// The record that begins at `line` or, after a word that says so, with the next round.
+    /// Returns the record that begins at `line` or, after a word that says so, with the next round.
     fn record(&self, mut line: u64) -> Record {
         let look = |line| self.words()[word_of(line)].load(Ordering::Relaxed);
         let mut word = look(line);
@@ -126,8 +126,8 @@ impl Ring {
         Record { byte: word_of(line) * 8 + 8, len, segment, behind: line + lines }
     }
 
-    /// What was taken is what lies from `line` on, and no byte of it was lent before its headers
-    /// are known.
+    /// Checks that the bytes taken are those that lie from `line` on, and that no byte was lent
+    /// before its headers were known.
     pub(super) fn check(&self, line: u64, taken: &Taken, out: &[u8], layout: Option<Layout>) {
         let Record { byte, len, segment, behind: mut next } = self.record(line);
         let Some(rest) = taken.rest else {
@@ -160,6 +160,6 @@ impl Ring {
 }
 
 thread_local! {
-    /// Where the reader that lent something last has its memory.
+    /// The address of the memory of the reader that lent a datagram last.
     static LAST_BASE: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
 }
