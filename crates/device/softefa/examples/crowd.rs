@@ -1,5 +1,5 @@
-//! What queue pairs that do nothing cost the one that does: round trips of 64 bytes between two
-//! queue pairs of one thread, one of them on a completion queue with ever more idle neighbours.
+//! Measures what idle queue pairs cost a busy one: round trips of 64 bytes between two queue pairs
+//! of one thread, one of which shares its completion queue with more and more idle neighbours.
 //!
 //! ```text
 //! cargo run --release -p softefa --example crowd
@@ -49,7 +49,7 @@ fn await_message(cq: &Cq) {
 }
 
 fn idle_poll_ns(cq: &Cq) -> u128 {
-    // Whatever waits for its acknowledgement is through first.
+    // Queue pairs that wait for an acknowledgement finish first.
     while cq.poll_one().is_some() {}
     let start = Instant::now();
     for _ in 0..ROUNDS {

@@ -1,13 +1,12 @@
-//! What the adapter executes for a message, both ends together: counted from outside by
-//! `cargo xtask device-cost`, which runs this under callgrind and looks at [`ping`] and [`stream`]
-//! only.
+//! Measures the instructions that the adapter executes for a message, at both ends together. `cargo
+//! xtask device-cost` runs this under callgrind and counts [`ping`] and [`stream`] only.
 //!
 //! ```text
 //! cargo run --release -p softefa --example message_cost -- ping-64 1000
 //! cargo run --release -p softefa --example message_cost -- stream-8192 1000
 //! ```
-//! Over UDP; with `-memory` behind the name through shared memory, with `rc-` before it over a
-//! reliable connection.
+//! Messages go over UDP; with `-memory` behind the name they go through shared memory, with `rc-`
+//! before it over a reliable connection.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be set up has failed")]
 
 #[path = "../tests/common/mod.rs"]
@@ -19,15 +18,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use common::{Side, roce, side_of, wr};
 use softefa::{Ah, CompletionOp, Config, QpKind, Remote, SendOp, Sge, WireChoice};
 
-/// Messages of a stream between two looks at the receiver.
+/// Number of messages of a stream between two polls of the receiver.
 const BURST: u64 = 16;
 
-/// What the clock of this program shows, in nanoseconds.
+/// The time that the clock of this program shows, in nanoseconds.
 static NOW_NS: AtomicI64 = AtomicI64::new(1_000_000_000);
 
-/// In the place of the C library's: under callgrind a message takes as long as a thousand do
-/// outside, and timers of the adapter would run out in each. This clock goes on by 50 ns whenever
-/// somebody looks.
+/// Replaces the function of the C library. Under callgrind a message takes as long as a thousand do
+/// outside, and timers of the adapter would expire in each. This clock advances by 50 ns whenever
+/// it is read.
 #[unsafe(no_mangle)]
 extern "C" fn clock_gettime(_clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
     let now_ns = NOW_NS.fetch_add(50, Ordering::Relaxed);
@@ -60,7 +59,7 @@ fn main() {
     }
 }
 
-/// Runs one kind; whether there is such a kind.
+/// Runs the measurement `kind`; returns false if there is no such kind.
 fn run(pair: &Pair, kind: &str, count: u64) -> bool {
     match kind {
         "ping-64" => ping(pair, count),
@@ -75,7 +74,7 @@ fn run(pair: &Pair, kind: &str, count: u64) -> bool {
     true
 }
 
-/// Two sides that can send to one another, over SRD with handles of one another.
+/// Two sides that can send to each other, over SRD with address handles of each other.
 struct Pair {
     sides: [Side; 2],
     ahs: Option<[Arc<Ah>; 2]>,
@@ -105,7 +104,7 @@ impl Pair {
     }
 }
 
-/// Messages of 64 bytes back and forth; `count` is that of both directions.
+/// Sends messages of 64 bytes back and forth, `count` in both directions together.
 #[inline(never)]
 fn ping(pair: &Pair, count: u64) {
     for round in 0..count {
@@ -117,7 +116,7 @@ fn ping(pair: &Pair, count: u64) {
     }
 }
 
-/// Messages of `len` bytes in bursts one way.
+/// Sends messages of `len` bytes one way, in bursts.
 #[inline(never)]
 fn stream(pair: &Pair, len: u32, count: u64, op: SendOp) {
     let [a, b] = &pair.sides;

@@ -1,4 +1,4 @@
-//! The process of another user: learns what it can, and sends what may do harm.
+//! The process of another user, which learns what it can and sends datagrams that may do harm.
 
 use std::io::{BufRead, Write};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -8,11 +8,12 @@ use crate::forge::{Dice, Forge};
 use crate::learn::{self, QPN_FIRST};
 use crate::sockets::{BATCH, Batch, become_nobody, send_batch, send_train};
 
-/// Datagrams of a train.
+/// Number of datagrams of a train.
 const TRAIN: usize = 64;
 const TRAIN_BYTES_MAX: usize = 60_000;
 
-/// What the attacker is told. All of it is public: who runs and where its device is.
+/// The orders of the attacker. All of them are public: which victims run, and where their devices
+/// are.
 #[derive(Debug, Clone)]
 pub(crate) struct Orders {
     pub(crate) seed: u64,
@@ -24,9 +25,9 @@ pub(crate) struct Orders {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// Everything that there is.
+    /// All kinds of datagrams.
     Mixed,
-    /// Nothing but guesses of the queue key, as fast as they go.
+    /// Only guesses of the queue key, as fast as possible.
     Guesses { is_ud: bool },
 }
 
@@ -55,11 +56,11 @@ impl Orders {
     }
 }
 
-/// What it did, in a line.
+/// The deeds of an attacker, as one line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Deeds {
     pub(crate) sent: u64,
-    /// Answers of the victims that came to its own ports.
+    /// Number of answers of the victims that came to its own ports.
     pub(crate) answers: u64,
     /// The number of these that were challenges, which it answered with a guess.
     pub(crate) challenges: u64,
@@ -79,16 +80,16 @@ impl Deeds {
 struct Attacker {
     orders: Orders,
     forge: Forge,
-    /// Numbers of queue pairs and of paths of each victim.
+    /// The numbers of queue pairs of each victim, followed by those of paths.
     qpns: [Vec<u16>; 2],
     paths: [Vec<u16>; 2],
-    /// Bound to addresses of the victims and to others of loopback.
+    /// The sockets, bound to addresses of the victims and to others of loopback.
     sockets: Vec<UdpSocket>,
     batch: Batch,
     deeds: Deeds,
 }
 
-/// Runs as somebody else; does what it was told when its standard input says so.
+/// Runs as another user, and carries out the orders when its standard input says so.
 pub(crate) fn attack(orders: Orders) {
     become_nobody().expect("another user");
     let secrets = learn::open_secrets(orders.pid);
@@ -103,7 +104,7 @@ pub(crate) fn attack(orders: Orders) {
     println!("\n{} {sent} {answers} {challenges}", Deeds::WORD);
 }
 
-/// Looks for secrets in files that its user can read.
+/// Searches for secrets in files that its user can read.
 pub(crate) fn snoop(dir: &Path, secrets: &[Vec<u8>]) {
     become_nobody().expect("another user");
     let leaks = learn::leaks(dir, secrets);
@@ -163,8 +164,8 @@ impl Attacker {
         }
     }
 
-    /// Whom a datagram says that it is from: the live peer, an invented number, the socket's
-    /// own, 0.
+    /// Returns the number of the sender that a datagram claims: the live peer, an invented number,
+    /// that of the socket, or 0.
     fn source(&mut self, at: usize, victim: usize) -> u16 {
         let own = self.sockets[at].local_addr().map_or(0, |addr| addr.port());
         let Self { forge, qpns, .. } = self;
@@ -195,12 +196,12 @@ impl Attacker {
     fn fire(&mut self, at: usize, victim: usize) {
         let sent = send_batch(&self.sockets[at], self.orders.victims[victim], &self.batch);
         self.deeds.sent += sent as u64;
-        // What cannot be sent is no reason to go on for ever.
+        // If nothing can be sent, the loop must not go on for ever.
         assert!(sent > 0, "{}", std::io::Error::last_os_error());
     }
 
-    /// A train that the victim's system hands over in one piece. Each of its datagrams is another
-    /// one, cut or padded to one length, which may not be the one that the first of them says.
+    /// Sends a train that the victim's system delivers in one piece. Its datagrams differ, and are
+    /// cut or padded to one length, which may not be the length in the first of them.
     fn train(&mut self, at: usize, victim: usize) {
         let segment = self.forge.dice.pick(&[1, 12, 24, 44, 52, 64, 76, 100, 320, 900]);
         let dst = self.forge.dice.pick(&self.qpns[victim]);
@@ -235,7 +236,7 @@ impl Attacker {
         self.deeds.sent += train.len().div_ceil(segment) as u64;
     }
 
-    /// Answers challenges that came to its own port with one more guess each.
+    /// Answers challenges that came to its own port, each with one more guess.
     fn listen(&mut self, at: usize, victim: usize) {
         let mut answer = [0; 512];
         self.batch.clear();

@@ -1,10 +1,10 @@
-//! Datagrams as somebody writes them who has read docs/PROTOCOL.md and nothing else.
+//! Datagrams of a forger who has read docs/PROTOCOL.md and nothing else.
 
 use std::ops::Range;
 
-/// Keys that programs are known to use, or that a lazy attacker tries first.
+/// Keys that programs are known to use, or that an attacker tries first.
 const KEYS: [u32; 6] = [0, 1, 0x1111_1111, 0x8001_0000, 0xFFFF_FFFF, 0x1234];
-/// Operations of chapter 10, and some that there are not.
+/// Operations of chapter 10, and some invalid ones.
 const OPS: [u8; 12] = [0, 1, 2, 3, 4, 5, 16, 17, 18, 19, 6, 255];
 
 const SRD: u8 = 0;
@@ -19,7 +19,7 @@ const HAS_DATA: u8 = 0x10;
 const SEALED: u8 = 0x80;
 const CHECK: Range<usize> = 8..12;
 
-/// Random numbers that a seed repeats.
+/// Random numbers that can be repeated by their seed.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -38,7 +38,7 @@ impl Dice {
         of[self.below(of.len())]
     }
 
-    /// A number, often one at a boundary.
+    /// Returns a number, often one at a boundary.
     fn number(&mut self) -> u64 {
         match self.below(4) {
             0 => self.pick(&[0, 1, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, u64::MAX]),
@@ -46,8 +46,8 @@ impl Dice {
         }
     }
 
-    /// A guess of the queue key. The highest bit is that of the victims' keys: were it guessed,
-    /// too, one run of ten million in 430 would get in.
+    /// Returns a guess of the queue key. Its highest bit is that of the victims' keys: if that were
+    /// guessed, too, one run of ten million in 430 would get in.
     pub(crate) fn key(&mut self) -> u32 {
         match self.below(4) {
             0 => self.pick(&KEYS),
@@ -56,10 +56,10 @@ impl Dice {
     }
 }
 
-/// The next datagram.
+/// Makes the forged datagrams.
 pub(crate) struct Forge {
     pub(crate) dice: Dice,
-    /// An address of the forger's own memory: others' may look alike.
+    /// An address of the forger's own memory, which those of victims may resemble.
     pub(crate) memory: u64,
     pub(crate) bytes: Vec<u8>,
 }
@@ -83,7 +83,7 @@ impl Forge {
         &self.bytes
     }
 
-    /// One guess of the queue key and nothing else.
+    /// Makes a guess of the queue key and nothing else.
     pub(crate) fn guess(&mut self, src: u16, dst: u16, is_ud: bool) -> &[u8] {
         let key = self.dice.roll() as u32 & 0x7FFF_FFFF;
         if is_ud {
@@ -98,7 +98,7 @@ impl Forge {
         &self.bytes
     }
 
-    /// An opening with the answer to a challenge.
+    /// Makes an opening with the answer to a challenge.
     pub(crate) fn answer(&mut self, src: u16, dst: u16, conn: u64, cookie: u64) -> &[u8] {
         let key = self.dice.key();
         self.opening(src, dst, key, conn, cookie);
@@ -128,7 +128,7 @@ impl Forge {
         self.put(&[0; 4]);
     }
 
-    /// Fills in the check, of all bytes: the flag says so.
+    /// Fills in the check of all bytes, as the flag says.
     fn check(&mut self) {
         if self.bytes.len() < CHECK.end {
             return;
@@ -177,7 +177,7 @@ impl Forge {
         self.bytes.resize(at + payload_len, 0xEE);
     }
 
-    /// The block of chapter 10, with an address and a key that somebody guesses.
+    /// Writes the block of chapter 10, with a guessed address and key.
     fn rdma(&mut self) {
         let addr = self.memory.wrapping_add((self.dice.roll() % (1 << 30)) & !4095);
         self.put(&addr.to_be_bytes());
@@ -234,7 +234,7 @@ impl Forge {
         self.check();
     }
 
-    /// A sealed datagram or a notice of chapter 11 by somebody without the key.
+    /// Makes a sealed datagram or a notice of chapter 11 without the key.
     fn envelope(&mut self, src: u16, dst: u16) {
         let (kind, len) = self.dice.pick(&[(8, 24 + 52 + 16), (8, 40), (8, 39), (9, 32)]);
         self.head(kind, 0, src, dst);
@@ -258,7 +258,7 @@ impl Forge {
         });
     }
 
-    /// One that ends too early, with a check that fits.
+    /// Makes a datagram that ends too early, with a valid check.
     fn cut(&mut self, src: u16, dst: u16) {
         let is_init = self.dice.below(2) == 0;
         self.data(src, dst, is_init);
@@ -267,10 +267,10 @@ impl Forge {
         self.check();
     }
 
-    /// One with a byte altered, and a check that fits or does not.
+    /// Makes a datagram with a byte altered, and a check that is valid or not.
     fn bent(&mut self, src: u16, dst: u16) {
         self.data(src, dst, true);
-        // Not those of the key: see [`Dice::key`].
+        // The bytes of the key stay: see [`Dice::key`].
         let at = self.dice.pick(&[0, 1, 2, 4, 6, 12, 20, 28, 30, 32, 34, 45, 51]);
         self.bytes[at] ^= 1 << self.dice.below(8);
         if self.dice.below(4) > 0 {

@@ -1,10 +1,10 @@
-//! A process of another user sends whatever may do harm to live traffic of which every byte and
-//! every completion is checked: nothing it sends is taken, nothing ends, memory stays.
+//! A process of another user sends datagrams that may do harm to live traffic of which every byte
+//! and every completion is checked: none is accepted, nothing ends, and memory does not grow.
 //!
-//! `make attack` sends ten million datagrams at each kind of traffic and prints a table. Another
-//! seed: `SOFTEFA_SEED`; so many datagrams: `SOFTEFA_ATTACK_DATAGRAMS`; one kind of traffic:
-//! `SOFTEFA_ATTACK_TRAFFIC=send`, `rdma` or `ud`; one mode: `SOFTEFA_ATTACK_MODE=clear`, `sealed`,
-//! `udp` or `memory`.
+//! `make attack` sends ten million datagrams at each kind of traffic and prints a table. Variables
+//! choose the seed (`SOFTEFA_SEED`), the number of datagrams (`SOFTEFA_ATTACK_DATAGRAMS`), one kind
+//! of traffic (`SOFTEFA_ATTACK_TRAFFIC=send`, `rdma` or `ud`), and one mode
+//! (`SOFTEFA_ATTACK_MODE=clear`, `sealed`, `udp` or `memory`).
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -29,23 +29,24 @@ use softefa::{CompletionOp, Config, QpKind, WireChoice};
 use table::{AttackResult, Rate, resident_bytes};
 use victims::{Traffic, Victims};
 
-/// Makes this program the attacker, with what it is told.
+/// The variable with orders, which makes this program the attacker.
 const ORDERS: &str = "SOFTEFA_TEST_ATTACK";
-/// Bytes of a message. Who can read them in a capture can read keys and tokens, too.
+/// The bytes of a message. An observer that can read them in a capture can read keys and tokens,
+/// too.
 const SECRET: &[u8] = b"for the receiver's eyes";
 const SNOOP: &str = "SOFTEFA_TEST_SNOOP";
-/// Datagrams at each kind of traffic in the test suite.
+/// Number of datagrams at each kind of traffic in the test suite.
 const SHORT: u64 = 30_000;
-/// What memory may grow by while strangers come: buffers, tables, answers.
+/// The most bytes by which memory may grow while strangers send: buffers, tables, answers.
 const GROWTH_MAX_BYTES: u64 = 16 << 20;
-/// Longest attack.
+/// The duration of the longest attack.
 const LIMIT: Duration = Duration::from_secs(1200);
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Whether an attacker can be made; says so loudly when not.
+/// Returns true if an attacker can be started; reports it if not.
 fn can_attack(test: &str) -> bool {
     let can = sockets::is_root();
     if !can {
@@ -54,7 +55,7 @@ fn can_attack(test: &str) -> bool {
     can
 }
 
-/// The program once more, as `test`, told by `variable`; its first line with `word`.
+/// Starts the program again, as `test`, with the variable set.
 fn start(test: &str, (variable, value): (&str, String)) -> Child {
     Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", test, "--nocapture"])
@@ -76,7 +77,7 @@ fn line_with(child: &mut BufReader<std::process::ChildStdout>, word: &str) -> St
     panic!("the attacker ended before it said {word}");
 }
 
-/// One attack on one kind of traffic.
+/// An attack on one kind of traffic.
 struct Attack {
     traffic: Traffic,
     style: Style,
@@ -84,16 +85,17 @@ struct Attack {
     config: Config,
     datagrams: u64,
     seed: u64,
-    /// Which one it is, from 1 on.
+    /// The number of the attack, from 1 on.
     place: u32,
-    /// How long traffic is measured without an attacker.
+    /// The time for which traffic is measured without an attacker.
     calm: Duration,
 }
 
 impl Attack {
     fn run(&self, test: &str) -> AttackResult {
         let Self { traffic, style, datagrams, seed, .. } = *self;
-        // Addresses of this attack alone: the attacker must not meet other programs.
+        // The addresses are of this attack alone, because the attacker must not meet other
+        // programs.
         let net = 0x7F40_0000 | ((std::process::id() << 8) & 0x3F_FF00) | (self.place << 1);
         let addrs = [net, net | 1].map(Ipv4Addr::from);
         let mut victims = Victims::new(traffic, addrs, &self.config, seed ^ 0x51);
@@ -102,7 +104,7 @@ impl Attack {
         let mut attacker = start(test, (ORDERS, orders.emit()));
         let mut said = BufReader::new(attacker.stdout.take().expect("its output"));
         line_with(&mut said, "attacker-ready");
-        // Warm, then measured.
+        // A first run warms up, a second one is measured.
         victims.run(self.calm / 4, || false);
         let is_idle = style != Style::Mixed;
         let calm = Rate::of(&mut victims, |victims| victims.run(self.calm, || false));
@@ -125,7 +127,7 @@ impl Attack {
         assert!(deeds.sent >= datagrams, "{deeds:?}");
         assert!(counts.dropped + counts.strangers() > 0, "the attack has not hit: {counts:?}");
         assert!(rss_after < rss + GROWTH_MAX_BYTES, "{rss} bytes grew to {rss_after}");
-        // All that goes on afterwards is as before.
+        // Afterwards all traffic continues as before.
         let after = Rate::of(&mut victims, |victims| victims.run(self.calm / 4, || false));
         victims.end();
         assert!(after.bytes > 0);
@@ -137,7 +139,7 @@ impl Attack {
     }
 }
 
-/// What the victims have counted.
+/// The counts of the victims.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     received: u64,
@@ -145,7 +147,7 @@ struct Counts {
     answered: u64,
     unanswered: u64,
     repeated: u64,
-    /// By the system: the queues of their sockets were full.
+    /// Number of datagrams that the system lost because the queues of their sockets were full.
     lost: u64,
 }
 
@@ -180,7 +182,7 @@ impl Counts {
     }
 }
 
-/// How datagrams are protected, and what carries them.
+/// Returns the modes: how datagrams are protected, and their carrier.
 fn modes() -> Vec<(&'static str, Config)> {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("key");
@@ -223,7 +225,7 @@ fn nothing_a_stranger_sends_is_taken() {
     let mode_wanted = std::env::var("SOFTEFA_ATTACK_MODE").unwrap_or_default().to_lowercase();
     let modes = modes().into_iter().filter(|(mode, _)| mode.to_lowercase().contains(&mode_wanted));
     for (mode, config) in modes {
-        // The forger knows envelopes, and nothing of what a connection in the clear would look at.
+        // The forger knows envelopes, and not what a connection in the clear would accept.
         let is_known = |traffic: &Traffic| *traffic != Traffic::Rc || config.key.is_some();
         let kinds =
             kinds.into_iter().filter(|(traffic, _)| is_wanted(traffic) && is_known(traffic));
@@ -236,7 +238,7 @@ fn nothing_a_stranger_sends_is_taken() {
     table::print(&rows);
 }
 
-/// Even in a directory that anybody may enter: what lies there must not tell keys and tokens.
+/// The directory may be open to everybody: files in it must not contain keys and tokens.
 #[test]
 fn files_of_a_run_tell_others_no_key() {
     const NAME: &str = "files_of_a_run_tell_others_no_key";

@@ -1,4 +1,4 @@
-//! Many datagrams at once, and another user. The system calls of the attacker.
+//! The system calls of the attacker: many datagrams at once, and another user.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -6,16 +6,16 @@ use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// The user and group that own nothing.
+/// The id of the user and the group that own nothing.
 const NOBODY: u32 = 65_534;
-/// Datagrams of one call.
+/// Number of datagrams of one call.
 pub(crate) const BATCH: usize = 64;
 
-/// Datagrams on their way out.
+/// Datagrams that are to be sent.
 #[derive(Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
-    /// Where each ends, and the port it goes to.
+    /// The end of each datagram, and its destination port.
     ends: Vec<(usize, u16)>,
 }
 
@@ -44,7 +44,8 @@ fn name(addr: Ipv4Addr, port: u16) -> libc::sockaddr_in {
     name
 }
 
-/// Sends a batch to ports of `addr`; how many left. What the system has no room for is not sent.
+/// Sends a batch to ports of `addr`, and returns how many were sent. Others are lost if the system
+/// has no room for them.
 pub(crate) fn send_batch(socket: &UdpSocket, addr: Ipv4Addr, batch: &Batch) -> usize {
     let mut start = 0;
     let mut names: Vec<libc::sockaddr_in> =
@@ -72,7 +73,7 @@ pub(crate) fn send_batch(socket: &UdpSocket, addr: Ipv4Addr, batch: &Batch) -> u
     usize::try_from(sent).unwrap_or(0)
 }
 
-/// Sends `bytes` as a train of datagrams of `segment` bytes; false where it cannot be sent.
+/// Sends `bytes` as a train of datagrams of `segment` bytes; returns false if that is not possible.
 pub(crate) fn send_train(
     socket: &UdpSocket,
     (addr, port): (Ipv4Addr, u16),
@@ -103,13 +104,13 @@ pub(crate) fn send_train(
     }
 }
 
-/// This process may become another user.
+/// Returns true if this process may become another user.
 pub(crate) fn is_root() -> bool {
     // SAFETY: a plain call.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Becomes a user who owns nothing, for good.
+/// Becomes a user who owns nothing, irrevocably.
 pub(crate) fn become_nobody() -> io::Result<()> {
     // SAFETY: plain calls; an empty list of groups is not read.
     let is_nobody = unsafe {

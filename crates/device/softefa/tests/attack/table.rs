@@ -1,4 +1,4 @@
-//! What came of it.
+//! The table of results.
 
 use std::fs;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::Counts;
 use crate::attacker::Deeds;
 use crate::victims::Victims;
 
-/// How fast messages arrived.
+/// The rate at which messages arrived.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rate {
     pub(crate) bytes: u64,
@@ -38,7 +38,8 @@ pub(crate) struct AttackResult {
     pub(crate) rss_after: u64,
 }
 
-/// Prints a line for each attack. What was accepted is 0, else the run has ended.
+/// Prints a line for each attack. The number of accepted datagrams is 0, otherwise the run has
+/// ended.
 pub(crate) fn print(rows: &[AttackResult]) {
     println!(
         "| attack on | mode | datagrams | per second | received and dropped | lost, queue full | answered | left without an answer | \
@@ -68,7 +69,7 @@ pub(crate) fn print(rows: &[AttackResult]) {
     }
 }
 
-/// Memory of this process.
+/// Returns the resident memory of this process in bytes.
 pub(crate) fn resident_bytes() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").expect("its memory");
     let pages: u64 = statm.split(' ').nth(1).and_then(|n| n.parse().ok()).expect("a number");

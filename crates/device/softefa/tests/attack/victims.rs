@@ -14,17 +14,17 @@ use softefa::{
 use crate::common::{Side, remote, roce, side_with, wr};
 use crate::forge::Dice;
 
-/// Messages of a direction that are under way.
+/// The most messages of a direction that are under way.
 const SLOTS: usize = 16;
 const SLOT_BYTES: usize = 16 << 10;
-/// Where they arrive; behind them is memory that nobody writes.
+/// The offset of the memory in which messages arrive.
 const ARRIVALS: usize = SLOTS * SLOT_BYTES;
-/// Where READs and what WRITEs announce arrive.
+/// The offset of the memory in which READs and announced WRITEs arrive.
 const COPIES: usize = 2 * ARRIVALS;
 const UNTOUCHED: std::ops::Range<usize> = 3 * ARRIVALS..1 << 20;
-/// Unreliable datagrams that did not come for so long are lost.
+/// The time after which an unreliable datagram that did not arrive counts as lost.
 const UD_PATIENCE: Duration = Duration::from_millis(2);
-/// Without a completion for so long the run has ended.
+/// The time without a completion after which the run has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,16 +36,16 @@ pub(crate) enum Traffic {
     Rc,
 }
 
-/// What a slot's message is at.
+/// The progress of a slot's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Idle,
     /// A SEND, or the WRITE that begins a round.
     First,
-    /// An unreliable datagram that has left.
+    /// An unreliable datagram that was sent.
     Left,
     Read,
-    /// A WRITE with immediate, and what is still to be heard of it.
+    /// A WRITE with immediate, and the completions that are still missing.
     Announced {
         ended: bool,
         told: bool,
@@ -60,7 +60,7 @@ struct Slot {
     since: Instant,
 }
 
-/// What was sent and has not arrived.
+/// The messages that were sent and have not arrived.
 #[derive(Default)]
 struct Flow {
     next: u64,
@@ -78,7 +78,7 @@ pub(crate) struct Victims {
     slots: [[Slot; SLOTS]; 2],
     flows: [Flow; 2],
     is_ending: bool,
-    /// Bytes of messages that arrived, and when the last one did.
+    /// Number of bytes of messages that arrived, and the time of the last of them.
     pub(crate) bytes: u64,
     pub(crate) messages: u64,
     last: Instant,
@@ -87,7 +87,8 @@ pub(crate) struct Victims {
 impl Victims {
     pub(crate) fn new(traffic: Traffic, addrs: [Ipv4Addr; 2], config: &Config, seed: u64) -> Self {
         let mut dice = Dice(seed);
-        // Not one that the forger tries first, and with the bit that it leaves alone.
+        // The key is none that the forger tries first, and has the bit that the forger never
+        // changes.
         let key = (dice.roll() as u32 | 0x8000_0000) ^ 0x0101_0000;
         let mut sides = match traffic {
             Traffic::Rc => connected(addrs, config),
@@ -115,7 +116,8 @@ impl Victims {
             last: now,
         };
         for at in 0..2 {
-            // More than can be under way, so that none is refused for lack of one.
+            // There are more receives than messages under way, so that none is refused for lack of
+            // one.
             (0..SLOTS).for_each(|slot| victims.post_receive(at, slot));
         }
         victims
@@ -125,7 +127,7 @@ impl Victims {
         self.sides[at].post_recv(slot as u64, ARRIVALS + slot * SLOT_BYTES, SLOT_BYTES as u32);
     }
 
-    /// Traffic for so long, or until `until` says so.
+    /// Runs traffic for the time `limit`, or until `until` returns true.
     pub(crate) fn run(&mut self, limit: Duration, mut until: impl FnMut() -> bool) -> Duration {
         let start = Instant::now();
         self.last = start;
@@ -137,7 +139,7 @@ impl Victims {
         start.elapsed()
     }
 
-    /// Waits for all that is under way.
+    /// Waits for all messages that are under way.
     pub(crate) fn end(&mut self) {
         self.is_ending = true;
         self.last = Instant::now();
@@ -161,7 +163,7 @@ impl Victims {
         );
     }
 
-    /// Messages that did not arrive, or were not polled for.
+    /// Returns the number of messages that did not arrive, or were not polled for.
     fn lost(&self) -> usize {
         self.flows.iter().map(|flow| flow.open.len()).sum()
     }
@@ -180,7 +182,7 @@ impl Victims {
         start.elapsed()
     }
 
-    /// Takes what is still in the sockets.
+    /// Takes the datagrams that are still in the sockets.
     pub(crate) fn drain(&mut self) {
         let mut before = None;
         while before != Some(self.count(Counter::RxPkts)) {
@@ -232,7 +234,7 @@ impl Victims {
         let target = ARRIVALS + slot * SLOT_BYTES;
         let op = match (self.traffic, step) {
             (Traffic::Rdma, Step::First) => SendOp::Write(remote(&self.sides[1 - at], target)),
-            // Not where receives are posted: both are written.
+            // The target is not where receives are posted, because both are written.
             (Traffic::Rdma, _) => {
                 let target = COPIES + slot * SLOT_BYTES;
                 SendOp::WriteImm(remote(&self.sides[1 - at], target), slot as u32)
@@ -257,16 +259,16 @@ impl Victims {
         let Slot { step, seq, len, .. } = self.slots[at][slot];
         match (self.traffic, step) {
             (Traffic::Send | Traffic::Rc, Step::First) => self.slots[at][slot].step = Step::Idle,
-            // It is free when it has arrived, which may have been before.
+            // The slot is free when the message has arrived, which may have been before.
             (Traffic::Ud, Step::First) => self.slots[at][slot].step = Step::Left,
-            // And the next one of the slot may have left since.
+            // The next datagram of the slot may have been sent since.
             (Traffic::Ud, Step::Idle | Step::Left) => {}
             (Traffic::Rdma, Step::First) => {
                 self.check(at, seq, 1 - at, ARRIVALS + slot * SLOT_BYTES, len);
-                // What is read comes from where it was written, and is read into other memory.
+                // The READ comes from where the WRITE went, and goes into other memory.
                 let target = remote(&self.sides[1 - at], ARRIVALS + slot * SLOT_BYTES);
                 let into = COPIES + slot * SLOT_BYTES;
-                // Both ends write there; the halves are each one's.
+                // Both ends write there, each its own half.
                 self.slots[at][slot].step = Step::Read;
                 self.post(
                     at,
@@ -331,7 +333,8 @@ impl Victims {
         }
     }
 
-    /// What stands at `place` of `side` is message `seq` of `from`, which has not arrived before.
+    /// Checks that the bytes at `place` of `side` are message `seq` of `from`, which has not
+    /// arrived before.
     fn check(&mut self, from: usize, seq: u64, side: usize, place: usize, len: usize) {
         let sent = self.flows[from].open.remove(&seq);
         assert_eq!(
@@ -350,8 +353,8 @@ impl Victims {
         assert!(is_same, "message {seq} of side {from}: other bytes at {place} of side {side}");
     }
 
-    /// Unreliable: the queue of a socket may be full of others' datagrams. What comes late still
-    /// counts as sent.
+    /// Gives up lost datagrams, which are unreliable: the queue of a socket may be full of others'
+    /// datagrams. A datagram that comes late still counts as sent.
     fn give_up_lost(&mut self) {
         let now = Instant::now();
         let lost = |slot: &&mut Slot| {
@@ -363,7 +366,7 @@ impl Victims {
         }
     }
 
-    /// A count of both sides.
+    /// Returns a counter, added up over both sides.
     pub(crate) fn count(&self, counter: Counter) -> u64 {
         self.sides.iter().map(|side| side.device.counters().get(counter)).sum()
     }
@@ -375,7 +378,7 @@ impl Drop for Victims {
     }
 }
 
-/// A queue pair of an EFA.
+/// Makes a queue pair of an EFA.
 fn efa(addr: Ipv4Addr, config: &Config, kind: QpKind, key: u32) -> Side {
     let spec = DeviceSpec::new("rdmap0s6", addr.into());
     let config = Config { devices: vec![spec], ..config.clone() };
@@ -386,7 +389,7 @@ fn efa(addr: Ipv4Addr, config: &Config, kind: QpKind, key: u32) -> Side {
     side
 }
 
-/// Two queue pairs of RoCE devices, connected with each other.
+/// Makes two queue pairs of RoCE devices, connected with each other.
 fn connected(addrs: [Ipv4Addr; 2], config: &Config) -> [Side; 2] {
     let sides = addrs.map(|addr| {
         let spec = format!("roce0={addr},profile=roce").parse().expect("a device");
@@ -397,7 +400,7 @@ fn connected(addrs: [Ipv4Addr; 2], config: &Config) -> [Side; 2] {
     sides
 }
 
-/// Bytes that say which message of which run they are.
+/// Returns bytes that identify the message and the run.
 fn pattern(nonce: u64, seq: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     let mut state = nonce ^ seq.wrapping_mul(0xD6E8_FEB8_6659_FD93);

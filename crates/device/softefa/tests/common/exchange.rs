@@ -1,4 +1,4 @@
-//! Messages of which each must arrive once.
+//! Exchanges messages, each of which must arrive once.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use softefa::{SendOp, Status};
 
 use super::Side;
 
-/// Sends `count` numbered messages of changing lengths one after the other, some on their way at a
-/// time; every one arrives once and as it was.
+/// Sends `count` numbered messages of different lengths one after the other, several at a time.
+/// Each arrives once and unchanged.
 pub fn exchange(a: &mut Side, b: &Side, count: u64) {
     const SLOTS: u64 = 16;
     let ah = a.ah(b);

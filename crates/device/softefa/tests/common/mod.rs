@@ -1,4 +1,4 @@
-//! Two devices of this process on loopback, with everything a program sets up.
+//! Two devices of this process on loopback, with everything that a program sets up.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -23,7 +23,8 @@ use softefa::{
 
 pub const QKEY: u32 = 0x1234;
 
-/// This program once more, for `test` of `module` (as `module_path!()` says) alone.
+/// Returns a command that runs this program again, for `test` of `module` (as `module_path!()`
+/// says) alone.
 pub fn only(module: &str, test: &str) -> Command {
     let (_, module) = module.split_once("::").expect("a module of the program");
     let mut command = Command::new(std::env::current_exe().expect("this program"));
@@ -31,8 +32,9 @@ pub fn only(module: &str, test: &str) -> Command {
     command
 }
 
-/// Is this the process of `test` alone? If not, `test` has passed in one. For what a process may do
-/// only so often: it waits half a second in ten for what its queue pairs sent last.
+/// Returns true in a process that runs `test` alone; otherwise runs `test` in such a process, and
+/// returns false. It is for work that a process is limited in: it may wait for half a second in ten
+/// for what its queue pairs sent last.
 pub fn is_alone(module: &str, test: &str) -> bool {
     const ALONE: &str = "SOFTEFA_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -51,13 +53,14 @@ pub struct Side {
     pub cq: Arc<Cq>,
     pub qp: Arc<Qp>,
     pub mr: Arc<Mr>,
-    /// Never touched through this name while registered; only kept alive and looked at.
+    /// The buffer, which is not accessed through this name while it is registered, except to look
+    /// at it.
     memory: Box<[u8]>,
-    /// Completions that [`wait_for`] met while it waited for another one.
+    /// The completions that [`wait_for`] found while it waited for another one.
     aside: Mutex<Vec<Completion>>,
 }
 
-/// A queue pair lives until it is destroyed, and with it its sockets and rings.
+/// Destroys the queue pair, which otherwise lives on with its sockets and rings.
 impl Drop for Side {
     fn drop(&mut self) {
         self.qp.destroy();
@@ -72,7 +75,7 @@ pub fn side_of(kind: QpKind, config: &Config) -> Side {
     side_with(config, kind, |_| {})
 }
 
-/// A side of another configuration, its queue pair made as `change` says.
+/// Makes a side with a configuration and a queue pair that is made as `change` says.
 pub fn side_with(config: &Config, kind: QpKind, change: impl FnOnce(&mut QpInit)) -> Side {
     let device = Device::open(&config.devices[0], config).unwrap();
     let pd = device.alloc_pd().unwrap();
@@ -88,12 +91,12 @@ pub fn side_with(config: &Config, kind: QpKind, change: impl FnOnce(&mut QpInit)
     Side { device, pd, cq, qp, mr, memory, aside: Mutex::default() }
 }
 
-/// Two sides with SRD queue pairs.
+/// Makes two sides with SRD queue pairs.
 pub fn pair(fault: &str) -> (Side, Side) {
     (side(QpKind::Srd, fault), side(QpKind::Srd, fault))
 }
 
-/// Memory of a peer, from byte `at` on.
+/// Returns memory of a peer, from byte `at` on.
 pub fn remote(of: &Side, at: usize) -> Remote {
     Remote { addr: of.mr.addr() + at as u64, rkey: of.mr.rkey() }
 }
@@ -157,7 +160,7 @@ impl Side {
     }
 }
 
-/// A signaled send to queue pair `qpn`.
+/// Returns a signaled send to queue pair `qpn`.
 pub fn wr<'a>(
     wr_id: u64,
     ah: &'a Ah,
@@ -180,7 +183,7 @@ pub fn wr<'a>(
     }
 }
 
-/// Memory that changes while others read it; long enough that a READ of it takes many turns.
+/// Memory that changes while others read it. It is long enough that a READ of it takes many turns.
 pub struct Page {
     pub words: Vec<AtomicU64>,
     pub mr: Arc<Mr>,
@@ -203,7 +206,7 @@ impl Page {
     }
 }
 
-/// Polls all sides in turn until `done` says so; panics when nothing completes for ten seconds.
+/// Polls all sides in turn until `done` returns true; panics if nothing completes for ten seconds.
 pub fn poll_until(sides: &[&Side], mut done: impl FnMut(usize, Completion) -> bool) {
     let mut last = Instant::now();
     loop {
@@ -219,8 +222,8 @@ pub fn poll_until(sides: &[&Side], mut done: impl FnMut(usize, Completion) -> bo
     }
 }
 
-/// Polls all sides in turn until `of` has counted so many; nothing may complete meanwhile. Panics
-/// after ten seconds.
+/// Polls all sides in turn until `of` has counted to the given number. Panics if anything completes
+/// meanwhile, or after ten seconds.
 pub fn poll_until_counted(sides: &[&Side], of: &Side, counter: Counter, at_least: u64) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while of.device.counters().get(counter) < at_least {
@@ -232,8 +235,9 @@ pub fn poll_until_counted(sides: &[&Side], of: &Side, counter: Counter, at_least
     }
 }
 
-/// The next completion of one kind on side `index`, while all are polled. Others that come first
-/// must be successes, and are found by later calls: the two ends complete in any order.
+/// Returns the next completion of one kind on side `index`, while all are polled. Others that come
+/// first must be successes, and are returned by later calls, because the two ends complete in any
+/// order.
 pub fn wait_for(sides: &[&Side], index: usize, op: CompletionOp) -> Completion {
     let mut aside = sides[index].aside.lock().unwrap();
     if let Some(place) = aside.iter().position(|completion| completion.op == op) {
@@ -254,7 +258,8 @@ pub fn wait_for(sides: &[&Side], index: usize, op: CompletionOp) -> Completion {
     found.expect("poll_until returned")
 }
 
-/// What the first completion on either side says, which is one of this kind on `a`.
+/// Returns the status of the first completion on either side, which must be one of this kind on
+/// `a`.
 pub fn first(a: &Side, b: &Side, op: CompletionOp) -> Status {
     let mut found = None;
     poll_until(&[a, b], |index, done| {
@@ -265,7 +270,8 @@ pub fn first(a: &Side, b: &Side, op: CompletionOp) -> Status {
     found.expect("poll_until returned")
 }
 
-/// What a work request of `a` toward `b` ends with, while nothing else completes.
+/// Returns the status with which a work request of `a` toward `b` ends, while nothing else
+/// completes.
 pub fn outcome(a: &Side, b: &Side, op: SendOp, sges: &[Sge]) -> Status {
     let ah = a.ah(b);
     a.post(1, &ah, b.qp.qpn(), op, sges);
@@ -273,7 +279,7 @@ pub fn outcome(a: &Side, b: &Side, op: SendOp, sges: &[Sge]) -> Status {
     first(a, b, if is_write { CompletionOp::Write } else { CompletionOp::Send })
 }
 
-/// The first completion `poll` finds within `limit`.
+/// Returns the first completion that `poll` finds within `limit`.
 pub fn settled_by(limit: Duration, mut poll: impl FnMut() -> Option<Completion>) -> Completion {
     let deadline = Instant::now() + limit;
     loop {

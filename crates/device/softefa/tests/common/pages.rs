@@ -1,14 +1,14 @@
-//! Memory that a program gives back while it is registered.
+//! Memory that a program unmaps while it is registered.
 #![allow(unsafe_code)]
 
-/// Pages of their own, which nobody can read after [`Pages::unmap`].
+/// Pages of their own, which cannot be read after [`Pages::unmap`].
 pub struct Pages {
     start: *mut libc::c_void,
     bytes: usize,
 }
 
 impl Pages {
-    /// Bytes of a message.
+    /// Length of a message.
     pub const LEN: usize = 4096;
 
     pub fn new(bytes: usize) -> Self {
@@ -24,7 +24,7 @@ impl Pages {
         self.start as u64
     }
 
-    /// Writes the number of each message into it.
+    /// Writes the number of each message into its place.
     pub fn number(&self) {
         for number in 0..self.bytes / Self::LEN {
             // SAFETY: inside the mapping, which is aligned to a page.
@@ -32,11 +32,11 @@ impl Pages {
         }
     }
 
-    /// The addresses stay taken: else the next stack or heap of another thread would get them, and
-    /// the pages could be read again.
+    /// Makes the pages unreadable. The addresses stay taken, because otherwise a stack or a heap of
+    /// another thread could get them, and the pages could be read again.
     pub fn unmap(self) {
         let taken = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-        // SAFETY: nobody has a reference into it, and all of it is a mapping of ours.
+        // SAFETY: there is no reference into it, and all of it is a mapping of ours.
         let start = unsafe { libc::mmap(self.start, self.bytes, libc::PROT_NONE, taken, -1, 0) };
         assert_eq!(start, self.start);
     }

@@ -1,4 +1,4 @@
-//! Queue pairs of RoCE devices, each device on loopback, connected two by two.
+//! Connected queue pairs of RoCE devices on loopback.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -11,10 +11,10 @@ use softefa::{
 
 use super::{Side, init, poll_until};
 
-/// What carries packets: shared memory after the first few, or UDP alone.
+/// The carriers of packets: shared memory after the first few packets, or UDP alone.
 pub const WIRES: [WireChoice; 2] = [WireChoice::Auto, WireChoice::Udp];
 
-/// All that a peer can be allowed.
+/// All rights that a peer can have.
 pub const EVERYTHING: Access = Access {
     local_write: true,
     remote_read: true,
@@ -23,14 +23,14 @@ pub const EVERYTHING: Access = Access {
     remote_flush: true,
 };
 
-/// Settings of a RoCE device on loopback.
+/// Returns the configuration of a RoCE device on loopback.
 pub fn config(wire: WireChoice, faults: &str) -> Config {
     let device: DeviceSpec = "roce0=127.0.0.1,profile=roce".parse().expect("a device");
     let faults = faults.parse().expect("faults");
     Config { devices: vec![device], wire, faults, ..Config::default() }
 }
 
-/// Whether this machine has `::1`; a test that must have it ends where it has not, and says so.
+/// Returns true if this machine has `::1`; a test that requires it ends if not, and says so.
 pub fn has_ipv6() -> bool {
     let found = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0));
     if let Err(error) = &found {
@@ -39,12 +39,12 @@ pub fn has_ipv6() -> bool {
     found.is_ok()
 }
 
-/// `packet` from `from` to 127.0.0.1 with its ICRC (docs/PROTOCOL.md, RC-1.8).
+/// Returns `packet` from `from` to 127.0.0.1 with its ICRC (docs/PROTOCOL.md, RC-1.8).
 pub fn with_icrc(packet: Vec<u8>, from: IpAddr) -> Vec<u8> {
     with_icrc_to(packet, from, IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
-/// Appends the ICRC for another address, which may be a group's.
+/// Appends the ICRC of a packet to another address, which may be that of a group.
 pub fn with_icrc_to(mut packet: Vec<u8>, src: IpAddr, dst: IpAddr) -> Vec<u8> {
     let addresses = icrc::Addresses::of_datagram(src, dst);
     let route = icrc::Route { addresses, src_port: 0xC000, dst_port: 4791 };
@@ -57,7 +57,7 @@ pub fn strict() -> Config {
     Config { strict: true, ..config(WireChoice::Udp, "") }
 }
 
-/// What a connection agrees on.
+/// The attributes that a connection agrees on.
 #[derive(Debug, Clone, Copy)]
 pub struct Link {
     pub mtu: u32,
@@ -67,7 +67,7 @@ pub struct Link {
     pub min_rnr_timer: u8,
     pub rd_atomic: u8,
     pub access: Access,
-    /// First packet numbers of the first and the second end; those of the first soon begin anew.
+    /// The first packet numbers of both ends. Those of the first end soon wrap around.
     pub psn: [u32; 2],
 }
 
@@ -86,7 +86,7 @@ impl Default for Link {
     }
 }
 
-/// A side whose queue pair is in the reset state, with `bytes` of memory.
+/// Makes a side whose queue pair is in the reset state, with `bytes` of memory.
 pub fn side(config: &Config, kind: QpKind, bytes: usize) -> Side {
     side_with(config, kind, bytes, |_| ())
 }
@@ -109,7 +109,8 @@ pub fn side_with(
     Side { device, pd, cq, qp, mr, memory, aside: Mutex::default() }
 }
 
-/// A queue pair that takes all the device does; work requests complete when they ask for it.
+/// Returns the attributes of a queue pair with the limits of the device. Work requests complete if
+/// they ask for it.
 pub fn wide(kind: QpKind, cq: &Arc<Cq>) -> QpInit {
     QpInit { sq_sge: 32, rq_sge: 32, inline_bytes: 512, sq_sig_all: false, ..init(kind, cq) }
 }
@@ -123,7 +124,8 @@ pub fn to_init(link: &Link) -> ModifyQp {
     ModifyQp { port: Some(1), pkey_index: Some(0), access, ..to(QpState::Init) }
 }
 
-/// To ready to receive, for a peer `qpn` at `gid` whose first packet has the number `psn`.
+/// Returns the change to ready to receive, for a peer `qpn` at `gid` whose first packet has the
+/// number `psn`.
 pub fn to_receive(kind: QpKind, link: &Link, gid: Gid, qpn: u32, psn: u32) -> ModifyQp {
     let path = Path { dgid: gid, is_global: true, port: 1, hop_limit: 64, ..Path::default() };
     let answers = matches!(kind, QpKind::Rc | QpKind::XrcTarget);
@@ -150,7 +152,8 @@ pub fn to_send(kind: QpKind, link: &Link, psn: u32) -> ModifyQp {
     }
 }
 
-/// Takes a fresh queue pair all the way up; `psn`: its own first number, then that of the peer.
+/// Brings a fresh queue pair to ready to send. `psn` is its own first number, followed by that of
+/// the peer.
 pub fn up(qp: &Qp, link: &Link, peer: (Gid, u32), psn: [u32; 2]) {
     let kind = qp.init().kind;
     qp.modify(&to_init(link)).expect("to INIT");
@@ -168,19 +171,19 @@ pub fn connect(a: &Side, b: &Side, link: &Link) {
     connect_qps(&a.qp, &b.qp, link);
 }
 
-/// Two connected sides with `bytes` of memory each.
+/// Makes two connected sides with `bytes` of memory each.
 pub fn pair_of(config: &Config, kind: QpKind, bytes: usize, link: &Link) -> (Side, Side) {
     let (a, b) = (side(config, kind, bytes), side(config, kind, bytes));
     connect(&a, &b, link);
     (a, b)
 }
 
-/// Two sides with a reliable connection over UDP.
+/// Makes two sides with a reliable connection over UDP.
 pub fn pair() -> (Side, Side) {
     pair_of(&config(WireChoice::Udp, ""), QpKind::Rc, 1 << 20, &Link::default())
 }
 
-/// A signaled work request of a connected queue pair.
+/// Returns a signaled work request of a connected queue pair.
 pub fn wr<'a>(wr_id: u64, op: SendOp, sges: &'a [Sge]) -> SendWr<'a> {
     let data = SendData::Sges(sges);
     let (signaled, fenced, solicited, more) = (true, false, false, false);
@@ -191,7 +194,7 @@ pub fn post(a: &Side, wr_id: u64, op: SendOp, sges: &[Sge]) {
     a.qp.post_send(&wr(wr_id, op, sges)).expect("a work request is taken");
 }
 
-/// What a work request of this kind completes as.
+/// Returns the operation of the completion of such a work request.
 pub fn op_of(op: SendOp) -> CompletionOp {
     match op {
         SendOp::Read(_) => CompletionOp::Read,
@@ -213,7 +216,7 @@ pub fn add(remote: Remote, add: u64) -> SendOp {
     SendOp::FetchAdd { remote, add }
 }
 
-/// The next `count` completions of all sides, by side, in order.
+/// Returns the next `count` completions of all sides, by side, in order.
 pub fn gather(sides: &[&Side], count: usize) -> Vec<Vec<Completion>> {
     let mut found = vec![Vec::new(); sides.len()];
     let mut left = count;
@@ -227,13 +230,13 @@ pub fn gather(sides: &[&Side], count: usize) -> Vec<Vec<Completion>> {
     found
 }
 
-/// What became of the work requests of one queue, in order.
+/// Returns the results of the work requests of one queue, in order.
 pub fn ends(of: &[Completion], is_send_queue: bool) -> Vec<(u64, Status)> {
     let of = of.iter().filter(|done| done.op.is_send_queue() == is_send_queue);
     of.map(|done| (done.wr_id, done.status)).collect()
 }
 
-/// Looks at all sides as often as something could still be under way; nothing may complete.
+/// Polls all sides as long as something could still be under way; nothing may complete.
 pub fn assert_quiet(sides: &[&Side]) {
     for _ in 0..200 {
         for side in sides {
@@ -244,7 +247,7 @@ pub fn assert_quiet(sides: &[&Side]) {
     }
 }
 
-/// Bytes that tell where they are and which message they are of.
+/// Returns bytes that identify their place and their message.
 pub fn pattern(seed: usize, len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| (at ^ (at >> 8) ^ (at >> 16)).wrapping_mul(31).wrapping_add(seed) as u8)

@@ -1,4 +1,4 @@
-//! A peer made of the engine alone.
+//! A peer that consists of the engine alone.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -28,24 +28,25 @@ pub struct Scripted {
     socket: UdpSocket,
     engine: Endpoint,
     start: Instant,
-    /// Its incarnation.
+    /// The incarnation of the peer.
     life: u64,
-    /// Bytes of messages that have not ended.
+    /// The bytes of messages that have not ended.
     pub bodies: HashMap<MsgId, Vec<u8>>,
     pub ended: HashMap<MsgId, srd::Status>,
-    /// How often its messages may be tried again after "not ready".
+    /// How often messages may be tried again after "not ready".
     pub rnr_retry: u8,
-    /// Loses what it sends,
+    /// The peer loses the datagrams that it sends.
     pub is_mute: bool,
-    /// and what it receives.
+    /// The peer loses the datagrams that it receives.
     pub is_deaf: bool,
-    /// Has lost the bytes of what it repeats, and asks for it instead (SRD-6.7).
+    /// The peer has lost the bytes of messages that it repeats, and asks what became of them
+    /// instead (SRD-6.7).
     pub is_forgetful: bool,
-    /// How often it asked.
+    /// How often the peer asked.
     pub questions: u32,
-    /// Seals and opens.
+    /// The state of sealing, if the peer has a key.
     seal: Option<(Sealer, Opener)>,
-    /// What it sent, as it left.
+    /// The datagrams that were sent, as they were sent.
     pub sent: Vec<Vec<u8>>,
 }
 
@@ -71,7 +72,7 @@ impl Scripted {
         }
     }
 
-    /// A peer that has a key.
+    /// Makes a peer that has a key.
     pub fn with_key(key: &SealKey) -> Self {
         let peer = Self::new();
         let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), peer.qpn());
@@ -79,7 +80,7 @@ impl Scripted {
         Self { seal, ..peer }
     }
 
-    /// Sends these bytes as they are to the queue pair of `to`.
+    /// Sends these bytes unchanged to the queue pair of `to`.
     pub fn send_raw(&self, to: &Side, bytes: &[u8]) {
         self.socket.send_to(bytes, (IpAddr::V4(Ipv4Addr::LOCALHOST), to.qp.port())).expect("sent");
     }
@@ -100,13 +101,13 @@ impl Scripted {
         set(0);
     }
 
-    /// A datagram that has arrived, as it came.
+    /// Returns a datagram that has arrived, unchanged.
     pub fn take_raw(&self) -> Option<Vec<u8>> {
         let mut buffer = [0; 1 << 16];
         self.socket.recv(&mut buffer).ok().map(|len| buffer[..len].to_vec())
     }
 
-    /// The datagram as it leaves.
+    /// Returns the datagram as it is sent.
     pub fn finish(&mut self, to: SocketAddr, datagram: Vec<u8>) -> Vec<u8> {
         let Some((sealer, _)) = &mut self.seal else { return sealed(datagram) };
         let mut bytes = [&[0; ENVELOPE_BYTES][..], &datagram, &[0; TAG_BYTES]].concat();
@@ -146,13 +147,14 @@ impl Scripted {
         id
     }
 
-    /// Loses what has arrived and was not taken.
+    /// Loses the datagrams that have arrived and were not taken.
     pub fn forget_arrivals(&self) {
         let mut buffer = [0; 1 << 16];
         while self.socket.recv_from(&mut buffer).is_ok() {}
     }
 
-    /// Takes what has arrived, answers it, sends; the messages it took.
+    /// Takes the datagrams that have arrived, answers them, and sends. Returns the messages that
+    /// were taken.
     pub fn turn(
         &mut self,
         answer: impl Fn(u8) -> Result<(), Reject>,
@@ -212,7 +214,7 @@ impl Scripted {
     }
 }
 
-/// The datagram with its check (SRD-2.10), of all of it.
+/// Returns the datagram with its check (SRD-2.10), of all of its bytes.
 pub fn sealed(mut datagram: Vec<u8>) -> Vec<u8> {
     datagram[Header::FLAGS_AT] |= Flags::SEALED.0;
     let before = crc32c::crc32c(&datagram[..Header::CHECK.start]);
@@ -230,20 +232,20 @@ pub fn address(of: &Side) -> Address {
     Address { host: host_at(of.device.addr()), qpn: of.qp.port() }
 }
 
-/// The engine's name of a host.
+/// Returns the engine's name of a host.
 fn host_at(addr: IpAddr) -> u64 {
     let IpAddr::V4(addr) = addr else { panic!("{addr} is no address of an EFA") };
     addr.to_bits().into()
 }
 
-/// Block of an operation on all of the first `total` bytes of a side.
+/// Returns the block of an operation on all of the first `total` bytes of a side.
 pub fn block(of: &Side, total: u32, offset: u32) -> Vec<u8> {
     let target = remote(of, 0);
     let fields = [target.rkey, total, offset, 5].map(u32::to_be_bytes).concat();
     [&target.addr.to_be_bytes()[..], &fields].concat()
 }
 
-/// Turns of both until `done` says so.
+/// Runs turns of both until `done` returns true.
 pub fn until(peer: &mut Scripted, mut done: impl FnMut(&mut Scripted) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !done(peer) {
@@ -251,7 +253,7 @@ pub fn until(peer: &mut Scripted, mut done: impl FnMut(&mut Scripted) -> bool) {
     }
 }
 
-/// What the one work request of `a` ends with, while its peer refuses or accepts.
+/// Returns the result of the one work request of `a`, while its peer refuses or accepts.
 pub fn outcome(a: &Side, peer: &mut Scripted, answer: impl Fn(u8) -> Result<(), Reject>) -> Status {
     let mut status = None;
     until(peer, |peer| {
@@ -262,7 +264,7 @@ pub fn outcome(a: &Side, peer: &mut Scripted, answer: impl Fn(u8) -> Result<(), 
     status.expect("until it is there")
 }
 
-/// A READ's block as it came, with the fields an answer sets.
+/// Returns the block of a READ as it came, with the fields that an answer sets.
 pub fn answer(request: &[u8], key: u32, total: u32, offset: u32, bytes: &[u8]) -> Vec<u8> {
     let tag = &request[20..24];
     let fields = [key.to_be_bytes(), total.to_be_bytes(), offset.to_be_bytes()].concat();

@@ -1,4 +1,4 @@
-//! Sides that share a key, or do not.
+//! Sides with the same key, or with different ones.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use softefa::{Config, QpKind};
 
 use super::{Side, side_of};
 
-/// The key of a file that holds this byte 32 times.
+/// Returns the key of a file that holds this byte 32 times.
 pub fn key(byte: u8) -> SealKey {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("key");
@@ -24,7 +24,7 @@ pub fn sealed_side(kind: QpKind, fault: &str) -> Side {
     side_of(kind, &keyed(1, fault))
 }
 
-/// Two sides with SRD queue pairs and one key.
+/// Makes two sides with SRD queue pairs and one key.
 pub fn sealed_pair(fault: &str) -> (Side, Side) {
     (sealed_side(QpKind::Srd, fault), sealed_side(QpKind::Srd, fault))
 }

@@ -1,4 +1,4 @@
-//! Random work requests from one end of a connection to the other, and what they must lead to.
+//! Random work requests from one end of a connection to the other, and their expected results.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,12 +8,12 @@ use softefa::{Completion, CompletionOp, Remote, SendData, SendOp, SendWr, Sge, S
 use super::Side;
 use super::roce::{add, op_of, pattern, swap, wr};
 
-/// What the environment sets, or `default`.
+/// Returns the number in an environment variable, or `default`.
 pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Runs `test` for several seeds; a failure names the command that repeats it.
+/// Runs `test` for several seeds. A failure names the command that repeats it.
 pub fn explore(program: &str, name: &str, cases: u64, test: impl Fn(u64)) {
     let (cases, seed) = (number("SOFTEFA_CASES", cases), number("SOFTEFA_SEED", 1));
     println!("SOFTEFA_SEED={seed} SOFTEFA_CASES={cases}");
@@ -25,7 +25,7 @@ pub fn explore(program: &str, name: &str, cases: u64, test: impl Fn(u64)) {
     }
 }
 
-/// A small generator, so that a mix depends on nothing but its seed.
+/// A small random number generator, so that a mix depends on its seed only.
 #[derive(Debug, Clone)]
 pub struct Dice(pub u64);
 
@@ -51,8 +51,8 @@ impl Dice {
     }
 }
 
-/// What the peer writes, what it only reads, buffers of work requests, and of receives: each begins
-/// at a place in the memory of a side.
+/// The places of areas in the memory of a side: the part that the peer writes, the part that it
+/// only reads, the buffers of work requests, and those of receives.
 const TARGET: usize = 0;
 const CONSTANT: usize = 1 << 16;
 const LOCAL: usize = 1 << 17;
@@ -70,11 +70,11 @@ struct Posted {
     is_signaled: bool,
     is_of_target: bool,
     len: u32,
-    /// What a READ or an atomic must bring.
+    /// The bytes that a READ or an atomic must return.
     brings: Vec<u8>,
 }
 
-/// A message on its way.
+/// A message that has not arrived.
 struct Message {
     op: CompletionOp,
     imm: Option<u32>,
@@ -83,10 +83,10 @@ struct Message {
     bytes: Vec<u8>,
 }
 
-/// All that one end does to the other.
+/// All work of one end toward the other.
 pub struct Lane {
     dice: Dice,
-    /// The peer's memory, and what is in the part that is written.
+    /// The peer's memory, followed by the expected contents of the part that is written.
     far: Remote,
     target: Vec<u8>,
     free: Vec<usize>,
@@ -95,15 +95,15 @@ pub struct Lane {
     receives: VecDeque<usize>,
     next_receive: u64,
     begun: u64,
-    /// Work requests that have ended.
+    /// Number of work requests that have ended.
     pub ended: u64,
 }
 
 impl Lane {
-    /// Bytes of memory that a side needs.
+    /// Number of bytes of memory that a side needs.
     pub const MEMORY: usize = 1 << 20;
 
-    /// From the owner of the dice's `seed` to `far`.
+    /// Makes the lane from the owner of the dice's `seed` to `far`.
     pub fn new(far: &mut Side, seed: u64) -> Self {
         far.fill(CONSTANT, &pattern(7, AREA));
         Self {
@@ -120,12 +120,13 @@ impl Lane {
         }
     }
 
-    /// Everything has ended and arrived.
+    /// Returns true if everything has ended and arrived.
     pub fn is_done(&self, total: u64) -> bool {
         self.ended == total && self.messages.is_empty()
     }
 
-    /// Posts what there is room for, up to `total` work requests, and sometimes a few receives.
+    /// Posts as many work requests as there is room for, up to `total`, and sometimes a few
+    /// receives.
     pub fn post(&mut self, near: &mut Side, far: &Side, total: u64) {
         for _ in 0..self.dice.below(4) {
             self.post_receive(far);
@@ -150,7 +151,7 @@ impl Lane {
         self.next_receive += 1;
     }
 
-    /// One to five entries for `len` bytes at `at`.
+    /// Splits `len` bytes at `at` into one to five entries.
     fn split(&mut self, side: &Side, at: usize, len: u32) -> Vec<Sge> {
         let (mut sges, mut done) = (Vec::new(), 0);
         for _ in 0..self.dice.below(5) {
@@ -167,13 +168,13 @@ impl Lane {
         self.dice.below(bound + 1) as u32
     }
 
-    /// `len` bytes somewhere in an area of the peer's.
+    /// Returns `len` bytes somewhere in an area of the peer's memory.
     fn within(&mut self, area: usize, len: u32) -> Remote {
         let at = area as u64 + self.dice.below(AREA as u64 - u64::from(len));
         Remote { addr: self.far.addr + at, ..self.far }
     }
 
-    /// The next operation and its length.
+    /// Returns the next operation and its length.
     fn draw(&mut self) -> (SendOp, u32) {
         let (len, imm) = (self.len(), self.dice.roll() as u32);
         let at = 8 * self.dice.below(AREA as u64 / 8);
@@ -207,7 +208,7 @@ impl Lane {
         let id = self.begun;
         self.begun += 1;
         let (brings, is_of_target) = self.model(op, &bytes);
-        // A READ that is repeated shows what came behind it.
+        // A repeated READ may return bytes that were written after it.
         let changes = matches!(op, SendOp::Write(_) | SendOp::WriteImm(..)) || op.is_atomic();
         let fenced = changes && self.posted.iter().any(|posted| posted.is_of_target);
         let sges = self.split(near, at, len);
@@ -223,8 +224,8 @@ impl Lane {
         self.posted.push_back(Posted { id, op, slot, is_signaled, is_of_target, len, brings });
     }
 
-    /// What `op` brings when all before it have been done, and whether it is a READ of what
-    /// changes.
+    /// Returns the bytes that `op` must return when all before it have been done, and whether it is
+    /// a READ of bytes that change.
     fn model(&mut self, op: SendOp, bytes: &[u8]) -> (Vec<u8>, bool) {
         let len = bytes.len() as u32;
         let mut message = |op, imm, bytes| self.messages.push_back(Message { op, imm, len, bytes });
@@ -265,7 +266,7 @@ impl Lane {
         (before, false)
     }
 
-    /// A work request of `near` completed: it is the next one that had to.
+    /// Checks a completion of a work request of `near`, which must be the next one.
     pub fn finish(&mut self, near: &Side, done: &Completion) {
         loop {
             let posted = self.posted.pop_front().expect("completions are of work requests");
@@ -285,7 +286,8 @@ impl Lane {
         }
     }
 
-    /// A receive of `far` completed: it is the next one, with the next message.
+    /// Checks a completion of a receive of `far`, which must be the next one, with the next
+    /// message.
     pub fn receive(&mut self, far: &Side, done: &Completion) {
         let slot = self.receives.pop_front().expect("completions are of receives");
         let message = self.messages.pop_front().expect("each message comes once");
@@ -296,7 +298,7 @@ impl Lane {
         assert!(there == message.bytes, "{done:?}");
     }
 
-    /// What the peer's memory holds when all is done.
+    /// Checks the contents of the peer's memory when all is done.
     pub fn check(&self, far: &Side) {
         assert!(far.bytes(TARGET, AREA) == self.target, "what was written");
         assert!(far.bytes(CONSTANT, AREA) == pattern(7, AREA), "what was only read");

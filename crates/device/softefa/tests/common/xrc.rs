@@ -10,9 +10,9 @@ use softefa::{
 use super::Side;
 use super::roce::{EVERYTHING, Link, connect_qps, gather, side, wr};
 
-/// A target whose requests are for one queue, unless they name another.
+/// A target whose requests are for one queue, unless they name another one.
 pub struct Target {
-    /// Its completion queue is that of `srq`.
+    /// The side of the target, whose completion queue is that of `srq`.
     pub side: Side,
     pub xrcd: Arc<Xrcd>,
     pub srq: Arc<Srq>,
@@ -25,7 +25,7 @@ pub fn srq_in(xrcd: &Arc<Xrcd>, pd: &Arc<Pd>, cq: &Arc<Cq>) -> Arc<Srq> {
 }
 
 impl Target {
-    /// In the reset state, with `bytes` of memory.
+    /// Makes a target in the reset state, with `bytes` of memory.
     pub fn new(config: &Config, bytes: usize, events: Option<Arc<EventSource>>) -> Self {
         let device = Device::open(&config.devices[0], config).expect("a device");
         let pd = device.alloc_pd().expect("a domain");
@@ -39,7 +39,7 @@ impl Target {
         Self { side, xrcd, srq }
     }
 
-    /// One more target of the domain.
+    /// Makes another target of the domain.
     pub fn sibling(&self) -> Arc<Qp> {
         Qp::create_target(&self.xrcd, None).expect("a target")
     }
@@ -49,7 +49,7 @@ impl Target {
     }
 }
 
-/// An initiator and its target, connected, with `bytes` of memory each.
+/// Makes an initiator and its target, connected, with `bytes` of memory each.
 pub fn pair_of(config: &Config, bytes: usize, link: &Link) -> (Side, Target) {
     let a = side(config, QpKind::XrcInitiator, bytes);
     let b = Target::new(config, bytes, None);
@@ -67,7 +67,7 @@ pub fn post(a: &Side, b: &Target, wr_id: u64, op: SendOp, sges: &[Sge]) {
     post_to(&a.qp, b.srq.number(), wr_id, op, sges);
 }
 
-/// The next `count` completions of both.
+/// Returns the next `count` completions of both.
 pub fn found(a: &Side, b: &Target, count: usize) -> [Vec<Completion>; 2] {
     let found = gather(&[a, &b.side], count);
     found.try_into().expect("of two sides")
