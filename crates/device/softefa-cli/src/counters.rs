@@ -124,7 +124,7 @@ pub(crate) fn links(process: &ProcessCounters) -> Value {
     process.links.iter().map(|link| json!({ "qpn": link.qpn, "to": link.to.to_string() })).collect()
 }
 
-/// Which wire a process uses to which peers.
+/// Returns which wire a process uses to which peers.
 fn wires(process: &ProcessCounters) -> String {
     let to: Vec<_> =
         process.links.iter().map(|link| format!("{} to {}", link.qpn, link.to)).collect();

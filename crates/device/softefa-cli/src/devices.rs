@@ -1,4 +1,4 @@
-//! From options and environment to a checked configuration.
+//! Builds a checked configuration from options and environment.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -12,7 +12,8 @@ use crate::args::DeviceArgs;
 use crate::eprint::eprint_line;
 use crate::failure::Failure;
 
-/// The configuration of the options, over `config`, which comes from the `SOFTEFA_*` variables.
+/// Returns the configuration that results from the options and from `config`, which comes from the
+/// `SOFTEFA_*` variables.
 ///
 /// # Errors
 /// The first option that cannot be used, or a device address that is not local.

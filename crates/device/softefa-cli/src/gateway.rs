@@ -31,7 +31,7 @@ impl From<OpenGatewayError> for Failure {
     }
 }
 
-/// Serves until it is stopped.
+/// Serves packets until it is stopped.
 ///
 /// # Errors
 /// The port is in use, or the file of counters cannot be written.
@@ -86,7 +86,7 @@ fn greet(server: &Server, port: u16) {
     }
 }
 
-/// The counters, and how much is served.
+/// Returns the counters, and how much is served.
 fn to_json(server: &Server) -> Value {
     let counters: Map<String, Value> =
         server.counts().iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
@@ -113,7 +113,7 @@ struct CountersFile {
 }
 
 impl CountersFile {
-    /// Writes it for the first time.
+    /// Writes the file for the first time.
     fn begin(file: &Path, server: &Server) -> Result<Self, Failure> {
         let name = file.display().to_string();
         let (texts, to_write) = mpsc::sync_channel::<String>(1);
@@ -193,7 +193,7 @@ fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
     let beside = path.with_file_name(name);
     let written = report::create_new(&beside).and_then(|mut new| new.write_all(text));
     written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
-        // It may not exist.
+        // The file may not exist.
         let _ = fs::remove_file(&beside);
     })
 }

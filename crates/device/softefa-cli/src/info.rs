@@ -19,7 +19,7 @@ type Running = (LiveRun, Vec<ProcessCounters>);
 /// Prints the devices of the given options and the runs that are alive.
 ///
 /// # Errors
-/// A device that cannot be opened.
+/// A device cannot be opened.
 pub(crate) fn info(args: &InfoArgs) -> Result<u8, Failure> {
     let mut config = devices::config(&args.device, Config::from_env()?)?;
     // The option is meant for programs, not for this command.
@@ -61,7 +61,7 @@ fn open(config: &Config) -> Result<Vec<Arc<Device>>, Failure> {
 /// A limit: name, value and unit.
 type Limit = (&'static str, u64, &'static str);
 
-/// The limits of a device, in the order they are shown.
+/// Returns the limits of a device, in the order in which they are shown.
 fn limits(attr: &DeviceAttr) -> Vec<Limit> {
     let of_roce = attr.roce.as_ref().map_or_else(Vec::new, roce_limits);
     common_limits(attr).into_iter().chain(of_roce).collect()

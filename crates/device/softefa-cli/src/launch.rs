@@ -114,7 +114,7 @@ pub(crate) fn spawn(command: &mut Command) -> Result<Child, Failure> {
     started.map_err(|error| refusal(command.get_program(), &error))
 }
 
-/// The kernel does not know the format.
+/// Returns true if the kernel does not know the format of the program.
 fn is_unknown(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
 }
@@ -190,7 +190,8 @@ fn without_ours(list: &OsStr, separators: &str) -> OsString {
     OsString::from_vec(others.join(&b':'))
 }
 
-/// Ours come first: the first definition of a symbol, and the first library of a name, wins.
+/// Puts a library in front of a list, because the first definition of a symbol, and the first
+/// library of a name, wins.
 fn prepend(path: &Path, existing: Option<&OsStr>) -> OsString {
     let mut list = path.as_os_str().to_owned();
     if let Some(existing) = existing.filter(|list| !list.is_empty()) {

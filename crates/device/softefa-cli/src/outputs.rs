@@ -30,7 +30,8 @@ pub(crate) fn check(args: &RunArgs, config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Two runs in one trace look like one. That may be intended, for the two ends of a connection.
+/// Notes that a trace has events of an earlier run: two runs in one trace look like one, which may
+/// be intended for the two ends of a connection.
 fn note_earlier(path: &Path) {
     if path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > 0) {
         let path = path.display();
@@ -40,7 +41,7 @@ fn note_earlier(path: &Path) {
     }
 }
 
-/// Each of these files is written by one writer only.
+/// Checks that no two options name the same file, because each is written by one writer only.
 fn check_distinct(all: &[(&str, Option<&PathBuf>)]) -> Result<(), Failure> {
     let mut seen: Vec<(&str, PathBuf)> = Vec::new();
     for (option, path) in all {
@@ -85,7 +86,7 @@ fn check_trace(path: &Path) -> Result<(), Failure> {
         .map_err(|error| failed(&std::io::Error::from(error)))
 }
 
-/// Standard output is the program's.
+/// Checks that no option names standard output, which is the program's.
 fn check_outputs(args: &RunArgs) -> Result<(), Failure> {
     let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
     let refuse = |what| Err(Failure::new(format!("{what}; standard output is the program's")));

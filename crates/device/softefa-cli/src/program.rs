@@ -1,4 +1,4 @@
-//! Finding the program before anything is prepared for it.
+//! Finds the program before anything is prepared for it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -14,19 +14,19 @@ use rustix::thread::no_new_privs;
 
 use crate::failure::Failure;
 
-/// Set-user-ID and set-group-ID in a file mode; the latter counts with the group's execute bit.
+/// The mode bits for set-user-ID, and for set-group-ID, which needs the group's execute bit, too.
 const MODE_SET_USER: u32 = 0o4000;
 const MODE_SET_GROUP: u32 = 0o2010;
-/// File capabilities.
+/// The extended attribute that holds file capabilities.
 const XATTR_CAPABILITY: &str = "security.capability";
-/// Any execute bit of a file mode.
+/// The execute bits of a file mode.
 const MODE_EXECUTE: u32 = 0o111;
 
-/// Where `name` is: itself when it holds a slash, else the first file of that name in PATH that
-/// this user may execute.
+/// Returns the path of `name`: itself if it contains a slash, otherwise the first file of that name
+/// in PATH that this user may execute.
 ///
 /// # Errors
-/// Not found (127) or not executable (126), with the name.
+/// The program is not found (127) or not executable (126); the message contains the name.
 pub(crate) fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     let path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
     find_in(name, &path)
@@ -39,7 +39,7 @@ fn find_in(name: &OsStr, search: &OsStr) -> Result<PathBuf, Failure> {
     }
     let in_path = !name.as_bytes().contains(&b'/');
     let candidates: Vec<PathBuf> = if in_path {
-        // An empty entry is the current folder. Without a slash it would be looked for again.
+        // An empty entry is the current folder. A path without a slash would be searched for again.
         let dirs = env::split_paths(search);
         dirs.map(|dir| if dir.as_os_str().is_empty() { ".".into() } else { dir })
             .map(|dir| dir.join(name))
@@ -72,9 +72,9 @@ fn unusable(path: &Path, why: &str) -> Failure {
 /// The kind of file at a path.
 enum Kind {
     Executable,
-    /// The next one of PATH may do.
+    /// The file cannot be executed; the search goes on in PATH.
     Unusable(&'static str),
-    /// The program was meant, but would not find a device.
+    /// The program would run, but find no device.
     Refused(&'static str),
     Missing,
 }
@@ -93,8 +93,8 @@ fn kind(path: &Path) -> Kind {
     more_rights(path, &meta).map_or(Kind::Executable, Kind::Refused)
 }
 
-/// Why the program at `path` would have more rights than this user: the loader preloads nothing
-/// into such, and it would find no device.
+/// Returns why the program at `path` would have more rights than this user, if it would: the loader
+/// preloads nothing into such a program, which would find no device.
 fn more_rights(path: &Path, meta: &Metadata) -> Option<&'static str> {
     let is_forbidden = no_new_privs().unwrap_or(false)
         || statvfs(path).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOSUID));
@@ -114,7 +114,7 @@ fn more_rights(path: &Path, meta: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// For scripts, the kernel checks the rights of the interpreter.
+/// Returns true for a script: the kernel checks the rights of its interpreter instead.
 fn is_script(path: &Path) -> bool {
     let mut head = [0; 2];
     File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *b"#!"

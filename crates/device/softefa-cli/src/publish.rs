@@ -11,15 +11,15 @@ use crate::background::Background;
 use crate::eprint::eprint_line;
 use crate::failure::Failure;
 
-/// Between two looks.
+/// The interval between two updates.
 const INTERVAL: Duration = Duration::from_millis(LIFESPAN_MS);
 
-/// The thread that writes them. Programs of the run take no part in it.
+/// The thread that writes the files. Programs of the run take no part in it.
 #[derive(Debug)]
 pub(crate) struct Publisher(Background);
 
 impl Publisher {
-    /// Starts to publish what the processes of `run_dir` count.
+    /// Starts to publish the counters of the processes of `run_dir`.
     ///
     /// # Errors
     /// The system permits no thread.
@@ -27,7 +27,7 @@ impl Publisher {
         Background::start("counters", INTERVAL, tick(files, run_dir.to_path_buf())).map(Self)
     }
 
-    /// Publishes once more, so that the files agree with what the run counted in the end.
+    /// Publishes once more, so that the files agree with the final counters of the run.
     pub(crate) fn finish(self) {
         if let Err(error) = self.0.finish() {
             eprint_line!("softefa: hw_counters are not up to date: {error}");
@@ -35,8 +35,8 @@ impl Publisher {
     }
 }
 
-/// What is done again and again. A failure is said once and does not end it: a full disk has room
-/// later.
+/// Returns the task that is repeated. A failure is reported once and does not end it, because a
+/// full disk may have room later.
 fn tick(mut files: HwCounters, run_dir: PathBuf) -> impl FnMut(bool) -> io::Result<()> {
     let mut is_said = false;
     move |_| {
@@ -68,7 +68,7 @@ mod tests {
         fs::create_dir_all(device_dir.join("ports/1")).unwrap();
         let files = HwCounters::create(tree.path(), &config).unwrap();
         let mut tick = tick(files, run.path().to_path_buf());
-        // No directory, so that reading it fails.
+        // It is no directory, so that reading it fails.
         fs::write(run.path().join("counters"), "").unwrap();
         assert!(counters::read_dir(run.path()).is_err());
         tick(false).unwrap();

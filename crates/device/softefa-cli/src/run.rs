@@ -1,4 +1,4 @@
-//! `softefa run`: prepare, start, wait, collect.
+//! `softefa run`: prepares a run, starts its program, waits for it, and collects the results.
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -19,7 +19,7 @@ use crate::run_dir::{RunDir, programs};
 use crate::supervise::{self, Supervisor};
 use crate::{devices, launch, library, outputs, program};
 
-/// Runs the program and returns its exit code, or dies as it did.
+/// Runs the program, and returns its exit code or dies of the same signal.
 ///
 /// # Errors
 /// See [`Failure`]: one line and an exit code.
@@ -29,8 +29,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     Ok(supervise::exit_code(status))
 }
 
-/// Everything the user wrote is checked before the program starts, and the directory of the run is
-/// gone when this returns.
+/// Checks all options before the program starts, and runs it. The directory of the run is gone when
+/// this returns.
 fn start_and_wait(args: &RunArgs) -> Result<ExitStatus, Failure> {
     let mut config = devices::config(&args.device, Config::from_user()?)?;
     if let Some(target) = &args.trace {
@@ -69,7 +69,7 @@ fn start_and_wait(args: &RunArgs) -> Result<ExitStatus, Failure> {
     let publisher = Publisher::start(hw_counters, run.path())?;
     let child = launch::spawn(&mut command)?;
     let status = supervisor.wait(&child)?;
-    // What is written now may wait for somebody who reads it.
+    // Writing may block from now on, until a reader reads.
     supervise::end_by_signals()?;
     publisher.finish();
     let recorded = recorder.map_or(Ok(()), Recorder::finish);
@@ -126,7 +126,7 @@ fn prepare(config: &mut Config, run: &RunDir) -> Result<HwCounters, Failure> {
     })
 }
 
-/// Writes down what the programs of the run are to deal, and when.
+/// Records the faults that the programs of the run must deal, and their times.
 fn note_faults(config: &Config, steps: Option<&[TimedFault]>, run: &RunDir) -> Result<(), Failure> {
     let start = nic_fault::set_start(run.path(), &config.faults);
     let noted = start.and_then(|()| steps.map_or(Ok(()), |s| nic_fault::set_script(run.path(), s)));
@@ -136,7 +136,7 @@ fn note_faults(config: &Config, steps: Option<&[TimedFault]>, run: &RunDir) -> R
     })
 }
 
-/// Writes and prints what the processes of the run counted.
+/// Writes and prints the counters of the run's processes.
 fn collect(args: &RunArgs, run_dir: &Path, output: Option<Output>) -> Result<(), Failure> {
     if output.is_none() && !args.stats {
         return Ok(());

@@ -1,7 +1,7 @@
 //! The private directory of one run: the sysfs tree its programs read and the counters they write.
 //!
-//! A run holds a lock on its directory as long as it lives. Its programs may live longer. What
-//! neither uses is left behind: the next run removes it.
+//! A run holds a lock on its directory as long as it lives. Its programs may live longer. The next
+//! run removes a directory that neither uses any more.
 
 pub(crate) mod programs;
 
@@ -24,7 +24,7 @@ const LOCK_FILE: &str = "lock";
 const KEEP_FILE: &str = "keep";
 const PROGRAM_FILE: &str = "program";
 
-/// A run directory, removed when dropped unless it is to be kept.
+/// A run directory, which is removed when this is dropped unless it must be kept.
 #[derive(Debug)]
 pub(crate) struct RunDir {
     path: PathBuf,
@@ -33,17 +33,17 @@ pub(crate) struct RunDir {
     _lock: File,
 }
 
-/// Another run that is alive now.
+/// A run that is alive now.
 #[derive(Debug)]
 pub(crate) struct LiveRun {
     /// The path of the directory.
     pub(crate) path: PathBuf,
-    /// The program it runs, without characters that are not printed.
+    /// The name of its program, without characters that are not printable.
     pub(crate) program: String,
 }
 
 impl LiveRun {
-    /// The process of its `softefa run`; 0 of a directory that was renamed.
+    /// Returns the id of its `softefa run` process; 0 for a directory that was renamed.
     pub(crate) fn pid(&self) -> u32 {
         let name = self.path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let pid = name.strip_prefix(RUN_PREFIX).and_then(|rest| rest.split('-').next());
@@ -52,7 +52,7 @@ impl LiveRun {
 
     fn at(path: PathBuf) -> Self {
         let program = fs::read_to_string(path.join(PROGRAM_FILE)).unwrap_or_default();
-        // A terminal would obey the others.
+        // A terminal would obey control characters.
         let program = program.chars().filter(|c| !c.is_control()).collect();
         Self { path, program }
     }
@@ -63,7 +63,7 @@ impl RunDir {
     /// the run before it is [announced](Self::announce).
     ///
     /// # Errors
-    /// The base cannot be made, belongs to somebody else, or is full.
+    /// The base directory cannot be made, belongs to another user, or is full.
     pub(crate) fn create(keep: bool) -> Result<Self, Failure> {
         let base = base();
         Self::create_in(&base, keep).map_err(|error| {
@@ -84,21 +84,22 @@ impl RunDir {
         match filled {
             Ok((lock, local_key)) => Ok(Self { path, keep, local_key, _lock: lock }),
             Err(error) => {
-                // Here and not in a destructor, which would wait for the lock that we hold. What
-                // cannot be removed is stale, and the next run's.
+                // The directory is removed here and not in a destructor, which would wait for the
+                // lock that we hold. If it cannot be removed, it is stale, and the next run removes
+                // it.
                 let _ = fs::remove_dir_all(&path);
                 Err(error)
             }
         }
     }
 
-    /// Shows the run to other commands, as one of `program`. Its device tree must be there, and its
-    /// first faults: what a command changed before they are written would be lost.
+    /// Shows the run to other commands, as one of `program`. Its device tree and its first faults
+    /// must have been written, because what a command changes before that would be lost.
     ///
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn announce(&self, program: &str) -> io::Result<()> {
-        // Another name first, so that nobody reads half of it.
+        // It is written under another name first, so that no reader sees half of it.
         let written = self.path.join(format!("{PROGRAM_FILE}.new"));
         fs::write(&written, program)?;
         fs::rename(written, self.path.join(PROGRAM_FILE))
@@ -114,7 +115,7 @@ impl RunDir {
         self.local_key
     }
 
-    /// Root of the sysfs tree (`SYSFS_PATH`).
+    /// Returns the root of the sysfs tree (`SYSFS_PATH`).
     pub(crate) fn sysfs(&self) -> PathBuf {
         self.path.join("sysfs")
     }
@@ -125,11 +126,13 @@ impl Drop for RunDir {
         if self.keep {
             return;
         }
-        // Still needed by processes that outlive the run: the next run after their end removes it.
+        // Processes that outlive the run still need the directory; the next run after their end
+        // removes it.
         if !programs::all(&self.path).is_empty() {
             return;
         }
-        // Half removed it looks like what a killed run left, which others would remove, too.
+        // A directory that is half removed looks like that of a killed run, which others would
+        // remove, too.
         let _alone = self.path.parent().map(one_at_a_time);
         if let Err(error) = fs::remove_dir_all(&self.path) {
             eprint_line!("softefa: run directory {} left behind: {error}", self.path.display());
@@ -137,7 +140,7 @@ impl Drop for RunDir {
     }
 }
 
-/// Locks a run directory, which says that the run is alive, and notes whether to keep it.
+/// Locks a run directory, which marks the run as alive, and notes whether to keep it.
 fn fill(path: &Path, keep: bool) -> io::Result<File> {
     let lock = open_lock(path, true)?;
     flock(&lock, FlockOperation::LockExclusive)?;
@@ -147,7 +150,7 @@ fn fill(path: &Path, keep: bool) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Opens what is locked in `dir`. For writing, too: NFS locks nothing else.
+/// Opens the lock file in `dir`, for writing as well, because NFS locks no other files.
 fn open_lock(dir: &Path, create: bool) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut options = OpenOptions::new();
@@ -155,7 +158,7 @@ fn open_lock(dir: &Path, create: bool) -> io::Result<File> {
     options.custom_flags(i32::try_from(flags.bits()).unwrap_or_default()).open(dir.join(LOCK_FILE))
 }
 
-/// Held by whoever makes or removes directories of runs.
+/// Returns the lock of processes that make or remove directories of runs.
 fn one_at_a_time(base: &Path) -> io::Result<File> {
     check_private(base)?;
     let lock = open_lock(base, true)?;
@@ -163,14 +166,14 @@ fn one_at_a_time(base: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// The runs of this user that are announced and alive now, or have programs with devices, oldest
-/// name first.
+/// Returns the runs of this user that are announced and are alive or have programs with devices, in
+/// the order of their names.
 pub(crate) fn live_runs() -> Vec<LiveRun> {
     live_runs_in(&base())
 }
 
 fn live_runs_in(base: &Path) -> Vec<LiveRun> {
-    // What lies in a directory of somebody else is whatever that one wants.
+    // The contents of another user's directory are not trusted.
     if check_private(base).is_err() {
         return Vec::new();
     }
@@ -185,20 +188,20 @@ fn live_runs_in(base: &Path) -> Vec<LiveRun> {
     runs
 }
 
-/// The run that this process is inside of.
+/// Returns the run that this process is inside of.
 pub(crate) fn own_run() -> Option<LiveRun> {
     let path = PathBuf::from(std::env::var_os(ENV_RUN_DIR).filter(|path| !path.is_empty())?);
-    // What asks is one of its programs, even where `softefa run` has ended.
+    // This process is one of its programs, even if `softefa run` has ended.
     path.is_dir().then(|| LiveRun::at(path))
 }
 
-/// Until the answer is dropped, no run beside the one at `path` begins or takes its directory away;
-/// `None` when that cannot be had.
+/// Returns a lock until whose end no run beside the one at `path` begins or removes its directory;
+/// `None` if there is no lock.
 pub(crate) fn hold(path: &Path) -> Option<File> {
     one_at_a_time(path.parent()?).ok()
 }
 
-/// The kind of adapter that `device` is in the run at `path`, as its tree says.
+/// Returns the kind of adapter that `device` is in the run at `path`, according to its tree.
 pub(crate) fn adapter_of(path: &Path, device: &str) -> Adapter {
     let port = path.join("sysfs/class/infiniband").join(device).join("ports/1");
     match fs::read_to_string(port.join("link_layer")) {
@@ -207,7 +210,7 @@ pub(crate) fn adapter_of(path: &Path, device: &str) -> Adapter {
     }
 }
 
-/// `$XDG_RUNTIME_DIR/softefa`, else `softefa-UID` in the temporary directory.
+/// Returns `$XDG_RUNTIME_DIR/softefa`, otherwise `softefa-UID` in the temporary directory.
 fn base() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
         Some(dir) if dir.is_absolute() && dir.is_dir() => dir.join("softefa"),
@@ -227,8 +230,8 @@ fn make_private(dir: &Path) -> io::Result<()> {
     check_private(dir)
 }
 
-/// Anybody may have made `dir` first in a shared temporary directory, so a symbolic link or another
-/// owner is refused.
+/// Checks that `dir` is this user's. In a shared temporary directory another user may have made it
+/// first, so that a symbolic link or another owner is refused.
 fn check_private(dir: &Path) -> io::Result<()> {
     let meta = fs::symlink_metadata(dir)?;
     if !meta.is_dir() || meta.uid() != rustix::process::getuid().as_raw() {
@@ -237,7 +240,8 @@ fn check_private(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the key of the user's runs; the first run makes it. The caller holds the lock of `base`.
+/// Reads the key of the user's runs, or makes it in the first run. The caller holds the lock of
+/// `base`.
 fn local_key(base: &Path) -> io::Result<UserKey> {
     let path = base.join(KEY_FILE);
     let kept = fs::read_to_string(&path).ok().and_then(|text| parse_key(text.trim()).ok());
@@ -277,13 +281,13 @@ fn remove_stale(base: &Path) {
     for path in run_paths(base) {
         let is_in_use = || is_locked(&path) || !programs::all(&path).is_empty();
         if !path.join(KEEP_FILE).exists() && !is_in_use() {
-            // What cannot be removed now is the next run's.
+            // If it cannot be removed now, the next run does so.
             let _ = fs::remove_dir_all(&path);
         }
     }
 }
 
-/// Only who gets the lock knows that nobody has it.
+/// Returns true if another process holds the lock, which only an attempt to lock tells.
 fn is_locked(run: &Path) -> bool {
     match open_lock(run, false) {
         Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err(),
@@ -359,7 +363,7 @@ mod tests {
         assert_eq!(mode & 0o077, 0, "{mode:o}");
     }
 
-    /// `softefa fault clear` emptied what `lock` led to, and hung where it was a pipe.
+    /// A link in place of a lock file is not followed, and the runs of another user are not used.
     #[test]
     fn nothing_of_another_user_s_base_is_touched() {
         let dir = tempfile::tempdir().unwrap();
@@ -382,7 +386,7 @@ mod tests {
         assert_eq!(fs::read_to_string(canary).unwrap(), "whole");
     }
 
-    /// On NFS the lock of a run was asked for in a way that is always refused, and so it was dead.
+    /// A run whose lock file cannot be opened counts as alive.
     #[test]
     fn a_run_whose_lock_cannot_be_had_lives() {
         let base = tempfile::tempdir().unwrap();

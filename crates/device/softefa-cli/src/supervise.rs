@@ -19,24 +19,26 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::failure::Failure;
 
-/// Shells report a program ended by signal N as this plus N.
+/// The base of the exit code with which shells report a program that a signal ended: this plus the
+/// number of the signal.
 const SIGNAL_CODE_BASE: i32 = 128;
-/// Masks of signals in `/proc/PID/status`.
+/// Names of the masks of signals in `/proc/PID/status`.
 const IGNORED: &str = "SigIgn";
 const CAUGHT: &str = "SigCgt";
-/// A sender that signals a process and then its group does so within this time.
+/// The time within which a sender that signals a process and then its group does so.
 const GROUP_FOLLOWS: Duration = Duration::from_millis(20);
 
-/// Signals for the program, caught from before it starts until it has ended.
+/// The signals for the program, caught from before its start until its end.
 pub(crate) struct Supervisor {
     signals: SignalsInfo<WithOrigin>,
 }
 
 impl Supervisor {
-    /// Call before the program starts, so that neither a signal nor its end is missed.
+    /// Installs the handlers. It must be called before the program starts, so that neither a signal
+    /// nor its end is missed.
     ///
     /// # Errors
-    /// Handlers cannot be installed.
+    /// A handler cannot be installed.
     pub(crate) fn new() -> Result<Self, Failure> {
         let mut caught = not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]);
         caught.push(SIGCHLD);
@@ -45,8 +47,8 @@ impl Supervisor {
         Ok(Self { signals })
     }
 
-    /// Waits for the end of `child`, passing signals on; the same thread reaps it, so no signal
-    /// can reach a process that took over its id.
+    /// Waits for the end of `child`, passing signals on. The same thread reaps it, so that no
+    /// signal can reach a process that took over its id.
     ///
     /// # Errors
     /// The child cannot be waited for.
@@ -66,8 +68,8 @@ impl Supervisor {
     }
 }
 
-/// Reaps what has ended, and tells the end of `program`. The first process of a container is the
-/// parent of all orphans: nobody else would reap them.
+/// Reaps the processes that have ended, and returns the status of `program`. The first process of a
+/// container is the parent of all orphans, which no other process would reap.
 fn reap(program: Pid) -> rustix::io::Result<Option<ExitStatus>> {
     while let Some((ended, status)) = wait(WaitOptions::NOHANG)? {
         if ended == program {
@@ -77,8 +79,9 @@ fn reap(program: Pid) -> rustix::io::Result<Option<ExitStatus>> {
     Ok(None)
 }
 
-/// The kernel reaps the children of a process that ignores SIGCHLD, and tells it nothing. Whoever
-/// started this command may do so; its children, as those of `timeout`, begin with the default.
+/// Handles SIGCHLD, which the process that started this command may have ignored: the kernel reaps
+/// the children of a process that ignores it, and reports nothing. The children of this command,
+/// like those of `timeout`, begin with the default action.
 ///
 /// # Errors
 /// A handler cannot be installed.
@@ -91,7 +94,7 @@ pub(crate) fn keep_children() -> Result<(), Failure> {
 /// Lets signals end this process from now on, as they do without a handler.
 ///
 /// # Errors
-/// Handlers cannot be installed.
+/// A handler cannot be installed.
 pub(crate) fn end_by_signals() -> Result<(), Failure> {
     for signal in not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT]) {
         let always = Arc::new(AtomicBool::new(true));
@@ -101,30 +104,32 @@ pub(crate) fn end_by_signals() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Those of `signals` that whoever started this process does not have ignored, as `nohup` does. A
-/// handler would not be inherited, and the program would be ended by what it was to survive.
+/// Returns the `signals` that are not ignored, as by `nohup`. A handler would not be inherited, and
+/// the program would be ended by a signal that it should survive.
 pub(crate) fn not_ignored(signals: &[i32]) -> Vec<i32> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = mask(&status, IGNORED);
     signals.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
 }
 
-/// A bit for each signal, from the text of `/proc/PID/status`.
+/// Returns a mask with a bit for each signal, from the text of `/proc/PID/status`.
 fn mask(status: &str, name: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// The terminal sends its signals to the whole foreground group: the program has them already.
-/// A signal that was sent to `softefa` alone is meant for the program.
+/// Returns true if a signal must be passed on to the program. The terminal sends its signals to the
+/// whole foreground group, so that the program has them already. A signal that was sent to
+/// `softefa` alone is meant for the program.
 fn is_for_program(origin: &Origin, program: Pid) -> bool {
     let Some(sender) = &origin.process else { return false };
     origin.signal != SIGCHLD && !is_for_group(sender.pid, origin.signal, program)
 }
 
-/// Whoever signals its own group and wants to live on ignores the signal meanwhile, as `timeout`
-/// does: if that is the program's group, too, the program has the signal. A script that sends to
-/// `softefa` alone may be in the group as well, but does not ignore what it sends.
+/// Returns true if a signal was sent to the group of the program. A process that signals its own
+/// group and wants to survive ignores the signal meanwhile, as `timeout` does; if that is the
+/// program's group, too, the program has the signal. A script that signals `softefa` alone may be
+/// in the group as well, but does not ignore the signal.
 fn is_for_group(sender: i32, signal: i32, program: Pid) -> bool {
     let group = |pid| getpgid(Some(pid)).ok();
     let sender_group = Pid::from_raw(sender).and_then(group);
@@ -142,27 +147,27 @@ fn is_for_group(sender: i32, signal: i32, program: Pid) -> bool {
 
 fn pass_on(signal: i32, program: Pid) {
     if let Some(signal) = Signal::from_named_raw(signal) {
-        // The program may have ended meanwhile; the next turn of the loop sees that.
+        // The program may have ended meanwhile, which the next turn of the loop detects.
         let _ = kill_process(program, signal);
     }
 }
 
-/// Ends this process as Ctrl-C ended the program. Shells look at that: they end a loop around a
-/// command that died of SIGINT, and go on after one that exits with 130. Returns when the program
-/// ended otherwise.
+/// Ends this process by the signal of the keyboard (SIGINT or SIGQUIT) that ended the program.
+/// Shells end a loop around a command that died of SIGINT, and continue after one that exits with
+/// 130. Returns if the program ended otherwise.
 pub(crate) fn die_likewise(status: ExitStatus) {
     const INIT: u32 = 1;
     let Some(signal @ (SIGINT | SIGQUIT)) = status.signal() else { return };
-    // The first process of a container cannot be ended so.
+    // The first process of a container cannot be ended in this way.
     if std::process::id() == INIT {
         return;
     }
-    // The program's core is the one that somebody may want.
+    // Only the core of the program may be of use.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _ = emulate_default_handler(signal);
 }
 
-/// The exit code of `softefa run`: the program's, or 128 + N after signal N.
+/// Returns the exit code of `softefa run`: that of the program, or 128 + N after signal N.
 pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|n| SIGNAL_CODE_BASE + n));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)

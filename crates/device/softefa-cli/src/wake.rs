@@ -1,4 +1,4 @@
-//! Waiting for time, keys and signals at once.
+//! Waits for a time, keys and signals at once.
 
 use std::io::stdin;
 use std::os::fd::AsFd;
@@ -13,14 +13,14 @@ use signal_hook::iterator::exfiltrator::SignalOnly;
 use crate::failure::Failure;
 use crate::supervise::not_ignored;
 
-/// Why waiting ended.
+/// The reason why waiting ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// The time is over.
+    /// The time is reached.
     Time,
     /// A byte came from standard input.
     Key(u8),
-    /// A signal of those asked for.
+    /// One of the requested signals came.
     Signal(i32),
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Woken {
 #[derive(Debug)]
 pub(crate) struct Waker {
     signals: SignalDelivery<UnixStream, SignalOnly>,
-    /// Standard input is read; ends at its end.
+    /// Standard input is read, until it ends.
     reads_keys: bool,
 }
 
@@ -68,13 +68,13 @@ impl Waker {
         if self.reads_keys {
             fds.push(PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN));
         }
-        // Interrupted by a signal: the caller looks which.
+        // A signal interrupted the call; the caller finds out which one.
         poll(&mut fds, Timespec::try_from(left).ok().as_ref()).ok()?;
         if fds.get(1).is_none_or(|fd| fd.revents().is_empty()) {
             return None;
         }
         let mut byte = [0];
-        // Not through the buffer of `Stdin`, which would keep the keys behind the first one.
+        // `Stdin` is not used, because its buffer would hold the keys behind the first one.
         match rustix::io::read(&input, &mut byte) {
             Ok(1) => Some(byte[0]),
             Err(Errno::INTR) => None,

@@ -7,21 +7,21 @@ use rustix::process::{Resource, getrlimit};
 
 use super::Finding;
 
-/// Descriptors of a program with a few dozen queue pairs, each of which has a socket.
+/// Number of descriptors of a program with a few dozen queue pairs, each of which has a socket.
 const DESCRIPTORS: u64 = 1024;
-/// Threads of a program: its own, ours, and those of its libraries.
+/// Number of threads of a program: its own, ours, and those of its libraries.
 const PROCESSES: u64 = 256;
 /// The shared memory that MPI and libfabric map in /dev/shm for a few ranks.
 const SHM_BYTES: u64 = 256 << 20;
 const MIB: u64 = 1 << 20;
-/// Everybody may write, and remove only their own files.
+/// The mode bits with which everyone may write, but remove only their own files.
 const MODE_SHARED: u32 = 0o1777;
 
 pub(super) fn findings() -> Vec<Finding> {
     vec![descriptors(), processes(), memlock(), shared_memory()]
 }
 
-/// The soft limit and the hard one; `None` for unlimited.
+/// Returns the soft limit and the hard one; `None` for unlimited.
 fn limits(of: Resource) -> (Option<u64>, Option<u64>) {
     let limit = getrlimit(of);
     (limit.current, limit.maximum)

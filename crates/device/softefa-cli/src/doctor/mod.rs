@@ -18,11 +18,11 @@ const CODE_NO_DEVICE: u8 = 1;
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// As expected.
+    /// The part works as expected.
     Good,
-    /// Worth knowing, without an effect on speed or features.
+    /// The finding is worth knowing, but has no effect on speed or features.
     Note,
-    /// Something is slower or missing.
+    /// A feature is slower or missing.
     Limited,
     /// Devices do not work.
     Broken,

@@ -1,4 +1,4 @@
-//! `softefa fault`: breaks things while programs run.
+//! `softefa fault`: changes the faults of programs while they run.
 
 mod script;
 mod show;
@@ -31,7 +31,7 @@ pub(crate) fn fault(action: &FaultAction) -> Result<u8, Failure> {
         FaultAction::Show(args) => {
             let target = Target::find(&args.runs);
             match target {
-                // To a reader of the JSON, no run is a result, too.
+                // For a reader of the JSON, a list without runs is a result, too.
                 Err(_) if args.runs.json && args.runs.run.is_none() => show::to_json(&[]),
                 target if args.runs.json => show::to_json(target?.runs()),
                 target => show::to_text(target?.runs()),

@@ -13,11 +13,11 @@ use toml::Spanned;
 
 use crate::failure::Failure;
 
-/// Longest script and most steps that are read.
+/// The longest script in bytes, followed by the most steps.
 const BYTES_MAX: u64 = 1 << 20;
 const STEPS_MAX: usize = 4096;
 
-/// The file.
+/// The contents of a script file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -27,7 +27,7 @@ struct File {
     step: Vec<Step>,
 }
 
-/// A `[[step]]`.
+/// A `[[step]]` of a script.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Step {

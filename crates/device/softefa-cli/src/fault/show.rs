@@ -1,4 +1,4 @@
-//! The faults in force: where, since when, and their effects.
+//! The faults in force: the devices that they are on, their times, and their effects.
 
 use serde_json::{Map, Value, json};
 use softefa::counters::{self, Counter, FaultSource, ProcessCounters};
@@ -110,7 +110,7 @@ pub(crate) fn in_force_text(run: &LiveRun, device: &str) -> String {
     text
 }
 
-/// `{"runs": [{"run", "pid", "program", "command", "script", "devices": [..]}..]}`.
+/// Returns `{"runs": [{"run", "pid", "program", "command", "script", "devices": [..]}..]}`.
 pub(super) fn to_json(runs: &[LiveRun]) -> String {
     let of_run = |run: &LiveRun| {
         let mut document = run_json(run);
@@ -142,7 +142,7 @@ fn step_json(step: &TimedFault) -> Value {
     document
 }
 
-/// A line for each run and one for each of its devices.
+/// Returns a line for each run and one for each of its devices.
 pub(super) fn to_text(runs: &[LiveRun]) -> String {
     let mut text = String::new();
     for run in runs {

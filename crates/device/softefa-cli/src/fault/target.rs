@@ -10,7 +10,7 @@ use crate::args::FaultRunArgs;
 use crate::failure::Failure;
 use crate::run_dir::{self, LiveRun};
 
-/// Runs that are alive.
+/// The runs that are alive and chosen.
 #[derive(Debug)]
 pub(crate) struct Target(Vec<LiveRun>);
 
@@ -18,7 +18,7 @@ impl Target {
     /// Returns the runs that the options name.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such run.
     pub(crate) fn find(args: &FaultRunArgs) -> Result<Self, Failure> {
         if let Some(pid) = args.run {
             let mut runs = run_dir::live_runs();
@@ -39,7 +39,7 @@ impl Target {
         if runs.is_empty() { Err(Failure::new(none())) } else { Ok(Self(runs)) }
     }
 
-    /// The runs.
+    /// Returns the runs.
     pub(crate) fn runs(&self) -> &[LiveRun] {
         &self.0
     }
@@ -118,7 +118,7 @@ fn check_paths(process: &ProcessCounters, request: &FaultRequest) -> Result<(), 
     }
 }
 
-/// The devices of the run at `path`, open or not.
+/// Returns the devices of the run at `path`, open or not.
 fn devices_of(path: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(path.join("sysfs/class/infiniband")) else {
         return Vec::new();

@@ -43,12 +43,12 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Records that were not read in time.
+    /// Returns the number of records that were overwritten before they were read.
     pub(super) fn lost(&self) -> u64 {
         self.attachment.as_ref().map_or(self.lost, Attachment::lost)
     }
 
-    /// Its process has ended, and everything that it recorded has been read.
+    /// Releases a device whose process has ended, when everything that it recorded has been read.
     fn let_go(&mut self) {
         self.lost = self.lost();
         self.attachment = None;
@@ -58,9 +58,9 @@ impl Source {
 /// The runs in scope.
 #[derive(Debug)]
 pub(super) enum Scope {
-    /// One run, whose devices record from their start.
+    /// The devices of one run, which record from their start.
     Run(PathBuf),
-    /// Every device of this user.
+    /// All devices of this user.
     All,
 }
 
@@ -80,13 +80,13 @@ impl Scope {
     }
 }
 
-/// Reads all devices in scope.
+/// Reads all devices of a scope.
 #[derive(Debug)]
 pub(super) struct Collector {
     scope: Scope,
     filter: Filter,
     sources: Vec<Source>,
-    /// Records, with the indices of their sources.
+    /// Records that wait, with the indices of their sources.
     waiting: Vec<(usize, Record)>,
     next_scan: Instant,
 }
@@ -109,7 +109,8 @@ impl Collector {
     /// A device's records exist but cannot be read.
     pub(super) fn collect(&mut self, all: bool) -> io::Result<Vec<(usize, Record)>> {
         let now = Instant::now();
-        // Checked before they are read: what a process recorded until its end is read below.
+        // Ended processes are found before their devices are read, so that what a process recorded
+        // until its end is read below.
         let ended = if all || now >= self.next_scan {
             self.next_scan = now + SCAN_INTERVAL;
             self.scan()

@@ -1,4 +1,4 @@
-//! Writes a capture file: from the records of devices to packets on interfaces.
+//! Writes a capture file: converts the records of devices to packets on interfaces.
 
 use std::io::{self, BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,8 +18,8 @@ const LOST_COMMENT: &str = "dropped on purpose (--fault), never sent";
 /// The destination of a capture.
 pub(super) type Output = Box<dyn Write + Send>;
 
-/// Interfaces of one device in the file: one for what was sent and received, one for what faults
-/// dropped.
+/// The interfaces of one device in the file: one for packets sent and received, one for packets
+/// that faults dropped.
 #[derive(Debug, Clone, Copy, Default)]
 struct Interfaces {
     wire: Option<InterfaceId>,
@@ -32,9 +32,9 @@ pub(super) struct Summary {
     pub(super) packets: u64,
     /// The number of records that came too fast and were missed.
     pub(super) lost: u64,
-    /// Packets written sealed, because they do not open.
+    /// The number of packets that were written sealed, because they cannot be opened.
     pub(super) closed: u64,
-    /// Packets written sealed, because they were captured in part.
+    /// The number of packets that were written sealed, because they were captured in part.
     pub(super) cut: u64,
 }
 
@@ -44,11 +44,11 @@ pub(super) struct Capture {
     file: pcapng::Writer<BufWriter<Output>>,
     /// The interfaces, in the order of the collector's sources.
     interfaces: Vec<Interfaces>,
-    /// Packets sent and received, in the same order.
+    /// The numbers of packets sent and received, in the same order.
     packets: Vec<u64>,
     dropped: u64,
     unsealer: Unsealer,
-    /// Packets that may still be written.
+    /// The number of packets that may still be written.
     left: u64,
 }
 
@@ -60,7 +60,7 @@ impl Capture {
         limit: Option<u64>,
     ) -> io::Result<Self> {
         let mut file = pcapng::Writer::new(BufWriter::with_capacity(BUFFER_BYTES, output))?;
-        // A reader at the other end of a pipe waits for it.
+        // A reader at the other end of a pipe waits for the header.
         file.flush()?;
         let collector = Collector::new(scope, filter);
         let left = limit.unwrap_or(u64::MAX);
@@ -74,7 +74,7 @@ impl Capture {
         self.unsealer = unsealer;
     }
 
-    /// Writes the packets that arrived; with `all`, all that are left.
+    /// Writes the packets that have arrived and are in order; with `all`, all that are left.
     pub(super) fn advance(&mut self, all: bool) -> io::Result<()> {
         let records = self.collector.collect(all)?;
         let sources = self.collector.sources().len();
@@ -116,7 +116,7 @@ impl Capture {
         })
     }
 
-    /// An interface is announced with its first packet.
+    /// Returns the interface of a source, and announces it if this is its first packet.
     fn interface(&mut self, place: usize, is_lost: bool) -> io::Result<InterfaceId> {
         let known = &mut self.interfaces[place];
         let slot = if is_lost { &mut known.faults } else { &mut known.wire };
@@ -132,7 +132,7 @@ impl Capture {
         Ok(interface)
     }
 
-    /// Writes the rest and the statistics of each interface.
+    /// Writes the remaining packets and the statistics of each interface.
     pub(super) fn finish(&mut self) -> io::Result<Summary> {
         self.advance(true)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Captures for Wireshark: `softefa pcap` of what runs, `softefa run --pcap` of one run.
+//! Captures for Wireshark: `softefa pcap` of running programs, `softefa run --pcap` of one run.
 
 mod collector;
 mod file;
@@ -157,7 +157,7 @@ impl<'a> Recording<'a> {
 }
 
 impl Recorder {
-    /// Writes the rest.
+    /// Writes the remaining packets, and ends the file.
     ///
     /// # Errors
     /// The file could not be written.

@@ -1,4 +1,4 @@
-//! The IP and UDP headers of a captured datagram, as it had them or would have had them.
+//! The IP and UDP headers of a captured datagram, which it had or would have had.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(headers(&roce)[20..24], [40, 0, 0x12, 0xb7]);
     }
 
-    /// Computed with Python.
+    /// The expected checksums were computed with Python.
     #[test]
     fn ipv6_has_a_checksum_of_what_is_whole() {
         let cut = record("[2001:db8::1]:10240", "[2001:db8::2]:16400");

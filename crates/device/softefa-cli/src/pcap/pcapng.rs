@@ -1,11 +1,11 @@
-//! The capture file format of Wireshark (pcapng, draft-ietf-opsawg-pcapng), as much as is needed
-//! to write IP packets.
+//! The capture file format of Wireshark (pcapng, draft-ietf-opsawg-pcapng), as far as IP packets
+//! need it.
 
 use std::io::{self, Write};
 
-/// Packets begin with an IPv4 or IPv6 header.
+/// The link type of packets that begin with an IPv4 or IPv6 header.
 const LINKTYPE_RAW: u16 = 101;
-/// Packets are at most this long.
+/// The length of the longest packet.
 const SNAP_BYTES: u32 = 65_535;
 
 pub(super) const SECTION: u32 = 0x0a0d_0d0a;
@@ -33,9 +33,9 @@ pub(super) struct Packet<'a> {
     /// Nanoseconds since 1970.
     pub(super) time_ns: u64,
     pub(super) direction: Direction,
-    /// Network headers, then the captured part of the payload.
+    /// The network headers, followed by the captured part of the payload.
     pub(super) parts: [&'a [u8]; 2],
-    /// Its original length in bytes.
+    /// The original length of the packet in bytes.
     pub(super) len: u32,
     pub(super) comment: Option<&'a str>,
 }

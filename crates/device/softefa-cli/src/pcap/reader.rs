@@ -1,12 +1,12 @@
-//! Reads capture files (pcapng) packet by packet, those of others included.
+//! Reads capture files (pcapng) packet by packet, including those of other programs.
 
 use std::io::{self, Read};
 
 use super::pcapng::{Direction, INTERFACE, MAGIC, PACKET, SECTION};
 
-/// Longer blocks are taken for damage.
+/// The length from which on a block counts as damaged.
 const BLOCK_MAX: u32 = 16 << 20;
-/// Lengths of a block: in front of it and behind it.
+/// The bytes of a block in front of its body and behind it: kind, and length twice.
 const FRAME_BYTES: u32 = 12;
 const LINKTYPE_ETHERNET: u16 = 1;
 const LINKTYPES_RAW: [u16; 2] = [101, 228];
@@ -23,13 +23,13 @@ struct Interface {
 /// A packet from its IP header on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Packet {
-    /// Name of the interface; empty when it has none.
+    /// The name of the interface; empty if it has none.
     pub(crate) interface: String,
-    /// Since 1970.
+    /// Nanoseconds since 1970.
     pub(crate) time_ns: u64,
-    /// `None` when the capture does not say.
+    /// The direction; `None` if the capture does not contain it.
     pub(crate) direction: Option<Direction>,
-    /// Bytes that were captured.
+    /// The bytes that were captured.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -39,22 +39,22 @@ pub(crate) struct Reader<R> {
     input: R,
     is_swapped: bool,
     interfaces: Vec<Interface>,
-    /// The file ended in the middle of a block, or with one that is damaged.
+    /// The file ended in the middle of a block, or with a damaged block.
     is_cut: bool,
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads what begins with a section; anything else is a file without packets, and cut.
+    /// Makes a reader. A file that does not begin with a section has no packets, and counts as cut.
     pub(crate) fn new(input: R) -> Self {
         Self { input, is_swapped: false, interfaces: Vec::new(), is_cut: false }
     }
 
-    /// The file did not end where a block does.
+    /// Returns true if the file did not end at the end of a block.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// The next packet; `None` at the end.
+    /// Returns the next packet, or `None` at the end.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -74,7 +74,7 @@ impl<R: Read> Reader<R> {
         Ok(None)
     }
 
-    /// A block: its kind and its body.
+    /// Returns the kind and the body of the next block.
     fn block(&mut self) -> io::Result<Option<(u32, Vec<u8>)>> {
         let mut head = [0; 8];
         match fill(&mut self.input, &mut head)? {
@@ -86,7 +86,8 @@ impl<R: Read> Reader<R> {
         let mut magic = [0; 4];
         let mut begin = 0;
         if kind == SECTION {
-            // Says which byte order the section has, its own length included.
+            // The magic number tells the byte order of the section, which the length of the block
+            // depends on.
             begin = fill(&mut self.input, &mut magic)?;
             self.is_swapped = u32::from_ne_bytes(magic) != MAGIC;
             [kind, len] = [0, 4].map(|at| self.u32_at(&head, at));
@@ -112,7 +113,7 @@ impl<R: Read> Reader<R> {
         None
     }
 
-    /// Takes note of an interface.
+    /// Adds the interface that the block describes.
     fn announce(&mut self, body: &[u8]) {
         let mut interface = Interface {
             linktype: self.u16_at(body, 0),
@@ -132,7 +133,7 @@ impl<R: Read> Reader<R> {
         self.interfaces.push(interface);
     }
 
-    /// The packet of a block; `None` when it has no IP header that can be found.
+    /// Returns the packet of a block; `None` if no IP header is found.
     fn packet(&self, body: &[u8]) -> Option<Packet> {
         let interface = self.interfaces.get(self.u32_at(body, 0) as usize)?;
         let ticks = u128::from(self.u32_at(body, 4)) << 32 | u128::from(self.u32_at(body, 8));
@@ -159,7 +160,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Codes and values of the options that begin at `at`.
+    /// Returns the codes and values of the options that begin at `at`.
     fn options<'a>(&self, body: &'a [u8], mut at: usize) -> Vec<(u16, &'a [u8])> {
         let mut options = Vec::new();
         while let Some(rest) = body.get(at..).filter(|rest| rest.len() >= 4) {
@@ -171,7 +172,7 @@ impl<R: Read> Reader<R> {
         options
     }
 
-    /// A number in the byte order of the section; 0 where there is none.
+    /// Returns a number in the byte order of the section; 0 if there is none.
     fn u32_at(&self, bytes: &[u8], at: usize) -> u32 {
         let word = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; 4]);
         let word = u32::from_ne_bytes(word);
@@ -185,7 +186,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Reads until `out` is full or the file ends; how many bytes came.
+/// Reads until `out` is full or the file ends, and returns the number of bytes read.
 fn fill(input: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < out.len() {
@@ -204,7 +205,7 @@ mod tests {
     use super::super::pcapng::{self, Writer};
     use super::*;
 
-    /// Two packets of an interface, as they are written.
+    /// Returns a file with two packets of an interface.
     fn file() -> Vec<u8> {
         let mut file = Vec::new();
         let mut writer = Writer::new(&mut file).unwrap();

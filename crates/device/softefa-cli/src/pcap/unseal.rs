@@ -1,4 +1,4 @@
-//! Opens sealed records (SRD-11.3): session and addresses stand in each of them, so the key is all
+//! Opens sealed records (SRD-11.3). Each contains its session and addresses, so that the key is all
 //! that is needed, wherever a capture begins.
 
 use softefa::capture::Record;
@@ -9,13 +9,13 @@ use softefa::seal::{Envelope, Reader, SealKey};
 pub(super) enum Unsealed {
     /// The record was not sealed, or is open now.
     Clear,
-    /// Altered, or sealed with another key.
+    /// The record was altered, or sealed with another key.
     Closed,
-    /// Captured in part: nothing of it can be verified, so nothing is decrypted.
+    /// The record was captured in part, so that it cannot be verified, and is not decrypted.
     Cut,
 }
 
-/// Opens records, or leaves all as they are when it has no key.
+/// Opens records, or leaves all of them unchanged if it has no key.
 #[derive(Debug, Default)]
 pub(super) struct Unsealer {
     reader: Option<Reader>,
@@ -28,8 +28,8 @@ impl Unsealer {
         Self { reader: key.map(Reader::new), ..Self::default() }
     }
 
-    /// Puts the inner datagram in the place of a sealed one. What does not open stays as it is and
-    /// is counted.
+    /// Replaces a sealed datagram by its inner one. A record that cannot be opened is left
+    /// unchanged.
     pub(super) fn open(&mut self, record: &mut Record) -> Unsealed {
         let Some(reader) = &mut self.reader else { return Unsealed::Clear };
         if Envelope::parse(&record.bytes).is_none() {
@@ -39,7 +39,7 @@ impl Unsealer {
             self.cut += 1;
             return Unsealed::Cut;
         }
-        // A failure overwrites the bytes it was tried on.
+        // A failed attempt overwrites the bytes.
         let mut bytes = record.bytes.clone();
         let Ok(inner) = reader.open(record.src.ip(), record.dst.ip(), &mut bytes) else {
             self.closed += 1;
@@ -69,7 +69,7 @@ mod tests {
         SealKey::read(&path).unwrap()
     }
 
-    /// A sealed record; its source port is that of a path, as on the wire.
+    /// Returns a sealed record. Its source port is that of a path, as on the wire.
     fn record() -> Record {
         let [from, to]: [SocketAddr; 2] =
             ["127.0.0.1:16400", "127.0.0.2:16401"].map(|at| at.parse().unwrap());

@@ -1,4 +1,4 @@
-//! The programs of a run that are alive: they may outlive the one that was started, and
+//! The programs of a run that are alive. They may outlive the program that was started, and
 //! `softefa run`, too.
 
 use std::ffi::OsString;
@@ -19,8 +19,8 @@ pub(crate) fn with_devices(run: &Path) -> Vec<u32> {
     pids
 }
 
-/// Returns the processes that have opened a device, and those that could: they were started in the
-/// environment of the run.
+/// Returns the processes that have opened a device, and those that could, because they were started
+/// in the environment of the run.
 pub(crate) fn all(run: &Path) -> Vec<u32> {
     let mut pids = with_devices(run);
     pids.extend(in_environment_of(run));
@@ -29,7 +29,8 @@ pub(crate) fn all(run: &Path) -> Vec<u32> {
     pids
 }
 
-/// Processes of this user whose environment names `run`. One that has ended has none.
+/// Returns the processes of this user whose environment names `run`. A process that has ended has
+/// no environment.
 fn in_environment_of(run: &Path) -> Vec<u32> {
     let mut wanted = OsString::from(format!("{ENV_RUN_DIR}=")).into_vec();
     wanted.extend(run.as_os_str().as_bytes());
@@ -42,7 +43,7 @@ fn in_environment_of(run: &Path) -> Vec<u32> {
     .collect()
 }
 
-/// Returns a sentence about them: `1 program of this run goes on (pid 7)`.
+/// Returns a sentence about the processes: `1 program of this run goes on (pid 7)`.
 pub(crate) fn still_running(pids: &[u32]) -> String {
     let shown: Vec<String> = pids.iter().map(u32::to_string).collect();
     let shown = shown.join(", ");

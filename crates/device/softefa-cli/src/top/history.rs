@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 
 /// The length of the history.
 pub(super) const HISTORY_LENGTH: Duration = Duration::from_secs(60);
-/// From nothing to the most that was seen.
+/// The characters of a chart, from nothing to the largest value that was seen.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The owner of samples: a process and its object.
 pub(super) type Key<'a> = (u32, &'a str);
 
-/// Rates between two samples: bytes that were carried, and packets that were sent again, per
-/// second.
+/// The rates between two samples: bytes carried and packets sent again, per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Activity {
     pub(super) carried: f64,
@@ -79,7 +78,7 @@ impl History {
         }
         let mean = |(count, sum): &(u32, f64)| (*count > 0).then(|| sum / f64::from(*count));
         let most = cells.iter().filter_map(mean).fold(0.0, f64::max);
-        // Looks that are further apart than a character is wide leave no holes.
+        // Samples that are further apart than the width of a character leave no gaps.
         let mut last = None;
         let filled = cells.iter().map(|cell| {
             last = mean(cell).or(last);
@@ -89,7 +88,7 @@ impl History {
     }
 }
 
-/// The character of a value; only nothing is the lowest.
+/// Returns the character of a value; the lowest one is for zero only.
 fn level(value: f64, most: f64) -> char {
     let share = if most > 0.0 { value / most } else { 0.0 };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 7")]

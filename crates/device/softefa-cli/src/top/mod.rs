@@ -1,4 +1,4 @@
-//! `softefa top`: what every running device of this user does, refreshed.
+//! `softefa top`: the activity of every running device of this user, refreshed.
 
 mod history;
 mod prompt;
@@ -22,7 +22,7 @@ use prompt::{Prompt, Reaction};
 use sample::{Rates, Sample};
 use screen::Screen;
 
-/// Shows the devices until it is told to stop, or once.
+/// Shows the devices until the user ends it, or once.
 ///
 /// # Errors
 /// Standard output or the terminal cannot be used.
@@ -70,7 +70,7 @@ impl View {
     }
 }
 
-/// Waits for the next look; `false` when the user has had enough.
+/// Waits until the next refresh; returns false if the user wants to leave.
 fn wait(
     waker: &mut Waker,
     deadline: Instant,
@@ -91,7 +91,7 @@ fn wait(
                 if let Some(screen) = screen {
                     screen.leave();
                 }
-                // Ends or stops here, and goes on when the shell says so.
+                // Ends or stops here, and continues when the shell resumes it.
                 let _ = emulate_default_handler(signal);
                 if let Some(screen) = screen {
                     screen.enter()?;

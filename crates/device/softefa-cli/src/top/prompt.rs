@@ -1,25 +1,25 @@
-//! The line in which a fault is written, and what became of it.
+//! The line in which the user writes a fault, and its result.
 
 use crate::fault;
 
 /// The action of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reaction {
-    /// To leave.
+    /// Leave.
     Leave,
-    /// To be shown what has changed.
+    /// Show what has changed.
     Show,
     /// No action.
     None,
 }
 
-/// Longest line that is taken.
+/// The length of the longest line.
 const LINE_MAX: usize = 200;
 const ESCAPE: u8 = 0x1b;
 const BACKSPACES: [u8; 2] = [0x08, 0x7f];
 const CTRL_U: u8 = 0x15;
 
-/// A line that is being written, or what was said last.
+/// The line that is being written, or the last result.
 #[derive(Debug, Default)]
 pub(super) struct Prompt {
     line: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct Prompt {
 }
 
 impl Prompt {
-    /// Takes a key; sets or clears faults when it says so.
+    /// Handles a key; sets or clears faults if the line is complete.
     pub(super) fn take(&mut self, key: u8) -> Reaction {
         let Some(line) = &mut self.line else { return self.take_command(key) };
         match key {

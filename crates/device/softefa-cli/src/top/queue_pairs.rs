@@ -1,4 +1,4 @@
-//! Queue pairs: what each carries, and over which paths.
+//! Queue pairs: their traffic and the paths that it takes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use softefa::counters::{PathGauge, QueuePairGauge};
 use super::history::{Activity, History};
 use super::table::{columns, figure};
 
-/// Characters of a picture of the last minute.
+/// The width of a picture of the last minute in characters.
 const PICTURE: usize = 20;
 const GIGABIT_PER_BYTE: f64 = 8e-9;
 
@@ -16,7 +16,7 @@ const GIGABIT_PER_BYTE: f64 = 8e-9;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct QueuePair {
     pub(super) pid: u32,
-    /// Device and number.
+    /// The device and the number.
     pub(super) name: String,
     kind: &'static str,
     peers: u64,
@@ -35,7 +35,7 @@ struct Path {
 }
 
 impl QueuePair {
-    /// Returns its activity since the sample `before`, if it existed then.
+    /// Returns the activity of the queue pair since the sample `before`, if it existed then.
     pub(super) fn between(
         pid: u32,
         device: &str,
@@ -70,17 +70,17 @@ impl QueuePair {
         }
     }
 
-    /// For the history.
+    /// Returns the activity for the history.
     pub(super) fn activity(&self) -> Activity {
         Activity { carried: self.traffic(), repeated: self.repeated_per_s }
     }
 
-    /// Payload each way in bytes per second.
+    /// Returns the payload of both directions in bytes per second.
     pub(super) fn traffic(&self) -> f64 {
         self.sent_bytes_per_s + self.received_bytes_per_s
     }
 
-    /// Returns it in the form of `softefa top --json`.
+    /// Returns the queue pair in the form of `softefa top --json`.
     pub(super) fn to_json(&self) -> Value {
         let path = |(at, path): (usize, &Path)| {
             let Path { share, rtt_ns, is_avoided } = path;
@@ -115,7 +115,7 @@ impl QueuePair {
         ]
     }
 
-    /// Its paths in as many lines as need be, in a line of `width`. A queue pair that sends nothing
+    /// Returns the paths in as many lines of `width` as they need. A queue pair that sends nothing
     /// has none to show.
     fn path_lines(&self, width: usize) -> Vec<String> {
         if self.paths.iter().all(|path| path.rtt_ns == 0 && path.share == 0.0) {
@@ -145,7 +145,7 @@ impl Path {
     }
 }
 
-/// With its unit, in at most seven characters.
+/// Formats a time with its unit, in at most seven characters.
 fn micros(ns: u64) -> String {
     match ns {
         0..100_000 => format!("{:.1} µs", ns as f64 / 1e3),
@@ -166,12 +166,12 @@ const TITLES: [&str; 9] = [
     "GOODPUT, 60 s",
     "RETX, 60 s",
 ];
-/// Text stands to the left.
+/// The columns that are aligned to the left, which are those with text.
 const LEFT: [usize; 4] = [0, 1, 7, 8];
-/// The columns that are left out first where there is no room.
+/// The columns that are left out first if there is not enough room.
 const DISPENSABLE: [usize; 4] = [2, 3, 1, 8];
 
-/// A heading and, for each queue pair, a line and those of its paths.
+/// Returns a heading and, for each queue pair, its line and those of its paths.
 pub(super) fn lines(all: &[QueuePair], history: &History, width: usize) -> Vec<String> {
     if all.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Two looks at the counters and what happened between them.
+//! Samples of the counters, and the differences between them.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ impl Seen {
         key(self) == key(other) && self.counters.device == other.counters.device
     }
 
-    /// Returns the activity of its queue pairs since `before`.
+    /// Returns the activity of the device's queue pairs since `before`.
     fn queue_pairs(&self, before: &Sample, interval: Duration) -> Vec<QueuePair> {
         let old = before.processes.iter().find(|old| old.is_same(self));
         let process = &self.counters;
@@ -48,12 +48,12 @@ impl Seen {
 }
 
 impl Sample {
-    /// Looks at every device whose process is alive.
+    /// Takes a sample of every device whose process is alive.
     pub(super) fn take() -> Self {
         let at = Instant::now();
         let mut processes = Vec::new();
         for run in run_dir::live_runs() {
-            // A run may end and take its directory along while we look.
+            // A run may end and remove its directory meanwhile.
             let all = counters::read_dir(&run.path).unwrap_or_default();
             let running = all.into_iter().filter(ProcessCounters::is_running);
             processes.extend(running.map(|counters| Seen {
@@ -76,9 +76,9 @@ pub(super) struct DeviceRates {
     pub(super) program: String,
     /// The fault in force; empty when nothing is.
     pub(super) fault: String,
-    /// Values at the end.
+    /// The values at the end.
     pub(super) totals: Vec<(&'static str, u64)>,
-    /// Growth per second, in the order of [`Counter::ALL`].
+    /// The growth per second, in the order of [`Counter::ALL`].
     per_second: Vec<f64>,
 }
 
@@ -102,17 +102,17 @@ impl DeviceRates {
         }
     }
 
-    /// Growth of a counter per second.
+    /// Returns the growth of a counter per second.
     pub(super) fn rate(&self, counter: Counter) -> f64 {
         self.per_second.get(counter as usize).copied().unwrap_or_default()
     }
 
-    /// Value of a counter at the end.
+    /// Returns the value of a counter at the end.
     pub(super) fn total(&self, counter: Counter) -> u64 {
         self.totals.get(counter as usize).map_or(0, |(_, value)| *value)
     }
 
-    /// Returns the key of its history.
+    /// Returns the key of the device's history.
     pub(super) fn key(&self) -> Key<'_> {
         (self.pid, &self.device)
     }
@@ -122,17 +122,18 @@ impl DeviceRates {
     }
 }
 
-/// Returns the activity between two samples; the busiest device first.
+/// The activity between two samples, the busiest device first.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
     pub(super) interval: Duration,
     pub(super) rows: Vec<DeviceRates>,
-    /// Returns the queue pairs of all devices, the busiest first.
+    /// The queue pairs of all devices, the busiest first.
     pub(super) queue_pairs: Vec<QueuePair>,
 }
 
 impl Rates {
-    /// A device that was not there before counts from zero.
+    /// Returns the activity between two samples. A device that did not exist before counts from
+    /// zero.
     pub(super) fn between(before: &Sample, now: &Sample) -> Self {
         let interval = now.at - before.at;
         let row = |seen: &Seen| {
@@ -153,7 +154,7 @@ impl Rates {
         Self { interval, rows, queue_pairs }
     }
 
-    /// Returns its history.
+    /// Returns the activities for the history.
     pub(super) fn activities(&self) -> Vec<(Key<'_>, Activity)> {
         let of_device = |row: &DeviceRates| Activity {
             carried: row.traffic(),

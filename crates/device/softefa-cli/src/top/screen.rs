@@ -1,4 +1,4 @@
-//! The terminal while the table is shown: the alternate screen, no echo, keys at once.
+//! The terminal while the table is shown: the alternate screen, no echo, and keys without delay.
 
 use std::io::{self, Write, stdin, stdout};
 
@@ -15,17 +15,17 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
-/// When the terminal does not say.
+/// The size that is used if the terminal does not report one.
 const USUAL_SIZE: (usize, usize) = (80, 24);
 
-/// The terminal, given back as it was when dropped.
+/// The terminal, which is restored when this is dropped.
 pub(super) struct Screen {
-    /// Settings to go back to; `None` when standard input is not the terminal.
+    /// The settings to restore; `None` if standard input is not the terminal.
     settings: Option<Termios>,
 }
 
 impl Screen {
-    /// Takes the terminal, with its keys if `has_keys`.
+    /// Takes the terminal over, with its keys if `has_keys`.
     ///
     /// # Errors
     /// The terminal cannot be set or written.
@@ -36,7 +36,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Goes to the alternate screen.
+    /// Switches to the alternate screen.
     ///
     /// # Errors
     /// The terminal cannot be set or written.
@@ -50,7 +50,7 @@ impl Screen {
         write(ENTER).map_err(|error| failure(&error))
     }
 
-    /// Goes back to what was shown before.
+    /// Switches back to the previous screen.
     pub(super) fn leave(&self) {
         // A terminal that is gone needs no cleaning.
         let _ = write(LEAVE);
@@ -59,7 +59,7 @@ impl Screen {
         }
     }
 
-    /// Shows as much of the table as fits, below what `prompt` says.
+    /// Shows as much of the table as fits, below the text of `prompt`.
     pub(super) fn show(&self, rates: &Rates, history: &History, prompt: &Prompt) -> io::Result<()> {
         let (columns, rows) = size();
         let mut text = String::from(HOME);
@@ -87,7 +87,7 @@ impl Drop for Screen {
     }
 }
 
-/// Devices and then queue pairs, as wide as there is room.
+/// Returns the lines of devices and then of queue pairs, as wide as there is room.
 pub(super) fn lines(rates: &Rates, history: &History, width: usize) -> Vec<String> {
     let mut lines = table::lines(rates, history, width);
     let queue_pairs = queue_pairs::lines(&rates.queue_pairs, history, width);
@@ -98,7 +98,7 @@ pub(super) fn lines(rates: &Rates, history: &History, width: usize) -> Vec<Strin
     lines
 }
 
-/// The first lines, as many as there is room for; the last one says how many there are not.
+/// Keeps as many lines as there is room for; the last one says how many are missing.
 fn fit(mut lines: Vec<String>, rows: usize) -> Vec<String> {
     if lines.len() > rows && rows > 0 {
         let hidden = lines.len() + 1 - rows;

@@ -8,15 +8,15 @@ use super::sample::{DeviceRates, Rates};
 /// A column of figures.
 pub(super) struct Column {
     title: &'static str,
-    /// Name in JSON, with its unit.
+    /// The name in JSON, with the unit.
     pub(super) key: &'static str,
     pub(super) value: fn(&DeviceRates) -> f64,
 }
 
 const GIGABIT_PER_BYTE: f64 = 8e-9;
 
-/// The figures. Bits are those above UDP, with the headers of the protocol; `BEHIND` is how many
-/// later messages at most had overtaken one, since the device was opened.
+/// The figures. Bits are those above UDP, with the headers of the protocol. `BEHIND` is the largest
+/// number of later messages that had overtaken one since the device was opened.
 pub(super) const COLUMNS: [Column; 12] = [
     Column { title: "SEND/s", key: "sends_per_s", value: |r| r.rate(Counter::SendWrs) },
     Column { title: "RECV/s", key: "receives_per_s", value: |r| r.rate(Counter::RecvWrs) },
@@ -56,26 +56,28 @@ pub(super) const COLUMNS: [Column; 12] = [
     },
 ];
 
-/// Share of the packets sent that went through memory and not over UDP.
+/// Returns the share of the packets sent that went through memory and not over UDP.
 fn memory_percent(row: &DeviceRates) -> f64 {
     let pkts = row.rate(Counter::TxPkts);
     if pkts > 0.0 { 100.0 * row.rate(Counter::TxMemoryPkts) / pkts } else { 0.0 }
 }
 
-/// Columns of text in front of the figures; those that are numbers stand to the right.
+/// The titles of the columns of text in front of the figures, of which numbers are aligned to the
+/// right.
 const TITLES: [&str; 5] = ["DEVICE", "KIND", "ADDRESS", "PID", "PROGRAM"];
 const LEFT: [usize; 4] = [0, 1, 2, 4];
 
-/// Columns of text behind the figures: the bytes of the last looks, the fault in force.
+/// The titles of the columns of text behind the figures: the picture of recent traffic, the fault
+/// in force.
 const LAST_TITLES: [&str; 2] = ["TRAFFIC", "FAULT"];
 
-/// Characters of the picture of the last minute.
+/// The width of the picture of the last minute in characters.
 const PICTURE: usize = 16;
-/// Columns that are left out first where there is no room: addresses, kinds, disorder, what goes
-/// through memory, RDMA.
+/// The columns that are left out first if there is not enough room: addresses, kinds, disorder,
+/// share of memory, RDMA.
 const DISPENSABLE: [usize; 12] = [2, 1, 16, 15, 14, 11, 9, 10, 3, 13, 17, 5];
 
-/// A heading and a line per device, in lines of `width`.
+/// Returns a heading and a line per device, in lines of `width`.
 pub(super) fn lines(rates: &Rates, history: &History, width: usize) -> Vec<String> {
     let titles = TITLES.into_iter().chain(COLUMNS.iter().map(|column| column.title));
     let titles = titles.chain(LAST_TITLES);
@@ -99,8 +101,8 @@ fn cells(row: &DeviceRates, history: &History) -> Vec<String> {
     texts.into_iter().chain(figures).chain([picture, fault]).collect()
 }
 
-/// Rows of cells as lines of at most `width` characters, if the columns that are dispensable, in
-/// this order, are enough. Those in `left` stand to the left.
+/// Formats rows of cells as lines of at most `width` characters, if leaving out the dispensable
+/// columns, in this order, is enough. Columns in `left` are aligned to the left.
 pub(super) fn columns(
     table: &[Vec<String>],
     left: &[usize],
@@ -127,7 +129,7 @@ pub(super) fn columns(
     table.iter().map(line).collect()
 }
 
-/// At most seven characters up to 10^10.
+/// Formats a figure in at most seven characters up to 10^10.
 pub(super) fn figure(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),

@@ -1,6 +1,6 @@
-//! Time in equal parts, and what falls into each.
+//! The time in equal parts, and the events in each of them.
 
-/// Parts on a page, over all queue pairs.
+/// The number of parts on a page, over all queue pairs.
 const BINS_IN_ALL: usize = 12_000;
 const BINS_MIN: usize = 250;
 const BINS_MAX: usize = 1_500;
@@ -9,7 +9,7 @@ const BINS_MAX: usize = 1_500;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bins {
     pub(super) from_ns: u64,
-    /// Behind the last event.
+    /// The time behind the last event.
     pub(super) to_ns: u64,
     pub(super) count: usize,
 }
@@ -21,7 +21,7 @@ impl Bins {
         Self { from_ns, to_ns: last_ns.saturating_add(1), count }
     }
 
-    /// The part of a moment.
+    /// Returns the part that contains a time.
     pub(super) fn at(self, at_ns: u64) -> usize {
         let since = at_ns.saturating_sub(self.from_ns);
         // A span at the end of time is empty.
@@ -30,7 +30,7 @@ impl Bins {
         usize::try_from(bin).unwrap_or(usize::MAX).min(self.count - 1)
     }
 
-    /// Counts the moments in each bin that has any; bin and count alternate.
+    /// Counts the moments in each part that has any; part and count alternate.
     pub(super) fn counts(self, moments: impl Iterator<Item = u64>) -> Vec<u64> {
         let mut counts = vec![0; self.count];
         moments.for_each(|at_ns| counts[self.at(at_ns)] += 1);
@@ -38,7 +38,7 @@ impl Bins {
         filled.flat_map(|(bin, count)| [bin as u64, count]).collect()
     }
 
-    /// Part, mean and most of the values in it, by turns, in the order of time.
+    /// Returns part, mean and maximum of the values in it, in turn, in the order of time.
     pub(super) fn means(self, values: &[(u64, u64)]) -> Vec<u64> {
         let mut sums = vec![(0u128, 0u128, 0u64); self.count];
         for (at_ns, value) in values {
@@ -53,14 +53,14 @@ impl Bins {
             .collect()
     }
 
-    /// How many of the spans were open at most, in each part. A span without an end is open until
-    /// the log ends.
+    /// Returns the largest number of spans that were open in each part. A span without an end is
+    /// open until the end of the log.
     pub(super) fn most_open(self, spans: impl Iterator<Item = (u64, Option<u64>)>) -> Vec<u64> {
         let mut steps: Vec<(u64, i64)> = spans
             .flat_map(|(start, end)| [Some((start, 1)), end.map(|end| (end, -1))])
             .flatten()
             .collect();
-        // What begins counts before what ends at the same time.
+        // The beginning of a span counts before the end of another one at the same time.
         steps.sort_by_key(|(at_ns, step)| (*at_ns, -step));
         let mut most = vec![0; self.count];
         let (mut open, mut reached) = (0i64, 0);
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(Bins::new([0, u64::MAX - 1], 10_000).at(u64::MAX - 1), BINS_MIN - 1);
     }
 
-    /// Files are damaged, and others' than ours.
+    /// A file may be damaged, or be that of another program.
     #[test]
     fn the_greatest_numbers_do_no_harm() {
         for from_ns in [0, u64::MAX] {

@@ -10,20 +10,20 @@ use super::messages::Message;
 use super::queue_pair::{QueuePair, is_not_ready};
 use super::sent::Path;
 
-/// Queue pairs on a page.
+/// The most queue pairs on a page.
 pub(super) const QUEUE_PAIRS_MAX: usize = 24;
-/// Paths of a queue pair on a page.
+/// The most paths of a queue pair on a page.
 const PATHS_MAX: usize = 16;
-/// Longest words of an event on a page.
+/// The most characters of the words of an event on a page.
 const WORDS_MAX: usize = 300;
 
 /// The data that is drawn, and how much is left out.
 #[derive(Debug)]
 pub(super) struct Data {
     pub(super) json: Value,
-    /// Events drawn one by one, and those that could have been.
+    /// The number of events drawn one by one, followed by the number that could have been.
     pub(super) events: [u64; 2],
-    /// Messages, like `events`.
+    /// The numbers of messages, like those of `events`.
     pub(super) messages: [u64; 2],
 }
 
@@ -73,8 +73,8 @@ pub(super) fn data(log: &Log, queue_pairs: &[QueuePair]) -> Data {
     }
 }
 
-/// For each queue pair: the events of each kind, and behind the kinds those of receivers that were
-/// not ready.
+/// Returns for each queue pair the number of events of each kind, followed by the number of those
+/// of receivers that were not ready.
 fn counts(log: &Log, shown: usize, place: &dyn Fn(u32) -> Option<usize>, bins: Bins) -> Vec<Value> {
     let kinds = TraceEvent::ALL.len() + 1;
     let mut moments = vec![vec![Vec::new(); kinds]; shown];
@@ -119,7 +119,8 @@ fn of_queue_pair(queue_pair: &QueuePair, share: usize, bins: Bins) -> Value {
     })
 }
 
-/// A message: start, duration, operation, bytes, whether it failed or has no end, and words.
+/// Returns a message as start, duration, operation, bytes, whether it failed or has no end, and
+/// words.
 fn bar(message: &Message, end_ns: u64) -> Value {
     let state = match (message.end_ns, message.is_failed) {
         (None, _) => 2,

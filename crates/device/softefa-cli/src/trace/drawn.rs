@@ -1,4 +1,4 @@
-//! Which events and messages a page draws one by one, when there are too many for it.
+//! Chooses the events and messages that a page draws one by one, if there are too many for it.
 
 use std::cmp::Reverse;
 
@@ -8,12 +8,13 @@ use super::log::Log;
 use super::messages::Message;
 use super::queue_pair::is_not_ready;
 
-/// Events on a page.
+/// The most events on a page.
 const EVENTS_MAX: usize = 30_000;
-/// Messages on a page.
+/// The most messages on a page.
 const MESSAGES_MAX: usize = 12_000;
-/// The kinds that have a mark of their own; of the others only those that say that a receiver was
-/// not ready. Posts and completions are the ends of messages, and acknowledgements make times.
+/// The kinds of events that have a mark of their own. Of the others only those of receivers that
+/// were not ready are drawn: posts and completions are the ends of messages, and acknowledgements
+/// become times.
 const MARKED: [TraceEvent; 10] = [
     TraceEvent::Transmit,
     TraceEvent::Retransmit,
@@ -27,16 +28,16 @@ const MARKED: [TraceEvent; 10] = [
     TraceEvent::Fault,
 ];
 
-/// Events that are drawn one by one.
+/// The events that are drawn one by one.
 #[derive(Debug)]
 pub(super) struct Drawn {
-    /// Places in the log, in the order of time, and whether a receiver was not ready.
+    /// Their places in the log, in the order of time, and whether a receiver was not ready.
     pub(super) events: Vec<(usize, bool)>,
-    /// The number of those that could have been drawn.
+    /// The number of events that could have been drawn.
     pub(super) candidates: u64,
 }
 
-/// Chooses events of the queue pairs that are `shown`: of each kind all, or as many as of any other
+/// Chooses events of the queue pairs that are `shown`: all of each kind, or as many as of any other
 /// kind, evenly.
 pub(super) fn events(log: &Log, shown: impl Fn(u32) -> bool) -> Drawn {
     let not_ready_kind = TraceEvent::ALL.len();
@@ -63,7 +64,7 @@ pub(super) fn events(log: &Log, shown: impl Fn(u32) -> bool) -> Drawn {
 }
 
 /// Chooses messages of a queue pair that has `share` of the room: the longest, and the others
-/// evenly. In the order of time.
+/// evenly. They are in the order of time.
 pub(super) fn messages(all: &[Message], share: usize, log_ends_ns: u64) -> Vec<&Message> {
     let mut by_length: Vec<&Message> = all.iter().collect();
     if all.len() > share {
@@ -83,7 +84,7 @@ pub(super) fn message_shares(lens: &[usize]) -> Vec<usize> {
     shares(lens, MESSAGES_MAX)
 }
 
-/// Divides `room` among groups: nobody has more than another one that could not have all.
+/// Divides `room` among groups, so that none has more than another one that could not have all.
 fn shares(lens: &[usize], room: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..lens.len()).collect();
     order.sort_by_key(|at| lens[*at]);
@@ -95,7 +96,7 @@ fn shares(lens: &[usize], room: usize) -> Vec<usize> {
     shares
 }
 
-/// `count` of `len` places, the first and the last among them.
+/// Returns `count` of `len` places, the first and the last among them.
 fn evenly(len: usize, count: usize) -> impl Iterator<Item = usize> {
     let last = count.saturating_sub(1).max(1);
     (0..count.min(len)).map(move |at| if count >= len { at } else { at * (len - 1) / last })

@@ -1,25 +1,25 @@
-//! Which queue pair of a RoCE device a packet of a connection belongs to: it names its receiver
-//! only.
+//! Finds the queue pair of a RoCE device that a packet of a connection belongs to, because a packet
+//! names its receiver only.
 //!
-//! What a queue pair sends and what it receives are brought together by their numbers. An answer
-//! has the number of a request that went the other way, and where only one connection can have sent
-//! that request, it is this one.
+//! The packets that a queue pair sends and those that it receives are matched by their numbers. An
+//! answer has the number of a request that went the other way. If only one connection can have sent
+//! that request, the answer belongs to it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Numbers are 24 bits and wrap.
+/// Number of bits of a packet number, which wraps.
 const PSN_BITS: u32 = 24;
 
 /// The owner of the packets to a queue pair of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     Known(u32),
-    /// Not known, at least not yet.
+    /// The owner is not known, at least not yet.
     Unknown,
 }
 
-/// Numbers of the requests that went one way.
+/// The numbers of the requests that went one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     first: u32,
@@ -31,7 +31,7 @@ impl Range {
         ahead(psn, self.first) <= ahead(self.last, self.first)
     }
 
-    /// Takes a number in; false when it is not behind all that were there.
+    /// Adds a number; returns false if it does not follow all that were there.
     fn grow(range: &mut Option<Self>, psn: u32) -> bool {
         let Some(known) = range else {
             *range = Some(Self { first: psn, last: psn });
@@ -54,16 +54,16 @@ fn ahead(psn: u32, from: u32) -> u32 {
 /// The connections of one device.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
-    /// Requests sent to each queue pair of a peer.
+    /// The requests sent to each queue pair of a peer.
     sent: BTreeMap<(IpAddr, u32), Option<Range>>,
-    /// Requests received by each queue pair of this device, and from where.
+    /// The requests received by each queue pair of this device, and their source.
     received: BTreeMap<(IpAddr, u32), Option<Range>>,
-    /// Queue pairs of peers, with ours.
+    /// The queue pairs of peers, each with ours.
     pairs: BTreeMap<(IpAddr, u32), u32>,
 }
 
 impl Flows {
-    /// Our queue pair that sends to `qpn` at `ip`.
+    /// Returns our queue pair that sends to `qpn` at `ip`.
     pub(super) fn owner(&self, ip: IpAddr, qpn: u32) -> Owner {
         self.pairs.get(&(ip, qpn)).map_or(Owner::Unknown, |our_qpn| Owner::Known(*our_qpn))
     }
@@ -73,8 +73,8 @@ impl Flows {
         self.pairs.iter().find(|(_, known)| **known == our_qpn).map(|((_, qpn), _)| *qpn)
     }
 
-    /// A packet left for `qpn` at `ip`: whether it was sent before, and whether its owner is known
-    /// since now.
+    /// Records a packet to `qpn` at `ip`. Returns whether it was sent before, and whether it
+    /// identified its connection.
     pub(super) fn sent(&mut self, ip: IpAddr, qpn: u32, psn: u32, is_answer: bool) -> (bool, bool) {
         if is_answer {
             let our_qpn = only(&self.received, ip, psn, |our_qpn| !self.is_paired(our_qpn));
@@ -99,7 +99,7 @@ impl Flows {
         self.pairs.values().any(|known| *known == our_qpn)
     }
 
-    /// True when that is new.
+    /// Connects a queue pair of a peer with ours; returns true if that is new.
     fn pair(&mut self, ip: IpAddr, qpn: u32, our_qpn: u32) -> bool {
         let is_new = !self.pairs.contains_key(&(ip, qpn));
         if is_new {
@@ -109,7 +109,7 @@ impl Flows {
     }
 }
 
-/// The only queue pair that may have the request `psn`, of those that are still free.
+/// Returns the only one of the free queue pairs that may have the request `psn`.
 fn only(
     requests: &BTreeMap<(IpAddr, u32), Option<Range>>,
     ip: IpAddr,

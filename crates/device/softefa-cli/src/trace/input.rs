@@ -1,4 +1,4 @@
-//! Files with events: traces, and captures told as traces.
+//! Files with events: traces, and captures converted to traces.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,10 +8,10 @@ use super::line::Line;
 use super::packets::Packets;
 use crate::failure::Failure;
 
-/// Bytes of a line at most; what is longer is no event.
+/// The most bytes of a line; a longer line is no event.
 const LINE_MAX: u64 = 64 << 10;
-/// Bytes within which a trace has its first event: standard error may hold what a program said
-/// before.
+/// The number of bytes within which a trace has its first event, because standard error may contain
+/// earlier output of a program.
 const PREFACE_MAX: u64 = 4 << 20;
 /// The first bytes of captures: pcapng, and the older formats in both byte orders.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
@@ -25,9 +25,9 @@ const PCAP: [[u8; 4]; 4] = [
 /// The other contents of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Rest {
-    /// Lines that are no events.
+    /// The number of lines that are no events.
     pub(super) lines: u64,
-    /// Packets that are sealed, or no packets of a queue pair.
+    /// The number of packets that are sealed, or belong to no queue pair.
     pub(super) packets: u64,
     /// The file ends in the middle of a line or of a block.
     pub(super) is_cut: bool,
@@ -81,17 +81,17 @@ impl Input {
         }
     }
 
-    /// When the first event was.
+    /// Returns the time of the first event.
     pub(super) fn begins_ns(&self) -> u64 {
         self.first.as_deref().and_then(Line::parse).map_or(0, |line| line.time_ns)
     }
 
-    /// The file is a capture, which has packets and no work requests.
+    /// Returns true if the file is a capture, which has packets and no work requests.
     pub(super) fn is_capture(&self) -> bool {
         matches!(self.lines, Lines::Capture(_))
     }
 
-    /// The next line that tells an event; `None` at the end.
+    /// Returns the next line with an event; `None` at the end.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -126,7 +126,7 @@ impl Lines {
 #[derive(Debug)]
 struct Text {
     file: BufReader<File>,
-    /// Bytes read before the first event.
+    /// Number of bytes read before the first event.
     preface: u64,
     has_events: bool,
     others: u64,
@@ -155,7 +155,7 @@ impl Text {
             }
             let text = String::from_utf8(line).ok().filter(|text| Line::parse(text).is_some());
             match text {
-                // The last line may be cut where it still makes sense: a shorter number, say.
+                // The last line may be cut where it still makes sense, for example in a number.
                 Some(text) if is_ended => {
                     self.has_events = true;
                     return Ok(Some(text));

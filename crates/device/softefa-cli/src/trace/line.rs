@@ -2,10 +2,10 @@
 
 use softefa::trace::TraceEvent;
 
-/// An event, as its line tells it.
+/// An event in the words of its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// Since 1970.
+    /// Nanoseconds since 1970.
     pub(super) time_ns: u64,
     pub(super) event: TraceEvent,
     /// The queue pair.
@@ -15,7 +15,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Reads a line; `None` when it tells no event that is known.
+    /// Parses a line; `None` if it has no known event.
     pub(super) fn parse(line: &'a str) -> Option<Self> {
         let (time, rest) = line.split_once(' ')?;
         let (event, rest) = rest.split_once(' ')?;
@@ -23,7 +23,8 @@ impl<'a> Line<'a> {
         let time_ns = time.parse().ok()?;
         let event = *TraceEvent::ALL.iter().find(|known| known.name() == event)?;
         let (peer, keys) = what.split_once(' ')?;
-        // What a terminal would obey is not shown: the file may be anybody's.
+        // Control characters, which a terminal would obey, are refused, because the file may come
+        // from anywhere.
         let is_text = !line.contains(char::is_control);
         let is_whole = is_text && local.contains(':') && keys.contains('=');
         (is_whole && (peer == "-" || peer.contains(':'))).then_some(Self {
@@ -40,7 +41,7 @@ pub(super) fn value<'a>(what: &'a str, key: &str) -> Option<&'a str> {
     what.split(' ').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// A number that stands behind `key`, in decimal or as 0x...
+/// Returns the number behind `key`, in decimal or as 0x...
 pub(super) fn number(what: &str, key: &str) -> Option<u64> {
     let text = value(what, key)?;
     match text.strip_prefix("0x") {
@@ -49,7 +50,7 @@ pub(super) fn number(what: &str, key: &str) -> Option<u64> {
     }
 }
 
-/// The other queue pair.
+/// Returns the other queue pair.
 pub(super) fn peer(what: &str) -> &str {
     what.split(' ').next().unwrap_or_default()
 }

@@ -11,23 +11,23 @@ use super::input::{Input, Rest};
 use super::line::Line;
 use crate::failure::Failure;
 
-/// More events than that are not read: each takes some 150 bytes of memory.
+/// The most events that are read, each of which takes about 150 bytes of memory.
 const EVENTS_MAX: usize = 16_000_000;
 
 /// An event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
-    /// Since the first event.
+    /// Nanoseconds since the first event.
     pub(super) at_ns: u64,
     /// The offset of its text.
     begin: usize,
     len: u32,
-    /// Place of its queue pair.
+    /// The index of its queue pair.
     pub(super) queue_pair: u32,
     pub(super) kind: TraceEvent,
 }
 
-/// Which part of the time is read, since the first event.
+/// The part of the time that is read, since the first event.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Window {
     pub(super) from: Option<Duration>,
@@ -40,7 +40,7 @@ impl Window {
         self.from.is_none_or(|from| at >= from) && self.to.is_none_or(|to| at < to)
     }
 
-    /// Returns whether it limits the time.
+    /// Returns true if the window limits the time.
     pub(super) fn is_set(self) -> bool {
         self.from.is_some() || self.to.is_some()
     }
@@ -49,18 +49,18 @@ impl Window {
 /// The events that were read.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// When the first event of the files was, since 1970.
+    /// The time of the first event of the files, since 1970.
     pub(super) begins_ns: u64,
     pub(super) events: Vec<Event>,
-    /// Names of the queue pairs.
+    /// The names of the queue pairs.
     pub(super) queue_pairs: Vec<String>,
-    /// Besides events.
+    /// The contents of the files besides events.
     pub(super) rest: Rest,
-    /// Events before and behind the window.
+    /// The number of events before and behind the window.
     pub(super) outside: u64,
-    /// There are more events than are read.
+    /// There are more events than were read.
     pub(super) is_full: bool,
-    /// A file is a capture.
+    /// At least one file is a capture.
     pub(super) has_capture: bool,
     words: String,
 }
@@ -96,7 +96,8 @@ impl Log {
     ) -> io::Result<()> {
         while let Some(text) = input.next()? {
             let Some(line) = Line::parse(&text) else { continue };
-            // Of several processes one may have been a little faster than the one that wrote first.
+            // If there are several processes, one may have been a little earlier than the one that
+            // wrote first.
             let at_ns = line.time_ns.saturating_sub(self.begins_ns);
             if !window.has(at_ns) {
                 self.outside += 1;
@@ -125,17 +126,17 @@ impl Log {
         });
         let begin = self.words.len();
         self.words.push_str(line.what);
-        // A line is shorter than that.
+        // A line is shorter than that limit.
         let len = u32::try_from(line.what.len()).unwrap_or(u32::MAX);
         self.events.push(Event { at_ns, begin, len, queue_pair, kind: line.event });
     }
 
-    /// The other queue pair and what happened.
+    /// Returns the other queue pair and what happened.
     pub(super) fn words(&self, event: &Event) -> &str {
         &self.words[event.begin..event.begin + event.len as usize]
     }
 
-    /// From the first event that was read to the last one.
+    /// Returns the times of the first and the last event that were read.
     pub(super) fn span_ns(&self) -> [u64; 2] {
         let at = |event: Option<&Event>| event.map_or(0, |event| event.at_ns);
         [at(self.events.first()), at(self.events.last())]

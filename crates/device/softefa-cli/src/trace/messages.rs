@@ -8,35 +8,36 @@ use super::line::{number, value};
 /// A bar on the time line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
-    /// Since the first event.
+    /// Nanoseconds since the first event.
     pub(super) start_ns: u64,
-    /// `None` when the log does not have it.
+    /// The end; `None` if the log does not have it.
     pub(super) end_ns: Option<u64>,
     pub(super) op: String,
     pub(super) len: u64,
-    /// How it ended, and the program's id for it.
+    /// The result, and the program's id for the message.
     pub(super) what: String,
     pub(super) is_failed: bool,
 }
 
 impl Message {
-    /// How long it took, as far as the log goes.
+    /// Returns its duration, as far as the log goes.
     pub(super) fn duration_ns(&self, log_ends_ns: u64) -> u64 {
         self.end_ns.unwrap_or(log_ends_ns).saturating_sub(self.start_ns)
     }
 }
 
-/// Work requests that were posted and have not ended.
+/// The work requests that were posted and have not ended.
 #[derive(Debug, Default)]
 pub(super) struct Posted {
-    /// By their names. Many programs give all of them the same: then the oldest ends first.
+    /// The messages by the ids that the program gave. Many programs give all of them the same id:
+    /// then the oldest ends first.
     waiting: HashMap<u64, VecDeque<Message>>,
-    /// Posts that asked for no completion.
+    /// Number of posts that asked for no completion.
     pub(super) unsignaled: u64,
 }
 
 impl Posted {
-    /// A work request was posted.
+    /// Records that a work request was posted.
     pub(super) fn post(&mut self, at_ns: u64, what: &str) {
         if value(what, "signaled") == Some("false") {
             self.unsignaled += 1;
@@ -54,7 +55,7 @@ impl Posted {
         self.waiting.entry(wr_id).or_default().push_back(message);
     }
 
-    /// A completion entered its queue: the message that it ends.
+    /// Records that a completion entered its queue, and returns the message that it ends.
     pub(super) fn complete(&mut self, at_ns: u64, what: &str) -> Option<Message> {
         let op = value(what, "op").unwrap_or_default();
         if op.starts_with("RECV") || op.starts_with("UNSOLICITED") {

@@ -1,4 +1,4 @@
-//! `softefa trace`: what happened in a run and when, as a page or as tables.
+//! `softefa trace`: the events of a run and their times, as a page or as tables.
 //!
 //! ```text
 //! trace   -> Line --+
@@ -73,7 +73,7 @@ fn output(args: &TraceArgs) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 fn name(file: &Path) -> &Path {
     file.file_name().map_or(file, Path::new)
 }
@@ -99,7 +99,7 @@ fn print(log: &Log, queue_pairs: &[QueuePair]) -> Result<u8, Failure> {
 fn write(text: &str) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Who reads has seen enough (`softefa trace run.trace | head`).
+        // The reader has seen enough (`softefa trace run.trace | head`).
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::new(format!("standard output: {error}")))
         }

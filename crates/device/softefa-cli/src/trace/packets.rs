@@ -1,4 +1,4 @@
-//! Captured packets as the lines that a trace would have had.
+//! Converts captured packets to the lines that a trace would have had.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
@@ -19,7 +19,7 @@ const UDP: u8 = 17;
 const ROCE_PORT: u16 = 4791;
 /// The suffix that `softefa pcap` gives to the interface of packets that were dropped on purpose.
 const DROPPED: &str = "-dropped";
-/// Lines that wait at most for the name of their queue pair.
+/// The most lines that wait for the name of their queue pair.
 const WAITING_MAX: usize = 100_000;
 
 /// A line whose queue pair is not known yet.
@@ -32,15 +32,15 @@ struct Waiting {
     said: TraceLine,
 }
 
-/// Lines of a capture.
+/// Reads a capture as lines.
 #[derive(Debug)]
 pub(super) struct Packets<R> {
     reader: Reader<R>,
     lines: VecDeque<String>,
     waiting: Vec<Waiting>,
-    /// The connections of each device, as far as they are known.
+    /// The connections of each device, as far as they are identified.
     flows: BTreeMap<String, Flows>,
-    /// Packets that are sealed, or no packets of a queue pair.
+    /// Number of packets that are sealed, or belong to no queue pair.
     silent: u64,
 }
 
@@ -50,17 +50,17 @@ impl<R: Read> Packets<R> {
         Self { reader: Reader::new(input), lines, waiting, flows, silent: 0 }
     }
 
-    /// The file did not end where a block does.
+    /// Returns true if the file did not end at the end of a block.
     pub(super) fn is_cut(&self) -> bool {
         self.reader.is_cut()
     }
 
-    /// Packets that said nothing.
+    /// Returns the number of packets without a line.
     pub(super) fn silent(&self) -> u64 {
         self.silent
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line; `None` at the end.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -140,8 +140,8 @@ impl<R: Read> Packets<R> {
         }
     }
 
-    /// Lets go of the lines whose queue pair is known by now; with `all`, of the others under the
-    /// name of their peer.
+    /// Releases the lines whose queue pair is known by now; with `all`, the others as well, under
+    /// the name of their peer.
     fn release(&mut self, all: bool) {
         for waiting in std::mem::take(&mut self.waiting) {
             let Waiting { device, peer, peer_qpn, time_ns, said } = &waiting;
@@ -161,24 +161,24 @@ impl<R: Read> Packets<R> {
     }
 }
 
-/// A packet of RoCE that answers requests.
+/// Returns true for a packet of RoCE that answers requests.
 pub(super) fn is_answer(what: &str) -> bool {
     let op = value(what, "op").unwrap_or_default();
     op.ends_with("Acknowledge") || op.starts_with("ReadResponse")
 }
 
-/// The device behind the name of an interface, which `softefa pcap` makes of it and a process id.
+/// Returns the device in the name of an interface, to which `softefa pcap` adds a process id.
 fn device(interface: &str) -> &str {
     let name = interface.strip_suffix(DROPPED).unwrap_or(interface);
     let of_process = |(_, pid): &(&str, &str)| pid.bytes().all(|byte| byte.is_ascii_digit());
     let name = name.rsplit_once('.').filter(of_process).map_or(name, |(device, _)| device);
-    // In a trace it stands between blanks.
+    // In a trace the name stands between blanks.
     let is_word = !name.contains(|c: char| c == ' ' || c == ':' || c.is_control());
     if name.is_empty() || !is_word { "device" } else { name }
 }
 
-/// What the device at the interface recorded. A packet of a capture that does not tell directions
-/// was sent by one device and received by another.
+/// Returns the records of the device at the interface. A packet of a capture without directions was
+/// sent by one device and received by another.
 fn records(packet: &Packet) -> Vec<Record> {
     let fates = match packet.direction {
         _ if packet.interface.ends_with(DROPPED) => vec![Fate::LostOnPurpose],
@@ -206,7 +206,7 @@ fn record(packet: &Packet, fate: Fate) -> Option<Record> {
     })
 }
 
-/// Source and destination of a packet of UDP, and the length of its IP header.
+/// Returns source and destination of a packet of UDP, and the length of its IP header.
 fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr, usize)> {
     match packet.first()? >> 4 {
         4 => {
@@ -221,7 +221,7 @@ fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr, usize)> {
             let (_, addresses) = ip.split_at(8);
             let at = |octets: &[u8; 16]| IpAddr::from(Ipv6Addr::from(*octets));
             let (src, dst) = (addresses.first_chunk()?, addresses.last_chunk()?);
-            // Extension headers are no UDP, and with them comes nothing of ours.
+            // A packet with extension headers is not from an adapter of ours.
             (ip[6] == UDP).then_some((at(src), at(dst), IPV6_LEN))
         }
         _ => None,

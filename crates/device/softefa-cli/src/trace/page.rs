@@ -12,7 +12,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: [&str; 3] =
     [include_str!("view.js"), include_str!("lanes.js"), include_str!("pointer.js")];
 
-/// The page of a log that was read from files of these names.
+/// Returns the page of a log that was read from files of these names.
 pub(super) fn page(log: &Log, queue_pairs: &[QueuePair], files: &str, window: Window) -> String {
     let data = data::data(log, queue_pairs);
     let [from_ns, last_ns] = log.span_ns();
@@ -143,7 +143,7 @@ pub(super) fn unread(log: &Log) -> Vec<String> {
     said
 }
 
-/// The time line: its place, what is drawn there, and the script that draws.
+/// Returns the time line: its place, its data, and the script that draws it.
 fn markup(log: &Log, queue_pairs: &[QueuePair], data: &Data) -> String {
     let [_, last_ns] = log.span_ns();
     let mut json = data.json.clone();

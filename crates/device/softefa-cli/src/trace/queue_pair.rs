@@ -7,16 +7,16 @@ use super::log::{Event, Log};
 use super::messages::{Message, Posted};
 use super::sent::{Path, Sent};
 
-/// Peers that are named.
+/// The most peers that are named.
 const PEERS_MAX: usize = 4;
-/// Number of the status that a peer without a receive answers with.
+/// The number of the status with which a peer without a receive answers.
 const NOT_READY: &str = "10";
 
 /// A fault on purpose while it was in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FaultSpan {
     pub(super) from_ns: u64,
-    /// `None` while it still was when the log ended.
+    /// The end; `None` if the fault was still in force when the log ended.
     pub(super) to_ns: Option<u64>,
     pub(super) spec: String,
     /// The origin of the request: `start`, `script` or `command`.
@@ -27,17 +27,17 @@ pub(super) struct FaultSpan {
 #[derive(Debug)]
 pub(super) struct QueuePair {
     pub(super) name: String,
-    /// The first few it talked to.
+    /// The first few of its peers.
     pub(super) peers: Vec<String>,
-    /// Events, in the order of [`TraceEvent::ALL`].
+    /// The numbers of events, in the order of [`TraceEvent::ALL`].
     pub(super) counts: [u64; TraceEvent::ALL.len()],
     /// The number of them that report a receiver that was not ready.
     pub(super) not_ready: u64,
-    /// In the order in which they ended; then those that did not.
+    /// The messages in the order in which they ended, followed by those that did not end.
     pub(super) messages: Vec<Message>,
-    /// Posts that asked for no completion.
+    /// Number of posts that asked for no completion.
     pub(super) unsignaled: u64,
-    /// By their numbers.
+    /// The paths by their numbers.
     pub(super) paths: Vec<(u16, Path)>,
     pub(super) faults: Vec<FaultSpan>,
 }
@@ -47,13 +47,13 @@ impl QueuePair {
         self.counts[event as usize]
     }
 
-    /// Returns how much there is to see of it.
+    /// Returns the total number of its events.
     pub(super) fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 }
 
-/// An event that says that a receiver was not ready.
+/// Returns true if an event reports a receiver that was not ready.
 pub(super) fn is_not_ready(kind: TraceEvent, words: &str) -> bool {
     let refused = |again: &str| again.split(':').nth(1) == Some(NOT_READY);
     match kind {
@@ -70,7 +70,7 @@ pub(super) fn is_not_ready(kind: TraceEvent, words: &str) -> bool {
     }
 }
 
-/// A queue pair while its events are gone through.
+/// The state of a queue pair while its events are processed.
 #[derive(Debug)]
 struct Work {
     made: QueuePair,
@@ -78,8 +78,8 @@ struct Work {
     sent: Sent,
 }
 
-/// All queue pairs of a log, those with most events first. A log without posts, as a capture is,
-/// has packets for messages.
+/// Returns all queue pairs of a log, those with most events first. A log without posts, like that
+/// of a capture, has packets for messages.
 pub(super) fn queue_pairs(log: &Log) -> Vec<QueuePair> {
     let has_posts = log.events.iter().any(|event| event.kind == TraceEvent::Post);
     let mut all: Vec<Work> =
@@ -142,7 +142,7 @@ impl Work {
 }
 
 impl QueuePair {
-    /// A fault is in force from now on, instead of the one before.
+    /// Notes that a fault is in force from now on, instead of the previous one.
     fn set_fault(&mut self, at_ns: u64, words: &str) {
         if let Some(before) = self.faults.last_mut().filter(|before| before.to_ns.is_none()) {
             before.to_ns = Some(at_ns);

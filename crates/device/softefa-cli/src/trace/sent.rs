@@ -1,5 +1,5 @@
-//! Packets that were sent and have not been acknowledged, and how long acknowledgements took on
-//! each path.
+//! The packets that were sent and have not been acknowledged, and the times that acknowledgements
+//! took on each path.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -7,10 +7,11 @@ use super::line::{number, peer, value};
 use super::messages::Message;
 use super::packets::is_answer;
 
-/// Packets that are remembered for one peer; of a peer that never answers the oldest are forgotten.
+/// The most packets that are remembered for one peer. The oldest packets of a peer that never
+/// answers are forgotten.
 const SENT_MAX: usize = 1 << 16;
 
-/// A packet on its way.
+/// A packet that has not been acknowledged.
 #[derive(Debug, Clone)]
 struct Packet {
     psn: u32,
@@ -22,10 +23,10 @@ struct Packet {
     len: u64,
 }
 
-/// Packets in flight to one peer.
+/// The packets in flight to one peer.
 #[derive(Debug, Default)]
 struct Flow {
-    /// In the order of their numbers.
+    /// Their numbers, in order.
     order: VecDeque<u32>,
     packets: HashMap<u32, Packet>,
 }
@@ -33,31 +34,31 @@ struct Flow {
 /// The traffic of a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Path {
-    /// When a datagram with a message left.
+    /// The times at which datagrams with a message were sent.
     pub(super) sent_ns: Vec<u64>,
-    /// Packets that were declared lost.
+    /// Number of packets that were declared lost.
     pub(super) lost: u64,
-    /// When an acknowledgement named a packet that had been sent once, and how long it took.
+    /// For each acknowledgement of a packet that had been sent once, its time and how long it took.
     pub(super) answers: Vec<(u64, u64)>,
 }
 
-/// All packets that one queue pair has sent.
+/// The packets that one queue pair has sent.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     flows: HashMap<String, Flow>,
     pub(super) paths: BTreeMap<u16, Path>,
-    /// Packets that were acknowledged, if they are wanted.
+    /// The packets that were acknowledged, if they are wanted.
     pub(super) done: Vec<Message>,
     keeps_done: bool,
 }
 
 impl Sent {
-    /// With `keeps_done`, packets are kept as if they were messages.
+    /// Makes an empty record. With `keeps_done`, packets are kept as if they were messages.
     pub(super) fn new(keeps_done: bool) -> Self {
         Self { keeps_done, ..Self::default() }
     }
 
-    /// A packet was given to the wire.
+    /// Records that a packet was given to the wire.
     pub(super) fn transmit(&mut self, at_ns: u64, what: &str) {
         let path = number(what, "path").and_then(|path| path.try_into().ok());
         let is_roce_answer = path.is_none() && is_answer(what);
@@ -89,13 +90,13 @@ impl Sent {
         }
     }
 
-    /// A transmission was declared lost.
+    /// Records that a transmission was declared lost.
     pub(super) fn lose(&mut self, what: &str) {
         let path = number(what, "path").and_then(|path| path.try_into().ok()).unwrap_or_default();
         self.paths.entry(path).or_default().lost += 1;
     }
 
-    /// An acknowledgement of SRD has come.
+    /// Records that an acknowledgement of SRD has come.
     pub(super) fn acknowledged(&mut self, at_ns: u64, what: &str) {
         let [cum, last] = ["cum", "last"].map(|key| psn(what, key));
         if let Some(last) = last {
@@ -106,7 +107,7 @@ impl Sent {
         }
     }
 
-    /// A packet of RoCE has come.
+    /// Records that a packet of RoCE has come.
     pub(super) fn received(&mut self, at_ns: u64, what: &str) {
         let is_negative =
             value(what, "syndrome").is_some_and(|syndrome| !syndrome.starts_with("Ack"));
@@ -114,12 +115,12 @@ impl Sent {
             return;
         };
         self.answer(at_ns, what, last);
-        // 24 bits that wrap.
+        // Numbers have 24 bits and wrap.
         self.resolve(at_ns, what, |psn| last.wrapping_sub(psn) & 0xff_ffff < 1 << 23);
     }
 
-    /// A packet was named. One that was sent twice does not tell which of both was answered (Karn's
-    /// rule).
+    /// Measures the time until a packet was acknowledged. A packet that was sent twice gives no
+    /// time, because it is unknown which of both was answered (Karn's rule).
     fn answer(&mut self, at_ns: u64, what: &str, psn: u32) {
         let Some(flow) = self.flows.get_mut(peer(what)) else { return };
         let Some(packet) = flow.packets.remove(&psn) else { return };

@@ -9,12 +9,12 @@ use super::log::Log;
 use super::messages::Message;
 use super::queue_pair::QueuePair;
 
-/// Messages in the table of the longest.
+/// The most messages in the table of the longest.
 const LONGEST_MAX: usize = 25;
-/// Rows of the other tables.
+/// The most rows of the other tables.
 const ROWS_MAX: usize = 200;
 
-/// The longest messages, with the places of their queue pairs.
+/// Returns the longest messages, with the indices of their queue pairs.
 pub(super) fn longest<'a>(queue_pairs: &'a [QueuePair], ends_ns: u64) -> Vec<(usize, &'a Message)> {
     let messages = |(place, queue_pair): (usize, &'a QueuePair)| {
         queue_pair.messages.iter().map(move |message| (place, message))
@@ -25,7 +25,7 @@ pub(super) fn longest<'a>(queue_pairs: &'a [QueuePair], ends_ns: u64) -> Vec<(us
     all
 }
 
-/// Returns it as a table.
+/// Returns the longest messages as a table.
 pub(super) fn longest_table(queue_pairs: &[QueuePair], ends_ns: u64) -> Table {
     let titles = ["queue pair", "operation", "which", "bytes", "posted at s", "took ms"];
     let mut table = Table::new("The longest messages", &titles, 3);
@@ -44,7 +44,7 @@ pub(super) fn longest_table(queue_pairs: &[QueuePair], ends_ns: u64) -> Table {
     table
 }
 
-/// Every event by its kind.
+/// Returns the number of events of each kind.
 pub(super) fn events(queue_pairs: &[QueuePair]) -> Table {
     let kinds = TraceEvent::ALL.iter().map(|kind| kind.name());
     let titles: Vec<&str> = ["queue pair"].into_iter().chain(kinds).chain(["not ready"]).collect();
@@ -64,7 +64,7 @@ pub(super) fn events(queue_pairs: &[QueuePair]) -> Table {
     table
 }
 
-/// The traffic of each path.
+/// Returns the traffic of each path.
 pub(super) fn paths(queue_pairs: &[QueuePair]) -> Table {
     let titles = [
         "queue pair",
@@ -105,7 +105,7 @@ pub(super) fn paths(queue_pairs: &[QueuePair]) -> Table {
     table
 }
 
-/// The faults on purpose that were in force.
+/// Returns the faults on purpose that were in force.
 pub(super) fn faults(log: &Log, queue_pairs: &[QueuePair]) -> Table {
     let titles = ["queue pair", "fault", "asked for by", "from s", "to s"];
     let mut table = Table::new("Faults in force", &titles, 3);
@@ -121,7 +121,7 @@ pub(super) fn faults(log: &Log, queue_pairs: &[QueuePair]) -> Table {
     table
 }
 
-/// The value below which this share of sorted values is, and it.
+/// Returns the value at or below which this share of the sorted values lies.
 fn percentile(sorted: &[u64], share: f64) -> Option<u64> {
     let last = sorted.len().checked_sub(1)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most last")]
@@ -129,7 +129,7 @@ fn percentile(sorted: &[u64], share: f64) -> Option<u64> {
     sorted.get(at).copied()
 }
 
-/// With microseconds.
+/// Formats a time in seconds with microseconds.
 pub(super) fn seconds(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns / 1_000 % 1_000_000)
 }
