@@ -40,7 +40,8 @@ fn devices_are_opened_and_used() {
     assert!(text.contains("ptrace_scope") && text.contains("Devices work here"), "{text}");
 }
 
-/// The child has too few descriptors for a device: it is told with its reason, and the exit code.
+/// The child has too few descriptors for a device, which is reported with its reason and in the
+/// exit code.
 #[test]
 fn what_is_broken_is_told_and_ends_in_one() {
     let dir = tempfile::tempdir().unwrap();
@@ -72,7 +73,8 @@ fn a_run_that_the_machine_refuses_points_to_it() {
     assert!(text.lines().count() == 1 && text.contains("softefa doctor"), "{text}");
 }
 
-/// It said what /proc/sys promises, which a filter of system calls or a namespace does not keep.
+/// The trials show what a filter of system calls or a namespace forbids although /proc/sys permits
+/// it.
 #[test]
 fn what_a_sandbox_forbids_is_tried() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -98,7 +100,7 @@ fn what_a_sandbox_forbids_is_tried() {
     assert!(!found.contains("CAP_NET_ADMIN"), "it has that of the namespace only: {found}");
 }
 
-/// `softefa run` loads such a library through a link; here it was broken.
+/// `softefa run` loads such a library through a link, and so does the trial.
 #[test]
 fn a_library_in_an_awkward_place_is_loaded_as_a_run_does() {
     let dir = tempfile::tempdir().expect("a directory");

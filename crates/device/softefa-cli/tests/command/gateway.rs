@@ -17,7 +17,7 @@ use crate::harness::{Launcher, has, is_root, softefa, wait_until};
 
 const ADDR: &str = "127.0.93.1";
 
-/// A UDP port that is free at [`ADDR`].
+/// Returns a UDP port that is free at [`ADDR`].
 fn free() -> String {
     let socket = UdpSocket::bind((ADDR, 0)).unwrap();
     socket.local_addr().unwrap().port().to_string()
@@ -56,8 +56,8 @@ fn what_cannot_be_served_is_one_line() {
     }
 }
 
-/// A full disk, or a directory that somebody removes, ended the connections of all programs. And as
-/// root it replaced a device by a file.
+/// Neither a full disk nor a directory that another user removes ends the connections of programs,
+/// and root does not replace a device by a file.
 #[test]
 fn counters_that_cannot_be_written_any_more_end_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -87,7 +87,7 @@ fn counters_that_cannot_be_written_any_more_end_nothing() {
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
 }
 
-/// A pipe that nobody reads stopped the packets of all programs, and SIGTERM did not end it.
+/// A pipe that is not read neither stops the packets of programs nor delays SIGTERM.
 #[test]
 fn who_does_not_read_the_counters_holds_up_nothing() {
     let (dir, port) = (tempfile::tempdir().unwrap(), free());
@@ -101,7 +101,7 @@ fn who_does_not_read_the_counters_holds_up_nothing() {
     assert!(told.contains("pipe; the gateway goes on"), "{told}");
 }
 
-/// The exit code was the one for what cannot be served, and `--stats` printed nothing.
+/// The exit code is not that of a failure to serve, and `--stats` prints its table.
 #[test]
 fn counters_that_cannot_be_written_at_the_end_do_not_hide_the_others() {
     let (dir, port) = (tempfile::tempdir().unwrap(), free());
@@ -120,8 +120,8 @@ fn counters_that_cannot_be_written_at_the_end_do_not_hide_the_others() {
     assert_eq!(told.matches("cannot be written").count(), 1, "{told}");
 }
 
-/// A gateway that is started by `within`; its counters, `gateway.json` in `dir`, are written when
-/// it serves.
+/// Starts a gateway by `within`, which writes its counters to `gateway.json` in `dir` when it
+/// serves.
 fn start(dir: &Path, within: &[&str], port: &str) -> Child {
     let counters = dir.join("gateway.json");
     let mut command = Command::new("env");
@@ -157,7 +157,7 @@ fn what_was_dropped_is_counted_and_told() {
     assert_eq!(counters()["counters"]["rx_bytes"], 9);
 }
 
-/// A program of its own with a socket of its own.
+/// Admits a program with a socket of its own.
 fn admitted(port: &str) -> Result<(UdpSocket, RegisteredSocket), GatewayError> {
     let gateway = Gateway::connect(ADDR.parse().unwrap(), port.parse().unwrap())?;
     let socket = UdpSocket::bind((ADDR, 0)).unwrap();
@@ -166,7 +166,7 @@ fn admitted(port: &str) -> Result<(UdpSocket, RegisteredSocket), GatewayError> {
     Ok((socket, registered))
 }
 
-/// A program was told that its socket was not bound.
+/// A refusal must name the lack of descriptors, not an unbound socket.
 #[test]
 fn descriptors_are_used_up_before_a_program_is_refused() {
     const PROGRAMS: usize = 80;
@@ -196,7 +196,7 @@ fn nobody_trusts_another_users_gateway() {
     if !has("setpriv") || !is_root("processes of another user") {
         return;
     }
-    // Its directory is one that everybody may write to.
+    // The directory of the gateway is writable for everyone.
     let (launcher, port) = (Launcher::new("").within("env"), free());
     let gateway = start(launcher.runtime_dir(), &nobody, &port);
     let device = format!("roce0={ADDR},profile=roce,gateway={port}");

@@ -1,4 +1,4 @@
-//! `--key-file`: checked before anything starts, handed on as a name, never as bytes.
+//! `--key-file` is checked before anything starts, and handed on as a name, never as bytes.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::harness::{Launcher, softefa};
 
-/// A file of `len` bytes.
+/// Makes a file of `len` bytes.
 fn file(dir: &Path, name: &str, len: usize, mode: u32) -> PathBuf {
     let path = dir.join(name);
     fs::write(&path, vec![7; len]).unwrap();
@@ -59,7 +59,7 @@ fn a_bad_key_file_is_one_line_and_the_program_does_not_start() {
 fn the_program_is_told_the_file_by_its_absolute_path() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(dir.path(), "a key", 32, 0o600);
-    // The adapter in the program and a run inside the run read the file from elsewhere.
+    // The adapter in the program and a run inside the run read the file from another directory.
     let inner = format!("cd / && {} run -- env", softefa().display());
     for program in [&["env"][..], &["sh", "-c", &inner]] {
         let args = [&["run", "--key-file", "a key", "--"], program].concat();
@@ -75,7 +75,7 @@ fn the_program_is_told_the_file_by_its_absolute_path() {
     assert!(!env.contains("SOFTEFA_KEY_FILE"), "in the clear on purpose:\n{env}");
 }
 
-/// What is meant to be sealed does not fall back to the clear.
+/// Datagrams that are meant to be sealed are never sent in the clear.
 #[test]
 fn a_variable_that_cannot_be_used_is_as_bad_as_an_option() {
     for command in ["run", "info", "pcap"] {

@@ -1,4 +1,5 @@
-//! The command itself: bad input, exit codes, signals, counters, what it leaves behind.
+//! The command itself: bad input, exit codes, signals, counters, and the files that it leaves
+//! behind.
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
 mod doctor;
@@ -22,7 +23,7 @@ use harness::{LIMIT, Launcher, has, is_root, softefa, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Exit code and standard error of `softefa` with `args`.
+/// Returns exit code and standard error of `softefa` with `args`.
 fn fail(args: &[&str]) -> (i32, String) {
     let output = Launcher::new("").command().args(args).output().unwrap();
     assert!(output.stdout.is_empty(), "a failure writes to standard error only");
@@ -69,7 +70,7 @@ fn twice_the_same_device_is_refused() {
     assert!(fail(&same_addr).1.contains("'127.0.0.1'"));
 }
 
-/// Under 4 KiB it waited for itself for ever.
+/// The command must not wait for itself, even on a disk of 4 KiB.
 #[test]
 fn a_full_disk_is_one_line_and_an_exit_code() {
     const SCRIPT: &str = "mount -t tmpfs -o size=$1 none \"$2\"; XDG_RUNTIME_DIR=\"$2\" exec timeout -s KILL 20 \"$3\" run -- true";
@@ -100,7 +101,7 @@ fn exit_code_is_the_program_s() {
     assert!(outcome.stderr.contains("SIGSEGV"), "{outcome}");
 }
 
-/// `softefa run ... 2>&1 | head`: it ended with 101, a panic of its own.
+/// `softefa run ... 2>&1 | head` must not end with 101, a panic.
 #[test]
 fn exit_code_is_the_program_s_though_nobody_reads_the_messages() {
     let mut running = Command::new(softefa())
@@ -128,7 +129,7 @@ fn signals_reach_the_program() {
     }
 }
 
-/// Directories of runs; beside them lies what all runs share.
+/// Returns the number of directories of runs, without the files that all runs share.
 fn run_dirs(launcher: &Launcher) -> usize {
     let entries = fs::read_dir(launcher.runtime_dir().join("softefa")).unwrap();
     entries.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().is_dir())).count()
@@ -145,7 +146,7 @@ fn nothing_is_left_behind() {
 fn killed_run_is_tidied_up_by_the_next() {
     let launcher = Launcher::new("");
     let running = launcher.start("sleep", "sleep 60");
-    // Before it has become `sleep` it is a copy of `softefa`, with the lock of the run.
+    // Before it becomes `sleep` it is a copy of `softefa`, with the lock of the run.
     let is_sleep = |pid: Pid| {
         let name = fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
         name.is_ok_and(|name| name == "sleep\n")
@@ -178,7 +179,7 @@ fn environment_puts_the_device_under_the_program() {
     assert!(value("SOFTEFA_FAULT").contains("loss=1%"));
 }
 
-/// What the outer run was told is not for the inner one, except the trace (docs/TRACE.md).
+/// The options of the outer run are not for the inner one, except the trace (docs/TRACE.md).
 #[test]
 fn a_run_in_a_run_is_its_own() {
     let outer = "--profile efa0 --fault loss=1%,seed=7 --strict --paths 3 --trace /dev/null";

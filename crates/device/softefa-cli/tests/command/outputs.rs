@@ -1,4 +1,4 @@
-//! `--pcap`, `--counters`, `--trace` and `--fault`: what is refused, and what is said.
+//! `--pcap`, `--counters`, `--trace` and `--fault`: the values that are refused, and the messages.
 
 use std::process::{Command, Output};
 
@@ -11,7 +11,7 @@ fn in_dir(launcher: &Launcher, args: &[&str]) -> Output {
     command.output().expect("softefa starts")
 }
 
-/// The last one won, nothing was taken for no fault, and `none`, as for `fault set`, was none.
+/// Neither a second option nor an empty value is accepted; `none` is accepted, as by `fault set`.
 #[test]
 fn faults_are_given_once_and_by_name() {
     let twice = fail(&["run", "--fault", "loss=1%,dup=1%,loss=2%", "--", "true"]);
@@ -28,7 +28,7 @@ fn faults_are_given_once_and_by_name() {
     assert!(in_dir(&launcher, &holes).status.success(), "several of them make sense");
 }
 
-/// What one wrote, the other overwrote or mixed with its own.
+/// Two options with one file would overwrite or mix their output.
 #[test]
 fn a_file_is_written_by_one_option() {
     let launcher = Launcher::new("");
@@ -47,7 +47,7 @@ fn a_file_is_written_by_one_option() {
     assert!(null.status.success(), "{null:?}");
 }
 
-/// A time line of two runs looks like one of a run that took a break.
+/// The time line of two runs looks like that of one run with a pause.
 #[test]
 fn a_trace_that_goes_on_is_told() {
     let launcher = Launcher::new("");
@@ -62,7 +62,7 @@ fn a_trace_that_goes_on_is_told() {
     assert_eq!(output.stderr, b"");
 }
 
-/// It read zeros for ever.
+/// A device of endless zeros is refused.
 #[test]
 fn a_file_without_lines_is_no_trace() {
     let mut command = Command::new("timeout");

@@ -2,12 +2,12 @@
 
 use crate::harness::{Launcher, has};
 
-/// What `words` print in a run of two devices; nothing is complained about.
+/// Returns the output of `words` in a run of two devices, without any complaint.
 fn output(words: &[&str]) -> String {
     output_with(["a=127.0.0.1", "b=127.0.0.2,profile=efa1"], words)
 }
 
-/// The same where one of them is a RoCE device.
+/// Returns the output in a run in which one of the devices is a RoCE device.
 fn output_with_roce(words: &[&str]) -> String {
     output_with(["rdmap0s6=127.0.0.1", "roce0=127.0.0.2,profile=roce,rate=50"], words)
 }
@@ -26,7 +26,7 @@ fn scripts_see_the_devices_of_a_run() {
     assert_eq!(output(&["ls", "/sys/class/infiniband"]), "a\nb\n");
     assert_eq!(output(&["ls", "-l", "/sys/class/infiniband/"]).lines().count(), 3);
     assert_eq!(output(&["cat", "/sys/class/infiniband/b/ports/1/state"]), "4: ACTIVE\n");
-    // The files of the shell's own, of its children, and of what it expands itself.
+    // The files are opened by the shell itself, by its children, and by its expansions.
     let script = "read gid < /sys/class/infiniband/b/ports/1/gids/0; echo $gid; \
         for device in /sys/class/infiniband/*; do cat $device/device/device; done; \
         test -c /dev/infiniband/uverbs1 && test ! -e /dev/infiniband/uverbs2 && echo devices; \
@@ -68,7 +68,7 @@ fn scripts_see_what_a_roce_device_shows() {
     assert_eq!(output(&["sh", "-c", &script]), "none\n", "no device needs it");
 }
 
-/// eRPC, 3FS and pyverbs' own tests find the network device of a device so.
+/// eRPC, 3FS and the tests of pyverbs find the network device of a device in this way.
 #[test]
 fn python_finds_the_network_device_of_a_roce_device() {
     if !has("python3") {
@@ -85,7 +85,7 @@ fn python_finds_the_network_device_of_a_roce_device() {
     assert_eq!(output_with_roce(&["python3", "-c", script]), "seen\n");
 }
 
-/// The tools of infiniband-diags, one of them in C over libibumad, one a script.
+/// Two tools of infiniband-diags: one in C over libibumad, one a script.
 #[test]
 fn ibstat_and_ibstatus_show_a_roce_device() {
     if !has("ibstat") || !has("ibstatus") {

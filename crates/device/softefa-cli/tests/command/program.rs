@@ -1,4 +1,4 @@
-//! Which file becomes the program, and which cannot.
+//! The files that can become the program, and those that cannot.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -9,7 +9,7 @@ use rustix::fs::{XattrFlags, setxattr};
 
 use crate::harness::{Launcher, has, is_root};
 
-/// A user without rights.
+/// The words that run a command as a user without rights.
 const NOBODY: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups";
 
 fn write(path: &Path, text: &str, mode: u32) {
@@ -21,14 +21,14 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("its mode is set");
 }
 
-/// Exit code, standard output and standard error of `softefa run -- WORDS`.
+/// Returns exit code, standard output and standard error of `softefa run -- WORDS`.
 fn run(mut command: Command, words: &[&str]) -> (Option<i32>, String, String) {
     let output = command.args(["run", "--"]).args(words).output().expect("softefa starts");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// The loader ignores the preload in both, and the program found no device.
+/// The loader ignores the preload in both cases, so that the program would find no device.
 #[test]
 fn a_program_with_more_rights_than_its_user_is_refused() {
     if !has("setpriv") || !is_root("programs of other users") {
@@ -62,7 +62,7 @@ fn a_program_with_more_rights_than_its_user_is_refused() {
     assert_eq!(run(launcher.command(), &[&path(&set_id)]).0, Some(0), "of this user");
 }
 
-/// It was refused, with the file that the user may not execute.
+/// Such a file in PATH is skipped, not refused.
 #[test]
 fn a_file_of_path_that_this_user_may_not_execute_is_passed_over() {
     if !has("setpriv") || !is_root("programs of other users") {
@@ -91,7 +91,7 @@ fn a_file_of_path_that_this_user_may_not_execute_is_passed_over() {
     );
 }
 
-/// `env` and shells hand it to /bin/sh; it was said to be built for another machine.
+/// `env` and shells run such a script by /bin/sh.
 #[test]
 fn a_script_without_a_first_line_is_one_of_the_shell() {
     let launcher = Launcher::new("");

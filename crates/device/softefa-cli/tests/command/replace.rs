@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::harness::{LIMIT, Launcher, Outcome, has, is_root, softefa};
 
-/// Needs version nodes that are newer than those of most systems' libraries.
+/// A program that needs version nodes that are newer than those of most systems' libraries.
 const NEWER: &str = r#"
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -35,7 +35,8 @@ fn replacements() -> PathBuf {
     softefa().with_file_name("replace-verbs")
 }
 
-/// Compiles [`NEWER`] in `dir`, against the versioned libraries as a newer rdma-core's.
+/// Compiles [`NEWER`] in `dir` against the versioned libraries, which take the place of those of a
+/// newer rdma-core.
 fn build_newer(dir: &Path) -> String {
     let [source, program] = ["newer.c", "newer"].map(|name| dir.join(name));
     std::fs::write(&source, NEWER).unwrap();
@@ -92,7 +93,7 @@ fn missing_replacements_are_told_to_who_asked_for_them() {
 const HIDE_AND_LIST: &str =
     "for file; do mount --bind /dev/null \"$file\" || exit 9; done; exec fi_info -p efa";
 
-/// What `cc` links for a name.
+/// Returns the library that `cc` links for a name.
 fn system_library(name: &str) -> String {
     let option = format!("-print-file-name={name}");
     let output = Command::new("cc").arg(option).output().unwrap();

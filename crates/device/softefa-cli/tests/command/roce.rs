@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::fail;
 use crate::harness::{LIMIT, Launcher, has, wait_until};
 
-/// Standard output of `softefa` with `args`, which must succeed.
+/// Returns the standard output of `softefa` with `args`, which must succeed.
 fn output(launcher: &Launcher, args: &[&str]) -> String {
     let output = launcher.command().args(args).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {output:?}");

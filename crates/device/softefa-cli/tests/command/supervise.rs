@@ -5,7 +5,8 @@ use std::process::{Command, Output};
 
 use crate::harness::{has, is_root, softefa};
 
-/// What a script of the shell does within 20 s, in a session of its own; `$1` is the command.
+/// Returns the output of a script that the shell runs within 20 s, in a session of its own; `$1` is
+/// the command.
 fn shell(script: &str) -> Output {
     let dir = tempfile::tempdir().expect("a directory");
     let mut command = Command::new("timeout");
@@ -14,8 +15,8 @@ fn shell(script: &str) -> Output {
     command.output().expect("timeout starts")
 }
 
-/// The kernel reaps the children of who ignores SIGCHLD, and tells it nothing: the command waited
-/// for ever.
+/// The kernel reaps the children of a process that ignores SIGCHLD, and reports nothing, so that
+/// the command would wait for ever.
 #[test]
 fn a_parent_that_ignores_sigchld_changes_nothing() {
     let output = shell("exec env --ignore-signal=CHLD \"$1\" run -- sh -c 'exit 7'");
@@ -24,7 +25,7 @@ fn a_parent_that_ignores_sigchld_changes_nothing() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
-/// A shell goes on with its loop after a program that exits with 130: that one has dealt with
+/// A shell continues its loop after a program that exits with 130, because that program has handled
 /// Ctrl-C itself.
 #[test]
 fn what_ctrl_c_ended_dies_of_it_for_the_shell_to_see() {
@@ -41,7 +42,8 @@ fn what_ctrl_c_ended_dies_of_it_for_the_shell_to_see() {
         let left: Vec<_> = left.flatten().filter(|entry| entry.path().is_dir()).collect();
         assert!(left.is_empty(), "{left:?}");
     }
-    // The whole group gets it, as from a terminal. bash looks how the command of the loop ended.
+    // The whole group gets the signal, as from a terminal. bash checks how the command of the loop
+    // ended.
     let program = "sh -c 'echo begun; kill -INT 0; sleep 20'";
     let output = shell(&format!(
         "exec bash -c 'for i in 1 2 3; do \"$0\" run -- \"$@\"; done' \"$1\" {program}"
@@ -49,15 +51,15 @@ fn what_ctrl_c_ended_dies_of_it_for_the_shell_to_see() {
     assert_eq!(output.stdout, b"begun\n", "{output:?}");
 }
 
-/// Writes a byte for each SIGUSR1, until SIGTERM comes.
+/// A program that writes a byte for each SIGUSR1, until SIGTERM comes.
 const COUNT: &str = "import os, signal, sys, time\n\
     signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b'.'))\n\
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())\n\
     os.write(1, b'.')\n\
     while True: time.sleep(1)\n";
 
-/// What `timeout` sends, first to the command and then to the whole group, reached the program from
-/// both. What the sender's shell sends to the command alone is still passed on.
+/// `timeout` signals the command first and then the whole group, but the program must get the
+/// signal once. A signal that the sender's shell sends to the command alone is still passed on.
 #[test]
 fn a_signal_to_the_group_reaches_the_program_once() {
     if !has("python3") {
@@ -74,7 +76,7 @@ fn a_signal_to_the_group_reaches_the_program_once() {
     assert_eq!(output.stdout, b"31\n", "{output:?}");
 }
 
-/// As the first process of a container it is the parent of all orphans, and left them as zombies.
+/// The first process of a container is the parent of all orphans, which must not remain as zombies.
 #[test]
 fn orphans_of_a_container_are_reaped() {
     if !has("unshare") || !is_root("process namespaces") {

@@ -1,4 +1,4 @@
-//! `--wire`: what it takes, and what it says where memory cannot be shared.
+//! `--wire`: its values, and its message if memory cannot be shared.
 
 use std::process::{Command, Output};
 
@@ -21,7 +21,7 @@ fn run(script: &str) -> (Output, String) {
     (output, text)
 }
 
-/// A file longer than `ulimit -f` allows would have ended programs with SIGXFSZ.
+/// A file longer than `ulimit -f` permits must not end programs with SIGXFSZ.
 #[test]
 fn where_memory_cannot_be_shared_shm_is_one_line_and_auto_goes_on() {
     softefa();
@@ -35,7 +35,7 @@ fn where_memory_cannot_be_shared_shm_is_one_line_and_auto_goes_on() {
     assert_eq!((output.stdout.as_slice(), text.as_str()), (&b"shm\n"[..], ""));
 }
 
-/// A handler is not inherited: what `nohup` ignores ended the program.
+/// A handler is not inherited, so that there must be none for a signal that `nohup` ignores.
 #[test]
 fn what_is_ignored_stays_ignored() {
     softefa();

@@ -1,4 +1,5 @@
-//! Processes of one machine that must not share memory reach each other over UDP, by themselves.
+//! Processes of one machine that must not share memory reach each other over UDP without any
+//! option.
 
 use std::process::Command;
 
@@ -6,12 +7,13 @@ use crate::harness::{
     Directions, LIMIT, Launcher, exclusive, free_port, has, is_root, is_sealed, softefa,
 };
 
-/// As a container that has the network of its host: its own users, processes, files, names.
+/// The words that run a command like a container on the network of its host, with its own users,
+/// processes, files and names.
 const CONTAINER: &str =
     "unshare --user --map-root-user --pid --fork --mount --mount-proc --ipc --uts";
 const NOBODY: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups";
 
-/// Packets that took memory and that were sent at all, of both ends.
+/// Returns the packets of both ends that took memory, and the packets that were sent at all.
 fn exchange(there: &str, here: &str) -> [u64; 2] {
     let [there, here] = [there, here].map(|within| match within {
         "" => Launcher::new("--wire auto"),
@@ -30,7 +32,7 @@ fn exchange(there: &str, here: &str) -> [u64; 2] {
     ["tx_memory_pkts", "tx_pkts"].map(|name| sides.iter().map(|side| side.counter(name)).sum())
 }
 
-/// Whether `within` can start the program under test here; else a loud skip.
+/// Returns true if `within` can start the program under test here; otherwise reports a skip.
 fn can_start(within: &str) -> bool {
     let words: Vec<&str> = within.split_whitespace().collect();
     let tried = Command::new(words[0]).args(&words[1..]).arg(softefa()).arg("--version").output();
@@ -66,7 +68,7 @@ fn two_users_take_udp() {
     }
     let [in_memory, all] = exchange("", NOBODY);
     assert!(in_memory == 0 && all > 4000, "{in_memory} of {all}");
-    // The same program, twice by that user: memory.
+    // The same program runs twice as that user, and uses memory.
     let [in_memory, all] = exchange(NOBODY, NOBODY);
     assert!(in_memory > all / 2, "{in_memory} of {all}");
 }

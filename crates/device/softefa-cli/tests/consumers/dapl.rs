@@ -7,13 +7,13 @@ use crate::harness::record::{Case, Consumer};
 use crate::harness::{Directions, LIMIT, exclusive, has, is_long, rdma_on_the_wire};
 
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
-/// Where its servers tell their addresses; it cannot be chosen.
+/// The port at which its servers publish their addresses, which cannot be chosen.
 const PORT: u16 = 15828;
 /// The library reads this in its constructor.
 const PROVIDERS: &str = r#"cma u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "127.0.0.1 0" ""
 scm u2.0 nonthreadsafe default libdaploscm.so.2 dapl.2.0 "roce0 1" ""
 "#;
-/// Command lines, what both ends say when all is well, and by what they connect.
+/// The command lines, the text that both ends print on success, and the ways in which they connect.
 const TESTS: [(&str, &str, &[&str]); 4] = [
     ("dtest -W -D -b 4096", "DAPL Test Complete. PASSED", &["cma", "scm"]),
     ("dtest -b 65536 -B 20", "DAPL Test Complete. PASSED", &["cma", "scm"]),

@@ -34,7 +34,8 @@ fn transfers_between_processes() {
     }
 }
 
-/// What is only preloaded is not found by name: this is what the versioned libraries are for.
+/// A library that is only preloaded is not found by name, which is why there are versioned
+/// libraries.
 #[test]
 fn preloading_alone_does_not_reach_it() {
     let _one = exclusive();

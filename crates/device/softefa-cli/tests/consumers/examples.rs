@@ -1,5 +1,5 @@
 //! The programs of `examples/`, built as their README says, between two processes. They compare
-//! every answer with what they sent.
+//! every answer with the request.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::harness::{Directions, LIMIT, exclusive, free_port};
 const PORTS: [&str; 2] = ["-p", "-p"];
 const ROCE: &str = "--device roce0=127.0.0.1,profile=roce";
 
-/// Builds the examples; answers the folder with the programs.
+/// Builds the examples; returns the folder with the programs.
 fn build() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples");

@@ -1,5 +1,5 @@
-//! Faults on purpose under unmodified programs: what must be hidden from them is, what must end
-//! them does.
+//! Faults on purpose under unmodified programs: faults that must be hidden from them are, and
+//! faults that must end them do.
 
 use crate::harness::{
     Directions, LIMIT, Launcher, Outcome, damage_counter, exclusive, free_port, has,
@@ -34,7 +34,7 @@ fn a_server_that_ends_at_its_time_ends_its_client() {
     if !has("ib_send_bw") {
         return;
     }
-    // On a busy machine it may end before its client has had an answer.
+    // On a busy machine the server may end before its client has had an answer.
     let client = [2, 6, 18]
         .into_iter()
         .filter_map(end_of_a_client)
@@ -44,8 +44,8 @@ fn a_server_that_ends_at_its_time_ends_its_client() {
     assert_eq!(client.counter("unresponsive_remote_events"), 0, "told by silence only\n{client}");
 }
 
-/// What becomes of a client whose server ends after so many seconds; `None` when there was none
-/// yet.
+/// Returns the outcome of a client whose server ends after `life_s` seconds; `None` if the server
+/// ended too early.
 fn end_of_a_client(life_s: u32) -> Option<Outcome> {
     let port = free_port();
     let line = format!("ib_send_bw -c SRD -x 0 -F -s 4096 -D 600 -p {port}");

@@ -6,7 +6,8 @@ use crate::harness::{Directions, LIMIT, exclusive, free_port, has, is_long};
 
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
 
-/// A job of `kib` KiB; `verb` says what the client does, and what counts its bytes.
+/// Runs a job of `kib` KiB; `verb` is the operation of the client, `counted` the counter of its
+/// bytes.
 fn run((verb, counted): (&str, &str), kib: u64, faults: &str) {
     let what = format!("ioengine=rdma, verb={verb}");
     let mut case = Case::new(&Consumer::debian("fio"), &what, faults);

@@ -1,5 +1,4 @@
-//! RoCE devices behind `softefa gateway`: two hosts over UDP port 4791, and a NIC that is none of
-//! ours.
+//! RoCE devices behind `softefa gateway`: two hosts over UDP port 4791, and a NIC that is not ours.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,15 +14,15 @@ use crate::harness::{
 use crate::netns::{CLIENT, CLIENT_V6, Hosts, SERVER, SERVER_V6};
 use crate::pyverbs::PYTHON;
 
-/// The hosts are the test's own, so every port is free.
+/// A port of the hosts, all of whose ports are free, because they are the test's own.
 const PINGPONG_PORT: u16 = 18515;
 const PORT: u16 = 7471;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/consumers/foreign.py");
-/// Somebody who may do nothing.
+/// The words that run a command as a user without rights.
 const NOBODY: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all";
 
-/// Two hosts for a gateway each; none in a sealed run, and says so loudly: a gateway cannot judge
-/// what is sealed, and refuses a key.
+/// Makes two hosts for a gateway each; returns none in a sealed run, and reports that: a gateway
+/// cannot verify sealed packets, and refuses a key.
 fn hosts() -> Option<Hosts> {
     if is_sealed() {
         eprintln!("gateway: SKIPPED with SOFTEFA_KEY_FILE: a gateway refuses a key");
@@ -32,7 +31,7 @@ fn hosts() -> Option<Hosts> {
     Hosts::new()
 }
 
-/// A gateway that runs; ended when dropped.
+/// A gateway that runs until this is dropped.
 struct Gateway {
     child: Child,
     counters: PathBuf,
@@ -52,7 +51,7 @@ impl Gateway {
         serde_json::from_str(&fs::read_to_string(&self.counters).unwrap()).unwrap()
     }
 
-    /// Ends it; what it counted.
+    /// Ends the gateway, and returns its counters.
     fn finish(mut self) -> Value {
         end(&mut self.child);
         assert!(self.child.wait().unwrap().success());
@@ -73,15 +72,15 @@ fn end(child: &mut Child) {
     }
 }
 
-/// All that a gateway has dropped.
+/// Returns the number of all packets that a gateway has dropped.
 fn dropped(counters: &Value) -> u64 {
     let all = counters.as_object().unwrap().iter();
     let dropped = all.filter(|(name, _)| name.starts_with("drop_"));
     dropped.map(|(_, value)| value.as_u64().unwrap()).sum()
 }
 
-/// That no packet was lost on its way: what comes late for a program that has ended is nobody's,
-/// and no damage.
+/// Asserts that no packet was damaged on its way. Packets that come late for a program that has
+/// ended belong to no queue pair, and are no damage.
 #[track_caller]
 fn assert_undamaged(counters: &Value) {
     for name in ["drop_icrc", "drop_malformed", "drop_no_room", "refused_requests"] {
@@ -92,18 +91,18 @@ fn assert_undamaged(counters: &Value) {
     assert_eq!(served.iter().sum::<u64>() + dropped(counters), count("rx_pkts"), "{counters}");
 }
 
-/// A host whose device is behind a gateway.
+/// Makes a launcher for a host whose device is behind a gateway.
 fn launcher(namespace: &str, addr: &str, user: &str) -> Launcher {
     launcher_with("", namespace, addr, user)
 }
 
-/// The same, with more options.
+/// Makes such a launcher with more options.
 fn launcher_with(options: &str, namespace: &str, addr: &str, user: &str) -> Launcher {
     Launcher::new(&format!("--device roce0={addr},profile=roce,gateway=4791 {options}"))
         .within(&format!("ip netns exec {namespace} {user}"))
 }
 
-/// Whether scapy is there; else a loud skip by hand and a failure in CI.
+/// Returns true if scapy is installed; otherwise reports a skip by hand, and fails in CI.
 fn has_scapy() -> bool {
     let found = Command::new(PYTHON).args(["-c", "import scapy.contrib.roce"]).output();
     let found = found.is_ok_and(|output| output.status.success());
@@ -115,7 +114,7 @@ fn has_scapy() -> bool {
     found
 }
 
-/// The host's packets of port 4791, in a file.
+/// A capture of the host's packets of port 4791, in a file.
 struct Capture {
     tshark: Child,
     file: PathBuf,
@@ -133,7 +132,7 @@ impl Capture {
         Self { tshark, file }
     }
 
-    /// Waits until it has so many packets; what scapy says of them.
+    /// Waits until the file has `packets` packets; returns scapy's verdict on them.
     fn finish(&mut self, packets: u64) -> Value {
         let fields = ["-e", "infiniband.bth.opcode"];
         let decoded = || self.tshark("infiniband", &fields).lines().count() as u64;
@@ -144,7 +143,7 @@ impl Capture {
     }
 
     fn tshark(&self, filter: &str, fields: &[&str]) -> String {
-        // Short SENDs look like RPC over RDMA to a dissector that guesses.
+        // A dissector that guesses takes short SENDs for RPC over RDMA.
         let mut command = Command::new("tshark");
         command.args(["--disable-protocol", "rpcordma", "-r"]).arg(&self.file);
         command.args(["-Y", filter, "-T", "fields"]).args(fields);
@@ -159,7 +158,7 @@ impl Drop for Capture {
     }
 }
 
-/// What scapy says of the packets in a capture.
+/// Returns scapy's verdict on the packets in a capture.
 fn checked(file: &Path) -> Value {
     let output = Command::new(PYTHON).args([SCRIPT, "check"]).arg(file).output();
     json_of(&output.unwrap())
@@ -179,10 +178,10 @@ fn assert_pair(sides: [Outcome; 2]) {
     }
 }
 
-/// Runs a ping-pong between the hosts, and something that connects by librdmacm.
+/// Runs a ping-pong between the hosts, and a program that connects by librdmacm.
 fn run_pairs(there: &Launcher, here: &Launcher, server: &str) {
     for line in ["ibv_rc_pingpong -g 0 -c -n 300", "ibv_ud_pingpong -g 0 -s 1000 -n 100"] {
-        // What the two tell each other first goes over IPv4, whatever their devices have.
+        // The two ends exchange their addresses over IPv4, whatever their devices have.
         let mut server = there.start("server", line);
         server.wait_until_listening(PINGPONG_PORT);
         let client = here.start("client", &format!("{line} {SERVER}")).wait(LIMIT);
@@ -208,7 +207,8 @@ fn hosts_meet_at_port_4791_with_packets_that_scapy_and_tshark_take() {
     }
 }
 
-/// The devices of the hosts are at these addresses; `ids` are the identifications of IP headers.
+/// Lets the hosts communicate whose devices are at these addresses; `ids` are the identifications
+/// of IP headers.
 fn hosts_meet(hosts: &Hosts, [server, client]: [&str; 2], ids: &Value) {
     let dir = tempfile::tempdir().unwrap();
     let own = dir.path().join("own.pcapng");
@@ -223,12 +223,12 @@ fn hosts_meet(hosts: &Hosts, [server, client]: [&str; 2], ids: &Value) {
     for counters in &counters {
         assert_undamaged(counters);
         let count = |name: &str| counters[name].as_u64().unwrap();
-        // One may come after its program has ended, and is answered in its place.
+        // One message may come after its program has ended, and is answered by the gateway.
         let cm_msgs = count("forwarded_cm_msgs") + count("answered_cm_msgs");
         assert!(cm_msgs >= 2, "{counters}");
         all += count("rx_pkts");
     }
-    // What the client of rping has captured itself, as it was on the wire.
+    // The client of rping captures its own packets, as they were on the wire.
     let own = checked(&own);
     assert!(own["packets"].as_u64().unwrap() > 100 && own["packets"] == own["intact"], "{own}");
     let seen = capture.finish(all);
@@ -237,14 +237,14 @@ fn hosts_meet(hosts: &Hosts, [server, client]: [&str; 2], ids: &Value) {
     let strange = capture.tshark("_ws.malformed || !infiniband", &["-e", "frame.number"]);
     assert_eq!(strange, "");
     let attributes = capture.tshark("infiniband.mad", &["-e", "infiniband.mad.attributeid"]);
-    // REQ, REP, RTU, DREQ, DREP.
+    // The messages REQ, REP, RTU, DREQ and DREP.
     for attribute in ["0x0010", "0x0013", "0x0014", "0x0015", "0x0016"] {
         assert!(attributes.contains(attribute), "{attributes}");
     }
 }
 
-/// Without any right: what peers of ours send has the identification that can be relied on. Root's
-/// gateway serves everybody, another one its own user.
+/// No rights are needed, because packets of our peers have an identification that can be relied on.
+/// The gateway of root serves everyone, another one its own user.
 #[test]
 fn nobody_needs_rights_between_hosts_of_ours() {
     let _one = exclusive();
@@ -292,7 +292,7 @@ fn a_foreign_nic_is_answered_and_nothing_else_gets_in() {
     assert_eq!((count("drop_malformed"), dropped(&counters)), (3, 6), "{counters}");
 }
 
-/// All of them receive at queue pair 1 of one address.
+/// All programs receive at queue pair 1 of one address.
 #[test]
 fn messages_of_connections_find_their_programs() {
     const UDADDY_PORT: u16 = 7174;
@@ -327,7 +327,7 @@ fn messages_of_connections_find_their_programs() {
     }
 }
 
-/// Its sockets are forgotten, and the next program has them.
+/// The sockets of a killed program are forgotten, and the next program can have them.
 #[test]
 fn a_killed_program_leaves_nothing_behind() {
     let _one = exclusive();
@@ -347,7 +347,7 @@ fn a_killed_program_leaves_nothing_behind() {
     assert_eq!(server.wait(Duration::from_secs(20)).code, 137);
 }
 
-/// A script that runs, with all that it has started; ended when dropped.
+/// A script that runs, with all processes that it has started, until this is dropped.
 struct Script(Child);
 
 impl Drop for Script {
@@ -360,7 +360,8 @@ impl Drop for Script {
 const TRIALS: usize = 9;
 const FOREIGN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/foreign-roce.sh");
 
-/// The script on the first host, when all servers are there; what it prints is in `said`.
+/// Starts the script on the first host, and returns when all its servers are there; its output is
+/// in `said`.
 fn start_soft(host: &str, dir: &Path, said: &Path) -> Script {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", host, "env"]);
@@ -368,7 +369,7 @@ fn start_soft(host: &str, dir: &Path, said: &Path) -> Script {
     command.arg(format!("TMPDIR={}", dir.display()));
     command.args([FOREIGN, "soft", SERVER]).env("XDG_RUNTIME_DIR", dir);
     let script = Script(command.stdout(fs::File::create(said).unwrap()).spawn().unwrap());
-    // All but rping, which has a UDP port.
+    // The servers have TCP ports, except for rping, which has a UDP port.
     let has_all = || {
         let count = |table: &str, state: &str| {
             let path = format!("/proc/{}/net/{table}", script.0.id());
@@ -383,7 +384,7 @@ fn start_soft(host: &str, dir: &Path, said: &Path) -> Script {
     script
 }
 
-/// Nine servers of it ran on, each for up to eight minutes.
+/// The servers of the script end with it, and do not run on for minutes.
 #[test]
 fn the_script_for_foreign_adapters_ends_what_it_has_started() {
     let _one = exclusive();
@@ -400,7 +401,7 @@ fn the_script_for_foreign_adapters_ends_what_it_has_started() {
     assert_eq!(String::from_utf8_lossy(&pids.stdout), "", "they run on");
 }
 
-/// What users with rxe or a NIC run, with another host of ours in its place.
+/// The script that users with rxe or a NIC run, with another host of ours in place of those.
 #[test]
 fn the_script_for_foreign_adapters_tries_everything() {
     let _one = exclusive();

@@ -1,8 +1,8 @@
-//! What programs find out about the device.
+//! The properties of the device that programs can query.
 
 use crate::harness::{Launcher, Outcome, exclusive, has};
 
-/// Values of `key: value` lines, in order.
+/// Returns the values of `key: value` lines, in order.
 fn values<'a>(outcome: &'a Outcome, key: &str) -> Vec<&'a str> {
     let lines = outcome.stdout.lines().map(str::trim);
     lines.filter_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim).collect()
@@ -31,7 +31,7 @@ fn libfabric_finds_reliable_and_datagram_endpoints() {
     assert_eq!(values(&outcome, "driver"), ["efa", "efa"], "{outcome}");
 }
 
-/// Table of the thesis for a c5n instance.
+/// The expected values are those of the thesis for a c5n instance.
 #[test]
 fn first_generation_looks_like_the_hardware() {
     if !has("fi_info") {

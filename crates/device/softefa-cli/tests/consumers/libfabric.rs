@@ -1,5 +1,5 @@
 //! libfabric's `efa` provider through the tests of `fabric` (`crates/ffi/fabric/tests/peers`): all
-//! an endpoint does, between two processes, with the data checked.
+//! operations of an endpoint between two processes, with the data checked.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::harness::record::{Case, Consumer, FAULTS};
 use crate::harness::{Directions, LIMIT, exclusive, is_long};
 
-/// `fabric`'s tests between two processes, built from the present sources.
+/// Returns the tests of `fabric` between two processes, built from the present sources.
 fn peers() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -25,8 +25,8 @@ fn peers() -> &'static PathBuf {
     })
 }
 
-/// Runs those of the tests whose name contains `filter`, on a device of `profile`; answers the sum
-/// of the counters of all processes. `rdma`: whether libfabric may use the device's RDMA.
+/// Runs the tests whose name contains `filter`, on a device of `profile`, and returns the sum of
+/// the counters of all processes. `rdma` says whether libfabric may use the device's RDMA.
 fn run(case: &mut Case, filter: &str, profile: &str, rdma: bool) {
     let launcher = case.launcher(&format!("--profile {profile}"));
     let rdma = format!("FI_EFA_USE_DEVICE_RDMA={}", u8::from(rdma));
@@ -45,7 +45,7 @@ fn case(what: &str, faults: &str) -> Case {
     Case::new(&Consumer::debian("libfabric1"), what, faults)
 }
 
-/// Faults to run with; CI takes the ones named, the long form all.
+/// Returns the faults to run with: those named in CI, all of them in the long form.
 fn faults(short: &'static [&'static str]) -> &'static [&'static str] {
     if is_long() { &["", FAULTS] } else { short }
 }

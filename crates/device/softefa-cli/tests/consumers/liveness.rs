@@ -1,4 +1,4 @@
-//! Ends that nobody announced: nobody may hang.
+//! Unannounced ends of processes, after which no other process may hang.
 
 use rustix::process::{Signal, kill_process};
 
@@ -7,7 +7,7 @@ use crate::harness::{
 };
 
 const PORTS: [&str; 2] = ["-p", "-p"];
-/// Packets after which a transfer is in its middle.
+/// The number of packets after which a transfer is in its middle.
 const MIDDLE_PKTS: u64 = 2_000;
 
 /// Kills the program itself, not `softefa`, in the middle of its transfer.
@@ -17,8 +17,8 @@ fn kill_in_the_middle(launcher: &Launcher, victim: &Running) {
     kill_process(program, Signal::KILL).unwrap();
 }
 
-/// The side that sends notices a receiver that was killed. (A side that only waits for messages
-/// cannot: like EFA, the device is connectionless and has nothing under way to fail.)
+/// Checks that the side that sends notices a receiver that was killed. (A side that only waits for
+/// messages cannot: like EFA, the device is connectionless and has nothing under way to fail.)
 fn sender_notices(line: &str) {
     let launcher = Launcher::new("");
     let (server, client) = launcher.start_pair(line, PORTS);
@@ -43,7 +43,7 @@ fn killed_receiver_ends_the_sender() {
     }
 }
 
-/// Whatever the side that is left was doing, its reliable connection ends with an error.
+/// Whatever the remaining side was doing, its reliable connection ends with an error.
 #[test]
 fn a_killed_peer_ends_a_reliable_connection() {
     let _one = exclusive();
@@ -102,7 +102,7 @@ fn exit_with_acknowledgements_under_way() {
     }
 }
 
-/// As above through libfabric, whose `fi_close` waits for every send.
+/// The same holds for libfabric, whose `fi_close` waits for every send.
 #[test]
 fn libfabric_exit_with_acknowledgements_under_way() {
     let _one = exclusive();

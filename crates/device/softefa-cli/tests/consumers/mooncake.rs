@@ -10,7 +10,7 @@ const PACKAGE: &str = "mooncake-transfer-engine-non-cuda";
 const VERSION: &str = "0.3.13.post1";
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
 
-/// `longest` is the last of the sizes, each of which is written and read.
+/// Runs the transfers; `longest` is the last of the sizes, each of which is written and read.
 fn run(longest: u64, faults: &str) {
     let python = pypi::install(PACKAGE, VERSION, &["--no-deps"]).join("bin/python");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mooncake/transfers.py");

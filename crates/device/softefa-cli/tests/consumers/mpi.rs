@@ -8,17 +8,17 @@ use std::time::Duration;
 use crate::harness::record::{Case, Consumer};
 use crate::harness::{Outcome, is_long};
 
-/// Ranks outnumber the cores, and every one of them polls.
+/// The time limit of a run: ranks outnumber the cores, and each of them polls.
 pub(crate) const MPI_LIMIT: Duration = Duration::from_secs(180);
-/// Far above the size at which messages become RDMA READs.
+/// A size far above that at which messages become RDMA READs.
 pub(crate) const LONG_MESSAGE: &str = "4 MiB";
 
-/// An MPI and one of the ways its messages can take.
+/// An MPI and one of the ways that its messages can take.
 pub(crate) struct Mpi {
     pub(crate) consumer: Consumer,
-    /// The way, as the document calls it.
+    /// The way as the document names it.
     pub(crate) way: &'static str,
-    /// What `softefa run` is told of the device.
+    /// The options of the device for `softefa run`.
     pub(crate) device: &'static str,
     /// The compiler wrapper of this installation.
     pub(crate) mpicc: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct Mpi {
 }
 
 impl Mpi {
-    /// Sends messages of 1 B to `longest` (`16 KiB`, `4 MiB`) from everyone to everyone.
+    /// Sends messages of 1 B to `longest` (`16 KiB`, `4 MiB`) from each rank to all others.
     #[track_caller]
     pub(crate) fn exchange(&self, ranks: usize, longest: &str, faults: &str) {
         let what = format!(
@@ -56,7 +56,7 @@ impl Mpi {
         launcher.start("mpi", &line).wait(MPI_LIMIT)
     }
 
-    /// Builds a program beside this file's directory with the installation's compiler.
+    /// Builds a program in the directory of the MPI programs with the installation's compiler.
     fn compile(&self, source: &str) -> String {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi").join(source);
         let name = self.mpicc.display().to_string().replace('/', "-");
@@ -71,7 +71,7 @@ impl Mpi {
     }
 }
 
-/// The bytes of a size with its unit.
+/// Returns the number of bytes of a size with its unit.
 fn bytes(size: &str) -> u64 {
     let (count, unit) = size.split_once(' ').expect("a number, a blank, a unit");
     let shift = match unit {
@@ -82,8 +82,8 @@ fn bytes(size: &str) -> u64 {
     count.parse::<u64>().unwrap() << shift
 }
 
-/// Asserts that every rank used the device, and that the device carried what the ranks sent: no
-/// byte went another way.
+/// Asserts that every rank used the device, and that the device carried all that the ranks sent, so
+/// that no byte went another way.
 #[track_caller]
 fn assert_carried(outcome: &Outcome, ranks: usize, sent: u64) {
     let processes = outcome.counters["processes"].as_array().cloned().unwrap_or_default();

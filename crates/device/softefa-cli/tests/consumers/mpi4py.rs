@@ -7,10 +7,10 @@ use crate::mpi::Mpi;
 use crate::openmpi::openmpi;
 use crate::{pypi, wheels};
 
-/// The distribution's mpi4py; the suite must be of the same version.
+/// The version of the distribution's mpi4py, which the suite must have, too.
 const SUITE_VERSION: &str = "3.1.4";
-/// What crashes or hangs with Open MPI 4.1.4 over libfabric's `tcp` as well: `MPI_Alltoallw` with
-/// unused types, probing for messages to oneself, processes started and joined later.
+/// The tests that crash or hang with Open MPI 4.1.4 over libfabric's `tcp` as well: `MPI_Alltoallw`
+/// with unused types, probing for messages to oneself, processes started and joined later.
 const BROKEN_ANYWHERE: [&str; 5] =
     ["^test_cco_vec$", "^test_p2p_obj$", "^test_util_pkl5$", "^test_dynproc$", "^test_spawn$"];
 

@@ -19,7 +19,7 @@ fn group(last: u8) -> IpAddr {
     IpAddr::from([239, high, low, last])
 }
 
-/// Sockets of members of `group` where `process` is.
+/// Returns the number of sockets that are members of `group` in the network namespace of `process`.
 fn members(process: i32, group: IpAddr) -> usize {
     let word = |bytes: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(bytes));
     let (file, addr) = match group {
@@ -44,7 +44,7 @@ fn mckey(launcher: &Launcher, name: &str, group: IpAddr, more: &str) -> Running 
     launcher.start(name, &format!("mckey -m {group} -C {MESSAGES} -S 1000 {more}"))
 }
 
-/// The receivers got everything, once each.
+/// Checks that the receivers got each message once.
 fn check(case: &mut Case, sender: &Outcome, receivers: &[Outcome]) {
     for side in receivers {
         side.assert_clean();
@@ -69,19 +69,19 @@ fn mckey_reaches_every_member_on_a_machine() {
     let (launcher, group) = (case.launcher(DEVICE), group(1));
     let names = ["first", "second"];
     let receivers = names.map(|name| mckey(&launcher, name, group, "-b 127.0.0.1"));
-    // One that ends in the midst of it is no member any more.
+    // A process that is killed meanwhile is no longer a member.
     let killed = mckey(&launcher, "killed", group, "-b 127.0.0.1");
     wait_for_members(&killed, group, 3);
     kill_process(killed.program_pid().unwrap(), Signal::KILL).unwrap();
-    // Read by one that lives: a process that has ended has no table.
+    // The table is read through a process that lives, because one that has ended has none.
     wait_for_members(&receivers[0], group, 2);
     let sender = mckey(&launcher, "sender", group, "-s -b 127.0.0.1").wait(LIMIT);
     check(&mut case, &sender, &receivers.map(|one| one.wait(LIMIT)));
     case.pass();
 }
 
-/// As a full member that only sends, in the port space of IPoIB, and as one that does not want to
-/// hear itself; without an address of its own.
+/// The members join as a full member that only sends, in the port space of IPoIB, as one that does
+/// not want to hear itself, and without an address of its own.
 #[test]
 fn mckey_joins_in_other_ways() {
     let _one = exclusive();

@@ -6,10 +6,10 @@ use crate::harness::{Directions, LIMIT, Launcher, exclusive, has, has_ipv6, is_r
 
 pub(crate) const SERVER: &str = "10.77.0.1";
 pub(crate) const CLIENT: &str = "10.77.0.2";
-/// Addresses of the same two hosts.
+/// The IPv6 addresses of the same two hosts.
 pub(crate) const SERVER_V6: &str = "fd77::1";
 pub(crate) const CLIENT_V6: &str = "fd77::2";
-/// The hosts are the test's own, so every port is free.
+/// A port of the hosts, all of whose ports are free, because they are the test's own.
 const PORT: u16 = 18515;
 
 /// Two hosts on a 1,500-byte link.
@@ -18,7 +18,7 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// `None`, loudly, without root.
+    /// Makes the hosts; returns `None`, and reports a skip, without root.
     pub(crate) fn new() -> Option<Self> {
         if !is_root("network namespaces") {
             return None;
@@ -26,7 +26,7 @@ impl Hosts {
         let names = ["a", "b"].map(|side| format!("softefa-{}-{side}", std::process::id()));
         let [server, client] = &names;
         ip(&format!("netns add {server}"));
-        // From here on dropping removes what exists.
+        // From here on, dropping removes what exists.
         let hosts = Self { names: names.clone() };
         ip(&format!("netns add {client}"));
         ip(&format!(
@@ -40,13 +40,14 @@ impl Hosts {
         Some(hosts)
     }
 
-    /// Gives them addresses of IPv6, too; `false`, loudly, where the machine has none.
+    /// Adds IPv6 addresses to the hosts; returns false, and reports a skip, if the machine has no
+    /// IPv6.
     pub(crate) fn add_ipv6(&self) -> bool {
         if !has_ipv6() {
             return false;
         }
         for (name, addr) in self.names.iter().zip([SERVER_V6, CLIENT_V6]) {
-            // Nobody else can have it, which the kernel would find out for a second.
+            // No other host can have the address, which the kernel would check for a second.
             ip(&format!("-n {name} addr add {addr}/64 dev eth0 nodad"));
         }
         true
@@ -67,7 +68,7 @@ impl Hosts {
 impl Drop for Hosts {
     fn drop(&mut self) {
         for name in &self.names {
-            // What was never made cannot be removed, which is as good.
+            // A namespace that was never made cannot be removed, which does not matter.
             let _ = Command::new("ip").args(["netns", "del", name]).status();
         }
     }
@@ -97,7 +98,8 @@ fn messages_fit_a_1500_byte_link() {
     }
 }
 
-/// The link carries 1,500 bytes, the way behind it less: nothing but an error can come of it.
+/// The link carries 1,500 bytes, but the route behind it fewer, so that the message must end with
+/// an error.
 #[test]
 fn a_message_too_long_for_the_way_is_an_error() {
     let _one = exclusive();
@@ -131,7 +133,7 @@ fn a_link_that_is_cut_ends_the_sender() {
     let client = here.start("client", &format!("{line} {SERVER}"));
     wait_until("the transfer is under way", || here.live_tx_pkts() > 2_000);
     hosts.cut_link();
-    // The device gives a silent peer up after 8 s.
+    // The device gives up a silent peer after 8 s.
     let client = client.wait(LIMIT);
     assert_ne!(client.code, 0, "the client took a dead link for a success\n{client}");
     assert_eq!(client.counter("unresponsive_remote_events"), 1, "{client}");

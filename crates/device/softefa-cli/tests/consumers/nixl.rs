@@ -1,5 +1,5 @@
-//! NIXL from its wheel on PyPI, without a GPU, on the UCX 1.23 that it brings; that one's
-//! libibverbs has another name than the system's, and there is no libefa in it.
+//! NIXL from its wheel on PyPI, without a GPU, on the UCX 1.23 that it brings. The libibverbs of
+//! the wheel has another name than the system's, and there is no libefa in it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,14 +9,14 @@ use crate::harness::{Directions, LIMIT, Launcher, Outcome, exclusive, rdma_on_th
 use crate::{pypi, wheels};
 
 const VERSION: &str = "1.5.1";
-/// The last whose plug-in for libfabric needs nothing that is not released.
+/// The last version whose plug-in for libfabric needs released software only.
 const VERSION_FOR_LIBFABRIC: &str = "1.4.1";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nixl/transfers.py");
 const AGENT: &str =
     "from nixl_cu12._api import *; nixl_agent('x', nixl_agent_config(backends=['UCX']))";
 
 fn python() -> PathBuf {
-    // It would bring all of torch along, which it needs for memory of GPUs only.
+    // The package would bring all of torch, which it needs for memory of GPUs only.
     pypi::install("nixl-cu12", VERSION, &["--no-deps", "numpy"]).join("bin/python")
 }
 
@@ -35,7 +35,7 @@ fn run_with(python: &Path, launcher: Launcher, argument: &str) -> Outcome {
     launcher.with_env(&[("UCX_TLS", "srd,self")]).start_words("nixl", words).wait(LIMIT)
 }
 
-/// The script on UCX's reliable connections, with `bytes` each way.
+/// Runs the script on UCX's reliable connections, with `bytes` each way.
 pub(crate) fn on_reliable_connections(launcher: Launcher, rounds: u64, bytes: u64) -> Outcome {
     let env = [
         ("UCX_TLS", "rc_v,self".to_owned()),
@@ -67,8 +67,8 @@ fn memory_is_written_read_and_told_of() {
     }
 }
 
-/// The plug-in for libfabric is linked with the driver of CUDA, which it does not call for memory
-/// of the host: a stand-in, so that it loads where there is no GPU.
+/// Makes a stand-in for the driver of CUDA in `dir`. The plug-in for libfabric is linked with the
+/// driver, which it does not call for memory of the host.
 fn cuda_stand_in(dir: &Path) {
     let source = dir.join("cuda.c");
     let calls = ["cuCtxSetCurrent", "cuDeviceGetPCIBusId", "cuPointerGetAttributes"];
@@ -79,7 +79,8 @@ fn cuda_stand_in(dir: &Path) {
     assert!(cc.arg(dir.join("libcuda.so.1")).arg(source).status().unwrap().success());
 }
 
-/// The backend for libfabric; RDMA WRITE with immediate, and a thread that polls for the program.
+/// The backend for libfabric uses RDMA WRITE with immediate, and a thread that polls for the
+/// program.
 #[test]
 fn memory_is_written_and_read_through_libfabric() {
     let _one = exclusive();
@@ -127,7 +128,7 @@ fn newest_version_is_not_run_through_libfabric() {
     );
 }
 
-/// UCX stripes what it moves over the devices it finds.
+/// UCX stripes its transfers over the devices that it finds.
 #[test]
 fn two_devices_share_the_load() {
     let _one = exclusive();
@@ -163,7 +164,7 @@ fn death_of_the_target_is_told() {
     case.pass();
 }
 
-/// What `ucx_info -d` would show: no package has one that is new enough to know srd.
+/// The list that `ucx_info -d` would show, which no package has that is new enough to know srd.
 #[test]
 fn ucx_lists_both_transports_of_the_device() {
     let _one = exclusive();

@@ -1,4 +1,4 @@
-//! Open MPI of the distribution through libfabric's `efa` provider.
+//! The distribution's Open MPI through libfabric's `efa` provider.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use crate::harness::record::{Consumer, FAULTS};
 use crate::harness::{exclusive, has, is_long};
 use crate::mpi::{LONG_MESSAGE, Mpi};
 
-/// `None` where it is not installed.
+/// Returns Open MPI; `None` if it is not installed.
 pub(crate) fn openmpi() -> Option<Mpi> {
     let launcher = "mpirun --allow-run-as-root --oversubscribe \
          --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include efa";
@@ -37,7 +37,7 @@ fn four_ranks_exchange_data() {
         mpi.exchange(4, LONG_MESSAGE, "");
         mpi.exchange(4, LONG_MESSAGE, FAULTS);
     } else {
-        // Four busy ranks on two cores take their time.
+        // Four busy ranks on two cores are slow.
         mpi.exchange(4, "256 KiB", "");
     }
 }

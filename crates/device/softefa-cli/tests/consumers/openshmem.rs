@@ -2,7 +2,8 @@
 
 use crate::harness::record::Consumer;
 
-/// Tried by hand on the device (two PEs, traces and backtraces of both): no package carries it.
+/// It was tried by hand on the device (two PEs, traces and backtraces of both), because no package
+/// contains it.
 #[test]
 fn sandia_openshmem_is_not_run() {
     let consumer = Consumer::new("Sandia OpenSHMEM", "8649160d", "sources");

@@ -6,7 +6,8 @@ use crate::harness::record::{Case, Consumer, FAULTS};
 use crate::harness::{Directions, LIMIT, Launcher, Outcome, exclusive, has, is_long};
 
 const PORTS: [&str; 2] = ["-p", "-p"];
-/// perftest takes UD messages no longer than the verbs MTU, whatever the device can.
+/// The longest UD message of perftest, which is limited by the verbs MTU whatever the device
+/// permits.
 const UD_MAX_BYTES: usize = 4096;
 
 fn sizes() -> Vec<usize> {
@@ -39,7 +40,7 @@ fn run(
     (server, client, row)
 }
 
-/// Numbers of the row whose first column is `bytes`.
+/// Returns the numbers of the row whose first column is `bytes`.
 #[track_caller]
 fn row(outcome: &Outcome, bytes: usize) -> Vec<f64> {
     let size = bytes.to_string();
@@ -55,7 +56,7 @@ fn latency_of_all_sizes() {
     if !has("ib_send_lat") {
         return;
     }
-    // UD may lose what perftest waits for: nothing to show under faults.
+    // UD may lose messages that perftest waits for, so that faults are not possible.
     for (transport, faults) in [("SRD", ""), ("UD", ""), ("SRD", FAULTS)] {
         let mut case = case(&format!("ib_send_lat -c {transport}, all sizes"), faults);
         for bytes in sizes() {
@@ -96,7 +97,8 @@ fn unreliable_datagrams_of_all_sizes() {
         return;
     }
     let mut case = case("ib_send_bw -c UD, all sizes", "");
-    // The receive queue takes all of them: a datagram lost for want of one would hang perftest.
+    // The receive queue has room for all of them, because a datagram lost for lack of a receive
+    // would make perftest hang.
     for bytes in sizes().into_iter().filter(|&bytes| bytes <= UD_MAX_BYTES) {
         let (server, _, _) = run(&mut case, "ib_send_bw", "UD", bytes, "-n 500 -r 1024");
         assert!(server.counter("recv_wrs") >= 500, "{server}");
@@ -136,12 +138,12 @@ fn programs_that_sleep_until_an_event() {
     if !has("ib_send_lat") {
         return;
     }
-    // perftest refuses events on SRD, whatever the device says.
+    // perftest refuses events on SRD, whatever the device supports.
     let mut case = case("ib_send_lat, ib_send_bw -c UD, asleep between events (-e)", "");
     for bytes in [64, UD_MAX_BYTES] {
         let (server, client, _) = run(&mut case, "ib_send_lat", "UD", bytes, "-n 1000 -e");
         for side in [&server, &client] {
-            // Who sleeps is driven by the service thread.
+            // The service thread makes progress for a side that sleeps.
             assert!(side.counter("recv_wrs") >= 1000, "{side}");
             assert!(side.counter("service_turns") >= 500, "{side}");
         }
@@ -205,7 +207,8 @@ fn connected_transports_are_refused() {
     if !has("ib_send_bw") {
         return;
     }
-    // As on EFA: no reliable connections. The server fails before it would wait for a client, or
+    // Like EFA, the device has no reliable connections. The server fails before it would wait for a
+    // client, or right after the client came.
     // right after the client came.
     let launcher = Launcher::new("");
     let port = crate::harness::free_port();

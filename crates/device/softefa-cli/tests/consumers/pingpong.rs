@@ -16,7 +16,7 @@ fn run(case: &mut Case, options: &str, endpoint: &str, extra: &str) {
     check(case, [&server, &client]);
 }
 
-/// Both sides of a `fi_pingpong` of all sizes did their work on the device.
+/// Checks that both sides of a `fi_pingpong` of all sizes did their work on the device.
 pub(crate) fn check(case: &mut Case, sides: [&Outcome; 2]) {
     for side in sides {
         case.add(side);

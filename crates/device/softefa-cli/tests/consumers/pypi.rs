@@ -5,13 +5,14 @@ use std::process::Command;
 
 use crate::harness::{has, is_long};
 
-/// Whether packages may be downloaded.
+/// Returns true if packages may be downloaded.
 pub(crate) fn is_wanted() -> bool {
     is_long() && has("python3")
 }
 
-/// A virtual environment with one package, made once; those of several would overwrite each other.
-/// `more` goes to pip as well: options, and packages beside it.
+/// Returns a virtual environment with one package, which is made once; several packages in one
+/// environment would overwrite each other. `more` goes to pip as well: options, and further
+/// packages.
 pub(crate) fn install(package: &str, version: &str, more: &[&str]) -> PathBuf {
     let venv = directory().join(format!("{package}-{version}"));
     let installed = venv.join("installed");
@@ -25,7 +26,7 @@ pub(crate) fn install(package: &str, version: &str, more: &[&str]) -> PathBuf {
     venv
 }
 
-/// Where an environment has its packages.
+/// Returns the directory in which an environment has its packages.
 pub(crate) fn site_packages(venv: &Path) -> PathBuf {
     let ask = "import sysconfig; print(sysconfig.get_path('purelib'), end='')";
     let python = venv.join("bin/python");
@@ -34,8 +35,8 @@ pub(crate) fn site_packages(venv: &Path) -> PathBuf {
     PathBuf::from(String::from_utf8(output.stdout).unwrap())
 }
 
-/// The unpacked source distribution of `NAME-VERSION`, which alone holds a package's tests;
-/// downloaded once with the pip of a virtual environment.
+/// Returns the unpacked source distribution of `NAME-VERSION`, which alone contains a package's
+/// tests. It is downloaded once with the pip of a virtual environment.
 pub(crate) fn source(venv: &Path, name: &str, version: &str) -> PathBuf {
     let dir = directory();
     let sources = dir.join(format!("{name}-{version}"));
@@ -49,7 +50,7 @@ pub(crate) fn source(venv: &Path, name: &str, version: &str) -> PathBuf {
     sources
 }
 
-/// Where downloads are kept between runs.
+/// Returns the directory in which downloads are kept between runs.
 pub(crate) fn directory() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("consumers")
 }

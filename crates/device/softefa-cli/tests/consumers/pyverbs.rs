@@ -1,5 +1,5 @@
 //! Python programs on pyverbs (`tests/pyverbs`), two processes each: every operation of the
-//! extended calls with the data checked, every status and errno that can be had on purpose.
+//! extended calls with the data checked, and every status and errno that can be provoked.
 
 use std::process::{Command, Stdio};
 
@@ -8,12 +8,12 @@ use crate::harness::{
     Directions, LIMIT, Launcher, Outcome, damage_counter, exclusive, free_port, has, is_sealed,
 };
 
-/// The distribution's own interpreter: pyverbs is built for it and for no other.
+/// The distribution's own interpreter, the only one that pyverbs is built for.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";
 const MAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pyverbs/main.py");
 
 const TRANSFERS: &str = "Messages Stream Reads Writes";
-/// Each fails on one side and changes nothing on the other.
+/// The cases that fail on one side and change nothing on the other.
 const STATUSES: &str = "LocalKeys LocalPermission OtherDomain TooLong RemoteKeys \
      RemotePermission WrongQueueKey Destroyed NotReady ReadyLate ShortReceive Flushed \
      HandleDestroyed";
@@ -21,7 +21,7 @@ const REFUSALS: &str = "Refusals Full";
 
 pub(crate) fn has_pyverbs() -> bool {
     let import = Command::new(PYTHON).args(["-c", "import pyverbs"]).stderr(Stdio::null()).status();
-    // `has` says what is missing, and in CI fails.
+    // `has` reports what is missing, and fails in CI.
     import.is_ok_and(|status| status.success()) || has("python3-pyverbs")
 }
 
@@ -29,7 +29,7 @@ fn case(what: &str, faults: &str) -> Case {
     Case::new(&Consumer::debian("python3-pyverbs"), what, faults)
 }
 
-/// Runs cases of `tests/pyverbs` between two processes; answers responder and initiator.
+/// Runs cases of `tests/pyverbs` between two processes, and returns responder and initiator.
 fn pair(launcher: &Launcher, names: &str) -> [Outcome; 2] {
     let port = free_port();
     let start = |role| launcher.start(role, &format!("{PYTHON} -B {MAIN} {role} {port} {names}"));
@@ -78,7 +78,7 @@ fn every_failure_has_its_status() {
     if !has_pyverbs() {
         return;
     }
-    // Few packets: more of them have to be lost for a fault to be seen.
+    // There are few packets, so that more of them must be lost for a fault to be seen.
     for faults in ["", "loss=10%,reorder=20%,dup=10%,seed=1"] {
         let mut case =
             case("status 1, 4, 5, 6, 7, 9, 10, 11 on purpose; nothing is written", faults);
@@ -131,7 +131,7 @@ fn mistakes_are_refused_with_the_device_s_errno() {
     case.pass();
 }
 
-/// Each fault, what it shows, and what the device must have counted.
+/// The faults, the cases that show them, and the counters that they must raise.
 const PROVOKED: [(&str, &str, &str); 8] = [
     ("--fault internal=100%", "Internal", "fault_internal"),
     ("--fault rnr=100%", "NeverReady", "fault_rnr"),

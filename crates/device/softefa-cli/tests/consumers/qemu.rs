@@ -15,7 +15,8 @@ use crate::harness::{
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
 const MACHINE: &str = "qemu-system-x86_64 -machine q35,accel=tcg -m 64 -display none -nodefaults";
 const MEMORY_BYTES: usize = 64 << 20;
-/// Writes numbers over 448 KiB from 128 KiB on, one higher each time round, for ever.
+/// The guest, which writes numbers over 448 KiB from 128 KiB on, one higher in each round, for
+/// ever.
 const GUEST: &[u8] = &[
     0x31, 0xC0, // xor ax, ax
     0xBA, 0x00, 0x20, // again: mov dx, 0x2000
@@ -31,12 +32,12 @@ const GUEST: &[u8] = &[
 ];
 const WRITTEN_AT: usize = 0x20000;
 
-/// QEMU's monitor.
+/// The monitor of QEMU.
 struct Monitor(BufReader<UnixStream>);
 
 impl Monitor {
     fn open(path: &Path) -> Self {
-        // It talks to one at a time.
+        // The monitor accepts one connection at a time.
         let mut stream = None;
         wait_until("QEMU has its monitor", || {
             stream = UnixStream::connect(path).ok();
@@ -67,14 +68,14 @@ impl Monitor {
         }
     }
 
-    /// All that the machine has in its memory.
+    /// Returns all of the memory of the machine.
     fn memory(&mut self, file: &Path) -> Vec<u8> {
         self.ask("pmemsave", &json!({"val": 0, "size": MEMORY_BYTES, "filename": file}));
         fs::read(file).unwrap()
     }
 }
 
-/// A machine, and its monitor.
+/// A machine with its monitor.
 struct Host {
     process: Running,
     monitor: Monitor,
@@ -99,7 +100,7 @@ impl Host {
 
 /// Writes a disk that starts [`GUEST`].
 fn write_disk(path: &Path) {
-    // Of a disk of one sector nothing is started.
+    // A disk of a single sector is not booted.
     let mut disk = vec![0; 1 << 20];
     disk[..GUEST.len()].copy_from_slice(GUEST);
     disk[510..512].copy_from_slice(&[0x55, 0xAA]);

@@ -3,9 +3,9 @@
 use crate::harness::record::{Case, Consumer, EACH_FAULT};
 use crate::harness::{Directions, LIMIT, exclusive, free_port, has, is_long};
 
-/// The client finds the server under an address of its own.
+/// The device, whose address the client also uses to find the server.
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
-/// Both ends of the verifying ones compare what atomics answer.
+/// The tests. Both ends of those that verify compare the results of atomics.
 const TESTS: [&str; 11] = [
     "rc_lat",
     "rc_bw",
@@ -25,7 +25,7 @@ fn consumer() -> Consumer {
     Consumer::debian("qperf")
 }
 
-/// Each test for a second, the shortest there is.
+/// Runs each test for a second, the shortest possible time.
 fn run(tests: &[&str], faults: &str) {
     let mut case = Case::new(&consumer(), &tests.join(", "), faults);
     let (launcher, port) = (case.launcher(DEVICE), free_port());
@@ -40,7 +40,7 @@ fn run(tests: &[&str], faults: &str) {
     }
     assert_eq!(client.stdout.matches(" = ").count(), tests.len(), "{client}");
     case.add(&client);
-    // The server serves for ever: it ends when it is dropped.
+    // The server serves for ever, and ends when it is dropped.
     drop(server);
     case.pass();
 }

@@ -1,5 +1,5 @@
-//! The tests that rdma-core brings for verbs and its EFA provider, as they are. Each has both
-//! ends in one process.
+//! The tests of rdma-core for verbs and its EFA provider, unchanged. Each has both ends in one
+//! process.
 
 use std::fs;
 use std::path::Path;
@@ -9,13 +9,13 @@ use crate::harness::record::{Case, Consumer, FAULTS};
 use crate::harness::{LIMIT, Outcome, exclusive, is_long};
 use crate::pyverbs::{PYTHON, has_pyverbs};
 
-/// Where python3-pyverbs puts the tests.
+/// The directory into which python3-pyverbs puts the tests.
 const SUITE: &str = "/usr/share/doc/rdma-core/tests";
-/// Tests at least that are not about other devices or about what EFA has not. Some throw dice for
-/// what they ask of a queue pair, and skip themselves when no EFA has it.
+/// The least number of tests that are not about other devices or about features that EFA lacks.
+/// Some choose the attributes of a queue pair at random, and skip themselves if no EFA has them.
 const OURS: u32 = 50;
 
-/// The tests, unpacked below `dir`; `None`, loudly, where they are not installed.
+/// Unpacks the tests below `dir`; returns `None`, and reports a skip, if they are not installed.
 pub(crate) fn unpack(dir: &Path) -> Option<()> {
     let Ok(entries) = fs::read_dir(SUITE) else {
         let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
@@ -35,13 +35,14 @@ pub(crate) fn unpack(dir: &Path) -> Option<()> {
     Some(())
 }
 
-/// The number behind `words` in the summary.
+/// Returns the number behind `words` in the summary.
 fn number(outcome: &Outcome, words: &str) -> u32 {
     let end = outcome.stderr.rsplit_once(words).map_or("", |(_, end)| end);
     end.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// Runs the tests of `names` (empty: all); answers how many ran and how many skipped themselves.
+/// Runs the tests of `names` (empty: all), and returns how many ran and how many skipped
+/// themselves.
 fn run(what: &str, faults: &str, names: &str) -> Option<(Case, Outcome, [u32; 2])> {
     let dir = tempfile::tempdir().unwrap();
     if !has_pyverbs() || unpack(dir.path()).is_none() {
@@ -76,7 +77,7 @@ fn every_test_passes_or_skips_itself() {
     case.pass();
 }
 
-/// Without those for UD, which may lose what they wait for.
+/// The tests of UD are left out, because it may lose messages that they wait for.
 #[test]
 fn reliable_ones_pass_under_faults() {
     let _one = exclusive();

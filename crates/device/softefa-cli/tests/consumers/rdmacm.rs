@@ -1,4 +1,4 @@
-//! Unmodified programs that connect through librdmacm: those of rdmacm-utils and rsockets.
+//! Unmodified programs of rdmacm-utils and rsockets that connect through librdmacm.
 
 use std::fs;
 
@@ -9,7 +9,8 @@ use crate::rdma_core::unpack;
 
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
 
-/// Server and client of one program, each to be followed by a port; the server ends by itself.
+/// The command lines of server and client of one program, each to be followed by a port; the server
+/// ends by itself.
 struct Pair {
     what: &'static str,
     server: &'static str,
@@ -70,7 +71,7 @@ const PAIRS: [Pair; 11] = [
     },
 ];
 
-/// The same over IPv6.
+/// The device at an IPv6 address.
 const DEVICE_V6: &str = "--device roce0=::1,profile=roce";
 const PAIRS_V6: [Pair; 5] = [
     Pair {
@@ -136,7 +137,7 @@ fn programs_of_librdmacm_over_ipv6() {
     if has("rping") && has_ipv6() {
         for pair in &PAIRS_V6 {
             run_at(DEVICE_V6, pair, pair.what, "");
-            // With fewer messages not every fault is dealt.
+            // With fewer messages not every fault would be dealt.
             if pair.client.contains("-C 100") || pair.what.contains("verified") {
                 run_at(DEVICE_V6, pair, pair.what, FAULTS);
             }
@@ -169,7 +170,7 @@ fn ways_of_rstream_that_prove_nothing() {
     );
 }
 
-/// rdma-core's own tests of connections and multicast groups.
+/// The number of rdma-core's own tests of connections and multicast groups.
 const CONNECTED: usize = 10;
 
 #[test]
@@ -194,7 +195,7 @@ fn tests_of_rdma_core_connect() {
     case.pass();
 }
 
-/// It answers who sent a datagram, and takes no other port than its own.
+/// It answers the sender of a datagram, and uses its own port only.
 #[test]
 fn udaddy_answers_datagrams() {
     const PORT: u16 = 7174;
@@ -239,7 +240,7 @@ fn rcopy_copies_a_file() {
     case.pass();
 }
 
-/// Its server goes on for ever.
+/// The server runs for ever.
 #[test]
 fn connections_by_the_hundred() {
     let _one = exclusive();

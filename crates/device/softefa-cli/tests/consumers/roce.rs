@@ -12,10 +12,10 @@ use crate::pingpong;
 use crate::pyverbs::{PYTHON, has_pyverbs};
 use crate::rdma_core::unpack;
 
-/// Of an interface that is not loopback, which libfabric leaves out.
+/// A device of an interface that is not loopback, which libfabric leaves out.
 const DEVICE: &str = "--roce";
 
-/// Runs one of the ping-pongs between two processes; each checks what comes (`-c`).
+/// Runs one of the ping-pongs between two processes, each of which checks what it receives (`-c`).
 fn ibv_pingpong(program: &str, faults: &str) {
     ibv_pingpong_at(DEVICE, &format!("RoCE: {program} -c"), program, faults);
 }
@@ -69,7 +69,7 @@ fn pingpongs_of_libibverbs_over_ipv6() {
     ibv_pingpong_at(device, "RoCE over IPv6: ibv_rc_pingpong -c", "ibv_rc_pingpong", FAULTS);
 }
 
-/// Those of reliable connections; nothing repeats a datagram that the others lose.
+/// The ping-pongs of reliable connections, because others do not repeat lost datagrams.
 #[test]
 fn pingpongs_of_libibverbs_under_faults() {
     let _one = exclusive();
@@ -109,7 +109,7 @@ fn shared_queues_of_extended_connections() {
     }
 }
 
-/// Those of rdma-core's own tests that are about extended connections.
+/// The tests of rdma-core that are about extended connections.
 #[test]
 fn pyverbs_on_extended_connections() {
     let _one = exclusive();
@@ -133,7 +133,7 @@ fn pyverbs_on_extended_connections() {
     }
 }
 
-/// Debian's Open MPI over UCX on one of its transports for RoCE.
+/// Returns Debian's Open MPI over UCX on one of its transports for RoCE.
 fn openmpi(way: &'static str, transport: &str) -> Mpi {
     let launcher = format!(
         "mpirun --allow-run-as-root --oversubscribe --mca pml ucx --mca osc ucx \
@@ -159,7 +159,7 @@ fn open_mpi_on_reliable_connections() {
     mpi.exchange(2, if is_long() { LONG_MESSAGE } else { "256 KiB" }, "");
     if is_long() {
         mpi.exchange(4, LONG_MESSAGE, "");
-        // Going back over all that follows takes its time, for each packet that is overtaken.
+        // Going back after each packet that is overtaken takes time.
         mpi.exchange(2, "64 KiB", FAULTS);
     }
 }
@@ -246,7 +246,7 @@ fn fi_pingpong(provider: &str, endpoint: &str, faults: &str) {
     let what = format!("RoCE: fi_pingpong -p {provider} -e {endpoint}, all sizes");
     let mut case = Case::new(&Consumer::debian("libfabric-bin"), &what, faults);
     let line = format!("fi_pingpong -p {provider} -e {endpoint} -c -I 100");
-    // The provider leaves interfaces of loopback out.
+    // The provider leaves out loopback interfaces.
     let launcher = case.launcher(DEVICE);
     let pair = || launcher.run_pair(&line, ["-B", "-P"]);
     let runs = std::iter::repeat_with(pair).take(TRIES);
@@ -258,10 +258,11 @@ fn fi_pingpong(provider: &str, endpoint: &str, faults: &str) {
 
 const TRIES: usize = 4;
 
-/// Whether libfabric has ended a connection before it read its last completion. `fi_pingpong` ends
-/// as soon as it has the last message of its peer. rxm, which finds that the peer is gone while it
-/// was not running, then destroys the queue pair before it looks whether its own last message has
-/// arrived, and says that it was flushed. NICs drop completions of destroyed queue pairs, too.
+/// Returns true if libfabric has ended a connection before it read its last completion.
+/// `fi_pingpong` ends as soon as it has the last message of its peer. If rxm finds that the peer
+/// has gone while it was not running, it destroys the queue pair before it checks whether its own
+/// last message has arrived, and reports that message as flushed. NICs drop completions of
+/// destroyed queue pairs, too.
 fn is_early(side: &Outcome) -> bool {
     side.code != 0
         && side.stdout.contains("\n1m ")

@@ -1,15 +1,15 @@
-//! perftest on a RoCE device: each program, transport and way it has for them, two processes.
+//! perftest on a RoCE device: each program, transport and mode, between two processes.
 
 use crate::harness::record::{Case, Consumer, EACH_FAULT, FAULTS};
 use crate::harness::{Directions, LIMIT, Outcome, exclusive, free_port, has, is_long};
 
-/// Wide enough for the largest packets.
+/// A device with a port for the largest packets.
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
 
-/// A program, and in which ways it is run: those of each time, and those of the long form.
+/// A program with the modes in which it is run: those of each run, and those of the long form.
 struct Matrix {
     transport: &'static str,
-    /// With what it needs to end soon.
+    /// The command line, with the options that it needs to end soon.
     line: &'static str,
     short: &'static [&'static str],
     long: &'static [&'static str],
@@ -24,8 +24,8 @@ const fn of(
     Matrix { transport, line, short, long }
 }
 
-/// A size and `-a` are ways, too. Who sends on an unreliable connection is not held up by a
-/// receiver that is late: few messages, for which there are receives.
+/// The programs. A size and `-a` are modes, too. The sender on an unreliable connection does not
+/// wait for a late receiver, so that there are few messages, all of which have receives.
 const MATRIX: [Matrix; 22] = [
     of(
         "RC",
@@ -99,7 +99,7 @@ const MATRIX: [Matrix; 22] = [
     of("XRC", "ib_atomic_bw -n 300", &[""], &["-A CMP_AND_SWAP", "-q 8"]),
 ];
 
-/// Runs a pair and checks both sides. With `-R` and `-z` they meet through the connection manager.
+/// Runs a pair and checks both sides. With `-R` and `-z` they use the connection manager.
 fn run(case: &mut Case, transport: &str, line: &str) {
     let options = format!("{line} -c {transport} -F");
     let [server, client] = if line.contains(" -R") || line.contains(" -z") {
@@ -107,7 +107,7 @@ fn run(case: &mut Case, transport: &str, line: &str) {
     } else {
         case.launcher(DEVICE).run_pair(&format!("{options} -x 0"), ["-p", "-p"]).into()
     };
-    // What is not acknowledged goes one way only.
+    // Packets of unreliable transports go one way only.
     let is_silent =
         ["UC", "UD"].contains(&transport) && line.contains("_bw") && !line.contains("-b");
     for side in [server, client] {
@@ -145,7 +145,7 @@ fn every_program_on_every_transport_in_every_way() {
     }
 }
 
-/// Bandwidth: of what waits for an answer each time nothing is repeated but by a timer.
+/// Bandwidth only: if each message waited for an answer, only a timer would repeat a lost one.
 #[test]
 fn reliable_ones_under_faults() {
     const LINES: [(&str, &str); 6] = [

@@ -1,5 +1,6 @@
 //! Scripts on pyverbs (`tests/pyverbs_roce`), one per object of verbs, on a RoCE device. Each
-//! checks what came, and what is refused; all but `cmid` have both ends in one process.
+//! checks the data that arrive and the calls that are refused; all but `cmid` have both ends in one
+//! process.
 
 use crate::harness::record::{Case, Consumer, EACH_FAULT};
 use crate::harness::{LIMIT, exclusive, free_port, is_long};
@@ -7,12 +8,12 @@ use crate::pyverbs::{PYTHON, has_pyverbs};
 use crate::rdma_core::unpack;
 
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pyverbs_roce");
-/// Wide enough for the largest packets.
+/// A device with a port for the largest packets.
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
-/// Tests of memory windows that rdma-core has.
+/// The number of rdma-core's tests of memory windows.
 const WINDOWS: usize = 8;
-/// Those that lose nothing for good, whatever the network does. The others provoke refusals, which
-/// are said once: who does not hear it ends with status 12.
+/// The scripts that lose nothing for good, whatever the network does. Others provoke refusals,
+/// which are sent once: an end that loses one ends with status 12.
 const RELIABLE: [&str; 4] = ["cq", "channel", "srq", "cmid"];
 
 fn run(object: &str, case: &mut Case) {
@@ -38,7 +39,7 @@ fn each_object_of_pyverbs_does_its_work() {
     }
 }
 
-/// Both kinds are bound, used, taken away by either side, and then refused.
+/// Windows of both kinds are bound, used, taken away by either side, and then refused.
 #[test]
 fn tests_of_rdma_core_bind_windows() {
     let _one = exclusive();
@@ -61,7 +62,7 @@ fn tests_of_rdma_core_bind_windows() {
     case.pass();
 }
 
-/// A script sends few packets: the faults of all are summed.
+/// A script sends few packets, so that the faults of all scripts are summed.
 #[test]
 fn objects_of_reliable_connections_under_faults() {
     let _one = exclusive();

@@ -1,4 +1,4 @@
-//! Unmodified programs on RoCE devices that seal what they send.
+//! Unmodified programs on RoCE devices that seal all packets.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::harness::record::{Case, Consumer, FAULTS};
 use crate::harness::{Directions, LIMIT, Launcher, Outcome, exclusive, free_port, has};
 
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
-/// Counters that stay 0 between ends that share a key.
+/// The counters that stay 0 between ends that share a key.
 const TROUBLE: [&str; 4] = ["rx_seal_errors", "rx_crc_errors", "rx_notices", "tx_notices"];
 
 fn key_file(dir: &Path, byte: u8) -> PathBuf {
@@ -32,7 +32,7 @@ fn check(case: &mut Case, side: &Outcome) {
     }
 }
 
-/// Connected by the connection manager, whose messages are sealed, too.
+/// The programs connect by the connection manager, whose messages are sealed, too.
 #[test]
 fn programs_that_connect_with_a_key() {
     let _one = exclusive();
@@ -91,7 +91,7 @@ fn perftest_with_a_key() {
     }
 }
 
-/// Both hear of it at once, and standard error says why.
+/// Both ends learn of it at once, and standard error gives the reason.
 #[test]
 fn two_keys_are_two_networks() {
     let _one = exclusive();
@@ -112,7 +112,7 @@ fn two_keys_are_two_networks() {
     assert!(told.contains("RDMA_CM_EVENT_REJECTED"), "after {:?}\n{client}", began.elapsed());
     assert!(client.counter("rx_notices") > 0, "{client}");
     kill_process(server.pid(), Signal::TERM).unwrap();
-    // It has opened no device: it listens at every address.
+    // The server has opened no device, because it listens at every address.
     let server = server.wait(LIMIT);
     let lines = server.stderr.lines().filter(|line| line.contains("cannot be opened"));
     assert_eq!(lines.count(), 1, "{server}");

@@ -6,7 +6,7 @@ use crate::harness::record::{Case, EACH_FAULT, FAULTS};
 use crate::mpi::{LONG_MESSAGE, Mpi};
 use crate::{nixl, pypi, wheels};
 
-/// Of an interface that is not loopback, which libfabric leaves out.
+/// A device of an interface that is not loopback, which libfabric leaves out.
 const DEVICE: &str = "--roce";
 
 fn on_roce(mpi: Mpi) -> Mpi {
@@ -26,8 +26,8 @@ fn mpich_ucx(way: &'static str, transport: &str) -> Mpi {
     mpich(way, [("MPIR_CVAR_CH4_NETMOD", "ucx"), ("UCX_TLS", &format!("{transport},self"))])
 }
 
-/// Going back over all that follows takes its time, for each packet that is lost or overtaken:
-/// shorter messages.
+/// Exchanges messages, which are shorter than elsewhere, because going back after each packet that
+/// is lost or overtaken takes time.
 fn exchange(mpi: &Mpi) {
     for ranks in [2, 4] {
         mpi.exchange(ranks, LONG_MESSAGE, "");
@@ -38,7 +38,7 @@ fn exchange(mpi: &Mpi) {
     mpi.exchange(2, "1 KiB", EACH_FAULT[1]);
 }
 
-/// UCX makes datagrams reliable itself.
+/// Exchanges messages over datagrams, which UCX makes reliable itself.
 fn exchange_datagrams(mpi: &Mpi) {
     for ranks in [2, 4] {
         mpi.exchange(ranks, "256 KiB", "");
@@ -82,7 +82,7 @@ fn nixl_on_roce() {
         let mut case = Case::new(&nixl::consumer(), what, faults);
         let (rounds, bytes) = match faults {
             "" => (8, 4 << 20),
-            // UCX gives a lost tail a second.
+            // UCX waits a second for a lost tail.
             _ if faults.contains("loss=10%") => (2, 64 << 10),
             _ => (4, 256 << 10),
         };

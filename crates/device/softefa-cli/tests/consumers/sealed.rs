@@ -1,5 +1,5 @@
-//! Unmodified programs whose datagrams are sealed. `make consumers` runs all others so, too, in
-//! their short form.
+//! Unmodified programs whose datagrams are sealed. `make consumers` runs all other programs sealed,
+//! too, in their short form.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -84,7 +84,8 @@ fn fi_pingpong_with_a_key() {
     }
 }
 
-/// The client must hear of it, not wait for ever, and standard error must say why.
+/// The client must learn of it instead of waiting for ever, and standard error must give the
+/// reason.
 #[test]
 fn two_keys_end_a_transfer() {
     let _one = exclusive();
@@ -103,14 +104,14 @@ fn two_keys_end_a_transfer() {
         server.wait_until_listening(port);
         let client = here.start("client", &format!("{line} 127.0.0.1")).wait(LIMIT);
         assert_ne!(client.code, 0, "{client}");
-        // Vendor error 9, as perftest calls it.
+        // perftest prints the status as vendor error 9.
         assert!(format!("{}{}", client.stdout, client.stderr).contains("syndrom 0x9"), "{client}");
         assert_eq!(
             client.counter("unresponsive_remote_events"),
             0,
             "told by silence only\n{client}"
         );
-        // It would wait two minutes for messages.
+        // The server would wait two minutes for messages.
         kill_process(server.pid(), Signal::TERM).unwrap();
         let server = server.wait(LIMIT);
         assert!(server.counter("rx_seal_errors") > 0, "{server}");
@@ -119,7 +120,7 @@ fn two_keys_end_a_transfer() {
     }
 }
 
-/// A launcher with these options and nothing else, even where everything is run with a key.
+/// Makes a launcher with these options only, even if all other programs are run with a key.
 fn without_key(options: &str) -> Launcher {
     Launcher::new(options).with_env(&[("SOFTEFA_KEY_FILE", "")])
 }

@@ -1,5 +1,5 @@
-//! A Rust crate for verbs and the connection manager, sideway, on a RoCE device: its examples and
-//! its tests, as they are. Only `make consumers` runs it, because it is downloaded and built.
+//! The Rust crate sideway for verbs and the connection manager on a RoCE device: its examples and
+//! its tests, unchanged. Only `make consumers` runs it, because it is downloaded and built.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -12,12 +12,12 @@ use crate::harness::record::{Case, Consumer, EACH_FAULT};
 use crate::harness::{Directions, LIMIT, exclusive, has};
 use crate::pypi;
 
-/// What is lost of a ping-pong waits for a timer.
+/// The number of rounds of a ping-pong, in which each lost message waits for a timer.
 const ROUNDS: u32 = 40;
 const VERSION: &str = "0.4.3";
-/// Its tests of the addresses of connections want an interface that is not loopback.
+/// A device for its tests of connection addresses, which require an interface that is not loopback.
 const DEVICE: &str = "--roce";
-/// Checks what the compiler says of wrong programs.
+/// The test of compiler messages on wrong programs.
 const ABOUT_THE_COMPILER: &str = "compiletest";
 
 fn consumer() -> Consumer {
@@ -26,7 +26,7 @@ fn consumer() -> Consumer {
 
 fn cargo(words: &[&str], manifest: &Path) -> Vec<Value> {
     let mut command = nested_cargo::command();
-    // Four fifths of what it builds are for debuggers.
+    // Four fifths of the output of the build are for debuggers.
     command.args(words).arg("--manifest-path").arg(manifest).env("CARGO_PROFILE_DEV_DEBUG", "0");
     let output = command.output();
     let output = output.unwrap();
@@ -36,7 +36,7 @@ fn cargo(words: &[&str], manifest: &Path) -> Vec<Value> {
     lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// The sources of the crate, copied once from where cargo downloads them.
+/// Returns the sources of the crate, which are copied once from cargo's downloads.
 fn sources() -> PathBuf {
     let sources = pypi::directory().join(format!("sideway-{VERSION}"));
     let manifest = sources.join("Cargo.toml");
@@ -57,13 +57,13 @@ fn sources() -> PathBuf {
     let from = Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap();
     let status = Command::new("cp").arg("-r").arg(from).arg(&sources).status().unwrap();
     assert!(status.success(), "{} is not copied", from.display());
-    // It lies below another workspace.
+    // The copy lies below another workspace.
     let mut file = OpenOptions::new().append(true).open(&manifest).unwrap();
     file.write_all(b"\n[workspace]\n").unwrap();
     manifest
 }
 
-/// The programs that cargo makes of the crate with these words.
+/// Returns the programs that cargo builds of the crate with these words.
 fn programs(words: &[&str]) -> Vec<String> {
     let messages = cargo(&[words, &["--message-format=json", "--locked"]].concat(), &sources());
     let programs = messages.iter().filter_map(|message| message["executable"].as_str());

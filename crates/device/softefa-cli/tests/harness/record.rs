@@ -1,5 +1,5 @@
-//! What was shown with which consumer: one line of JSON per case, appended to the file that
-//! `SOFTEFA_RECORD` names. `cargo xtask consumers` makes `docs/CONSUMERS.md` of them.
+//! The record of cases shown with each consumer: one line of JSON per case, appended to the file
+//! that `SOFTEFA_RECORD` names. `cargo xtask consumers` makes `docs/CONSUMERS.md` of them.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -15,11 +15,11 @@ use super::{Launcher, Outcome, wire};
 /// The mix of faults that no consumer of a reliable queue pair may notice.
 pub(crate) const FAULTS: &str = "loss=1%,reorder=20%,dup=1%,seed=1";
 
-/// What a reliable connection must hide, each by itself.
+/// The faults that a reliable connection must hide, each by itself.
 pub(crate) const EACH_FAULT: [&str; 3] =
     ["loss=1%,seed=1", "loss=10%,seed=1", "reorder=20%,dup=1%,seed=1"];
 
-/// Faults of these mixes, and what the device must have counted when they were dealt.
+/// The faults of these mixes, and the counters that show that they were dealt.
 const PROVOKED: [(&str, &str); 3] =
     [("loss=", "fault_lost"), ("reorder=", "fault_reordered"), ("dup=", "fault_duplicated")];
 
@@ -32,7 +32,7 @@ pub(crate) struct Consumer {
 }
 
 impl Consumer {
-    /// From a package of the distribution; the version is the installed one's.
+    /// Makes the consumer of a package of the distribution, in its installed version.
     pub(crate) fn debian(package: &str) -> Self {
         let query = ["-W", "-f", "${Version}", package];
         let found = Command::new("dpkg-query").args(query).output().ok();
@@ -44,13 +44,13 @@ impl Consumer {
         Self::new(package, &version, "Debian")
     }
 
-    /// From anywhere else.
+    /// Makes a consumer of any other origin.
     pub(crate) fn new(name: &str, version: &str, origin: &str) -> Self {
         let [name, version, origin] = [name, version, origin].map(str::to_owned);
         Self { name, version, origin }
     }
 
-    /// Records what cannot be shown, and why.
+    /// Records a case that cannot be shown, and the reason.
     pub(crate) fn not_run(&self, what: &str, why: &str) {
         let mut case = Case::new(self, what, "");
         case.note = why.to_owned();
@@ -58,7 +58,7 @@ impl Consumer {
     }
 }
 
-/// One thing a consumer does on the device. A case that is dropped without [`Case::pass`] has
+/// One activity of a consumer on the device. A case that is dropped without [`Case::pass`] has
 /// failed.
 #[must_use]
 pub(crate) struct Case {
@@ -72,8 +72,8 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// `faults` as `--fault` takes them; empty for none. The same `what` with and without faults
-    /// becomes one row, and each of [`EACH_FAULT`] one more.
+    /// Makes a case. `faults` is in the form of `--fault`; empty for none. The same `what` with and
+    /// without faults becomes one row, and each of [`EACH_FAULT`] one more.
     pub(crate) fn new(consumer: &Consumer, what: &str, faults: &str) -> Self {
         let is_row = EACH_FAULT.contains(&faults);
         Self {
@@ -87,7 +87,7 @@ impl Case {
         }
     }
 
-    /// A launcher with the faults of this case and `options` of `softefa run`.
+    /// Makes a launcher with the faults of this case and `options` of `softefa run`.
     pub(crate) fn launcher(&self, options: &str) -> Launcher {
         if self.faults.is_empty() {
             return Launcher::new(options);
@@ -95,7 +95,7 @@ impl Case {
         Launcher::new(&format!("{options} --fault {}", self.faults))
     }
 
-    /// Adds what the device counted in a run.
+    /// Adds the counters of a run.
     pub(crate) fn add(&mut self, outcome: &Outcome) {
         let counters = outcome.counters["counters"].as_object().into_iter().flatten();
         for (name, value) in counters.filter_map(|(name, value)| Some((name, value.as_u64()?))) {
@@ -103,20 +103,20 @@ impl Case {
         }
     }
 
-    /// Sum over the runs added so far.
+    /// Returns the sum of a counter over the runs added so far.
     pub(crate) fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or_default()
     }
 
-    /// Says something about the result, beside it in the document.
+    /// Adds a note on the result, which the document shows beside it.
     pub(crate) fn note(&mut self, note: &str) {
         note.clone_into(&mut self.note);
     }
 
-    /// The case holds.
+    /// Records that the case has succeeded.
     ///
     /// # Panics
-    /// The device did not move a packet, or one through memory though the wire is UDP, or
+    /// The device did not move a packet, or moved one through memory though the wire is UDP, or
     /// [`FAULTS`] or [`EACH_FAULT`] provoked nothing.
     #[track_caller]
     pub(crate) fn pass(mut self) {
@@ -132,10 +132,10 @@ impl Case {
         self.end("passed");
     }
 
-    /// The case holds though nothing was to be sent.
+    /// Records that a case in which nothing is sent has succeeded.
     ///
     /// # Panics
-    /// No process asked anything of the device.
+    /// No process used the device.
     #[track_caller]
     pub(crate) fn pass_without_traffic(mut self) {
         assert!(self.counter("submitted_cmds") > 0, "{}: the device was not used", self.what);

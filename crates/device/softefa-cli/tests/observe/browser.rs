@@ -1,4 +1,4 @@
-//! Pages in headless Chromium, with a script of ours that looks at them.
+//! Pages in headless Chromium, which are examined by a script of ours.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The browser of this machine.
+/// Returns the browser of this machine.
 pub(crate) fn browser() -> Option<&'static str> {
     let works = |name: &&str| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
@@ -20,11 +20,11 @@ pub(crate) fn browser() -> Option<&'static str> {
     found
 }
 
-/// What `probe` makes of the page in `file` when it has loaded: a script that returns a value. An
-/// error in the page, or anything that it says, fails the test.
+/// Returns the result of `probe`, a script that returns a value, on the page in `file` when it has
+/// loaded. An error or any message of the page fails the test.
 pub(crate) fn look(browser: &str, file: &Path, width: u32, probe: &str) -> Value {
     let page = fs::read_to_string(file).unwrap();
-    // From then on frames are drawn at once: nobody waits for the next one here.
+    // From then on frames are drawn at once, because nothing waits for the next one here.
     let script = format!(
         "<script>addEventListener('load',()=>{{requestAnimationFrame=act=>{{act();return 1}};\
          document.title=JSON.stringify((()=>{{{probe}}})())}})</script>"

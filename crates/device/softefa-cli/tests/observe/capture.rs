@@ -10,7 +10,7 @@ use crate::harness::{Directions, LIMIT, Launcher, Outcome, exclusive, free_port,
 use crate::wireshark::tshark;
 use crate::{PORTS, STREAM};
 
-/// What is asked of each packet, in this order.
+/// The fields that are read of each packet, in this order.
 const FIELDS: [&str; 10] = [
     "frame.interface_name",
     "frame.packet_flags_direction",
@@ -29,7 +29,7 @@ const HEADERS_BYTES: u64 = 28;
 const FLAG_RTX: u64 = 2;
 const FLAG_DATA: u64 = 0x10;
 
-/// A packet as tshark understood it.
+/// A packet as tshark decoded it.
 #[derive(Debug)]
 struct Packet {
     interface: String,
@@ -77,15 +77,15 @@ impl Packet {
     }
 }
 
-/// Ports that packets were sent from by the programs whose packets these are.
+/// Returns the ports from which the programs of a capture sent packets.
 fn own_ports(file: &Path) -> BTreeSet<String> {
     let sent = format!("frame.packet_flags_direction == {OUT}");
     let ports = tshark(file, &["-Y", &sent, "-T", "fields", "-e", "udp.srcport"]);
     ports.lines().map(str::to_owned).collect()
 }
 
-/// All packets, none of which may be malformed, but for what a stranger sends: a number may have
-/// belonged to a program of another test before, whose peer has not noticed its end.
+/// Returns all packets, none of which may be malformed, except those of strangers: a number may
+/// have belonged to a program of another test before, whose peer has not noticed its end.
 fn packets(file: &Path) -> Vec<Packet> {
     let wrong = "srd.expert.malformed || srd.check.status == 0 || _ws.malformed || !srd";
     let ports = tshark(file, &["-Y", wrong, "-T", "fields", "-e", "udp.srcport"]);
@@ -106,7 +106,7 @@ fn count(packets: &[Packet], which: impl Fn(&Packet) -> bool) -> u64 {
     packets.iter().filter(|packet| which(packet)).count() as u64
 }
 
-/// The capture of a side holds every datagram its device counted.
+/// Checks that the capture of a side contains every datagram that its device counted.
 fn check_complete(side: &Outcome, file: &Path) -> Vec<Packet> {
     side.assert_moved(Directions::Both);
     assert!(side.stderr.contains(" 0 lost because"), "{side}");
@@ -120,7 +120,7 @@ fn check_complete(side: &Outcome, file: &Path) -> Vec<Packet> {
     packets
 }
 
-/// A launcher that captures, and where to.
+/// Makes a launcher that captures, and returns the file.
 fn recorded(options: &str, dir: &Path, name: &str) -> (Launcher, PathBuf) {
     let file = dir.join(name);
     (Launcher::new(&format!("{options} --pcap {}", file.display())), file)
@@ -153,7 +153,7 @@ fn a_run_with_losses_is_captured_whole() {
     let messages: BTreeSet<_> =
         packets.iter().filter(out).filter(|p| p.op == Some(0)).map(|p| p.psn).collect();
     assert_eq!(messages.len() as u64, client.counter("send_wrs"), "each message once");
-    // What Wireshark's expert window shows.
+    // The notes that Wireshark's expert window shows.
     let notes = tshark(&client_file, &["-q", "-z", "expert,note"]);
     assert!(notes.contains("Retransmission"), "{notes}");
     let lost = tshark(&client_file, &["-Y", "frame.comment contains \"dropped on purpose\""]);
@@ -189,7 +189,7 @@ fn messages_that_share_a_datagram_are_shown() {
     }
 }
 
-/// What receivers drop because its check does not fit is shown as damaged, and nothing else is.
+/// Datagrams that receivers drop because of their check are shown as damaged, and no others.
 #[test]
 fn damage_is_told_from_what_is_whole() {
     let _one = exclusive();
@@ -218,7 +218,7 @@ fn unreliable_datagrams_are_understood() {
     let dir = tempfile::tempdir().unwrap();
     let (launcher, file) = recorded("", dir.path(), "both.pcapng");
     let port = free_port();
-    // Two processes of one run, in one file.
+    // Two processes of one run are in one file.
     let line = format!("ib_send_lat -c UD -x 0 -F -s 100 -n 200 -p {port}");
     let script = format!("{line} & until {line} 127.0.0.1; do sleep 0.1; done; wait");
     let outcome = launcher.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
@@ -228,8 +228,8 @@ fn unreliable_datagrams_are_understood() {
     assert_eq!(count(&packets, |p| p.is_out && p.kind == 2), outcome.counter("send_wrs"));
 }
 
-/// Two processes of one run that talk through pyverbs, and the packets of both; `None`, loudly,
-/// without pyverbs.
+/// Runs two processes of one run that communicate through pyverbs, and returns the packets of both;
+/// `None`, and a report, without pyverbs.
 fn pyverbs(options: &str, cases: &str) -> Option<(Outcome, Vec<Packet>, tempfile::TempDir)> {
     const PYTHON: &str = "/usr/bin/python3";
     const MAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pyverbs/main.py");
@@ -249,13 +249,13 @@ fn pyverbs(options: &str, cases: &str) -> Option<(Outcome, Vec<Packet>, tempfile
     Some((outcome, packets, dir))
 }
 
-/// Name of its capture.
+/// The name of the capture.
 const FILE: &str = "both.pcapng";
 
 #[test]
 fn rdma_is_understood() {
     let _one = exclusive();
-    // The blocks in front of the bytes are what matters; 4 MiB of them would only take time.
+    // The blocks in front of the bytes are tested; 4 MiB of bytes would only take time.
     for (options, operations) in [
         ("--wire-only --snaplen 512", &[(1, "WRITE"), (2, "READ"), (3, "READ DATA")][..]),
         ("--snaplen 512", &[(16, "WRITE LOCAL"), (17, "READ GRANT"), (18, "READ CONFIRM")]),
@@ -265,7 +265,7 @@ fn rdma_is_understood() {
         for (op, what) in operations {
             assert!(count(&packets, |packet| packet.op == Some(*op)) > 0, "no {what}");
         }
-        // Where each READ that was served begins, on the wire or by a grant.
+        // The filter finds the beginning of each READ that was served, on the wire or by a grant.
         let begin = "(srd.op == 3 || srd.op == 17) && srd.rdma.offset == 0 \
             && srd.flags.rtx == 0 && frame.packet_flags_direction == 2";
         let file = dir.path().join(FILE);
@@ -280,7 +280,7 @@ fn refusals_are_named() {
     let _one = exclusive();
     let cases = "RemoteKeys WrongQueueKey NotReady ShortReceive";
     let Some((outcome, _, dir)) = pyverbs("--integrity crc32c", cases) else { return };
-    // One by one on a connection, or before there is one.
+    // Datagrams that are acknowledged one by one on a connection, or sent before there is one.
     let args = ["-Y", "srd.ack.drop || srd.kind == 3", "-T", "fields"];
     let fields = ["-e", "srd.ack.drop.status", "-e", "srd.refused.status"];
     let statuses = tshark(&dir.path().join(FILE), &[&args[..], &fields].concat());
@@ -321,7 +321,7 @@ fn what_runs_already_can_be_captured() {
     let qpn = all[0].qpns[0];
     let some = capture(&["--count", "100", "--qp", &qpn.to_string()]);
     let others: Vec<_> = some.iter().filter(|packet| !packet.qpns.contains(&qpn)).collect();
-    // A stranger's packet, of a test beside this one, is one of those that were asked for.
+    // A stranger's packet, of another test, may be one of the packets that were requested.
     let is_enough = (90..=100).contains(&some.len());
     assert!(is_enough && others.is_empty(), "{} of {qpn}, {others:?}", some.len());
     assert!(capture(&["--duration", "0.2", "--device", "other"]).is_empty());

@@ -1,4 +1,4 @@
-//! Datagrams nobody sends, to see that the dissector says what is wrong with them.
+//! Datagrams that no adapter sends, of which the dissector must report what is wrong.
 
 use std::fs;
 use std::process::Command;
@@ -9,11 +9,11 @@ use crate::wireshark::tshark;
 /// Source and destination port: a path, and a queue pair with number 0x4010.
 const PORTS: &str = "10240,16400";
 
-/// What the dissector makes of the datagram `hex`: protocol, and `fields`.
+/// Returns what the dissector shows of the datagram `hex`: protocol, and `fields`.
 fn dissect(hex: &str, fields: &[&str]) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let (text, file) = (dir.path().join("hex"), dir.path().join("one.pcapng"));
-    // Offset, then bytes: what text2pcap reads.
+    // The input of text2pcap: offset, then bytes.
     let digits: Vec<char> = hex.chars().filter(|c| !c.is_whitespace()).collect();
     let bytes: Vec<String> = digits.chunks(2).map(|pair| pair.iter().collect()).collect();
     fs::write(&text, format!("0000 {}\n", bytes.join(" "))).unwrap();
@@ -28,12 +28,12 @@ fn dissect(hex: &str, fields: &[&str]) -> Vec<String> {
     tshark(&file, &args).trim_end_matches('\n').split('\t').map(str::to_owned).collect()
 }
 
-/// Common header with these first two bytes, to queue pair 0x4010, with a check that is wrong.
+/// Returns a common header with these first two bytes, to queue pair 0x4010, with a wrong check.
 fn header(kind_and_flags: &str) -> String {
     format!("{kind_and_flags} 0003 4011 4010 deadbeef")
 }
 
-/// A data block of operation `op` for `len` bytes, `oldest` ahead.
+/// Returns a data block of operation `op` for `len` bytes, `oldest` ahead.
 fn data(op: &str, len: &str, oldest: &str) -> String {
     format!("0102030405060708 00000007 00000001 {oldest} 0000 {op} 00 {len} 11111111 00000000")
 }
@@ -82,7 +82,7 @@ fn contradictions_are_named() {
         (header("1300") + "00", "REFUSED cut off"),
         (header("1300") + "0123456789abcdef 00000007 0000 0900", "as no window has"),
         (header("1400") + "00", "CHALLENGE cut off"),
-        // A second datagram behind the first, of another version.
+        // A second datagram of another version follows the first.
         (header("1010") + &data("00", "0000", "0000") + &header("2010"), "another version"),
     ] {
         let said = dissect(&hex, &["_ws.expert.message"]);
@@ -101,7 +101,7 @@ fn a_train_is_cut_into_its_datagrams() {
     assert_eq!(said, ["SRD", "7,7", "aaaa,aaaa"]);
 }
 
-/// An envelope from 0x4011 to 0x4010, session 0x..77, with this length and counter.
+/// Returns an envelope from 0x4011 to 0x4010, session 0x..77, with this length and counter.
 fn envelope(len: &str, counter: &str) -> String {
     format!("1800 {len} 4011 4010 0011223344556677 00000000 000000{counter}")
 }
@@ -144,7 +144,7 @@ fn a_notice_shows_what_it_quotes() {
     assert!(said[3].ends_with("NOTICE cannot open SRD"), "{said:?}");
 }
 
-/// What `softefa pcap --key-file` has opened has no check of its own (SRD-11.1).
+/// A datagram that `softefa pcap --key-file` has opened has no check of its own (SRD-11.1).
 #[test]
 fn a_check_of_zero_is_not_taken_for_damage() {
     if !has("tshark") {

@@ -1,4 +1,4 @@
-//! `softefa fault` and `--fault-script`, on programs that nobody has changed.
+//! `softefa fault` and `--fault-script` on unmodified programs.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -12,19 +12,19 @@ use crate::{PORTS, STREAM};
 
 const RC_STREAM: &str = "ib_send_bw -c RC -d roce0 -x 0 -F -s 4096 -D 60 -f 0";
 
-/// How soon after the start of its command a fault is in force, as the median of all tries: other
-/// programs use the machine, too.
+/// The time after the start of its command within which a fault is in force, as the median of all
+/// tries, because other programs use the machine, too.
 const IN_FORCE_NS: u64 = 50_000_000;
-/// Changes of the fault after the first one.
+/// Number of changes of the fault after the first one.
 const CHANGES: usize = 6;
 
-/// When the commands of a test began or ended, by the clock of traces.
+/// The times at which the commands of a test began or ended, by the clock of traces.
 struct Moments {
-    /// A command that sets a fault was started.
+    /// The times at which commands that set a fault were started.
     asked: Vec<u64>,
-    /// The first of them returned.
+    /// The time at which the first of them returned.
     set: u64,
-    /// The command that clears it returned.
+    /// The time at which the command that clears the fault returned.
     cleared: u64,
 }
 
@@ -43,7 +43,7 @@ fn show(launcher: &Launcher) -> Value {
     serde_json::from_str(&fault_ok(launcher, "show --json")).unwrap()
 }
 
-/// What the devices of all runs have dealt of the fault in force.
+/// Returns how often the devices of all runs have dealt the fault in force.
 fn dealt(launcher: &Launcher, name: &str) -> u64 {
     let shown = show(launcher);
     let devices = |run: &Value| run["devices"].as_array().cloned().unwrap_or_default();
@@ -52,7 +52,7 @@ fn dealt(launcher: &Launcher, name: &str) -> u64 {
     runs.iter().flat_map(|run| devices(run).iter().map(of).collect::<Vec<_>>()).sum()
 }
 
-/// What all devices have dealt of all faults.
+/// Returns how often all devices have dealt all faults.
 fn total(launcher: &Launcher, name: &str) -> u64 {
     let output = launcher.command().args(["info", "--json"]).output().unwrap();
     let info: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -65,7 +65,8 @@ fn epoch_ns() -> u64 {
     u64::try_from(since.as_nanos()).unwrap()
 }
 
-/// The program of a run. The kernel's list of children is now and then short while others end.
+/// Returns the program of a run. The kernel's list of children may be incomplete for a moment while
+/// others end.
 fn program(running: &Running) -> Pid {
     let mut found = None;
     wait_until("the program is there", || {
@@ -82,14 +83,14 @@ fn end(pair: (Running, Running)) {
     assert_eq!((pair.1.wait(LIMIT).code, pair.0.wait(LIMIT).code), (137, 137));
 }
 
-/// Sends go on: twice as many packets as now are soon reached.
+/// Checks that sends go on: twice as many packets as now are soon reached.
 fn goes_on(launcher: &Launcher) {
     let now = launcher.live_tx_pkts();
     wait_until("the transfer goes on", || launcher.live_tx_pkts() > now + 2_000);
 }
 
-/// `softefa fault` acts on what is sent from the moment at which it returns, and on nothing that is
-/// sent after `clear` has returned: by the time stamps of the programs themselves.
+/// Checks, by the time stamps of the programs themselves, that `softefa fault` acts on packets that
+/// are sent from its return on, and on none that are sent after `clear` has returned.
 fn acts_under_load(options: &str, stream: &str) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("trace");
@@ -119,8 +120,9 @@ fn acts_under_load(options: &str, stream: &str) {
     check(&text, &Moments { asked, set, cleared });
 }
 
-/// Each queue pair has nothing sent between the end of the command and the line that says that the
-/// fault is in force, and deals nothing once it is cleared. A fault is in force soon.
+/// Checks that each queue pair sends nothing between the end of the command and the line that
+/// reports the fault, and deals nothing once the fault is cleared; and that a fault is soon in
+/// force.
 fn check(text: &str, moments: &Moments) {
     let Moments { asked, set, cleared } = moments;
     let (mut found, mut delays_ns) = (0, Vec::new());
@@ -143,7 +145,7 @@ fn check(text: &str, moments: &Moments) {
         eprintln!("in force: {}", columns[4]);
         let late =
             own[..begins].iter().filter(|(at, columns)| columns[1] == "transmit" && at > set);
-        // One burst may have been on its way.
+        // One burst may have been under way.
         assert!(late.count() <= 128, "{queue_pair} sends on without the fault");
         let ends = own.iter().rposition(|(_, columns)| columns[4].contains("is=set by=start"));
         let ends = ends.unwrap_or_else(|| panic!("{queue_pair} was not cleared"));
@@ -195,7 +197,7 @@ fn a_fault_ends_in_time_though_its_command_was_killed() {
     command.args(["fault", "set", "loss=5%", "--for", "1s"]);
     let mut child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
     wait_until("packets are lost", || total(&launcher, "fault_lost") > 0);
-    // It has ended by itself, or ends now: nothing depends on it.
+    // The process has ended by itself, or is ended now, which no result depends on.
     let _ = kill_process(Pid::from_child(&child), Signal::KILL);
     child.wait().unwrap();
     wait_until("it is over", || show(&launcher)["runs"][0]["command"].is_null());
@@ -248,7 +250,7 @@ fn what_is_wrong_is_one_line_and_changes_nothing() {
     running.wait(LIMIT);
 }
 
-/// Of commands that come together the last one counts, whole and in all runs.
+/// If commands come together, the last one takes effect, completely and in all runs.
 #[test]
 fn of_two_at_once_one_wins_everywhere() {
     let _one = exclusive();
@@ -287,7 +289,8 @@ fn show_maybe(launcher: &Launcher) -> Option<Value> {
     serde_json::from_slice(&output.stdout).ok()
 }
 
-/// A program of the run changes the faults of its own run, and of no other; one that starts later
+/// A program of the run changes the faults of its own run only; one that starts later is subject to
+/// them, too.
 /// sees them.
 #[test]
 fn inside_a_run_it_is_about_that_run() {

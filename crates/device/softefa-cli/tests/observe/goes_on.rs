@@ -1,5 +1,5 @@
-//! Programs that outlive the one that `softefa run` started, or `softefa run` itself; runs that
-//! outlive who reads them.
+//! Programs that outlive the one that `softefa run` started, or `softefa run` itself, and runs that
+//! outlive their readers.
 
 use std::fs;
 use std::io::Read;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::harness::{Launcher, free_port, has, wait_until};
 
-/// A program in the background that is ended with the test.
+/// A program in the background, which is ended with the test.
 struct InBackground(Pid);
 
 impl InBackground {
@@ -20,7 +20,7 @@ impl InBackground {
     }
 
     fn end(&self) {
-        // Gone already is as good.
+        // The program may have ended already.
         let _ = kill_process(self.0, Signal::KILL);
         let stat = format!("/proc/{}/stat", self.0.as_raw_nonzero());
         let is_gone = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
@@ -34,8 +34,8 @@ impl Drop for InBackground {
     }
 }
 
-/// A server of perftest in the background, whose process id is printed once it has opened a device;
-/// then `end`.
+/// Returns a script that starts a server of perftest in the background, prints its process id once
+/// it has opened a device, and then runs `end`.
 fn server(end: &str) -> String {
     format!(
         "ib_send_lat -c SRD -x 0 -p {} > /dev/null 2>&1 & \
@@ -49,7 +49,7 @@ fn run(launcher: &Launcher, script: &str) -> Output {
     launcher.command().args(args).output().expect("softefa starts")
 }
 
-/// Processes whose devices `softefa top` shows.
+/// Returns the processes whose devices `softefa top` shows.
 fn seen(launcher: &Launcher) -> Vec<i64> {
     let args = ["top", "--once", "--json", "--interval", "0.1"];
     let output = launcher.command().args(args).output().expect("softefa starts");
@@ -63,7 +63,7 @@ fn run_dirs(launcher: &Launcher) -> usize {
     entries.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().is_dir())).count()
 }
 
-/// Its directory was removed, so that nobody saw it any more, and nobody was told.
+/// The directory stays, so that others see the program, and the user is told of it.
 #[test]
 fn a_program_that_outlives_its_run_is_told_of_and_seen() {
     if !has("ib_send_lat") {
@@ -84,7 +84,7 @@ fn a_program_that_outlives_its_run_is_told_of_and_seen() {
     assert_eq!(run_dirs(&launcher), 0, "the next run removes what nobody uses");
 }
 
-/// The next run removed the directory under it.
+/// The next run must not remove the directory of a running program.
 #[test]
 fn a_program_that_outlives_a_killed_softefa_keeps_its_directory() {
     if !has("ib_send_lat") {
@@ -98,7 +98,7 @@ fn a_program_that_outlives_a_killed_softefa_keeps_its_directory() {
     assert_eq!((seen(&launcher), run_dirs(&launcher)), (vec![pid], 1));
 }
 
-/// "no process of this run opened a device" was said while there was one that could.
+/// A message that no process opened a device must not hide that a program still runs.
 #[test]
 fn a_program_without_a_device_keeps_its_directory_too() {
     let launcher = Launcher::new("");
@@ -113,7 +113,7 @@ fn a_program_without_a_device_keeps_its_directory_too() {
     assert_eq!(run_dirs(&launcher), 0);
 }
 
-/// A good run ended with 125: `softefa pcap` is content with a reader that has seen enough.
+/// The run must not end with 125: `softefa pcap` accepts a reader that has seen enough.
 #[test]
 fn a_run_outlives_the_reader_of_its_capture() {
     if !has("ib_send_lat") {

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::harness::{Launcher, exclusive, has, wait_until};
 use crate::{PORTS, STREAM};
 
-/// Directories of the device of each run of the launcher.
+/// Returns the directories of the device of each run of the launcher.
 fn devices(launcher: &Launcher) -> Vec<PathBuf> {
     let runs = fs::read_dir(launcher.runtime_dir().join("softefa")).into_iter().flatten().flatten();
     let device = |run: PathBuf| run.join("sysfs/class/infiniband/rdmap0s6");
@@ -16,7 +16,7 @@ fn devices(launcher: &Launcher) -> Vec<PathBuf> {
     runs.map(|run| device(run.path())).filter(is_made).collect()
 }
 
-/// What another process reads: `cat` of all files, by name.
+/// Returns the contents of all files, by name, as another process reads them with `cat`.
 fn cat(dir: &str, device: &Path) -> BTreeMap<String, u64> {
     let mut values = BTreeMap::new();
     for entry in fs::read_dir(device.join(dir)).unwrap() {

@@ -1,4 +1,4 @@
-//! Captures of programs that start, run and end meanwhile.
+//! Captures of programs that start, run and end during the capture.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::harness::{LIMIT, Launcher, exclusive, free_port, has, wait_until};
 use crate::roce::tshark;
 
-/// A `softefa pcap` that ends with the test, also with one that fails.
+/// A `softefa pcap` that ends with the test, even if that fails.
 pub(crate) struct Capture {
     child: Child,
     file: PathBuf,
@@ -32,7 +32,7 @@ impl Capture {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Answers the file once it is whole.
+    /// Ends the capture, and returns the file once it is complete.
     pub(crate) fn end(mut self) -> PathBuf {
         self.signal(Signal::INT);
         assert!(self.child.wait().unwrap().success());
@@ -47,7 +47,7 @@ impl Drop for Capture {
     }
 }
 
-/// Requests for a connection that came to a captured program `after` a moment.
+/// Returns the number of connection requests that a captured program received `after` a time.
 fn requests_received(file: &Path, after: SystemTime) -> usize {
     let after_s = after.duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
     let request = "infiniband.mad.attributeid == 0x10 && frame.packet_flags_direction == 1";
@@ -55,8 +55,8 @@ fn requests_received(file: &Path, after: SystemTime) -> usize {
     tshark(file, &["-Y", &filter]).lines().count()
 }
 
-/// A capture that had no processor while a program ended, as on a busy machine, once had nothing
-/// of its last packets.
+/// A capture that had no processor while a program ended, as on a busy machine, must still contain
+/// the last packets of that program.
 #[test]
 fn what_a_program_sends_before_it_ends_is_captured() {
     let _one = exclusive();
@@ -66,7 +66,8 @@ fn what_a_program_sends_before_it_ends_is_captured() {
     let dir = tempfile::tempdir().unwrap();
     let launcher = Launcher::new("--device roce0=127.0.0.1,profile=roce");
     let capture = Capture::begin(&launcher, dir.path().join("live.pcapng"), None);
-    // Programs record for two seconds after the last look of any reader: this one goes on looking.
+    // Programs record for two seconds after the last look of any reader, and this reader keeps
+    // looking.
     let other = Capture::begin(&launcher, dir.path().join("other.pcapng"), None);
     let port = free_port();
     let mut server = launcher.start("server", &format!("rping -s -P -a 127.0.0.1 -p {port}"));
@@ -76,7 +77,7 @@ fn what_a_program_sends_before_it_ends_is_captured() {
         launcher.start(name, &line).wait(LIMIT).assert_clean();
     };
     let mut clients = 0;
-    // The first ones may come before the server is found.
+    // The first requests may come before the capture has found the server.
     wait_until("the server is captured", || {
         clients += 1;
         client(&format!("client{clients}"));

@@ -1,4 +1,4 @@
-//! What can be seen of a device from outside while an unmodified program uses it.
+//! The information on a device that other processes can see while an unmodified program uses it.
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
 mod browser;
@@ -19,6 +19,6 @@ mod trace;
 mod wires;
 mod wireshark;
 
-/// A stream of messages for longer than a test takes; the test ends it.
+/// A stream of messages that takes longer than a test, which ends it.
 const STREAM: &str = "ib_send_bw -c SRD -x 0 -F -s 4096 -D 60 -f 0";
 const PORTS: [&str; 2] = ["-p", "-p"];

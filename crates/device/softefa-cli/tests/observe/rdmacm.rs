@@ -1,4 +1,4 @@
-//! The connection manager's messages, seen from outside: Wireshark reads them without our
+//! The messages of the connection manager as others see them: Wireshark decodes them without our
 //! dissector, and they are counted.
 
 use std::process::Command;
@@ -23,7 +23,8 @@ fn connections_are_captured_and_counted() {
     let server = running.wait(LIMIT);
     client.assert_clean();
     server.assert_clean();
-    // REQ, RTU and one side of the end; REP. It may exit before the other side of the end comes.
+    // The client sends REQ, RTU and one side of the end, and receives REP. It may exit before the
+    // other side of the end comes.
     assert!(client.counter("cm_tx_msgs") >= 3 && client.counter("cm_rx_msgs") >= 1, "{client}");
     assert!(server.counter("cm_tx_msgs") >= 2 && server.counter("cm_rx_msgs") >= 3, "{server}");
     let shown = Command::new("tshark").arg("-r").arg(&file).output().unwrap();

@@ -1,4 +1,4 @@
-//! What a RoCE device puts on the wire, as every tool reads it: tshark without any help of ours.
+//! The packets of a RoCE device as every tool decodes them: tshark without our dissector.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,21 +8,21 @@ use crate::harness::{LIMIT, Launcher, Outcome, exclusive, free_port, has};
 
 const HEADERS_BYTES: u64 = 8;
 
-/// How many packets of each opcode one direction of a program has, in order of opcodes;
-/// acknowledgements are coalesced as time allows.
+/// The number of packets of each opcode that one direction of a program has, in order of opcodes.
+/// Acknowledgements are left out, because their coalescing depends on time.
 type Opcodes = BTreeMap<u8, u64>;
 
 struct Program {
     line: &'static str,
-    /// What the client sends but for acknowledgements.
+    /// The packets of the client, without acknowledgements.
     requests: &'static [(u8, u64)],
-    /// What the server sends but for acknowledgements.
+    /// The packets of the server, without acknowledgements.
     responses: &'static [(u8, u64)],
 }
 
 const ACKNOWLEDGE: u8 = 0x11;
-/// Runs of a program in which something was sent again, because the machine was busy. They say
-/// nothing of what it sends otherwise.
+/// The number of runs of a program. A run in which packets were sent again, because the machine was
+/// busy, does not show what the program sends otherwise.
 const TRIES: usize = 5;
 
 const PROGRAMS: [Program; 6] = [
@@ -58,9 +58,10 @@ const PROGRAMS: [Program; 6] = [
     },
 ];
 
-/// As a user runs it, without our dissector and with no guesses before ports.
+/// Runs tshark as a user does, without our dissector and without guesses that take precedence over
+/// ports.
 pub(crate) fn tshark(file: &Path, args: &[&str]) -> String {
-    // Short SENDs look like RPC over RDMA to a dissector that guesses.
+    // A dissector that guesses takes short SENDs for RPC over RDMA.
     let mut command = Command::new("tshark");
     command.args(["--disable-protocol", "rpcordma", "-r"]).arg(file).args(args);
     let output = command.output().unwrap();
@@ -68,8 +69,8 @@ pub(crate) fn tshark(file: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// First transmissions of one direction, by opcode: what is repeated has a number that was there
-/// before, except that a READ goes on with another request where its response broke off.
+/// Returns the first transmissions of one direction by opcode. A repetition has a number that was
+/// there before, except that a READ continues with another request where its response broke off.
 fn opcodes(file: &Path, direction: u8) -> Opcodes {
     let wanted = format!("frame.packet_flags_direction == {direction}");
     let fields = ["-T", "fields", "-e", "infiniband.bth.opcode", "-e", "infiniband.bth.psn"];
@@ -86,7 +87,8 @@ fn opcodes(file: &Path, direction: u8) -> Opcodes {
     found
 }
 
-/// The capture holds what the counters count, and nothing in it is strange to the tool.
+/// Checks that the capture contains the packets that the counters count, and that the tool reports
+/// nothing unusual.
 fn check(side: &Outcome, file: &Path) {
     assert_eq!(side.code, 0, "{side}");
     assert_eq!(tshark(file, &["-Y", "_ws.malformed || !infiniband"]), "", "{side}");
@@ -114,9 +116,10 @@ fn every_tool_reads_what_a_roce_device_sends() {
     }
 }
 
-/// Runs a program between two devices and checks both captures. Answers false where a READ was sent
-/// again: what each opcode comes to is open then. Other messages may be sent again, because an end
-/// that makes its memory for the other is away for a millisecond.
+/// Runs a program between two devices and checks both captures. Returns false if a READ was sent
+/// again, because the number of packets of each opcode is then unknown. Other messages may be sent
+/// again, because an end does nothing else for a millisecond while it makes its memory for the
+/// other.
 fn tells_what_it_sends(program: &Program, wire: &str) -> bool {
     let Program { line, requests, responses } = program;
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What is seen of programs that seal what they send, without the key and with it.
+//! The view of programs that seal their packets, without the key and with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn key_file(dir: &Path, name: &str, byte: u8) -> PathBuf {
     path
 }
 
-/// How many packets of `file` tshark shows for `filter`.
+/// Returns how many packets of `file` tshark shows for `filter`.
 fn count(file: &Path, filter: &str) -> usize {
     tshark(file, &["-Y", filter]).lines().count()
 }
@@ -63,7 +63,7 @@ fn only_who_has_the_key_sees_what_is_sent() {
     assert_eq!((client.wait(LIMIT).code, server.wait(LIMIT).code), (143, 143));
 }
 
-/// `softefa run --pcap` writes what is on the wire.
+/// `softefa run --pcap` writes the packets as they are on the wire.
 #[test]
 fn a_run_is_captured_sealed() {
     let _one = exclusive();
@@ -84,8 +84,8 @@ fn a_run_is_captured_sealed() {
     assert_eq!(count(&file, "srd.kind != 8"), 0, "{outcome}");
 }
 
-/// Packets of a RoCE device, messages of its connection manager among them: nothing without the
-/// key, and with it what every tool reads.
+/// Packets of a RoCE device, and messages of its connection manager: without the key nothing of
+/// them is readable, with it every tool decodes them.
 #[test]
 fn a_roce_device_is_captured_sealed_and_opened() {
     let _one = exclusive();
@@ -106,7 +106,8 @@ fn a_roce_device_is_captured_sealed_and_opened() {
     for side in [client.wait(LIMIT), server.wait(LIMIT)] {
         side.assert_clean();
         assert!(side.counter("cm_rx_msgs") > 0 && side.counter("rx_pkts") > 100, "{side}");
-        // Not rx_drops: the last acknowledgement may find a queue pair that has ended.
+        // rx_drops is left out, because the last acknowledgement may find a queue pair that has
+        // ended.
         for refused in ["rx_seal_errors", "rx_seal_replays", "rx_seal_late", "rx_crc_errors"] {
             assert_eq!(side.counter(refused), 0, "{refused}: {side}");
         }
@@ -114,7 +115,7 @@ fn a_roce_device_is_captured_sealed_and_opened() {
     let files = captures.map(Capture::end);
     assert!(count(&files[0], "udp") > 200, "nothing was captured");
     assert_eq!(count(&sealed, "infiniband"), 0, "in the clear");
-    // Not by guesses first: R-GOOSE takes some packets of RDMA for its own.
+    // Guesses do not come first, because R-GOOSE takes some packets of RDMA for its own.
     let count = |file: &Path, filter: &str| roce::tshark(file, &["-Y", filter]).lines().count();
     let kinds = ["infiniband.mad", "infiniband.bth.opcode == 4", "infiniband.bth.opcode == 17"];
     for kind in kinds {

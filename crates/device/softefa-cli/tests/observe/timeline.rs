@@ -10,8 +10,9 @@ use serde_json::Value;
 use crate::browser::{browser, look};
 use crate::harness::{LIMIT, Launcher, Outcome, exclusive, free_port, has, is_sealed};
 
-/// Looks at a page: what it shows, whether anything is cut off, and what buttons, keys and a
-/// pointer do. It looks at a queue pair that sends, with faults if there is one: the one with most
+/// A script that examines a page: what it shows, whether anything is cut off, and the effect of
+/// buttons, keys and a pointer. It looks at a queue pair that sends, with faults if there is one:
+/// the one with most events is on top, whichever that is, and a receiver has no open messages.
 /// events is on top, whichever that is, and a receiver has no messages open.
 const PROBE: &str = "\
     const shown=t=>t.getClientRects().length>0;\
@@ -48,7 +49,7 @@ const PROBE: &str = "\
     events:rows('Events of each queue pair'),paths:rows('Paths: what was sent, and the time until it was acknowledged'),\
     warnings:[...document.querySelectorAll('.warn p')].map(p=>p.textContent)}";
 
-/// What the events of a trace are, counted by another hand than the one under test.
+/// Counts the events of a trace, independently of the code under test.
 fn count(text: &str) -> BTreeMap<String, BTreeMap<String, u64>> {
     let mut counts: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
     for line in text.lines() {
@@ -59,7 +60,7 @@ fn count(text: &str) -> BTreeMap<String, BTreeMap<String, u64>> {
     counts
 }
 
-/// The same, as the page says.
+/// Returns the same counts according to the page.
 fn counts_on(page: &Value) -> BTreeMap<String, BTreeMap<String, u64>> {
     let rows = page["events"].as_array().unwrap();
     let cells = |row: &Value| -> Vec<String> {
@@ -80,7 +81,7 @@ fn trace(launcher: &Launcher, words: &[&str]) -> Output {
     launcher.command().arg("trace").args(words).output().unwrap()
 }
 
-/// Makes the page of `files` and looks at it in three widths.
+/// Makes the page of `files` and examines it in three widths.
 fn page(launcher: &Launcher, folder: &Path, files: &[&Path], browser: &str) -> Value {
     let page = folder.join("page.html");
     let files = files.iter().map(|file| file.to_str().unwrap());
@@ -100,13 +101,14 @@ fn page(launcher: &Launcher, folder: &Path, files: &[&Path], browser: &str) -> V
         for what in ["moved", "keyed", "dragged", "gone"] {
             assert_eq!(seen[what], true, "{width}: {what}: {seen}");
         }
-        // How many marks the looks meet depends on when they were: 13 to 491 in eighteen pages.
+        // The number of marks under the pointer depends on their times: 13 to 491 in eighteen
+        // pages.
         assert!(seen["tips"].as_u64().unwrap() > 4, "{width}: {seen}");
     }
     seen
 }
 
-/// A program of both sides in one run, which sets a fault, sends, clears it and sends again.
+/// Runs a program of both sides in one run, which sets a fault, sends, clears it and sends again.
 fn run_both(launcher: &Launcher, line: &str) -> Outcome {
     let softefa = crate::harness::softefa().display();
     let pair = || {
@@ -161,7 +163,7 @@ fn the_page_of_a_trace_shows_all_that_it_has() {
     }
 }
 
-/// Captures of both sides make the same time line as traces do, as far as packets tell.
+/// Captures of both sides give the same time line as traces do, as far as packets contain it.
 #[test]
 fn the_page_of_captures_shows_their_packets() {
     let _one = exclusive();
@@ -191,7 +193,7 @@ fn the_page_of_captures_shows_their_packets() {
         assert_eq!(sum("retransmit"), of_both("retrans_pkts"), "{options}: {counts:?}");
         assert_eq!(sum("fault"), of_both("fault_lost"), "{options}: {counts:?}");
         assert!(client.counter("fault_lost") > 0 && client.counter("retrans_pkts") > 0, "{client}");
-        // Losses may leave a path, the first one, too, without a packet whose answer tells its
+        // Losses may leave a path, even the first one, without a packet whose answer gives its
         // time.
         let paths = seen["paths"].as_array().unwrap();
         let answered = |path: &Value| path[5].as_str().unwrap().parse::<u64>().unwrap();
@@ -199,8 +201,8 @@ fn the_page_of_captures_shows_their_packets() {
     }
 }
 
-/// More events than a page holds: it says how many it left out, and a part of the time has all of
-/// its own.
+/// The trace has more events than a page holds. The page reports how many it left out, and a part
+/// of the time has all of its own.
 #[test]
 fn a_long_trace_is_thinned_and_the_page_says_so() {
     let _one = exclusive();
@@ -227,7 +229,7 @@ fn a_long_trace_is_thinned_and_the_page_says_so() {
     assert!(warning.contains(&format!("; {} events", all - number(0))), "{warning}");
     let size = fs::metadata(folder.path().join("page.html")).unwrap().len();
     assert!(size < 12 << 20, "{size} bytes");
-    // A part has all that happened in it.
+    // A part has all of its events.
     let mut times: Vec<u64> =
         text.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
     times.sort_unstable();
@@ -290,7 +292,8 @@ fn what_is_no_trace_is_one_line() {
     assert_eq!(fs::read_to_string(good).unwrap(), line, "what was read is still there");
 }
 
-/// A program that was killed may leave half a line, and standard error has lines of others.
+/// A program that was killed may leave half a line, and standard error contains lines of other
+/// programs.
 #[test]
 fn what_is_whole_of_a_damaged_trace_is_shown() {
     let _one = exclusive();
@@ -312,7 +315,7 @@ fn what_is_whole_of_a_damaged_trace_is_shown() {
     let [said, told] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
     assert!(said.contains(&format!(" {} events in ", events - 1)), "{events}: {said}");
     assert!(told.contains("cut off") && told.contains("2 lines are no events"), "{told}");
-    // Whatever stands in a file cannot become part of the page.
+    // No text in a file can become part of the page.
     let hostile =
         "1795259766107928498 loss <b>:1 127.0.0.1:2 psn=</script><script>alert(1)</script>\n";
     fs::write(&file, format!("{text}{hostile}")).unwrap();

@@ -11,12 +11,12 @@ use serde_json::Value;
 use crate::harness::{LIMIT, Launcher, exclusive, has, softefa, wait_until};
 use crate::{PORTS, STREAM};
 
-/// The devices of one look, as JSON.
+/// Returns the devices of one refresh, as JSON.
 fn look(launcher: &Launcher) -> Vec<Value> {
     look_at_all(launcher)["devices"].as_array().unwrap().clone()
 }
 
-/// One look.
+/// Returns the result of one refresh.
 fn look_at_all(launcher: &Launcher) -> Value {
     let args = ["top", "--once", "--json", "--interval", "0.2"];
     let output = launcher.command().args(args).output().unwrap();
@@ -62,7 +62,7 @@ fn devices_come_with_their_programs_and_go_with_them() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.lines().filter(|line| line.contains("ib_send_bw")).count(), 2, "{text}");
     assert!(!text.contains('\x1b'), "no terminal, no escapes: {text:?}");
-    // Killed, so that nothing tidies up after them.
+    // The programs are killed, so that nothing tidies up after them.
     for running in [&client, &server] {
         kill_process(running.program_pid().unwrap(), Signal::KILL).unwrap();
     }
@@ -70,7 +70,7 @@ fn devices_come_with_their_programs_and_go_with_them() {
     assert_eq!((client.wait(LIMIT).code, server.wait(LIMIT).code), (137, 137));
 }
 
-/// The queue pair that sends, once it has had to repeat something.
+/// Returns the queue pair that sends, once it has had to repeat something.
 fn sender(launcher: &Launcher) -> Value {
     let mut found = Value::Null;
     wait_until("a queue pair sends, and again", || {
@@ -115,8 +115,8 @@ fn queue_pairs_are_told_with_their_paths() {
     }
 }
 
-/// A terminal of this size shows queue pairs, paths and both pictures, and no line is longer or
-/// lower than it.
+/// Asserts that a terminal of this size shows queue pairs, paths and both pictures, within its
+/// width and height.
 fn shows_within(launcher: &Launcher, columns: usize, rows: usize) {
     let line =
         format!("stty cols {columns} rows {rows}; {} top --interval 0.2", softefa().display());
@@ -148,7 +148,7 @@ fn shows_within(launcher: &Launcher, columns: usize, rows: usize) {
     }
 }
 
-/// What a program has written, read beside the test so that a silent one cannot hold it up.
+/// The output of a program, read beside the test so that a silent program cannot delay it.
 struct Shown {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
@@ -194,7 +194,7 @@ fn on_a_terminal_q_leaves_and_the_screen_is_given_back() {
     assert!(text.contains("\x1b[?1049h") && text.contains("\x1b[?1049l"), "{text:?}");
 }
 
-/// Ctrl-\ ended it with the alternate screen shown and the keys not echoed.
+/// Ctrl-\ must restore the previous screen and the echo of keys.
 #[test]
 fn on_a_terminal_ctrl_backslash_gives_the_screen_back() {
     if !has("script") {

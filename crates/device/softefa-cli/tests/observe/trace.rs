@@ -1,4 +1,4 @@
-//! Lines about what happens and why.
+//! Traces: lines about what happens and why.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ const EVENTS: [&str; 14] = [
     "fault",
 ];
 
-/// Event and text of a line.
+/// The event and the text of a line.
 #[derive(Debug)]
 struct Line {
     event: String,
@@ -38,7 +38,8 @@ impl Line {
     }
 }
 
-/// Lines as docs/TRACE.md describes them, in the order of time for each queue pair.
+/// Parses lines as docs/TRACE.md describes them, and checks their order of time for each queue
+/// pair.
 fn parse(text: &str) -> Vec<Line> {
     let line = |line: &str| {
         let columns: Vec<&str> = line.splitn(5, ' ').collect();
@@ -59,7 +60,7 @@ fn count(lines: &[Line], event: &str) -> u64 {
     lines.iter().filter(|line| line.event == event).count() as u64
 }
 
-/// A pair of which each side has a launcher of its own; answers server and client.
+/// Runs a pair of which each side has its own launcher; returns server and client.
 fn run_pair([there, here]: [&Launcher; 2], line: &str) -> [Outcome; 2] {
     let port = free_port();
     let line = format!("{line} -p {port}");

@@ -1,4 +1,4 @@
-//! Captures, counters and traces show the same packets whichever wire carried them.
+//! Captures, counters and traces show the same packets on every wire.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,24 +7,24 @@ use std::path::Path;
 use crate::harness::{LIMIT, Launcher, Outcome, exclusive, free_port, has};
 use crate::wireshark::tshark;
 
-/// One-way and both ways, one packet and several, each with the operation it leads to.
+/// Programs that send one way and both ways, one packet and several, each with its operation.
 const PROGRAMS: [&str; 4] = [
     "ib_send_lat -c SRD -s 64 -n 400",
     "ib_send_bw -c SRD -s 8192 -n 1000",
     "ib_read_bw -c SRD -s 16384 -n 200",
     "ib_send_lat -c UD -s 1000 -n 300",
 ];
-/// What programs did: it does not depend on how fast packets went.
+/// The counters of what programs did, which do not depend on the speed of packets.
 const DEEDS: [&str; 6] =
     ["send_wrs", "send_bytes", "recv_wrs", "recv_bytes", "rdma_read_wrs", "rdma_read_bytes"];
-/// Fields of events that are the same in each run; numbers are drawn at random.
+/// The fields of events that are the same in each run; numbers are drawn at random.
 const KEYS: [&str; 5] = ["op", "len", "status", "from", "to"];
 const HEADERS_BYTES: u64 = 8;
 
-/// How often each was seen.
+/// How often each item was seen.
 type Census = BTreeMap<String, u64>;
 
-/// Of one side, over one wire.
+/// The view of one side over one wire.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     deeds: Census,
@@ -40,7 +40,8 @@ fn census(lines: impl Iterator<Item = String>) -> Census {
     })
 }
 
-/// Packets with data that went one way, the first time each: what is repeated depends on time.
+/// Returns the first transmissions of packets with data in one direction, because repetitions
+/// depend on time.
 fn packets(file: &Path, direction: u8) -> Census {
     let wanted = format!(
         "frame.packet_flags_direction == {direction} && (srd.op || srd.kind == 2) && !(srd.flags.rtx == 1)"
@@ -50,7 +51,7 @@ fn packets(file: &Path, direction: u8) -> Census {
     census(tshark(file, &args).lines().map(str::to_owned))
 }
 
-/// The capture holds what the counters count, datagram by datagram.
+/// Checks that the capture contains the datagrams that the counters count.
 fn check_counters(side: &Outcome, file: &Path) {
     for (direction, name) in [(2, "tx"), (1, "rx")] {
         let wanted = format!("frame.packet_flags_direction == {direction}");
@@ -77,7 +78,7 @@ fn events(file: &Path) -> Census {
     census(fs::read_to_string(file).unwrap().lines().filter_map(event))
 }
 
-/// Runs both sides of `program` over `wire`; what is seen of the server and of the client.
+/// Runs both sides of `program` over `wire`, and returns the views of the server and of the client.
 fn run(program: &str, wire: &str) -> [Seen; 2] {
     let dir = tempfile::tempdir().unwrap();
     let file = |side: &str, end: &str| dir.path().join(format!("{side}.{end}"));
@@ -93,7 +94,7 @@ fn run(program: &str, wire: &str) -> [Seen; 2] {
     server.wait_until_listening(port);
     let client = here.start("client", &format!("{line} 127.0.0.1")).wait(LIMIT);
     let sides = [("server", server.wait(LIMIT)), ("client", client)];
-    // Who sleeps is woken by the kernel: what goes to the target of READs takes UDP.
+    // The kernel wakes a side that sleeps, so that packets to the target of READs take UDP.
     let in_memory: u64 = sides.iter().map(|(_, side)| side.counter("tx_memory_pkts")).sum();
     assert_eq!(in_memory > 100, wire != "udp", "{in_memory} packets through memory: {program}");
     sides.map(|(name, side)| {

@@ -5,12 +5,12 @@ use std::process::Command;
 
 const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../dissector/softefa.lua");
 
-/// What tshark says.
+/// Returns the output of tshark.
 pub(crate) fn tshark(file: &Path, args: &[&str]) -> String {
     let output = Command::new("tshark")
         .arg("-X")
         .arg(format!("lua_script:{DISSECTOR}"))
-        // Queue pair numbers are drawn at random: another protocol may know one as its port.
+        // Queue pair numbers are drawn at random, and may be the port of another protocol.
         .args(["-o", "udp.try_heuristic_first:TRUE", "-r"])
         .arg(file)
         .args(args)

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::harness::{exclusive, has, softefa};
 
-/// Each demo, and what comes to be seen in it.
+/// The demos, each with text that must appear in it.
 const DEMOS: [(&str, &[&str]); 2] = [
     (
         "live-faults",
@@ -16,7 +16,7 @@ const DEMOS: [(&str, &[&str]); 2] = [
     ("top", &["QUEUE PAIR", "GOODPUT, 60 s", "path 1", "blackhole=path:1", "loss=5%", "█"]),
 ];
 
-/// The commands that a picture says it shows.
+/// Returns the commands that a picture says it shows.
 fn commands(picture: &str) -> &str {
     let rest = picture.split_once("<desc").unwrap().1;
     rest.split_once("</desc>").unwrap().0
@@ -50,7 +50,7 @@ fn the_demos_can_be_recorded_again() {
             assert!(kept.contains(what), "{file} as it is checked in: {what} is not seen");
         }
         assert!(kept.len() < 100_000 && !kept.contains("<script"), "{file}: {}", kept.len());
-        // Any reader of XML takes it.
+        // Every XML parser must accept it.
         let parse = "import sys, xml.dom.minidom as d; d.parse(sys.argv[1])";
         let parsed = Command::new("python3").args(["-c", parse]).arg(folder.join(&file)).status();
         assert!(parsed.unwrap().success(), "{file}");

@@ -17,7 +17,7 @@ use harness::{efa_bench, exclusive, has, netsim};
 use page::{Block, Page};
 use terminal::{Server, Terminal};
 
-/// Runs a page where the programs it needs are installed.
+/// Runs a page if the programs that it needs are installed.
 fn run(page: &str, programs: &[&str], env: &[(&str, &str)]) {
     let _one = exclusive();
     if !programs.iter().all(|program| has(program)) {
@@ -67,7 +67,7 @@ fn live_faults() {
     run("docs/start/live-faults.md", &["ib_send_bw", "python3"], &[]);
 }
 
-/// The page says what root must add; here it may be root who runs it, on two cores.
+/// The page names what root must add; the test may run as root, on two cores.
 #[test]
 fn mpi_and_ucx() {
     let env = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
@@ -81,7 +81,7 @@ fn choose_a_network() {
     run("docs/start/choose-a-network.md", &[], &[("SECONDS_PER_POINT", "0.02")]);
 }
 
-/// The page says that this variable makes the runs few and short.
+/// This variable makes the runs few and short, as the page says.
 #[test]
 fn srd_paper() {
     netsim();

@@ -16,22 +16,22 @@ use std::path::Path;
 use crate::promise::{self, Numbers};
 use crate::terminal::Output;
 
-/// Commands that belong together.
+/// A block of commands that belong together.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) commands: Vec<Command>,
-    /// Where the only command listens, if it is for a first terminal.
+    /// The port on which the only command listens, if it is for a first terminal.
     pub(crate) server_port: Option<u16>,
     numbers: Numbers,
 }
 
-/// What a reader types, and what the page promises of it.
+/// A command as a reader types it, and the output that the page promises.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// Line of the page, for messages.
+    /// The line of the page, for messages.
     line: usize,
     pub(crate) text: String,
-    /// `None` for scripts, whose output the page does not show.
+    /// The promised output; `None` for scripts, whose output the page does not show.
     promised: Option<Vec<String>>,
 }
 
@@ -48,7 +48,7 @@ impl Block {
     }
 }
 
-/// Everything on a page that a reader runs.
+/// All blocks of a page that a reader runs.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) blocks: Vec<Block>,
@@ -74,7 +74,7 @@ impl Page {
     }
 }
 
-/// The block of a fence `info` in line `number`; `None` where nothing is run.
+/// Returns the block of a fence `info` in line `number`; `None` if it is not run.
 fn block(info: &str, number: usize, body: &[(usize, &str)]) -> Result<Option<Block>, String> {
     let mut words = info.split_whitespace();
     let language = words.next().unwrap_or_default();

@@ -1,22 +1,22 @@
-//! Whether a command printed what a page shows.
+//! Checks whether a command printed the output that a page shows.
 //!
-//! Lines must be those of the page, in its order; blanks at their ends and how many stand in
-//! between do not count. A line `...` stands for any lines, also none, and ` ...` at the end of a
-//! line for the rest of it. Where figures differ from run to run, each number stands for any
+//! Lines must be those of the page, in its order; blanks at their ends and the number of blanks in
+//! between do not count. A line `...` stands for any number of lines, and ` ...` at the end of a
+//! line for the rest of the line. If figures differ from run to run, each number stands for any
 //! number.
 
-/// What the numbers of a page stand for.
+/// The meaning of numbers on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbers {
-    /// Themselves.
+    /// The same number.
     Same,
     /// Any number.
     Any,
 }
 
-/// What stands for any lines.
+/// The line that stands for any lines.
 const ANY_LINES: &str = "...";
-/// What stands for the rest of a line.
+/// The text that stands for the rest of a line.
 const ANY_REST: &str = " ...";
 
 /// Checks `printed` against the lines of the page.
@@ -45,7 +45,7 @@ pub(crate) fn check(promised: &[String], printed: &str, numbers: Numbers) -> Res
     Ok(())
 }
 
-/// Whether a line is the one of the page.
+/// Returns true if a printed line is that of the page.
 fn is_kept(page: &str, line: &str) -> bool {
     match page.strip_suffix(ANY_REST) {
         Some(begin) => line.starts_with(begin),
@@ -53,7 +53,8 @@ fn is_kept(page: &str, line: &str) -> bool {
     }
 }
 
-/// One blank between words, none at the ends; numbers as `0` where any number will do.
+/// Normalizes a line: one blank between words, none at the ends, and numbers as `0` if any number
+/// is accepted.
 fn normal(line: &str, numbers: Numbers) -> String {
     let words: Vec<String> = line
         .split_whitespace()
@@ -65,7 +66,7 @@ fn normal(line: &str, numbers: Numbers) -> String {
     words.join(" ")
 }
 
-/// The word with each number, which may have a fraction, as `0`.
+/// Returns the word with each number, which may have a fraction, as `0`.
 fn without_figures(word: &str) -> String {
     let mut text = String::new();
     let mut rest = word.chars().peekable();

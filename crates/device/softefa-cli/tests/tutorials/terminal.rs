@@ -1,4 +1,4 @@
-//! Shells in a scratch folder, as a reader's terminals.
+//! Shells in a scratch folder, which stand for a reader's terminals.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -12,11 +12,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::harness::{is_listening, softefa, wait_until};
 use crate::page;
 
-/// Within which a command of a tutorial must end.
+/// The time within which a command of a tutorial must end.
 const LIMIT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(5);
 
-/// What a command printed, on both of its outputs, and its exit code.
+/// The output of a command, on both streams, and its exit code.
 pub(crate) struct Output {
     pub(crate) text: String,
     pub(crate) code: i32,
@@ -29,7 +29,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// With variables of its own.
+    /// Makes a terminal with variables of its own.
     pub(crate) fn new(env: &[(&str, &str)]) -> Self {
         let env = env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         Self { dir: tempfile::tempdir().unwrap(), env }
@@ -73,7 +73,7 @@ impl Terminal {
         Server { child: shell.spawn().unwrap(), output }
     }
 
-    /// The reader's folder, in which nothing lies but what the tutorial makes.
+    /// Returns the reader's folder, which contains only files that the tutorial makes.
     fn work(&self) -> PathBuf {
         let work = self.dir.path().join("work");
         fs::create_dir_all(&work).unwrap();
@@ -81,14 +81,14 @@ impl Terminal {
     }
 }
 
-/// A command that runs; ended with all that it started when dropped.
+/// A command that runs; it is ended with all processes that it started when this is dropped.
 pub(crate) struct Server {
     child: Child,
     output: PathBuf,
 }
 
 impl Server {
-    /// Waits for its end.
+    /// Waits for the end of the command.
     pub(crate) fn wait(mut self) -> Output {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -114,8 +114,8 @@ impl Drop for Server {
     }
 }
 
-/// A reader's shell takes the exit code of the last command: who is cut off by `head` has not
-/// failed.
+/// A reader's shell takes the exit code of the last command, so that a program whose output `head`
+/// cuts off has not failed.
 #[test]
 fn pipes_that_end_early_are_no_failure() {
     let output = Terminal::new(&[]).run("yes | head -n 1");
