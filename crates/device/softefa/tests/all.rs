@@ -1,4 +1,5 @@
-//! Tests in one program, which takes less to build than one of each file.
+//! All tests that need no process of their own, in one program, which takes less time to build than
+//! one program per file.
 
 mod armed;
 mod calls;

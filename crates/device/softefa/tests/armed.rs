@@ -21,8 +21,7 @@ fn wait_for_event(channel: &Channel) -> bool {
     true
 }
 
-/// Makes a queue with `count` flushed receives that nobody has polled. It was armed before they
-/// came.
+/// Makes a queue with `count` flushed receives that were not polled. It was armed before they came.
 fn flushed(count: u64) -> (Arc<Channel>, Arc<Cq>) {
     let b = side(QpKind::Srd, "");
     let channel = Channel::create().expect("a channel");
@@ -32,7 +31,7 @@ fn flushed(count: u64) -> (Arc<Channel>, Arc<Cq>) {
     (0..count).for_each(|i| qp.post_recv(i, &[b.sge(0, 64)]).expect("posted"));
     cq.arm().expect("armed");
     qp.modify(&ModifyQp { state: Some(QpState::Error), ..ModifyQp::default() }).expect("to ERR");
-    // Destroying it would take its completions away.
+    // Destroying the queue pair would remove its completions.
     std::mem::forget(qp);
     (channel, cq)
 }
@@ -49,7 +48,7 @@ fn a_poll_that_leaves_completions_in_an_armed_queue_brings_the_next_event() {
     assert_eq!(polled, 6, "no event for the others");
 }
 
-/// The same for a program that uses the extended functions.
+/// The same holds for a program that uses the extended functions.
 #[test]
 fn so_does_the_end_of_a_series_of_polls() {
     let (channel, cq) = flushed(6);

@@ -1,9 +1,11 @@
 //! Random sequences of calls with good and bad arguments, over real sockets.
 //!
-//! Whatever a program does: nothing panics or hangs, every work request that was taken completes
-//! exactly once (or goes with its queue pair), and no byte changes outside registered memory.
+//! Whatever a program does: nothing panics or hangs, every work request that was accepted completes
+//! exactly once (or is destroyed with its queue pair), and no byte changes outside registered
+//! memory.
 //!
-//! `SOFTEFA_CASES=1000 SOFTEFA_SEED=7 cargo test -p softefa --test all calls` runs more, or others.
+//! `SOFTEFA_CASES=1000 SOFTEFA_SEED=7 cargo test -p softefa --test all calls` runs more cases, or
+//! other ones.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config as RunnerConfig, RngAlgorithm, TestRng, TestRunner};

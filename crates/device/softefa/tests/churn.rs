@@ -1,5 +1,5 @@
-//! Threads that post, poll, make and destroy everything there is on one device, all at once. Best
-//! under ThreadSanitizer (`make tsan`); `SOFTEFA_ROUNDS` says for how long.
+//! Threads that post, poll, make and destroy all kinds of objects of one device at once. They are
+//! best run under ThreadSanitizer (`make tsan`); `SOFTEFA_ROUNDS` sets the number of rounds.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,14 +17,15 @@ const MAKERS: u64 = 2;
 
 fn rounds() -> u64 {
     let rounds = std::env::var("SOFTEFA_ROUNDS").map(|text| text.parse().expect("a number"));
-    // Each has a new queue pair, and one takes no more than 16,384 peers in its life.
+    // Each round has a new queue pair, and a queue pair accepts no more than 16,384 peers in its
+    // life.
     rounds.unwrap_or(100).min(8_000)
 }
 
 struct World {
     a: Side,
     b: Side,
-    /// What ended at `a`'s own queue pair.
+    /// Number of sends that ended at `a`'s own queue pair.
     ended: AtomicU64,
     is_over: AtomicBool,
     start: Instant,
@@ -46,8 +47,8 @@ impl World {
     }
 }
 
-/// A queue pair with all it needs, a message to `b`, and the end of everything in an order that
-/// changes. Every other queue wakes who sleeps on a channel.
+/// Makes a queue pair with all that it needs, sends a message to `b`, and destroys everything in an
+/// order that changes. Every other queue wakes a sleeper on a channel.
 fn make_and_destroy(world: &World, maker: u64, round: u64) {
     let (a, b) = (&world.a, &world.b);
     let channel = (round % 2 == 0).then(|| Channel::create().unwrap());
@@ -90,10 +91,12 @@ fn make_and_destroy(world: &World, maker: u64, round: u64) {
     qp.destroy();
 }
 
-/// Sends to `b` from the queue pair that all share, with an address handle for each.
+/// Sends to `b` from the queue pair that all threads share, with an address handle for each
+/// message.
 fn post(world: &World) {
     let (a, b) = (&world.a, &world.b);
-    // The last handle for a peer ends what is on its way there, so that one stays.
+    // Dropping the last handle for a peer ends the sends that are under way, so that one handle
+    // stays.
     let _last = a.ah(b);
     for wr_id in 0..rounds() * 10 {
         let ah = a.ah(b);

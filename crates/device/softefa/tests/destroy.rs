@@ -1,4 +1,4 @@
-//! What a queue pair still sends when its program destroys it.
+//! The sends of a queue pair whose program destroys it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use softefa::{Ah, CompletionOp, Config, QpKind, Status};
 
 const MESSAGES: u64 = 20;
 
-/// Posts messages that somebody waits for. Without the handle they would be flushed.
+/// Posts messages that a receiver waits for. Without the address handle they would be flushed.
 #[must_use]
 fn post_all(a: &Side, b: &Side) -> Arc<Ah> {
     for number in 0..MESSAGES {
@@ -30,10 +30,11 @@ fn what_was_sent_last_arrives_though_packets_are_lost() {
     }
     let mut repeated = 0;
     for seed in 1..=10 {
-        // Few: time is for four tries on a busy machine, and each needs its acknowledgement, too.
+        // There are few messages, because the time is for four tries on a busy machine, and each
+        // message needs its acknowledgement, too.
         let (a, b) = pair(&format!("loss=3%,seed={seed}"));
         let _ah = post_all(&a, &b);
-        // Before it can have been told that they arrived.
+        // The program cannot have been told yet that they arrived.
         a.qp.destroy();
         let mut arrived = 0;
         poll_until(&[&b], |_, done| {
@@ -53,7 +54,8 @@ fn on_a_strict_device_nobody_repeats_what_was_lost() {
     let (_, b) = pair("");
     let _ah = post_all(&a, &b);
     let counters = a.device.counters();
-    // Others, who wait, repeat three times and more; the service thread may once on its own.
+    // Queue pairs that wait repeat three times and more; the service thread may repeat once on its
+    // own.
     let before = counters.get(Counter::RetransTimeoutEvents);
     a.qp.destroy();
     assert_eq!(counters.get(Counter::SendWrs), MESSAGES);

@@ -1,5 +1,5 @@
-//! A crowd of queue pairs whose peers never answer, destroyed. Alone in its process: waiting in
-//! vain has one budget for all.
+//! A crowd of queue pairs whose peers never answer, destroyed. The test is alone in its process,
+//! because there is one budget of waiting for all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::common::{Side, init, is_alone, pair, up, wr};
 use softefa::counters::Counter;
 use softefa::{Qp, QpKind, SendOp};
 
-/// Together they wait as long as one.
+/// All of them together wait as long as one.
 #[test]
 fn peers_that_never_answer_do_not_hold_destruction_up_for_ever() {
     if !is_alone(module_path!(), "peers_that_never_answer_do_not_hold_destruction_up_for_ever") {
@@ -28,11 +28,11 @@ fn peers_that_never_answer_do_not_hold_destruction_up_for_ever() {
         assert!(b.cq.poll_one().is_none());
         done.send(()).expect("somebody waits");
     });
-    // 64 times half a second would be more.
+    // Waiting half a second for each of the 64 would take longer.
     is_done.recv_timeout(Duration::from_secs(20)).expect("destroyed in time");
 }
 
-/// One more queue pair of a side.
+/// Makes another queue pair of a side.
 fn another(side: &Side) -> Arc<Qp> {
     let qp = Qp::create(&side.pd, init(QpKind::Srd, &side.cq)).expect("a queue pair");
     up(&qp, 7);

@@ -1,4 +1,4 @@
-//! Each fault on purpose, through the real adapter: what it does, and that it counted.
+//! Each fault on purpose through the real adapter: its effect, and its counter.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use softefa::{
     Target,
 };
 
-/// Bytes of a message in [`exchange`].
+/// Length of a message in [`exchange`].
 const LEN: usize = 256;
 
 fn count(side: &Side, counter: Counter) -> u64 {
     side.device.counters().get(counter)
 }
 
-/// The bytes of message `number`.
+/// Returns the bytes of message `number`.
 fn body(number: u64) -> Vec<u8> {
     let mut bytes = vec![number as u8; LEN];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
     bytes
 }
 
-/// Sends `total` numbered messages from `a` to `b`, one slot each, and returns those that did not
-/// arrive as they were sent. Each must arrive once.
+/// Sends `total` numbered messages from `a` to `b`, one slot each, and returns the number of those
+/// that arrived altered. Each must arrive once.
 fn exchange(a: &mut Side, b: &Side, total: u64) -> usize {
     let ah = a.ah(b);
     for number in 0..total {
@@ -39,7 +39,7 @@ fn exchange(a: &mut Side, b: &Side, total: u64) -> usize {
     let (mut posted, mut sent, mut received) = (0, 0, 0);
     let a = &*a;
     while sent < total || received < total {
-        // Few at a time: no socket's buffer overflows.
+        // Few messages are under way at a time, so that no socket's buffer overflows.
         while posted < total && posted - sent < 64 {
             a.send(posted, b, &ah, posted as usize * LEN, LEN as u32);
             posted += 1;
@@ -70,9 +70,9 @@ fn mangled_headers_are_dropped_and_sent_again() {
     assert_eq!(exchange(&mut a, &b, 2_000), 0);
     let both = |counter| count(&a, counter) + count(&b, counter);
     assert!(count(&a, Counter::FaultMangled) > 20 && count(&a, Counter::RetransPkts) > 20);
-    // One that names a shorter length is cut, and counts for each piece. One that names a longer
-    // one takes the next of its train with it, which may be mangled, too: on a busy machine trains
-    // are long. That none was taken for a good one the bytes above have shown.
+    // A datagram that claims a shorter length is cut, and counts for each piece. One that claims a
+    // longer length takes the next of its train with it, which may be mangled, too, and on a busy
+    // machine trains are long. The bytes above have shown that none was taken for an intact one.
     settled("fewer were dropped than mangled", || {
         both(Counter::RxCrcErrors) >= both(Counter::FaultMangled) * 9 / 10
     });
@@ -85,8 +85,8 @@ fn mangled_rdma_changes_no_other_byte() {
     let ah = a.ah(&b);
     let bytes: Vec<u8> = (0..400_000u32).map(|i| (i / 7) as u8).collect();
     a.fill(0, &bytes);
-    // Who is hit depends on this program's command line: fifty datagrams are too few for each to
-    // hit one.
+    // The hits depend on this program's command line, and fifty datagrams are too few for each
+    // fault to hit one.
     for wr_id in 0..8 {
         let write = SendOp::Write(remote(&b, 1_000));
         a.post(wr_id, &ah, b.qp.qpn(), write, &[a.sge(0, bytes.len() as u32)]);
@@ -111,7 +111,7 @@ fn corrupt_payload_is_delivered() {
 fn integrity_turns_corruption_into_loss() {
     let faults = "corrupt=5%,seed=1".parse().expect("a fault");
     let sealing = Config { faults, integrity: Integrity::Crc32c, ..Config::default() };
-    // The receiver is told nothing.
+    // The receiver is not told of it.
     let (mut a, b) = (side_of(QpKind::Srd, &sealing), side(QpKind::Srd, ""));
     assert_eq!(exchange(&mut a, &b, 2_000), 0);
     assert!(count(&a, Counter::FaultCorrupted) > 20);
@@ -150,7 +150,7 @@ fn receivers_are_not_ready_for_a_share() {
     assert_eq!(count(&b, Counter::RxRnr), refused, "receives were posted");
 }
 
-/// Status 10.
+/// The send ends with status 10.
 #[test]
 fn a_receiver_that_is_never_ready_uses_up_the_retries() {
     let (a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, "rnr=100%"));
@@ -175,7 +175,7 @@ fn a_receiver_that_is_never_ready_uses_up_the_retries() {
     assert!(b.cq.pop().is_none(), "no receive was used");
 }
 
-/// Status 2.
+/// The sends end with status 2.
 #[test]
 fn sends_end_with_an_internal_error_for_a_share() {
     let (a, b) = (side(QpKind::Srd, "internal=20%,seed=1"), side(QpKind::Srd, ""));
@@ -195,13 +195,13 @@ fn sends_end_with_an_internal_error_for_a_share() {
 
 #[test]
 fn a_path_that_swallows_is_evacuated() {
-    // A queue pair begins on a path it draws, and stays while all is well.
+    // A queue pair begins on a path that it draws, and stays there as long as no packet is lost.
     for _ in 0..100 {
         let (mut a, b) = (side(QpKind::Srd, "blackhole=path:3"), side(QpKind::Srd, ""));
         assert_eq!(exchange(&mut a, &b, 2_000), 0);
         let swallowed = count(&a, Counter::FaultBlackholed);
         if swallowed > 0 {
-            // All would be lost if the path stayed in use.
+            // All packets would be lost if the path stayed in use.
             let sent = count(&a, Counter::TxPkts);
             assert!(swallowed * 8 < sent, "{swallowed} swallowed, {sent} arrived");
             return;
@@ -212,7 +212,7 @@ fn a_path_that_swallows_is_evacuated() {
 
 #[test]
 fn a_blackhole_ends() {
-    // It begins with the device: on a busy machine the first messages may come after its end.
+    // The time begins with the device: on a busy machine the first messages may come after its end.
     for millis in [300, 1_200, 4_800] {
         let fault = format!("blackhole=all@0s+{millis}ms");
         let (mut a, b) = (side(QpKind::Srd, &fault), side(QpKind::Srd, ""));
@@ -225,8 +225,9 @@ fn a_blackhole_ends() {
     panic!("nothing was sent within 4.8 s after the device was opened");
 }
 
-/// A side that `peer` has answered and that nobody will from now on. Its silence begins a while
-/// after it was opened, on a busy machine perhaps before the answer: then a later one is tried.
+/// Makes a side that `peer` has answered, and that no peer answers from now on. The silence begins
+/// a while after the device was opened, on a busy machine perhaps before the answer: then a later
+/// one is tried.
 fn silenced(peer: &Side) -> (Side, Arc<Ah>) {
     for millis in [500, 2_000, 6_000] {
         let side = side(QpKind::Srd, &format!("blackhole=all@{millis}ms"));
@@ -246,7 +247,7 @@ fn silenced(peer: &Side) -> (Side, Arc<Ah>) {
     panic!("nothing was answered within 6 s after the device was opened");
 }
 
-/// Status 13 and 15: both in one test, because each takes the device's patience of eight seconds.
+/// Statuses 13 and 15 are in one test, because each takes the device's patience of eight seconds.
 #[test]
 fn who_cannot_be_reached_is_given_up() {
     let (never, peer) = (side(QpKind::Srd, "blackhole=all"), side(QpKind::Srd, ""));
@@ -274,7 +275,7 @@ fn a_narrow_link_shortens_messages() {
     assert_eq!(wait_for(&[&a, &b], 0, CompletionOp::Send).status, Status::LocalBadLength);
     a.send(2, &b, &ah, 0, longest);
     assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).byte_len, longest);
-    // RDMA is cut into messages that fit.
+    // RDMA is split into messages that fit.
     let bytes: Vec<u8> = (0..100_000u32).map(|i| (i / 5) as u8).collect();
     a.fill(0, &bytes);
     let sges = [a.sge(0, bytes.len() as u32)];
@@ -285,7 +286,7 @@ fn a_narrow_link_shortens_messages() {
     assert!(datagrams * 1_372 >= count(&a, Counter::TxBytes) && datagrams > 100_000 / 1_372);
 }
 
-/// A queue pair of `side`, up, with queue key `qkey`.
+/// Makes a queue pair of `side`, up, with queue key `qkey`.
 fn queue_pair(side: &Side, qkey: u32) -> Arc<Qp> {
     let qp = Qp::create(&side.pd, common::init(QpKind::Srd, &side.cq)).expect("a queue pair");
     up(&qp, 7);
@@ -293,7 +294,7 @@ fn queue_pair(side: &Side, qkey: u32) -> Arc<Qp> {
     qp
 }
 
-/// Statuses 9 and 8, as to whoever remembers the number of a queue pair that is gone.
+/// A peer that remembers the number of a queue pair that is gone gets statuses 9 and 8.
 #[test]
 fn a_successor_gets_no_message_of_its_predecessor() {
     let (a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, "qpn-reuse"));
@@ -307,7 +308,8 @@ fn a_successor_gets_no_message_of_its_predecessor() {
     assert_eq!(wait_for(&[&a, &b], 0, CompletionOp::Send).status, Status::Ok);
     assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).wr_id, 1);
     for generation in 0..3 {
-        // One that was in nobody's mind and one that was: all have the number.
+        // The predecessor is one that the peer knew, or one that it did not know; all have the
+        // number.
         let qp = if generation == 0 { known.clone() } else { queue_pair(&b, QKEY + generation) };
         assert_eq!(qp.qpn(), number, "generation {generation}");
         qp.destroy();
@@ -315,7 +317,8 @@ fn a_successor_gets_no_message_of_its_predecessor() {
     let heir = queue_pair(&b, QKEY + 9);
     assert_eq!(heir.qpn(), number);
     heir.post_recv(2, &[b.sge(0, 8)]).expect("a receive");
-    // What it still has a connection for is answered by a RESET, what opens one by a refusal.
+    // A message on a connection that the peer still has is answered by a RESET, an opening by a
+    // refusal.
     let mut ends = Vec::new();
     for wr_id in 2..4 {
         send(wr_id);
@@ -323,7 +326,7 @@ fn a_successor_gets_no_message_of_its_predecessor() {
     }
     assert_eq!(ends, [Status::RemoteAbort, Status::RemoteBadDestQpn]);
     assert!(b.cq.pop().is_none(), "the successor got a message");
-    // Who knows the key reaches it.
+    // A sender with the right key reaches it.
     let target = Some(Target { ah: &ah, qpn: number, qkey: QKEY + 9 });
     let wr = SendWr { target, ..common::wr(4, &ah, number, SendOp::Send, &sge) };
     a.qp.post_send(&wr).expect("posted");
@@ -357,7 +360,8 @@ fn the_degree_of_disorder_is_counted() {
     assert_eq!(Some(most.ilog2() as usize), highest);
 }
 
-/// What arrives of a hundred unreliable datagrams, in order: nobody sends them again.
+/// Returns the payload of a hundred unreliable datagrams as far as they arrive, in order, because
+/// lost ones are not sent again.
 fn survivors(spec: &str) -> Vec<Vec<u8>> {
     const GRH: usize = softefa::UD_GRH_BYTES;
     let (mut a, b) = (side(QpKind::Ud, spec), side(QpKind::Ud, ""));

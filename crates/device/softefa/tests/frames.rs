@@ -9,20 +9,20 @@ use softefa::counters::Counter;
 use softefa::{Access, Config, Integrity, QpKind, SendOp, Sge, Status};
 
 const MESSAGES: u64 = 400;
-/// The most that leave at once.
+/// The most messages that leave at once.
 const BURST: u64 = 50;
 
 fn pair(config: &Config) -> [Side; 2] {
     [side_of(QpKind::Srd, config), side_of(QpKind::Srd, config)]
 }
 
-/// What message `id` holds, of 0 to 199 bytes.
+/// Returns the contents of message `id`, 0 to 199 bytes.
 fn content(id: u64) -> Vec<u8> {
     (0..id % 200).map(|at| (id.wrapping_mul(7) + at) as u8).collect()
 }
 
-/// Sends messages in bursts and checks that each arrives once and as it was; the packets that it
-/// took.
+/// Sends messages in bursts and checks that each arrives once and unchanged; returns the number of
+/// packets that it took.
 fn exchange([a, b]: &mut [Side; 2]) -> u64 {
     let (ah, before) = (a.ah(b), count(a, Counter::TxPkts));
     let mut arrived = BTreeMap::new();
@@ -65,7 +65,7 @@ fn short_sends_share_datagrams() {
                 let key = is_sealed.then(|| key.clone());
                 let config = Config { wire, key, integrity, ..Config::default() };
                 let mut sides = pair(&config);
-                // Where the machine is busy, somebody else may send what was posted so far.
+                // On a busy machine the service thread may send the messages posted so far.
                 let are_few = (0..50).any(|_| exchange(&mut sides) < MESSAGES / 4);
                 assert!(are_few, "{wire:?} sealed: {is_sealed}: each had a packet of its own");
                 let drops = count(&sides[1], Counter::RxDrops);
@@ -85,28 +85,29 @@ fn nothing_is_shared_under_faults_and_strict() {
         let mut sides = pair(config);
         exchange(&mut sides);
         assert!(exchange(&mut sides) >= MESSAGES, "{config:?}");
-        // Nor with a peer that is not like this.
+        // The same holds if the peer does not share datagrams.
         let mut sides = [side_of(QpKind::Srd, &Config::default()), side_of(QpKind::Srd, config)];
         exchange(&mut sides);
         assert!(exchange(&mut sides) >= MESSAGES, "toward {config:?}");
     }
 }
 
-/// A message whose memory is gone since the post ends with an error, unless it has left before; the
-/// others arrive.
+/// A message whose memory was unmapped since the post ends with an error, unless it was sent
+/// before; the others arrive.
 #[test]
 fn a_message_that_cannot_be_read_ends_alone() {
     for wire in WIRES {
         let mut sides = pair(&Config { wire, ..Config::default() });
         exchange(&mut sides);
-        // Its neighbours are not repeated each by itself.
+        // The other messages of its datagram are not repeated one by one.
         let shared =
             (0..200).any(|_| packets_without_one(&sides).is_some_and(|packets| packets < 10));
         assert!(shared, "{wire:?}: it always left before its memory was gone, or alone");
     }
 }
 
-/// Sends 20 messages, of which one loses its memory; the packets of all, if it had not left before.
+/// Sends 20 messages, one of which loses its memory; returns the number of packets of all, unless
+/// it was sent before.
 fn packets_without_one([a, b]: &[Side; 2]) -> Option<u64> {
     let ah = a.ah(b);
     let memory = vec![1u8; 64].into_boxed_slice();
@@ -137,7 +138,7 @@ fn packets_without_one([a, b]: &[Side; 2]) -> Option<u64> {
     assert!(ended.values().all(|&status| status == Status::Ok), "{ended:?}");
     let packets = count(a, Counter::TxPkts) - before;
     if !is_read {
-        // Its receive is still there.
+        // The receive for it is still there.
         a.post(20, &ah, b.qp.qpn(), SendOp::Send, &[a.sge(0, 64)]);
         let mut left = 2;
         poll_until(&[a, b], |_, done| {

@@ -1,5 +1,5 @@
-//! GONE, the question for a message whose bytes are lost (SRD-6.7), where "not ready" (SRD-6.1 to
-//! 6.5) has a say, too; one side is an adapter, the other the engine alone.
+//! GONE, the question about a message whose bytes are lost (SRD-6.7), together with "not ready"
+//! (SRD-6.1 to 6.5). One side is an adapter, the other the engine alone.
 
 use std::cell::Cell;
 
@@ -12,18 +12,19 @@ use srd::{MsgId, Reject};
 
 const LEN: u32 = Pages::LEN as u32;
 
-/// The adapter's receives end only as a test wants it.
+/// Returns true if `b` has a completion, because the adapter's receives end only when a test
+/// expects it.
 fn received(b: &Side) -> bool {
     b.cq.poll_one().inspect(|done| assert_eq!((done.status, done.wr_id), (Status::Ok, 1))).is_some()
 }
 
-/// Asks what became of message `id`, and hears the answer.
+/// Asks what became of message `id`, and returns the answer.
 fn asked(b: &Side, peer: &mut Scripted, id: MsgId) -> srd::Status {
     (peer.is_mute, peer.is_forgetful) = (false, true);
     until(peer, |peer| {
         assert!(!received(b), "the question was delivered");
         peer.turn(|_| Ok(()));
-        // What was answered before may still be on its way.
+        // An earlier answer may still be under way.
         peer.is_deaf &= peer.questions == 0;
         peer.ended.contains_key(&id)
     });
@@ -31,7 +32,8 @@ fn asked(b: &Side, peer: &mut Scripted, id: MsgId) -> srd::Status {
     peer.ended[&id]
 }
 
-/// The number of the question is used up, and nothing waits for it: the next message is delivered.
+/// Checks that the number of the question is used up and blocks nothing: the next message is
+/// delivered.
 fn next_is_delivered(b: &Side, peer: &mut Scripted) {
     peer.is_forgetful = false;
     let id = peer.send(address(b), OP_SEND, b"next");
@@ -44,7 +46,7 @@ fn next_is_delivered(b: &Side, peer: &mut Scripted) {
     assert_eq!((peer.ended[&id], b.bytes(0, 4)), (srd::Status::Ok, &b"next"[..]));
 }
 
-/// A peer that may try `rnr_retry` times, deaf to what it is answered.
+/// Makes a peer that may try `rnr_retry` times, and loses the answers.
 fn deaf(rnr_retry: u8) -> Scripted {
     let mut peer = Scripted::new();
     (peer.rnr_retry, peer.is_deaf) = (rnr_retry, true);
@@ -65,7 +67,8 @@ fn a_question_after_not_ready_ends_the_message_though_a_receive_is_there() {
     next_is_delivered(&b, &mut peer);
 }
 
-/// The last try was refused, and the sender has not heard it: that stays the end (SRD-6.3).
+/// The last try was refused, and the sender has not received that: the refusal remains the result
+/// (SRD-6.3).
 #[test]
 fn a_question_after_the_last_try_is_told_how_that_ended() {
     let (b, mut peer) = (side(QpKind::Srd, ""), deaf(0));
@@ -95,7 +98,7 @@ fn a_question_after_an_accepted_last_try_succeeds() {
     next_is_delivered(&b, &mut peer);
 }
 
-/// The last try is lost, and no receive is there: the question is answered as a question, not as a
+/// The last try is lost, and there is no receive: the question is answered as a question, not as a
 /// message that finds the receiver not ready.
 #[test]
 fn a_question_in_place_of_the_last_try_is_no_message() {
@@ -109,8 +112,8 @@ fn a_question_in_place_of_the_last_try_is_no_message() {
     next_is_delivered(&b, &mut peer);
 }
 
-/// What a SEND ends with that was "not ready" once, and whose memory was gone when it was its turn
-/// again; `how` is the answer to the question.
+/// Returns the status of a SEND that was "not ready" once, and whose memory was gone when it was
+/// tried again; `how` is the answer to the question.
 fn end_of_a_send(rnr_retry: u8, how: Reject) -> Status {
     let (a, mut peer) = (side(QpKind::Srd, ""), Scripted::new());
     a.qp.modify(&ModifyQp { state: Some(QpState::Reset), ..ModifyQp::default() })
@@ -122,7 +125,7 @@ fn end_of_a_send(rnr_retry: u8, how: Reject) -> Status {
     let ah = a.pd.create_ah(a.device.gid()).expect("a handle");
     let sge = Sge { addr: pages.addr(), len: LEN, lkey: mr.lkey() };
     a.post(1, &ah, peer.qpn(), SendOp::Send, &[sge]);
-    // What was never sent ends here, without a question.
+    // A message that was never sent ends here, without a question.
     poll_until_counted(&[&a], &a, Counter::TxPkts, 1);
     pages.unmap();
     let (was_ready, was_asked) = (Cell::new(true), Cell::new(false));
@@ -146,7 +149,7 @@ fn a_send_that_was_not_ready_fails_when_its_memory_is_gone() {
     }
 }
 
-/// A peer may answer so; then that was the last try (SRD-6.3).
+/// A peer may give this answer; then that was the last try (SRD-6.3).
 #[test]
 fn a_last_question_that_is_not_ready_ends_as_such() {
     assert_eq!(end_of_a_send(1, Reject::Rnr), Status::RemoteRnr);

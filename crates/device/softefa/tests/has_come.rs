@@ -1,5 +1,5 @@
-//! What has come before a change of state is handled as an adapter had done when it came, though
-//! nobody has read it yet: the program was stopped, or the machine is busy.
+//! Datagrams that came before a change of state are handled as an adapter would have done when they
+//! came, though they have not been read yet: the program was stopped, or the machine is busy.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use crate::common::{Side, pair, wait_for};
 use softefa::counters::Counter;
 use softefa::{CompletionOp, QpKind, QpState, SendOp, Status};
 
-/// More short messages than one turn receives.
+/// The number of short messages, more than one turn receives.
 const MESSAGES: u64 = 16;
 
-/// Sends all of them, and returns when they have left, whether or not somebody has read them.
+/// Sends all messages, and returns when they have left, whether or not they have been read.
 fn send_all(a: &Side, b: &Side) {
     (0..MESSAGES).for_each(|id| b.post_recv(id, id as usize * 64, 64));
     (0..MESSAGES).for_each(|id| post(a, id, SendOp::Send, &[a.sge(0, 64)]));
@@ -59,7 +59,7 @@ fn what_has_come_over_srd_before_destruction_is_received() {
     for round in 0..20 {
         let (mut a, b) = pair("");
         let ah = a.ah(&b);
-        // The connection is open, so that the next one is not refused.
+        // The connection is open, so that the next message is not refused.
         b.post_recv(9, 0, 8);
         a.send(9, &b, &ah, 0, 8);
         assert_eq!(wait_for(&[&a, &b], 0, CompletionOp::Send).status, Status::Ok);
@@ -83,10 +83,10 @@ fn what_was_for_the_last_connection_is_not_for_the_next() {
             let (a, b) = (side(&config, kind, 8192), side(&config, kind, 8192));
             for round in 0..50 {
                 connect(&a, &b, &link);
-                // The last one finds no receive in the new connection either.
+                // Nor does the last message find a receive in the new connection.
                 (0..3).for_each(|id| b.post_recv(id, 0, 64));
                 (0..4).for_each(|id| post(&a, id, SendOp::Send, &[a.sge(0, 64)]));
-                // Read by neither side, or by the one that is reset first.
+                // The messages are read by neither side, or by the side that is reset first.
                 if round % 2 == 0 {
                     let _ = b.cq.poll_one();
                 }

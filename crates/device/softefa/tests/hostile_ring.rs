@@ -1,8 +1,8 @@
-//! A process of the same user on the other side of a ring writes into it what it likes while it is
-//! read: records, sizes, headers, the reader's own places. It is a peer that was let in, so all of
-//! the adapter stands behind the ring.
+//! A process of the same user writes arbitrary data into a ring while it is read: records, sizes,
+//! headers, the reader's own words. It is a peer whose ring was accepted, so that all of the
+//! adapter is behind the ring.
 //!
-//! Another seed: `SOFTEFA_SEED`; longer: `SOFTEFA_HOSTILE_SECONDS`.
+//! `SOFTEFA_SEED` sets another seed, `SOFTEFA_HOSTILE_SECONDS` a longer time.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -19,14 +19,15 @@ use softefa::{Config, QpKind, SendOp, SendWr, Status};
 const ENEMY: &str = "SOFTEFA_TEST_HOSTILE_RING";
 const RECEIVES: u64 = 64;
 const RECEIVE_BYTES: usize = 4096;
-/// Memory of the victim that nothing is to be written to.
+/// The part of the victim's memory that must not change.
 const UNTOUCHED: std::ops::Range<usize> = RECEIVES as usize * RECEIVE_BYTES..1 << 20;
-/// A ring: its head, its lines, and the mark of a record (SRD-12.3). Mappings end with a page.
+/// Length of the head of a ring, followed by its lines, and the mark of a record (SRD-12.3).
+/// Mappings end with a page.
 const HEAD: u64 = 256;
 const LINE: u64 = 64;
 const PUBLISHED: u64 = 1 << 63;
 const PAGE: u64 = 4096;
-/// What an enemy does with one ring before it opens the next.
+/// The time that an enemy spends on one ring before it opens the next.
 const ROUND: Duration = Duration::from_millis(10);
 
 fn number(name: &str, default: u64) -> u64 {
@@ -39,7 +40,7 @@ fn roll(state: &mut u64) -> u64 {
     bits.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// First and last address of each ring that this process has.
+/// Returns the first and the last address of each ring that this process has.
 fn rings() -> Vec<(u64, u64)> {
     let maps = fs::read_to_string("/proc/self/maps").expect("its memory");
     let ring = |line: &str| {
@@ -50,12 +51,12 @@ fn rings() -> Vec<(u64, u64)> {
     maps.lines().filter_map(ring).collect()
 }
 
-/// Writes into all rings until told to stop (docs/PROTOCOL.md, chapter 12, says what stands where).
+/// Writes into all rings until told to stop; the layout is in docs/PROTOCOL.md, chapter 12.
 fn scribble(mut dice: u64, is_over: &AtomicBool) {
     let memory = File::options().read(true).write(true).open("/proc/self/mem").expect("its memory");
     while !is_over.load(Ordering::Relaxed) {
         for (from, to) in rings() {
-            // The ring may have been given up meanwhile: then there is nothing to write to.
+            // The ring may have been given up meanwhile, and there is nothing to write to.
             while strike(&memory, &mut dice, from, (to - from - PAGE) / LINE).is_ok()
                 && roll(&mut dice) & 255 > 0
             {}
@@ -63,14 +64,14 @@ fn scribble(mut dice: u64, is_over: &AtomicBool) {
     }
 }
 
-/// One blow where the reader will look next: a record that looks like an earlier one, or a bit of
-/// what stands there.
+/// Writes once where the reader will look next: a record that resembles an earlier one, or a
+/// changed bit.
 fn strike(memory: &File, dice: &mut u64, ring: u64, lines: u64) -> std::io::Result<()> {
     let mut freed = [0; 8];
     memory.read_exact_at(&mut freed, ring)?;
     let freed = u64::from_le_bytes(freed);
     let line_at = |line: u64| ring + HEAD + line % lines * LINE;
-    // Where the reader is, or somewhere ahead of it.
+    // The place is that of the reader, or somewhere ahead of it.
     let ahead = if roll(dice) & 3 > 0 { 0 } else { roll(dice) % 64 };
     let at = freed.wrapping_add(ahead);
     let mut record = [0; 4 * LINE as usize];
@@ -100,7 +101,7 @@ fn strike(memory: &File, dice: &mut u64, ring: u64, lines: u64) -> std::io::Resu
     }
 }
 
-/// Opens ring after ring to `qpn`, sends as any peer does, and changes what it has sent.
+/// Opens one ring after the other to `qpn`, sends as any peer does, and changes the bytes sent.
 fn be_enemy(qpn: u16, config: &Config) {
     let mut dice = number("SOFTEFA_SEED", 1);
     loop {
@@ -146,7 +147,7 @@ impl Drop for Enemy {
     }
 }
 
-/// Takes whatever comes, and gives each receive back.
+/// Takes all messages, and posts each receive again.
 fn take_all(c: &Side) -> u64 {
     let mut free = Vec::new();
     c.cq.poll(64, |done| {
@@ -165,7 +166,8 @@ fn a_hostile_process_on_the_other_side_of_a_ring_harms_nobody() {
     harms_nobody("a_hostile_process_on_the_other_side_of_a_ring_harms_nobody", &Config::default());
 }
 
-/// SRD-12.9: it may put datagrams there that neither a check nor a seal covers.
+/// SRD-12.9: a holder of the key may put datagrams into a ring that neither a check nor a seal
+/// covers.
 #[test]
 fn a_hostile_holder_of_the_key_harms_nobody() {
     harms_nobody("a_hostile_holder_of_the_key_harms_nobody", &keyed(1, ""));
@@ -189,7 +191,7 @@ fn harms_nobody(test: &str, config: &Config) {
     let count = |counter| c.device.counters().get(counter);
     let begin = Instant::now();
     let (mut taken, mut exchanged) = (0, 0);
-    // Until it has hit often enough to tell something, whatever else the machine does.
+    // The loop runs until there were enough hits, whatever else the machine does.
     while begin.elapsed() < Duration::from_secs(seconds)
         || count(Counter::RxDrops) < 1000
         || taken < 1000
@@ -198,7 +200,7 @@ fn harms_nobody(test: &str, config: &Config) {
         for _ in 0..1000 {
             taken += take_all(&c);
         }
-        // Others' traffic through rings of the same process is whole.
+        // Other traffic through rings of the same process is intact.
         exchange(&mut a, &b, 200);
         exchanged += 200;
     }
@@ -211,7 +213,7 @@ fn harms_nobody(test: &str, config: &Config) {
     assert!(through > 1000, "{through}");
     let untouched = c.bytes(UNTOUCHED.start, UNTOUCHED.len());
     assert!(untouched.iter().all(|byte| *byte == 0xA5), "bytes that nobody may write");
-    // Who comes after it is served.
+    // A peer that comes later is served.
     let mut later = side_of(QpKind::Srd, config);
     while take_all(&c) > 0 {}
     let ah = later.ah(&c);

@@ -1,4 +1,4 @@
-//! Faults that begin and end while queue pairs are in use, asked for through the files of their
+//! Faults that begin and end while queue pairs are in use, requested through the files of their
 //! run.
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
@@ -16,7 +16,7 @@ use softefa::fault::{self, TimedFault};
 use softefa::trace::TraceSpec;
 use softefa::{CompletionOp, Config, QpKind, SendOp, Status, WireChoice};
 
-/// How a device is called, and where it lives.
+/// The names and addresses of the devices.
 const NAMES: [&str; 2] = ["here=127.0.0.1", "there=127.0.0.2"];
 
 fn config(run: &Path, device: &str, wire: WireChoice) -> Config {
@@ -45,7 +45,7 @@ fn lost(sides: &[Side; 2]) -> u64 {
     sides.iter().map(|side| count(side, Counter::FaultLost)).sum()
 }
 
-/// Everything that was on its way has ended, so that nothing is sent any more.
+/// Exchanges messages. All of them have ended at the end, so that nothing is sent any more.
 fn exchange_both([a, b]: &mut [Side; 2], messages: u64) {
     exchange(a, b, messages);
 }
@@ -71,7 +71,7 @@ fn a_fault_begins_and_ends_while_messages_run() {
     }
 }
 
-/// All that a connection can suffer, in the middle of a random mix of all operations.
+/// All faults of a connection, in the middle of a random mix of all operations.
 #[test]
 fn a_connection_suffers_what_is_set_and_recovers() {
     for wire in WIRES {
@@ -95,7 +95,7 @@ fn a_connection_suffers_what_is_set_and_recovers() {
                 }
                 assert!(last.elapsed() < Duration::from_secs(20), "nothing more completed");
             }
-            // Both devices count in one file: they have one name.
+            // Both devices count in one file, because they have one name.
             counters::DEALT.map(|counter| count(&a, counter))
         };
         assert_eq!(more(200), [0; 11]);
@@ -107,7 +107,7 @@ fn a_connection_suffers_what_is_set_and_recovers() {
             assert_eq!(count == 0, nothing.contains(counter), "{counter:?} {count} {wire:?}");
         }
         fault::set(run.path(), None).unwrap();
-        // What was under way when the fault ended may have met it.
+        // Packets that were under way when the fault ended may have been affected.
         let dealt_to_the_end = more(900);
         assert_eq!(more(1_000), dealt_to_the_end);
         lane.check(&b);
@@ -119,7 +119,7 @@ fn a_fault_ends_by_itself() {
     let run = tempfile::tempdir().unwrap();
     let mut sides = pair(run.path(), WireChoice::Auto);
     exchange_both(&mut sides, 100);
-    // However slow the machine is, once messages are on their way while it lasts.
+    // The loop runs until packets are sent while the fault lasts, however slow the machine is.
     let begin = Instant::now();
     while lost(&sides) == 0 {
         assert!(begin.elapsed() < Duration::from_secs(60), "nothing was lost");
@@ -173,7 +173,7 @@ fn one_device_and_one_peer_can_be_meant() {
     exchange_both(&mut sides, 1_000);
     assert!(count(&sides[0], Counter::FaultLost) > 0, "it sends to there");
     assert_eq!(count(&sides[1], Counter::FaultLost), before, "it does not");
-    // What arrives is of the peer, too.
+    // Packets that arrive are of the peer, too.
     for (peer, is_hit) in [(there, false), (Some(IpAddr::V4(Ipv4Addr::LOCALHOST)), true)] {
         set(run.path(), &TimedFault { peer, ..asked("rnr=20%") });
         exchange_both(&mut sides, 500);
@@ -183,7 +183,7 @@ fn one_device_and_one_peer_can_be_meant() {
         [(Some(IpAddr::V4(Ipv4Addr::LOCALHOST)), Status::Ok), (there, Status::LocalQpInternalError)]
     {
         set(run.path(), &TimedFault { peer, ..asked("internal=100%") });
-        // It is taken over with the next turn.
+        // The device takes the fault over with the next turn.
         exchange_none(&sides);
         let [a, b] = &sides;
         let ah = a.ah(b);
@@ -198,7 +198,7 @@ fn one_device_and_one_peer_can_be_meant() {
     }
 }
 
-/// A turn of each side in which nothing is sent.
+/// Takes a turn of each side in which nothing is sent.
 fn exchange_none(sides: &[Side; 2]) {
     assert!(sides.iter().all(|side| side.cq.poll_one().is_none()));
 }
@@ -320,8 +320,7 @@ fn files_that_others_broke_harm_nobody() {
     assert_eq!(lost(&sides), before, "without a file nothing is asked for");
 }
 
-/// Writes something else into the words that commands and captures write, in the files of all
-/// devices.
+/// Overwrites the words that commands and captures write, in the files of all devices.
 fn tell(run: &Path) {
     use std::os::unix::fs::FileExt;
     for entry in fs::read_dir(run.join("counters")).unwrap() {

@@ -23,7 +23,7 @@ fn pattern(seed: u8) -> Vec<u8> {
     (0..LEN).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()
 }
 
-/// Status of the work request `a` has posted.
+/// Returns the status of the work request that `a` has posted.
 fn finish(a: &Side, b: &Side) -> Status {
     let mut status = None;
     poll_until(&[a, b], |index, done| {
@@ -33,7 +33,8 @@ fn finish(a: &Side, b: &Side) -> Status {
     status.expect("poll_until returned")
 }
 
-/// Writes to b and reads back; the bytes that were copied from memory to memory.
+/// Writes to `b` and reads back; returns the number of bytes that were copied from memory to
+/// memory.
 fn write_and_read(a: &mut Side, b: &Side) -> u64 {
     let ah = a.ah(b);
     a.fill(0, &pattern(1));
@@ -100,7 +101,7 @@ fn an_immediate_comes_after_the_last_byte_and_waits_for_a_receive() {
         a.fill(0, &pattern(round as u8));
         let write = SendOp::WriteImm(remote(&b, 0), 33);
         a.post(1, &ah, b.qp.qpn(), write, &[a.sge(0, len)]);
-        // Turned away at least once before the receive is there.
+        // The message is turned away at least once before the receive is there.
         poll_until_counted(&[&a, &b], &b, Counter::RxRnr, round as u64 + 1);
         b.post_recv(70, 900_000, 16);
         let told = wait_for(&[&a, &b], 1, CompletionOp::RecvWrite);
@@ -146,7 +147,7 @@ fn a_long_write_that_cannot_be_copied_is_sent_once() {
     assert_eq!(counted(Counter::RxDrops), 0);
 }
 
-/// Says so when it is dropped.
+/// Sets the flag when it is dropped.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -155,8 +156,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// What an operation ends with when `page`, which `copier` copies, is deregistered and used for
-/// something else as soon as that has begun.
+/// Returns the status of an operation while `page`, which `copier` copies, is deregistered and used
+/// for something else as soon as the copy has begun.
 fn taken_back(copier: &Side, page: &Page, finish: impl FnOnce() -> Status) -> Status {
     let copied = || copier.device.counters().get(Counter::RdmaLocalBytes);
     let before = copied();
@@ -168,7 +169,7 @@ fn taken_back(copier: &Side, page: &Page, finish: impl FnOnce() -> Status) -> St
             }
             page.reuse();
         });
-        // Also when it panics, or the other thread would wait for ever.
+        // The flag must be set on a panic as well, or the other thread would wait for ever.
         let _over = Over(&is_over);
         finish()
     });

@@ -1,4 +1,4 @@
-//! Programs that give memory back while a message may have to be sent again from it.
+//! Programs that unmap memory while a message may have to be sent again from it.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use srd::Reject;
 const LEN: usize = Pages::LEN;
 
 /// Sends `messages` from pages that are registered and, after `before_unmap`, no longer mapped.
-/// Answers the messages that completed well at `a`; the others must have failed for the memory.
+/// Returns the messages that succeeded at `a`; the others must have failed because of the memory.
 fn send_and_unmap(
     a: &Side,
     b: &Side,
@@ -51,12 +51,12 @@ fn send_and_unmap(
     well
 }
 
-/// The peer has the message and its acknowledgements are late; the program, which the peer has
-/// answered, frees the memory. MPICH 5 over libfabric 2.5 does so.
+/// The peer has the message and its acknowledgements are late. The program, which the peer has
+/// answered, frees the memory, as MPICH 5 over libfabric 2.5 does.
 fn acknowledged_late(sender_fault: &str) {
     let deadline = Instant::now() + Duration::from_secs(60);
-    // Who does not run until the acknowledgements are here, which a busy machine brings about, asks
-    // nothing.
+    // A side that does not run before the acknowledgements arrive, as on a busy machine, asks no
+    // question.
     while !asks_what_arrived(sender_fault) {
         assert!(Instant::now() < deadline, "nobody asked");
     }
@@ -86,8 +86,8 @@ fn what_arrived_is_complete_though_its_memory_is_gone_and_faults_are_on() {
     acknowledged_late("delay=1us");
 }
 
-/// A message that did not arrive before its memory was gone fails and never arrives; the sender
-/// knows which is which.
+/// A message that did not arrive before its memory was unmapped fails and never arrives; the sender
+/// knows which messages those are.
 #[test]
 fn what_did_not_arrive_fails_and_stays_away() {
     let (a, b) = (side(QpKind::Srd, "loss=50%,seed=4"), side(QpKind::Srd, ""));
@@ -105,8 +105,8 @@ fn what_did_not_arrive_fails_and_stays_away() {
     assert!(!well.is_empty() && a.device.counters().get(Counter::RetransGonePkts) > 0);
 }
 
-/// What one work request with the first `len` bytes of pages ends with, whose memory is gone before
-/// the peer has looked: all it sees are questions, and it answers `how`.
+/// Returns the status of one work request with the first `len` bytes of pages whose memory is
+/// unmapped before the peer has looked: the peer sees questions only, and answers `how`.
 fn end_of_a_question(op: SendOp, len: u32, how: Reject) -> Status {
     let (a, mut peer) = (side(QpKind::Srd, ""), Scripted::new());
     let pages = Pages::new(LEN);
@@ -114,11 +114,11 @@ fn end_of_a_question(op: SendOp, len: u32, how: Reject) -> Status {
     let mr = a.pd.reg_mr(pages.addr(), LEN as u64, access).expect("registers");
     let ah = a.pd.create_ah(a.device.gid()).expect("a handle");
     a.post(1, &ah, peer.qpn(), op, &[Sge { addr: pages.addr(), len, lkey: mr.lkey() }]);
-    // What was never sent ends here, without a question.
+    // A message that was never sent ends here, without a question.
     poll_until_counted(&[&a], &a, Counter::TxPkts, 1);
     pages.unmap();
     poll_until_counted(&[&a], &a, Counter::RetransGonePkts, 1);
-    // What was sent before is lost.
+    // The datagrams that were sent before are lost.
     peer.forget_arrivals();
     outcome(&a, &mut peer, |op| {
         assert_eq!(op, OP_GONE);
@@ -133,7 +133,7 @@ fn a_write_that_did_not_arrive_fails() {
     assert_eq!(end_of_a_question(write, 256, Reject::BadStatus), Status::LocalInvalidLkey);
 }
 
-/// What the peer says otherwise stays what it is (SRD-6.7).
+/// Other answers of the peer keep their status (SRD-6.7).
 #[test]
 fn other_ends_keep_their_status() {
     for (op, len) in [(SendOp::Send, LEN as u32), (SendOp::Send, 8)] {
@@ -148,7 +148,7 @@ fn a_hole_in_a_train_fails_the_message_that_has_it() {
     let config = Config { wire: WireChoice::Udp, paths: 1, ..Config::default() };
     let (a, b) = (side_of(QpKind::Srd, &config), side_of(QpKind::Srd, &config));
     let ah = a.ah(&b);
-    // Opens the connection, so that what follows leaves together.
+    // The message opens the connection, so that those that follow leave together.
     b.post_recv(9, 0, 8);
     a.send(9, &b, &ah, 0, 8);
     let mut left = 2;

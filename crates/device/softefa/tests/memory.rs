@@ -1,5 +1,5 @@
-//! Programs of one user on one machine reach each other through shared memory, and notice nothing
-//! of it but the time.
+//! Programs of one user on one machine reach each other through shared memory, and notice it only
+//! in the time that messages take.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Stdio};
@@ -36,7 +36,7 @@ fn udp_is_udp() {
     assert!(count(&a, Counter::TxPkts) >= 1000 / 32, "that many share a datagram");
 }
 
-/// One side without memory: the other does not wait for it.
+/// One side does not use memory, and the other does not wait for it.
 #[test]
 fn one_side_that_wants_udp_gets_it() {
     let config = Config { wire: WireChoice::Udp, ..Config::default() };
@@ -45,8 +45,8 @@ fn one_side_that_wants_udp_gets_it() {
     assert_eq!(count(&a, Counter::TxMemoryPkts), 0);
 }
 
-/// Exchanges so many messages, again until most of a round went through memory: a ring is opened
-/// when the peer has time to let it in, which beside other tests may be later than the first round.
+/// Exchanges that many messages, again until most of a round went through memory: a ring is opened
+/// when the peer has time to accept it, which may be after the first round beside other tests.
 fn exchange_in_memory(a: &mut Side, b: &Side, messages: u64) {
     for _ in 0..100 {
         let before = count(a, Counter::TxMemoryPkts);
@@ -58,7 +58,7 @@ fn exchange_in_memory(a: &mut Side, b: &Side, messages: u64) {
     panic!("{} of 100 rounds of {messages} went through memory", count(a, Counter::TxMemoryPkts));
 }
 
-/// Faults are above the wire: what is lost, doubled and late is so in memory, too.
+/// Faults are above the wire: they lose, duplicate and delay datagrams in memory, too.
 #[test]
 fn faults_happen_in_memory_as_well() {
     let fault = "loss=2%,reorder=20%,dup=2%,mangle=1%,seed=3";
@@ -83,7 +83,7 @@ fn sealed_packets_go_through_memory() {
     assert!(unsealed > through / 2, "{unsealed} of {through}: both ends have the key");
 }
 
-/// A network, even one of faults, gets nothing that is not sealed.
+/// The network, even a simulated one, gets only sealed packets.
 #[test]
 fn faults_are_dealt_to_sealed_packets() {
     let sealed = common::sealing::keyed(1, "loss=1%,seed=3");
@@ -92,8 +92,8 @@ fn faults_are_dealt_to_sealed_packets() {
     assert_eq!(count(&a, Counter::TxUnsealedPkts), 0);
 }
 
-/// SRD-12.9: a program without the key may hand in a ring. What it puts there is no better than
-/// what it sends over the network.
+/// SRD-12.9: a program without the key may hand in a ring. Datagrams in it are treated like those
+/// that the program sends over the network.
 #[test]
 fn what_a_stranger_puts_into_a_ring_is_refused() {
     let (a, b) = (side(QpKind::Ud, ""), common::sealing::sealed_side(QpKind::Ud, ""));
@@ -111,7 +111,7 @@ fn what_a_stranger_puts_into_a_ring_is_refused() {
     poll_until_counted(&[&b], &b, Counter::RxSealErrors, count(&a, Counter::TxPkts));
 }
 
-/// Until the next event.
+/// Sleeps until the next event.
 fn sleep_on(channel: &Channel) {
     let mut count = [0u8; 8];
     // SAFETY: eight bytes of room; the descriptor lives as long as the channel.
@@ -125,7 +125,7 @@ fn sleep_on(channel: &Channel) {
 #[test]
 fn a_sleeper_is_woken_by_every_message() {
     let (mut a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, ""));
-    // Rings are open before anybody sleeps.
+    // Rings are open before a program sleeps.
     exchange(&mut a, &b, 500);
     let channel = Channel::create().expect("a channel");
     let cq = Cq::create_on(&b.device, 64, Some(&channel)).expect("a queue");
@@ -170,7 +170,7 @@ fn a_sleeper_is_woken_by_every_message() {
     cq.retire_events();
 }
 
-/// A process that receives until it is killed.
+/// Runs a process that receives until it is killed.
 fn be_reader() {
     let b = side(QpKind::Srd, "");
     (0..256).for_each(|i| b.post_recv(i, 0, 64));
@@ -205,7 +205,7 @@ fn qpn_of(said: &mut BufReader<ChildStdout>) -> u16 {
     panic!("the reader ended before it said its number");
 }
 
-/// Keeps messages on their way to `qpn` until `until` packets went through memory, or one fails.
+/// Keeps messages under way to `qpn` until `until` packets went through memory, or one fails.
 fn stream(a: &Side, ah: &Arc<Ah>, qpn: u16, until: u64) -> Option<Status> {
     let mut on_its_way = 0;
     let begin = Instant::now();
@@ -257,7 +257,7 @@ fn a_stopped_reader_goes_on() {
     }
     let (mut child, qpn) = start_reader(NAME);
     let signal = |signal| {
-        // SAFETY: a child of ours that nobody has waited for.
+        // SAFETY: a child of ours that has not been waited for.
         assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, signal) }, 0);
     };
     let a = side(QpKind::Srd, "");

@@ -1,4 +1,4 @@
-//! A process that a fault of its own kills.
+//! A process that is killed by its own fault.
 
 use std::net::UdpSocket;
 use std::process::Child;
@@ -9,7 +9,7 @@ use crate::common::{Side, only, settled_by, side_of};
 use softefa::counters::Counter;
 use softefa::{Config, QpKind, SendOp, Status};
 
-/// Whether the environment says that this process is the one to be killed, and by what.
+/// The variable that makes this process the one to be killed, with its fate.
 const DOOMED: &str = "SOFTEFA_TEST_DOOMED";
 
 /// The process is killed by its own fault, so its status is signal 9.
@@ -18,7 +18,7 @@ fn a_process_ends_at_its_time() {
     await_the_end_of_a_process("a_process_ends_at_its_time", side_of);
 }
 
-/// The kernel quotes an envelope then (SRD-11.8).
+/// The kernel quotes an envelope in this case (SRD-11.8).
 #[test]
 fn a_sealed_process_ends_at_its_time() {
     let sealed =
@@ -30,13 +30,13 @@ fn await_the_end_of_a_process(name: &str, side: impl Fn(QpKind, &Config) -> Side
     if let Ok(fate) = std::env::var(DOOMED) {
         return be_doomed(&fate, side);
     }
-    // On a busy machine it may not live long enough to say its number.
+    // On a busy machine the process may not live long enough to print its number.
     let started = [1, 3, 9].into_iter().find_map(|life_s| start_doomed(name, life_s));
     let (mut child, number) = started.expect("it says its number within 9 s");
     let a = side(QpKind::Srd, &Config::default());
     let ah = a.ah(&a);
     let sge = [a.sge(0, 8)];
-    // It never posts a receive: the sends wait for its end.
+    // The process never posts a receive, so that the sends wait for its end.
     for wr_id in 0..8 {
         a.post(wr_id, &ah, number, SendOp::Send, &sge);
     }
@@ -51,8 +51,8 @@ fn await_the_end_of_a_process(name: &str, side: impl Fn(QpKind, &Config) -> Side
     assert!(a.device.counters().get(Counter::TxPkts) > 0);
 }
 
-/// A process that will be killed, and the number of its queue pair; `None` when it was too late to
-/// say that.
+/// Starts a process that will be killed, and returns it with the number of its queue pair; `None`
+/// if it ended before it printed the number.
 fn start_doomed(test: &str, life_s: u32) -> Option<(Child, u16)> {
     let hears = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     hears.set_read_timeout(Some(Duration::from_millis(50))).expect("a time-out");
@@ -63,7 +63,7 @@ fn start_doomed(test: &str, life_s: u32) -> Option<(Child, u16)> {
         .expect("a second process");
     let mut raw = [0; 2];
     loop {
-        // In this order: what it said last is there when it has ended.
+        // The order matters: the last output is there when the process has ended.
         let has_ended = child.try_wait().expect("a child").is_some();
         if hears.recv(&mut raw).is_ok() {
             return Some((child, u16::from_be_bytes(raw)));
@@ -74,7 +74,8 @@ fn start_doomed(test: &str, life_s: u32) -> Option<(Child, u16)> {
     }
 }
 
-/// `fate` is the port that wants to know its number, and the seconds it has.
+/// Runs the process that is killed. `fate` is the port that its number is sent to, and its life in
+/// seconds.
 fn be_doomed(fate: &str, side: impl Fn(QpKind, &Config) -> Side) {
     let (port, life_s) = fate.split_once(' ').expect("two numbers");
     let faults = format!("peer-kill@{life_s}s").parse().expect("a fault");

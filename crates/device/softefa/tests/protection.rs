@@ -1,4 +1,4 @@
-//! Keys, address handles and states that do not fit: the status says so, and no byte changes.
+//! Keys, address handles and states that do not match: the status reports it, and no byte changes.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const EVERYTHING: Access = Access {
 const GUARD: u8 = 0x5a;
 const LEN: u32 = 20_000;
 
-/// The whole memory of `side`, registered once more in `pd`.
+/// Registers the whole memory of `side` once more in `pd`.
 fn again(side: &Side, pd: &Arc<Pd>, access: Access) -> Arc<Mr> {
     pd.reg_mr(side.mr.addr(), side.mr.len(), access).expect("the same memory again")
 }
@@ -62,7 +62,7 @@ fn rights_are_needed_on_either_side() {
     let into_closed = Sge { lkey: closed.lkey(), ..a.sge(0, 64) };
     let read = SendOp::Read(remote(&b, 0));
     assert_eq!(outcome(&a, &b, read, &[into_closed]), Status::LocalInvalidLkey);
-    // Reading local memory needs no right.
+    // Reading local memory requires no right.
     let write = SendOp::Write(remote(&b, 0));
     assert_eq!(outcome(&a, &b, write, &[into_closed]), Status::Ok);
     let unreadable = again(&b, &b.pd, Access { remote_read: false, ..EVERYTHING });
@@ -91,8 +91,8 @@ fn a_handle_serves_its_own_domain_until_it_is_destroyed() {
     assert_eq!(a.device.counters().get(Counter::TxPkts), 0, "nothing left");
 }
 
-/// Programs look the number up in their own address vector: another domain's means somebody else
-/// there, or nobody.
+/// Programs look the number up in their own address vector, in which the handle of another domain
+/// is another peer, or none.
 #[test]
 fn a_receive_names_its_sender_by_a_handle_of_its_own_domain() {
     let (a, b) = pair("");
@@ -115,8 +115,8 @@ fn a_receive_names_its_sender_by_a_handle_of_its_own_domain() {
 fn the_last_handle_of_a_peer_takes_its_work_requests_along() {
     let (a, b) = pair("delay=20ms,seed=3");
     let (first, last) = (a.ah(&b), a.ah(&b));
-    // Without a receive there, sends are tried for ever; WRITEs wait for their turn; the READ has
-    // been accepted and waits for its data.
+    // Without a receive there, sends are tried for ever and WRITEs wait for their turn; the READ
+    // has been accepted and waits for its data.
     a.post(0, &first, b.qp.qpn(), SendOp::Read(remote(&b, 0)), &[a.sge(0, 1_000_000)]);
     poll_until_counted(&[&a, &b], &b, Counter::RdmaReadRespBytes, 1);
     for id in 1..=20 {
@@ -132,7 +132,7 @@ fn the_last_handle_of_a_peer_takes_its_work_requests_along() {
     flushed.sort_by_key(|done| done.wr_id);
     assert!(flushed.iter().map(|done| done.wr_id).eq(0..=30), "{flushed:?}");
     assert!(flushed.iter().all(|done| done.status == Status::Flushed), "{flushed:?}");
-    // Nothing is left over that would complete twice or disturb what comes next.
+    // Nothing is left over that would complete twice or disturb later work.
     assert_eq!(outcome(&a, &b, SendOp::Write(remote(&b, 0)), &[a.sge(0, 8)]), Status::Ok);
 }
 
@@ -154,7 +154,7 @@ fn deregistration_ends_a_write_that_has_to_be_repeated() {
     let ah = a.ah(&b);
     let source = again(&a, &a.pd, Access::default());
     let sge = Sge { lkey: source.lkey(), ..a.sge(0, 64) };
-    // No receive is posted for its immediate.
+    // No receive is posted for its immediate data.
     a.post(1, &ah, b.qp.qpn(), SendOp::WriteImm(remote(&b, 0), 5), &[sge]);
     poll_until_counted(&[&a, &b], &b, Counter::RxRnr, 1);
     source.deregister();
@@ -171,7 +171,7 @@ fn deregistration_ends_a_read_on_either_side() {
         let distant = again(&b, &b.pd, EVERYTHING);
         let source = softefa::Remote { rkey: distant.rkey(), ..remote(&b, 0) };
         let sge = Sge { lkey: local.lkey(), ..a.sge(0, 1_000_000) };
-        // More than the first window, so that the rest comes after the deregistration.
+        // The data exceed the first window, so that the rest comes after the deregistration.
         a.post(1, &ah, b.qp.qpn(), SendOp::Read(source), &[sge]);
         poll_until_counted(&[&a, &b], &b, Counter::RdmaReadRespBytes, 1);
         let (ends, expected) = if is_target {
@@ -205,7 +205,7 @@ fn queue_pairs_on_one_completion_queue_end_apart() {
     let to = |state| ModifyQp { state: Some(state), ..ModifyQp::default() };
     reset.modify(&to(QpState::Reset)).unwrap();
     failed.modify(&to(QpState::Error)).unwrap();
-    // Purged although it has completions that nobody has polled.
+    // The queue pair is purged although it has completions that were not polled.
     destroyed.modify(&to(QpState::Error)).unwrap();
     destroyed.destroy();
     for _ in 0..2 {
@@ -213,7 +213,7 @@ fn queue_pairs_on_one_completion_queue_end_apart() {
         assert_eq!((done.qpn, done.status), (failed.qpn(), Status::Flushed));
     }
     assert_eq!(failed.post_recv(1, &[]), Err(PostError::State(QpState::Error)));
-    // Those that ended may have left a message in b's socket each.
+    // Each of those that ended may have left a message in b's socket.
     (0..4).for_each(|id| b.post_recv(id, 0, 64));
     let done = wait_for(&[&a, &b], 0, CompletionOp::Send);
     assert_eq!((done.qpn, done.status), (alive.qpn(), Status::Ok));

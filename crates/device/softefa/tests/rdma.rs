@@ -19,7 +19,7 @@ fn pattern(seed: u8) -> Vec<u8> {
     (0..LEN).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()
 }
 
-/// The completion of the one work request that `a` has posted.
+/// Returns the completion of the one work request that `a` has posted.
 fn finish(a: &Side, b: &Side) -> (CompletionOp, Status) {
     let mut found = None;
     poll_until(&[a, b], |index, done| {
@@ -94,7 +94,8 @@ fn many_operations_share_the_queue_pair() {
         let write = SendOp::Write(remote(&b, at));
         a.post(id, &ah, b.qp.qpn(), write, &[a.sge(0, 10_000)]);
         let read = SendOp::Read(Remote { addr: a.mr.addr(), rkey: a.mr.rkey() });
-        // Served by the same device's other queue pair: a reads its own pattern back from itself.
+        // The same device's other queue pair serves the READ: `a` reads its own pattern from
+        // itself.
         let own = a.ah(&a);
         a.post(100 + id, &own, a.qp.qpn(), read, &[a.sge(500_000 + at, 10_000)]);
     }
@@ -177,7 +178,7 @@ fn a_responder_that_goes_away_ends_the_read() {
     let (a, b) = pair("delay=20ms,seed=1");
     let ah = a.ah(&b);
     let read = SendOp::Read(remote(&b, 0));
-    // More than the first window, so that the rest is never sent.
+    // The data exceed the first window, so that the rest is never sent.
     a.post(1, &ah, b.qp.qpn(), read, &[a.sge(0, 1_000_000)]);
     poll_until_counted(&[&a, &b], &b, Counter::RdmaReadRespBytes, 1);
     b.qp.destroy();
@@ -235,7 +236,7 @@ fn writes_that_find_no_receive_hold_up_no_others() {
     let post = |id, op| a.post(id, &ah, b.qp.qpn(), op, &[a.sge(0, 64)]);
     (0..256).for_each(|id| post(id, SendOp::WriteImm(remote(&b, 0), 1)));
     post(1000, SendOp::Write(remote(&b, 100)));
-    // They wait for a receive, and end when there is one.
+    // The WRITEs wait for a receive, and end when there is one.
     let mut ended = Vec::new();
     poll_until(&[&a, &b], |index, done| {
         assert_eq!((index, done.status), (0, Status::Ok));
@@ -256,12 +257,12 @@ fn a_peer_that_is_not_ready_does_not_keep_us_from_answering_it() {
     let (a, b) = pair("");
     let (to_b, to_a) = (a.ah(&b), b.ah(&a));
     for id in 0..200 {
-        // Together more than the window of a connection.
+        // Together they exceed the window of a connection.
         a.post(id, &to_b, b.qp.qpn(), SendOp::Send, &[a.sge(0, 8000)]);
         let write = SendOp::WriteImm(remote(&b, 0), 1);
         a.post(id + 200, &to_b, b.qp.qpn(), write, &[a.sge(0, 8000)]);
     }
-    // b posts receives only after it has read from a.
+    // `b` posts receives only after it has read from `a`.
     let read = SendOp::Read(remote(&a, 0));
     b.post(1000, &to_a, a.qp.qpn(), read, &[b.sge(500_000, LEN)]);
     let done = wait_for(&[&a, &b], 1, CompletionOp::Send);

@@ -1,5 +1,5 @@
 //! Two programs that answer each other by RDMA WRITE: each waits for its own completion, and
-//! watches its memory for what the other one writes.
+//! watches its memory for the writes of the other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,9 +9,9 @@ use crate::common::roce::{EVERYTHING, Link, config, connect_qps, gather, pair_of
 use softefa::counters::Counter;
 use softefa::{Qp, QpKind, Remote, SendData, SendOp, SendWr, WireChoice};
 
-/// Round trips that are judged together.
+/// The number of round trips that are judged together.
 const ROUNDS: u64 = 1000;
-/// A machine may be busy for so long.
+/// The time for which a machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn write(qp: &Qp, to: Remote, value: u64) {
@@ -76,8 +76,8 @@ fn who_polls_for_its_completion_takes_the_answer_with_it() {
     }
 }
 
-/// Polls of many queue pairs ask the sockets which of them have something, and no socket tells of
-/// acknowledgements while one dozes. No timer looks for them here.
+/// Polls of many queue pairs ask the sockets which of them have data, and no socket reports
+/// acknowledgements while its queue pair sleeps lightly. No timer looks for them here.
 #[test]
 fn a_poll_of_many_finds_the_acknowledgement_of_one_that_watches() {
     const QPS: usize = 6;

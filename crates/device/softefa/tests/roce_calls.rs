@@ -1,10 +1,9 @@
 //! Random calls with good and bad arguments on connected queue pairs of two devices.
 //!
 //! Whatever a program does: nothing panics or hangs, work requests and receives complete in the
-//! order of posting, each once (or go with their queue pair), nothing succeeds behind a failure,
-//! and no byte changes outside of registered memory.
-//! `SOFTEFA_CASES=1000 SOFTEFA_SEED=7 cargo test -p softefa --test all roce_calls` runs more, or
-//! others.
+//! order of posting, each once (or are destroyed with their queue pair), nothing succeeds behind a
+//! failure, and no byte changes outside of registered memory. `SOFTEFA_CASES=1000 SOFTEFA_SEED=7
+//! cargo test -p softefa --test all roce_calls` runs more cases, or other ones.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use softefa::{
     Remote, SendData, SendOp, SendWr, Sge, Status,
 };
 
-/// Memory of a device: regions with a guard before and behind each.
+/// The regions of a device's memory, with a guard before and behind each.
 const REGIONS: usize = 3;
 const REGION: usize = 8192;
 const GUARD: usize = 512;
@@ -26,14 +25,14 @@ const GUARD_BYTE: u8 = 0x5a;
 const QUEUE_PAIRS: usize = 6;
 const CALLS: usize = 400;
 
-/// A device with all that it has.
+/// A device with all of its objects.
 struct Host {
     device: Arc<Device>,
     pd: Arc<Pd>,
     cq: Arc<Cq>,
     memory: Box<[u8]>,
     regions: Vec<Option<Arc<Mr>>>,
-    /// Key of the last region at each place.
+    /// The key of the last region at each place.
     keys: Vec<u32>,
 }
 
@@ -67,15 +66,15 @@ impl Host {
     }
 }
 
-/// A queue pair, and what it owes its program.
+/// A queue pair, with the completions that its program is to get.
 struct Tracked {
     qp: Arc<Qp>,
     host: usize,
-    /// Names of work requests that have not ended, and whether each asked for a completion.
+    /// The ids of work requests that have not ended, and whether each asked for a completion.
     sends: VecDeque<(u64, bool)>,
     receives: VecDeque<u64>,
     has_failed: bool,
-    /// Work requests from these names on were posted after the send queue was let go on.
+    /// The ids from which on work requests were posted after the send queue was resumed.
     resumed_at: VecDeque<u64>,
 }
 
@@ -94,7 +93,7 @@ impl Tracked {
         self.has_failed = false;
     }
 
-    /// A completion of this queue pair is the next one that may come.
+    /// Checks that a completion of this queue pair is the next one that may come.
     fn note(&mut self, done: &Completion) {
         if !done.op.is_send_queue() {
             assert_eq!(self.receives.pop_front(), Some(done.wr_id), "{done:?}");
@@ -156,7 +155,7 @@ impl World {
         }
     }
 
-    /// Takes queue pair `index` up, toward any other or itself; often the other one comes back.
+    /// Connects queue pair `index` to any other or itself; often the other one connects back.
     fn connect(&mut self, index: usize) {
         let other = self.dice.below(QUEUE_PAIRS as u64) as usize;
         let link = Link {
@@ -181,7 +180,7 @@ impl World {
         }
     }
 
-    /// The device that queue pair `index` is connected to.
+    /// Returns the device that queue pair `index` is connected to.
     fn peer_of(&self, index: usize) -> Option<usize> {
         let dest_qpn = self.qps[index].qp.query().dest_qpn;
         self.qps.iter().find(|it| it.qp.qpn() == dest_qpn).map(|it| it.host)
@@ -193,7 +192,7 @@ impl World {
         let (addr, lkey) = (of.at(index), of.keys[index]);
         let at = self.dice.pick(&[0, 8, 100, 8000, 8191]);
         let len = self.dice.pick(&[0, 1, 8, 8, 8, 100, 3000, 8192]);
-        // Mostly what fits.
+        // Most lengths fit.
         let len = if self.dice.below(100) == 0 { len } else { len.min(REGION as u32 - at as u32) };
         let lkey = if self.dice.below(100) == 0 { lkey ^ 1 } else { lkey };
         Sge { addr: addr + at, len, lkey }
@@ -268,7 +267,7 @@ impl World {
         }
     }
 
-    /// Takes what has completed, `max` at most of each device; how many that were.
+    /// Takes completions, at most `max` of each device, and returns how many there were.
     fn poll(&mut self, max: usize) -> usize {
         let mut count = 0;
         for (number, host) in self.hosts.iter().enumerate() {
@@ -318,7 +317,7 @@ impl World {
         }
     }
 
-    /// In the end everything that was posted ends.
+    /// Checks that all work that was posted ends.
     fn settle(&mut self) {
         for tracked in &self.qps {
             if tracked.qp.query().state != QpState::Reset {
@@ -335,7 +334,8 @@ impl World {
             self.poll(100);
             assert!(begin.elapsed() < Duration::from_secs(10), "work requests do not end");
         }
-        // Those that asked for nothing may have been flushed; nothing comes that was not posted.
+        // Those that asked for no completion may have been flushed; there is no completion without
+        // a post.
         while self.poll(100) > 0 {}
         self.hosts.iter().for_each(Host::assert_guarded);
         self.qps.iter().for_each(|tracked| tracked.qp.destroy());

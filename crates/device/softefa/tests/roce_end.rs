@@ -1,5 +1,5 @@
-//! The end of RoCE queue pairs, and faults of a device of one's own: what was taken is answered
-//! for, what was posted arrives, and nothing of an old connection disturbs a new one.
+//! The end of RoCE queue pairs, and faults of one device only: accepted messages are acknowledged,
+//! posted messages arrive, and nothing of an old connection disturbs a new one.
 
 use crate::common::roce::{
     Link, WIRES, add, config, connect, ends, gather, pair_of, post, side, to, wr,
@@ -12,7 +12,7 @@ use Status::{Flushed, LocalQpInternalError, Ok, RetryExceeded};
 
 const RC: QpKind = QpKind::Rc;
 
-/// The last acknowledgements are lost more often than not, and the program is gone.
+/// Most of the last acknowledgements are lost, and the program is gone.
 #[test]
 fn what_was_received_is_acknowledged_after_destruction() {
     for wire in WIRES {
@@ -57,8 +57,9 @@ fn what_was_posted_arrives_after_destruction() {
     }
 }
 
-/// A program hears from elsewhere that its peer has everything, and gives the connection up. The
-/// acknowledgement that came before that ends the work request, though nobody has looked at it.
+/// A program learns from elsewhere that its peer has everything, and ends the connection. An
+/// acknowledgement that came before the end completes the work request, though it had not been
+/// read.
 #[test]
 fn what_was_acknowledged_before_the_end_is_no_failure() {
     for wire in WIRES {
@@ -67,7 +68,7 @@ fn what_was_acknowledged_before_the_end_is_no_failure() {
             b.post_recv(1, 0, 4096);
             post(&a, 7, SendOp::Send, &[a.sge(0, 4096)]);
             poll_until(&[&b], |_, done| done.wr_id == 1);
-            // Its acknowledgement waited for company.
+            // The acknowledgement was delayed to be sent with others.
             assert!(b.cq.poll_one().is_none());
             a.qp.modify(&to(QpState::Error)).expect("error");
             assert_eq!(ends(&gather(&[&a], 1)[0], true), [(7, Ok)], "round {round} of {wire:?}");
@@ -75,7 +76,7 @@ fn what_was_acknowledged_before_the_end_is_no_failure() {
     }
 }
 
-/// What the kernel still has to say of the old peer does not end the new connection.
+/// An error that the kernel still reports about the old peer does not end the new connection.
 #[test]
 fn a_dead_peer_does_not_haunt_its_successor() {
     for wire in WIRES {
@@ -103,7 +104,7 @@ fn a_dead_peer_does_not_haunt_its_successor() {
     }
 }
 
-/// Status 2 on purpose, also of work requests whose bytes nobody has to supply.
+/// The status is 2 on purpose, also for work requests without local bytes.
 #[test]
 fn an_internal_error_on_purpose_ends_the_connection() {
     let all = |b: &Side| {
@@ -131,7 +132,7 @@ fn an_internal_error_on_purpose_ends_the_connection() {
     }
 }
 
-/// The end of a queue that never came up.
+/// A queue pair that never came up can be destroyed, too.
 #[test]
 fn a_queue_pair_can_be_destroyed_in_every_state() {
     for kind in [RC, QpKind::Uc] {

@@ -1,9 +1,9 @@
-//! Random mixes of all operations, both ways at once, through a network that loses, doubles,
-//! reorders and damages.
+//! Random mixes of all operations, both ways at once, through a network that loses, duplicates,
+//! reorders and damages packets.
 //!
 //! Every work request ends once and in its order, every message arrives once and in its order, and
-//! memory is at each moment what a serial execution makes of it. `SOFTEFA_CASES=100 SOFTEFA_SEED=7
-//! cargo test -p softefa --test all roce_faults` runs more mixes, or others.
+//! memory is at each moment the result of a serial execution. `SOFTEFA_CASES=100 SOFTEFA_SEED=7
+//! cargo test -p softefa --test all roce_faults` runs more mixes, or other ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ fn explore(name: &str, cases: u64, test: impl Fn(u64)) {
     traffic::explore("roce_faults", name, cases, test);
 }
 
-/// Work requests of each end in one mix.
+/// The number of work requests of each end in one mix.
 const WORK_REQUESTS: u64 = 300;
 
 fn mix(faults: &str, wire: WireChoice, seed: u64) -> [Side; 2] {
@@ -52,8 +52,8 @@ fn mix_of(integrity: Integrity, faults: &str, wire: WireChoice, seed: u64) -> [S
     [a, b]
 }
 
-/// Takes what has completed at `own`, of its work requests and of its peer's messages; whether
-/// something has.
+/// Takes the completions at `own`, of its work requests and of its peer's messages; returns true if
+/// there was one.
 fn take(own: &Side, out: &mut Lane, into: &mut Lane) -> bool {
     let mut is_new = false;
     while let Some(done) = own.cq.poll_one() {
@@ -151,8 +151,8 @@ fn a_storm_of_naks_does_not_show() {
     });
 }
 
-/// Also with packets that are late or doubled: a number that skipped is never taken for another
-/// packet's.
+/// Packets are also late or duplicated, and a skipped number is never taken for that of another
+/// packet.
 #[test]
 fn numbers_that_skip_do_not_show() {
     explore("numbers_that_skip_do_not_show", 4, |seed| {
@@ -171,7 +171,7 @@ fn all_lapses_at_once_do_not_show() {
     });
 }
 
-/// As of any network whose checks let damage pass.
+/// The same happens on any network whose checks let damage pass.
 #[test]
 fn damaged_payload_is_delivered_where_there_is_none() {
     for wire in WIRES {
@@ -191,8 +191,8 @@ fn damaged_payload_is_delivered_where_there_is_none() {
     }
 }
 
-/// Programs wait for the last bytes of a WRITE by looking at them, and take the others for granted.
-/// Here a thread of its own looks all the time.
+/// Programs wait for the last bytes of a WRITE by reading them, and take the others for granted.
+/// Here a thread of its own reads all the time.
 #[test]
 fn the_last_bytes_of_a_write_come_last() {
     for wire in WIRES {
@@ -220,7 +220,8 @@ fn writes_to_a_watched_place<'a>(mut a: Side, b: &Side, scope: &'a std::thread::
                 assert!(begin.elapsed() < Duration::from_secs(20), "round {round} never came");
             }
             let late = watched.iter().position(|word| word.load(Ordering::Relaxed) != round);
-            // What is repeated brings the same again, so a late word is one that had not come.
+            // A repetition brings the same bytes again, so that a late word is one that had not
+            // come.
             tells.store(if late.is_none() { round } else { u64::MAX }, Ordering::Release);
         }
     });

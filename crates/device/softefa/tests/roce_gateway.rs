@@ -17,7 +17,7 @@ use softefa::{Config, CreateQpError, Device, OpenError, Qp, QpKind, SendOp, Stat
 
 use Status::Ok;
 
-/// A gateway of two addresses.
+/// A gateway that serves two addresses.
 struct Gateway {
     addrs: [IpAddr; 2],
     port: u16,
@@ -26,7 +26,7 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// `number` tells the tests of this file apart.
+    /// Starts a gateway; `number` distinguishes the tests of this file.
     fn start(number: u32) -> Self {
         let base = 0x7FC0_0000 | (std::process::id() & 0xFFFF) << 5 | number << 1;
         Self::at([base, base | 1].map(|bits| IpAddr::from(Ipv4Addr::from_bits(bits))))
@@ -58,7 +58,7 @@ impl Gateway {
     }
 }
 
-/// WRITEs, READs and SENDs of several packets, both ways.
+/// Exchanges WRITEs, READs and SENDs of several packets, both ways.
 fn exchange(a: &mut Side, b: &mut Side) {
     const LEN: u32 = 9000;
     for round in 0..20 {
@@ -94,13 +94,13 @@ fn what_a_bad_network_does_is_mended_behind_a_gateway() {
         drop((a, b));
         let counts = gateway.finish();
         assert!(counts.forwarded > 500, "{counts:?}");
-        // What was altered on the way, header or payload, is nobody's but the gateway's to see.
+        // Only the gateway sees packets whose header or payload was altered on the way.
         let damaged = counts.icrc + counts.malformed + counts.no_queue_pair;
         assert_eq!(damaged > 0, !faults.is_empty(), "{counts:?}");
     }
 }
 
-/// What a gateway of IPv6 verifies needs no right to see headers.
+/// Verifying packets of IPv6 needs no right to see IP headers.
 #[test]
 fn a_gateway_serves_ipv6() {
     if !has_ipv6() {

@@ -17,13 +17,13 @@ use softefa::{
 
 use Status::Ok;
 
-/// Bytes in front of a received payload.
+/// Length of the GRH area in front of a received payload.
 const GRH: usize = 40;
 /// The UDP port of all groups.
 const PORT: u16 = 4791;
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A group that no other process of this machine's tests is in.
+/// Returns a group in which no other process of this machine's tests is a member.
 fn group(last: u8) -> IpAddr {
     let [.., high, low] = std::process::id().to_be_bytes();
     IpAddr::from([239, high, low, last])
@@ -35,7 +35,7 @@ fn ud_side(config: &Config) -> Side {
     side
 }
 
-/// A side that is a member, with receives.
+/// Makes a side that is a member, with receives.
 fn member(config: &Config, group: IpAddr) -> Side {
     let side = ud_side(config);
     side.qp.attach(Gid::of_roce(group)).unwrap();
@@ -68,7 +68,8 @@ fn flavours() -> Vec<Config> {
     vec![plain, icrc]
 }
 
-/// RC-10.1, RC-10.3: two members on the sender's device and one on another; the sender is none.
+/// RC-10.1, RC-10.3: two members are on the sender's device and one on another; the sender is no
+/// member.
 #[test]
 fn each_member_gets_each_datagram_once() {
     for (index, config) in flavours().iter().enumerate() {
@@ -106,7 +107,7 @@ fn a_member_that_sends_hears_itself() {
     let (config, group) = (config(WireChoice::Auto, ""), group(10));
     let mut a = member(&config, group);
     let bytes = pattern(3, 100);
-    // Behind the places of the receives that are filled.
+    // The bytes lie behind the places of the receives.
     a.fill(0, &bytes);
     let into = a.sge(60_000, 1000);
     let first = a.pd.create_ah(Gid::of_roce(group)).unwrap();
@@ -117,7 +118,7 @@ fn a_member_that_sends_hears_itself() {
     assert!(a.bytes(GRH, 100) == bytes && into.len > 0);
 }
 
-/// RC-10.4: unless it wants to hear only others.
+/// RC-10.4: a member can choose to hear only others.
 #[test]
 fn a_member_may_be_deaf_to_itself() {
     let (config, group) = (config(WireChoice::Auto, ""), group(18));
@@ -126,7 +127,7 @@ fn a_member_may_be_deaf_to_itself() {
     send(&a, group, 5, 8);
     let found = gather(&[&a, &b], 2);
     assert_eq!((ends(&found[0], true), ends(&found[1], false)), (vec![(5, Ok)], vec![(0, Ok)]));
-    // What it sends to itself alone is no message to a group.
+    // A datagram that it sends to itself alone is no message to a group.
     let ah = a.pd.create_ah(a.device.gid()).unwrap();
     let sges = [a.sge(0, 8)];
     a.qp.post_send(&common::wr(6, &ah, a.qp.qpn(), SendOp::Send, &sges)).unwrap();
@@ -162,14 +163,14 @@ fn who_has_left_gets_no_more() {
     gather(&[&a, &stays, &leaves], 3);
 }
 
-/// Packets by somebody who is no device.
+/// A sender of packets that is no device.
 struct Stranger {
     socket: UdpSocket,
 }
 
 impl Stranger {
-    /// At another address of loopback, the interface of which multicast datagrams take by
-    /// themselves.
+    /// Makes a stranger at another address of loopback, whose interface multicast datagrams take by
+    /// default.
     fn new() -> Self {
         let socket = UdpSocket::bind("127.0.0.9:0").unwrap();
         let interface = libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 9]) };
@@ -182,7 +183,7 @@ impl Stranger {
         Self { socket }
     }
 
-    /// A datagram of eight bytes with a right ICRC, unless `damage` is done to it.
+    /// Sends a datagram of eight bytes with a right ICRC, unless `damage` is added to it.
     fn send(&self, to: IpAddr, port: u16, (dest_qpn, qkey): (u32, u32), damage: u8) {
         let mut sender = Sender::new(0x99_9999, 0xFFFF, Mtu::B1024, Psn::new(1));
         let mut headers = [0; HEADER_MAX];
@@ -196,8 +197,8 @@ impl Stranger {
     }
 }
 
-/// RC-10.2, RC-8.5: what does not fit is counted and dropped, by each member, and nothing is kept
-/// of it.
+/// RC-10.2, RC-8.5: a datagram that does not match is counted and dropped by each member, and
+/// leaves no state.
 #[test]
 fn strangers_need_the_queue_key() {
     let (config, group) = (config(WireChoice::Udp, ""), group(12));
@@ -221,14 +222,15 @@ fn strangers_need_the_queue_key() {
         });
     }
     assert_quiet(&[&b]);
-    // Who has all of it right is as good as any sender.
+    // A stranger that has all of it right is treated like any sender.
     stranger.send(group, PORT, (GROUP_QPN, QKEY), 0);
     let got = gather(&[&b], 1)[0][0];
     assert_eq!((got.status, got.src_qpn, got.byte_len), (Ok, 0x99_9999, 48));
     assert_eq!(b.device.counters().get(Counter::RxCrcErrors), 6, "damaged, and noise");
 }
 
-/// RC-10.3: many members of one completion queue, which its polls ask in another way than a few.
+/// RC-10.3: many members share one completion queue, whose polls use another method than those of a
+/// few.
 #[test]
 fn a_crowd_of_members_hears_all() {
     const CROWD: usize = 9;
@@ -272,7 +274,7 @@ fn a_sleeping_member_is_woken() {
         cq.arm().unwrap();
         assert!(cq.poll_one().is_none());
         if id == 0 {
-            // It sleeps already.
+            // The member already sleeps.
             qp.attach(Gid::of_roce(group)).unwrap();
         }
         send(&a, group, id, 8);
@@ -311,7 +313,7 @@ fn what_cannot_be_a_member_hears_why() {
     assert!(matches!(gone, Err(GroupError::Gone)), "{gone:?}");
 }
 
-/// As many queue pairs as the device says, and no more; those that go make room.
+/// A group accepts as many queue pairs as the device says, and those that leave make room.
 #[test]
 fn a_group_has_room_for_so_many() {
     let config = config(WireChoice::Auto, "");

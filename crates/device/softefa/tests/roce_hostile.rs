@@ -1,7 +1,7 @@
-//! Packets of strangers, and of somebody at the peer's address, at live queue pairs.
+//! Packets of strangers, and of processes at the peer's address, sent to live queue pairs.
 //!
 //! `SOFTEFA_PACKETS=1000000 SOFTEFA_SEED=7 cargo test -p softefa --test all roce_hostile` sends
-//! more, or others.
+//! more packets, or other ones.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,12 +23,12 @@ use softefa::{Config, QpKind, QpState, SendOp, Status};
 
 use Status::Ok;
 
-/// Somebody at an address of no peer.
+/// An attacker at an address of no peer.
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 77));
-/// Somebody at the address of the peer.
+/// An attacker at the address of the peer.
 const NEIGHBOUR: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Runs `test` once; a failure names the command that repeats it.
+/// Runs `test` once. A failure names the command that repeats it.
 fn seeded(name: &str, test: impl Fn(Dice, u64)) {
     let (seed, packets) = (number("SOFTEFA_SEED", 1), number("SOFTEFA_PACKETS", 100_000));
     println!("SOFTEFA_SEED={seed} SOFTEFA_PACKETS={packets}");
@@ -38,7 +38,7 @@ fn seeded(name: &str, test: impl Fn(Dice, u64)) {
     }
 }
 
-/// What an attacker knows or guesses of a queue pair.
+/// An attacker's knowledge or guesses about a queue pair.
 struct Aim {
     from: IpAddr,
     qpn: u32,
@@ -48,7 +48,7 @@ struct Aim {
     transport: Transport,
 }
 
-/// A packet that fits `aim` in all but what the dice change.
+/// Returns a packet that matches `aim` in everything that the dice do not change.
 fn packet(dice: &mut Dice, aim: &Aim) -> Vec<u8> {
     let kind = dice.pick(&Kind::ALL);
     let psn = match dice.below(4) {
@@ -84,7 +84,7 @@ fn packet(dice: &mut Dice, aim: &Aim) -> Vec<u8> {
     headers.aeth = Aeth { syndrome, msn: dice.roll() as u32 & Psn::MASK };
     headers.invalidate = aim.rkey;
     if aim.transport == Transport::Xrc {
-        // The process counts its queues.
+        // The number of a shared receive queue is one of the first of the process.
         headers.srq = dice.below(9) as u32;
     }
     let mut bytes = vec![0; 64];
@@ -92,7 +92,7 @@ fn packet(dice: &mut Dice, aim: &Aim) -> Vec<u8> {
     bytes.truncate(header_len);
     bytes.extend(dice.bytes(len));
     bytes.resize(bytes.len() + usize::from(pad), 0);
-    // Who makes packets knows how they are checked.
+    // The attacker knows how packets are checked.
     mutate(dice, &mut bytes);
     let mut bytes = with_icrc(bytes, aim.from);
     if dice.below(8) == 0 {
@@ -101,7 +101,7 @@ fn packet(dice: &mut Dice, aim: &Aim) -> Vec<u8> {
     bytes
 }
 
-/// Sometimes other bits, sometimes another length.
+/// Sometimes changes bits, sometimes the length.
 fn mutate(dice: &mut Dice, bytes: &mut Vec<u8>) {
     match dice.below(5) {
         0 => {
@@ -114,7 +114,7 @@ fn mutate(dice: &mut Dice, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Where packets for the queue pair of `side` go.
+/// Returns the destination of packets for the queue pair of `side`.
 fn port(side: &Side) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], side.qp.port()))
 }
@@ -123,7 +123,7 @@ fn socket(addr: IpAddr) -> UdpSocket {
     UdpSocket::bind((addr, 0)).expect("an address of this machine")
 }
 
-/// Goes on working while `attack` sends packets at both ends.
+/// Checks that both ends work while `attack` sends packets at them.
 fn works_on((a, b): &(Side, Side), packets: u64, mut attack: impl FnMut()) {
     let mut id = 0;
     let mut sent = 0;
@@ -146,7 +146,7 @@ fn works_on((a, b): &(Side, Side), packets: u64, mut attack: impl FnMut()) {
     assert_eq!(word, id, "each atomic was done once");
 }
 
-/// The rest of the memory of `b` is as it was.
+/// Checks that the rest of the memory of `b` is unchanged.
 fn assert_untouched(b: &Side) {
     let rest =
         [b.bytes(0, 4096), b.bytes(8192 + 3000, 16_384 - 8192 - 3000), b.bytes(20_000, 10_000)];
@@ -181,8 +181,8 @@ fn strangers_do_nothing() {
     });
 }
 
-/// Somebody at the peer's address who does not know where the numbers are: they are far behind or
-/// far ahead.
+/// An attacker at the peer's address does not know the packet numbers: its numbers are far behind
+/// or far ahead.
 #[test]
 fn neighbours_without_the_numbers_do_nothing() {
     seeded("neighbours_without_the_numbers_do_nothing", |mut dice, packets| {
@@ -193,7 +193,8 @@ fn neighbours_without_the_numbers_do_nothing() {
                 let side = dice.pick(&[&pair.0, &pair.1]);
                 let aim = Aim {
                     from: NEIGHBOUR,
-                    // Right port, wrong slot: the queue pair before it had that number.
+                    // The port is right, but the number is that of an earlier queue pair in the
+                    // slot.
                     qpn: side.qp.qpn() ^ (1 + dice.below(255) as u32),
                     psn: 0xff_fff5,
                     va: side.mr.addr() + 24_000,
@@ -210,7 +211,7 @@ fn neighbours_without_the_numbers_do_nothing() {
     });
 }
 
-/// Somebody at the peer's address who knows all numbers and keys of memory, and not the key file.
+/// An attacker at the peer's address knows all numbers and keys of memory, but not the key file.
 #[test]
 fn neighbours_of_a_sealed_connection_do_nothing() {
     seeded("neighbours_of_a_sealed_connection_do_nothing", |mut dice, packets| {
@@ -239,8 +240,8 @@ fn neighbours_of_a_sealed_connection_do_nothing() {
     });
 }
 
-/// Somebody at the peer's address who knows the numbers can end the connection, as on any RoCE
-/// network; what needs a key it cannot do.
+/// An attacker at the peer's address who knows the numbers can end the connection, as on any RoCE
+/// network, but can do nothing that needs a key.
 #[test]
 fn neighbours_without_the_key_touch_no_memory() {
     seeded("neighbours_without_the_key_touch_no_memory", |mut dice, packets| {
@@ -270,8 +271,8 @@ fn neighbours_without_the_key_touch_no_memory_of_a_target() {
     });
 }
 
-/// Sends packets to `victim` from its peer's address, and has it connected again when it has
-/// failed; how often that was.
+/// Sends packets to `victim` from its peer's address, connects it again whenever it has failed, and
+/// returns how often that was.
 fn besiege(
     dice: &mut Dice,
     packets: u64,
@@ -298,7 +299,7 @@ fn besiege(
     failures
 }
 
-/// Connects `victim` to the neighbour's address, where nobody else is.
+/// Connects `victim` to the neighbour's address, at which there is no other queue pair.
 fn revive(victim: &Side) {
     let _ = victim.qp.modify(&common::roce::to(QpState::Reset));
     let link = Link { timeout: 0, ..Link::default() };

@@ -11,7 +11,7 @@ use softefa::{Mr, MrOptions, QpKind, RegMrError, Remote, Rereg, SendOp, Sge, Sta
 
 use Status::{LocalInvalidLkey, Ok, RemoteBadAddress};
 
-/// What the first byte is called.
+/// The name of the first byte.
 const IOVA: u64 = 0x10_0000;
 const LEN: u64 = 1 << 16;
 
@@ -82,7 +82,7 @@ fn addresses_are_no_names() {
     }
 }
 
-/// Where other bytes are registered under the same keys, their addresses are their names.
+/// If other bytes are registered under the same keys, their addresses are their names.
 #[test]
 fn names_go_with_the_bytes() {
     let config = config(WireChoice::Udp, "");

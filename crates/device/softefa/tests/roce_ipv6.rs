@@ -17,24 +17,24 @@ use softefa::{
 
 use Status::{Ok, RetryExceeded};
 
-/// Bytes in front of a received datagram.
+/// Length of the GRH area in front of a received datagram.
 const GRH: usize = 40;
 const LOCALHOST: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
-/// Settings of a RoCE device at `::1`.
+/// Returns the configuration of a RoCE device at `::1`.
 fn six(wire: WireChoice, faults: &str) -> Config {
     let devices = vec!["roce0=::1,profile=roce".parse().unwrap()];
     Config { devices, ..config(wire, faults) }
 }
 
-/// A group that no other process of this machine's tests is in.
+/// Returns a group in which no other process of this machine's tests is a member.
 fn group(last: u16) -> Gid {
     let [a, b, c, d] = std::process::id().to_be_bytes();
     let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     Gid::of_roce(Ipv6Addr::new(0xff15, 0, 0, 0, 0, high, low, last).into())
 }
 
-/// SENDs, WRITEs, READs and atomics of one packet and of many.
+/// Exchanges SENDs, WRITEs, READs and atomics of one packet and of many.
 fn exchange(a: &mut Side, b: &Side) {
     for (id, len) in [0, 1, 1024, 1025, 100_000].into_iter().enumerate() {
         let (id, bytes) = (id as u64, pattern(id, len as usize));
@@ -68,7 +68,7 @@ fn connections_do_everything_on_each_wire() {
         let config = Config { integrity, key, ..six(wire, "") };
         let (mut a, b) = pair_of(&config, QpKind::Rc, 1 << 20, &Link::default());
         let through_memory = |a: &Side| count(a, Counter::TxMemoryPkts) > 0;
-        // A ring is opened when the peer has time to let it in.
+        // A ring is opened when the peer has time to accept it.
         let rounds = if wire == WireChoice::Auto { 10_000 } else { 1 };
         for _ in 0..rounds {
             exchange(&mut a, &b);
@@ -132,7 +132,7 @@ fn a_datagram_stands_behind_an_ipv6_header() {
             assert_eq!((got.src_addr, got.sgid(), got.sl), (LOCALHOST, a.device.gid(), 0b1001));
             assert!(b.bytes(GRH, len) == bytes, "{len} bytes");
             let header = b.bytes(0, GRH);
-            // UDP, base and datagram headers, pad, ICRC.
+            // The length covers UDP, base and datagram headers, pad and ICRC.
             let udp_len = 8 + 12 + 8 + len.next_multiple_of(4) + 4;
             assert_eq!((header[0] >> 4, header[6]), (6, 17), "IPv6, UDP behind it");
             assert_eq!(usize::from(u16::from_be_bytes([header[4], header[5]])), udp_len);
@@ -145,7 +145,8 @@ fn a_datagram_stands_behind_an_ipv6_header() {
     }
 }
 
-/// The kernel sends nothing to groups of IPv6 on the loopback interface. On others it does: see the
+/// The kernel sends nothing to groups of IPv6 on the loopback interface, but does on others: see
+/// the consumers' `mckey_reaches_members_over_ipv6`.
 /// consumers' `mckey_reaches_members_over_ipv6`.
 #[test]
 fn loopback_has_no_groups() {
@@ -157,7 +158,7 @@ fn loopback_has_no_groups() {
     assert!(matches!(refused, Err(GroupError::Loopback)), "{refused:?}");
 }
 
-/// A socket of one family reaches nobody of the other.
+/// A socket of one family cannot reach one of the other.
 #[test]
 fn the_other_family_is_refused() {
     if !has_ipv6() {

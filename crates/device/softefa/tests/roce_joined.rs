@@ -1,4 +1,4 @@
-//! Long messages between RoCE devices of one machine: packets that travel through shared memory as
+//! Long messages between RoCE devices of one machine, whose packets travel through shared memory as
 //! one (RC-1.15).
 
 use crate::common::roce::{Link, config, connect, ends, gather, pair_of, pattern, post, side, wr};
@@ -14,7 +14,7 @@ fn sent(side: &Side) -> u64 {
     side.device.counters().get(Counter::TxPkts)
 }
 
-/// Short messages until the first of them takes memory, both ways.
+/// Exchanges short messages until they go through memory, both ways.
 fn warm_up((a, b): &(Side, Side)) {
     let is_open = |side: &Side| side.device.counters().get(Counter::TxMemoryPkts) > 0;
     let mut rounds = 0;
@@ -28,7 +28,8 @@ fn warm_up((a, b): &(Side, Side)) {
     }
 }
 
-/// Packets that either side sends for one message of each kind, whose bytes must arrive.
+/// Returns the number of packets that either side sends for one message of each kind, whose bytes
+/// must arrive.
 fn packets_of_long_messages(pair: &mut (Side, Side)) -> u64 {
     warm_up(pair);
     let (a, b) = pair;
@@ -61,7 +62,7 @@ fn long_messages_take_few_packets_through_memory() {
     assert!(packets < on_a_network / 4, "{packets} instead of {on_a_network}");
 }
 
-/// A fault is for each packet.
+/// A fault applies to each packet.
 #[test]
 fn what_may_meet_a_fault_keeps_its_packets() {
     let config = config(WireChoice::Auto, "loss=0.1%,seed=1");
@@ -69,7 +70,7 @@ fn what_may_meet_a_fault_keeps_its_packets() {
     assert!(packets_of_long_messages(&mut pair) >= (9 * LEN / MTU) as u64);
 }
 
-/// As an adapter would, whatever way the packets take.
+/// An adapter would notice it, too, whatever way the packets take.
 #[test]
 fn ends_whose_mtu_differs_notice_it_through_memory() {
     for mtu in [[4096, 1024], [1024, 4096], [256, 512]] {
@@ -78,7 +79,7 @@ fn ends_whose_mtu_differs_notice_it_through_memory() {
         let [ours, theirs] = mtu.map(|mtu| Link { mtu, ..Link::default() });
         let (a, b) = &pair;
         connect(a, b, &ours);
-        // The other end learns of another path.
+        // The other end is told of another path MTU.
         b.qp.modify(&common::roce::to(QpState::Reset)).expect("to reset");
         let (first, second) = (theirs.psn[0], theirs.psn[1]);
         common::roce::up(&b.qp, &theirs, (a.device.gid(), a.qp.qpn()), [second, first]);

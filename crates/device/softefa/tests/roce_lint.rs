@@ -1,4 +1,4 @@
-//! What `--lint` says of XRC targets. It goes to standard error, so each program is a child.
+//! The lines of `--lint` about XRC targets. They go to standard error, so each program is a child.
 
 use crate::common::roce::{Link, config, ends};
 use crate::common::xrc::{Target, found, pair_of, post, post_to};
@@ -7,7 +7,7 @@ use softefa::{Config, Cq, SendOp, SrqAttr, Status, WireChoice};
 
 const CHILD: &str = "SOFTEFA_TEST_CHILD";
 
-/// What this test's program says on standard error, with or without a wish to know.
+/// Returns the lines of this test's program on standard error, with or without a request for them.
 fn lines_of(test: &str, wish: &str) -> Vec<String> {
     let child = only(module_path!(), test).env(CHILD, wish).output().expect("a child");
     let said = String::from_utf8_lossy(&child.stderr).into_owned();
@@ -20,8 +20,8 @@ fn pair(wish: &str) -> (Side, Target) {
     pair_of(&config, 1 << 16, &Link { rnr_retry: 0, ..Link::default() })
 }
 
-/// A queue that is not there; one without a receive; a receive without memory; a queue that is full
-/// of completions.
+/// Makes four mistakes: a queue that does not exist, one without a receive, a receive without
+/// memory, and a queue that is full of completions.
 fn make_mistakes(wish: &str) {
     let (a, b) = pair(wish);
     post_to(&a.qp, b.srq.number() + 100, 1, SendOp::Send, &[a.sge(0, 8)]);

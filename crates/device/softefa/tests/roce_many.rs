@@ -1,4 +1,4 @@
-//! Many connections, and connections within a process, a device, a queue pair.
+//! Many connections, and connections within a process, a device or a queue pair.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn both_directions_stream_at_once() {
     }
 }
 
-/// Both ends, or the only one, on one device and completion queue.
+/// Both ends, or the only one, are on one device and completion queue.
 #[test]
 fn a_queue_pair_may_talk_to_a_neighbour_or_to_itself() {
     for wire in WIRES {
@@ -117,7 +117,7 @@ fn hundreds_of_connections_work_at_once() {
     }
 }
 
-/// Each packet comes from the address that the other end was told.
+/// Each packet comes from the address that was given to the other end.
 #[test]
 fn devices_of_different_addresses_reach_each_other() {
     for kind in [RC, QpKind::Uc] {
@@ -157,7 +157,7 @@ fn captures_change_nothing() {
             assert_eq!(ends(&gather(&[&a, &b], 4)[0], true), [(id, Status::Ok); 3]);
         }
         post(&a, 1, SendOp::Read(remote(&b, 1 << 16)), &[a.sge(0, 8)]);
-        // The refusal is said once: where the wire loses it, only the retries end.
+        // The refusal is sent once: if the wire loses it, only the retries end.
         let refused = ends(&gather(&[&a, &b], 1)[0], true);
         let answers = [Status::RemoteBadAddress, Status::RetryExceeded];
         assert!(matches!(refused[..], [(1, status)] if answers.contains(&status)), "{refused:?}");

@@ -1,6 +1,6 @@
-//! Memory that goes away under a connection: given back behind the adapter's back, or deregistered
-//! in the middle of a message. A status says so, at the right side; nothing crashes, and nothing is
-//! touched afterwards.
+//! Memory that is removed under a connection: unmapped without the adapter's knowledge, or
+//! deregistered in the middle of a message. A status reports it at the right side; nothing crashes,
+//! and the memory is not touched afterwards.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use Status::{Flushed, LocalInvalidLkey, Ok, RemoteBadAddress, RemoteOperation};
 
 const LEN: usize = 16 * Pages::LEN;
 
-/// Pages that are registered at `side`; once unmapped they cannot be read or written any more.
+/// Returns pages that are registered at `side`; once unmapped they cannot be read or written any
+/// more.
 fn registered(side: &Side) -> (Pages, Arc<Mr>) {
     let pages = Pages::new(LEN);
     pages.number();
@@ -42,10 +43,10 @@ fn pairs(kind: QpKind, faults: &'static str) -> impl Iterator<Item = (Side, Side
     WIRES.into_iter().map(move |wire| pair_of(&config(wire, faults), kind, 1 << 20, &link))
 }
 
-/// One packet, several, and more than a window.
+/// Lengths of one packet, of several, and of more than a window.
 const LENGTHS: [u32; 4] = [8, 600, 5000, LEN as u32];
 
-/// What `op` on `sges` ends with at `a`, and what follows from it.
+/// Checks the status of `op` on `sges` at `a`, and its consequences.
 fn fails_with((a, b): &(Side, Side), op: SendOp, sges: &[Sge], status: Status, of_b: QpState) {
     post(a, 1, op, sges);
     a.qp.post_send(&SendWr { fenced: true, ..wr(2, SendOp::Write(remote(b, 0)), &[]) }).unwrap();
@@ -93,7 +94,7 @@ fn a_hole_in_a_train_fails_the_request_that_has_it() {
     assert_eq!(ends(&found[1], false), [(0, Ok)]);
 }
 
-/// The peer rejects the request, so it would have to be sent again.
+/// The peer rejects the request, so that it would have to be sent again.
 #[test]
 fn what_cannot_be_repeated_is_a_protection_error() {
     for len in LENGTHS {
@@ -180,14 +181,14 @@ fn an_answer_that_finds_no_place_is_a_protection_error() {
     }
 }
 
-/// Which registration ends in the middle of a message.
+/// The registration that ends in the middle of a message.
 #[derive(Debug, Clone, Copy)]
 enum Ends {
     Near,
     Far,
 }
 
-/// Much more than a window, so that most of it comes after the deregistration.
+/// A length far above that of a window, so that most of the message comes after the deregistration.
 const LONG: u32 = 1_000_000;
 
 fn again(side: &Side) -> Arc<Mr> {
@@ -262,7 +263,7 @@ fn deregistration_ends_a_receive() {
     }
 }
 
-/// Memory of a receive is looked for in the domain of its shared queue, not in that of the queue
+/// The memory of a receive is looked up in the domain of its shared queue, not in that of the queue
 /// pair.
 #[test]
 fn receives_of_a_shared_queue_are_of_its_domain() {

@@ -1,5 +1,5 @@
-//! The state machine of connected queue pairs: what each way needs and what it refuses, all or
-//! nothing.
+//! The state machine of connected queue pairs: the attributes that each transition needs, and those
+//! that it refuses. A transition happens completely or not at all.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -27,7 +27,7 @@ fn ways(side: &Side) -> [ModifyQp; 3] {
     [to_init(&link), receive, to_send(kind, &link, 1)]
 }
 
-/// What the queue pair says to `change`; when it refuses, nothing of it is there.
+/// Returns the error of the queue pair for `change`. If it refuses, no attribute has changed.
 fn refusal(side: &Side, change: &ModifyQp) -> Option<ModifyError> {
     let before = side.qp.query();
     let error = side.qp.modify(change).err()?;
@@ -37,7 +37,7 @@ fn refusal(side: &Side, change: &ModifyQp) -> Option<ModifyError> {
 
 type Take = fn(&mut ModifyQp);
 
-/// Every attribute that `change` has beside the state, taken away.
+/// Returns the changes that result if one attribute of `change` beside the state is removed.
 fn without_one(change: &ModifyQp) -> Vec<(&'static str, ModifyQp)> {
     let takes: [(&str, Take); 14] = [
         ("port", |it| it.port = None),
@@ -149,7 +149,8 @@ fn values_that_the_device_has_not_are_refused() {
     side.qp.modify(&most).unwrap();
 }
 
-/// Only the sizes that verbs has a name for are any, and of those only what the port carries.
+/// Only the sizes that verbs has a name for are valid, and of those only the ones that the port
+/// carries.
 #[test]
 fn a_path_mtu_is_one_that_the_port_carries() {
     for (mtu, most) in [("", 4096), (",mtu=1024", 1024), (",mtu=256", 256)] {
@@ -195,7 +196,7 @@ fn a_path_leads_to_a_device_of_the_same_kind() {
     }
 }
 
-/// Numbers have 24 bits; what is above is not looked at.
+/// Numbers have 24 bits; higher bits are ignored.
 #[test]
 fn attributes_are_told_as_they_are_used() {
     let side = fresh(QpKind::Rc);
@@ -266,7 +267,7 @@ fn work_requests_are_taken_in_their_states() {
     }
 }
 
-/// A full queue refuses, and says so; the ones that it has taken are not disturbed.
+/// A full queue refuses work requests with an error, and those that it holds are not affected.
 #[test]
 fn a_full_queue_refuses() {
     let (a, b) = pair();
@@ -281,7 +282,7 @@ fn a_full_queue_refuses() {
     assert!(found.iter().all(|found| found.iter().map(|done| done.wr_id).eq(0..1024)));
 }
 
-/// SQD to SQD: how many READs a peer may have outstanding here.
+/// From SQD to SQD, the number of READs that a peer may have outstanding can change.
 #[test]
 fn the_number_of_reads_that_are_answered_may_be_changed_while_drained() {
     let link = Link { rd_atomic: 0, ..Link::default() };

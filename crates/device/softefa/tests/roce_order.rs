@@ -7,13 +7,13 @@ use crate::common::Side;
 use crate::common::roce::{Link, WIRES, config, pair_of, post};
 use softefa::{Completion, QpKind, SendOp, Status};
 
-/// SENDs of either side that are under way at most: as many as it has receives for.
+/// The most SENDs of either side that are under way, which is the number of its receives.
 const WINDOW: u64 = 8;
 const EXCHANGES: u64 = 20_000;
-/// A machine may be busy for so long.
+/// The time for which a machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The next completion; none when the other side has given up.
+/// Returns the next completion; `None` if the other side has given up.
 fn next(of: &Side, has_failed: &AtomicBool) -> Option<Completion> {
     let begun = Instant::now();
     while !has_failed.load(Ordering::Relaxed) {
@@ -27,13 +27,13 @@ fn next(of: &Side, has_failed: &AtomicBool) -> Option<Completion> {
     None
 }
 
-/// One of the messages of as many `lengths`.
+/// Sends a message of one of `lengths` lengths.
 fn send(from: &Side, id: u64, lengths: u64) {
     post(from, id, SendOp::Send, &[from.sge(0, 16 + 16 * (id % lengths) as u32)]);
 }
 
-/// Answers each message, and counts its own SENDs that have not ended. True: there were never more
-/// than the window.
+/// Answers each message, and counts its own SENDs that have not ended. Returns true if there were
+/// never more than the window.
 fn answer(side: &Side, lengths: u64, has_failed: &AtomicBool) -> bool {
     let (mut answered, mut under_way) = (0, 0);
     while answered < EXCHANGES {
@@ -75,7 +75,7 @@ fn ask(side: &Side, lengths: u64, has_failed: &AtomicBool) {
 /// messages in flight always has a slot for its answer. DiSNI's `SendRecvServer` relies on it.
 #[test]
 fn a_send_has_ended_before_its_answer_is_there() {
-    // Datagrams of unlike lengths do not travel as one, and none where faults are dealt.
+    // Datagrams of different lengths do not travel as one, and none do under faults.
     let each = |wire| [(wire, "", 1), (wire, "", 4), (wire, "dup=1%", 1)];
     for (wire, faults, lengths) in WIRES.into_iter().flat_map(each) {
         let (a, b) = pair_of(&config(wire, faults), QpKind::Rc, 4096, &Link::default());

@@ -1,5 +1,5 @@
 //! Reliable connections whose peer is not ready, gone or silent (RC-4), and queue pairs that end or
-//! begin anew.
+//! are used again.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 use std::net::UdpSocket;
@@ -28,8 +28,8 @@ fn state(side: &Side) -> QpState {
     side.qp.query().state
 }
 
-/// Adapters complete a send only when that is asked for, and take a receive of no entries, which a
-/// WRITE with immediate uses up.
+/// Adapters complete a send only if that is requested, and accept a receive without entries, which
+/// a WRITE with immediate uses up.
 #[test]
 fn a_strict_device_takes_what_adapters_take() {
     let (a, b) = pair_of(&strict(), RC, 4096, &Link::default());
@@ -53,16 +53,16 @@ fn what_an_earlier_connection_was_refused_does_not_end_this_one() {
     up(&earlier, &Link::default(), peer, [1, 1]);
     earlier.post_send(&wr(1, SendOp::Send, &[a.sge(0, 8)])).unwrap();
     poll_until_counted(&[&a], &a, Counter::TxPkts, 1);
-    // Before it looks at what it was refused.
+    // The reset comes before it reads the refusal.
     earlier.modify(&to(QpState::Reset)).unwrap();
-    // It answers nothing, but it is there.
+    // The socket does not answer, but exists.
     let _silent = UdpSocket::bind(at).unwrap();
     up(&a.qp, &Link::default(), peer, [1, 1]);
     post(&a, 2, SendOp::Send, &[a.sge(0, 8)]);
     poll_until_counted(&[&a], &a, Counter::RetransTimeoutEvents, 3);
 }
 
-/// RC-4.4: as many tries as the connection allows, and one.
+/// RC-4.4: there are as many tries as the connection permits, plus one.
 #[test]
 fn a_receiver_that_is_not_ready_uses_up_the_retries() {
     for wire in WIRES {
@@ -125,13 +125,13 @@ fn a_peer_that_is_destroyed_ends_the_retries() {
         assert_eq!(ends(&found[0], true), [(1, RetryExceeded), (2, Flushed), (3, Flushed)]);
         assert_eq!(ends(&found[0], false), [(9, Flushed)]);
         assert_eq!(state(&a), QpState::Error);
-        // Patience alone is eight seconds, more than a hundred of them.
+        // The patience alone would take eight seconds, and more than a hundred timeouts.
         let timeouts = count(&a, Counter::RetransTimeoutEvents) - begin;
         assert!(timeouts < 20, "{timeouts} timeouts");
     }
 }
 
-/// RC-4.2, with an answer expected of whatever kind.
+/// RC-4.2, for expected answers of all kinds.
 #[test]
 fn a_silent_peer_ends_the_retries_as_the_timeout_says() {
     for retry_cnt in [0, 1, 7] {
@@ -171,7 +171,7 @@ fn silence_is_borne_where_peers_are_processes() {
     assert_eq!(ends(&found[1], false), [(5, Ok)]);
 }
 
-/// A queue pair number that nobody can have leads nowhere, and does no harm.
+/// A queue pair number that cannot exist has no receiver, and does no harm.
 #[test]
 fn a_peer_that_cannot_be_ends_the_retries() {
     for qpn in [0, 1, 5, 255, 256, 0x1_0000, 0xff_ffff] {
@@ -183,7 +183,7 @@ fn a_peer_that_cannot_be_ends_the_retries() {
     }
 }
 
-/// RC-5.3. The one whose packets are shorter breaks off the other's messages, and the answers to
+/// RC-5.3: the end with the shorter path MTU breaks off the other's messages, and the answers to
 /// its READs.
 #[test]
 fn different_path_mtus_end_as_invalid_requests() {
@@ -212,14 +212,14 @@ fn different_path_mtus_end_as_invalid_requests() {
     }
 }
 
-/// Whatever is on its way is forgotten without a word, and the connection begins anew.
+/// All packets under way are forgotten without an error, and the connection begins anew.
 #[test]
 fn a_queue_pair_can_be_reset_and_used_again() {
     for wire in WIRES {
         let link = Link { timeout: 8, ..Link::default() };
         let (a, b) = pair_of(&config(wire, ""), RC, 1 << 20, &link);
         for round in 0..20u32 {
-            // Nobody takes these.
+            // These messages have no receiver.
             post(&a, 1, SendOp::Send, &[a.sge(0, 100_000)]);
             post(&a, 2, SendOp::Read(remote(&b, 0)), &[a.sge(0, 100_000)]);
             post(&b, 3, SendOp::Read(remote(&a, 0)), &[b.sge(0, 500_000)]);
@@ -244,7 +244,7 @@ fn a_queue_pair_can_be_reset_and_used_again() {
     }
 }
 
-/// As `poll_until_counted`, whatever completes meanwhile.
+/// Polls as `poll_until_counted` does, whatever completes meanwhile.
 fn poll_until_counted_any(sides: &[&Side], of: &Side, counter: Counter, at_least: u64) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while count(of, counter) < at_least {
@@ -255,8 +255,8 @@ fn poll_until_counted_any(sides: &[&Side], of: &Side, counter: Counter, at_least
     }
 }
 
-/// What a device has taken it acknowledges at once, whatever becomes of the queue pair afterwards.
-/// A program learns of the message by polling, and its next call may take the queue pair down.
+/// A device acknowledges an accepted message at once, whatever the queue pair does afterwards. A
+/// program learns of the message by polling, and its next call may take the queue pair down.
 #[test]
 fn what_was_received_is_acknowledged_by_a_queue_pair_that_goes_down() {
     for state in [QpState::Error, QpState::Reset] {
@@ -306,12 +306,12 @@ fn an_error_on_purpose_flushes_everything() {
         assert_eq!(ends(&found[0], false), [1, 2, 3].map(|id| (id, Flushed)));
         assert_quiet(&[&a, &b]);
         assert_eq!(state(&b), QpState::ReadyToSend);
-        // The other end finds nobody who answers, though the port is there.
+        // The other end gets no answers, though the port is there.
         b.qp.modify(&to(QpState::Error)).unwrap();
     }
 }
 
-/// In the error state everything is flushed, wherever the queue pair has come from.
+/// In the error state everything is flushed, whatever the previous state was.
 #[test]
 fn posts_are_flushed_in_the_error_state_whatever_was_before() {
     for kind in [QpKind::Rc, QpKind::Uc] {
@@ -337,7 +337,8 @@ fn posts_are_flushed_in_the_error_state_whatever_was_before() {
     }
 }
 
-/// In SQD work requests in progress end, no others are started, and all of them go on afterwards.
+/// In SQD, work requests in progress end, no others are started, and all of them continue
+/// afterwards.
 #[test]
 fn a_drained_send_queue_waits_for_its_return() {
     for wire in WIRES {
@@ -369,7 +370,7 @@ fn a_drained_send_queue_waits_for_its_return() {
     }
 }
 
-/// SQD: a queue without work is drained at once, and its program need do nothing to hear of it.
+/// SQD: a queue without work is drained at once, and its program need do nothing to learn of it.
 #[test]
 fn a_queue_without_work_tells_at_once_that_it_is_drained() {
     let notify = ModifyQp { sqd_notify: Some(true), ..to(QpState::SendQueueDrained) };
@@ -393,7 +394,7 @@ fn a_queue_without_work_tells_at_once_that_it_is_drained() {
     }
 }
 
-/// Programs ask until it is drained, and take their buffers back then.
+/// Programs query the state until the queue is drained, and then use their buffers again.
 #[test]
 fn a_queue_is_draining_until_what_it_began_has_ended() {
     let (a, silent) =
@@ -409,7 +410,7 @@ fn a_queue_is_draining_until_what_it_began_has_ended() {
     assert!(!a.qp.query().sq_draining);
 }
 
-/// A program that lets its queue pair send again need not poll for that.
+/// A program that resumes its send queue need not poll for the work requests to be sent.
 #[test]
 fn what_was_held_leaves_when_the_send_queue_returns() {
     for wire in WIRES {
@@ -417,7 +418,7 @@ fn what_was_held_leaves_when_the_send_queue_returns() {
         a.qp.modify(&to(QpState::SendQueueDrained)).unwrap();
         b.post_recv(1, 0, 8);
         post(&a, 1, SendOp::Send, &[a.sge(0, 8)]);
-        // The service thread has seen that there is nothing to do.
+        // The service thread has found nothing to do.
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_millis(20) {
             assert!(b.cq.poll_one().is_none());
@@ -427,7 +428,7 @@ fn what_was_held_leaves_when_the_send_queue_returns() {
     }
 }
 
-/// Both ends of a connection go at once, with messages on their way.
+/// Both ends of a connection are destroyed at once, with messages under way.
 #[test]
 fn both_ends_may_be_destroyed_at_once() {
     for _ in 0..20 {

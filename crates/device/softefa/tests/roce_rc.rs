@@ -1,5 +1,5 @@
-//! Reliable connections of RoCE devices: every operation, at every length that a packet boundary
-//! could spoil.
+//! Reliable connections of RoCE devices: every operation, at all lengths around the boundaries of
+//! packets.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 use crate::common::Side;
@@ -16,12 +16,12 @@ use softefa::{
 
 const RC: QpKind = QpKind::Rc;
 const MIB: usize = 1 << 20;
-/// Bytes around what is written that must stay as they are.
+/// The number of bytes around written bytes that must not change.
 const GUARD: usize = 64;
 const GUARD_BYTE: u8 = 0xa5;
 
-/// Lengths around every boundary of packets, and of the requests that a READ is cut into (16
-/// packets).
+/// Returns lengths around every boundary of packets, and of the requests into which a READ is split
+/// (16 packets).
 fn lengths(mtu: usize) -> Vec<usize> {
     let mut lengths: Vec<usize> = (1..=9).collect();
     for packets in [1, 2, 3, 15, 16, 17, 33] {
@@ -43,7 +43,7 @@ fn one(a: &Side, b: &Side, op: SendOp, sges: &[Sge]) -> Completion {
     done
 }
 
-/// `bytes` are at `at` of `side`, and nothing beside them was touched.
+/// Checks that `bytes` are at `at` of `side`, and that no byte beside them has changed.
 fn assert_there(side: &Side, at: usize, bytes: &[u8], what: &str) {
     let len = bytes.len();
     assert!(side.bytes(at, len) == bytes, "{what} of {len} bytes");
@@ -51,7 +51,7 @@ fn assert_there(side: &Side, at: usize, bytes: &[u8], what: &str) {
     assert!(before.iter().chain(behind).all(|byte| *byte == GUARD_BYTE), "{what} of {len} bytes");
 }
 
-/// A SEND, a WRITE and a READ of `len` bytes, each with immediate data where there is.
+/// Does a SEND, a WRITE and a READ of `len` bytes, with immediate data where that is possible.
 fn all_ways(a: &mut Side, b: &mut Side, len: usize, seed: usize) {
     let bytes = pattern(seed, len);
     let guard = vec![GUARD_BYTE; len + 2 * GUARD];
@@ -114,7 +114,7 @@ fn every_length_arrives_in_packets_of_4096_bytes() {
     every_length(4096);
 }
 
-/// A key that is not there does not matter, because there is nothing to look for.
+/// A key that does not exist is not an error, because there is nothing to look up.
 #[test]
 fn empty_messages_need_no_key() {
     for wire in WIRES {
@@ -162,7 +162,8 @@ fn inline_bytes_are_taken_at_once() {
     }
 }
 
-/// `count` entries of uneven lengths, empty ones among them, spread over memory from `at` on.
+/// Returns `count` entries of different lengths, some of them empty, spread over memory from `at`
+/// on.
 fn scattered(side: &Side, at: usize, count: usize) -> (Vec<Sge>, usize) {
     let (mut sges, mut place, mut total) = (Vec::new(), at, 0);
     for index in 0..count {
@@ -187,7 +188,7 @@ fn thirty_two_entries_are_gathered_and_scattered() {
             let (mut a, b) = pair_of(&config(wire, ""), RC, 1 << 17, &link);
             a.fill(0, &pattern(1, 1 << 16));
             let (from, total) = scattered(&a, 0, 32);
-            // Other cuts on the other side.
+            // The other side is split differently.
             let (mut into, _) = scattered(&b, 11, 31);
             into.push(b.sge(60_000, total as u32));
             b.qp.post_recv(1, &into).unwrap();
@@ -245,7 +246,7 @@ fn a_word_is_written_in_one_step() {
     }
 }
 
-/// What asks that all of `remote`, or of its region, is visible.
+/// Returns a request that all of `remote`, or of its region, become visible.
 fn flush(remote: Remote, len: u32, is_whole_region: bool) -> SendOp {
     let extent = FlushExtent { len, is_global: true, is_persistent: false, is_whole_region };
     SendOp::Flush(remote, extent)
@@ -270,7 +271,8 @@ fn what_was_written_is_visible_behind_a_flush() {
     }
 }
 
-/// Beside the region, one too much; nothing at all, and the region wherever the place is.
+/// One range is a byte too long for the region; one is empty; one is the region, wherever the
+/// address is.
 #[test]
 fn a_flush_is_of_a_range_or_of_the_region() {
     let outcome = |at: u64, len: u32, is_whole: bool| {
@@ -294,7 +296,7 @@ fn no_memory_survives_a_loss_of_power() {
     assert_eq!(gather(&[&a], 1)[0][0].status, Status::RemoteBadAddress);
 }
 
-/// More atomics than may be unanswered, from two requesters on one word.
+/// There are more atomics than may be unanswered, from two requesters on one word.
 #[test]
 fn atomics_of_two_requesters_add_up() {
     for wire in WIRES {
@@ -322,7 +324,7 @@ fn atomics_of_two_requesters_add_up() {
     }
 }
 
-/// Completions come in the order of posting; who does not ask for one gets none.
+/// Completions come in the order of posting; a work request that asks for none gets none.
 #[test]
 fn completions_keep_the_order_of_posting() {
     for wire in WIRES {
@@ -353,7 +355,7 @@ fn completions_keep_the_order_of_posting() {
     }
 }
 
-/// A SEND may leave before the READ in front of it is answered; a fenced one may not.
+/// A SEND may leave before the READ in front of it is answered, but a fenced one may not.
 #[test]
 fn a_fenced_send_carries_what_was_read() {
     for wire in WIRES {
@@ -363,7 +365,7 @@ fn a_fenced_send_carries_what_was_read() {
             b.fill(0, &vec![round; len]);
             a.fill(0, &vec![0; len]);
             b.post_recv(1, 500_000, len as u32);
-            // The message is the bytes that the READ brings.
+            // The message consists of the bytes that the READ brings.
             let sges = [a.sge(0, len as u32)];
             let read = wr(1, SendOp::Read(remote(&b, 0)), &sges);
             a.qp.post_send(&SendWr { more: true, ..read }).unwrap();
@@ -375,14 +377,14 @@ fn a_fenced_send_carries_what_was_read() {
     }
 }
 
-/// Between programs of one machine packets go through memory; the option says that they do not. Not
-/// beside tests with so many connections that there is no memory left for all.
+/// Between programs of one machine packets go through memory, unless the option forbids it. The
+/// test does not run beside tests with so many connections that there is no memory left.
 #[test]
 fn the_wire_is_the_one_that_was_chosen() {
     for wire in WIRES {
         let (a, b) = pair_of(&config(wire, ""), RC, 1 << 16, &Link::default());
         let through_memory = || a.device.counters().get(Counter::TxMemoryPkts) > 0;
-        // A ring is opened when the peer has time to let it in.
+        // A ring is opened when the peer has time to accept it.
         let rounds = if wire == WireChoice::Auto { 100_000 } else { 100 };
         for _ in 0..rounds {
             post(&a, 1, SendOp::Write(remote(&b, 0)), &[a.sge(0, 5000)]);

@@ -1,4 +1,4 @@
-//! RoCE devices that seal what they send (RC-1.13).
+//! RoCE devices that seal their packets (RC-1.13).
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use softefa::{Config, Gid, QpKind, QpState, SendOp, Status, WireChoice};
 
 use Status::{Ok, RetryExceeded};
 
-/// What must not happen between two ends that share a key.
+/// The counters that must stay 0 between two ends that share a key.
 const TROUBLE: [Counter; 6] = [
     Counter::RxSealErrors,
     Counter::RxSealReplays,
@@ -34,7 +34,7 @@ fn assert_no_trouble(of: &Side) {
     }
 }
 
-/// Each operation in each length that is cut differently.
+/// Each operation is done in each length that is split differently.
 #[test]
 fn connections_do_everything() {
     for wire in WIRES {
@@ -109,7 +109,8 @@ fn unreliable_messages_and_datagrams_arrive() {
     }
 }
 
-/// The other end cannot open what comes, and says so: as if nobody were there, and as fast.
+/// Checks that the other end cannot open the packets, and reports it: the connection ends as if
+/// there were no peer, and as fast.
 fn assert_refused(a: &Side, b: &Side) {
     connect(a, b, &Link::default());
     b.post_recv(1, 0, 100);
@@ -138,8 +139,8 @@ fn a_key_at_one_end_ends_the_connection() {
     assert_refused(&a, &b);
 }
 
-/// In the clear nothing tells a notice of somebody's from a stranger's: the peer does not answer,
-/// and that is all.
+/// In the clear a notice of the peer cannot be told from that of a stranger, so that the peer does
+/// not answer.
 #[test]
 fn without_the_key_nobody_answers() {
     let config = Config { strict: true, ..config(WireChoice::Udp, "") };
@@ -178,14 +179,14 @@ fn datagrams_of_others_are_lost() {
     assert_eq!(QKEY, b.qp.query().qkey, "the queue key was right");
 }
 
-/// A connection takes what its peer has sealed, and nothing of another holder of the key at the
-/// same address.
+/// A connection accepts packets that its peer has sealed, but not those of another holder of the
+/// key at the same address.
 #[test]
 fn another_holder_of_the_key_is_not_the_peer() {
     let config = sealed(WireChoice::Udp, 1);
     let (a, b) = pair_of(&config, QpKind::Rc, 1 << 16, &Link::default());
     let other = side(&config, QpKind::Rc, 1 << 16);
-    // It aims at the same queue pair, with the numbers that are expected next.
+    // The other one uses the same queue pair number, and the numbers that are expected next.
     let link = Link { timeout: 0, ..Link::default() };
     common::roce::up(&other.qp, &link, (b.device.gid(), b.qp.qpn()), link.psn);
     b.post_recv(1, 0, 100);

@@ -1,5 +1,5 @@
-//! What both ends of a reliable connection are told when a work request goes wrong, and what
-//! becomes of all the others. Rules RC-3.11, RC-4.2, RC-4.4 and RC-5.5.
+//! The statuses at both ends of a reliable connection when a work request fails, and those of all
+//! other work requests. Rules RC-3.11, RC-4.2, RC-4.4 and RC-5.5.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use crate::common::remote;
@@ -18,16 +18,16 @@ use Status::{
 
 const LEN: u32 = 3000;
 
-/// Which queue pairs fail.
+/// The queue pairs that fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fails {
     Both,
     Requester,
 }
 
-/// Posts, between good work requests with and without a completion, one that goes wrong: `op` on
-/// `sges`, with receive `into` for it at the peer. `ends_with` is what it ends with, `receive` what
-/// that receive does.
+/// Posts a work request that fails between good ones with and without a completion: `op` on `sges`,
+/// with receive `into` for it at the peer. `ends_with` is the status of the work request, `receive`
+/// that of the receive.
 fn goes_wrong(
     (a, b): &(Side, Side),
     (op, sges): (SendOp, &[Sge]),
@@ -44,7 +44,7 @@ fn goes_wrong(
     post(a, 2, SendOp::Read(remote(b, 0)), &[a.sge(400_000, LEN)]);
     let unsignaled = SendWr { signaled: false, ..wr(3, op, sges) };
     a.qp.post_send(&SendWr { fenced: true, ..unsignaled }).unwrap();
-    // A SEND may pass a READ whose answer cannot be stored.
+    // A SEND may overtake a READ whose answer cannot be stored.
     let fenced = matches!(op, SendOp::Read(_)) || op.is_atomic();
     for (id, signaled) in [(4, true), (5, false), (6, true)] {
         a.qp.post_send(&SendWr { signaled, fenced, ..wr(id, SendOp::Send, &good) }).unwrap();
@@ -73,7 +73,7 @@ fn goes_wrong(
     assert_quiet(&[a, b]);
 }
 
-/// What is posted in the error state is taken and flushed.
+/// Checks that work posted in the error state is accepted and flushed.
 fn flushes_what_comes(side: &Side) {
     side.post_recv(91, 0, 8);
     let later = SendWr { signaled: false, ..wr(92, SendOp::Send, &[]) };
@@ -89,7 +89,7 @@ fn pairs(link: &Link) -> impl Iterator<Item = (Side, Side)> {
     WIRES.into_iter().map(move |wire| pair_of(&config(wire, ""), QpKind::Rc, 1 << 20, &link))
 }
 
-/// A work request of `a` that `b` refuses.
+/// Checks a work request of `a` that `b` refuses.
 fn refused(make: impl Fn(&Side, &Side) -> (SendOp, Vec<Sge>), ends_with: Status, receive: Status) {
     refused_by(&Link::default(), make, ends_with, receive);
 }
@@ -119,7 +119,7 @@ fn a_receive_that_is_too_short_ends_with_a_length_error() {
     }
 }
 
-/// The operations that name `remote`, with local entries.
+/// Returns the operations that name `remote`, with local entries.
 fn remote_ops(a: &Side, at: Remote) -> Vec<(SendOp, Vec<Sge>)> {
     let (message, word) = (vec![a.sge(0, LEN)], vec![a.sge(0, 8)]);
     vec![
@@ -164,7 +164,7 @@ fn memory_beyond_the_region_is_an_access_error() {
     refused(around, RemoteBadAddress, Flushed);
 }
 
-/// A region of `b` that lets its peers do all but what operation `index` wants.
+/// Returns a region of `b` that permits its peers everything except what operation `index` needs.
 fn without_right(b: &Side, index: usize) -> std::sync::Arc<softefa::Mr> {
     let access = Access {
         remote_write: index != 0,
@@ -201,8 +201,8 @@ fn a_region_of_another_domain_is_an_access_error() {
     }
 }
 
-/// The receive that the immediate data takes ends with the same; with the first packet of several
-/// it takes none.
+/// The receive that the immediate data uses ends with the same status; the first packet of several
+/// uses none.
 #[test]
 fn a_write_with_immediate_data_takes_its_receive_along() {
     for (len, receive) in [(8, RemoteBadAddress), (LEN, Flushed)] {
@@ -272,7 +272,7 @@ fn a_misaligned_atomic_is_an_invalid_request() {
     }
 }
 
-/// The responder holds no answers at all.
+/// The responder can hold no answers at all.
 #[test]
 fn more_reads_than_the_responder_holds_are_an_invalid_request() {
     for wire in WIRES {
@@ -338,7 +338,7 @@ fn a_key_that_cannot_be_invalidated_fails_the_receiver_alone() {
     }
 }
 
-/// A work request that `a` cannot do.
+/// Checks a work request that `a` cannot do.
 fn impossible(make: impl Fn(&Side, &Side) -> (SendOp, Vec<Sge>), ends_with: Status) {
     for pair in pairs(&Link::default()) {
         let (op, sges) = make(&pair.0, &pair.1);
@@ -390,12 +390,12 @@ fn an_inline_read_is_a_protection_error_and_changes_nothing() {
     }
 }
 
-/// Behind one that failed there are no reasons of one's own any more.
+/// Work requests behind one that failed are flushed, whatever is wrong with them.
 #[test]
 fn of_several_wrong_ones_the_first_tells() {
     for (a, b) in pairs(&Link::default()) {
         let wrong = [Sge { lkey: a.mr.lkey() ^ 1, ..a.sge(0, 8) }];
-        // Nothing before is on its way, or something is.
+        // There are work requests under way in front of it, or none.
         for is_waiting in [false, true] {
             if is_waiting {
                 a.qp.modify(&common::roce::to(QpState::Reset)).unwrap();

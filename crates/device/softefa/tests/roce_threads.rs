@@ -1,4 +1,4 @@
-//! Programs of RoCE devices that sleep, and threads that do everything at once.
+//! Programs of RoCE devices that sleep, and threads that use all operations at once.
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -17,7 +17,7 @@ use softefa::{
 
 use Status::Ok;
 
-/// A queue pair of `side` with a completion queue of its own, of which a channel tells.
+/// A queue pair of `side` with a completion queue of its own, whose events a channel reports.
 struct Sleeper {
     cq: Arc<Cq>,
     qp: Arc<Qp>,
@@ -33,7 +33,7 @@ impl Sleeper {
         Self { cq, qp, channel }
     }
 
-    /// Reads the channel, which sleeps until there is an event.
+    /// Reads the channel, and thus sleeps until there is an event.
     fn sleep(&self) {
         let mut look = libc::pollfd { fd: self.channel.fd(), events: libc::POLLIN, revents: 0 };
         let mut count = [0u8; 8];
@@ -49,7 +49,7 @@ impl Sleeper {
         }
     }
 
-    /// The next completion, as a program that sleeps until it comes gets it.
+    /// Returns the next completion for a program that sleeps until it comes.
     fn next(&self) -> Completion {
         loop {
             if let Some(done) = self.cq.poll_one() {
@@ -64,8 +64,8 @@ impl Sleeper {
     }
 }
 
-/// SRD-12.5: acknowledgements do not call the service thread of a program that watches its memory.
-/// They must once it sleeps, and here no timer looks for them.
+/// SRD-12.5: acknowledgements do not call the service thread of a program that watches its memory,
+/// but must once the program sleeps. Here no timer looks for them.
 #[test]
 fn who_watches_its_memory_may_sleep_until_its_own_write_is_done() {
     const ROUNDS: u64 = 3000;
@@ -89,7 +89,7 @@ fn who_watches_its_memory_may_sleep_until_its_own_write_is_done() {
             }
         };
         let slept = || {
-            // Whoever has polled in vain is expected to poll again, until it arms.
+            // A program that has polled in vain is expected to poll again, until it arms its queue.
             if value % 20 == 0 {
                 if let Some(done) = from.cq.poll_one() {
                     return done;
@@ -106,7 +106,7 @@ fn who_watches_its_memory_may_sleep_until_its_own_write_is_done() {
     };
     let watch = |end: usize, value: u64| {
         let begun = Instant::now();
-        // Who has armed a queue just now counts as asleep.
+        // A program that has just armed a queue counts as asleep.
         let is_forgotten = || value % 10 != 0 || begun.elapsed() > Duration::from_millis(2);
         while words[end].load(Ordering::Acquire) != value || !is_forgotten() {
             assert!(begun.elapsed() < Duration::from_secs(20), "{value} does not come");
@@ -136,7 +136,7 @@ fn programs_may_sleep_between_messages() {
             let (a, b) = (side(&config, kind, 8192), side(&config, kind, 8192));
             let (near, far) = (Sleeper::new(&a, kind), Sleeper::new(&b, kind));
             connect_qps(&near.qp, &far.qp, &Link::default());
-            // An unreliable message that finds no receive is lost.
+            // An unreliable message without a receive is lost.
             near.qp.post_recv(1, &[a.sge(0, 4096)]).unwrap();
             far.qp.post_recv(1, &[b.sge(0, 4096)]).unwrap();
             std::thread::scope(|scope| {
@@ -181,7 +181,7 @@ fn threads_do_everything_at_once() {
 fn one_life(a: &Side, b: &Side, thread: usize, round: usize) {
     let [near, far] = [a, b].map(|side| Sleeper::new(side, QpKind::Rc));
     connect_qps(&near.qp, &far.qp, &Link::default());
-    // A place for each thread.
+    // Each thread has a place of its own.
     let at = 8192 * (1 + thread);
     for number in 0..10u64 {
         far.qp.post_recv(number, &[b.sge(at, 3000)]).unwrap();

@@ -1,4 +1,5 @@
-//! Unreliable connections of RoCE devices (RC-7): what arrives is whole, what goes wrong is lost.
+//! Unreliable connections of RoCE devices (RC-7): messages that arrive are intact, and others are
+//! lost.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use crate::common::roce::{
@@ -76,7 +77,7 @@ fn inline_bytes_and_many_entries_are_sent() {
     }
 }
 
-/// READs and atomics are none of its operations: they end in their turn, and stop the send queue.
+/// READs and atomics are not operations of UC: they end in their turn, and stop the send queue.
 #[test]
 fn what_needs_an_answer_is_not_possible() {
     for index in 0..3 {
@@ -97,7 +98,7 @@ fn what_needs_an_answer_is_not_possible() {
     }
 }
 
-/// Also when its last packet is its only one: that it has left is all there is to a success.
+/// The same holds if the last packet is the only one, whose departure is all that a success means.
 #[test]
 fn a_wrong_local_key_is_a_protection_error() {
     for (len, at) in [(1, 0), (1024, 0), (1025, 0), (3000, 0), (3000, 1 << 20)] {
@@ -120,9 +121,9 @@ fn a_wrong_local_key_is_a_protection_error() {
     }
 }
 
-/// RC-7.3: none behind a work request that failed is sent, but what comes is still received, until
-/// the program lets the queue pair send again. Then messages arrive as before, the numbers of those
-/// that were not sent left out.
+/// RC-7.3: no work request behind a failed one is sent, but messages are still received, until the
+/// program resumes the queue pair. Then messages arrive as before, without the numbers of those
+/// that were not sent.
 #[test]
 fn a_send_that_cannot_be_done_stops_the_send_queue() {
     for len in [8, 1024, 3000] {
@@ -166,8 +167,8 @@ fn a_length_that_cannot_be_is_a_length_error() {
     }
 }
 
-/// Sends `wrong`, for which the peer has posted `receive`, between good messages: it alone is lost,
-/// without a word, and its receive takes the next one.
+/// Sends `wrong`, for which the peer has posted `receive`, between good messages. It alone is lost,
+/// without an error, and its receive takes the next message.
 fn is_lost(receive: impl Fn(&Side) -> Option<Sge>, wrong: impl Fn(&Side, &Side) -> (SendOp, Sge)) {
     for (a, b) in pairs(&Link::default()) {
         b.post_recv(1, 0, 8);
@@ -229,7 +230,7 @@ fn a_queue_pair_may_forbid_writing() {
     }
 }
 
-/// A receive whose own memory cannot be written ends, so that those behind it are of use.
+/// A receive whose own memory cannot be written ends, so that those behind it can be used.
 #[test]
 fn a_receive_that_cannot_be_written_does_not_stay_for_ever() {
     for (a, b) in pairs(&Link::default()) {
@@ -243,7 +244,7 @@ fn a_receive_that_cannot_be_written_does_not_stay_for_ever() {
     }
 }
 
-/// Whatever the network does: each message that completes is whole, in order, and none comes twice.
+/// Whatever the network does, each message that completes is intact, in order, and completes once.
 #[test]
 fn what_arrives_through_faults_is_whole() {
     for wire in WIRES {
@@ -273,9 +274,9 @@ fn what_arrives_through_faults_is_whole() {
     }
 }
 
-/// A sender that is faster than its peer reads waits for it, as behind a link with flow control:
-/// nothing is lost on the way through memory, also while it begins. The peer's program never polls
-/// meanwhile.
+/// A sender that is faster than its peer waits for it, as behind a link with flow control: nothing
+/// is lost on the way through memory, even while the ring is being opened. The peer's program never
+/// polls meanwhile.
 #[test]
 fn a_fast_sender_loses_nothing_through_memory() {
     const TOTAL: u64 = 4000;
@@ -303,7 +304,7 @@ fn a_fast_sender_loses_nothing_through_memory() {
     }
 }
 
-/// RC-7.2: without a receive the message is lost, which a counter tells; the next one is taken.
+/// RC-7.2: without a receive the message is lost and counted, and the next one is accepted.
 #[test]
 fn messages_without_a_receive_are_counted() {
     for (a, b) in pairs(&Link::default()) {
@@ -337,7 +338,7 @@ fn a_queue_pair_can_be_reset_and_used_again() {
     }
 }
 
-/// Its first packet may have any number, and the states need only what concerns it.
+/// The first packet may have any number, and the states need only attributes that concern UC.
 #[test]
 fn it_comes_up_without_what_only_reliable_ones_need() {
     let config = config(WIRES[1], "");

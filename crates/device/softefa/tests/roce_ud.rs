@@ -15,7 +15,7 @@ use softefa::{
 
 use Status::{LocalBadLength, LocalInvalidLkey, Ok};
 
-/// Bytes in front of a received payload.
+/// Length of the GRH area in front of a received payload.
 const GRH: usize = 40;
 
 fn up(side: &Side, qkey: u32) {
@@ -38,7 +38,8 @@ fn wr<'a>(wr_id: u64, ah: &'a Ah, to: &Side, op: SendOp, sges: &'a [Sge]) -> Sen
     common::wr(wr_id, ah, to.qp.qpn(), op, sges)
 }
 
-/// Sum of the 16-bit words of an IPv4 header, which is all ones when its checksum is right.
+/// Returns the sum of the 16-bit words of an IPv4 header, which is all ones if its checksum is
+/// right.
 fn sum(header: &[u8]) -> u32 {
     let words = header.chunks(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]])));
     let sum: u32 = words.sum();
@@ -68,7 +69,7 @@ fn a_datagram_stands_behind_a_valid_ipv4_header() {
             let header = b.bytes(20, 20);
             assert_eq!(header[0], 0x45, "version 4, five words");
             assert_eq!(sum(header), 0xffff, "{header:?}");
-            // IP, UDP, base and datagram headers, immediate, pad, ICRC.
+            // The length covers IP, UDP, base and datagram headers, immediate data, pad and ICRC.
             let total =
                 20 + 8 + 12 + 8 + 4 * usize::from(imm.is_some()) + len.next_multiple_of(4) + 4;
             assert_eq!(usize::from(u16::from_be_bytes([header[2], header[3]])), total);
@@ -98,7 +99,7 @@ fn entries_are_gathered_and_scattered() {
     assert!(b.bytes(GRH, 512) == bytes);
 }
 
-/// What is not taken is lost without a word, and counted; what comes behind it arrives.
+/// Checks that a datagram is lost without an error, and counted.
 fn is_dropped(b: &Side, a: &Side, send: impl Fn(u64)) {
     let drops = b.device.counters().get(Counter::RxDrops);
     send(1);
@@ -120,7 +121,8 @@ fn another_queue_key_is_dropped() {
         is_dropped(&b, &a, |id| send(QKEY + 1, id));
         send(QKEY, 2);
         assert_eq!(gather(&[&a, &b], 2)[1][0].wr_id, 5);
-        // With the highest bit the queue pair's own counts, whatever else is there.
+        // With the highest bit, the queue pair's own queue key is used, whatever the other bits
+        // are.
         b.post_recv(6, 0, 100);
         send(0x8000_0000 | 0x77, 3);
         assert_eq!(gather(&[&a, &b], 2)[1][0].wr_id, 6);
@@ -185,8 +187,8 @@ fn a_send_that_cannot_be_done_says_so() {
     assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(1, LocalBadLength)]);
 }
 
-/// A work request that cannot be done ends in its turn. None behind it is sent, but what comes is
-/// still received, until the program lets the queue pair send again.
+/// A work request that cannot be done ends in its turn. No work request behind it is sent, but
+/// datagrams are still received, until the program resumes the queue pair.
 #[test]
 fn a_send_that_cannot_be_done_stops_the_send_queue() {
     for wire in WIRES {
@@ -233,7 +235,7 @@ fn a_drained_send_queue_waits_for_its_return() {
     }
 }
 
-/// RC-8.4: also when slots of the queue are used in another order.
+/// RC-8.4: the same holds if slots of the queue are used in another order.
 #[test]
 fn flushed_datagrams_end_in_the_order_in_which_they_were_posted() {
     let events = AsyncEvents::create().unwrap();
@@ -249,7 +251,7 @@ fn flushed_datagrams_end_in_the_order_in_which_they_were_posted() {
             a.qp.post_send(&wr(id, &ah, &b, SendOp::Send, &[a.sge(0, 8)])).unwrap();
         });
     };
-    // Three at a time, so that their slots are used again the other way round.
+    // There are three at a time, so that their slots are used again in the opposite order.
     a.qp.modify(&to(QpState::SendQueueDrained)).unwrap();
     post(0..3);
     a.qp.modify(&to(QpState::ReadyToSend)).unwrap();
@@ -286,7 +288,7 @@ fn a_datagram_needs_somewhere_to_go() {
     let beyond = Some(Target { ah: &ah, qpn: 1 << 24, qkey: QKEY });
     let beyond = SendWr { target: beyond, ..without };
     assert_eq!(a.qp.post_send(&beyond), Err(PostError::NoTarget));
-    // Numbers that no queue pair has: lost, as everything that nobody takes.
+    // Datagrams to numbers that no queue pair has are lost, like all without a receiver.
     for qpn in [0, 1, 255, 0xff_ffff] {
         let nobody = Some(Target { ah: &ah, qpn, qkey: QKEY });
         a.qp.post_send(&SendWr { target: nobody, ..without }).unwrap();
@@ -309,7 +311,7 @@ fn a_receive_that_cannot_be_written_is_passed_over() {
     assert_eq!(ends(&found[1], false), [(1, LocalInvalidLkey), (2, Ok)]);
 }
 
-/// Many senders to one receiver, and one of them is itself.
+/// Many senders send to one receiver, which is one of them.
 #[test]
 fn one_receiver_has_many_senders() {
     for wire in WIRES {

@@ -1,6 +1,6 @@
 //! A program that polls for a moment and then only watches its memory, beside a service thread that
-//! has no processor meanwhile. The test holds that thread, in a call that it makes, where a busy
-//! machine would leave it without one.
+//! has no processor meanwhile. The test holds that thread in a call that it makes, to imitate a
+//! busy machine.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use crate::common::roce::{
 use softefa::counters::Counter;
 use softefa::{QpKind, Remote, SendData, SendOp, SendWr, WireChoice, on_first_data};
 
-/// Without a change for so long there will be none.
+/// The time after which no change is expected any more.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 static IS_RELEASED: AtomicBool = AtomicBool::new(false);
 
-/// Keeps the thread that first data is told by.
+/// Holds the thread that reports first data.
 fn hold(_device: IpAddr, _qpn: u32) {
     IS_HELD.store(true, Ordering::SeqCst);
     wait_until("somebody lets the service thread go", || IS_RELEASED.load(Ordering::SeqCst));
@@ -33,8 +33,8 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Writes `value` over an unreliable connection, which nobody repeats; whether it went through
-/// memory.
+/// Writes `value` over an unreliable connection, which is not repeated; returns true if it went
+/// through memory.
 fn write(a: &Side, to: Remote, value: u64) -> bool {
     let in_memory = || a.device.counters().get(Counter::TxMemoryPkts);
     let (before, bytes) = (in_memory(), value.to_ne_bytes());
@@ -45,8 +45,8 @@ fn write(a: &Side, to: Remote, value: u64) -> bool {
     in_memory() > before
 }
 
-/// SRD-12.5: the program's polls take what called the service thread out of the socket. Its peer
-/// must call again.
+/// SRD-12.5: the program's polls take the datagram that called the service thread out of the
+/// socket, so that its peer must call again.
 #[test]
 fn who_polls_and_then_watches_is_told_of_the_next_write() {
     let word = AtomicU64::new(0);
@@ -57,7 +57,7 @@ fn who_polls_and_then_watches_is_told_of_the_next_write() {
     let wait_for = |value| {
         wait_until(&format!("write {value}"), || word.load(Ordering::Acquire) == value);
     };
-    // Nobody polls `b`: the service thread takes all of it in, and sleeps in between.
+    // `b` is not polled: the service thread receives all of it, and sleeps in between.
     let mut value = 0;
     let mut in_a_row = 0;
     while in_a_row < 10 {
@@ -79,11 +79,11 @@ fn who_polls_and_then_watches_is_told_of_the_next_write() {
     wait_until("the service thread is held", || IS_HELD.load(Ordering::SeqCst));
 
     assert!(write(&a, to, value + 1), "it goes through memory, and calls who sleeps");
-    // The second poll looks into the socket.
+    // The second poll reads the socket.
     (0..4).for_each(|_| assert!(b.cq.poll_one().is_none()));
     assert_eq!(word.load(Ordering::Acquire), value + 1);
     IS_RELEASED.store(true, Ordering::SeqCst);
-    // From now on it watches.
+    // From now on the program watches its memory.
     assert!(write(&a, to, value + 2), "it goes through memory");
     wait_for(value + 2);
 }

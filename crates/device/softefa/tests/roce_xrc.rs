@@ -1,5 +1,5 @@
-//! Extended reliable connections: every operation, queues that peers name, domains and targets that
-//! are shared.
+//! Extended reliable connections: every operation, queues that peers name, and shared domains and
+//! targets.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 use std::time::{Duration, Instant};
@@ -104,7 +104,7 @@ fn each_queue_has_its_own_completions_and_memory() {
     for place in [100, 200, 300, 400] {
         assert!(b.side.bytes(place, 64) == pattern(1, 64), "{place}");
     }
-    // Requests of one length come in one train, before the first is answered: its memory is still
+    // Requests of one length come in one train, before the first is answered; its memory is still
     // that of the queue it named.
     let into = [a.sge(128, 64)];
     let read = SendOp::Read(at(300));
@@ -113,7 +113,7 @@ fn each_queue_has_its_own_completions_and_memory() {
     post(&a, &b, 8, SendOp::Read(remote(&b.side, 400)), &[a.sge(192, 64)]);
     let [sent, _] = found(&a, &b, 2);
     assert_eq!(ends(&sent, true), [7, 8].map(|id| (id, Status::Ok)));
-    // A key is good only with a queue of its own domain.
+    // A key is valid only with a queue of its own domain.
     post(&a, &b, 6, SendOp::Write(at(500)), &local);
     let [sent, _] = found(&a, &b, 1);
     assert_eq!(ends(&sent, true), [(6, Status::RemoteBadAddress)]);
@@ -128,7 +128,7 @@ enum Wrong {
     Destroyed,
 }
 
-/// RC-9.2: the connection ends, and nobody else's.
+/// RC-9.2: this connection ends, and no other.
 #[test]
 fn a_queue_that_is_not_in_the_domain_ends_the_connection_with_status_15() {
     for wrong in [Wrong::NoNumber, Wrong::OtherDomain, Wrong::Basic, Wrong::Destroyed] {
@@ -169,7 +169,7 @@ fn a_queue_that_is_not_in_the_domain_ends_the_connection_with_status_15() {
     }
 }
 
-/// The receive ends where the queue has its completions; the queue goes on with others.
+/// The receive ends in the completion queue of its queue, and the queue continues with others.
 #[test]
 fn a_receive_that_is_too_short_ends_its_connection_only() {
     let (a, b) = pair();
@@ -200,7 +200,7 @@ fn an_empty_queue_makes_its_peers_wait() {
     );
 }
 
-/// Eight initiators on one queue: each message takes one receive, of whichever is next.
+/// Eight initiators send to one queue, and each message takes the next receive, whoever sent it.
 #[test]
 fn many_targets_share_a_queue() {
     let b = Target::new(&config(WireChoice::Auto, ""), 1 << 16, None);
@@ -229,7 +229,7 @@ fn many_targets_share_a_queue() {
     assert_eq!(taken.len(), 800);
 }
 
-/// What completed is forgotten, its completion queue is free, and nothing arrives there any more.
+/// Completions are forgotten, the completion queue is free, and nothing arrives there any more.
 #[test]
 fn a_destroyed_queue_leaves_nothing_behind() {
     let (a, b) = pair();
@@ -248,7 +248,7 @@ fn a_destroyed_queue_leaves_nothing_behind() {
     assert!(!b.side.cq.is_in_use());
 }
 
-/// The program sleeps on the completion queue of a shared queue, and polls nothing.
+/// The program sleeps on the completion queue of a shared queue, and does not poll.
 #[test]
 fn a_sleeping_program_is_woken_by_its_queue() {
     let (a, b) = pair();
@@ -289,7 +289,7 @@ fn queues_of_another_device_are_refused() {
     assert!(!cq.is_in_use(), "nothing is left of a queue that could not be made");
 }
 
-/// As a strict device: the same statuses, the same end.
+/// A strict device has the same statuses and the same end.
 #[test]
 fn a_silent_target_is_given_up() {
     let (a, b) = pair_of(&strict(), 4096, &Link { timeout: 1, retry_cnt: 1, ..Link::default() });
@@ -299,8 +299,8 @@ fn a_silent_target_is_given_up() {
     assert_eq!(ends(&found[0], true), [(1, Status::RetryExceeded)]);
 }
 
-/// Messages, WRITEs and READs for two queues, through a network that loses, doubles, reorders and
-/// has no receives.
+/// Messages, WRITEs and READs for two queues go through a network that loses, duplicates and
+/// reorders packets and reports missing receives.
 #[test]
 fn faults_do_not_show() {
     for (name, faults) in [("loss", "loss=1%"), ("all", "loss=3%,reorder=10%,dup=5%,rnr=10%")] {

@@ -1,5 +1,5 @@
-//! Queues, targets and openings of a domain that come and go while others send through it, from
-//! several threads.
+//! Queues, targets and openings of a domain that are made and destroyed while other threads send
+//! through it.
 //!
 //! `SOFTEFA_ROUNDS=10000 cargo test -p softefa --test all roce_xrc_churn` does it longer. A wrong
 //! order of locks shows as a hang.
@@ -14,11 +14,11 @@ use crate::common::xrc::{Target, post_to, srq_in};
 use crate::common::{self, Side};
 use softefa::{Completion, Cq, Qp, QpKind, SendOp, SendWr, Status, WireChoice};
 
-/// Messages that may be under way through the queue that stays.
+/// The most messages that may be under way through the queue that stays.
 const DEPTH: u64 = 64;
 
-/// Sends through the queue that stays, and takes what arrives there; each message takes one
-/// receive.
+/// Sends through the queue that stays, and takes the messages that arrive there, each of which
+/// takes one receive.
 fn stream(a: &Side, b: &Target, stop: &AtomicBool) -> u64 {
     let (mut sent, mut done, mut got) = (0, 0, 0);
     (0..DEPTH).for_each(|id| b.post_recv(id, 0, 64));
@@ -43,8 +43,8 @@ fn stream(a: &Side, b: &Target, stop: &AtomicBool) -> u64 {
     sent
 }
 
-/// A queue with a completion queue of its own, another target, and an initiator that sends there
-/// until all of it is destroyed, in an order that depends on the round.
+/// Makes a queue with a completion queue of its own, another target, and an initiator that sends
+/// there until all of them are destroyed, in an order that depends on the round.
 fn come_and_go(b: &Target, from: &Side, round: u64) {
     let cq = Cq::create(&b.side.device, 64).unwrap();
     let srq = srq_in(&b.xrcd, &b.side.pd, &cq);
@@ -87,7 +87,7 @@ fn come_and_go(b: &Target, from: &Side, round: u64) {
 fn what_comes_and_goes_disturbs_nobody() {
     let rounds = number("SOFTEFA_ROUNDS", 60);
     for wire in [WireChoice::Auto, WireChoice::Udp] {
-        // Nobody waits for what is destroyed in the midst of it.
+        // No completion is awaited of objects that are destroyed meanwhile.
         let config = softefa::Config { strict: true, ..config(wire, "") };
         let b = Target::new(&config, 4096, None);
         let a = side(&config, QpKind::XrcInitiator, 4096);

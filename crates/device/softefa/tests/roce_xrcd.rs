@@ -1,4 +1,4 @@
-//! XRC domains: by which file they are found, who has a target open, and what none of it does.
+//! XRC domains: the files by which they are found, and the openings of a target.
 #![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 use std::fs::File;
@@ -47,7 +47,8 @@ fn a_file_names_one_domain_of_a_device() {
     assert!(matches!(gone, OpenXrcdError::NotThere), "{gone}");
 }
 
-/// The number of a file that is gone may be another one's soon; that of a domain stays its own.
+/// The number of a deleted file may soon be that of another one, but that of a domain stays its
+/// own.
 #[test]
 fn a_deleted_file_keeps_its_domain() {
     let (device, folder) = (device(), tempfile::tempdir().unwrap());
@@ -79,7 +80,7 @@ fn a_target_lives_as_long_as_somebody_has_it_open() {
     post(&a, &b, 1, SendOp::Send, &[a.sge(0, 8)]);
     let found = gather(&[&a, &b.side], 2);
     assert_eq!(ends(&found[1], false), [(1, Status::Ok)]);
-    // It was a domain's only queue, and no receive is left of it.
+    // It was the only queue of a domain, and no receive is left of it.
     post_to(&a.qp, 0xff_ffff, 2, SendOp::Send, &[]);
     assert_eq!(ends(&gather(&[&a], 1)[0], true), [(2, Status::RemoteInvalidQueue)]);
     let told = events.take().unwrap().unwrap();
@@ -117,8 +118,8 @@ fn targets_are_made_in_domains_and_efas_have_neither() {
     }
 }
 
-/// A work request that the program posted in vain leaves nothing that a destroyed domain would
-/// miss.
+/// A work request that the program posted in vain leaves nothing behind that refers to a destroyed
+/// domain.
 #[test]
 fn domains_come_and_go() {
     let device = device();
@@ -137,7 +138,7 @@ fn domains_come_and_go() {
     }
 }
 
-/// What each half needs on its way up, as the kernel's table has it.
+/// The attributes that each half needs for its transitions are those of the kernel's table.
 #[test]
 fn each_half_needs_its_own_attributes() {
     let link = Link::default();
@@ -161,7 +162,7 @@ fn each_half_needs_its_own_attributes() {
     }
 }
 
-/// `change` succeeds, and not without any of these.
+/// Checks that `change` succeeds, but not without any of `needs`.
 fn needs_all(qp: &Qp, change: &ModifyQp, needs: &[&str]) {
     let mut found = Vec::new();
     for less in without_one(change) {

@@ -1,4 +1,5 @@
-//! A peer made of the engine alone: it answers and asks what the adapter never would.
+//! A peer that consists of the engine alone, and sends answers and questions that the adapter never
+//! would.
 
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ fn a_peer_that_lost_its_state_aborts_what_is_on_its_way() {
     a.post(1, &ah, peer.qpn(), SendOp::Send, &[a.sge(0, LEN)]);
     assert_eq!(outcome(&a, &mut peer, |_| Ok(())), Status::Ok);
     for op in [SendOp::Send, SendOp::Read(softefa::Remote { addr: 4096, rkey: 7 })] {
-        // Sent to the life before.
+        // The request is for the previous incarnation.
         a.post(2, &ah, peer.qpn(), op, &[a.sge(0, LEN)]);
         peer.restart();
         assert_eq!(outcome(&a, &mut peer, |_| Ok(())), Status::RemoteAbort, "{op:?}");
@@ -83,7 +84,7 @@ fn answers_that_do_not_fit_fail_the_read_and_touch_nothing_else() {
         until(&mut peer, |peer| {
             for (from, op, request) in peer.turn(|_| Ok(())) {
                 assert_eq!(op, OP_READ);
-                // First one that is beyond itself, which is refused and changes nothing.
+                // The first one reaches beyond its end, which is refused and changes nothing.
                 peer.send(from, OP_READ_DATA, &answer(&request, 0, LEN, 1, &byte));
                 peer.send(from, OP_READ_DATA, &answer(&request, key, total, offset, bytes));
             }
@@ -104,7 +105,8 @@ fn requests_that_make_no_sense_are_refused_and_change_nothing() {
     a.fill(0, &[1; 1000]);
     let to = address(&a);
     let block = |total, offset| block(&a, total, offset);
-    // Each says more than the operation has; shorter than its block none passes the check.
+    // Each claims more than the operation has; one that is shorter than its block would not pass
+    // the check.
     let beyond = |total, offset| [block(total, offset), vec![2; 8]].concat();
     let requests: [(u8, Vec<u8>); 7] = [
         (99, block(8, 0)),
@@ -134,7 +136,7 @@ fn more_bytes_than_were_asked_for_fail_the_read() {
     let mut found = None;
     until(&mut peer, |peer| {
         for (from, _, request) in peer.turn(|_| Ok(())) {
-            // Twice the same, so that they are as many as wanted and one more.
+            // The same one is sent twice, so that there are as many as expected, plus one.
             for _ in 0..2 {
                 peer.send(
                     from,
@@ -158,7 +160,7 @@ fn a_read_that_is_whole_does_not_end_by_an_answer_to_its_question() {
     a.post(1, &ah, peer.qpn(), SendOp::Read(remote(&a, 0)), &[a.sge(0, LEN)]);
     let (mut request, mut was_asked, mut found) = (None, false, None);
     until(&mut peer, |peer| {
-        // The question stays with the requester until its READ has been judged.
+        // The question is not acknowledged until the READ has been judged.
         let refuse = |op| if op == OP_PROBE && !was_asked { Err(Reject::Rnr) } else { Ok(()) };
         for (from, op, body) in peer.turn(refuse) {
             match op {
@@ -180,7 +182,7 @@ fn a_read_that_is_whole_does_not_end_by_an_answer_to_its_question() {
     assert!(a.bytes(0, LEN as usize).iter().all(|byte| *byte == 9));
 }
 
-/// Until `a` has a success with its number, while `peer` takes none of our requests.
+/// Runs until `a` has a success with this number, while `peer` accepts none of our requests.
 fn succeeds(a: &Side, b: &Side, peer: &mut Scripted, wr_id: u64) {
     until(peer, |peer| {
         peer.turn(|_| Err(Reject::Rnr));
@@ -195,7 +197,7 @@ fn succeeds(a: &Side, b: &Side, peer: &mut Scripted, wr_id: u64) {
 fn a_peer_that_takes_no_writes_holds_up_nobody_else() {
     let local_key = Some(*b"key of this user");
     let config = Config { local_key, ..Config::default() };
-    // Named and sent ones.
+    // Bytes are named or sent.
     for len in [40_000, LEN] {
         let [a, b] = [(); 2].map(|()| side_of(QpKind::Srd, &config));
         let mut peer = Scripted::new();
@@ -225,7 +227,7 @@ fn a_peer_that_takes_no_answers_holds_up_nobody_else() {
     succeeds(&a, &b, &mut peer, 1);
 }
 
-/// One peer asks for more than the responder remembers, and takes none of it.
+/// One peer requests more than the responder remembers, and accepts none of it.
 #[test]
 fn a_peer_that_reads_much_leaves_room_for_others() {
     let (a, b, mut greedy) = (side(QpKind::Srd, ""), side(QpKind::Srd, ""), Scripted::new());
@@ -242,7 +244,7 @@ fn a_peer_that_reads_much_leaves_room_for_others() {
         a.cq.poll_one();
         since = if peer.ended.len() == asked { since + 1 } else { 0 };
         asked = peer.ended.len();
-        // It gets no further.
+        // The peer makes no more progress.
         asked > 1000 && since > 3000
     });
     let ah = b.ah(&a);

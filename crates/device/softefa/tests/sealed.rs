@@ -1,4 +1,4 @@
-//! Everything a program does, between two devices that seal what they send.
+//! All operations of a program between two devices that seal their datagrams.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::common::{Side, poll_until, remote, side, wait_for};
 use softefa::counters::Counter;
 use softefa::{CompletionOp, QpKind, SendOp, Status, UD_GRH_BYTES};
 
-/// What must not happen between two ends that share a key, on a network without faults.
+/// The counters that must stay 0 between two ends that share a key, on a network without faults.
 const TROUBLE: [Counter; 5] = [
     Counter::RxSealErrors,
     Counter::RxSealReplays,
@@ -40,12 +40,12 @@ fn messages_arrive_with_their_immediate() {
     }
     for side in [&a, &b] {
         assert_no_trouble(side);
-        // Nor is it one that the first datagram was asked for proof.
+        // The first datagram was not asked for a proof either.
         assert_eq!(count(side, Counter::RxDrops), 0);
     }
 }
 
-/// WRITE, WRITE with immediate, READ of all lengths, each compared byte by byte.
+/// Does WRITE, WRITE with immediate and READ of all lengths, and compares every byte.
 fn move_memory(a: &mut Side, b: &Side) {
     let ah = a.ah(b);
     for len in [1, 600, 8928, 300_000u32] {
@@ -74,7 +74,7 @@ fn rdma_moves_memory() {
     move_memory(&mut a, &b);
     for side in [&a, &b] {
         assert_no_trouble(side);
-        // Nor is it one that the first datagram was asked for proof.
+        // The first datagram was not asked for a proof either.
         assert_eq!(count(side, Counter::RxDrops), 0);
     }
 }
@@ -96,7 +96,7 @@ fn unreliable_datagrams_arrive() {
     assert_no_trouble(&b);
 }
 
-/// Sends `total` messages of `len` bytes, each of which must arrive once and whole.
+/// Sends `total` messages of `len` bytes, each of which must arrive once and intact.
 fn stream(a: &mut Side, b: &Side, total: u64, len: u32) {
     let ah = a.ah(b);
     let room = len as usize;
@@ -105,7 +105,7 @@ fn stream(a: &mut Side, b: &Side, total: u64, len: u32) {
     }
     let (mut sent, mut ended, mut seen) = (0, 0, vec![false; total as usize]);
     while ended < total || seen.contains(&false) {
-        // Memory of a send may be written again when all before it have ended.
+        // The memory of a send may be written again when all sends before it have ended.
         if sent == ended {
             for slot in 0..32.min(total - sent) {
                 let at = slot as usize * room;
@@ -144,8 +144,7 @@ fn streams_arrive_once_each() {
     }
 }
 
-/// What a network does to sealed datagrams costs time and nothing else; what faults alter does not
-/// open.
+/// Faults of the network cost time and nothing else, because altered datagrams cannot be opened.
 #[test]
 fn faults_become_losses() {
     let faults = "loss=2%,reorder=5%,dup=3%,corrupt=3%,mangle=3%";
@@ -161,7 +160,7 @@ fn faults_become_losses() {
     }
 }
 
-/// SRD-11.1: 40 bytes each.
+/// SRD-11.1: sealing adds 40 bytes to each datagram.
 #[test]
 fn sealing_adds_forty_bytes() {
     let len_of = |a: Side, len| {

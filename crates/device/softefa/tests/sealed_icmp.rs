@@ -1,5 +1,5 @@
-//! Forged ICMP: who has not seen what was sent cannot end it (SRD-3.7, SRD-11.8), nor what else is
-//! sent from the same port.
+//! Forged ICMP: a sender that has not seen the datagrams can end neither their sends (SRD-3.7,
+//! SRD-11.8) nor others from the same port.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -14,15 +14,15 @@ use crate::common::{Side, settled_by, side, side_of};
 use softefa::counters::Counter;
 use softefa::{Config, QpKind, SendOp, Status, WireChoice};
 
-/// The ports that queue pairs send from.
+/// The ports from which queue pairs send.
 const PATH_PORTS: Range<u16> = 10_240..16_384;
-/// Head of "port unreachable".
+/// The head of a "port unreachable" message.
 const UNREACHABLE: [u8; 8] = [3, 3, 0, 0, 0, 0, 0, 0];
-/// Head of "fragmentation needed". The MTU that it names changes nothing on loopback, which other
-/// programs use, too.
+/// The head of a "fragmentation needed" message. The MTU that it names changes nothing on loopback,
+/// which other programs use, too.
 const TOO_LONG: [u8; 8] = [3, 4, 0, 0, 0, 0, 0xff, 0xff];
 
-/// A socket for ICMP messages; `None`, loudly, for those who may not have one.
+/// Returns a socket for ICMP messages; `None`, and a report, for users without that right.
 fn raw_socket() -> Option<UdpSocket> {
     // SAFETY: a plain call; the result is checked before it is owned.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP) };
@@ -30,7 +30,7 @@ fn raw_socket() -> Option<UdpSocket> {
         eprintln!("SKIPPED, NOT TESTED: a raw socket needs root");
         return None;
     }
-    // SAFETY: a fresh descriptor that nobody else owns. What is sent to an address is sent alike.
+    // SAFETY: a fresh descriptor with no other owner. Sending to an address works in the same way.
     Some(UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
@@ -42,8 +42,8 @@ fn checksum(bytes: &[u8]) -> [u8; 2] {
     (!((folded & 0xffff) as u16 + (folded >> 16) as u16)).to_be_bytes()
 }
 
-/// A message that begins with `head`, about a datagram between two ports of this machine that
-/// begins with `quote`.
+/// Returns a message that begins with `head`, about a datagram between two ports of this machine
+/// that begins with `quote`.
 fn icmp(head: [u8; 8], ports: [u16; 2], quote: &[u8]) -> Vec<u8> {
     let localhost = Ipv4Addr::LOCALHOST.octets();
     let udp_len = quote.len() as u16 + 8;
@@ -65,7 +65,7 @@ fn icmp(head: [u8; 8], ports: [u16; 2], quote: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The next datagram of `a`, and the port of its path.
+/// Returns the next datagram of `a`, and the port of its path.
 fn next_datagram(a: &Side, peer: &UdpSocket) -> (Vec<u8>, u16) {
     let (deadline, mut buffer) = (Instant::now() + Duration::from_secs(10), [0; 1 << 16]);
     loop {
@@ -80,7 +80,8 @@ fn next_datagram(a: &Side, peer: &UdpSocket) -> (Vec<u8>, u16) {
 #[test]
 fn forged_icmp_ends_nothing() {
     let Some(stranger) = raw_socket() else { return };
-    // Session and counter (but its lowest bits, which it may have used by now), or the token.
+    // The forged bits are those of the session and counter (without the lowest bits, which may have
+    // been used by now), or those of the token.
     let cases = [(sealed_side(QpKind::Srd, ""), 64..184), (side(QpKind::Srd, ""), 96..160)];
     for (a, secret_bits) in cases {
         let peer = UdpSocket::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).expect("a socket");
@@ -98,18 +99,18 @@ fn forged_icmp_ends_nothing() {
             forged[bit / 8] ^= 0x80 >> (bit % 8);
             say(&forged);
         }
-        // Its loss timer has expired three times, and it has looked each time.
+        // Its loss timer has expired three times, and it has checked each time.
         for _ in 0..3 {
             next_datagram(&a, &peer);
         }
-        // Who was on the path may.
+        // A sender that was on the path can end it.
         say(&sent);
         let done = settled_by(Duration::from_secs(10), || a.cq.poll_one());
         assert_eq!(done.status, Status::RemoteBadDestQpn);
     }
 }
 
-/// The ports that queue pairs of this process send from.
+/// Returns the ports from which queue pairs of this process send.
 fn path_ports() -> Vec<u16> {
     let files = fs::read_dir("/proc/self/fd").expect("the files of this process");
     let own: Vec<PathBuf> =
@@ -124,7 +125,7 @@ fn path_ports() -> Vec<u16> {
     sockets.lines().filter_map(port_of).collect()
 }
 
-/// Two connected sides over UDP.
+/// Makes two connected sides over UDP.
 fn udp_pair(kind: QpKind, is_sealed: bool) -> (Side, Side) {
     let with_key = |config| {
         let (wire, key) = (WireChoice::Udp, is_sealed.then(|| key(1)));
@@ -153,7 +154,7 @@ fn a_forged_too_long_fails_no_message() {
         for id in 0..20 {
             b.post_recv(id, 0, 64);
             for port in &ports {
-                // Nobody has sent this, and nobody is there.
+                // This datagram was never sent, and its receiver does not exist.
                 let message = icmp(TOO_LONG, [*port, 9], b"anything");
                 stranger.send_to(&message, (IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).expect("sent");
             }

@@ -1,9 +1,9 @@
-//! Whose operating system has no random numbers cannot seal.
+//! A device cannot seal if the operating system has no random numbers.
 
 use crate::common::sealing::keyed;
 use softefa::{Config, Device, DeviceSpec};
 
-/// From now on `getrandom` fails for this thread.
+/// Makes `getrandom` fail for this thread from now on.
 fn take_random_numbers_away() {
     const LOAD: u16 = 0x20;
     const JUMP_IF_EQUAL: u16 = 0x15;

@@ -1,4 +1,4 @@
-//! What strangers can do to sealed queue pairs, with another key, without a key, and with recorded,
+//! Attacks of strangers on sealed queue pairs: with another key, without a key, and with recorded,
 //! altered and forged datagrams.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,12 +15,12 @@ use softefa::{CompletionOp, Config, Qp, QpKind, SendOp, Status, UD_GRH_BYTES};
 use srd::PathId;
 use srd::wire::ud::UdRepr;
 
-/// Turns of `of` until it has counted so many; nothing may complete meanwhile.
+/// Takes turns of `of` until it has counted to `at_least`; nothing may complete meanwhile.
 fn counted(of: &Side, counter: Counter, at_least: u64) {
     common::poll_until_counted(&[of], of, counter, at_least);
 }
 
-/// An unreliable datagram for `to`, ready to leave.
+/// Returns an unreliable datagram for `to`, ready to be sent.
 fn unreliable(from: &mut Scripted, to: &Side, payload: &[u8]) -> Vec<u8> {
     let (src_qpn, dst_qpn, len) = (from.qpn(), to.qp.port(), payload.len() as u16);
     let (path, qkey, imm, op, flags) = (PathId(0), QKEY, 0, 0, 0);
@@ -30,7 +30,7 @@ fn unreliable(from: &mut Scripted, to: &Side, payload: &[u8]) -> Vec<u8> {
     from.finish(to, [&header[..], payload].concat())
 }
 
-/// A message from a peer of one key to a side, and the datagrams that brought it across.
+/// Sends a message from a peer with the key to a side, and returns the datagrams that carried it.
 fn exchange(peer: &mut Scripted, b: &Side) -> Vec<Vec<u8>> {
     b.post_recv(1, 0, 100);
     let id = peer.send(address(b), OP_SEND, b"recorded");
@@ -45,12 +45,12 @@ fn exchange(peer: &mut Scripted, b: &Side) -> Vec<Vec<u8>> {
     peer.sent.clone()
 }
 
-/// One way and the other: both ends learn of it, as if the queue key had been wrong.
+/// Checks that both ends learn of it in either direction, as if the queue key had been wrong.
 fn assert_strangers(a: &Side, b: &Side) {
     assert_eq!(outcome(a, b, SendOp::Send, &[a.sge(0, 8)]), Status::RemoteBadDestQpn);
     assert!(count(b, Counter::RxSealErrors) > 0 && count(b, Counter::TxNotices) > 0);
     assert!(count(a, Counter::RxNotices) > 0);
-    // Many at once, some of which have not left yet, and RDMA.
+    // There are many at once, some of which were not sent yet, and RDMA.
     let ah = a.ah(b);
     for wr_id in 0..300 {
         a.send(wr_id, b, &ah, 0, 1_000);
@@ -101,7 +101,7 @@ fn standard_error_says_it_once() {
     assert!(lines[0].contains("127.0.0.1") && lines[0].contains("rx_seal_errors"), "{text}");
 }
 
-/// Not even the first one, whose sender nobody knows yet.
+/// This includes the first datagram of a sender.
 fn a_damaged_datagram_says_nothing() {
     let (mut peer, b) = (Scripted::with_key(&key(1)), sealed_side(QpKind::Ud, ""));
     b.post_recv(1, 0, 100);
@@ -114,7 +114,7 @@ fn a_damaged_datagram_says_nothing() {
     counted(&b, Counter::RxSealErrors, 1);
     send(None);
     wait_for(&[&b], 0, CompletionOp::Recv);
-    // Its kind, and the numbers it names: it is no worse than before.
+    // The kind and the numbers in the datagram are altered, with the same result.
     for (times, at) in [(2, 0), (3, 5), (4, 7), (5, 40), (6, 41)] {
         send(Some(at));
         counted(&b, Counter::RxSealErrors, times);
@@ -144,7 +144,7 @@ fn a_recorded_datagram_is_taken_once() {
         peer.send_raw(&b, &datagram);
         counted(&b, Counter::RxSealReplays, times);
     }
-    // Far behind: 8,192 were taken since.
+    // The datagram is far behind: 8,192 were taken since.
     for _ in 0..8_192 {
         unreliable(&mut peer, &b, b"");
     }
@@ -187,7 +187,7 @@ fn a_recorded_opening_opens_nothing_at_a_successor() {
     }
     counted(&b, Counter::RxSealReplays, 2 * recorded.len() as u64);
     assert!(count(&b, Counter::StrangerChallenges) > challenges, "they open, and are asked");
-    // It works for who has just sent something.
+    // The recorded opening works for a peer that has just sent something.
     peer.restart();
     let id = peer.send(address(&b), OP_SEND, b"fresh");
     let mut received = None;
@@ -216,7 +216,7 @@ fn every_altered_byte_is_noticed() {
     peer.send_raw(&b, &datagram);
     let received = wait_for(&[&b], 0, CompletionOp::Recv);
     assert_eq!((received.wr_id, received.byte_len as usize), (1, UD_GRH_BYTES + 9));
-    // Of somebody who has the key it is damage, and no reason to give up.
+    // From a host that has the key it counts as damage, and is no reason to give up.
     let [notices, errors] = [Counter::TxNotices, Counter::RxSealErrors].map(|of| count(&b, of));
     assert!(notices > 0);
     let mut bent = unreliable(&mut peer, &b, b"damaged");
@@ -226,7 +226,7 @@ fn every_altered_byte_is_noticed() {
     assert_eq!(count(&b, Counter::TxNotices), notices);
 }
 
-/// What the device of `a` sends to a peer that says nothing: its next datagram.
+/// Returns the next datagram of the device of `a` to a peer that does not answer.
 fn next_datagram(a: &Side, peer: &Scripted) -> Vec<u8> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
@@ -257,7 +257,7 @@ fn one_notice_is_not_believed() {
         done.is_some()
     });
     assert_eq!(done.map(|done| done.status), Some(Status::Ok));
-    // From now on whoever sends notices is somebody else.
+    // From now on the notices come from another sender.
     a.post(2, &ah, peer.qpn(), SendOp::Send, &[a.sge(0, 8)]);
     for times in 4..=6 {
         let lost = next_datagram(&a, &peer);
@@ -282,7 +282,8 @@ fn two_notices_are_believed_at_first_contact() {
 /// A process that has not seen the datagrams cannot end a connection, with or without the key.
 #[test]
 fn forged_notices_end_nothing() {
-    // Session and counter (but its lowest bits, which it may have used by now), or the token.
+    // The forged bits are those of the session and counter (without the lowest bits, which may have
+    // been used by now), or those of the token.
     let cases = [(sealed_side(QpKind::Srd, ""), 64..184), (side(QpKind::Srd, ""), 96..160)];
     for (a, secret_bits) in cases {
         let peer = Scripted::new();
@@ -303,7 +304,7 @@ fn forged_notices_end_nothing() {
     }
 }
 
-/// Lengths that envelopes name, alone and in front of others that the kernel hands over with them.
+/// The lengths in envelopes are hostile, alone and in front of others in the same train.
 #[test]
 fn hostile_lengths_cost_no_more_than_their_train() {
     let (mut peer, b) = (Scripted::with_key(&key(1)), sealed_side(QpKind::Ud, ""));
@@ -317,7 +318,7 @@ fn hostile_lengths_cost_no_more_than_their_train() {
         peer.send_train(&b, &hostile, len);
         counted(&b, Counter::RxSealErrors, before + u64::from(cut));
         assert_eq!(count(&b, Counter::RxSealErrors), before + u64::from(cut), "{named}");
-        // What was in it may come again, and what comes next is not touched.
+        // Its contents may come again, and the next datagrams are not affected.
         let next: Vec<_> = (0..3).map(|_| unreliable(&mut peer, &b, &[7; 60])).collect();
         for wr_id in 0..6 {
             b.post_recv(wr_id, 0, 200);
@@ -333,8 +334,8 @@ fn hostile_lengths_cost_no_more_than_their_train() {
     assert!(runs <= 33, "{runs} system calls: these were no trains");
 }
 
-/// At most one answer each, none to answers, none to ports that no queue pair has, and not without
-/// end.
+/// Each stranger's datagram gets one answer at most, answers and datagrams to ports without a queue
+/// pair get none, and the rate is limited.
 #[test]
 fn strangers_are_answered_with_measure() {
     let b = sealed_side(QpKind::Srd, "");
@@ -367,7 +368,8 @@ fn strangers_are_answered_with_measure() {
     assert_eq!(hear(), answered);
 }
 
-/// The wrong queue key is as before (SRD-6.3): the key of the file comes on top of it.
+/// A wrong queue key has the same effect as without sealing (SRD-6.3), because the key of the file
+/// is an additional check.
 #[test]
 fn queue_keys_still_count() {
     let (a, b) = (sealed_side(QpKind::Srd, ""), sealed_side(QpKind::Srd, ""));
@@ -380,7 +382,7 @@ fn queue_keys_still_count() {
     assert_eq!(count(&b, Counter::RxSealErrors), 0);
 }
 
-/// `--integrity` and `--strict` change nothing about it.
+/// `--integrity` and `--strict` have no effect on sealing.
 #[test]
 fn other_settings_do_not_matter() {
     let config = Config { integrity: softefa::Integrity::Crc32c, strict: true, ..keyed(1, "") };

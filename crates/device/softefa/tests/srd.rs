@@ -35,7 +35,7 @@ fn stream(fault: &str, count: u64, len: u32) {
     for slot in 0..slots {
         b.post_recv(slot, slot as usize * room, len);
     }
-    // Sends end in any order: a slot is free when the send that used it has ended.
+    // Sends end in any order, so that a slot is free when the send that used it has ended.
     let mut free: Vec<u64> = (0..slots / 2).collect();
     let (mut sent, mut ended, mut seen) = (0u64, 0, HashSet::new());
     while ended < count || (seen.len() as u64) < count {
@@ -210,7 +210,7 @@ fn a_silent_program_is_served_by_the_service_thread() {
     let ah = a.ah(&b);
     b.post_recv(1, 0, 64);
     a.send(1, &b, &ah, 0, 8);
-    // Nobody polls b: its acknowledgement must come all the same.
+    // `b` is not polled, but its acknowledgement must come all the same.
     assert_eq!(wait_for(&[&a], 0, CompletionOp::Send).status, Status::Ok);
     assert!(b.device.counters().get(Counter::ServiceTurns) > 0);
     assert_eq!(b.cq.pop().unwrap().wr_id, 1);
@@ -232,7 +232,7 @@ fn posts_without_polls_are_sent_and_repeated() {
     (0..50).for_each(|id| b.post_recv(id, 0, 64));
     for id in 0..50 {
         a.send(id, &b, &ah, 0, 8);
-        // Each after the one before has been served: nobody polls on either side.
+        // Each is posted after the one before has been served; neither side is polled.
         wait_for_count(&b, Counter::RecvWrs, id + 1);
     }
 }
@@ -269,7 +269,7 @@ fn memory_that_was_deregistered_is_not_read_for_a_repetition() {
     let (a, b) = pair("");
     let ah = a.ah(&b);
     a.send(1, &b, &ah, 0, 100);
-    // No receive is posted: the message must be sent again, by then without its memory.
+    // No receive is posted, so that the message must be sent again, by then without its memory.
     wait_for_count(&b, Counter::RxRnr, 1);
     a.mr.deregister();
     let done = wait_for(&[&a], 0, CompletionOp::Send);
@@ -300,8 +300,8 @@ fn a_post_behind_another_leaves_without_a_poll() {
     let (a, b) = pair("");
     let ah = a.ah(&b);
     for number in 1..=5 {
-        // Without a receive, and with a service thread that looks in between, the sender would
-        // pause.
+        // Without a receive, and with a service thread that takes turns in between, the sender
+        // would pause.
         b.post_recv(number, 0, 64);
         a.post(number, &ah, b.qp.qpn(), SendOp::Send, &[a.sge(0, 64)]);
         let sent = a.device.counters().get(Counter::TxPkts);
@@ -324,7 +324,8 @@ fn a_stream_leaves_post_by_post_where_all_are_sent_at_once() {
     assert!(calls >= count, "{calls} system calls for {count} messages");
 }
 
-/// Messages of a stream over UDP, and the system calls that its sender sends them with.
+/// Returns the number of messages of a stream over UDP, and that of the system calls that its
+/// sender sends them with.
 fn calls_of_a_stream(config: &Config) -> (u64, u64) {
     const COUNT: u64 = 20_000;
     let config = Config { wire: WireChoice::Udp, ..config.clone() };

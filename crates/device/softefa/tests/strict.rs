@@ -28,7 +28,7 @@ fn rdma_needs_a_handle(config: Config) {
     }
     assert!(a.bytes(0, LEN as usize).iter().all(|byte| *byte == 1), "read all the same");
     assert!(b.bytes(0, LEN as usize).iter().all(|byte| *byte == 2), "written all the same");
-    // One for another domain does not help.
+    // A handle of another domain does not help.
     let other = b.device.alloc_pd().expect("a domain");
     let _foreign = other.create_ah(a.device.gid()).expect("a handle");
     assert_eq!(outcome(&a, &b, SendOp::Read(target), &[a.sge(0, LEN)]), Status::RemoteUnknownPeer);
@@ -37,7 +37,7 @@ fn rdma_needs_a_handle(config: Config) {
     assert_eq!(outcome(&a, &b, SendOp::Write(target), &[a.sge(0, LEN)]), Status::Ok);
     back.destroy();
     assert_eq!(outcome(&a, &b, SendOp::Write(target), &[a.sge(0, LEN)]), Status::RemoteUnknownPeer);
-    // Messages need none.
+    // Messages need no handle.
     let ah = a.ah(&b);
     a.send(2, &b, &ah, 0, 8);
     assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).wr_id, 7);

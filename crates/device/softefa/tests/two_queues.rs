@@ -8,8 +8,8 @@ use softefa::{Cq, Qp, QpKind, SendOp, Status};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A program that has just polled one queue waits on another for what the first one's queue pair
-/// must answer. The service thread would look after that only at its next tick, 2 ms later.
+/// A program that has just polled one queue waits on another for a message that the first one's
+/// queue pair must answer. The service thread would do that only at its next tick, 2 ms later.
 #[test]
 fn polling_one_queue_drives_the_others() {
     let a = side(QpKind::Srd, "");
@@ -19,7 +19,7 @@ fn polling_one_queue_drives_the_others() {
     let ah = a.ah(&a);
     let turns = || a.device.counters().get(Counter::ServiceTurns);
     let mut without_help = 0;
-    // The thread comes in whenever this one is scheduled away for a millisecond.
+    // The service thread runs whenever this thread is descheduled for a millisecond.
     for round in 0..500 {
         other.post_recv(round, &[a.sge(0, 8)]).expect("a receive");
         assert!(other_cq.poll_one().is_none());

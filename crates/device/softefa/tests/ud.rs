@@ -21,12 +21,12 @@ fn a_datagram_arrives_behind_its_routing_header() {
 
 #[test]
 fn memory_that_was_deregistered_before_the_burst_is_not_read() {
-    // On a busy machine the service thread may send the second before its memory is given back.
+    // On a busy machine the service thread may send the second one before its memory is unmapped.
     let ends = || {
         let (a, b) = (side(QpKind::Ud, ""), side(QpKind::Ud, ""));
         let ah = a.ah(&b);
         a.send(1, &b, &ah, 0, 8);
-        // Waits for the poll: its program said that more would follow.
+        // It waits for the poll, because its program said that more would follow.
         let sges = [a.sge(0, 8)];
         let second = wr(2, &ah, b.qp.qpn(), SendOp::Send, &sges);
         assert_eq!(a.qp.post_send(&SendWr { more: true, ..second }), Ok(()));

@@ -13,12 +13,12 @@ use softefa::{
 const LEN: u32 = 300_000;
 const FAULTS: &str = "loss=2%,reorder=20%,dup=2%,seed=5";
 
-/// Over the wire, with faults.
+/// Returns a configuration that uses the wire, with faults.
 fn faulty() -> Config {
     Config { faults: FAULTS.parse().expect("a fault"), ..Config::default() }
 }
 
-/// Long operations are copied, not sent.
+/// Returns a configuration in which long operations are copied, not sent.
 fn local() -> Config {
     Config { local_key: Some(*b"any key of tests"), ..Config::default() }
 }
@@ -39,7 +39,7 @@ fn the_receiver_is_told_without_a_receive() {
 fn tell(config: &Config) {
     let (mut a, b) = (unsolicited(config, |_| {}), unsolicited(config, |_| {}));
     let (ah, back) = (a.ah(&b), b.ah(&a));
-    // It stays for the message at the end.
+    // The receive remains for the message at the end.
     b.post_recv(70, 900_000, 16);
     for (round, len) in [0, 8, LEN].into_iter().enumerate() {
         a.fill(0, &vec![round as u8 + 1; LEN as usize]);
@@ -68,7 +68,7 @@ fn differ(mut a: Side, mut b: Side) {
         );
     }
     assert!(b.bytes(0, LEN as usize).iter().all(|byte| *byte == 2), "a refused WRITE was placed");
-    // All else works: libfabric falls back to it.
+    // All other operations work: libfabric falls back to them.
     assert_eq!(outcome(&a, &b, SendOp::Write(remote(&b, 0)), &[a.sge(0, LEN)]), Status::Ok);
     assert_eq!(outcome(&a, &b, SendOp::Read(remote(&b, 0)), &[a.sge(0, LEN)]), Status::Ok);
     let ah = a.ah(&b);
@@ -110,7 +110,7 @@ fn a_completion_queue_full_of_them_holds_the_peer_back() {
         accepted == DEPTH
     });
     poll_until_counted(&[&a], &b, Counter::RxRnr, 1);
-    // Each that is polled makes room.
+    // Each completion that is polled makes room.
     let mut told = Vec::new();
     poll_until(&[&a, &b], |index, done| {
         assert_eq!(done.status, Status::Ok);
@@ -145,7 +145,7 @@ fn a_reset_queue_pair_has_room_again() {
     let ah = a.ah(&b);
     for _ in 0..2 {
         a.post(1, &ah, b.qp.qpn(), write, &[a.sge(0, 8)]);
-        // Not polled at b: the completion goes with the reset.
+        // `b` is not polled, so that its completion is removed by the reset.
         assert_eq!(wait_for(&[&a], 0, CompletionOp::Write).status, Status::Ok);
         let reset =
             softefa::ModifyQp { state: Some(softefa::QpState::Reset), ..Default::default() };

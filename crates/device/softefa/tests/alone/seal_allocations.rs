@@ -18,7 +18,7 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: everything is passed on to the system's allocator as it came.
+// SAFETY: all calls are passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
@@ -60,7 +60,7 @@ fn a_datagram_costs_no_allocation_once_warm() {
     assert_eq!(after, warm, "allocations by 100 datagrams");
 }
 
-/// Both ends of it, with all that the adapter does.
+/// The count includes both ends of the message, with all work of the adapter.
 #[test]
 fn a_message_costs_no_allocation_once_warm() {
     let (a, b) = sealed_pair("");
@@ -79,7 +79,7 @@ fn a_message_costs_no_allocation_once_warm() {
         COUNT.get() - before
     };
     assert!(allocations(100) > 0, "keys are allocated");
-    // The service thread may have taken a turn, and with it what is kept for the next one.
+    // The service thread may have taken a turn, and with it buffers that are kept for the next one.
     let fewest = (0..20).map(|_| allocations(100)).min();
     assert_eq!(fewest, Some(0), "allocations by 200 messages");
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::common::{only, pair, wait_for};
 use softefa::{Access, CompletionOp, Mr, Status};
 
-/// Says to this test that it is the program.
+/// The variable that makes this test the program.
 const ENV: &str = "SOFTEFA_TEST_FORK_HANDLERS";
 /// The time limit: a thread that waits for its own lock, or for that of a missing thread, hangs.
 const LIMIT_SECONDS: u32 = 20;
@@ -23,7 +23,7 @@ extern "C" fn give_back() {
     }
 }
 
-/// Forks, with a child that ends at once; its status.
+/// Forks a child that ends at once, and returns its status.
 fn fork() -> i32 {
     // SAFETY: the child only ends.
     let child = unsafe { libc::fork() };

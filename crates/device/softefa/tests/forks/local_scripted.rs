@@ -14,13 +14,13 @@ use crate::common::{Page, Side, remote, side_of};
 use softefa::{Access, Ah, Config, ModifyQp, QpKind, QpState, SendOp, Sge, Status};
 use srd::{Address, Reject};
 
-/// Flag of a READ: the bytes may be named instead of sent.
+/// The flag of a READ whose bytes may be named instead of sent.
 const FLAG_LOCAL: u8 = 0x80;
-/// Long enough to be named instead of sent.
+/// A length from which on bytes are named instead of sent.
 const LONG: u32 = 40_000;
 const KEY: [u8; 16] = *b"key of this user";
 
-/// A side whose bytes may be copied by those who know [`KEY`], and that may copy theirs.
+/// Makes a side whose bytes may be copied by holders of [`KEY`], and that may copy theirs.
 fn local() -> Side {
     side_of(QpKind::Srd, &Config { local_key: Some(KEY), ..Config::default() })
 }
@@ -33,7 +33,7 @@ impl Twin {
         // SAFETY: the child waits until it is ended, and does nothing else.
         match unsafe { libc::fork() } {
             0 => loop {
-                // SAFETY: makes no difference to anything.
+                // SAFETY: it only waits.
                 unsafe { libc::pause() };
             },
             child if child > 0 => Self(child),
@@ -44,7 +44,7 @@ impl Twin {
 
 impl Drop for Twin {
     fn drop(&mut self) {
-        // SAFETY: a child of this process, which nobody else waits for.
+        // SAFETY: a child of this process, for which no other thread waits.
         unsafe {
             libc::kill(self.0, libc::SIGKILL);
             libc::waitpid(self.0, std::ptr::null_mut(), 0);
@@ -52,13 +52,13 @@ impl Drop for Twin {
     }
 }
 
-/// A source as SRD-10.7 wants it: bytes that `peer`, which lives in a process of its own, lets `to`
-/// copy for ever.
+/// Returns a source as in SRD-10.7: bytes that `peer`, which lives in a process of its own, lets
+/// `to` copy for ever.
 fn source(peer: &Scripted, to: Address, bytes: &[u8]) -> Vec<u8> {
     source_at(peer, to, bytes.as_ptr() as usize, u32::try_from(bytes.len()).expect("short"))
 }
 
-/// As [`source`], of bytes that need not be there.
+/// Returns a source like [`source`], of bytes that need not be there.
 fn source_at(peer: &Scripted, to: Address, at: usize, len: u32) -> Vec<u8> {
     thread_local! {
         static TWINS: RefCell<Vec<Twin>> = const { RefCell::new(Vec::new()) };
@@ -69,7 +69,7 @@ fn source_at(peer: &Scripted, to: Address, at: usize, len: u32) -> Vec<u8> {
     source_of(pid, peer, to, at, len)
 }
 
-/// As [`source_at`], of process `pid`.
+/// Returns a source like [`source_at`], of process `pid`.
 fn source_of(pid: u32, peer: &Scripted, to: Address, at: usize, len: u32) -> Vec<u8> {
     static LEASE: u64 = 77;
     let long = |address: usize| (address as u64).to_be_bytes();
@@ -96,7 +96,7 @@ fn bytes_sent_although_they_were_named_fail_the_read() {
     let (bytes, mut request, mut is_asked) = ([9; LONG as usize], Vec::new(), false);
     until(&mut peer, |peer| {
         assert!(a.cq.poll_one().is_none());
-        // The READ lasts for as long as its confirmation is refused.
+        // The READ lasts as long as its confirmation is refused.
         let refuse = |op| if op == OP_READ_CONFIRM { Err(Reject::Rnr) } else { Ok(()) };
         for (from, op, body) in peer.turn(refuse) {
             if op == OP_READ {
@@ -126,14 +126,14 @@ fn a_read_that_failed_is_not_copied_any_more() {
             assert_eq!(op, OP_READ);
             let named = answer(&body, 0, Page::LEN, 0, &[]);
             peer.send(from, OP_READ_GRANT, &[&named[..], &source(peer, from, &bytes)].concat());
-            // Bytes that nobody asked for end it.
+            // Bytes that were not requested end it.
             peer.send(from, OP_READ_DATA, &answer(&body, 0, Page::LEN, 0, &bytes[..100]));
         }
         found = a.cq.poll_one();
         found.is_some()
     });
     assert_eq!(found.map(|done| done.status), Some(Status::RemoteBadStatus));
-    // The memory is the program's again.
+    // The memory belongs to the program again.
     into.words.iter().for_each(|word| word.store(1, Ordering::Relaxed));
     for _ in 0..100 {
         assert!(a.cq.poll_one().is_none());
@@ -191,7 +191,8 @@ fn an_answer_to_a_late_question_does_not_end_a_read_that_is_asked_for_again() {
     assert_eq!(a.bytes(0, LONG as usize), bytes);
 }
 
-/// A READ whose answers name `LONG` bytes at `at`; how it ends, and whether they were copied.
+/// Posts a READ whose answers name `LONG` bytes at `at`, and returns its status and whether the
+/// bytes were copied.
 fn read_named(a: &Side, peer: &mut Scripted, at: usize) -> (Status, bool) {
     let ah = a.ah(a);
     a.post(1, &ah, peer.qpn(), SendOp::Read(remote(a, 0)), &[a.sge(0, LONG)]);
@@ -214,7 +215,7 @@ fn read_named(a: &Side, peer: &mut Scripted, at: usize) -> (Status, bool) {
     (status.expect("until it has one"), is_copied)
 }
 
-/// A program that gave its memory back is no stranger for ever.
+/// A peer whose program had unmapped its memory is copied from again later.
 #[test]
 fn a_peer_whose_bytes_were_not_there_is_copied_from_again() {
     let (a, mut peer) = (local(), Scripted::new());
@@ -229,7 +230,7 @@ fn a_peer_whose_bytes_were_not_there_is_copied_from_again() {
 fn a_peer_that_could_not_copy_is_asked_again() {
     let (a, mut peer) = (local(), Scripted::new());
     let ah = a.ah(&a);
-    // Whether the bytes were named.
+    // Returns true if the bytes were named.
     let write = |peer: &mut Scripted| {
         let was_named = Cell::new(false);
         a.post(1, &ah, peer.qpn(), SendOp::Write(remote(&a, 0)), &[a.sge(0, LONG)]);
@@ -284,7 +285,7 @@ fn nobody_else_names_memory_of_this_process() {
 fn a_source_is_good_for_nobody_but_whom_it_was_made_for() {
     let (mut a, b, mut peer) = (local(), local(), Scripted::new());
     a.fill(0, &[1; LONG as usize]);
-    // The peer need not know the key to be told where the bytes of its READ are.
+    // The peer need not know the key to learn where the bytes of its READ are.
     peer.send_with(address(&a), OP_READ, FLAG_LOCAL, &block(&a, LONG, 0));
     let mut source = Vec::new();
     until(&mut peer, |peer| {
@@ -295,7 +296,7 @@ fn a_source_is_good_for_nobody_but_whom_it_was_made_for() {
         }
         !source.is_empty()
     });
-    // To whom the bytes never were granted; or back to whom they belong.
+    // The source is for a queue pair to which the bytes were never granted, or for their owner.
     for to in [&b, &a] {
         let id =
             peer.send(address(to), OP_WRITE_LOCAL, &[block(to, LONG, 0), source.clone()].concat());
@@ -309,10 +310,10 @@ fn a_source_is_good_for_nobody_but_whom_it_was_made_for() {
     assert!(b.bytes(0, LONG as usize).iter().all(|byte| *byte == 0), "copied all the same");
 }
 
-/// How a program gets at its memory again.
+/// A way in which a program gets its memory back.
 type TakeBack<'a> = &'a dyn Fn(&Side, &Ah);
 
-/// The lease that a source names, and the word it points at.
+/// Returns the lease that a source names, and the address of its word.
 fn lease(source: &[u8]) -> (u64, u64) {
     use std::os::unix::fs::FileExt;
     let field = |at: usize| u64::from_be_bytes(source[at..at + 8].try_into().expect("8 bytes"));

@@ -1,4 +1,4 @@
-//! Tests whose program forks: the child would hold on to what other tests close.
+//! Tests whose program forks: the child would keep descriptors open that other tests close.
 
 #[path = "../common/mod.rs"]
 mod common;

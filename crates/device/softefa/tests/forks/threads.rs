@@ -183,7 +183,7 @@ fn a_forked_child_releases_the_parents_ring_listener() {
     let child = unsafe { libc::fork() };
     if child == 0 {
         loop {
-            // SAFETY: makes no difference to anything.
+            // SAFETY: it only waits.
             unsafe { libc::pause() };
         }
     }
@@ -192,7 +192,7 @@ fn a_forked_child_releases_the_parents_ring_listener() {
         std::thread::sleep(Duration::from_millis(10));
         !is_open()
     });
-    // SAFETY: a child of this process, which nobody else waits for.
+    // SAFETY: a child of this process, for which no other thread waits.
     unsafe {
         libc::kill(child, libc::SIGKILL);
         libc::waitpid(child, std::ptr::null_mut(), 0);

@@ -8,7 +8,7 @@ use super::{RegionSpan, pick_of};
 
 const SLOTS: usize = 8;
 const SLOT_BYTES: usize = 64 << 10;
-/// In front of the bytes of a slot that are registered, and behind them.
+/// Length of the unregistered bytes in front of and behind those of a slot.
 const GUARD_BYTES: usize = 8 << 10;
 const OPEN_BYTES: usize = SLOT_BYTES - 2 * GUARD_BYTES;
 const FILL: u8 = 0x5a;
@@ -21,15 +21,15 @@ struct Region {
 }
 
 pub(super) struct Memory {
-    /// Looked at only; the adapter writes to it.
+    /// The bytes, which are only read here; the adapter writes to them.
     bytes: Box<[u8]>,
     regions: Vec<Region>,
-    /// What a slot was when its last registration ended.
+    /// The contents of a slot when its last registration ended.
     frozen: [Option<Vec<u8>>; SLOTS],
 }
 
 impl Memory {
-    /// With one region per domain that allows everything.
+    /// Makes memory with one region per domain that permits everything.
     pub(super) fn new(pds: &[Arc<Pd>]) -> Self {
         let bytes = vec![FILL; SLOTS * SLOT_BYTES].into_boxed_slice();
         let mut memory = Self { bytes, regions: Vec::new(), frozen: Default::default() };
@@ -77,14 +77,14 @@ impl Memory {
         self.regions.iter().any(|region| region.is_live && region.slot == slot)
     }
 
-    /// What is not registered must not have changed.
+    /// Checks that bytes that are not registered have not changed.
     fn thaw(&mut self, slot: usize) {
         if let Some(before) = self.frozen[slot].take() {
             assert!(self.open(slot) == before, "slot {slot} changed while it was not registered");
         }
     }
 
-    /// Address and key, mostly of a region of `pd`.
+    /// Returns address and key, mostly of a region of `pd`.
     pub(super) fn address(&self, pd: &Arc<Pd>, place: RegionSpan) -> (u64, u32) {
         let fits = |region: &Region| region.is_live && Arc::ptr_eq(&region.pd, pd);
         let region = pick_of(&self.regions, place.region, fits);
@@ -96,7 +96,7 @@ impl Memory {
         Sge { addr, len: place.len, lkey }
     }
 
-    /// A place where queue pairs of `pd` may receive.
+    /// Returns a place where queue pairs of `pd` may receive.
     pub(super) fn whole_of(&mut self, pd: &Arc<Pd>) -> RegionSpan {
         let fits = |region: &Region| region.is_live && Arc::ptr_eq(&region.pd, pd);
         if !self.regions.iter().any(fits) {
@@ -105,7 +105,7 @@ impl Memory {
         RegionSpan { region: 0, at: 0, len: 8_968, wrong_key: 0 }
     }
 
-    /// Nothing changed that was not registered.
+    /// Checks that no byte has changed that was not registered.
     pub(super) fn check(&mut self) {
         (0..SLOTS).for_each(|slot| self.thaw(slot));
         for slot in 0..SLOTS {

@@ -1,4 +1,4 @@
-//! A program that makes every call, and what it is owed.
+//! A program that makes every call, and the completions that it must get.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod memory;
@@ -19,10 +19,10 @@ const QKEY: u32 = 0x1234;
 const QPS_MAX: usize = 6;
 const CQ_DEPTH: u32 = 64;
 const RQ_DEPTH: u32 = 128;
-/// Receives that wait on each queue pair at the end.
+/// Number of receives that wait on each queue pair at the end.
 const READY: usize = 8;
 
-/// A span of a region; it may reach beyond it.
+/// A span of a region, which may reach beyond the region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RegionSpan {
     pub(crate) region: u8,
@@ -31,7 +31,7 @@ pub(crate) struct RegionSpan {
     pub(crate) wrong_key: u32,
 }
 
-/// A call; indices count modulo what there is.
+/// A call. Indices are taken modulo the number of objects.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
     CreateQp { pd: u8, cq: u8, kind: QpKind, unsolicited: bool, sig_all: bool },
@@ -47,12 +47,12 @@ pub(crate) enum Call {
     Poll { max: u8 },
 }
 
-/// A work request the adapter has taken.
+/// A work request that the adapter has accepted.
 #[derive(Debug)]
 struct Owed {
     qpn: u32,
     is_send: bool,
-    /// A success completes, too.
+    /// The work request completes on success, too.
     is_signaled: bool,
 }
 
@@ -70,7 +70,7 @@ fn pick<T>(all: &[T], index: u8) -> Option<&T> {
     all.get(usize::from(index) % all.len().max(1))
 }
 
-/// One that fits, with one exception in eight.
+/// Returns an element that fits, with one exception in eight.
 fn pick_of<T>(all: &[T], index: u8, fits: impl Fn(&T) -> bool) -> &T {
     let fitting: Vec<_> = all.iter().filter(|one| fits(one)).collect();
     match pick(&fitting, index) {
@@ -84,7 +84,7 @@ impl World {
         let device = Device::open(&config.devices[0], config).unwrap();
         let pds: Vec<_> = (0..2).map(|_| device.alloc_pd().unwrap()).collect();
         let cqs = (0..2).map(|_| Cq::create(&device, CQ_DEPTH).unwrap()).collect();
-        // A good start: most calls shall mean something.
+        // Most calls are possible from the beginning, because they should have an effect.
         let ah = |pd: &Arc<Pd>| (pd.create_ah(device.gid()).unwrap(), Arc::clone(pd));
         let ahs = pds.iter().map(ah).collect();
         let memory = Memory::new(&pds);
@@ -115,7 +115,7 @@ impl World {
             }
             Call::Deregister { region } => self.memory.deregister(region),
             Call::CreateAh { pd, host } => {
-                // 127.0.0.1 is this device; nobody lives at the others.
+                // 127.0.0.1 is this device; there are no devices at the other addresses.
                 let gid = Gid::of_efa(IpAddr::from([127, 0, 0, 1 + host / 3]));
                 let pd = pick(&self.pds, pd).unwrap();
                 self.ahs.push((pd.create_ah(gid).unwrap(), Arc::clone(pd)));
@@ -193,7 +193,8 @@ impl World {
         let Some(qp) = pick(&self.qps, qp) else { return };
         let ah = pick_of(&self.ahs, ah, |(_, pd)| Arc::ptr_eq(pd, qp.pd()));
         let has = |bit: u8| flags & 1 << bit != 0;
-        // Sometimes to where nobody is. The other transport would never answer, for 8 s each.
+        // Some go to an address without a device. The other transport would never answer, for 8 s
+        // each.
         let fits = |other: &&Arc<Qp>| to < 250 && other.init().kind == qp.init().kind;
         let to = pick(&self.qps, to).filter(fits);
         let (addr, rkey) = self.memory.address(to.unwrap_or(qp).pd(), remote);
@@ -257,14 +258,14 @@ impl World {
         }
     }
 
-    /// Brings everything up and demands that everything ends, sends by themselves and the rest
-    /// by the error state.
+    /// Brings everything up and checks that everything ends: sends by themselves, the rest by the
+    /// error state.
     pub(crate) fn heal(mut self) {
         let deadline = Instant::now() + Duration::from_secs(30);
         self.qps.iter().for_each(|qp| up(qp, 2));
         let is_awaited = |owed: &Owed| owed.is_send && owed.is_signaled;
         while self.owed.values().any(is_awaited) {
-            // Who tries for ever needs somebody to be ready.
+            // A sender that tries for ever needs a receiver that is ready.
             for index in 0..self.qps.len() {
                 let qp = &self.qps[index];
                 let is_ready = |owed: &&Owed| !owed.is_send && owed.qpn == qp.qpn();
@@ -293,14 +294,14 @@ fn to(state: QpState) -> ModifyQp {
     ModifyQp { state: Some(state), ..ModifyQp::default() }
 }
 
-/// As far up as it goes from where it is.
+/// Brings a queue pair up as far as its state permits.
 fn up(qp: &Qp, rnr_retry: u8) {
     let init =
         ModifyQp { port: Some(1), pkey_index: Some(0), qkey: Some(QKEY), ..to(QpState::Init) };
     let retry = (qp.init().kind == QpKind::Srd).then_some(rnr_retry);
     let ready = ModifyQp { sq_psn: Some(0), rnr_retry: retry, ..to(QpState::ReadyToSend) };
     for step in [init, to(QpState::ReadyToReceive), ready] {
-        // Refused where it is further up already, or down for good.
+        // The step is refused if the queue pair is already further up, or down for good.
         let _ = qp.modify(&step);
     }
 }
