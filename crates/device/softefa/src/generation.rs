@@ -1,9 +1,9 @@
-//! Which process made what: a forked child goes on with the memory of its parent, but not with its
-//! sockets, files, locks and threads.
+//! Generations of processes: they tell which process made an object. A forked child continues with
+//! the memory of its parent, but not with the parent's sockets, files, locks and threads.
 //!
 //! A handler of `pthread_atfork` counts generations in the child. Objects remember theirs and do
 //! nothing in a later one, before they take a lock that a thread of the parent may have held.
-//! What belongs to a process as a whole is [`PerProcess`]: a child makes its own.
+//! A value that belongs to a process as a whole is a [`PerProcess`]: a child makes its own.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;

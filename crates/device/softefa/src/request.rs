@@ -21,7 +21,7 @@ pub struct FlushExtent {
     pub is_global: bool,
     /// The bytes written must survive a loss of power. No region of ours grants that.
     pub is_persistent: bool,
-    /// It is the whole region that has the key, whatever the address is.
+    /// The extent is the whole region that has the key, whatever the address is.
     pub is_whole_region: bool,
 }
 

@@ -178,7 +178,7 @@ struct End {
     cq: Arc<Cq>,
     qp: Arc<Qp>,
     mr: Arc<Mr>,
-    /// Not accessed through this name while it is registered.
+    /// The buffer, which is not accessed through this name while it is registered.
     _memory: Box<[u8]>,
 }
 

@@ -59,7 +59,7 @@ fn processes() -> Finding {
     }
 }
 
-/// Nothing is pinned here, but programs check the limit, which hardware would need.
+/// Checks the limit of pinned memory. The adapter pins nothing, but programs check the limit.
 fn memlock() -> Finding {
     let name = "memlock";
     match limits(Resource::Memlock) {

@@ -227,7 +227,7 @@ mod tests {
         );
     }
 
-    /// Nothing is wider than the terminal, down to the narrowest usual width.
+    /// No line is wider than the terminal, down to the narrowest usual width.
     #[test]
     fn what_has_no_room_is_left_out_and_paths_take_more_lines() {
         let now = gauge(16_777_215, u64::MAX, &[u64::from(u32::MAX); 16]);

@@ -26,7 +26,7 @@ struct Packet {
 /// The packets in flight to one peer.
 #[derive(Debug, Default)]
 struct Flow {
-    /// Their numbers, in order.
+    /// The numbers of the packets, in order.
     order: VecDeque<u32>,
     packets: HashMap<u32, Packet>,
 }

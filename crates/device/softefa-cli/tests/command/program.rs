@@ -62,7 +62,7 @@ fn a_program_with_more_rights_than_its_user_is_refused() {
     assert_eq!(run(launcher.command(), &[&path(&set_id)]).0, Some(0), "of this user");
 }
 
-/// Such a file in PATH is skipped, not refused.
+/// A file in PATH that this user may not execute is skipped, not refused.
 #[test]
 fn a_file_of_path_that_this_user_may_not_execute_is_passed_over() {
     if !has("setpriv") || !is_root("programs of other users") {

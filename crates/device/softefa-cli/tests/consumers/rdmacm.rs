@@ -195,7 +195,7 @@ fn tests_of_rdma_core_connect() {
     case.pass();
 }
 
-/// It answers the sender of a datagram, and uses its own port only.
+/// `udaddy` answers the sender of a datagram, and uses its own port only.
 #[test]
 fn udaddy_answers_datagrams() {
     const PORT: u16 = 7174;

@@ -11,11 +11,11 @@ use crate::seal::Envelope;
 /// The fate of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// It was handed to the operating system.
+    /// The datagram was handed to the operating system.
     Sent,
-    /// It was received from the operating system.
+    /// The datagram was received from the operating system.
     Received,
-    /// It was dropped on purpose before it was sent (`--fault`).
+    /// The datagram was dropped on purpose before it was sent (`--fault`).
     LostOnPurpose,
 }
 

@@ -68,7 +68,7 @@ pub struct PathGauge {
 pub struct QueuePairGauge {
     /// The number of the queue pair.
     pub qpn: u32,
-    /// Its transport, `SRD` for example.
+    /// The name of its transport, for example `SRD`.
     pub kind: &'static str,
     /// The gauge that it published last.
     pub gauge: Gauge,

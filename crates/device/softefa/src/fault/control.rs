@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(course(&live, &counters, &[2]), said(&[("none", u64::MAX)]));
     }
 
-    /// Nobody looked again until the next command.
+    /// A command that could not be read is read again, not only when the next one comes.
     #[test]
     fn what_could_not_be_read_is_read_later() {
         let dir = tempfile::tempdir().unwrap();

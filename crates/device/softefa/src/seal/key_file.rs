@@ -25,7 +25,8 @@ pub enum KeyFileError {
         /// The path as given.
         path: PathBuf,
     },
-    /// It is a directory, a pipe or a device, but every process of a run opens the file again.
+    /// The path is that of a directory, a pipe or a device, but every process of a run opens the
+    /// file again.
     #[error("key file '{}' is not a regular file; {}", shown(path), ADVICE)]
     NotAFile {
         /// The path as given.

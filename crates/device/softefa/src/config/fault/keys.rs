@@ -33,7 +33,7 @@ pub struct FaultKey {
     pub example: &'static str,
     /// The side on which it acts.
     pub side: Side,
-    /// Its effect in words.
+    /// The effect of the fault in words.
     pub meaning: &'static str,
     /// The fault may begin while a device is in use; others are decided when the device is opened.
     pub is_live: bool,

@@ -34,7 +34,7 @@ const IDLE_NS: u64 = 30_000_000_000;
 struct In {
     from: SocketAddr,
     segment: Segment,
-    /// Its writer has the key of this device.
+    /// The writer of the ring has the key of this device.
     is_proven: bool,
     reader: Reader,
     /// The record that was found last, from which a caller may still copy.

@@ -64,7 +64,7 @@ const CALL_AGAIN_NS: u64 = 1_000_000;
 /// The time after which opening the listener is tried again after a failure.
 const REFUSED_NS: u64 = 1_000_000_000;
 
-/// Whether peers can hand over rings.
+/// The state in which peers can or cannot hand over rings.
 #[derive(Debug)]
 enum Acceptance {
     /// No peer of this machine has sent anything yet.
@@ -111,9 +111,9 @@ pub(super) struct MemoryWire {
 
 /// A received run of datagrams.
 enum Arrival {
-    /// It lies in the buffer of [`UdpWire`].
+    /// The run lies in the buffer of [`UdpWire`].
     Train(Train),
-    /// It lies in the buffer of the rings.
+    /// The run lies in the buffer of the rings.
     Taken(Taken),
 }
 
