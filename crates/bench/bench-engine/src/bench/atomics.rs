@@ -1,9 +1,9 @@
 //! Atomics on the peer's memory, counted by the initiator and checked by both sides.
 //!
 //! All FETCH_ADDs of an endpoint add 1 to the same word: each value must be fetched exactly once,
-//! and the final value must be the number of operations. COMPARE_SWAPs have a word for each slot,
-//! which counts up by one: a swap that finds another number than the last swap left has lost or
-//! repeated one. So operations in flight need no order.
+//! and the final value must be the number of operations. Each slot has a word of its own that its
+//! COMPARE_SWAPs count up by one. A swap that finds another number than the last one left shows
+//! that an operation was lost or repeated. So operations in flight need no order.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Inspection of a stream's messages at the receiver, beside counting them: checks their contents,
-//! reads their numbers, or hands them on in the order in which they were posted.
+//! Inspection of a stream's messages at the receiver. It checks their contents, reads their
+//! numbers, or hands them on in the order in which they were posted.
 
 use bench_record::ReceiverCount;
 use bench_record::failure::Failure;

@@ -1,8 +1,8 @@
 //! Ping-pong: the client sends, the server echoes, half the round trip is the latency.
 //!
-//! The loop is closed, with one message in flight. The clock is read once per round trip; samples
-//! go into a histogram that was allocated before. Byte 0 of every message is 1 in the last round,
-//! which tells the server (`echo`) to end; the other bytes are free for checking.
+//! The loop is closed, with one message in flight. The clock is read once per round trip, and
+//! samples go into a histogram that was allocated before. Byte 0 of the message is 1 in the last
+//! round only. It tells the server (`echo`) to end; the other bytes are free for checking.
 
 use std::slice;
 use std::time::{Duration, Instant};

@@ -97,9 +97,9 @@ pub(crate) struct Loaded {
     /// The times of all requests intended for the window, and of those that were answered.
     pub(crate) response: RoundTrips,
     pub(crate) service: RoundTrips,
-    /// The number of requests intended for the measured window, and the number answered within it,
-    /// whenever they were intended.
+    /// The number of requests that were intended for the measured window.
     pub(crate) intended: u64,
+    /// The number of requests that were answered within the window, whenever they were intended.
     pub(crate) answered: u64,
     pub(crate) seconds: f64,
     /// The number of requests that were never posted, because the fabric was too far behind.
