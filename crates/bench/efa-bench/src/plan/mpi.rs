@@ -3,8 +3,6 @@
 use bench_record::fabric_name::FabricName;
 use bench_record::failure::Failure;
 use bench_record::wire::Wire;
-use clap::ValueEnum;
-use toml::de::DeTable;
 
 use super::fabric::{Fabric, Start};
 use super::source::Options;
@@ -28,16 +26,6 @@ pub(super) struct MpiWork {
     /// The number of points times that of blocks.
     pub(super) measurements: usize,
     pub(super) points: usize,
-}
-
-/// Returns the test that a step names, or what is wrong if it names none.
-pub(super) fn test(table: &DeTable<'_>) -> Option<Result<Test, String>> {
-    let value = table.get("mpi")?.get_ref();
-    let found = value.as_str().and_then(|name| Test::from_str(name, true).ok());
-    Some(found.ok_or_else(|| {
-        let names: Vec<String> = Test::value_variants().iter().map(|test| test.name()).collect();
-        format!("mpi: write one of {}", names.join(", "))
-    }))
 }
 
 /// Returns the task of a step on a fabric.

@@ -4,7 +4,7 @@ mod set_up;
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
-use std::ops::Range;
+use std::num::NonZero;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,21 @@ use bench_record::Run;
 use bench_record::fabric_name::FabricName;
 use bench_record::failure::{Failure, plain};
 use bench_report::import::{self, Format};
-use toml::de::DeTable;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
 use super::fabric::{Fabric, Side};
-use super::source::Reader;
+use super::source::{Positive, Words};
 use super::task;
 use crate::child::Tool;
 use crate::softefa_device::in_path;
 
 /// A tool step as it is written.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ToolSource {
     /// The program that must be installed.
+    #[serde(rename = "tool")]
     pub(super) program: String,
     /// The package that brings the program.
     pub(super) package: String,
@@ -32,36 +35,53 @@ pub(super) struct ToolSource {
     name: String,
     /// Command lines; the server's may be empty. `{size}`, `{iterations}`, `{host}` and `{port}`
     /// are filled in.
+    #[serde(default, deserialize_with = "command_line")]
     server: Vec<String>,
+    #[serde(deserialize_with = "command_line")]
     client: Vec<String>,
-    sizes: Vec<String>,
+    #[serde(default = "no_size")]
+    sizes: Words,
+    #[serde(deserialize_with = "count")]
     iterations: u64,
     /// The time that one size takes, in seconds.
-    seconds: f64,
+    seconds: Positive,
     /// The number of first iterations that are taken out of the mean; 0 for none.
+    #[serde(default)]
     set_up_iterations: u64,
-    /// Whether the server takes datagrams, not connections.
-    has_datagrams: bool,
+    /// What the server listens for.
+    #[serde(default)]
+    listens: Listens,
     /// Whether each side is kept on a processor of its own.
+    #[serde(default, rename = "pinned")]
     is_pinned: bool,
 }
 
-const KEYS: [&str; 14] = [
-    "tool",
-    "package",
-    "name",
-    "server",
-    "client",
-    "sizes",
-    "iterations",
-    "seconds",
-    "fabrics",
-    "figures",
-    "id",
-    "set_up_iterations",
-    "pinned",
-    "listens",
-];
+/// Reads a command line as words.
+fn command_line<'de, D: Deserializer<'de>>(text: D) -> Result<Vec<String>, D::Error> {
+    let text = String::deserialize(text)?;
+    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    if words.is_empty() { Err(D::Error::custom("write a command line")) } else { Ok(words) }
+}
+
+/// Reads a number of iterations.
+fn count<'de, D: Deserializer<'de>>(number: D) -> Result<u64, D::Error> {
+    NonZero::<u32>::deserialize(number).map(|own| own.get().into())
+}
+
+/// Returns the sizes of a step that names none: one run.
+fn no_size() -> Words {
+    Words(vec![String::new()])
+}
+
+/// What a server listens for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Listens {
+    #[default]
+    Tcp,
+    Udp,
+}
+
 /// The greatest number of runs until a program has a figure.
 const TRIES: usize = 3;
 /// The estimated time to start and end two processes, in seconds.
@@ -72,74 +92,21 @@ const END_TIMEOUT: Duration = Duration::from_secs(60);
 const SERVER_END_TIMEOUT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Reads a step with the key `tool`.
-pub(super) fn read(
-    reader: &Reader<'_>,
-    span: &Range<usize>,
-    table: &DeTable<'_>,
-) -> Result<ToolSource, Failure> {
-    reader.known(table, &KEYS)?;
-    let text = |key: &str| {
-        let text = reader.text_at(table, key)?;
-        text.ok_or_else(|| reader.wrong(span, &format!("a tool step needs `{key} = \"...\"`")))
-    };
-    let number = |key: &str| {
-        let words = reader.words_at(table, key)?;
-        let number = words.first().and_then(|word| word.parse::<f64>().ok());
-        let number = number.filter(|n| words.len() == 1 && *n > 0.0 && *n <= 1e9);
-        let what = format!("a tool step needs `{key}` with a number above 0");
-        number.ok_or_else(|| reader.wrong(span, &what))
-    };
-    let set_up_iterations = match table.contains_key("set_up_iterations") {
-        true => number("set_up_iterations")? as u64,
-        false => 0,
-    };
-    let is_pinned = table.get("pinned").map_or(Some(false), |value| value.get_ref().as_bool());
-    let is_pinned = is_pinned.ok_or_else(|| reader.wrong(span, "pinned: write true or false"))?;
-    let has_datagrams = match reader.text_at(table, "listens")?.as_deref() {
-        None | Some("tcp") => false,
-        Some("udp") => true,
-        Some(other) => {
-            let what = format!("listens = \"{other}\": write tcp or udp");
-            return Err(reader.wrong(span, &what));
-        }
-    };
-    let split = |text: String| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let sizes = reader.words_at(table, "sizes")?;
-    let (program, client) = (text("tool")?, split(text("client")?));
-    if client.is_empty() {
-        return Err(reader.wrong(span, "client: write a command line"));
-    }
-    Ok(ToolSource {
-        package: text("package")?,
-        name: text("name")?,
-        server: split(reader.text_at(table, "server")?.unwrap_or_default()),
-        client,
-        sizes: if sizes.is_empty() { vec![String::new()] } else { sizes },
-        iterations: number("iterations")? as u64,
-        seconds: number("seconds")?,
-        set_up_iterations,
-        has_datagrams,
-        is_pinned,
-        program,
-    })
-}
-
 impl ToolSource {
     pub(super) fn sizes(&self) -> &[String] {
-        &self.sizes
+        &self.sizes.0
     }
 
     /// Makes the step shorter or longer.
     pub(super) fn scaled(mut self, scale: f64) -> Self {
         let least = if self.set_up_iterations > 0 { set_up::ITERATIONS_MIN } else { 1 };
         self.iterations = task::scaled_count(self.iterations, scale).max(least);
-        self.seconds *= scale;
+        self.seconds.0 *= scale;
         self
     }
 
     pub(super) fn estimate_s(&self) -> f64 {
-        (self.seconds + START_S) * self.sizes.len() as f64
+        (self.seconds.0 + START_S) * self.sizes().len() as f64
     }
 
     /// Returns why the program cannot run here, and what to do.
@@ -224,13 +191,13 @@ impl ToolSource {
             let prefix = once.fabric.prefix(side, counters);
             [prefix, self.place(side), self.filled(own, once)].concat()
         };
-        let patience = END_TIMEOUT + Duration::from_secs_f64(self.seconds * 20.0);
+        let patience = END_TIMEOUT + Duration::from_secs_f64(self.seconds.0 * 20.0);
         let mut server = None;
         if !self.server.is_empty() {
             let started = Tool::start(&words(Side::Server, &self.server))?;
             let server = server.insert(started);
             if self.server.iter().any(|word| word.contains("{port}")) {
-                wait_until_listening(server, once.port, self.has_datagrams)?;
+                wait_until_listening(server, once.port, self.listens)?;
             }
         }
         let client = Tool::start(&words(Side::Client, &self.client))?;
@@ -295,8 +262,11 @@ fn free_port() -> Result<u16, Failure> {
 
 /// Waits until a server listens on `port`. Many tools take a single connection, which a trial would
 /// use up.
-fn wait_until_listening(server: &mut Tool, port: u16, has_datagrams: bool) -> Result<(), Failure> {
-    let tables = if has_datagrams { UDP_TABLES } else { TCP_TABLES };
+fn wait_until_listening(server: &mut Tool, port: u16, listens: Listens) -> Result<(), Failure> {
+    let tables = match listens {
+        Listens::Tcp => TCP_TABLES,
+        Listens::Udp => UDP_TABLES,
+    };
     let deadline = Instant::now() + LISTEN_TIMEOUT;
     loop {
         interrupt::check()?;

@@ -2,11 +2,9 @@
 
 use bench_record::comparison::{Bound, Figure};
 use bench_record::failure::Failure;
-use std::ops::Range;
+use serde::Deserialize;
 
-use toml::Spanned;
-
-use super::{Reader, Table};
+use super::{Positive, Reader, Value};
 
 /// A `[[compare]]` of a plan.
 #[derive(Debug)]
@@ -33,95 +31,75 @@ pub(in crate::plan) struct SideSource {
     pub(in crate::plan) name: String,
 }
 
-/// A bound, and the key of its limit.
-type BoundKey = (&'static str, fn(f64) -> Bound);
+/// The keys of a comparison.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Keys {
+    #[serde(default)]
+    section: String,
+    what: String,
+    figure: Figure,
+    step: String,
+    on: String,
+    beside_step: Option<String>,
+    beside: Option<String>,
+    beside_name: Option<String>,
+    aim: Option<Positive>,
+    ratio_at_most: Option<Positive>,
+    ratio_at_least: Option<Positive>,
+    at_least: Option<Positive>,
+    ratio_within: Option<Positive>,
+}
 
-const BOUNDS: [BoundKey; 4] = [
-    ("ratio_at_most", Bound::RatioAtMost),
-    ("ratio_at_least", Bound::RatioAtLeast),
-    ("at_least", Bound::AtLeast),
-    ("ratio_within", Bound::RatioWithin),
-];
-const KEYS: [&str; 13] = [
-    "beside_name",
-    "section",
-    "what",
-    "figure",
-    "step",
-    "on",
-    "beside_step",
-    "beside",
-    "aim",
-    BOUNDS[0].0,
-    BOUNDS[1].0,
-    BOUNDS[2].0,
-    BOUNDS[3].0,
-];
+impl Keys {
+    /// Returns the bounds that are given.
+    fn bounds(&self) -> Vec<Bound> {
+        let bound =
+            |limit: Option<Positive>, bound: fn(f64) -> Bound| limit.map(|own| bound(own.0));
+        let all = [
+            bound(self.ratio_at_most, Bound::RatioAtMost),
+            bound(self.ratio_at_least, Bound::RatioAtLeast),
+            bound(self.at_least, Bound::AtLeast),
+            bound(self.ratio_within, Bound::RatioWithin),
+        ];
+        all.into_iter().flatten().collect()
+    }
+}
 
 impl Reader<'_> {
-    pub(super) fn comparison(
-        &self,
-        span: &Range<usize>,
-        table: &Table<'_>,
-    ) -> Result<ComparisonSource, Failure> {
-        self.known(table, &KEYS)?;
-        let needed = |key: &str| {
-            let text = self.text_at(table, key)?;
-            let wrong = || self.wrong(span, &format!("[[compare]] needs `{key} = \"...\"`"));
-            text.ok_or_else(wrong)
+    pub(super) fn comparison(&self, value: &Value<'_>) -> Result<ComparisonSource, Failure> {
+        let keys: Keys = self.read(value)?;
+        let bound = match keys.bounds()[..] {
+            [] => Bound::Nothing,
+            [one] => one,
+            _ => return Err(self.wrong(&value.span(), "one bound is enough")),
         };
-        let on = needed("on")?;
-        let ours = SideSource { step: needed("step")?, name: on.clone(), on };
-        let beside = match (self.text_at(table, "beside_step")?, self.text_at(table, "beside")?) {
-            (step, Some(on)) => {
-                let name = self.text_at(table, "beside_name")?.unwrap_or_else(|| on.clone());
-                Some(SideSource { step: step.unwrap_or_else(|| ours.step.clone()), on, name })
-            }
-            (None, None) => None,
-            (Some(_), None) => {
-                let at = table.get("beside_step").map_or_else(|| span.clone(), Spanned::span);
-                return Err(self.wrong(&at, "beside_step: write the name of its fabric, beside"));
-            }
-        };
+        let is_ratio = !matches!(bound, Bound::AtLeast(_) | Bound::Nothing);
+        if is_ratio && keys.beside.is_none() {
+            let what = "a ratio needs `beside = \"...\"`, the name of a fabric";
+            return Err(self.wrong(&value.span(), what));
+        }
+        if keys.beside_step.is_some() && keys.beside.is_none() {
+            return Err(self.wrong_at(
+                value,
+                "beside_step",
+                "write the name of its fabric, beside",
+            ));
+        }
+        let beside = keys.beside.map(|on| SideSource {
+            step: keys.beside_step.unwrap_or_else(|| keys.step.clone()),
+            name: keys.beside_name.unwrap_or_else(|| on.clone()),
+            on,
+        });
         Ok(ComparisonSource {
-            place: self.place(span),
-            section: self.text_at(table, "section")?.unwrap_or_default(),
-            what: needed("what")?,
-            figure: self.figure(table, &needed("figure")?)?,
-            bound: self.bound(span, table, beside.is_some())?,
-            ours,
+            place: self.place(&value.span()),
+            section: keys.section,
+            what: keys.what,
+            figure: keys.figure,
+            ours: SideSource { step: keys.step, name: keys.on.clone(), on: keys.on },
             beside,
-            aim: self.number_at(table, "aim")?,
+            bound,
+            aim: keys.aim.map(|own| own.0),
         })
-    }
-
-    fn figure(&self, table: &Table<'_>, name: &str) -> Result<Figure, Failure> {
-        Figure::ALL.into_iter().find(|figure| figure.name() == name).ok_or_else(|| {
-            let names = Figure::ALL.map(Figure::name).join(", ");
-            let span = table.get("figure").map_or(0..0, Spanned::span);
-            self.wrong(&span, &format!("figure = \"{name}\": write one of {names}"))
-        })
-    }
-
-    /// Reads the bound; a bound on a ratio needs a reference.
-    fn bound(
-        &self,
-        span: &Range<usize>,
-        table: &Table<'_>,
-        has_reference: bool,
-    ) -> Result<Bound, Failure> {
-        let mut found = Bound::Nothing;
-        for (key, bound) in BOUNDS {
-            let Some(limit) = self.number_at(table, key)? else { continue };
-            if found != Bound::Nothing {
-                return Err(self.wrong(span, &format!("{key}: one bound is enough")));
-            }
-            found = bound(limit);
-        }
-        let is_ratio = !matches!(found, Bound::AtLeast(_) | Bound::Nothing);
-        match is_ratio && !has_reference {
-            true => Err(self.wrong(span, "a ratio needs `beside = \"...\"`, the name of a fabric")),
-            false => Ok(found),
-        }
     }
 }

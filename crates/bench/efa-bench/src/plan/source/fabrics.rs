@@ -3,18 +3,25 @@
 use bench_record::fabric_name::{FabricName, Transport};
 use bench_record::failure::Failure;
 use bench_record::wire::Wire;
-use toml::Spanned;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
-use super::{Reader, Table};
+use super::{Reader, Value};
 
 /// The valid path MTUs in bytes.
 const MTUS_BYTES: [u32; 5] = [256, 512, 1024, 2048, 4096];
+/// The keys of what `softefa` alone can do.
+const SOFTEFA_KEYS: [&str; 3] = ["fault", "wire", "mtu"];
 
 /// A fabric that a plan names.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(in crate::plan) struct FabricSource {
+    /// The name that readers see; empty in a plan for the usual name of the fabric.
+    #[serde(default)]
     pub(in crate::plan) name: String,
     pub(in crate::plan) fabric: FabricName,
+    #[serde(default)]
     pub(in crate::plan) on: Runner,
     /// The fault that is injected on the fabric; only steps that name the fabric by its name go
     /// with it.
@@ -22,79 +29,45 @@ pub(in crate::plan) struct FabricSource {
     /// The wire that messages go over; `None` for what `softefa` chooses.
     pub(in crate::plan) wire: Option<Wire>,
     /// The path MTU of a RoCE device in bytes; `None` for what its link allows.
+    #[serde(default, deserialize_with = "mtu")]
     pub(in crate::plan) mtu: Option<u32>,
     /// Whether only steps that name the fabric by its name go with it.
+    #[serde(default, rename = "only_by_name")]
     pub(in crate::plan) is_by_name: bool,
 }
 
 /// The command that starts processes on a fabric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(in crate::plan) enum Runner {
+    #[default]
+    #[serde(skip)]
     Nothing,
     /// `softefa run`.
     Softefa,
 }
 
+/// Reads a path MTU.
+fn mtu<'de, D: Deserializer<'de>>(text: D) -> Result<Option<u32>, D::Error> {
+    let all = MTUS_BYTES.map(|bytes| bytes.to_string()).join(", ");
+    let wrong = || D::Error::custom(format!("write one of {all}"));
+    let bytes = u32::deserialize(text).map_err(|_| wrong())?;
+    if MTUS_BYTES.contains(&bytes) { Ok(Some(bytes)) } else { Err(wrong()) }
+}
+
 impl Reader<'_> {
-    pub(super) fn fabric(&self, table: &Table<'_>) -> Result<FabricSource, Failure> {
-        self.known(table, &["fabric", "name", "on", "fault", "wire", "mtu", "only_by_name"])?;
-        let span = |key: &str| table.get(key).map_or(0..0, Spanned::span);
-        let name = self.text_at(table, "fabric")?.unwrap_or_default();
-        let fabric: FabricName =
-            name.parse().map_err(|reason: String| self.wrong(&span("fabric"), &reason))?;
-        let on = match self.text_at(table, "on")?.as_deref() {
-            None => Runner::Nothing,
-            Some("softefa") => Runner::Softefa,
-            Some(other) => {
-                let what = format!("on = \"{other}\": write softefa, or leave it out");
-                return Err(self.wrong(&span("on"), &what));
-            }
-        };
-        let name = self.text_at(table, "name")?.unwrap_or_else(|| fabric.label());
-        let fault = self.text_at(table, "fault")?;
-        if fault.is_some() && on == Runner::Nothing {
-            return Err(self.wrong(&span("fault"), "fault: it is for on = \"softefa\""));
+    pub(super) fn fabric(&self, value: &Value<'_>) -> Result<FabricSource, Failure> {
+        let mut own: FabricSource = self.read(value)?;
+        if own.name.is_empty() {
+            own.name = own.fabric.label();
         }
-        let wire = self.wire(table, on)?;
-        let mtu = self.mtu(table, &fabric, on)?;
-        let is_by_name = table.get("only_by_name").map_or(Some(false), |v| v.get_ref().as_bool());
-        let is_by_name = is_by_name.ok_or_else(|| {
-            self.wrong(&span("only_by_name"), "only_by_name: write true or false")
-        })?;
-        Ok(FabricSource { name, fabric, on, fault, wire, mtu, is_by_name })
-    }
-
-    /// Reads the path MTU of a RoCE device of the software.
-    fn mtu(
-        &self,
-        table: &Table<'_>,
-        fabric: &FabricName,
-        on: Runner,
-    ) -> Result<Option<u32>, Failure> {
-        let Some(value) = table.get("mtu") else { return Ok(None) };
-        let number = value.get_ref().as_integer().and_then(|own| own.as_str().parse().ok());
-        let Some(bytes) = number.filter(|own| MTUS_BYTES.contains(own)) else {
-            let all = MTUS_BYTES.map(|bytes| bytes.to_string()).join(", ");
-            return Err(self.wrong(&value.span(), &format!("mtu: write one of {all}")));
-        };
-        if on == Runner::Nothing || *fabric != FabricName::Verbs(Transport::Rc) {
-            let what = "mtu: it is for fabric = \"verbs:rc\" with on = \"softefa\"";
-            return Err(self.wrong(&value.span(), what));
+        let given = SOFTEFA_KEYS.iter().find(|key| value.get_ref().get(**key).is_some());
+        if let Some(key) = given.filter(|_| own.on == Runner::Nothing) {
+            return Err(self.wrong_at(value, key, "it is for on = \"softefa\""));
         }
-        Ok(Some(bytes))
-    }
-
-    /// Reads the wire that messages of the software device go over.
-    fn wire(&self, table: &Table<'_>, on: Runner) -> Result<Option<Wire>, Failure> {
-        let Some(text) = self.text_at(table, "wire")? else { return Ok(None) };
-        let span = table.get("wire").map_or(0..0, Spanned::span);
-        let Some(wire) = Wire::ALL.into_iter().find(|wire| wire.name() == text) else {
-            let names = Wire::ALL.map(Wire::name).join(", ");
-            return Err(self.wrong(&span, &format!("wire = \"{text}\": write one of {names}")));
-        };
-        match on {
-            Runner::Softefa => Ok(Some(wire)),
-            Runner::Nothing => Err(self.wrong(&span, "wire: it is for on = \"softefa\"")),
+        if own.mtu.is_some() && own.fabric != FabricName::Verbs(Transport::Rc) {
+            return Err(self.wrong_at(value, "mtu", "it is for fabric = \"verbs:rc\""));
         }
+        Ok(own)
     }
 }

@@ -28,24 +28,28 @@ fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
     for (text, words) in [
         ("", &["test:1", "no step"][..]),
         ("a = ", &["test:1"]),
-        ("\nsteps = 1", &["test:2", "`steps`", "defaults, fabric, step"]),
+        ("\nsteps = 1", &["test:2", "`steps`", "`defaults`, `fabric`, `step`"]),
         ("[[step]]\nsizes = 1", &["test:1", "benchmark"]),
         ("[[step]]\nbenchmark = 'lattency'", &["test:2", "lattency", "ping_pong"]),
         ("[[step]]\nbenchmark = 'latency'\nsize = 1", &["test:3", "`size`", "sizes", "depth"]),
         ("[[step]]\nbenchmark = 'latency'\njson = 'x'", &["test:3", "`json`"]),
         ("[[step]]\nbenchmark = 'latency'\nsizes = true", &["test:3", "sizes"]),
-        ("[[step]]\nbenchmark = 'latency'\nvalidate = 1", &["test:3", "true or false"]),
+        ("[[step]]\nbenchmark = 'latency'\nvalidate = 1", &["test:3", "validate", "boolean"]),
         ("[[step]]\nbenchmark = 'latency'\nsizes = []", &["test:3", "array"]),
         ("[[fabric]]\nfabric = 'shm'", &["test:2", "libfabric:shm"]),
         ("[[fabric]]\nfabric = 'tcp'\non = 'docker'", &["test:3", "softefa"]),
         (
             "[[fabric]]\nfabric = 'libfabric:efa'\non = 'softefa'\nwire = 'tcp'",
-            &["test:4", "\"tcp\"", "auto, udp, shm"],
+            &["test:4", "`tcp`", "`auto`, `udp`, `shm`"],
         ),
         ("[[fabric]]\nfabric = 'tcp'\nwire = 'udp'", &["test:3", "wire", "softefa"]),
-        ("[[fabric]]\nfabric = 'tcp'\nonly_by_name = 'x'", &["test:3", "true or false"]),
+        ("[[fabric]]\nfabric = 'tcp'\nonly_by_name = 'x'", &["test:3", "only_by_name", "boolean"]),
         ("[defaults]\nthreads = [1, 2]\n[[step]]", &["test:1", "defaults"]),
-        ("step = 1", &["test:1", "[[step]]"]),
+        ("step = 1", &["test:1", "step = 1"]),
+        ("[step]\nbenchmark = 'latency'", &["test:1", "`[step]`", "two brackets"]),
+        ("\n[[step]]\ntool = 'x'", &["test:2", "missing field `package`"]),
+        ("[[step]]\nmpi = 'bcast'\nbenchmark = 'latency'", &["test:3", "`benchmark`", "ranks"]),
+        ("rounds = 0", &["test:1", "rounds", "1 to 100"]),
     ] {
         let error = read("test", text).expect_err(text).to_string();
         for word in words {
