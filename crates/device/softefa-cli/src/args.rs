@@ -77,8 +77,9 @@ pub(crate) struct DeviceArgs {
     ///
     /// A device may have a profile of its own: NAME=IP,profile=efa1. A RoCE device also takes
     /// mtu=BYTES (256 to 4096, at most what its link carries), rate=GBIT_PER_S (the rate that its
-    /// port reports: 10, 25, 40, 50, 100, 200 or 400) and gateway=4791 ('softefa gateway' connects
-    /// it with every device that uses that UDP port).
+    /// port reports: 10, 25, 40, 50, 100, 200 or 400), gids=N (the entries of its GID table, 1 to
+    /// 16, each of which holds its address; 1 by default) and gateway=4791 ('softefa gateway'
+    /// connects it with every device that uses that UDP port).
     #[arg(long = "device", value_name = "NAME=IP")]
     pub(crate) devices: Vec<String>,
     /// Make a RoCE v2 device, roce0, in addition to those of --device or instead of the default

@@ -76,6 +76,7 @@ fn roce_limits(roce: &RoceAttr) -> Vec<Limit> {
         ("max_srq_sge", roce.max_srq_sge.into(), "pieces of a shared receive"),
         ("max_mcast_grp", roce.max_mcast_grp.into(), "multicast groups"),
         ("path_mtu_bytes", roce.path_mtu.bytes().into(), "bytes of one packet"),
+        ("gids", roce.gids.into(), "entries of the GID table"),
         ("rate_gbit_per_s", roce.rate.gbit_per_s.into(), "Gb/s that the port says it has"),
     ]
 }

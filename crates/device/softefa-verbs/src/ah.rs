@@ -58,8 +58,8 @@ unsafe fn create(pd: *mut ibv_pd, attr: *const ibv_ah_attr) -> Result<*mut ibv_a
     // SAFETY: as this function demands.
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
     let is_port = attr.port_num == 1 || (attr.port_num == 0 && !domain.nic.device().is_strict());
-    // The only GID that the device has.
-    if attr.is_global == 0 || attr.grh.sgid_index != 0 || !is_port {
+    let is_own_gid = attr.grh.sgid_index < domain.nic.device().attr().gids();
+    if attr.is_global == 0 || !is_own_gid || !is_port {
         return Err(Errno::EINVAL);
     }
     // SAFETY: every view of the union is 16 bytes of plain data.

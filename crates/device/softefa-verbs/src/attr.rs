@@ -89,7 +89,7 @@ pub(crate) fn port(attr: &DeviceAttr) -> ibv_port_attr {
         state: sys::IBV_PORT_ACTIVE,
         max_mtu: mtu(attr.max_msg_bytes),
         active_mtu: mtu(attr.max_msg_bytes),
-        gid_tbl_len: 1,
+        gid_tbl_len: c_int::from(attr.gids()),
         port_cap_flags: 0,
         max_msg_sz: attr.max_msg_bytes,
         bad_pkey_cntr: 0,

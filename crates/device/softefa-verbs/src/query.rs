@@ -149,7 +149,8 @@ unsafe extern "C" fn ibv_query_gid(
     panic::count(|| {
         // SAFETY: the program passes an open context.
         let context = unsafe { handle::borrow::<Context>(context) }?;
-        if u32::from(port) != PORT || index != 0 || gid.is_null() {
+        let indexes = 0..c_int::from(context.nic.attr().gids());
+        if u32::from(port) != PORT || !indexes.contains(&index) || gid.is_null() {
             return Err(Errno::EINVAL);
         }
         // SAFETY: checked for null, and a GID as the program says.
@@ -158,14 +159,14 @@ unsafe extern "C" fn ibv_query_gid(
     })
 }
 
-fn gid_entry(context: &Context) -> ibv_gid_entry {
+fn gid_entry(context: &Context, gid_index: u32) -> ibv_gid_entry {
     let nic = &context.nic;
     let (gid_type, ndev_ifindex) = match nic.adapter() {
         Adapter::Efa => (IBV_GID_TYPE_IB, 0),
         Adapter::Roce => (IBV_GID_TYPE_ROCE_V2, nic.netdev().map_or(0, |netdev| netdev.index)),
     };
     let gid = ibv_gid { raw: nic.gid().0 };
-    ibv_gid_entry { gid, gid_index: 0, port_num: PORT, gid_type, ndev_ifindex }
+    ibv_gid_entry { gid, gid_index, port_num: PORT, gid_type, ndev_ifindex }
 }
 
 #[unsafe(no_mangle)]
@@ -180,13 +181,14 @@ unsafe extern "C" fn _ibv_query_gid_ex(
     panic::code(|| {
         // SAFETY: the program passes an open context.
         let context = unsafe { handle::borrow::<Context>(context) }?;
-        match (port, index, flags) {
-            (PORT, 0, 0) => {}
-            (PORT, _, 0) => return Err(Errno(libc::ENODATA)),
-            _ => return Err(Errno::EINVAL),
+        if port != PORT || flags != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if index >= u32::from(context.nic.attr().gids()) {
+            return Err(Errno(libc::ENODATA));
         }
         // SAFETY: the inline caller passes an entry of `len` bytes.
-        unsafe { write_prefix(out, len, &gid_entry(context)) }
+        unsafe { write_prefix(out, len, &gid_entry(context, index)) }
     })
 }
 
@@ -199,16 +201,25 @@ unsafe extern "C" fn _ibv_query_gid_table(
     flags: u32,
     len: usize,
 ) -> isize {
+    let mut count = 0;
     let written = panic::code(|| {
         // SAFETY: the program passes an open context.
         let context = unsafe { handle::borrow::<Context>(context) }?;
-        if flags != 0 || max_entries == 0 {
+        let gids = u32::from(context.nic.attr().gids());
+        // The kernel does not write a part of the table either.
+        if flags != 0 || max_entries < gids as usize {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: the program has room for at least one entry of `len` bytes.
-        unsafe { write_prefix(entries, len, &gid_entry(context)) }
+        for index in 0..gids {
+            // SAFETY: the program has room for that many entries of `len` bytes.
+            let entry = unsafe { entries.byte_add(index as usize * len) };
+            // SAFETY: as above.
+            unsafe { write_prefix(entry, len, &gid_entry(context, index)) }?;
+        }
+        count = gids as isize;
+        Ok(())
     });
-    if written == 0 { 1 } else { -(written as isize) }
+    if written == 0 { count } else { -(written as isize) }
 }
 
 /// A private function of libibverbs that `ibv_devinfo` uses nevertheless.
@@ -220,11 +231,13 @@ unsafe extern "C" fn ibv_query_gid_type(
     gid_type: *mut c_uint,
 ) -> c_int {
     panic::count(|| {
-        if u32::from(port) != PORT || index != 0 || gid_type.is_null() {
+        // SAFETY: the program passes an open context.
+        let nic = &unsafe { handle::borrow::<Context>(context) }?.nic;
+        let is_known = index < c_uint::from(nic.attr().gids());
+        if u32::from(port) != PORT || !is_known || gid_type.is_null() {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: the program passes an open context.
-        let known = match unsafe { handle::borrow::<Context>(context) }?.nic.adapter() {
+        let known = match nic.adapter() {
             Adapter::Efa => IBV_GID_TYPE_IB,
             Adapter::Roce => IBV_GID_TYPE_SYSFS_ROCE_V2,
         };

@@ -39,8 +39,9 @@ fn check(name: &str, devices: &str, env: &[(&str, &str)]) {
 
 #[test]
 fn a_roce_device_says_what_it_is() {
-    let expect = |vendor, part, mtu, width, speed| {
+    let expect = |gids, vendor, part, mtu, width, speed| {
         [
+            ("EXPECT_GIDS", gids),
             ("EXPECT_VENDOR", vendor),
             ("EXPECT_PART", part),
             ("EXPECT_MTU_CODE", mtu),
@@ -48,9 +49,9 @@ fn a_roce_device_says_what_it_is() {
             ("EXPECT_SPEED", speed),
         ]
     };
-    check("roce", PLAIN, &expect("0x025345", "1", "5", "2", "32"));
-    let chosen = "roce0=127.0.0.3,profile=rxe,mtu=1024,rate=25";
-    check("roce", chosen, &expect("0xffffff", "0", "3", "1", "32"));
+    check("roce", PLAIN, &expect("1", "0x025345", "1", "5", "2", "32"));
+    let chosen = "roce0=127.0.0.3,profile=rxe,mtu=1024,rate=25,gids=4";
+    check("roce", chosen, &expect("4", "0xffffff", "0", "3", "1", "32"));
 }
 
 #[test]

@@ -81,7 +81,8 @@ pub use ah::{Ah, CreateAhError};
 pub use async_event::{AsyncEvent, AsyncEventKind, AsyncEvents, EventSource, TakeEventError};
 pub use completion::{Completion, CompletionOp, CompletionTime};
 pub use config::{
-    Adapter, Config, ConfigError, DeviceSpec, Integrity, Mtu, PortSpec, Profile, Rate, WireChoice,
+    Adapter, Config, ConfigError, DeviceSpec, GidCount, Integrity, Mtu, PortSpec, Profile, Rate,
+    WireChoice,
 };
 pub use cq::{ArmError, Channel, ChannelClosed, Cq, CreateCqError, ResizeCqError};
 pub use descriptor::with_descriptor;

@@ -100,6 +100,12 @@ impl DeviceAttr {
         self.roce.map_or(self.max_msg_bytes, |roce| roce.path_mtu.bytes())
     }
 
+    /// Returns the number of entries of the GID table, each of which holds the device's address.
+    #[must_use]
+    pub fn gids(&self) -> u8 {
+        self.roce.map_or(1, |roce| roce.gids)
+    }
+
     fn efa(profile: Profile, link_mtu_bytes: u32, seal_bytes: u32) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "HEADER_MAX is a few hundred")]
         let overhead = IP_UDP_BYTES + seal_bytes + srd::HEADER_MAX as u32;

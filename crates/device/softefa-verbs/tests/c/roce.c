@@ -73,7 +73,7 @@ static void check_port(struct ibv_context *context)
 	CHECK_EQ(attr.max_mtu, IBV_MTU_4096);
 	CHECK_EQ(attr.active_mtu, atoi(getenv("EXPECT_MTU_CODE")));
 	CHECK_EQ(attr.max_msg_sz, 1u << 31);
-	CHECK_EQ(attr.gid_tbl_len, 1);
+	CHECK_EQ(attr.gid_tbl_len, atoi(getenv("EXPECT_GIDS")));
 	CHECK_EQ(attr.pkey_tbl_len, 1);
 	CHECK_EQ(attr.lid, 0);
 	CHECK_EQ(attr.lmc, 0);
@@ -90,24 +90,29 @@ static void check_port(struct ibv_context *context)
 static void check_tables(struct ibv_context *context)
 {
 	static const uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 3};
+	const int gids = atoi(getenv("EXPECT_GIDS"));
 	union ibv_gid gid;
-	CHECK_EQ(ibv_query_gid(context, 1, 0, &gid), 0);
-	CHECK_EQ(memcmp(gid.raw, mapped, sizeof(mapped)), 0);
-	CHECK_EQ(ibv_query_gid(context, 1, 1, &gid), -1);
 	struct ibv_gid_entry entry, entries[4];
-	memset(&entry, 0xff, sizeof(entry));
-	CHECK_EQ(ibv_query_gid_ex(context, 1, 0, &entry, 0), 0);
-	CHECK_EQ(memcmp(entry.gid.raw, mapped, sizeof(mapped)), 0);
-	CHECK_EQ(entry.gid_index, 0);
-	CHECK_EQ(entry.port_num, 1);
-	CHECK_EQ(entry.gid_type, IBV_GID_TYPE_ROCE_V2);
-	CHECK_EQ(entry.ndev_ifindex, if_nametoindex("lo"));
-	CHECK_EQ(ibv_query_gid_ex(context, 1, 1, &entry, 0), ENODATA);
-	CHECK_EQ(ibv_query_gid_table(context, entries, 4, 0), 1);
-	CHECK_EQ(memcmp(&entries[0], &entry, sizeof(entry)), 0);
-	unsigned int type = 9;
-	CHECK_EQ(ibv_query_gid_type(context, 1, 0, &type), 0);
-	CHECK_EQ(type, 1);
+	CHECK_EQ(ibv_query_gid_table(context, entries, 4, 0), gids);
+	for (int index = 0; index < gids; index++) {
+		CHECK_EQ(ibv_query_gid(context, 1, index, &gid), 0);
+		CHECK_EQ(memcmp(gid.raw, mapped, sizeof(mapped)), 0);
+		memset(&entry, 0xff, sizeof(entry));
+		CHECK_EQ(ibv_query_gid_ex(context, 1, index, &entry, 0), 0);
+		CHECK_EQ(memcmp(entry.gid.raw, mapped, sizeof(mapped)), 0);
+		CHECK_EQ(entry.gid_index, index);
+		CHECK_EQ(entry.port_num, 1);
+		CHECK_EQ(entry.gid_type, IBV_GID_TYPE_ROCE_V2);
+		CHECK_EQ(entry.ndev_ifindex, if_nametoindex("lo"));
+		CHECK_EQ(memcmp(&entries[index], &entry, sizeof(entry)), 0);
+		unsigned int type = 9;
+		CHECK_EQ(ibv_query_gid_type(context, 1, index, &type), 0);
+		CHECK_EQ(type, 1);
+	}
+	CHECK_EQ(ibv_query_gid(context, 1, gids, &gid), -1);
+	CHECK_EQ(ibv_query_gid_ex(context, 1, gids, &entry, 0), ENODATA);
+	/* The kernel does not return a part of the table either. */
+	CHECK_EQ(ibv_query_gid_table(context, entries, gids - 1, 0), -EINVAL);
 	uint16_t pkey = 0;
 	CHECK_EQ(ibv_query_pkey(context, 1, 0, &pkey), 0);
 	CHECK_EQ(pkey, 0xffff);

@@ -9,8 +9,8 @@ use crate::address::is_of_a_link;
 use crate::interface;
 
 /// A device: the name that programs see, and its local address. Its text is `NAME=IP`, followed by
-/// settings: `,profile=PROFILE`, and for a RoCE device `,mtu=BYTES`, `,rate=GBIT_PER_S` and
-/// `,gateway=PORT`.
+/// settings: `,profile=PROFILE`, and for a RoCE device `,mtu=BYTES`, `,rate=GBIT_PER_S`,
+/// `,gids=N` and `,gateway=PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceSpec {
     /// Device name, e.g. `rdmap0s6`: letters, digits, `_` and `-`, at most 63 bytes.
@@ -25,10 +25,11 @@ pub struct DeviceSpec {
 }
 
 /// The beginnings of the settings of a device.
-const SETTINGS: [&str; 4] = [PROFILE, MTU, RATE, GATEWAY];
+const SETTINGS: [&str; 5] = [PROFILE, MTU, RATE, GIDS, GATEWAY];
 const PROFILE: &str = "profile=";
 const MTU: &str = "mtu=";
 const RATE: &str = "rate=";
+const GIDS: &str = "gids=";
 const GATEWAY: &str = "gateway=";
 
 impl DeviceSpec {
@@ -70,12 +71,16 @@ impl DeviceSpec {
             set_once(&mut self.port.mtu, value)
         } else if let Some(value) = setting.strip_prefix(RATE) {
             set_once(&mut self.port.rate, value)
+        } else if let Some(value) = setting.strip_prefix(GIDS) {
+            set_once(&mut self.port.gids, value)
         } else if let Some(value) = setting.strip_prefix(GATEWAY) {
             let port = value.parse::<u16>().ok().filter(|port| *port > 0);
             let port = port.ok_or_else(|| ConfigError::Gateway { value: value.to_owned() });
             set_once_to(&mut self.port.gateway, port.map_err(SettingError::Value)?)
         } else {
-            Err(SettingError::Reason("a setting is none of profile=, mtu=, rate= and gateway="))
+            Err(SettingError::Reason(
+                "a setting is none of profile=, mtu=, rate=, gids= and gateway=",
+            ))
         }
     }
 }
@@ -108,6 +113,7 @@ impl fmt::Display for DeviceSpec {
         self.profile.map_or(Ok(()), |profile| write!(f, ",{PROFILE}{profile}"))?;
         self.port.mtu.map_or(Ok(()), |mtu| write!(f, ",{MTU}{}", mtu.bytes()))?;
         self.port.rate.map_or(Ok(()), |rate| write!(f, ",{RATE}{}", rate.gbit_per_s))?;
+        self.port.gids.map_or(Ok(()), |own| write!(f, ",{GIDS}{}", own.get()))?;
         self.port.gateway.map_or(Ok(()), |port| write!(f, ",{GATEWAY}{port}"))
     }
 }
@@ -200,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_port_of_a_device_may_have_settings() {
-        let text = "a=127.0.0.1,profile=roce,mtu=1024,rate=25,b=127.0.0.2,profile=rxe,rate=400,gateway=4791";
+        let text = "a=127.0.0.1,profile=roce,mtu=1024,rate=25,b=127.0.0.2,profile=rxe,rate=400,gids=3,gateway=4791";
         let specs = DeviceSpec::parse_list(text).unwrap();
         assert_eq!(specs[0].port.mtu, Some(Mtu::B1024));
         assert_eq!(specs[1].port.rate.map(|rate| rate.gbit_per_s), Some(400));
@@ -216,6 +222,9 @@ mod tests {
             "rate=99",
             "rate=25,rate=25",
             "mtu",
+            "gids=17",
+            "gids=0",
+            "gids=1,gids=1",
             "gateway=",
             "gateway=0",
             "gateway=65536",

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::fault::FaultKey;
 use super::profile::Profile;
 use super::trace::TraceEvent;
-use super::{Integrity, MAX_PATHS, Mtu, Rate, WireChoice};
+use super::{GidCount, Integrity, MAX_PATHS, Mtu, Rate, WireChoice};
 use crate::seal::KeyFileError;
 
 /// A value given by the user that cannot be used.
@@ -20,7 +20,7 @@ pub enum ConfigError {
     },
     /// The device is not of the form `NAME=IP`.
     #[error(
-        "device '{value}' is not NAME=IP[,profile=NAME][,mtu=BYTES][,rate=GBIT_PER_S][,gateway=PORT] ({reason}); write for example rdmap0s6=127.0.0.1"
+        "device '{value}' is not NAME=IP[,profile=NAME][,mtu=BYTES][,rate=GBIT_PER_S][,gids=N][,gateway=PORT] ({reason}); write for example rdmap0s6=127.0.0.1"
     )]
     Device {
         /// The value as it was written.
@@ -37,6 +37,12 @@ pub enum ConfigError {
     /// The value is not a rate of ports.
     #[error("rate '{value}': allowed are, in Gb/s, {}", Rate::names())]
     Rate {
+        /// The value as it was written.
+        value: String,
+    },
+    /// The value is not a number of entries of a GID table.
+    #[error("gids '{value}': allowed are 1 to {}", GidCount::MAX.get())]
+    GidCount {
         /// The value as it was written.
         value: String,
     },
@@ -58,7 +64,7 @@ pub enum ConfigError {
     },
     /// A device has settings of a port, but its link chooses them.
     #[error(
-        "device {device}: mtu=, rate= and gateway= are for RoCE devices, and it is an EFA; add profile=roce or leave them out"
+        "device {device}: mtu=, rate=, gids= and gateway= are for RoCE devices, and it is an EFA; add profile=roce or leave them out"
     )]
     EfaPort {
         /// The device.

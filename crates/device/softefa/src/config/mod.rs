@@ -28,7 +28,7 @@ pub use env::{
 pub use error::ConfigError;
 pub use integrity::Integrity;
 pub use key::{format_key, parse_key};
-pub use port::{Mtu, PortSpec, Rate};
+pub use port::{GidCount, Mtu, PortSpec, Rate};
 pub use profile::{Adapter, Profile};
 pub use wire::WireChoice;
 

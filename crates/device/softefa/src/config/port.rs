@@ -152,6 +152,36 @@ impl FromStr for Rate {
     }
 }
 
+/// The number of entries of a port's GID table, 1 to 16. Each of them holds the device's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GidCount(u8);
+
+impl GidCount {
+    /// The longest table.
+    pub const MAX: Self = Self(16);
+
+    /// Returns the number.
+    #[must_use]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for GidCount {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+impl FromStr for GidCount {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let known = (1..=Self::MAX.0).find(|count| count.to_string() == text);
+        known.map(Self).ok_or_else(|| ConfigError::GidCount { value: text.to_owned() })
+    }
+}
+
 /// The settings of a port; a setting that is `None` follows from the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PortSpec {
@@ -159,6 +189,8 @@ pub struct PortSpec {
     pub mtu: Option<Mtu>,
     /// The rate that the port reports.
     pub rate: Option<Rate>,
+    /// The number of entries of the GID table; `None` = 1.
+    pub gids: Option<GidCount>,
     /// The UDP port of the gateway in front of the device; `None` = each queue pair has a port of
     /// its own.
     pub gateway: Option<u16>,
@@ -195,6 +227,10 @@ mod tests {
         }
         for bad in ["", "1", "100G", "+100"] {
             assert!(bad.parse::<Rate>().is_err(), "{bad} was accepted");
+        }
+        assert_eq!("16".parse(), Ok(GidCount::MAX));
+        for bad in ["", "0", "17", "-1", "04", "256"] {
+            assert!(bad.parse::<GidCount>().is_err(), "{bad} was accepted");
         }
     }
 }

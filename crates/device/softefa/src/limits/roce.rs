@@ -25,6 +25,8 @@ pub struct RoceAttr {
     pub path_mtu: Mtu,
     /// Rate of the port.
     pub rate: Rate,
+    /// Entries of the GID table, each of which holds the device's address.
+    pub gids: u8,
 }
 
 impl RoceAttr {
@@ -40,6 +42,7 @@ impl RoceAttr {
             max_mcast_qp_attach: 56,
             path_mtu: port.mtu.map_or(of_link, |mtu| mtu.min(of_link)),
             rate: port.rate.unwrap_or_default(),
+            gids: port.gids.unwrap_or_default().get(),
         }
     }
 }

@@ -17,7 +17,7 @@ impl ModifyQp {
             if !path.is_global {
                 return Err(ModifyError::NotGlobal);
             }
-            if path.sgid_index != 0 {
+            if path.sgid_index >= device.attr().gids() {
                 let (attribute, value) = ("sgid_index", u32::from(path.sgid_index));
                 return Err(ModifyError::Value { attribute, value });
             }

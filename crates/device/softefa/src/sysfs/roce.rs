@@ -26,6 +26,7 @@ pub(super) fn write_node(
     let rate = device.port.rate.unwrap_or_default().to_string();
     let hca_type = format!("softefa {profile}");
     let node_desc = format!("{} {}", device.name, device.addr);
+    let gids = device.port.gids.unwrap_or_default().get();
     write_all(
         ib,
         &[
@@ -47,20 +48,24 @@ pub(super) fn write_node(
             ("ports/1/sm_sl", "0"),
             // Communication management, and GIDs that are addresses.
             ("ports/1/cap_mask", "0x04010000"),
-            ("ports/1/gids/0", gid.as_str()),
             ("ports/1/pkeys/0", "0xffff"),
         ],
     )?;
-    interface::of(device.addr).map_or(Ok(()), |netdev| write_gid_attrs(ib, &netdev))
+    let netdev = interface::of(device.addr);
+    for index in 0..gids {
+        write_all(ib, &[(&format!("ports/1/gids/{index}"), &gid)])?;
+        netdev.as_ref().map_or(Ok(()), |netdev| write_gid_attrs(ib, index, netdev))?;
+    }
+    Ok(())
 }
 
 /// Both files or neither: UCX calls every peer unreachable that has a type and no network device.
-fn write_gid_attrs(ib: &Path, netdev: &Interface) -> io::Result<()> {
+fn write_gid_attrs(ib: &Path, index: u8, netdev: &Interface) -> io::Result<()> {
     write_all(
         ib,
         &[
-            ("ports/1/gid_attrs/types/0", "RoCE v2"),
-            ("ports/1/gid_attrs/ndevs/0", netdev.name.as_str()),
+            (&format!("ports/1/gid_attrs/types/{index}"), "RoCE v2"),
+            (&format!("ports/1/gid_attrs/ndevs/{index}"), netdev.name.as_str()),
         ],
     )
 }
@@ -149,6 +154,21 @@ mod tests {
         let guid = read("infiniband/roce0/node_guid");
         assert!(guid.starts_with("0253:45") && guid.ends_with("7f00:0002\n"), "{guid}");
         assert_eq!(read("infiniband/roce0/sys_image_guid"), guid);
+    }
+
+    #[test]
+    fn every_entry_of_the_table_holds_the_address() {
+        let dir = tempfile::tempdir().unwrap();
+        let devices = DeviceSpec::parse_list("r=127.0.0.2,profile=roce,gids=4").unwrap();
+        create(dir.path(), &Config { devices, ..Config::default() }).unwrap();
+        let port = dir.path().join("class/infiniband/r/ports/1");
+        let read = |path: &str, index: u8| fs::read_to_string(port.join(format!("{path}/{index}")));
+        for index in 0..4 {
+            let gid = read("gids", index).unwrap();
+            assert_eq!(gid, "0000:0000:0000:0000:0000:ffff:7f00:0002\n", "{index}");
+            assert_eq!(read("gid_attrs/types", index).unwrap(), "RoCE v2\n", "{index}");
+        }
+        assert!(read("gids", 4).is_err());
     }
 
     #[test]
