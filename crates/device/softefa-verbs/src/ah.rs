@@ -28,7 +28,7 @@ unsafe impl Handle for Ah {
     type C = ibv_ah;
 }
 
-/// The most destroyed handles whose memory is kept: as many as a device has.
+/// The most destroyed handles whose memory is kept: as many as an EFA has.
 const KEPT_MAX: usize = 1024;
 
 /// The handles of a domain that were destroyed last. A program that uses one after that has a bug:

@@ -76,7 +76,7 @@ fn rate(attr: &DeviceAttr) -> Rate {
     attr.roce.map_or_else(Rate::default, |roce| roce.rate)
 }
 
-/// Returns the same in units of 100 Mb/s.
+/// Returns the rate of the port in units of 100 Mb/s.
 pub(crate) fn port_speed(attr: &DeviceAttr) -> u64 {
     u64::from(rate(attr).gbit_per_s) * 10
 }

@@ -93,7 +93,7 @@ unsafe fn borrow<'a>(cq: CqExPtr) -> Result<&'a Cq, Errno> {
     unsafe { handle::borrow::<Cq>(cq.cast()) }
 }
 
-/// Makes `completion` the current one.
+/// Makes `polled` the current completion; `ENOENT` when the poll found none.
 ///
 /// # Safety
 /// The calling thread has the session open.
@@ -251,7 +251,8 @@ fn cq_ex_of(efa: *mut efadv_cq) -> CqExPtr {
     unsafe { efa.byte_sub(offset_of!(Cq, efa)).cast() }
 }
 
-/// Returns the sender's GID, or `-ENOENT` when the source LID names the sender.
+/// Writes the sender's GID and returns 0, or returns `-ENOENT` when the source LID names the sender
+/// or there is none.
 unsafe extern "C" fn read_sgid(efa: *mut efadv_cq, out: *mut ibv_gid) -> c_int {
     let unknown_sender = |completion: &Completion| {
         let is_unknown = completion.ahn == AHN_UNKNOWN && !completion.op.is_send_queue();

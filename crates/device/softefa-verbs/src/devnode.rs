@@ -18,13 +18,15 @@ const DIR: &[u8] = b"/dev/infiniband/";
 const UVERBS: &[u8] = b"uverbs";
 /// The file of the connection manager ([`crate::rdmacm`]).
 const RDMA_CM: &[u8] = b"rdma_cm";
-/// Major number and first minor number of uverbs devices (Linux `uverbs_main.c`).
+/// The major number of uverbs devices (Linux `uverbs_main.c`).
 const MAJOR: u32 = 231;
+/// The minor number of the first uverbs device.
 const BASE_MINOR: u32 = 192;
 /// The numbers of the connection manager, a miscellaneous device: the kernel chooses the minor one.
 const RDMA_CM_NUMBERS: (u32, u32) = (10, 58);
-/// The permissions of the files, and their block size.
+/// The permissions of the files.
 const MODE: libc::mode_t = 0o666;
+/// The block size of the files.
 const BLOCK_BYTES: u32 = 4096;
 
 /// The number of devices that the program has listed.

@@ -23,8 +23,9 @@ use crate::sys::{
     ibv_qp_init_attr, ibv_qp_init_attr_ex,
 };
 
-/// The lengths of the structures in the first headers that had them.
+/// The length of `efadv_qp_init_attr` in the first headers that had it.
 const QP_INIT_LEAST: usize = offset_of!(efadv_qp_init_attr, flags);
+/// The length of `efadv_cq_init_attr` in the first headers that had it.
 const CQ_INIT_LEAST: usize = offset_of!(efadv_cq_init_attr, flags);
 
 /// Reads a structure of `len` bytes: members after the first `least` bytes may be missing and then

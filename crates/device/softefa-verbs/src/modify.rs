@@ -20,7 +20,7 @@ const KNOWN: c_int = sys::IBV_QP_STATE
     | sys::IBV_QP_QKEY
     | sys::IBV_QP_SQ_PSN
     | sys::IBV_QP_RNR_RETRY;
-/// Attributes that only connected queue pairs have.
+/// Further attributes that a RoCE device can change; most of them only connected queue pairs have.
 const CONNECTED: c_int = sys::IBV_QP_ACCESS_FLAGS
     | sys::IBV_QP_AV
     | sys::IBV_QP_PATH_MTU

@@ -115,7 +115,7 @@ pub(crate) unsafe fn bind_type2(
     Ok(SendOp::BindWindow(unsafe { checked_bind(window, key, info) }?))
 }
 
-/// Posts the bind of a window of type 1, and returns its next key.
+/// Posts the bind of a window of type 1, and stores its next key in the window.
 pub(crate) unsafe extern "C" fn bind_mw(
     qp: *mut ibv_qp,
     mw: *mut ibv_mw,

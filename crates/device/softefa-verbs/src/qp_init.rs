@@ -26,9 +26,9 @@ pub(crate) struct QpRequest {
     pub(crate) unsolicited_write_recv: bool,
     /// Whether WRITEs may carry inline data.
     pub(crate) inline_write: bool,
-    /// Programs may say how a work request is to be processed.
-    /// Messages that it sends to groups do not come back to it.
+    /// Whether messages that it sends to groups do not come back to it.
     pub(crate) blocks_loopback: bool,
+    /// Whether the program may say how a work request is to be processed.
     pub(crate) processing_hints: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::sys::{
     ibv_values_ex,
 };
 
-/// The device has one port, and one entry in each of its tables.
+/// The number of the only port of a device.
 const PORT: u32 = 1;
 /// The default partition, full member, in network byte order.
 const PKEY_BE: u16 = 0xffff;
@@ -108,7 +108,7 @@ pub(crate) unsafe extern "C" fn query_rt_values(
     })
 }
 
-/// The symbol for programs from before `link_layer` and the members behind it were added.
+/// The symbol for programs that do not know `port_cap_flags2` and the members behind it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_query_port(
     context: *mut ibv_context,

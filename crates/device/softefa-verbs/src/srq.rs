@@ -113,7 +113,7 @@ unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_att
     })
 }
 
-/// Other types of queues are not supported.
+/// Only basic queues and those of XRC are supported.
 pub(crate) unsafe extern "C" fn create_srq_ex(
     _context: *mut ibv_context,
     init: *mut ibv_srq_init_attr_ex,

@@ -24,8 +24,9 @@ use softefa::{Adapter, Config, DeviceSpec, Profile, config};
 
 use crate::{devnode, rdmacm};
 
-/// The directory of device classes, and the classes, or single devices of one, that a run has.
+/// The directory of device classes.
 const CLASSES: &[u8] = b"/sys/class/";
+/// The classes that a run has, or single devices of one.
 const OURS: [&[u8]; 3] = [b"infiniband", b"infiniband_verbs", b"misc/rdma_cm"];
 /// The directory of device files.
 const FILES: &[u8] = b"/dev/infiniband";

@@ -64,8 +64,9 @@ impl Adapters {
         self.managed.iter().map(|adapter| adapter.addr)
     }
 
-    /// Returns the loopback addresses that lead to an adapter of their family. There are none if an
-    /// adapter has a loopback address: adapters then act as separate hosts with an address each.
+    /// Returns the loopback addresses that lead to an adapter of their family. There is none of a
+    /// family in which an adapter has a loopback address: adapters then act as separate hosts with
+    /// an address each.
     pub(super) fn loopback(&self) -> impl Iterator<Item = IpAddr> {
         let both = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
         both.into_iter().filter(|local: &IpAddr| {

@@ -16,8 +16,9 @@ use crate::{event, panic};
 const HEADER_LEN: usize = 8;
 /// The kernel takes no more at a time.
 const WRITE_MAX: usize = 0x7FFF_F000;
-/// The longest answers of commands that cannot be undone.
+/// The longest answer of GET_EVENT, which cannot be undone.
 const EVENT_MAX: usize = 336;
+/// The length of the answers with a number of other commands that cannot be undone.
 const NUMBER_LEN: usize = 4;
 
 /// The result of one attempt to execute a command.

@@ -35,8 +35,9 @@ pub(super) struct State {
     pub(super) ids: Ids,
     pub(super) host: Surroundings,
     packer: Packer,
-    /// Limits the answers to messages that do not open, and the warnings about them.
+    /// Limits the notices about messages that do not open.
     notices: Throttle,
+    /// Limits the warnings about messages that do not open.
     complaints: Complaints,
     /// The time at which the thread is to handle timers.
     alarm: Option<Duration>,
@@ -45,8 +46,9 @@ pub(super) struct State {
 
 /// The end of a connection, withheld while its program has not polled earlier completions.
 struct Withheld {
-    /// The addresses of the connection and of its queue pair.
+    /// The local address of the connection.
     local: IpAddr,
+    /// The address of its queue pair.
     home: IpAddr,
     qpn: u32,
     until: Duration,

@@ -62,7 +62,7 @@ impl Marks {
         }
     }
 
-    /// Returns all marked descriptors, in no order. Neither waits nor allocates.
+    /// Returns all marked descriptors in ascending order. Neither waits nor allocates.
     pub(super) fn all(&self) -> impl Iterator<Item = RawFd> {
         let end = match self.count.load(Ordering::Relaxed) {
             0 => 0,

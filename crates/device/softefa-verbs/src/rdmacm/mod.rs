@@ -17,6 +17,7 @@
 //! | `arrived` | queue pairs whose first data has come |
 //! | `ports` | ports of ids, and the sockets that stand for them |
 //! | `socket` | UDP |
+//! | `sealing` | messages of processes that share a key |
 //! | `watch`, `thread` | who waits for datagrams and timers |
 //! | `ending` | the end of a process, and forked children |
 //!

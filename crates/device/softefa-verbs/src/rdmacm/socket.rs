@@ -123,7 +123,7 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// Returns the quoted bytes of the datagram that did not arrive.
+    /// Returns the quoted part of the message, without the headers of its packet.
     pub(super) fn quote(&self) -> &[u8] {
         self.bytes[..self.len].get(HEADERS_LEN..).unwrap_or_default()
     }
@@ -135,7 +135,7 @@ pub(super) struct Socket {
     fd: RawFd,
     /// `None` once it is closed; locked during reads, so that the number is not reused meanwhile.
     udp: Mutex<Option<UdpSocket>>,
-    /// The UDP port of the network, if a gateway forwards datagrams.
+    /// The UDP port of the network and the registration, if a gateway forwards datagrams.
     gateway: Option<(u16, Mutex<Option<RegisteredSocket>>)>,
     /// The sealing state, if there is a key.
     seals: Option<Mutex<Seals>>,
