@@ -92,7 +92,7 @@ pub(crate) fn sum(processes: &[ProcessCounters]) -> Vec<(&'static str, u64)> {
     sums
 }
 
-/// `{"counters": {NAME: SUM..}, "processes": [{"device", "pid", "counters"}..]}`.
+/// `{"counters": {NAME: SUM..}, "processes": [{"device", "pid", "through_memory", "counters"}..]}`.
 pub(crate) fn to_json(processes: &[ProcessCounters]) -> Value {
     let each: Vec<Value> = processes
         .iter()

@@ -23,9 +23,10 @@ const ENV_SYSFS: &str = "SYSFS_PATH";
 /// Makes libfabric use the device: between processes of one host (efa-device peers with the same
 /// GID) it would send through shared memory.
 const ENV_SHM_TRANSFER: &str = "FI_EFA_ENABLE_SHM_TRANSFER";
-/// The option without which a program with AddressSanitizer exits at once when that is not the
-/// first library.
+/// The variable with the options of AddressSanitizer.
 const ENV_ASAN: &str = "ASAN_OPTIONS";
+/// The option by which AddressSanitizer ends a program at once when it is not the first library; a
+/// run turns it off.
 const ASAN_LINK_ORDER: &str = "verify_asan_link_order";
 
 /// Returns the command of the program with its arguments and the device's environment; not started

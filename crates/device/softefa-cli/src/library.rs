@@ -78,8 +78,8 @@ pub(crate) fn replacements(
     }
 }
 
-/// Searches beside the program (a cargo target directory) and in the `lib` of its prefix
-/// (installed).
+/// Returns the places to search: beside the program (a cargo target directory) and in the `lib` of
+/// its prefix (installed).
 fn places_near(program: &Path) -> Vec<PathBuf> {
     let dir = program.parent().unwrap_or_else(|| Path::new("/"));
     let mut places = vec![dir.to_path_buf()];

@@ -1,4 +1,4 @@
-//! The `softefa` command: runs unmodified programs on a software EFA adapter.
+//! The `softefa` command: runs unmodified programs on software network adapters.
 //!
 //! `softefa run` prepares a private directory (sysfs tree, counters), preloads the verbs library
 //! into the program, and stays as its parent: it passes signals on, returns its exit code, collects

@@ -14,8 +14,9 @@ use rustix::thread::no_new_privs;
 
 use crate::failure::Failure;
 
-/// The mode bits for set-user-ID, and for set-group-ID, which needs the group's execute bit, too.
+/// The mode bit for set-user-ID.
 const MODE_SET_USER: u32 = 0o4000;
+/// The mode bits for set-group-ID, which needs the group's execute bit, too.
 const MODE_SET_GROUP: u32 = 0o2010;
 /// The extended attribute that holds file capabilities.
 const XATTR_CAPABILITY: &str = "security.capability";

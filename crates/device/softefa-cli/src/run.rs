@@ -19,7 +19,8 @@ use crate::run_dir::{RunDir, programs};
 use crate::supervise::{self, Supervisor};
 use crate::{devices, launch, library, outputs, program};
 
-/// Runs the program, and returns its exit code or dies of the same signal.
+/// Runs the program, and returns its exit code, or dies of the signal of the keyboard that ended
+/// it.
 ///
 /// # Errors
 /// See [`Failure`]: one line and an exit code.
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
 }
 
 /// Checks all options before the program starts, and runs it. The directory of the run is gone when
-/// this returns.
+/// this returns, unless it is kept or programs still use it.
 fn start_and_wait(args: &RunArgs) -> Result<ExitStatus, Failure> {
     let mut config = devices::config(&args.device, Config::from_user()?)?;
     if let Some(target) = &args.trace {

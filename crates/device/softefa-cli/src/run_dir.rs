@@ -287,7 +287,8 @@ fn remove_stale(base: &Path) {
     }
 }
 
-/// Returns true if another process holds the lock, which only an attempt to lock tells.
+/// Returns true if another process holds the lock, which only an attempt to lock tells, or if the
+/// lock file cannot be opened.
 fn is_locked(run: &Path) -> bool {
     match open_lock(run, false) {
         Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err(),

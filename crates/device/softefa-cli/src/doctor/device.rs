@@ -19,8 +19,9 @@ use super::Finding;
 use crate::failure::Failure;
 use crate::run_dir;
 
-/// Messages of the stream between two devices, and bytes of each.
+/// The number of messages of the stream between two devices.
 const MESSAGES: u64 = 2_000;
+/// The bytes of each message.
 const LEN: u32 = 1_024;
 /// Receives that are posted before the receiver is polled.
 const BURST: u64 = 32;

@@ -15,8 +15,9 @@ use softefa::{SOCKET_BUFFER_BYTES, local_copy};
 use super::{Finding, device};
 use crate::failure::Failure;
 
-/// The names of the trials that children run; an address of this process follows the first.
+/// The name of the trial of a copy, which an address of this process follows.
 const COPY: &str = "copy:";
+/// The name of the trial of namespaces.
 const NAMESPACES: &str = "namespaces";
 
 /// The bytes that a child copies from this process.
@@ -94,7 +95,7 @@ fn ptrace_scope() -> Finding {
     Finding::limited(name, found, help)
 }
 
-/// Returns the buffer size that a socket gets with the options of a device.
+/// Checks the buffer size that a socket gets with the options of a device.
 fn socket_buffers() -> Finding {
     let name = "socket buffers";
     let wanted = usize::try_from(SOCKET_BUFFER_BYTES).unwrap_or(usize::MAX);

@@ -42,7 +42,7 @@ impl State {
 /// One finding.
 #[derive(Debug)]
 struct Finding {
-    /// The subject in a word; the key in JSON.
+    /// The subject in a few words.
     name: &'static str,
     state: State,
     /// The finding as a sentence, without a full stop.

@@ -13,8 +13,9 @@ use toml::Spanned;
 
 use crate::failure::Failure;
 
-/// The longest script in bytes, followed by the most steps.
+/// The bytes of a script that are read.
 const BYTES_MAX: u64 = 1 << 20;
+/// The most steps of a script.
 const STEPS_MAX: usize = 4096;
 
 /// The contents of a script file.

@@ -142,7 +142,7 @@ impl Collector {
     }
 
     /// Finds new devices and keeps the known ones recording; returns the indices of those whose
-    /// process has ended.
+    /// process has ended, but none in the scope of one run.
     fn scan(&mut self) -> Vec<usize> {
         for dir in self.scope.run_dirs() {
             // A run may end and remove its directory meanwhile.

@@ -132,7 +132,8 @@ impl Capture {
         Ok(interface)
     }
 
-    /// Writes the remaining packets and the statistics of each interface.
+    /// Writes the remaining packets, and the statistics of the interfaces for packets sent and
+    /// received.
     pub(super) fn finish(&mut self) -> io::Result<Summary> {
         self.advance(true)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -120,7 +120,7 @@ pub(crate) struct Recorder {
     path: PathBuf,
 }
 
-/// Opens the file of a run that is going to be recorded, before the program starts.
+/// The recording of a run that has not begun, with its file opened before the program starts.
 pub(crate) struct Recording<'a> {
     path: &'a Path,
     output: Output,

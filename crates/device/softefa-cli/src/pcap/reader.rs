@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use super::pcapng::{Direction, INTERFACE, MAGIC, PACKET, SECTION};
 
-/// The length from which on a block counts as damaged.
+/// The length of the longest block; longer ones count as damaged.
 const BLOCK_MAX: u32 = 16 << 20;
 /// The bytes of a block in front of its body and behind it: kind, and length twice.
 const FRAME_BYTES: u32 = 12;
@@ -44,7 +44,7 @@ pub(crate) struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Makes a reader. A file that does not begin with a section has no packets, and counts as cut.
+    /// Makes a reader. Blocks before the first section are read in this machine's byte order.
     pub(crate) fn new(input: R) -> Self {
         Self { input, is_swapped: false, interfaces: Vec::new(), is_cut: false }
     }
@@ -133,7 +133,8 @@ impl<R: Read> Reader<R> {
         self.interfaces.push(interface);
     }
 
-    /// Returns the packet of a block; `None` if no IP header is found.
+    /// Returns the packet of a block; `None` if no IP header is found, or one of IPv6 behind an
+    /// Ethernet header.
     fn packet(&self, body: &[u8]) -> Option<Packet> {
         let interface = self.interfaces.get(self.u32_at(body, 0) as usize)?;
         let ticks = u128::from(self.u32_at(body, 4)) << 32 | u128::from(self.u32_at(body, 8));

@@ -53,8 +53,8 @@ impl History {
         }
     }
 
-    /// Draws the last minute in `width` characters, the latest to the right; blank where there is
-    /// no sample.
+    /// Draws the last minute in `width` characters, the latest to the right; blank before the first
+    /// sample, and empty for an unknown key.
     pub(super) fn picture(&self, key: Key<'_>, width: usize, of: fn(&Activity) -> f64) -> String {
         let Some((track, now)) = self.tracks.iter().find(|track| track.key() == key).zip(self.now)
         else {

@@ -62,9 +62,9 @@ fn memory_percent(row: &DeviceRates) -> f64 {
     if pkts > 0.0 { 100.0 * row.rate(Counter::TxMemoryPkts) / pkts } else { 0.0 }
 }
 
-/// The titles of the columns of text in front of the figures, of which numbers are aligned to the
-/// right.
+/// The titles of the columns of text in front of the figures.
 const TITLES: [&str; 5] = ["DEVICE", "KIND", "ADDRESS", "PID", "PROGRAM"];
+/// The columns of them that are aligned to the left: all but the number.
 const LEFT: [usize; 4] = [0, 1, 2, 4];
 
 /// The titles of the columns of text behind the figures: the picture of recent traffic, the fault
@@ -74,7 +74,7 @@ const LAST_TITLES: [&str; 2] = ["TRAFFIC", "FAULT"];
 /// The width of the picture of the last minute in characters.
 const PICTURE: usize = 16;
 /// The columns that are left out first if there is not enough room: addresses, kinds, disorder,
-/// share of memory, RDMA.
+/// share of memory, RDMA, process ids, RNR, recent traffic, sends.
 const DISPENSABLE: [usize; 12] = [2, 1, 16, 15, 14, 11, 9, 10, 3, 13, 17, 5];
 
 /// Returns a heading and a line per device, in lines of `width`.
@@ -101,8 +101,9 @@ fn cells(row: &DeviceRates, history: &History) -> Vec<String> {
     texts.into_iter().chain(figures).chain([picture, fault]).collect()
 }
 
-/// Formats rows of cells as lines of at most `width` characters, if leaving out the dispensable
-/// columns, in this order, is enough. Columns in `left` are aligned to the left.
+/// Formats rows of cells as lines of at most `width` characters: it leaves out dispensable columns,
+/// in this order, and cuts the lines if that is not enough. Columns in `left` are aligned to the
+/// left.
 pub(super) fn columns(
     table: &[Vec<String>],
     left: &[usize],

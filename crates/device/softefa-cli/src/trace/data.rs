@@ -73,8 +73,8 @@ pub(super) fn data(log: &Log, queue_pairs: &[QueuePair]) -> Data {
     }
 }
 
-/// Returns for each queue pair the number of events of each kind, followed by the number of those
-/// of receivers that were not ready.
+/// Returns for each queue pair the numbers of events of each kind in the parts of the time,
+/// followed by those of receivers that were not ready.
 fn counts(log: &Log, shown: usize, place: &dyn Fn(u32) -> Option<usize>, bins: Bins) -> Vec<Value> {
     let kinds = TraceEvent::ALL.len() + 1;
     let mut moments = vec![vec![Vec::new(); kinds]; shown];

@@ -126,7 +126,7 @@ impl Lines {
 #[derive(Debug)]
 struct Text {
     file: BufReader<File>,
-    /// Number of bytes read before the first event.
+    /// Number of bytes read, which is limited until the first event.
     preface: u64,
     has_events: bool,
     others: u64,
