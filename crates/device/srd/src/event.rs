@@ -74,7 +74,7 @@ pub struct Arrival {
 /// One datagram to send now: the header is in the caller's buffer, the payload is the message's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// The context it belongs to; `None` for an answer to a stranger (RESET).
+    /// The context it belongs to; `None` for an answer to a stranger (RESET, REFUSED, CHALLENGE).
     pub peer: Option<PeerId>,
     /// The address to send it to.
     pub addr: Address,
@@ -82,8 +82,8 @@ pub struct Transmit {
     pub path: PathId,
     /// Bytes of the header buffer in use.
     pub header_len: usize,
-    /// The message whose payload follows the header, in a frame the first one; `None` when there is
-    /// no payload.
+    /// The message whose payload follows the header, in a frame the first one; `None` when the
+    /// datagram carries no message.
     pub msg: Option<MsgId>,
     /// Bytes that follow the header.
     pub payload_len: u32,

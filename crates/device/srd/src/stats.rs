@@ -27,7 +27,7 @@ pub struct Stats {
     pub rx_order: OrderStats,
     /// Messages refused because no receive was posted.
     pub rx_rnr: u64,
-    /// Messages refused finally.
+    /// Messages refused for reasons other than a missing receive.
     pub rx_rejected: u64,
     /// Messages left unanswered, because no more refusals could be remembered (SRD-6.8).
     pub rx_unanswered: u64,

@@ -42,7 +42,7 @@ impl Endpoint {
         }
     }
 
-    /// Calls `f` with the connection toward `from` if `conn` is its token. Only a host that has
+    /// Calls `apply` with the connection toward `from` if `conn` is its token. Only a host that has
     /// read our datagrams knows that token.
     fn with_connection(
         &mut self,

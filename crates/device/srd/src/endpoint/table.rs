@@ -89,7 +89,7 @@ impl PeerTable {
         self.index.len()
     }
 
-    /// One past the highest index in use.
+    /// Returns one past the highest index that was ever in use.
     pub(super) fn end(&self) -> u32 {
         self.entries.len() as u32
     }

@@ -12,7 +12,8 @@ const PENALTY_MAX: u8 = 15;
 const QUARANTINE_GROWTH_MAX: u32 = 512;
 /// Losses that send a path into quarantine while the whole connection is losing packets.
 const STRIKES_CONGESTED: u8 = 3;
-/// A path is used less once it is slower than the median by this share of the base.
+/// A path is used less once it is slower than the median by this share of the scale
+/// ([`PathTable::sample`]).
 const SLOW_FROM: f64 = 0.1;
 /// A path that is slower by this further share is avoided for certain.
 const SLOW_RANGE: f64 = 0.5;

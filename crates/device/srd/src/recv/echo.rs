@@ -22,8 +22,9 @@ impl Echo {
     }
 }
 
-/// The latest packet, and before it the last packet of each other path since the last
-/// acknowledgement. The sender stops using a path that is never echoed (SRD-8.1).
+/// The latest packet, and the last one of each earlier run of packets on one path since the last
+/// acknowledgement, at most [`ECHOES_MAX`]. The sender stops using a path that is never echoed
+/// (SRD-8.1).
 #[derive(Debug, Default)]
 pub(super) struct Echoes {
     last: Echo,

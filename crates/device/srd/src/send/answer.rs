@@ -93,8 +93,8 @@ impl SendHalf {
         self.inflight_bytes < self.window_bytes / 2
     }
 
-    /// Returns whether the echo names an earlier transmission than the latest: that one was not
-    /// lost (SRD-7.4). Counts it.
+    /// Returns whether the echo names a transmission that was declared lost (SRD-7.4). Counts those
+    /// that were repeated.
     fn detect_spurious(&mut self, ack: &AckView<'_>, cx: &mut Context<'_>) -> bool {
         let Some(slot) = self.ring.sent_slot(ack.ref_psn()) else { return false };
         let is_repeated = slot.state == State::InFlight && slot.tx.as_ticks() != ack.echo_ts();

@@ -64,9 +64,9 @@ pub(crate) struct SendHalf {
     answered_ever: bool,
     /// The peer announced on this connection that it takes frames.
     takes_frames: bool,
-    /// The network carries frames, as far as is known; the next field says whether it has carried
-    /// one.
+    /// Whether the network carries frames, as far as is known.
     fits_frames: bool,
+    /// Whether the network has carried a frame of this connection.
     has_carried_frame: bool,
     ring: Ring,
     /// Numbers to transmit again; entries whose slot is no longer `Due` are skipped.
@@ -153,7 +153,8 @@ impl SendHalf {
         self.fits_frames = false;
     }
 
-    /// Returns the number of messages that are not completed.
+    /// Returns the number of messages that are not resolved: those that have not ended, and those
+    /// that wait for older ones.
     pub(crate) fn len(&self) -> usize {
         self.ring.len()
     }

@@ -123,7 +123,7 @@ pub struct Extent {
     pub headers_len: usize,
     /// Bytes behind them.
     pub payload_len: usize,
-    /// Operation of the host; 0 without data.
+    /// Operation of the host; 0 without data, and for a frame.
     pub op: u8,
 }
 
