@@ -78,7 +78,7 @@ pub enum Reject {
 }
 
 impl Reject {
-    /// Returns the code that is sent to the peer; `None` when nothing is sent.
+    /// Returns the code of the refusal that is sent to the peer; `None` when the answer is none.
     pub(crate) const fn nak(self) -> Option<NakCode> {
         match self {
             Self::NotReady | Self::Invalidate => None,
@@ -152,7 +152,8 @@ pub enum DropReason {
     Duplicate,
     /// A request that ended the connection.
     Refused,
-    /// An answer to a request that is answered already.
+    /// An answer to a request that is answered already, or a repeated request that is answered
+    /// again.
     Stale,
     /// An answer to a request that was never sent (RC-3.9).
     Ghost,

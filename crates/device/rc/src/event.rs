@@ -193,7 +193,7 @@ pub struct Transmit {
     /// Further packets of the message that are joined to this one; 0 except from
     /// [`Endpoint::poll_joined`](crate::Endpoint::poll_joined).
     pub joined: u8,
-    /// This is a repetition.
+    /// Whether this request was sent before; `false` for answers.
     pub is_repeated: bool,
 }
 

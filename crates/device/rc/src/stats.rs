@@ -9,7 +9,7 @@ pub struct Stats {
     pub tx_packets: u64,
     /// Request packets transmitted again.
     pub tx_repeated: u64,
-    /// Answers to READs and atomics transmitted.
+    /// Packets of answers to READs, atomics, FLUSHes and ATOMIC WRITEs transmitted.
     pub tx_responses: u64,
     /// Acknowledgements transmitted.
     pub tx_acks: u64,
@@ -31,9 +31,10 @@ pub struct Stats {
     pub rx_implied_naks: u64,
     /// Times that nothing was acknowledged for too long.
     pub timeouts: u64,
-    /// Times that an answer was overdue before that (RC-4.5).
+    /// Times that an answer was overdue before the acknowledgement timeout (RC-4.5).
     pub early_timeouts: u64,
-    /// Times that a repetition was lost again, and repeated before that (RC-4.6, RC-4.7).
+    /// Times that packets were repeated before the acknowledgement timeout because further reports
+    /// indicated a loss (RC-4.6, RC-4.7).
     pub early_repetitions: u64,
     /// Congestion notifications received.
     pub rx_congestion: u64,

@@ -164,7 +164,7 @@ impl Endpoint {
         self.requester.set_attr(attr);
     }
 
-    /// Queues a work request; in [`State::Error`] it ends as flushed. Call
+    /// Queues a work request; in [`State::SendError`] and [`State::Error`] it ends as flushed. Call
     /// [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`] afterwards.
     ///
     /// # Errors
@@ -272,9 +272,9 @@ impl Endpoint {
         self.note_failures();
     }
 
-    /// Makes the newest acknowledgement due once more. Hosts repeat it before they exit, because
-    /// nothing will answer a repetition later (RC-5.8). Call [`Endpoint::poll_transmit`]
-    /// afterwards.
+    /// Makes the newest acknowledgement due once more, unless [`Config::rto_floor_ns`] is 0. Hosts
+    /// repeat it before they exit, because nothing will answer a repetition later (RC-5.8). Call
+    /// [`Endpoint::poll_transmit`] afterwards.
     pub fn final_ack(&mut self, now: Instant) {
         if self.shared.config.rto_floor_ns > 0 {
             self.repeat_ack(now);
