@@ -12,8 +12,7 @@ pub(crate) const NO_LISTENER_WAIT: Duration = Duration::from_millis(10);
 /// does not answer.
 pub(crate) const NO_ROUTE_WAIT: Duration = Duration::from_secs(2);
 
-/// Times and limits of an [`Agent`](crate::Agent). Times are exponents as messages carry them:
-/// 4.096 us x 2^n.
+/// Times and limits of an [`Agent`](crate::Agent). Exponents are those of messages: 4.096 us x 2^n.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Exponent of the time within which both sides answer a message, at most 31.

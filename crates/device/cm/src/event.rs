@@ -135,7 +135,7 @@ pub enum Event {
         /// The responder's bytes, 136.
         private_data: Box<[u8]>,
     },
-    /// The service exists, but the query was refused.
+    /// The query was refused, or the service is not there.
     NotResolved {
         /// The SIDR query, which is forgotten.
         conn: ConnId,
@@ -212,7 +212,7 @@ pub enum DropReason {
     UnknownConnection,
     /// It names a connection of ours, and comes from another host or has another transaction.
     WrongPeer,
-    /// It repeats a known message or comes too late; the answer was repeated.
+    /// It repeats a known message or comes too late; if an answer is due, it was repeated.
     Duplicate,
     /// No listener has that service; the requester was notified.
     NoListener,

@@ -54,9 +54,9 @@ pub struct Offer {
 /// The path between two ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// GID of the requester's port.
+    /// GID of this side's port.
     pub local_gid: [u8; 16],
-    /// GID of the responder's port.
+    /// GID of the other side's port.
     pub remote_gid: [u8; 16],
     /// Partition key.
     pub pkey: u16,

@@ -143,8 +143,8 @@ impl Connection {
         }))
     }
 
-    /// Returns a rejection of the message that this state answers. It carries the node GUID, by
-    /// which a peer that knows only our id finds the connection (CM-4.7).
+    /// Returns a rejection of the message that this state answers. One for a timeout carries the
+    /// node GUID, by which a peer that knows only our id finds the connection (CM-4.7).
     pub(super) fn rej(&self, reason: u16, private_data: &[u8]) -> Mad {
         let answered = match self.state {
             State::ReqRcvd => AnsweredMessage::Req,

@@ -154,8 +154,8 @@ impl Agent {
         }
     }
 
-    /// Returns the address and the number of this side's queue pair, as long as the connection is
-    /// known.
+    /// Returns the local address of a connection and the number of this side's queue pair, as long
+    /// as the connection is known.
     #[must_use]
     pub fn queue_pair(&self, conn: ConnId) -> Option<(IpAddr, u32)> {
         self.table.get(conn).map(|connection| (connection.route.local, connection.local.qpn))
@@ -295,8 +295,8 @@ impl Agent {
         if is_peer { Ok(connection) } else { Err(DropReason::WrongPeer) }
     }
 
-    /// Returns the connection that a message names by both ids (CM-3.2). Later messages to the peer
-    /// go to the address that this one came from.
+    /// Returns the state of the connection that a message names by both ids (CM-3.2). Later
+    /// messages to the peer go to the address that this one came from.
     fn by_both_ids(&mut self, route: Route, ours: u32, theirs: u32) -> Result<State, DropReason> {
         let connection = self.by_our_id(route, ours)?;
         if connection.remote_comm_id != theirs {

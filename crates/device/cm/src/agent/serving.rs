@@ -210,7 +210,8 @@ impl Agent {
         self.table.insert(id, connection)
     }
 
-    /// Makes this the only connection with that queue pair of the peer; returns the previous one.
+    /// Makes this the only connection with that queue pair of the peer; fails with another one that
+    /// has it.
     pub(super) fn claim_qpn(
         &mut self,
         conn: ConnId,

@@ -216,7 +216,7 @@ impl Ids {
     }
 }
 
-/// Sets the addresses of both sides and the local adapter.
+/// Returns the addresses of both sides and the local adapter.
 fn reach(
     host: &impl Host,
     bound: SocketAddr,

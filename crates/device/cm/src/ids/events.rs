@@ -37,7 +37,7 @@ impl Queued {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Withheld {
     id: u32,
-    /// The address of its queue pair.
+    /// The local address of its connection.
     local: IpAddr,
     qpn: u32,
     status: i32,

@@ -72,7 +72,7 @@ fn has_route(id: &Id) -> bool {
     matches!(id.stage, Stage::RouteResolved | Stage::Connect)
 }
 
-/// Returns the fields about the adapter that all answers of QUERY have.
+/// Returns the fields about the adapter in QUERY's answers with addresses and GIDs.
 fn device_resp(id: &Id) -> QueryAddrResp {
     let Some(device) = id.device else { return QueryAddrResp::default() };
     QueryAddrResp {

@@ -9,8 +9,9 @@ use super::errno::Errno;
 
 /// Length of the header.
 const HEADER_LEN: usize = 8;
-/// CONNECT and ACCEPT without the extensions of vendors.
+/// Length of CONNECT without the extensions of vendors.
 const CONNECT_MIN: usize = 280;
+/// Length of ACCEPT without the extensions of vendors.
 const ACCEPT_MIN: usize = 288;
 
 /// One command.

@@ -64,7 +64,7 @@ impl Sockaddr {
 /// Writes `address` to the start of a structure's field; returns its length.
 ///
 /// # Panics
-/// When `bytes` are fewer than 28.
+/// When `bytes` are too few for the address: 8 of IPv4, 28 of IPv6.
 pub fn write_ip(address: SocketAddr, bytes: &mut [u8]) -> u16 {
     bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
     match address {
@@ -86,7 +86,7 @@ pub fn write_ip(address: SocketAddr, bytes: &mut [u8]) -> u16 {
 /// Writes a `sockaddr_ib` with a GID, partition key and service id; returns its length.
 ///
 /// # Panics
-/// When `bytes` are fewer than 48.
+/// When `bytes` are fewer than 32.
 pub fn write_ib(gid: [u8; 16], pkey: u16, service_id: u64, bytes: &mut [u8]) -> u16 {
     bytes[..2].copy_from_slice(&AF_IB.to_ne_bytes());
     bytes[2..4].copy_from_slice(&pkey.to_be_bytes());

@@ -110,7 +110,7 @@ layout! {
 }
 
 layout! {
-    /// CONNECT. Older libraries leave the last field out.
+    /// CONNECT. Older libraries leave the last two fields out.
     Connect = "rdma_ucm_connect", 288 {
         /// What to say.
         conn_param: ConnParam = 0,
@@ -134,7 +134,7 @@ layout! {
 }
 
 layout! {
-    /// ACCEPT. Older libraries leave the last field out.
+    /// ACCEPT. Older libraries leave the last two fields out.
     Accept = "rdma_ucm_accept", 296 {
         /// What events of the connection bring back from now on.
         uid: u64 = 0,
