@@ -55,7 +55,7 @@ impl CompletionOp {
 pub struct Completion {
     /// The number that the program gave when it posted the work request.
     pub wr_id: u64,
-    /// The outcome: [`Status::Ok`] or an EFA error code.
+    /// The outcome: [`Status::Ok`] or an error.
     pub status: Status,
     /// The operation that completed.
     pub op: CompletionOp,

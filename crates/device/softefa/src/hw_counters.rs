@@ -133,7 +133,7 @@ impl HwCounters {
         Ok(Self { dirs })
     }
 
-    /// Shows what the processes have counted since the last call.
+    /// Brings the files up to date with what the processes have counted.
     ///
     /// # Errors
     /// A file cannot be written.

@@ -47,7 +47,9 @@ pub enum QpState {
     ReadyToReceive,
     /// Messages are sent, too.
     ReadyToSend,
-    /// Sends are still taken and sent; programs use it as a stop on their way to an error.
+    /// Sends are still taken. An EFA sends them, too; a RoCE device ends what was begun, and keeps
+    /// the others until it is ready to send again. Programs use it as a stop on their way to an
+    /// error.
     SendQueueDrained,
     /// A send failed, and no more are sent; what comes is still received. Of unreliable transports.
     SendQueueError,

@@ -48,7 +48,7 @@ pub enum SendOp {
     /// of power. It has no local bytes. RC and XRC only.
     Flush(Remote, FlushExtent),
     /// Stores `swap` in 8 bytes of remote memory if they are equal to `compare`. The local entry
-    /// gets their previous value. RC only.
+    /// gets their previous value. RC and XRC only.
     CompareSwap {
         /// The peer's memory, at a multiple of 8.
         remote: Remote,
@@ -137,8 +137,8 @@ pub struct SendWr<'a> {
     pub op: SendOp,
     /// The payload.
     pub data: SendData<'a>,
-    /// Asks for a completion. Without it only a failure completes. An EFA and a strict device
-    /// refuse such sends; perftest's UD bandwidth test posts them.
+    /// Asks for a completion. Without it only a failure completes. A strict EFA refuses such sends,
+    /// as hardware does; perftest's UD bandwidth test posts them.
     pub signaled: bool,
     /// The destination, on a queue pair of datagrams; `None` on a connected one.
     pub target: Option<Target<'a>>,

@@ -86,7 +86,7 @@ struct Service {
     state: Mutex<State>,
     /// The pending request to wake the thread.
     wakeup: Wakeup,
-    /// It is set while the thread runs.
+    /// It is set once the thread runs.
     wait_point: OnceLock<Arc<WaitPoint>>,
     /// The lock is held while the thread is being started.
     starting: Mutex<()>,

@@ -11,9 +11,9 @@ use crate::seal::Envelope;
 /// The fate of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// The datagram was handed to the operating system.
+    /// The datagram was handed to the operating system, or put into a ring.
     Sent,
-    /// The datagram was received from the operating system.
+    /// The datagram was received from the operating system, or taken out of a ring.
     Received,
     /// The datagram was dropped on purpose before it was sent (`--fault`).
     LostOnPurpose,
@@ -48,8 +48,8 @@ pub struct Record {
     pub protocol: Protocol,
     /// The sender: the device's address and the UDP port of the path.
     pub src: SocketAddr,
-    /// The receiver, whose port is the queue pair number on an EFA, and a part of that number on a
-    /// RoCE device.
+    /// The receiver. Its port is the queue pair number on an EFA; on a RoCE device it is a part of
+    /// that number, or the port of a gateway or of groups.
     pub dst: SocketAddr,
     /// Length of the datagram in bytes, which exceeds that of `bytes` if the datagram was cut.
     pub len: u16,

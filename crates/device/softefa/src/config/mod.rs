@@ -121,8 +121,9 @@ impl Config {
         self.profile_of(device).adapter()
     }
 
-    /// Replaces the default device, whose name is that of an EFA, if the user chose no device and
-    /// devices are RoCE devices.
+    /// Replaces all devices by the default RoCE device if the profile is that of one, because the
+    /// default device has the name of an EFA. It is for a user who chose no device, which the
+    /// caller checks.
     pub fn settle_default_device(&mut self) {
         if self.profile.adapter() == Adapter::Roce {
             let profile = Some(self.profile);

@@ -182,12 +182,12 @@ impl FromStr for GidCount {
     }
 }
 
-/// The settings of a port; a setting that is `None` follows from the link.
+/// The settings of a port; a setting that is `None` has its default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PortSpec {
-    /// The longest path MTU.
+    /// The longest path MTU; `None` = that of the link.
     pub mtu: Option<Mtu>,
-    /// The rate that the port reports.
+    /// The rate that the port reports; `None` = 100 Gb/s.
     pub rate: Option<Rate>,
     /// The number of entries of the GID table; `None` = 1.
     pub gids: Option<GidCount>,

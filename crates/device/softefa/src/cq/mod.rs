@@ -198,7 +198,7 @@ impl Cq {
         &self.device
     }
 
-    /// Returns the number of queue pairs that still use this queue. Destroy them first.
+    /// Returns true if queue pairs still use this queue. Destroy them first.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         self.made.is_current() && !self.attached().is_empty()

@@ -21,8 +21,9 @@ pub(super) struct Ring {
 pub(super) struct Entries {
     /// Entry number `n` is at `n % slots.len()`; the number of slots is 0 or a power of two.
     slots: Vec<Completion>,
-    /// The number of the oldest entry, and one past that of the newest.
+    /// The number of the oldest entry.
     first: usize,
+    /// The number behind that of the newest entry.
     end: usize,
     owners: Vec<Option<Arc<Unpolled>>>,
     /// The times of these completions, if the program asked for them.

@@ -1,4 +1,4 @@
-//! Chooses the fault in force: one of a command, of a script, or of the start of the run. The last
+//! Chooses the fault in force: one of a command, of a script, or of the start of the run. The first
 //! of these sources that has one replaces the others completely.
 
 use std::io;

@@ -17,7 +17,7 @@ pub(crate) struct Lapses {
 }
 
 impl Lapses {
-    /// Makes the lapses from the arguments of [`Dice::new`](super::Dice::new).
+    /// Makes the lapses of `fault`; `stream` is that of [`Dice::new`](super::Dice::new).
     pub(crate) fn new(fault: &InForce, stream: u64) -> Self {
         let spec = &fault.spec;
         let die = |share_ppm, purpose| Die::new(share_ppm, Random::new(spec.seed, stream, purpose));

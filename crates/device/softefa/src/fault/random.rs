@@ -31,8 +31,7 @@ impl Random {
         Self(mix(mix(mix(seed) ^ stream).wrapping_add(purpose as u64)))
     }
 
-    /// Returns a number below `bound`. The bias of the high product is below 2^-32 for the bounds
-    /// that are used here.
+    /// Returns a number below `bound`. The bias of the high product is at most `bound` / 2^64.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         ((u128::from(mix(self.0)) * u128::from(bound)) >> 64) as u64

@@ -15,7 +15,7 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Makes the refusals from the arguments of [`Dice::new`](super::Dice::new).
+    /// Makes the refusals of `fault`; `stream` is that of [`Dice::new`](super::Dice::new).
     pub(crate) fn new(fault: &InForce, stream: u64) -> Self {
         let spec = &fault.spec;
         let die = |share_ppm, purpose| Die::new(share_ppm, Random::new(spec.seed, stream, purpose));

@@ -105,7 +105,7 @@ pub(super) fn covered_len(head: &[u8]) -> Option<usize> {
     headers_len(head).filter(|_| is_short(head))
 }
 
-/// Returns the pad and the check behind a payload.
+/// Returns the length of the pad and the check behind a payload.
 #[inline]
 pub(super) fn trailer_len(payload_len: usize) -> usize {
     // A packet is short.

@@ -13,8 +13,9 @@ use super::listener::Listener;
 use crate::host;
 use crate::mad::Packer;
 
-/// How often a peer is told of the end of a connection, and the time between two attempts.
+/// How often a peer is told of the end of a connection.
 const TRIES: u8 = 5;
+/// The time between two of these attempts.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// How often overdue disconnects are looked for. Doing so for every packet would be too expensive.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
@@ -48,8 +49,8 @@ impl FallbackAgent {
         Self { agent, packer, start, pending: BTreeMap::new(), checked_at: start }
     }
 
-    /// Answers a message from `host` that is for no program here; returns false if it needs no
-    /// answer.
+    /// Answers a message from `host` that is for no program here, or takes it as the answer to a
+    /// disconnect; returns false if it is neither answered nor awaited.
     pub(super) fn answer(&mut self, listener: &Listener, host: IpAddr, mad: &Mad) -> bool {
         let local = listener.at().ip();
         if let Message::Drep(drep) = &mad.message {

@@ -21,9 +21,9 @@ use super::table::{ProgramId, Registration, Table};
 use crate::descriptor::with_descriptor;
 use crate::{host, lifecycle};
 
-/// The most programs at a time, and the most of one user. A program that is gone counts until
-/// everything it sent is closed.
+/// The most programs at a time. A program that is gone counts until everything it sent is closed.
 const PROGRAMS_MAX: usize = 4096;
+/// The most programs of one user, counted in the same way.
 const PROGRAMS_PER_USER_MAX: usize = 1024;
 /// The most refused connections whose sockets are not closed yet.
 const REFUSED_QUEUE_MAX: usize = 1024;

@@ -11,13 +11,16 @@ use super::mad::{Destination, Id, connection, destination_of};
 use super::message::{SocketKind, Status};
 use super::program_socket::BindingProof;
 
-/// The most sockets of all programs, of the programs of one user, and of one program.
+/// The most sockets of all programs.
 const SOCKETS_MAX: usize = 1 << 18;
+/// The most sockets of the programs of one user.
 const SOCKETS_PER_USER_MAX: usize = 1 << 17;
+/// The most sockets of one program.
 const SOCKETS_PER_PROGRAM_MAX: usize = 1 << 16;
 /// The most connection ids that the programs of one user have together, beyond the number that each
 /// program may always have. Above it, a new id replaces an old one of the same program.
 const IDS_PER_USER_MAX: usize = 1 << 18;
+/// The number of connection ids that each program may always have.
 const IDS_PER_PROGRAM_MIN: usize = 1 << 10;
 /// The most requests of peers that are remembered. The oldest are forgotten first.
 const REQUESTS_MAX: usize = 1 << 14;

@@ -3,10 +3,10 @@
 //! A copy is a single `rep movsb`, because a fault in it leaves the registers as the bytes that are
 //! left: the handler of [`super::signals`] steps over the instruction, and the function returns how
 //! many were not copied. Processors that announce FSRM and ERMS copy that way as fast as `memcpy`
-//! does, once it has begun. Up to 128 bytes are moved by a few loads and stores instead, all of
-//! which come before the first store; a fault in one of them ends the copy. The compiler does not
-//! see these accesses, so peers that change the memory meanwhile make no data race of it. Elsewhere
-//! than on x86-64 a copy is plain, and unmapped memory ends the program.
+//! does, once it has begun. Up to 128 bytes are moved by a few loads and stores instead, the loads
+//! before the first store; a fault in one of them ends the copy. The compiler does not see these
+//! accesses, so peers that change the memory meanwhile make no data race of it. Elsewhere than on
+//! x86-64 a copy is plain, and unmapped memory ends the program.
 #![allow(unsafe_code)]
 
 use super::Gone;

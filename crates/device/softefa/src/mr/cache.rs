@@ -13,8 +13,9 @@ use crate::ids::{PdId, QpId};
 pub(crate) struct MrCache {
     table: Arc<MrTable>,
     pd: PdId,
-    /// The region that was looked up last, followed by the one before.
+    /// The region that was looked up last.
     last: Option<Arc<Region>>,
+    /// The region that was looked up before that one.
     before: Option<Arc<Region>>,
 }
 

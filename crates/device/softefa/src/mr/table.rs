@@ -12,9 +12,11 @@ use crate::keys::{KEY_BITS, KeySpace};
 
 /// The bit that is set in the numbers of windows' keys, if there are windows.
 const WINDOW_MARK: u32 = 1 << (KEY_BITS - 1);
-/// The numbers of regions' keys, with and without windows beside them.
+/// The numbers of regions' keys where there are windows, too.
 const BESIDE_WINDOWS: Numbers = Numbers { mask: WINDOW_MARK - 1, mark: 0 };
+/// The numbers of regions' keys where there are no windows.
 const ALONE: Numbers = Numbers { mask: (1 << KEY_BITS) - 1, mark: 0 };
+/// The numbers of windows' keys.
 const WINDOWS: Numbers = Numbers { mask: WINDOW_MARK - 1, mark: WINDOW_MARK };
 
 /// The table of all regions of a device, and of all its windows.

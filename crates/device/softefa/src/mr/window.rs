@@ -151,8 +151,9 @@ pub(crate) struct Grant {
 pub(super) struct Window {
     kind: MwKind,
     pd: PdId,
-    /// The number of its key, followed by the part of the key that never changes.
+    /// The number that its key stands for.
     plain: u32,
+    /// The part of its key that never changes, with zeros in the place of the tag.
     index: u32,
     state: Mutex<State>,
 }

@@ -30,7 +30,7 @@ pub(crate) use watch::Watch;
 /// The outcome of a turn of the service thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Served {
-    /// The program holds the lock, perhaps without being scheduled.
+    /// The program polls, or another thread holds the lock, perhaps without being scheduled.
     Busy,
     /// The turn is done; the next one is needed then even if nothing arrives.
     Until(Option<Instant>),

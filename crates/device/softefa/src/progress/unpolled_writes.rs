@@ -45,7 +45,7 @@ pub(crate) struct UnpolledWrites {
     is_possible: AtomicBool,
     /// The service thread has received a write that the program did not poll for.
     watches_memory: AtomicBool,
-    /// Since then, turns of the program that received more than its last completion.
+    /// The number of the program's own turns that have received a write since then.
     polled_writes: AtomicU32,
     recheck_at_ns: AtomicU64,
     sleeps_lightly: AtomicBool,

@@ -7,8 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::{Due, UnpolledWrites};
 use crate::poll_set::{EventFd, PollSet};
 
-/// Whether the sockets are in the service thread's set. The number of a closed socket may be reused
-/// at once, so the numbers are used under this lock only.
+/// Whether the sockets are in the service thread's set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Registration {
     Out,
@@ -16,7 +15,8 @@ enum Registration {
     Closed,
 }
 
-/// The sockets of a queue pair.
+/// The sockets of a queue pair. The number of a closed socket may be reused at once, so the numbers
+/// are used under the lock of this only.
 #[derive(Debug)]
 struct Sockets {
     registration: Registration,
@@ -101,7 +101,8 @@ impl Watch {
         }
     }
 
-    /// Removes the sockets from all sets, because they are about to be closed.
+    /// Removes the sockets from the service thread's set for good, because they are about to be
+    /// closed.
     pub(crate) fn close(&self, set: Option<&PollSet>) {
         let mut own = self.own();
         if let (Registration::In, Some(set)) = (own.registration, set) {

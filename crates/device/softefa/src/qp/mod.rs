@@ -275,7 +275,7 @@ impl Qp {
         }
     }
 
-    /// Posts a send whose entries name its bytes.
+    /// Posts a send whose entries contain the addresses of its bytes.
     #[inline]
     fn post_placed(&self, wr: &SendWr<'_>) -> Result<(), PostError> {
         let signaled = self.check_shape(wr)?;
@@ -346,7 +346,7 @@ impl Qp {
         self.post_recv_placed(wr_id, sges)
     }
 
-    /// Posts a receive whose entries name its bytes.
+    /// Posts a receive whose entries contain the addresses of its bytes.
     #[inline]
     fn post_recv_placed(&self, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
         if sges.len() > self.init.rq_sge as usize || sges.len() > rq::SGE_MAX {
@@ -375,7 +375,8 @@ impl Qp {
         if shell.rq.post(wr_id, sges) { Ok(()) } else { Err(PostError::Full) }
     }
 
-    /// Ends the program's use of it. If a turn has broken it, the device fails.
+    /// Returns true if the program cannot use it any more. If a turn has broken it, the device
+    /// fails.
     fn is_gone(&self) -> bool {
         if self.destroyed.load(Ordering::Acquire) || self.has_failed() || !self.made.is_usable() {
             return true;

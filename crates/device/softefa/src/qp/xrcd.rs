@@ -3,7 +3,6 @@
 //! A target completes in the completion queue of the shared queue that a peer has named. Polling
 //! that completion queue must drive the target, so each shared queue attaches all targets of its
 //! domain there, and each target is attached to the completion queues of all shared queues.
-//! target goes to all queues.
 
 use std::fmt;
 use std::os::fd::OwnedFd;

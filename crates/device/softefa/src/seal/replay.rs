@@ -2,13 +2,13 @@
 
 use super::opener::Refusal;
 
-/// The distance by which a counter may be behind the highest. Sixteen paths of different length and
+/// A counter must be behind the highest by less than this. Sixteen paths of different length and
 /// datagrams held back on purpose stay within it.
 pub(super) const WINDOW: u64 = 8192;
 const WORD_BITS: u64 = 64;
 const WORDS: usize = (WINDOW / WORD_BITS) as usize;
 
-/// The counters that have been taken, from `highest - WINDOW` on, with one bit each. All below
+/// The counters that have been taken, from `highest - WINDOW + 1` on, with one bit each. All below
 /// count as taken.
 #[derive(Debug)]
 pub(super) struct Taken {

@@ -78,7 +78,7 @@ impl Shell {
         }
     }
 
-    /// Puts a fault in force from now on.
+    /// Traces a fault that is in force from now on.
     pub(super) fn trace_fault(&mut self, fault: &InForce) {
         let (spec, source) = (TimedFault::format_spec(&fault.spec), fault.source.name());
         let peer = fault.peer.map(|peer| format!(" peer={peer}")).unwrap_or_default();

@@ -15,9 +15,9 @@ const SOON_NS: u64 = 20_000;
 /// The longest time of a post. A program that posted a hundred within a hundred times this did
 /// nothing else in between.
 const POST_NS: u64 = 1000;
-/// The number of consecutive soon turns before posts wait: at first, and the most, to which late
-/// turns double it.
+/// The number of consecutive soon turns before posts wait, at first.
 const TRUST_MIN: u32 = 4;
+/// The most such turns that are needed; late turns double their number up to this.
 const TRUST_MAX: u32 = 16;
 /// More turns than are counted.
 const NEVER: u32 = TRUST_MAX + 1;
@@ -30,7 +30,7 @@ pub(super) struct Holding {
     since: Option<(Instant, u32)>,
     /// The number of posts since then.
     posts: u32,
-    /// The last of these posts that left at once.
+    /// The time of the last of these posts that left at once.
     sent_at: Instant,
     /// The time that the adapter has spent sending since then, which is not the program's.
     sending_ns: u64,
@@ -68,7 +68,8 @@ impl Holding {
         }
     }
 
-    /// Returns true if the program has only posted and polled since the last post.
+    /// Returns true if the program has only posted and polled since the first post after the last
+    /// turn.
     fn is_soon(&self, now: Instant, taken: u32) -> bool {
         self.since.is_some_and(|(since, before)| {
             let polls = u64::from(taken.wrapping_sub(before)).max(1);

@@ -67,8 +67,9 @@ pub(crate) struct Shell {
     pub(crate) attrs: QpQuery,
     pub(crate) device: Arc<Device>,
     pub(crate) pd: PdId,
-    /// The number of the queue pair, and the UDP port of its socket.
+    /// The number of the queue pair.
     pub(crate) qpn: u32,
+    /// The UDP port of its socket.
     pub(crate) port: u16,
     pub(crate) sq: SendQueue,
     pub(crate) rq: RecvQueue,
@@ -82,9 +83,11 @@ pub(crate) struct Shell {
     unreported: Vec<AsyncEventKind>,
     /// The identity that windows are bound through.
     pub(crate) id: QpId,
-    /// The regions that sends read, receives write, and peers name, as looked up last.
+    /// The regions that sends read, as looked up last.
     pub(crate) send_mrs: MrCache,
+    /// The regions that receives write, as looked up last.
     pub(crate) recv_mrs: MrCache,
+    /// The regions that peers name, as looked up last.
     pub(crate) remote_mrs: MrCache,
     wire: Box<dyn Wire>,
     /// Which arrivals the socket signals, while the wire sleeps.
@@ -96,12 +99,14 @@ pub(crate) struct Shell {
     /// The attachment point of captures.
     tap: Tap,
     pub(crate) faults: Faults,
-    /// The sender of the datagram that is being handled, and whether it came through memory.
+    /// The sender of the datagram that is being handled.
     arriving_from: IpAddr,
+    /// Whether that datagram came through memory.
     pub(crate) is_from_memory: bool,
     pub(crate) framing: Framing,
     batch: Batch,
-    /// The next receiver in the batch, and whether datagrams to it are not sealed.
+    /// The receiver of the datagram that was added last, and whether datagrams to it are not
+    /// sealed.
     unsealed: Option<(SocketAddr, bool)>,
     /// Notices that are sent after everything that arrived has been handled.
     notices: Vec<OutgoingNotice>,
@@ -114,9 +119,9 @@ pub(crate) struct Shell {
     unsent_max: UnsentMax,
     holding: Holding,
     pub(crate) unpolled: Arc<Unpolled>,
-    /// The common fields of its completions, for sends and for receives. A completion is filled in
-    /// from a copy.
+    /// The common fields of the completions of its sends. A completion is filled in from a copy.
     blank_send: Completion,
+    /// The common fields of the completions of its receives.
     blank_recv: Completion,
     last_ahn: LastAhn,
     pub(crate) last_turn: Instant,

@@ -6,9 +6,9 @@
 
 use srd::Instant;
 
-/// A turn that receives this many packets through memory, or this many bytes in any way, is part of
-/// a stream.
+/// A turn that receives this many packets through memory is part of a stream.
 const STREAM_PKTS: u64 = 16;
+/// A turn that receives this many bytes in any way, or sends them, is part of a stream, too.
 const STREAM_BYTES: u64 = 64 << 10;
 /// A pause this long ends a stream.
 const PAUSE_NS: u64 = 30_000;

@@ -37,8 +37,9 @@ const UNREAD_TURNS_MAX: u32 = 64;
 #[derive(Default)]
 pub(super) struct Received {
     runs: usize,
-    /// The packets that came through memory, and the runs.
+    /// The packets that came through memory.
     memory_pkts: u64,
+    /// The runs that came through memory.
     memory_runs: usize,
     pkts: u64,
     bytes: u64,

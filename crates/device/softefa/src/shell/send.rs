@@ -57,7 +57,8 @@ pub(super) fn is_burst(shell: &Shell) -> bool {
 }
 
 impl Shell {
-    /// Returns the reason why a send of `len` bytes is impossible with any transport.
+    /// Returns the reason why a transport of datagrams cannot do a send of `len` bytes. `has_rdma`
+    /// says whether the transport has READs and WRITEs.
     pub(crate) fn check_send(
         &mut self,
         wr: &SendWr<'_>,

@@ -14,8 +14,9 @@ use crate::srq::{Srq, XrcQueues};
 #[derive(Debug)]
 pub(super) struct Named {
     queues: Arc<XrcQueues>,
-    /// The queue that was named last. A weak reference, so that it can be destroyed.
+    /// The number of the queue that was named last.
     number: u32,
+    /// That queue. The reference is weak, so that the queue can be destroyed.
     queue: Weak<Srq>,
     /// The queue of the last receive.
     taken_from: Weak<Srq>,

@@ -27,9 +27,10 @@ use crate::wire::{MAX_PACKETS, Via};
 
 /// A work request whose queue key has this bit uses that of its queue pair.
 const OWN_QKEY: u32 = 1 << 31;
-/// The service level of received packets with a UDP header, for IPv4 and for IPv6 (mlx5's reference
-/// manual). UCX drops datagrams of the other kind.
+/// The service level of received packets with a UDP header over IPv4 (mlx5's reference manual). UCX
+/// drops datagrams of the other kind.
 const SL_IPV4: u8 = 0b1010;
+/// The same over IPv6.
 const SL_IPV6: u8 = 0b1001;
 /// The length of the UDP header in front of a packet.
 const UDP_BYTES: usize = 8;
@@ -99,8 +100,8 @@ impl RoceUdSide {
         }
     }
 
-    /// Takes the next receive that has room for `len` bytes in writable memory. Others end with
-    /// their own error, so that they do not block it.
+    /// Takes the next receive for `len` bytes. One whose memory is not writable ends with its own
+    /// error, so that it does not block those behind it; one that is too short stays the next.
     fn next_receive(&mut self, len: usize) -> Result<RecvWqe, NoReceive> {
         if self.shell.deal_not_ready() {
             return Err(NoReceive::NotPosted);

@@ -22,8 +22,9 @@ pub(crate) use transfer::Transfer;
 pub(crate) const SGE_MAX: usize = 32;
 /// The most inline bytes of a send, over all device profiles.
 pub(crate) const INLINE_MAX: usize = 512;
-/// The entries and inline bytes for which every slot has room: what an EFA takes.
+/// The entries for which every slot has room: what an EFA takes.
 const SHORT_SGES: usize = 2;
+/// The inline bytes for which every slot has room: what an EFA takes.
 const SHORT_INLINE_BYTES: usize = 32;
 
 /// A posted send, in the only form that it has between posting and completion.
@@ -43,12 +44,13 @@ pub(crate) struct SendSlot {
     is_live: bool,
     /// It has a completion even if it succeeds.
     signaled: bool,
-    /// The only piece is `inline`.
+    /// Whether the payload is a copy of ours, in `inline` or in `long`.
     is_inline: bool,
     is_long: bool,
     /// Its memory was gone when it had to be repeated (SRD-6.7).
     pub(crate) is_gone: bool,
-    /// The reason why its bytes could not be supplied, once that has happened.
+    /// The reason why it fails on this side, once there is one; most often its bytes cannot be
+    /// read.
     pub(crate) fault: Option<Status>,
     pub(crate) is_fenced: bool,
     pub(crate) is_solicited: bool,
@@ -60,7 +62,7 @@ pub(crate) struct SendSlot {
     pub(crate) qkey: u32,
     /// The peer's shared receive queue, for XRC only.
     pub(crate) remote_srq: u32,
-    /// The socket and number of the remote queue pair, on a queue pair of datagrams.
+    /// The address and port of the remote queue pair, on a queue pair of datagrams.
     pub(crate) to: SocketAddr,
     inline: [u8; SHORT_INLINE_BYTES],
     /// The storage that replaces the slot's own, when `is_long`.

@@ -26,7 +26,7 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// Makes the state of a transfer that has not begun.
+    /// The state of a transfer that has not begun.
     pub(crate) const NONE: Self = Self {
         next: 0,
         in_engine: 0,
@@ -39,7 +39,7 @@ impl Transfer {
         serial: 0,
     };
 
-    /// Notes that the bytes of a READ were named, and will not be sent.
+    /// Returns true if the bytes of a READ were named, and will not be sent.
     pub(crate) fn is_copied(&self) -> bool {
         self.is_local && self.answered
     }

@@ -71,8 +71,9 @@ pub(crate) struct Packet {
     pub(crate) to: SocketAddr,
     pub(crate) via: Via,
     pub(crate) len: usize,
-    /// The entries `iov_start..iov_end` of the batch's pieces.
+    /// The first of its entries in the batch's pieces.
     pub(crate) iov_start: usize,
+    /// The entry behind its last one.
     pub(crate) iov_end: usize,
 }
 
@@ -85,8 +86,9 @@ pub(crate) struct Batch {
     packets: Vec<Packet>,
     impossible: Vec<Impossible>,
     copy_bytes: usize,
-    /// The bytes of the arena that a datagram may take, and those of them that are not headers.
+    /// The bytes of the arena that a datagram may take.
     room_bytes: usize,
+    /// Those of them that are not headers.
     tail_bytes: usize,
     overhead_bytes: usize,
 }

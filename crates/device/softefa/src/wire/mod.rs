@@ -51,7 +51,7 @@ pub(crate) struct Sent {
     pub(crate) syscalls: u64,
     pub(crate) errors: u64,
     pub(crate) refused: u64,
-    /// The number that found no room in their socket and leave later.
+    /// The number that found no room in their socket or ring, and leave later.
     pub(crate) blocked: u64,
     /// The number that a fault delays.
     pub(crate) held: u64,

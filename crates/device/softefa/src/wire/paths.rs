@@ -17,9 +17,10 @@ use super::unsegmented::Unsegmented;
 use crate::filter::drop_all;
 use crate::host;
 
-/// The most refused datagrams that are kept for queue pairs, and for how long. A live queue pair
-/// fetches its own within a turn; the owners of the others are gone.
+/// The most refused datagrams that are kept for queue pairs.
 const MAX_QUOTES: usize = 256;
+/// The time for which they are kept. A live queue pair fetches its own within a turn; the owners of
+/// the others are gone.
 const QUOTE_LIFE_NS: u64 = 1_000_000_000;
 /// The receive buffer of a sending socket, for refusals.
 const ERROR_BUFFER_BYTES: c_int = 64 << 10;

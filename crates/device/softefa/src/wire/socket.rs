@@ -320,7 +320,7 @@ pub(super) fn read_error(fd: RawFd) -> Option<QueuedError> {
     let mut iovec = libc::iovec { iov_base: quote.bytes.as_mut_ptr().cast(), iov_len: QUOTE_BYTES };
     let mut control = Control([0; 256]);
     let (mut is_icmp, mut is_refusal) = (false, false);
-    // SAFETY: as in `receive_message`.
+    // SAFETY: as in `receive_segmented`.
     unsafe {
         let mut name = SocketName::room();
         let mut message: libc::msghdr = zeroed();

@@ -208,9 +208,9 @@ impl Steering {
     }
 }
 
-/// The ports in use. Live ones differ modulo the power of two above `max_qp`, because libfabric
-/// finds queue pairs in a table of that size. They are drawn at random, so that a successor rarely
-/// inherits a number that peers still remember.
+/// The ports in use. Live ones differ modulo the least power of two that is not below `max_qp`,
+/// because libfabric finds queue pairs in a table of that size. They are drawn at random, so that a
+/// successor rarely inherits a number that peers still remember.
 #[derive(Debug)]
 struct PortPool {
     /// The number of live queue pairs per residue, 0 or 1.

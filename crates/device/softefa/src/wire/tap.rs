@@ -45,7 +45,7 @@ impl Tap {
         self.capture.is_on()
     }
 
-    /// Captures the datagrams that the operating system accepted.
+    /// Captures the datagrams that the operating system or a ring has taken.
     #[cold]
     pub(super) fn sent(&self, time_ns: u64, packets: &[Packet], pieces: &[Piece]) {
         for packet in packets {

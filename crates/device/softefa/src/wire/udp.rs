@@ -1,7 +1,8 @@
 //! UDP sockets: one receiving socket per queue pair, a few sending sockets per device.
 //!
 //! The sending socket is the path: its port is the entropy ECMP hashes. A run of equal datagrams
-//! leaves in one `sendmsg` with UDP_SEGMENT and arrives in one `recvmsg` with UDP_GRO.
+//! leaves in one `sendmsg` with UDP_SEGMENT and arrives in one `recvfrom` or `recvmsg` with
+//! UDP_GRO.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -67,8 +68,9 @@ pub(crate) struct UdpWire {
     impossible: Vec<Impossible>,
     /// Trains would leave with different identifications in their IP headers.
     has_no_trains: bool,
-    /// Held datagrams, oldest first, and when they are tried again.
+    /// Held datagrams, oldest first.
     held: VecDeque<BlockedDatagram>,
+    /// The time at which they are tried again.
     next_release: Option<Instant>,
 }
 
@@ -117,7 +119,7 @@ impl UdpWire {
         set_int(&self.receive, libc::SOL_UDP, libc::UDP_GRO, 0)
     }
 
-    /// Returns the address and port where it receives.
+    /// Returns the socket on which it receives.
     pub(super) fn socket(&self) -> &OwnedFd {
         &self.receive
     }

@@ -21,7 +21,7 @@ pub(super) fn new_endpoint(device: &Device, qpn: u32, kind: QpKind) -> Endpoint 
     Endpoint::new(config, service, qpn)
 }
 
-/// Returns the path MTU, whose code was checked.
+/// Returns the path MTU of `bytes`, which were checked.
 fn mtu(bytes: u32) -> Mtu {
     match bytes {
         256 => Mtu::B256,

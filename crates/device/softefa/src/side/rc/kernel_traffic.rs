@@ -58,7 +58,7 @@ impl KernelTraffic {
         self.has_ack = true;
     }
 
-    /// Returns true if a packet through the kernel may still be in flight.
+    /// Returns true if an acknowledgement through the kernel may still be in flight.
     #[inline]
     pub(super) fn has_ack(&self) -> bool {
         self.has_ack

@@ -18,7 +18,7 @@ use crate::status::Status;
 /// last.
 const LAST_BYTES: usize = 8;
 
-/// Memory of this side could not be accessed although it is registered.
+/// The refusal of what memory of this side cannot take or give.
 const LOCAL: Reject = Reject::Local(rc::Status::LocalProtection);
 
 impl RcSide {
@@ -206,7 +206,6 @@ impl RcSide {
 
     /// Takes the next receive without checking its memory: a message that cannot be stored there
     /// ends the connection.
-    /// connection.
     fn next_request(&mut self) -> Option<RecvWqe> {
         self.takes_receives = true;
         if self.shell.deal_not_ready() {

@@ -66,7 +66,7 @@ pub(super) struct SrdSide {
     frame: Vec<u8>,
     /// How WRITEs with immediate are received.
     write_recv: rdma::WriteRecv,
-    /// Refusals wait until everything that came before them was read.
+    /// Whether what came before the refusals is being read; they wait until all of it was.
     has_looked: bool,
     /// When the latest message was accepted, whose acknowledgement may have to be repeated.
     last_accepted: Option<Instant>,

@@ -99,15 +99,17 @@ struct Play<'a> {
     inbox: Inbox,
     buffer: Vec<u8>,
     far: FarEngine,
-    /// The ports of the enemy's rings. Beside them, the next port, and the line where it writes
-    /// next.
+    /// The ports of the enemy's rings.
     admitted: Vec<u16>,
+    /// The port of the enemy's next ring.
     next_port: u16,
+    /// The line where the enemy writes next.
     write_line: u64,
     lent: Option<Lent>,
     friend_writer: Writer,
-    /// Number of datagrams of the friend that were put in, and that were taken out.
+    /// Number of datagrams of the friend that were put in.
     put: u64,
+    /// Number of datagrams of the friend that were taken out.
     taken: u64,
     /// A ring whose reader is the enemy.
     victim: (Writer, Vec<AtomicU64>),

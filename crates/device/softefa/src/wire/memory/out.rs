@@ -21,8 +21,9 @@ const UNANSWERED_NS: u64 = 1_000_000_000;
 /// reader may have died, and another process may have its address.
 pub(super) const UNREAD_NS: u64 = 100_000_000;
 
-/// The time after a call until a sleeper is called again if it still sleeps: at first, and at most.
+/// The time after a call until a sleeper is called again if it still sleeps, at first.
 const CALL_AGAIN_MIN_NS: u64 = 10_000_000;
+/// The most of that time, which doubles with each call.
 const CALL_AGAIN_MAX_NS: u64 = 1_000_000_000;
 
 /// A call that may not have reached its sleeper.

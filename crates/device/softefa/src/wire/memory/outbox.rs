@@ -20,8 +20,9 @@ use crate::wire::batch::Via;
 const LINKS_MAX: usize = 64;
 /// The number of datagrams to a peer from which on a ring is worth making.
 const WORTH_DATAGRAMS: u32 = 4;
-/// The time for which a peer without a ring listener is not tried again, at first and at most.
+/// The time for which a peer without a ring listener is not tried again, at first.
 const RETRY_MIN_NS: u64 = 1_000_000;
+/// The most of that time, which is multiplied by four with each try.
 const RETRY_MAX_NS: u64 = 4_000_000_000;
 /// A ring that is not written for this long is given up.
 const IDLE_NS: u64 = 10_000_000_000;

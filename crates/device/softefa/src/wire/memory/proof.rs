@@ -12,9 +12,11 @@ use super::segment::Segment;
 use crate::host;
 use crate::seal::{PROOF_BYTES, RingEnd, RingName, SealKey};
 
-/// The words of the head of a ring (SRD-12.2).
+/// The position of the writer's random number in the head of a ring (SRD-12.2).
 const NONCE_AT: usize = 24;
+/// The position of the writer's proof.
 const WRITER_AT: usize = 26;
+/// The position of the reader's proof.
 const READER_AT: usize = 28;
 
 /// The key of the device, and the queue pair whose rings it proves.

@@ -17,9 +17,11 @@ use crate::sync::atomic::{AtomicU64, Ordering, fence};
 /// Number of words of a line, the unit that processors exchange.
 const LINE_WORDS: usize = 8;
 pub(super) const LINE_BYTES: usize = LINE_WORDS * 8;
-/// Positions of the words that are not records, each in a line of its own.
+/// The position of the number of lines that the reader has freed, in a line of its own.
 pub(super) const FREED_AT: usize = 0;
+/// The position of the state of the reader, in another line.
 const READER_AT: usize = LINE_WORDS;
+/// The position of the word that says that the writer is gone, in another line.
 const WRITER_AT: usize = 2 * LINE_WORDS;
 /// The position beside the state of the reader.
 const TRAINS_AT: usize = READER_AT + 1;
@@ -36,8 +38,9 @@ const SEGMENT_MAX: usize = 0xFFFF;
 /// The mark that the rest of the ring is not used in this round.
 pub(super) const SKIP: u64 = 1 << 62;
 
-/// The most bytes of a train, followed by the most datagrams.
+/// The most bytes of a train.
 pub(super) const TRAIN_BYTES_MAX: usize = 16 << 10;
+/// The most datagrams of a train.
 pub(super) const TRAIN_DATAGRAMS_MAX: usize = 64;
 
 /// The state that the reader publishes.

@@ -24,9 +24,9 @@ const BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
 const PAGE_WORDS: usize = 4096 / size_of::<u64>();
 /// The most memory of the rings of a process, each way.
 const ALL_BYTES_MAX: usize = 256 << 20;
-/// Up to the first and from the second length on, the few instructions that survive a hole copy
-/// faster than a loop over words.
+/// Up to this length, the few instructions that survive a hole copy faster than a loop over words.
 const SHORT_BYTES: usize = 128;
+/// From this length on, they copy faster again.
 const LONG_BYTES: usize = 512;
 
 /// The file system type that `statfs(2)` reports for a file of `memfd_create(2)` with normal pages.
@@ -56,7 +56,7 @@ impl Drop for Share {
     }
 }
 
-/// Returns the words of a ring.
+/// The words of a ring.
 #[derive(Debug)]
 pub(super) struct Segment {
     words: Mapped,

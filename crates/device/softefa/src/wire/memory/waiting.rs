@@ -76,8 +76,8 @@ impl Waiting {
         queues
     }
 
-    /// Puts back datagrams that were tried again. If none found room, the first one keeps its
-    /// waiting time.
+    /// Gives the first datagram for each peer its waiting time back, if all that were tried again
+    /// wait again.
     pub(super) fn keep_times(&mut self, before: &[Queue]) {
         let now = self.queues();
         for old in before

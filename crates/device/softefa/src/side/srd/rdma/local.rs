@@ -97,7 +97,8 @@ impl SrdSide {
         (ip == own || ip.is_loopback()).then_some(Sealer { key, from, to })
     }
 
-    /// Copying is not kept from by a fault: who refuses is asked again over the wire.
+    /// Returns true if no fault keeps bytes from being copied. Whoever refuses to copy is asked
+    /// again over the wire.
     pub(super) fn may_copy(&self) -> bool {
         !self.shell.keeps_to_the_wire()
     }
