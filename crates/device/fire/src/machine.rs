@@ -50,8 +50,9 @@ fn ticks() -> (u64, u64) {
 /// The part of each second that programs with real-time priority may use, in us; -1 for all of it.
 const REAL_TIME_SHARE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// The directory and the name of the file that holds the previous value until it is restored.
+/// The directory of the file that holds the previous value until it is restored.
 const BACKUP_DIR: &str = "/run";
+/// The end of the name of that file.
 const BACKUP_SUFFIX: &str = "realtime";
 
 /// Gives this thread and its children real-time priority until it is dropped, so that a busy

@@ -19,8 +19,9 @@ const RSS_SLACK_KB: f64 = 4096.0;
 const SETTLED_S: f64 = 45.0;
 /// Memory that a remote queue pair costs until then.
 const PEER_KB: f64 = 2.0;
-/// Descriptors and threads may vary with the guests, by at most these.
+/// Descriptors may vary with the guests by at most this.
 const DESCRIPTORS_SLACK: f64 = 8.0;
+/// Threads may vary with the guests by at most this.
 const THREADS_SLACK: f64 = 1.0;
 
 /// The name of a figure, the figure, and by how much it may grow.

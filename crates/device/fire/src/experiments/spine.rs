@@ -45,8 +45,9 @@ struct Trial {
     flows: Vec<Vec<u64>>,
     failure: Option<String>,
     taken: u64,
-    /// The time of the first millisecond, and the stalls of the machine.
+    /// The time of the first millisecond.
     start_ms: u64,
+    /// The stalls of the machine.
     stalls: Stalls,
 }
 

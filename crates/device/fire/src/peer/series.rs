@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::clock;
 
-/// The series covers this many milliseconds; later bytes are only counted.
+/// The series covers this many milliseconds; later bytes are not in it.
 const KEPT_MS: usize = 120_000;
 
 /// Bytes by the millisecond in which they arrived.

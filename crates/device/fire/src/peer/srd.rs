@@ -43,8 +43,9 @@ struct Peer<'a> {
     first_error: Option<Instant>,
     ledgers: BTreeMap<u64, Ledger>,
     duplicates: u64,
-    /// Descriptions of the first errors; the next field counts all of them.
+    /// Descriptions of the first errors.
     errors: Vec<String>,
+    /// The number of all errors.
     error_count: u64,
     series: Series,
     opened: BTreeMap<String, u64>,
